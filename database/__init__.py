@@ -1,0 +1,73 @@
+"""Tuning records: what a search found, kept by workload and by target, so that builds can apply it.
+
+``open_database`` takes whatever a user gives (a path, an SQLAlchemy URL, a :class:`Database`); the classes carry the names
+and the behaviour of the field's MetaSchedule. SQLAlchemy is imported when the first :class:`SQLDatabase` is opened.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .arg_info import ArgInfo, TensorInfo
+from .base import Database
+from .error import DatabaseError, DatabaseFileError, SchemaVersionError
+from .fingerprint import hardware_fingerprint, software_versions
+from .json_database import JSONDatabase
+from .jsonl import FORMAT_VERSION, export_records, import_records
+from .memory import MemoryDatabase
+from .nearest import Difference, NearestRecord
+from .opening import open_database
+from .record import Session, TuningRecord
+from .schedule_fn import ScheduleFnDatabase
+from .target_key import target_differences, target_fields, target_key
+from .union import OrderedUnionDatabase, UnionDatabase
+from .workload import Workload, WorkloadSummary
+
+if TYPE_CHECKING:
+    from .sql import SQLDatabase
+
+__all__ = [
+    # the interface and its implementations
+    "Database",
+    "MemoryDatabase",
+    "JSONDatabase",
+    "SQLDatabase",
+    "UnionDatabase",
+    "OrderedUnionDatabase",
+    "ScheduleFnDatabase",
+    "open_database",
+    # what is kept
+    "Workload",
+    "WorkloadSummary",
+    "TuningRecord",
+    "Session",
+    "ArgInfo",
+    "TensorInfo",
+    # finding and explaining
+    "NearestRecord",
+    "Difference",
+    "target_fields",
+    "target_key",
+    "target_differences",
+    # exchange
+    "FORMAT_VERSION",
+    "export_records",
+    "import_records",
+    "hardware_fingerprint",
+    "software_versions",
+    # errors
+    "DatabaseError",
+    "DatabaseFileError",
+    "SchemaVersionError",
+]
+
+_LAZY = {"SQLDatabase": "sql", "MetaScheduleApplyDatabase": "apply"}
+
+
+def __getattr__(name: str) -> Any:
+    """Load the modules that need heavy libraries, or the compiler, when their name is first asked for."""
+    if name in _LAZY:
+        from importlib import import_module
+
+        return getattr(import_module(f".{_LAZY[name]}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

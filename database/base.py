@@ -1,0 +1,200 @@
+"""The interface of tuning databases, and what every one of them can do with six operations of its own."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+from .error import DatabaseError
+from .nearest import NearestRecord, find_nearest
+from .record import Session, TuningRecord, by_speed
+from .target_key import target_key
+from .workload import Workload
+
+_ENTERED = threading.local()
+
+
+class Database(ABC):
+    """Workloads and their tuning records.
+
+    The contract, held by ``tests/database/contract.py`` over every implementation:
+
+    - A workload is known by its structure: committing an equal program again returns the same entry.
+    - A record that ``commit_tuning_record`` has taken is there for every later reader, and after a crash of this process.
+    - ``get_top_k`` and the queries see only candidates that ran, fastest first. Failed ones are kept for the search and
+      show in ``get_all_tuning_records``.
+    - Queries never answer with a record of another target.
+    - ``with db:`` makes it ``Database.current()`` for this thread; blocks nest.
+
+    A subclass defines the six abstract methods; the others follow from them and may be overridden where storage
+    has a faster way.
+    """
+
+    # ------------------------------------------------------------------------------------- to implement
+
+    @abstractmethod
+    def has_workload(self, mod: Any) -> bool:
+        """Whether a structurally equal program was committed."""
+
+    @abstractmethod
+    def commit_workload(self, mod: Any) -> Workload:
+        """The entry of a program, made when there is none yet."""
+
+    @abstractmethod
+    def commit_tuning_record(self, record: TuningRecord) -> None:
+        """Keep a record; when this returns it is safe."""
+
+    @abstractmethod
+    def get_top_k(self, workload: Workload, top_k: int) -> list[TuningRecord]:
+        """The ``top_k`` fastest records of a workload over all targets, fastest first."""
+
+    @abstractmethod
+    def get_all_tuning_records(self) -> list[TuningRecord]:
+        """All records in the order in which they came, failed candidates included."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """The number of records, failed candidates included."""
+
+    # --------------------------------------------------------------------------------------- derived
+
+    def get_workloads(self) -> list[Workload]:
+        """All workloads that have records, in order of their first one."""
+        return list(dict.fromkeys(record.workload for record in self.get_all_tuning_records()))
+
+    def get_records(self, workload: Workload, target: Any) -> list[TuningRecord]:
+        """All records of a workload on a target in the order in which they came, failed candidates included."""
+        key = target_key(target)
+        return [
+            record
+            for record in self.get_all_tuning_records()
+            if record.target is not None and target_key(record.target) == key and record.workload == workload
+        ]
+
+    def query_tuning_record(self, mod: Any, target: Any, workload_name: str = "main") -> TuningRecord | None:
+        """The fastest record of a program on exactly this target, or None.
+
+        ``workload_name`` names the program in messages only; programs are found by structure.
+        """
+        if not self.has_workload(mod):
+            return None
+        best = by_speed(self.get_records(Workload(mod), target))
+        return best[0] if best else None
+
+    def query_schedule(self, mod: Any, target: Any, workload_name: str = "main") -> Any:
+        """A Schedule with the best record applied, or None.
+
+        Raises:
+            DatabaseError: there is a record, but its trace does not apply any more.
+        """
+        record = self.query_tuning_record(mod, target, workload_name)
+        if record is None:
+            return None
+        from ir.error import IRError
+
+        try:
+            return record.schedule()
+        except IRError as error:
+            raise DatabaseError(
+                f"the record of {workload_name!r} ({record!r}) does not apply: {error}. It was made by "
+                f"{record.versions or 'an unknown version'}; tune the workload again"
+            ) from error
+
+    def query_ir_module(self, mod: Any, target: Any, workload_name: str = "main") -> Any:
+        """The scheduled IRModule of the best record, or None."""
+        sch = self.query_schedule(mod, target, workload_name)
+        return None if sch is None else sch.mod
+
+    def query(self, mod: Any, target: Any, *, workload_name: str = "main", kind: str = "schedule") -> Any:
+        """One of ``"schedule"``, ``"record"`` or ``"ir_module"`` of the best record, or None."""
+        queries: dict[str, Callable[[Any, Any, str], Any]] = {
+            "schedule": self.query_schedule,
+            "record": self.query_tuning_record,
+            "ir_module": self.query_ir_module,
+        }
+        if kind not in queries:
+            raise DatabaseError(f"unknown kind of query {kind!r}; expected one of {sorted(queries)}")
+        return queries[kind](mod, target, workload_name)
+
+    def nearest_record(self, mod: Any, target: Any) -> NearestRecord | None:
+        """For a program without a record: the record that comes closest, and the fields in which it differs.
+
+        None when the database has no record that ran.
+        """
+        return find_nearest(Workload(mod), target, by_speed(self.get_all_tuning_records()))
+
+    def dump_pruned(self, destination: Database) -> None:
+        """Copy the fastest record of each workload and target into another database."""
+        seen: set[tuple[str, str]] = set()
+        for record in by_speed(self.get_all_tuning_records()):
+            key = (record.workload.shash, "" if record.target is None else target_key(record.target))
+            if key not in seen:
+                seen.add(key)
+                destination.commit_workload(record.workload.mod)
+                destination.commit_tuning_record(record)
+
+    def commit_session(self, session: Session) -> None:
+        """Keep or update the description of a tuning run; a database without sessions ignores it."""
+
+    def get_sessions(self) -> list[Session]:
+        """All tuning runs, oldest first."""
+        return []
+
+    def close(self) -> None:
+        """Release files and connections; everything committed is kept. Closing twice is fine."""
+
+    # --------------------------------------------------------------------------------------- scope
+
+    def __enter__(self) -> Database:
+        _stack().append(self)
+        return self
+
+    def __exit__(self, exc_type: Any, exc: Any, traceback: Any) -> None:
+        _stack().pop()
+
+    @staticmethod
+    def current() -> Database | None:
+        """The database of the innermost ``with`` block of this thread, or None."""
+        stack = _stack()
+        return stack[-1] if stack else None
+
+    @staticmethod
+    def create(kind: str | Callable[[Any], bool] = "json", *args: Any, **kwargs: Any) -> Database:
+        """Make a database by name: json, memory, sql, union, ordered_union; or from a schedule function.
+
+        Raises:
+            DatabaseError: the name is unknown.
+        """
+        import database
+
+        if callable(kind):
+            return database.ScheduleFnDatabase(kind, *args, **kwargs)
+        classes = {
+            "json": "JSONDatabase",
+            "memory": "MemoryDatabase",
+            "sql": "SQLDatabase",
+            "union": "UnionDatabase",
+            "ordered_union": "OrderedUnionDatabase",
+        }
+        if kind not in classes:
+            raise DatabaseError(
+                f"unknown kind of database {kind!r}; expected one of {sorted(classes)} or a function"
+            )
+        made: Database = getattr(database, classes[kind])(*args, **kwargs)
+        return made
+
+
+def _stack() -> list[Database]:
+    stack: list[Database] | None = getattr(_ENTERED, "stack", None)
+    if stack is None:
+        stack = _ENTERED.stack = []
+    return stack
+
+
+def check_top_k(top_k: int) -> int:
+    """Refuse a negative count."""
+    if top_k < 0:
+        raise DatabaseError(f"top_k must not be negative, got {top_k}")
+    return top_k

@@ -1,0 +1,93 @@
+"""A database in two append-only text files, as MetaSchedule keeps it: workloads, and records by workload."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from .error import DatabaseError, DatabaseFileError
+from .jsonl import append_lines, line_of, parse_lines
+from .memory import MemoryDatabase
+from .record import Session, TuningRecord
+from .workload import Workload
+
+
+class JSONDatabase(MemoryDatabase):
+    """Reads both files when opened, keeps them in memory, and appends what is committed.
+
+    Lines are those of :mod:`database.jsonl`; several processes may append to the same files, each seeing what was there
+    when it opened them and what it wrote itself.
+    """
+
+    def __init__(
+        self,
+        path_workload: str | Path | None = None,
+        path_tuning_record: str | Path | None = None,
+        *,
+        work_dir: str | Path | None = None,
+        allow_missing: bool = True,
+        module_equality: str = "structural",
+    ) -> None:
+        """
+        Args:
+            path_workload: file of workloads; ``database_workload.json`` in ``work_dir`` by default.
+            path_tuning_record: file of records; ``database_tuning_record.json`` in ``work_dir`` by default.
+            work_dir: folder for the default names; made when missing.
+            allow_missing: make the files when they are missing.
+            module_equality: accepted for MetaSchedule's sake; programs are compared by structure.
+
+        Raises:
+            DatabaseFileError: a file is missing, broken, or cannot be made.
+            SchemaVersionError: a file was written by a newer version.
+        """
+        super().__init__(module_equality)
+        if work_dir is not None:
+            path_workload = path_workload or Path(work_dir) / "database_workload.json"
+            path_tuning_record = path_tuning_record or Path(work_dir) / "database_tuning_record.json"
+        if path_workload is None or path_tuning_record is None:
+            raise DatabaseError("JSONDatabase needs path_workload and path_tuning_record, or work_dir")
+        self.path_workload = Path(path_workload)
+        self.path_tuning_record = Path(path_tuning_record)
+        for path in (self.path_workload, self.path_tuning_record):
+            if path.exists():
+                continue
+            if not allow_missing:
+                raise DatabaseFileError(
+                    f"database file {str(path)!r} does not exist; check the path, or tune first"
+                )
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.touch()
+            except OSError as error:
+                raise DatabaseFileError(
+                    f"cannot make database file {str(path)!r}: {error.strerror}"
+                ) from error
+        for item in parse_lines(self.path_workload, {}):
+            if isinstance(item, Workload):
+                super()._keep_workload(item)
+        for item in parse_lines(self.path_tuning_record, dict(self._workloads)):
+            if isinstance(item, TuningRecord):
+                super().commit_tuning_record(item)
+            elif isinstance(item, Session):
+                super().commit_session(item)
+        self._loaded = True
+
+    def commit_tuning_record(self, record: TuningRecord) -> None:
+        with self._lock:
+            self._keep_workload(record.workload)
+            append_lines(self.path_tuning_record, [line_of(record)])
+            super().commit_tuning_record(record)
+
+    def commit_session(self, session: Session) -> None:
+        with self._lock:
+            append_lines(self.path_tuning_record, [line_of(session)])
+            super().commit_session(session)
+
+    def _keep_workload(self, workload: Workload) -> Workload:
+        with self._lock:
+            if workload.shash not in self._workloads and getattr(self, "_loaded", False):
+                append_lines(self.path_workload, [line_of(workload)])
+            return super()._keep_workload(workload)
+
+    def __reduce__(self) -> Any:
+        return (JSONDatabase, (self.path_workload, self.path_tuning_record))

@@ -1,0 +1,166 @@
+"""The exchange format: one JSON object per line, each with the format's version and its kind.
+
+A file holds ``workload``, ``record`` and ``session`` lines; a record names its workload by hash, and the workload's line
+comes first. A last line that was torn by a crash is dropped; a broken line in the middle is an error.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .error import DatabaseError, DatabaseFileError, SchemaVersionError
+from .lock import file_lock
+from .record import Session, TuningRecord
+from .workload import Workload
+
+if TYPE_CHECKING:
+    from .base import Database
+
+FORMAT_VERSION = 1
+
+
+def line_of(item: Workload | TuningRecord | Session) -> str:
+    """The line, newline included, of a workload, a record or a session."""
+    kind = {Workload: "workload", TuningRecord: "record", Session: "session"}[type(item)]
+    body = {"v": FORMAT_VERSION, "kind": kind, **item.as_json()}
+    return json.dumps(body, separators=(",", ":"), ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def read_lines(path: str | Path) -> Iterator[dict[str, Any]]:
+    """The objects of a file; a torn last line is left out.
+
+    Raises:
+        DatabaseFileError: the file is missing, or a line that is not the last cannot be read.
+        SchemaVersionError: a line has a newer format version.
+    """
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise DatabaseFileError(f"cannot read tuning records from {str(path)!r}: {error.strerror}") from error
+    *complete, tail = data.split(b"\n")
+    # A complete file ends with a newline, so that what follows the last one is torn, unless it parses.
+    lines = [*complete, tail] if tail else complete
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            item = json.loads(line)
+            if not isinstance(item, dict) or not isinstance(item.get("v"), int):
+                raise ValueError("expected an object with a version 'v'")
+        except ValueError as error:
+            if number == len(lines):
+                return
+            raise DatabaseFileError(
+                f"{str(path)!r}, line {number} is not a tuning record ({error}); remove the line to read the others"
+            ) from error
+        if item["v"] > FORMAT_VERSION:
+            raise SchemaVersionError(
+                f"{str(path)!r}, line {number} has format version {item['v']}; this loopsmith reads up to "
+                f"{FORMAT_VERSION}: update loopsmith, or export the records again with the older one"
+            )
+        yield item
+
+
+def parse_lines(
+    path: str | Path, workloads: dict[str, Workload]
+) -> Iterator[Workload | TuningRecord | Session]:
+    """What the lines of a file say; ``workloads`` resolves hashes and is extended by the file's own.
+
+    Raises:
+        DatabaseError: a record names a workload that came neither with the file nor from the caller.
+    """
+    for item in read_lines(path):
+        kind = item["kind"]
+        if kind == "workload":
+            workload = Workload.from_json(item)
+            yield workloads.setdefault(workload.shash, workload)
+        elif kind == "record":
+            if item["workload"] not in workloads:
+                raise DatabaseError(
+                    f"{str(path)!r} has a record of workload {item['workload']}, whose program is missing; "
+                    "the workload's line must come before it"
+                )
+            yield TuningRecord.from_json(item, workloads[item["workload"]])
+        elif kind == "session":
+            yield Session.from_json(item)
+        else:
+            raise DatabaseError(
+                f"{str(path)!r} has a line of unknown kind {kind!r}; expected workload, record or session"
+            )
+
+
+def append_lines(path: str | Path, lines: Iterable[str]) -> None:
+    """Append lines under a lock, after cutting off what a crash left unfinished; on the disk when this returns."""
+    path = Path(path)
+    with file_lock(path), path.open("r+b") as file:
+        end = file.seek(0, os.SEEK_END)
+        if end:
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":
+                file.seek(0)
+                end = file.read().rfind(b"\n") + 1
+                file.truncate(end)
+        file.seek(end)
+        file.write("".join(lines).encode())
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def export_records(source: Database, path: str | Path, *, pruned: bool = False) -> int:
+    """Write a database's sessions, workloads and records to a file that replaces ``path`` at once; the number of records.
+
+    With ``pruned`` only the fastest record of each workload and target is written.
+
+    Raises:
+        DatabaseFileError: the path cannot be written.
+    """
+    from .memory import MemoryDatabase
+
+    path = Path(path)
+    chosen: Database = source
+    if pruned:
+        chosen = MemoryDatabase()
+        source.dump_pruned(chosen)
+    records = chosen.get_all_tuning_records()
+    workloads = {record.workload.shash: record.workload for record in records}
+    wanted = {record.session_id for record in records}
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            for session in source.get_sessions():
+                if not pruned or session.id in wanted:
+                    file.write(line_of(session))
+            for workload in workloads.values():
+                file.write(line_of(workload))
+            for record in records:
+                file.write(line_of(record))
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise DatabaseFileError(
+            f"cannot write tuning records to {str(path)!r}: {error.strerror}; give a path in a folder that can be written"
+        ) from error
+    return len(records)
+
+
+def import_records(destination: Database, path: str | Path) -> int:
+    """Add a file's records to a database, leaving out those that it has already; the number of records added."""
+    known = {_identity(record) for record in destination.get_all_tuning_records()}
+    workloads: dict[str, Workload] = {}
+    added = 0
+    for item in parse_lines(path, workloads):
+        if isinstance(item, Session):
+            destination.commit_session(item)
+        elif isinstance(item, TuningRecord) and _identity(item) not in known:
+            known.add(_identity(item))
+            destination.commit_tuning_record(item)
+            added += 1
+    return added
+
+
+def _identity(record: TuningRecord) -> str:
+    return json.dumps(record.as_json(), sort_keys=True)

@@ -1,0 +1,65 @@
+"""A database in this process's memory, for tests and for short searches."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from .base import Database, check_top_k
+from .record import Session, TuningRecord, by_speed
+from .target_key import target_key
+from .workload import Workload, as_module, structural_key
+
+
+class MemoryDatabase(Database):
+    """Keeps everything in memory; safe to use from several threads."""
+
+    def __init__(self, module_equality: str = "structural") -> None:
+        """``module_equality`` is accepted for MetaSchedule's sake; programs are compared by structure."""
+        self.module_equality = module_equality
+        self._lock = threading.RLock()
+        self._workloads: dict[str, Workload] = {}
+        self._records: list[TuningRecord] = []
+        self._by_workload: dict[str, list[TuningRecord]] = {}
+        self._sessions: dict[str, Session] = {}
+
+    def has_workload(self, mod: Any) -> bool:
+        return structural_key(as_module(mod)) in self._workloads
+
+    def commit_workload(self, mod: Any) -> Workload:
+        return self._keep_workload(Workload(mod))
+
+    def commit_tuning_record(self, record: TuningRecord) -> None:
+        with self._lock:
+            self._keep_workload(record.workload)
+            self._records.append(record)
+            self._by_workload.setdefault(record.workload.shash, []).append(record)
+
+    def get_top_k(self, workload: Workload, top_k: int) -> list[TuningRecord]:
+        check_top_k(top_k)
+        return by_speed(self._by_workload.get(workload.shash, []))[:top_k]
+
+    def get_all_tuning_records(self) -> list[TuningRecord]:
+        return list(self._records)
+
+    def get_workloads(self) -> list[Workload]:
+        return list(self._workloads.values())
+
+    def get_records(self, workload: Workload, target: Any) -> list[TuningRecord]:
+        key = target_key(target)
+        found = self._by_workload.get(workload.shash, [])
+        return [record for record in found if record.target is not None and target_key(record.target) == key]
+
+    def commit_session(self, session: Session) -> None:
+        with self._lock:
+            self._sessions[session.id] = session
+
+    def get_sessions(self) -> list[Session]:
+        return sorted(self._sessions.values(), key=lambda session: session.started_at)
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def _keep_workload(self, workload: Workload) -> Workload:
+        with self._lock:
+            return self._workloads.setdefault(workload.shash, workload)

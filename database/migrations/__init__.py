@@ -1,0 +1,1 @@
+"""Schema versions of SQL tuning databases, as alembic migrations; applied when a database is opened."""

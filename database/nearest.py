@@ -1,0 +1,91 @@
+"""Why a program has no record: the record that comes closest, and what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .record import TuningRecord
+from .target_key import target_differences, target_key
+from .workload import Workload, WorkloadSummary
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One field in which a record's workload or target is not what was asked for."""
+
+    field: str
+    """As ``target.num-cores``, ``A.shape`` or ``blocks``."""
+    wanted: Any
+    found: Any
+
+    def __str__(self) -> str:
+        return f"{self.field} is {_show(self.found)} there, {_show(self.wanted)} here"
+
+
+@dataclass(frozen=True, slots=True)
+class NearestRecord:
+    """The closest record and all fields in which it differs; it is never applied by itself."""
+
+    record: TuningRecord
+    differences: tuple[Difference, ...]
+
+    def explain(self) -> str:
+        """One line for a report."""
+        if not self.differences:
+            return "an equal workload and target (other structure inside the blocks)"
+        return "; ".join(str(difference) for difference in self.differences)
+
+
+def find_nearest(wanted: Workload, target: Any, records: Sequence[TuningRecord]) -> NearestRecord | None:
+    """The record with the fewest differences; of equals the one that comes first.
+
+    The same program on another target beats another program on the same target, and the same kernel on other shapes
+    beats another kernel.
+    """
+    best: tuple[tuple[int, int, int, int], NearestRecord] | None = None
+    for record in dict(
+        ((r.workload.shash, "" if r.target is None else target_key(r.target)), r) for r in reversed(records)
+    ).values():
+        kernel = (
+            ()
+            if record.workload.shash == wanted.shash
+            else workload_differences(wanted.summary, record.workload.summary)
+        )
+        on = tuple(
+            Difference(f"target.{name}", here, there)
+            for name, here, there in (
+                [("", "set", None)] if record.target is None else target_differences(target, record.target)
+            )
+        )
+        other_program = int(record.workload.shash != wanted.shash)
+        other_kernel = int(any(item.field == "blocks" for item in kernel))
+        rank = (other_kernel, other_program, len(kernel), len(on))
+        if best is None or rank <= best[0]:
+            best = (rank, NearestRecord(record, kernel + on))
+    return None if best is None else best[1]
+
+
+def workload_differences(wanted: WorkloadSummary, found: WorkloadSummary) -> tuple[Difference, ...]:
+    """The fields in which two workloads differ: blocks, number of arguments, and each argument's dtype and shape."""
+    differences: list[Difference] = []
+    if wanted.blocks != found.blocks:
+        differences.append(Difference("blocks", wanted.blocks, found.blocks))
+    if len(wanted.args) != len(found.args):
+        differences.append(Difference("number of arguments", len(wanted.args), len(found.args)))
+        return tuple(differences)
+    for (name, dtype, shape), (_, other_dtype, other_shape) in zip(wanted.args, found.args):
+        if dtype != other_dtype:
+            differences.append(Difference(f"{name}.dtype", dtype, other_dtype))
+        if shape != other_shape:
+            differences.append(Difference(f"{name}.shape", shape, other_shape))
+    return tuple(differences)
+
+
+def _show(value: Any) -> str:
+    if value is None:
+        return "not set"
+    if isinstance(value, tuple):
+        return "(" + ", ".join(map(str, value)) + ")"
+    return str(value)

@@ -1,0 +1,53 @@
+"""One way to name a database: a path, a URL, a folder, or the object itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .base import Database
+from .error import DatabaseError, DatabaseFileError
+from .json_database import JSONDatabase
+from .memory import MemoryDatabase
+
+
+def open_database(where: str | Path | Database, *, must_exist: bool = False) -> Database:
+    """Open what a user named.
+
+    Args:
+        where: a :class:`Database` (returned as it is), ``":memory:"``, an SQLAlchemy URL (``sqlite:///tuning.db``,
+            ``postgresql+psycopg://...``), a folder that holds a JSON database, a ``.jsonl`` file of exported records (read into
+            memory), or the path of an SQLite file, made when it is missing.
+        must_exist: refuse to make a new one, as commands that only read do.
+
+    Raises:
+        DatabaseFileError: it is missing, unreadable or not a database.
+        SchemaVersionError: a newer version wrote it.
+    """
+    if isinstance(where, Database):
+        return where
+    if not isinstance(where, (str, Path)):
+        raise DatabaseError(
+            f"a database is named by a path, a URL or a Database, got {type(where).__name__}: {where!r}"
+        )
+    text = str(where)
+    if text == ":memory:":
+        return MemoryDatabase()
+    if "://" not in text:
+        path = Path(text)
+        if (path / "database_workload.json").exists():
+            return JSONDatabase(work_dir=path, allow_missing=False)
+        if path.is_dir():
+            raise DatabaseFileError(
+                f"{text!r} is a folder without a JSON database; name a file, such as {path / 'tuning.db'}"
+            )
+        if path.suffix == ".jsonl":
+            if not path.exists():
+                raise DatabaseFileError(f"record file {text!r} does not exist; check the path")
+            from .jsonl import import_records
+
+            loaded = MemoryDatabase()
+            import_records(loaded, path)
+            return loaded
+    from .sql import SQLDatabase
+
+    return SQLDatabase(where, must_exist=must_exist)

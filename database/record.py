@@ -1,0 +1,227 @@
+"""A tuning record: one candidate of one workload on one target, with its times or with why it has none."""
+
+from __future__ import annotations
+
+import math
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from .arg_info import ArgInfo
+from .error import DatabaseError
+from .target_key import as_target
+from .workload import Workload
+
+
+@dataclass(slots=True)
+class Session:
+    """One run of the tuner: what was asked, with which seed, on what, and when it began and ended."""
+
+    id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    command: str = ""
+    seed: int | None = None
+    started_at: float = field(default_factory=time.time)
+    finished_at: float | None = None
+    fingerprint: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self)
+
+    @staticmethod
+    def from_json(json_obj: dict[str, Any]) -> Session:
+        """The session that ``as_json`` described; fields of later versions are ignored."""
+        known = Session.__dataclass_fields__.keys()
+        return Session(**{name: value for name, value in json_obj.items() if name in known})
+
+
+class TuningRecord:
+    """The outcome of one candidate.
+
+    The first five parameters are MetaSchedule's. A candidate that failed has no ``run_secs`` and says why in
+    ``failure_kind`` (``"crash"``, ``"wrong_result"``, ...) and ``failure_message``. The trace of a record that comes from storage
+    is parsed when it is first read; ``trace_json`` never needs parsing.
+    """
+
+    __slots__ = (
+        "_trace",
+        "_trace_json",
+        "args_info",
+        "created_at",
+        "cut",
+        "failure_kind",
+        "failure_message",
+        "fingerprint",
+        "run_secs",
+        "session_id",
+        "target",
+        "verified",
+        "versions",
+        "workload",
+    )
+
+    def __init__(
+        self,
+        trace: Any,
+        workload: Workload,
+        run_secs: Sequence[float] | None = None,
+        target: Any = None,
+        args_info: Sequence[ArgInfo] | None = None,
+        *,
+        verified: bool = False,
+        cut: bool = False,
+        failure_kind: str | None = None,
+        failure_message: str | None = None,
+        fingerprint: dict[str, Any] | None = None,
+        versions: dict[str, str] | None = None,
+        session_id: str | None = None,
+        created_at: float | None = None,
+    ) -> None:
+        """
+        Args:
+            trace: a ``schedules.Trace`` with its decisions, or anything with ``as_json()``.
+            workload: what was tuned.
+            run_secs: seconds per call, one value per repeat.
+            target: a Target, or what ``Target(...)`` accepts.
+            args_info: dtypes and shapes of the arguments.
+            verified: the outputs were compared with the unscheduled program's before the time counted.
+            cut: the candidate was far behind, so that ``run_secs`` holds its first call only.
+            failure_kind: why there is no time; None for a candidate that ran.
+            failure_message: the details, for a person.
+            fingerprint: the hardware, as :func:`database.hardware_fingerprint` describes it.
+            versions: of the software, as :func:`database.software_versions` lists them.
+            session_id: the :class:`Session` that measured it.
+            created_at: seconds since the epoch; now by default.
+
+        Raises:
+            DatabaseError: both times and a failure, or a time that is not a number above zero.
+        """
+        if run_secs is not None and failure_kind is not None:
+            raise DatabaseError(
+                f"a record has times or a failure, not both: {list(run_secs)} and {failure_kind!r}"
+            )
+        times = None if run_secs is None else tuple(float(getattr(secs, "value", secs)) for secs in run_secs)
+        if times is not None and not all(math.isfinite(secs) and secs >= 0 for secs in times):
+            raise DatabaseError(
+                f"run times are finite seconds, got {times}; give a failure_kind for a candidate without"
+            )
+        self._trace: Any = trace
+        self._trace_json: Any = None
+        self.workload = workload
+        self.run_secs = times
+        self.target = as_target(target)
+        self.args_info = None if args_info is None else tuple(args_info)
+        self.verified = verified
+        self.cut = cut
+        self.failure_kind = failure_kind
+        self.failure_message = failure_message
+        self.fingerprint = fingerprint or {}
+        self.versions = versions or {}
+        self.session_id = session_id
+        self.created_at = time.time() if created_at is None else created_at
+
+    @property
+    def trace(self) -> Any:
+        """The trace, with ``as_json()`` and ``apply_to_schedule(sch, remove_postproc)``."""
+        if self._trace is None:
+            from schedules import Schedule, Trace
+
+            scratch = Schedule(self.workload.mod)
+            Trace.apply_json_on_schedule(self._trace_json, scratch)
+            self._trace = scratch.trace
+        return self._trace
+
+    @property
+    def trace_json(self) -> Any:
+        """The trace as plain JSON values."""
+        if self._trace_json is None:
+            self._trace_json = self._trace.as_json()
+        return self._trace_json
+
+    @property
+    def mean_secs(self) -> float:
+        """Mean seconds per call; infinity for a candidate without times."""
+        return sum(self.run_secs) / len(self.run_secs) if self.run_secs else math.inf
+
+    def is_valid(self) -> bool:
+        """Whether the candidate ran and has a time."""
+        return self.failure_kind is None and bool(self.run_secs)
+
+    def schedule(self) -> Any:
+        """A new Schedule of the workload with the trace applied."""
+        from schedules import Schedule, Trace
+
+        sch = Schedule(self.workload.mod)
+        if self._trace is None:
+            Trace.apply_json_on_schedule(self._trace_json, sch)
+        else:
+            self._trace.apply_to_schedule(sch, remove_postproc=False)
+        return sch
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything but the workload, which is named by its hash, as plain JSON values."""
+        return {
+            "workload": self.workload.shash,
+            "trace": self.trace_json,
+            "run_secs": None if self.run_secs is None else list(self.run_secs),
+            "target": None if self.target is None else self.target.export(),
+            "args_info": None if self.args_info is None else [info.as_json() for info in self.args_info],
+            "verified": self.verified,
+            "cut": self.cut,
+            "failure_kind": self.failure_kind,
+            "failure_message": self.failure_message,
+            "fingerprint": self.fingerprint,
+            "versions": self.versions,
+            "session_id": self.session_id,
+            "created_at": self.created_at,
+        }
+
+    @staticmethod
+    def from_json(json_obj: dict[str, Any], workload: Workload) -> TuningRecord:
+        """The record that ``as_json`` described; ``workload`` is the one that its hash names.
+
+        Raises:
+            DatabaseError: fields are missing, or the record belongs to another workload.
+        """
+        try:
+            if json_obj["workload"] != workload.shash:
+                raise DatabaseError(
+                    f"record of workload {json_obj['workload']}, but {workload!r} was given for it"
+                )
+            infos = json_obj.get("args_info")
+            record = TuningRecord(
+                None,
+                workload,
+                json_obj["run_secs"],
+                json_obj["target"],
+                None if infos is None else [ArgInfo.from_json(info) for info in infos],
+                verified=json_obj.get("verified", False),
+                cut=json_obj.get("cut", False),
+                failure_kind=json_obj.get("failure_kind"),
+                failure_message=json_obj.get("failure_message"),
+                fingerprint=json_obj.get("fingerprint"),
+                versions=json_obj.get("versions"),
+                session_id=json_obj.get("session_id"),
+                created_at=json_obj.get("created_at"),
+            )
+            record._trace_json = json_obj["trace"]
+        except (KeyError, TypeError, AttributeError) as error:
+            raise DatabaseError(f"not a tuning record: {str(json_obj)[:200]!r} ({error!r})") from error
+        return record
+
+    def __reduce__(self) -> Any:
+        return (TuningRecord.from_json, (self.as_json(), self.workload))
+
+    def __repr__(self) -> str:
+        outcome = f"{self.mean_secs * 1e6:.3f} us" if self.is_valid() else self.failure_kind or "no time"
+        return f"TuningRecord({self.workload.summary.name}, {outcome}, target={self.target}, verified={self.verified})"
+
+
+def by_speed(records: Sequence[TuningRecord]) -> list[TuningRecord]:
+    """The records that ran, fastest first; of equal times the one that came first."""
+    return sorted(
+        (record for record in records if record.is_valid()), key=lambda r: (r.mean_secs, r.created_at)
+    )

@@ -1,0 +1,53 @@
+"""A database that computes its answers: a function that schedules what it knows how to schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from .base import Database
+from .error import DatabaseError
+from .record import TuningRecord
+from .workload import Workload
+
+
+class ScheduleFnDatabase(Database):
+    """Answers queries by calling ``schedule_fn(sch)`` on a fresh Schedule of the program.
+
+    The function schedules in place and returns True, or returns False for a program that it does not know. Nothing is
+    stored.
+    """
+
+    def __init__(self, schedule_fn: Callable[[Any], bool], module_equality: str = "structural") -> None:
+        self.schedule_fn = schedule_fn
+        self.module_equality = module_equality
+
+    def query_tuning_record(self, mod: Any, target: Any, workload_name: str = "main") -> TuningRecord | None:
+        from schedules import Schedule
+
+        workload = Workload(mod)
+        sch = Schedule(workload.mod)
+        if not self.schedule_fn(sch):
+            return None
+        return TuningRecord(sch.trace, workload, None, target, None)
+
+    def has_workload(self, mod: Any) -> bool:
+        self._refuse("has_workload")
+
+    def commit_workload(self, mod: Any) -> Workload:
+        self._refuse("commit_workload")
+
+    def commit_tuning_record(self, record: TuningRecord) -> None:
+        self._refuse("commit_tuning_record")
+
+    def get_top_k(self, workload: Workload, top_k: int) -> list[TuningRecord]:
+        self._refuse("get_top_k")
+
+    def get_all_tuning_records(self) -> list[TuningRecord]:
+        return []
+
+    def __len__(self) -> int:
+        return 0
+
+    def _refuse(self, method: str) -> NoReturn:
+        raise DatabaseError(f"ScheduleFnDatabase stores nothing and has no {method}; use its query methods")

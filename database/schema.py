@@ -1,0 +1,77 @@
+"""The tables: workloads, targets, sessions and records, declared once for every SQL dialect.
+
+A change here needs a migration in ``database/migrations/versions`` and, when old programs cannot read the result, says so there.
+Times are seconds since the epoch, so that no dialect's notion of time zones matters.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import JSON, Boolean, Double, ForeignKey, Index, Integer, String, Text
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
+
+HEAD_REVISION = "0001"
+"""The newest migration; a test holds it equal to what alembic finds in the folder."""
+
+
+class Base(DeclarativeBase):
+    """Base of the mapped classes."""
+
+
+class WorkloadRow(Base):
+    """A program, found by its structural hash."""
+
+    __tablename__ = "workloads"
+
+    id: Mapped[int] = mapped_column(Integer, primary_key=True)
+    shash: Mapped[str] = mapped_column(String(128), unique=True)
+    name: Mapped[str] = mapped_column(String(256))
+    summary: Mapped[dict[str, Any]] = mapped_column(JSON)
+    module: Mapped[str] = mapped_column(Text)
+    created_at: Mapped[float] = mapped_column(Double)
+
+
+class TargetRow(Base):
+    """A target, found by the key of its fields."""
+
+    __tablename__ = "targets"
+
+    id: Mapped[int] = mapped_column(Integer, primary_key=True)
+    key: Mapped[str] = mapped_column(String(64), unique=True)
+    target: Mapped[dict[str, Any]] = mapped_column(JSON)
+
+
+class SessionRow(Base):
+    """One run of the tuner."""
+
+    __tablename__ = "sessions"
+
+    id: Mapped[str] = mapped_column(String(64), primary_key=True)
+    started_at: Mapped[float] = mapped_column(Double)
+    finished_at: Mapped[float | None] = mapped_column(Double)
+    description: Mapped[dict[str, Any]] = mapped_column(JSON)
+
+
+class RecordRow(Base):
+    """One measured candidate; ``mean_secs`` is null for one that failed."""
+
+    __tablename__ = "records"
+    __table_args__ = (Index("ix_records_best", "workload_id", "target_id", "mean_secs"),)
+
+    id: Mapped[int] = mapped_column(Integer, primary_key=True)
+    workload_id: Mapped[int] = mapped_column(ForeignKey("workloads.id", ondelete="CASCADE"))
+    target_id: Mapped[int | None] = mapped_column(ForeignKey("targets.id"))
+    session_id: Mapped[str | None] = mapped_column(String(64))
+    """No foreign key: records that were imported or merged may name a run that is described elsewhere."""
+    mean_secs: Mapped[float | None] = mapped_column(Double)
+    verified: Mapped[bool] = mapped_column(Boolean)
+    cut: Mapped[bool] = mapped_column(Boolean)
+    failure_kind: Mapped[str | None] = mapped_column(String(64))
+    created_at: Mapped[float] = mapped_column(Double)
+    trace: Mapped[Any] = mapped_column(JSON)
+    details: Mapped[dict[str, Any]] = mapped_column(JSON)
+    """What no query asks for: times, arguments, failure message, fingerprint, versions."""
+
+    workload: Mapped[WorkloadRow] = relationship()
+    target: Mapped[TargetRow | None] = relationship()

@@ -1,0 +1,79 @@
+"""Several databases asked as one: the fastest answer, or the first."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from .base import Database, check_top_k
+from .error import DatabaseError
+from .record import Session, TuningRecord, by_speed
+from .workload import Workload
+
+
+class _ReadOnlyUnion(Database):
+    """What both unions share: reading goes to all members, writing is refused."""
+
+    def __init__(self, *databases: Database) -> None:
+        self.databases = databases
+
+    def has_workload(self, mod: Any) -> bool:
+        return any(member.has_workload(mod) for member in self.databases)
+
+    def commit_workload(self, mod: Any) -> Workload:
+        self._refuse("workloads")
+
+    def commit_tuning_record(self, record: TuningRecord) -> None:
+        self._refuse("records")
+
+    def commit_session(self, session: Session) -> None:
+        self._refuse("sessions")
+
+    def get_top_k(self, workload: Workload, top_k: int) -> list[TuningRecord]:
+        check_top_k(top_k)
+        found = [record for member in self.databases for record in member.get_top_k(workload, top_k)]
+        return by_speed(found)[:top_k]
+
+    def get_all_tuning_records(self) -> list[TuningRecord]:
+        return [record for member in self.databases for record in member.get_all_tuning_records()]
+
+    def get_workloads(self) -> list[Workload]:
+        return list(dict.fromkeys(w for member in self.databases for w in member.get_workloads()))
+
+    def get_records(self, workload: Workload, target: Any) -> list[TuningRecord]:
+        return [record for member in self.databases for record in member.get_records(workload, target)]
+
+    def get_sessions(self) -> list[Session]:
+        return [session for member in self.databases for session in member.get_sessions()]
+
+    def __len__(self) -> int:
+        return sum(len(member) for member in self.databases)
+
+    def close(self) -> None:
+        for member in self.databases:
+            member.close()
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise DatabaseError(
+            f"{type(self).__name__} is read-only: commit {what} to one of its {len(self.databases)} databases"
+        )
+
+
+class UnionDatabase(_ReadOnlyUnion):
+    """Answers a query with the fastest record of all its databases."""
+
+    def query_tuning_record(self, mod: Any, target: Any, workload_name: str = "main") -> TuningRecord | None:
+        found = [member.query_tuning_record(mod, target, workload_name) for member in self.databases]
+        records = [record for record in found if record is not None]
+        # A record without times comes from a schedule function: it answers when nothing measured does.
+        return min(records, key=lambda record: record.mean_secs, default=None)
+
+
+class OrderedUnionDatabase(_ReadOnlyUnion):
+    """Answers a query with the record of the first database that has one."""
+
+    def query_tuning_record(self, mod: Any, target: Any, workload_name: str = "main") -> TuningRecord | None:
+        for member in self.databases:
+            record = member.query_tuning_record(mod, target, workload_name)
+            if record is not None:
+                return record
+        return None

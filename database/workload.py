@@ -1,0 +1,174 @@
+"""A workload: a program to be tuned, known by its structural hash."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from .error import DatabaseError
+
+
+def entry_function(mod: Any) -> tuple[str, Any]:
+    """Name and value of the function that a tuning module is about: its only one, or ``main``.
+
+    Raises:
+        DatabaseError: there are several functions and none is called main.
+    """
+    functions = {var.name_hint: func for var, func in mod.functions.items()}
+    if len(functions) == 1:
+        return next(iter(functions.items()))
+    if "main" in functions:
+        return "main", functions["main"]
+    raise DatabaseError(
+        f"a workload has one function, or one called 'main'; this module has {sorted(functions)}"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadSummary:
+    """What tells one workload from its neighbours at a glance; kept beside the program for explanations."""
+
+    name: str
+    """The function's name."""
+    blocks: tuple[str, ...]
+    """Names of its blocks in program order: the same kernel on other shapes has the same ones."""
+    args: tuple[tuple[str, str, tuple[int | str, ...]], ...]
+    """(name, dtype, shape) of each argument; a symbolic extent is its name."""
+
+    @staticmethod
+    def of(mod: Any) -> WorkloadSummary:
+        """The summary of a module's entry function."""
+        from ir.node import post_order_visit
+
+        name, func = entry_function(mod)
+        blocks: list[str] = []
+
+        def visit(node: Any) -> None:
+            if type(node).__name__ == "Block":
+                blocks.append(node.name_hint)
+
+        args: list[tuple[str, str, tuple[int | str, ...]]] = []
+        if hasattr(func, "buffer_map"):
+            post_order_visit(func.body, visit)
+            for param in func.params:
+                buffer = func.buffer_map.get(param)
+                if buffer is None:
+                    args.append((param.name, str(param.dtype), ()))
+                    continue
+                shape = tuple(int(e.value) if hasattr(e, "value") else str(e) for e in buffer.shape)
+                args.append((buffer.name, buffer.dtype, shape))
+        return WorkloadSummary(name, tuple(blocks), tuple(args))
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self)
+
+    @staticmethod
+    def from_json(json_obj: dict[str, Any]) -> WorkloadSummary:
+        """The summary that ``as_json`` described."""
+        args = tuple((name, dtype, tuple(shape)) for name, dtype, shape in json_obj["args"])
+        return WorkloadSummary(json_obj["name"], tuple(json_obj["blocks"]), args)
+
+
+class Workload:
+    """A program to be tuned.
+
+    Two workloads are equal when their programs are structurally equal; names of variables do not matter. The program
+    of a workload that comes from a file is parsed when ``mod`` is first read.
+    """
+
+    __slots__ = ("_json", "_mod", "_summary", "shash")
+
+    def __init__(self, mod: Any) -> None:
+        """``mod`` is an IRModule, or a PrimFunc, which is taken as the ``main`` of one."""
+        self._mod: Any = as_module(mod)
+        self._json: str | None = None
+        self._summary: WorkloadSummary | None = None
+        self.shash: str = structural_key(self._mod)
+
+    @property
+    def mod(self) -> Any:
+        """The IRModule."""
+        if self._mod is None:
+            from ir import load_json
+
+            self._mod = load_json(self._json)
+        return self._mod
+
+    @property
+    def summary(self) -> WorkloadSummary:
+        """Name, blocks and arguments."""
+        if self._summary is None:
+            self._summary = WorkloadSummary.of(self.mod)
+        return self._summary
+
+    @property
+    def module_json(self) -> str:
+        """The program in the JSON form of ``ir.save_json``."""
+        if self._json is None:
+            from ir import save_json
+
+            self._json = save_json(self._mod)
+        return self._json
+
+    def as_json(self) -> dict[str, Any]:
+        """``{"shash", "summary", "module"}``; the module's own JSON is nested as a value."""
+        return {
+            "shash": self.shash,
+            "summary": self.summary.as_json(),
+            "module": json.loads(self.module_json),
+        }
+
+    @staticmethod
+    def from_json(json_obj: dict[str, Any]) -> Workload:
+        """The workload that ``as_json`` described; the program is parsed later, when it is needed."""
+        try:
+            summary = WorkloadSummary.from_json(json_obj["summary"])
+            return Workload.stored(json_obj["shash"], json.dumps(json_obj["module"]), summary)
+        except (KeyError, TypeError, ValueError) as error:
+            raise DatabaseError(f"not a workload: {str(json_obj)[:200]!r} ({error!r})") from error
+
+    @staticmethod
+    def stored(shash: str, module_json: str, summary: WorkloadSummary | None) -> Workload:
+        """A workload whose hash is known already, as storage returns it."""
+        workload = Workload.__new__(Workload)
+        workload._mod, workload._json, workload._summary, workload.shash = None, module_json, summary, shash
+        return workload
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Workload):
+            return NotImplemented
+        if self is other:
+            return True
+        if self.shash != other.shash:
+            return False
+        from ir import structural_equal
+
+        return bool(structural_equal(self.mod, other.mod))
+
+    def __hash__(self) -> int:
+        return hash(self.shash)
+
+    def __reduce__(self) -> Any:
+        return (Workload.stored, (self.shash, self.module_json, self.summary))
+
+    def __repr__(self) -> str:
+        args = ", ".join(f"{name}: {dtype}{list(shape)}" for name, dtype, shape in self.summary.args)
+        return f"Workload({self.summary.name}({args}), shash={self.shash})"
+
+
+def as_module(mod: Any) -> Any:
+    """An IRModule from itself or from a PrimFunc."""
+    if hasattr(mod, "functions"):
+        return mod
+    from ir import IRModule
+
+    return IRModule({"main": mod})
+
+
+def structural_key(mod: Any) -> str:
+    """The structural hash as the text by which storage finds a workload; equal in every process and on every machine."""
+    from ir import structural_hash
+
+    return str(structural_hash(mod))
