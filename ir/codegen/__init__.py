@@ -1,0 +1,1 @@
+"""Code generation: from lowered TIR to machine code."""

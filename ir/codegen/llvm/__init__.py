@@ -1,0 +1,1 @@
+"""LLVM code generation: text builder, vector mathematics, runtime, compilation."""

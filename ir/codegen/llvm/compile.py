@@ -1,0 +1,224 @@
+"""From LLVM assembly text to machine code: parse, optimize, emit an object, load it or link it.
+
+One position independent object serves both ways of running: it is loaded in process for measuring, and linked into a
+shared library for shipping.  The pipeline is LLVM's own at O3 without loop vectorization, interleaving and SLP by
+default: kernels arrive with explicit vectors and unrolled register tiles, where those passes cost compile time and
+now and then break a tile; scalar fallback code can ask for them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import llvmlite.binding as llvm
+
+from ...error import IRError
+
+
+class CodegenError(IRError):
+    """Code could not be generated, loaded or linked."""
+
+
+@dataclass(frozen=True)
+class MachineOptions:
+    """What code is generated for.
+
+    Empty strings stand for the host: its triple, its cpu name, its features.
+    """
+
+    triple: str = ""
+    cpu: str = ""
+    features: str = ""
+    opt_level: int = 3
+
+
+@lru_cache(maxsize=1)
+def _initialize() -> None:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    llvm.initialize_native_asmparser()
+
+
+@lru_cache(maxsize=1)
+def host_features() -> str:
+    """The host's cpu features in LLVM's ``+avx2,-sse4a`` form."""
+    _initialize()
+    return llvm.get_host_cpu_features().flatten()
+
+
+@lru_cache(maxsize=1)
+def host_cpu() -> str:
+    """LLVM's name of the host cpu, such as ``znver5``."""
+    _initialize()
+    return llvm.get_host_cpu_name()
+
+
+def options_of(target: object | None) -> MachineOptions:
+    """Machine options of an ``ir.target.Target`` (or of the host for None).
+
+    A target without ``mcpu`` means the host; with ``mcpu`` but without ``mattr``, the features follow from the cpu.
+    """
+    attrs: dict[str, object] = dict(getattr(target, "attrs", None) or {})
+    cpu = str(attrs.get("mcpu") or "")
+    attr = attrs.get("mattr") or ()
+    features = attr if isinstance(attr, str) else ",".join(str(a) for a in attr)  # type: ignore[attr-defined]
+    level = attrs.get("opt-level")
+    return MachineOptions(
+        triple=str(attrs.get("mtriple") or ""),
+        cpu=cpu,
+        features=features,
+        opt_level=3 if level is None else int(str(level)),
+    )
+
+
+@lru_cache(maxsize=16)
+def target_machine(options: MachineOptions = MachineOptions()) -> llvm.TargetMachine:
+    """The LLVM target machine for the options, made once per process.
+
+    Raises
+    ------
+    CodegenError
+        When LLVM does not know the triple.
+    """
+    _initialize()
+    try:
+        if options.triple:
+            llvm.initialize_all_targets()
+            llvm.initialize_all_asmprinters()
+            target = llvm.Target.from_triple(options.triple)
+        else:
+            target = llvm.Target.from_default_triple()
+    except RuntimeError as error:
+        raise CodegenError(f"LLVM has no target for triple {options.triple!r}: {error}") from error
+    cpu, features = options.cpu, options.features
+    if not options.triple and cpu in ("", host_cpu()):
+        cpu = host_cpu()
+        features = ",".join(filter(None, (host_features(), options.features)))
+    return target.create_target_machine(
+        cpu=cpu, features=features, opt=min(options.opt_level, 3), reloc="pic", codemodel="small"
+    )
+
+
+def optimize(
+    text: str,
+    options: MachineOptions = MachineOptions(),
+    *,
+    loop_vectorize: bool = False,
+    slp: bool = False,
+    unroll: bool = True,
+) -> llvm.ModuleRef:
+    """Parses assembly text, verifies it and runs the O3 pipeline.
+
+    Raises
+    ------
+    CodegenError
+        When the text is not valid LLVM assembly: a bug of the code generator, quoted with LLVM's message.
+    """
+    machine = target_machine(options)
+    try:
+        module = llvm.parse_assembly(text)
+        module.triple = machine.triple
+        module.data_layout = str(machine.target_data)
+        module.verify()
+    except RuntimeError as error:
+        raise CodegenError(f"LLVM rejects the generated code: {error}") from error
+    tuning = llvm.create_pipeline_tuning_options(speed_level=options.opt_level)
+    tuning.loop_vectorization = loop_vectorize
+    tuning.slp_vectorization = slp
+    tuning.loop_unrolling = unroll
+    tuning.loop_interleaving = loop_vectorize
+    builder = llvm.create_pass_builder(machine, tuning)
+    builder.getModulePassManager().run(module, builder)
+    return module
+
+
+def emit_object(module: llvm.ModuleRef, options: MachineOptions = MachineOptions()) -> bytes:
+    """Machine code of an optimized module as an object file."""
+    return bytes(target_machine(options).emit_object(module))
+
+
+def emit_assembly(module: llvm.ModuleRef, options: MachineOptions = MachineOptions()) -> str:
+    """Machine code of an optimized module as assembler text."""
+    return target_machine(options).emit_assembly(module)
+
+
+class LoadedObject:
+    """An object file in this process's memory; it stays there as long as this Python object lives.
+
+    Parameters
+    ----------
+    code:
+        Bytes of an object file from :func:`emit_object`.
+    """
+
+    def __init__(self, code: bytes) -> None:
+        _initialize()
+        # The engine takes its machine away with it, so it cannot use the cached one.
+        machine = llvm.Target.from_default_triple().create_target_machine(reloc="pic", codemodel="small")
+        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+        self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        self._engine.finalize_object()
+
+    def address(self, name: str) -> int:
+        """Address of a function or global.
+
+        Raises
+        ------
+        CodegenError
+            When the object has no such symbol.
+        """
+        address = self._engine.get_function_address(name) or self._engine.get_global_value_address(name)
+        if not address:
+            raise CodegenError(f"the compiled object has no symbol {name!r}")
+        return address
+
+
+def link_shared_library(objects: list[bytes], path: str | os.PathLike[str], *, export: list[str] | None = None) -> None:
+    """Links object files into a shared library with the system's compiler driver or linker.
+
+    Parameters
+    ----------
+    objects:
+        Object files as bytes.
+    path:
+        Where to write the library.
+    export:
+        Symbols to keep visible; all global ones when None.
+
+    Raises
+    ------
+    CodegenError
+        When no linker is found (``LOOPSMITH_LINKER`` names one) or it fails; the linker's words are in the message.
+    """
+    chosen = os.environ.get("LOOPSMITH_LINKER")
+    candidates = [chosen] if chosen else ["cc", "gcc", "clang", "ld", "ld.lld"]
+    linker = next((found for c in candidates if c and (found := shutil.which(c))), None)
+    if linker is None:
+        raise CodegenError(
+            f"cannot link {os.fspath(path)}: none of {', '.join(candidates)} is on PATH. Install gcc, clang or "
+            "binutils, or set LOOPSMITH_LINKER; running in process needs no linker"
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        files = []
+        for i, code in enumerate(objects):
+            file = Path(folder, f"part{i}.o")
+            file.write_bytes(code)
+            files.append(str(file))
+        # Symbolic: several libraries in one process each use their own runtime.
+        direct = Path(linker).name.split(".")[0] in ("ld", "lld")
+        wrap = (lambda o: [o]) if direct else (lambda o: [f"-Wl,{o}"])
+        command = [linker, "-shared", "-o", os.fspath(path), *files, *wrap("-Bsymbolic")]
+        if export is not None:
+            script = Path(folder, "exports.map")
+            script.write_text("{ global: " + " ".join(f"{s};" for s in export) + " local: *; };\n")
+            command += wrap(f"--version-script={script}")
+        command += ["-lm", "-lpthread"] if not direct else []
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise CodegenError(f"linking {os.fspath(path)} with {linker} failed:\n{done.stderr.strip()}")

@@ -1,0 +1,104 @@
+"""The native runtime that kernels call: thread pool, workspaces, last error.
+
+Its source is ``runtime.ll`` beside this file, compiled once per process by LLVM and shared by all kernels loaded in
+process.  A shared library carries its own copy of the object.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+from functools import lru_cache
+from pathlib import Path
+
+import llvmlite.binding as llvm
+
+from .compile import CodegenError, LoadedObject, MachineOptions, emit_object, optimize
+
+#: What the runtime exports to kernels and to callers of shared libraries.
+SYMBOLS = (
+    "loopsmith_parallel_for",
+    "loopsmith_get_num_threads",
+    "loopsmith_set_num_threads",
+    "loopsmith_workspace_acquire",
+    "loopsmith_workspace_release",
+    "loopsmith_last_error",
+    "loopsmith_set_error",
+)
+
+#: Number of the futex system call and the instruction that eases a spinning core, by machine.
+_MACHINES = {
+    "x86_64": ("202", "pause"),
+    "amd64": ("202", "pause"),
+    "aarch64": ("98", "yield"),
+    "arm64": ("98", "yield"),
+    "riscv64": ("98", "nop"),
+}
+
+#: ``int32 body(int64 begin, int64 end, void* env)``
+BODY_TYPE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+
+
+@lru_cache(maxsize=4)
+def runtime_text(machine: str = "") -> str:
+    """The runtime's LLVM assembly for a machine name (``x86_64``, ``aarch64``, ...), the host's by default.
+
+    Raises
+    ------
+    CodegenError
+        For a machine whose system call numbers are not known here.
+    """
+    machine = (machine or platform.machine()).lower()
+    if machine not in _MACHINES:
+        raise CodegenError(f"the thread pool does not know machine {machine!r}; it knows {', '.join(_MACHINES)}")
+    futex, pause = _MACHINES[machine]
+    source = Path(__file__).with_name("runtime.ll").read_text(encoding="utf-8")
+    return source.replace("@FUTEX@", futex).replace("@PAUSE@", pause)
+
+
+@lru_cache(maxsize=4)
+def runtime_object(options: MachineOptions = MachineOptions()) -> bytes:
+    """The runtime as an object file, to be linked into shared libraries."""
+    machine = options.triple.split("-")[0] if options.triple else ""
+    return emit_object(optimize(runtime_text(machine), options), options)
+
+
+class Runtime:
+    """The runtime in this process; use :func:`runtime` to get it."""
+
+    def __init__(self) -> None:
+        self._code = LoadedObject(runtime_object())
+        self.addresses = {name: self._code.address(name) for name in SYMBOLS}
+        for name, address in self.addresses.items():
+            llvm.add_symbol(name, address)  # kernels loaded from now on find them
+        a = self.addresses
+        self._set_threads = ctypes.CFUNCTYPE(None, ctypes.c_int32)(a["loopsmith_set_num_threads"])
+        self._get_threads = ctypes.CFUNCTYPE(ctypes.c_int32)(a["loopsmith_get_num_threads"])
+        self._last_error = ctypes.CFUNCTYPE(ctypes.c_char_p)(a["loopsmith_last_error"])
+        self._set_error = ctypes.CFUNCTYPE(None, ctypes.c_char_p)(a["loopsmith_set_error"])
+        self.parallel_for = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)(
+            a["loopsmith_parallel_for"]
+        )
+
+    def set_num_threads(self, count: int) -> None:
+        """Threads of parallel loops from the next one on, the caller included; 0 restores one per online cpu."""
+        self._set_threads(count)
+
+    def get_num_threads(self) -> int:
+        """Threads that the next parallel loop uses."""
+        return int(self._get_threads())
+
+    def last_error(self) -> str:
+        """Text of the last error of a kernel in this process, empty when there was none."""
+        text = self._last_error()
+        return text.decode("utf-8", "replace") if text else ""
+
+    def set_error(self, message: str) -> None:
+        """Stores the text that :meth:`last_error` returns, cut after 511 bytes."""
+        self._set_error(message.encode("utf-8"))
+
+
+@lru_cache(maxsize=1)
+def runtime() -> Runtime:
+    """The process's runtime, compiled on first use."""
+    return Runtime()

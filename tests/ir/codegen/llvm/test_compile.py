@@ -1,0 +1,66 @@
+"""Compiling, loading and linking of assembly text, and the messages when it goes wrong."""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+
+import pytest
+
+from ir.codegen.llvm import compile as native
+
+TEXT = """
+define i32 @twice(i32 %x) {
+  %y = shl i32 %x, 1
+  ret i32 %y
+}
+define i32 @hidden(i32 %x) noinline {
+  ret i32 %x
+}
+"""
+
+
+def test_loaded_code_runs() -> None:
+    loaded = native.LoadedObject(native.emit_object(native.optimize(TEXT)))
+    assert ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int32)(loaded.address("twice"))(21) == 42
+    with pytest.raises(native.CodegenError, match="no symbol 'thrice'"):
+        loaded.address("thrice")
+
+
+def test_shared_library_exports_what_was_asked(tmp_path: Path) -> None:
+    path = tmp_path / "twice.so"
+    native.link_shared_library([native.emit_object(native.optimize(TEXT))], path, export=["twice"])
+    library = ctypes.CDLL(str(path))
+    assert library.twice(4) == 8
+    with pytest.raises(AttributeError):
+        library.hidden
+
+
+def test_bad_assembly_is_quoted() -> None:
+    with pytest.raises(native.CodegenError, match="rejects the generated code"):
+        native.optimize("define i32 @f() { ret i32 %nothing }")
+
+
+def test_missing_linker_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOOPSMITH_LINKER", "no-such-linker")
+    with pytest.raises(native.CodegenError, match="no-such-linker"):
+        native.link_shared_library([], tmp_path / "x.so")
+
+
+def test_unknown_triple_is_named() -> None:
+    with pytest.raises(native.CodegenError, match="quux"):
+        native.target_machine(native.MachineOptions(triple="quux-none-none"))
+
+
+def test_assembly_of_the_host_uses_its_widest_fma() -> None:
+    text = """
+declare <16 x float> @llvm.fmuladd.v16f32(<16 x float>, <16 x float>, <16 x float>)
+define void @f(ptr %p) {
+  %x = load <16 x float>, ptr %p
+  %y = call <16 x float> @llvm.fmuladd.v16f32(<16 x float> %x, <16 x float> %x, <16 x float> %x)
+  store <16 x float> %y, ptr %p
+  ret void
+}
+"""
+    options = native.MachineOptions(triple="x86_64-unknown-linux-gnu", cpu="znver4")
+    assert "zmm" in native.emit_assembly(native.optimize(text, options), options)
