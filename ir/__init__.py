@@ -1,0 +1,20 @@
+"""The IRs of loopsmith and everything that turns one program into another: TIR loops, Relax graphs, passes, code generation."""
+
+import sys
+
+from .attrs import Attrs, DictAttrs
+from .error import DiagnosticError, IRError, IRTypeError, IRValueError
+from .expr import BaseExpr, GlobalVar, RelaxExpr
+from .function import BaseFunc, CallingConv
+from .json_format import load_json, save_json
+from .module import IRModule
+from .node import Mutator, Node, Visitor, children, map_children, post_order_visit, visit_children
+from .op import Op, register_op, register_op_attr
+from .registry import get_global_func, list_global_func_names, register_func, remove_global_func
+from .span import SourceName, Span
+from .structural import assert_structural_equal, get_first_structural_mismatch, structural_equal, structural_hash
+from .tir.expr import PrimExpr, Range
+from .type import FuncType, PointerType, PrimType, TupleType, Type
+
+# Walks recurse once per level of nesting, and sums of a thousand terms nest a thousand levels deep.
+sys.setrecursionlimit(max(sys.getrecursionlimit(), 50_000))

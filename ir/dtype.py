@@ -1,0 +1,151 @@
+"""Data types are plain strings such as ``"int32"``, ``"float16"``, ``"float32x8"``, ``"bool"`` or ``"handle"``.
+
+This module answers questions about them; every function is cached, because constructors of expressions ask
+them millions of times.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+import numpy as np
+
+from .error import IRTypeError
+
+_PATTERN = re.compile(r"^(bool|void|handle|(?:u?int|float|bfloat|custom\[\w+\])(\d*)(?:_e\d+m\d+(?:fnuz|fn|b11fnuz)?)?)(?:x(\d+))?$")
+_CODES = ("bfloat", "float", "uint", "int")
+
+
+@lru_cache(maxsize=None)
+def parse(dtype: str) -> tuple[str, int, int]:
+    """Split a dtype into (code, bits, lanes); the code is one of int, uint, float, bfloat, bool, handle, void.
+
+    >>> parse("float32x8")
+    ('float', 32, 8)
+    >>> parse("bool")
+    ('bool', 1, 1)
+    """
+    if dtype == "":
+        return ("void", 0, 1)
+    match = _PATTERN.match(dtype)
+    if match is None:
+        raise IRTypeError(f"unknown dtype {dtype!r}; expected for example 'float32', 'int8', 'bool' or 'float32x4'")
+    base, bits, lanes = match.groups()
+    n_lanes = int(lanes) if lanes else 1
+    if base == "bool":
+        return ("bool", 1, n_lanes)
+    if base in ("void", "handle"):
+        return (base, 64 if base == "handle" else 0, n_lanes)
+    for code in _CODES:
+        if base.startswith(code):
+            suffix = base[len(code) :]
+            float8 = "_" in suffix
+            width = int(suffix.split("_")[0]) if float8 else int(bits or 32)
+            return (base if float8 else code, width, n_lanes)
+    raise IRTypeError(f"unknown dtype {dtype!r}")
+
+
+@lru_cache(maxsize=None)
+def code(dtype: str) -> str:
+    """The kind of number without its width: ``code("float32x8") == "float"``."""
+    return parse(dtype)[0]
+
+
+@lru_cache(maxsize=None)
+def bits(dtype: str) -> int:
+    """Bits per lane."""
+    return parse(dtype)[1]
+
+
+@lru_cache(maxsize=None)
+def lanes(dtype: str) -> int:
+    """Vector lanes, 1 for scalars."""
+    return parse(dtype)[2]
+
+
+@lru_cache(maxsize=None)
+def bytes_of(dtype: str) -> int:
+    """Bytes that one element takes in memory, all lanes together; bool takes one byte per lane."""
+    return (bits(dtype) + 7) // 8 * lanes(dtype)
+
+
+@lru_cache(maxsize=None)
+def element_of(dtype: str) -> str:
+    """The scalar dtype of one lane: ``element_of("float32x8") == "float32"``."""
+    return dtype.rsplit("x", 1)[0] if lanes(dtype) != 1 else dtype
+
+
+@lru_cache(maxsize=None)
+def with_lanes(dtype: str, n_lanes: int) -> str:
+    """The same element with another number of lanes: ``with_lanes("float32", 8) == "float32x8"``."""
+    element = element_of(dtype)
+    return element if n_lanes == 1 else f"{element}x{n_lanes}"
+
+
+@lru_cache(maxsize=None)
+def is_int(dtype: str) -> bool:
+    """Signed integer of any width and lanes."""
+    return code(dtype) == "int"
+
+
+@lru_cache(maxsize=None)
+def is_uint(dtype: str) -> bool:
+    """Unsigned integer of any width and lanes (bool is not one)."""
+    return code(dtype) == "uint"
+
+
+@lru_cache(maxsize=None)
+def is_integral(dtype: str) -> bool:
+    """Signed or unsigned integer, or bool."""
+    return code(dtype) in ("int", "uint", "bool")
+
+
+@lru_cache(maxsize=None)
+def is_float(dtype: str) -> bool:
+    """Any floating-point format, bfloat16 and the 8-bit ones included."""
+    return code(dtype).startswith(("float", "bfloat"))
+
+
+@lru_cache(maxsize=None)
+def is_bool(dtype: str) -> bool:
+    """Bool of any lanes."""
+    return code(dtype) == "bool"
+
+
+@lru_cache(maxsize=None)
+def is_index(dtype: str) -> bool:
+    """int32 or int64 scalar: the dtypes that indices and extents have."""
+    return dtype in ("int32", "int64")
+
+
+@lru_cache(maxsize=None)
+def integer_range(dtype: str) -> tuple[int, int]:
+    """The smallest and the largest value of an integral dtype."""
+    kind, width, _ = parse(dtype)
+    if kind == "int":
+        return (-(1 << (width - 1)), (1 << (width - 1)) - 1)
+    if kind in ("uint", "bool"):
+        return (0, (1 << width) - 1)
+    raise IRTypeError(f"dtype {dtype!r} is not integral and has no integer range")
+
+
+@lru_cache(maxsize=None)
+def to_numpy(dtype: str) -> np.dtype:
+    """The numpy dtype of one element; bfloat16 and 8-bit floats come from ml_dtypes."""
+    kind = code(dtype)
+    element = element_of(dtype)
+    if kind == "bool":
+        return np.dtype(np.bool_)
+    if kind == "bfloat" or "_" in element:
+        import ml_dtypes
+
+        return np.dtype(getattr(ml_dtypes, element))
+    return np.dtype(element)
+
+
+def from_numpy(dtype: np.dtype | type | str) -> str:
+    """The dtype string of a numpy dtype: ``from_numpy(np.float32) == "float32"``."""
+    name = np.dtype(dtype).name if not isinstance(dtype, str) else dtype
+    parse(name)
+    return name

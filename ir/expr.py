@@ -1,0 +1,53 @@
+"""Expressions that all IRs share: the base classes, references to a module's functions, and ranges."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .node import Node, field
+from .span import Span
+
+
+class BaseExpr(Node):
+    """Base of every expression."""
+
+    span: Span | None = field(default=None, compare=False, kind="leaf")
+
+
+class RelaxExpr(BaseExpr):
+    """Base of graph-level expressions (Relax); ``struct_info`` is what is known of the value's type and shape.
+
+    It is a cached result of inference: a constructor may leave it out, and the block builder's normalization
+    fills it in once by :func:`ir.relax.expr.update_struct_info`.
+    """
+
+    struct_info_: Any = field(default=None, compare=False, kind="leaf")
+
+    @property
+    def struct_info(self) -> Any:
+        """The struct info; an error when normalization has not filled it in yet."""
+        if self.struct_info_ is None:
+            from .error import IRValueError
+
+            raise IRValueError(
+                f"{type(self).__name__} has no struct info yet; normalize it with BlockBuilder.normalize or emit"
+            )
+        return self.struct_info_
+
+
+class GlobalVar(RelaxExpr, type_key="ir.GlobalVar"):
+    """A reference to a function of an IRModule; compared by name within equal modules."""
+
+    name_hint: str
+
+    def __call__(self, *args: Any) -> Any:
+        """A call of the function: a Relax call, or a TIR call when all arguments are TIR expressions."""
+        from .tir.expr import Call as TirCall
+        from .tir.expr import PrimExpr, convert
+
+        values = [item if isinstance(item, Node) else convert(item) for item in args]
+        if values and all(isinstance(item, PrimExpr) for item in values):
+            return TirCall("void", self, values)
+        from .relax.expr import Call
+
+        return Call(self, values)

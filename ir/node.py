@@ -1,0 +1,340 @@
+"""One declaration per node: constructors, visiting, rewriting, equality, hashing and JSON all derive from it.
+
+A node class lists its fields as annotations; the metaclass turns them into slots, a compiled constructor and compiled
+walks. Nodes are immutable. A field is described by :func:`field` (or :func:`derived`) where its annotation does not
+say enough::
+
+    class Add(PrimExpr, type_key="tir.Add"):
+        a: PrimExpr
+        b: PrimExpr
+        dtype: str = derived("a.dtype")
+
+The annotation tells what a walk does with the field: names of plain values (``str``, ``int``, ``bool``, ``float``,
+``bytes``, ``Any``, ``object``) are leaves, ``tuple[...]`` is a sequence of nodes, ``dict[...]`` maps anything to nodes, and everything
+else is one node or None.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from .error import IRTypeError
+
+_MISSING: Any = object()
+_LAST_FIELDS = ("struct_info_", "span")
+"""Optional fields of base classes that come behind a subclass's own."""
+_LEAF_NAMES = frozenset("str int bool float bytes Any object None complex Span Callable".split())
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """What the metaclass knows of one field of a node class."""
+
+    name: str
+    kind: str
+    """``leaf``, ``node``, ``seq`` or ``map``."""
+    default: Any = _MISSING
+    compare: bool = True
+    """Whether structural equality and hashing look at it (names and spans are not compared)."""
+    defines: bool = False
+    """Whether the variables in it are defined here: equality maps them instead of comparing identities."""
+    convert: Callable[[Any], Any] | None = None
+    """Applied by the constructor to what the caller passes."""
+    derived: str | None = None
+    """An expression over the other fields that the constructor computes; such a field is no parameter."""
+
+
+def field(
+    *,
+    default: Any = _MISSING,
+    compare: bool = True,
+    defines: bool = False,
+    convert: Callable[[Any], Any] | None = None,
+    kind: str | None = None,
+) -> Any:
+    """Describe a node's field; see :class:`Field`."""
+    return {"default": default, "compare": compare, "defines": defines, "convert": convert, "kind": kind}
+
+
+def derived(expression: str, *, compare: bool = False) -> Any:
+    """A field that the constructor computes from the others, as ``derived("a.dtype")``."""
+    return {"derived": expression, "compare": compare, "kind": "leaf"}
+
+
+def _kind_of(annotation: str) -> str:
+    text = annotation.strip().strip("'\"")
+    if text.startswith("tuple["):
+        inner = re.findall(r"[A-Za-z_]\w*", text[6:])
+        return "leaf" if inner and all(name in _LEAF_NAMES for name in inner) else "seq"
+    if text.startswith("dict["):
+        return "map"
+    names = re.findall(r"[A-Za-z_]\w*", text)
+    return "leaf" if all(name in _LEAF_NAMES for name in names) else "node"
+
+
+TYPE_KEYS: dict[str, type[Node]] = {}
+"""Every node class by its type key, for JSON."""
+
+
+class NodeMeta(type):
+    """Compiles the constructor and the walks of a node class from its annotated fields."""
+
+    def __new__(
+        mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], type_key: str | None = None, **_: Any
+    ) -> NodeMeta:
+        own: list[Field] = []
+        for attr, annotation in namespace.get("__annotations__", {}).items():
+            if annotation.startswith("ClassVar") or attr.startswith("__"):
+                continue
+            spec = namespace.pop(attr, _MISSING)
+            if isinstance(spec, dict) and "kind" in spec:
+                options = dict(spec)
+            else:
+                options = {"default": spec}
+            kind = options.pop("kind", None) or _kind_of(annotation)
+            own.append(Field(attr, kind, **options))
+        inherited: dict[str, Field] = {}
+        for base in reversed(bases):
+            for item in getattr(base, "_fields", ()):
+                inherited[item.name] = item
+        merged = dict(inherited)
+        for item in own:
+            merged.pop(item.name, None)
+            merged[item.name] = item
+        for last in _LAST_FIELDS:
+            if last in merged:
+                merged[last] = merged.pop(last)
+        namespace["__slots__"] = tuple(item.name for item in own if item.name not in inherited) + tuple(
+            namespace.get("__slots__", ())
+        )
+        cls = super().__new__(mcs, name, bases, namespace)
+        cls._fields = tuple(merged.values())
+        cls._type_key = type_key or name
+        if type_key is not None:
+            TYPE_KEYS[type_key] = cls
+        _compile(cls)
+        return cls
+
+    def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **_: Any) -> None:
+        super().__init__(name, bases, namespace)
+
+    _fields: tuple[Field, ...]
+    _type_key: str
+
+
+def _compile(cls: Any) -> None:
+    """Generate ``__init__``, ``_map_children``, ``_visit_children`` and ``_rebuild`` for a node class."""
+    fields: tuple[Field, ...] = cls._fields
+    env: dict[str, Any] = dict(vars(sys.modules[cls.__module__]))  # what derived expressions refer to
+    env |= {"_MISSING": _MISSING, "_new": object.__new__, "_cls": cls}
+    for item in fields:
+        env[f"_set_{item.name}"] = getattr(cls, item.name).__set__
+        if item.convert is not None:
+            env[f"_conv_{item.name}"] = item.convert
+        if item.default is not _MISSING:
+            env[f"_def_{item.name}"] = item.default
+    params, body = [], []
+    plain = [item for item in fields if item.derived is None]
+    for item in plain:
+        params.append(item.name if item.default is _MISSING else f"{item.name}=_def_{item.name}")
+        if item.convert is not None:
+            body.append(f"    {item.name} = _conv_{item.name}({item.name})")
+        elif item.kind == "seq":
+            body.append(f"    if type({item.name}) is not tuple: {item.name} = tuple({item.name})")
+    stores = [f"    _set_{item.name}(self, {item.name})" for item in plain]
+    stores += [
+        f"    {item.name} = {item.derived}; _set_{item.name}(self, {item.name})" for item in fields if item.derived
+    ]
+    hook = ["    self._check()"] if "_check" in dir(cls) else []
+    code = [f"def __init__(self, {', '.join(params)}):", *(body + stores + hook or ["    pass"])]
+    # _rebuild skips conversions and checks: it is given what a walk made of already valid children.
+    rebuild = [f"def _rebuild({', '.join(['self', *[item.name for item in plain]])}):", "    self = _new(_cls)"]
+    code += [*rebuild, *stores, "    return self"]
+    walked = [item for item in plain if item.kind != "leaf"]
+    visit = ["def _visit_children(self, f):"]
+    for item in walked:
+        value = f"self.{item.name}"
+        if item.kind == "seq":
+            visit.append(f"    for child in {value}: f(child)")
+        elif item.kind == "map":
+            visit.append(f"    for child in {value}.values(): f(child)")
+        else:
+            visit += [f"    child = {value}", "    if child is not None: f(child)"]
+    code += visit if walked else [*visit, "    pass"]
+    code.append("def _map_children(self, f):")
+    tests = []
+    for item in walked:
+        new, old = f"new_{item.name}", f"old_{item.name}"
+        code.append(f"    {old} = self.{item.name}")
+        if item.kind == "seq":
+            code += [
+                f"    {new} = {old}",
+                f"    for i, child in enumerate({old}):",
+                "        mapped = f(child)",
+                "        if mapped is not child:",
+                f"            {new} = (*{old}[:i], mapped, *[f(rest) for rest in {old}[i + 1:]])",
+                "            break",
+            ]
+        elif item.kind == "map":
+            code += [
+                f"    {new} = {{key: f(child) for key, child in {old}.items()}}",
+                f"    if all({new}[key] is {old}[key] for key in {old}): {new} = {old}",
+            ]
+        else:
+            code.append(f"    {new} = f({old}) if {old} is not None else None")
+        tests.append(f"{new} is {old}")
+    args = ", ".join(f"new_{item.name}" if item in walked else f"self.{item.name}" for item in plain)
+    code.append(f"    return self if {' and '.join(tests)} else self._rebuild({args})" if walked else "    return self")
+    exec("\n".join(code), env)
+    own = cls.__dict__
+    if "__init__" not in own:
+        cls.__init__ = env["__init__"]
+    for name in ("_rebuild", "_visit_children", "_map_children"):
+        if name not in own:
+            setattr(cls, name, env[name])
+
+
+class Node(metaclass=NodeMeta):
+    """Base of every IR node; see the module's docstring for how fields are declared."""
+
+    _fields: ClassVar[tuple[Field, ...]]
+    _type_key: ClassVar[str]
+    is_variable: ClassVar[bool] = False
+    """Variables and buffers: structural equality maps them to their counterparts."""
+    __slots__ = ("__weakref__",)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise IRTypeError(f"{type(self).__name__} is immutable; use .replace({name}=...) to make a changed copy")
+
+    def __delattr__(self, name: str) -> None:
+        raise IRTypeError(f"{type(self).__name__} is immutable; {name} cannot be deleted")
+
+    def same_as(self, other: object) -> bool:
+        """Identity, where ``==`` may mean something else."""
+        return self is other
+
+    def replace(self, **changes: Any) -> Any:
+        """A copy with some fields changed; the same object when nothing changes."""
+        if all(getattr(self, name) is value for name, value in changes.items()):
+            return self
+        values = {item.name: getattr(self, item.name) for item in self._fields if item.derived is None}
+        unknown = changes.keys() - values.keys()
+        if unknown:
+            raise IRTypeError(f"{type(self).__name__} has no field {sorted(unknown)}; its fields are {sorted(values)}")
+        values.update(changes)
+        return type(self)(**values)
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return self
+
+    def __reduce__(self) -> Any:
+        from .json_format import load_json, save_json
+
+        return (load_json, (save_json(self),))
+
+    def __repr__(self) -> str:
+        from .script import printer
+
+        return printer.repr_node(self)
+
+    def script(self, **options: Any) -> str:
+        """The node in text form (TVMScript); options are those of :func:`ir.script.printer.script`."""
+        from .script import printer
+
+        return printer.script(self, **options)
+
+    def show(self, **options: Any) -> None:
+        """Print the text form."""
+        print(self.script(**options))
+
+
+def map_children(node: Node, f: Callable[[Any], Any]) -> Any:
+    """Apply ``f`` to each child node; the same object when no child changed, else a rebuilt node."""
+    return node._map_children(f)  # type: ignore[attr-defined]
+
+
+def visit_children(node: Node, f: Callable[[Any], Any]) -> None:
+    """Call ``f`` on each child node in field order."""
+    node._visit_children(f)  # type: ignore[attr-defined]
+
+
+def children(node: Node) -> Iterator[Node]:
+    """The child nodes in field order."""
+    found: list[Node] = []
+    node._visit_children(found.append)  # type: ignore[attr-defined]
+    return iter(found)
+
+
+def post_order_visit(node: Any, f: Callable[[Any], Any]) -> None:
+    """Call ``f`` on every distinct node below and including ``node``, children first, each object once."""
+    seen: set[int] = set()
+
+    def walk(item: Any) -> None:
+        key = id(item)
+        if key in seen:
+            return
+        seen.add(key)
+        item._visit_children(walk)
+        f(item)
+
+    walk(node)
+
+
+class Visitor:
+    """Walks a tree, dispatching on the node's class through a table built once per visitor class.
+
+    A subclass defines ``visit_<ClassName>(self, node)`` for the classes that it cares about (a method for a base class
+    serves its subclasses); every other node is walked through by :meth:`generic_visit`.
+    """
+
+    _tables: ClassVar[dict[type, dict[type, Any]]] = {}
+
+    def __init__(self) -> None:
+        self._table = _dispatch_table(type(self))
+
+    def visit(self, node: Any) -> Any:
+        """Dispatch on the class of ``node``."""
+        try:
+            method = self._table[node.__class__]
+        except KeyError:
+            method = _add_to_table(type(self), self._table, node.__class__)
+        return method(self, node)
+
+    def generic_visit(self, node: Any) -> Any:
+        """Visit the children."""
+        node._visit_children(self.visit)
+
+
+class Mutator(Visitor):
+    """A visitor whose methods return the node to put in place; the same object means that nothing changed."""
+
+    def generic_visit(self, node: Any) -> Any:
+        """Map the children; the same node when none changed."""
+        return node._map_children(self.visit)
+
+
+def _dispatch_table(cls: type) -> dict[type, Any]:
+    table = Visitor._tables.get(cls)
+    if table is None:
+        table = Visitor._tables[cls] = {}
+    return table
+
+
+def _add_to_table(cls: type, table: dict[type, Any], node_class: type) -> Any:
+    if not hasattr(node_class, "_fields"):
+        raise IRTypeError(f"{cls.__name__}: expected an IR node, got {node_class.__name__}")
+    for base in node_class.__mro__:
+        method = getattr(cls, f"visit_{base.__name__}", None)
+        if method is not None and base is not Node:
+            break
+    else:
+        method = cls.generic_visit  # type: ignore[attr-defined]
+    table[node_class] = method
+    return method

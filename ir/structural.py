@@ -1,0 +1,205 @@
+"""Structural equality and hashing of programs: equal up to the names of the variables that they define.
+
+Both walk the declared fields of nodes. A variable met where it is defined is paired with its counterpart; a free
+variable equals only itself, unless ``map_free_vars`` asks to pair those too. Hashes are stable across processes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+
+from .error import IRValueError
+from .node import Field, Node
+
+
+def _compared_fields(cls: Any) -> tuple[Field, ...]:
+    """The fields that equality looks at, definitions first (``_compare_order`` may name the order)."""
+    found = _FIELD_CACHE.get(cls)
+    if found is None:
+        fields = {item.name: item for item in cls._fields if item.compare and item.derived is None}
+        order = getattr(cls, "_compare_order", tuple(fields))
+        found = _FIELD_CACHE[cls] = tuple(fields[name] for name in order)
+    return found
+
+
+_FIELD_CACHE: dict[type, tuple[Field, ...]] = {}
+
+
+class _Mismatch(Exception):
+    """Carries the path from the root to the first difference: nested (parent, step) pairs, rendered on demand."""
+
+    def __init__(self, path: Any, lhs: Any, rhs: Any) -> None:
+        super().__init__("structural mismatch")
+        self.path, self.lhs, self.rhs = path, lhs, rhs
+
+
+def _render_path(path: Any) -> str:
+    steps: list[str] = []
+    while path is not None:
+        path, step = path
+        steps.append(f"[{step}]" if isinstance(step, int) else step if step.startswith((".", "<")) else f".{step}")
+    return "".join(reversed(steps))
+
+
+class _Equality:
+    def __init__(self, map_free_vars: bool) -> None:
+        self._pairs: dict[int, Any] = {}
+        self._back: dict[int, Any] = {}
+        self._map_free = map_free_vars
+
+    def check(self, a: Any, b: Any, path: Any, defining: bool = False) -> None:
+        if isinstance(a, Node):
+            if not isinstance(b, Node) or type(a) is not type(b):
+                raise _Mismatch(path, a, b)
+            self._check_node(a, b, path, defining)
+        elif isinstance(a, tuple | list):
+            if not isinstance(b, tuple | list) or len(a) != len(b):
+                raise _Mismatch(path, a, b)
+            for index, (x, y) in enumerate(zip(a, b, strict=True)):
+                self.check(x, y, (path, index), defining)
+        elif isinstance(a, dict):
+            self._check_dict(a, b, path, defining)
+        elif isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+            if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray)) or not _equal_arrays(a, b):
+                raise _Mismatch(path, a, b)
+        elif a is not b and not (isinstance(a, float) and a != a and b != b):
+            same = a == b if type(a) is type(b) or not isinstance(b, Node) else False
+            if not same or (isinstance(a, bool) != isinstance(b, bool)):
+                raise _Mismatch(path, a, b)
+
+    def _check_dict(self, a: dict[Any, Any], b: Any, path: Any, defining: bool) -> None:
+        if not isinstance(b, dict) or len(a) != len(b):
+            raise _Mismatch(path, a, b)
+        for key, value in a.items():
+            other = self._pairs.get(id(key), key) if isinstance(key, Node) else key
+            if other not in b:
+                raise _Mismatch((path, str(getattr(key, "name", key))), value, None)
+            self.check(value, b[other], (path, str(getattr(key, "name", key))), defining)
+
+    def _check_node(self, a: Any, b: Any, path: Any, defining: bool) -> None:
+        if a.is_variable:
+            if id(a) in self._pairs or id(b) in self._back:
+                if self._pairs.get(id(a)) is not b:
+                    raise _Mismatch(path, a, b)
+                return
+            if not (defining or self._map_free):
+                if a is not b:
+                    raise _Mismatch(path, a, b)
+                return
+            self._pairs[id(a)], self._back[id(b)] = b, a
+        elif a is b and not self._pairs:
+            return
+        custom = getattr(a, "_structural_equal", None)
+        if custom is not None:
+            custom(b, lambda x, y, name: self.check(x, y, (path, "." + name), defining), lambda: _fail(path, a, b))
+            return
+        for item in _compared_fields(type(a)):
+            x, y = getattr(a, item.name), getattr(b, item.name)
+            if x is y and item.kind == "leaf" and not isinstance(x, dict | tuple | Node):
+                continue
+            self.check(x, y, (path, item.name), defining or item.defines)
+
+
+def _fail(path: Any, a: Any, b: Any) -> None:
+    raise _Mismatch(path, a, b)
+
+
+def _equal_arrays(a: np.ndarray, b: np.ndarray) -> bool:
+    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+
+
+def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
+    """Whether two nodes (or plain values) are equal up to the names of variables that they define.
+
+    Args:
+        lhs, rhs: nodes, or tuples, lists, dicts and plain values of them.
+        map_free_vars: pair variables that neither side defines, instead of asking that they are the same object.
+    """
+    try:
+        _Equality(map_free_vars).check(lhs, rhs, None)
+    except _Mismatch:
+        return False
+    return True
+
+
+def get_first_structural_mismatch(lhs: Any, rhs: Any, map_free_vars: bool = False) -> tuple[str, Any, Any] | None:
+    """The path to the first difference with both values there, or None when the programs are equal."""
+    try:
+        _Equality(map_free_vars).check(lhs, rhs, (None, "<root>"))
+    except _Mismatch as mismatch:
+        return (_render_path(mismatch.path), mismatch.lhs, mismatch.rhs)
+    return None
+
+
+def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> None:
+    """Raise IRValueError with the path to the first difference and both programs unless they are equal."""
+    mismatch = get_first_structural_mismatch(lhs, rhs, map_free_vars)
+    if mismatch is not None:
+        path, a, b = mismatch
+        raise IRValueError(
+            f"structural mismatch at {path}:\n  lhs: {_shown(a)}\n  rhs: {_shown(b)}\nin lhs:\n{_shown(lhs)}\nand rhs:\n{_shown(rhs)}"
+        )
+
+
+def _shown(value: Any) -> str:
+    return repr(value)
+
+
+class _Hasher:
+    def __init__(self, map_free_vars: bool) -> None:
+        self.tokens: list[str] = []
+        self._numbers: dict[int, int] = {}
+        self._keep: list[Any] = []
+
+    def add(self, value: Any) -> None:
+        if isinstance(value, Node):
+            self._add_node(value)
+        elif isinstance(value, tuple | list):
+            self.tokens.append(f"({len(value)}")
+            for item in value:
+                self.add(item)
+        elif isinstance(value, dict):
+            self._add_dict(value)
+        elif isinstance(value, np.ndarray):
+            digest = hashlib.blake2b(np.ascontiguousarray(value).tobytes(), digest_size=16).hexdigest()
+            self.tokens.append(f"{value.dtype}{value.shape}{digest}")
+        else:
+            self.tokens.append(f"{type(value).__name__}:{value!r}")
+
+    def _add_dict(self, value: dict[Any, Any]) -> None:
+        self.tokens.append(f"{{{len(value)}")
+        if any(isinstance(key, Node) for key in value):
+            for key, item in value.items():  # maps over variables keep the order of the parameters
+                self.add(key)
+                self.add(item)
+        else:
+            for key in sorted(value, key=str):
+                self.tokens.append(str(key))
+                self.add(value[key])
+
+    def _add_node(self, node: Any) -> None:
+        if node.is_variable:
+            number = self._numbers.get(id(node))
+            if number is not None:
+                self.tokens.append(f"%{number}")
+                return
+            self._numbers[id(node)] = len(self._numbers)
+            self._keep.append(node)
+        self.tokens.append(node._type_key)
+        custom = getattr(node, "_structural_hash", None)
+        if custom is not None:
+            custom(self.add)
+            return
+        for item in _compared_fields(type(node)):
+            self.add(getattr(node, item.name))
+
+
+def structural_hash(node: Any, map_free_vars: bool = False) -> int:
+    """A 64-bit hash, the same in every process, that is equal for structurally equal programs."""
+    hasher = _Hasher(map_free_vars)
+    hasher.add(node)
+    digest = hashlib.blake2b("\0".join(hasher.tokens).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little")

@@ -1,0 +1,196 @@
+"""Buffers: multi-dimensional arrays in some memory scope, the things that TIR programs read and write."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from .. import dtype as dt
+from ..error import IRValueError
+from ..node import Node, field
+from ..span import Span
+from ..type import PointerType, PrimType
+from .expr import IntImm, PrimExpr, Ramp, Range, Var, _exprs, _optional_expr, const, convert
+
+
+class Buffer(Node, type_key="tir.Buffer"):
+    """A typed array: data pointer, shape, optional strides (empty means row-major), and where it lives.
+
+    Buffers are compared by identity; :func:`decl_buffer` makes one with sensible defaults.
+    """
+
+    data: Var = field(defines=True)
+    dtype: str
+    shape: tuple[PrimExpr, ...] = field(convert=_exprs)
+    strides: tuple[PrimExpr, ...] = field(default=(), convert=lambda values: _exprs(values or ()))
+    elem_offset: PrimExpr = field(default=None, convert=_optional_expr, defines=True)
+    name: str = field(default="buffer", compare=False)
+    data_alignment: int = field(default=64)
+    offset_factor: int = field(default=1)
+    buffer_type: str = field(default="", convert=lambda kind: "" if kind == "default" else kind)
+    """``"auto_broadcast"`` lets extents of 1 stand for any extent; "" is a plain buffer."""
+    axis_separators: tuple[PrimExpr, ...] = field(default=(), convert=lambda values: _exprs(values or ()))
+    span: Span | None = field(default=None, compare=False, kind="leaf")
+
+    is_variable: ClassVar[bool] = True
+
+    def scope(self) -> str:
+        """The storage scope: ``global``, ``shared``, ``local``, ..."""
+        annotation = self.data.type_annotation
+        found = annotation.storage_scope if isinstance(annotation, PointerType) else ""
+        return found or "global"
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    def __getitem__(self, indices: Any) -> Any:
+        from .expr import BufferLoad
+        from .stmt import BufferRegion
+
+        index_tuple = indices if isinstance(indices, tuple | list) else (indices,)
+        if any(isinstance(item, slice) and item.step is None for item in index_tuple) or any(
+            isinstance(item, Range) for item in index_tuple
+        ):
+            return BufferRegion(self, self._region(index_tuple))
+        return BufferLoad(self, [_index(item) for item in index_tuple])
+
+    def _region(self, indices: Sequence[Any]) -> list[Range]:
+        region = []
+        for item, extent in zip(indices, self.shape, strict=False):
+            if isinstance(item, Range):
+                region.append(item)
+            elif isinstance(item, slice):
+                region.append(Range(0 if item.start is None else item.start, extent if item.stop is None else item.stop))
+            else:
+                start = convert(item)
+                region.append(Range.from_min_extent(start, const(1, start.dtype)))
+        return region
+
+    def vload(self, begin: Any, dtype: str | None = None) -> PrimExpr:
+        """Load a scalar, or a vector of ``dtype``'s lanes along the last dimension, from ``begin``."""
+        from .expr import BufferLoad
+
+        return BufferLoad(self, _vector_indices(self, begin, dtype))
+
+    def vstore(self, begin: Any, value: PrimExpr) -> Any:
+        """Store a scalar, or a vector along the last dimension, to ``begin``."""
+        from .stmt import BufferStore
+
+        return BufferStore(self, value, _vector_indices(self, begin, value.dtype))
+
+    def offset_of(self, indices: Sequence[Any]) -> list[PrimExpr]:
+        """The element offset that ``indices`` address in the flattened buffer, as a one-element list."""
+        values = [convert(item) for item in indices]
+        if len(values) != len(self.shape):
+            raise IRValueError(f"buffer {self.name} has {len(self.shape)} dimensions, got {len(values)} indices")
+        offset: Any = None
+        if self.strides:
+            for index, stride in zip(values, self.strides, strict=True):
+                offset = index * stride if offset is None else offset + index * stride
+        else:
+            for index, extent in zip(values, self.shape, strict=True):
+                offset = index if offset is None else offset * extent + index
+        if offset is None:
+            offset = const(0)
+        return [offset if self.elem_offset is None else offset + self.elem_offset]
+
+    def access_ptr(
+        self, access_mask: int | str, ptr_type: str = "handle", content_lanes: int = 1, offset: Any = 0, extent: Any = None
+    ) -> PrimExpr:
+        """A pointer into the buffer for an intrinsic; ``access_mask`` is "r", "w" or "rw" (or bits 1 and 2)."""
+        from .expr import Call
+        from .op import type_annotation
+
+        if isinstance(access_mask, str):
+            access_mask = ("r" in access_mask) | ("w" in access_mask) << 1
+        start = convert(offset) if self.elem_offset is None else self.elem_offset + offset
+        if extent is None:
+            total: Any = const(1)
+            for item in self.shape:
+                total = total * item
+            extent = total - offset
+        element = dt.with_lanes(dt.element_of(self.dtype), content_lanes)
+        return Call("handle", "tir.tvm_access_ptr", (type_annotation(element), self.data, start, extent, access_mask))
+
+    def get_flattened_buffer(self) -> Buffer:
+        """The one-dimensional buffer over the same data (one dimension per axis separator group)."""
+        if self.strides:
+            total: Any = self.strides[0] * self.shape[0] if self.shape else const(1)
+            shape = [total]
+        else:
+            groups: list[Any] = [None]
+            separators = {int(item.value) for item in self.axis_separators if isinstance(item, IntImm)}
+            for axis, extent in enumerate(self.shape):
+                if axis in separators:
+                    groups.append(None)
+                groups[-1] = extent if groups[-1] is None else groups[-1] * extent
+            shape = [const(1) if item is None else item for item in groups]
+        if len(shape) == len(self.shape) and not self.strides and builtins.all(
+            a is b for a, b in zip(shape, self.shape, strict=True)
+        ):
+            return self
+        return self.replace(
+            shape=tuple(shape), strides=(), axis_separators=tuple(const(i + 1) for i in range(len(shape) - 1))
+        )
+
+
+def _index(item: Any) -> PrimExpr:
+    if isinstance(item, slice):
+        if item.start is None or item.stop is None:
+            raise IRValueError("a strided slice of a buffer needs start, stop and step")
+        n_lanes = (item.stop - item.start + item.step - 1) // item.step
+        return Ramp(convert(item.start), item.step, int(n_lanes))
+    return convert(item)
+
+
+def _vector_indices(buffer: Buffer, begin: Any, dtype: str | None) -> list[PrimExpr]:
+    indices = [convert(item) for item in (begin if isinstance(begin, tuple | list) else (begin,))]
+    wanted = dt.lanes(dtype) // dt.lanes(buffer.dtype) if dtype else 1
+    if wanted > 1:
+        indices[-1] = Ramp(indices[-1], const(1, indices[-1].dtype), wanted)
+    return indices
+
+
+def decl_buffer(
+    shape: Any,
+    dtype: str | None = None,
+    name: str = "buffer",
+    data: Var | None = None,
+    strides: Sequence[Any] | None = None,
+    elem_offset: Any = None,
+    scope: str = "",
+    data_alignment: int = -1,
+    offset_factor: int = 0,
+    buffer_type: str = "",
+    axis_separators: Sequence[int] | None = None,
+    span: Span | None = None,
+) -> Buffer:
+    """Declare a buffer; ``data`` defaults to a new pointer variable of ``scope``.
+
+    >>> decl_buffer((128, 64), "float32", "A").scope()
+    'global'
+    """
+    extents = shape if isinstance(shape, tuple | list) else (shape,)
+    dtype = "float32" if dtype is None else dtype
+    if offset_factor != 0 and elem_offset is None:
+        index_dtype = convert(extents[0]).dtype if extents else "int32"
+        elem_offset = Var(f"{name}_elem_offset", index_dtype)
+    if data is None:
+        element = "int8" if dt.is_bool(dtype) else dtype
+        data = Var(name, PointerType(PrimType(element), scope), span)
+    return Buffer(
+        data,
+        dtype,
+        extents,
+        strides,
+        elem_offset,
+        name,
+        64 if data_alignment <= 0 else data_alignment,
+        offset_factor if offset_factor > 0 else 1,
+        buffer_type,
+        axis_separators,
+        span,
+    )

@@ -1,0 +1,149 @@
+"""Walks over TIR that know its variables: substitution, and the ready-made visitors and mutators for expressions and statements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..node import Mutator, Node, Visitor, post_order_visit
+from .buffer import Buffer
+from .expr import PrimExpr, Var, convert
+from .function import PrimFunc
+from .stmt import (
+    AttrStmt,
+    Block,
+    For,
+    Stmt,
+)
+
+
+class StmtExprVisitor(Visitor):
+    """Visits every statement and expression; override ``visit_<ClassName>``."""
+
+
+class StmtExprMutator(Mutator):
+    """Rewrites statements and expressions; buffers whose declarations change are replaced at every use.
+
+    Variables and buffers at definitions go through :meth:`visit` like everything else.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._buffers: dict[Buffer, Buffer] = {}
+
+    def visit_Buffer(self, buffer: Buffer) -> Buffer:
+        """Map a buffer once; every use gets the same new buffer."""
+        found = self._buffers.get(buffer)
+        if found is None:
+            found = self._buffers[buffer] = self.generic_visit(buffer)
+        return found
+
+    def visit_AttrStmt(self, stmt: AttrStmt) -> Stmt:
+        """The attribute's node may be an IR node."""
+        mapped = self.generic_visit(stmt)
+        if isinstance(stmt.node, Node):
+            node = self.visit(stmt.node)
+            if node is not stmt.node:
+                mapped = mapped.replace(node=node)
+        return mapped
+
+    def visit_annotations(self, annotations: dict[str, Any]) -> dict[str, Any]:
+        """Map the nodes among annotation values."""
+        mapped = {key: self._visit_value(value) for key, value in annotations.items()}
+        return annotations if all(mapped[key] is annotations[key] for key in annotations) else mapped
+
+    def _visit_value(self, value: Any) -> Any:
+        if isinstance(value, Node):
+            return self.visit(value)
+        if isinstance(value, tuple | list):
+            mapped = tuple(self._visit_value(item) for item in value)
+            return value if all(a is b for a, b in zip(mapped, value, strict=True)) else mapped
+        return value
+
+
+class _Substitute(StmtExprMutator):
+    def __init__(self, values: Callable[[Var], PrimExpr | None]) -> None:
+        super().__init__()
+        self._values = values
+
+    def visit_Var(self, var: Var) -> Any:
+        value = self._values(var)
+        return var if value is None else value
+
+    def visit_For(self, loop: For) -> Stmt:
+        mapped = self.generic_visit(loop)
+        annotations = self.visit_annotations(loop.annotations) if loop.annotations else loop.annotations
+        return mapped if annotations is loop.annotations else mapped.replace(annotations=annotations)
+
+    def visit_Block(self, block: Block) -> Block:
+        mapped = self.generic_visit(block)
+        annotations = self.visit_annotations(block.annotations) if block.annotations else block.annotations
+        return mapped if annotations is block.annotations else mapped.replace(annotations=annotations)
+
+    def visit_PrimFunc(self, func: PrimFunc) -> PrimFunc:
+        buffers = {param: self.visit(buffer) for param, buffer in func.buffer_map.items()}
+        return func.replace(buffer_map=buffers, body=self.visit(func.body))
+
+
+def substitute(node: Any, values: Mapping[Any, Any] | Callable[[Var], PrimExpr | None]) -> Any:
+    """Replace variables (Var, and Buffer when the mapping has some) in an expression, statement, region or function.
+
+    ``values`` maps Var to an expression, or is a function that returns None for variables to keep.
+    """
+    if callable(values):
+        return _Substitute(values).visit(node)
+    table: dict[Any, Any] = {key: item if isinstance(item, Node) else convert(item) for key, item in values.items()}
+    walker = _Substitute(table.get)
+    walker._buffers.update({key: item for key, item in table.items() if isinstance(key, Buffer)})
+    return walker.visit(node)
+
+
+class _TransformOnce(Mutator):
+    def __init__(self, preorder: Callable[[Any], Any] | None, postorder: Callable[[Any], Any] | None, only: tuple[type, ...]) -> None:
+        super().__init__()
+        self._preorder, self._postorder, self._only = preorder, postorder, only
+
+    def visit(self, node: Any) -> Any:
+        matches = not self._only or isinstance(node, self._only)
+        if self._preorder is not None and matches:
+            replaced = self._preorder(node)
+            if replaced is not None:
+                return replaced
+        mapped = self.generic_visit(node)
+        if self._postorder is not None and (not self._only or isinstance(mapped, self._only)):
+            replaced = self._postorder(mapped)
+            if replaced is not None:
+                return replaced
+        return mapped
+
+
+def ir_transform(
+    stmt: Any,
+    preorder: Callable[[Any], Any] | None,
+    postorder: Callable[[Any], Any] | None,
+    only_enable: list[str] | None = None,
+) -> Any:
+    """Rewrite recursively: ``preorder`` may replace a node before its children are visited, ``postorder`` behind them.
+
+    ``only_enable`` lists type keys (``"tir.For"``) to which the functions are applied; None means all.
+    """
+    from ..node import TYPE_KEYS
+
+    only = tuple(TYPE_KEYS[key] for key in only_enable) if only_enable else ()
+    return _TransformOnce(preorder, postorder, only).visit(stmt)
+
+
+def pre_order_visit(stmt: Any, fvisit: Callable[[Any], bool]) -> None:
+    """Call ``fvisit`` on each node before its children; returning False skips the children."""
+    if fvisit(stmt) is not False:
+        stmt._visit_children(lambda child: pre_order_visit(child, fvisit))
+
+
+__all__ = [
+    "StmtExprMutator",
+    "StmtExprVisitor",
+    "ir_transform",
+    "post_order_visit",
+    "pre_order_visit",
+    "substitute",
+]

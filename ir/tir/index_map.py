@@ -1,0 +1,155 @@
+"""Index maps: functions from one set of indices to another, which describe layouts of buffers and blocks."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..error import IRValueError
+from ..node import Node, field
+from .expr import PrimExpr, Range, Var, _exprs, const, convert
+from .functor import substitute
+
+
+class IndexMap(Node, type_key="tir.IndexMap"):
+    """A map from ``initial_indices`` (variables) to ``final_indices`` (expressions over them).
+
+    >>> IndexMap.from_func(lambda i, j: [i // 4, j, i % 4]).map_shape([16, 8])
+    [4, 8, 4]
+    """
+
+    initial_indices: tuple[Var, ...] = field(defines=True)
+    final_indices: tuple[PrimExpr, ...] = field(convert=_exprs)
+    inverse_index_map: Any = field(default=None, kind="leaf", compare=False)
+    """The inverse, when it was given rather than derived."""
+
+    AXIS_SEPARATOR: ClassVar[str] = "axis_separator"
+
+    @staticmethod
+    def from_func(
+        mapping_function: Callable[..., Any],
+        ndim: int | None = None,
+        inverse_index_map: Any = None,
+        *,
+        index_dtype: str = "int64",
+    ) -> IndexMap:
+        """The map that a Python function computes; raises when it contains axis separators."""
+        index_map, separators = IndexMap.from_func_with_separators(
+            mapping_function, ndim, inverse_index_map, index_dtype=index_dtype
+        )
+        if separators:
+            raise IRValueError("the mapping function returned axis separators; use from_func_with_separators")
+        return index_map
+
+    @staticmethod
+    def from_func_with_separators(
+        mapping_function: Callable[..., Any],
+        ndim: int | None = None,
+        inverse_index_map: Any = None,
+        *,
+        index_dtype: str = "int64",
+    ) -> tuple[IndexMap, list[int]]:
+        """The map and the positions of axis separators among its final indices."""
+        names, variadic = [], None
+        for param in inspect.signature(mapping_function).parameters.values():
+            if param.kind is inspect.Parameter.VAR_POSITIONAL:
+                variadic = param.name
+            else:
+                names.append(param.name)
+        if variadic is not None:
+            if ndim is None:
+                raise IRValueError("a mapping function with *args needs ndim")
+            names += [f"{variadic}_{i}" for i in range(ndim - len(names))]
+        initial = [Var(name, index_dtype) for name in names]
+        result = mapping_function(*initial)
+        items = list(result) if isinstance(result, tuple | list) else [result]
+        final, separators = [], []
+        for item in items:
+            if isinstance(item, str) and item == IndexMap.AXIS_SEPARATOR:
+                separators.append(len(final))
+            else:
+                final.append(convert(item, index_dtype))
+        return IndexMap(initial, final, inverse_index_map), separators
+
+    def is_equivalent_to(self, other_map: IndexMap) -> bool:
+        """Whether both maps send every index to the same place, as far as simplification can tell."""
+        from ..arith import Analyzer
+
+        if len(self.initial_indices) != len(other_map.initial_indices) or len(self.final_indices) != len(
+            other_map.final_indices
+        ):
+            return False
+        analyzer = Analyzer()
+        renamed = other_map.map_indices(self.initial_indices)
+        return all(analyzer.can_prove_equal(a, b) for a, b in zip(self.final_indices, renamed, strict=True))
+
+    def map_indices(self, indices: Sequence[Any]) -> list[PrimExpr]:
+        """The final indices for given initial ones, simplified."""
+        if len(indices) != len(self.initial_indices):
+            raise IRValueError(f"the map takes {len(self.initial_indices)} indices, got {len(indices)}")
+        values: Mapping[Any, Any] = dict(zip(self.initial_indices, [convert(item) for item in indices], strict=True))
+        return [_simplify(substitute(item, values)) for item in self.final_indices]
+
+    def map_shape(self, shape: Sequence[Any]) -> list[Any]:
+        """The shape of the mapped buffer: the extents that the final indices reach over the initial shape."""
+        from ..arith import Analyzer
+
+        analyzer = Analyzer()
+        for var, extent in zip(self.initial_indices, shape, strict=True):
+            analyzer.bind(var, Range.from_min_extent(const(0, var.dtype), convert(extent, var.dtype)))
+        result = []
+        for item in self.final_indices:
+            high = analyzer.const_int_bound(item).max_value
+            if high < (1 << 60):
+                result.append(int(high) + 1)
+            else:
+                from ..arith import int_set
+
+                top = analyzer.int_set(item, {v: int_set.interval(0, convert(e, v.dtype) - 1) for v, e in zip(self.initial_indices, shape, strict=True)}).max_value
+                result.append(analyzer.simplify(top + 1))
+        return result
+
+    def map_ndarray(self, arr_src: np.ndarray) -> np.ndarray:
+        """The array in the new layout (a bijective map over constant shapes)."""
+        result = np.empty([int(item) for item in self.map_shape(arr_src.shape)], arr_src.dtype)
+        grids = np.indices(arr_src.shape)
+        from .evaluate import evaluate
+
+        values = {var: grids[i] for i, var in enumerate(self.initial_indices)}
+        result[tuple(np.broadcast_to(evaluate(item, values), arr_src.shape) for item in self.final_indices)] = arr_src
+        return result
+
+    def inverse(self, shape: Sequence[Any]) -> IndexMap:
+        """The inverse over ``shape``; raises IRValueError when the map is not bijective there."""
+        inverse, predicate = self._inverted(shape, check_bijective=True)
+        return inverse
+
+    def non_surjective_inverse(self, shape: Sequence[Any]) -> tuple[IndexMap, PrimExpr]:
+        """The inverse, and the condition on final indices that no initial index maps to (padding)."""
+        return self._inverted(shape, check_bijective=False)
+
+    def _inverted(self, shape: Sequence[Any], check_bijective: bool) -> tuple[IndexMap, PrimExpr]:
+        from ..arith.iter_affine_map import invert_index_map
+
+        if self.inverse_index_map is not None:
+            given = self.inverse_index_map
+            given = given if isinstance(given, IndexMap) else IndexMap.from_func(given, len(self.final_indices))
+            return given, const(False)
+        return invert_index_map(self, [Range(convert(extent)) for extent in shape], check_bijective)
+
+
+def _simplify(expr: PrimExpr) -> PrimExpr:
+    from ..arith import Analyzer
+
+    return Analyzer().simplify(expr)
+
+
+def identity_map(ndim: int) -> IndexMap:
+    """The map that changes nothing."""
+    names = [f"i{n}" for n in itertools.islice(itertools.count(), ndim)]
+    initial = [Var(name, "int64") for name in names]
+    return IndexMap(initial, initial)

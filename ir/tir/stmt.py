@@ -1,0 +1,229 @@
+"""The vocabulary of TIR statements: stores, loops, blocks, allocations, and control flow.
+
+Blocks are the unit of scheduling: a block names its iteration variables, the regions that it reads and writes, and an
+initialization for reductions; a :class:`BlockRealize` binds the iteration variables to values of the loops around.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Any, ClassVar
+
+from ..error import IRTypeError
+from ..node import Node, field
+from ..span import Span
+from .buffer import Buffer
+from .expr import IntImm, IterVar, PrimExpr, Range, StringImm, Var, _expr, _exprs, _optional_expr, const
+
+
+class Stmt(Node):
+    """Base of statements."""
+
+    span: Span | None = field(default=None, compare=False, kind="leaf")
+
+
+class ForKind(IntEnum):
+    """How a loop runs."""
+
+    SERIAL = 0
+    PARALLEL = 1
+    VECTORIZED = 2
+    UNROLLED = 3
+    THREAD_BINDING = 4
+
+
+def _annotations(value: Any) -> dict[str, Any]:
+    return dict(value) if value else {}
+
+
+class LetStmt(Stmt, type_key="tir.LetStmt"):
+    """``var = value`` for the body."""
+
+    var: Var = field(defines=True)
+    value: PrimExpr = field(convert=_expr)
+    body: Stmt
+
+
+class AssertStmt(Stmt, type_key="tir.AssertStmt"):
+    """Fail with ``message`` unless the condition holds, then run the body."""
+
+    condition: PrimExpr = field(convert=_expr)
+    message: PrimExpr = field(convert=lambda text: StringImm(text) if isinstance(text, str) else text)
+    body: Stmt
+
+
+class AttrStmt(Stmt, type_key="tir.AttrStmt"):
+    """An attribute ``attr_key = value`` on ``node`` that holds in the body."""
+
+    node: Any = field(kind="leaf", defines=True)
+    attr_key: str
+    value: PrimExpr = field(convert=_expr)
+    body: Stmt
+
+
+class For(Stmt, type_key="tir.For"):
+    """A loop over ``[min, min + extent)``; ``thread_binding`` names the thread axis of a THREAD_BINDING loop."""
+
+    loop_var: Var = field(defines=True)
+    min: PrimExpr = field(convert=_expr)
+    extent: PrimExpr = field(convert=_expr)
+    kind: ForKind = field(convert=ForKind, kind="leaf")
+    body: Stmt
+    thread_binding: IterVar = field(default=None)
+    annotations: dict[str, Any] = field(default=None, convert=_annotations, kind="leaf")
+
+
+class While(Stmt, type_key="tir.While"):
+    """Repeat the body while the condition holds."""
+
+    condition: PrimExpr = field(convert=_expr)
+    body: Stmt
+
+
+class BufferStore(Stmt, type_key="tir.BufferStore"):
+    """``buffer[indices] = value``."""
+
+    buffer: Buffer
+    value: PrimExpr = field(convert=_expr)
+    indices: tuple[PrimExpr, ...] = field(convert=_exprs)
+    predicate: PrimExpr = field(default=None, convert=_optional_expr)
+
+
+class BufferRealize(Stmt, type_key="tir.BufferRealize"):
+    """The buffer exists within ``bounds`` for the body where the condition holds."""
+
+    buffer: Buffer = field(defines=True)
+    bounds: tuple[Range, ...]
+    condition: PrimExpr = field(convert=_expr)
+    body: Stmt
+
+
+class Allocate(Stmt, type_key="tir.Allocate"):
+    """Memory of ``extents`` elements for the body; freed behind it."""
+
+    buffer_var: Var = field(defines=True)
+    dtype: str
+    extents: tuple[PrimExpr, ...] = field(convert=_exprs)
+    condition: PrimExpr = field(convert=_expr)
+    body: Stmt
+    annotations: dict[str, Any] = field(default=None, convert=_annotations, kind="leaf")
+
+
+class AllocateConst(Stmt, type_key="tir.AllocateConst"):
+    """Constant memory initialised from ``data`` (a numpy array) for the body."""
+
+    buffer_var: Var = field(defines=True)
+    dtype: str
+    extents: tuple[PrimExpr, ...] = field(convert=_exprs)
+    data: Any = field(kind="leaf")
+    body: Stmt
+    annotations: dict[str, Any] = field(default=None, convert=_annotations, kind="leaf")
+
+
+class DeclBuffer(Stmt, type_key="tir.DeclBuffer"):
+    """Declare a buffer over existing data for the body."""
+
+    buffer: Buffer = field(defines=True)
+    body: Stmt
+
+
+def _flat_sequence(statements: Sequence[Stmt]) -> tuple[Stmt, ...]:
+    return tuple(statements)
+
+
+class SeqStmt(Stmt, type_key="tir.SeqStmt"):
+    """Statements in order; :func:`seq` builds one without nesting."""
+
+    seq: tuple[Stmt, ...] = field(convert=_flat_sequence)
+
+    def __getitem__(self, index: int) -> Stmt:
+        return self.seq[index]
+
+    def __len__(self) -> int:
+        return len(self.seq)
+
+
+class IfThenElse(Stmt, type_key="tir.IfThenElse"):
+    """Run one of two statements; ``else_case`` may be None."""
+
+    condition: PrimExpr = field(convert=_expr)
+    then_case: Stmt
+    else_case: Stmt = field(default=None)
+
+
+class Evaluate(Stmt, type_key="tir.Evaluate"):
+    """Evaluate an expression for its effect."""
+
+    value: PrimExpr = field(convert=_expr)
+
+
+class BufferRegion(Node, type_key="tir.BufferRegion"):
+    """A box of a buffer."""
+
+    buffer: Buffer
+    region: tuple[Range, ...]
+
+
+class MatchBufferRegion(Node, type_key="tir.MatchBufferRegion"):
+    """Another view (``buffer``) of the region ``source`` inside a block."""
+
+    buffer: Buffer = field(defines=True)
+    source: BufferRegion
+
+
+class Block(Stmt, type_key="tir.Block"):
+    """A computation over iteration variables, isolated from the loops around it."""
+
+    iter_vars: tuple[IterVar, ...] = field(defines=True)
+    reads: tuple[BufferRegion, ...]
+    writes: tuple[BufferRegion, ...]
+    name_hint: str = field(compare=False)
+    body: Stmt
+    init: Stmt = field(default=None)
+    alloc_buffers: tuple[Buffer, ...] = field(default=(), defines=True)
+    match_buffers: tuple[MatchBufferRegion, ...] = field(default=(), defines=False)
+    annotations: dict[str, Any] = field(default=None, convert=_annotations, kind="leaf")
+
+    _compare_order: ClassVar[tuple[str, ...]] = (
+        "iter_vars",
+        "alloc_buffers",
+        "match_buffers",
+        "annotations",
+        "reads",
+        "writes",
+        "init",
+        "body",
+    )
+
+
+class BlockRealize(Stmt, type_key="tir.BlockRealize"):
+    """Run a block for values of its iteration variables, where ``predicate`` holds."""
+
+    iter_values: tuple[PrimExpr, ...] = field(convert=_exprs)
+    predicate: PrimExpr = field(convert=_expr)
+    block: Block
+
+    def _check(self) -> None:
+        if len(self.iter_values) != len(self.block.iter_vars):
+            raise IRTypeError(
+                f"block {self.block.name_hint} has {len(self.block.iter_vars)} iteration variables,"
+                f" got {len(self.iter_values)} values"
+            )
+
+
+def seq(*statements: Stmt | Sequence[Stmt]) -> Stmt:
+    """Statements in order as one statement: nested sequences are flattened, no-ops dropped, one alone stays itself."""
+    flat: list[Stmt] = []
+    stack = list(reversed(statements))
+    while stack:
+        item = stack.pop()
+        if isinstance(item, SeqStmt):
+            stack.extend(reversed(item.seq))
+        elif isinstance(item, list | tuple):
+            stack.extend(reversed(item))
+        elif not (isinstance(item, Evaluate) and isinstance(item.value, IntImm)):
+            flat.append(item)
+    if not flat:
+        return Evaluate(const(0))
+    return flat[0] if len(flat) == 1 else SeqStmt(flat)

@@ -1,0 +1,36 @@
+"""Types of TIR variables and functions: primitive values, pointers with a storage scope, tuples and functions."""
+
+from __future__ import annotations
+
+from .node import Node, field
+
+
+class Type(Node):
+    """Base of the types."""
+
+
+class PrimType(Type, type_key="PrimType"):
+    """A scalar or vector value; ``dtype`` is a dtype string."""
+
+    dtype: str
+
+
+class PointerType(Type, type_key="PointerType"):
+    """A pointer to ``element_type`` in memory of ``storage_scope`` ("" is global memory)."""
+
+    element_type: Type
+    storage_scope: str = ""
+
+
+class TupleType(Type, type_key="TupleType"):
+    """A tuple of types; the empty tuple is TIR's void."""
+
+    fields: tuple[Type, ...]
+
+
+class FuncType(Type, type_key="FuncType"):
+    """A function from argument types to a result type."""
+
+    arg_types: tuple[Type, ...]
+    ret_type: Type
+    type_params: tuple[Type, ...] = field(default=())
