@@ -1,0 +1,96 @@
+"""Whatever runs code: arrays and devices, executables and their virtual machine, isolated building and measuring.
+
+Running a built artefact needs this package and numpy only; the parts that build load the compiler when first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from .device import Device, cpu, cuda, device
+from .error import DeviceError, RecordedTimeMissing, RunnerError, WorkerError
+from .ndarray import NDArray, aligned_empty, array, empty, from_dlpack
+from .result import ResultKind
+
+if TYPE_CHECKING:
+    from .builder import Builder, BuilderInput, BuilderResult, LocalBuilder
+    from .evaluator import EvaluatorConfig
+    from .final import final_choice
+    from .local import LocalRunner
+    from .measure import MeasureRequest, MeasureResult, measure_candidates
+    from .pool import Outcome, WorkerPool, shared_pool
+    from .replay import ReplayBuilder, ReplayRunner
+    from .runner import Runner, RunnerFuture, RunnerInput, RunnerResult
+
+_LAZY = {
+    "Executable": "executable",
+    "load_module": "executable",
+    "VirtualMachine": "virtual_machine",
+    "Builder": "builder",
+    "BuilderInput": "builder",
+    "BuilderResult": "builder",
+    "LocalBuilder": "builder",
+    "Runner": "runner",
+    "RunnerInput": "runner",
+    "RunnerResult": "runner",
+    "RunnerFuture": "runner",
+    "EvaluatorConfig": "evaluator",
+    "LocalRunner": "local",
+    "ReplayBuilder": "replay",
+    "ReplayRunner": "replay",
+    "MeasureRequest": "measure",
+    "MeasureResult": "measure",
+    "measure_candidates": "measure",
+    "final_choice": "final",
+    "WorkerPool": "pool",
+    "Outcome": "pool",
+    "shared_pool": "pool",
+}
+
+__all__ = [
+    # arrays and devices
+    "NDArray",
+    "array",
+    "empty",
+    "aligned_empty",
+    "from_dlpack",
+    "Device",
+    "device",
+    "cpu",
+    "cuda",
+    # building and measuring
+    "Builder",
+    "BuilderInput",
+    "BuilderResult",
+    "LocalBuilder",
+    "Runner",
+    "RunnerInput",
+    "RunnerResult",
+    "RunnerFuture",
+    "LocalRunner",
+    "ReplayBuilder",
+    "ReplayRunner",
+    "EvaluatorConfig",
+    "ResultKind",
+    "MeasureRequest",
+    "MeasureResult",
+    "measure_candidates",
+    "final_choice",
+    # processes
+    "WorkerPool",
+    "Outcome",
+    "shared_pool",
+    # errors
+    "RunnerError",
+    "DeviceError",
+    "WorkerError",
+    "RecordedTimeMissing",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load the module of a name when it is first asked for."""
+    if name in _LAZY:
+        return getattr(import_module(f".{_LAZY[name]}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,232 @@
+"""Arrays with a device: numpy underneath on the processor, cupy on a CUDA device, exchanged with others without copies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from .device import Device, cpu
+from .error import DeviceError, RunnerError
+
+ALIGNMENT = 64
+"""Bytes on which new arrays start: a cache line, and the width of the widest vector load."""
+
+
+def numpy_dtype(dtype: Any) -> np.dtype[Any]:
+    """The numpy dtype of a name; bfloat16 and the 8-bit floats come from ml_dtypes."""
+    if not isinstance(dtype, str):
+        return np.dtype(dtype)
+    if dtype.startswith(("bfloat", "float8", "float4")):
+        import ml_dtypes
+
+        return np.dtype(getattr(ml_dtypes, dtype))
+    return np.dtype(dtype)
+
+
+def aligned_empty(shape: Iterable[int], dtype: Any = "float32") -> np.ndarray[Any, Any]:
+    """An uninitialized C-contiguous numpy array that starts on a 64-byte boundary."""
+    kind, extents = numpy_dtype(dtype), tuple(int(extent) for extent in shape)
+    size = int(np.prod(extents, dtype=np.int64)) * kind.itemsize
+    raw = np.empty(size + ALIGNMENT, np.uint8)
+    begin = -raw.ctypes.data % ALIGNMENT
+    return raw[begin : begin + size].view(kind).reshape(extents)
+
+
+def is_aligned(value: np.ndarray[Any, Any]) -> bool:
+    """Whether generated code may read the array as it is: C-contiguous and on a 64-byte boundary."""
+    return bool(value.flags.c_contiguous) and value.ctypes.data % ALIGNMENT == 0
+
+
+class NDArray:
+    """An array on a device.
+
+    On the processor it wraps a numpy array without copying it; ``numpy()`` copies, ``np.asarray(x)`` and ``from_dlpack`` share.
+    """
+
+    __slots__ = ("_data", "device")
+
+    def __init__(self, data: Any, device: Device | None = None) -> None:
+        """``data`` is a numpy array, or a cupy array when ``device`` is a CUDA device."""
+        self._data = data
+        self.device = device or cpu()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents."""
+        return tuple(self._data.shape)
+
+    @property
+    def dtype(self) -> str:
+        """Name of the element type, as ``"float32"``."""
+        return str(self._data.dtype.name)
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return int(self._data.size)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of data."""
+        return int(self._data.nbytes)
+
+    @property
+    def data(self) -> Any:
+        """The numpy or cupy array underneath; writing to it writes here."""
+        return self._data
+
+    @property
+    def ptr(self) -> int:
+        """Address of the first element."""
+        if self.device.device_type == Device.kDLCPU:
+            return int(self._data.ctypes.data)
+        return int(self._data.data.ptr)
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """A copy on the processor."""
+        if self.device.device_type == Device.kDLCPU:
+            return np.array(self._data)
+        copied: np.ndarray[Any, Any] = self._data.get()
+        return copied
+
+    asnumpy = numpy
+
+    def copyfrom(self, source: Any) -> NDArray:
+        """Overwrite the contents with those of an array of the same shape, converted to this dtype.
+
+        Raises:
+            RunnerError: the shapes differ.
+        """
+        values = source.data if isinstance(source, NDArray) else np.asarray(source)
+        if tuple(values.shape) != self.shape:
+            raise RunnerError(
+                f"cannot copy an array of shape {tuple(values.shape)} into one of shape {self.shape}"
+            )
+        if self.device.device_type != Device.kDLCPU:
+            import cupy
+
+            with cupy.cuda.Device(self.device.device_id):
+                self._data[...] = cupy.asarray(values)
+        else:
+            self._data[...] = values if isinstance(values, np.ndarray) else values.get()
+        return self
+
+    def copyto(self, target: NDArray | Device) -> NDArray:
+        """Copy into another array, or into a new one on a device."""
+        if isinstance(target, Device):
+            target = empty(self.shape, self.dtype, target)
+        return target.copyfrom(self)
+
+    def same_as(self, other: object) -> bool:
+        """Identity."""
+        return self is other
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        if self.device.device_type != Device.kDLCPU:
+            if copy is False:
+                raise RunnerError(
+                    f"an array on {self.device} cannot be shared with numpy; use .numpy() for a copy"
+                )
+            return np.asarray(self.numpy(), dtype)
+        return np.array(self._data, dtype, copy=copy)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._data.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (self.device.device_type, self.device.device_id)
+
+    def to_dlpack(self) -> Any:
+        """A DLPack capsule that shares the memory."""
+        return self.__dlpack__()
+
+    def __getitem__(self, index: Any) -> NDArray:
+        return NDArray(self._data[index], self.device)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._data[index] = value.data if isinstance(value, NDArray) else value
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def __float__(self) -> float:
+        return float(self.numpy())
+
+    def __int__(self) -> int:
+        return int(self.numpy())
+
+    def __reduce__(self) -> Any:
+        return (_unpickle, (self.numpy(), self.device.device_type, self.device.device_id))
+
+    def __repr__(self) -> str:
+        return f"<NDArray shape={self.shape} dtype={self.dtype} device={self.device}>\n{self.numpy()!r}"
+
+
+def array(value: Any, device: Device | None = None, dtype: Any = None) -> NDArray:
+    """A new aligned array with a copy of ``value`` (a numpy array, NDArray, list or number).
+
+    Lists of Python floats become float32, as is usual for tensors; numpy arrays keep their dtype.
+    """
+    if isinstance(value, NDArray):
+        value = value.numpy()
+    if not isinstance(value, np.ndarray | np.generic):
+        value = np.asarray(value)
+        if dtype is None and value.dtype == np.float64:
+            dtype = "float32"
+    value = np.asarray(value)
+    made = empty(value.shape, value.dtype if dtype is None else dtype, device)
+    return made.copyfrom(value)
+
+
+def empty(shape: Iterable[int], dtype: Any = "float32", device: Device | None = None) -> NDArray:
+    """A new aligned array with undefined contents.
+
+    Raises:
+        DeviceError: the device is not there.
+    """
+    where = device or cpu()
+    if where.device_type == Device.kDLCPU:
+        return NDArray(aligned_empty(shape, dtype), where)
+    if where.device_type != Device.kDLCUDA:
+        raise DeviceError(f"arrays on {where} are not supported; use cpu() or cuda()")
+    try:
+        import cupy
+    except ImportError as error:
+        raise DeviceError(
+            f"arrays on {where} need cupy; install it with: pip install 'loopsmith[cuda]'"
+        ) from error
+    with cupy.cuda.Device(where.device_id):
+        return NDArray(cupy.empty(tuple(shape), numpy_dtype(dtype)), where)
+
+
+def from_dlpack(value: Any) -> NDArray:
+    """An array that shares memory with any object that speaks DLPack (numpy, torch, jax, cupy, ...).
+
+    Raises:
+        RunnerError: the object does not, or its device is not supported.
+    """
+    if not hasattr(value, "__dlpack__") or not hasattr(value, "__dlpack_device__"):
+        raise RunnerError(
+            f"{type(value).__name__} does not speak DLPack; expected __dlpack__ and __dlpack_device__"
+        )
+    kind, number = value.__dlpack_device__()
+    if int(kind) == Device.kDLCPU:
+        return NDArray(np.from_dlpack(value), cpu())
+    if int(kind) == Device.kDLCUDA:
+        import cupy
+
+        return NDArray(cupy.from_dlpack(value), Device(Device.kDLCUDA, int(number)))
+    raise RunnerError(
+        f"DLPack device {(int(kind), int(number))} is not supported; move the array to cpu or cuda first"
+    )
+
+
+def _unpickle(value: np.ndarray[Any, Any], device_type: int, device_id: int) -> NDArray:
+    return array(value, Device(device_type, device_id))

@@ -1,0 +1,82 @@
+"""The process from which workers are forked: it has everything loaded, so that a new worker takes milliseconds.
+
+``python -m runners.template FD module ...`` imports the modules and serves requests on the socket FD: fork a worker
+on the file descriptors that come along, or tell how a worker ended. It ends, and ends its workers, when the
+socket closes, which happens however the parent dies.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import json
+import os
+import signal
+import socket
+import sys
+
+_PR_SET_PDEATHSIG = 1
+
+
+def serve(control: socket.socket) -> None:
+    """Answer requests until the other side is gone."""
+    children: set[int] = set()
+    parent = os.getpid()
+    try:
+        while True:
+            data, fds, _, _ = socket.recv_fds(control, 65536, 2)
+            if not data:
+                return
+            request = json.loads(data)
+            if request["op"] == "fork":
+                pid = os.fork()
+                if pid == 0:
+                    _become_worker(control, fds, parent, request)
+                for fd in fds:
+                    os.close(fd)
+                children.add(pid)
+                reply = {"pid": pid}
+            else:
+                _, status = os.waitpid(request["pid"], 0)
+                children.discard(request["pid"])
+                reply = {"status": status}
+            control.sendall(json.dumps(reply).encode())
+    finally:
+        for pid in children:
+            os.kill(pid, signal.SIGKILL)
+
+
+def _become_worker(control: socket.socket, fds: list[int], parent: int, request: dict[str, int]) -> None:
+    """In the child: take the connection, send output to the log, serve calls, and never return."""
+    code = 1
+    try:
+        control.close()
+        # A worker that loops in native code does not see its connection close; the system ends it with its parent.
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            return
+        connection_fd, log_fd = fds
+        os.dup2(log_fd, 1)
+        os.dup2(log_fd, 2)
+        os.close(log_fd)
+        from . import worker
+
+        worker.serve(socket.socket(fileno=connection_fd), memory_limit=request["memory_limit"])
+        code = 0
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def main() -> None:
+    """Load the modules named on the command line, say so, and serve."""
+    control = socket.socket(fileno=int(sys.argv[1]))
+    for name in ("runners.worker", *sys.argv[2:]):
+        importlib.import_module(name)
+    control.sendall(b"ready")
+    serve(control)
+
+
+if __name__ == "__main__":
+    main()

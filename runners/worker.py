@@ -1,0 +1,91 @@
+"""The loop of one worker process: take a pickled call, run it, send back what came of it."""
+
+from __future__ import annotations
+
+import pickle
+import resource
+import socket
+import struct
+import traceback
+from typing import Any
+
+HEADER = struct.Struct("<Q")
+PHASE, RETURNED, RAISED = "phase", "returned", "raised"
+
+_connection: socket.socket | None = None
+
+
+def send(connection: socket.socket, message: Any) -> None:
+    """Send one message."""
+    data = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
+    connection.sendall(HEADER.pack(len(data)) + data)
+
+
+def receive(connection: socket.socket) -> Any:
+    """Wait for one message.
+
+    Raises:
+        EOFError: the other side is gone.
+    """
+    (size,) = HEADER.unpack(_receive_bytes(connection, HEADER.size))
+    return pickle.loads(_receive_bytes(connection, size))
+
+
+def _receive_bytes(connection: socket.socket, size: int) -> bytes:
+    parts: list[bytes] = []
+    while size:
+        part = connection.recv(min(size, 1 << 20))
+        if not part:
+            raise EOFError
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+def phase(name: str, limit: float | None) -> None:
+    """Tell the parent what comes next and how many seconds it may take; it kills this process after that.
+
+    None stands for no limit, as while waiting for the machine. Outside a worker this does nothing.
+    """
+    if _connection is not None:
+        send(_connection, (PHASE, name, limit))
+
+
+def serve(connection: socket.socket, memory_limit: int) -> None:
+    """Answer calls until the parent closes the connection.
+
+    ``memory_limit`` is what this process may allocate beyond what it has mapped already, in bytes.
+    """
+    global _connection
+    _connection = connection
+    allowed = _mapped_bytes() + memory_limit
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    if hard != resource.RLIM_INFINITY:
+        allowed = min(allowed, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (allowed, hard))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # crashes are expected, and their dumps are large
+    while True:
+        try:
+            function, args = receive(connection)
+        except (EOFError, ConnectionError):
+            return
+        except (
+            Exception
+        ) as error:  # a request whose code does not load is the sender's mistake, not this process's end
+            send(connection, (RAISED, type(error).__name__, str(error), traceback.format_exc()))
+            continue
+        try:
+            reply: tuple[Any, ...] = (RETURNED, function(*args))
+        except MemoryError as error:
+            reply = (RAISED, "MemoryError", str(error) or "out of memory", "")
+        except Exception as error:  # whatever a candidate raises is its result
+            reply = (RAISED, type(error).__name__, str(error), traceback.format_exc())
+        try:
+            send(connection, reply)
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            send(connection, (RAISED, type(error).__name__, f"result cannot be sent: {error}", ""))
+
+
+def _mapped_bytes() -> int:
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[0]) * resource.getpagesize()
