@@ -1,0 +1,82 @@
+"""Export the four benchmark architectures from PyTorch to ONNX, by either of PyTorch's exporters.
+
+``python experiments/export_models.py --models resnet18 bert_base --exporter both`` writes
+``<out>/<model>[-small].<exporter>.onnx`` (git-ignored) with random seeded weights. The importer must take both forms:
+the dynamo exporter emits recent opsets and fused operators, the TorchScript one decomposes and leaves shape
+arithmetic in the graph.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from pathlib import Path
+
+import torch
+import torch_models
+
+EXPORTERS = ("dynamo", "torchscript")
+DEFAULT_OUT = Path(__file__).parent / "out" / "models"
+
+
+def export(
+    name: str, out: Path = DEFAULT_OUT, *, exporter: str = "dynamo", small: bool = False, seed: int = 0
+) -> Path:
+    """Export one model and return the path of its ONNX file.
+
+    Parameters
+    ----------
+    name
+        One of ``torch_models.FULL``.
+    out
+        The folder to write to; it is made when missing.
+    exporter
+        ``dynamo`` or ``torchscript``.
+    small
+        The test configuration instead of the published one.
+    seed
+        Seeds the weights and the inputs that the exporter traces with.
+    """
+    configs = torch_models.SMALL if small else torch_models.FULL
+    if name not in configs:
+        raise SystemExit(f"no model called {name!r}; there are: {', '.join(configs)}")
+    if exporter not in EXPORTERS:
+        raise SystemExit(f"no exporter called {exporter!r}; there are: {', '.join(EXPORTERS)}")
+    config = configs[name]
+    model = torch_models.build(config, seed)
+    inputs = torch_models.example_inputs(config, seed)
+    outputs = ["output", "k_cache_out", "v_cache_out"] if name == "llama_block" else ["output"]
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / f"{name}{'-small' if small else ''}.{exporter}.onnx"
+    with torch.no_grad(), warnings.catch_warnings():
+        # Both exporters warn of their own deprecations, which no reader of the output can act on.
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            model,
+            tuple(inputs.values()),
+            str(path),
+            input_names=list(inputs),
+            output_names=outputs,
+            dynamo=exporter == "dynamo",
+            **({"external_data": False, "verbose": False} if exporter == "dynamo" else {}),
+        )
+    return path
+
+
+def main() -> None:
+    """Command line; prints one line per file written."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--models", nargs="+", default=list(torch_models.FULL), choices=list(torch_models.FULL))
+    parser.add_argument("--exporter", default="both", choices=[*EXPORTERS, "both"])
+    parser.add_argument("--small", action="store_true", help="the test configurations instead of the full ones")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=DEFAULT_OUT)
+    args = parser.parse_args()
+    for name in args.models:
+        for exporter in EXPORTERS if args.exporter == "both" else [args.exporter]:
+            path = export(name, args.out, exporter=exporter, small=args.small, seed=args.seed)
+            print(f"{path}  {path.stat().st_size / 2**20:.1f} MiB")
+
+
+if __name__ == "__main__":
+    main()
