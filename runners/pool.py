@@ -149,6 +149,7 @@ class _Job:
     limit: float
     phase: str
     future: Future[Outcome]
+    owner: Any = None
 
 
 class Worker:
@@ -188,6 +189,8 @@ class Worker:
         if self._connection is None:
             self._pid, self._connection, self._log = self._pool.template.fork()
             self.generation += 1
+        if job.owner is not None:
+            job.owner.worker, job.owner.generation = self, self.generation
         phase, deadline = job.phase, time.monotonic() + job.limit
         connection = self._connection
         try:
@@ -287,6 +290,7 @@ class WorkerPool:
         limit: float,
         phase: str = "call",
         worker: Worker | None = None,
+        owner: Any = None,
     ) -> Future[Outcome]:
         """Queue a call of an importable function.
 
@@ -296,11 +300,12 @@ class WorkerPool:
             limit: seconds until the process is killed.
             phase: what to call the time until the function reports a phase.
             worker: the only worker that may serve it; any by default.
+            owner: gets the worker that served it, and its generation, in its attributes ``worker`` and ``generation``.
 
         Raises:
             WorkerError: the pool is closed.
         """
-        job = _Job(function, args, limit, phase, Future())
+        job = _Job(function, args, limit, phase, Future(), owner)
         with self._condition:
             if self.closed:
                 raise WorkerError("the worker pool is closed")

@@ -1,0 +1,160 @@
+"""Builders: scheduled programs in, loaded machine code in worker processes out, or the kind of failure."""
+
+from __future__ import annotations
+
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import candidate
+from .error import RunnerError
+from .pool import Outcome, Worker, WorkerPool, shared_pool
+from .result import ResultKind
+
+_NUMBERS = itertools.count(1)
+
+
+@dataclass(slots=True)
+class BuilderInput:
+    """What is to be built."""
+
+    mod: Any
+    """An IRModule, or a picklable function without parameters that returns one: it is called in the worker, so that
+    replaying a trace is spread over the workers as well; an error of the compiler in it is an illegal schedule."""
+    target: Any
+    params: dict[str, Any] | None = None
+    """Constants by name, for builders that fold them in."""
+
+
+@dataclass(slots=True)
+class Artifact:
+    """A built candidate: it is loaded in the worker that built it, and is built again where that worker is gone."""
+
+    mod: Any
+    target: Any
+    build: Callable[[Any, Any], Callable[..., Any]] | None = None
+    number: int = field(default_factory=lambda: next(_NUMBERS))
+    worker: Worker | None = None
+    generation: int = 0
+
+
+@dataclass(slots=True)
+class BuilderResult:
+    """What came of it: an artifact, or a message and the kind of failure."""
+
+    artifact: Any
+    error_msg: str | None
+    kind: ResultKind = ResultKind.OK
+    build_secs: float = 0.0
+
+    @property
+    def artifact_path(self) -> Any:
+        """MetaSchedule's name for the artifact."""
+        return self.artifact
+
+
+class Builder(ABC):
+    """Turns programs into something that the matching :class:`Runner` runs."""
+
+    @abstractmethod
+    def build(self, build_inputs: Sequence[BuilderInput]) -> list[BuilderResult]:
+        """Build all inputs; results in their order. Never raises for a bad candidate."""
+
+    @staticmethod
+    def create(kind: str = "local", *args: Any, **kwargs: Any) -> Builder:
+        """A builder by name.
+
+        Raises:
+            RunnerError: the name is unknown.
+        """
+        if kind != "local":
+            raise RunnerError(f"unknown builder {kind!r}; expected 'local'")
+        return LocalBuilder(*args, **kwargs)
+
+
+class LocalBuilder(Builder):
+    """Builds in the worker processes of this machine, all cores at once."""
+
+    def __init__(
+        self,
+        max_workers: int | None = None,
+        timeout_sec: float = 30.0,
+        f_build: Callable[[Any, Any], Callable[..., Any]] | None = None,
+        *,
+        pool: WorkerPool | None = None,
+    ) -> None:
+        """
+        Args:
+            max_workers: processes; with the default the pool that all builders and runners share is used.
+            timeout_sec: seconds that one build may take.
+            f_build: importable function (mod, target) -> callable on numpy arrays; ``ir.codegen.build.build`` by default.
+            pool: worker processes to use; the runner must use the same ones.
+        """
+        if pool is None and max_workers is not None:
+            pool = WorkerPool(max_workers)
+        self._pool = pool
+        self.timeout_sec = timeout_sec
+        self.f_build = f_build
+
+    @property
+    def pool(self) -> WorkerPool:
+        """The worker processes."""
+        return self._pool or shared_pool()
+
+    def build(self, build_inputs: Sequence[BuilderInput]) -> list[BuilderResult]:
+        return [future.result() for future in self.submit(build_inputs)]
+
+    def submit(self, build_inputs: Sequence[BuilderInput]) -> list[Future[BuilderResult]]:
+        """Start building all inputs; each future gets its result when it is there."""
+        return [self._submit(item) for item in build_inputs]
+
+    def _submit(self, item: BuilderInput) -> Future[BuilderResult]:
+        artifact = Artifact(item.mod, item.target, self.f_build)
+        future: Future[BuilderResult] = Future()
+        args = (artifact.number, item.mod, item.target, self.f_build, self.timeout_sec)
+        call = self.pool.submit(
+            candidate.build_candidate, *args, limit=self.timeout_sec, phase="build", owner=artifact
+        )
+        call.add_done_callback(
+            lambda done: _finish(done, future, lambda outcome: _build_result(outcome, artifact))
+        )
+        return future
+
+
+def _finish(done: Future[Outcome], future: Future[Any], convert: Callable[[Outcome], Any]) -> None:
+    try:
+        future.set_result(convert(done.result()))
+    except BaseException as error:  # handed to whoever waits for the result
+        future.set_exception(error)
+
+
+def _build_result(outcome: Outcome, artifact: Artifact) -> BuilderResult:
+    if outcome.kind == "returned":
+        return BuilderResult(artifact, None, ResultKind.OK, outcome.value)
+    return BuilderResult(None, message_of(outcome), failure_kind(outcome, in_build=True))
+
+
+def failure_kind(outcome: Outcome, *, in_build: bool) -> ResultKind:
+    """The kind of a call that did not return."""
+    if outcome.kind == "timeout":
+        return ResultKind.BUILD_TIMEOUT if outcome.phase in ("build", "schedule") else ResultKind.RUN_TIMEOUT
+    if outcome.error == "MemoryError" or (outcome.kind == "died" and outcome.error == "SIGKILL"):
+        return ResultKind.OUT_OF_MEMORY  # a kill that is not ours comes from the system's memory guard
+    if outcome.kind == "died":
+        return ResultKind.CRASH
+    if outcome.phase == "schedule":
+        return ResultKind.ILLEGAL_SCHEDULE
+    return ResultKind.BUILD_ERROR if in_build or outcome.phase == "build" else ResultKind.RUN_ERROR
+
+
+def message_of(outcome: Outcome) -> str:
+    """One message for a person from a call that did not return."""
+    text = f"{outcome.error}: {outcome.message}" if outcome.kind == "raised" else outcome.message
+    # The compiler's own errors explain themselves; anything else is a defect, whose place should be known.
+    own = not outcome.traceback or any(
+        f"{name}:" in text for name in ("IRError", "ScheduleError", "MemoryError")
+    )
+    return text if own else f"{text}\n{outcome.traceback[-3000:]}"

@@ -1,0 +1,286 @@
+"""What happens to one candidate inside a worker process: build, check, time.
+
+The functions here are called in workers through the pool; what they raise becomes the candidate's failure, and a
+:func:`runners.worker.phase` tells the parent how long the next step may take.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .error import RunnerError
+from .evaluator import EvaluatorConfig, timed
+from .lock import machine
+from .result import ResultKind
+from .verify import Array, Case, Reference, ReferenceStore, compare, entry, make_value, params_of
+from .worker import phase
+
+Build = Callable[[Any, Any], Callable[..., Any]]
+
+_KEPT = 512
+_BUILT: OrderedDict[int, Kernel] = OrderedDict()
+"""Candidates that this process has built; the oldest goes when there are too many."""
+_REFERENCES = ReferenceStore()
+
+
+class Forgotten(RunnerError):
+    """This process does not have the candidate any more; the caller sends the program again."""
+
+
+@dataclass(slots=True)
+class Kernel:
+    """A built program with its parameters."""
+
+    mod: Any
+    call: Callable[..., Any]
+
+    def bind(self, arguments: list[Array]) -> Callable[[], object]:
+        """A call on fixed arguments, as cheap as the built code allows."""
+        binder = getattr(self.call, "bind", None)
+        if binder is not None:
+            bound: Callable[[], object] = binder(*arguments)
+            return bound
+        call = self.call
+        return lambda: call(*arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    """How a candidate is measured."""
+
+    config: EvaluatorConfig
+    timeout_sec: float
+    cut_ratio: float
+    cooldown_sec: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """What a run came to, as it is sent to the parent."""
+
+    kind: ResultKind
+    run_secs: tuple[float, ...] | None
+    message: str | None
+    cut: bool
+    verified: bool
+    baseline_secs: float | None
+
+
+def build_candidate(
+    number: int, program: Any, target: Any, f_build: Build | None, timeout_sec: float
+) -> float:
+    """Build a candidate and keep it under ``number``; the seconds that it took."""
+    phase("waiting for the machine", None)
+    with machine(alone=False):
+        begin = time.perf_counter()
+        _keep(number, _build(program, target, f_build, timeout_sec))
+        return time.perf_counter() - begin
+
+
+def _build(program: Any, target: Any, f_build: Build | None, timeout_sec: float) -> Kernel:
+    if not hasattr(program, "functions"):
+        phase("schedule", timeout_sec)
+        program = program()
+    phase("build", timeout_sec)
+    if f_build is None:
+        from ir.codegen.build import build as f_build  # type: ignore[no-redef,unused-ignore]
+    assert f_build is not None
+    return Kernel(program, f_build(program, target))
+
+
+def _keep(number: int, kernel: Kernel) -> None:
+    _BUILT[number] = kernel
+    while len(_BUILT) > _KEPT:
+        _BUILT.popitem(last=False)
+
+
+def _kernel(number: int, program: Any, target: Any, f_build: Build | None, timeout_sec: float) -> Kernel:
+    if number not in _BUILT:
+        if program is None:
+            raise Forgotten(f"candidate {number}")
+        _keep(number, _build(program, target, f_build, timeout_sec))
+    return _BUILT[number]
+
+
+def forget(number: int) -> None:
+    """Free a candidate."""
+    _BUILT.pop(number, None)
+
+
+def run_candidate(
+    number: int,
+    program: Any,
+    target: Any,
+    f_build: Build | None,
+    reference: Any,
+    best_secs: float | None,
+    settings: RunSettings,
+) -> RunReport:
+    """Check a candidate against ``reference`` (an IRModule or None) and time it, with the machine to itself."""
+    phase("waiting for the machine", None)
+    with machine(alone=True):
+        kernel = _kernel(number, program, target, f_build, settings.timeout_sec)
+        if settings.cooldown_sec:
+            phase("cooling down", settings.cooldown_sec + 10)
+            time.sleep(settings.cooldown_sec)
+        if reference is None:
+            return _time(kernel, [_free_arguments(kernel)], None, best_secs, settings)
+        phase("running the unscheduled program", max(60.0, settings.timeout_sec))
+        known = _REFERENCES.get(
+            ReferenceStore.key(reference, target),
+            reference,
+            lambda: _reference_run(reference, target, f_build),
+        )
+        return _time(kernel, [], known, best_secs, settings)
+
+
+def _reference_run(mod: Any, target: Any, f_build: Build | None) -> Callable[[list[Array]], object]:
+    kernel = _build(mod, target, None if f_build is None else f_build, 60.0)
+    phase("running the unscheduled program", 300.0)
+    return lambda arguments: kernel.call(*arguments)
+
+
+def _free_arguments(kernel: Kernel) -> list[Array]:
+    rng = np.random.default_rng(0)
+    return [make_value(param, rng, magnitude=0, positive=False) for param in params_of(entry(kernel.mod))]
+
+
+def _time(
+    kernel: Kernel,
+    arguments_sets: list[list[Array]],
+    reference: Reference | None,
+    best_secs: float | None,
+    settings: RunSettings,
+) -> RunReport:
+    """Call once per case with the outputs checked, then time unless the candidate is far behind."""
+    baseline = None if reference is None else reference.secs
+    limit = first_call_limit(baseline, best_secs, settings.timeout_sec)
+    secs = math.inf
+    arguments: list[Array] = []
+    cases: list[Case | None] = [None] if reference is None else list(reference.cases)
+    for position, case in enumerate(cases):
+        if case is None or reference is None:
+            arguments = arguments_sets[position]
+            secs = min(secs, _one_call(kernel, arguments, limit))
+        else:
+            arguments, took, wrong = _checked_call(kernel, case, reference, limit)
+            secs = min(secs, took)
+            if wrong is not None:
+                return RunReport(ResultKind.WRONG_RESULT, None, wrong, False, False, baseline)
+    verified = reference is not None
+    if _far_behind(secs, best_secs, settings.cut_ratio):
+        return RunReport(ResultKind.OK, (secs,), None, True, verified, baseline)
+    config = settings.config
+    call = kernel.bind(arguments)
+    phase("timing", limit * 4)
+    # Checking touched other memory: the first calls after it are not yet like the later ones.
+    begin = time.perf_counter()
+    call()
+    secs = min(secs, time.perf_counter() - begin)
+    if _far_behind(secs, best_secs, settings.cut_ratio):
+        return RunReport(ResultKind.OK, (secs,), None, True, verified, baseline)
+    expected = config.repeat * max(config.min_repeat_ms * 1e-3, secs * config.number)
+    phase("timing", 10 * expected + limit)
+    times = timed(call, config, secs)
+    return RunReport(ResultKind.OK, tuple(times), None, False, verified, baseline)
+
+
+def _checked_call(
+    kernel: Kernel, case: Case, reference: Reference, limit: float
+) -> tuple[list[Array], float, str | None]:
+    """One call and what is wrong with its outputs.
+
+    A wrong answer is tried again on inputs made anew: an earlier candidate may have written where it should not.
+    """
+    wrong: str | None = None
+    for attempt in range(2):
+        if attempt:
+            case.inputs = []
+        phase("preparing inputs", 120.0)
+        arguments = pack_arguments(kernel.mod, case.arguments(reference.facts.params))
+        secs = _one_call(kernel, arguments, limit)
+        phase("comparing outputs", 120.0)
+        wrong = compare(case, reference.facts, arguments)
+        if wrong is None:
+            break
+    return arguments, secs, wrong
+
+
+def _one_call(kernel: Kernel, arguments: list[Array], limit: float) -> float:
+    phase("first call", limit)
+    begin = time.perf_counter()
+    kernel.call(*arguments)
+    return time.perf_counter() - begin
+
+
+def _far_behind(secs: float, best_secs: float | None, cut_ratio: float) -> bool:
+    # Ten microseconds are what a first call may lose to threads that have to wake up.
+    return best_secs is not None and secs > cut_ratio * best_secs + 1e-5
+
+
+def first_call_limit(baseline: float | None, best_secs: float | None, timeout_sec: float) -> float:
+    """Seconds after which a first call is killed: a candidate much slower than the unscheduled program is hopeless.
+
+    >>> first_call_limit(0.5, None, 30.0)
+    10.0
+    >>> first_call_limit(0.5, 0.001, 30.0)
+    2.0
+    """
+    limit = timeout_sec
+    if baseline is not None:
+        limit = min(limit, max(2.0, 20 * baseline))
+    if best_secs is not None:
+        limit = min(limit, max(2.0, 200 * best_secs))
+    return limit
+
+
+def pack_arguments(mod: Any, arguments: list[Array]) -> list[Array]:
+    """Arguments in the layouts that the candidate takes: constants that it wants packed are packed here, unmeasured."""
+    maps = (entry(mod).attrs or {}).get("layout_rewrite_maps")
+    if not maps:
+        return arguments
+    packed = list(arguments)
+    for position, index_map in dict(maps).items():
+        packed[int(position)] = np.ascontiguousarray(index_map.map_ndarray(arguments[int(position)]))
+    return packed
+
+
+def run_rivals(
+    candidates: list[tuple[int, Any, Any, Build | None]],
+    reference: Any,
+    rounds: int,
+    round_secs: float,
+    timeout_sec: float,
+) -> list[float]:
+    """Time several candidates in turns, so that whatever disturbs the machine disturbs all; the medians of the rounds."""
+    phase("waiting for the machine", None)
+    with machine(alone=True):
+        calls: list[Callable[[], object]] = []
+        counts: list[int] = []
+        for number, program, target, f_build in candidates:
+            kernel = _kernel(number, program, target, f_build, timeout_sec)
+            phase("preparing inputs", 120.0)
+            arguments = _free_arguments(kernel)
+            call = kernel.bind(arguments)
+            phase("first call", timeout_sec)
+            call()
+            begin = time.perf_counter()
+            call()
+            once = time.perf_counter() - begin
+            calls.append(call)
+            counts.append(max(1, math.ceil(round_secs / max(once, 1e-9))))
+        times: list[list[float]] = [[] for _ in calls]
+        for _ in range(rounds):
+            phase("timing", timeout_sec + 10 * round_secs * len(calls))
+            for index, call in enumerate(calls):
+                config = EvaluatorConfig(number=counts[index], repeat=1, min_repeat_ms=0)
+                times[index] += timed(call, config, 1.0)
+        return [statistics.median(values) for values in times]

@@ -1,0 +1,123 @@
+"""The runner of this machine: candidates run in the worker processes that built them, one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from . import candidate
+from .builder import Artifact, failure_kind, message_of
+from .candidate import RunReport, RunSettings
+from .error import RunnerError
+from .evaluator import EvaluatorConfig
+from .pool import Outcome, WorkerPool, shared_pool
+from .result import ResultKind
+from .runner import Runner, RunnerFuture, RunnerInput, RunnerResult
+
+
+class LocalRunner(Runner):
+    """Checks and times artifacts of :class:`LocalBuilder` in isolated processes, with the machine to themselves."""
+
+    def __init__(
+        self,
+        timeout_sec: float = 30.0,
+        evaluator_config: EvaluatorConfig | None = None,
+        cooldown_sec: float = 0.0,
+        *,
+        cut_ratio: float = 3.5,
+        pool: WorkerPool | None = None,
+    ) -> None:
+        """
+        Args:
+            timeout_sec: seconds that one call may take at most; what is known of the workload makes it shorter.
+            evaluator_config: how often to call.
+            cooldown_sec: pause before each measurement.
+            cut_ratio: a candidate whose first call takes this many times the best time is not called again.
+            pool: worker processes; those that the builder uses.
+        """
+        self.timeout_sec = timeout_sec
+        self.evaluator_config = EvaluatorConfig._normalized(evaluator_config)
+        self.cooldown_sec = cooldown_sec
+        self.cut_ratio = cut_ratio
+        self._pool = pool
+
+    @property
+    def pool(self) -> WorkerPool:
+        """The worker processes."""
+        return self._pool or shared_pool()
+
+    def run(self, runner_inputs: Sequence[RunnerInput]) -> list[RunnerFuture]:
+        return [_future(self.submit(item)) for item in runner_inputs]
+
+    def submit(self, item: RunnerInput) -> Future[RunnerResult]:
+        """Start one measurement.
+
+        Raises:
+            RunnerError: the artifact was not built by a :class:`LocalBuilder`, or the device is not this machine's.
+        """
+        artifact = item.artifact
+        if not isinstance(artifact, Artifact):
+            raise RunnerError(
+                f"LocalRunner runs what LocalBuilder built, got {type(artifact).__name__}: {artifact!r}"
+            )
+        if item.device_type not in ("cpu", "llvm", "c"):
+            raise RunnerError(f"LocalRunner runs on cpu, not on {item.device_type!r}")
+        future: Future[RunnerResult] = Future()
+        self._start(item, artifact, future)
+        return future
+
+    def _start(self, item: RunnerInput, artifact: Artifact, future: Future[RunnerResult]) -> None:
+        worker, loaded = artifact.worker, False
+        if worker is not None and worker in self.pool.workers:
+            loaded = artifact.generation == worker.generation and worker.pid is not None
+        else:
+            worker = None
+        settings = RunSettings(self.evaluator_config, self.timeout_sec, self.cut_ratio, self.cooldown_sec)
+
+        def submit(program: Any, then: Callable[[Future[Outcome]], None]) -> None:
+            args = (
+                artifact.number,
+                program,
+                artifact.target,
+                artifact.build,
+                item.reference,
+                item.best_secs,
+                settings,
+            )
+            call = self.pool.submit(
+                candidate.run_candidate,
+                *args,
+                limit=self.timeout_sec,
+                phase="request",
+                worker=worker,
+                owner=artifact,
+            )
+            call.add_done_callback(then)
+
+        def finish(done: Future[Outcome]) -> None:
+            try:
+                outcome = done.result()
+                if outcome.kind == "raised" and outcome.error == "Forgotten":
+                    submit(artifact.mod, finish)
+                    return
+                future.set_result(_run_result(outcome))
+            except BaseException as error:  # handed to whoever waits for the result
+                future.set_exception(error)
+
+        # The program goes along only when the worker does not have it: pickling takes longer than many kernels.
+        submit(None if loaded else artifact.mod, finish)
+
+
+def _run_result(outcome: Outcome) -> RunnerResult:
+    if outcome.kind != "returned":
+        return RunnerResult(None, message_of(outcome), failure_kind(outcome, in_build=False))
+    report: RunReport = outcome.value
+    kind = ResultKind(report.kind)
+    return RunnerResult(
+        report.run_secs, report.message, kind, report.cut, report.verified, report.baseline_secs
+    )
+
+
+def _future(waiting: Future[RunnerResult]) -> RunnerFuture:
+    return RunnerFuture(waiting.done, waiting.result)

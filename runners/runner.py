@@ -1,0 +1,93 @@
+"""The interface of runners: artifacts in, measured times or the kind of failure out."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .error import RunnerError
+from .result import ResultKind
+
+
+@dataclass(slots=True)
+class RunnerInput:
+    """One measurement. The first three fields are MetaSchedule's."""
+
+    artifact: Any
+    """What the matching builder made."""
+    device_type: str = "cpu"
+    args_info: Sequence[Any] | None = None
+    """Dtypes and shapes of the arguments, for programs that do not tell themselves."""
+    reference: Any = None
+    """The unscheduled IRModule; outputs are compared with its outputs before the time counts."""
+    best_secs: float | None = None
+    """The best time known; a candidate far behind it is cut after its first call."""
+
+    @property
+    def artifact_path(self) -> Any:
+        """MetaSchedule's name for the artifact."""
+        return self.artifact
+
+
+@dataclass(slots=True)
+class RunnerResult:
+    """Times in seconds, or a message and the kind of failure; never both, never neither."""
+
+    run_secs: Sequence[float] | None
+    error_msg: str | None
+    kind: ResultKind = ResultKind.OK
+    cut: bool = False
+    """``run_secs`` is one call of a candidate that was far behind."""
+    verified: bool = False
+    """The outputs were compared with the unscheduled program's."""
+    baseline_secs: float | None = None
+    """What one call of the unscheduled program takes, when it was run."""
+
+    def __post_init__(self) -> None:
+        if self.run_secs is None and self.kind is ResultKind.OK:
+            self.kind = ResultKind.RUN_ERROR
+        if (self.run_secs is None) == (self.error_msg is None):
+            raise RunnerError(f"a result has times or a message, got {self.run_secs=}, {self.error_msg=}")
+
+
+class RunnerFuture:
+    """A result that comes later."""
+
+    def __init__(self, f_done: Callable[[], bool], f_result: Callable[[], RunnerResult]) -> None:
+        """``f_done`` tells whether ``f_result`` returns at once."""
+        self._done, self._result = f_done, f_result
+
+    def done(self) -> bool:
+        """Whether the result is there."""
+        return self._done()
+
+    def result(self) -> RunnerResult:
+        """Wait for the result."""
+        return self._result()
+
+
+class Runner(ABC):
+    """Measures artifacts.
+
+    The contract, held by ``tests/runners/contract.py``: ``run`` returns at once with a future for each input, in order; a
+    bad candidate gives a failed result, never an exception, and the next candidate is measured all the same.
+    """
+
+    @abstractmethod
+    def run(self, runner_inputs: Sequence[RunnerInput]) -> list[RunnerFuture]:
+        """Start measuring."""
+
+    @staticmethod
+    def create(kind: str = "local", *args: Any, **kwargs: Any) -> Runner:
+        """A runner by name.
+
+        Raises:
+            RunnerError: the name is unknown.
+        """
+        if kind != "local":
+            raise RunnerError(f"unknown runner {kind!r}; expected 'local'")
+        from .local import LocalRunner
+
+        return LocalRunner(*args, **kwargs)
