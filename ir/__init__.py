@@ -6,6 +6,7 @@ from .attrs import Attrs, DictAttrs
 from .error import DiagnosticError, IRError, IRTypeError, IRValueError
 from .expr import BaseExpr, GlobalVar, RelaxExpr
 from .function import BaseFunc, CallingConv
+from .global_info import DummyGlobalInfo, GlobalInfo, VDevice
 from .json_format import load_json, save_json
 from .module import IRModule
 from .node import Mutator, Node, Visitor, children, map_children, post_order_visit, visit_children

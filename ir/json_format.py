@@ -108,7 +108,7 @@ class _Reader:
         cls = TYPE_KEYS.get(type_key)
         if cls is None:
             raise IRValueError(f"unknown node {type_key!r}; the text was written by a newer version")
-        if "_from_json" in cls.__dict__:
+        if hasattr(cls, "_from_json"):
             return cls._from_json(values)  # type: ignore[attr-defined]
         return cls(**values)
 

@@ -1,0 +1,691 @@
+"""The vocabulary of Relax: variables, constants, calls, tuples, control flow, bindings, blocks and functions.
+
+All expressions are immutable. What inference finds out about one (its struct info) is a cached result: leaf
+expressions and those whose parts are known get it on construction, the others when the block builder normalizes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .. import dtype as dt
+from ..attrs import DictAttrs, as_attrs
+from ..error import IRTypeError, IRValueError
+from ..expr import GlobalVar, RelaxExpr
+from ..function import BaseFunc
+from ..node import Node, field
+from ..span import Span
+from ..tir.expr import FloatImm, IntImm, PrimExpr
+from .struct_info import (
+    FuncStructInfo,
+    ObjectStructInfo,
+    PrimStructInfo,
+    ShapeStructInfo,
+    StructInfo,
+    TensorStructInfo,
+    TupleStructInfo,
+    as_dims,
+)
+
+Expr = RelaxExpr
+
+_set_struct_info = RelaxExpr.struct_info_.__set__
+_set_span = RelaxExpr.span.__set__  # type: ignore[union-attr, attr-defined]
+
+
+def update_struct_info(expr: RelaxExpr, struct_info: StructInfo | None) -> None:
+    """Record what inference found out about an expression; once, and again only with an equal result.
+
+    Raises:
+        IRValueError: the expression has another struct info already.
+    """
+    old = expr.struct_info_
+    if old is struct_info:
+        return
+    if old is not None and not isinstance(expr, GlobalVar) and old != struct_info:
+        raise IRValueError(
+            f"{type(expr).__name__} has struct info {old} already; build a new expression to give it {struct_info}"
+        )
+    _set_struct_info(expr, struct_info)
+
+
+class ExprWithOp(RelaxExpr):
+    """Expressions with Python's operators: arithmetic builds Relax operators, ``[]`` reads a tuple, ``()`` calls."""
+
+    def _binary(self, name: str, other: Any, swapped: bool = False) -> Call:
+        from . import op
+
+        if not isinstance(other, RelaxExpr):
+            if not isinstance(other, int | float | np.generic | np.ndarray):
+                raise IRTypeError(f"{name}: expected a Relax expression or a number, got {type(other).__name__}")
+            other = const(other, getattr(self.struct_info_, "dtype", None) or None)
+        make = getattr(op, name)
+        return make(other, self) if swapped else make(self, other)
+
+    def astype(self, dtype: str) -> Call:
+        """The tensor converted to ``dtype``."""
+        from . import op
+
+        return op.astype(self, dtype)
+
+    def __neg__(self) -> Call:
+        from . import op
+
+        return op.negative(self)
+
+    def __lt__(self, other: Any) -> Call:
+        return self._binary("less", other)
+
+    def __gt__(self, other: Any) -> Call:
+        return self._binary("greater", other)
+
+    def __le__(self, other: Any) -> Call:
+        return self._binary("less_equal", other)
+
+    def __ge__(self, other: Any) -> Call:
+        return self._binary("greater_equal", other)
+
+    def __add__(self, other: Any) -> Call:
+        return self._binary("add", other)
+
+    def __radd__(self, other: Any) -> Call:
+        return self._binary("add", other, swapped=True)
+
+    def __sub__(self, other: Any) -> Call:
+        return self._binary("subtract", other)
+
+    def __rsub__(self, other: Any) -> Call:
+        return self._binary("subtract", other, swapped=True)
+
+    def __mul__(self, other: Any) -> Call:
+        return self._binary("multiply", other)
+
+    def __rmul__(self, other: Any) -> Call:
+        return self._binary("multiply", other, swapped=True)
+
+    def __truediv__(self, other: Any) -> Call:
+        return self._binary("divide", other)
+
+    def __rtruediv__(self, other: Any) -> Call:
+        return self._binary("divide", other, swapped=True)
+
+    def __floordiv__(self, other: Any) -> Call:
+        return self._binary("floor_divide", other)
+
+    def __rfloordiv__(self, other: Any) -> Call:
+        return self._binary("floor_divide", other, swapped=True)
+
+    def __mod__(self, other: Any) -> Call:
+        return self._binary("floor_mod", other)
+
+    def __rmod__(self, other: Any) -> Call:
+        return self._binary("floor_mod", other, swapped=True)
+
+    def __pow__(self, other: Any) -> Call:
+        return self._binary("power", other)
+
+    def __rpow__(self, other: Any) -> Call:
+        return self._binary("power", other, swapped=True)
+
+    def __call__(self, *args: Any, attrs: Mapping[str, Any] | None = None) -> Call:
+        return Call(self, args, attrs)
+
+    def __getitem__(self, index: int) -> RelaxExpr:
+        """The field of a tuple; IndexError past the end, so that a tuple can be unpacked."""
+        info = self.struct_info_
+        if info is not None and not isinstance(info, TupleStructInfo | ObjectStructInfo):
+            raise IRTypeError(f"only tuples can be indexed, this is {info}; index tensors with take or strided_slice")
+        if isinstance(info, TupleStructInfo):
+            if not -len(info.fields) <= index < len(info.fields):
+                raise IndexError(f"tuple index {index} out of range: the tuple has {len(info.fields)} fields")
+            index %= len(info.fields)
+        return TupleGetItem(self, index)
+
+
+def convert_to_expr(value: Any) -> RelaxExpr:
+    """What an operator's argument stands for: numbers and TIR expressions become PrimValue, str StringImm, tuples Tuple.
+
+    A list of integers and TIR expressions becomes a ShapeExpr.
+    """
+    if isinstance(value, RelaxExpr):
+        return value
+    if isinstance(value, bool | int | float | PrimExpr | np.integer | np.floating):
+        return PrimValue(value)
+    if isinstance(value, str):
+        return StringImm(value)
+    if isinstance(value, list | tuple):
+        if value and isinstance(value, list) and all(isinstance(item, int | PrimExpr) for item in value):
+            return ShapeExpr(value)
+        return Tuple([convert_to_expr(item) for item in value])
+    raise IRTypeError(f"cannot use a {type(value).__name__} as a Relax expression: {value!r}")
+
+
+def _exprs(values: Any) -> tuple[RelaxExpr, ...]:
+    if isinstance(values, RelaxExpr):
+        return (values,)
+    return tuple([item if isinstance(item, RelaxExpr) else convert_to_expr(item) for item in values])
+
+
+def _as_op(op: Any) -> Any:
+    if isinstance(op, str):
+        from ..op import Op
+
+        return Op.get(op)
+    return op
+
+
+class Id(Node, type_key="relax.Id"):
+    """The identity of a variable: variables that differ in struct info only may share it."""
+
+    name_hint: str = field(compare=False)
+
+    is_variable: ClassVar[bool] = True
+
+
+class Var(ExprWithOp, type_key="relax.expr.Var"):
+    """A variable; ``name_hint`` is a name or an :class:`Id`."""
+
+    vid: Id = field(compare=False)
+    struct_info_: Any = field(default=None, compare=True, kind="leaf")
+
+    is_variable: ClassVar[bool] = True
+
+    def __init__(self, name_hint: str | Id, struct_info: StructInfo | None = None, span: Span | None = None) -> None:
+        if struct_info is not None and not isinstance(struct_info, StructInfo):
+            raise IRTypeError(f"variable {name_hint}: expected a StructInfo, got {type(struct_info).__name__}")
+        _set_vid(self, Id(name_hint) if isinstance(name_hint, str) else name_hint)
+        _set_struct_info(self, struct_info)
+        _set_span(self, span)
+
+    @property
+    def name_hint(self) -> str:
+        """The name to print it by."""
+        return self.vid.name_hint
+
+    def replace(self, **changes: Any) -> Any:
+        """A copy with ``vid``, ``name_hint``, ``struct_info_`` or ``span`` changed."""
+        name = changes.get("vid", changes.get("name_hint", self.vid))
+        return type(self)(name, changes.get("struct_info_", self.struct_info_), changes.get("span", self.span))
+
+    @classmethod
+    def _from_json(cls, values: dict[str, Any]) -> Var:
+        return cls(values["vid"], values.get("struct_info_"))
+
+    def _visit_children(self, f: Callable[[Any], Any]) -> None:
+        """The identity is no part of the program that a walk is to see."""
+
+    def _map_children(self, f: Callable[[Any], Any]) -> Var:
+        return self
+
+
+_set_vid = Var.vid.__set__  # type: ignore[attr-defined]
+
+
+class DataflowVar(Var, type_key="relax.expr.DataflowVar"):
+    """A variable that is visible only inside the dataflow block that binds it."""
+
+    _visit_children = Var._visit_children
+    _map_children = Var._map_children
+
+
+def _as_array(data: Any) -> np.ndarray:
+    array = data if isinstance(data, np.ndarray) else np.asarray(data.numpy() if hasattr(data, "numpy") else data)
+    if array.flags.writeable:
+        array = array.view()
+        array.flags.writeable = False
+    return array
+
+
+class Constant(ExprWithOp, type_key="relax.expr.Constant"):
+    """A tensor with known contents; ``data`` is a read-only numpy array."""
+
+    data: np.ndarray = field(convert=_as_array, kind="leaf")
+
+    def _check(self) -> None:
+        if self.struct_info_ is None:
+            _set_struct_info(self, TensorStructInfo(self.data.shape, dt.from_numpy(self.data.dtype)))
+
+
+def const(value: Any, dtype: str | None = None) -> Constant:
+    """A constant tensor of a number, nested lists or an array.
+
+    Without ``dtype``, 64-bit integers and floats become 32-bit ones, as literals in models are meant.
+    """
+    if isinstance(value, Constant):
+        return value
+    array = np.asarray(value.numpy() if hasattr(value, "numpy") else value)
+    if dtype is not None:
+        wanted: Any = dt.to_numpy(dtype)
+    else:
+        wanted = {"int64": np.dtype("int32"), "float64": np.dtype("float32")}.get(array.dtype.name, array.dtype)
+    return Constant(array.astype(wanted) if array.dtype != wanted else array)
+
+
+class ShapeExpr(ExprWithOp, type_key="relax.expr.ShapeExpr"):
+    """A shape: a tuple of int64 expressions."""
+
+    values: tuple[PrimExpr, ...] = field(convert=as_dims)
+
+    def _check(self) -> None:
+        if self.struct_info_ is None:
+            _set_struct_info(self, ShapeStructInfo(self.values))
+
+    def _rebuild(self, values: Any, struct_info_: Any, span: Any) -> ShapeExpr:
+        return ShapeExpr(values, None, span)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.values[index]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __iter__(self) -> Any:
+        return iter(self.values)
+
+
+def make_shape(shape: Any) -> ShapeExpr:
+    """A ShapeExpr of a list or tuple of extents."""
+    if isinstance(shape, list | tuple):
+        return ShapeExpr(shape)
+    raise IRTypeError(f"a shape is a list or tuple of extents, got {type(shape).__name__}")
+
+
+def _prim_value(value: Any) -> PrimExpr:
+    if isinstance(value, PrimExpr):
+        return value
+    if isinstance(value, bool | np.bool_):
+        return IntImm("bool", bool(value))
+    if isinstance(value, int | np.integer):
+        return IntImm("int64", int(value))
+    if isinstance(value, float | np.floating):
+        return FloatImm("float64", float(value))
+    raise IRTypeError(f"PrimValue takes a number or a TIR expression, got {type(value).__name__}")
+
+
+class PrimValue(RelaxExpr, type_key="relax.expr.PrimValue"):
+    """A scalar of TIR as a Relax value; Python integers become int64."""
+
+    value: PrimExpr = field(convert=_prim_value)
+
+    def _check(self) -> None:
+        if self.struct_info_ is None:
+            _set_struct_info(self, PrimStructInfo(value=self.value))
+
+    def _rebuild(self, value: Any, struct_info_: Any, span: Any) -> PrimValue:
+        return PrimValue(value, None, span)
+
+
+def prim_value(value: Any) -> PrimValue:
+    """A PrimValue of a number or TIR expression."""
+    return PrimValue(value)
+
+
+class StringImm(RelaxExpr, type_key="relax.expr.StringImm"):
+    """A string as an argument."""
+
+    value: str
+
+    def _check(self) -> None:
+        if self.struct_info_ is None:
+            _set_struct_info(self, ObjectStructInfo())
+
+
+class DataTypeImm(RelaxExpr, type_key="relax.expr.DataTypeImm"):
+    """A dtype as an argument."""
+
+    value: str
+
+    def _check(self) -> None:
+        dt.parse(self.value)
+        if self.struct_info_ is None:
+            _set_struct_info(self, ObjectStructInfo())
+
+
+class Tuple(ExprWithOp, type_key="relax.expr.Tuple"):
+    """A tuple of values."""
+
+    fields: tuple[RelaxExpr, ...] = field(convert=_exprs)
+
+    def _check(self) -> None:
+        if self.struct_info_ is None:
+            infos = [item.struct_info_ for item in self.fields]
+            if all(info is not None for info in infos):
+                _set_struct_info(self, TupleStructInfo(infos))
+
+    def _rebuild(self, fields: Any, struct_info_: Any, span: Any) -> Tuple:
+        return Tuple(fields, None, span)
+
+    def replace(self, **changes: Any) -> Any:
+        """A copy with other fields; its struct info is that of the new ones."""
+        return super().replace(**_dropping_struct_info(self, changes))
+
+    def __getitem__(self, index: int) -> RelaxExpr:
+        if not -len(self.fields) <= index < len(self.fields):
+            raise IndexError(f"tuple index {index} out of range: the tuple has {len(self.fields)} fields")
+        return self.fields[index]
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+
+def _dropping_struct_info(node: Any, changes: dict[str, Any]) -> dict[str, Any]:
+    """Changes to a node whose struct info follows from its other fields: changed fields ask for new inference."""
+    if "struct_info_" in changes or all(getattr(node, name) is value for name, value in changes.items()):
+        return changes
+    if changes.keys() == {"span"}:
+        return changes
+    return {**changes, "struct_info_": None}
+
+
+class TupleGetItem(ExprWithOp, type_key="relax.expr.TupleGetItem"):
+    """The field number ``index`` of a tuple."""
+
+    tuple_value: RelaxExpr = field(convert=convert_to_expr)
+    index: int = field(convert=int)
+
+    def _check(self) -> None:
+        info = self.tuple_value.struct_info_
+        if isinstance(info, TupleStructInfo):
+            if not 0 <= self.index < len(info.fields):
+                raise IRValueError(f"tuple index {self.index} out of range: the tuple has {len(info.fields)} fields")
+            if self.struct_info_ is None:
+                _set_struct_info(self, info.fields[self.index])
+
+    def _rebuild(self, tuple_value: Any, index: int, struct_info_: Any, span: Any) -> TupleGetItem:
+        return TupleGetItem(tuple_value, index, None, span)
+
+    def replace(self, **changes: Any) -> Any:
+        """A copy with some fields changed."""
+        return super().replace(**_dropping_struct_info(self, changes))
+
+
+def _sinfos(values: Any) -> tuple[StructInfo, ...]:
+    if values is None:
+        return ()
+    return (values,) if isinstance(values, StructInfo) else tuple(values)
+
+
+class Call(ExprWithOp, type_key="relax.expr.Call"):
+    """A call of an operator, a function of the module, an external function or a function value.
+
+    ``sinfo_args`` are struct infos that the callee takes as arguments (such as the output's of ``call_tir``).
+    """
+
+    op: RelaxExpr = field(convert=_as_op)
+    args: tuple[RelaxExpr, ...] = field(convert=_exprs)
+    attrs: DictAttrs = field(default=None, convert=as_attrs)
+    sinfo_args: tuple[StructInfo, ...] = field(default=None, convert=_sinfos)
+
+    def __init__(
+        self,
+        op: Any,
+        args: Any,
+        attrs: Any = None,
+        sinfo_args: Any = None,
+        span: Span | None = None,
+        struct_info_: StructInfo | None = None,
+    ) -> None:
+        _set_op(self, _as_op(op))
+        _set_args(self, _exprs(args))
+        _set_attrs(self, as_attrs(attrs))
+        _set_sinfo_args(self, _sinfos(sinfo_args))
+        _set_struct_info(self, struct_info_)
+        _set_span(self, span)
+
+    def _rebuild(self, op: Any, args: Any, attrs: Any, sinfo_args: Any, struct_info_: Any, span: Any) -> Call:
+        """The inferred struct info is kept when the new callee and arguments look the same to inference."""
+        same = len(args) == len(self.args) and all(
+            old is new or (old.struct_info_ is not None and old.struct_info_ == new.struct_info_)
+            for old, new in zip((self.op, *self.args), (op, *args), strict=True)
+        )
+        literal = all(old is new or not isinstance(new, _LITERALS) for old, new in zip(self.args, args, strict=False))
+        kept = struct_info_ if same and literal and attrs is self.attrs and sinfo_args is self.sinfo_args else None
+        return Call(op, args, attrs, sinfo_args, span, kept)
+
+    def replace(self, **changes: Any) -> Any:
+        """A copy with some fields changed; its struct info is to be inferred again."""
+        return super().replace(**_dropping_struct_info(self, changes))
+
+
+_set_op = Call.op.__set__  # type: ignore[attr-defined]
+_set_args = Call.args.__set__  # type: ignore[attr-defined]
+_set_attrs = Call.attrs.__set__  # type: ignore[attr-defined]
+_set_sinfo_args = Call.sinfo_args.__set__  # type: ignore[attr-defined]
+
+_LITERALS = (ShapeExpr, PrimValue, StringImm, DataTypeImm, Tuple, Constant)
+"""Arguments whose value, not only their struct info, may decide what an operator returns."""
+
+
+def _as_seq(body: Any) -> SeqExpr:
+    body = convert_to_expr(body)
+    return body if isinstance(body, SeqExpr) else SeqExpr((), body)
+
+
+class If(ExprWithOp, type_key="relax.expr.If"):
+    """One of two branches, chosen by a scalar bool tensor (or value) when the program runs."""
+
+    cond: RelaxExpr
+    true_branch: SeqExpr = field(convert=_as_seq)
+    false_branch: SeqExpr = field(convert=_as_seq)
+
+    def replace(self, **changes: Any) -> Any:
+        """A copy with some fields changed; its struct info is to be inferred again."""
+        return super().replace(**_dropping_struct_info(self, changes))
+
+    def _rebuild(self, cond: Any, true_branch: Any, false_branch: Any, struct_info_: Any, span: Any) -> If:
+        return If(cond, true_branch, false_branch, None, span)
+
+
+class Binding(Node):
+    """Base of the bindings: ``var`` stands for a value from here on."""
+
+    var: Var = field(defines=True)
+    span: Span | None = field(default=None, compare=False, kind="leaf")
+
+
+class MatchCast(Binding, type_key="relax.expr.MatchCast"):
+    """Check at run time that ``value`` has ``struct_info``, which may define new symbolic shape variables."""
+
+    var: Var = field(defines=True)
+    value: RelaxExpr = field(convert=convert_to_expr)
+    struct_info: StructInfo = field(defines=True)
+
+
+class VarBinding(Binding, type_key="relax.expr.VarBinding"):
+    """``var = value``."""
+
+    var: Var = field(defines=True)  # before the value, for a local function may call itself
+    value: RelaxExpr = field(convert=convert_to_expr)
+
+
+class BindingBlock(Node, type_key="relax.expr.BindingBlock"):
+    """A sequence of bindings."""
+
+    bindings: tuple[Binding, ...]
+    span: Span | None = field(default=None, compare=False, kind="leaf")
+
+
+class DataflowBlock(BindingBlock, type_key="relax.expr.DataflowBlock"):
+    """A sequence of pure bindings without control flow, which passes may reorder."""
+
+
+class SeqExpr(ExprWithOp, type_key="relax.expr.SeqExpr"):
+    """Blocks of bindings, then the value ``body``."""
+
+    blocks: tuple[BindingBlock, ...]
+    body: RelaxExpr = field(convert=convert_to_expr)
+
+    def replace(self, **changes: Any) -> Any:
+        """A copy with some fields changed; its struct info is to be inferred again."""
+        return super().replace(**_dropping_struct_info(self, changes))
+
+    def _rebuild(self, blocks: Any, body: Any, struct_info_: Any, span: Any) -> SeqExpr:
+        return SeqExpr(blocks, body, struct_info_ if body is self.body else None, span)
+
+
+class Function(BaseFunc, type_key="relax.expr.Function"):
+    """A Relax function; ``ret_struct_info`` may be left out when the body is normalized."""
+
+    params: tuple[Var, ...] = field(defines=True)
+    body: SeqExpr = field(convert=_as_seq)
+    ret_struct_info: StructInfo | None = field(default=None)
+    is_pure: bool = field(default=True)
+    attrs: DictAttrs = field(default=None, convert=as_attrs)
+
+    _compare_order: ClassVar[tuple[str, ...]] = ("params", "ret_struct_info", "body", "is_pure", "attrs")
+
+    def __init__(
+        self,
+        params: Sequence[Var],
+        body: Any,
+        ret_struct_info: StructInfo | None = None,
+        is_pure: bool = True,
+        attrs: Any = None,
+        span: Span | None = None,
+        struct_info_: StructInfo | None = None,
+    ) -> None:
+        params = tuple(params)
+        for param in params:
+            if not isinstance(param, Var):
+                raise IRTypeError(f"a parameter of a Function must be a relax.Var, got {type(param).__name__}")
+            if param.struct_info_ is None:
+                raise IRTypeError(f"parameter {param.name_hint} of a Function needs a struct info")
+        body = _as_seq(body)
+        if ret_struct_info is None:
+            ret_struct_info = _body_struct_info(params, body)
+        if struct_info_ is None and ret_struct_info is not None:
+            struct_info_ = FuncStructInfo([param.struct_info_ for param in params], ret_struct_info, is_pure)
+        _set_params(self, params)
+        _set_body(self, body)
+        _set_ret(self, ret_struct_info)
+        _set_is_pure(self, bool(is_pure))
+        _set_func_attrs(self, as_attrs(attrs))
+        _set_struct_info(self, struct_info_)
+        _set_span(self, span)
+
+    @staticmethod
+    def create_empty(
+        params: Sequence[Var], ret_struct_info: StructInfo, is_pure: bool = True, attrs: Any = None, span: Span | None = None
+    ) -> Function:
+        """A declaration: a function whose body is an empty tuple of the declared result type, to be replaced later."""
+        return Function(params, SeqExpr((), Tuple(())), ret_struct_info, is_pure, attrs, span)
+
+    def __call__(self, *args: Any) -> Call:
+        return Call(self, args)
+
+    def replace(self, **changes: Any) -> Any:
+        """A copy with some fields changed; a changed body or parameter keeps the declared result unless that is given."""
+        return super().replace(**_dropping_struct_info(self, changes))
+
+    def _rebuild(
+        self, params: Any, body: Any, ret_struct_info: Any, is_pure: bool, attrs: Any, struct_info_: Any, span: Any
+    ) -> Function:
+        return Function(params, body, ret_struct_info, is_pure, attrs, span)
+
+    def bind_symbolic_vars(self, binding_map: Mapping[Any, Any]) -> Function:
+        """A copy with symbolic shape variables (or their names) replaced by values."""
+        from .binding_rewrite import bind_symbolic_vars
+
+        return bind_symbolic_vars(self, binding_map)
+
+    def bind_params(self, binding_map: Mapping[Any, Any]) -> Function:
+        """A copy with parameters (or their names) replaced by constants or expressions; symbolic shapes follow."""
+        from .binding_rewrite import bind_params
+
+        return bind_params(self, binding_map)
+
+    def inline_functions(self, function_map: Mapping[Any, Function]) -> Function:
+        """A copy in which calls of the given functions (by GlobalVar or name) are replaced by their bodies."""
+        from .binding_rewrite import inline_functions
+
+        return inline_functions(self, function_map)
+
+
+_set_params = Function.params.__set__  # type: ignore[attr-defined]
+_set_body = Function.body.__set__  # type: ignore[attr-defined]
+_set_ret = Function.ret_struct_info.__set__  # type: ignore[union-attr, attr-defined]
+_set_is_pure = Function.is_pure.__set__  # type: ignore[attr-defined]
+_set_func_attrs = Function.attrs.__set__  # type: ignore[attr-defined]
+
+
+def _body_struct_info(params: tuple[Var, ...], body: SeqExpr) -> StructInfo | None:
+    """What a function's body returns, in terms of the parameters' symbolic variables only."""
+    info = body.struct_info_
+    if info is None:
+        info = body.body.struct_info_
+    if info is None:
+        return None
+    from .analysis import definable_tir_vars_in_struct_info, erase_to_well_defined
+
+    known = definable_tir_vars_in_struct_info(TupleStructInfo([param.struct_info_ for param in params]))
+    return erase_to_well_defined(info, {var: var for var in known}, {param: param for param in params})
+
+
+class ExternFunc(BaseFunc, type_key="relax.expr.ExternFunc"):
+    """A function that is found by its name when the program runs; an opaque impure one unless told otherwise."""
+
+    global_symbol: str
+    attrs: DictAttrs = field(default=None, convert=as_attrs)
+
+    def __init__(
+        self,
+        global_symbol: str,
+        struct_info: FuncStructInfo | None = None,
+        span: Span | None = None,
+        attrs: Any = None,
+        struct_info_: StructInfo | None = None,
+    ) -> None:
+        _set_symbol(self, str(global_symbol))
+        _set_base_attrs(self, as_attrs(attrs))
+        _set_struct_info(self, struct_info or struct_info_ or FuncStructInfo.opaque_func())
+        _set_span(self, span)
+
+    def __call__(self, *args: Any) -> Call:
+        return Call(self, args)
+
+
+_set_symbol = ExternFunc.global_symbol.__set__  # type: ignore[attr-defined]
+_set_base_attrs = BaseFunc.attrs.__set__  # type: ignore[attr-defined]
+
+
+def extern(name: str, struct_info: FuncStructInfo | None = None, span: Span | None = None) -> ExternFunc:
+    """A reference to the registered or linked function ``name``."""
+    return ExternFunc(name, struct_info, span)
+
+
+def function_of(expr: RelaxExpr) -> BaseFunc:
+    """A function that computes ``expr`` from its free variables."""
+    if isinstance(expr, BaseFunc):
+        return expr
+    from .analysis import free_vars
+
+    return Function(free_vars(expr), expr)
+
+
+def get_shape_of(expr: RelaxExpr) -> RelaxExpr:
+    """The shape of a tensor: as a ShapeExpr or variable when it is known, else a call of ``relax.shape_of``."""
+    info = expr.struct_info
+    if not isinstance(info, TensorStructInfo):
+        raise IRTypeError(f"get_shape_of needs a tensor, got {info}")
+    if info.shape is not None:
+        return info.shape
+    from . import op
+
+    return op.shape_of(expr)
+
+
+def te_tensor(value: RelaxExpr, tir_var_map: Mapping[Any, PrimExpr] | None = None, name: str = "rxplaceholder") -> Any:
+    """A te placeholder with the shape and dtype of ``value``; symbolic variables are replaced through ``tir_var_map``."""
+    from .. import te
+    from ..tir import substitute
+
+    info = value.struct_info
+    if not isinstance(info, TensorStructInfo) or info.shape_values is None or not info.dtype:
+        raise IRTypeError(f"te_tensor needs a tensor with known shape and dtype, got {info}")
+    shape: Sequence[Any] = info.shape_values
+    if tir_var_map:
+        shape = [substitute(dim, tir_var_map) for dim in shape]
+    return te.placeholder(shape, info.dtype, name)
