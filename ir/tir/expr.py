@@ -480,7 +480,9 @@ class Range(Node, type_key="Range"):
     extent: PrimExpr
     span: Span | None = field(default=None, compare=False, kind="leaf")
 
-    def __init__(self, begin: Any, end: Any = None, span: Span | None = None, *, min: Any = None, extent: Any = None) -> None:
+    def __init__(
+        self, begin: Any = None, end: Any = None, span: Span | None = None, *, min: Any = None, extent: Any = None
+    ) -> None:
         if extent is not None:
             low, count = _expr(begin if min is None else min), _expr(extent)
         elif end is None:
