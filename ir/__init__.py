@@ -16,7 +16,7 @@ from .span import SourceName, Span
 from .structural import assert_structural_equal, get_first_structural_mismatch, structural_equal, structural_hash
 from .tir.expr import PrimExpr, Range
 from .type import FuncType, PointerType, PrimType, TupleType, Type
-from . import instrument, transform  # isort: skip  they use the names above
+from . import instrument, target, transform  # isort: skip  they use the names above
 
 # Walks recurse once per level of nesting, and sums of a thousand terms nest a thousand levels deep.
 sys.setrecursionlimit(max(sys.getrecursionlimit(), 50_000))

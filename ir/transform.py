@@ -418,7 +418,7 @@ def make_pass(
         method: the name of the method that the function implements or the class defines.
         target: the decorated function or class.
     """
-    label = name or getattr(target, "__name__", type(target).__name__)
+    label = str(name or getattr(target, "__name__", type(target).__name__))
     info = PassInfo(opt_level, label, tuple(required or ()), traceable)
     if inspect.isclass(target):
         return _pass_class(base, method, target, info)
@@ -548,10 +548,10 @@ class ApplyPassToFunction(ModulePass):
             mod.global_infos,
         )
         changed = self.transform(part, ctx)
-        names = {var.name_hint for var in internal}
+        private = {var.name_hint for var in internal}
         functions = {var: func for var, func in mod.functions.items() if var not in chosen}
         for var, func in changed.functions.items():
-            functions[var] = func.without_attr("global_symbol") if var.name_hint in names else func
+            functions[var] = func.without_attr("global_symbol") if var.name_hint in private else func
         if len({var.name_hint for var in functions}) != len(functions):
             raise PassError(f"pass {self.transform.info.name} added a function whose name the module has already")
         return mod.replace(functions=functions)

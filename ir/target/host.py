@@ -1,0 +1,189 @@
+"""Facts about the machine that this process runs on: cpu name, features, vectors, caches, cores.
+
+LLVM (through llvmlite, imported when first asked) names the cpu and its features; caches come from sysfs.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+_SYSFS_CACHE = Path("/sys/devices/system/cpu/cpu0/cache")
+
+
+@dataclass(frozen=True)
+class CpuFacts:
+    """What schedules and cost models want to know of a cpu."""
+
+    vector_bits: int
+    vector_registers: int
+    l1_cache_bytes: int = 32 << 10
+    l2_cache_bytes: int = 512 << 10
+    l3_cache_bytes: int = 16 << 20
+    cache_line_bytes: int = 64
+
+
+@dataclass(frozen=True)
+class HostInfo:
+    """The host, as found."""
+
+    cpu: str
+    """LLVM's name, such as ``znver5``."""
+    triple: str
+    features: tuple[str, ...]
+    """The features that the host has, sorted, without signs."""
+    cores: int
+    """Cores that this process may use (its affinity mask and control group counted)."""
+    facts: CpuFacts
+    model_name: str = ""
+
+    @property
+    def vector_bits(self) -> int:
+        """Bits of a vector register."""
+        return self.facts.vector_bits
+
+    @property
+    def vector_registers(self) -> int:
+        """Number of vector registers."""
+        return self.facts.vector_registers
+
+
+def vector_facts(arch: str, features: frozenset[str]) -> tuple[int, int]:
+    """(bits, registers) of the vector unit that these LLVM features describe; ``arch`` as in a triple."""
+    if arch.startswith(("aarch64", "arm64")):
+        return (128, 32)  # SVE's length is not among the features; NEON is the safe width
+    if arch.startswith(("riscv", "wasm")):
+        return (128, 32)
+    if "avx512f" in features or "avx10.1" in features:
+        return (512, 32)
+    if not features.isdisjoint(("avx", "avx2", "fma")):
+        return (256, 16)
+    return (128, 16)
+
+
+def available_cores() -> int:
+    """Cores that this process may use: its affinity mask, capped by the control group's quota."""
+    try:
+        cores = len(os.sched_getaffinity(0))
+    except AttributeError:  # not on Linux
+        cores = os.cpu_count() or 1
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        if quota != "max":
+            cores = min(cores, max(1, round(int(quota) / int(period))))
+    except (OSError, ValueError):
+        pass  # no control groups of version 2
+    return max(1, cores)
+
+
+def _cache_sizes() -> dict[int, int]:
+    """Bytes of the data or unified cache at each level, of the first core; empty where sysfs is absent."""
+    sizes: dict[int, int] = {}
+    units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+    for entry in sorted(_SYSFS_CACHE.glob("index*")):
+        try:
+            if (entry / "type").read_text().strip() == "Instruction":
+                continue
+            text = (entry / "size").read_text().strip()
+            sizes[int((entry / "level").read_text())] = int(text[:-1]) * units[text[-1]]
+        except (OSError, ValueError, KeyError):
+            continue  # a level that the kernel does not describe
+    return sizes
+
+
+def _line_size() -> int:
+    try:
+        return int((_SYSFS_CACHE / "index0" / "coherency_line_size").read_text())
+    except (OSError, ValueError):
+        return 64
+
+
+def _model_name() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass  # not Linux
+    return platform.processor()
+
+
+@lru_cache(maxsize=1)
+def host_info() -> HostInfo:
+    """The host's facts, found once per process."""
+    import llvmlite.binding as llvm
+
+    cpu = str(llvm.get_host_cpu_name())
+    features = frozenset(name for name, present in llvm.get_host_cpu_features().items() if present)
+    triple = str(llvm.get_process_triple())
+    bits, registers = vector_facts(triple, features)
+    sizes = _cache_sizes()
+    facts = CpuFacts(
+        bits,
+        registers,
+        sizes.get(1, CpuFacts.l1_cache_bytes),
+        sizes.get(2, CpuFacts.l2_cache_bytes),
+        sizes.get(3, sizes.get(2, CpuFacts.l3_cache_bytes)),
+        _line_size(),
+    )
+    return HostInfo(cpu, triple, tuple(sorted(features)), available_cores(), facts, _model_name())
+
+
+_FEATURES_BY_CPU: tuple[tuple[tuple[str, ...], tuple[int, int]], ...] = (
+    # Names of cpus (by prefix) that have AVX-512, then AVX; (bits, registers).
+    (
+        ("znver4", "znver5", "skylake-avx512", "cascadelake", "cooperlake", "icelake", "cannonlake", "tigerlake", "rocketlake",
+         "sapphirerapids", "emeraldrapids", "graniterapids", "diamondrapids", "knl", "knm", "x86-64-v4"),
+        (512, 32),
+    ),
+    (
+        ("znver", "haswell", "broadwell", "skylake", "alderlake", "raptorlake", "meteorlake", "arrowlake", "lunarlake",
+         "core-avx", "sandybridge", "ivybridge", "bdver", "x86-64-v3", "btver2", "gracemont", "sierraforest"),
+        (256, 16),
+    ),
+    (("neoverse", "cortex-a", "apple-", "a64fx", "ampere", "grace", "thunderx", "carmel", "kryo"), (128, 32)),
+)  # fmt: skip
+
+
+def facts_of_cpu(cpu: str, triple: str = "", features: tuple[str, ...] = ()) -> CpuFacts:
+    """Facts of a cpu by LLVM's name: the host's own where it is the host, else by a table and typical caches."""
+    enabled = frozenset(item[1:] for item in features if item.startswith("+"))
+    disabled = frozenset(item[1:] for item in features if item.startswith("-"))
+    if not cpu and not triple and not features:
+        return host_info().facts
+    if cpu:
+        host = _host_if_named(cpu)
+        if host is not None:
+            if not disabled and not enabled:
+                return host.facts
+            bits, registers = vector_facts(host.triple, (frozenset(host.features) | enabled) - disabled)
+            return CpuFacts(bits, registers, host.facts.l1_cache_bytes, host.facts.l2_cache_bytes, host.facts.l3_cache_bytes)
+        for prefixes, (bits, registers) in _FEATURES_BY_CPU:
+            if cpu.startswith(prefixes):
+                if bits == 512 and "avx512f" in disabled:
+                    bits, registers = 256, 16
+                return CpuFacts(bits, registers)
+    arch = triple.split("-")[0] or "x86_64"
+    return CpuFacts(*vector_facts(arch, enabled))
+
+
+def _host_if_named(cpu: str) -> HostInfo | None:
+    host = host_info()
+    return host if host.cpu == cpu or cpu == "native" else None
+
+
+def fingerprint() -> dict[str, Any]:
+    """What a tuning record says of the machine that it was measured on, as plain JSON values."""
+    host = host_info()
+    return {
+        "cpu": host.cpu,
+        "model_name": host.model_name,
+        "triple": host.triple,
+        "cores": host.cores,
+        "features": list(host.features),
+        **asdict(host.facts),
+    }

@@ -1,0 +1,444 @@
+"""Target: what code is generated for, made from a kind name, a command-line-like string, JSON, a dict or a tag."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from ..node import Node, field
+from .error import TargetError
+from .host import CpuFacts, available_cores, facts_of_cpu, host_info
+from .kind import TargetKind, get_kind
+from .tag import find_tag
+
+
+class _Scope(threading.local):
+    def __init__(self) -> None:
+        self.stack: list[Target] = []
+
+
+_SCOPE = _Scope()
+
+
+class Target(Node, type_key="Target"):
+    """A target: a kind with options. Targets compare by value, and are scopes: ``with target:``.
+
+    >>> target = Target("llvm -mcpu=znver4 -num-cores 2")
+    >>> target.kind.name, target.attrs["mcpu"], target.num_cores
+    ('llvm', 'znver4', 2)
+    >>> Target(str(target)) == target
+    True
+
+    Args:
+        target: a kind name, ``"cpu"`` (the host: llvm with its mcpu and number of cores filled in), a string of options as
+            above, JSON text, a dict with the key ``"kind"``, a tag such as ``"nvidia/nvidia-a100"``, or a Target.
+        host: likewise, the target of host-side code.
+
+    Raises:
+        TargetError: the kind, an option or a value is not acceptable.
+    """
+
+    kind_name: str
+    tag: str
+    keys: tuple[str, ...] = field(kind="leaf")
+    attrs: dict[str, Any] = field(kind="leaf")
+    host: Target = field(default=None)
+
+    def __init__(self, target: Any, host: Any = None) -> None:
+        config = _config_of(target)
+        if host is None:
+            host = config.pop("host", None)
+        else:
+            config.pop("host", None)
+        kind, tag, keys, attrs = _checked(config)
+        _set_kind(self, kind.name)
+        _set_tag(self, tag)
+        _set_keys(self, keys)
+        _set_attrs(self, attrs)
+        _set_host(self, host if host is None or isinstance(host, Target) else Target(host))
+
+    @classmethod
+    def _from_json(cls, values: dict[str, Any]) -> Target:
+        config = {"kind": values["kind_name"], "tag": values["tag"], "keys": list(values["keys"]), **values["attrs"]}
+        return cls(config, values.get("host"))
+
+    def replace(self, **changes: Any) -> Target:
+        """A copy with some fields (``attrs``, ``keys``, ``tag``, ``host``) changed."""
+        config = {"kind": self.kind_name, "tag": self.tag, "keys": list(self.keys), **self.attrs}
+        if "attrs" in changes:
+            config = {"kind": self.kind_name, "tag": self.tag, "keys": list(self.keys), **changes.pop("attrs")}
+        host = changes.pop("host", self.host)
+        unknown = changes.keys() - {"tag", "keys"}
+        if unknown:
+            raise TargetError(f"a target has no field {sorted(unknown)}; its fields are tag, keys, attrs and host")
+        return Target({**config, **changes}, host)
+
+    # -- scopes -------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Target:
+        _SCOPE.stack.append(self)
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        _SCOPE.stack.pop()
+
+    @staticmethod
+    def current(allow_none: bool = True) -> Target | None:
+        """The target of the innermost ``with target:`` in this thread; raises TargetError for none if that is not allowed."""
+        if _SCOPE.stack:
+            return _SCOPE.stack[-1]
+        if allow_none:
+            return None
+        raise TargetError("no target is in scope; write `with Target(...):` around the code")
+
+    # -- forms --------------------------------------------------------------------------------------------------
+
+    @property
+    def kind(self) -> TargetKind:
+        """The kind."""
+        return get_kind(self.kind_name)
+
+    def export(self) -> dict[str, Any]:
+        """The target as a dict that ``Target(...)`` accepts, of plain JSON values."""
+        config: dict[str, Any] = {"kind": self.kind_name, "tag": self.tag, "keys": list(self.keys)}
+        for name in sorted(self.attrs):
+            value = self.attrs[name]
+            config[name] = list(value) if isinstance(value, tuple) else value
+        if self.host is not None:
+            config["host"] = self.host.export()
+        return config
+
+    def __str__(self) -> str:
+        parts = [self.kind_name]
+        if self.keys:
+            parts.append(f"-keys={','.join(self.keys)}")
+        for name in sorted(self.attrs):
+            parts.append(f"-{name}={_option_text(self.attrs[name])}")
+        if self.tag:
+            parts.append(f"-tag={self.tag}")
+        if self.host is not None:
+            parts.append(f"-host={shlex.quote(str(self.host))}")
+        return " ".join(parts)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _identity(self) -> str:
+        return json.dumps(self.export(), sort_keys=True)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Target) and self._identity() == other._identity())
+
+    def __hash__(self) -> int:
+        return hash(self._identity())
+
+    # -- host ---------------------------------------------------------------------------------------------------
+
+    def with_host(self, host: Any) -> Target:
+        """A copy with another host target."""
+        return self.replace(host=Target(host) if host is not None and not isinstance(host, Target) else host)
+
+    def without_host(self) -> Target:
+        """A copy without a host target."""
+        return self.replace(host=None)
+
+    @staticmethod
+    def canon_target(target: Any) -> Target | None:
+        """A Target from whatever describes one; None stays None."""
+        return target if target is None or isinstance(target, Target) else Target(target)
+
+    @staticmethod
+    def canon_target_and_host(target: Any, target_host: Any = None) -> tuple[Target | None, Target | None]:
+        """A target that carries its host, and that host."""
+        canon = Target.canon_target(target)
+        if canon is not None and target_host is not None:
+            canon = canon.with_host(target_host)
+        return canon, None if canon is None else canon.host
+
+    # -- facts --------------------------------------------------------------------------------------------------
+
+    def get_kind_attr(self, attr_name: str) -> Any:
+        """The kind's default of an option."""
+        return self.kind.option(attr_name).default
+
+    def get_target_device_type(self) -> int:
+        """DLPack's device type."""
+        return self.kind.device_type
+
+    def _fact(self, *names: str) -> int | None:
+        for name in names:
+            if self.attrs.get(name) is not None:
+                return int(self.attrs[name])
+        for name in names:
+            spec = self.kind.options.get(name)
+            if spec is not None and spec.default is not None:
+                return int(spec.default)
+        return None
+
+    @property
+    def is_gpu(self) -> bool:
+        """Whether loops are bound to thread axes on it."""
+        return "gpu" in self.keys
+
+    @property
+    def model(self) -> str:
+        """The product's name, ``"unknown"`` if not set."""
+        return str(self.attrs.get("model") or "unknown")
+
+    @property
+    def mcpu(self) -> str:
+        """LLVM's cpu name, "" if not set."""
+        return str(self.attrs.get("mcpu") or "")
+
+    @property
+    def mattr(self) -> list[str]:
+        """LLVM features, each with its sign."""
+        return list(self.attrs.get("mattr") or ())
+
+    @property
+    def arch(self) -> str:
+        """Compute architecture of a GPU, such as ``sm_90``; "" if not set."""
+        return str(self.attrs.get("arch") or "")
+
+    @property
+    def libs(self) -> list[str]:
+        """Libraries that may be called."""
+        return list(self.attrs.get("libs") or ())
+
+    @property
+    def features(self) -> CpuFacts:
+        """Vector and cache facts of a CPU target."""
+        return self._cpu_facts()
+
+    def _cpu_facts(self) -> CpuFacts:
+        return facts_of_cpu(self.mcpu, str(self.attrs.get("mtriple") or ""), tuple(self.mattr))
+
+    @property
+    def num_cores(self) -> int:
+        """Cores that a parallel loop may use: ``-num-cores``, or what this process may use."""
+        return self._fact("num-cores") or available_cores()
+
+    @property
+    def vector_bits(self) -> int:
+        """Bits of a vector register (128 for a GPU: the widest single access of a thread)."""
+        return self._fact("vector-width") or (128 if self.is_gpu else self._cpu_facts().vector_bits)
+
+    @property
+    def vector_registers(self) -> int:
+        """Number of vector registers."""
+        return self._fact("vector-registers") or (255 if self.is_gpu else self._cpu_facts().vector_registers)
+
+    @property
+    def l1_cache_bytes(self) -> int:
+        """Level-1 data cache of a core."""
+        return self._fact("l1-cache-bytes") or self._cpu_facts().l1_cache_bytes
+
+    @property
+    def l2_cache_bytes(self) -> int:
+        """Level-2 cache: of a core, or of the GPU."""
+        return self._fact("l2-cache-bytes", "l2_cache_size_bytes") or self._cpu_facts().l2_cache_bytes
+
+    @property
+    def l3_cache_bytes(self) -> int:
+        """Last-level cache, shared by the cores."""
+        return self._fact("l3-cache-bytes") or self._cpu_facts().l3_cache_bytes
+
+    @property
+    def cache_line_bytes(self) -> int:
+        """Bytes of a cache line."""
+        return 128 if self.is_gpu else self._cpu_facts().cache_line_bytes
+
+    @property
+    def max_num_threads(self) -> int:
+        """Threads of a block."""
+        return self._fact("max_threads_per_block", "max_num_threads") or 1
+
+    @property
+    def max_threads_per_block(self) -> int:
+        """Threads of a block."""
+        return self.max_num_threads
+
+    @property
+    def max_block_size_x(self) -> int:
+        """Threads of a block along x."""
+        return self._fact("max_block_size_x") or self.max_num_threads
+
+    @property
+    def max_block_size_y(self) -> int:
+        """Threads of a block along y."""
+        return self._fact("max_block_size_y") or self.max_num_threads
+
+    @property
+    def thread_warp_size(self) -> int:
+        """Threads in lockstep."""
+        return self._fact("thread_warp_size") or 1
+
+    @property
+    def max_shared_memory_per_block(self) -> int:
+        """Bytes of shared memory of a block."""
+        return self._fact("max_shared_memory_per_block", "shared_memory_per_block") or 49152
+
+    @property
+    def registers_per_block(self) -> int:
+        """32-bit registers of a block."""
+        return self._fact("registers_per_block") or 65536
+
+    @staticmethod
+    def list_kinds() -> list[str]:
+        """The names of all kinds."""
+        from .kind import list_kinds
+
+        return list_kinds()
+
+    @staticmethod
+    def from_device(device: Any) -> Target:
+        """The target of a device of this machine, given as ``"cpu"``, ``"cuda:0"`` or a device object."""
+        text = str(device)
+        if text.startswith(("cpu", "llvm")):
+            return Target("cpu")
+        if text.startswith("cuda"):
+            index = int(text.partition(":")[2].strip(")") or 0) if ":" in text else 0
+            from .cuda_device import cuda_attributes
+
+            found = cuda_attributes(index)
+            if found is None:
+                raise TargetError(f"there is no CUDA device {index} on this machine")
+            return Target({"kind": "cuda", **found})
+        raise TargetError(f"no target is known for device {text!r}")
+
+
+_set_kind = Target.kind_name.__set__  # type: ignore[attr-defined]
+_set_tag = Target.tag.__set__  # type: ignore[attr-defined]
+_set_keys = Target.keys.__set__  # type: ignore[attr-defined]
+_set_attrs = Target.attrs.__set__  # type: ignore[attr-defined]
+_set_host = Target.host.__set__  # type: ignore[attr-defined]
+
+
+# ---- reading ----------------------------------------------------------------------------------------------------
+
+
+def _config_of(target: Any) -> dict[str, Any]:
+    """The dict that a description stands for."""
+    if isinstance(target, Target):
+        config = {"kind": target.kind_name, "tag": target.tag, "keys": list(target.keys), **target.attrs}
+        if target.host is not None:
+            config["host"] = target.host
+        return config
+    if isinstance(target, Mapping):
+        return _config_of_mapping(target)
+    if not isinstance(target, str):
+        raise TargetError(f"a target is a string, a dict or a Target, got {type(target).__name__}")
+    text = target.strip()
+    if text.startswith("{"):
+        try:
+            return _config_of_mapping(json.loads(text))
+        except ValueError as error:
+            raise TargetError(f"the target's JSON cannot be read: {error}") from error
+    tagged = find_tag(text)
+    if tagged is not None:
+        return {**tagged, "tag": text}
+    return _config_of_text(text)
+
+
+def _config_of_mapping(config: Mapping[str, Any]) -> dict[str, Any]:
+    found = dict(config)
+    tag = found.get("tag")
+    if "kind" not in found:
+        tagged = find_tag(str(tag)) if tag else None
+        if tagged is None:
+            raise TargetError(f'a target given as a dict needs the key "kind" (such as "llvm"), got {sorted(found)}')
+        found = {**tagged, **found}
+    if found["kind"] == "cpu":
+        found = {**_host_config(), **{key: value for key, value in found.items() if key != "kind"}}
+    return found
+
+
+def _host_config() -> dict[str, Any]:
+    host = host_info()
+    return {"kind": "llvm", "mcpu": host.cpu, "num-cores": host.cores}
+
+
+def _config_of_text(text: str) -> dict[str, Any]:
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise TargetError(f"the target {text!r} cannot be read: {error}") from error
+    if not words:
+        raise TargetError("the target is an empty string; expected for example 'cpu' or 'llvm -mcpu=znver4'")
+    config = _config_of_mapping({"kind": words[0]})
+    kind = get_kind(config["kind"])
+    position = 1
+    while position < len(words):
+        word = words[position]
+        position += 1
+        if not word.startswith("-"):
+            raise TargetError(f"cannot read {word!r} in target {text!r}; options start with - as in -mcpu=znver4")
+        name, given, value = word.lstrip("-").partition("=")
+        spec = kind.option(name)
+        if not given:
+            following = words[position] if position < len(words) else None
+            takes_next = following is not None and (
+                not following.startswith("-") or (spec.type in (int, float) and following[1:2].isdigit())
+            )
+            if spec.type is bool and not (takes_next and following in ("0", "1", "true", "false")):
+                value = "1"
+            elif takes_next:
+                value = str(following)
+                position += 1
+            else:
+                raise TargetError(f"option -{name} of target {text!r} needs a value")
+        config[name] = value
+    return config
+
+
+def _checked(config: dict[str, Any]) -> tuple[TargetKind, str, tuple[str, ...], dict[str, Any]]:
+    values = dict(config)
+    kind = get_kind(str(values.pop("kind")))
+    tag = str(values.pop("tag", "") or "")
+    keys = values.pop("keys", None)
+    given = None if keys is None else _value_of(kind, "keys", keys)
+    attrs = {name: _value_of(kind, name, value) for name, value in values.items() if value is not None}
+    if kind.name == "cuda" and "arch" not in attrs:
+        from .cuda_device import cuda_attributes
+
+        attrs = {**(cuda_attributes(int(attrs.get("from_device", 0))) or {"arch": "sm_80"}), **attrs}
+    attrs.pop("from_device", None)
+    ordered: list[str] = []
+    if given is None and "device" in attrs:
+        ordered.append(attrs["device"])
+    for key in [*(given or ()), *(kind.default_keys if given is None else ())]:
+        if key not in ordered:
+            ordered.append(key)
+    return kind, tag, tuple(ordered), {name: attrs[name] for name in sorted(attrs)}
+
+
+def _value_of(kind: TargetKind, name: str, value: Any) -> Any:
+    spec = kind.option(name)
+    if spec.type is object:
+        return value
+    try:
+        if spec.type is bool:
+            if isinstance(value, str):
+                return {"1": True, "true": True, "0": False, "false": False}[value.lower()]
+            return bool(value)
+        if spec.type is list:
+            items = value.split(",") if isinstance(value, str) else list(value)
+            return tuple(str(item).strip() for item in items if str(item).strip())
+        if spec.type is str and not isinstance(value, str):
+            raise TypeError
+        if spec.type is int and isinstance(value, float):
+            raise TypeError
+        return spec.type(getattr(value, "value", value))
+    except (KeyError, TypeError, ValueError):
+        raise TargetError(f"option -{name} of target kind {kind.name!r} takes {spec.type.__name__}, got {value!r}") from None
+
+
+def _option_text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(int(value))
+    if isinstance(value, tuple):
+        return shlex.quote(",".join(value))
+    return shlex.quote(str(value))
