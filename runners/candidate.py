@@ -244,7 +244,7 @@ def first_call_limit(baseline: float | None, best_secs: float | None, timeout_se
 
 def pack_arguments(mod: Any, arguments: list[Array]) -> list[Array]:
     """Arguments in the layouts that the candidate takes: constants that it wants packed are packed here, unmeasured."""
-    maps = (entry(mod).attrs or {}).get("layout_rewrite_maps")
+    maps = entry(mod).attrs.get("layout_rewrite_maps")
     if not maps:
         return arguments
     packed = list(arguments)

@@ -177,6 +177,7 @@ class Worker:
         while True:
             job = self._pool._next_job(self)
             if job is None:
+                self._end(kill=False)
                 return
             if not job.future.set_running_or_notify_cancel():
                 continue

@@ -292,7 +292,7 @@ def compare(case: Case, facts: KernelFacts, arguments: Sequence[Array]) -> str |
             finite = np.abs(wide[np.isfinite(wide)])
             scale = float(finite.max()) if finite.size else 1.0
             with np.errstate(invalid="ignore"):
-                close = np.abs(wide_got - wide) <= allowed * (np.abs(wide) + scale)
+                close = np.isfinite(wide) & (np.abs(wide_got - wide) <= allowed * (np.abs(wide) + scale))
             bad = ~(close | (wide_got == wide) | (np.isnan(wide_got) & np.isnan(wide)))
         count = int(np.count_nonzero(bad))
         if count:

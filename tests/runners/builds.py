@@ -1,0 +1,85 @@
+"""Ways of "building" for tests: the interpreter, and candidates that misbehave in a chosen way when they are called.
+
+A function attribute ``inject`` of the program says how; the unscheduled program has none.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ir.tir import interpreter
+from runners.verify import entry
+
+
+def interpreted(mod: Any, target: Any) -> Callable[..., Any]:
+    """Run by the interpreter, or misbehave."""
+    inject = entry(mod).attrs.get("inject")
+    inject = None if inject is None else str(getattr(inject, "value", inject))
+    if inject == "build_error":
+        raise ValueError("this program cannot be built")
+    if inject == "build_hang":
+        time.sleep(60)
+    if inject == "build_crash":
+        ctypes.string_at(0)
+
+    def call(*arguments: Any) -> None:
+        if inject in MISBEHAVIOURS:
+            MISBEHAVIOURS[inject](*arguments)
+        else:
+            interpreter.run(mod, *arguments)
+            if inject == "slow":
+                time.sleep(0.1)
+
+    return call
+
+
+def _hang(*arguments: Any) -> None:
+    while True:
+        pass
+
+
+def _eat_memory(*arguments: Any) -> None:
+    held = []
+    while True:
+        held.append(np.ones(1 << 27, np.float64))
+
+
+def _wrong(*arguments: Any) -> None:
+    arguments[-1][...] = 0
+
+
+def _almost(*arguments: Any) -> None:
+    """Right up to one element that is never written."""
+    *inputs, output = arguments
+    right = inputs[0] @ inputs[1]
+    output.ravel()[:-1] = right.ravel()[:-1]
+
+
+def _raise(*arguments: Any) -> None:
+    raise RuntimeError("refused to run")
+
+
+def _exit(*arguments: Any) -> None:
+    os._exit(3)
+
+
+def _segfault(*arguments: Any) -> None:
+    print("last words", flush=True)
+    ctypes.string_at(0)
+
+
+MISBEHAVIOURS: dict[str, Callable[..., None]] = {
+    "segfault": _segfault,
+    "hang": _hang,
+    "memory": _eat_memory,
+    "wrong": _wrong,
+    "almost": _almost,
+    "raise": _raise,
+    "exit": _exit,
+}

@@ -1,0 +1,221 @@
+"""LocalBuilder and LocalRunner with real processes, good candidates and injected failures."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ir import IRModule
+from ir.error import IRError
+from ir.tir import IndexMap
+from runners import (
+    BuilderInput,
+    EvaluatorConfig,
+    LocalBuilder,
+    LocalRunner,
+    MeasureRequest,
+    ResultKind,
+    Runner,
+    RunnerError,
+    RunnerInput,
+    WorkerPool,
+    final_choice,
+    measure_candidates,
+)
+from tests.programs import matmul, scaled
+from tests.runners.builds import interpreted
+from tests.runners.contract import RunnerContract
+
+QUICK = EvaluatorConfig(number=1, repeat=2, min_repeat_ms=0)
+
+
+@pytest.fixture
+def builder(pool: WorkerPool) -> LocalBuilder:
+    return LocalBuilder(timeout_sec=5.0, f_build=interpreted, pool=pool)
+
+
+@pytest.fixture
+def runner(pool: WorkerPool) -> LocalRunner:
+    return LocalRunner(timeout_sec=1.0, evaluator_config=QUICK, pool=pool)
+
+
+def built(builder: LocalBuilder, mod: Any) -> Any:
+    (result,) = builder.build([BuilderInput(mod, "cpu")])
+    assert result.error_msg is None, result.error_msg
+    return result.artifact
+
+
+def injected(kind: str) -> IRModule:
+    return matmul(attrs={"inject": kind})
+
+
+def refuse() -> IRModule:
+    raise IRError("loop i cannot be split by 3")
+
+
+class TestContract(RunnerContract):
+    @pytest.fixture
+    def runner(self, pool: WorkerPool) -> Runner:
+        self.builder = LocalBuilder(f_build=interpreted, pool=pool)
+        return LocalRunner(timeout_sec=5.0, evaluator_config=QUICK, pool=pool)
+
+    def good_input(self, runner: Runner) -> RunnerInput:
+        return RunnerInput(built(self.builder, matmul()), reference=matmul())
+
+    def bad_input(self, runner: Runner) -> RunnerInput:
+        return RunnerInput(built(self.builder, injected("wrong")), reference=matmul())
+
+
+def test_good_candidate_is_verified_and_timed(builder: LocalBuilder, runner: LocalRunner) -> None:
+    item = RunnerInput(built(builder, matmul()), reference=matmul())
+    result = runner.submit(item).result()
+    assert result.kind is ResultKind.OK
+    assert result.verified and not result.cut
+    assert len(result.run_secs or ()) == 2
+    assert result.baseline_secs is not None and result.baseline_secs > 0
+
+
+def test_without_a_reference_nothing_is_verified(builder: LocalBuilder, runner: LocalRunner) -> None:
+    result = runner.submit(RunnerInput(built(builder, matmul()))).result()
+    assert result.kind is ResultKind.OK and not result.verified
+
+
+@pytest.mark.parametrize(
+    ("inject", "kind", "message"),
+    [
+        ("segfault", ResultKind.CRASH, "SIGSEGV.*last words"),
+        ("exit", ResultKind.CRASH, "status 3"),
+        ("hang", ResultKind.RUN_TIMEOUT, "first call"),
+        ("memory", ResultKind.OUT_OF_MEMORY, "MemoryError"),
+        ("wrong", ResultKind.WRONG_RESULT, "output C differs .* on small integers"),
+        ("almost", ResultKind.WRONG_RESULT, r"in 1 of 16 elements; at \(3, 3\)"),
+        ("raise", ResultKind.RUN_ERROR, "refused to run"),
+    ],
+)
+def test_injected_failures_are_typed_and_cost_one_process(
+    builder: LocalBuilder, runner: LocalRunner, inject: str, kind: ResultKind, message: str
+) -> None:
+    bad, good = built(builder, injected(inject)), built(builder, matmul())
+    failed, fine = runner.run([RunnerInput(bad, reference=matmul()), RunnerInput(good, reference=matmul())])
+    result = failed.result()
+    assert result.kind is kind
+    assert result.run_secs is None
+    import re
+
+    assert re.search(message, result.error_msg or "", re.DOTALL), result.error_msg
+    assert fine.result().kind is ResultKind.OK
+
+
+@pytest.mark.parametrize(
+    ("inject", "kind"),
+    [
+        ("build_error", ResultKind.BUILD_ERROR),
+        ("build_hang", ResultKind.BUILD_TIMEOUT),
+        ("build_crash", ResultKind.CRASH),
+    ],
+)
+def test_build_failures(pool: WorkerPool, inject: str, kind: ResultKind) -> None:
+    builder = LocalBuilder(timeout_sec=0.5, f_build=interpreted, pool=pool)
+    failed, fine = builder.build([BuilderInput(injected(inject), "cpu"), BuilderInput(matmul(), "cpu")])
+    assert failed.kind is kind and failed.artifact is None and failed.error_msg
+    assert fine.kind is ResultKind.OK and fine.artifact_path is fine.artifact
+
+
+def test_program_made_in_the_worker(builder: LocalBuilder, runner: LocalRunner) -> None:
+    good, bad = builder.build([BuilderInput(partial(matmul, 3, 3, 3), "cpu"), BuilderInput(refuse, "cpu")])
+    assert runner.submit(RunnerInput(good.artifact, reference=matmul(3, 3, 3))).result().verified
+    assert bad.kind is ResultKind.ILLEGAL_SCHEDULE
+    assert "cannot be split by 3" in (bad.error_msg or "")
+
+
+def test_candidate_far_behind_is_cut_after_its_first_calls(
+    builder: LocalBuilder, runner: LocalRunner
+) -> None:
+    slow = built(builder, injected("slow"))
+    result = runner.submit(RunnerInput(slow, reference=matmul(), best_secs=1e-3)).result()
+    assert result.kind is ResultKind.OK and result.cut and result.verified
+    assert len(result.run_secs or ()) == 1 and result.run_secs[0] > 0.09
+
+
+def test_candidates_of_a_killed_worker_are_built_again(
+    builder: LocalBuilder, runner: LocalRunner, pool: WorkerPool
+) -> None:
+    artifact = built(builder, matmul())
+    os.kill(artifact.worker.pid, signal.SIGKILL)
+    result = runner.submit(RunnerInput(artifact)).result()
+    if (
+        result.kind is not ResultKind.OK
+    ):  # the pool had not noticed yet: that candidate is lost, the next is not
+        result = runner.submit(RunnerInput(artifact)).result()
+    assert result.kind is ResultKind.OK
+
+
+def test_packed_constants_are_packed_before_timing(builder: LocalBuilder, runner: LocalRunner) -> None:
+    """A candidate that takes its second argument transposed, and says so, is given it transposed."""
+    index_map = IndexMap.from_func(lambda k, j: [j, k])
+    honest = matmul(4, 5, 3, attrs={"layout_rewrite_maps": {1: index_map}}, transposed=True)
+    result = runner.submit(RunnerInput(built(builder, honest), reference=matmul(4, 5, 3))).result()
+    assert result.kind is ResultKind.OK and result.verified
+    silent = matmul(4, 4, 4, transposed=True)
+    result = runner.submit(RunnerInput(built(builder, silent), reference=matmul())).result()
+    assert result.kind is ResultKind.WRONG_RESULT
+
+
+def test_batch_reports_failed_builds_and_cuts_within_itself(
+    builder: LocalBuilder, runner: LocalRunner
+) -> None:
+    reference = matmul()
+    mods: list[IRModule | Callable[[], IRModule]] = [matmul(), refuse, injected("slow"), injected("wrong")]
+    requests = [MeasureRequest(mod, "cpu", reference) for mod in mods]
+    results = dict(measure_candidates(requests, builder, runner))
+    assert [results[i].kind for i in range(4)] == [
+        ResultKind.OK,
+        ResultKind.ILLEGAL_SCHEDULE,
+        ResultKind.OK,
+        ResultKind.WRONG_RESULT,
+    ]
+    assert results[0].ok and not results[0].cut and results[0].verified and results[0].build_secs >= 0
+    assert results[2].cut
+
+
+def test_final_choice_takes_turns_and_survives_a_crash(builder: LocalBuilder, pool: WorkerPool) -> None:
+    artifacts = [built(builder, mod) for mod in (matmul(3, 3, 3), injected("slow"), injected("segfault"))]
+    fast, slow, dead = final_choice(artifacts, rounds=3, round_secs=0.001, timeout_sec=5.0, pool=pool)
+    assert dead is None
+    assert fast is not None and slow is not None and fast < slow
+
+
+def test_inputs_of_others_are_refused(runner: LocalRunner, builder: LocalBuilder) -> None:
+    with pytest.raises(RunnerError, match="LocalBuilder built"):
+        runner.run([RunnerInput("some/path.tar")])
+    with pytest.raises(RunnerError, match="not on 'cuda'"):
+        runner.run([RunnerInput(built(builder, matmul()), "cuda")])
+    with pytest.raises(RunnerError, match="unknown runner 'rpc'"):
+        Runner.create("rpc")
+
+
+def test_measurements_do_not_overlap(builder: LocalBuilder, pool: WorkerPool) -> None:
+    """Two slow candidates in different workers take as long as one after the other."""
+    runner = LocalRunner(5.0, EvaluatorConfig(number=1, repeat=1, min_repeat_ms=0), pool=pool)
+    artifacts = [built(builder, injected("slow")) for _ in range(4)]
+    begin = time.monotonic()
+    results = [future.result() for future in runner.run([RunnerInput(artifact) for artifact in artifacts])]
+    assert all(result.kind is ResultKind.OK for result in results)
+    assert time.monotonic() - begin > 4 * 3 * 0.1
+
+
+def test_random_data_catches_what_integers_cannot(builder: LocalBuilder, runner: LocalRunner) -> None:
+    """A factor that is right only for integers: exact programs and inexact ones are told apart by their constants."""
+    good, bad = built(builder, scaled(factor=0.5)), built(builder, scaled(factor=0.51))
+    assert runner.submit(RunnerInput(good, reference=scaled(factor=0.5))).result().verified
+    result = runner.submit(RunnerInput(bad, reference=scaled(factor=0.5))).result()
+    assert result.kind is ResultKind.WRONG_RESULT and "random numbers" in (result.error_msg or "")
+    assert math.isfinite(np.float32(0.5))

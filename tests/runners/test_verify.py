@@ -1,0 +1,148 @@
+"""Which programs are exact on integers, what counts as equal, and that references are shared through files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ir.tir import interpreter
+from runners import RunnerError
+from runners.verify import (
+    Case,
+    ReferenceStore,
+    compare,
+    compute_reference,
+    facts_of,
+    make_value,
+    params_of,
+    tolerance,
+)
+from tests.programs import matmul, scaled
+
+
+def run_of(mod: Any) -> Any:
+    return lambda arguments: interpreter.run(mod, *arguments)
+
+
+def test_facts_of_a_matmul() -> None:
+    facts = facts_of(matmul(4, 5, 6))
+    assert [(p.name, p.dtype, p.shape, p.output) for p in facts.params] == [
+        ("A", "float32", (4, 6), False),
+        ("B", "float32", (6, 5), False),
+        ("C", "float32", (4, 5), True),
+    ]
+    assert facts.reduction == 6
+    assert facts.magnitude == 4
+
+
+@pytest.mark.parametrize(
+    ("mod", "magnitude"),
+    [
+        (matmul(2, 2, 100, "float16"), 4),
+        (matmul(2, 2, 500, "float16"), 2),
+        (matmul(2, 2, 5000, "float16"), 0),
+        (scaled(factor=2.0), 4),
+        (scaled(factor=0.3), 0),
+    ],
+)
+def test_integers_are_used_where_all_sums_stay_exact(mod: Any, magnitude: int) -> None:
+    assert facts_of(mod).magnitude == magnitude
+
+
+def test_reference_has_an_exact_and_a_random_case() -> None:
+    reference = compute_reference(matmul(), run_of(matmul()))
+    assert [case.exact for case in reference.cases] == [True, False]
+    for case in reference.cases:
+        a, b, _ = case.arguments(reference.facts.params)
+        np.testing.assert_allclose(case.outputs[0], a @ b, rtol=1e-5, atol=1e-6)
+
+
+def test_equal_up_to_rounding_is_equal_and_a_missing_term_is_not() -> None:
+    facts = facts_of(matmul(8, 8, 64))
+    rng = np.random.default_rng(0)
+    a, b = rng.random((8, 64), np.float32), rng.random((64, 8), np.float32)
+    case = Case("random numbers", 0, False, [(a.astype(np.float64) @ b).astype(np.float32)])
+    right = a @ b
+    assert compare(case, facts, [a, b, right]) is None
+    wrong = right - np.outer(a[:, 0], b[0])
+    message = compare(case, facts, [a, b, wrong])
+    assert message is not None and "output C differs" in message and "64 of 64" in message
+
+
+def test_unwritten_elements_show() -> None:
+    reference = compute_reference(matmul(), run_of(matmul()))
+    case = reference.cases[0]
+    arguments = case.arguments(reference.facts.params)
+    assert compare(case, reference.facts, arguments) is not None
+    arguments[-1][...] = case.outputs[0]
+    assert compare(case, reference.facts, arguments) is None
+
+
+def test_nan_equals_nan_and_infinity_equals_infinity() -> None:
+    facts = facts_of(scaled(3))
+    case = Case("random numbers", 0, False, [np.array([np.nan, np.inf, 1.0], np.float32)])
+    assert compare(case, facts, [np.zeros(3), np.array([np.nan, np.inf, 1.0], np.float32)]) is None
+    assert compare(case, facts, [np.zeros(3), np.array([0.0, np.inf, 1.0], np.float32)]) is not None
+    assert compare(case, facts, [np.zeros(3), np.array([np.nan, -np.inf, 1.0], np.float32)]) is not None
+
+
+@given(dtype=st.sampled_from(["float16", "float32", "float64", "bfloat16"]), length=st.integers(1, 10**6))
+def test_tolerance_grows_with_the_reduction(dtype: str, length: int) -> None:
+    assert 0 < tolerance(dtype, 1) <= tolerance(dtype, length)
+    assert tolerance("int8", length) == 0
+
+
+@pytest.mark.parametrize(
+    "dtype", ["float32", "float16", "bfloat16", "int8", "uint8", "int32", "bool", "float64"]
+)
+def test_inputs_of_every_dtype_are_reproducible(dtype: str) -> None:
+    (param, _) = params_of(_only(scaled(64, 2.0, dtype=dtype if dtype != "bool" else "int8")))
+    first, second = (
+        make_value(param, np.random.default_rng(1), magnitude=2, positive=False) for _ in range(2)
+    )
+    assert first.dtype == second.dtype and np.array_equal(first, second)
+    assert np.abs(first.astype(np.float32)).max() <= 4
+
+
+def test_references_are_shared_through_a_file(tmp_path: Path) -> None:
+    mod = matmul(3, 3, 3)
+    calls: list[int] = []
+
+    def make_run() -> Any:
+        calls.append(1)
+        return run_of(mod)
+
+    key = ReferenceStore.key(mod, "cpu")
+    first = ReferenceStore(tmp_path).get(key, mod, make_run)
+    second = ReferenceStore(tmp_path).get(key, mod, make_run)
+    assert len(calls) == 1
+    for one, other in zip(first.cases, second.cases):
+        assert (one.name, one.exact) == (other.name, other.exact)
+        np.testing.assert_array_equal(one.outputs[0], other.outputs[0])
+    assert second.secs == first.secs
+    (tmp_path / f"{key}.npz").write_bytes(b"damaged")
+    ReferenceStore(tmp_path).get(key, mod, make_run)
+    assert len(calls) == 2
+
+
+def test_a_program_without_main_is_refused() -> None:
+    from ir import IRModule
+
+    func = _only(matmul())
+    with pytest.raises(RunnerError, match=r"\['f', 'g'\]"):
+        params_of(_entry(IRModule({"f": func, "g": func})))
+
+
+def _only(mod: Any) -> Any:
+    return next(iter(mod.functions.values()))
+
+
+def _entry(mod: Any) -> Any:
+    from runners.verify import entry
+
+    return entry(mod)
