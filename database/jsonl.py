@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from .error import DatabaseError, DatabaseFileError, SchemaVersionError
 from .lock import file_lock
@@ -98,16 +98,27 @@ def append_lines(path: str | Path, lines: Iterable[str]) -> None:
     path = Path(path)
     with file_lock(path), path.open("r+b") as file:
         end = file.seek(0, os.SEEK_END)
-        if end:
-            file.seek(-1, os.SEEK_END)
-            if file.read(1) != b"\n":
-                file.seek(0)
-                end = file.read().rfind(b"\n") + 1
-                file.truncate(end)
-        file.seek(end)
+        file.seek(max(0, end - 1))
+        if end and file.read(1) != b"\n":
+            _mend_tail(file)
         file.write("".join(lines).encode())
         file.flush()
         os.fsync(file.fileno())
+
+
+def _mend_tail(file: BinaryIO) -> None:
+    """Leave the position after a complete last line: a whole record gets its line's end, a torn one is cut off."""
+    file.seek(0)
+    data = file.read()
+    begin = data.rfind(b"\n") + 1
+    try:
+        json.loads(data[begin:])
+    except ValueError:
+        file.truncate(begin)
+        file.seek(begin)
+    else:
+        file.seek(len(data))
+        file.write(b"\n")
 
 
 def export_records(source: Database, path: str | Path, *, pruned: bool = False) -> int:

@@ -159,11 +159,11 @@ class Workload:
 
 
 def as_module(mod: Any) -> Any:
-    """An IRModule from itself or from a PrimFunc."""
-    if hasattr(mod, "functions"):
-        return mod
+    """An IRModule of its own (modules can be changed, a workload must not) from a module or from a PrimFunc."""
     from ir import IRModule
 
+    if isinstance(mod, IRModule):
+        return IRModule(mod.functions, mod.attrs, mod.global_infos)
     return IRModule({"main": mod})
 
 

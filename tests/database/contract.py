@@ -1,0 +1,199 @@
+"""The contract of databases: a class that every implementation's tests derive from.
+
+A subclass provides the fixture ``database``; one that stores to files or servers also overrides ``reopen``.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from database import Database, DatabaseError, MemoryDatabase, Session, TensorInfo, TuningRecord, Workload
+from ir import assert_structural_equal
+from ir.target import Target
+from tests.programs import matmul, scaled
+
+TARGET = Target("llvm -mcpu=znver4 -num-cores 2")
+OTHER = Target("llvm -mcpu=znver4 -num-cores 8")
+
+
+class FakeTrace:
+    """A trace as a database sees it: something with ``as_json``."""
+
+    def __init__(self, name: str = "trace") -> None:
+        self.name = name
+
+    def as_json(self) -> Any:
+        return [[["Named", [], [self.name], []]], []]
+
+
+def record(
+    workload: Workload, secs: float | None, target: Any = TARGET, name: str = "t", **options: Any
+) -> TuningRecord:
+    times = None if secs is None else [secs, secs]
+    if secs is None:
+        options.setdefault("failure_kind", "crash")
+    return TuningRecord(FakeTrace(name), workload, times, target, [TensorInfo("float32", (4, 4))], **options)
+
+
+class DatabaseContract:
+    @pytest.fixture
+    def database(self) -> Database:
+        raise AssertionError("a subclass provides the fixture `database`")
+
+    def reopen(self, database: Database) -> Database:
+        """The database as another process would open it; the same object when it lives in memory only."""
+        return database
+
+    def test_starts_empty(self, database: Database) -> None:
+        assert len(database) == 0
+        assert database.get_all_tuning_records() == []
+        assert database.get_workloads() == []
+        assert not database.has_workload(matmul())
+        assert database.query_tuning_record(matmul(), TARGET) is None
+        assert database.nearest_record(matmul(), TARGET) is None
+
+    def test_equal_programs_are_one_workload(self, database: Database) -> None:
+        first = database.commit_workload(matmul())
+        assert database.commit_workload(matmul()) is first
+        assert database.commit_workload(matmul(5, 5, 5)) is not first
+        assert database.has_workload(matmul())
+        again = self.reopen(database)
+        assert again.has_workload(matmul()) and not again.has_workload(scaled())
+        assert_structural_equal(again.commit_workload(matmul()).mod, matmul())
+
+    def test_records_come_back_as_they_were(self, database: Database) -> None:
+        session = Session(id="s1", command="tune", seed=3)
+        database.commit_session(session)
+        workload = database.commit_workload(matmul())
+        good = record(
+            workload,
+            1.5e-3,
+            verified=True,
+            cut=True,
+            fingerprint={"cpu": "x", "cores": 2},
+            versions={"loopsmith": "0.1"},
+            session_id="s1",
+        )
+        bad = record(
+            workload, None, failure_kind="wrong_result", failure_message="output C differs \u2260 \x00"
+        )
+        database.commit_tuning_record(good)
+        database.commit_tuning_record(bad)
+        again = self.reopen(database)
+        first, second = again.get_all_tuning_records()
+        assert first.as_json() == good.as_json()
+        assert first.run_secs == (1.5e-3, 1.5e-3) and first.mean_secs == 1.5e-3
+        assert first.verified and first.cut and first.target == TARGET
+        assert first.args_info == (TensorInfo("float32", (4, 4)),)
+        assert second.failure_kind == "wrong_result" and not second.is_valid()
+        assert (second.failure_message or "").startswith("output C differs \u2260")
+        assert first.workload == second.workload == workload
+        assert len(again) == 2
+
+    def test_top_k_are_the_fastest_that_ran(self, database: Database) -> None:
+        workload = database.commit_workload(matmul())
+        for secs in (3.0, 1.0, None, 2.0):
+            database.commit_tuning_record(record(workload, secs))
+        again = self.reopen(database)
+        workload = again.commit_workload(matmul())
+        assert [r.mean_secs for r in again.get_top_k(workload, 2)] == [1.0, 2.0]
+        assert [r.mean_secs for r in again.get_top_k(workload, 9)] == [1.0, 2.0, 3.0]
+        assert again.get_top_k(workload, 0) == []
+        assert again.get_top_k(Workload(scaled()), 3) == []
+        with pytest.raises(DatabaseError, match="-1"):
+            again.get_top_k(workload, -1)
+
+    def test_a_record_of_another_target_is_never_found(self, database: Database) -> None:
+        workload = database.commit_workload(matmul())
+        database.commit_tuning_record(record(workload, 1.0, OTHER))
+        database.commit_tuning_record(record(workload, 0.5, None))
+        again = self.reopen(database)
+        assert again.query_tuning_record(matmul(), TARGET) is None
+        assert again.query_schedule(matmul(), TARGET) is None
+        assert again.query_ir_module(matmul(), TARGET) is None
+        found = again.query_tuning_record(matmul(), str(OTHER))
+        assert found is not None and found.mean_secs == 1.0
+
+    def test_records_of_a_workload_and_target_include_failures(self, database: Database) -> None:
+        workload, other = database.commit_workload(matmul()), database.commit_workload(scaled())
+        for index, (where, target, secs) in enumerate(
+            [(workload, TARGET, 2.0), (workload, OTHER, 1.0), (other, TARGET, 1.0), (workload, TARGET, None)]
+        ):
+            database.commit_tuning_record(record(where, secs, target, name=str(index)))
+        found = self.reopen(database).get_records(Workload(matmul()), TARGET)
+        assert [r.trace_json[0][0][2] for r in found] == [["0"], ["3"]]
+
+    def test_queries_find_the_fastest(self, database: Database) -> None:
+        workload = database.commit_workload(matmul())
+        for secs in (2.0, 1.0, 3.0):
+            database.commit_tuning_record(record(workload, secs))
+        again = self.reopen(database)
+        found = again.query(matmul(), TARGET, kind="record")
+        assert found.mean_secs == 1.0
+        with pytest.raises(DatabaseError, match="unknown kind of query 'best'"):
+            again.query(matmul(), TARGET, kind="best")
+
+    def test_nearest_record_says_what_differs(self, database: Database) -> None:
+        workload = database.commit_workload(matmul())
+        database.commit_tuning_record(record(workload, 1.0, OTHER))
+        database.commit_tuning_record(record(database.commit_workload(scaled()), 1.0, TARGET))
+        again = self.reopen(database)
+        near = again.nearest_record(matmul(), TARGET)
+        assert near is not None
+        assert near.explain() == "target.num-cores is 8 there, 2 here"
+        near = again.nearest_record(matmul(4, 4, 6), OTHER)
+        assert near is not None
+        assert near.explain() == "A.shape is (4, 4) there, (4, 6) here; B.shape is (4, 4) there, (6, 4) here"
+        assert near.record.workload == workload
+
+    def test_with_makes_it_current(self, database: Database) -> None:
+        assert Database.current() is None
+        with database as entered:
+            assert entered is database is Database.current()
+            with MemoryDatabase() as inner:
+                assert Database.current() is inner
+            assert Database.current() is database
+            found: list[Any] = []
+            thread = threading.Thread(target=lambda: found.append(Database.current()))
+            thread.start()
+            thread.join()
+            assert found == [None]
+        assert Database.current() is None
+
+    def test_pruning_keeps_the_best_of_each_workload_and_target(self, database: Database) -> None:
+        workload = database.commit_workload(matmul())
+        for secs, target in ((2.0, TARGET), (1.0, TARGET), (3.0, OTHER), (None, OTHER)):
+            database.commit_tuning_record(record(workload, secs, target))
+        pruned = MemoryDatabase()
+        self.reopen(database).dump_pruned(pruned)
+        assert sorted(r.mean_secs for r in pruned.get_all_tuning_records()) == [1.0, 3.0]
+
+    def test_sessions_are_updated(self, database: Database) -> None:
+        session = Session(id="b", started_at=2.0, command="tune b", seed=1, versions={"python": "3"})
+        database.commit_session(session)
+        database.commit_session(Session(id="a", started_at=1.0))
+        session.finished_at = 5.0
+        database.commit_session(session)
+        first, second = self.reopen(database).get_sessions()
+        assert (first.id, second) == ("a", session)
+
+    def test_threads_may_commit_at_once(self, database: Database) -> None:
+        def work(index: int) -> None:
+            workload = database.commit_workload(matmul(3, 3, 3))
+            for trial in range(5):
+                database.commit_tuning_record(record(workload, 1.0 + index + trial, name=f"{index}.{trial}"))
+
+        threads = [threading.Thread(target=work, args=(index,)) for index in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        again = self.reopen(database)
+        assert len(again) == 20 and len(again.get_workloads()) == 1
+
+    def test_closing_twice_is_fine(self, database: Database) -> None:
+        database.close()
+        database.close()

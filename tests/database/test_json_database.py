@@ -1,0 +1,80 @@
+"""JSONDatabase holds the contract, survives torn files, and reads files of earlier versions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from database import Database, DatabaseError, DatabaseFileError, JSONDatabase, SchemaVersionError
+from tests.database.contract import DatabaseContract, record
+from tests.programs import matmul
+
+FIXTURES = Path(__file__).parent / "fixtures"
+
+
+class TestContract(DatabaseContract):
+    @pytest.fixture
+    def database(self, tmp_path: Path) -> Database:
+        return JSONDatabase(work_dir=tmp_path / "made")
+
+    def reopen(self, database: Database) -> Database:
+        assert isinstance(database, JSONDatabase)
+        return JSONDatabase(database.path_workload, database.path_tuning_record, allow_missing=False)
+
+
+def filled(folder: Path, count: int = 3) -> JSONDatabase:
+    made = JSONDatabase(work_dir=folder)
+    workload = made.commit_workload(matmul())
+    for index in range(count):
+        made.commit_tuning_record(record(workload, 1.0 + index))
+    return made
+
+
+@pytest.mark.parametrize("cut", [1, 20, 200])
+def test_a_torn_last_line_is_dropped_and_writing_goes_on(tmp_path: Path, cut: int) -> None:
+    path = filled(tmp_path).path_tuning_record
+    path.write_bytes(path.read_bytes()[:-cut])
+    torn = JSONDatabase(work_dir=tmp_path)
+    # One byte less takes only the line's end, and the record is whole.
+    assert len(torn) == (3 if cut == 1 else 2)
+    torn.commit_tuning_record(record(torn.commit_workload(matmul()), 9.0))
+    again = JSONDatabase(work_dir=tmp_path)
+    assert again.get_all_tuning_records()[-1].mean_secs == 9.0
+    assert len(again) == (4 if cut == 1 else 3)
+
+
+def test_a_broken_line_in_the_middle_is_an_error_with_its_number(tmp_path: Path) -> None:
+    path = filled(tmp_path).path_tuning_record
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([lines[0], "{broken\n", *lines[1:]]))
+    with pytest.raises(DatabaseFileError, match=r"line 2 is not a tuning record"):
+        JSONDatabase(work_dir=tmp_path)
+
+
+def test_a_newer_format_is_refused(tmp_path: Path) -> None:
+    path = filled(tmp_path).path_tuning_record
+    path.write_text(path.read_text().replace('{"v":1,', '{"v":2,'))
+    with pytest.raises(SchemaVersionError, match="format version 2.*update loopsmith"):
+        JSONDatabase(work_dir=tmp_path)
+
+
+def test_a_record_without_its_workload_is_an_error(tmp_path: Path) -> None:
+    filled(tmp_path).path_workload.write_text("")
+    with pytest.raises(DatabaseError, match="whose program is missing"):
+        JSONDatabase(work_dir=tmp_path)
+
+
+def test_missing_files(tmp_path: Path) -> None:
+    with pytest.raises(DatabaseFileError, match=r"database_workload\.json' does not exist"):
+        JSONDatabase(work_dir=tmp_path / "none", allow_missing=False)
+    with pytest.raises(DatabaseError, match="work_dir"):
+        JSONDatabase()
+
+
+def test_two_writers_do_not_tear_each_others_lines(tmp_path: Path) -> None:
+    one, two = filled(tmp_path, 0), JSONDatabase(work_dir=tmp_path)
+    for index in range(5):
+        for writer in (one, two):
+            writer.commit_tuning_record(record(writer.commit_workload(matmul()), 1.0 + index))
+    assert len(JSONDatabase(work_dir=tmp_path)) == 10

@@ -1,0 +1,84 @@
+"""Export and import between databases."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from database import (
+    DatabaseFileError,
+    MemoryDatabase,
+    Session,
+    export_records,
+    import_records,
+    open_database,
+)
+from tests.database.contract import OTHER, TARGET, record
+from tests.programs import matmul, scaled
+
+FIXTURES = Path(__file__).parent / "fixtures"
+
+
+@pytest.fixture
+def source() -> MemoryDatabase:
+    made = MemoryDatabase()
+    made.commit_session(Session(id="s", command="loopsmith tune", seed=1))
+    for mod in (matmul(), scaled()):
+        workload = made.commit_workload(mod)
+        for secs, target in ((2.0, TARGET), (1.0, TARGET), (None, OTHER)):
+            made.commit_tuning_record(record(workload, secs, target, session_id="s"))
+    return made
+
+
+def test_round_trip(source: MemoryDatabase, tmp_path: Path) -> None:
+    path = tmp_path / "records.jsonl"
+    assert export_records(source, path) == 6
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [line["kind"] for line in lines] == ["session", *["workload"] * 2, *["record"] * 6]
+    assert {line["v"] for line in lines} == {1}
+    copy = MemoryDatabase()
+    assert import_records(copy, path) == 6
+    assert [r.as_json() for r in copy.get_all_tuning_records()] == [
+        r.as_json() for r in source.get_all_tuning_records()
+    ]
+    assert copy.get_sessions() == source.get_sessions()
+    assert import_records(copy, path) == 0  # importing twice adds nothing
+    assert [p.name for p in tmp_path.iterdir()] == ["records.jsonl"]
+
+
+def test_pruned_export(source: MemoryDatabase, tmp_path: Path) -> None:
+    path = tmp_path / "best.jsonl"
+    assert export_records(source, path, pruned=True) == 2
+    loaded = open_database(path)
+    assert [r.mean_secs for r in loaded.get_all_tuning_records()] == [1.0, 1.0]
+
+
+def test_every_prefix_of_a_file_can_be_read(source: MemoryDatabase, tmp_path: Path) -> None:
+    path, torn = tmp_path / "records.jsonl", tmp_path / "torn.jsonl"
+    export_records(source, path)
+    data = path.read_bytes()
+    for size in range(0, len(data), 97):
+        torn.write_bytes(data[:size])
+        assert import_records(MemoryDatabase(), torn) <= 6
+
+
+def test_unwritable_and_missing_paths_are_named(source: MemoryDatabase, tmp_path: Path) -> None:
+    with pytest.raises(DatabaseFileError, match=r"cannot write tuning records to .*nowhere"):
+        export_records(source, tmp_path / "nowhere" / "records.jsonl")
+    with pytest.raises(DatabaseFileError, match=r"cannot read tuning records from .*none\.jsonl"):
+        import_records(MemoryDatabase(), tmp_path / "none.jsonl")
+
+
+@pytest.mark.parametrize("path", sorted(FIXTURES.glob("*.jsonl")), ids=lambda path: path.stem)
+def test_files_of_earlier_versions_are_read(path: Path) -> None:
+    """Fixtures are what a released version wrote; they are added to, never rewritten."""
+    loaded = MemoryDatabase()
+    assert import_records(loaded, path) == 3
+    kinds = [r.failure_kind for r in loaded.get_all_tuning_records()]
+    assert kinds == [None, None, "crash"]
+    best = loaded.get_all_tuning_records()[1]
+    assert best.mean_secs == 1e-3 and best.verified
+    assert best.workload.summary.args[0] == ("A", "float32", (4, 4))
+    assert best.workload.mod["main"].params

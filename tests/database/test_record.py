@@ -1,0 +1,107 @@
+"""Records, workloads and argument infos on their own."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import pytest
+
+from database import (
+    ArgInfo,
+    DatabaseError,
+    TensorInfo,
+    TuningRecord,
+    Workload,
+    hardware_fingerprint,
+    software_versions,
+    target_differences,
+    target_key,
+)
+from ir import IRModule
+from ir.target import Target
+from tests.database.contract import TARGET, FakeTrace, record
+from tests.programs import matmul
+
+
+def test_workload_is_known_by_structure() -> None:
+    one, other = Workload(matmul()), Workload(matmul())
+    assert one == other and hash(one) == hash(other) and one.shash == other.shash
+    assert one != Workload(matmul(5, 5, 5)) and one != "workload"
+    assert Workload(matmul()["main"]) == one
+    assert one.summary.blocks == ("C", "root") or "C" in one.summary.blocks
+    assert "A: float32[4, 4]" in repr(one)
+
+
+def test_workload_does_not_change_with_the_module_it_came_from() -> None:
+    mod = matmul()
+    workload = Workload(mod)
+    mod["other"] = matmul()["main"]
+    assert len(workload.mod.functions) == 1
+
+
+def test_workload_json_round_trip() -> None:
+    one = Workload(matmul())
+    again = Workload.from_json(one.as_json())
+    assert again == one and again.summary == one.summary
+    assert pickle.loads(pickle.dumps(again)) == one
+    with pytest.raises(DatabaseError, match="not a workload"):
+        Workload.from_json({"shash": "1"})
+
+
+def test_record_json_round_trip() -> None:
+    workload = Workload(matmul())
+    one = record(workload, 0.25, verified=True)
+    again = TuningRecord.from_json(one.as_json(), workload)
+    assert again.as_json() == one.as_json()
+    assert again.is_valid() and again.mean_secs == 0.25
+    assert pickle.loads(pickle.dumps(again)).as_json() == one.as_json()
+    with pytest.raises(DatabaseError, match="record of workload"):
+        TuningRecord.from_json(one.as_json(), Workload(matmul(5, 5, 5)))
+    with pytest.raises(DatabaseError, match="not a tuning record"):
+        TuningRecord.from_json({"workload": workload.shash}, workload)
+
+
+def test_records_with_nonsense_are_refused() -> None:
+    workload = Workload(matmul())
+    with pytest.raises(DatabaseError, match="times or a failure, not both"):
+        TuningRecord(FakeTrace(), workload, [1.0], TARGET, failure_kind="crash")
+    for bad in (math.nan, math.inf, -1.0):
+        with pytest.raises(DatabaseError, match="finite seconds"):
+            TuningRecord(FakeTrace(), workload, [bad], TARGET)
+    untimed = TuningRecord(FakeTrace(), workload)
+    assert not untimed.is_valid() and untimed.mean_secs == math.inf
+
+
+def test_arg_info() -> None:
+    infos = ArgInfo.from_prim_func(matmul(2, 3, 4)["main"])
+    assert [info.as_json() for info in infos] == [
+        ["TENSOR", "float32", [2, 4]],
+        ["TENSOR", "float32", [4, 3]],
+        ["TENSOR", "float32", [2, 3]],
+    ]
+    assert (
+        [ArgInfo.from_json(info.as_json()) for info in infos]
+        == infos
+        == ArgInfo.from_entry_func(matmul(2, 3, 4))
+    )
+    assert TensorInfo("int8", [1]) == TensorInfo("int8", (1,))
+    with pytest.raises(DatabaseError, match="cannot read argument info"):
+        ArgInfo.from_json(["SCALAR", 1])
+    with pytest.raises(DatabaseError, match="'main'"):
+        ArgInfo.from_entry_func(IRModule({"f": matmul()["main"], "g": matmul()["main"]}))
+
+
+def test_targets_agree_in_all_fields_but_names() -> None:
+    assert target_key("llvm -mcpu=znver4 -num-cores 2") == target_key(TARGET)
+    assert target_key(TARGET) == target_key({**TARGET.export(), "tag": "mine"} if False else TARGET)
+    assert target_differences(TARGET, Target("llvm -mcpu=znver5 -num-cores 2")) == [
+        ("mcpu", "znver4", "znver5")
+    ]
+    assert target_differences(TARGET, "llvm -mcpu=znver4") == [("num-cores", 2, None)]
+
+
+def test_fingerprint_and_versions_are_plain() -> None:
+    fingerprint = hardware_fingerprint()
+    assert fingerprint["cores"] >= 1 and fingerprint["cpu"]
+    assert {"python", "llvmlite", "numpy"} <= software_versions().keys()

@@ -1,0 +1,216 @@
+"""SQLDatabase on SQLite and PostgreSQL: the contract, races, crashes, schema versions, and what users get wrong."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import create_engine, inspect, text
+from sqlalchemy.engine import make_url
+
+from database import Database, DatabaseError, DatabaseFileError, SchemaVersionError, open_database
+from database.schema import HEAD_REVISION, Base
+from database.sql import SQLDatabase, alembic_config, known_revisions
+from tests.database.contract import TARGET, DatabaseContract, record
+from tests.programs import matmul
+
+
+def text_file(folder: Path) -> Path:
+    path = folder / "notes.db"
+    path.write_text("these are notes, and not a database at all. " * 50)
+    return path
+
+
+POSTGRES_URL = os.environ.get("TEST_POSTGRES_URL")
+
+
+class TestSQLite(DatabaseContract):
+    @pytest.fixture
+    def database(self, tmp_path: Path) -> Iterator[Database]:
+        self.opened = [SQLDatabase(tmp_path / "tuning.db")]
+        yield self.opened[0]
+        for each in self.opened:
+            each.close()
+
+    def reopen(self, database: Database) -> Database:
+        self.opened.append(SQLDatabase(self.opened[0].url, must_exist=True))
+        return self.opened[-1]
+
+
+@pytest.mark.postgres
+@pytest.mark.skipif(POSTGRES_URL is None, reason="TEST_POSTGRES_URL names no server")
+class TestPostgreSQL(DatabaseContract):
+    @pytest.fixture
+    def database(self) -> Iterator[Database]:
+        name = f"test_{uuid.uuid4().hex}"
+        admin = create_engine(make_url(POSTGRES_URL or ""), isolation_level="AUTOCOMMIT")
+        with admin.connect() as connection:
+            connection.execute(text(f"CREATE DATABASE {name}"))
+        self.opened = [SQLDatabase(make_url(POSTGRES_URL or "").set(database=name))]
+        yield self.opened[0]
+        for each in self.opened:
+            each.close()
+        with admin.connect() as connection:
+            connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
+        admin.dispose()
+
+    def reopen(self, database: Database) -> Database:
+        self.opened.append(SQLDatabase(self.opened[0].url))
+        return self.opened[-1]
+
+
+def test_migrations_make_exactly_the_declared_schema(tmp_path: Path) -> None:
+    from alembic.autogenerate import compare_metadata
+    from alembic.migration import MigrationContext
+    from alembic.script import ScriptDirectory
+
+    made = SQLDatabase(tmp_path / "a.db")
+    with create_engine(made.url).connect() as connection:
+        context = MigrationContext.configure(connection)
+        assert compare_metadata(context, Base.metadata) == []
+        assert context.get_current_revision() == HEAD_REVISION
+        assert set(inspect(connection).get_table_names()) == {*Base.metadata.tables, "alembic_version"}
+    scripts = ScriptDirectory.from_config(alembic_config())
+    assert scripts.get_current_head() == HEAD_REVISION == known_revisions()[-1]
+
+
+def test_every_commit_is_there_after_kill_9(tmp_path: Path) -> None:
+    """A process that commits as fast as it can is killed at some moment; what it reported as committed is there."""
+    path = tmp_path / "killed.db"
+    program = (
+        "import sys\n"
+        "from database import open_database\n"
+        "from tests.database.contract import record\n"
+        "from tests.programs import matmul\n"
+        "db = open_database(sys.argv[1])\n"
+        "workload = db.commit_workload(matmul())\n"
+        "for i in range(100000):\n"
+        "    db.commit_tuning_record(record(workload, 1.0 + i))\n"
+        "    print(i, flush=True)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program, str(path)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    process.stdout.readline()
+    time.sleep(0.3)
+    process.send_signal(signal.SIGKILL)
+    reported = 1 + len(process.stdout.read().splitlines())
+    process.wait()
+    process.stdout.close()
+    found = len(SQLDatabase(path, must_exist=True))
+    assert reported <= found <= reported + 1
+    assert sqlite3.connect(path).execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_processes_may_open_a_new_database_and_write_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "shared.db"
+    program = (
+        "import sys\n"
+        "from database import open_database\n"
+        "from tests.database.contract import record\n"
+        "from tests.programs import matmul\n"
+        "db = open_database(sys.argv[1])\n"
+        "workload = db.commit_workload(matmul())\n"
+        "for i in range(20):\n"
+        "    db.commit_tuning_record(record(workload, 1.0 + i))\n"
+    )
+    processes = [subprocess.Popen([sys.executable, "-c", program, str(path)]) for _ in range(3)]
+    assert [process.wait(timeout=60) for process in processes] == [0, 0, 0]
+    made = SQLDatabase(path)
+    assert len(made) == 60 and len(made.get_workloads()) == 1
+
+
+def test_a_forked_child_uses_connections_of_its_own(tmp_path: Path) -> None:
+    made = SQLDatabase(tmp_path / "forked.db")
+    workload = made.commit_workload(matmul())
+    made.commit_tuning_record(record(workload, 1.0))
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            made.commit_tuning_record(record(workload, 2.0))
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    made.commit_tuning_record(record(workload, 3.0))
+    assert len(made) == 3
+
+
+def test_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "newer.db"
+    SQLDatabase(path).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    with pytest.raises(SchemaVersionError, match=r"schema version '9999', which is newer.*update loopsmith"):
+        SQLDatabase(path)
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("SELECT version_num FROM alembic_version").fetchone() == ("9999",)
+
+
+def test_a_database_of_something_else_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE records (id INTEGER)")
+    with pytest.raises(DatabaseFileError, match="something else"):
+        SQLDatabase(path)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda folder: SQLDatabase(folder / "none.db", must_exist=True),
+            r"none\.db' does not exist; .*loopsmith tune",
+        ),
+        (lambda folder: SQLDatabase(folder / "no" / "a.db"), "the folder .*no' does not exist"),
+        (lambda folder: SQLDatabase(folder), "is a folder; name a file in it"),
+        (lambda folder: SQLDatabase(text_file(folder)), "not an SQLite database or is damaged"),
+        (lambda folder: SQLDatabase("sqlite://"), "use MemoryDatabase"),
+        (lambda folder: SQLDatabase("nonsense://x/y"), "is not a database URL"),
+        (lambda folder: SQLDatabase("postgresql://nobody@127.0.0.1:1/none"), "Check the URL, the server"),
+        (lambda folder: open_database(3), "got int: 3"),  # type: ignore[arg-type]
+        (lambda folder: open_database(folder), "folder without a JSON database"),
+        (lambda folder: open_database(folder / "a.jsonl"), "does not exist"),
+    ],
+)
+def test_mistakes_are_explained(tmp_path: Path, make: Any, message: str) -> None:
+    with pytest.raises(DatabaseError, match=message):
+        make(tmp_path)
+
+
+def test_open_database_takes_every_name(tmp_path: Path) -> None:
+    made = open_database(tmp_path / "a.db")
+    assert isinstance(made, SQLDatabase) and open_database(made) is made
+    made.commit_tuning_record(record(made.commit_workload(matmul()), 1.0))
+    assert len(open_database(f"sqlite:///{tmp_path / 'a.db'}")) == 1
+    assert len(open_database(str(tmp_path / "a.db"), must_exist=True)) == 1
+    assert len(open_database(":memory:")) == 0
+    Database.create("json", work_dir=tmp_path / "json")
+    assert type(open_database(tmp_path / "json")).__name__ == "JSONDatabase"
+
+
+def test_passwords_are_not_shown() -> None:
+    with pytest.raises(DatabaseFileError) as caught:
+        SQLDatabase("postgresql://nobody:secret@127.0.0.1:1/none")
+    assert "secret" not in str(caught.value)
+
+
+def test_a_file_without_write_permission_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "read_only.db"
+    made = SQLDatabase(path)
+    made.commit_tuning_record(record(made.commit_workload(matmul()), 1.0))
+    made.close()
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write everything
+    reader = SQLDatabase(path, must_exist=True)
+    assert reader.query_tuning_record(matmul(), TARGET) is not None
+    with pytest.raises(DatabaseFileError, match="can be read and written"):
+        reader.commit_tuning_record(record(reader.commit_workload(matmul()), 2.0))
