@@ -165,7 +165,7 @@ class SQLDatabase(Database):
         with self._session() as session:
             row = session.scalar(query)
             if row is not None:
-                return self._workload_of(row, id_too=True, same_as=workload)
+                return self._entry_of(row, same_as=workload)
         row = WorkloadRow(
             shash=workload.shash,
             name=workload.summary.name[:256],
@@ -180,11 +180,14 @@ class SQLDatabase(Database):
                 entry = (row.id, workload)
         except IntegrityError:  # another process inserted it between the look and the insertion
             with self._session() as session:
-                return self._workload_of(session.scalars(query).one(), id_too=True, same_as=workload)
+                return self._entry_of(session.scalars(query).one(), same_as=workload)
         self._workloads[workload.shash] = entry
         return entry
 
-    def _workload_of(self, row: WorkloadRow, *, id_too: bool = False, same_as: Workload | None = None) -> Any:
+    def _workload_of(self, row: WorkloadRow) -> Workload:
+        return self._entry_of(row)[1]
+
+    def _entry_of(self, row: WorkloadRow, same_as: Workload | None = None) -> tuple[int, Workload]:
         entry = self._workloads.get(row.shash)
         if entry is None:
             workload = Workload.stored(row.shash, row.module, WorkloadSummary.from_json(row.summary))
@@ -194,7 +197,7 @@ class SQLDatabase(Database):
                     "it was made by a version that hashes differently: use a new database"
                 )
             entry = self._workloads[row.shash] = (row.id, workload)
-        return entry if id_too else entry[1]
+        return entry
 
     def _target_id(self, target: Any) -> int:
         key = target_key(target)
@@ -216,7 +219,7 @@ class SQLDatabase(Database):
         self._target_ids[key] = found
         return found
 
-    def _read(self, query: Select[tuple[RecordRow]]) -> list[TuningRecord]:
+    def _read(self, query: Select[Any]) -> list[TuningRecord]:
         with self._session() as session:
             targets: dict[int, Any] = {}
             return [self._record_of(row, targets) for row in session.scalars(query).all()]
@@ -392,7 +395,7 @@ def alembic_config(connection: Connection | None = None) -> Any:
     return config
 
 
-def _of_workload(workload: Workload, target: Any = None) -> Select[tuple[RecordRow]]:
+def _of_workload(workload: Workload, target: Any = None) -> Select[Any]:
     query = select(RecordRow).join(RecordRow.workload).where(WorkloadRow.shash == workload.shash)
     if target is None:
         return query

@@ -93,7 +93,7 @@ class Workload:
         if self._mod is None:
             from ir import load_json
 
-            self._mod = load_json(self._json)
+            self._mod = load_json(self.module_json)
         return self._mod
 
     @property

@@ -91,8 +91,9 @@ def _build(program: Any, target: Any, f_build: Build | None, timeout_sec: float)
         program = program()
     phase("build", timeout_sec)
     if f_build is None:
-        from ir.codegen.build import build as f_build  # type: ignore[no-redef,unused-ignore]
-    assert f_build is not None
+        from ir.codegen.build import build
+
+        f_build = build
     return Kernel(program, f_build(program, target))
 
 

@@ -16,13 +16,12 @@ ALIGNMENT = 64
 
 def numpy_dtype(dtype: Any) -> np.dtype[Any]:
     """The numpy dtype of a name; bfloat16 and the 8-bit floats come from ml_dtypes."""
-    if not isinstance(dtype, str):
-        return np.dtype(dtype)
-    if dtype.startswith(("bfloat", "float8", "float4")):
+    if isinstance(dtype, str) and dtype.startswith(("bfloat", "float8", "float4")):
         import ml_dtypes
 
-        return np.dtype(getattr(ml_dtypes, dtype))
-    return np.dtype(dtype)
+        dtype = getattr(ml_dtypes, dtype)
+    found: np.dtype[Any] = np.dtype(dtype)
+    return found
 
 
 def aligned_empty(shape: Iterable[int], dtype: Any = "float32") -> np.ndarray[Any, Any]:

@@ -192,7 +192,8 @@ class Worker:
             self.generation += 1
         if job.owner is not None:
             job.owner.worker, job.owner.generation = self, self.generation
-        phase, deadline = job.phase, time.monotonic() + job.limit
+        phase = job.phase
+        deadline: float | None = time.monotonic() + job.limit
         connection = self._connection
         try:
             connection.settimeout(job.limit)

@@ -371,7 +371,7 @@ class ReferenceStore:
             "cases": [(case.name, case.magnitude, case.positive) for case in cases],
             "secs": reference.secs,
         }
-        arrays = {
+        arrays: dict[str, Any] = {
             # bfloat16 and its like are no numpy types: keep their bytes.
             f"{n}_{i}": out if out.dtype.kind in "iufb" else out.view(f"u{out.dtype.itemsize}")
             for n, case in enumerate(cases)
