@@ -1,3 +1,14 @@
-"""Passes over TIR: one pass a file, named after it."""
+"""Passes over TIR: each lowers or simplifies PrimFuncs and shows a program before and after in its docstring."""
 
+from .compact_buffer_allocation import CompactBufferAllocation
+from .convert_blocks_to_opaque import ConvertBlocksToOpaque
+from .flatten_buffer import FlattenBuffer
 from .function_pass import PrimFuncPass, prim_func_pass
+from .lower_init_block import LowerInitBlock
+from .lower_match_buffer import LowerMatchBuffer
+from .lower_opaque_block import LowerOpaqueBlock
+from .plan_and_update_buffer_allocation_location import PlanAndUpdateBufferAllocationLocation
+from .remove_no_op import RemoveNoOp
+from .simplify import Simplify
+from .unroll_loop import UnrollLoop
+from .vectorize_loop import VectorizeLoop

@@ -1,8 +1,8 @@
-"""Passes that rewrite one PrimFunc at a time: the base class, and the decorator that makes one of a function."""
+"""Passes over PrimFuncs: the base class and the decorator that the passes of this package share."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...module import IRModule
@@ -11,30 +11,20 @@ from ..function import PrimFunc
 
 
 class PrimFuncPass(Pass):
-    """A pass that maps each PrimFunc of a module; subclasses define ``transform_function(self, func, mod, ctx)``.
+    """A pass that rewrites each PrimFunc by itself: subclasses define ``transform_function(self, func, mod, ctx)``."""
 
-    Other functions are left alone. A function mapped to None is removed. The module stays the same object when
-    nothing changed.
-    """
-
-    def transform_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc | None:
-        """The new function (the same object when nothing changes)."""
+    def transform_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
+        """The new function."""
         raise PassError(f"{type(self).__name__} must define transform_function(self, func, mod, ctx)")
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        """Map the functions."""
-        functions: dict[Any, Any] = {}
+        """Apply to every PrimFunc; the same module when none changed."""
+        functions = {}
         changed = False
         for var, func in mod.functions.items():
             if isinstance(func, PrimFunc):
                 new = self.transform_function(func, mod, ctx)
-                if new is not None and not isinstance(new, PrimFunc):
-                    raise PassError(
-                        f"pass {self.info.name} must return a PrimFunc for {var.name_hint}, got {type(new).__name__}"
-                    )
                 changed |= new is not func
-                if new is None:
-                    continue
                 functions[var] = new
             else:
                 functions[var] = func
@@ -42,13 +32,19 @@ class PrimFuncPass(Pass):
 
 
 def prim_func_pass(
-    pass_func: Any = None,
+    pass_func: Callable[..., Any] | type | None = None,
     opt_level: int | None = None,
     name: str | None = None,
     required: Sequence[str] | None = None,
-    traceable: bool | None = False,
+    traceable: bool = False,
 ) -> Any:
-    """Make a :class:`PrimFuncPass` of a function ``(func, mod, ctx) -> func`` or of a class that defines
-    ``transform_function``; parameters as for :func:`ir.transform.module_pass`.
+    """Make a :class:`PrimFuncPass` of a function ``(func, mod, ctx) -> func`` or of a class with ``transform_function``.
+
+    Args:
+        pass_func: the function or class; None returns a decorator.
+        opt_level: a Sequential runs the pass when the context's level is at least this.
+        name: defaults to the function's or class's name.
+        required: names of passes that must run before it.
+        traceable: recorded in the info.
     """
     return pass_decorator(PrimFuncPass, "transform_function", pass_func, opt_level, name, required, traceable)

@@ -1,0 +1,61 @@
+"""The default lowering: from scheduled TIR with blocks to flat loops that code generation takes."""
+
+from __future__ import annotations
+
+from ..module import IRModule
+from ..transform import PassContext, Sequential
+from . import transform as T
+from .function import PrimFunc
+
+
+def lowering_pipeline(vector_bits: int = 512) -> Sequential:
+    """The passes of :func:`lower` in order.
+
+    ``PassContext(config={"tir.add_lower_pass": [(phase, pass), ...]})`` adds passes: phase 0 runs before everything,
+    1 behind the removal of blocks, 2 behind flattening, 3 at the end.
+    """
+    extra: dict[int, list[object]] = {}
+    for phase, item in PassContext.current().get("tir.add_lower_pass") or ():
+        extra.setdefault(min(int(phase), 3), []).append(item)
+    passes = [
+        *extra.get(0, ()),
+        T.LowerInitBlock(),
+        T.PlanAndUpdateBufferAllocationLocation(),
+        T.ConvertBlocksToOpaque(),
+        T.LowerMatchBuffer(),
+        T.CompactBufferAllocation(),
+        T.LowerOpaqueBlock(),
+        *extra.get(1, ()),
+        T.FlattenBuffer(),
+        *extra.get(2, ()),
+        T.Simplify(),
+        T.VectorizeLoop(vector_bits=vector_bits),
+        T.UnrollLoop(expand=False, unroll_local_access=True),
+        T.RemoveNoOp(),
+        *extra.get(3, ()),
+    ]
+    return Sequential(passes, name="tir.lower")  # type: ignore[arg-type]
+
+
+def lower(program: PrimFunc | IRModule, name: str = "main", vector_bits: int = 512) -> IRModule:
+    """Lower all PrimFuncs of a program for a CPU.
+
+    Parameters
+    ----------
+    program:
+        A PrimFunc or a module; scheduled or not.
+    name:
+        Name of the function when a PrimFunc without ``global_symbol`` is given.
+    vector_bits:
+        Width of the target's vector registers.
+
+    Returns
+    -------
+    IRModule
+        Functions without blocks, with one-dimensional accesses and explicit vectors.  Loops to be unrolled are marked
+        ``UNROLLED``; code generation copies their bodies.
+    """
+    if isinstance(program, PrimFunc):
+        symbol = str(program.attrs.get("global_symbol", name))
+        program = IRModule({symbol: program})
+    return lowering_pipeline(vector_bits)(program)

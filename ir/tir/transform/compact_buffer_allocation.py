@@ -1,0 +1,313 @@
+"""CompactBufferAllocation: shrink each allocated buffer to the box that is accessed where it lives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...module import IRModule
+from ...node import Visitor, post_order_visit
+from ...transform import PassContext
+from .. import expr as E
+from ..buffer import Buffer
+from ..expr import BufferLoad, IntImm, PrimExpr, Range, Var, const
+from ..function import PrimFunc
+from ..functor import StmtExprMutator
+from ..stmt import Block, BufferRegion, BufferStore, For, LetStmt, Stmt
+from .function_pass import PrimFuncPass
+from .index_simplifier import INF, IndexSimplifier, Linear
+
+
+class _Box:
+    """What is accessed of one dimension: ``[start, start + extent)``; ``start`` is None when it is everything."""
+
+    __slots__ = ("extent", "start")
+
+    def __init__(self, start: Linear | None, extent: int) -> None:
+        self.start = start
+        self.extent = extent
+
+    def union(self, other: _Box) -> _Box:
+        """The smallest box with both, or everything when their distance is not constant."""
+        if self.start is None or other.start is None:
+            return _WHOLE
+        distance = other.start.plus(self.start, -1)
+        if distance.terms:
+            return _WHOLE
+        if distance.const < 0:
+            return other.union(self)
+        return _Box(self.start, max(self.extent, distance.const + other.extent))
+
+
+_WHOLE = _Box(None, 0)
+
+
+class _Collect(Visitor):
+    """The boxes that are accessed of every buffer allocated in a block."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.simplifier = IndexSimplifier()
+        self.boxes: dict[Buffer, list[_Box] | None] = {}
+        self.alignment: dict[Buffer, list[tuple[int, int, int]]] = {}
+        self._depth: dict[Buffer, int] = {}  # loops around the allocation
+        self._by_data: dict[Var, Buffer] = {}
+        self._position: dict[Var, int] = {}  # of a loop variable, from the outside
+        self._vars_of: dict[PrimExpr, list[Var]] = {}
+        self._loops = 0
+
+    def visit_For(self, loop: For) -> None:
+        self.visit(loop.min)
+        self.visit(loop.extent)
+        self.simplifier.bind_range(loop.loop_var, loop.min, loop.extent)
+        self._position[loop.loop_var] = self._loops
+        self._loops += 1
+        self.visit(loop.body)
+        self._loops -= 1
+
+    def visit_LetStmt(self, let: LetStmt) -> None:
+        self.visit(let.value)
+        self._position[let.var] = self._loops  # changes with the loops around
+        self._loops += 1
+        self.visit(let.body)
+        self._loops -= 1
+
+    def visit_Block(self, block: Block) -> None:
+        for buffer in block.alloc_buffers:
+            self._depth[buffer] = self._loops
+            self._by_data[buffer.data] = buffer
+            self.boxes[buffer] = []
+        for entry in block.annotations.get("buffer_dim_align", ()):
+            position, axis, factor, offset = (int(getattr(item, "value", item)) for item in entry)
+            self.alignment.setdefault(block.writes[position].buffer, []).append((axis, factor, offset))
+        if block.init is not None:
+            self.visit(block.init)
+        for match in block.match_buffers:
+            self._give_up(match.source.buffer)
+        self.visit(block.body)
+
+    def _give_up(self, buffer: Buffer) -> None:
+        if buffer in self.boxes:
+            self.boxes[buffer] = None
+
+    def visit_Var(self, var: Var) -> None:
+        if var in self._by_data:
+            self._give_up(self._by_data[var])
+
+    def visit_Call(self, call: E.Call) -> None:
+        if getattr(call.op, "name", "") == "tir.address_of" and isinstance(call.args[0], BufferLoad):
+            self._give_up(call.args[0].buffer)  # whoever gets the address may go anywhere from there
+        self.generic_visit(call)
+
+    def visit_BufferLoad(self, load: BufferLoad) -> None:
+        self._access(load.buffer, load.indices)
+        for index in load.indices:
+            self.visit(index)
+
+    def visit_BufferStore(self, store: BufferStore) -> None:
+        self._access(store.buffer, store.indices)
+        for index in store.indices:
+            self.visit(index)
+        self.visit(store.value)
+        if store.predicate is not None:
+            self.visit(store.predicate)
+
+    def _access(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> None:
+        known = self.boxes.get(buffer)
+        if known is None:
+            return
+        boxes = [self._box(index, self._depth[buffer]) for index in indices]
+        self.boxes[buffer] = [a.union(b) for a, b in zip(known, boxes)] if known else boxes
+
+    def _box(self, index: PrimExpr, depth: int) -> _Box:
+        lanes = 1
+        if isinstance(index, E.Ramp) and isinstance(index.stride, IntImm) and index.stride.value > 0:
+            lanes, index = (index.lanes - 1) * index.stride.value + 1, index.base
+        if not E.dt.is_index(index.dtype):
+            return _WHOLE
+        found = self._range(self.simplifier.linear(index), depth)
+        if found is None:
+            return _WHOLE
+        start, low, high = found
+        return _Box(start.plus(Linear({}, low)), high - low + lanes)
+
+    def _is_inner(self, atom: PrimExpr, depth: int) -> bool:
+        if isinstance(atom, Var):
+            return self._position.get(atom, -1) >= depth
+        found = self._vars_of.get(atom)
+        if found is None:
+            found = self._vars_of[atom] = []
+            post_order_visit(atom, lambda node: found.append(node) if isinstance(node, Var) else None)
+        return any(self._position.get(var, -1) >= depth for var in found)
+
+    def _range(self, value: Linear, depth: int) -> tuple[Linear, int, int] | None:
+        """A part that is fixed within the allocation's scope, and bounds of the rest."""
+        outer: dict[PrimExpr, int] = {}
+        low = high = 0
+        fixed = Linear(outer, value.const)
+        for atom, coefficient in value.terms.items():
+            if not self._is_inner(atom, depth):
+                fixed = fixed.plus(Linear({atom: coefficient}, 0))
+                continue
+            inside = self.simplifier._atom_linear.get(atom)
+            if inside is not None and isinstance(getattr(atom, "b", None), IntImm):
+                part = self._divided(atom, inside, depth)
+                if part is None:
+                    return None
+                base, a, b = part
+                fixed = fixed.plus(base, coefficient)
+            else:
+                a, b = self.simplifier.bounds_of(Linear({atom: 1}, 0))
+            if a <= -INF or b >= INF:
+                return None
+            low += min(coefficient * a, coefficient * b)
+            high += max(coefficient * a, coefficient * b)
+        return fixed, low, high
+
+    def _divided(self, atom: Any, inside: Linear, depth: int) -> tuple[Linear, int, int] | None:
+        """:meth:`_range` of ``inside // d`` or ``inside % d``."""
+        divisor = atom.b.value
+        nothing = Linear({}, 0)
+        if atom.__class__ is E.FloorMod:
+            bounds = self.simplifier.bounds_of(Linear({atom: 1}, 0))
+            found = self._range(inside, depth)
+            if found is not None and all(c % divisor == 0 for c in found[0].terms.values()):
+                low, high = found[0].const + found[1], found[0].const + found[2]
+                if low // divisor == high // divisor:
+                    return nothing, low % divisor, high % divisor
+            return nothing, *bounds
+        if atom.__class__ is not E.FloorDiv:
+            return nothing, *self.simplifier.bounds_of(Linear({atom: 1}, 0))
+        found = self._range(inside, depth)
+        if found is None:
+            return None
+        base, low, high = found
+        if all(c % divisor == 0 for c in base.terms.values()):
+            exact = Linear({a: c // divisor for a, c in base.terms.items()}, 0)
+            return exact, (base.const + low) // divisor, (base.const + high) // divisor
+        first = self.simplifier.floordiv(base.plus(Linear({}, low)), divisor, atom.dtype)
+        return first, 0, (high - low + divisor - 1) // divisor
+
+
+class _Shrink(StmtExprMutator):
+    def __init__(self, simplifier: IndexSimplifier, plan: dict[Buffer, tuple[Buffer, list[Linear | None]]]) -> None:
+        super().__init__()
+        self.simplifier = simplifier
+        self.plan = plan
+
+    def visit_Buffer(self, buffer: Buffer) -> Buffer:
+        return self.plan[buffer][0] if buffer in self.plan else buffer
+
+    def visit_Block(self, block: Block) -> Block:
+        mapped = self.generic_visit(block)
+        if "buffer_dim_align" in mapped.annotations:
+            rest = {k: v for k, v in mapped.annotations.items() if k != "buffer_dim_align"}
+            mapped = mapped.replace(annotations=rest)
+        return mapped
+
+    def _relative(self, index: PrimExpr, start: Linear | None) -> PrimExpr:
+        index = self.visit(index)
+        if start is None or (not start.terms and start.const == 0):
+            return index
+        if isinstance(index, E.Ramp):
+            return E.Ramp(self._relative(index.base, start), index.stride, index.lanes)
+        simplifier = self.simplifier
+        return simplifier.build(simplifier.linear(index).plus(start, -1), index.dtype)
+
+    def visit_BufferLoad(self, load: BufferLoad) -> PrimExpr:
+        found = self.plan.get(load.buffer)
+        if found is None:
+            return self.generic_visit(load)
+        buffer, starts = found
+        return BufferLoad(buffer, [self._relative(i, s) for i, s in zip(load.indices, starts)], load.predicate, load.span)
+
+    def visit_BufferStore(self, store: BufferStore) -> Stmt:
+        found = self.plan.get(store.buffer)
+        if found is None:
+            return self.generic_visit(store)
+        buffer, starts = found
+        indices = [self._relative(i, s) for i, s in zip(store.indices, starts)]
+        return BufferStore(buffer, self.visit(store.value), indices, store.predicate, store.span)
+
+    def visit_BufferRegion(self, region: BufferRegion) -> BufferRegion:
+        found = self.plan.get(region.buffer)
+        if found is None:
+            return region
+        buffer, starts = found
+        ranges = [
+            Range.from_min_extent(self._relative(r.min, s), r.extent) for r, s in zip(region.region, starts)
+        ]
+        return BufferRegion(buffer, ranges)
+
+
+def _aligned_strides(shape: list[PrimExpr], rules: list[tuple[int, int, int]]) -> list[PrimExpr] | None:
+    """Row-major strides such that ``stride[axis] % factor == offset`` for every rule of ``storage_align``."""
+    wanted = {axis % len(shape): (factor, offset) for axis, factor, offset in rules}
+    strides: list[int] = []
+    dense = 1
+    for axis in reversed(range(len(shape))):
+        extent = shape[axis]
+        if not isinstance(extent, IntImm):
+            return None
+        if axis in wanted:
+            factor, offset = wanted[axis]
+            dense += (offset - dense) % factor
+        strides.insert(0, dense)
+        dense *= extent.value
+    return [const(stride, shape[0].dtype) for stride in strides]
+
+
+@dataclass(frozen=True)
+class CompactBufferAllocation(PrimFuncPass):
+    """Shrink allocated buffers to what is accessed within the scope of their allocation.
+
+    Runs behind ConvertBlocksToOpaque; ``storage_align`` annotations become strides here.
+
+    Before::
+
+        for i in range(16):
+            with T.block(""):
+                B = T.alloc_buffer((16, 16))
+                for j in range(16):
+                    B[i, j] = A[i, j] + 1.0
+                for j in range(16):
+                    C[i, j] = B[i, j] * 2.0
+
+    After::
+
+        for i in range(16):
+            with T.block(""):
+                B = T.alloc_buffer((1, 16))
+                for j in range(16):
+                    B[0, j] = A[i, j] + 1.0
+                for j in range(16):
+                    C[i, j] = B[0, j] * 2.0
+    """
+
+    pass_name = "tir.CompactBufferAllocation"
+
+    def transform_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
+        """The function with smaller allocations."""
+        collector = _Collect()
+        collector.visit(func.body)
+        plan: dict[Buffer, tuple[Buffer, list[Linear | None]]] = {}
+        for buffer, boxes in collector.boxes.items():
+            rules = collector.alignment.get(buffer)
+            if buffer.strides or buffer.elem_offset is not None:
+                continue
+            shape = list(buffer.shape)
+            starts: list[Linear | None] = [None] * len(shape)
+            for axis, box in enumerate(boxes or ()):
+                extent = shape[axis]
+                if box.start is None:
+                    continue
+                if isinstance(extent, IntImm) and box.extent >= extent.value:
+                    continue
+                starts[axis] = box.start
+                shape[axis] = const(box.extent, extent.dtype)
+            strides = _aligned_strides(shape, rules) if rules else None
+            if any(start is not None for start in starts) or strides:
+                plan[buffer] = (buffer.replace(shape=tuple(shape), strides=tuple(strides or ())), starts)
+        if not plan:
+            return func
+        return func.replace(body=_Shrink(collector.simplifier, plan).visit(func.body))

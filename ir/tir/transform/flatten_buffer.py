@@ -1,0 +1,124 @@
+"""FlattenBuffer: every access becomes one-dimensional, with a simplified index."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...module import IRModule
+from ...transform import PassContext
+from .. import expr as E
+from ..buffer import Buffer
+from ..expr import BufferLoad, IntImm, PrimExpr, Var, const
+from ..function import PrimFunc
+from ..functor import StmtExprMutator
+from ..stmt import Allocate, AllocateConst, BufferStore, DeclBuffer, For, Stmt
+from .function_pass import PrimFuncPass
+from .index_simplifier import IndexSimplifier
+
+
+class _Flatten(StmtExprMutator):
+    def __init__(self) -> None:
+        super().__init__()
+        self.simplifier = IndexSimplifier()
+        self._flat: dict[Buffer, Buffer] = {}
+
+    def flat(self, buffer: Buffer) -> Buffer:
+        """The one-dimensional buffer over the same data, from element 0 on."""
+        found = self._flat.get(buffer)
+        if found is None:
+            if buffer.strides or buffer.elem_offset is not None or buffer.axis_separators:
+                # offsets and strides go into the index
+                total: Any = const(1)
+                for extent, stride in zip(buffer.shape, buffer.strides or (const(1),) * len(buffer.shape)):
+                    total = E.max(total, extent * stride) if buffer.strides else total * extent
+                found = buffer.replace(shape=(total,), strides=(), elem_offset=None, axis_separators=())
+            else:
+                found = buffer.get_flattened_buffer()
+            self._flat[buffer] = found
+        return found
+
+    def visit_For(self, loop: For) -> Stmt:
+        self.simplifier.bind_range(loop.loop_var, loop.min, loop.extent)
+        return self.generic_visit(loop)
+
+    def visit_Buffer(self, buffer: Buffer) -> Buffer:
+        return buffer
+
+    def index(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> PrimExpr:
+        """The flat offset of an access."""
+        indices = tuple([self.visit(index) for index in indices])
+        last = indices[-1] if indices else None
+        if last is not None and E.dt.lanes(last.dtype) > 1:
+            return self._vector_index(buffer, indices)
+        return self.simplifier.simplify(buffer.offset_of(indices)[0])
+
+    def _vector_index(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> PrimExpr:
+        *others, last = indices
+        stride: PrimExpr = buffer.strides[-1] if buffer.strides else const(1, "int32")
+        if isinstance(last, E.Ramp):
+            base = self.simplifier.simplify(buffer.offset_of([*others, last.base])[0])
+            step = self.simplifier.simplify(last.stride * E.cast(last.stride.dtype, stride))
+            return E.Ramp(base, E.cast(base.dtype, step), last.lanes)
+        if isinstance(last, E.Broadcast):
+            base = self.simplifier.simplify(buffer.offset_of([*others, last.value])[0])
+            return E.Broadcast(base, last.lanes)
+        base = buffer.offset_of([*others, const(0, "int32")])[0]
+        return base + last * E.cast(E.dt.element_of(last.dtype), stride)
+
+    def visit_BufferLoad(self, load: BufferLoad) -> PrimExpr:
+        predicate = self.visit(load.predicate) if load.predicate is not None else None
+        return BufferLoad(self.flat(load.buffer), (self.index(load.buffer, load.indices),), predicate, load.span)
+
+    def visit_BufferStore(self, store: BufferStore) -> Stmt:
+        predicate = self.visit(store.predicate) if store.predicate is not None else None
+        index = self.index(store.buffer, store.indices)
+        return BufferStore(self.flat(store.buffer), self.visit(store.value), (index,), predicate, store.span)
+
+    def visit_Allocate(self, node: Allocate) -> Stmt:
+        return node.replace(extents=(_product(node.extents),), body=self.visit(node.body))
+
+    def visit_AllocateConst(self, node: AllocateConst) -> Stmt:
+        return node.replace(extents=(_product(node.extents),), body=self.visit(node.body))
+
+    def visit_DeclBuffer(self, node: DeclBuffer) -> Stmt:
+        return node.replace(buffer=self.flat(node.buffer), body=self.visit(node.body))
+
+
+def _product(extents: tuple[PrimExpr, ...]) -> PrimExpr:
+    total: PrimExpr = const(1, extents[0].dtype if extents else "int32")
+    for extent in extents:
+        if isinstance(extent, IntImm) and isinstance(total, IntImm):
+            total = const(total.value * extent.value, "int32" if total.value * extent.value < 2**31 else "int64")
+        else:
+            total = total * extent
+    return total
+
+
+@dataclass(frozen=True)
+class FlattenBuffer(PrimFuncPass):
+    """Rewrite accesses to one dimension: row-major, or by the buffer's strides and offset.
+
+    ``buffer_map`` keeps the shapes that callers see.
+
+    Before::
+
+        B_data = T.allocate([4, 8], "float32", "global")
+        B[i, j] = A[i, j] + 1.0
+
+    After::
+
+        B_data = T.allocate([32], "float32", "global")
+        B[i * 8 + j] = A[i * 8 + j] + 1.0
+    """
+
+    pass_name = "tir.FlattenBuffer"
+
+    def transform_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
+        """The function with one-dimensional accesses."""
+        flatten = _Flatten()
+        for buffer in func.buffer_map.values():
+            for extent in buffer.shape:
+                if isinstance(extent, Var):
+                    flatten.simplifier.bind(extent, 0, 1 << 40)
+        return func.replace(body=flatten.visit(func.body))

@@ -1,0 +1,429 @@
+"""Fast simplification of index arithmetic: integers as sums of ``coefficient * atom`` with interval bounds.
+
+Lowering a kernel simplifies thousands of indices, nearly all of them sums of products of loop variables, with floor
+divisions and remainders by constants that fused and split loops leave behind.  This module knows only those, and
+answers in microseconds; what it does not know becomes an opaque atom.  :mod:`ir.arith` is the general tool.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import Any
+
+from ... import dtype as dt
+from .. import expr as E
+from ..expr import PrimExpr, Var, const
+
+INF = 1 << 62
+
+
+class Linear:
+    """``const + sum(coefficient * atom)``; atoms are variables or interned expressions."""
+
+    __slots__ = ("const", "terms")
+
+    def __init__(self, terms: dict[PrimExpr, int], const: int) -> None:
+        self.terms = terms
+        self.const = const
+
+    def plus(self, other: Linear, factor: int = 1) -> Linear:
+        """``self + factor * other``."""
+        if not other.terms:
+            return Linear(self.terms, self.const + factor * other.const)
+        terms = dict(self.terms)
+        for atom, coefficient in other.terms.items():
+            total = terms.get(atom, 0) + factor * coefficient
+            if total:
+                terms[atom] = total
+            else:
+                terms.pop(atom, None)
+        return Linear(terms, self.const + factor * other.const)
+
+    def times(self, factor: int) -> Linear:
+        """``factor * self``."""
+        if factor == 1:
+            return self
+        if factor == 0:
+            return Linear({}, 0)
+        return Linear({atom: c * factor for atom, c in self.terms.items()}, self.const * factor)
+
+    def key(self) -> tuple[Any, ...]:
+        """Identity of the value: equal keys mean equal expressions."""
+        return (self.const, frozenset((id(atom), c) for atom, c in self.terms.items()))
+
+
+class IndexSimplifier:
+    """Simplifies integer scalars and conditions under bounds of variables.
+
+    Variables are expected to have one range each; :meth:`bind` of a variable to another range forgets what was
+    derived from the old one.
+    """
+
+    def __init__(self) -> None:
+        self._bounds: dict[Var, tuple[int, int]] = {}
+        self._memo: dict[int, Linear] = {}
+        self._alive: list[PrimExpr] = []  # keeps the expressions whose ids are keys
+        self._atoms: dict[tuple[Any, ...], PrimExpr] = {}
+        self._atom_linear: dict[PrimExpr, Linear] = {}  # of binary atoms: the first operand
+        self._atom_bounds: dict[PrimExpr, tuple[int, int]] = {}
+
+    # -- variables -----------------------------------------------------------
+    def bind(self, var: Var, low: int, high: int) -> None:
+        """``low <= var <= high``; ±INF for an open end."""
+        old = self._bounds.get(var)
+        if old == (low, high):
+            return
+        if old is not None:
+            self._forget()
+        self._bounds[var] = (low, high)
+
+    def bind_range(self, var: Var, start: PrimExpr, extent: PrimExpr) -> None:
+        """``start <= var < start + extent``, as far as the ends are known."""
+        low, _ = self.bounds(start)
+        _, high = self.bounds_of(self.linear(start).plus(self.linear(extent)))
+        self.bind(var, low, high - 1 if high < INF else INF)
+
+    def _forget(self) -> None:
+        self._memo.clear()
+        self._alive.clear()
+        self._atoms.clear()
+        self._atom_linear.clear()
+        self._atom_bounds.clear()
+
+    # -- bounds ----------------------------------------------------------------
+    def bounds(self, expr: PrimExpr) -> tuple[int, int]:
+        """Smallest and largest value, both inclusive; ±INF where unknown."""
+        return self.bounds_of(self.linear(expr))
+
+    def bounds_of(self, value: Linear) -> tuple[int, int]:
+        """Bounds of a linear form."""
+        low = high = value.const
+        for atom, coefficient in value.terms.items():
+            a, b = self._bounds_of_atom(atom)
+            if coefficient < 0:
+                a, b = b, a
+            low = -INF if abs(a) >= INF or low <= -INF else low + coefficient * a
+            high = INF if abs(b) >= INF or high >= INF else high + coefficient * b
+        return low, high
+
+    def _bounds_of_atom(self, atom: PrimExpr) -> tuple[int, int]:
+        if isinstance(atom, Var):
+            found = self._bounds.get(atom)
+            if found is not None:
+                return found
+            return (0 if isinstance(atom, E.SizeVar) else -INF, INF)
+        found = self._atom_bounds.get(atom)
+        if found is None:
+            found = self._atom_bounds[atom] = self._derive_bounds(atom)
+        return found
+
+    def _derive_bounds(self, atom: PrimExpr) -> tuple[int, int]:
+        kind = atom.__class__
+        if kind is E.FloorDiv and isinstance(atom.b, E.IntImm):
+            low, high = self.bounds_of(self._atom_linear[atom])
+            divisor = atom.b.value
+            return (low // divisor if low > -INF else -INF, high // divisor if high < INF else INF)
+        if kind is E.FloorMod and isinstance(atom.b, E.IntImm):
+            low, high = self.bounds_of(self._atom_linear[atom])
+            divisor = atom.b.value
+            return (0, min(high, divisor - 1)) if low >= 0 else (0, divisor - 1)
+        if kind is E.Mul:
+            corners = [x * y for x in self.bounds(atom.a) for y in self.bounds(atom.b)]
+            if max(abs(c) for c in corners) < INF:
+                return min(corners), max(corners)
+            low_a, low_b = self.bounds(atom.a)[0], self.bounds(atom.b)[0]
+            return (max(low_a, 0) * max(low_b, 0) if min(low_a, low_b) >= 0 else -INF, INF)
+        if kind is E.Min or kind is E.Max:
+            (a, b), (c, d) = self.bounds(atom.a), self.bounds(atom.b)
+            pick = min if kind is E.Min else max
+            return pick(a, c), pick(b, d)
+        if kind is E.Cast and dt.is_integral(atom.value.dtype) and dt.lanes(atom.dtype) == 1:
+            return self.bounds(atom.value)
+        if kind is E.Select:
+            (a, b), (c, d) = self.bounds(atom.true_value), self.bounds(atom.false_value)
+            return min(a, c), max(b, d)
+        if dt.is_bool(atom.dtype):
+            return 0, 1
+        if dt.is_uint(atom.dtype):
+            return 0, INF
+        return -INF, INF
+
+    # -- linear forms -------------------------------------------------------------
+    def linear(self, expr: PrimExpr) -> Linear:
+        """The expression as a sum of atoms."""
+        key = id(expr)
+        found = self._memo.get(key)
+        if found is None:
+            handler = _HANDLERS.get(expr.__class__)
+            found = handler(self, expr) if handler is not None else self._opaque(expr)
+            self._memo[key] = found
+            self._alive.append(expr)
+        return found
+
+    def _opaque(self, expr: PrimExpr) -> Linear:
+        return Linear({expr: 1}, 0)
+
+    def _from_int(self, expr: E.IntImm) -> Linear:
+        return Linear({}, expr.value)
+
+    def _from_var(self, expr: Var) -> Linear:
+        found = self._bounds.get(expr)
+        if found is not None and found[0] == found[1]:
+            return Linear({}, found[0])
+        return Linear({expr: 1}, 0)
+
+    def _from_add(self, expr: E.Add) -> Linear:
+        return self.linear(expr.a).plus(self.linear(expr.b))
+
+    def _from_sub(self, expr: E.Sub) -> Linear:
+        return self.linear(expr.a).plus(self.linear(expr.b), -1)
+
+    def _from_mul(self, expr: E.Mul) -> Linear:
+        a, b = self.linear(expr.a), self.linear(expr.b)
+        if not b.terms:
+            return a.times(b.const)
+        if not a.terms:
+            return b.times(a.const)
+        if (E.Mul, b.key(), a.key()) in self._atoms:
+            a, b = b, a  # products commute
+        return self._binary_atom(E.Mul, a, b, expr.dtype)
+
+    def _from_floordiv(self, expr: E.FloorDiv) -> Linear:
+        a, b = self.linear(expr.a), self.linear(expr.b)
+        if b.terms or b.const <= 0:
+            return self._binary_atom(E.FloorDiv, a, b, expr.dtype)
+        return self.floordiv(a, b.const, expr.dtype)
+
+    def _from_floormod(self, expr: E.FloorMod) -> Linear:
+        a, b = self.linear(expr.a), self.linear(expr.b)
+        if b.terms or b.const <= 0:
+            return self._binary_atom(E.FloorMod, a, b, expr.dtype)
+        return self.floormod(a, b.const, expr.dtype)
+
+    def _from_div(self, expr: E.Div) -> Linear:
+        a, b = self.linear(expr.a), self.linear(expr.b)
+        if not b.terms and b.const > 0 and self.bounds_of(a)[0] >= 0:
+            return self.floordiv(a, b.const, expr.dtype)
+        return self._binary_atom(E.Div, a, b, expr.dtype)
+
+    def _from_mod(self, expr: E.Mod) -> Linear:
+        a, b = self.linear(expr.a), self.linear(expr.b)
+        if not b.terms and b.const > 0 and self.bounds_of(a)[0] >= 0:
+            return self.floormod(a, b.const, expr.dtype)
+        return self._binary_atom(E.Mod, a, b, expr.dtype)
+
+    def _binary_atom(self, kind: type, a: Linear, b: Linear, dtype: str) -> Linear:
+        key = (kind, a.key(), b.key())
+        atom = self._atoms.get(key)
+        if atom is None:
+            atom = self._atoms[key] = kind(self.build(a, dtype), self.build(b, dtype))
+            self._atom_linear[atom] = a
+        return Linear({atom: 1}, 0)
+
+    def floordiv(self, a: Linear, divisor: int, dtype: str) -> Linear:
+        """``a // divisor`` for a positive divisor."""
+        if divisor == 1:
+            return a
+        whole = {atom: c // divisor for atom, c in a.terms.items() if c % divisor == 0}
+        rest = Linear({atom: c for atom, c in a.terms.items() if c % divisor}, a.const % divisor)
+        quotient = Linear(whole, a.const // divisor)
+        if not rest.terms:
+            return quotient
+        low, high = self.bounds_of(rest)
+        if low > -INF and high < INF and low // divisor == high // divisor:
+            return Linear(quotient.terms, quotient.const + low // divisor)
+        # (g X + S) // (g d) = X // d when 0 <= S < g
+        for coefficient in rest.terms.values():
+            g = gcd(coefficient, divisor)
+            if g == 1:
+                continue
+            small = Linear({atom: c for atom, c in rest.terms.items() if c % g}, rest.const % g)
+            low, high = self.bounds_of(small)
+            if low >= 0 and high < g:
+                large = Linear({atom: c // g for atom, c in rest.terms.items() if c % g == 0}, rest.const // g)
+                return quotient.plus(self.floordiv(large, divisor // g, dtype))
+        if len(rest.terms) == 1 and rest.const == 0:
+            (atom, coefficient), = rest.terms.items()
+            if coefficient == 1 and atom in self._atom_linear:
+                inner = self._atom_linear[atom]
+                if atom.__class__ is E.FloorDiv and isinstance(atom.b, E.IntImm):
+                    return quotient.plus(self.floordiv(inner, atom.b.value * divisor, dtype))
+                if atom.__class__ is E.FloorMod and isinstance(atom.b, E.IntImm) and atom.b.value % divisor == 0:
+                    return quotient.plus(
+                        self.floormod(self.floordiv(inner, divisor, dtype), atom.b.value // divisor, dtype)
+                    )
+        return quotient.plus(self._binary_atom(E.FloorDiv, rest, Linear({}, divisor), dtype))
+
+    def floormod(self, a: Linear, divisor: int, dtype: str) -> Linear:
+        """``a % divisor`` for a positive divisor."""
+        if divisor == 1:
+            return Linear({}, 0)
+        rest = Linear({atom: c for atom, c in a.terms.items() if c % divisor}, a.const % divisor)
+        if not rest.terms:
+            return rest
+        low, high = self.bounds_of(rest)
+        if low > -INF and high < INF and low // divisor == high // divisor:
+            return Linear(rest.terms, rest.const - low // divisor * divisor)
+        # (g X + S) % (g d) = g (X % d) + S when 0 <= S < g
+        for coefficient in rest.terms.values():
+            g = gcd(coefficient, divisor)
+            if g == 1:
+                continue
+            small = Linear({atom: c for atom, c in rest.terms.items() if c % g}, rest.const % g)
+            low, high = self.bounds_of(small)
+            if low >= 0 and high < g:
+                large = Linear({atom: c // g for atom, c in rest.terms.items() if c % g == 0}, rest.const // g)
+                return self.floormod(large, divisor // g, dtype).times(g).plus(small)
+        if len(rest.terms) == 1 and rest.const == 0:
+            (atom, coefficient), = rest.terms.items()
+            inner = self._atom_linear.get(atom)
+            if coefficient == 1 and inner is not None and atom.__class__ is E.FloorMod:
+                if isinstance(atom.b, E.IntImm) and atom.b.value % divisor == 0:
+                    return self.floormod(inner, divisor, dtype)
+        # coefficients may be reduced too: (17 x) % 16 = x % 16
+        reduced = Linear({atom: c % divisor for atom, c in rest.terms.items()}, rest.const)
+        if reduced.key() != rest.key():
+            low, high = self.bounds_of(reduced)
+            if low >= 0 and high < divisor:
+                return reduced
+            rest = reduced
+        return self._binary_atom(E.FloorMod, rest, Linear({}, divisor), dtype)
+
+    def _from_extreme(self, expr: Any) -> Linear:
+        a, b = self.linear(expr.a), self.linear(expr.b)
+        low, high = self.bounds_of(a.plus(b, -1))
+        smaller, larger = (a, b) if expr.__class__ is E.Min else (b, a)
+        if high <= 0:
+            return smaller
+        if low >= 0:
+            return larger
+        return self._binary_atom(expr.__class__, a, b, expr.dtype)
+
+    def _from_cast(self, expr: E.Cast) -> Linear:
+        if not (dt.is_index(expr.dtype) and dt.is_index(expr.value.dtype)):
+            return self._opaque(expr)
+        inner = self.linear(expr.value)
+        if not inner.terms:
+            return inner
+        key = ("cast", expr.dtype, inner.key())
+        atom = self._atoms.get(key)
+        if atom is None:
+            atom = self._atoms[key] = E.Cast(expr.dtype, self.build(inner, expr.value.dtype))
+        return Linear({atom: 1}, 0)
+
+    def _from_call(self, expr: E.Call) -> Linear:
+        if getattr(expr.op, "name", "") == "tir.likely" and dt.is_index(expr.dtype):
+            return self.linear(expr.args[0])
+        return self._opaque(expr)
+
+    # -- back to expressions ----------------------------------------------------------
+    def build(self, value: Linear, dtype: str) -> PrimExpr:
+        """The linear form as an expression: positive terms first, the constant last."""
+        value = self._recombine(value)
+        result: PrimExpr | None = None
+        negative = []
+        for atom, coefficient in value.terms.items():
+            if atom.dtype != dtype:
+                atom = E.cast(dtype, atom)
+            if coefficient < 0:
+                negative.append((atom, -coefficient))
+                continue
+            term = atom if coefficient == 1 else E.Mul(atom, const(coefficient, dtype))
+            result = term if result is None else E.Add(result, term)
+        if result is None:
+            if not negative:
+                return const(value.const, dtype)
+            result = const(value.const, dtype)
+            pending = 0
+        else:
+            pending = value.const
+        for atom, coefficient in negative:
+            term = atom if coefficient == 1 else E.Mul(atom, const(coefficient, dtype))
+            result = E.Sub(result, term)
+        if pending > 0:
+            result = E.Add(result, const(pending, dtype))
+        elif pending < 0:
+            result = E.Sub(result, const(-pending, dtype))
+        return result
+
+    def _recombine(self, value: Linear) -> Linear:
+        """``k c (x // c) + k (x % c)`` is ``k x``."""
+        if len(value.terms) < 2 or not self._atom_linear:
+            return value
+        for atom, coefficient in value.terms.items():
+            if atom.__class__ is not E.FloorMod or atom not in self._atom_linear:
+                continue
+            inner = self._atom_linear[atom]
+            divisor = atom.b.value if isinstance(atom.b, E.IntImm) else 0  # type: ignore[attr-defined]
+            if not divisor:
+                continue
+            quotient = self._atoms.get((E.FloorDiv, inner.key(), Linear({}, divisor).key()))
+            if quotient is not None and value.terms.get(quotient) == coefficient * divisor:
+                terms = {a: c for a, c in value.terms.items() if a is not atom and a is not quotient}
+                return self._recombine(Linear(terms, value.const).plus(inner, coefficient))
+        return value
+
+    def simplify(self, expr: PrimExpr) -> PrimExpr:
+        """An equal, usually shorter integer scalar; the expression itself when it is a leaf already."""
+        kind = expr.__class__
+        if kind is E.IntImm:
+            return expr
+        if kind is E.Var and expr not in self._bounds:
+            return expr
+        return self.build(self.linear(expr), expr.dtype)
+
+    # -- conditions ------------------------------------------------------------------
+    def truth(self, condition: PrimExpr) -> bool | None:
+        """Whether a scalar condition always or never holds; None when it depends."""
+        kind = condition.__class__
+        if kind is E.IntImm:
+            return bool(condition.value)  # type: ignore[attr-defined]
+        if kind is E.And:
+            a, b = self.truth(condition.a), self.truth(condition.b)  # type: ignore[attr-defined]
+            return False if a is False or b is False else True if a and b else None
+        if kind is E.Or:
+            a, b = self.truth(condition.a), self.truth(condition.b)  # type: ignore[attr-defined]
+            return True if a or b else False if a is False and b is False else None
+        if kind is E.Not:
+            inner = self.truth(condition.a)  # type: ignore[attr-defined]
+            return None if inner is None else not inner
+        if kind is E.Call and getattr(condition.op, "name", "") == "tir.likely":  # type: ignore[attr-defined]
+            return self.truth(condition.args[0])  # type: ignore[attr-defined]
+        if isinstance(condition, E.CmpExpr) and dt.is_index(condition.a.dtype):
+            low, high = self.bounds_of(self.linear(condition.a).plus(self.linear(condition.b), -1))
+            return _decide(kind, low, high)
+        return None
+
+
+def _decide(kind: type, low: int, high: int) -> bool | None:
+    """What a comparison of a with b says when ``low <= a - b <= high``."""
+    if kind is E.LT:
+        return True if high < 0 else False if low >= 0 else None
+    if kind is E.LE:
+        return True if high <= 0 else False if low > 0 else None
+    if kind is E.GT:
+        return True if low > 0 else False if high <= 0 else None
+    if kind is E.GE:
+        return True if low >= 0 else False if high < 0 else None
+    same = True if low == high == 0 else False if low > 0 or high < 0 else None
+    if kind is E.EQ:
+        return same
+    return None if same is None else not same
+
+
+_HANDLERS: dict[type, Any] = {
+    E.IntImm: IndexSimplifier._from_int,
+    E.Var: IndexSimplifier._from_var,
+    E.SizeVar: IndexSimplifier._from_var,
+    E.Add: IndexSimplifier._from_add,
+    E.Sub: IndexSimplifier._from_sub,
+    E.Mul: IndexSimplifier._from_mul,
+    E.FloorDiv: IndexSimplifier._from_floordiv,
+    E.FloorMod: IndexSimplifier._from_floormod,
+    E.Div: IndexSimplifier._from_div,
+    E.Mod: IndexSimplifier._from_mod,
+    E.Min: IndexSimplifier._from_extreme,
+    E.Max: IndexSimplifier._from_extreme,
+    E.Cast: IndexSimplifier._from_cast,
+    E.Call: IndexSimplifier._from_call,
+}

@@ -1,0 +1,163 @@
+"""PlanAndUpdateBufferAllocationLocation: allocate each buffer in the innermost scope that holds all its accesses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...module import IRModule
+from ...node import Mutator, Visitor, post_order_visit
+from ...transform import PassContext
+from .. import expr as E
+from ..buffer import Buffer
+from ..expr import IterVar, Var, const
+from ..function import PrimFunc
+from ..stmt import Block, BlockRealize, For, MatchBufferRegion, Stmt
+from .function_pass import PrimFuncPass
+
+
+class _FindScopes(Visitor):
+    """For every buffer that blocks allocate, the path of loops and blocks down to the innermost common scope."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.path: list[Any] = []
+        self.common: dict[Var, list[Any]] = {}  # by data pointer, which views share
+        self.buffers: dict[Var, Buffer] = {}
+        self.order: dict[Var, None] = {}
+        self._loop_of: dict[Var, int] = {}  # depth in the path of the loop that defines a variable
+        self._ceiling: dict[Var, int] = {}  # inside the current block: deepest scope allowed for a buffer
+
+    def _access(self, data: Var) -> None:
+        if data not in self.buffers:
+            return
+        path = self.path[: self._ceiling.get(data, len(self.path))]
+        known = self.common.get(data)
+        if known is None:
+            self.common[data] = path
+            self.order[data] = None
+            return
+        depth = 0
+        for a, b in zip(known, path):
+            if a is not b:
+                break
+            depth += 1
+        self.common[data] = known[:depth]
+
+    def visit_For(self, loop: For) -> None:
+        self.visit(loop.min)
+        self.visit(loop.extent)
+        self._loop_of[loop.loop_var] = len(self.path)
+        self.path.append(loop)
+        self.visit(loop.body)
+        self.path.pop()
+
+    def visit_BlockRealize(self, realize: BlockRealize) -> None:
+        # What a reduction block writes lives across its reduction loops, so it belongs outside of them.
+        block = realize.block
+        outermost = len(self.path)
+        for axis, value in zip(block.iter_vars, realize.iter_values):
+            if axis.iter_type != IterVar.DataPar:
+                depths: list[int] = []
+                post_order_visit(
+                    value, lambda node: depths.append(self._loop_of[node]) if node in self._loop_of else None
+                )
+                outermost = min([outermost, *depths])
+        saved = self._ceiling
+        if outermost < len(self.path):
+            self._ceiling = dict(saved)
+            for region in block.writes:
+                data = region.buffer.data
+                self._ceiling[data] = min(outermost, self._ceiling.get(data, outermost))
+        for value in realize.iter_values:
+            self.visit(value)
+        self.visit(realize.predicate)
+        self.visit(block)
+        self._ceiling = saved
+
+    def visit_Block(self, block: Block) -> None:
+        for buffer in block.alloc_buffers:
+            self.buffers[buffer.data] = buffer
+        self.path.append(block)
+        for match in block.match_buffers:
+            self._access(match.source.buffer.data)
+        if block.init is not None:
+            self.visit(block.init)
+        self.visit(block.body)
+        self.path.pop()
+
+    def visit_Buffer(self, buffer: Buffer) -> None:
+        self._access(buffer.data)
+
+    def visit_Var(self, var: Var) -> None:
+        self._access(var)  # an opaque use of the pointer
+
+
+class _Place(Mutator):
+    def __init__(self, at: dict[int, list[Buffer]]) -> None:
+        super().__init__()
+        self.at = at
+
+    def visit_PrimExpr(self, node: E.PrimExpr) -> E.PrimExpr:
+        return node
+
+    def visit_BufferRegion(self, node: object) -> object:
+        return node
+
+    def visit_MatchBufferRegion(self, node: MatchBufferRegion) -> MatchBufferRegion:
+        return node
+
+    def visit_For(self, loop: For) -> Stmt:
+        mapped = self.generic_visit(loop)
+        found = self.at.get(id(loop))
+        if not found:
+            return mapped
+        scope = Block((), (), (), "", mapped.body, None, tuple(found))
+        return mapped.replace(body=BlockRealize((), const(True), scope))
+
+    def visit_Block(self, block: Block) -> Block:
+        mapped = self.generic_visit(block)
+        return mapped.replace(alloc_buffers=tuple(self.at.get(id(block), ())))
+
+
+@dataclass(frozen=True)
+class PlanAndUpdateBufferAllocationLocation(PrimFuncPass):
+    """Move the allocation of each buffer to the innermost loop or block that contains all accesses to it.
+
+    A buffer that a reduction writes stays outside of the reduction's loops.
+
+    Before::
+
+        with T.block("root"):
+            B = T.alloc_buffer((16, 16))
+            for i in range(16):
+                for j in range(16):
+                    with T.block("B"):
+                        B[i, j] = A[i, j] + 1.0
+                for j in range(16):
+                    with T.block("C"):
+                        C[i, j] = B[i, j] * 2.0
+
+    After (the unnamed block holds the allocation)::
+
+        for i in range(16):
+            with T.block(""):
+                B = T.alloc_buffer((16, 16))
+                for j in range(16): ...
+                for j in range(16): ...
+    """
+
+    pass_name = "tir.PlanAndUpdateBufferAllocationLocation"
+
+    def transform_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
+        """The function with its allocations moved; buffers that nothing accesses are dropped."""
+        finder = _FindScopes()
+        finder.visit(func.body)
+        if not finder.buffers:
+            return func
+        at: dict[int, list[Buffer]] = {}
+        for data in finder.order:
+            path = finder.common[data]
+            # A path is never empty for a function with a root block: that block allocates.
+            at.setdefault(id(path[-1]), []).append(finder.buffers[data])
+        return func.replace(body=_Place(at).visit(func.body))

@@ -1,0 +1,131 @@
+"""RemoveNoOp: statements without effect disappear."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...module import IRModule
+from ...node import Mutator, post_order_visit
+from ...transform import PassContext
+from ..expr import BufferLoad, Call, IntImm, PrimExpr, const
+from ..function import PrimFunc
+from ..op import CallEffectKind, effect_of
+from ..stmt import (
+    Allocate,
+    AttrStmt,
+    BufferStore,
+    Evaluate,
+    For,
+    IfThenElse,
+    LetStmt,
+    SeqStmt,
+    Stmt,
+    seq,
+)
+from .function_pass import PrimFuncPass
+
+
+def _nothing(stmt: Stmt) -> bool:
+    return isinstance(stmt, Evaluate) and isinstance(stmt.value, IntImm)
+
+
+def _pure(expr: PrimExpr) -> bool:
+    pure = True
+
+    def check(node: object) -> None:
+        nonlocal pure
+        if isinstance(node, Call) and effect_of(node) > CallEffectKind.READ_STATE:
+            pure = False
+
+    post_order_visit(expr, check)
+    return pure
+
+
+class _Remove(Mutator):
+    def visit_PrimExpr(self, node: PrimExpr) -> PrimExpr:
+        return node
+
+    def visit_SeqStmt(self, node: SeqStmt) -> Stmt:
+        mapped = [self.visit(item) for item in node.seq]
+        if all(a is b for a, b in zip(mapped, node.seq)) and not any(_nothing(item) for item in mapped):
+            return node
+        return seq(mapped)
+
+    def visit_For(self, loop: For) -> Stmt:
+        mapped = self.generic_visit(loop)
+        if _nothing(mapped.body) or (isinstance(loop.extent, IntImm) and loop.extent.value <= 0):
+            return Evaluate(const(0))
+        return mapped
+
+    def visit_IfThenElse(self, node: IfThenElse) -> Stmt:
+        mapped = self.generic_visit(node)
+        then, otherwise = mapped.then_case, mapped.else_case
+        if otherwise is not None and _nothing(otherwise):
+            otherwise = None
+        if _nothing(then):
+            if otherwise is None:
+                return then if _pure(mapped.condition) else Evaluate(mapped.condition)
+            from ..expr import logical_not
+
+            return IfThenElse(logical_not(mapped.condition), otherwise)
+        return mapped if otherwise is mapped.else_case else IfThenElse(mapped.condition, then, otherwise, node.span)
+
+    def visit_LetStmt(self, node: LetStmt) -> Stmt:
+        mapped = self.generic_visit(node)
+        if _nothing(mapped.body):
+            return mapped.body if _pure(node.value) else Evaluate(node.value)
+        return mapped
+
+    def visit_AttrStmt(self, node: AttrStmt) -> Stmt:
+        mapped = self.generic_visit(node)
+        return mapped.body if _nothing(mapped.body) else mapped
+
+    def visit_Allocate(self, node: Allocate) -> Stmt:
+        mapped = self.generic_visit(node)
+        if _nothing(mapped.body):
+            return mapped.body
+        used = False
+
+        def check(item: object) -> None:
+            nonlocal used
+            used = used or item is node.buffer_var
+
+        post_order_visit(mapped.body, check)
+        return mapped if used else mapped.body
+
+    def visit_Evaluate(self, node: Evaluate) -> Stmt:
+        return Evaluate(const(0)) if _pure(node.value) and not _nothing(node) else node
+
+    def visit_BufferStore(self, node: BufferStore) -> Stmt:
+        value = node.value
+        if isinstance(value, BufferLoad) and value.buffer is node.buffer and node.predicate is None:
+            same = len(value.indices) == len(node.indices) and all(
+                a is b or (isinstance(a, IntImm) and isinstance(b, IntImm) and a.value == b.value)
+                for a, b in zip(value.indices, node.indices)
+            )
+            if same:
+                return Evaluate(const(0))
+        return node
+
+
+@dataclass(frozen=True)
+class RemoveNoOp(PrimFuncPass):
+    """Remove empty loops and branches, unused allocations, evaluations without effect, and stores of what is there.
+
+    Before::
+
+        for i in range(16):
+            T.evaluate(0)
+        A[0] = A[0]
+        B[0] = 1.0
+
+    After::
+
+        B[0] = 1.0
+    """
+
+    pass_name = "tir.RemoveNoOp"
+
+    def transform_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
+        """The function without no-ops."""
+        return func.replace(body=_Remove().visit(func.body))
