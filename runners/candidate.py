@@ -25,6 +25,10 @@ from .worker import phase
 
 Build = Callable[[Any, Any], Callable[..., Any]]
 
+_REFERENCE_SECONDS = 300.0
+"""The unscheduled program is slow, and it is the user's own: it gets much more time than a candidate."""
+_HOPELESS = 3.0
+"""How many times the ratio at which a candidate is cut it may be behind before even the second check is left out."""
 _KEPT = 512
 _BUILT: OrderedDict[int, Kernel] = OrderedDict()
 """Candidates that this process has built; the oldest goes when there are too many."""
@@ -111,41 +115,45 @@ def _kernel(number: int, program: Any, target: Any, f_build: Build | None, timeo
     return _BUILT[number]
 
 
-def forget(number: int) -> None:
-    """Free a candidate."""
-    _BUILT.pop(number, None)
-
-
 def run_candidate(
     number: int,
     program: Any,
     target: Any,
     f_build: Build | None,
+    reference_key: str | None,
     reference: Any,
     best_secs: float | None,
     settings: RunSettings,
 ) -> RunReport:
-    """Check a candidate against ``reference`` (an IRModule or None) and time it, with the machine to itself."""
+    """Check a candidate against the reference and time it, with the machine to itself.
+
+    ``program`` and ``reference`` are None when this process should have them.
+
+    Raises:
+        Forgotten: it does not.
+    """
     phase("waiting for the machine", None)
     with machine(alone=True):
         kernel = _kernel(number, program, target, f_build, settings.timeout_sec)
         if settings.cooldown_sec:
             phase("cooling down", settings.cooldown_sec + 10)
             time.sleep(settings.cooldown_sec)
-        if reference is None:
-            return _time(kernel, [_free_arguments(kernel)], None, best_secs, settings)
-        phase("running the unscheduled program", max(60.0, settings.timeout_sec))
-        known = _REFERENCES.get(
-            ReferenceStore.key(reference, target),
-            reference,
-            lambda: _reference_run(reference, target, f_build),
-        )
-        return _time(kernel, [], known, best_secs, settings)
+        if reference_key is None:
+            return _time(kernel, None, best_secs, settings)
+        known = _REFERENCES.in_memory(reference_key)
+        if known is None:
+            if reference is None:
+                raise Forgotten(f"reference {reference_key}")
+            phase("running the unscheduled program", _REFERENCE_SECONDS)
+            known = _REFERENCES.get(
+                reference_key, reference, lambda: _reference_run(reference, target, f_build)
+            )
+        return _time(kernel, known, best_secs, settings)
 
 
 def _reference_run(mod: Any, target: Any, f_build: Build | None) -> Callable[[list[Array]], object]:
-    kernel = _build(mod, target, None if f_build is None else f_build, 60.0)
-    phase("running the unscheduled program", 300.0)
+    kernel = _build(mod, target, f_build, _REFERENCE_SECONDS)
+    phase("running the unscheduled program", _REFERENCE_SECONDS)
     return lambda arguments: kernel.call(*arguments)
 
 
@@ -155,27 +163,23 @@ def _free_arguments(kernel: Kernel) -> list[Array]:
 
 
 def _time(
-    kernel: Kernel,
-    arguments_sets: list[list[Array]],
-    reference: Reference | None,
-    best_secs: float | None,
-    settings: RunSettings,
+    kernel: Kernel, reference: Reference | None, best_secs: float | None, settings: RunSettings
 ) -> RunReport:
     """Call once per case with the outputs checked, then time unless the candidate is far behind."""
     baseline = None if reference is None else reference.secs
     limit = first_call_limit(baseline, best_secs, settings.timeout_sec)
-    secs = math.inf
-    arguments: list[Array] = []
-    cases: list[Case | None] = [None] if reference is None else list(reference.cases)
-    for position, case in enumerate(cases):
-        if case is None or reference is None:
-            arguments = arguments_sets[position]
-            secs = min(secs, _one_call(kernel, arguments, limit))
-        else:
+    if reference is None:
+        arguments = _free_arguments(kernel)
+        secs = _one_call(kernel, arguments, limit)
+    else:
+        arguments, secs = [], math.inf
+        for case in reference.cases:
             arguments, took, wrong = _checked_call(kernel, case, reference, limit)
             secs = min(secs, took)
             if wrong is not None:
                 return RunReport(ResultKind.WRONG_RESULT, None, wrong, False, False, baseline)
+            if case.exact and _far_behind(secs, best_secs, _HOPELESS * settings.cut_ratio):
+                break  # right on integers and never to be chosen: a second slow call would tell nothing
     verified = reference is not None
     if _far_behind(secs, best_secs, settings.cut_ratio):
         return RunReport(ResultKind.OK, (secs,), None, True, verified, baseline)

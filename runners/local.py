@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import OrderedDict
+from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -14,6 +15,7 @@ from .evaluator import EvaluatorConfig
 from .pool import Outcome, WorkerPool, shared_pool
 from .result import ResultKind
 from .runner import Runner, RunnerFuture, RunnerInput, RunnerResult
+from .verify import ReferenceStore
 
 
 class LocalRunner(Runner):
@@ -68,45 +70,62 @@ class LocalRunner(Runner):
         return future
 
     def _start(self, item: RunnerInput, artifact: Artifact, future: Future[RunnerResult]) -> None:
-        worker, loaded = artifact.worker, False
-        if worker is not None and worker in self.pool.workers:
-            loaded = artifact.generation == worker.generation and worker.pid is not None
-        else:
-            worker = None
         settings = RunSettings(self.evaluator_config, self.timeout_sec, self.cut_ratio, self.cooldown_sec)
+        key = None if item.reference is None else _reference_key(item.reference, artifact.target)
+        worker, generation = artifact.worker, artifact.generation
+        alive = worker is not None and worker in self.pool.workers and worker.pid is not None
+        if not alive or worker is None or generation != worker.generation:
+            worker = None
 
-        def submit(program: Any, then: Callable[[Future[Outcome]], None]) -> None:
-            args = (
+        def submit(*, everything: bool) -> None:
+            # Programs go along only when the worker does not have them: pickling takes longer than many kernels.
+            program = artifact.mod if everything else None
+            known = not everything and worker is not None and (generation, key) in worker.references
+            call = self.pool.submit(
+                candidate.run_candidate,
                 artifact.number,
                 program,
                 artifact.target,
                 artifact.build,
-                item.reference,
+                key,
+                None if known else item.reference,
                 item.best_secs,
                 settings,
-            )
-            call = self.pool.submit(
-                candidate.run_candidate,
-                *args,
                 limit=self.timeout_sec,
                 phase="request",
                 worker=worker,
                 owner=artifact,
             )
-            call.add_done_callback(then)
+            call.add_done_callback(finish)
 
         def finish(done: Future[Outcome]) -> None:
             try:
                 outcome = done.result()
                 if outcome.kind == "raised" and outcome.error == "Forgotten":
-                    submit(artifact.mod, finish)
+                    submit(everything=True)
                     return
+                if outcome.kind == "returned" and key is not None and artifact.worker is not None:
+                    artifact.worker.references.add((artifact.generation, key))
                 future.set_result(_run_result(outcome))
             except BaseException as error:  # handed to whoever waits for the result
                 future.set_exception(error)
 
-        # The program goes along only when the worker does not have it: pickling takes longer than many kernels.
-        submit(None if loaded else artifact.mod, finish)
+        submit(everything=worker is None)
+
+
+_KEYS: OrderedDict[int, tuple[Any, str, str]] = OrderedDict()
+
+
+def _reference_key(mod: Any, target: Any) -> str:
+    """The key of a workload; hashing a program takes milliseconds, and the same few are asked for again and again."""
+    found = _KEYS.get(id(mod))
+    if found is not None and found[0] is mod and found[1] == str(target):
+        return found[2]
+    key = ReferenceStore.key(mod, target)
+    _KEYS[id(mod)] = (mod, str(target), key)
+    while len(_KEYS) > 64:
+        _KEYS.popitem(last=False)
+    return key
 
 
 def _run_result(outcome: Outcome) -> RunnerResult:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -56,6 +57,7 @@ class Template:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
+        self._folder: Path | None = None
         self._closed = False
 
     def fork(self) -> tuple[int, socket.socket, IO[bytes]]:
@@ -90,6 +92,8 @@ class Template:
             if self._process is not None:
                 self._process.wait()
             self._process = self._control = None
+            if self._folder is not None:
+                shutil.rmtree(self._folder, ignore_errors=True)
 
     def _ask(self, request: dict[str, Any], fds: list[int]) -> Any:
         if self._closed:
@@ -110,6 +114,7 @@ class Template:
         ours, theirs = socket.socketpair()
         root = str(Path(__file__).resolve().parent.parent)
         paths = [root, *[path for path in sys.path if path]]
+        self._folder = self._folder or _own_folder()
         # One thread per library in the template: a fork copies only the thread that calls it.
         threads = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
         command = [sys.executable, "-m", "runners.template", str(theirs.fileno()), *self._preload]
@@ -120,7 +125,12 @@ class Template:
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
                 pass_fds=[theirs.fileno()],
-                env={**os.environ, **threads, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))},
+                env={
+                    **os.environ,
+                    **threads,
+                    "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)),
+                    "LOOPSMITH_REFERENCE_FOLDER": str(self._folder),
+                },
                 start_new_session=True,  # Ctrl-C in the terminal is for the parent, which ends us in its own time
             )
             theirs.close()
@@ -142,6 +152,16 @@ class Template:
         self._control = ours
 
 
+def _own_folder() -> Path:
+    """A folder for what workers share, named after this process; those of dead processes are removed."""
+    parent, prefix = Path(tempfile.gettempdir()), f"loopsmith-pool-{os.getuid()}-"
+    for left in parent.glob(f"{prefix}*"):
+        pid = left.name.removeprefix(prefix).split("-")[0]
+        if not Path("/proc", pid).exists():
+            shutil.rmtree(left, ignore_errors=True)
+    return Path(tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-", dir=parent))
+
+
 @dataclass(slots=True)
 class _Job:
     function: Callable[..., Any]
@@ -160,6 +180,8 @@ class Worker:
         self.index = index
         self.generation = 0
         """Counts processes: what was kept in the process of an earlier generation is gone."""
+        self.references: set[tuple[int, str]] = set()
+        """(generation, key) of unscheduled programs whose outputs the process has seen."""
         self.jobs: deque[_Job] = deque()
         """Calls that only this worker may serve."""
         self._pid: int | None = None

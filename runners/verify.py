@@ -11,7 +11,6 @@ import hashlib
 import json
 import math
 import os
-import tempfile
 import time
 import zipfile
 from collections import OrderedDict
@@ -239,6 +238,12 @@ class Reference:
     cases: list[Case]
     secs: float
 
+    @property
+    def nbytes(self) -> int:
+        """Memory that the inputs and outputs of all cases take."""
+        one = sum(math.prod(p.shape) * numpy_dtype(p.dtype).itemsize for p in self.facts.params)
+        return one * len(self.cases)
+
 
 def compute_reference(mod: Any, run: Callable[[list[Array]], object]) -> Reference:
     """Run the unscheduled program; ``run`` takes its arguments in order."""
@@ -312,13 +317,17 @@ def _isnan(value: Array) -> Array | bool:
 
 
 class ReferenceStore:
-    """References by workload, in memory and in files that the workers of one machine share."""
+    """References by workload, in memory and in files that the workers of one pool share."""
 
-    def __init__(self, folder: Path | None = None, keep: int = 2) -> None:
-        """``keep`` references stay in memory; their inputs may take hundreds of megabytes."""
-        default = Path(tempfile.gettempdir()) / f"loopsmith-references-{os.getuid()}"
-        self.folder = folder or Path(os.environ.get("LOOPSMITH_REFERENCE_FOLDER", default))
-        self._keep = keep
+    def __init__(self, folder: Path | None = None, memory_bytes: int = 512 << 20) -> None:
+        """
+        Args:
+            folder: where files are shared; by default the folder of the pool that this process works for, if any.
+            memory_bytes: inputs and outputs beyond this are dropped from memory, the longest unused first.
+        """
+        shared = os.environ.get("LOOPSMITH_REFERENCE_FOLDER")
+        self.folder = folder or (Path(shared) if shared else None)
+        self._memory_bytes = memory_bytes
         self._memory: OrderedDict[str, Reference] = OrderedDict()
 
     @staticmethod
@@ -326,8 +335,11 @@ class ReferenceStore:
         """Names a workload: the structure of its program, and what it is built for."""
         from ir import structural_hash
 
-        text = f"3 {structural_hash(mod)} {target}"
-        return hashlib.sha256(text.encode()).hexdigest()[:32]
+        return hashlib.sha256(f"{structural_hash(mod)} {target}".encode()).hexdigest()[:32]
+
+    def in_memory(self, key: str) -> Reference | None:
+        """The reference of a workload when it is at hand."""
+        return self._memory.get(key)
 
     def get(self, key: str, mod: Any, make_run: Callable[[], Callable[[list[Array]], object]]) -> Reference:
         """The reference of a workload: from memory, from the file, or computed by ``make_run()(arguments)``."""
@@ -339,16 +351,17 @@ class ReferenceStore:
                 self._save(key, known)
             self._memory[key] = known
         self._memory.move_to_end(key)
-        while len(self._memory) > self._keep:
+        while (
+            len(self._memory) > 1 and sum(item.nbytes for item in self._memory.values()) > self._memory_bytes
+        ):
             self._memory.popitem(last=False)
         return known
 
-    def _path(self, key: str) -> Path:
-        return self.folder / f"{key}.npz"
-
     def _load(self, key: str, mod: Any) -> Reference | None:
+        if self.folder is None:
+            return None
         try:
-            with np.load(self._path(key), allow_pickle=False) as data:
+            with np.load(self.folder / f"{key}.npz", allow_pickle=False) as data:
                 meta = json.loads(str(data["meta"]))
                 facts = facts_of(mod)
                 dtypes = [numpy_dtype(param.dtype) for param in facts.params if param.output]
@@ -366,6 +379,8 @@ class ReferenceStore:
             return None
 
     def _save(self, key: str, reference: Reference) -> None:
+        if self.folder is None:
+            return
         cases = reference.cases
         meta = {
             "cases": [(case.name, case.magnitude, case.positive) for case in cases],
@@ -381,6 +396,6 @@ class ReferenceStore:
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             np.savez(part, meta=np.array(json.dumps(meta)), **arrays)
-            part.replace(self._path(key))
+            part.replace(self.folder / f"{key}.npz")
         except OSError:  # a full disk costs time, not correctness: the next worker computes it again
             part.unlink(missing_ok=True)

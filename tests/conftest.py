@@ -1,9 +1,9 @@
-"""What all tests share: reproducible property tests, and locks and caches of their own."""
+"""What all tests share: reproducible property tests."""
 
 from __future__ import annotations
 
-import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,14 +20,8 @@ settings.register_profile(
 settings.load_profile("loopsmith")
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _own_reference_folder(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Reference outputs are computed anew in each test session, not taken from a user's earlier runs."""
-    os.environ.setdefault("LOOPSMITH_REFERENCE_FOLDER", str(tmp_path_factory.mktemp("references")))
-
-
 @pytest.fixture
-def scratch() -> Path:
+def scratch() -> Iterator[Path]:
     """A short-lived folder whose path is short enough for sockets."""
     with tempfile.TemporaryDirectory() as folder:
         yield Path(folder)

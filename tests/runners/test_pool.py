@@ -85,3 +85,16 @@ def _alive(pid: int) -> bool:
             return file.read().split(")")[1].split()[0] != "Z"
     except OSError:
         return False
+
+
+def test_running_needs_no_compiler() -> None:
+    """Arrays and devices work where the folder ``ir`` does not exist."""
+    program = (
+        "import sys\n"
+        "sys.modules.update(dict.fromkeys(['ir', 'llvmlite', 'schedules', 'database', 'tuner']))\n"
+        "import runners\n"
+        "from runners import executable, virtual_machine\n"
+        "print(runners.array([1.0]).numpy(), runners.RunnerError.__mro__[1].__name__)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "[1.] Exception\n", done.stderr
