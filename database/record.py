@@ -127,11 +127,9 @@ class TuningRecord:
     def trace(self) -> Any:
         """The trace, with ``as_json()`` and ``apply_to_schedule(sch, remove_postproc)``."""
         if self._trace is None:
-            from schedules import Schedule, Trace
+            from schedules import Trace
 
-            scratch = Schedule(self.workload.mod)
-            Trace.apply_json_on_schedule(self._trace_json, scratch)
-            self._trace = scratch.trace
+            self._trace = Trace.from_json(self._trace_json)
         return self._trace
 
     @property
@@ -152,13 +150,10 @@ class TuningRecord:
 
     def schedule(self) -> Any:
         """A new Schedule of the workload with the trace applied."""
-        from schedules import Schedule, Trace
+        from schedules import Schedule
 
         sch = Schedule(self.workload.mod)
-        if self._trace is None:
-            Trace.apply_json_on_schedule(self._trace_json, sch)
-        else:
-            self._trace.apply_to_schedule(sch, remove_postproc=False)
+        self.trace.apply_to_schedule(sch, remove_postproc=False)
         return sch
 
     def as_json(self) -> dict[str, Any]:

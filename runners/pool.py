@@ -195,6 +195,11 @@ class Worker:
         """Process id, None before the first call and after a crash."""
         return self._pid
 
+    def join(self, timeout: float) -> None:
+        """Wait until the thread has let go of its process, after the pool was closed."""
+        if threading.current_thread() is not self._thread:
+            self._thread.join(timeout)
+
     def _loop(self) -> None:
         while True:
             job = self._pool._next_job(self)
@@ -359,6 +364,8 @@ class WorkerPool:
                 except ProcessLookupError:  # it has just ended by itself
                     pass
         self.template.close()
+        for worker in self.workers:
+            worker.join(5.0)
         atexit.unregister(self.close)
 
     def __enter__(self) -> WorkerPool:
