@@ -73,6 +73,10 @@ class Template:
                 reply = self._ask(
                     {"op": "fork", "memory_limit": self._memory_limit}, [theirs.fileno(), log.fileno()]
                 )
+            except WorkerError:
+                ours.close()
+                log.close()
+                raise
             finally:
                 theirs.close()
         return reply["pid"], ours, log
