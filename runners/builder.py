@@ -153,8 +153,4 @@ def failure_kind(outcome: Outcome, *, in_build: bool) -> ResultKind:
 def message_of(outcome: Outcome) -> str:
     """One message for a person from a call that did not return."""
     text = f"{outcome.error}: {outcome.message}" if outcome.kind == "raised" else outcome.message
-    # The compiler's own errors explain themselves; anything else is a defect, whose place should be known.
-    own = not outcome.traceback or any(
-        f"{name}:" in text for name in ("IRError", "ScheduleError", "MemoryError")
-    )
-    return text if own else f"{text}\n{outcome.traceback[-3000:]}"
+    return f"{text}\n{outcome.traceback[-3000:]}" if outcome.traceback else text

@@ -79,11 +79,17 @@ def serve(connection: socket.socket, memory_limit: int) -> None:
         except MemoryError as error:
             reply = (RAISED, "MemoryError", str(error) or "out of memory", "")
         except Exception as error:  # whatever a candidate raises is its result
-            reply = (RAISED, type(error).__name__, str(error), traceback.format_exc())
+            reply = (RAISED, type(error).__name__, str(error), _place_of(error))
         try:
             send(connection, reply)
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             send(connection, (RAISED, type(error).__name__, f"result cannot be sent: {error}", ""))
+
+
+def _place_of(error: Exception) -> str:
+    """The traceback of a defect; nothing for the compiler's own errors, which explain themselves."""
+    own = any(base.__name__ == "IRError" for base in type(error).__mro__)
+    return "" if own else "".join(traceback.format_exception(error))
 
 
 def _mapped_bytes() -> int:
