@@ -1,0 +1,64 @@
+"""How often a kernel is called, and what the times mean."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from runners import EvaluatorConfig, RunnerError
+from runners.candidate import first_call_limit
+from runners.evaluator import calls_per_group, timed
+
+
+def test_groups_are_long_enough() -> None:
+    config = EvaluatorConfig(number=3, repeat=2, min_repeat_ms=10)
+    assert calls_per_group(config, 1e-3) == 10
+    assert calls_per_group(config, 1.0) == 3
+    assert calls_per_group(config, 0.0) <= 10_000_000
+
+
+def test_times_are_per_call() -> None:
+    calls: list[int] = []
+
+    def call() -> None:
+        calls.append(1)
+        time.sleep(0.002)
+
+    times = timed(call, EvaluatorConfig(number=4, repeat=3, min_repeat_ms=0), 0.002)
+    assert len(times) == 3 and len(calls) == 12
+    assert all(0.002 <= secs < 0.1 for secs in times)
+
+
+def test_flushing_times_each_call_alone() -> None:
+    calls: list[int] = []
+    config = EvaluatorConfig(number=2, repeat=1, min_repeat_ms=1000, enable_cpu_cache_flush=True)
+    (secs,) = timed(lambda: calls.append(1), config, 1e-9)
+    assert len(calls) == 20
+    assert secs < 1e-3  # the flush itself takes several milliseconds and is not counted
+
+
+def test_a_native_timer_is_preferred() -> None:
+    class Kernel:
+        def __call__(self) -> None:
+            raise AssertionError("the loop around the calls belongs into native code")
+
+        def time_calls(self, number: int) -> float:
+            return number * 1e-6
+
+    assert timed(Kernel(), EvaluatorConfig(number=5, repeat=2, min_repeat_ms=0), 1e-6) == pytest.approx(
+        [1e-6, 1e-6]
+    )
+
+
+@pytest.mark.parametrize("bad", [{"number": 0}, {"repeat": 0}, {"min_repeat_ms": -1}])
+def test_nonsense_is_refused(bad: dict[str, int]) -> None:
+    with pytest.raises(RunnerError, match="expected number"):
+        EvaluatorConfig(**bad)
+
+
+def test_limits_follow_what_is_known() -> None:
+    assert first_call_limit(None, None, 30.0) == 30.0
+    assert first_call_limit(1.0, None, 30.0) == 20.0
+    assert first_call_limit(1.0, 1e-3, 30.0) == 2.0
+    assert first_call_limit(1.0, 1e-3, 1.0) == 1.0
