@@ -20,7 +20,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from .error import IRTypeError
 
@@ -191,7 +191,10 @@ def _compile(cls: Any) -> None:
     code.append(f"    return self if {' and '.join(tests)} else self._rebuild({args})" if walked else "    return self")
     exec("\n".join(code), env)
     own = cls.__dict__
-    if "__init__" not in own:
+    handwritten = "__init__" in own
+    inherits = not own.get("__slots__") and getattr(cls.__mro__[1], "_has_handwritten_init", False)
+    cls._has_handwritten_init = handwritten or inherits
+    if not handwritten and not inherits:
         cls.__init__ = env["__init__"]
     for name in ("_rebuild", "_visit_children", "_map_children"):
         if name not in own:
@@ -206,6 +209,13 @@ class Node(metaclass=NodeMeta):
     is_variable: ClassVar[bool] = False
     """Variables and buffers: structural equality maps them to their counterparts."""
     __slots__ = ("__weakref__",)
+
+    if TYPE_CHECKING:
+        # What the metaclass generates. A constructor converts what it is given, so that its parameters have no one type.
+        def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+        def _rebuild(self, *fields: Any) -> Any: ...
+        def _visit_children(self, f: Callable[[Any], Any]) -> None: ...
+        def _map_children(self, f: Callable[[Any], Any]) -> Any: ...
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise IRTypeError(f"{type(self).__name__} is immutable; use .replace({name}=...) to make a changed copy")
