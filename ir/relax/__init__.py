@@ -42,3 +42,9 @@ from .struct_info import (
     TensorStructInfo,
     TupleStructInfo,
 )
+from . import analysis, expr_functor, op
+from .bind import bind_params, bind_symbolic_vars, copy_with_new_vars
+from .block_builder import BlockBuilder
+from .expr_functor import ExprFunctor, ExprMutator, ExprVisitor, PyExprMutator, PyExprVisitor
+from .op.base import call_dps_packed, call_pure_packed, call_tir
+from .op.base import print as print_

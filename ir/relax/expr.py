@@ -587,19 +587,19 @@ class Function(BaseFunc, type_key="relax.expr.Function"):
 
     def bind_symbolic_vars(self, binding_map: Mapping[Any, Any]) -> Function:
         """A copy with symbolic shape variables (or their names) replaced by values."""
-        from .binding_rewrite import bind_symbolic_vars
+        from .bind import bind_symbolic_vars
 
         return bind_symbolic_vars(self, binding_map)
 
     def bind_params(self, binding_map: Mapping[Any, Any]) -> Function:
         """A copy with parameters (or their names) replaced by constants or expressions; symbolic shapes follow."""
-        from .binding_rewrite import bind_params
+        from .bind import bind_params
 
         return bind_params(self, binding_map)
 
     def inline_functions(self, function_map: Mapping[Any, Function]) -> Function:
         """A copy in which calls of the given functions (by GlobalVar or name) are replaced by their bodies."""
-        from .binding_rewrite import inline_functions
+        from .bind import inline_functions
 
         return inline_functions(self, function_map)
 

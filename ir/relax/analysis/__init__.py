@@ -1,0 +1,33 @@
+"""Questions about Relax programs: well-formedness, variables, bindings, struct infos, purity, recursion, patterns."""
+
+from .binding import (
+    all_global_vars,
+    all_vars,
+    bound_vars,
+    called_global_vars,
+    computable_at_compile_time,
+    free_vars,
+    get_var2val,
+    name_to_binding,
+    post_order_visit,
+    udchain,
+    used_vars,
+)
+from .purity import contains_impure_call, detect_recursion, find_impure_call
+from .struct_info import (
+    BaseCheckResult,
+    can_prove_shape_equal,
+    derive_call_ret_struct_info,
+    erase_to_well_defined,
+    get_static_type,
+    prove_dim_equal,
+    struct_info_base_check,
+    struct_info_lca,
+)
+from .symbolic_vars import (
+    collect_non_negative_expressions,
+    definable_tir_vars_in_struct_info,
+    defined_symbolic_vars,
+    free_symbolic_vars,
+    tir_vars_in_struct_info,
+)

@@ -1,0 +1,268 @@
+"""Putting values in place of variables: symbolic shapes, parameters, whole function bodies; and renewing variables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..error import IRTypeError, IRValueError
+from ..expr import GlobalVar, RelaxExpr
+from ..tir.expr import PrimExpr
+from ..tir.expr import Var as TirVar
+from ..tir.functor import substitute
+from .analysis import definable_tir_vars_in_struct_info, defined_symbolic_vars, free_symbolic_vars, prove_dim_equal
+from .expr import Call, DataflowBlock, DataflowVar, Function, Id, MatchCast, SeqExpr, Var, VarBinding, const
+from .expr_functor import ExprMutator, ExprMutatorBase
+from .struct_info import (
+    PrimStructInfo,
+    ShapeStructInfo,
+    StructInfo,
+    TensorStructInfo,
+    TupleStructInfo,
+    as_dim,
+)
+
+
+class _Bind(ExprMutatorBase):
+    """Replaces Relax variables (by identity) and symbolic variables everywhere; struct infos follow."""
+
+    def __init__(self, values: Mapping[Any, RelaxExpr], symbols: Mapping[TirVar, PrimExpr]) -> None:
+        self._values: dict[Id, RelaxExpr] = {var.vid: value for var, value in values.items()}
+        self._symbols = dict(symbols)
+
+    def visit_prim_expr(self, expr: PrimExpr) -> PrimExpr:
+        return substitute(expr, self._symbols) if self._symbols else expr
+
+    def visit_var_(self, var: Any) -> Any:
+        return self._values.get(var.vid, var)
+
+    def visit_var_def_(self, var: Any) -> Any:
+        new = super().visit_var_def_(var)
+        if new is not var:
+            self._values[var.vid] = new
+        return new
+
+    def visit_call_(self, expr: Any) -> Any:
+        new = super().visit_call_(expr)
+        return self._with_struct_info(expr, new)
+
+    def visit_if_(self, expr: Any) -> Any:
+        return self._with_struct_info(expr, super().visit_if_(expr))
+
+    def visit_seq_expr_(self, expr: Any) -> Any:
+        return self._with_struct_info(expr, super().visit_seq_expr_(expr))
+
+    def _with_struct_info(self, old: Any, new: Any) -> Any:
+        """The old struct info holds with the values put in place (it may be less precise than a new inference)."""
+        if old.struct_info_ is None:
+            return new
+        info = self.visit_struct_info(old.struct_info_)
+        if new is old and info is old.struct_info_:
+            return new
+        if new is old or new.struct_info_ is None:
+            return new.replace(struct_info_=info)
+        return new
+
+
+def bind(expr: Any, values: Mapping[Var, RelaxExpr] | None = None, symbols: Mapping[Any, Any] | None = None) -> Any:
+    """Replace Relax variables and symbolic variables in an expression; the struct infos are rewritten along."""
+    symbols = {var: as_dim(value) if var.dtype == "int64" else value for var, value in (symbols or {}).items()}
+    return _Bind(values or {}, symbols).visit_expr(expr)
+
+
+def match_struct_info(param: StructInfo, value: StructInfo, found: dict[Any, Any]) -> None:
+    """Collect what the symbolic variables of ``param`` are when a value of struct info ``value`` is passed for it."""
+    pairs: list[tuple[Any, Any]] = []
+    if isinstance(param, TensorStructInfo) and isinstance(value, TensorStructInfo):
+        if param.shape_values is not None and value.shape_values is not None:
+            pairs = list(zip(param.shape_values, value.shape_values, strict=False))
+    elif isinstance(param, ShapeStructInfo) and isinstance(value, ShapeStructInfo):
+        if param.values is not None and value.values is not None:
+            pairs = list(zip(param.values, value.values, strict=False))
+    elif isinstance(param, PrimStructInfo) and isinstance(value, PrimStructInfo):
+        if param.value is not None and value.value is not None:
+            pairs = [(param.value, value.value)]
+    elif isinstance(param, TupleStructInfo) and isinstance(value, TupleStructInfo):
+        for left, right in zip(param.fields, value.fields, strict=False):
+            match_struct_info(left, right, found)
+    for left, right in pairs:
+        if isinstance(left, TirVar) and left is not right:
+            if left in found and not prove_dim_equal(found[left], right):
+                raise IRValueError(f"symbolic variable {left.name} is bound to both {found[left]} and {right}")
+            found[left] = right
+
+
+def bind_symbolic_vars(func: Function, binding_map: Mapping[Any, Any]) -> Function:
+    """A copy of ``func`` with symbolic variables replaced; keys are variables or names.
+
+    Raises:
+        IRValueError: a name is unknown or ambiguous, or a variable is not one of the function's.
+    """
+    variables = list(dict.fromkeys([*defined_symbolic_vars(func), *free_symbolic_vars(func)]))
+    symbols: dict[TirVar, Any] = {}
+    for key, value in binding_map.items():
+        matches = [var for var in variables if (var.name == key if isinstance(key, str) else var is key)]
+        if not matches:
+            raise IRValueError(f"bind_symbolic_vars: {key} is no symbolic variable of the function; it has {variables}")
+        for var in matches:
+            if var in symbols:
+                raise IRValueError(f"bind_symbolic_vars: symbolic variable {var.name} is given twice")
+            symbols[var] = value
+    if not symbols:
+        return func
+    return bind(func, None, symbols)
+
+
+def bind_params(func: Function, binding_map: Mapping[Any, Any]) -> Function:
+    """A copy of ``func`` in which parameters (by variable or name) are replaced by arrays, constants or expressions.
+
+    Raises:
+        IRValueError: a name is no parameter, or the value cannot be passed for the parameter.
+    """
+    by_name: dict[str, list[Var]] = {}
+    for param in func.params:
+        by_name.setdefault(param.name_hint, []).append(param)
+    values: dict[Var, RelaxExpr] = {}
+    for key, value in binding_map.items():
+        if isinstance(key, str):
+            if len(by_name.get(key, ())) != 1:
+                problem = "is ambiguous" if key in by_name else f"does not exist; there are {sorted(by_name)}"
+                raise IRValueError(f"bind_params: parameter {key!r} {problem}")
+            param = by_name[key][0]
+        else:
+            param = key
+            if not any(item is param for item in func.params):
+                raise IRValueError(f"bind_params: {param.name_hint} is no parameter of the function")
+        if not isinstance(value, RelaxExpr):
+            wanted = param.struct_info_.dtype if isinstance(param.struct_info_, TensorStructInfo) else None
+            value = const(value, _dtype_of(value) or wanted or None)
+        values[param] = value
+    symbols: dict[Any, Any] = {}
+    for param, value in values.items():
+        match_struct_info(param.struct_info, value.struct_info, symbols)
+    kept = [param for param in func.params if param not in values]
+    bound = Function(kept, func.body, func.ret_struct_info, func.is_pure, func.attrs, func.span)
+    return bind(bound, values, symbols)
+
+
+def _dtype_of(value: Any) -> str | None:
+    dtype = getattr(value, "dtype", None)
+    return None if dtype is None else str(dtype)
+
+
+class _CopyWithNewVars(ExprMutatorBase):
+    """Gives every defined variable, symbolic ones included, a new identity."""
+
+    def __init__(self) -> None:
+        self._values: dict[Id, Var] = {}
+        self._symbols: dict[TirVar, PrimExpr] = {}
+
+    def visit_prim_expr(self, expr: PrimExpr) -> PrimExpr:
+        return substitute(expr, self._symbols) if self._symbols else expr
+
+    def define(self, info: StructInfo) -> None:
+        for var in definable_tir_vars_in_struct_info(info):
+            if var not in self._symbols:
+                self._symbols[var] = type(var)(var.name, var.dtype)
+
+    def visit_var_(self, var: Any) -> Any:
+        return self._values.get(var.vid, var)
+
+    def visit_var_def_(self, var: Any) -> Any:
+        info = None if var.struct_info_ is None else self.visit_struct_info(var.struct_info_)
+        new = self._values[var.vid] = type(var)(var.name_hint, info, var.span)
+        return new
+
+    def visit_function_(self, expr: Any) -> Any:
+        for param in expr.params:
+            self.define(param.struct_info)
+        return super().visit_function_(expr)
+
+    def visit_match_cast_(self, binding: Any) -> Any:
+        self.define(binding.struct_info)
+        return super().visit_match_cast_(binding)
+
+    def visit_call_(self, expr: Any) -> Any:
+        new = super().visit_call_(expr)
+        if new is expr or expr.struct_info_ is None:
+            return new
+        return new.replace(struct_info_=self.visit_struct_info(expr.struct_info_))
+
+    def visit_seq_expr_(self, expr: Any) -> Any:
+        new = super().visit_seq_expr_(expr)
+        if new is expr or expr.struct_info_ is None:
+            return new
+        return new.replace(struct_info_=self.visit_struct_info(expr.struct_info_))
+
+    visit_if_ = ExprMutatorBase.visit_if_
+
+
+def copy_with_new_vars(func: Function) -> Function:
+    """A copy of a function in which every variable that it defines, symbolic ones included, is a new one."""
+    return _CopyWithNewVars().visit_expr(func)
+
+
+class _Inline(ExprMutator):
+    """Replaces calls of given functions by their bodies."""
+
+    def __init__(self, functions: Mapping[Any, Function]) -> None:
+        super().__init__()
+        self._functions = functions
+        self._active: list[str] = []
+
+    def _callee(self, op: Any) -> Function | None:
+        if not isinstance(op, GlobalVar):
+            return None
+        for key, func in self._functions.items():
+            if key is op or (key if isinstance(key, str) else key.name_hint) == op.name_hint:
+                return func
+        return None
+
+    def visit_call_(self, call: Any) -> Any:
+        call = super().visit_call_(call)
+        func = self._callee(call.op)
+        if func is None:
+            return call
+        name = call.op.name_hint
+        if name in self._active:
+            raise IRValueError(f"inline_functions: {name} calls itself ({' -> '.join([*self._active, name])})")
+        self._active.append(name)
+        try:
+            return self.visit_expr(inlined_body(func, call.args))
+        finally:
+            self._active.pop()
+
+    def visit_dataflow_block_(self, block: Any) -> Any:
+        return super().visit_dataflow_block_(block)
+
+
+def inlined_body(func: Function, args: tuple[RelaxExpr, ...]) -> SeqExpr:
+    """The body of ``func`` with arguments in place of the parameters and new variables for its own."""
+    if len(args) != len(func.params):
+        raise IRTypeError(f"inlining a function of {len(func.params)} parameters with {len(args)} arguments")
+    copy = copy_with_new_vars(func)
+    symbols: dict[Any, Any] = {}
+    for param, arg in zip(copy.params, args, strict=True):
+        match_struct_info(param.struct_info, arg.struct_info, symbols)
+    return bind(copy.body, dict(zip(copy.params, args, strict=True)), symbols)
+
+
+def inline_functions(func: Function, function_map: Mapping[Any, Function]) -> Function:
+    """A copy of ``func`` in which calls of the functions in the map (by GlobalVar or name) are replaced by their bodies."""
+    return _Inline(function_map).visit_expr(func)
+
+
+__all__ = [
+    "Call",
+    "DataflowBlock",
+    "DataflowVar",
+    "MatchCast",
+    "VarBinding",
+    "bind",
+    "bind_params",
+    "bind_symbolic_vars",
+    "copy_with_new_vars",
+    "inline_functions",
+    "inlined_body",
+    "match_struct_info",
+]

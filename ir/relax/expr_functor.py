@@ -1,0 +1,557 @@
+"""Walking and rewriting Relax programs: functors that dispatch on the kind of expression, and decorators for subclasses.
+
+A subclass overrides ``visit_<kind>_`` methods and calls ``super().visit_<kind>_`` (or ``visit_expr`` on the parts) to go on.
+A mutator rebuilds functions through a :class:`~ir.relax.block_builder.BlockBuilder`, so that an override may emit bindings
+with ``self.builder_.emit`` and always gets normalized expressions with struct info.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from ..error import IRTypeError
+from ..expr import GlobalVar, RelaxExpr
+from ..module import IRModule
+from ..node import Mutator
+from ..op import Op
+from ..tir.expr import PrimExpr
+from ..tir.function import PrimFunc
+from .expr import (
+    Binding,
+    BindingBlock,
+    Call,
+    Constant,
+    DataflowBlock,
+    DataflowVar,
+    DataTypeImm,
+    ExternFunc,
+    Function,
+    Id,
+    If,
+    MatchCast,
+    PrimValue,
+    SeqExpr,
+    ShapeExpr,
+    StringImm,
+    Tuple,
+    TupleGetItem,
+    Var,
+    VarBinding,
+)
+from .struct_info import PrimStructInfo, ShapeStructInfo, StructInfo, TensorStructInfo
+
+_EXPR_METHODS: dict[type, str] = {
+    Constant: "visit_constant_",
+    Tuple: "visit_tuple_",
+    DataflowVar: "visit_dataflow_var_",
+    Var: "visit_var_",
+    ShapeExpr: "visit_shape_expr_",
+    ExternFunc: "visit_extern_func_",
+    GlobalVar: "visit_global_var_",
+    Function: "visit_function_",
+    PrimFunc: "visit_prim_func_",
+    Call: "visit_call_",
+    SeqExpr: "visit_seq_expr_",
+    If: "visit_if_",
+    Op: "visit_op_",
+    TupleGetItem: "visit_tuple_getitem_",
+    PrimValue: "visit_prim_value_",
+    StringImm: "visit_string_imm_",
+    DataTypeImm: "visit_data_type_imm_",
+}
+_OTHER_METHODS: dict[type, str] = {
+    VarBinding: "visit_var_binding_",
+    MatchCast: "visit_match_cast_",
+    DataflowBlock: "visit_dataflow_block_",
+    BindingBlock: "visit_binding_block_",
+}
+
+
+class ExprFunctor:
+    """Dispatches expressions, bindings and blocks to one method per kind."""
+
+    _methods: ClassVar[dict[type, str]] = {**_EXPR_METHODS, **_OTHER_METHODS}
+
+    def _dispatch(self, node: Any) -> Any:
+        name = self._methods.get(type(node))
+        if name is None:
+            for base in type(node).__mro__:
+                if base in self._methods:
+                    name = self._methods[base]
+                    break
+            else:
+                raise IRTypeError(f"{type(self).__name__} cannot visit a {type(node).__name__}; expected a Relax expression")
+        return getattr(self, name)(node)
+
+    def visit_expr(self, expr: Any) -> Any:
+        """Dispatch on the kind of the expression."""
+        return self._dispatch(expr)
+
+    def visit_binding(self, binding: Binding) -> Any:
+        """Dispatch on the kind of the binding."""
+        return self._dispatch(binding)
+
+    def visit_binding_block(self, block: BindingBlock) -> Any:
+        """Dispatch on the kind of the block."""
+        return self._dispatch(block)
+
+    def visit_var_def(self, var: Var) -> Any:
+        """A variable where it is bound."""
+        return self.visit_dataflow_var_def_(var) if isinstance(var, DataflowVar) else self.visit_var_def_(var)
+
+    def visit_var_def_(self, var: Var) -> Any:
+        """A binding occurrence of a variable."""
+
+    def visit_dataflow_var_def_(self, var: DataflowVar) -> Any:
+        """A binding occurrence of a dataflow variable."""
+
+
+class ExprVisitor(ExprFunctor):
+    """Visits every expression of a program; variables are visited where they are used and where they are bound.
+
+    An expression that several others share (by identity) is visited for each of them.
+    """
+
+    def _visit_leaf(self, expr: Any) -> None:
+        """Nothing below."""
+
+    visit_constant_ = _visit_leaf
+    visit_var_ = _visit_leaf
+    visit_dataflow_var_: Callable[[Any, Any], None]
+    visit_extern_func_ = _visit_leaf
+    visit_global_var_ = _visit_leaf
+    visit_prim_func_ = _visit_leaf
+    visit_op_ = _visit_leaf
+    visit_string_imm_ = _visit_leaf
+    visit_data_type_imm_ = _visit_leaf
+
+    def visit_dataflow_var_(self, var: Any) -> None:  # type: ignore[no-redef]
+        """A use of a dataflow variable: as of a variable."""
+        self.visit_var_(var)
+
+    def visit_prim_expr(self, expr: PrimExpr) -> None:
+        """A TIR expression inside a shape or scalar value."""
+
+    def visit_struct_info(self, info: StructInfo) -> None:
+        """A struct info given as argument, as that of a bound variable, or of a parameter."""
+
+    visit_expr_dep_struct_info_field = visit_struct_info
+
+    def visit_span(self, span: Any) -> None:
+        """A place in a source."""
+
+    def visit_tuple_(self, expr: Any) -> None:
+        """The fields."""
+        for item in expr.fields:
+            self.visit_expr(item)
+
+    def visit_shape_expr_(self, expr: Any) -> None:
+        """The extents."""
+        for value in expr.values:
+            self.visit_prim_expr(value)
+
+    def visit_prim_value_(self, expr: Any) -> None:
+        """The TIR expression."""
+        self.visit_prim_expr(expr.value)
+
+    def visit_call_(self, expr: Any) -> None:
+        """The callee, the struct info arguments and the arguments."""
+        self.visit_expr(expr.op)
+        for info in expr.sinfo_args:
+            self.visit_struct_info(info)
+        for arg in expr.args:
+            self.visit_expr(arg)
+
+    def visit_tuple_getitem_(self, expr: Any) -> None:
+        """The tuple."""
+        self.visit_expr(expr.tuple_value)
+
+    def visit_if_(self, expr: Any) -> None:
+        """The condition and both branches."""
+        self.visit_expr(expr.cond)
+        self.visit_expr(expr.true_branch)
+        self.visit_expr(expr.false_branch)
+
+    def visit_seq_expr_(self, expr: Any) -> None:
+        """The blocks, then the body."""
+        for block in expr.blocks:
+            self.visit_binding_block(block)
+        self.visit_expr(expr.body)
+
+    def visit_function_(self, expr: Any) -> None:
+        """The parameters as definitions, then the body."""
+        for param in expr.params:
+            self.visit_var_def(param)
+        self.visit_expr(expr.body)
+
+    def visit_var_binding_(self, binding: Any) -> None:
+        """The value, then the definition."""
+        self.visit_expr(binding.value)
+        self.visit_var_def(binding.var)
+
+    def visit_match_cast_(self, binding: Any) -> None:
+        """The value, the struct info, then the definition."""
+        self.visit_expr(binding.value)
+        self.visit_struct_info(binding.struct_info)
+        self.visit_var_def(binding.var)
+
+    def visit_binding_block_(self, block: Any) -> None:
+        """The bindings in order."""
+        for binding in block.bindings:
+            self.visit_binding(binding)
+
+    def visit_dataflow_block_(self, block: Any) -> None:
+        """As any block."""
+        self.visit_binding_block_(block)
+
+    def visit_var_def_(self, var: Any) -> None:
+        """The struct info."""
+        if var.struct_info_ is not None:
+            self.visit_struct_info(var.struct_info_)
+
+    def visit_dataflow_var_def_(self, var: Any) -> None:
+        """As any variable."""
+        self.visit_var_def_(var)
+
+
+class _StructInfoFields(Mutator):
+    """Maps the expressions inside struct infos through a mutator."""
+
+    def __init__(self, owner: ExprMutatorBase) -> None:
+        super().__init__()
+        self._owner = owner
+
+    def visit_PrimExpr(self, expr: Any) -> Any:
+        return self._owner.visit_prim_expr(expr)
+
+    def visit_Var(self, var: Any) -> Any:
+        return self._owner.visit_prim_expr(var) if isinstance(var, PrimExpr) else self._owner.visit_expr(var)
+
+    def visit_ShapeExpr(self, shape: Any) -> Any:
+        return self.generic_visit(shape)
+
+    def visit_VDevice(self, vdevice: Any) -> Any:
+        return vdevice
+
+
+def _carries_exprs(info: StructInfo) -> bool:
+    return not (
+        (isinstance(info, TensorStructInfo) and info.shape is None)
+        or (isinstance(info, ShapeStructInfo) and info.values is None)
+        or (isinstance(info, PrimStructInfo) and info.value is None)
+    )
+
+
+class ExprMutatorBase(ExprFunctor):
+    """Maps expressions bottom up without normalizing; bindings and blocks are rebuilt when something in them changed."""
+
+    def _same(self, expr: Any) -> Any:
+        return expr
+
+    visit_constant_ = _same
+    visit_var_ = _same
+    visit_extern_func_ = _same
+    visit_global_var_ = _same
+    visit_prim_func_ = _same
+    visit_op_ = _same
+    visit_string_imm_ = _same
+    visit_data_type_imm_ = _same
+
+    def visit_dataflow_var_(self, var: Any) -> Any:
+        """A use of a dataflow variable: as of a variable."""
+        return self.visit_var_(var)
+
+    def visit_prim_expr(self, expr: PrimExpr) -> PrimExpr:
+        """A TIR expression inside a shape, a scalar value or a struct info."""
+        return expr
+
+    def visit_struct_info(self, info: StructInfo) -> StructInfo:
+        """A struct info: the expressions in it are mapped."""
+        return _StructInfoFields(self).visit(info) if _carries_exprs(info) else info
+
+    def visit_expr_dep_struct_info_field(self, info: StructInfo) -> StructInfo:
+        """As :meth:`visit_struct_info`."""
+        return self.visit_struct_info(info)
+
+    def _map(self, items: tuple[Any, ...], f: Callable[[Any], Any]) -> tuple[Any, ...]:
+        mapped = tuple([f(item) for item in items])
+        return items if all(new is old for new, old in zip(mapped, items, strict=True)) else mapped
+
+    def visit_tuple_(self, expr: Any) -> Any:
+        """The fields."""
+        fields = self._map(expr.fields, self.visit_expr)
+        return expr if fields is expr.fields else Tuple(fields, None, expr.span)
+
+    def visit_shape_expr_(self, expr: Any) -> Any:
+        """The extents."""
+        values = self._map(expr.values, self.visit_prim_expr)
+        return expr if values is expr.values else ShapeExpr(values, None, expr.span)
+
+    def visit_prim_value_(self, expr: Any) -> Any:
+        """The TIR expression."""
+        value = self.visit_prim_expr(expr.value)
+        return expr if value is expr.value else PrimValue(value, None, expr.span)
+
+    def visit_call_(self, expr: Any) -> Any:
+        """The callee, the arguments and the struct info arguments; attributes stay."""
+        op = self.visit_expr(expr.op)
+        sinfo_args = self._map(expr.sinfo_args, self.visit_struct_info)
+        args = self._map(expr.args, self.visit_expr)
+        if op is expr.op and args is expr.args and sinfo_args is expr.sinfo_args:
+            return expr
+        return expr._rebuild(op, args, expr.attrs, sinfo_args, expr.struct_info_, expr.span)
+
+    def visit_tuple_getitem_(self, expr: Any) -> Any:
+        """The tuple."""
+        value = self.visit_expr(expr.tuple_value)
+        return expr if value is expr.tuple_value else TupleGetItem(value, expr.index, None, expr.span)
+
+    def visit_if_(self, expr: Any) -> Any:
+        """The condition and both branches."""
+        cond = self.visit_expr(expr.cond)
+        yes, no = self.visit_expr(expr.true_branch), self.visit_expr(expr.false_branch)
+        if cond is expr.cond and yes is expr.true_branch and no is expr.false_branch:
+            return expr
+        return If(cond, yes, no, None, expr.span)
+
+    def visit_seq_expr_(self, expr: Any) -> Any:
+        """The blocks, then the body."""
+        blocks = self._map(expr.blocks, self.visit_binding_block)
+        body = self.visit_expr(expr.body)
+        if blocks is expr.blocks and body is expr.body:
+            return expr
+        return SeqExpr([block for block in blocks if block.bindings], body, None, expr.span)
+
+    def visit_function_(self, expr: Any) -> Any:
+        """Parameters, body and result."""
+        params = self._map(expr.params, self.visit_var_def)
+        body = self.visit_expr(expr.body)
+        ret = self.visit_struct_info(expr.ret_struct_info) if expr.ret_struct_info is not None else None
+        if params is expr.params and body is expr.body and ret is expr.ret_struct_info:
+            return expr
+        return Function(params, body, ret, expr.is_pure, expr.attrs, expr.span)
+
+    def visit_var_binding_(self, binding: Any) -> Any:
+        """The value, then the definition."""
+        value = self.visit_expr(binding.value)
+        var = self.visit_var_def(binding.var)
+        return binding if value is binding.value and var is binding.var else VarBinding(var, value, binding.span)
+
+    def visit_match_cast_(self, binding: Any) -> Any:
+        """The value, the struct info, then the definition."""
+        value = self.visit_expr(binding.value)
+        info = self.visit_struct_info(binding.struct_info)
+        var = self.visit_var_def(binding.var)
+        if value is binding.value and info is binding.struct_info and var is binding.var:
+            return binding
+        return MatchCast(var, value, info, binding.span)
+
+    def visit_binding_block_(self, block: Any) -> Any:
+        """The bindings in order."""
+        bindings = self._map(block.bindings, self.visit_binding)
+        return block if bindings is block.bindings else type(block)(bindings, block.span)
+
+    def visit_dataflow_block_(self, block: Any) -> Any:
+        """As any block."""
+        return self.visit_binding_block_(block)
+
+    def visit_var_def_(self, var: Any) -> Any:
+        """The struct info; a changed one makes a new variable of the same identity."""
+        if var.struct_info_ is None:
+            return var
+        info = self.visit_struct_info(var.struct_info_)
+        return var if info is var.struct_info_ else type(var)(var.vid, info, var.span)
+
+    def visit_dataflow_var_def_(self, var: Any) -> Any:
+        """As any variable."""
+        return self.visit_var_def_(var)
+
+
+class ExprMutator(ExprMutatorBase):
+    """Rewrites a program through a block builder: results are normalized, overrides may emit bindings.
+
+    When a binding's value changes its struct info, the variable is replaced by one with the new struct info
+    everywhere after it.
+    """
+
+    def __init__(self, mod: IRModule | None = None) -> None:
+        from .block_builder import BlockBuilder
+
+        self.builder_ = BlockBuilder(mod)
+        self._var_remap: dict[Id, RelaxExpr] = {}
+
+    def visit_expr(self, expr: Any) -> Any:
+        """Rewrite an expression and normalize the result."""
+        return self.builder_.normalize(self._dispatch(expr))
+
+    def visit_expr_post_order(self, expr: Any) -> Any:
+        """Rewrite the parts of an expression as the base class does, without an override for the expression itself."""
+        return self.builder_.normalize(getattr(ExprMutator, self._methods[type(expr)])(self, expr))
+
+    def set_var_remap(self, vid: Id, var: RelaxExpr) -> None:
+        """From here on uses of the variable with identity ``vid`` become ``var``."""
+        self._var_remap[vid] = var
+
+    def get_var_remap(self, vid: Id) -> RelaxExpr:
+        """What uses of the variable become; KeyError when it is not replaced."""
+        return self._var_remap[vid]
+
+    def lookup_binding(self, var: Var) -> RelaxExpr | None:
+        """The value that the rewritten program binds to ``var``, or None for parameters."""
+        return self.builder_.lookup_binding(var)
+
+    def with_struct_info(self, var: Var, struct_info: StructInfo) -> Var:
+        """``var``, or a variable of the same identity with another struct info when it differs."""
+        if var.struct_info_ is struct_info or (var.struct_info_ is not None and var.struct_info_ == struct_info):
+            return var
+        return type(var)(var.vid, struct_info, var.span)
+
+    def visit_var_(self, var: Any) -> Any:
+        """What the variable was replaced by."""
+        return self._var_remap.get(var.vid, var)
+
+    def visit_var_def_(self, var: Any) -> Any:
+        """A definition; a changed struct info makes a new variable, which replaces the old one."""
+        new = super().visit_var_def_(var)
+        if new is not var:
+            self._var_remap[var.vid] = new
+        return new
+
+    def visit_with_new_scope(self, expr: Any, params: tuple[Var, ...] | None = None) -> SeqExpr:
+        """Rewrite the body of a function or branch in a scope of its own; the result is a normalized SeqExpr."""
+        builder = self.builder_
+        if params is None:
+            builder.begin_inner_scope()
+        else:
+            builder.begin_scope(params)
+        try:
+            body = self.visit_expr(expr)
+        finally:
+            builder.end_scope()
+        return body
+
+    def visit_function_(self, expr: Any) -> Any:
+        """Parameters, then the body in a scope of its own; the declared result is kept where it is still right."""
+        from .analysis import BaseCheckResult, struct_info_base_check
+
+        params = self._map(expr.params, self.visit_var_def)
+        body = self.visit_with_new_scope(expr.body, params)
+        if params is expr.params and body is expr.body:
+            return expr
+        ret = expr.ret_struct_info
+        if ret is not None:
+            ret = self.visit_struct_info(ret)
+            if struct_info_base_check(body.struct_info, ret) is not BaseCheckResult.PASS:
+                ret = None
+        return Function(params, body, ret, expr.is_pure, expr.attrs, expr.span)
+
+    def visit_if_(self, expr: Any) -> Any:
+        """The condition, and each branch in a scope of its own."""
+        cond = self.visit_expr(expr.cond)
+        yes = self.visit_with_new_scope(expr.true_branch)
+        no = self.visit_with_new_scope(expr.false_branch)
+        if cond is expr.cond and yes is expr.true_branch and no is expr.false_branch:
+            return expr
+        return If(cond, yes, no, None, expr.span)
+
+    def visit_seq_expr_(self, expr: Any) -> Any:
+        """The blocks; what the body emits comes in a block of its own at the end."""
+        blocks = [self.visit_binding_block(block) for block in expr.blocks]
+        self.builder_._begin_binding_block()
+        body = self.visit_expr(expr.body)
+        prologue = self.builder_._end_block()
+        unchanged = (
+            body is expr.body
+            and not prologue.bindings
+            and all(new is old and new.bindings for new, old in zip(blocks, expr.blocks, strict=True))
+        )
+        if unchanged and expr.struct_info_ is not None:
+            return expr
+        found = [block for block in blocks if block.bindings]
+        if prologue.bindings:
+            found.append(prologue)
+        return SeqExpr(found, body, None, expr.span)
+
+    def _visit_block(self, block: Any) -> Any:
+        for binding in block.bindings:
+            self.visit_binding(binding)
+        new = self.builder_._end_block()
+        same = len(new.bindings) == len(block.bindings) and type(new) is type(block)
+        return block if same and all(a is b for a, b in zip(new.bindings, block.bindings, strict=True)) else new
+
+    def visit_binding_block_(self, block: Any) -> Any:
+        """The bindings in order, emitted into a new block."""
+        self.builder_._begin_binding_block()
+        return self._visit_block(block)
+
+    def visit_dataflow_block_(self, block: Any) -> Any:
+        """The bindings in order, emitted into a new dataflow block."""
+        self.builder_._begin_dataflow_block()
+        return self._visit_block(block)
+
+    def visit_var_binding_(self, binding: Any) -> None:
+        """Rewrite the value and emit the binding again."""
+        value = self.visit_expr(binding.value)
+        var = self.visit_var_def(binding.var)
+        self.reemit_binding(binding, var, value)
+
+    def reemit_binding(self, binding: VarBinding, var: Var, value: RelaxExpr) -> None:
+        """Emit ``binding`` with a new (normalized) value, giving the variable its struct info."""
+        if var is binding.var and value is binding.value:
+            self.builder_.emit_normalized(binding)
+            return
+        info = value.struct_info_
+        if info is not None:
+            typed = self.with_struct_info(var, info)
+            if typed is not var or typed is not binding.var:
+                self._var_remap[binding.var.vid] = typed
+            var = typed
+        self.builder_.emit_normalized(VarBinding(var, value, binding.span))
+
+    def visit_match_cast_(self, binding: Any) -> None:
+        """Rewrite the value and the struct info and emit the match cast again."""
+        value = self.visit_expr(binding.value)
+        info = self.visit_struct_info(binding.struct_info)
+        var = self.visit_var_def(binding.var)
+        typed = self.with_struct_info(var, info)
+        if typed is not binding.var:
+            self._var_remap[binding.var.vid] = typed
+        if typed is binding.var and value is binding.value and info is binding.struct_info:
+            self.builder_.emit_normalized(binding)
+        else:
+            self.builder_.emit_normalized(MatchCast(typed, value, info, binding.span))
+
+
+class PyExprVisitor(ExprVisitor):
+    """The visitor to derive from, decorated with :func:`visitor`."""
+
+
+class PyExprMutator(ExprMutator):
+    """The mutator to derive from, decorated with :func:`mutator`."""
+
+
+def visitor(visitor_cls: type) -> type:
+    """Class decorator of visitors; raises IRTypeError unless the class derives from PyExprVisitor."""
+    if not issubclass(visitor_cls, ExprVisitor):
+        raise IRTypeError(f"@visitor: {visitor_cls.__name__} must derive from PyExprVisitor")
+    return visitor_cls
+
+
+def mutator(mutator_cls: type) -> type:
+    """Class decorator of mutators; raises IRTypeError unless the class derives from PyExprMutator."""
+    if not issubclass(mutator_cls, ExprMutator):
+        raise IRTypeError(f"@mutator: {mutator_cls.__name__} must derive from PyExprMutator")
+    return mutator_cls
+
+
+__all__ = [
+    "ExprFunctor",
+    "ExprMutator",
+    "ExprMutatorBase",
+    "ExprVisitor",
+    "PyExprMutator",
+    "PyExprVisitor",
+    "mutator",
+    "visitor",
+]

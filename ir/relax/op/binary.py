@@ -1,0 +1,121 @@
+"""Elementwise operators of two operands, with numpy-style broadcasting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ... import dtype as dt
+from ..expr import Call, Expr
+from ..struct_info import PrimStructInfo, StructInfo, TensorStructInfo
+from .declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
+from .inference import broadcast_tensors, check_arity, common_dtype, wrong_kind
+from .legalization import topi_binary
+
+FOLLOW = MixedPrecisionPolicy.FOLLOW
+
+
+def _operands(node: Call) -> list[TensorStructInfo | PrimStructInfo]:
+    check_arity(node, 2)
+    infos = [arg.struct_info for arg in node.args]
+    for position, info in enumerate(infos):
+        if not isinstance(info, TensorStructInfo | PrimStructInfo):
+            raise wrong_kind(node, f"argument {position} must be a tensor or a scalar value, got {info}")
+    return infos
+
+
+def _broadcast(node: Call, out_dtype: Callable[[str], str]) -> StructInfo:
+    infos = _operands(node)
+    dtype = out_dtype(common_dtype(node, infos))
+    tensors = [info for info in infos if isinstance(info, TensorStructInfo)]
+    if not tensors:
+        return PrimStructInfo(dtype)
+    return broadcast_tensors(node, tensors, dtype)
+
+
+def infer_arith(node: Call, builder: Any) -> StructInfo:
+    """The broadcast of both operands, in their common dtype."""
+    return _broadcast(node, lambda dtype: dtype)
+
+
+def infer_compare(node: Call, builder: Any) -> StructInfo:
+    """The broadcast of both operands, as bools."""
+    return _broadcast(node, lambda dtype: "bool")
+
+
+def _infer_logical(node: Call, builder: Any) -> StructInfo:
+    for info in _operands(node):
+        if info.dtype and not dt.is_bool(info.dtype):
+            raise wrong_kind(node, f"operands must be bools, got {info.dtype}")
+    return _broadcast(node, lambda dtype: dtype)
+
+
+def _infer_bitwise(node: Call, builder: Any) -> StructInfo:
+    for info in _operands(node):
+        if info.dtype and not dt.is_integral(info.dtype):
+            raise wrong_kind(node, f"operands must be integers or bools, got {info.dtype}")
+    return _broadcast(node, lambda dtype: dtype)
+
+
+def _binary(name: str, topi: str, reference: Any, doc: str, infer: Any = infer_arith) -> Any:
+    """Declare a broadcasting operator and return the function that builds its calls."""
+
+    def build(x1: Expr, x2: Expr) -> Expr:
+        return call(f"relax.{name}", x1, x2)
+
+    build.__name__ = build.__qualname__ = name
+    build.__doc__ = f"""{doc}
+
+    Args:
+        x1, x2: tensors of one dtype, whose shapes are broadcast as in numpy.
+
+    Returns:
+        The tensor of the broadcast shape.
+    """
+    return operator(
+        f"relax.{name}",
+        infer=infer,
+        legalize=topi_binary(topi),
+        reference=reference,
+        mixed_precision=FOLLOW,
+        pattern=OpPatternKind.kBroadcast,
+    )(build)
+
+
+def _np_divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    if np.issubdtype(np.asarray(a).dtype, np.integer):
+        return np.trunc(a / b).astype(np.asarray(a).dtype)
+    return a / b
+
+
+add = _binary("add", "add", np.add, "Addition.")
+divide = _binary("divide", "divide", _np_divide, "Division; of integers, towards zero.")
+floor_divide = _binary("floor_divide", "floor_divide", np.floor_divide, "Division rounded towards minus infinity.")
+floor_mod = _binary("floor_mod", "floor_mod", np.mod, "Remainder of floor division, with the divisor's sign.")
+log_add_exp = _binary("log_add_exp", "log_add_exp", np.logaddexp, "log(exp(x1) + exp(x2)).")
+mod = _binary("mod", "mod", np.fmod, "Remainder of truncating division, with the dividend's sign.")
+multiply = _binary("multiply", "multiply", np.multiply, "Multiplication.")
+power = _binary("power", "power", np.power, "x1 to the power of x2.")
+subtract = _binary("subtract", "subtract", np.subtract, "Subtraction.")
+atan2 = _binary("atan2", "atan2", np.arctan2, "Angle of the point (x2, x1).")
+maximum = _binary("maximum", "maximum", np.maximum, "The larger of both.")
+minimum = _binary("minimum", "minimum", np.minimum, "The smaller of both.")
+
+equal = _binary("equal", "equal", np.equal, "x1 == x2.", infer_compare)
+greater = _binary("greater", "greater", np.greater, "x1 > x2.", infer_compare)
+greater_equal = _binary("greater_equal", "greater_equal", np.greater_equal, "x1 >= x2.", infer_compare)
+less = _binary("less", "less", np.less, "x1 < x2.", infer_compare)
+less_equal = _binary("less_equal", "less_equal", np.less_equal, "x1 <= x2.", infer_compare)
+not_equal = _binary("not_equal", "not_equal", np.not_equal, "x1 != x2.", infer_compare)
+
+logical_and = _binary("logical_and", "logical_and", np.logical_and, "Logical and of bools.", _infer_logical)
+logical_or = _binary("logical_or", "logical_or", np.logical_or, "Logical or of bools.", _infer_logical)
+logical_xor = _binary("logical_xor", "logical_xor", np.logical_xor, "Logical exclusive or of bools.", _infer_logical)
+
+bitwise_and = _binary("bitwise_and", "bitwise_and", np.bitwise_and, "Bitwise and.", _infer_bitwise)
+bitwise_or = _binary("bitwise_or", "bitwise_or", np.bitwise_or, "Bitwise or.", _infer_bitwise)
+bitwise_xor = _binary("bitwise_xor", "bitwise_xor", np.bitwise_xor, "Bitwise exclusive or.", _infer_bitwise)
+left_shift = _binary("left_shift", "left_shift", np.left_shift, "Shift bits left.", _infer_bitwise)
+right_shift = _binary("right_shift", "right_shift", np.right_shift, "Shift bits right.", _infer_bitwise)

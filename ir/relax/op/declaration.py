@@ -1,0 +1,117 @@
+"""How an operator is declared: once, beside the public function that builds its calls.
+
+    @operator("relax.square", infer=infer_unary_arith, legalize=topi_unary("square"), reference=np.square)
+    def square(x: Expr) -> Expr:
+        '''Squares each element.'''
+        return call("relax.square", x)
+
+One declaration holds everything that passes ask: struct-info inference, legalization, purity, mixed-precision policy,
+layout behaviour, fusion pattern, gradient and numpy reference. The values are attributes of the :class:`ir.Op` as well,
+under the names that passes look up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, TypeVar
+
+from ...expr import RelaxExpr
+from ...op import Op, register_op
+from ..expr import Call
+from ..struct_info import StructInfo
+
+Expr = RelaxExpr
+Infer = Callable[[Call, Any], StructInfo]
+Legalize = Callable[[Any, Call], RelaxExpr]
+
+
+class OpPatternKind(IntEnum):
+    """How an operator's output depends on its inputs, for fusion."""
+
+    kElemWise = 0
+    kBroadcast = 1
+    kInjective = 2
+    kCommReduce = 3
+    kOutEWiseFusable = 4
+    kTuple = 7
+    kOpaque = 8
+
+
+class MixedPrecisionPolicy(IntEnum):
+    """What mixed precision does with an operator."""
+
+    ALWAYS = 0
+    """Run in the low precision: convolutions, matrix products."""
+    FOLLOW = 1
+    """Follow the inputs: low precision when they are in it anyway."""
+    NEVER = 2
+    """Stay in full precision: what loses accuracy, such as exponentials and long sums."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorDeclaration:
+    """All that is known of one operator."""
+
+    name: str
+    infer: Infer
+    legalize: Legalize | None = None
+    reference: Callable[..., Any] | None = None
+    """numpy arrays (shapes as tuples, scalars as numbers) and the attributes as keywords to the expected result."""
+    pure: bool = True
+    mixed_precision: MixedPrecisionPolicy = MixedPrecisionPolicy.NEVER
+    infer_mixed_precision: Callable[..., Any] | None = None
+    layout: Callable[..., Any] | None = None
+    pattern: OpPatternKind | None = None
+    gradient: Callable[..., Any] | None = None
+    call_packed: str | None = None
+    normalize: Callable[..., Any] | None = None
+    data_dependent: bool = False
+    build: Callable[..., Any] | None = None
+    """The public function."""
+
+
+OPERATORS: dict[str, OperatorDeclaration] = {}
+"""Every declared operator by name."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def declare(declaration: OperatorDeclaration) -> Op:
+    """Register an operator and its attributes."""
+    OPERATORS[declaration.name] = declaration
+    op = register_op(declaration.name)
+    attributes = {
+        "FInferStructInfo": declaration.infer,
+        "FLegalize": declaration.legalize,
+        "FInferMixedPrecision": declaration.infer_mixed_precision,
+        "FRelaxInferLayout": declaration.layout,
+        "TOpPattern": declaration.pattern,
+        "FPrimalGradient": declaration.gradient,
+        "FCallPacked": declaration.call_packed,
+        "FNormalize": declaration.normalize,
+        "FReference": declaration.reference,
+        "FDataDependent": declaration.data_dependent or None,
+    }
+    op.set_attr("FPurity", declaration.pure)
+    op.set_attr("TMixedPrecisionPolicy", int(declaration.mixed_precision))
+    for name, value in attributes.items():
+        if value is not None:
+            op.set_attr(name, value)
+    return op
+
+
+def operator(name: str, **what: Any) -> Callable[[F], F]:
+    """Decorator of the function that builds calls of the operator ``name``; keywords are those of OperatorDeclaration."""
+
+    def register(build: F) -> F:
+        declare(OperatorDeclaration(name, build=build, **what))
+        return build
+
+    return register
+
+
+def call(op_name: str, *args: Any, attrs: dict[str, Any] | None = None, sinfo_args: Any = None) -> Call:
+    """A call of a declared operator."""
+    return Call(Op.get(op_name), args, attrs, sinfo_args)

@@ -1,0 +1,155 @@
+"""Elementwise operators of one operand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import dtype as dt
+from ..expr import Call, Expr, PrimValue, convert_to_expr
+from ..struct_info import PrimStructInfo, StructInfo
+from .declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
+from .inference import (
+    check_arity,
+    infer_unary_any,
+    infer_unary_arith,
+    infer_unary_check,
+    prim_arg,
+    same_as,
+    tensor_arg,
+    wrong_kind,
+)
+from .legalization import topi_function, topi_unary
+
+FOLLOW, NEVER = MixedPrecisionPolicy.FOLLOW, MixedPrecisionPolicy.NEVER
+
+
+def _unary(name: str, topi: str | None, reference: Any, doc: str, infer: Any = infer_unary_arith, policy: Any = FOLLOW) -> Any:
+    """Declare an elementwise operator and return the function that builds its calls."""
+
+    def build(x: Expr) -> Expr:
+        return call(f"relax.{name}", x)
+
+    build.__name__ = build.__qualname__ = name
+    build.__doc__ = f"""{doc}
+
+    Args:
+        x: the input tensor.
+
+    Returns:
+        A tensor of the same shape.
+    """
+    return operator(
+        f"relax.{name}",
+        infer=infer,
+        legalize=topi_unary(topi) if topi else None,
+        reference=reference,
+        mixed_precision=policy,
+        pattern=OpPatternKind.kElemWise,
+    )(build)
+
+
+def _np_erf(x: np.ndarray) -> np.ndarray:
+    import math
+
+    return np.vectorize(math.erf, otypes=[x.dtype])(x)
+
+
+abs = _unary("abs", "abs", np.abs, "Absolute value.", infer_unary_any)
+acos = _unary("acos", "acos", np.arccos, "Arc cosine.")
+acosh = _unary("acosh", "acosh", np.arccosh, "Inverse hyperbolic cosine.")
+asin = _unary("asin", "asin", np.arcsin, "Arc sine.")
+asinh = _unary("asinh", "asinh", np.arcsinh, "Inverse hyperbolic sine.")
+atan = _unary("atan", "atan", np.arctan, "Arc tangent.")
+atanh = _unary("atanh", "atanh", np.arctanh, "Inverse hyperbolic tangent.")
+bitwise_not = _unary("bitwise_not", "bitwise_not", np.invert, "Bitwise complement.", infer_unary_any)
+ceil = _unary("ceil", "ceil", np.ceil, "Smallest integer that is not smaller.", infer_unary_any)
+cos = _unary("cos", "cos", np.cos, "Cosine.")
+cosh = _unary("cosh", "cosh", np.cosh, "Hyperbolic cosine.")
+erf = _unary("erf", "erf", _np_erf, "Gauss error function.", policy=NEVER)
+exp = _unary("exp", "exp", np.exp, "Exponential.", policy=NEVER)
+floor = _unary("floor", "floor", np.floor, "Largest integer that is not larger.", infer_unary_any)
+log = _unary("log", "log", np.log, "Natural logarithm.", policy=NEVER)
+logical_not = _unary("logical_not", "logical_not", np.logical_not, "Logical negation of bools.", infer_unary_any)
+negative = _unary("negative", "negative", np.negative, "Negation.", infer_unary_any)
+round = _unary("round", "round", np.round, "Nearest integer, halves to the even one.", infer_unary_any)
+rsqrt = _unary("rsqrt", "rsqrt", lambda x: 1 / np.sqrt(x), "Reciprocal square root.")
+sigmoid = _unary("sigmoid", "sigmoid", lambda x: 1 / (1 + np.exp(-x)), "Sigmoid, 1 / (1 + exp(-x)).")
+sign = _unary("sign", "sign", np.sign, "Sign: -1, 0 or 1.", infer_unary_any)
+sin = _unary("sin", "sin", np.sin, "Sine.")
+sinh = _unary("sinh", "sinh", np.sinh, "Hyperbolic sine.")
+sqrt = _unary("sqrt", "sqrt", np.sqrt, "Square root.")
+
+
+def _legalize_square(bb: Any, node: Call) -> Expr:
+    def te_square(x: Any) -> Any:
+        return topi_function("multiply")(x, x)
+
+    return bb.call_te(te_square, node.args[0], primfunc_name_hint="square")
+
+
+@operator(
+    "relax.square",
+    infer=infer_unary_any,
+    legalize=_legalize_square,
+    reference=np.square,
+    mixed_precision=FOLLOW,
+    pattern=OpPatternKind.kElemWise,
+)
+def square(x: Expr) -> Expr:
+    """Square of each element of ``x``."""
+    return call("relax.square", x)
+
+
+tan = _unary("tan", "tan", np.tan, "Tangent.")
+tanh = _unary("tanh", "tanh", np.tanh, "Hyperbolic tangent.")
+trunc = _unary("trunc", "trunc", np.trunc, "Integer part.")
+
+isfinite = _unary("isfinite", "isfinite", np.isfinite, "Whether elements are finite (bool).", infer_unary_check)
+isinf = _unary("isinf", "isinf", np.isinf, "Whether elements are infinite (bool).", infer_unary_check)
+isnan = _unary("isnan", "isnan", np.isnan, "Whether elements are NaN (bool).", infer_unary_check)
+
+
+def _infer_clip(node: Call, builder: Any) -> StructInfo:
+    check_arity(node, 3)
+    info = tensor_arg(node, 0)
+    for index, name in ((1, "min"), (2, "max")):
+        if not isinstance(node.args[index].struct_info, PrimStructInfo):
+            raise wrong_kind(node, f"{name} must be a scalar value, got {node.args[index].struct_info}")
+    return same_as(info)
+
+
+def _legalize_clip(bb: Any, node: Call) -> Expr:
+    from ...tir.expr import FloatImm, IntImm
+    from ...tir.expr import const as tir_const
+
+    dtype = node.args[0].struct_info.dtype
+
+    def bound(index: int) -> Any:
+        value = prim_arg(node, index)
+        if not isinstance(value, IntImm | FloatImm):
+            return value.astype(dtype)  # type: ignore[union-attr]
+        number = value.value
+        if not dt.is_float(dtype):
+            low, high = dt.integer_range(dtype)
+            number = low if number < low else high if number > high else int(number)
+        return tir_const(number, dtype)
+
+    return bb.call_te(topi_function("clip"), node.args[0], bound(1), bound(2))
+
+
+@operator(
+    "relax.clip",
+    infer=_infer_clip,
+    legalize=_legalize_clip,
+    reference=lambda x, low, high: np.clip(x, low, high).astype(x.dtype),
+    mixed_precision=FOLLOW,
+    pattern=OpPatternKind.kElemWise,
+)
+def clip(x: Expr, min: Any, max: Any) -> Expr:
+    """Limit the elements of ``x`` to the range from ``min`` to ``max``, both scalar values."""
+    low, high = convert_to_expr(min), convert_to_expr(max)
+    if not isinstance(low, PrimValue) and not isinstance(low.struct_info_, PrimStructInfo | type(None)):
+        raise TypeError(f"clip: min must be a number, got {min!r}")
+    return call("relax.clip", x, low, high)
