@@ -415,9 +415,8 @@ class Interpreter(Visitor):
                 return _scalar(bits - value.bit_length(), node.dtype)
             case "q_multiply_shift":
                 x, y, q, s = (int(a) for a in args)
-                total = q - s
-                rounding = 1 << (total - 1) if total > 0 else 0
-                return _scalar(((x * y) + rounding) >> total, node.dtype)
+                total = q + max(-s, 0)
+                return _scalar(((x << max(s, 0)) * y + (1 << (total - 1))) >> total, node.dtype)
             case "abs":
                 return np.abs(args[0])
             case "call_extern" | "call_pure_extern":

@@ -113,8 +113,9 @@ class FunctionBuilder:
     ) -> None:
         self.name = name
         self.result = result
-        args = ", ".join(f"{ty} %{arg}" for ty, arg in params)
-        self._header = f"define {linkage + ' ' if linkage else ''}{result} @{name}({args}) {attributes} {{\nentry:"
+        self.params = list(params)
+        self.attributes = attributes
+        self.linkage = linkage
         self._entry: list[str] = []  # allocas: they must sit in the entry block to become registers
         self._lines: list[str] = []
         self._next = 0
@@ -123,7 +124,10 @@ class FunctionBuilder:
     # -- structure ---------------------------------------------------------
     def text(self) -> str:
         """The finished definition."""
-        return "\n".join([self._header, *self._entry, *self._lines, "}"])
+        args = ", ".join(f"{ty} %{arg}" for ty, arg in self.params)
+        linkage = self.linkage + " " if self.linkage else ""
+        header = f"define {linkage}{self.result} @{self.name}({args}) {self.attributes} {{\nentry:"
+        return "\n".join([header, *self._entry, *self._lines, "}"])
 
     def fresh(self, hint: str = "v") -> str:
         """A name not used before in this function, without the percent sign."""
@@ -150,9 +154,8 @@ class FunctionBuilder:
         """Unconditional branch."""
         self._lines.append(f"br label %{target}")
 
-    def cond_branch(self, cond: Value, then: str, otherwise: str, weights: tuple[int, int] | None = None) -> None:
+    def cond_branch(self, cond: Value, then: str, otherwise: str) -> None:
         """Branch on an ``i1``."""
-        del weights
         self._lines.append(f"br i1 {cond.ref}, label %{then}, label %{otherwise}")
 
     def ret(self, value: Value | None = None) -> None:

@@ -1,0 +1,350 @@
+"""``build``: from a PrimFunc or module to native code that is called with numpy arrays, saved, or exported.
+
+>>> native = build(func, "llvm")
+>>> native["main"](a, b, c)
+>>> native.export_library("kernels.so", header="kernels.h")
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import dtype as dt
+from ..error import IRError
+from ..module import IRModule
+from ..registry import get_global_func
+from ..tir.function import PrimFunc
+from ..tir.lower import lower
+from .llvm import compile as native
+from .llvm.codegen import GeneratedModule, PackedSite, generate
+from .llvm.compile import CodegenError, LoadedObject, MachineOptions
+from .llvm.runtime import SYMBOLS, runtime, runtime_object
+from .llvm.signature import Parameter, Signature
+
+
+class KernelError(IRError):
+    """A kernel was called with wrong arguments, or reported an error."""
+
+
+_PACKED = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(ctypes.c_int64), ctypes.POINTER(ctypes.c_int64))
+
+
+def _as_array(value: Any) -> np.ndarray | None:
+    """The memory behind an argument without copying: a numpy array, or anything with ``numpy`` or DLPack."""
+    if isinstance(value, np.ndarray):
+        return value
+    data = getattr(value, "_array", None)
+    if isinstance(data, np.ndarray):
+        return data
+    if hasattr(value, "__dlpack__"):
+        return np.from_dlpack(value)
+    return None
+
+
+class NativeFunction:
+    """A kernel that takes numpy arrays (or NDArrays) and numbers; outputs are written in place."""
+
+    def __init__(self, module: NativeModule, signature: Signature) -> None:
+        self._module = module
+        self.signature = signature
+        self.name = signature.name
+        types: list[Any] = []
+        for item in signature.parameters:
+            if item.kind in ("buffer", "result"):
+                types.append(ctypes.c_void_p)
+            elif item.kind == "scalar" and dt.is_float(item.dtype):
+                types.append(ctypes.c_double if item.dtype == "float64" else ctypes.c_float)
+            else:
+                types.append(ctypes.c_int64)
+        self.address = module.entry_pointer(signature.name)
+        self._call = ctypes.CFUNCTYPE(ctypes.c_int32, *types)(self.address)
+        self._given = [item for item in signature.parameters if item.kind in ("buffer", "scalar")]
+
+    def __call__(self, *args: Any) -> Any:
+        """Runs the kernel.
+
+        Raises
+        ------
+        KernelError
+            When arguments do not fit the signature, naming the parameter, or the kernel reports an error.
+        """
+        arguments, keep = self.prepare(args)
+        result = None
+        if self.signature.parameters and self.signature.parameters[-1].kind == "result":
+            result = np.zeros(1, dt.to_numpy(self.signature.parameters[-1].dtype))
+            arguments.append(result.ctypes.data)
+        status = self._call(*arguments)
+        del keep
+        if status != 0:
+            self._module.raise_error(self.name, status)
+        return None if result is None else result[0]
+
+    def prepare(self, args: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """C arguments (without a result pointer) for ``args``, and what must stay alive while they are used."""
+        if len(args) != len(self._given):
+            names = ", ".join(item.name for item in self._given)
+            raise KernelError(f"{self.name} takes {len(self._given)} arguments ({names}), got {len(args)}")
+        given = iter(args)
+        symbols: dict[str, int] = {}
+        arguments: list[Any] = []
+        keep: list[Any] = []
+        for item in self.signature.parameters:
+            if item.kind == "buffer":
+                array = self._check_array(item, next(given), symbols)
+                keep.append(array)
+                arguments.append(array.ctypes.data)
+            elif item.kind == "scalar":
+                value = next(given)
+                arguments.append(float(value) if dt.is_float(item.dtype) else int(value))
+                symbols.setdefault(item.name, int(arguments[-1]))
+            elif item.kind == "symbol":
+                arguments.append(symbols.get(item.name, 0))
+        return arguments, keep
+
+    def _check_array(self, item: Parameter, value: Any, symbols: dict[str, int]) -> np.ndarray:
+        array = _as_array(value)
+        if array is None:
+            raise KernelError(f"{self.name}: argument {item.name} must be an array, got {type(value).__name__}")
+        if item.shape == ("?",) and item.dtype == "uint8":
+            return array  # an untyped pointer
+        wanted = dt.to_numpy(item.dtype)
+        if array.dtype != wanted:
+            raise KernelError(f"{self.name}: argument {item.name} must be {item.dtype}, got {array.dtype}")
+        if not array.flags.c_contiguous:
+            raise KernelError(f"{self.name}: argument {item.name} must be contiguous; use numpy.ascontiguousarray")
+        shape = array.shape
+        lanes = dt.lanes(item.dtype)
+        if lanes > 1 and shape and shape[-1] == lanes:
+            shape = shape[:-1]
+        fits = len(shape) == len(item.shape)
+        for extent, actual in zip(item.shape, shape):
+            if isinstance(extent, int):
+                fits = fits and extent == actual
+            elif extent != "?":
+                fits = fits and symbols.setdefault(extent, actual) == actual
+        if not fits:
+            raise KernelError(
+                f"{self.name}: argument {item.name} must have shape {_shape_text(item.shape, symbols)}, got {array.shape}"
+            )
+        return array
+
+
+def _shape_text(shape: tuple[int | str, ...], symbols: dict[str, int]) -> str:
+    parts = [f"{e}={symbols[e]}" if isinstance(e, str) and e in symbols else str(e) for e in shape]
+    return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
+
+
+class NativeModule:
+    """Compiled kernels. Compiling happens once; loading into the process on first use.
+
+    Objects can be sent to another process: what travels is the machine code and the signatures.
+    """
+
+    def __init__(
+        self,
+        code: bytes,
+        signatures: dict[str, Signature],
+        packed_sites: Sequence[PackedSite] = (),
+        options: MachineOptions = MachineOptions(),
+        llvm_ir: str = "",
+    ) -> None:
+        self.code = code
+        self.signatures = signatures
+        self.packed_sites = list(packed_sites)
+        self.options = options
+        self._text = llvm_ir
+        self._loaded: LoadedObject | None = None
+        self._functions: dict[str, NativeFunction] = {}
+        self._callback: Any = None
+        self._raised: BaseException | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_loaded": None, "_functions": {}, "_callback": None, "_raised": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    # -- calling -----------------------------------------------------------------
+    def __getitem__(self, name: str) -> NativeFunction:
+        """The kernel called ``name``; raises KernelError listing what there is."""
+        found = self._functions.get(name)
+        if found is None:
+            if name not in self.signatures:
+                raise KernelError(f"no kernel {name!r}; there are: {', '.join(sorted(self.signatures)) or 'none'}")
+            found = self._functions[name] = NativeFunction(self, self.signatures[name])
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.signatures
+
+    def functions(self) -> list[str]:
+        """Names of the kernels."""
+        return list(self.signatures)
+
+    def entry_pointer(self, name: str) -> int:
+        """Address of a kernel in this process, loading the module if that has not happened yet."""
+        return self._load().address(name)
+
+    def _load(self) -> LoadedObject:
+        if self._loaded is None:
+            runtime()  # before the object, which links against it
+            self._loaded = LoadedObject(self.code)
+            if self.packed_sites:
+                self._callback = _PACKED(self._call_python)
+                slot = ctypes.c_void_p.from_address(self._loaded.address("loopsmith.packed"))
+                slot.value = ctypes.cast(self._callback, ctypes.c_void_p).value
+        return self._loaded
+
+    def _call_python(self, number: int, values: Any, result: Any) -> int:
+        try:
+            site = self.packed_sites[number]
+            function = get_global_func(site.function)
+            assert function is not None
+            returned = function(*[_argument(values, i, *item) for i, item in enumerate(site.arguments)])
+            if isinstance(returned, float | np.floating):
+                ctypes.cast(result, ctypes.POINTER(ctypes.c_double))[0] = float(returned)
+            elif returned is not None:
+                result[0] = int(returned)
+            return 0
+        except BaseException as error:  # must not unwind through native frames; raised again by raise_error
+            self._raised = error
+            runtime().set_error(f"{type(error).__name__}: {error}")
+            return -1
+
+    def raise_error(self, name: str, status: int) -> None:
+        """Turns a kernel's non-zero status into an exception."""
+        raised, self._raised = self._raised, None
+        message = f"kernel {name} failed with status {status}: {runtime().last_error() or 'no message'}"
+        if raised is not None and not isinstance(raised, Exception):
+            raise raised  # KeyboardInterrupt and the like
+        raise KernelError(message) from raised
+
+    # -- inspection and output -----------------------------------------------------
+    @property
+    def llvm_ir(self) -> str:
+        """The generated assembly, before optimization."""
+        return self._text
+
+    @property
+    def assembly(self) -> str:
+        """Assembler text of the optimized code (compiled again for this)."""
+        return native.emit_assembly(_optimized(self._text, self.options), self.options)
+
+    def save_object(self, path: str | os.PathLike[str]) -> None:
+        """Writes the object file; it needs the runtime's symbols when it is linked."""
+        Path(path).write_bytes(self.code)
+
+    def export_library(
+        self, path: str | os.PathLike[str], header: str | os.PathLike[str] | None = None
+    ) -> None:
+        """Links kernels and runtime into a shared library, and writes its C header if asked to.
+
+        Raises
+        ------
+        CodegenError
+            When there is no linker, linking fails, or a kernel calls registered Python functions.
+        """
+        if self.packed_sites:
+            needed = sorted({site.function for site in self.packed_sites})
+            raise CodegenError(
+                f"a shared library cannot call the Python functions {', '.join(needed)}; replace these calls or run in process"
+            )
+        export = [*self.signatures, *SYMBOLS]
+        native.link_shared_library([self.code, runtime_object(self.options)], path, export=export)
+        if header is not None:
+            Path(header).write_text(self.header(Path(header).stem), encoding="utf-8")
+
+    def header(self, name: str = "kernels") -> str:
+        """A C header that declares the kernels and the runtime's functions for callers."""
+        guard = "LOOPSMITH_" + "".join(ch if ch.isalnum() else "_" for ch in name).upper() + "_H"
+        lines = [
+            f"#ifndef {guard}", f"#define {guard}", "#include <stdint.h>", "#ifdef __cplusplus", 'extern "C" {', "#endif",
+            "/* Kernels return 0, or an error code; loopsmith_last_error() is its text. Buffers are dense and row-major. */",
+        ]  # fmt: skip
+        for signature in self.signatures.values():
+            for item in signature.parameters:
+                if item.kind == "buffer":
+                    lines.append(f"/*   {item.name}: {item.dtype} [{', '.join(str(e) for e in item.shape)}] */")
+            lines.append(signature.c_declaration())
+        lines += [
+            "/* Threads of parallel loops; 0 restores one per online cpu. */",
+            "void loopsmith_set_num_threads(int32_t count);",
+            "int32_t loopsmith_get_num_threads(void);",
+            "const char* loopsmith_last_error(void);",
+            "#ifdef __cplusplus", "}", "#endif", "#endif", "",
+        ]  # fmt: skip
+        return "\n".join(lines)
+
+
+def _argument(values: Any, position: int, kind: str, dtype: str, count: int) -> Any:
+    """One argument of a packed call as a Python value."""
+    raw = int(values[position])
+    if kind == "int":
+        return bool(raw) if dtype == "bool" else raw
+    if kind == "float":
+        return ctypes.c_double.from_buffer(ctypes.c_int64(raw)).value
+    if kind == "string":
+        return ctypes.string_at(raw).decode("utf-8")
+    if count <= 0:
+        return raw  # an address of unknown extent
+    numpy_dtype = dt.to_numpy(dtype)
+    memory = (ctypes.c_uint8 * (count * numpy_dtype.itemsize)).from_address(raw)
+    return np.frombuffer(memory, numpy_dtype)
+
+
+def _optimized(text: str, options: MachineOptions) -> Any:
+    # Explicit vectors say that a schedule shaped the code; code without any is left to LLVM's vectorizer.
+    scalar = " x float>" not in text and " x double>" not in text
+    return native.optimize(text, options, loop_vectorize=scalar, slp=False)
+
+
+def vector_bits_of(target: Any) -> int:
+    """Width of the target's vector registers, 512 where it is not known."""
+    for name in ("vector_bits", "vector_width"):
+        value = getattr(target, name, None)
+        value = value() if callable(value) else value
+        if isinstance(value, int) and value > 0:
+            return value
+    features = native.host_features()
+    return 512 if "+avx512f" in features else 256 if "+avx2" in features else 128
+
+
+def compile_generated(generated: GeneratedModule, options: MachineOptions = MachineOptions()) -> NativeModule:
+    """Optimizes and compiles generated assembly."""
+    text = generated.text()
+    code = native.emit_object(_optimized(text, options), options)
+    return NativeModule(code, generated.signatures, generated.packed_sites, options, text)
+
+
+def build(mod_or_func: PrimFunc | IRModule, target: Any = None, name: str | None = None) -> NativeModule:
+    """Lowers and compiles for a CPU.
+
+    Parameters
+    ----------
+    mod_or_func:
+        A PrimFunc, or a module whose PrimFuncs are compiled together; scheduled or not, lowered or not.
+    target:
+        An ``ir.target.Target`` or its string form; the host when None.
+    name:
+        Symbol of a PrimFunc that has no ``global_symbol`` (default ``main``).
+
+    Raises
+    ------
+    CodegenError
+        For what has no native form.
+    """
+    if isinstance(target, str):
+        from ..target import Target
+
+        target = Target(target)
+    if isinstance(mod_or_func, PrimFunc):
+        symbol = name or str(mod_or_func.attrs.get("global_symbol", "main"))
+        mod_or_func = IRModule({symbol: mod_or_func.with_attr("global_symbol", symbol)})
+    bits = vector_bits_of(target)
+    return compile_generated(generate(lower(mod_or_func, vector_bits=bits), bits), native.options_of(target))

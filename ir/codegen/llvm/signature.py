@@ -1,0 +1,117 @@
+"""How a kernel is called from C: ``int32 f(void* buffer..., int64 scalar..., ...)`` and its description in Python."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ... import dtype as dt
+from ...tir.expr import Call, IntImm, PrimExpr, Var
+from ...tir.function import PrimFunc
+from .compile import CodegenError
+from .types import register_type
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One C parameter of a kernel.
+
+    ``kind`` is ``buffer`` (pointer to dense data), ``scalar`` (a parameter of the function: integers as int64, floats as
+    they are), ``symbol`` (a symbolic extent that no scalar parameter gives: int64) or ``result`` (pointer to what
+    ``T.ret`` returns).
+    """
+
+    kind: str
+    name: str
+    dtype: str
+    shape: tuple[int | str, ...] = ()
+    """Of a buffer: extents, symbolic ones by name, computed ones as ``"?"``."""
+
+
+@dataclass(frozen=True)
+class Signature:
+    """All C parameters of a kernel, in order."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+
+    def c_declaration(self) -> str:
+        """The prototype for a C header."""
+        parts = []
+        for item in self.parameters:
+            if item.kind in ("buffer", "result"):
+                parts.append(f"void* {_c_name(item.name)}")
+            elif item.kind == "scalar" and dt.is_float(item.dtype):
+                parts.append(f"{'double' if item.dtype == 'float64' else 'float'} {_c_name(item.name)}")
+            else:
+                parts.append(f"int64_t {_c_name(item.name)}")
+        return f"int32_t {self.name}({', '.join(parts) or 'void'});"
+
+
+def _c_name(name: str) -> str:
+    return "".join(ch if ch.isalnum() or ch == "_" else "_" for ch in name) or "arg"
+
+
+@dataclass(frozen=True)
+class BoundParameter:
+    """A C parameter and what it stands for in the PrimFunc."""
+
+    parameter: Parameter
+    var: Var
+    llvm_type: str
+
+
+def result_dtype(func: PrimFunc) -> str | None:
+    """dtype of what ``T.ret`` returns, None for a function that returns nothing."""
+    from ...node import post_order_visit
+
+    found: list[str] = []
+
+    def check(node: object) -> None:
+        if isinstance(node, Call) and getattr(node.op, "name", "") == "tir.ret":
+            found.append(node.dtype)
+
+    post_order_visit(func.body, check)
+    return found[0] if found else None
+
+
+def _shape_text(extent: PrimExpr) -> int | str:
+    if isinstance(extent, IntImm):
+        return extent.value
+    return extent.name if isinstance(extent, Var) else "?"
+
+
+def bind_parameters(func: PrimFunc, name: str) -> tuple[Signature, list[BoundParameter]]:
+    """The signature of a PrimFunc and the variables behind its parameters.
+
+    Raises
+    ------
+    CodegenError
+        For a handle parameter without a buffer.
+    """
+    bound: list[BoundParameter] = []
+    given: set[Var] = set()
+    for param in func.params:
+        buffer = func.buffer_map.get(param)
+        if buffer is not None:
+            shape = tuple(_shape_text(extent) for extent in buffer.shape)
+            bound.append(BoundParameter(Parameter("buffer", buffer.name, buffer.dtype, shape), buffer.data, "ptr"))
+        elif param.dtype == "handle":
+            bound.append(BoundParameter(Parameter("buffer", param.name, "uint8", ("?",)), param, "ptr"))
+        else:
+            llvm_type = register_type(param.dtype) if dt.is_float(param.dtype) else "i64"
+            if param.dtype in ("float16", "bfloat16"):
+                raise CodegenError(f"parameter {param.name} of {name}: a scalar {param.dtype} has no C type; pass float32")
+            bound.append(BoundParameter(Parameter("scalar", param.name, param.dtype), param, llvm_type))
+            given.add(param)
+    for param in func.params:
+        buffer = func.buffer_map.get(param)
+        if buffer is None:
+            continue
+        for extent in (*buffer.shape, *buffer.strides, *filter(None, (buffer.elem_offset,))):
+            if isinstance(extent, Var) and extent not in given:
+                given.add(extent)
+                bound.append(BoundParameter(Parameter("symbol", extent.name, extent.dtype), extent, "i64"))
+    returned = result_dtype(func)
+    if returned is not None:
+        bound.append(BoundParameter(Parameter("result", "result", returned), Var("result", "handle"), "ptr"))
+    return Signature(name, tuple(item.parameter for item in bound)), bound
