@@ -20,3 +20,12 @@ from . import instrument, target, transform  # isort: skip  they use the names a
 
 # Walks recurse once per level of nesting, and sums of a thousand terms nest a thousand levels deep.
 sys.setrecursionlimit(max(sys.getrecursionlimit(), 50_000))
+
+
+def __getattr__(name: str) -> object:
+    """``build`` and ``compile`` load code generation (and with it LLVM) only when somebody compiles."""
+    if name in ("build", "compile"):
+        from .codegen.build import build
+
+        return build
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
