@@ -1,0 +1,155 @@
+"""Index arithmetic as polynomials: sums of integer multiples of products of variables.
+
+Loop extents are integers in an ordinary schedule and products of decision variables in a sketch; this module treats both
+alike, so that primitives (and the regions that they compute) have one implementation for one program and for a
+population of programs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ir import tir
+from ir.tir import expr as E
+
+Monomial = tuple[Any, ...]
+"""Variables (or opaque expressions) multiplied together, in order of appearance; () is the constant."""
+
+
+class Polynomial:
+    """``sum(coefficient * product(monomial))``; atoms that are no variables are compared by identity."""
+
+    __slots__ = ("dtype", "terms")
+
+    def __init__(self, terms: dict[Monomial, int], dtype: str) -> None:
+        self.terms, self.dtype = terms, dtype
+
+    def to_expr(self) -> tir.PrimExpr:
+        """The expression, positive terms in order of appearance, then negative ones, then the constant."""
+        result: Any = None
+        ordered = [(m, c) for m, c in self.terms.items() if m and c > 0]
+        ordered += [(m, c) for m, c in self.terms.items() if m and c < 0]
+        for monomial, coefficient in ordered:
+            product: Any = None
+            for atom in monomial:
+                product = atom if product is None else E.Mul(product, atom)
+            size = abs(coefficient)
+            if size != 1:
+                product = E.Mul(product, tir.const(size, self.dtype))
+            if result is None:
+                result = product if coefficient > 0 else E.Mul(product, tir.const(-1, self.dtype))
+            else:
+                result = E.Add(result, product) if coefficient > 0 else E.Sub(result, product)
+        constant = self.terms.get((), 0)
+        if result is None:
+            return tir.const(constant, self.dtype)
+        if constant > 0:
+            return E.Add(result, tir.const(constant, self.dtype))
+        return E.Sub(result, tir.const(-constant, self.dtype)) if constant < 0 else result
+
+    def constant(self) -> int | None:
+        """The value if it is constant."""
+        if not self.terms:
+            return 0
+        return self.terms[()] if len(self.terms) == 1 and () in self.terms else None
+
+    def is_polynomial(self) -> bool:
+        """Whether all atoms are variables."""
+        return all(isinstance(atom, tir.Var) for monomial in self.terms for atom in monomial)
+
+
+class _Order:
+    """Numbers atoms by first appearance, to sort monomials the same way in every run."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[Any, int] = {}
+
+    def __call__(self, atom: Any) -> int:
+        return self.numbers.setdefault(atom, len(self.numbers))
+
+
+def polynomial(expr: Any) -> Polynomial:
+    """The polynomial form of an index expression; anything but +, -, * of integers becomes an opaque atom."""
+    order = _Order()
+    expr = tir.convert(expr)
+    return Polynomial(_terms(expr, order), expr.dtype)
+
+
+def _terms(expr: Any, order: _Order) -> dict[Monomial, int]:
+    kind = expr.__class__
+    if kind is E.IntImm:
+        return {(): expr.value} if expr.value else {}
+    if kind is E.Add or kind is E.Sub:
+        result = dict(_terms(expr.a, order))
+        sign = 1 if kind is E.Add else -1
+        for monomial, coefficient in _terms(expr.b, order).items():
+            total = result.get(monomial, 0) + sign * coefficient
+            if total:
+                result[monomial] = total
+            else:
+                result.pop(monomial, None)
+        return result
+    if kind is E.Mul:
+        left, right = _terms(expr.a, order), _terms(expr.b, order)
+        result = {}
+        for m1, c1 in left.items():
+            for m2, c2 in right.items():
+                monomial = tuple(sorted((*m1, *m2), key=order)) if m1 and m2 else m1 or m2
+                total = result.get(monomial, 0) + c1 * c2
+                if total:
+                    result[monomial] = total
+                else:
+                    result.pop(monomial, None)
+        return result
+    order(expr)
+    return {(expr,): 1}
+
+
+def simplify_polynomial(expr: Any) -> tir.PrimExpr:
+    """Collect like terms; atoms stay as they are."""
+    expr = tir.convert(expr)
+    if isinstance(expr, E.IntImm | E.Var):
+        return expr
+    return polynomial(expr).to_expr()
+
+
+def constant_difference(a: Any, b: Any) -> int | None:
+    """``a - b`` when it is constant."""
+    return polynomial(tir.convert(a) - b).constant()
+
+
+def mentions(expr: Any, variables: Iterable[Any] | Mapping[Any, Any]) -> bool:
+    """Whether any of the variables occurs in the expression."""
+    wanted = variables if isinstance(variables, set | dict) else set(variables)
+    stack = [expr]
+    while stack:
+        node = stack.pop()
+        if node.__class__ is E.IntImm:
+            continue
+        if isinstance(node, E.Var):
+            if node in wanted:
+                return True
+            continue
+        node._visit_children(stack.append)
+    return False
+
+
+def split_by(
+    poly: Polynomial, variables: Mapping[Any, Any]
+) -> tuple[dict[Any, dict[Monomial, int]], dict[Monomial, int]] | None:
+    """Coefficients of ``variables`` and the rest, or None when the polynomial is not linear in them."""
+    coefficients: dict[Any, dict[Monomial, int]] = {}
+    rest: dict[Monomial, int] = {}
+    for monomial, factor in poly.terms.items():
+        inside = [atom for atom in monomial if isinstance(atom, tir.Var) and atom in variables]
+        opaque = [atom for atom in monomial if not isinstance(atom, tir.Var) and mentions(atom, variables)]
+        if opaque or len(inside) > 1:
+            return None
+        if inside:
+            others = list(monomial)
+            others.remove(inside[0])
+            coefficients.setdefault(inside[0], {})[tuple(others)] = factor
+        else:
+            rest[monomial] = factor
+    return coefficients, rest

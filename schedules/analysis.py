@@ -1,0 +1,223 @@
+"""What a primitive must know before it changes a program: kinds of blocks, dependences in a scope, affine bindings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ir import tir
+from ir.tir import IterVar
+
+from .affine import mentions, polynomial
+from .error import ScheduleError
+from .tree import (
+    BlockNode,
+    LoopNode,
+    SeqNode,
+    TreeNode,
+    blocks_below,
+    child_blocks,
+    loops_around,
+    scope_of,
+)
+
+
+def require(condition: object, primitive: str, message: str) -> None:
+    """Raise the ScheduleError that a primitive is illegal here unless ``condition`` holds."""
+    if not condition:
+        raise ScheduleError(f"{primitive}: {message}")
+
+
+def written_buffers(block: BlockNode) -> set[tir.Buffer]:
+    """The buffers that a block writes."""
+    return {region.buffer for region in block.writes}
+
+
+def read_buffers(block: BlockNode) -> set[tir.Buffer]:
+    """The buffers that a block reads."""
+    return {region.buffer for region in block.reads}
+
+
+def scope_children(block: BlockNode) -> list[BlockNode]:
+    """All blocks in the scope in which ``block`` lives, in program order."""
+    scope = scope_of(block)
+    return [block] if scope is None else child_blocks(scope)
+
+
+def producers_of(block: BlockNode) -> list[BlockNode]:
+    """Blocks of the scope before ``block`` that write what it reads, in program order."""
+    reads = read_buffers(block)
+    result = []
+    for other in scope_children(block):
+        if other is block:
+            break
+        if written_buffers(other) & reads:
+            result.append(other)
+    return result
+
+
+def consumers_of(block: BlockNode) -> list[BlockNode]:
+    """Blocks of the scope behind ``block`` that read what it writes, in program order."""
+    writes = written_buffers(block)
+    result, seen = [], False
+    for other in scope_children(block):
+        if other is block:
+            seen = True
+        elif seen and read_buffers(other) & writes:
+            result.append(other)
+    return result
+
+
+def is_dominant(block: BlockNode) -> bool:
+    """Whether the block is the only writer, in its scope, of every buffer that it writes."""
+    writes = written_buffers(block)
+    return not any(other is not block and written_buffers(other) & writes for other in scope_children(block))
+
+
+def why_not_complete(block: BlockNode) -> str | None:
+    """The reason why a block is no *complete* block, or None.
+
+    Complete: the only writer of its outputs, all iteration variables data-parallel, nothing read that it writes.
+    """
+    if not is_dominant(block):
+        return "another block writes one of its outputs"
+    if any(item.iter_type not in (IterVar.DataPar, IterVar.Opaque) for item in block.iter_vars):
+        return "it has iteration variables that are not data-parallel"
+    if any(item.iter_type == IterVar.Opaque for item in block.iter_vars):
+        return "it has opaque iteration variables"
+    if read_buffers(block) & written_buffers(block):
+        return "it reads a buffer that it writes"
+    return None
+
+
+def why_not_reduction(block: BlockNode) -> str | None:
+    """The reason why a block is no *reduction* block, or None.
+
+    Reduction: the only writer of its outputs, with an init, iteration variables data-parallel or reductions, and no
+    reduction variable in the indices that it writes.
+    """
+    if block.init is None:
+        return "it has no init statement"
+    if not is_dominant(block):
+        return "another block writes one of its outputs"
+    if any(item.iter_type not in (IterVar.DataPar, IterVar.CommReduce) for item in block.iter_vars):
+        return "it has iteration variables that are neither data-parallel nor reductions"
+    reduce_vars = {item.var for item in block.iter_vars if item.iter_type == IterVar.CommReduce}
+    for region in block.writes:
+        if any(mentions(item.min, reduce_vars) for item in region.region):
+            return "a reduction variable indexes its output"
+    return None
+
+
+def require_complete_or_reduction(block: BlockNode, primitive: str) -> None:
+    """Refuse blocks that are neither complete nor reduction blocks."""
+    complete = why_not_complete(block)
+    if complete is None:
+        return
+    reduction = why_not_reduction(block)
+    require(
+        reduction is None,
+        primitive,
+        f"block {block.name!r} is neither a complete block ({complete}) nor a reduction block ({reduction})",
+    )
+
+
+def is_output_block(block: BlockNode) -> bool:
+    """Whether the block writes a buffer that its scope does not allocate (a function's output)."""
+    scope = scope_of(block)
+    allocated = set(scope.alloc_buffers) if scope is not None else set()
+    return any(region.buffer not in allocated for region in block.writes)
+
+
+def is_affine(block: BlockNode) -> bool:
+    """Whether all bindings are polynomials of loop variables or the simple divisions that fusing makes."""
+    return all(polynomial(value).is_polynomial() or _is_quasi_affine(value) for value in block.iter_values)
+
+
+def _is_quasi_affine(value: tir.PrimExpr) -> bool:
+    allowed = (tir.Add, tir.Sub, tir.Mul, tir.FloorDiv, tir.FloorMod, tir.IntImm, tir.Var, tir.Cast)
+    ok = True
+
+    def visit(node: object) -> bool:
+        nonlocal ok
+        ok = ok and isinstance(node, allowed)
+        return ok
+
+    tir.pre_order_visit(value, visit)
+    return ok
+
+
+def require_loop_can_run_in_any_order(loop: LoopNode, primitive: str, allow_reduction: bool = False) -> None:
+    """Refuse to make a loop parallel, vector or thread-bound where its iterations depend on each other.
+
+    Every block below must be complete or a reduction, bound affinely, and the loop must feed only data-parallel variables
+    (``allow_reduction``: or reduction variables, as for a cross-thread reduction).
+    """
+    for block in blocks_below(loop):
+        require_complete_or_reduction(block, primitive)
+        for item, value in zip(block.iter_vars, block.iter_values, strict=True):
+            if not mentions(value, {loop.var}):
+                continue
+            fine = item.iter_type == IterVar.DataPar or (allow_reduction and item.iter_type == IterVar.CommReduce)
+            require(
+                fine,
+                primitive,
+                f"loop {loop.var.name!r} feeds {item.var.name!r} of block {block.name!r}, which is a"
+                f" {_TYPE_NAMES.get(item.iter_type, 'special')} variable; its iterations depend on each other",
+            )
+
+
+_TYPE_NAMES = {IterVar.DataPar: "data-parallel", IterVar.CommReduce: "reduction", IterVar.Opaque: "opaque"}
+
+
+def require_same_scope(blocks: list[BlockNode], primitive: str) -> None:
+    """All blocks must live in one scope."""
+    require(
+        len({id(scope_of(block)) for block in blocks}) == 1, primitive, "the blocks are not in the same scope block"
+    )
+
+
+def loop_chain(loops: list[LoopNode], primitive: str) -> list[LoopNode]:
+    """The given loops and those between them, outermost first; they must lie on one path with single children."""
+    require(loops, primitive, "needs at least one loop")
+    require(len({id(loop) for loop in loops}) == len(loops), primitive, "a loop is given twice")
+    wanted = {id(loop) for loop in loops}
+    deepest = max(loops, key=lambda loop: len(loops_around(loop)))
+    path: list[LoopNode] = [deepest]
+    wanted.discard(id(deepest))
+    current: TreeNode | None = deepest
+    while wanted:
+        assert current is not None
+        current = current.parent
+        if not isinstance(current, LoopNode):
+            names = ", ".join(loop.var.name for loop in loops)
+            raise ScheduleError(
+                f"{primitive}: loops {names} are not one chain: a block, sequence or condition lies between them"
+            )
+        path.append(current)
+        wanted.discard(id(current))
+    return path[::-1]
+
+
+def only_child_block_path(node: TreeNode) -> bool:
+    """Whether nothing but single-child loops lies between ``node`` and its only block."""
+    while isinstance(node, LoopNode):
+        node = node.body
+    return isinstance(node, BlockNode)
+
+
+def first_use(scope: BlockNode, uses: Callable[[BlockNode], bool]) -> TreeNode | None:
+    """The child of the scope's outermost sequence below which the first block that ``uses`` accepts lies."""
+    for block in child_blocks(scope):
+        if uses(block):
+            return top_level_ancestor(block, scope)
+    return None
+
+
+def top_level_ancestor(node: TreeNode, scope: BlockNode) -> TreeNode:
+    """The ancestor of ``node`` directly in the scope's body (in its sequence, when the body is one)."""
+    current = node
+    while current.parent is not scope and not (isinstance(current.parent, SeqNode) and current.parent.parent is scope):
+        assert current.parent is not None
+        current = current.parent
+    return current
+

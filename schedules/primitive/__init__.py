@@ -1,0 +1,1 @@
+"""The schedule primitives, one file per family: checked functions on the loop tree."""

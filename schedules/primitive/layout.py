@@ -1,0 +1,269 @@
+"""Primitives that change how data lies in memory: transform_layout, transform_block_layout, storage_align, set_scope."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ir import tir
+from ir.tir import IndexMap, IterVar
+from ir.tir.functor import StmtExprMutator, substitute
+
+from ..affine import simplify_polynomial
+from ..analysis import require, require_complete_or_reduction
+from ..tree import BlockNode, LeafNode, LoopNode, TreeNode, loops_around, replace_node, scope_of, walk
+from .caching import replace_buffer
+
+
+def buffer_of(block: BlockNode, buffer_index: int, is_write: bool, primitive: str) -> tir.Buffer:
+    """The buffer that a block reads or writes at a position."""
+    regions = block.writes if is_write else block.reads
+    require(
+        0 <= buffer_index < len(regions),
+        primitive,
+        f"block {block.name!r} {'writes' if is_write else 'reads'} {len(regions)} buffers; there is no buffer {buffer_index}",
+    )
+    return regions[buffer_index].buffer
+
+
+class _MapAccesses(StmtExprMutator):
+    """Accesses of a buffer become accesses of its relaid-out twin."""
+
+    def __init__(self, old: tir.Buffer, new: tir.Buffer, index_map: IndexMap) -> None:
+        super().__init__()
+        self._old, self._new, self._map = old, new, index_map
+
+    def visit_BufferLoad(self, load: tir.BufferLoad) -> Any:
+        mapped = self.generic_visit(load)
+        return tir.BufferLoad(self._new, map_indices(self._map, mapped.indices)) if load.buffer is self._old else mapped
+
+    def visit_BufferStore(self, store: tir.BufferStore) -> Any:
+        mapped = self.generic_visit(store)
+        if store.buffer is not self._old:
+            return mapped
+        return tir.BufferStore(self._new, mapped.value, map_indices(self._map, mapped.indices))
+
+
+def map_indices(index_map: IndexMap, indices: Any) -> list[tir.PrimExpr]:
+    """The final indices of a map, with like terms collected (open decisions stay symbolic)."""
+    values = dict(zip(index_map.initial_indices, indices, strict=True))
+    return [simplify_polynomial(substitute(item, values)) for item in index_map.final_indices]
+
+
+def _mapped_region(region: tir.BufferRegion, new: tir.Buffer, index_map: IndexMap) -> tir.BufferRegion:
+    """The box of the mapped region: exact for points, else the hull of its corners where indices grow."""
+    if all(isinstance(item.extent, tir.IntImm) and item.extent.value == 1 for item in region.region):
+        points = map_indices(index_map, [item.min for item in region.region])
+        return tir.BufferRegion(new, [tir.Range.from_min_extent(item, tir.const(1, item.dtype)) for item in points])
+    return tir.BufferRegion(new, [tir.Range.from_min_extent(tir.const(0, dim.dtype), dim) for dim in new.shape])
+
+
+def transform_layout(
+    block: BlockNode,
+    buffer_index: int,
+    is_write: bool,
+    index_map: IndexMap,
+    pad_value: Any = None,
+    function_buffers: dict[Any, tir.Buffer] | None = None,
+    new_shape: list[Any] | None = None,
+) -> tuple[tir.Buffer, tir.Buffer]:
+    """Store a buffer in another layout; every block of its scope that accesses it is rewritten. Returns (old, new)."""
+    buffer = buffer_of(block, buffer_index, is_write, "transform_layout")
+    require(
+        len(index_map.initial_indices) == len(buffer.shape),
+        "transform_layout",
+        f"the index map takes {len(index_map.initial_indices)} indices, buffer {buffer.name} has {len(buffer.shape)} dimensions",
+    )
+    shape = new_shape if new_shape is not None else index_map.map_shape(buffer.shape)
+    _check_padding(buffer, shape, pad_value)
+    new = buffer.replace(
+        shape=tuple(tir.convert(item) if not isinstance(item, int) else tir.const(item, buffer.shape[0].dtype) for item in shape),
+        strides=(),
+    )
+    scope = _allocating_scope(block, buffer)
+    if scope is None:
+        require(
+            function_buffers is not None and any(item is buffer for item in function_buffers.values()),
+            "transform_layout",
+            f"buffer {buffer.name} is neither allocated in a block around {block.name!r} nor a parameter",
+        )
+        assert function_buffers is not None
+        for param, item in list(function_buffers.items()):
+            if item is buffer:
+                function_buffers[param] = new
+        top: TreeNode = block
+        while top.parent is not None:
+            top = top.parent
+    else:
+        scope.change(alloc_buffers=tuple(new if item is buffer else item for item in scope.alloc_buffers))
+        top = scope
+    mapper = _MapAccesses(buffer, new, index_map)
+    for node in list(walk(top)):
+        if isinstance(node, LeafNode):
+            leaf = mapper.visit(node.leaf)
+            if leaf is not node.leaf:
+                node.leaf = leaf
+                node.touch()
+        elif isinstance(node, BlockNode):
+            reads = tuple(_mapped_region(r, new, index_map) if r.buffer is buffer else r for r in node.reads)
+            writes = tuple(_mapped_region(r, new, index_map) if r.buffer is buffer else r for r in node.writes)
+            init = None if node.init is None else mapper.visit(node.init)
+            node.change(reads=reads, writes=writes, init=init)
+    return buffer, new
+
+
+def _check_padding(buffer: tir.Buffer, shape: list[Any], pad_value: Any) -> None:
+    old = _product(buffer.shape)
+    new = _product(shape)
+    if old is not None and new is not None and old != new:
+        require(
+            new > old and pad_value is not None,
+            "transform_layout",
+            f"the map takes {buffer.name}'s {old} elements to {new}; pass pad_value to allow padding",
+        )
+
+
+def _product(shape: Any) -> int | None:
+    total = 1
+    for item in shape:
+        value = item if isinstance(item, int) else getattr(item, "value", None)
+        if value is None:
+            return None
+        total *= value
+    return total
+
+
+def _allocating_scope(block: BlockNode, buffer: tir.Buffer) -> BlockNode | None:
+    scope: BlockNode | None = block
+    while scope is not None:
+        if any(item is buffer for item in scope.alloc_buffers):
+            return scope
+        scope = scope_of(scope)
+    return None
+
+
+def transform_block_layout(block: BlockNode, index_map: IndexMap, new_extents: list[Any] | None = None) -> None:
+    """Iterate a block over the mapped index space: its iteration variables and loops are replaced by the map's."""
+    require_complete_or_reduction(block, "transform_block_layout")
+    require(
+        len(index_map.initial_indices) == len(block.iter_vars),
+        "transform_block_layout",
+        f"the index map takes {len(index_map.initial_indices)} indices, block {block.name!r} has"
+        f" {len(block.iter_vars)} iteration variables",
+    )
+    kinds = {item.var: item.iter_type for item in block.iter_vars}
+    by_initial: Mapping[Any, Any] = dict(
+        zip(index_map.initial_indices, [item.var for item in block.iter_vars], strict=True)
+    )
+    extents = (
+        new_extents if new_extents is not None else index_map.map_shape([item.dom.extent for item in block.iter_vars])
+    )
+    dtype = block.iter_vars[0].var.dtype if block.iter_vars else "int32"
+    new_vars, loops = [], []
+    for position, (final, extent) in enumerate(zip(index_map.final_indices, extents, strict=True)):
+        used = _variables(substitute(final, by_initial))
+        types = {kinds[var] for var in used if var in kinds}
+        require(
+            len(types) <= 1,
+            "transform_block_layout",
+            f"final index {final} mixes data-parallel and reduction variables of block {block.name!r}",
+        )
+        size = tir.const(extent, dtype) if isinstance(extent, int) else tir.convert(extent)
+        var = tir.Var(f"v{position}", dtype)
+        new_vars.append(IterVar(tir.Range.from_min_extent(tir.const(0, dtype), size), var, types.pop() if types else IterVar.DataPar))
+        loops.append((tir.Var(f"ax{position}", dtype), size))
+    inverse = _inverse(index_map, block)
+    old_values = dict(
+        zip([item.var for item in block.iter_vars], map_indices(inverse, [item.var for item in new_vars]), strict=True)
+    )
+    _substitute_block(block, old_values)
+    top: TreeNode = block
+    for loop in reversed(loops_around(block)):
+        if loop.body is not top:
+            break
+        top = loop
+    require(
+        top is block or isinstance(top, LoopNode) and not _loops_shared(top, block),
+        "transform_block_layout",
+        f"the loops around block {block.name!r} hold other blocks as well",
+    )
+    placeholder = LeafNode(tir.Evaluate(tir.const(0)))
+    replace_node(top, placeholder)
+    block.change(iter_vars=tuple(new_vars), iter_values=tuple(var for var, _ in loops))
+    node: TreeNode = block
+    for var, extent in reversed(loops):
+        node = LoopNode(var, extent, node)
+    replace_node(placeholder, node)
+
+
+def _loops_shared(top: TreeNode, block: BlockNode) -> bool:
+    loops = loops_around(block)
+    return bool(loops) and loops[0] is not top
+
+
+def _inverse(index_map: IndexMap, block: BlockNode) -> IndexMap:
+    if index_map.inverse_index_map is not None:
+        return index_map.inverse_index_map  # type: ignore[no-any-return]
+    return index_map.inverse([item.dom.extent for item in block.iter_vars])
+
+
+def _variables(expr: Any) -> set[Any]:
+    found: set[Any] = set()
+    tir.post_order_visit(tir.convert(expr), lambda node: found.add(node) if isinstance(node, tir.Var) else None)
+    return found
+
+
+def _substitute_block(block: BlockNode, values: Mapping[Any, Any]) -> None:
+    """Replace block variables in the body, the init and the regions."""
+    for node in list(walk(block)):
+        if isinstance(node, LeafNode):
+            node.leaf = substitute(node.leaf, values)
+            node.touch()
+
+    def mapped(region: tir.BufferRegion) -> tir.BufferRegion:
+        return tir.BufferRegion(
+            region.buffer,
+            [
+                tir.Range.from_min_extent(simplify_polynomial(substitute(item.min, values)), substitute(item.extent, values))
+                for item in region.region
+            ],
+        )
+
+    block.change(
+        reads=tuple(mapped(region) for region in block.reads),
+        writes=tuple(mapped(region) for region in block.writes),
+        init=None if block.init is None else substitute(block.init, values),
+    )
+
+
+def set_scope(block: BlockNode, buffer_index: int, storage_scope: str) -> tuple[tir.Buffer, tir.Buffer]:
+    """Put a buffer that a block writes into another storage scope. Returns (old, new)."""
+    buffer = buffer_of(block, buffer_index, True, "set_scope")
+    scope = _allocating_scope(block, buffer)
+    require(scope is not None, "set_scope", f"buffer {buffer.name} is no intermediate: it is a parameter of the function")
+    assert scope is not None
+    if buffer.scope() == storage_scope:
+        return buffer, buffer
+    new = tir.decl_buffer(
+        buffer.shape, buffer.dtype, buffer.name, strides=buffer.strides, scope="" if storage_scope == "global" else storage_scope
+    )
+    replace_buffer(scope, buffer, new)
+    scope.change(alloc_buffers=tuple(new if item is buffer else item for item in scope.alloc_buffers))
+    return buffer, new
+
+
+def storage_align(block: BlockNode, buffer_index: int, axis: int, factor: int, offset: int) -> None:
+    """Ask for a stride of dimension ``axis`` that is ``offset`` modulo ``factor`` elements (avoids bank conflicts)."""
+    buffer = buffer_of(block, buffer_index, True, "storage_align")
+    ndim = len(buffer.shape)
+    require(-ndim <= axis < ndim, "storage_align", f"axis {axis} is outside the {ndim} dimensions of {buffer.name}")
+    require(factor > 0, "storage_align", f"factor must be positive, got {factor}")
+    require(
+        _allocating_scope(block, buffer) is not None,
+        "storage_align",
+        f"buffer {buffer.name} is a parameter of the function; its layout is given",
+    )
+    entry = (buffer_index, axis % ndim, factor, offset)
+    existing = [item for item in block.annotations.get("buffer_dim_align", ()) if item[:2] != entry[:2]]
+    block.change(annotations={**block.annotations, "buffer_dim_align": (*existing, entry)})
+

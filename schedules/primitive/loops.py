@@ -1,0 +1,225 @@
+"""Primitives that restructure loops: split, fuse, reorder, add_unit_loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ir import tir
+from ir.tir import ForKind
+
+from ..affine import mentions, polynomial, simplify_polynomial
+from ..analysis import loop_chain, require, require_complete_or_reduction
+from ..simplify import simplify_binding
+from ..tree import (
+    BlockNode,
+    LeafNode,
+    LoopNode,
+    TreeNode,
+    blocks_below,
+    loops_around,
+    replace_node,
+    rewrite_expressions,
+    scope_of,
+)
+
+
+def _require_plain_loop(loop: LoopNode, primitive: str) -> None:
+    require(
+        not loop.annotations and loop.thread_binding is None,
+        primitive,
+        f"loop {loop.var.name!r} has annotations or a thread binding; {primitive} works on plain loops only",
+    )
+
+
+def _starts_at_zero(loop: LoopNode) -> bool:
+    return isinstance(loop.min, tir.IntImm) and loop.min.value == 0
+
+
+def split(
+    loop: LoopNode,
+    factors: Sequence[Any],
+    preserve_unit_iters: bool = True,
+    disable_predication: bool = False,
+    exact: bool = False,
+) -> list[LoopNode]:
+    """Replace a loop by nested loops; a None among ``factors`` is inferred.
+
+    ``exact`` promises that the factors multiply to the extent (a perfect tile with open decisions).
+    """
+    _require_plain_loop(loop, "split")
+    require(_starts_at_zero(loop), "split", f"loop {loop.var.name!r} starts at {loop.min}, not at 0; normalize it first")
+    extents, divides = _infer_factors(loop, factors, exact)
+    variables = [tir.Var(f"{loop.var.name}_{i}", loop.var.dtype) for i in range(len(extents))]
+    value: Any = tir.const(0, loop.var.dtype)
+    dropped: dict[Any, Any] = {}
+    for var, extent in zip(variables, extents, strict=True):
+        if not preserve_unit_iters and isinstance(extent, tir.IntImm) and extent.value == 1:
+            dropped[var] = tir.const(0, var.dtype)
+        value = simplify_polynomial(value * extent + (dropped.get(var, var)))
+    kept = [(var, extent) for var, extent in zip(variables, extents, strict=True) if var not in dropped]
+    if not kept:
+        kept = [(variables[-1], extents[-1])]
+        value = variables[-1]
+    body = loop.body
+    placeholder = LeafNode(tir.Evaluate(tir.const(0)))
+    replace_node(loop, placeholder)
+    inner: TreeNode = body
+    loops: list[LoopNode] = []
+    for var, extent in reversed(kept):
+        inner = LoopNode(var, extent, inner, loop.kind)
+        loops.append(inner)
+    replace_node(placeholder, inner)
+    rewrite_expressions(body, {loop.var: value}, simplify_binding)
+    if not divides and not disable_predication:
+        for block in blocks_below(body):
+            block.change(predicate=tir.expr.logical_and(block.predicate, value < loop.extent))
+    return loops[::-1]
+
+
+def _infer_factors(loop: LoopNode, factors: Sequence[Any], exact: bool) -> tuple[list[Any], bool]:
+    """All extents with the open one filled in, and whether they multiply to exactly the loop's extent."""
+    require(len(factors) > 0, "split", f"loop {loop.var.name!r} needs at least one factor")
+    require(sum(item is None for item in factors) <= 1, "split", "at most one factor may be None")
+    dtype = loop.var.dtype
+    product: Any = tir.const(1, dtype)
+    for item in factors:
+        if item is None:
+            continue
+        factor = tir.convert(item)
+        if isinstance(factor, tir.IntImm):
+            require(factor.value > 0, "split", f"factors of loop {loop.var.name!r} must be positive, got {factor.value}")
+        product = product * tir.cast(dtype, factor)
+    extents = [None if item is None else tir.cast(dtype, tir.convert(item)) for item in factors]
+    if any(item is None for item in extents):
+        inferred: Any
+        if isinstance(loop.extent, tir.IntImm) and isinstance(product, tir.IntImm):
+            inferred = tir.const(-(-loop.extent.value // product.value), dtype)
+            divides = loop.extent.value % product.value == 0
+        else:
+            inferred = tir.floordiv(loop.extent + (product - 1), product)
+            divides = False
+        return [inferred if item is None else item for item in extents], divides
+    if exact:
+        return extents, True
+    if isinstance(loop.extent, tir.IntImm) and isinstance(product, tir.IntImm):
+        require(
+            product.value >= loop.extent.value,
+            "split",
+            f"factors {[int(item.value) for item in extents]} of loop {loop.var.name!r} multiply to {product.value},"
+            f" less than its extent {loop.extent.value}",
+        )
+        return extents, product.value == loop.extent.value
+    return extents, polynomial(product - loop.extent).constant() == 0
+
+
+def fuse(loops: Sequence[LoopNode], preserve_unit_iters: bool = True) -> LoopNode:
+    """Join nested loops into one; the outermost is the slowest digit of the new loop variable."""
+    chain = list(loops)
+    require(chain, "fuse", "needs at least one loop")
+    for outer, inner in zip(chain, chain[1:], strict=False):
+        require(
+            outer.body is inner,
+            "fuse",
+            f"loop {inner.var.name!r} is not the only child of {outer.var.name!r}; loops must be nested directly, outer first",
+        )
+    for loop in chain:
+        _require_plain_loop(loop, "fuse")
+        require(_starts_at_zero(loop), "fuse", f"loop {loop.var.name!r} starts at {loop.min}, not at 0")
+        require(
+            not any(mentions(loop.extent, {other.var}) for other in chain),
+            "fuse",
+            f"the extent of loop {loop.var.name!r} depends on another of the loops",
+        )
+    if len(chain) == 1:
+        return chain[0]
+    fused = tir.Var("_".join(loop.var.name for loop in chain) + "_fused", chain[0].var.dtype)
+    values: dict[Any, Any] = {}
+    below: Any = tir.const(1, fused.dtype)
+    for position in range(len(chain) - 1, -1, -1):
+        loop = chain[position]
+        if not preserve_unit_iters and isinstance(loop.extent, tir.IntImm) and loop.extent.value == 1:
+            values[loop.var] = tir.const(0, fused.dtype)
+            continue
+        value = tir.floordiv(fused, below)
+        outer_is_unit = all(isinstance(item.extent, tir.IntImm) and item.extent.value == 1 for item in chain[:position])
+        values[loop.var] = value if position == 0 or outer_is_unit else tir.floormod(value, loop.extent)
+        below = below * loop.extent
+    total: Any = tir.const(1, fused.dtype)
+    for loop in chain:
+        total = total * loop.extent
+    body = chain[-1].body
+    new = LoopNode(fused, total, LeafNode(tir.Evaluate(tir.const(0))), chain[0].kind)
+    replace_node(chain[0], new)
+    new.set_body(body)
+    rewrite_expressions(body, values, simplify_binding)
+    return new
+
+
+def reorder(loops: Sequence[LoopNode]) -> None:
+    """Put loops of one chain into the given order; the other loops of the chain keep their places."""
+    chosen = list(loops)
+    chain = loop_chain(chosen, "reorder")
+    innermost = chain[-1]
+    for block in blocks_below(innermost):
+        require_complete_or_reduction(block, "reorder")
+        _require_independent_bindings(block)
+    new_order = iter(chosen)
+    selected = {id(loop) for loop in chosen}
+    order = [next(new_order) if id(loop) in selected else loop for loop in chain]
+    if all(a is b for a, b in zip(order, chain, strict=True)):
+        return
+    inside = {id(loop) for loop in chain}
+    for position, loop in enumerate(order):
+        outer = {item.var for item in order[:position]}
+        needed = [item for item in chain if item.var not in outer and mentions(loop.extent, {item.var})]
+        require(
+            not any(id(item) in inside and item is not loop for item in needed),
+            "reorder",
+            f"the extent of loop {loop.var.name!r} depends on a loop that would come to lie inside it",
+        )
+    top_parent = chain[0].parent
+    assert top_parent is not None
+    body = innermost.body
+    placeholder = LeafNode(tir.Evaluate(tir.const(0)))
+    top_parent.replace_child(chain[0], placeholder)
+    for loop in chain:
+        loop.parent = None  # the old nesting must not form a cycle with the new one
+    inner: TreeNode = body
+    for loop in reversed(order):
+        loop.set_body(inner)
+        inner = loop
+    top_parent.replace_child(placeholder, inner)
+
+
+def _require_independent_bindings(block: BlockNode) -> None:
+    """Every block variable must be of a kind whose iterations commute."""
+    for item in block.iter_vars:
+        require(
+            item.iter_type in (tir.IterVar.DataPar, tir.IterVar.CommReduce),
+            "reorder",
+            f"block {block.name!r} has variable {item.var.name!r} that must run in order",
+        )
+
+
+def add_unit_loop(node: LoopNode | BlockNode) -> LoopNode:
+    """A new loop of extent 1 around a loop or block."""
+    dtype = node.var.dtype if isinstance(node, LoopNode) else "int32"
+    if isinstance(node, BlockNode):
+        require(scope_of(node) is not None, "add_unit_loop", "the root block cannot get a loop around it")
+        around = loops_around(node)
+        dtype = around[-1].var.dtype if around else dtype
+    placeholder = LeafNode(tir.Evaluate(tir.const(0)))
+    replace_node(node, placeholder)
+    loop = LoopNode(tir.Var("u", dtype), tir.const(1, dtype), node)
+    replace_node(placeholder, loop)
+    return loop
+
+
+def set_kind(loop: LoopNode, kind: ForKind, thread_binding: tir.IterVar | None = None) -> None:
+    """Change how a loop runs."""
+    loop.kind = kind
+    loop.thread_binding = thread_binding
+    loop.touch()
+
+

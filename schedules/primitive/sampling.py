@@ -1,0 +1,86 @@
+"""Sampling: random decisions, drawn from a seeded generator so that the same seed gives the same schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from ..analysis import consumers_of, is_output_block, require
+from ..tree import BlockNode, LoopNode, loops_around
+
+
+@lru_cache(maxsize=4096)
+def perfect_tiles(extent: int, n: int, max_innermost_factor: int) -> np.ndarray:
+    """All ordered factorizations of ``extent`` into ``n`` factors with a bounded last one, as rows of int64 [rows, n].
+
+    There is always a row: when no divisor respects the bound, the last factor is 1.
+    """
+    limit = max(1, max_innermost_factor)
+    rows = [(tile,) for tile in _divisors(extent) if tile <= limit]
+    full: list[tuple[int, ...]] = []
+    for (innermost,) in rows:
+        full += [(*outer, innermost) for outer in _factorizations(extent // innermost, n - 1)]
+    table = np.array(full, dtype=np.int64).reshape(-1, n)
+    table.setflags(write=False)
+    return table
+
+
+@lru_cache(maxsize=65536)
+def _divisors(extent: int) -> tuple[int, ...]:
+    small = [d for d in range(1, int(extent**0.5) + 1) if extent % d == 0]
+    return tuple(sorted({*small, *[extent // d for d in small]}))
+
+
+@lru_cache(maxsize=65536)
+def _factorizations(extent: int, n: int) -> tuple[tuple[int, ...], ...]:
+    if n == 0:
+        return ((),) if extent == 1 else ()
+    if n == 1:
+        return ((extent,),)
+    return tuple((first, *rest) for first in _divisors(extent) for rest in _factorizations(extent // first, n - 1))
+
+
+def sample_perfect_tile(
+    generator: np.random.Generator, extent: int, n: int, max_innermost_factor: int
+) -> tuple[int, ...]:
+    """A random row of :func:`perfect_tiles`."""
+    require(n >= 1, "sample_perfect_tile", f"n must be at least 1, got {n}")
+    table = perfect_tiles(extent, n, max_innermost_factor) if n > 1 else np.array([[extent]])
+    require(len(table) > 0, "sample_perfect_tile", f"extent {extent} has no tile with factors up to {max_innermost_factor}")
+    return tuple(int(item) for item in table[int(generator.integers(len(table)))])
+
+
+def sample_categorical(
+    generator: np.random.Generator, candidates: Sequence[int], probs: Sequence[float]
+) -> int:
+    """The position of a candidate drawn with the given probabilities."""
+    require(
+        len(candidates) == len(probs) and len(probs) > 0,
+        "sample_categorical",
+        f"got {len(candidates)} candidates and {len(probs)} probabilities; their numbers must agree and be positive",
+    )
+    weights = np.asarray(probs, dtype=np.float64)
+    return int(generator.choice(len(candidates), p=weights / weights.sum()))
+
+
+def compute_locations(block: BlockNode) -> tuple[list[LoopNode], list[int]]:
+    """The loops at which a block may be computed, with the position of each: those around all of its consumers.
+
+    Positions count from the outermost; -1 stands for inlining, -2 for the root (TVM's convention).
+    """
+    consumers = consumers_of(block)
+    if is_output_block(block) or not consumers:
+        return [], []
+    common = loops_around(consumers[0])
+    for consumer in consumers[1:]:
+        around = loops_around(consumer)
+        common = [loop for loop in common if any(loop is item for item in around)]
+    own = loops_around(block)
+    locations, positions = [], []
+    for position, loop in enumerate(common):
+        if not any(loop is item for item in own):
+            locations.append(loop)
+            positions.append(position)
+    return locations, positions

@@ -1,0 +1,47 @@
+"""What a schedule's methods hand out: references to blocks and loops that survive edits, and integers chosen by sampling."""
+
+from __future__ import annotations
+
+from itertools import count
+
+from ir import tir
+
+_NUMBERS = count()
+
+
+class RandomVariable:
+    """A reference that a schedule resolves; compared by identity."""
+
+    __slots__ = ("number",)
+
+    def __init__(self) -> None:
+        self.number = next(_NUMBERS)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.number})"
+
+
+class BlockRV(RandomVariable):
+    """A block of a schedule."""
+
+    __slots__ = ()
+
+
+class LoopRV(RandomVariable):
+    """A loop of a schedule."""
+
+    __slots__ = ()
+
+
+class ExprRV(tir.Var):
+    """An integer chosen by a sampling instruction; :meth:`schedules.Schedule.get` gives its value."""
+
+    def __init__(self, name: str = "v") -> None:
+        super().__init__(name, "int32")
+
+
+class DecisionVar(tir.SizeVar):
+    """A decision left open in a sketch: one factor of a perfect tile; at least 1, and dividing the tiled extent."""
+
+
+__all__ = ["BlockRV", "DecisionVar", "ExprRV", "LoopRV", "RandomVariable"]

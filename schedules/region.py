@@ -1,0 +1,113 @@
+"""Regions: which box of a buffer is touched when some loops run and others stand still.
+
+For an index that is linear in the running loops the box is exact per dimension: its extent is
+``1 + sum(|coefficient| * (extent - 1))``. Extents may be integers or products of decision variables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ir import tir
+from ir.tir.functor import substitute
+
+from .affine import Polynomial, constant_difference, polynomial, simplify_polynomial, split_by
+
+Box = list[tuple[tir.PrimExpr, tir.PrimExpr]]
+"""(min, extent) per dimension."""
+
+
+def relax_index(index: Any, running: Mapping[Any, tir.PrimExpr]) -> tuple[tir.PrimExpr, tir.PrimExpr] | None:
+    """The (min, extent) that an index covers while the ``running`` variables go from 0 up to their extents.
+
+    None when the index is not affine in them and interval arithmetic finds no bound either.
+    """
+    index = tir.convert(index)
+    if not running:
+        return index, tir.const(1, index.dtype)
+    poly = polynomial(index)
+    parts = split_by(poly, running)
+    if parts is None:
+        return _relax_by_intervals(index, running)
+    coefficients, rest = parts
+    low: Any = Polynomial(rest, index.dtype).to_expr()
+    extent: Any = tir.const(1, index.dtype)
+    for var, terms in coefficients.items():
+        reach = tir.cast(index.dtype, running[var]) - 1
+        coefficient = Polynomial(terms, index.dtype).to_expr()
+        if all(value < 0 for value in terms.values()):
+            low = low + coefficient * reach
+            coefficient = simplify_polynomial(coefficient * -1)
+        extent = extent + coefficient * reach
+    return simplify_polynomial(low), simplify_polynomial(extent)
+
+
+def _relax_by_intervals(index: tir.PrimExpr, running: Mapping[Any, tir.PrimExpr]) -> tuple[Any, Any] | None:
+    from ir.arith import Analyzer, int_set
+
+    analyzer = Analyzer()
+    domains = {}
+    for var, extent in running.items():
+        domains[var] = int_set.IntervalSet(tir.const(0, var.dtype), tir.cast(var.dtype, extent) - 1)
+        analyzer.bind(var, tir.Range.from_min_extent(tir.const(0, var.dtype), tir.cast(var.dtype, extent)))
+    found = analyzer.int_set(index, domains)
+    if found.is_nothing() or found.is_everything():
+        return None
+    low, high = found.min_value, found.max_value
+    if not _finite(low) or not _finite(high):
+        return None
+    return analyzer.simplify(low), analyzer.simplify(high - low + 1)
+
+
+def _finite(expr: Any) -> bool:
+    """Interval arithmetic marks infinite ends by special variables."""
+    return not (isinstance(expr, tir.Var) and expr.name in ("pos_inf", "neg_inf"))
+
+
+def relax_region(region: Sequence[tir.Range], running: Mapping[Any, tir.PrimExpr], shape: Sequence[Any]) -> Box:
+    """The box that a region covers while ``running`` variables run, dimension by dimension; the whole dimension of
+    ``shape`` where no bound is found.
+    """
+    box: Box = []
+    for item, dim in zip(region, shape, strict=True):
+        found = relax_index(item.min, running)
+        if found is None:
+            box.append((tir.const(0, dim.dtype), dim))
+            continue
+        low, extent = found
+        inner = relax_index(item.extent, running)
+        size = item.extent if inner is None else inner[0] + inner[1] - 1
+        extent = simplify_polynomial(extent + size - 1)
+        box.append((low, extent))
+    return box
+
+
+def union_boxes(boxes: Sequence[Box], shape: Sequence[Any]) -> Box:
+    """The smallest box known to contain all; dimensions whose offsets cannot be compared become whole."""
+    result = list(boxes[0])
+    for box in boxes[1:]:
+        for dim, ((low_a, extent_a), (low_b, extent_b)) in enumerate(zip(result, box, strict=True)):
+            offset = constant_difference(low_b, low_a)
+            if offset is None:
+                result[dim] = (tir.const(0, shape[dim].dtype), shape[dim])
+                continue
+            if offset < 0:
+                low_a, extent_a, low_b, extent_b, offset = low_b, extent_b, low_a, extent_a, -offset
+            growth = constant_difference(extent_b + offset, extent_a)
+            if growth is None:
+                extent = tir.expr.max(extent_a, simplify_polynomial(extent_b + offset))
+            else:
+                extent = simplify_polynomial(extent_b + offset) if growth > 0 else extent_a
+            result[dim] = (low_a, extent)
+    return result
+
+
+def bind_region(region: Sequence[tir.Range], values: Mapping[Any, Any]) -> list[tir.Range]:
+    """A region of a block in terms of the loops around it: block variables replaced by their bindings."""
+    return [
+        tir.Range.from_min_extent(
+            simplify_polynomial(substitute(item.min, values)), simplify_polynomial(substitute(item.extent, values))
+        )
+        for item in region
+    ]

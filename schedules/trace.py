@@ -1,0 +1,250 @@
+"""Traces: a schedule as data. A trace lists the instructions and the decisions of its sampling steps; it replays on any
+module of the same structure, serializes to JSON, and leaves decisions open to make a sketch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ir import tir
+from ir.json_format import load_json, save_json
+from ir.node import Node
+
+from .error import TraceError
+from .instruction import Instruction, InstructionKind
+from .random_variable import BlockRV, ExprRV, LoopRV
+
+if TYPE_CHECKING:
+    from .schedule import Schedule
+
+DecisionProvider = Callable[[Instruction, Sequence[Any], Sequence[Any], Any], Any]
+
+
+class Trace:
+    """Instructions in order, and a decision for each sampling instruction that has one."""
+
+    def __init__(
+        self, insts: Sequence[Instruction] = (), decisions: Mapping[Instruction, Any] | None = None
+    ) -> None:
+        self.insts: list[Instruction] = list(insts)
+        self.decisions: dict[Instruction, Any] = dict(decisions or {})
+
+    def append(self, inst: Instruction, decision: Any = None) -> None:
+        """Add an instruction, with its decision when it samples."""
+        self.insts.append(inst)
+        if decision is not None:
+            self.decisions[inst] = decision
+
+    def pop(self) -> Instruction | None:
+        """Remove and return the last instruction, or None when the trace is empty."""
+        if not self.insts:
+            return None
+        inst = self.insts.pop()
+        self.decisions.pop(inst, None)
+        return inst
+
+    def get_decision(self, inst: Instruction) -> Any:
+        """The decision of a sampling instruction, or None."""
+        return self.decisions.get(inst)
+
+    def with_decision(self, inst: Instruction, decision: Any, remove_postproc: bool) -> Trace:
+        """A copy in which ``inst`` has another decision."""
+        decisions = dict(self.decisions)
+        decisions[inst] = decision
+        return Trace(self._kept(remove_postproc), decisions)
+
+    def copy(self) -> Trace:
+        """A copy that can be appended to on its own."""
+        return Trace(self.insts, self.decisions)
+
+    def _kept(self, remove_postproc: bool) -> list[Instruction]:
+        if remove_postproc:
+            for position, inst in enumerate(self.insts):
+                if inst.kind.is_postproc:
+                    return self.insts[:position]
+        return self.insts
+
+    def apply_to_schedule(
+        self, sch: Schedule, remove_postproc: bool, decision_provider: DecisionProvider | None = None
+    ) -> None:
+        """Replay on a schedule. ``decision_provider(inst, inputs, attrs, decision)`` may replace decisions."""
+        table: dict[Any, Any] = {}
+        for inst in self._kept(remove_postproc):
+            inputs = [_lookup(item, table) for item in inst.inputs]
+            decision = self.decisions.get(inst)
+            if decision_provider is not None and inst.kind.takes_decision:
+                decision = decision_provider(inst, inputs, inst.attrs, decision)
+            outputs = _as_list(inst.kind.apply(sch, inputs, inst.attrs, decision))
+            if len(outputs) != len(inst.outputs):
+                raise TraceError(
+                    f"replaying {inst.kind.name} gave {len(outputs)} results, the trace has {len(inst.outputs)};"
+                    " the trace belongs to another program"
+                )
+            table.update(zip(inst.outputs, outputs, strict=True))
+
+    def simplified(self, remove_postproc: bool) -> Trace:
+        """A copy without pure instructions whose outputs nobody uses."""
+        insts = self._kept(remove_postproc)
+        used: set[Any] = set()
+        kept = []
+        for inst in reversed(insts):
+            if inst.kind.is_pure and not any(id(item) in used for item in inst.outputs):
+                continue
+            kept.append(inst)
+            for item in inst.inputs:
+                _mark_used(item, used)
+        kept.reverse()
+        return Trace(kept, {inst: self.decisions[inst] for inst in kept if inst in self.decisions})
+
+    def as_json(self, remove_postproc: bool = False) -> list[Any]:
+        """``[instructions, decisions]`` of JSON values; :meth:`apply_json_to_schedule` reads them."""
+        names: dict[Any, str] = {}
+        counts = {"b": 0, "l": 0, "v": 0}
+        insts_json, decisions_json = [], []
+        for position, inst in enumerate(self._kept(remove_postproc)):
+            inputs = [_input_json(item, names) for item in inst.inputs]
+            outputs = []
+            for item in inst.outputs:
+                prefix = "b" if isinstance(item, BlockRV) else "l" if isinstance(item, LoopRV) else "v"
+                names[item] = f"{prefix}{counts[prefix]}"
+                counts[prefix] += 1
+                outputs.append(names[item])
+            insts_json.append([inst.kind.name, inputs, [_value_json(item) for item in inst.attrs], outputs])
+            if inst in self.decisions:
+                decisions_json.append([position, _value_json(self.decisions[inst])])
+        return [insts_json, decisions_json]
+
+    @staticmethod
+    def from_json(json_obj: Any) -> Trace:
+        """The trace that :meth:`as_json` wrote."""
+        try:
+            insts_json, decisions_json = json_obj[0], json_obj[1]
+            decisions = {int(position): _value_from_json(value) for position, value in decisions_json}
+        except (TypeError, ValueError, IndexError, KeyError) as error:
+            raise TraceError(f"not a trace: {error}") from error
+        table: dict[str, Any] = {}
+        trace = Trace()
+        for position, entry in enumerate(insts_json):
+            name, inputs_json, attrs_json, outputs_json = entry
+            inputs = tuple(_input_from_json(item, table) for item in inputs_json)
+            outputs = []
+            for item in outputs_json:
+                makers = {"b": BlockRV, "l": LoopRV, "v": ExprRV}
+                table[item] = makers[item[0]]()
+                outputs.append(table[item])
+            attrs = tuple(_value_from_json(item) for item in attrs_json)
+            inst = Instruction(InstructionKind.get(name), inputs, attrs, tuple(outputs))
+            trace.append(inst, decisions.get(position))
+        return trace
+
+    @staticmethod
+    def apply_json_to_schedule(json_obj: Any, sch: Schedule) -> None:
+        """Replay a trace in JSON form on a schedule."""
+        Trace.from_json(json_obj).apply_to_schedule(sch, remove_postproc=False)
+
+    def as_python(self, remove_postproc: bool = False) -> list[str]:
+        """One line of Python per instruction."""
+        names: dict[Any, str] = {}
+        counts = {"b": 0, "l": 0, "v": 0}
+        lines = []
+        for inst in self._kept(remove_postproc):
+            arguments = [str(_input_json(item, names)).strip('"') for item in inst.inputs]
+            arguments += [repr(item) for item in inst.attrs]
+            if inst in self.decisions:
+                arguments.append(f"decision={_value_json(self.decisions[inst])}")
+            outputs = []
+            for item in inst.outputs:
+                prefix = "b" if isinstance(item, BlockRV) else "l" if isinstance(item, LoopRV) else "v"
+                names[item] = f"{prefix}{counts[prefix]}"
+                counts[prefix] += 1
+                outputs.append(names[item])
+            call = f"sch.{_method_name(inst.kind.name)}({', '.join(arguments)})"
+            lines.append(f"{', '.join(outputs)} = {call}" if outputs else call)
+        return lines
+
+    def __str__(self) -> str:
+        return "\n".join(["def apply_trace(sch: Schedule) -> None:", *[f"  {line}" for line in self.as_python()]])
+
+    __repr__ = __str__
+
+    def show(self, **_options: Any) -> None:
+        """Print the trace as Python."""
+        print(self)
+
+
+def _method_name(kind: str) -> str:
+    return "".join(f"_{c.lower()}" if c.isupper() else c for c in kind).lstrip("_").replace("r_factor", "rfactor")
+
+
+def _as_list(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def _lookup(item: Any, table: Mapping[Any, Any]) -> Any:
+    if isinstance(item, BlockRV | LoopRV | ExprRV):
+        try:
+            return table[item]
+        except KeyError:
+            raise TraceError(f"{item!r} is used before an instruction defines it") from None
+    if isinstance(item, tir.PrimExpr) and not isinstance(item, tir.IntImm | tir.FloatImm | tir.StringImm):
+        return tir.substitute(item, {key: value for key, value in table.items() if isinstance(key, ExprRV)})
+    if isinstance(item, list | tuple):
+        return type(item)(_lookup(value, table) for value in item)
+    return item
+
+
+def _mark_used(item: Any, used: set[Any]) -> None:
+    if isinstance(item, BlockRV | LoopRV | ExprRV):
+        used.add(id(item))
+    elif isinstance(item, tir.PrimExpr):
+        tir.post_order_visit(item, lambda node: used.add(id(node)) if isinstance(node, ExprRV) else None)
+    elif isinstance(item, list | tuple):
+        for value in item:
+            _mark_used(value, used)
+
+
+def _input_json(item: Any, names: Mapping[Any, str]) -> Any:
+    if isinstance(item, BlockRV | LoopRV | ExprRV):
+        return names[item]
+    if isinstance(item, str):
+        return f'"{item}"'
+    if isinstance(item, list | tuple):
+        return [_input_json(value, names) for value in item]
+    return _value_json(item)
+
+
+def _input_from_json(item: Any, table: Mapping[str, Any]) -> Any:
+    if isinstance(item, str):
+        if item.startswith('"'):
+            return item[1:-1]
+        if item in table:
+            return table[item]
+        raise TraceError(f"{item!r} is used before an instruction defines it")
+    if isinstance(item, list):
+        return [_input_from_json(value, table) for value in item]
+    return _value_from_json(item)
+
+
+def _value_json(value: Any) -> Any:
+    if isinstance(value, tir.IntImm | tir.FloatImm | tir.StringImm):
+        return value.value
+    if isinstance(value, Node):
+        return {"ir": save_json(value)}
+    if isinstance(value, list | tuple):
+        return [_value_json(item) for item in value]
+    if isinstance(value, dict):
+        return {"map": [[key, _value_json(item)] for key, item in value.items()]}
+    return value
+
+
+def _value_from_json(value: Any) -> Any:
+    if isinstance(value, dict):
+        if "ir" in value:
+            return load_json(value["ir"])
+        return {key: _value_from_json(item) for key, item in value["map"]}
+    if isinstance(value, list):
+        return [_value_from_json(item) for item in value]
+    return value
