@@ -66,9 +66,13 @@ def export(
 def main() -> None:
     """Command line; prints one line per file written."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--models", nargs="+", default=list(torch_models.FULL), choices=list(torch_models.FULL))
+    parser.add_argument(
+        "--models", nargs="+", default=list(torch_models.FULL), choices=list(torch_models.FULL)
+    )
     parser.add_argument("--exporter", default="both", choices=[*EXPORTERS, "both"])
-    parser.add_argument("--small", action="store_true", help="the test configurations instead of the full ones")
+    parser.add_argument(
+        "--small", action="store_true", help="the test configurations instead of the full ones"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=DEFAULT_OUT)
     args = parser.parse_args()

@@ -93,7 +93,9 @@ class MobileNetConfig:
     batch: int = 1
 
 
-def _conv_bn_relu6(channels_in: int, channels: int, kernel: int = 3, stride: int = 1, groups: int = 1) -> nn.Sequential:
+def _conv_bn_relu6(
+    channels_in: int, channels: int, kernel: int = 3, stride: int = 1, groups: int = 1
+) -> nn.Sequential:
     return nn.Sequential(
         nn.Conv2d(channels_in, channels, kernel, stride, kernel // 2, groups=groups, bias=False),
         nn.BatchNorm2d(channels),
@@ -269,7 +271,9 @@ class LlamaBlock(nn.Module):
     def _heads(self, x: Tensor, heads: int) -> Tensor:
         return x.view(x.shape[0], x.shape[1], heads, self.head_size).transpose(1, 2)
 
-    def forward(self, x: Tensor, positions: Tensor, k_cache: Tensor, v_cache: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(
+        self, x: Tensor, positions: Tensor, k_cache: Tensor, v_cache: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
         config = self.config
         normed = self.norm1(x)
         query = self._heads(self.q_proj(normed), config.heads)
@@ -292,7 +296,9 @@ class LlamaBlock(nn.Module):
         batch, kv_heads, length, size = keys.shape
         group = self.config.heads // kv_heads
         keys = keys[:, :, None].expand(batch, kv_heads, group, length, size).reshape(batch, -1, length, size)
-        values = values[:, :, None].expand(batch, kv_heads, group, length, size).reshape(batch, -1, length, size)
+        values = (
+            values[:, :, None].expand(batch, kv_heads, group, length, size).reshape(batch, -1, length, size)
+        )
         scores = torch.matmul(query, keys.transpose(-1, -2)) * self.head_size**-0.5
         new = query.shape[2]
         hidden_ahead = torch.ones(new, length, dtype=torch.bool, device=query.device).triu(length - new + 1)
@@ -305,8 +311,12 @@ Config = ResNetConfig | MobileNetConfig | BertConfig | LlamaConfig
 
 SMALL: dict[str, Config] = {
     "resnet18": ResNetConfig(stages=(8, 16), blocks=1, classes=10, image_size=32),
-    "mobilenet_v2": MobileNetConfig(settings=((1, 8, 1, 1), (3, 12, 2, 2)), stem=8, head=24, classes=10, image_size=32),
-    "bert_base": BertConfig(layers=1, hidden=32, heads=4, intermediate=64, vocabulary=50, positions=32, sequence=16),
+    "mobilenet_v2": MobileNetConfig(
+        settings=((1, 8, 1, 1), (3, 12, 2, 2)), stem=8, head=24, classes=10, image_size=32
+    ),
+    "bert_base": BertConfig(
+        layers=1, hidden=32, heads=4, intermediate=64, vocabulary=50, positions=32, sequence=16
+    ),
     "llama_block": LlamaConfig(hidden=32, heads=4, kv_heads=2, intermediate=48, sequence=4, past=6),
 }
 FULL: dict[str, Config] = {

@@ -1,0 +1,227 @@
+"""What a converter sees of a node: its inputs as Relax expressions or compile-time arrays, its attributes, and a builder.
+
+Shape arithmetic is done while importing: a value that is known then is a :class:`Known`, a numpy array of numbers, or of
+integers and TIR expressions where extents are symbolic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ir import dtype as dt
+from ir import tir
+from ir.relax import op as _op
+from ir.relax.block_builder import BlockBuilder
+from ir.relax.expr import Expr, ShapeExpr, Var, const
+from ir.relax.struct_info import TensorStructInfo
+
+from .error import ConversionError, DynamicShapeError
+
+Dim = int | tir.PrimExpr
+
+
+class Known:
+    """An array whose contents are known while importing.
+
+    ``array`` holds numbers, or, with dtype ``object``, integers and int64 TIR expressions. ``as_expr`` makes it a Relax
+    expression once: a constant, or an input of the function for a weight that stays one.
+    """
+
+    __slots__ = ("_expr", "_make", "array", "is_param")
+
+    def __init__(self, array: np.ndarray, make: Callable[[np.ndarray], Expr] | None = None) -> None:
+        self.array = _settled(array)
+        self.is_param = make is not None
+        self._make = make
+        self._expr: Expr | None = None
+
+    @property
+    def is_symbolic(self) -> bool:
+        """Whether an element is a TIR expression."""
+        return self.array.dtype == object
+
+    def as_expr(self, builder: BlockBuilder) -> Expr:
+        """The array as a Relax expression."""
+        if self._expr is None:
+            if self._make is not None:
+                self._expr = self._make(self.array)
+            elif not self.is_symbolic:
+                self._expr = const(self.array, dt.from_numpy(self.array.dtype))
+            else:
+                self._expr = _shape_tensor(self.array, builder)
+        return self._expr
+
+
+def _settled(array: np.ndarray) -> np.ndarray:
+    """An array of objects that turned out to be plain integers as int64."""
+    if array.dtype != object:
+        return array
+    plain = [int(item.value) if isinstance(item, tir.IntImm) else item for item in array.reshape(-1)]
+    if all(isinstance(item, int | np.integer) and not isinstance(item, bool) for item in plain):
+        return np.array(plain, dtype=np.int64).reshape(array.shape)
+    out = np.empty(len(plain), dtype=object)
+    out[:] = plain
+    return out.reshape(array.shape)
+
+
+def _shape_tensor(array: np.ndarray, builder: BlockBuilder) -> Expr:
+    """Symbolic integers as an int64 tensor that is computed when the program runs."""
+    flat = builder.emit(_op.shape_to_tensor(ShapeExpr(list(array.reshape(-1)))))
+    return flat if array.ndim == 1 else builder.emit(_op.reshape(flat, list(array.shape)))
+
+
+Value = Expr | Known
+
+
+class NodeContext:
+    """One node and what its converter may ask for."""
+
+    def __init__(
+        self,
+        op_type: str,
+        name: str,
+        inputs: Sequence[Value | None],
+        attributes: dict[str, Any],
+        n_outputs: int,
+        opset: int,
+        builder: BlockBuilder,
+    ) -> None:
+        self.op_type = op_type
+        self.name = name
+        self.inputs = list(inputs)
+        self.attributes = attributes
+        self.n_outputs = n_outputs
+        self.opset = opset
+        self.builder = builder
+
+    # -------------------------------------------------------------------------------------------------- attributes
+    def attr(self, name: str, default: Any = None) -> Any:
+        """An attribute, or the default."""
+        return self.attributes.get(name, default)
+
+    def error(self, message: str) -> ConversionError:
+        """An error that names the node."""
+        return ConversionError(f"ONNX {self.op_type} (node {self.name!r}): {message}")
+
+    # ------------------------------------------------------------------------------------------------------ inputs
+    def has(self, index: int) -> bool:
+        """Whether the optional input is given."""
+        return index < len(self.inputs) and self.inputs[index] is not None
+
+    def expr(self, index: int) -> Expr:
+        """A required input as an expression."""
+        value = self.inputs[index] if index < len(self.inputs) else None
+        if value is None:
+            raise self.error(f"input number {index} is missing")
+        return value.as_expr(self.builder) if isinstance(value, Known) else value
+
+    def optional(self, index: int) -> Expr | None:
+        """An optional input as an expression."""
+        return self.expr(index) if self.has(index) else None
+
+    def exprs(self) -> list[Expr]:
+        """All inputs as expressions."""
+        return [self.expr(index) for index in range(len(self.inputs))]
+
+    def known(self, index: int) -> np.ndarray | None:
+        """An input's contents when they are known while importing (possibly symbolic); None when missing or not known."""
+        value = self.inputs[index] if index < len(self.inputs) else None
+        return value.array if isinstance(value, Known) else None
+
+    def constant(self, index: int, what: str) -> np.ndarray | None:
+        """The contents of an optional input that must be known numbers; None when it is not given."""
+        if not self.has(index):
+            return None
+        array = self.known(index)
+        if array is None or array.dtype == object:
+            raise self.error(
+                f"{what} (input number {index}) must be a constant; simplify the model so that it is one"
+            )
+        return array
+
+    def dims(self, index: int, what: str) -> list[Dim] | None:
+        """The contents of an optional input of integers, symbolic ones allowed; None when it is not given."""
+        if not self.has(index):
+            return None
+        array = self.known(index)
+        if array is None:
+            value = self.inputs[index]
+            raise DynamicShapeError(
+                f"ONNX {self.op_type} (node {self.name!r}): {what} is computed from the data of "
+                f"{value.name_hint if isinstance(value, Var) else 'another tensor'!r}, so the result's shape is not "
+                "known before the program runs; give fixed input shapes through shape_dict, or change the model"
+            )
+        return [int(item) if isinstance(item, int | np.integer) else item for item in array.reshape(-1)]
+
+    def ints(self, index: int, what: str) -> list[int] | None:
+        """The contents of an optional input of known integers; None when it is not given."""
+        array = self.constant(index, what)
+        return None if array is None else [int(item) for item in array.reshape(-1)]
+
+    def ints_of(self, index: int, name: str) -> list[int] | None:
+        """Integers that older opsets give as the attribute ``name`` and newer ones as an input; None when neither is there."""
+        if self.has(index):
+            return self.ints(index, name)
+        value = self.attr(name)
+        if value is None:
+            return None
+        return [int(item) for item in value] if isinstance(value, list | tuple) else [int(value)]
+
+    # -------------------------------------------------------------------------------------------------- expressions
+    def emit(self, expr: Expr) -> Var:
+        """Bind an intermediate result, so that its struct info is known."""
+        return expr if isinstance(expr, Var) else self.builder.emit(expr)
+
+    def info(self, expr: Expr) -> TensorStructInfo:
+        """The struct info of a tensor."""
+        info = expr.struct_info_
+        if not isinstance(info, TensorStructInfo):
+            raise self.error(f"expected a tensor, got a value of {info}")
+        return info
+
+    def shape(self, expr: Expr) -> list[Dim]:
+        """The extents of a tensor."""
+        values = self.info(expr).shape_values
+        if values is None:
+            raise DynamicShapeError(
+                f"ONNX {self.op_type} (node {self.name!r}): the shape of an input depends on data, which this operator does "
+                "not support; give fixed input shapes through shape_dict, or change the model"
+            )
+        return [int(dim.value) if isinstance(dim, tir.IntImm) else dim for dim in values]
+
+    def static_shape(self, expr: Expr, axes: Sequence[int] | None = None) -> list[int]:
+        """The extents, all of which (or those of ``axes``) must be numbers."""
+        shape = self.shape(expr)
+        chosen = shape if axes is None else [shape[axis] for axis in axes]
+        if not all(isinstance(dim, int) for dim in chosen):
+            raise DynamicShapeError(
+                f"ONNX {self.op_type} (node {self.name!r}): the shape {tuple(map(str, shape))} has symbolic extents, which this "
+                "operator does not support; give fixed input shapes through shape_dict={'input name': [...]}"
+            )
+        return [int(dim) for dim in chosen if isinstance(dim, int)]
+
+    def rank(self, expr: Expr) -> int:
+        """The number of dimensions."""
+        rank = self.info(expr).ndim
+        if rank < 0:
+            raise DynamicShapeError(
+                f"ONNX {self.op_type} (node {self.name!r}): an input has no known number of dimensions"
+            )
+        return int(rank)
+
+    def dtype(self, expr: Expr) -> str:
+        """The dtype of a tensor."""
+        return str(self.info(expr).dtype)
+
+    def scalar(self, value: float | int, like: Expr) -> Expr:
+        """A scalar constant of another tensor's dtype."""
+        return const(value, self.dtype(like))
+
+    def axis(self, axis: int, rank: int) -> int:
+        """A non-negative axis; an error when it is out of range."""
+        if not -rank <= axis < rank:
+            raise self.error(f"axis {axis} is out of range for {rank} dimensions")
+        return axis % rank

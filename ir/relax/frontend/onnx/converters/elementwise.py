@@ -1,0 +1,242 @@
+"""Element-wise arithmetic, comparisons, logic, casts and selection."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ir import dtype as dt
+from ir.relax import op as _op
+from ir.relax.expr import Expr
+
+from ..context import NodeContext
+from ..registry import converter
+
+_UNARY = {
+    "Abs": "abs",
+    "Acos": "acos",
+    "Acosh": "acosh",
+    "Asin": "asin",
+    "Asinh": "asinh",
+    "Atan": "atan",
+    "Atanh": "atanh",
+    "Ceil": "ceil",
+    "Cos": "cos",
+    "Cosh": "cosh",
+    "Erf": "erf",
+    "Exp": "exp",
+    "Floor": "floor",
+    "Log": "log",
+    "Neg": "negative",
+    "Not": "logical_not",
+    "BitwiseNot": "bitwise_not",
+    "Round": "round",
+    "Sigmoid": "sigmoid",
+    "Sign": "sign",
+    "Sin": "sin",
+    "Sinh": "sinh",
+    "Sqrt": "sqrt",
+    "Tan": "tan",
+    "Tanh": "tanh",
+    "IsNaN": "isnan",
+}
+_BINARY = {
+    "Add": "add",
+    "Sub": "subtract",
+    "Mul": "multiply",
+    "And": "logical_and",
+    "Or": "logical_or",
+    "Xor": "logical_xor",
+    "BitwiseAnd": "bitwise_and",
+    "BitwiseOr": "bitwise_or",
+    "BitwiseXor": "bitwise_xor",
+    "Equal": "equal",
+    "Less": "less",
+    "LessOrEqual": "less_equal",
+    "Greater": "greater",
+    "GreaterOrEqual": "greater_equal",
+}
+
+
+@converter(*_UNARY)
+def _unary(ctx: NodeContext) -> Expr:
+    return getattr(_op, _UNARY[ctx.op_type])(ctx.expr(0))
+
+
+@converter(*_BINARY, since=7)
+def _binary(ctx: NodeContext) -> Expr:
+    return getattr(_op, _BINARY[ctx.op_type])(ctx.expr(0), ctx.expr(1))
+
+
+@converter(*_BINARY, since=1)
+def _binary_v1(ctx: NodeContext) -> Expr:
+    """Before opset 7 broadcasting was asked for by attributes: the second operand's axes start at ``axis`` of the first."""
+    a, b = ctx.expr(0), _aligned_v1(ctx)
+    return getattr(_op, _BINARY[ctx.op_type])(a, b)
+
+
+def _aligned_v1(ctx: NodeContext) -> Expr:
+    a, b = ctx.expr(0), ctx.expr(1)
+    axis = ctx.attr("axis")
+    if not ctx.attr("broadcast", 0) or axis is None:
+        return b
+    behind = ctx.rank(a) - ctx.axis(int(axis), ctx.rank(a)) - ctx.rank(b)
+    return _op.reshape(b, [*ctx.shape(b), *[1] * behind]) if behind else b
+
+
+@converter("Div")
+def _div(ctx: NodeContext) -> Expr:
+    a, b = ctx.expr(0), _aligned_v1(ctx) if ctx.opset < 7 else ctx.expr(1)
+    return _op.divide(a, b)
+
+
+@converter("Pow")
+def _pow(ctx: NodeContext) -> Expr:
+    base, exponent = ctx.expr(0), ctx.expr(1)
+    known = ctx.known(1)
+    if known is not None and known.size == 1 and known.dtype != object and known.ndim <= ctx.rank(base):
+        value = float(known.reshape(-1)[0])
+        # The powers that models use (RMS norms, GELU) as what they are: a call of pow costs ten times a multiplication.
+        if value == 1:
+            return base
+        if value == 2:
+            return _op.multiply(base, base)
+        if value == 3:
+            return _op.multiply(ctx.emit(_op.multiply(base, base)), base)
+        if value == 0.5 and dt.is_float(ctx.dtype(base)):
+            return _op.sqrt(base)
+    if ctx.dtype(exponent) != ctx.dtype(base):
+        exponent = _op.astype(exponent, ctx.dtype(base))
+    return _op.power(base, exponent)
+
+
+@converter("Mod", since=10)
+def _mod(ctx: NodeContext) -> Expr:
+    # fmod takes the sign of the dividend, the default that of the divisor.
+    return (_op.mod if ctx.attr("fmod", 0) else _op.floor_mod)(ctx.expr(0), ctx.expr(1))
+
+
+@converter("BitShift", since=11)
+def _bit_shift(ctx: NodeContext) -> Expr:
+    shift = _op.left_shift if ctx.attr("direction") == "LEFT" else _op.right_shift
+    return shift(ctx.expr(0), ctx.expr(1))
+
+
+@converter("Reciprocal")
+def _reciprocal(ctx: NodeContext) -> Expr:
+    x = ctx.expr(0)
+    return _op.divide(ctx.scalar(1, x), x)
+
+
+@converter("IsInf", since=10)
+def _is_inf(ctx: NodeContext) -> Expr:
+    x = ctx.expr(0)
+    positive, negative = bool(ctx.attr("detect_positive", 1)), bool(ctx.attr("detect_negative", 1))
+    if positive and negative:
+        return _op.isinf(x)
+    if not positive and not negative:
+        return _op.zeros(ctx.shape(x), "bool")
+    return _op.equal(x, ctx.scalar(math.inf if positive else -math.inf, x))
+
+
+def _variadic(ctx: NodeContext, make: Any) -> Expr:
+    values = ctx.exprs()
+    result = values[0]
+    for value in values[1:]:
+        result = ctx.emit(make(result, value))
+    return result
+
+
+@converter("Min")
+def _min(ctx: NodeContext) -> Expr:
+    return _variadic(ctx, _op.minimum)
+
+
+@converter("Max")
+def _max(ctx: NodeContext) -> Expr:
+    return _variadic(ctx, _op.maximum)
+
+
+@converter("Sum")
+def _sum(ctx: NodeContext) -> Expr:
+    return _variadic(ctx, _op.add)
+
+
+@converter("Mean")
+def _mean(ctx: NodeContext) -> Expr:
+    total = _variadic(ctx, _op.add)
+    return _op.divide(total, ctx.scalar(len(ctx.inputs), total))
+
+
+@converter("Where", since=9)
+def _where(ctx: NodeContext) -> Expr:
+    return _op.where(ctx.expr(0), ctx.expr(1), ctx.expr(2))
+
+
+@converter("Clip", since=11)
+def _clip(ctx: NodeContext) -> Expr:
+    x, low, high = ctx.expr(0), ctx.known(1), ctx.known(2)
+    result = x
+    if low is not None and high is not None:
+        bounds = [item.reshape(-1)[0].item() for item in (low, high)]
+        return _op.clip(x, *bounds)
+    for index, bound, make in ((1, low, _op.maximum), (2, high, _op.minimum)):
+        if bound is not None:
+            result = ctx.emit(make(result, ctx.scalar(bound.reshape(-1)[0].item(), x)))
+        elif ctx.has(index):
+            result = ctx.emit(make(result, ctx.expr(index)))
+    return result
+
+
+@converter("Clip", since=1)
+def _clip_v1(ctx: NodeContext) -> Expr:
+    x = ctx.expr(0)
+    result = x
+    if ctx.attr("min") is not None and ctx.attr("max") is not None:
+        return _op.clip(x, float(ctx.attr("min")), float(ctx.attr("max")))
+    if ctx.attr("min") is not None:
+        result = ctx.emit(_op.maximum(result, ctx.scalar(ctx.attr("min"), x)))
+    if ctx.attr("max") is not None:
+        result = ctx.emit(_op.minimum(result, ctx.scalar(ctx.attr("max"), x)))
+    return result
+
+
+def onnx_dtype(code: int) -> str:
+    """The dtype that ONNX numbers so."""
+    from onnx import helper
+
+    return dt.from_numpy(helper.tensor_dtype_to_np_dtype(int(code)))
+
+
+@converter("Cast")
+def _cast(ctx: NodeContext) -> Any:
+    to = ctx.attr("to")
+    return _cast_to(ctx, str(to).lower() if isinstance(to, str) else onnx_dtype(to))
+
+
+@converter("CastLike", since=15)
+def _cast_like(ctx: NodeContext) -> Any:
+    return _cast_to(ctx, ctx.dtype(ctx.expr(1)))
+
+
+def _cast_to(ctx: NodeContext, dtype: str) -> Any:
+    x = ctx.expr(0)
+    return ctx.inputs[0] if ctx.dtype(x) == dtype else _op.astype(x, dtype)
+
+
+@converter("Identity")
+def _identity(ctx: NodeContext) -> Any:
+    return ctx.inputs[0]
+
+
+@converter("Dropout")
+def _dropout(ctx: NodeContext) -> Any:
+    # Inference: the mask, where asked for, is all true.
+    if ctx.n_outputs == 1:
+        return ctx.inputs[0]
+    return [ctx.inputs[0], _op.ones(ctx.shape(ctx.expr(0)), "bool")]
+
+
+@converter("Einsum", since=12)
+def _einsum(ctx: NodeContext) -> Expr:
+    return _op.einsum(ctx.exprs(), ctx.attr("equation").replace(" ", ""))

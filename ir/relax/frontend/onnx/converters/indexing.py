@@ -1,0 +1,97 @@
+"""Gather and scatter."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ir.relax import op as _op
+from ir.relax.expr import Constant, Expr
+
+from ..context import NodeContext
+from ..registry import converter
+
+
+def _nonnegative(ctx: NodeContext, index: int, data: Expr, axis: int) -> Expr:
+    """Indices counted from the front; ONNX allows negative ones, which count from the end of ``axis``."""
+    known = ctx.known(index)
+    extent = ctx.shape(data)[axis]
+    if known is not None and known.dtype != object and isinstance(extent, int):
+        if not np.any(known < 0):
+            return ctx.expr(index)
+        return Constant(np.where(known < 0, known + extent, known).astype(known.dtype))
+    indices = ctx.expr(index)
+    if not isinstance(extent, int) or ctx.dtype(indices).startswith("uint"):
+        return indices
+    shifted = _op.add(indices, ctx.scalar(extent, indices))
+    return _op.where(_op.less(indices, ctx.scalar(0, indices)), shifted, indices)
+
+
+@converter("Gather")
+def _gather(ctx: NodeContext) -> Expr:
+    data = ctx.expr(0)
+    axis = ctx.axis(int(ctx.attr("axis", 0)), ctx.rank(data))
+    indices = ctx.expr(1)
+    known = ctx.known(1)
+    if known is not None and known.dtype != object:
+        indices = _nonnegative(ctx, 1, data, axis)
+    elif not _is_embedding(ctx, data, axis):
+        indices = ctx.emit(_nonnegative(ctx, 1, data, axis))
+    return _op.take(data, indices, axis)
+
+
+def _is_embedding(ctx: NodeContext, data: Expr, axis: int) -> bool:
+    """A table of weights looked up by an input: token ids, which are never negative."""
+    return axis == 0 and ctx.rank(data) == 2 and ctx.known(0) is not None
+
+
+@converter("GatherElements", since=11)
+def _gather_elements(ctx: NodeContext) -> Expr:
+    data = ctx.expr(0)
+    axis = ctx.axis(int(ctx.attr("axis", 0)), ctx.rank(data))
+    return _op.gather_elements(data, ctx.emit(_nonnegative(ctx, 1, data, axis)), axis)
+
+
+@converter("GatherND", since=11)
+def _gather_nd(ctx: NodeContext) -> Expr:
+    return _op.gather_nd(ctx.expr(0), ctx.expr(1), int(ctx.attr("batch_dims", 0)))
+
+
+@converter("ScatterElements", since=11)
+@converter("Scatter", since=9)
+def _scatter_elements(ctx: NodeContext) -> Expr:
+    data = ctx.expr(0)
+    axis = ctx.axis(int(ctx.attr("axis", 0)), ctx.rank(data))
+    reduction = _reduction(ctx)
+    return _op.scatter_elements(
+        data, ctx.emit(_nonnegative(ctx, 1, data, axis)), ctx.expr(2), axis, reduction
+    )
+
+
+@converter("ScatterND", since=11)
+def _scatter_nd(ctx: NodeContext) -> Expr:
+    return _op.scatter_nd(ctx.expr(0), ctx.expr(1), ctx.expr(2), _reduction(ctx))
+
+
+def _reduction(ctx: NodeContext) -> str:
+    reduction = ctx.attr("reduction", "none")
+    return {"none": "update"}.get(reduction, reduction)
+
+
+@converter("OneHot", since=9)
+def _one_hot(ctx: NodeContext) -> Expr:
+    from ir import tir
+    from ir.relax.expr import PrimValue
+
+    depth = (ctx.ints(1, "depth") or [0])[0]
+    values = ctx.constant(2, "values")
+    if values is None:
+        raise ctx.error("values are missing")
+    dtype = str(values.dtype)
+    off, on = (PrimValue(tir.const(item.item(), dtype)) for item in values.reshape(-1))
+    indices = ctx.expr(0)
+    if ctx.dtype(indices) not in ("int32", "int64"):
+        indices = ctx.emit(_op.astype(indices, "int64"))
+    shifted = _op.where(
+        _op.less(indices, ctx.scalar(0, indices)), _op.add(indices, ctx.scalar(depth, indices)), indices
+    )
+    return _op.one_hot(ctx.emit(shifted), on, off, depth, int(ctx.attr("axis", -1)))

@@ -1,0 +1,129 @@
+"""Reductions over axes, cumulative sums, and selection by value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ir.relax import op as _op
+from ir.relax.expr import Expr, const
+
+from ..context import NodeContext
+from ..registry import converter
+
+
+def _axes(ctx: NodeContext) -> list[int] | None:
+    """The axes to reduce; None for all, an empty list for none."""
+    axes = ctx.ints_of(1, "axes")
+    if axes:
+        return axes
+    return [] if ctx.attr("noop_with_empty_axes", 0) else None
+
+
+def _reduce(ctx: NodeContext, make: Any, x: Expr) -> Expr:
+    axes = _axes(ctx)
+    return x if axes == [] else make(x, axes, bool(ctx.attr("keepdims", 1)))
+
+
+@converter("ReduceSum")
+def _reduce_sum(ctx: NodeContext) -> Expr:
+    return _reduce(ctx, _op.sum, ctx.expr(0))
+
+
+@converter("ReduceMean")
+def _reduce_mean(ctx: NodeContext) -> Expr:
+    return _reduce(ctx, _op.mean, ctx.expr(0))
+
+
+@converter("ReduceMax")
+def _reduce_max(ctx: NodeContext) -> Expr:
+    return _reduce(ctx, _op.max, ctx.expr(0))
+
+
+@converter("ReduceMin")
+def _reduce_min(ctx: NodeContext) -> Expr:
+    return _reduce(ctx, _op.min, ctx.expr(0))
+
+
+@converter("ReduceProd")
+def _reduce_prod(ctx: NodeContext) -> Expr:
+    return _reduce(ctx, _op.prod, ctx.expr(0))
+
+
+@converter("ReduceL1")
+def _reduce_l1(ctx: NodeContext) -> Expr:
+    return _reduce(ctx, _op.sum, ctx.emit(_op.abs(ctx.expr(0))))
+
+
+@converter("ReduceSumSquare")
+def _reduce_sum_square(ctx: NodeContext) -> Expr:
+    x = ctx.expr(0)
+    return _reduce(ctx, _op.sum, ctx.emit(_op.multiply(x, x)))
+
+
+@converter("ReduceL2")
+def _reduce_l2(ctx: NodeContext) -> Expr:
+    x = ctx.expr(0)
+    return _op.sqrt(_reduce(ctx, _op.sum, ctx.emit(_op.multiply(x, x))))
+
+
+@converter("ReduceLogSum")
+def _reduce_log_sum(ctx: NodeContext) -> Expr:
+    return _op.log(_reduce(ctx, _op.sum, ctx.expr(0)))
+
+
+@converter("ReduceLogSumExp")
+def _reduce_log_sum_exp(ctx: NodeContext) -> Expr:
+    x, axes = ctx.expr(0), _axes(ctx)
+    if axes == []:
+        return x
+    # Shifting by the maximum keeps the exponentials finite.
+    top = ctx.emit(_op.max(x, axes, True))
+    total = ctx.emit(_op.log(_op.sum(_op.exp(_op.subtract(x, top)), axes, True)))
+    result = _op.add(total, top)
+    return result if ctx.attr("keepdims", 1) else _op.squeeze(ctx.emit(result), axes)
+
+
+def _arg(ctx: NodeContext, make: Any) -> Expr:
+    x = ctx.expr(0)
+    axis, keepdims = int(ctx.attr("axis", 0)), bool(ctx.attr("keepdims", 1))
+    if not ctx.attr("select_last_index", 0):
+        return _op.astype(make(x, axis, keepdims), "int64")
+    axis = ctx.axis(axis, ctx.rank(x))
+    extent = ctx.static_shape(x, [axis])[0]
+    flipped = make(_op.flip(x, axis), axis, keepdims)
+    return _op.subtract(const(extent - 1, "int64"), _op.astype(flipped, "int64"))
+
+
+@converter("ArgMax")
+def _arg_max(ctx: NodeContext) -> Expr:
+    return _arg(ctx, _op.argmax)
+
+
+@converter("ArgMin")
+def _arg_min(ctx: NodeContext) -> Expr:
+    return _arg(ctx, _op.argmin)
+
+
+@converter("CumSum", since=11)
+def _cum_sum(ctx: NodeContext) -> Expr:
+    x = ctx.expr(0)
+    axis = (ctx.ints(1, "axis") or [0])[0]
+    exclusive, reverse = bool(ctx.attr("exclusive", 0)), bool(ctx.attr("reverse", 0))
+    if reverse:
+        x = ctx.emit(_op.flip(x, axis))
+    result = _op.cumsum(x, axis, exclusive=exclusive)
+    return _op.flip(ctx.emit(result), axis) if reverse else result
+
+
+@converter("TopK")
+def _top_k(ctx: NodeContext) -> Expr:
+    k = int(ctx.attr("k")) if ctx.opset < 10 else (ctx.ints(1, "k") or [1])[0]
+    # With sorted=0 any order will do, the sorted one too.
+    return _op.topk(
+        ctx.expr(0),
+        k=k,
+        axis=int(ctx.attr("axis", -1)),
+        ret_type="both",
+        largest=bool(ctx.attr("largest", 1)),
+        dtype="int64",
+    )

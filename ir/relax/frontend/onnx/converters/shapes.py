@@ -1,0 +1,341 @@
+"""Operators that move elements: reshapes, transposes, slices, concatenation, padding, resizing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ir.relax import op as _op
+from ir.relax.expr import Expr
+from ir.relax.expr import Tuple as RxTuple
+
+from ..context import Dim, NodeContext
+from ..registry import converter
+
+
+@converter("Reshape")
+def _reshape(ctx: NodeContext) -> Any:
+    x = ctx.expr(0)
+    target = ctx.dims(1, "the new shape") if ctx.opset >= 5 else [int(dim) for dim in ctx.attr("shape")]
+    if target is None:
+        raise ctx.error("the new shape is missing")
+    if not ctx.attr("allowzero", 0):
+        target = [
+            ctx.shape(x)[i] if isinstance(dim, int) and dim == 0 else dim for i, dim in enumerate(target)
+        ]
+    return _op.reshape(x, target)
+
+
+@converter("Flatten")
+def _flatten(ctx: NodeContext) -> Expr:
+    x = ctx.expr(0)
+    rank, axis = ctx.rank(x), int(ctx.attr("axis", 1))
+    axis = axis if axis >= 0 else axis + rank
+    shape = ctx.shape(x)
+    return _op.reshape(x, [_product(shape[:axis]), _product(shape[axis:])])
+
+
+def _product(dims: list[Dim]) -> Dim:
+    total: Dim = 1
+    for dim in dims:
+        total = dim if isinstance(total, int) and total == 1 else total * dim
+    return total
+
+
+@converter("Transpose")
+def _transpose(ctx: NodeContext) -> Expr:
+    return _op.permute_dims(ctx.expr(0), ctx.attr("perm"))
+
+
+@converter("Squeeze")
+def _squeeze(ctx: NodeContext) -> Expr:
+    return _op.squeeze(ctx.expr(0), ctx.ints_of(1, "axes"))
+
+
+@converter("Unsqueeze")
+def _unsqueeze(ctx: NodeContext) -> Expr:
+    axes = ctx.ints_of(1, "axes")
+    if axes is None:
+        raise ctx.error("axes are missing")
+    return _op.expand_dims(ctx.expr(0), axes)
+
+
+@converter("Concat")
+def _concat(ctx: NodeContext) -> Any:
+    parts = ctx.exprs()
+    if len(parts) == 1:
+        return ctx.inputs[0]
+    return _op.concat(RxTuple(parts), int(ctx.attr("axis", 1)))
+
+
+@converter("Split")
+def _split(ctx: NodeContext) -> Any:
+    x = ctx.expr(0)
+    axis = ctx.axis(int(ctx.attr("axis", 0)), ctx.rank(x))
+    sizes = ctx.ints_of(1, "split")
+    if sizes is None:
+        count = int(ctx.attr("num_outputs", ctx.n_outputs))
+        extent = ctx.static_shape(x, [axis])[0]
+        size = -(-extent // count)  # the last part is the smaller one where they cannot be equal
+        sizes = [min(size, extent - size * i) for i in range(count)]
+    if len(sizes) == 1:
+        return [ctx.inputs[0]]
+    return _op.split(x, [int(item) for item in np.cumsum(sizes)[:-1]], axis)
+
+
+@converter("Slice", since=10)
+def _slice(ctx: NodeContext) -> Expr:
+    x = ctx.expr(0)
+    starts, ends = ctx.dims(1, "starts"), ctx.dims(2, "ends")
+    if starts is None or ends is None:
+        raise ctx.error("starts or ends are missing")
+    axes = ctx.ints(3, "axes")
+    return _sliced(ctx, x, starts, ends, axes, ctx.ints(4, "steps"))
+
+
+@converter("Slice", since=1)
+def _slice_v1(ctx: NodeContext) -> Expr:
+    return _sliced(ctx, ctx.expr(0), list(ctx.attr("starts")), list(ctx.attr("ends")), ctx.attr("axes"), None)
+
+
+def _sliced(
+    ctx: NodeContext,
+    x: Expr,
+    starts: list[Dim],
+    ends: list[Dim],
+    axes: list[int] | None,
+    steps: list[int] | None,
+) -> Expr:
+    shape, rank = ctx.shape(x), ctx.rank(x)
+    axes = [ctx.axis(axis, rank) for axis in (axes if axes is not None else range(len(starts)))]
+    steps = steps or [1] * len(starts)
+    begins: list[Dim] = []
+    limits: list[Dim] = []
+    kept = []
+    for axis, start, end, step in zip(axes, starts, ends, steps):
+        begin, limit = _bounds(start, end, step, shape[axis])
+        if step == 1 and isinstance(begin, int) and begin == 0 and _same(limit, shape[axis]):
+            continue  # the whole axis, as exporters write it
+        kept.append((axis, step))
+        begins.append(begin)
+        limits.append(limit)
+    if not kept:
+        return x
+    return _op.strided_slice(
+        x,
+        axes=[axis for axis, _ in kept],
+        begin=begins,
+        end=limits,
+        strides=[step for _, step in kept],
+        assume_inbound=True,
+    )
+
+
+def _bounds(start: Dim, end: Dim, step: int, extent: Dim) -> tuple[Dim, Dim]:
+    """First and last index of a slice, clamped to the extent as ONNX does."""
+    if isinstance(start, int) and isinstance(end, int) and isinstance(extent, int):
+        first, last, _ = slice(start, None if step < 0 and end < -extent else end, step).indices(extent)
+        # A descending slice that includes the first element ends at -1, which must not be taken from the end again.
+        return first, last if last >= 0 else -extent - 1
+    begin: Dim = start + extent if isinstance(start, int) and start < 0 else start
+    far = isinstance(end, int) and end >= 1 << 30
+    limit: Dim = extent if far else end + extent if isinstance(end, int) and end < 0 else end
+    return begin, limit
+
+
+def _same(a: Dim, b: Dim) -> bool:
+    return a == b if isinstance(a, int) and isinstance(b, int) else a is b
+
+
+@converter("Expand", since=8)
+def _expand(ctx: NodeContext) -> Any:
+    x = ctx.expr(0)
+    target = ctx.dims(1, "the shape")
+    if target is None:
+        raise ctx.error("the shape is missing")
+    shape = ctx.shape(x)
+    rank = max(len(shape), len(target))
+    shape, target = [1] * (rank - len(shape)) + shape, [1] * (rank - len(target)) + target
+    out = [old if isinstance(new, int) and new == 1 else new for old, new in zip(shape, target)]
+    if len(out) == ctx.rank(x) and all(_same(a, b) for a, b in zip(out, ctx.shape(x))):
+        return ctx.inputs[0]
+    return _op.broadcast_to(x, out)
+
+
+@converter("Tile", since=6)
+def _tile(ctx: NodeContext) -> Expr:
+    return _op.tile(ctx.expr(0), ctx.ints(1, "repeats"))
+
+
+@converter("Pad", since=11)
+def _pad(ctx: NodeContext) -> Expr:
+    pads = ctx.ints(1, "pads")
+    if pads is None:
+        raise ctx.error("pads are missing")
+    fill = ctx.constant(2, "the padding value")
+    axes = ctx.ints(3, "axes")
+    return _padded(ctx, pads, 0.0 if fill is None else fill.reshape(-1)[0].item(), axes)
+
+
+@converter("Pad", since=2)
+def _pad_v2(ctx: NodeContext) -> Expr:
+    return _padded(ctx, [int(item) for item in ctx.attr("pads")], float(ctx.attr("value", 0.0)), None)
+
+
+def _padded(ctx: NodeContext, pads: list[int], value: float, axes: list[int] | None) -> Expr:
+    x = ctx.expr(0)
+    rank = ctx.rank(x)
+    chosen = list(range(rank)) if axes is None else [ctx.axis(axis, rank) for axis in axes]
+    widths = [0] * (2 * rank)
+    for i, axis in enumerate(chosen):
+        widths[2 * axis], widths[2 * axis + 1] = pads[i], pads[i + len(chosen)]
+    if any(width < 0 for width in widths):
+        # Negative padding removes elements.
+        shape = ctx.static_shape(x)
+        begin = [max(0, -widths[2 * axis]) for axis in range(rank)]
+        end = [shape[axis] - max(0, -widths[2 * axis + 1]) for axis in range(rank)]
+        x = ctx.emit(_op.strided_slice(x, list(range(rank)), begin, end))
+        widths = [max(0, width) for width in widths]
+    modes = {"constant": "constant", "reflect": "reflect", "edge": "replicate", "wrap": "circular"}
+    mode = ctx.attr("mode", "constant")
+    if mode not in modes:
+        raise ctx.error(f"mode {mode!r} is not supported; there are {sorted(modes)}")
+    return _op.nn.pad(x, widths, pad_mode=modes[mode], pad_value=value)
+
+
+@converter("DepthToSpace")
+def _depth_to_space(ctx: NodeContext) -> Expr:
+    x, block = ctx.expr(0), int(ctx.attr("blocksize"))
+    batch, channels, height, width = ctx.shape(x)
+    depth = channels // (block * block)
+    if ctx.attr("mode", "DCR") == "DCR":
+        cut = _op.reshape(x, [batch, block, block, depth, height, width])
+        moved = _op.permute_dims(cut, [0, 3, 4, 1, 5, 2])
+    else:
+        cut = _op.reshape(x, [batch, depth, block, block, height, width])
+        moved = _op.permute_dims(cut, [0, 1, 4, 2, 5, 3])
+    return _op.reshape(moved, [batch, depth, height * block, width * block])
+
+
+@converter("SpaceToDepth")
+def _space_to_depth(ctx: NodeContext) -> Expr:
+    x, block = ctx.expr(0), int(ctx.attr("blocksize"))
+    batch, channels, height, width = ctx.shape(x)
+    cut = _op.reshape(x, [batch, channels, height // block, block, width // block, block])
+    moved = _op.permute_dims(cut, [0, 3, 5, 1, 2, 4])
+    return _op.reshape(moved, [batch, channels * block * block, height // block, width // block])
+
+
+_RESIZE_MODES = {"nearest": "nearest_neighbor", "linear": "linear", "cubic": "cubic"}
+_NEAREST = {
+    "round_prefer_floor": "round_prefer_floor",
+    "round_prefer_ceil": "round_prefer_ceil",
+    "floor": "floor",
+    "ceil": "ceil",
+}
+
+
+@converter("Resize", since=11)
+def _resize(ctx: NodeContext) -> Expr:
+    x = ctx.expr(0)
+    if ctx.attr("keep_aspect_ratio_policy", "stretch") != "stretch":
+        raise ctx.error("keep_aspect_ratio_policy is not supported; export with fixed sizes")
+    if ctx.attr("antialias", 0):
+        raise ctx.error("antialias is not supported")
+    sizes = ctx.ints(3, "sizes")
+    scales = ctx.constant(2, "scales")
+    axes = ctx.attr("axes")
+    transformation = ctx.attr("coordinate_transformation_mode", "half_pixel")
+    roi = None
+    if transformation == "tf_crop_and_resize":
+        roi = ctx.constant(1, "roi")
+    return _resized(ctx, x, sizes, scales, axes, transformation, roi)
+
+
+@converter("Resize", since=10)
+def _resize_v10(ctx: NodeContext) -> Expr:
+    return _resized(ctx, ctx.expr(0), None, ctx.constant(1, "scales"), None, "asymmetric", None, "floor")
+
+
+@converter("Upsample")
+def _upsample(ctx: NodeContext) -> Expr:
+    scales = ctx.constant(1, "scales") if ctx.has(1) else np.asarray(ctx.attr("scales"), np.float32)
+    return _resized(ctx, ctx.expr(0), None, scales, None, "asymmetric", None, "floor")
+
+
+def _resized(
+    ctx: NodeContext,
+    x: Expr,
+    sizes: list[int] | None,
+    scales: np.ndarray | None,
+    axes: list[int] | None,
+    transformation: str,
+    roi: np.ndarray | None,
+    nearest: str | None = None,
+) -> Expr:
+    rank = ctx.rank(x)
+    shape = ctx.static_shape(x, list(range(2, rank)))
+    chosen = list(range(rank)) if axes is None else [ctx.axis(axis, rank) for axis in axes]
+    if sizes:
+        full: list[Any] = [*ctx.shape(x)]
+        for axis, size in zip(chosen, sizes):
+            full[axis] = size
+    elif scales is not None and scales.size:
+        full = [*ctx.shape(x)]
+        for axis, scale in zip(chosen, scales.reshape(-1)):
+            full[axis] = int(full[axis] * float(scale)) if isinstance(full[axis], int) else full[axis]
+    else:
+        raise ctx.error("neither scales nor sizes are given")
+    if [str(dim) for dim in full[:2]] != [str(dim) for dim in ctx.shape(x)[:2]]:
+        raise ctx.error("resizing of batch or channels is not supported")
+    mode = ctx.attr("mode", "nearest")
+    if mode not in _RESIZE_MODES:
+        raise ctx.error(f"mode {mode!r} is not supported; there are {sorted(_RESIZE_MODES)}")
+    target = [int(dim) for dim in full[2:]]
+    options: dict[str, Any] = {
+        "method": _RESIZE_MODES[mode],
+        "coordinate_transformation_mode": transformation,
+        "rounding_method": _NEAREST.get(
+            nearest or ctx.attr("nearest_mode", "round_prefer_floor"), "round_prefer_floor"
+        ),
+        "cubic_alpha": float(ctx.attr("cubic_coeff_a", -0.75)),
+        "cubic_exclude": int(ctx.attr("exclude_outside", 0)),
+        "extrapolation_value": float(ctx.attr("extrapolation_value", 0.0)),
+    }
+    if mode != "nearest":
+        options.pop("rounding_method")
+    if rank == 4:
+        box = None if roi is None else tuple(float(item) for item in roi.reshape(2, rank)[:, 2:].reshape(-1))
+        return _op.image.resize2d(x, target, roi=box, layout="NCHW", **options)
+    if rank == 3:
+        # One spatial axis: resized as an image of height one.
+        batch, channels = ctx.shape(x)[:2]
+        image = ctx.emit(_op.reshape(x, [batch, channels, 1, shape[0]]))
+        out = ctx.emit(_op.image.resize2d(image, [1, target[0]], layout="NCHW", **options))
+        return _op.reshape(out, [batch, channels, target[0]])
+    raise ctx.error(f"resizing of {rank - 2} spatial axes is not supported; one or two are")
+
+
+@converter("Trilu", since=14)
+def _trilu(ctx: NodeContext) -> Expr:
+    k = (ctx.ints(1, "k") or [0])[0]
+    return (_op.triu if int(ctx.attr("upper", 1)) else _op.tril)(ctx.expr(0), k)
+
+
+@converter("Shape")
+def _shape(ctx: NodeContext) -> Expr:
+    # Only a shape that is not known while importing comes here.
+    whole = ctx.emit(_op.shape_to_tensor(ctx.emit(_op.shape_of(ctx.expr(0)))))
+    start, end = int(ctx.attr("start", 0)), ctx.attr("end")
+    if start == 0 and end is None:
+        return whole
+    rank = ctx.rank(ctx.expr(0))
+    first, last, _ = slice(start, end).indices(rank)
+    return _op.strided_slice(whole, [0], [first], [last])
+
+
+@converter("Size")
+def _size(ctx: NodeContext) -> Expr:
+    whole = ctx.emit(_op.shape_to_tensor(ctx.emit(_op.shape_of(ctx.expr(0)))))
+    return _op.prod(whole, None, False)

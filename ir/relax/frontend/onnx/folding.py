@@ -1,0 +1,373 @@
+"""Nodes whose inputs are all known while importing are computed then, with numpy.
+
+This is what turns the shape arithmetic of exporters (Shape, Gather, Concat, Reshape, ...) into constants. Symbolic extents
+take part: arrays of objects hold TIR expressions, on which numpy applies Python's operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ir import tir
+
+from .context import Known, NodeContext
+
+_MAX_ELEMENTS = 1 << 22
+"""Larger results stay in the program: computing a big constant here would only make the module heavier."""
+
+Fold = Callable[[NodeContext, list[Any]], Any]
+_FOLDS: dict[str, Fold] = {}
+
+
+def _folds(*op_types: str) -> Callable[[Fold], Fold]:
+    def register(function: Fold) -> Fold:
+        for op_type in op_types:
+            _FOLDS[op_type] = function
+        return function
+
+    return register
+
+
+def fold(ctx: NodeContext, domain: str) -> list[Known] | None:
+    """The node's outputs when they can be computed now, else None."""
+    if domain or ctx.op_type not in _FOLDS:
+        return None
+    if ctx.op_type not in ("Shape", "Size"):
+        given = [value for value in ctx.inputs if value is not None]
+        if not given or not all(isinstance(value, Known) and not value.is_param for value in given):
+            return None
+    arrays = [value.array if isinstance(value, Known) else value for value in ctx.inputs]
+    result = _FOLDS[ctx.op_type](ctx, arrays)
+    if result is None:
+        return None
+    results = result if isinstance(result, list) else [result]
+    known = [Known(np.asarray(item)) for item in results]
+    return None if any(item.array.size > _MAX_ELEMENTS for item in known) else known
+
+
+def _object(items: list[Any]) -> np.ndarray:
+    out = np.empty(len(items), dtype=object)
+    out[:] = items
+    return out
+
+
+def _symbolic(*arrays: Any) -> bool:
+    return any(isinstance(item, np.ndarray) and item.dtype == object for item in arrays)
+
+
+def _integral(array: np.ndarray) -> bool:
+    return array.dtype == object or array.dtype.kind in "iu"
+
+
+# ----------------------------------------------------------------------------------------------------------- shapes
+@_folds("Shape")
+def _shape(ctx: NodeContext, arrays: list[Any]) -> Any:
+    value = ctx.inputs[0]
+    dims: list[Any]
+    if isinstance(value, Known):
+        dims = list(value.array.shape)
+    else:
+        values = ctx.info(ctx.expr(0)).shape_values
+        if values is None:
+            return None
+        dims = list(values)
+    start, end = int(ctx.attr("start", 0)), ctx.attr("end")
+    return Known(_object(dims[start : None if end is None else int(end)])).array
+
+
+@_folds("Size")
+def _size(ctx: NodeContext, arrays: list[Any]) -> Any:
+    value = ctx.inputs[0]
+    if isinstance(value, Known):
+        return np.array(value.array.size, np.int64)
+    values = ctx.info(ctx.expr(0)).shape_values
+    if values is None:
+        return None
+    total: Any = 1
+    for dim in values:
+        total = dim * total if not isinstance(total, int) or total != 1 else dim
+    out = np.empty((), dtype=object)
+    out[()] = total
+    return out
+
+
+@_folds("Identity", "Dropout")
+def _identity(ctx: NodeContext, arrays: list[Any]) -> Any:
+    return arrays[0] if ctx.n_outputs == 1 else None
+
+
+@_folds("Gather")
+def _gather(ctx: NodeContext, arrays: list[Any]) -> Any:
+    data, indices = arrays
+    axis = int(ctx.attr("axis", 0))
+    if _symbolic(indices):
+        return None
+    return np.take(data, indices, axis=axis)
+
+
+@_folds("Concat")
+def _concat(ctx: NodeContext, arrays: list[Any]) -> Any:
+    axis = int(ctx.attr("axis", 0))
+    if _symbolic(*arrays):
+        arrays = [item.astype(object) for item in arrays]
+    return np.concatenate(arrays, axis=axis)
+
+
+@_folds("Unsqueeze")
+def _unsqueeze(ctx: NodeContext, arrays: list[Any]) -> Any:
+    axes = ctx.ints_of(1, "axes") or []
+    rank = arrays[0].ndim + len(axes)
+    return np.expand_dims(arrays[0], tuple(axis % rank for axis in axes))
+
+
+@_folds("Squeeze")
+def _squeeze(ctx: NodeContext, arrays: list[Any]) -> Any:
+    axes = ctx.ints_of(1, "axes")
+    return np.squeeze(arrays[0], None if axes is None else tuple(axes))
+
+
+@_folds("Reshape")
+def _reshape(ctx: NodeContext, arrays: list[Any]) -> Any:
+    data, target = arrays
+    if _symbolic(target):
+        return None
+    dims = [int(dim) for dim in target]
+    if not ctx.attr("allowzero", 0):
+        dims = [data.shape[i] if dim == 0 else dim for i, dim in enumerate(dims)]
+    return data.reshape(dims)
+
+
+@_folds("Flatten")
+def _flatten(ctx: NodeContext, arrays: list[Any]) -> Any:
+    axis = int(ctx.attr("axis", 1))
+    lead = arrays[0].shape[: axis if axis >= 0 else arrays[0].ndim + axis]
+    return arrays[0].reshape(int(np.prod(lead, dtype=np.int64)), -1)
+
+
+@_folds("Transpose")
+def _transpose(ctx: NodeContext, arrays: list[Any]) -> Any:
+    return np.ascontiguousarray(np.transpose(arrays[0], ctx.attr("perm")))
+
+
+@_folds("Slice")
+def _slice(ctx: NodeContext, arrays: list[Any]) -> Any:
+    if _symbolic(*arrays[1:]):
+        return None
+    starts, ends = ctx.ints_of(1, "starts"), ctx.ints_of(2, "ends")
+    if starts is None or ends is None:
+        return None
+    axes = ctx.ints_of(3, "axes") or list(range(len(starts)))
+    steps = ctx.ints_of(4, "steps") or [1] * len(starts)
+    index: list[Any] = [slice(None)] * arrays[0].ndim
+    for axis, start, end, step in zip(axes, starts, ends, steps):
+        extent = arrays[0].shape[axis]
+        if step < 0:
+            # Python has no way to write "down to and including the first" as a number; None is.
+            index[axis] = slice(start, None if end < -extent else end, step)
+        else:
+            index[axis] = slice(start, end, step)
+    return arrays[0][tuple(index)]
+
+
+@_folds("Expand")
+def _expand(ctx: NodeContext, arrays: list[Any]) -> Any:
+    if _symbolic(arrays[1]):
+        return None
+    target = np.broadcast_shapes(arrays[0].shape, tuple(int(dim) for dim in arrays[1]))
+    if int(np.prod(target, dtype=np.int64)) > _MAX_ELEMENTS:
+        return None
+    return np.ascontiguousarray(np.broadcast_to(arrays[0], target))
+
+
+@_folds("Tile")
+def _tile(ctx: NodeContext, arrays: list[Any]) -> Any:
+    return None if _symbolic(arrays[1]) else np.tile(arrays[0], [int(item) for item in arrays[1]])
+
+
+# ---------------------------------------------------------------------------------------------------------- creation
+@_folds("ConstantOfShape")
+def _constant_of_shape(ctx: NodeContext, arrays: list[Any]) -> Any:
+    if _symbolic(arrays[0]):
+        return None
+    shape = [int(dim) for dim in arrays[0].reshape(-1)]
+    if int(np.prod(shape, dtype=np.int64)) > _MAX_ELEMENTS:
+        return None
+    value = ctx.attr("value")
+    fill = np.zeros(1, np.float32) if value is None else np.asarray(value)
+    return np.full(shape, fill.reshape(-1)[0], fill.dtype)
+
+
+@_folds("Range")
+def _range(ctx: NodeContext, arrays: list[Any]) -> Any:
+    if _symbolic(*arrays):
+        return None
+    start, limit, delta = (item.reshape(-1)[0] for item in arrays)
+    count = max(0, int(np.ceil((float(limit) - float(start)) / float(delta))))
+    return (start + np.arange(count) * delta).astype(arrays[0].dtype)
+
+
+@_folds("Trilu")
+def _trilu(ctx: NodeContext, arrays: list[Any]) -> Any:
+    k = ctx.ints(1, "k")
+    offset = k[0] if k else 0
+    return np.triu(arrays[0], offset) if int(ctx.attr("upper", 1)) else np.tril(arrays[0], offset)
+
+
+@_folds("Cast")
+def _cast(ctx: NodeContext, arrays: list[Any]) -> Any:
+    from onnx import helper
+
+    dtype = np.dtype(helper.tensor_dtype_to_np_dtype(int(ctx.attr("to"))))
+    if _symbolic(arrays[0]):
+        return arrays[0] if dtype == np.int64 else None
+    return arrays[0].astype(dtype) if arrays[0].size <= _MAX_ELEMENTS else None
+
+
+# -------------------------------------------------------------------------------------------------------- arithmetic
+def _binary(ctx: NodeContext, arrays: list[Any], apply: Callable[[Any, Any], Any]) -> Any:
+    a, b = arrays
+    if max(a.size, b.size) > _MAX_ELEMENTS:
+        return None
+    if _symbolic(a, b) and not (_integral(a) and _integral(b)):
+        return None
+    out = apply(a, b)
+    return out if _symbolic(a, b) else np.asarray(out).astype(np.result_type(a, b))
+
+
+@_folds("Add")
+def _add(ctx: NodeContext, arrays: list[Any]) -> Any:
+    return _binary(ctx, arrays, lambda a, b: a + b)
+
+
+@_folds("Sub")
+def _sub(ctx: NodeContext, arrays: list[Any]) -> Any:
+    return _binary(ctx, arrays, lambda a, b: a - b)
+
+
+@_folds("Mul")
+def _mul(ctx: NodeContext, arrays: list[Any]) -> Any:
+    return _binary(ctx, arrays, lambda a, b: a * b)
+
+
+@_folds("Div")
+def _div(ctx: NodeContext, arrays: list[Any]) -> Any:
+    a, b = arrays
+    if not _integral(a):
+        return _binary(ctx, arrays, lambda a, b: a / b)
+    if _symbolic(a, b):
+        return _binary(
+            ctx, arrays, lambda a, b: a // b
+        )  # extents are not negative, so floor and truncation agree
+    with np.errstate(divide="ignore"):
+        return (np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b))).astype(a.dtype) if np.all(b) else None
+
+
+@_folds("Mod")
+def _mod(ctx: NodeContext, arrays: list[Any]) -> Any:
+    if int(ctx.attr("fmod", 0)) or not np.all([item.dtype == object or np.all(item) for item in arrays[1:]]):
+        return None
+    return _binary(ctx, arrays, lambda a, b: a % b)
+
+
+@_folds("Neg")
+def _neg(ctx: NodeContext, arrays: list[Any]) -> Any:
+    return -arrays[0]
+
+
+@_folds("Pow")
+def _pow(ctx: NodeContext, arrays: list[Any]) -> Any:
+    if _symbolic(*arrays):
+        return None
+    return np.power(arrays[0], arrays[1]).astype(arrays[0].dtype)
+
+
+@_folds("Sqrt", "Floor", "Ceil", "Abs", "Reciprocal", "Not", "Sin", "Cos", "Exp")
+def _unary(ctx: NodeContext, arrays: list[Any]) -> Any:
+    if _symbolic(arrays[0]) or arrays[0].size > _MAX_ELEMENTS:
+        return None
+    name = {"Not": "logical_not", "Abs": "abs"}.get(ctx.op_type, ctx.op_type.lower())
+    with np.errstate(all="ignore"):
+        return np.asarray(getattr(np, name)(arrays[0])).astype(arrays[0].dtype)
+
+
+@_folds("Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "And", "Or")
+def _compare(ctx: NodeContext, arrays: list[Any]) -> Any:
+    if _symbolic(*arrays):
+        return _compare_symbolic(ctx, arrays)
+    names = {
+        "Equal": "equal",
+        "Less": "less",
+        "Greater": "greater",
+        "LessOrEqual": "less_equal",
+        "GreaterOrEqual": "greater_equal",
+        "And": "logical_and",
+        "Or": "logical_or",
+    }
+    return getattr(np, names[ctx.op_type])(*arrays)
+
+
+def _compare_symbolic(ctx: NodeContext, arrays: list[Any]) -> Any:
+    """``Equal`` where every pair is decided: extents are never negative, and exporters compare them with -1."""
+    if ctx.op_type != "Equal":
+        return None
+    a, b = np.broadcast_arrays(*[item.astype(object) for item in arrays])
+    out = np.empty(a.shape, dtype=bool)
+    for index in np.ndindex(a.shape):
+        x, y = a[index], b[index]
+        if isinstance(x, int) and isinstance(y, int):
+            out[index] = x == y
+        elif x is y:
+            out[index] = True
+        elif any(isinstance(item, int) and item < 0 for item in (x, y)):
+            out[index] = False
+        else:
+            return None
+    return out
+
+
+@_folds("Where")
+def _where(ctx: NodeContext, arrays: list[Any]) -> Any:
+    if _symbolic(arrays[0]):
+        return None
+    if _symbolic(*arrays[1:]):
+        return np.where(arrays[0], arrays[1].astype(object), arrays[2].astype(object))
+    return np.where(*arrays).astype(arrays[1].dtype)
+
+
+@_folds("Min", "Max")
+def _extremum(ctx: NodeContext, arrays: list[Any]) -> Any:
+    if _symbolic(*arrays):
+        apply = tir.min if ctx.op_type == "Min" else tir.max
+        out = arrays[0].astype(object)
+        for item in arrays[1:]:
+            a, b = np.broadcast_arrays(out, item.astype(object))
+            flat = [apply(tir.convert(x), tir.convert(y)) for x, y in zip(a.reshape(-1), b.reshape(-1))]
+            out = _object(flat).reshape(a.shape)
+        return out
+    result = arrays[0]
+    for item in arrays[1:]:
+        result = np.minimum(result, item) if ctx.op_type == "Min" else np.maximum(result, item)
+    return result
+
+
+@_folds("ReduceProd", "ReduceSum", "ReduceMin", "ReduceMax")
+def _reduce(ctx: NodeContext, arrays: list[Any]) -> Any:
+    if _symbolic(arrays[0]) and ctx.op_type in ("ReduceMin", "ReduceMax"):
+        return None
+    axes = ctx.ints_of(1, "axes")
+    if axes == [] or (axes is None and ctx.attr("noop_with_empty_axes", 0)):
+        return arrays[0] if ctx.attr("noop_with_empty_axes", 0) else None
+    apply: Any = {"ReduceProd": np.prod, "ReduceSum": np.sum, "ReduceMin": np.min, "ReduceMax": np.max}[
+        ctx.op_type
+    ]
+    out = np.asarray(
+        apply(arrays[0], axis=None if axes is None else tuple(axes), keepdims=bool(ctx.attr("keepdims", 1)))
+    )
+    if arrays[0].dtype == object:
+        boxed = np.empty(out.shape, dtype=object)
+        boxed[...] = out
+        return boxed
+    return out.astype(arrays[0].dtype)
