@@ -1,0 +1,123 @@
+"""Operator definitions as tensor expressions: element-wise, reductions, rearrangements, neural networks, images.
+
+>>> from ir import te, topi
+>>> A, B = te.placeholder((4, 1), name="A"), te.placeholder((1, 8), name="B")
+>>> topi.add(A, B)
+Tensor(shape=[4, 8], op.name=T_add, dtype=float32)
+"""
+
+from . import broadcast, image, nn, tag
+from .broadcast import (
+    add,
+    atan2,
+    bitwise_and,
+    bitwise_or,
+    bitwise_xor,
+    broadcast_shape,
+    broadcast_to,
+    divide,
+    equal,
+    floor_divide,
+    floor_mod,
+    greater,
+    greater_equal,
+    left_shift,
+    less,
+    less_equal,
+    log_add_exp,
+    logical_and,
+    logical_or,
+    logical_xor,
+    maximum,
+    minimum,
+    mod,
+    multiply,
+    not_equal,
+    power,
+    right_shift,
+    subtract,
+    trunc_divide,
+)
+from .creation import arange, eye, ndarray_size, one_hot, shape
+from .indexing import embed, gather, gather_elements, gather_nd, take, where
+from .indexing import unravel_index_of as unravel_index
+from .linear_algebra import einsum, matmul, tensordot
+from .math import (
+    abs,
+    acos,
+    acosh,
+    asin,
+    asinh,
+    atan,
+    atanh,
+    bitwise_not,
+    cast,
+    ceil,
+    ceil_log2,
+    clip,
+    cos,
+    cosh,
+    elemwise_sum,
+    erf,
+    exp,
+    exp2,
+    fast_erf,
+    fast_exp,
+    fast_tanh,
+    fixed_point_multiply,
+    floor,
+    full,
+    full_like,
+    identity,
+    isfinite,
+    isinf,
+    isnan,
+    log,
+    log1p,
+    log2,
+    log10,
+    logical_not,
+    negative,
+    reinterpret,
+    round,
+    rsqrt,
+    sigmoid,
+    sign,
+    sin,
+    sinh,
+    sqrt,
+    tan,
+    tanh,
+    trunc,
+)
+from .reduction import all, any, argmax, argmin, collapse_sum, max, min, prod, sum
+from .scan import cumprod, cumsum, scanop
+from .scatter import index_put, scatter_elements, scatter_nd
+from .sort import argsort, searchsorted, sort, topk
+from .transform import (
+    adv_index,
+    concatenate,
+    dynamic_strided_slice,
+    expand_dims,
+    expand_like,
+    flip,
+    invert_permutation,
+    layout_transform,
+    matrix_set_diag,
+    meshgrid,
+    repeat,
+    reshape,
+    reverse_sequence,
+    sequence_mask,
+    sliding_window,
+    split,
+    squeeze,
+    stack,
+    strided_set,
+    strided_slice,
+    tile,
+    transpose,
+    tril,
+    trilu,
+    triu,
+)

@@ -1,0 +1,218 @@
+"""Operators on two tensors that broadcast their shapes as numpy does; scalars stand for tensors of any shape.
+
+With two scalar expressions the functions give an expression, so that they serve formulas too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .. import dtype as dt
+from ..error import IRValueError
+from ..te.tensor import Tensor, TensorSlice
+from ..tir import op as T
+from ..tir.expr import IntImm, PrimExpr, _operands, convert, div, floordiv, floormod, truncmod
+from ..tir.expr import logical_and as _and
+from ..tir.expr import logical_or as _or
+from ..tir.expr import max as _max
+from ..tir.expr import min as _min
+from . import tag
+from .math import bitwise_not, logical_not
+from .shape import ax_compute, same_extent, shape_of
+
+
+def _is_one(extent: PrimExpr) -> bool:
+    return isinstance(extent, IntImm) and extent.value == 1
+
+
+def broadcast_shape(*shapes: Sequence[Any]) -> tuple[PrimExpr, ...]:
+    """The shape that ``shapes`` broadcast to; raises IRValueError when two extents cannot meet."""
+    result: list[Any] = []
+    for shape in shapes:
+        extents = [convert(item) for item in shape]
+        for axis in range(1, len(extents) + 1):
+            extent = extents[-axis]
+            if axis > len(result):
+                result.insert(0, extent)
+            elif _is_one(result[-axis]):
+                result[-axis] = extent
+            elif not _is_one(extent) and not same_extent(result[-axis], extent):
+                known = isinstance(extent, IntImm) and isinstance(result[-axis], IntImm)
+                if known:
+                    raise IRValueError(
+                        f"shapes {[_show(item) for item in shapes]} do not broadcast:"
+                        f" {_text(result[-axis])} and {_text(extent)} differ"
+                    )
+                if isinstance(extent, IntImm):
+                    result[-axis] = extent
+    return tuple(result)
+
+
+def _text(extent: Any) -> str:
+    return str(getattr(extent, "value", getattr(extent, "name", extent)))
+
+
+def _show(shape: Sequence[Any]) -> str:
+    return f"({', '.join(_text(item) for item in shape)})"
+
+
+def broadcast_indices(
+    indices: Sequence[Any], shape: Sequence[PrimExpr], out_shape: Sequence[PrimExpr]
+) -> list[Any]:
+    """The indices into a tensor of ``shape`` for ``indices`` into the shape that it broadcasts to."""
+    skipped = len(out_shape) - len(shape)
+    found: list[Any] = []
+    for index, extent, wanted in zip(indices[skipped:], shape, out_shape[skipped:], strict=True):
+        found.append(convert(0).astype(extent.dtype) if _is_one(extent) and not _is_one(wanted) else index)
+    return found
+
+
+def broadcast_to(data: Tensor, shape: Sequence[Any]) -> Tensor:
+    """``data`` repeated to fill ``shape``."""
+    wanted = shape_of(shape)
+    out_shape = broadcast_shape(data.shape, wanted)
+    if len(out_shape) != len(wanted) or any(
+        isinstance(a, IntImm) and isinstance(b, IntImm) and a.value != b.value
+        for a, b in zip(out_shape, wanted, strict=True)
+    ):
+        raise IRValueError(f"broadcast_to: shape {_show(data.shape)} does not broadcast to {_show(wanted)}")
+    return ax_compute(
+        wanted, lambda i: data(*broadcast_indices(i, data.shape, wanted)), "T_broadcast_to", tag.BROADCAST
+    )
+
+
+def _binary(name: str, combine: Callable[[Any, Any], Any], block: str | None = None) -> Callable[..., Any]:
+    def build(lhs: Any, rhs: Any) -> Any:
+        if isinstance(lhs, TensorSlice):
+            lhs = lhs.asobject()
+        if isinstance(rhs, TensorSlice):
+            rhs = rhs.asobject()
+        if isinstance(lhs, Tensor) and isinstance(rhs, Tensor):
+            shape = broadcast_shape(lhs.shape, rhs.shape)
+            return ax_compute(
+                shape,
+                lambda i: combine(
+                    lhs(*broadcast_indices(i, lhs.shape, shape)), rhs(*broadcast_indices(i, rhs.shape, shape))
+                ),
+                block or f"T_{name}",
+                tag.BROADCAST,
+            )
+        if isinstance(lhs, Tensor):
+            return ax_compute(lhs.shape, lambda i: combine(lhs(*i), rhs), block or f"T_{name}", tag.ELEMWISE)
+        if isinstance(rhs, Tensor):
+            return ax_compute(rhs.shape, lambda i: combine(lhs, rhs(*i)), block or f"T_{name}", tag.ELEMWISE)
+        return combine(*_operands(lhs, rhs))
+
+    build.__name__ = build.__qualname__ = name
+    build.__doc__ = f"``{name}`` of two tensors (or scalars) with broadcasting."
+    return build
+
+
+def _divide(a: Any, b: Any) -> PrimExpr:
+    return div(a, b)
+
+
+def _floor_divide(a: Any, b: Any) -> PrimExpr:
+    a, b = _operands(a, b)
+    return floordiv(a, b) if not dt.is_float(a.dtype) else T.floor(div(a, b))
+
+
+def _mod(a: Any, b: Any) -> PrimExpr:
+    a, b = _operands(a, b)
+    return T.fmod(a, b) if dt.is_float(a.dtype) else truncmod(a, b)
+
+
+def _floor_mod(a: Any, b: Any) -> PrimExpr:
+    a, b = _operands(a, b)
+    return a - T.floor(div(a, b)) * b if dt.is_float(a.dtype) else floormod(a, b)
+
+
+def _as_bool(value: Any) -> PrimExpr:
+    expr = convert(value)
+    return expr if dt.is_bool(expr.dtype) else expr != 0
+
+
+def _xor(a: Any, b: Any) -> PrimExpr:
+    a, b = _as_bool(a), _as_bool(b)
+    return _or(_and(a, ~b), _and(~a, b))
+
+
+def _log_add_exp(a: Any, b: Any) -> PrimExpr:
+    a, b = _operands(a, b)
+    top = _max(a, b)
+    return top + T.log(T.exp(a - top) + T.exp(b - top))
+
+
+def _power(a: Any, b: Any) -> PrimExpr:
+    a, b = _operands(a, b)
+    return T.power(a, b)
+
+
+add = _binary("add", lambda a, b: a + b)
+subtract = _binary("subtract", lambda a, b: a - b)
+multiply = _binary("multiply", lambda a, b: a * b)
+divide = _binary("divide", _divide)
+floor_divide = _binary("floor_divide", _floor_divide)
+mod = _binary("mod", _mod)
+floor_mod = _binary("floor_mod", _floor_mod)
+trunc_divide = _binary("trunc_divide", _divide)
+maximum = _binary("maximum", lambda a, b: _max(a, b))
+minimum = _binary("minimum", lambda a, b: _min(a, b))
+power = _binary("power", _power)
+log_add_exp = _binary("log_add_exp", _log_add_exp)
+atan2 = _binary("atan2", lambda a, b: T.atan2(*_operands(a, b)))
+left_shift = _binary("left_shift", lambda a, b: convert(a) << b)
+right_shift = _binary("right_shift", lambda a, b: convert(a) >> b)
+greater = _binary("greater", lambda a, b: convert(a) > b)
+less = _binary("less", lambda a, b: convert(a) < b)
+equal = _binary("equal", lambda a, b: _compare("equal", a, b))
+not_equal = _binary("not_equal", lambda a, b: _compare("not_equal", a, b))
+greater_equal = _binary("greater_equal", lambda a, b: convert(a) >= b)
+less_equal = _binary("less_equal", lambda a, b: convert(a) <= b)
+logical_and = _binary("logical_and", lambda a, b: _and(_as_bool(a), _as_bool(b)))
+logical_or = _binary("logical_or", lambda a, b: _or(_as_bool(a), _as_bool(b)))
+logical_xor = _binary("logical_xor", _xor)
+bitwise_and = _binary("bitwise_and", lambda a, b: convert(a) & b)
+bitwise_or = _binary("bitwise_or", lambda a, b: convert(a) | b)
+bitwise_xor = _binary("bitwise_xor", lambda a, b: convert(a) ^ b)
+
+
+def _compare(kind: str, a: Any, b: Any) -> PrimExpr:
+    left, right = _operands(a, b)
+    return left == right if kind == "equal" else left != right
+
+
+__all__ = [
+    "add",
+    "atan2",
+    "bitwise_and",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_xor",
+    "broadcast_shape",
+    "broadcast_to",
+    "divide",
+    "equal",
+    "floor_divide",
+    "floor_mod",
+    "greater",
+    "greater_equal",
+    "left_shift",
+    "less",
+    "less_equal",
+    "log_add_exp",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "maximum",
+    "minimum",
+    "mod",
+    "multiply",
+    "not_equal",
+    "power",
+    "right_shift",
+    "subtract",
+    "trunc_divide",
+]

@@ -1,0 +1,3 @@
+"""Operators on images."""
+
+from .resize import resize1d, resize2d, resize3d

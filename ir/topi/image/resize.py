@@ -1,0 +1,320 @@
+"""Resizing of images with one to three spatial axes: nearest, linear and cubic, in all coordinate conventions of ONNX."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...error import IRValueError
+from ...te.operation import compute
+from ...te.tensor import Tensor
+from ...tir import op as T
+from ...tir.expr import Div, PrimExpr, Select, cast, const, convert
+from ...tir.expr import max as _max
+from ...tir.expr import min as _min
+from .. import tag
+from ..shape import as_int, is_const
+
+_EPSILON = 1e-5
+"""Added before rounding down, so that a coordinate that is an integer up to float error stays there."""
+
+_MODES = (
+    "half_pixel",
+    "align_corners",
+    "asymmetric",
+    "pytorch_half_pixel",
+    "tf_half_pixel_for_nn",
+    "tf_crop_and_resize",
+    "half_pixel_symmetric",
+)
+_ROUNDING = ("round", "round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+
+
+def _f32(value: Any) -> PrimExpr:
+    expr = convert(value)
+    return cast("float32", expr)
+
+
+class _Axis:
+    """One spatial axis: where an output index lies in the input, and which elements it reads there."""
+
+    def __init__(self, in_size: PrimExpr, out_size: PrimExpr, mode: str, low: Any, high: Any) -> None:
+        self.in_size = in_size
+        self.out_size = out_size
+        self.mode = mode
+        self.low, self.high = low, high
+
+    def scale(self) -> PrimExpr:
+        """Input elements per output element."""
+        if is_const(self.in_size, self.out_size):
+            return const(as_int(self.in_size) / as_int(self.out_size), "float32")
+        return _f32(self.in_size) / _f32(self.out_size)
+
+    def coordinate(self, x: PrimExpr) -> PrimExpr:
+        """The place of output index ``x`` in the input, in float32."""
+        position, half = _f32(x), const(0.5, "float32")
+        if self.mode in ("half_pixel", "half_pixel_symmetric"):
+            # The symmetric form differs only where a fractional scale was rounded to the size, which sizes cannot tell.
+            return (position + half) * self.scale() - half
+        if self.mode == "align_corners":
+            if is_const(self.out_size) and as_int(self.out_size) == 1:
+                return const(0.0, "float32") * position
+            return _f32(self.in_size - 1) / _f32(self.out_size - 1) * position
+        if self.mode == "asymmetric":
+            return self.scale() * position
+        if self.mode == "pytorch_half_pixel":
+            inside = (position + half) * self.scale() - half
+            if is_const(self.out_size):
+                return inside if as_int(self.out_size) > 1 else const(0.0, "float32") * position
+            return T.if_then_else(self.out_size > 1, inside, const(0.0, "float32"))
+        if self.mode == "tf_half_pixel_for_nn":
+            return (position + half) * self.scale()
+        last = _f32(self.in_size - 1)
+        low, high = _f32(self.low), _f32(self.high)
+        if is_const(self.out_size) and as_int(self.out_size) == 1:
+            return (low + high) * half * last
+        return low * last + position * ((high - low) * last / _f32(self.out_size - 1))
+
+    def inside(self, index: PrimExpr) -> PrimExpr:
+        """An index brought into the input."""
+        zero = const(0, index.dtype)
+        return _max(_min(index, cast(index.dtype, self.in_size) - 1), zero)
+
+    def whole_ratio(self) -> int:
+        """How many output elements an input element gives, where that is an integer; else 0."""
+        if not is_const(self.in_size, self.out_size):
+            return 0
+        before, after = as_int(self.in_size), as_int(self.out_size)
+        return after // before if after % before == 0 else 0
+
+    def nearest(self, x: PrimExpr, rounding: str) -> PrimExpr:
+        """The index of the nearest element."""
+        if self.mode == "asymmetric" and rounding in ("round", "floor") and self.whole_ratio():
+            # Exact integer division instead of float arithmetic; "round" means the same here by convention.
+            return self.inside(Div(x, const(self.whole_ratio(), x.dtype)) if self.whole_ratio() > 1 else x)
+        place = self.coordinate(x)
+        half, epsilon = const(0.5, "float32"), const(_EPSILON, "float32")
+        rounded = {
+            "round": lambda: T.round(place),
+            "round_prefer_floor": lambda: T.ceil(place - half),
+            "round_prefer_ceil": lambda: T.floor(place + half),
+            "floor": lambda: T.floor(place + epsilon),
+            "ceil": lambda: T.ceil(place - epsilon),
+        }[rounding]()
+        return self.inside(cast(x.dtype, rounded))
+
+    def outside(self, x: PrimExpr) -> PrimExpr | None:
+        """Whether a cropped coordinate lies outside of the input; None when it cannot."""
+        if self.mode != "tf_crop_and_resize":
+            return None
+        place = self.coordinate(x)
+        return T.any(place < 0.0, place > _f32(self.in_size - 1))
+
+    def linear(self, x: PrimExpr) -> list[tuple[PrimExpr, PrimExpr]]:
+        """(index, weight) of the two neighbours."""
+        place = self.coordinate(x)
+        left = T.floor(place)
+        fraction = place - left
+        index = cast(x.dtype, left)
+        return [
+            (self.inside(index), const(1.0, "float32") - fraction),
+            (self.inside(index + 1), fraction),
+        ]
+
+    def cubic(self, x: PrimExpr, alpha: float, exclude: int) -> list[tuple[PrimExpr, PrimExpr]]:
+        """(index, weight) of the four neighbours; ``exclude`` leaves those outside out and rescales the others."""
+        place = self.coordinate(x)
+        left = T.floor(place)
+        t = place - left
+        index = cast(x.dtype, left)
+        a, one = const(alpha, "float32"), const(1.0, "float32")
+        t2, t3 = t * t, t * t * t
+        weights = [
+            a * (t3 - 2.0 * t2 + t),
+            (a + 2.0) * t3 - (a + 3.0) * t2 + one,
+            -1.0 * (a + 2.0) * t3 + (2.0 * a + 3.0) * t2 - a * t,
+            a * (t2 - t3),
+        ]
+        if exclude:
+            weights = [
+                Select(
+                    T.any(index + (n - 1) < 0, index + (n - 1) >= cast(index.dtype, self.in_size)),
+                    const(0.0, "float32"),
+                    weight,
+                )
+                for n, weight in enumerate(weights)
+            ]
+            total = weights[0] + weights[1] + weights[2] + weights[3]
+            weights = [weight / total for weight in weights]
+        return [(self.inside(index + (n - 1)), weight) for n, weight in enumerate(weights)]
+
+
+def _resize(
+    data: Tensor,
+    roi: Any,
+    size: Sequence[Any],
+    layout: str,
+    letters: str,
+    method: str,
+    coordinate_transformation_mode: str,
+    rounding_method: str,
+    cubic_alpha: float,
+    cubic_exclude: int,
+    extrapolation_value: float,
+    out_dtype: str | None,
+    output_shape: Sequence[Any] | None,
+) -> Tensor:
+    if coordinate_transformation_mode not in _MODES:
+        raise IRValueError(
+            f"resize: no coordinate transformation {coordinate_transformation_mode!r}; there are {_MODES}"
+        )
+    if method not in ("nearest_neighbor", "linear", "cubic"):
+        raise IRValueError(f"resize: method must be 'nearest_neighbor', 'linear' or 'cubic', got {method!r}")
+    rounding = rounding_method or ("round" if coordinate_transformation_mode == "align_corners" else "floor")
+    if rounding not in _ROUNDING:
+        raise IRValueError(f"resize: rounding must be one of {_ROUNDING}, got {rounding!r}")
+    plain = "".join(char for char in layout if not char.isdigit())
+    if any(letter not in plain for letter in letters) or len(plain) != data.ndim:
+        raise IRValueError(
+            f"resize: layout {layout!r} does not fit {data.ndim} dimensions with the axes {letters}"
+        )
+    places = [plain.index(letter) for letter in letters]
+    given = [size] * len(places) if not isinstance(size, tuple | list) else list(size)
+    shape = list(data.shape)
+    for axis, extent in zip(places, given, strict=True):
+        shape[axis] = cast(data.shape[axis].dtype, convert(extent))
+    if output_shape is not None:
+        shape = [convert(item) for item in output_shape]
+    corners = _corners(roi, len(places), coordinate_transformation_mode)
+    axes = [
+        _Axis(data.shape[axis], shape[axis], coordinate_transformation_mode, *corners[number])
+        for number, axis in enumerate(places)
+    ]
+    kind = out_dtype or data.dtype
+
+    def element(*indices: Any) -> PrimExpr:
+        if method == "nearest_neighbor":
+            found = list(indices)
+            for axis, place in zip(axes, places, strict=True):
+                found[place] = axis.nearest(indices[place], rounding)
+            value = data(*found)
+        else:
+            choices = [
+                axis.linear(indices[place])
+                if method == "linear"
+                else axis.cubic(indices[place], cubic_alpha, cubic_exclude)
+                for axis, place in zip(axes, places, strict=True)
+            ]
+            value = _blend(data, list(indices), places, choices)
+        conditions = [
+            c
+            for axis, place in zip(axes, places, strict=True)
+            if (c := axis.outside(indices[place])) is not None
+        ]
+        if conditions:
+            value = T.if_then_else(T.any(*conditions), const(extrapolation_value, value.dtype), value)
+        return _to_dtype(value, kind, method)
+
+    return compute(shape, element, name="resize", tag=tag.INJECTIVE)
+
+
+def _to_dtype(value: PrimExpr, dtype: str, method: str) -> PrimExpr:
+    if value.dtype != dtype and method != "nearest_neighbor" and dtype.startswith(("int", "uint")):
+        return cast(dtype, T.round(value))
+    return cast(dtype, value)
+
+
+def _blend(
+    data: Tensor, indices: list[Any], places: list[int], choices: list[list[tuple[PrimExpr, PrimExpr]]]
+) -> PrimExpr:
+    """The weighted sum over all combinations of neighbours, the last axis innermost."""
+    if not places:
+        return cast("float32", data(*indices))
+    total: Any = None
+    for index, weight in choices[0]:
+        inner = list(indices)
+        inner[places[0]] = index
+        term = _blend(data, inner, places[1:], choices[1:]) * weight
+        total = term if total is None else total + term
+    return total
+
+
+def _corners(roi: Any, count: int, mode: str) -> list[tuple[Any, Any]]:
+    """(low, high) of the region of interest for each axis; ``roi`` lists all lows, then all highs."""
+    if mode != "tf_crop_and_resize":
+        return [(0.0, 1.0)] * count
+    if isinstance(roi, Tensor):
+        values: list[Any] = [roi(const(n)) for n in range(2 * count)]
+    else:
+        values = list(roi)
+    if len(values) != 2 * count:
+        raise IRValueError(f"resize: the region of interest needs {2 * count} numbers, got {len(values)}")
+    return list(zip(values[:count], values[count:], strict=True))
+
+
+def resize1d(
+    data: Tensor,
+    roi: Any,
+    size: Any,
+    layout: str = "NCW",
+    method: str = "linear",
+    coordinate_transformation_mode: str = "half_pixel",
+    rounding_method: str = "",
+    bicubic_alpha: float = -0.5,
+    bicubic_exclude: int = 0,
+    extrapolation_value: float = 0.0,
+    out_dtype: str | None = None,
+    output_shape: Sequence[Any] | None = None,
+) -> Tensor:
+    """Resize the W axis to ``size``; see :func:`resize2d`."""
+    return _resize(
+        data, roi, size, layout, "W", method, coordinate_transformation_mode, rounding_method,
+        bicubic_alpha, bicubic_exclude, extrapolation_value, out_dtype, output_shape,
+    )  # fmt: skip
+
+
+def resize2d(
+    data: Tensor,
+    roi: Any,
+    size: Any,
+    layout: str = "NCHW",
+    method: str = "linear",
+    coordinate_transformation_mode: str = "half_pixel",
+    rounding_method: str = "",
+    bicubic_alpha: float = -0.5,
+    bicubic_exclude: int = 0,
+    extrapolation_value: float = 0.0,
+    out_dtype: str | None = None,
+    output_shape: Sequence[Any] | None = None,
+) -> Tensor:
+    """Resize the H and W axes to ``size``.
+
+    ``method``: "nearest_neighbor" (with ``rounding_method``: round, round_prefer_floor, round_prefer_ceil, floor, ceil),
+    "linear" or "cubic" (with its coefficient and whether neighbours outside count). ``roi`` (top, left, bottom, right,
+    relative) and ``extrapolation_value`` serve the mode "tf_crop_and_resize". Integer data is rounded.
+    """
+    return _resize(
+        data, roi, size, layout, "HW", method, coordinate_transformation_mode, rounding_method,
+        bicubic_alpha, bicubic_exclude, extrapolation_value, out_dtype, output_shape,
+    )  # fmt: skip
+
+
+def resize3d(
+    data: Tensor,
+    roi: Any,
+    size: Any,
+    layout: str = "NCDHW",
+    method: str = "linear",
+    coordinate_transformation_mode: str = "half_pixel",
+    rounding_method: str = "",
+    bicubic_alpha: float = -0.5,
+    bicubic_exclude: int = 0,
+    extrapolation_value: float = 0.0,
+    out_dtype: str | None = None,
+    output_shape: Sequence[Any] | None = None,
+) -> Tensor:
+    """Resize the D, H and W axes to ``size``; see :func:`resize2d`."""
+    return _resize(
+        data, roi, size, layout, "DHW", method, coordinate_transformation_mode, rounding_method,
+        bicubic_alpha, bicubic_exclude, extrapolation_value, out_dtype, output_shape,
+    )  # fmt: skip

@@ -1,0 +1,189 @@
+"""Operators that read at computed positions: take, gather, embedding, where, unravelled indices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..error import IRValueError
+from ..te.operation import compute
+from ..te.tensor import Tensor
+from ..tir import op as T
+from ..tir.expr import PrimExpr, cast, const, floordiv, floormod
+from ..tir.expr import max as _max
+from ..tir.expr import min as _min
+from . import tag
+from .broadcast import broadcast_indices, broadcast_shape
+from .shape import ax_compute, normalize_axis, product, unravel_index
+
+_MODES = ("clip", "wrap", "fast", "nan")
+
+
+def _bounded(index: PrimExpr, extent: PrimExpr, mode: str) -> PrimExpr:
+    """An index made to fit ``extent``; "fast" and "nan" trust it (apart from counting negatives from the end)."""
+    if mode == "clip":
+        index = (
+            cast(extent.dtype, index) if index.dtype != extent.dtype and extent.dtype == "int64" else index
+        )
+        return _min(_max(const(0, index.dtype), index), cast(index.dtype, extent) - 1)
+    if mode == "wrap":
+        return floormod(index, cast(index.dtype, extent))
+    return index
+
+
+def take(a: Tensor, indices: Any, axis: int | None = None, batch_dims: int = 0, mode: str = "clip") -> Tensor:
+    """Slices of ``a`` at ``indices`` along ``axis`` (the flattened tensor for None).
+
+    ``mode``: "clip" moves indices into range, "wrap" counts modulo the extent, "fast" trusts them, "nan" gives NaN for
+    those out of range. The first ``batch_dims`` axes of both tensors are shared.
+    """
+    if mode not in _MODES:
+        raise IRValueError(f"take: mode must be one of {_MODES}, got {mode!r}")
+    if not isinstance(indices, Tensor):
+        return _take_scalar(a, indices, axis, mode)
+    if axis is None:
+        total = product(a.shape)
+
+        def flat(i: tuple[Any, ...]) -> PrimExpr:
+            index = indices(*i)
+            return _nan_outside(a(*unravel_index(_bounded(index, total, mode), a.shape)), index, total, mode)
+
+        return ax_compute(indices.shape, flat, "T_take", tag.INJECTIVE)
+    along = normalize_axis(axis, a.ndim)
+    batch = batch_dims if batch_dims >= 0 else indices.ndim + batch_dims
+    shape = [*a.shape[:along], *indices.shape[batch:], *a.shape[along + 1 :]]
+    count = indices.ndim - batch
+
+    def element(i: tuple[Any, ...]) -> PrimExpr:
+        index = indices(*i[:batch], *i[along : along + count])
+        value = a(*i[:along], _bounded(index, a.shape[along], mode), *i[along + count :])
+        return _nan_outside(value, index, a.shape[along], mode)
+
+    return ax_compute(shape, element, "T_take", tag.INJECTIVE)
+
+
+def _take_scalar(a: Tensor, index: Any, axis: int | None, mode: str) -> Tensor:
+    from ..tir.expr import convert
+
+    along = normalize_axis(0 if axis is None else axis, a.ndim)
+    position = convert(index)
+    shape = [*a.shape[:along], *a.shape[along + 1 :]]
+    return ax_compute(
+        shape,
+        lambda i: a(*i[:along], _bounded(position, a.shape[along], mode), *i[along:]),
+        "T_take",
+        tag.INJECTIVE,
+    )
+
+
+def _nan_outside(value: PrimExpr, index: PrimExpr, extent: PrimExpr, mode: str) -> PrimExpr:
+    if mode != "nan":
+        return value
+    inside = T.all(index >= 0, index < extent)
+    return T.if_then_else(inside, value, const(float("nan"), value.dtype))
+
+
+def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
+    """``out[.., i, ..] = data[.., indices[.., i, ..], ..]`` along ``axis``; the shape of ``indices``."""
+    along = normalize_axis(axis, data.ndim)
+    if indices.ndim != data.ndim:
+        raise IRValueError(
+            f"gather: data has {data.ndim} dimensions, indices {indices.ndim}; they must agree"
+        )
+    return ax_compute(
+        indices.shape,
+        lambda i: data(*i[:along], indices(*i), *i[along + 1 :]),
+        "T_gather",
+        tag.INJECTIVE,
+    )
+
+
+def gather_elements(data: Tensor, indices: Tensor, axis: int = 0) -> Tensor:
+    """:func:`gather` where negative indices count from the end."""
+    along = normalize_axis(axis, data.ndim)
+
+    def element(i: tuple[Any, ...]) -> PrimExpr:
+        index = indices(*i)
+        extent = cast(index.dtype, data.shape[along])
+        return data(*i[:along], T.Select(index < 0, index + extent, index), *i[along + 1 :])
+
+    return ax_compute(indices.shape, element, "T_gather_elements", tag.INJECTIVE)
+
+
+def gather_nd(data: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
+    """Slices of ``data`` at index tuples that stand along the first axis of ``indices``.
+
+    ``indices`` has shape ``(M, Y...)``; the result ``(Y..., data.shape[batch_dims + M:])``, the first ``batch_dims`` axes
+    of Y being shared with data.
+    """
+    from .shape import as_int
+
+    count = as_int(indices.shape[0], "the number of indices in a tuple")
+    outer = indices.shape[1:]
+    if count + batch_dims > data.ndim:
+        raise IRValueError(f"gather_nd: tuples of {count} indices do not fit {data.ndim} dimensions")
+    shape = [*outer, *data.shape[batch_dims + count :]]
+
+    def element(i: tuple[Any, ...]) -> PrimExpr:
+        places = i[: len(outer)]
+        tuple_index = [
+            indices(const(number, i[0].dtype if i else "int32"), *places) for number in range(count)
+        ]
+        return data(*places[:batch_dims], *tuple_index, *i[len(outer) :])
+
+    return ax_compute(shape, element, "T_gather_nd", tag.INJECTIVE)
+
+
+def where(condition: Tensor, x: Any, y: Any) -> Tensor:
+    """``x`` where the condition holds, else ``y``; all three broadcast."""
+    parts = [item for item in (condition, x, y) if isinstance(item, Tensor)]
+    shape = broadcast_shape(*[item.shape for item in parts])
+
+    def element(i: tuple[Any, ...]) -> PrimExpr:
+        test, first, second = (
+            item(*broadcast_indices(i, item.shape, shape)) if isinstance(item, Tensor) else item
+            for item in (condition, x, y)
+        )
+        from ..tir.expr import _operands
+
+        first, second = _operands(first, second)
+        flag = test if test.dtype == "bool" else test != 0
+        return T.Select(flag, first, second)
+
+    return ax_compute(shape, element, "T_where", tag.BROADCAST)
+
+
+def unravel_index_of(x: Tensor, shape: Tensor | Sequence[Any]) -> Tensor:
+    """Indices of flat positions ``x`` in an array of ``shape``, along a new first axis."""
+    if isinstance(shape, Tensor):
+        from .shape import as_int
+
+        count = as_int(shape.shape[0], "the rank of the shape")
+        extents: Any = [lambda number=number: shape(const(number)) for number in range(count)]
+    else:
+        count = len(shape)
+        extents = [lambda item=item: item for item in shape]
+
+    def element(i: tuple[Any, ...]) -> PrimExpr:
+        rest = x(*i[1:])
+        found = []
+        for extent in reversed(extents):
+            size = extent()
+            found.append(floormod(rest, size))
+            rest = floordiv(rest, size)
+        value = found[0]
+        for axis, item in enumerate(found[1:], 1):
+            value = T.if_then_else(i[0].equal(count - 1 - axis), item, value)
+        return value
+
+    return ax_compute([const(count), *x.shape], element, "T_unravel", tag.INJECTIVE)
+
+
+def embed(table: Tensor, indices: Tensor) -> Tensor:
+    """Rows of ``table`` at ``indices``."""
+    return compute(
+        (*indices.shape, *table.shape[1:]),
+        lambda *i: table(indices(*i[: indices.ndim]), *i[indices.ndim :]),
+        name="T_embed",
+        tag=tag.INJECTIVE,
+    )

@@ -1,0 +1,379 @@
+"""Convolutions of one to three spatial axes in any layout, grouped and dilated ones, and depthwise convolutions.
+
+Every convolution pads in a stage of its own (``pad_temp``), so that the reduction has affine indices and no
+conditions; a schedule inlines the stage where that pays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...error import IRValueError
+from ...te.operation import compute
+from ...te.reduction import sum as te_sum
+from ...te.tensor import Tensor
+from ...tir.expr import IterVar, PrimExpr, Range, Var, const, floordiv
+from ..shape import is_const, same_extent, simplify
+from .pad import pad, pad_amounts, per_axis
+
+_KERNEL_LAYOUTS = {
+    "NCW": "OIW",
+    "NWC": "WIO",
+    "NCHW": "OIHW",
+    "NHWC": "HWIO",
+    "HWCN": "HWIO",
+    "NCDHW": "OIDHW",
+    "NDHWC": "DHWIO",
+}
+_SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
+
+
+def reduce_over(extent: Any, name: str) -> IterVar:
+    """A reduction axis from 0 over an extent, in the extent's dtype."""
+    return IterVar(
+        Range.from_min_extent(const(0, extent.dtype), extent), Var(name, extent.dtype), IterVar.CommReduce
+    )
+
+
+def conv(
+    inp: Tensor,
+    filt: Tensor,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+    data_layout: str,
+    kernel_layout: str = "",
+    out_dtype: str | None = None,
+    auto_scheduler_rewritten_layout: str | None = None,
+    meta_schedule_original_shape: Any = None,
+    auto_scheduler_should_rewrite_layout: bool = False,
+) -> Tensor:
+    """Convolution for any layout of data (letters N, C and up to D, H, W) and kernel (O, I and the same).
+
+    The reduction axes are called rc, ry, rx, rz and stand in the order of ``data_layout``. Products are made in
+    ``out_dtype`` (default: the input's).
+    """
+    dim = len(data_layout) - 2
+    if dim not in _SPATIAL or inp.ndim != dim + 2:
+        raise IRValueError(f"conv: data of {inp.ndim} dimensions does not fit layout {data_layout!r}")
+    kernel_layout = kernel_layout or _KERNEL_LAYOUTS.get(data_layout, "OI" + _SPATIAL[dim])
+    kind = out_dtype or inp.dtype
+    spatial = _SPATIAL[dim]
+    data_axes = [data_layout.index(letter) for letter in "NC" + spatial]
+    kernel_axes = [kernel_layout.index(letter) for letter in "OI" + spatial]
+    strides, dilations = per_axis(stride, dim, "stride"), per_axis(dilation, dim, "dilation")
+    batch, in_channel, *extents = (inp.shape[axis] for axis in data_axes)
+    num_filter, kernel_channel, *kernel = (filt.shape[axis] for axis in kernel_axes)
+    _check_groups(in_channel, num_filter, kernel_channel, groups)
+    dilated = [simplify((size - 1) * step + 1) for size, step in zip(kernel, dilations, strict=True)]
+    before, after = pad_amounts(padding, dilated)
+    out_extents = [
+        simplify(floordiv(extent - size + low + high, step) + 1)
+        for extent, size, low, high, step in zip(extents, dilated, before, after, strides, strict=True)
+    ]
+    full_before, full_after = [0] * inp.ndim, [0] * inp.ndim
+    for axis, low, high in zip(data_axes[2:], before, after, strict=True):
+        full_before[axis], full_after[axis] = low, high
+    padded = pad(inp, full_before, full_after, name="pad_temp")
+    rc = reduce_over(simplify(floordiv(in_channel, groups)), "rc")
+    rs = [reduce_over(size, name) for size, name in zip(kernel, ("ry", "rx", "rz"))]
+    by_letter: dict[str, Any] = dict(zip("NC" + spatial, (batch, num_filter, *out_extents), strict=True))
+    axis_names = dict(zip("NC" + spatial, ("nn", "ff", "yy", "xx", "zz")))
+
+    def element(*indices: Any) -> PrimExpr:
+        at = dict(zip(data_layout, indices, strict=True))
+        n, f = at["N"], at["C"]
+        channel: Any = rc.var
+        if groups > 1:
+            channel = floordiv(f, floordiv(num_filter, groups)) * floordiv(in_channel, groups) + rc.var
+        places = [
+            at[letter] * step + r.var * spread
+            for letter, r, step, spread in zip(spatial, rs, strides, dilations, strict=True)
+        ]
+        data_index = dict(zip("NC" + spatial, (n, channel, *places), strict=True))
+        kernel_index = dict(zip("OI" + spatial, (f, rc.var, *[r.var for r in rs]), strict=True))
+        value = padded(*[data_index[letter] for letter in data_layout]).astype(kind)
+        weight = filt(*[kernel_index[letter] for letter in kernel_layout]).astype(kind)
+        reduced = dict(zip("C" + spatial, (rc, *rs), strict=True))
+        return te_sum(value * weight, axis=[reduced[letter] for letter in data_layout if letter != "N"])
+
+    name = f"{'group_' if groups > 1 else ''}conv{dim}d_{data_layout.lower()}"
+    return compute(
+        tuple(by_letter[letter] for letter in data_layout),
+        element,
+        name,
+        name,
+        {"layout_free_placeholders": [filt]} if auto_scheduler_should_rewrite_layout else None,
+        [axis_names[letter] for letter in data_layout],
+    )
+
+
+def _check_groups(in_channel: PrimExpr, num_filter: PrimExpr, kernel_channel: PrimExpr, groups: int) -> None:
+    if not is_const(in_channel, num_filter, kernel_channel):
+        return
+    channels, filters, depth = in_channel.value, num_filter.value, kernel_channel.value  # type: ignore[attr-defined]
+    if channels % groups or filters % groups:
+        raise IRValueError(
+            f"conv: {channels} input and {filters} output channels are not divisible into {groups} groups"
+        )
+    if channels // groups != depth:
+        raise IRValueError(
+            f"conv: {channels} input channels in {groups} groups need a kernel of {channels // groups} channels, it has {depth}"
+        )
+
+
+def conv1d(
+    data: Tensor,
+    kernel: Tensor,
+    strides: Any = 1,
+    padding: Any = "VALID",
+    dilation: Any = 1,
+    groups: int = 1,
+    data_layout: str = "NCW",
+    kernel_layout: str = "",
+    out_dtype: str | None = None,
+) -> Tensor:
+    """1-D convolution in any layout."""
+    return conv(
+        data,
+        kernel,
+        strides,
+        padding,
+        dilation,
+        groups,
+        data_layout,
+        kernel_layout,
+        out_dtype,
+        None,
+        None,
+        False,
+    )
+
+
+def conv1d_ncw(
+    data: Tensor,
+    kernel: Tensor,
+    strides: Any = 1,
+    padding: Any = "VALID",
+    dilation: Any = 1,
+    out_dtype: str | None = None,
+) -> Tensor:
+    """1-D convolution, data NCW, kernel OIW."""
+    return conv1d(data, kernel, strides, padding, dilation, 1, "NCW", "", out_dtype)
+
+
+def conv1d_nwc(
+    data: Tensor,
+    kernel: Tensor,
+    strides: Any = 1,
+    padding: Any = "VALID",
+    dilation: Any = 1,
+    out_dtype: str | None = None,
+) -> Tensor:
+    """1-D convolution, data NWC, kernel WIO."""
+    return conv1d(data, kernel, strides, padding, dilation, 1, "NWC", "", out_dtype)
+
+
+def group_conv1d_ncw(
+    data: Tensor,
+    kernel: Tensor,
+    strides: Any = 1,
+    padding: Any = "VALID",
+    dilation: Any = 1,
+    groups: int = 1,
+    out_dtype: str | None = None,
+) -> Tensor:
+    """Grouped 1-D convolution, data NCW, kernel OIW."""
+    return conv1d(data, kernel, strides, padding, dilation, groups, "NCW", "", out_dtype)
+
+
+def group_conv1d_nwc(
+    data: Tensor,
+    kernel: Tensor,
+    strides: Any = 1,
+    padding: Any = "VALID",
+    dilation: Any = 1,
+    groups: int = 1,
+    out_dtype: str | None = None,
+) -> Tensor:
+    """Grouped 1-D convolution, data NWC, kernel WIO."""
+    return conv1d(data, kernel, strides, padding, dilation, groups, "NWC", "", out_dtype)
+
+
+def conv2d(
+    data: Tensor,
+    kernel: Tensor,
+    strides: Any,
+    padding: Any,
+    dilation: Any,
+    data_layout: str = "NCHW",
+    kernel_layout: str = "",
+    out_dtype: str | None = None,
+) -> Tensor:
+    """2-D convolution in any layout."""
+    return conv(
+        data, kernel, strides, padding, dilation, 1, data_layout, kernel_layout, out_dtype, None, None, False
+    )
+
+
+def conv2d_nchw(
+    Input: Tensor, Filter: Tensor, stride: Any, padding: Any, dilation: Any, out_dtype: str | None = None
+) -> Tensor:
+    """2-D convolution, data NCHW, kernel OIHW."""
+    return conv2d(Input, Filter, stride, padding, dilation, "NCHW", "", out_dtype)
+
+
+def conv2d_hwcn(
+    Input: Tensor, Filter: Tensor, stride: Any, padding: Any, dilation: Any, out_dtype: str | None = None
+) -> Tensor:
+    """2-D convolution, data HWCN, kernel HWIO."""
+    return conv2d(Input, Filter, stride, padding, dilation, "HWCN", "", out_dtype)
+
+
+def conv2d_nhwc(
+    Input: Tensor,
+    Filter: Tensor,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    out_dtype: str | None = None,
+    auto_scheduler_rewritten_layout: str = "",
+    meta_schedule_original_shape: Any = None,
+    auto_scheduler_should_rewrite_layout: bool = False,
+) -> Tensor:
+    """2-D convolution, data NHWC, kernel HWIO."""
+    return conv(
+        Input, Filter, stride, padding, dilation, 1, "NHWC", "HWIO", out_dtype, None, None,
+        auto_scheduler_should_rewrite_layout,
+    )  # fmt: skip
+
+
+def group_conv2d_nchw(
+    Input: Tensor,
+    Filter: Tensor,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+    out_dtype: str | None = None,
+) -> Tensor:
+    """Grouped 2-D convolution, data NCHW, kernel OIHW."""
+    return conv(
+        Input, Filter, stride, padding, dilation, groups, "NCHW", "OIHW", out_dtype, None, None, False
+    )
+
+
+def group_conv2d_nhwc(
+    Input: Tensor,
+    Filter: Tensor,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+    out_dtype: str | None = None,
+) -> Tensor:
+    """Grouped 2-D convolution, data NHWC, kernel HWIO."""
+    return conv(
+        Input, Filter, stride, padding, dilation, groups, "NHWC", "HWIO", out_dtype, None, None, False
+    )
+
+
+def conv3d_ncdhw(
+    Input: Tensor,
+    Filter: Tensor,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int = 1,
+    out_dtype: str | None = None,
+) -> Tensor:
+    """3-D convolution, data NCDHW, kernel OIDHW."""
+    return conv(
+        Input, Filter, stride, padding, dilation, groups, "NCDHW", "OIDHW", out_dtype, None, None, False
+    )
+
+
+def conv3d_ndhwc(
+    Input: Tensor,
+    Filter: Tensor,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int = 1,
+    out_dtype: str | None = None,
+    auto_scheduler_rewritten_layout: str = "",
+    meta_schedule_origin_shape: Any = None,
+) -> Tensor:
+    """3-D convolution, data NDHWC, kernel DHWIO."""
+    return conv(
+        Input, Filter, stride, padding, dilation, groups, "NDHWC", "DHWIO", out_dtype, None, None, False
+    )
+
+
+def _depthwise_extents(
+    extents: Sequence[PrimExpr], kernel: Sequence[PrimExpr], stride: Any, padding: Any, dilation: Any
+) -> tuple[list[Any], list[Any], list[Any], list[Any], list[PrimExpr]]:
+    strides, dilations = per_axis(stride, 2, "stride"), per_axis(dilation, 2, "dilation")
+    dilated = [simplify((size - 1) * step + 1) for size, step in zip(kernel, dilations, strict=True)]
+    before, after = pad_amounts(padding, dilated)
+    outs = [
+        simplify(floordiv(extent - size + low + high, step) + 1)
+        for extent, size, low, high, step in zip(extents, dilated, before, after, strides, strict=True)
+    ]
+    return strides, dilations, before, after, outs
+
+
+def depthwise_conv2d_nchw(
+    Input: Tensor, Filter: Tensor, stride: Any, padding: Any, dilation: Any, out_dtype: str | None = None
+) -> Tensor:
+    """Depthwise 2-D convolution: data (N, C, H, W), kernel (C, M, KH, KW), result (N, C * M, OH, OW)."""
+    kind = out_dtype or Input.dtype
+    batch, channel, *extents = Input.shape
+    _, multiplier, *kernel = Filter.shape
+    strides, dilations, before, after, outs = _depthwise_extents(extents, kernel, stride, padding, dilation)
+    padded = pad(Input, [0, 0, *before], [0, 0, *after], name="PaddedInput")
+    di, dj = reduce_over(kernel[0], "di"), reduce_over(kernel[1], "dj")
+    single = same_extent(multiplier, 1)
+
+    def element(b: Any, c: Any, i: Any, j: Any) -> PrimExpr:
+        source, inner = (c, const(0, c.dtype)) if single else (c // multiplier, c % multiplier)
+        value = padded(
+            b, source, i * strides[0] + di.var * dilations[0], j * strides[1] + dj.var * dilations[1]
+        )
+        return te_sum(value.astype(kind) * Filter(source, inner, di.var, dj.var).astype(kind), axis=[di, dj])
+
+    shape = (batch, simplify(channel * multiplier), *outs)
+    return compute(shape, element, "DepthwiseConv2d", "depthwise_conv2d_nchw")
+
+
+def depthwise_conv2d_nhwc(
+    Input: Tensor,
+    Filter: Tensor,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    kernel_layout: str = "HWOI",
+    out_dtype: str | None = None,
+) -> Tensor:
+    """Depthwise 2-D convolution: data (N, H, W, C), kernel (KH, KW, C, M), result (N, OH, OW, C * M)."""
+    kind = out_dtype or Input.dtype
+    batch, height, width, channel = Input.shape
+    kh, kw, _, multiplier = Filter.shape
+    strides, dilations, before, after, outs = _depthwise_extents(
+        (height, width), (kh, kw), stride, padding, dilation
+    )
+    padded = pad(Input, [0, *before, 0], [0, *after, 0], name="PaddedInput")
+    di, dj = reduce_over(kh, "di"), reduce_over(kw, "dj")
+    single = same_extent(multiplier, 1)
+
+    def element(b: Any, i: Any, j: Any, c: Any) -> PrimExpr:
+        source, inner = (c, const(0, c.dtype)) if single else (c // multiplier, c % multiplier)
+        value = padded(
+            b, i * strides[0] + di.var * dilations[0], j * strides[1] + dj.var * dilations[1], source
+        )
+        return te_sum(value.astype(kind) * Filter(di.var, dj.var, source, inner).astype(kind), axis=[di, dj])
+
+    shape = (batch, *outs, simplify(channel * multiplier))
+    return compute(shape, element, "DepthwiseConv2d", "depthwise_conv2d_nhwc")

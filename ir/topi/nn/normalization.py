@@ -1,0 +1,226 @@
+"""Normalizations: batch, layer, group, instance, RMS, local response."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...error import IRValueError
+from ...te.operation import compute
+from ...te.reduction import comm_reducer
+from ...te.reduction import sum as te_sum
+from ...te.tensor import Tensor
+from ...tir import op as T
+from ...tir.expr import PrimExpr, cast, const, convert
+from .. import broadcast as B
+from .. import tag
+from ..math import cast as cast_tensor
+from ..math import sqrt
+from ..reduction import _reduce_axes, _source_indices, comm_reduce
+from ..reduction import sum as sum_over
+from ..shape import as_int, ax_compute, normalize_axes, normalize_axis, product
+from ..transform import reshape
+from .conv import reduce_over
+from .pad import pad
+
+_pair_sum = comm_reducer(
+    lambda x, y: (x[0] + y[0], x[1] + y[1]), lambda a, b: (const(0, a), const(0, b)), name="pair_sum"
+)
+
+
+def batch_norm(
+    data: Tensor,
+    gamma: Tensor,
+    beta: Tensor,
+    moving_mean: Tensor,
+    moving_var: Tensor,
+    axis: int | None = None,
+    epsilon: float | None = None,
+    center: bool | None = None,
+    scale: bool | None = None,
+    training: bool | None = None,
+    momentum: float | None = None,
+) -> list[Tensor]:
+    """``(x - mean) / sqrt(var + epsilon) * gamma + beta`` per index along ``axis``: [out, mean, var].
+
+    With ``training`` mean and variance are those of the data, and the moving ones are updated by ``momentum``;
+    without it (the default) the moving ones are used and returned.
+    """
+    along = normalize_axis(1 if axis is None else axis, data.ndim)
+    small = 1e-5 if epsilon is None else epsilon
+    blend = 0.1 if momentum is None else momentum
+    shape = [data.shape[i] if i == along else const(1, data.shape[along].dtype) for i in range(data.ndim)]
+    if training:
+        others = [i for i in range(data.ndim) if i != along]
+        count = cast(data.dtype, convert(product(data.shape[i] for i in others)))
+        mean = B.divide(sum_over(data, others), count)
+        mean_rs = reshape(mean, shape)
+        centered = B.subtract(data, mean_rs)
+        var = B.divide(sum_over(B.multiply(centered, centered), others), count)
+        var_rs = reshape(var, shape)
+    else:
+        mean_rs, var_rs = reshape(moving_mean, shape), reshape(moving_var, shape)
+    out = B.divide(B.subtract(data, mean_rs), sqrt(B.add(var_rs, const(small, data.dtype))))
+    if scale is not False:
+        out = B.multiply(out, reshape(gamma, shape))
+    if center is not False:
+        out = B.add(out, reshape(beta, shape))
+    if training:
+        return [
+            out,
+            B.add(B.multiply(1 - blend, moving_mean), B.multiply(blend, mean)),
+            B.add(B.multiply(1 - blend, moving_var), B.multiply(blend, var)),
+        ]
+    return [out, B.multiply(moving_mean, 1), B.multiply(moving_var, 1)]
+
+
+def _moments(data: Tensor, axes: list[int], accumulate: str) -> tuple[Tensor, Tensor]:
+    """Sums of the elements and of their squares over ``axes``, in one reduction."""
+    inner = _reduce_axes(data, axes)
+    shape = [extent for axis, extent in enumerate(data.shape) if axis not in axes]
+
+    def element(i: tuple[Any, ...]) -> Any:
+        value = cast(accumulate, data(*_source_indices(data, i, axes, inner, False)))
+        return _pair_sum((value, value * value), inner)
+
+    sums = ax_compute(shape, element, f"{data.op.name}_red_temp", tag.COMM_REDUCE)
+    return sums  # type: ignore[return-value]
+
+
+def _normalized(
+    data: Tensor,
+    axes: list[int],
+    epsilon: float,
+    name: str,
+    affine: Any,
+) -> Tensor:
+    """``(x - mean) * rsqrt(var + epsilon)`` over ``axes``, then ``affine(value, indices)``."""
+    accumulate = "float32" if data.dtype == "float16" else data.dtype
+    total, squares = _moments(data, axes, accumulate)
+    count = cast(accumulate, convert(product(data.shape[axis] for axis in axes)))
+
+    def element(i: tuple[Any, ...]) -> PrimExpr:
+        outer = [index for axis, index in enumerate(i) if axis not in axes]
+        mean = total(*outer) / count
+        variance = squares(*outer) / count - mean * mean
+        value = (cast(accumulate, data(*i)) - mean) * T.rsqrt(variance + const(epsilon, accumulate))
+        return affine(cast(data.dtype, value), i)
+
+    return ax_compute(data.shape, element, name, tag.INJECTIVE)
+
+
+def layer_norm(data: Tensor, gamma: Tensor, beta: Tensor | None, axis: Any, epsilon: float = 1e-5) -> Tensor:
+    """Normalization over ``axis`` (one or more axes); ``gamma`` and ``beta`` have the shape of those axes."""
+    axes = sorted(normalize_axes(axis, data.ndim))
+
+    def affine(value: PrimExpr, i: tuple[Any, ...]) -> PrimExpr:
+        inner = [i[position] for position in axes]
+        value = value * gamma(*inner)
+        return value if beta is None else value + beta(*inner)
+
+    return _normalized(data, axes, epsilon, "T_layer_norm", affine)
+
+
+def instance_norm(
+    data: Tensor, gamma: Tensor, beta: Tensor, channel_axis: int = 1, axis: Any = None, epsilon: float = 1e-5
+) -> Tensor:
+    """Normalization over the spatial axes ``axis`` (default: all behind the channel) for each channel of each sample."""
+    channel = normalize_axis(channel_axis, data.ndim)
+    axes = sorted(normalize_axes(axis if axis is not None else list(range(2, data.ndim)), data.ndim))
+
+    def affine(value: PrimExpr, i: tuple[Any, ...]) -> PrimExpr:
+        return value * gamma(i[channel]) + beta(i[channel])
+
+    return _normalized(data, axes, epsilon, "T_instance_norm", affine)
+
+
+def group_norm(
+    data: Tensor,
+    gamma: Tensor,
+    beta: Tensor,
+    num_groups: int,
+    channel_axis: int,
+    axes: Sequence[int],
+    epsilon: float = 1e-5,
+) -> Tensor:
+    """Normalization over ``axes`` and the channels of each of ``num_groups`` groups."""
+    channel = normalize_axis(channel_axis, data.ndim)
+    spatial = normalize_axes(list(axes), data.ndim)
+    if channel in spatial:
+        raise IRValueError(f"group_norm: axes {spatial} include the channel axis {channel}")
+    channels = data.shape[channel]
+    per_group = channels // num_groups
+    shape = [*data.shape[:channel], const(num_groups, channels.dtype), per_group, *data.shape[channel + 1 :]]
+    grouped = reshape(data, shape)
+    reduced = sorted([channel + 1, *[axis + 1 if axis > channel else axis for axis in spatial]])
+
+    def affine(value: PrimExpr, i: tuple[Any, ...]) -> PrimExpr:
+        scale, shift = (reshape_index(item, i[channel], i[channel + 1], per_group) for item in (gamma, beta))
+        return value * scale + shift
+
+    return reshape(_normalized(grouped, reduced, epsilon, "T_group_norm", affine), data.shape)
+
+
+def reshape_index(vector: Tensor, group: Any, inner: Any, per_group: Any) -> PrimExpr:
+    """The element of a per-channel vector for a channel given by its group and place in it."""
+    return vector(group * per_group + inner)
+
+
+def rms_norm(data: Tensor, weight: Tensor, axis: Any, epsilon: float = 1e-5) -> Tensor:
+    """``x / sqrt(mean(x * x) + epsilon) * weight`` over ``axis``, accumulated in float32."""
+    axes = sorted(normalize_axes(axis, data.ndim))
+    source = data if data.dtype == "float32" or data.dtype == "float64" else cast_tensor(data, "float32")
+    kind = source.dtype
+    squares = B.multiply(source, source)
+    total = sum_over(squares, axes)
+    count = cast(kind, convert(product(data.shape[position] for position in axes)))
+    inverse = compute(
+        total.shape,
+        lambda *i: T.rsqrt(total(*i) / count + const(epsilon, kind)),
+        name="rsqrt",
+        tag=tag.INJECTIVE,
+    )
+
+    def element(i: tuple[Any, ...]) -> PrimExpr:
+        outer = [index for position, index in enumerate(i) if position not in axes]
+        inner = [i[position] for position in axes]
+        value = source(*i) * inverse(*outer)
+        return cast(data.dtype, value * cast(kind, weight(*inner)))
+
+    return ax_compute(data.shape, element, "T_rms_norm", tag.INJECTIVE)
+
+
+def lrn(
+    data: Tensor, size: int, axis: int = 1, alpha: float = 0.0001, beta: float = 0.75, bias: float = 2
+) -> Tensor:
+    """Local response normalization: ``x / (bias + alpha / size * sum of squares around x along axis) ** beta``."""
+    along = normalize_axis(axis, data.ndim)
+    width = as_int(size, "size")
+    if width % 2 == 0:
+        raise IRValueError(f"lrn: size must be odd, got {width}")
+    amounts = [width // 2 if position == along else 0 for position in range(data.ndim)]
+    padded = pad(data, amounts, amounts, name="pad_data")
+    rxs = reduce_over(const(width, data.shape[along].dtype), "rxs")
+
+    def squares(*i: Any) -> PrimExpr:
+        place = list(i)
+        place[along] = i[along] + rxs.var
+        value = padded(*place)
+        return te_sum(value * value, axis=rxs)
+
+    sqr_sum = compute(data.shape, squares, name="tensor")
+    scaled = compute(
+        data.shape,
+        lambda *i: T.power(
+            const(bias, data.dtype) + const(alpha, data.dtype) * sqr_sum(*i) / const(width, data.dtype),
+            const(beta, data.dtype),
+        ),
+        name="tensor",
+    )
+    return B.divide(data, scaled)
+
+
+def l2_normalize(data: Tensor, eps: float, axis: Any = None) -> Tensor:
+    """``x / sqrt(max(sum(x * x), eps))`` over ``axis``."""
+    squares = comm_reduce(B.multiply(data, data), axis, True, te_sum)
+    return B.divide(data, sqrt(B.maximum(squares, const(eps, data.dtype))))

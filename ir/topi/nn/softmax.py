@@ -1,0 +1,77 @@
+"""Softmax and log-softmax in stages that schedules know: maximum, exponentials, their sum, the quotient."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...te.operation import compute
+from ...te.reduction import max as te_max
+from ...te.reduction import sum as te_sum
+from ...te.tensor import Tensor
+from ...tir import op as T
+from ...tir.expr import IterVar, PrimExpr
+from ..math import _fast_exp
+from ..shape import normalize_axis
+from .conv import reduce_over
+
+
+def softmax(x: Tensor, axis: int = -1) -> Tensor:
+    """``exp(x - max) / sum(exp(x - max))`` along ``axis``."""
+    return softmax_common(x, axis, use_fast_exp=False)
+
+
+def fast_softmax(x: Tensor, axis: int = -1) -> Tensor:
+    """:func:`softmax` with a polynomial for exp, in float32."""
+    return softmax_common(x, axis, use_fast_exp=True)
+
+
+def _with_axis(indices: tuple[Any, ...], axis: int, inner: IterVar) -> list[Any]:
+    """Indices of the data from those of the reduced tensor, with the reduction axis put in."""
+    return [*indices[:axis], inner.var, *indices[axis:]]
+
+
+def _without(indices: tuple[Any, ...], axis: int) -> list[Any]:
+    return [index for position, index in enumerate(indices) if position != axis]
+
+
+def softmax_common(x: Tensor, axis: int, use_fast_exp: bool) -> Tensor:
+    """Softmax in four stages: T_softmax_maxelem, T_softmax_exp, T_softmax_expsum, T_softmax_norm."""
+    along = normalize_axis(axis, x.ndim)
+    reduced = _without(x.shape, along)
+    k1, k2 = reduce_over(x.shape[along], "k"), reduce_over(x.shape[along], "k")
+    exp = _fast_exp if use_fast_exp else T.exp
+    maxelem = compute(
+        reduced, lambda *i: te_max(x(*_with_axis(i, along, k1)), axis=k1), name="T_softmax_maxelem"
+    )
+
+    def shifted_exp(*indices: Any) -> PrimExpr:
+        return exp(x(*indices) - maxelem(*_without(indices, along)))
+
+    exps = compute(x.shape, shifted_exp, name="T_fast_softmax_exp" if use_fast_exp else "T_softmax_exp")
+    expsum = compute(
+        reduced, lambda *i: te_sum(exps(*_with_axis(i, along, k2)), axis=k2), name="T_softmax_expsum"
+    )
+    return compute(
+        x.shape,
+        lambda *i: exps(*i) / expsum(*_without(i, along)),
+        name="T_softmax_norm",
+        tag="fast_softmax_output" if use_fast_exp else "softmax_output",
+        attrs={"axis": along},
+    )
+
+
+def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
+    """``x - max - log(sum(exp(x - max)))`` along ``axis``."""
+    along = normalize_axis(axis, x.ndim)
+    reduced = _without(x.shape, along)
+    k1, k2 = reduce_over(x.shape[along], "k"), reduce_over(x.shape[along], "k")
+    maxelem = compute(
+        reduced, lambda *i: te_max(x(*_with_axis(i, along, k1)), axis=k1), name="T_softmax_maxelem"
+    )
+    expsum = compute(reduced, lambda *i: te_sum(T.exp(x(*_with_axis(i, along, k2)) - maxelem(*i)), axis=k2))
+    return compute(
+        x.shape,
+        lambda *i: x(*i) - maxelem(*_without(i, along)) - T.log(expsum(*_without(i, along))),
+        tag="log_softmax_output",
+        attrs={"axis": along},
+    )

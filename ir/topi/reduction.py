@@ -1,0 +1,176 @@
+"""Reductions over axes: sum, product, extremes, their positions, and logical ones.
+
+``axis`` is an axis, a list, or None for all; with ``keepdims`` reduced axes stay with extent 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..error import IRTypeError, IRValueError
+from ..te import reduction as R
+from ..te.tensor import Tensor
+from ..tir.expr import IterVar, PrimExpr, Range, Select, Var, const
+from ..tir.expr import logical_and as _and
+from ..tir.expr import logical_or as _or
+from ..tir.op import max_value, min_value
+from . import tag
+from .shape import ax_compute, index_dtype, normalize_axes, ravel_index
+
+
+def _reduce_axes(data: Tensor, axes: list[int]) -> list[IterVar]:
+    return [
+        IterVar(
+            Range.from_min_extent(const(0, data.shape[axis].dtype), data.shape[axis]),
+            Var(f"k{axis}", data.shape[axis].dtype),
+            IterVar.CommReduce,
+        )
+        for axis in axes
+    ]
+
+
+def _reduced_shape(data: Tensor, axes: list[int], keepdims: bool) -> list[PrimExpr]:
+    if keepdims:
+        return [const(1, extent.dtype) if axis in axes else extent for axis, extent in enumerate(data.shape)]
+    return [extent for axis, extent in enumerate(data.shape) if axis not in axes]
+
+
+def _source_indices(
+    data: Tensor, indices: tuple[Any, ...], axes: list[int], inner: list[IterVar], keepdims: bool
+) -> list[Any]:
+    """Where an output element reads: its own indices, with the reduction axes put in."""
+    by_axis = dict(zip(axes, inner, strict=True))
+    outer = iter(indices)
+    found: list[Any] = []
+    for axis in range(data.ndim):
+        if axis in by_axis:
+            found.append(by_axis[axis].var)
+            if keepdims:
+                next(outer)
+        else:
+            found.append(next(outer))
+    return found
+
+
+def comm_reduce(
+    data: Tensor,
+    axis: Any,
+    keepdims: bool,
+    reducer: Callable[..., Any],
+    convert: Callable[[Any], Any] | None = None,
+) -> Tensor:
+    """Reduce ``data`` by a te reducer; with no axis to reduce the data is returned as it is."""
+    axes = sorted(normalize_axes(axis, data.ndim))
+    if data.ndim == 0 or not axes:
+        return data
+    inner = _reduce_axes(data, axes)
+
+    def element(indices: tuple[Any, ...]) -> Any:
+        value = data(*_source_indices(data, indices, axes, inner, keepdims))
+        return reducer(value if convert is None else convert(value), inner)
+
+    return ax_compute(_reduced_shape(data, axes, keepdims), element, f"{data.op.name}_red", tag.COMM_REDUCE)
+
+
+def sum(data: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """Sum; bool is summed as it is (any), integers and floats keep their dtype."""
+    if data.dtype == "bool":
+        return comm_reduce(data, axis, keepdims, R.reduce_any)
+    return comm_reduce(data, axis, keepdims, R.sum)
+
+
+def prod(data: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """Product."""
+    return comm_reduce(data, axis, keepdims, R.prod)
+
+
+def max(data: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """Largest element."""
+    return comm_reduce(data, axis, keepdims, R.max)
+
+
+def min(data: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """Smallest element."""
+    return comm_reduce(data, axis, keepdims, R.min)
+
+
+def all(data: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """Whether all bool elements are true; raises IRTypeError for other dtypes."""
+    _require_bool("all", data)
+    return comm_reduce(data, axis, keepdims, R.reduce_all)
+
+
+def any(data: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """Whether any bool element is true; raises IRTypeError for other dtypes."""
+    _require_bool("any", data)
+    return comm_reduce(data, axis, keepdims, R.reduce_any)
+
+
+def _require_bool(name: str, data: Tensor) -> None:
+    if data.dtype != "bool":
+        raise IRTypeError(
+            f"{name} needs a bool tensor, {data.name} is {data.dtype}; compare or cast it first"
+        )
+
+
+def _arg_reducer(largest: bool, select_last_index: bool) -> Callable[..., Any]:
+    """A reducer of (position, value) pairs; among equal values the first (or last) position wins."""
+
+    def combine(lhs: Any, rhs: Any) -> tuple[Any, Any]:
+        better = lhs[1] > rhs[1] if largest else lhs[1] < rhs[1]
+        earlier = lhs[0] > rhs[0] if select_last_index else lhs[0] < rhs[0]
+        take = _or(better, _and(lhs[1].equal(rhs[1]), earlier))
+        value_wins = lhs[1] > rhs[1] if largest else lhs[1] < rhs[1]
+        return Select(take, lhs[0], rhs[0]), Select(value_wins, lhs[1], rhs[1])
+
+    def identity(index: str, value: str) -> tuple[PrimExpr, PrimExpr]:
+        return const(-1, index), min_value(value) if largest else max_value(value)
+
+    return R.comm_reducer(combine, identity, "argmax" if largest else "argmin")
+
+
+def _arg_reduce(data: Tensor, axis: Any, keepdims: bool, reducer: Callable[..., Any], dtype: str) -> Tensor:
+    axes = sorted(normalize_axes(axis, data.ndim))
+    if data.ndim == 0 or not axes:
+        raise IRValueError(f"{data.name}: argmax and argmin need at least one axis to reduce")
+    inner = _reduce_axes(data, axes)
+    shape = _reduced_shape(data, axes, keepdims)
+    extents = [data.shape[item] for item in axes]
+
+    def pair(indices: tuple[Any, ...]) -> Any:
+        position = ravel_index([item.var for item in inner], extents)
+        value = data(*_source_indices(data, indices, axes, inner, keepdims))
+        return reducer((position.astype(dtype), value), inner)
+
+    positions, _ = ax_compute(shape, pair, f"{data.op.name}_red_temp", tag.COMM_REDUCE_IDX)
+    return ax_compute(shape, lambda i: positions(*i), f"{data.op.name}_red", tag.COMM_REDUCE_IDX)
+
+
+def argmax(data: Tensor, axis: Any = None, keepdims: bool = False, select_last_index: bool = False) -> Tensor:
+    """Position of the largest element along ``axis`` (in the flattened axes for several), in the index dtype."""
+    return _arg_reduce(data, axis, keepdims, _arg_reducer(True, select_last_index), index_dtype(data.shape))
+
+
+def argmin(data: Tensor, axis: Any = None, keepdims: bool = False, select_last_index: bool = False) -> Tensor:
+    """Position of the smallest element along ``axis``; see :func:`argmax`."""
+    return _arg_reduce(data, axis, keepdims, _arg_reducer(False, select_last_index), index_dtype(data.shape))
+
+
+def collapse_sum(data: Tensor, target_shape: Any) -> Tensor:
+    """Sum over the axes that broadcasting ``target_shape`` to ``data`` repeats: the gradient of a broadcast."""
+    from .broadcast import _is_one
+    from .shape import shape_of
+    from .transform import reshape
+
+    wanted = shape_of(target_shape)
+    extra = data.ndim - len(wanted)
+    axes = list(range(extra))
+    axes += [
+        axis + extra
+        for axis, extent in enumerate(wanted)
+        if _is_one(extent) and not _is_one(data.shape[axis + extra])
+    ]
+    if not axes:
+        return data
+    return reshape(sum(data, axes, keepdims=False), wanted)

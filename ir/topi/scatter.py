@@ -1,0 +1,131 @@
+"""Operators that write at computed positions: copies of the data, then updates one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..error import IRValueError
+from ..te.operation import extern
+from ..te.tensor import Tensor
+from ..tir.expr import Select, cast, const
+from ..tir.expr import max as _max
+from ..tir.expr import min as _min
+from ..tir.stmt import ForKind
+from . import loops
+from .broadcast import broadcast_indices, broadcast_shape
+from .shape import as_int, normalize_axis
+
+_REDUCTIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "update": lambda old, new: new,
+    "add": lambda old, new: old + new,
+    "mul": lambda old, new: old * new,
+    "min": lambda old, new: _min(old, new),
+    "max": lambda old, new: _max(old, new),
+}
+
+
+def _combiner(name: str, reduction: str) -> Callable[[Any, Any], Any]:
+    try:
+        return _REDUCTIONS[reduction]
+    except KeyError:
+        known = sorted(_REDUCTIONS)
+        raise IRValueError(f"{name}: reduction must be one of {known}, got {reduction!r}") from None
+
+
+def _wrapped(index: Any, extent: Any) -> Any:
+    """An index where negative numbers count from the end."""
+    return Select(index < const(0, index.dtype), index + cast(index.dtype, extent), index)
+
+
+def _copy(source: Any, result: Any) -> Any:
+    return loops.nest(list(source.shape), lambda i: loops.store(result, i, source[tuple(i)]), ForKind.SERIAL)
+
+
+def scatter_elements(
+    data: Tensor, indices: Tensor, updates: Tensor, axis: int = 0, reduction: str = "update"
+) -> Tensor:
+    """``data`` with ``out[.., indices[.., i, ..], ..]`` combined with ``updates[.., i, ..]`` along ``axis``.
+
+    ``reduction`` is "update", "add", "mul", "mean", "min" or "max"; "mean" includes the old element.
+    """
+    along = normalize_axis(axis, data.ndim)
+    if reduction == "mean":
+        return _scatter_mean(data, indices, updates, along)
+    combine = _combiner("scatter_elements", reduction)
+
+    def build(ins: Any, outs: Any) -> Any:
+        source, where, new = ins
+        result = outs[0]
+
+        def update(i: Any) -> Any:
+            target = list(i)
+            target[along] = _wrapped(where[tuple(i)], data.shape[along])
+            return loops.store(result, target, combine(result[tuple(target)], new[tuple(i)]))
+
+        return loops.seq(_copy(source, result), loops.nest(list(indices.shape), update))
+
+    return extern(data.shape, [data, indices, updates], build, name="scatter_elements", dtype=data.dtype)
+
+
+def _scatter_mean(data: Tensor, indices: Tensor, updates: Tensor, axis: int) -> Tensor:
+    from .broadcast import divide, floor_divide
+    from .math import full_like
+
+    total = scatter_elements(data, indices, updates, axis, "add")
+    count = scatter_elements(full_like(data, 1), indices, full_like(updates, 1), axis, "add")
+    return divide(total, count) if data.dtype.startswith(("float", "bfloat")) else floor_divide(total, count)
+
+
+def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, mode: str = "update") -> Tensor:
+    """``data`` with slices at index tuples combined with ``updates``.
+
+    ``indices`` has shape ``(M, Y...)``: the tuples stand along its first axis. ``updates`` has shape
+    ``(Y..., data.shape[M:])``. ``mode`` is "update", "add", "mul", "min" or "max".
+    """
+    combine = _combiner("scatter_nd", mode)
+    count = as_int(indices.shape[0], "the number of indices in a tuple")
+    outer = indices.ndim - 1
+
+    def build(ins: Any, outs: Any) -> Any:
+        source, where, new = ins
+        result = outs[0]
+
+        def update(i: Any) -> Any:
+            first = i[0].dtype if i else "int32"
+            found = [where[(const(number, first), *i[:outer])] for number in range(count)]
+            target = [_wrapped(item, data.shape[number]) for number, item in enumerate(found)]
+            target += i[outer:]
+            return loops.store(result, target, combine(result[tuple(target)], new[tuple(i)]))
+
+        extents = [*indices.shape[1:], *data.shape[count:]]
+        return loops.seq(_copy(source, result), loops.nest(extents, update))
+
+    return extern(data.shape, [data, indices, updates], build, name="scatter_nd", dtype=data.dtype)
+
+
+def index_put(data: Tensor, indices: Sequence[Tensor], values: Tensor, accumulate: bool = False) -> Tensor:
+    """``data[indices] = values`` (``+=`` with ``accumulate``) for index tensors of the first axes, which broadcast."""
+    parts = list(indices)
+    if len(parts) > data.ndim:
+        raise IRValueError(f"index_put: {len(parts)} index tensors for {data.ndim} dimensions")
+    shape = broadcast_shape(*[item.shape for item in parts])
+    full_shape = [*shape, *data.shape[len(parts) :]]
+
+    def build(ins: Any, outs: Any) -> Any:
+        source, new, *where = ins
+        result = outs[0]
+
+        def update(i: Any) -> Any:
+            outer = i[: len(shape)]
+            target = [
+                _wrapped(item[tuple(broadcast_indices(outer, item.shape, shape))], data.shape[axis])
+                for axis, item in enumerate(where)
+            ]
+            target += i[len(shape) :]
+            value = new[tuple(broadcast_indices(i, new.shape, full_shape))]
+            return loops.store(result, target, result[tuple(target)] + value if accumulate else value)
+
+        return loops.seq(_copy(source, result), loops.nest(full_shape, update))
+
+    return extern(data.shape, [data, values, *parts], build, name="index_put", dtype=data.dtype)
