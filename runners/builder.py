@@ -90,7 +90,7 @@ class LocalBuilder(Builder):
         Args:
             max_workers: processes; with the default the pool that all builders and runners share is used.
             timeout_sec: seconds that one build may take.
-            f_build: importable function (mod, target) -> callable on numpy arrays; ``ir.codegen.build.build`` by default.
+            f_build: importable function (mod, target) -> callable on numpy arrays; ``runners.native.build_native`` by default.
             pool: worker processes to use; the runner must use the same ones.
         """
         if pool is None and max_workers is not None:

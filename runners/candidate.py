@@ -95,9 +95,9 @@ def _build(program: Any, target: Any, f_build: Build | None, timeout_sec: float)
         program = program()
     phase("build", timeout_sec)
     if f_build is None:
-        from ir.codegen.build import build
+        from .native import build_native
 
-        f_build = build
+        f_build = build_native
     return Kernel(program, f_build(program, target))
 
 

@@ -299,13 +299,13 @@ class WorkerPool:
         self,
         n_workers: int | None = None,
         *,
-        preload: Sequence[str] = ("ir.codegen.build",),
+        preload: Sequence[str] = ("runners.native",),
         memory_limit: int = DEFAULT_MEMORY_LIMIT,
     ) -> None:
         """
         Args:
             n_workers: processes; the number of usable cores by default.
-            preload: modules that every worker has loaded when it starts.
+            preload: modules that every worker has loaded when it starts; a function ``warm`` in one is called once.
             memory_limit: bytes that one worker may map beyond what it starts with.
         """
         self.n_workers = n_workers or len(os.sched_getaffinity(0))

@@ -73,7 +73,7 @@ def main() -> None:
     """Load the modules named on the command line, say so, and serve."""
     control = socket.socket(fileno=int(sys.argv[1]))
     for name in ("runners.worker", *sys.argv[2:]):
-        importlib.import_module(name)
+        getattr(importlib.import_module(name), "warm", int)()
     control.sendall(b"ready")
     serve(control)
 

@@ -1,0 +1,73 @@
+"""The default way to build a candidate: the compiler's native code, called on numpy arrays at little cost."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+from .error import RunnerError
+
+
+class NativeKernel:
+    """One kernel of a native module; ``bind`` makes calls on fixed arrays, whose arguments are checked once."""
+
+    def __init__(self, module: Any, name: str, threads: int) -> None:
+        self._module = module
+        self._name = name
+        self._function = module[name]
+        self._threads = threads
+
+    def __call__(self, *arrays: Any) -> None:
+        self._use_threads()
+        self._function(*arrays)
+
+    def bind(self, *arrays: Any) -> Callable[[], None]:
+        """A call on these arrays without any checks left in it."""
+        self._use_threads()
+        arguments, _ = self._function.prepare(arrays)
+        module, name = self._module, self._name
+        call = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * len(arguments))(self._function.address)
+        pointers = tuple(ctypes.c_void_p(address) for address in arguments)
+
+        def run(_kept: Any = arrays) -> None:
+            status = call(*pointers)
+            if status:
+                module.raise_error(name, status)
+
+        return run
+
+    def _use_threads(self) -> None:
+        from ir.codegen.llvm.runtime import runtime
+
+        runtime().set_num_threads(self._threads)
+
+
+def build_native(mod: Any, target: Any) -> NativeKernel:
+    """Build a module of one kernel for a CPU target.
+
+    Raises:
+        RunnerError: the module has several kernels and none is called main.
+        ir.error.IRError: it cannot be built.
+    """
+    from ir.codegen.build import build
+    from ir.target import Target
+
+    resolved = target if isinstance(target, Target) else Target(target)
+    module = build(mod, resolved)
+    names = module.functions()
+    if len(names) != 1 and "main" not in names:
+        raise RunnerError(
+            f"a candidate has one kernel, or one called 'main'; this module has {sorted(names)}"
+        )
+    return NativeKernel(module, names[0] if len(names) == 1 else "main", resolved.num_cores)
+
+
+def warm() -> None:
+    """Load the compiler and its runtime, and make LLVM initialize what it initializes on first use."""
+    import ir.codegen.build
+    import ir.target
+    from ir.codegen.llvm.runtime import runtime
+
+    ir.target.Target("cpu")
+    runtime()

@@ -1,0 +1,104 @@
+"""The default build: real machine code in real workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from ir import IRModule
+from ir.error import IRError
+from ir.tir import For, ForKind
+from ir.tir.functor import ir_transform
+from runners import (
+    BuilderInput,
+    EvaluatorConfig,
+    LocalBuilder,
+    LocalRunner,
+    MeasureRequest,
+    ResultKind,
+    Runner,
+    RunnerError,
+    RunnerInput,
+    WorkerPool,
+    aligned_empty,
+    final_choice,
+    measure_candidates,
+)
+from runners.native import build_native
+from tests.programs import matmul, scaled
+from tests.runners.contract import RunnerContract
+
+QUICK = EvaluatorConfig(number=2, repeat=2, min_repeat_ms=1)
+
+
+@pytest.fixture(scope="module")
+def native_pool() -> Iterator[WorkerPool]:
+    with WorkerPool(2) as made:
+        yield made
+
+
+class TestContract(RunnerContract):
+    @pytest.fixture
+    def runner(self, native_pool: WorkerPool) -> Runner:
+        self.builder = LocalBuilder(pool=native_pool)
+        return LocalRunner(evaluator_config=QUICK, pool=native_pool)
+
+    def good_input(self, runner: Runner) -> RunnerInput:
+        (built,) = self.builder.build([BuilderInput(matmul(16, 16, 16), "cpu")])
+        return RunnerInput(built.artifact, reference=matmul(16, 16, 16))
+
+    def bad_input(self, runner: Runner) -> RunnerInput:
+        (built,) = self.builder.build([BuilderInput(scaled(16, 3.0), "cpu")])
+        return RunnerInput(built.artifact, reference=scaled(16, 2.0))
+
+
+def parallel(mod: IRModule) -> IRModule:
+    """The outermost loop of ``main`` made parallel."""
+
+    def mark(loop: For) -> For | None:
+        return loop.replace(kind=ForKind.PARALLEL) if loop.loop_var.name == "i" else None
+
+    func = mod["main"]
+    return IRModule({"main": func.with_body(ir_transform(func.body, None, mark, ["tir.For"]))})
+
+
+def test_parallel_loops_run_in_forked_workers(native_pool: WorkerPool) -> None:
+    """Every worker has a thread pool of its own, although the template loaded the runtime before forking."""
+    mod = parallel(matmul(64, 64, 64))
+    builder, runner = LocalBuilder(pool=native_pool), LocalRunner(evaluator_config=QUICK, pool=native_pool)
+    requests = [MeasureRequest(mod, "llvm -num-cores 2", matmul(64, 64, 64)) for _ in range(4)]
+    results = [result for _, result in measure_candidates(requests, builder, runner)]
+    assert [(result.kind, result.verified) for result in results] == [(ResultKind.OK, True)] * 4
+
+
+def test_final_choice_on_native_code(native_pool: WorkerPool) -> None:
+    small, large = final_choice(
+        [BuilderInput(matmul(8, 8, 8), "cpu"), BuilderInput(matmul(64, 64, 64), "cpu")],
+        pool=native_pool,
+        rounds=3,
+    )
+    assert small is not None and large is not None and small < large
+
+
+def test_bound_calls_write_to_the_given_arrays() -> None:
+    kernel = build_native(scaled(8, 3.0), "cpu")
+    a, b = aligned_empty((8,)), aligned_empty((8,))
+    a[...] = np.arange(8)
+    run = kernel.bind(a, b)
+    run()
+    np.testing.assert_array_equal(b, 3 * np.arange(8))
+    a[...] = 1
+    run()
+    np.testing.assert_array_equal(b, np.full(8, 3))
+    with pytest.raises(IRError, match="must have shape"):
+        kernel.bind(a, aligned_empty((9,)))
+
+
+def test_several_kernels_without_main_are_refused() -> None:
+    def named(name: str) -> object:
+        return matmul()["main"].with_attr("global_symbol", name)
+
+    with pytest.raises(RunnerError, match=r"\['f', 'g'\]"):
+        build_native(IRModule({"f": named("f"), "g": named("g")}), "cpu")
