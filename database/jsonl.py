@@ -161,15 +161,21 @@ def export_records(source: Database, path: str | Path, *, pruned: bool = False) 
 def import_records(destination: Database, path: str | Path) -> int:
     """Add a file's records to a database, leaving out those that it has already; the number of records added."""
     known = {_identity(record) for record in destination.get_all_tuning_records()}
-    workloads: dict[str, Workload] = {}
+    entries: dict[str, Workload] = {}
     added = 0
-    for item in parse_lines(path, workloads):
+    for item in parse_lines(path, {}):
         if isinstance(item, Session):
             destination.commit_session(item)
-        elif isinstance(item, TuningRecord) and _identity(item) not in known:
-            known.add(_identity(item))
-            destination.commit_tuning_record(item)
-            added += 1
+        elif isinstance(item, TuningRecord):
+            # Hashed anew: another version may have hashed the same program differently.
+            entry = entries.get(item.workload.shash)
+            if entry is None:
+                entry = entries[item.workload.shash] = destination.commit_workload(item.workload.mod)
+            item.workload = entry
+            if _identity(item) not in known:
+                known.add(_identity(item))
+                destination.commit_tuning_record(item)
+                added += 1
     return added
 
 

@@ -81,4 +81,16 @@ def test_files_of_earlier_versions_are_read(path: Path) -> None:
     best = loaded.get_all_tuning_records()[1]
     assert best.mean_secs == 1e-3 and best.verified
     assert best.workload.summary.args[0] == ("A", "float32", (4, 4))
-    assert best.workload.mod["main"].params
+    assert "split" in str(best.trace) and best.schedule().mod["main"].params
+    assert [session.id for session in loaded.get_sessions()] == ["5e55"]
+
+
+def test_programs_are_hashed_anew(source: MemoryDatabase, tmp_path: Path) -> None:
+    """A version that hashed differently wrote the file; its records are found all the same."""
+    path = tmp_path / "records.jsonl"
+    export_records(source, path)
+    shash = source.commit_workload(matmul()).shash
+    path.write_text(path.read_text().replace(shash, "123"))
+    copy = MemoryDatabase()
+    import_records(copy, path)
+    assert copy.query_tuning_record(matmul(), TARGET) is not None
