@@ -1,8 +1,8 @@
-"""``build``: from a PrimFunc or module to native code that is called with numpy arrays, saved, or exported.
+"""``build``: from a PrimFunc or module to native code that is called with numpy arrays, saved, or exported::
 
->>> native = build(func, "llvm")
->>> native["main"](a, b, c)
->>> native.export_library("kernels.so", header="kernels.h")
+    native = build(func, "llvm")
+    native["main"](a, b, c)
+    native.export_library("kernels.so", header="kernels.h")
 """
 
 from __future__ import annotations
