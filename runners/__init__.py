@@ -16,12 +16,14 @@ from .result import ResultKind
 if TYPE_CHECKING:
     from .builder import Builder, BuilderInput, BuilderResult, LocalBuilder
     from .evaluator import EvaluatorConfig
+    from .executable import Executable, load_module
     from .final import final_choice
     from .local import LocalRunner
     from .measure import MeasureRequest, MeasureResult, measure_candidates
     from .pool import Outcome, WorkerPool, shared_pool
     from .replay import ReplayBuilder, ReplayRunner
     from .runner import Runner, RunnerFuture, RunnerInput, RunnerResult
+    from .virtual_machine import VirtualMachine
 
 _LAZY = {
     "Executable": "executable",
@@ -59,6 +61,10 @@ __all__ = [
     "device",
     "cpu",
     "cuda",
+    # built programs
+    "Executable",
+    "VirtualMachine",
+    "load_module",
     # building and measuring
     "Builder",
     "BuilderInput",

@@ -44,6 +44,12 @@ def test_readme_begins_with_the_two_set_up_commands() -> None:
     assert commands[1] == "pip install -e '.[test]' && pytest -n 2 tests"
 
 
+def test_the_kernel_in_readme_runs() -> None:
+    blocks = re.findall(r"^```python\n(.+?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    done = subprocess.run([sys.executable, "-c", blocks[-1]], capture_output=True, text=True, cwd=ROOT)
+    assert "sch.vectorize" in done.stdout, done.stderr
+
+
 def test_extras_are_complete() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     expected = {"onnx", "torch", "jax", "cuda", "postgres", "report", "ray", "test", "dev"}
