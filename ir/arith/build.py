@@ -1,0 +1,141 @@
+"""Quick constructors for the simplifiers: both operands are expressions of one dtype already, constants fold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import dtype as dt
+from ..tir import expr as E
+from ..tir.expr import IntImm
+
+_fold = E._fold_value
+_const = E.const
+_new_add: Any = E.Add._rebuild  # type: ignore[attr-defined]
+_new_sub: Any = E.Sub._rebuild  # type: ignore[attr-defined]
+_new_mul: Any = E.Mul._rebuild  # type: ignore[attr-defined]
+
+
+def const(value: int, dtype: str) -> Any:
+    """A constant of ``dtype`` (a broadcast for vectors)."""
+    return _const(value, dtype)
+
+
+def is_const(expr: Any, value: int) -> bool:
+    """Whether the expression is the integer constant ``value`` (or a broadcast of it)."""
+    if expr.__class__ is IntImm:
+        return bool(expr.value == value)
+    return expr.__class__ is E.Broadcast and is_const(expr.value, value)
+
+
+def add(a: Any, b: Any) -> Any:
+    """``a + b``."""
+    if a.__class__ is IntImm:
+        if b.__class__ is IntImm:
+            return _fold(a.dtype, a.value + b.value)
+        if a.value == 0:
+            return b
+    elif b.__class__ is IntImm and b.value == 0:
+        return a
+    return _new_add(None, a, b, None)
+
+
+def sub(a: Any, b: Any) -> Any:
+    """``a - b``."""
+    if b.__class__ is IntImm:
+        if a.__class__ is IntImm:
+            return _fold(a.dtype, a.value - b.value)
+        if b.value == 0:
+            return a
+    return _new_sub(None, a, b, None)
+
+
+def mul(a: Any, b: Any) -> Any:
+    """``a * b``."""
+    if a.__class__ is IntImm:
+        if b.__class__ is IntImm:
+            return _fold(a.dtype, a.value * b.value)
+        if a.value == 1:
+            return b
+        if a.value == 0:
+            return a
+    elif b.__class__ is IntImm:
+        if b.value == 1:
+            return a
+        if b.value == 0:
+            return b
+    return _new_mul(None, a, b, None)
+
+
+def floordiv(a: Any, b: Any) -> Any:
+    """``a // b``; a division by the constant zero stays as it is (it may be in dead code)."""
+    return E.FloorDiv(a, b) if is_const(b, 0) else E.floordiv(a, b)
+
+
+def floormod(a: Any, b: Any) -> Any:
+    """``a % b``."""
+    return E.FloorMod(a, b) if is_const(b, 0) else E.floormod(a, b)
+
+
+def truncdiv(a: Any, b: Any) -> Any:
+    """C's ``a / b``."""
+    return E.Div(a, b) if is_const(b, 0) else E.truncdiv(a, b)
+
+
+def truncmod(a: Any, b: Any) -> Any:
+    """C's ``a % b``."""
+    return E.Mod(a, b) if is_const(b, 0) else E.truncmod(a, b)
+
+
+def minimum(a: Any, b: Any) -> Any:
+    """The smaller."""
+    return E.min(a, b)
+
+
+def maximum(a: Any, b: Any) -> Any:
+    """The larger."""
+    return E.max(a, b)
+
+
+def compare(node: type, a: Any, b: Any) -> Any:
+    """A comparison node, folded for constants."""
+    return E._compare(node, a, b)
+
+
+def lt(a: Any, b: Any) -> Any:
+    """``a < b``."""
+    return E._compare(E.LT, a, b)
+
+
+def le(a: Any, b: Any) -> Any:
+    """``a <= b``."""
+    return E._compare(E.LE, a, b)
+
+
+def eq(a: Any, b: Any) -> Any:
+    """``a == b``."""
+    return E._compare(E.EQ, a, b)
+
+
+def ne(a: Any, b: Any) -> Any:
+    """``a != b``."""
+    return E._compare(E.NE, a, b)
+
+
+def logical_and(a: Any, b: Any) -> Any:
+    """Both."""
+    return E.logical_and(a, b)
+
+
+def logical_or(a: Any, b: Any) -> Any:
+    """Either."""
+    return E.logical_or(a, b)
+
+
+def logical_not(a: Any) -> Any:
+    """The opposite."""
+    return E.logical_not(a)
+
+
+def boolean(value: bool, like: str = "bool") -> Any:
+    """True or False with the lanes of the dtype ``like``."""
+    return _const(value, dt.with_lanes("bool", dt.lanes(like)))

@@ -1,0 +1,272 @@
+"""Constant bounds of integer expressions: interval arithmetic from the bounds of variables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from .. import dtype as dt
+from ..tir import expr as E
+
+if TYPE_CHECKING:
+    from .analyzer import Analyzer
+
+POS_INF = (1 << 63) - 1
+NEG_INF = -POS_INF
+
+Bound = tuple[int, int]
+"""(smallest, largest) value; NEG_INF and POS_INF mean unbounded."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConstIntBound:
+    """The smallest and the largest value that an expression can have; infinite where unknown."""
+
+    min_value: int
+    max_value: int
+
+    POS_INF: ClassVar[int] = POS_INF
+    NEG_INF: ClassVar[int] = NEG_INF
+
+
+EVERYTHING: Bound = (NEG_INF, POS_INF)
+
+
+@lru_cache(maxsize=None)
+def dtype_bound(dtype: str) -> Bound:
+    """The range of a dtype; 64-bit and non-integral ones count as unbounded."""
+    code, bits, _ = dt.parse(dtype)
+    if code == "bool":
+        return (0, 1)
+    if code == "uint":
+        return (0, POS_INF if bits >= 63 else (1 << bits) - 1)
+    if code == "int" and bits < 64:
+        return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+    return EVERYTHING
+
+
+def clamp(low: int, high: int) -> Bound:
+    """The bound with what lies beyond 64 bits made infinite."""
+    return (low if low > NEG_INF else NEG_INF, high if high < POS_INF else POS_INF)
+
+
+def union(a: Bound, b: Bound) -> Bound:
+    """The smallest bound that holds both."""
+    return (min(a[0], b[0]), max(a[1], b[1]))
+
+
+def intersect(a: Bound, b: Bound) -> Bound:
+    """What lies in both."""
+    return (max(a[0], b[0]), min(a[1], b[1]))
+
+
+def add_bounds(a: Bound, b: Bound) -> Bound:
+    """Bound of a sum."""
+    low = NEG_INF if a[0] <= NEG_INF or b[0] <= NEG_INF else a[0] + b[0]
+    high = POS_INF if a[1] >= POS_INF or b[1] >= POS_INF else a[1] + b[1]
+    return clamp(low, high)
+
+
+def negate(a: Bound) -> Bound:
+    """Bound of the negative."""
+    return (-a[1], -a[0])
+
+
+def multiply_bounds(a: Bound, b: Bound) -> Bound:
+    """Bound of a product (an infinite bound times zero is zero: every value in it is finite)."""
+    products = (a[0] * b[0], a[0] * b[1], a[1] * b[0], a[1] * b[1])
+    return clamp(min(products), max(products))
+
+
+def _quotient(x: int, y: int, floor: bool) -> int:
+    if x in (POS_INF, NEG_INF):
+        return x if y > 0 else -x
+    if y in (POS_INF, NEG_INF):
+        return -1 if floor and x != 0 and (x > 0) != (y > 0) else 0
+    if floor:
+        return x // y
+    return x // y if (x >= 0) == (y > 0) else -(-x // y)
+
+
+def divide_bounds(a: Bound, b: Bound, floor: bool) -> Bound:
+    """Bound of a quotient, rounding towards minus infinity (``floor``) or zero; the divisor is not zero."""
+    parts = []
+    if b[1] >= 1:
+        parts.append((max(b[0], 1), b[1]))
+    if b[0] <= -1:
+        parts.append((b[0], min(b[1], -1)))
+    if not parts:
+        return EVERYTHING  # division by zero has no value
+    corners = [_quotient(x, y, floor) for part in parts for x in a for y in part]
+    return clamp(min(corners), max(corners))
+
+
+def floormod_bounds(a: Bound, b: Bound) -> Bound:
+    """Bound of ``a % b``: within [0, b) for positive b, and no larger than a where a is small."""
+    if b[0] > 0:
+        cap = b[1] if b[1] >= POS_INF else b[1] - 1
+        if a[0] >= 0:
+            return a if a[1] < b[0] else (0, min(a[1], cap))
+        return (0, cap)
+    low = 0 if b[0] >= 0 else (NEG_INF if b[0] <= NEG_INF else b[0] + 1)
+    high = 0 if b[1] <= 0 else (POS_INF if b[1] >= POS_INF else b[1] - 1)
+    return (low, high)
+
+
+def truncmod_bounds(a: Bound, b: Bound) -> Bound:
+    """Bound of C's remainder: it has a's sign and is smaller than b."""
+    largest = max(abs(b[0]), abs(b[1]))
+    cap = POS_INF if largest >= POS_INF else max(largest - 1, 0)
+    if b[0] > 0 and a[0] >= 0 and a[1] < b[0]:
+        return a
+    return (0 if a[0] >= 0 else max(a[0], -cap), 0 if a[1] <= 0 else min(a[1], cap))
+
+
+class ConstIntBounds:
+    """Computes bounds for one analyzer; results are remembered until a binding or constraint changes."""
+
+    def __init__(self, parent: Analyzer) -> None:
+        self._parent = parent
+        self.variables: dict[Any, Bound] = {}
+        self.constraints: list[tuple[Any, Bound]] = []
+        self.memo: dict[int, tuple[Any, Bound]] = {}
+
+    def __call__(self, expr: Any) -> Bound:
+        found = self.memo.get(id(expr))
+        if found is not None:
+            return found[1]
+        cls = expr.__class__
+        if cls is E.IntImm:
+            return (expr.value, expr.value)
+        method = _TABLE.get(cls)
+        result = dtype_bound(expr.dtype) if method is None else method(self, expr)
+        if self.constraints and cls not in (E.Var, E.SizeVar):
+            result = self._constrained(expr, result)
+        self.memo[id(expr)] = (expr, result)
+        return result
+
+    def _constrained(self, expr: Any, result: Bound) -> Bound:
+        equal = self._parent.equal
+        for known, bound in self.constraints:
+            if equal(known, expr):
+                result = intersect(result, bound)
+        return result
+
+    def _var(self, var: Any) -> Bound:
+        found = self.variables.get(var)
+        if found is not None:
+            return found
+        low, high = dtype_bound(var.dtype)
+        return (0, high) if var.__class__ is E.SizeVar else (low, high)
+
+    def _add(self, e: Any) -> Bound:
+        return add_bounds(self(e.a), self(e.b))
+
+    def _sub(self, e: Any) -> Bound:
+        return add_bounds(self(e.a), negate(self(e.b)))
+
+    def _mul(self, e: Any) -> Bound:
+        return multiply_bounds(self(e.a), self(e.b))
+
+    def _floordiv(self, e: Any) -> Bound:
+        return divide_bounds(self(e.a), self(e.b), True)
+
+    def _truncdiv(self, e: Any) -> Bound:
+        return divide_bounds(self(e.a), self(e.b), False) if dt.is_integral(e.dtype) else EVERYTHING
+
+    def _floormod(self, e: Any) -> Bound:
+        return floormod_bounds(self(e.a), self(e.b))
+
+    def _truncmod(self, e: Any) -> Bound:
+        return truncmod_bounds(self(e.a), self(e.b))
+
+    def _min(self, e: Any) -> Bound:
+        a, b = self(e.a), self(e.b)
+        return (min(a[0], b[0]), min(a[1], b[1]))
+
+    def _max(self, e: Any) -> Bound:
+        a, b = self(e.a), self(e.b)
+        return (max(a[0], b[0]), max(a[1], b[1]))
+
+    def _select(self, e: Any) -> Bound:
+        return union(self(e.true_value), self(e.false_value))
+
+    def _cast(self, e: Any) -> Bound:
+        if not dt.is_integral(e.value.dtype):
+            return dtype_bound(e.dtype)
+        inner, outer = self(e.value), dtype_bound(e.dtype)
+        both = intersect(inner, outer)
+        return both if both[0] <= both[1] else outer
+
+    def _let(self, e: Any) -> Bound:
+        return dtype_bound(e.dtype)
+
+    def _ramp(self, e: Any) -> Bound:
+        if not dt.is_integral(e.dtype):
+            return EVERYTHING
+        return add_bounds(self(e.base), multiply_bounds(self(e.stride), (0, e.lanes - 1)))
+
+    def _broadcast(self, e: Any) -> Bound:
+        return self(e.value)
+
+    def _call(self, e: Any) -> Bound:
+        method = _CALLS.get(getattr(e.op, "name", ""))
+        return dtype_bound(e.dtype) if method is None else method(self, e)
+
+    def _if_then_else(self, e: Any) -> Bound:
+        return union(self(e.args[1]), self(e.args[2]))
+
+    def _likely(self, e: Any) -> Bound:
+        return self(e.args[0])
+
+    def _shift_right(self, e: Any) -> Bound:
+        amount = self(e.args[1])
+        if amount[0] < 0 or amount[1] > 62:
+            return dtype_bound(e.dtype)
+        return divide_bounds(self(e.args[0]), (1 << amount[0], 1 << amount[1]), True)
+
+    def _shift_left(self, e: Any) -> Bound:
+        amount = self(e.args[1])
+        if amount[0] < 0 or amount[1] > 62:
+            return dtype_bound(e.dtype)
+        return multiply_bounds(self(e.args[0]), (1 << amount[0], 1 << amount[1]))
+
+    def _bitwise_and(self, e: Any) -> Bound:
+        a, b = self(e.args[0]), self(e.args[1])
+        if a[0] >= 0 and b[0] >= 0:
+            return (0, min(a[1], b[1]))
+        if b[0] >= 0:
+            return (0, b[1])
+        if a[0] >= 0:
+            return (0, a[1])
+        return dtype_bound(e.dtype)
+
+
+_TABLE: dict[type, Callable[[ConstIntBounds, Any], Bound]] = {
+    E.Var: ConstIntBounds._var,
+    E.SizeVar: ConstIntBounds._var,
+    E.Add: ConstIntBounds._add,
+    E.Sub: ConstIntBounds._sub,
+    E.Mul: ConstIntBounds._mul,
+    E.FloorDiv: ConstIntBounds._floordiv,
+    E.Div: ConstIntBounds._truncdiv,
+    E.FloorMod: ConstIntBounds._floormod,
+    E.Mod: ConstIntBounds._truncmod,
+    E.Min: ConstIntBounds._min,
+    E.Max: ConstIntBounds._max,
+    E.Select: ConstIntBounds._select,
+    E.Cast: ConstIntBounds._cast,
+    E.Let: ConstIntBounds._let,
+    E.Ramp: ConstIntBounds._ramp,
+    E.Broadcast: ConstIntBounds._broadcast,
+    E.Call: ConstIntBounds._call,
+}
+_CALLS: dict[str, Callable[[ConstIntBounds, Any], Bound]] = {
+    "tir.if_then_else": ConstIntBounds._if_then_else,
+    "tir.likely": ConstIntBounds._likely,
+    "tir.shift_right": ConstIntBounds._shift_right,
+    "tir.shift_left": ConstIntBounds._shift_left,
+    "tir.bitwise_and": ConstIntBounds._bitwise_and,
+}

@@ -1,0 +1,470 @@
+"""Simplification by rewrite rules: operands first, then bounds, then the first rule of the operator that matches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .. import dtype as dt
+from ..expr import GlobalVar
+from ..op import Op
+from ..tir import expr as E
+from ..tir.buffer import Buffer
+from ..tir.expr import IntImm
+from . import build
+from .deep_equal import expr_deep_equal
+from .pattern import RULE_TABLES
+
+if TYPE_CHECKING:
+    from .analyzer import Analyzer
+
+_MAX_DEPTH = 5
+"""How often a replacement is simplified again before its rule is refused."""
+_BUILD: dict[type, Callable[[Any, Any], Any]] = {
+    E.Add: build.add,
+    E.Sub: build.sub,
+    E.Mul: build.mul,
+    E.Div: lambda a, b: E.div(a, b) if dt.is_float(a.dtype) else build.truncdiv(a, b),
+    E.Mod: build.truncmod,
+    E.FloorDiv: build.floordiv,
+    E.FloorMod: build.floormod,
+    E.Min: build.minimum,
+    E.Max: build.maximum,
+    E.EQ: lambda a, b: build.compare(E.EQ, a, b),
+    E.NE: lambda a, b: build.compare(E.NE, a, b),
+    E.LT: lambda a, b: build.compare(E.LT, a, b),
+    E.LE: lambda a, b: build.compare(E.LE, a, b),
+    E.GT: lambda a, b: build.compare(E.GT, a, b),
+    E.GE: lambda a, b: build.compare(E.GE, a, b),
+    E.And: build.logical_and,
+    E.Or: build.logical_or,
+}
+
+
+class RewriteSimplifier:
+    """Applies the rules for one analyzer; results are remembered until a binding or constraint changes."""
+
+    def __init__(self, parent: Analyzer) -> None:
+        self._parent = parent
+        self.substitutions: dict[Any, Any] = {}
+        self.literals: list[Any] = []
+        """Conditions known to hold."""
+        self.memo: dict[int, tuple[Any, Any]] = {}
+        self._depth = 0
+
+    def __call__(self, expr: Any) -> Any:
+        return self.visit(expr)
+
+    def visit(self, e: Any) -> Any:
+        """The simplified form of an expression."""
+        cls = e.__class__
+        if cls is IntImm or cls is E.FloatImm:
+            return e
+        if cls is E.Var or cls is E.SizeVar:
+            return self.substitutions.get(e, e) if self.substitutions else e
+        found = self.memo.get(id(e))
+        if found is not None:
+            return found[1]
+        method = _TABLE.get(cls)
+        result = e._map_children(self.visit) if method is None else method(self, e)
+        if self.literals and result.__class__ in _CONDITIONS:
+            result = self._known(result)
+        self.memo[id(e)] = (e, result)
+        return result
+
+    # ---- two operands -------------------------------------------------------------------------------------------
+
+    def _binary(self, e: Any) -> Any:
+        a, b = self.visit(e.a), self.visit(e.b)
+        result = self.combine(e.__class__, a, b)
+        if result is not None:
+            return result
+        return e if a is e.a and b is e.b else _BUILD[e.__class__](a, b)
+
+    def combine(self, cls: type, a: Any, b: Any) -> Any:
+        """The simpler form of ``cls(a, b)`` for simplified operands; None when there is none."""
+        if a.__class__ is IntImm and b.__class__ is IntImm:
+            folded = _BUILD[cls](a, b)
+            return folded if folded.__class__ is IntImm else None
+        code, _, lanes = dt.parse(a.dtype)
+        if code not in ("int", "uint"):
+            return self._combine_other(cls, a, b)
+        if lanes != 1:
+            return self._combine_vectors(cls, a, b)
+        quick = _QUICK.get(cls)
+        if quick is not None:
+            result = quick(self, a, b)
+            if result is not None:
+                return result
+        return self._apply_rules(cls, a, b)
+
+    def _apply_rules(self, cls: type, a: Any, b: Any) -> Any:
+        table = RULE_TABLES[cls]
+        if table is None:
+            return None
+        parent, dtype = self._parent, a.dtype
+        for rule in table(a.__class__, b.__class__):
+            if rule.again and self._depth >= _MAX_DEPTH:
+                continue
+            result = rule.apply(parent, a, b, dtype)
+            if result is not None:
+                return self.again(result) if rule.again else result
+        return None
+
+    def again(self, expr: Any) -> Any:
+        """Simplify a replacement, to a bounded depth."""
+        self._depth += 1
+        try:
+            return self.visit(expr)
+        finally:
+            self._depth -= 1
+
+    def _combine_other(self, cls: type, a: Any, b: Any) -> Any:
+        """Floats fold constants only; bools follow the rules of connectives."""
+        if cls is E.And or cls is E.Or:
+            return self._connective(cls, a, b)
+        if cls is E.EQ and expr_deep_equal(a, b) and not dt.is_float(a.dtype):
+            return build.boolean(True, a.dtype)
+        if dt.lanes(a.dtype) != 1 and a.__class__ is E.Broadcast and b.__class__ is E.Broadcast:
+            return E.Broadcast(self._scalar(cls, a.value, b.value), a.lanes)
+        built = _BUILD[cls](a, b)
+        return built if built.__class__ is not cls else None
+
+    def _connective(self, cls: type, a: Any, b: Any) -> Any:
+        both = cls is E.And
+        for left, right in ((a, b), (b, a)):
+            value = left.value if left.__class__ is E.Broadcast else left
+            if value.__class__ is IntImm:
+                return right if bool(value.value) is both else left
+        if dt.lanes(a.dtype) != 1:
+            if a.__class__ is E.Broadcast and b.__class__ is E.Broadcast:
+                return E.Broadcast(self._scalar(cls, a.value, b.value), a.lanes)
+            return a if expr_deep_equal(a, b) else None
+        table = RULE_TABLES[cls]
+        assert table is not None
+        for rule in table(a.__class__, b.__class__):
+            if rule.again and self._depth >= _MAX_DEPTH:
+                continue
+            operand = getattr(a, "a", a)
+            result = rule.apply(self._parent, a, b, operand.dtype)
+            if result is not None:
+                if result.__class__ is E.Broadcast or result.dtype != "bool":
+                    result = build.boolean(bool(result.value))
+                return self.again(result) if rule.again else result
+        return None
+
+    def _scalar(self, cls: type, a: Any, b: Any) -> Any:
+        result = self.combine(cls, a, b)
+        return _BUILD[cls](a, b) if result is None else result
+
+    # ---- what bounds decide -------------------------------------------------------------------------------------
+
+    def _difference(self, a: Any, b: Any) -> tuple[int, int]:
+        """Bounds of ``a - b``: of the operands apart, and if that leaves the sign open, of the simplified difference."""
+        bounds = self._parent._bounds
+        (a_low, a_high), (b_low, b_high) = bounds(a), bounds(b)
+        low, high = a_low - b_high, a_high - b_low
+        if low > 0 or high < 0 or a.__class__ is IntImm or b.__class__ is IntImm or self._depth >= _MAX_DEPTH:
+            return low, high
+        d_low, d_high = bounds(self.again(build.sub(a, b)))
+        return max(low, d_low), min(high, d_high)
+
+    def _quick_floordiv(self, a: Any, b: Any) -> Any:
+        bounds = self._parent._bounds
+        if b.__class__ is IntImm:
+            if b.value == 0:
+                return None
+            if b.value == 1:
+                return a
+            low, high = bounds(a)
+            if low > -(1 << 62) and high < 1 << 62 and low // b.value == high // b.value:
+                return build.const(low // b.value, a.dtype)
+        elif bounds(a)[0] >= 0 and self._parent._below(a, b):
+            return build.const(0, a.dtype)
+        return None
+
+    def _quick_floormod(self, a: Any, b: Any) -> Any:
+        bounds = self._parent._bounds
+        if b.__class__ is IntImm:
+            divisor = b.value
+            if divisor == 0:
+                return None
+            if divisor in (1, -1):
+                return build.const(0, a.dtype)
+            low, high = bounds(a)
+            if divisor > 0 and low > -(1 << 62) and high < 1 << 62:
+                quotient = low // divisor
+                if quotient == high // divisor:
+                    return a if quotient == 0 else self._scalar(E.Add, a, build.const(-quotient * divisor, a.dtype))
+            coeff, base = self._parent._modular(a)
+            if coeff % divisor == 0 and divisor > 0:
+                return build.const(base % divisor, a.dtype)
+        elif bounds(a)[0] >= 0 and self._parent._below(a, b):
+            return a
+        return None
+
+    def _quick_extreme(self, cls: type, a: Any, b: Any) -> Any:
+        if a is b or expr_deep_equal(a, b):
+            return a
+        low, high = self._difference(a, b)
+        if high <= 0:
+            return a if cls is E.Min else b
+        if low >= 0:
+            return b if cls is E.Min else a
+        return None
+
+    def _quick_min(self, a: Any, b: Any) -> Any:
+        return self._quick_extreme(E.Min, a, b)
+
+    def _quick_max(self, a: Any, b: Any) -> Any:
+        return self._quick_extreme(E.Max, a, b)
+
+    def _quick_eq(self, a: Any, b: Any) -> Any:
+        if a is b:
+            return build.boolean(True)
+        low, high = self._difference(a, b)
+        if low == high == 0:
+            return build.boolean(True)
+        if low > 0 or high < 0:
+            return build.boolean(False)
+        (c1, b1), (c2, b2) = self._parent._modular(a), self._parent._modular(b)
+        from math import gcd
+
+        step = gcd(c1, c2)
+        if step > 1 and (b1 - b2) % step:
+            return build.boolean(False)
+        return None
+
+    def _quick_lt(self, a: Any, b: Any) -> Any:
+        if a is b:
+            return build.boolean(False)
+        low, high = self._difference(a, b)
+        if high < 0:
+            return build.boolean(True)
+        if low >= 0:
+            return build.boolean(False)
+        return None
+
+    # ---- comparisons, all by way of == and < --------------------------------------------------------------------
+
+    def _compare(self, e: Any) -> Any:
+        a, b = self.visit(e.a), self.visit(e.b)
+        result = self.compare(e.__class__, a, b)
+        if result is not None:
+            return result
+        return e if a is e.a and b is e.b else _BUILD[e.__class__](a, b)
+
+    def compare(self, cls: type, a: Any, b: Any) -> Any:
+        """A comparison of simplified operands: ``a <= b`` is ``not b < a``, ``a > b`` is ``b < a``."""
+        if dt.parse(a.dtype)[0] not in ("int", "uint"):
+            return self._combine_other(cls, a, b)
+        if cls is E.NE:
+            return self._negated(E.EQ, a, b)
+        if cls is E.GT:
+            return self._either(E.LT, b, a)
+        if cls is E.LE:
+            return self._negated(E.LT, b, a)
+        if cls is E.GE:
+            return self._negated(E.LT, a, b)
+        return self.combine(cls, a, b)
+
+    def _either(self, cls: type, a: Any, b: Any) -> Any:
+        result = self.combine(cls, a, b)
+        return _BUILD[cls](a, b) if result is None else result
+
+    def _negated(self, cls: type, a: Any, b: Any) -> Any:
+        return self.negate(self._either(cls, a, b))
+
+    def negate(self, a: Any) -> Any:
+        """The opposite of a simplified condition, with the negation moved inwards."""
+        cls = a.__class__
+        if cls is IntImm:
+            return build.boolean(not a.value)
+        if cls is E.Broadcast:
+            return E.Broadcast(self.negate(a.value), a.lanes)
+        if cls is E.Not:
+            return a.a
+        if cls is E.LT:
+            return build.le(a.b, a.a)
+        if cls is E.LE:
+            return build.lt(a.b, a.a)
+        if cls is E.GT:
+            return build.le(a.a, a.b)
+        if cls is E.GE:
+            return build.lt(a.a, a.b)
+        if cls is E.EQ:
+            return build.ne(a.a, a.b)
+        if cls is E.NE:
+            return build.eq(a.a, a.b)
+        if cls is E.And:
+            return self._scalar(E.Or, self.negate(a.a), self.negate(a.b))
+        if cls is E.Or:
+            return self._scalar(E.And, self.negate(a.a), self.negate(a.b))
+        return build.logical_not(a)
+
+    def _not(self, e: Any) -> Any:
+        a = self.visit(e.a)
+        return self.negate(a) if a.__class__ in _NEGATABLE else (e if a is e.a else build.logical_not(a))
+
+    def _known(self, condition: Any) -> Any:
+        """True or False where a constraint says so."""
+        opposite = None
+        for literal in self.literals:
+            if expr_deep_equal(literal, condition):
+                return build.boolean(True)
+            opposite = self.negate(condition) if opposite is None else opposite
+            if expr_deep_equal(literal, opposite):
+                return build.boolean(False)
+        return condition
+
+    # ---- other nodes --------------------------------------------------------------------------------------------
+
+    def _branches(self, condition: Any, yes: Any, no: Any) -> tuple[Any, Any]:
+        """Both sides of a choice, each simplified knowing how the condition turned out."""
+        if dt.lanes(condition.dtype) != 1:
+            return self.visit(yes), self.visit(no)
+        with self._parent.constraint_scope(condition):
+            yes = self.visit(yes)
+        with self._parent.constraint_scope(self.negate(condition)):
+            no = self.visit(no)
+        return yes, no
+
+    def _select(self, e: Any) -> Any:
+        condition = self.visit(e.condition)
+        value = condition.value if condition.__class__ is E.Broadcast else condition
+        if value.__class__ is IntImm:
+            return self.visit(e.true_value if value.value else e.false_value)
+        yes, no = self._branches(condition, e.true_value, e.false_value)
+        if expr_deep_equal(yes, no):
+            return yes
+        if condition is e.condition and yes is e.true_value and no is e.false_value:
+            return e
+        return E.Select(condition, yes, no)
+
+    def _call(self, e: Any) -> Any:
+        name = getattr(e.op, "name", "")
+        if name == "tir.if_then_else":
+            condition = self.visit(e.args[0])
+            if condition.__class__ is IntImm:
+                return self.visit(e.args[1] if condition.value else e.args[2])
+            yes, no = self._branches(condition, e.args[1], e.args[2])
+            if expr_deep_equal(yes, no):
+                return yes
+            if condition is e.args[0] and yes is e.args[1] and no is e.args[2]:
+                return e
+            return e.replace(args=(condition, yes, no))
+        args = tuple([self.visit(item) if isinstance(item, E.PrimExpr) else item for item in e.args])
+        if name == "tir.likely" and args[0].__class__ is IntImm:
+            return args[0]
+        if name in E._FOLD_BITWISE and all(item.__class__ is IntImm for item in args):
+            return E._bitwise(name, *args)
+        if name in ("tir.shift_left", "tir.shift_right") and args[1].__class__ is IntImm and args[1].value == 0:
+            return args[0]
+        return e if all(a is b for a, b in zip(args, e.args)) else e.replace(args=args)
+
+    def _cast(self, e: Any) -> Any:
+        value = self.visit(e.value)
+        folded = E.cast(e.dtype, value)
+        return e if folded.__class__ is E.Cast and value is e.value else folded
+
+    def _let(self, e: Any) -> Any:
+        value = self.visit(e.value)
+        if value.__class__ in (IntImm, E.Var, E.SizeVar) and e.var not in self.substitutions:
+            from ..tir.functor import substitute
+
+            return self.visit(substitute(e.body, {e.var: value}))
+        body = self.visit(e.body)
+        return e if value is e.value and body is e.body else E.Let(e.var, value, body)
+
+    def _ramp(self, e: Any) -> Any:
+        base, stride = self.visit(e.base), self.visit(e.stride)
+        if build.is_const(stride, 0):
+            return E.Broadcast(base, e.lanes)
+        return e if base is e.base and stride is e.stride else E.Ramp(base, stride, e.lanes)
+
+    def _same(self, e: Any) -> Any:
+        return e
+
+    # ---- vectors ------------------------------------------------------------------------------------------------
+
+    def _combine_vectors(self, cls: type, a: Any, b: Any) -> Any:
+        """Arithmetic of ramps and broadcasts is arithmetic of their bases and strides."""
+        if a.__class__ is E.Broadcast and b.__class__ is E.Broadcast:
+            return E.Broadcast(self._scalar(cls, a.value, b.value), a.lanes)
+        if cls in (E.Add, E.Sub):
+            return self._vector_sum(cls, a, b)
+        if cls is E.Mul:
+            if a.__class__ is E.Broadcast and b.__class__ is E.Ramp:
+                a, b = b, a
+            if a.__class__ is E.Ramp and b.__class__ is E.Broadcast:
+                return self._ramp_of(self._scalar(cls, a.base, b.value), self._scalar(cls, a.stride, b.value), a.lanes)
+        if cls in (E.FloorDiv, E.FloorMod) and a.__class__ is E.Ramp and b.__class__ is E.Broadcast:
+            return self._ramp_division(cls, a, b)
+        if cls in (E.LT, E.EQ):
+            bounds = self._parent._bounds
+            (a_low, a_high), (b_low, b_high) = bounds(a), bounds(b)
+            if a_high < b_low or (a_low > b_high if cls is E.EQ else a_low >= b_high):
+                return build.boolean(cls is E.LT and a_high < b_low, a.dtype)
+        return None
+
+    def _ramp_of(self, base: Any, stride: Any, lanes: int) -> Any:
+        return E.Broadcast(base, lanes) if build.is_const(stride, 0) else E.Ramp(base, stride, lanes)
+
+    def _vector_sum(self, cls: type, a: Any, b: Any) -> Any:
+        if a.__class__ is E.Ramp and b.__class__ is E.Ramp:
+            return self._ramp_of(self._scalar(cls, a.base, b.base), self._scalar(cls, a.stride, b.stride), a.lanes)
+        if a.__class__ is E.Ramp and b.__class__ is E.Broadcast:
+            return E.Ramp(self._scalar(cls, a.base, b.value), a.stride, a.lanes)
+        if a.__class__ is E.Broadcast and b.__class__ is E.Ramp:
+            stride = b.stride if cls is E.Add else self._scalar(E.Sub, build.const(0, b.stride.dtype), b.stride)
+            return E.Ramp(self._scalar(cls, a.value, b.base), stride, b.lanes)
+        if build.is_const(b, 0):
+            return a
+        if cls is E.Add and build.is_const(a, 0):
+            return b
+        return None
+
+    def _ramp_division(self, cls: type, a: Any, b: Any) -> Any:
+        if a.stride.__class__ is not IntImm or b.value.__class__ is not IntImm or b.value.value <= 0:
+            return None
+        stride, divisor = a.stride.value, b.value.value
+        if stride % divisor == 0:
+            # (b + i s) // c = b // c + i (s / c);  (b + i s) % c = b % c
+            base = self._scalar(cls, a.base, b.value)
+            if cls is E.FloorMod:
+                return E.Broadcast(base, a.lanes)
+            return self._ramp_of(base, build.const(stride // divisor, a.stride.dtype), a.lanes)
+        coeff, base = self._parent._modular(a.base)
+        if coeff % divisor == 0:
+            first = base % divisor
+            last = first + (a.lanes - 1) * stride
+            if 0 <= last < divisor:  # all lanes lie in one period
+                inner = self._scalar(cls, a.base, b.value)
+                return E.Broadcast(inner, a.lanes) if cls is E.FloorDiv else E.Ramp(inner, a.stride, a.lanes)
+        return None
+
+
+_TABLE: dict[type, Callable[[RewriteSimplifier, Any], Any]] = {
+    **{cls: RewriteSimplifier._binary for cls in _BUILD},
+    **{cls: RewriteSimplifier._compare for cls in (E.EQ, E.NE, E.LT, E.LE, E.GT, E.GE)},
+    E.Not: RewriteSimplifier._not,
+    E.Select: RewriteSimplifier._select,
+    E.Call: RewriteSimplifier._call,
+    E.Cast: RewriteSimplifier._cast,
+    E.Let: RewriteSimplifier._let,
+    E.Ramp: RewriteSimplifier._ramp,
+    E.StringImm: RewriteSimplifier._same,
+    Buffer: RewriteSimplifier._same,
+    Op: RewriteSimplifier._same,
+    GlobalVar: RewriteSimplifier._same,
+}
+_QUICK: dict[type, Callable[[RewriteSimplifier, Any, Any], Any]] = {
+    E.FloorDiv: RewriteSimplifier._quick_floordiv,
+    E.FloorMod: RewriteSimplifier._quick_floormod,
+    E.Min: RewriteSimplifier._quick_min,
+    E.Max: RewriteSimplifier._quick_max,
+    E.EQ: RewriteSimplifier._quick_eq,
+    E.LT: RewriteSimplifier._quick_lt,
+}
+_CONDITIONS = frozenset((E.EQ, E.NE, E.LT, E.LE, E.GT, E.GE, E.And, E.Or, E.Not))
+_NEGATABLE = _CONDITIONS | {IntImm, E.Broadcast}
