@@ -516,9 +516,10 @@ def layout_transform(
     if src_layout == dst_layout:
         return array
     mapping = bijective_layout(src_layout, dst_layout)
-    if len(src_layout.strip("0123456789")) and mapping.source.ndim != array.ndim:
+    if mapping.source.ndim != array.ndim:
         raise IRValueError(
-            f"layout_transform: {array.name} has {array.ndim} dimensions, layout {src_layout!r} has {mapping.source.ndim}"
+            f"layout_transform: {array.name} has {array.ndim} dimensions,"
+            f" layout {src_layout!r} has {mapping.source.ndim}"
         )
     shape = [
         simplify(convert(item).astype(index_dtype(array.shape)))
