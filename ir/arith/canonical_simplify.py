@@ -249,11 +249,6 @@ class CanonicalSimplifier:
         if base > 0 or base == low:
             result = build.const(base, dtype) if result is None else build.add(result, build.const(base, dtype))
         if result is None:
-            negative = [item for item in args if item.scale < 0]
-            if len(negative) == 1 and base == 0:
-                return negative[0].normalized()
-            if not negative:
-                return build.const(base, dtype)
             result = build.const(0, dtype)
         for item in args:
             if item.scale < 0:
