@@ -294,7 +294,7 @@ class ExpressionEmitter:
                 a, b = self.widen_float(a, dtype), self.widen_float(b, dtype)
                 return self.narrow_float(self._float_arithmetic(kind, a, b), dtype)
             return self._float_arithmetic(kind, a, b)
-        if dt.is_index(dtype):
+        if dt.is_index(dtype) and kind not in (E.Div, E.Mod):
             terms, const = self.split_index(expr)
             if not terms:
                 return Value(str(const), register_type(dtype))
