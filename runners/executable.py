@@ -186,6 +186,9 @@ def _constants_of(handle: ctypes.CDLL, metadata: Mapping[str, Any]) -> list[np.n
     for entry in entries:
         kind = numpy_dtype(entry["dtype"])
         count = int(np.prod(entry["shape"], dtype=np.int64))
+        if count == 0:
+            arrays.append(np.empty(entry["shape"], kind))
+            continue
         buffer = (ctypes.c_char * (count * kind.itemsize)).from_address(base + entry["offset"])
         value = np.frombuffer(buffer, kind, count).reshape(entry["shape"])
         value.flags.writeable = False

@@ -18,7 +18,7 @@ import numpy as np
 
 from .device import Device, cpu
 from .executable import Executable
-from .interpreter import Interpreter
+from .interpreter import Interpreter, wrap
 from .ndarray import NDArray, aligned_empty, from_dlpack, numpy_dtype
 from .program import ArgumentError, ExecutableError
 
@@ -123,6 +123,10 @@ class NativeFunction:
         return results
 
     def __call__(self, *args: Any) -> Any:
+        return wrap(self.run(*args))
+
+    def run(self, *args: Any) -> Any:
+        """Call on arrays of any kind; the result is made of numpy arrays."""
         flat: list[np.ndarray[Any, Any]] = []
         params = self.entry["params"]
         if len(args) != len(params):
@@ -157,14 +161,14 @@ class NativeFunction:
 
     def _result(self, spec: Any, inputs: list[Any], outputs: list[Any]) -> Any:
         if isinstance(spec, int):
-            return NDArray(outputs[spec])
+            return outputs[spec]
         if isinstance(spec, list):
             return tuple(self._result(item, inputs, outputs) for item in spec)
         kind, value = next(iter(spec.items()))
         if kind == "input":
-            return NDArray(inputs[value])
+            return inputs[value]
         if kind == "constant":
-            return NDArray(self._constants[value])
+            return self._constants[value]
         return tuple(value) if kind == "shape" else value
 
 
@@ -376,7 +380,8 @@ class VirtualMachine:
         run = _timed_call(function, args)
         run(1)
         seconds = run(3) / 3
-        return f"{'time (us)':>12}  what\n{seconds * 1e6:12.1f}  {func_name} ({function.entry['n_calls']} kernels, one native function)"  # type: ignore[attr-defined]
+        n_calls = self.executable.metadata["functions"][func_name]["n_calls"]
+        return f"{'time (us)':>12}  what\n{seconds * 1e6:12.1f}  {func_name}: one native function of {n_calls} kernels"
 
 
 def _timed_call(function: Callable[..., Any], args: Iterable[Any]) -> Callable[[int], float]:

@@ -1,0 +1,40 @@
+"""AttachGlobalSymbol: give functions the symbol under which code generation makes them callable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...expr import GlobalVar
+from ...module import IRModule
+from ...tir import PrimFunc
+from ...transform import ModulePass, PassContext
+from ..expr import Function
+from .normalize_global_var import rename_functions
+
+
+@dataclass(frozen=True)
+class AttachGlobalSymbol(ModulePass):
+    """Set ``global_symbol`` on every function that has none; a function whose symbol differs from its name is renamed.
+
+    PrimFuncs get the name of the module's ``system_lib_prefix`` attribute before their own.
+
+    Before: ``@T.prim_func(private=True) def add(...)``
+
+    After: ``@T.prim_func def add(...)`` with ``T.func_attr({"global_symbol": "add"})``.
+    """
+
+    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """The module with symbols."""
+        prefix = str(mod.attrs.get("system_lib_prefix") or "")
+        functions: dict[GlobalVar, Any] = {}
+        renamed: dict[GlobalVar, GlobalVar] = {}
+        for var, func in mod.functions.items():
+            if not isinstance(func, PrimFunc | Function) or "global_symbol" in func.attrs:
+                functions[var] = func
+                continue
+            symbol = prefix + var.name_hint if isinstance(func, PrimFunc) else var.name_hint
+            functions[var] = func.with_attr("global_symbol", symbol)
+            if symbol != var.name_hint:
+                renamed[var] = GlobalVar(symbol, var.struct_info_)
+        return rename_functions(mod.replace(functions=functions), renamed)

@@ -1,0 +1,339 @@
+"""BindingRewriter: the walk that most graph passes share, one binding at a time, in A-normal form.
+
+A pass overrides :meth:`BindingRewriter.visit_binding` and calls ``emit``, ``bind`` or ``replace_var``; uses of replaced
+variables, nested branches and local functions, and the rebuilding of blocks are done here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...expr import GlobalVar
+from ...module import IRModule
+from ...node import Mutator, post_order_visit
+from ...op import Op
+from ..expr import (
+    Binding,
+    BindingBlock,
+    Call,
+    Constant,
+    DataflowBlock,
+    DataflowVar,
+    Expr,
+    Function,
+    If,
+    MatchCast,
+    SeqExpr,
+    Tuple,
+    Var,
+    VarBinding,
+)
+
+
+class _Substitution(Mutator):
+    """Replaces variables by expressions below calls and tuples."""
+
+    def __init__(self, table: dict[Var, Expr]) -> None:
+        super().__init__()
+        self._replaced = table
+
+    def visit_Var(self, var: Var) -> Expr:
+        return self._replaced.get(var, var)
+
+    def visit_Constant(self, constant: Constant) -> Expr:
+        return constant
+
+    def visit_GlobalVar(self, var: GlobalVar) -> Expr:
+        return var
+
+
+def is_call_to(value: Any, *names: str) -> bool:
+    """Whether ``value`` is a call of one of the operators (``"relax.call_tir"``)."""
+    return isinstance(value, Call) and isinstance(value.op, Op) and value.op.name in names
+
+
+def normalized(value: Expr, mod: IRModule | None = None) -> Expr:
+    """``value`` with its struct info inferred."""
+    if value.struct_info_ is not None:
+        return value
+    from ..block_builder import BlockBuilder
+
+    return BlockBuilder(mod).normalize(value)
+
+
+def used_vars(expr: Any) -> set[Var]:
+    """The Relax variables that occur in an expression, in its struct infos' shapes too."""
+    found: set[Var] = set()
+    post_order_visit(expr, lambda node: found.add(node) if isinstance(node, Var) else None)
+    return found
+
+
+def walk_bindings(body: Any, f: Callable[[Binding, BindingBlock], None]) -> None:
+    """Call ``f(binding, block)`` on each binding in program order, those in branches and local functions included."""
+    if isinstance(body, Function):
+        walk_bindings(body.body, f)
+    elif isinstance(body, SeqExpr):
+        for block in body.blocks:
+            for binding in block.bindings:
+                value = binding.value  # type: ignore[attr-defined]
+                if isinstance(value, If):
+                    walk_bindings(value.true_branch, f)
+                    walk_bindings(value.false_branch, f)
+                elif isinstance(value, Function):
+                    walk_bindings(value, f)
+                f(binding, block)
+
+
+def bindings_of(func: Function) -> dict[Var, Expr]:
+    """The value of each variable that a VarBinding binds."""
+    table: dict[Var, Expr] = {}
+
+    def collect(binding: Binding, block: BindingBlock) -> None:
+        if isinstance(binding, VarBinding):
+            table[binding.var] = binding.value
+
+    walk_bindings(func, collect)
+    return table
+
+
+def use_counts(func: Function) -> dict[Var, int]:
+    """How many bindings (or results) use each variable; one that uses it twice counts twice."""
+    counts: dict[Var, int] = {}
+
+    def count(expr: Any) -> None:
+        def visit(node: Any) -> None:
+            if isinstance(node, Var):
+                counts[node] = counts.get(node, 0) + 1
+            elif isinstance(node, SeqExpr):
+                walk(node)
+            elif isinstance(node, Function):
+                walk(node.body)
+            else:
+                node._visit_children(visit)
+
+        visit(expr)
+
+    def walk(seq: SeqExpr) -> None:
+        for block in seq.blocks:
+            for binding in block.bindings:
+                count(binding.value)  # type: ignore[attr-defined]
+        count(seq.body)
+
+    walk(func.body)
+    return counts
+
+
+class BindingRewriter:
+    """Rewrites one function; the module is there for inference and is not changed.
+
+    Subclasses override :meth:`visit_binding` (all bindings) or :meth:`visit_call` (calls of operators and functions).
+    """
+
+    def __init__(self, mod: IRModule | None = None) -> None:
+        self.mod = mod
+        self.replaced: dict[Var, Expr] = {}
+        self._substitution = _Substitution(self.replaced)
+        self._emitted: list[Binding] = []
+        self._emitted_values: dict[Var, Expr] = {}
+        self._in_dataflow = False
+        self._current: Binding | None = None
+        """The binding being visited, which is emitted as it is when nothing in it changes."""
+        self._names: dict[str, int] = {}
+
+    # ---- what a pass calls ------------------------------------------------------------------------------------
+
+    @property
+    def in_dataflow(self) -> bool:
+        """Whether the current binding is in a dataflow block."""
+        return self._in_dataflow
+
+    def emit(self, value: Expr, name_hint: str = "lv") -> Var:
+        """Bind ``value`` to a new variable of the current block and return it."""
+        value = normalized(value, self.mod)
+        number = self._names.get(name_hint, 0)
+        self._names[name_hint] = number + 1
+        name = name_hint if number == 0 else f"{name_hint}{number}"
+        var = (DataflowVar if self._in_dataflow else Var)(name, value.struct_info_)
+        self.emit_binding(VarBinding(var, value))
+        return var
+
+    def emit_binding(self, binding: Binding) -> None:
+        """Append a binding as it is."""
+        if isinstance(binding, VarBinding):
+            self._emitted_values[binding.var] = binding.value
+        self._emitted.append(binding)
+
+    def bind(self, var: Var, value: Expr) -> Var:
+        """Bind ``value`` to ``var``, or to its successor when the struct info has changed; return the variable."""
+        value = normalized(value, self.mod)
+        info = value.struct_info_
+        if info is not None and var.struct_info_ is not None and info is not var.struct_info_ and info != var.struct_info_:
+            new = type(var)(var.vid, info, var.span)
+            self.replaced[var] = new
+            var = new
+        current = self._current
+        if isinstance(current, VarBinding) and current.var is var and current.value is value:
+            self.emit_binding(current)
+        else:
+            self.emit_binding(VarBinding(var, value))
+        return var
+
+    def replace_var(self, var: Var, value: Expr) -> None:
+        """Let later uses of ``var`` (which is not bound then) be ``value``, a variable or other leaf."""
+        self.replaced[var] = value
+
+    def lookup(self, var: Expr) -> Expr | None:
+        """The value that was emitted for a variable."""
+        return self._emitted_values.get(var) if isinstance(var, Var) else None
+
+    def substitute(self, expr: Any) -> Any:
+        """``expr`` with replaced variables put in."""
+        return self._substitution.visit(expr) if self.replaced else expr
+
+    # ---- what a pass overrides --------------------------------------------------------------------------------
+
+    def visit_binding(self, binding: Binding) -> None:
+        """Rewrite one binding, in which replaced variables are put in already."""
+        if isinstance(binding, VarBinding) and isinstance(binding.value, Call):
+            self.visit_call(binding.var, binding.value)
+        elif isinstance(binding, VarBinding):
+            self.bind(binding.var, binding.value)
+        else:
+            self.emit_binding(binding)
+
+    def visit_call(self, var: Var, call: Call) -> None:
+        """Rewrite ``var = call``."""
+        self.bind(var, call)
+
+    def visit_block(self, block: BindingBlock) -> None:
+        """Rewrite the bindings of a block in order."""
+        for binding in block.bindings:
+            self._visit_nested(binding)
+
+    def visit_result(self, body: Expr) -> Expr:
+        """Rewrite the result of a function or branch; may emit bindings before it."""
+        return self.substitute(body)
+
+    # ---- the walk ---------------------------------------------------------------------------------------------
+
+    def _visit_nested(self, binding: Binding) -> None:
+        value = binding.value  # type: ignore[attr-defined]
+        if isinstance(value, If):
+            cond = self.substitute(value.cond)
+            then_branch, else_branch = self.visit_seq(value.true_branch), self.visit_seq(value.false_branch)
+            if cond is not value.cond or then_branch is not value.true_branch or else_branch is not value.false_branch:
+                value = If(cond, then_branch, else_branch, value.struct_info_, value.span)
+        elif isinstance(value, Function):
+            value = self.visit_local_function(binding.var, value)
+        else:
+            value = self.substitute(value)
+        if isinstance(binding, MatchCast):
+            if value is not binding.value:
+                binding = MatchCast(binding.var, value, binding.struct_info, binding.span)
+        elif value is not binding.value:  # type: ignore[attr-defined]
+            binding = VarBinding(binding.var, value, binding.span)
+        self._current = binding
+        self.visit_binding(binding)
+
+    def visit_local_function(self, var: Var, func: Function) -> Function:
+        """Rewrite a local function."""
+        return self.rewrite(func)
+
+    def visit_seq(self, seq: SeqExpr) -> SeqExpr:
+        """Rewrite blocks and result."""
+        outer, outer_kind = self._emitted, self._in_dataflow
+        blocks: list[BindingBlock] = []
+        try:
+            for block in seq.blocks:
+                self._emitted, self._in_dataflow = [], isinstance(block, DataflowBlock)
+                self.visit_block(block)
+                self._append(blocks, block, tuple(self._emitted))
+            self._emitted, self._in_dataflow = [], False
+            body = self.visit_result(seq.body)
+            if self._emitted:
+                self._append(blocks, None, tuple(self._emitted))
+        finally:
+            self._emitted, self._in_dataflow = outer, outer_kind
+        if body is seq.body and len(blocks) == len(seq.blocks) and all(map(_same, blocks, seq.blocks)):
+            return seq
+        return SeqExpr(tuple(blocks), body, body.struct_info_, seq.span)
+
+    def _append(self, blocks: list[BindingBlock], old: BindingBlock | None, bindings: tuple[Binding, ...]) -> None:
+        if not bindings:
+            return
+        kind = BindingBlock if old is None else type(old)
+        if blocks and kind is BindingBlock and type(blocks[-1]) is kind:
+            blocks[-1] = kind((*blocks[-1].bindings, *bindings))
+        elif old is not None and len(bindings) == len(old.bindings) and all(map(_same, bindings, old.bindings)):
+            blocks.append(old)
+        else:
+            blocks.append(kind(bindings))
+
+    def rewrite(self, func: Function) -> Function:
+        """The rewritten function; the same object when nothing changed."""
+        body = self.visit_seq(func.body)
+        if body is func.body:
+            return func
+        info = body.body.struct_info_
+        ret = func.ret_struct_info
+        if info is not None and info != func.body.body.struct_info_:
+            ret = None  # inferred again from the new body
+        return Function(func.params, body, ret, func.is_pure, func.attrs, func.span)
+
+
+def _same(a: Any, b: Any) -> bool:
+    return a is b
+
+
+def rewrite_functions(mod: IRModule, rewrite: Callable[[GlobalVar, Function], Function]) -> IRModule:
+    """The module with ``rewrite`` applied to its Relax functions; the same object when nothing changed."""
+    changed: dict[GlobalVar, Any] = {}
+    for var, func in mod.functions.items():
+        if isinstance(func, Function):
+            new = rewrite(var, func)
+            if new is not func:
+                changed[var] = new
+    if not changed:
+        return mod
+    return mod.replace(functions={var: changed.get(var, func) for var, func in mod.functions.items()})
+
+
+def rewrite_dataflow_blocks(func: Function, rewrite: Callable[[DataflowBlock], DataflowBlock]) -> Function:
+    """The function with ``rewrite`` applied to its dataflow blocks, those in branches and local functions included."""
+
+    class _Blocks(BindingRewriter):
+        def visit_block(self, block: BindingBlock) -> None:
+            if isinstance(block, DataflowBlock):
+                for binding in rewrite(block).bindings:
+                    self.emit_binding(binding)
+            else:
+                super().visit_block(block)
+
+    return _Blocks().rewrite(func)
+
+
+def flatten_tuple(expr: Expr, lookup: Callable[[Expr], Expr | None] | None = None) -> list[Expr]:
+    """The leaves of nested tuples in order, looking through variables when ``lookup`` tells their values."""
+    value = expr
+    if lookup is not None and isinstance(expr, Var):
+        found = lookup(expr)
+        if isinstance(found, Tuple):
+            value = found
+    if isinstance(value, Tuple):
+        return [leaf for item in value.fields for leaf in flatten_tuple(item, lookup)]
+    return [expr]
+
+
+__all__ = [
+    "BindingRewriter",
+    "bindings_of",
+    "flatten_tuple",
+    "is_call_to",
+    "normalized",
+    "rewrite_dataflow_blocks",
+    "rewrite_functions",
+    "use_counts",
+    "used_vars",
+    "walk_bindings",
+]

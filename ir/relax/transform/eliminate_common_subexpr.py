@@ -1,0 +1,176 @@
+"""EliminateCommonSubexpr: compute equal pure expressions of a function once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...expr import GlobalVar
+from ...module import IRModule
+from ...op import Op
+from ...structural import structural_hash
+from ...transform import PassContext
+from ..analysis import contains_impure_call
+from ..expr import (
+    Binding,
+    Call,
+    Constant,
+    DataflowVar,
+    DataTypeImm,
+    Expr,
+    ExternFunc,
+    Function,
+    If,
+    MatchCast,
+    PrimValue,
+    SeqExpr,
+    ShapeExpr,
+    StringImm,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from .binding_rewriter import BindingRewriter
+from .function_pass import FunctionPass
+
+_ALLOCATIONS = frozenset({"relax.builtin.alloc_tensor", "relax.memory.alloc_storage", "relax.memory.alloc_tensor"})
+"""Two allocations are two buffers, although their calls look alike."""
+
+
+class _Unkeyed(Exception):
+    """An expression of a kind that is never merged."""
+
+
+def _symbolic(values: Any) -> tuple[Any, ...]:
+    """Extents as parts of a key: numbers by value, variables by identity, other expressions by structure."""
+    parts: list[Any] = []
+    for value in values:
+        if hasattr(value, "value") and not hasattr(value, "a"):
+            parts.append((value.dtype, value.value))
+        elif type(value).__name__ in ("Var", "SizeVar"):
+            parts.append(id(value))
+        else:
+            parts.append((_ids(value), structural_hash(value, map_free_vars=True)))
+    return tuple(parts)
+
+
+def _ids(value: Any) -> tuple[int, ...]:
+    from .grouping import tir_vars_of
+
+    return tuple(id(var) for var in tir_vars_of(value))
+
+
+def expression_key(expr: Expr) -> Any:
+    """A hashable key that is equal for expressions which compute the same; raises for kinds that are never merged."""
+    if isinstance(expr, Var):
+        return id(expr)
+    if isinstance(expr, Constant):
+        if expr.data.size <= 16:
+            return ("constant", expr.data.dtype.str, expr.data.shape, expr.data.tobytes())
+        return ("constant", id(expr.data))
+    if isinstance(expr, GlobalVar):
+        return ("global", expr.name_hint)
+    if isinstance(expr, Op):
+        return ("op", expr.name)
+    if isinstance(expr, ExternFunc):
+        return ("extern", expr.global_symbol)
+    if isinstance(expr, Tuple):
+        return ("tuple", *[expression_key(field) for field in expr.fields])
+    if isinstance(expr, TupleGetItem):
+        return ("get", expression_key(expr.tuple_value), expr.index)
+    if isinstance(expr, ShapeExpr):
+        return ("shape", _symbolic(expr.values))
+    if isinstance(expr, PrimValue):
+        return ("prim", _symbolic((expr.value,)))
+    if isinstance(expr, StringImm | DataTypeImm):
+        return (type(expr).__name__, expr.value)
+    if isinstance(expr, Call):
+        attrs = structural_hash(expr.attrs) if expr.attrs else None
+        sinfo = tuple((hash(info), _ids(info)) for info in expr.sinfo_args)
+        return ("call", expression_key(expr.op), tuple(expression_key(arg) for arg in expr.args), attrs, sinfo)
+    raise _Unkeyed
+
+
+class _Merger(BindingRewriter):
+    def __init__(self, call_only: bool) -> None:
+        super().__init__()
+        self._call_only = call_only
+        self._seen: dict[Any, Var] = {}
+
+    def visit_seq(self, seq: SeqExpr) -> SeqExpr:
+        # What a branch computes is not available after it.
+        outer = dict(self._seen)
+        try:
+            return super().visit_seq(seq)
+        finally:
+            self._seen = outer
+
+    def visit_local_function(self, var: Var, func: Function) -> Function:
+        return _Merger(self._call_only).rewrite(func)
+
+    def visit_block(self, block: Any) -> None:
+        super().visit_block(block)
+        # Dataflow variables are not visible in the blocks that follow.
+        self._seen = {key: var for key, var in self._seen.items() if not isinstance(var, DataflowVar)}
+
+    def visit_binding(self, binding: Binding) -> None:
+        value: Expr = binding.value  # type: ignore[attr-defined]
+        key = self._key(binding, value)
+        if key is None:
+            super().visit_binding(binding)
+            return
+        earlier = self._seen.get(key)
+        if earlier is not None and (isinstance(binding, MatchCast) or earlier.struct_info_ == binding.var.struct_info_):
+            self.bind(binding.var, earlier)
+            self.replace_var(binding.var, earlier)
+            return
+        if isinstance(binding, MatchCast):
+            self.emit_binding(binding)
+            self._seen[key] = binding.var
+        else:
+            self._seen[key] = self.bind(binding.var, value)
+
+    def _key(self, binding: Binding, value: Expr) -> Any:
+        if isinstance(value, Var | Constant | ShapeExpr | PrimValue | StringImm | DataTypeImm | If | Function):
+            return None
+        if self._call_only and not isinstance(value, Call):
+            return None
+        if isinstance(value, Call):
+            if isinstance(value.op, Op) and value.op.name in _ALLOCATIONS:
+                return None
+            if contains_impure_call(value):
+                return None
+        try:
+            key = expression_key(value)
+        except _Unkeyed:
+            return None
+        if isinstance(binding, MatchCast):
+            return ("match_cast", key, hash(binding.struct_info), _ids(binding.struct_info))
+        return key
+
+
+@dataclass(frozen=True)
+class EliminateCommonSubexpr(FunctionPass):
+    """Bind repeated expressions to the variable that has the value already.
+
+    Before::
+
+        lv0 = R.add(x, y)
+        lv1 = R.add(x, y)
+        gv = R.multiply(lv0, lv1)
+
+    After (CanonicalizeBindings removes the renaming)::
+
+        lv0 = R.add(x, y)
+        lv1 = lv0
+        gv = R.multiply(lv0, lv0)
+
+    Args:
+        call_only: leave tuples and tuple access alone.
+    """
+
+    call_only: bool = False
+
+    def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        """The function with repeated expressions merged."""
+        return _Merger(self.call_only).rewrite(func)

@@ -1,0 +1,100 @@
+"""FunctionPass and DataflowBlockPass: passes that look at one Relax function, or one dataflow block, at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...module import IRModule
+from ...transform import Pass, PassContext, PassError, pass_decorator
+from ..expr import DataflowBlock, Function
+from .binding_rewriter import rewrite_dataflow_blocks, rewrite_functions
+
+
+class FunctionPass(Pass):
+    """A pass over every Relax function of a module: subclasses define ``transform_function(self, func, mod, ctx)``.
+
+    Functions that an external code generator owns (attribute ``Codegen``) are left alone.
+    """
+
+    def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        """The new function."""
+        raise PassError(f"{type(self).__name__} must define transform_function(self, func, mod, ctx)")
+
+    def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """Apply ``transform_function`` to every Relax function."""
+        changed: dict[Any, Any] = {}
+        for var, func in mod.functions.items():
+            if not isinstance(func, Function) or "Codegen" in func.attrs:
+                continue
+            new = self.transform_function(func, mod, ctx)
+            if not isinstance(new, Function):
+                raise PassError(
+                    f"pass {self.info.name} must return a relax.Function for {var.name_hint}, got {type(new).__name__}"
+                )
+            if new is not func:
+                changed[var] = new
+        if not changed:
+            return mod
+        return mod.replace(functions={var: changed.get(var, func) for var, func in mod.functions.items()})
+
+
+class DataflowBlockPass(Pass):
+    """A pass over every dataflow block: subclasses define ``transform_dataflowblock(self, block, mod, ctx)``.
+
+    A block pass may not change what leaves the block: its output variables (those that are no DataflowVar) stay bound.
+    """
+
+    def transform_dataflowblock(self, block: DataflowBlock, mod: IRModule, ctx: PassContext) -> DataflowBlock:
+        """The new block."""
+        raise PassError(f"{type(self).__name__} must define transform_dataflowblock(self, block, mod, ctx)")
+
+    def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """Apply ``transform_dataflowblock`` to every dataflow block."""
+
+        def rewrite(block: DataflowBlock) -> DataflowBlock:
+            new = self.transform_dataflowblock(block, mod, ctx)
+            if not isinstance(new, DataflowBlock):
+                raise PassError(f"pass {self.info.name} must return a DataflowBlock, got {type(new).__name__}")
+            return new
+
+        return rewrite_functions(mod, lambda var, func: rewrite_dataflow_blocks(func, rewrite))
+
+
+def function_pass(
+    pass_func: Any = None,
+    opt_level: int | None = None,
+    name: str | None = None,
+    required: Sequence[str] | None = None,
+    traceable: bool = False,
+) -> Any:
+    """Make a :class:`FunctionPass` of a function ``(func, mod, ctx) -> func`` or of a class with ``transform_function``.
+
+    >>> @function_pass(opt_level=2)
+    ... def identity(func, mod, ctx):
+    ...     return func
+    >>> identity.info.opt_level
+    2
+
+    Args:
+        pass_func: the function or class; None returns a decorator.
+        opt_level: a Sequential runs the pass when the context's level is at least this.
+        name: defaults to the function's or class's name.
+        required: names of passes that must run before it.
+        traceable: recorded in the info.
+    """
+    return pass_decorator(FunctionPass, "transform_function", pass_func, opt_level, name, required, traceable)
+
+
+def dataflowblock_pass(
+    pass_func: Any = None,
+    opt_level: int | None = None,
+    name: str | None = None,
+    required: Sequence[str] | None = None,
+    traceable: bool = False,
+) -> Any:
+    """Make a :class:`DataflowBlockPass` of a function ``(block, mod, ctx) -> block`` or of a class with its method.
+
+    Args: as those of :func:`function_pass`.
+    """
+    return pass_decorator(DataflowBlockPass, "transform_dataflowblock", pass_func, opt_level, name, required, traceable)

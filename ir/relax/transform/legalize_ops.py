@@ -1,0 +1,147 @@
+"""LegalizeOps: turn calls of high-level operators into call_tir of PrimFuncs."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ...module import IRModule
+from ...op import Op
+from ...transform import ModulePass, PassContext
+from ..block_builder import BlockBuilder
+from ..expr import Call, Expr, ExternFunc, Function, SeqExpr, Var
+from ..struct_info import ObjectStructInfo, ShapeStructInfo, StructInfo, TensorStructInfo, TupleStructInfo
+from .binding_rewriter import BindingRewriter
+
+LegalizeFunc = Callable[[BlockBuilder, Call], Expr]
+
+_LOW_LEVEL_PREFIXES = ("relax.call_", "relax.builtin.", "relax.memory.", "relax.vm.", "relax.grad.")
+
+
+def _shapes_known(info: StructInfo) -> bool:
+    """Whether every tensor (and shape value) in it has known extents, as a PrimFunc needs."""
+    if isinstance(info, TensorStructInfo):
+        return info.shape_values is not None and bool(info.dtype)
+    if isinstance(info, ShapeStructInfo):
+        return info.values is not None
+    if isinstance(info, TupleStructInfo):
+        return all(_shapes_known(field) for field in info.fields)
+    return True
+
+
+class _Legalizer(BindingRewriter):
+    def __init__(self, builder: BlockBuilder, custom: Mapping[str, LegalizeFunc], warn: bool, skip: frozenset[str]) -> None:
+        super().__init__()
+        self._builder = builder
+        self._custom = custom
+        self._warn = warn
+        self._skip = skip
+
+    def visit_binding(self, binding: Any) -> None:
+        self._builder.record_binding(binding)
+        super().visit_binding(binding)
+
+    def visit_call(self, var: Var, call: Call) -> None:
+        legalize = self._function_for(call)
+        if legalize is None:
+            packed = call.op.get_attr("FCallPacked") if isinstance(call.op, Op) else None
+            if packed is not None:
+                info = call.struct_info_ if call.struct_info_ is not None else var.struct_info
+                call = Call(ExternFunc(str(packed)), call.args, call.attrs, [info], call.span, info)
+            self.bind(var, call)
+            return
+        if call.struct_info_ is None:
+            call = Call(call.op, call.args, call.attrs, call.sinfo_args, call.span, var.struct_info_)
+        builder = self._builder
+        builder._begin_block(self.in_dataflow)
+        try:
+            value = builder.normalize(legalize(builder, call))
+        finally:
+            block = builder._end_block()
+        pending = list(block.bindings)
+        while isinstance(value, SeqExpr):
+            pending += [binding for inner in value.blocks for binding in inner.bindings]
+            value = value.body
+        for binding in pending:
+            # What a legalization emits may hold operators again.
+            self.visit_binding(binding)
+        if isinstance(value, Call) and value.op is not call.op and self._function_for(value) is not None:
+            self.visit_call(var, value)
+            return
+        self.bind(var, value)
+
+    def _function_for(self, call: Call) -> LegalizeFunc | None:
+        if not isinstance(call.op, Op):
+            return None
+        name = call.op.name
+        if name in self._custom:
+            return self._custom[name]
+        if name in self._skip:
+            return None
+        found = call.op.get_attr("FLegalize")
+        if found is None:
+            if self._warn and not name.startswith(_LOW_LEVEL_PREFIXES):
+                warnings.warn(f"operator {name} has no legalization; the call stays as it is", stacklevel=2)
+            return None
+        for arg in call.args:
+            if arg.struct_info_ is not None and not _shapes_known(arg.struct_info_):
+                return None
+        info = call.struct_info_
+        if info is not None and not isinstance(info, ObjectStructInfo | ShapeStructInfo) and not _shapes_known(info):
+            # The result's shape depends on data: a PrimFunc could not be given its output.
+            if not call.op.get_attr("FDataDependent"):
+                return None
+        return found  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class LegalizeOps(ModulePass):
+    """Replace high-level operators by ``call_tir`` of PrimFuncs, which are added to the module (equal ones once).
+
+    Before::
+
+        z = R.add(x, y)
+
+    After::
+
+        z = R.call_tir(cls.add, (x, y), out_sinfo=R.Tensor((2, 3), "float32"))
+
+        @T.prim_func(private=True)
+        def add(A: T.Buffer((2, 3), "float32"), B: T.Buffer((2, 3), "float32"), T_add: T.Buffer((2, 3), "float32")): ...
+
+    Each operator's way is its attribute ``FLegalize``: a function ``(BlockBuilder, Call) -> Expr``. Operators whose shapes are
+    not known, or that have no legalization, stay.
+
+    Args:
+        customize_legalize_map: functions by operator name that take precedence.
+        enable_warning: warn about operators without a legalization.
+        skip_ops: names of operators to leave alone.
+    """
+
+    customize_legalize_map: Mapping[str, LegalizeFunc] | None = None
+    enable_warning: bool = False
+    skip_ops: tuple[str, ...] = ()
+
+    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """The module with legalized functions and their PrimFuncs."""
+        builder = BlockBuilder(mod)
+        custom = dict(self.customize_legalize_map or {})
+        changed = False
+        for var, func in mod.functions.items():
+            if not isinstance(func, Function) or "Codegen" in func.attrs or "Composite" in func.attrs:
+                continue
+            builder.begin_scope(func.params)
+            try:
+                legalizer = _Legalizer(builder, custom, self.enable_warning, frozenset(self.skip_ops))
+                new = legalizer.rewrite(func)
+            finally:
+                builder.end_scope()
+            if new is not func:
+                changed = True
+                builder.get().functions[var] = new
+        return builder.get() if changed else mod
+
+
+__all__ = ["LegalizeFunc", "LegalizeOps"]
