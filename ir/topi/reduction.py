@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .. import dtype as dt
 from ..error import IRTypeError, IRValueError
 from ..te import reduction as R
 from ..te.tensor import Tensor
@@ -125,7 +126,11 @@ def _arg_reducer(largest: bool, select_last_index: bool) -> Callable[..., Any]:
         return Select(take, lhs[0], rhs[0]), Select(value_wins, lhs[1], rhs[1])
 
     def identity(index: str, value: str) -> tuple[PrimExpr, PrimExpr]:
-        return const(-1, index), min_value(value) if largest else max_value(value)
+        # An integer may equal the identity value: then the identity's position must lose every tie.
+        nowhere = const(-1, index)
+        if dt.is_integral(value) and not select_last_index:
+            nowhere = max_value(index)
+        return nowhere, min_value(value) if largest else max_value(value)
 
     return R.comm_reducer(combine, identity, "argmax" if largest else "argmin")
 
