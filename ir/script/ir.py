@@ -1,0 +1,3 @@
+"""The namespace ``I`` of scripts."""
+from ..tir.expr import Range as Range
+from ..json_format import load_json

@@ -1,0 +1,3 @@
+"""Reading programs from their text form."""
+
+from __future__ import annotations

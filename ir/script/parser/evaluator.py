@@ -1,0 +1,392 @@
+"""Evaluation of expressions in scripts: Python's, with conditions and comparisons that build nodes instead of deciding.
+
+Each kind of syntax node has one function in :data:`EVALUATORS`. Names are looked up in the scopes of the script, then in
+what surrounded the script in the Python program. Whatever fails is reported at the syntax node that failed.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import difflib
+import inspect
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ...error import DiagnosticError, IRError
+from ...expr import GlobalVar, RelaxExpr
+from ...tir import expr as E
+from ...tir.buffer import Buffer
+from ...tir.op import if_then_else
+from ...tir.stmt import BufferRegion
+from ..builder.tir import region_as_load, subscript
+from .source import Source
+
+EVALUATORS: dict[type, Callable[[Any, Any], Any]] = {}
+_MISSING = object()
+
+
+def evaluates(*kinds: type) -> Callable[[Any], Any]:
+    """Register the evaluation of kinds of syntax nodes: ``(evaluator, node) -> value``."""
+
+    def register(function: Any) -> Any:
+        for kind in kinds:
+            EVALUATORS[kind] = function
+        return function
+
+    return register
+
+
+class Evaluator:
+    """Scopes of variables, and the values of expressions in them.
+
+    Args:
+        source: where the syntax nodes come from.
+        outer: the mappings around the script, innermost first: locals, globals.
+    """
+
+    def __init__(self, source: Source, outer: Sequence[Mapping[str, Any]]) -> None:
+        self.source = source
+        self.outer = [*outer, vars(builtins)]
+        self.scopes: list[dict[str, Any]] = [{}]
+
+    def lookup(self, name: str, default: Any = _MISSING) -> Any:
+        """The value of a name; raises NameError with the nearest known name."""
+        for scope in reversed(self.scopes):
+            if name in scope:
+                return scope[name]
+        for mapping in self.outer:
+            if name in mapping:
+                return mapping[name]
+        if default is not _MISSING:
+            return default
+        known = [key for scope in (*self.scopes, *self.outer[:-1]) for key in scope]
+        close = difflib.get_close_matches(name, known, 1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise NameError(f"name {name!r} is not defined{hint}")
+
+    def set(self, name: str, value: Any) -> None:
+        """Bind a name in the innermost scope."""
+        self.scopes[-1][name] = value
+
+    def eval(self, node: ast.AST) -> Any:
+        """The value of an expression; failures become a DiagnosticError at the node."""
+        try:
+            return EVALUATORS[node.__class__](self, node)
+        except DiagnosticError:
+            raise
+        except KeyError as error:
+            if node.__class__ in EVALUATORS:
+                raise self.error(node, _describe(error)) from error
+            raise self.error(node, f"{type(node).__name__} expressions are not supported in scripts") from None
+        except Exception as error:  # a script may call any Python function; its failure is reported at its place
+            raise self.error(node, _describe(error)) from error
+
+    def error(self, node: Any, message: str) -> DiagnosticError:
+        """An error at a syntax node."""
+        return self.source.error(node, message)
+
+    def call(self, node: ast.Call, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """Call what a script calls; the parser overrides it for what needs the parser."""
+        return function(*args, **kwargs)
+
+
+def _describe(error: BaseException) -> str:
+    if isinstance(error, IRError | NameError):
+        return str(error)
+    return f"{type(error).__name__}: {error}"
+
+
+class ScriptFunction:
+    """A lambda of a script as a Python function, evaluated by the script's rules."""
+
+    def __init__(self, evaluator: Evaluator, node: ast.Lambda) -> None:
+        self._evaluator, self._node = evaluator, node
+        self._scopes = list(evaluator.scopes)
+        args = node.args
+        self.params = [item.arg for item in (*args.posonlyargs, *args.args)]
+        self._variadic = args.vararg.arg if args.vararg else None
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        parameters = [inspect.Parameter(name, kind) for name in self.params]
+        if self._variadic:
+            parameters.append(inspect.Parameter(self._variadic, inspect.Parameter.VAR_POSITIONAL))
+        self.__signature__ = inspect.Signature(parameters)
+        self.__name__ = "<lambda>"
+
+    def __call__(self, *args: Any) -> Any:
+        evaluator = self._evaluator
+        scope = dict(zip(self.params, args, strict=False))
+        if self._variadic:
+            scope[self._variadic] = args[len(self.params) :]
+        elif len(args) != len(self.params):
+            raise TypeError(f"the lambda takes {len(self.params)} arguments, got {len(args)}")
+        saved = evaluator.scopes
+        evaluator.scopes = [*self._scopes, scope]
+        try:
+            return evaluator.eval(self._node.body)
+        finally:
+            evaluator.scopes = saved
+
+
+@evaluates(ast.Constant)
+def _constant(evaluator: Evaluator, node: ast.Constant) -> Any:
+    return node.value
+
+
+@evaluates(ast.Name)
+def _name(evaluator: Evaluator, node: ast.Name) -> Any:
+    return evaluator.lookup(node.id)
+
+
+@evaluates(ast.Attribute)
+def _attribute(evaluator: Evaluator, node: ast.Attribute) -> Any:
+    return getattr(evaluator.eval(node.value), node.attr)
+
+
+@evaluates(ast.Tuple)
+def _tuple(evaluator: Evaluator, node: ast.Tuple) -> Any:
+    return tuple(_elements(evaluator, node.elts))
+
+
+@evaluates(ast.List)
+def _list(evaluator: Evaluator, node: ast.List) -> Any:
+    return _elements(evaluator, node.elts)
+
+
+@evaluates(ast.Set)
+def _set(evaluator: Evaluator, node: ast.Set) -> Any:
+    return set(_elements(evaluator, node.elts))
+
+
+def _elements(evaluator: Evaluator, nodes: Sequence[ast.expr]) -> list[Any]:
+    found: list[Any] = []
+    for item in nodes:
+        if item.__class__ is ast.Starred:
+            found.extend(evaluator.eval(item.value))  # type: ignore[attr-defined]
+        else:
+            found.append(evaluator.eval(item))
+    return found
+
+
+@evaluates(ast.Dict)
+def _dict(evaluator: Evaluator, node: ast.Dict) -> Any:
+    found: dict[Any, Any] = {}
+    for key, value in zip(node.keys, node.values, strict=True):
+        if key is None:
+            found.update(evaluator.eval(value))
+        else:
+            found[evaluator.eval(key)] = evaluator.eval(value)
+    return found
+
+
+@evaluates(ast.Call)
+def _call(evaluator: Evaluator, node: ast.Call) -> Any:
+    function = evaluator.eval(node.func)
+    args = _elements(evaluator, node.args)
+    kwargs: dict[str, Any] = {}
+    for item in node.keywords:
+        if item.arg is None:
+            kwargs.update(evaluator.eval(item.value))
+        else:
+            kwargs[item.arg] = evaluator.eval(item.value)
+    return evaluator.call(node, function, args, kwargs)
+
+
+@evaluates(ast.Subscript)
+def _subscript(evaluator: Evaluator, node: ast.Subscript) -> Any:
+    value = evaluator.eval(node.value)
+    index = evaluator.eval(node.slice)
+    return subscript(value, index) if value.__class__ is Buffer else value[index]
+
+
+@evaluates(ast.Slice)
+def _slice(evaluator: Evaluator, node: ast.Slice) -> Any:
+    lower = None if node.lower is None else evaluator.eval(node.lower)
+    upper = None if node.upper is None else evaluator.eval(node.upper)
+    return slice(lower, upper, None if node.step is None else evaluator.eval(node.step))
+
+
+_OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+    ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.BitXor: operator.xor,
+    ast.MatMult: operator.matmul,
+}
+
+
+def lift(value: Any) -> Any:
+    """A region where a value is wanted is a vector load."""
+    return region_as_load(value) if value.__class__ is BufferRegion else value
+
+
+def _check_operand(value: Any) -> Any:
+    if value.__class__ is BufferRegion:
+        return region_as_load(value)
+    if value.__class__ is Buffer:
+        raise TypeError(f"buffer {value.name or '(unnamed)'} is no value; read an element, as in {value.name or 'A'}[i]")
+    return value
+
+
+@evaluates(ast.BinOp)
+def _binary(evaluator: Evaluator, node: ast.BinOp) -> Any:
+    left, right = _check_operand(evaluator.eval(node.left)), _check_operand(evaluator.eval(node.right))
+    return _OPERATORS[node.op.__class__](left, right)
+
+
+@evaluates(ast.UnaryOp)
+def _unary(evaluator: Evaluator, node: ast.UnaryOp) -> Any:
+    value = _check_operand(evaluator.eval(node.operand))
+    kind = node.op.__class__
+    if kind is ast.Not:
+        return E.logical_not(value) if isinstance(value, E.PrimExpr) else not value
+    if kind is ast.USub:
+        return -value
+    return ~value if kind is ast.Invert else +value
+
+
+@evaluates(ast.BoolOp)
+def _bool_op(evaluator: Evaluator, node: ast.BoolOp) -> Any:
+    conjunction = node.op.__class__ is ast.And
+    combine = E.logical_and if conjunction else E.logical_or
+    result = lift(evaluator.eval(node.values[0]))
+    for item in node.values[1:]:
+        if isinstance(result, E.PrimExpr):
+            result = combine(result, lift(evaluator.eval(item)))
+        elif bool(result) == conjunction:
+            result = lift(evaluator.eval(item))
+        else:
+            return result
+    return result
+
+
+_COMPARISONS: dict[type, tuple[Callable[[Any, Any], Any], type]] = {
+    ast.Eq: (operator.eq, E.EQ),
+    ast.NotEq: (operator.ne, E.NE),
+    ast.Lt: (operator.lt, E.LT),
+    ast.LtE: (operator.le, E.LE),
+    ast.Gt: (operator.gt, E.GT),
+    ast.GtE: (operator.ge, E.GE),
+}
+
+
+def _compare_pair(operation: Any, left: Any, right: Any) -> Any:
+    if operation.__class__ in _COMPARISONS:
+        plain, build = _COMPARISONS[operation.__class__]
+        if isinstance(left, E.PrimExpr) or isinstance(right, E.PrimExpr):
+            numbers = (E.PrimExpr, int, float)
+            if isinstance(left, numbers) and isinstance(right, numbers):
+                return E._compare(build, left, right)
+        return plain(left, right)
+    if operation.__class__ is ast.Is:
+        return left is right
+    if operation.__class__ is ast.IsNot:
+        return left is not right
+    if operation.__class__ is ast.In:
+        return left in right
+    return left not in right
+
+
+@evaluates(ast.Compare)
+def _compare(evaluator: Evaluator, node: ast.Compare) -> Any:
+    left = lift(evaluator.eval(node.left))
+    result: Any = None
+    for operation, item in zip(node.ops, node.comparators, strict=True):
+        right = lift(evaluator.eval(item))
+        found = _compare_pair(operation, left, right)
+        if result is None:
+            result = found
+        elif isinstance(result, E.PrimExpr) or isinstance(found, E.PrimExpr):
+            result = E.logical_and(result, found)
+        else:
+            result = result and found
+        left = right
+    return result
+
+
+@evaluates(ast.IfExp)
+def _if_exp(evaluator: Evaluator, node: ast.IfExp) -> Any:
+    condition = lift(evaluator.eval(node.test))
+    if isinstance(condition, E.PrimExpr):
+        return if_then_else(condition, lift(evaluator.eval(node.body)), lift(evaluator.eval(node.orelse)))
+    if isinstance(condition, RelaxExpr) and not isinstance(condition, GlobalVar):
+        raise TypeError("a Relax value decides only in an if statement, not in a conditional expression")
+    return evaluator.eval(node.body if condition else node.orelse)
+
+
+@evaluates(ast.Lambda)
+def _lambda(evaluator: Evaluator, node: ast.Lambda) -> Any:
+    return ScriptFunction(evaluator, node)
+
+
+def _generate(evaluator: Evaluator, generators: Sequence[ast.comprehension], produce: Callable[[], None]) -> None:
+    """Run a comprehension's loops, in a scope of their own."""
+    if not generators:
+        produce()
+        return
+    first = generators[0]
+    for value in evaluator.eval(first.iter):
+        assign_names(evaluator, first.target, value)
+        if all(evaluator.eval(test) for test in first.ifs):
+            _generate(evaluator, generators[1:], produce)
+
+
+def assign_names(evaluator: Evaluator, target: ast.expr, value: Any) -> None:
+    """Bind plain Python values to names, tuples of names included."""
+    if isinstance(target, ast.Name):
+        evaluator.set(target.id, value)
+    elif isinstance(target, ast.Tuple | ast.List):
+        values = list(value)
+        if len(values) != len(target.elts):
+            raise evaluator.error(target, f"cannot unpack {len(values)} values into {len(target.elts)} names")
+        for item, part in zip(target.elts, values, strict=True):
+            assign_names(evaluator, item, part)
+    else:
+        raise evaluator.error(target, f"cannot assign to a {type(target).__name__} here; expected a name")
+
+
+@evaluates(ast.ListComp, ast.GeneratorExp, ast.SetComp)
+def _comprehension(evaluator: Evaluator, node: Any) -> Any:
+    found: list[Any] = []
+    evaluator.scopes.append({})
+    try:
+        _generate(evaluator, node.generators, lambda: found.append(evaluator.eval(node.elt)))
+    finally:
+        evaluator.scopes.pop()
+    return set(found) if isinstance(node, ast.SetComp) else found
+
+
+@evaluates(ast.DictComp)
+def _dict_comprehension(evaluator: Evaluator, node: ast.DictComp) -> Any:
+    found: dict[Any, Any] = {}
+
+    def produce() -> None:
+        found[evaluator.eval(node.key)] = evaluator.eval(node.value)
+
+    evaluator.scopes.append({})
+    try:
+        _generate(evaluator, node.generators, produce)
+    finally:
+        evaluator.scopes.pop()
+    return found
+
+
+@evaluates(ast.JoinedStr)
+def _joined(evaluator: Evaluator, node: ast.JoinedStr) -> Any:
+    return "".join([str(evaluator.eval(item)) for item in node.values])
+
+
+@evaluates(ast.FormattedValue)
+def _formatted(evaluator: Evaluator, node: ast.FormattedValue) -> Any:
+    value = evaluator.eval(node.value)
+    value = {115: str, 114: repr, 97: ascii}[node.conversion](value) if node.conversion != -1 else value
+    return format(value, evaluator.eval(node.format_spec) if node.format_spec else "")

@@ -1,0 +1,359 @@
+"""How the statements of a PrimFunc are read."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from ...expr import GlobalVar
+from ...tir import expr as E
+from ...tir import stmt as S
+from ...tir.buffer import Buffer
+from ...tir.op import ret as _ret
+from ...type import PrimType, Type
+from ..builder import tir as T
+from ..builder import tir_frames as F
+from ..builder.core import Frame, IRBuilder, name_value
+from .core import CALL_HOOKS, Parser, statement
+from .evaluator import assign_names, lift
+
+
+class MetaVar:
+    """A Python value that an assignment binds as it is: ``x = T.meta_var(value)``."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __iter__(self) -> Any:
+        return iter(self.value)
+
+
+# ---- functions ---------------------------------------------------------------------------------------------------
+
+
+def annotation_type(value: Any) -> Any:
+    """The type that an annotation of a result means."""
+    if value is None or isinstance(value, Type):
+        return value
+    dtype = getattr(value, "dtype", value)
+    if isinstance(dtype, str):
+        return None if dtype == "void" else PrimType(dtype)
+    raise TypeError(f"expected a dtype such as T.int32 or None as result, got {value!r}")
+
+
+def annotated_param(value: Any) -> Any:
+    """The variable or buffer that a parameter's annotation asks for."""
+    if isinstance(value, Buffer | E.Var):
+        return value
+    if callable(value):
+        found = value()
+        if isinstance(found, Buffer | E.Var):
+            return found
+    raise TypeError(f"expected T.Buffer(shape, dtype), T.handle, or a dtype such as T.int32, got {value!r}")
+
+
+def prim_func(parser: Parser, node: ast.FunctionDef, private: bool) -> Any:
+    """Read a function definition as a PrimFunc."""
+    frame = F.PrimFuncFrame(node.name, private)
+    frame.span = parser.source.span(node)
+    with frame, parser.scope("tir"):
+        if node.returns is not None:
+            with parser.at(node.returns):
+                frame.ret_type = annotation_type(parser.eval(node.returns))
+        _check_signature(parser, node)
+        for item in (*node.args.posonlyargs, *node.args.args):
+            if item.annotation is None:
+                raise parser.error(item, f"parameter {item.arg!r} needs an annotation, such as T.Buffer((16,), \"float32\")")
+            with parser.at(item.annotation):
+                value = annotated_param(parser.eval(item.annotation))
+                parser.set(item.arg, T.arg(item.arg, value))
+        parser.body(node.body)
+    return frame.result
+
+
+def _check_signature(parser: Parser, node: ast.FunctionDef) -> None:
+    for item in (node.args.vararg, node.args.kwarg, *node.args.kwonlyargs):
+        if item is not None:
+            raise parser.error(item, f"parameter {item.arg!r}: a prim_func takes positional parameters only")
+    if node.args.defaults:
+        raise parser.error(node.args.defaults[0], "parameters of a prim_func have no defaults")
+
+
+@statement("tir", ast.FunctionDef)
+def _nested_function(parser: Parser, node: ast.FunctionDef) -> None:
+    for decorator in node.decorator_list:
+        found = parser.eval(decorator)
+        define = getattr(found, "__script_define__", None)
+        if define is not None:
+            parser.set(node.name, define(parser, node))
+            return
+    raise parser.error(node, "functions inside a prim_func must be macros: decorate them with @T.macro")
+
+
+# ---- assignments -------------------------------------------------------------------------------------------------
+
+
+def bind(parser: Parser, node: Any, name: str, value: Any) -> Any:
+    """Bind the value of an assignment to a name: buffers and variables get the name, other expressions a let."""
+    if isinstance(value, MetaVar):
+        return value.value
+    if isinstance(value, list | tuple):
+        return type(value)([bind(parser, node, f"{name}_{i}", item) for i, item in enumerate(value)])
+    if isinstance(value, Frame):
+        return bind_frame(name, value)
+    if isinstance(value, Buffer | E.IterVar):
+        return name_value(name, value)
+    if isinstance(value, E.Var) and not value.name:
+        return name_value(name, value)
+    if isinstance(value, S.BufferRegion):
+        return value
+    if isinstance(value, E.PrimExpr | int | float | str):
+        frame = T.LetStmt(value)
+        return bind_frame(name, frame)
+    return value
+
+
+def bind_frame(name: str, frame: Frame) -> Any:
+    """Open a frame for the rest of the body and name what it binds."""
+    found = frame.enter_for_rest()
+    if isinstance(found, list | tuple):
+        return type(found)([name_value(f"{name}_{i}", item) for i, item in enumerate(found)])
+    return name_value(name, found)
+
+
+def _assign(parser: Parser, target: ast.expr, value: Any) -> None:
+    if isinstance(target, ast.Name):
+        parser.set(target.id, bind(parser, target, target.id, value))
+    elif isinstance(target, ast.Tuple | ast.List):
+        if isinstance(value, Frame):
+            value = value.enter_for_rest()
+        if not isinstance(value, list | tuple | MetaVar):
+            raise parser.error(target, f"cannot unpack a {type(value).__name__} into {len(target.elts)} names")
+        values = list(value.value if isinstance(value, MetaVar) else value)
+        if len(values) != len(target.elts):
+            raise parser.error(target, f"expected {len(target.elts)} values, got {len(values)}")
+        for item, part in zip(target.elts, values, strict=True):
+            _assign(parser, item, MetaVar(part) if isinstance(value, MetaVar) else part)
+    elif isinstance(target, ast.Subscript):
+        _store(parser, target, value)
+    elif isinstance(target, ast.Starred):
+        raise parser.error(target, "starred targets are not supported in a prim_func")
+    else:
+        raise parser.error(target, f"cannot assign to a {type(target).__name__}; expected a name or an element of a buffer")
+
+
+def _store(parser: Parser, target: ast.Subscript, value: Any) -> None:
+    buffer = parser.eval(target.value)
+    index = parser.eval(target.slice)
+    if not isinstance(buffer, Buffer):
+        raise parser.error(target.value, f"expected a buffer to store to, got a {type(buffer).__name__}")
+    with parser.at(target):
+        T.buffer_store(buffer, value, index)
+
+
+@statement("tir", ast.Assign)
+def _assign_stmt(parser: Parser, node: ast.Assign) -> None:
+    if len(node.targets) != 1:
+        raise parser.error(node, "assign to one target at a time: a = b = c is not supported")
+    target = node.targets[0]
+    value = parser.eval(node.value)
+    if isinstance(value, S.BufferRegion) and isinstance(target, ast.Subscript):
+        value = T.region_as_load(value)
+    with parser.at(node):
+        _assign(parser, target, value)
+
+
+@statement("tir", ast.AugAssign)
+def _aug_assign(parser: Parser, node: ast.AugAssign) -> None:
+    target = node.target
+    load: Any
+    if isinstance(target, ast.Subscript):
+        load = ast.Subscript(value=target.value, slice=target.slice, ctx=ast.Load())
+    elif isinstance(target, ast.Name):
+        load = ast.Name(id=target.id, ctx=ast.Load())
+    else:
+        raise parser.error(target, "expected a name or an element of a buffer")
+    ast.copy_location(load, target)
+    expression = ast.copy_location(ast.BinOp(left=load, op=node.op, right=node.value), node)
+    value = parser.eval(expression)
+    with parser.at(node):
+        _assign(parser, target, value)
+
+
+@statement("tir", ast.AnnAssign)
+def _ann_assign(parser: Parser, node: ast.AnnAssign) -> None:
+    if node.value is None:
+        raise parser.error(node, "a declaration needs a value")
+    if not isinstance(node.target, ast.Name):
+        raise parser.error(node.target, "expected a name")
+    value = parser.eval(node.value)
+    with parser.at(node.annotation):
+        var = annotated_param(parser.eval(node.annotation))
+        if not isinstance(var, E.Var):
+            raise parser.error(node.annotation, "expected the annotation of a variable, such as T.int32")
+    if isinstance(value, Frame):
+        parser.set(node.target.id, bind_frame(node.target.id, value))
+        return
+    with parser.at(node):
+        found = lift(value)
+        if not isinstance(found, E.PrimExpr) and not isinstance(found, str):
+            found = E.const(found, var.dtype)
+        if isinstance(found, E.PrimExpr) and found.dtype != var.dtype and "handle" not in (found.dtype, var.dtype):
+            raise TypeError(f"{node.target.id} is declared {var.dtype}, but its value is {found.dtype}")
+        parser.set(node.target.id, bind_frame(node.target.id, T.LetStmt(found, var=var)))
+
+
+# ---- control flow ------------------------------------------------------------------------------------------------
+
+
+def _iterable(parser: Parser, node: ast.expr) -> Any:
+    """The loop frame of a for statement; Python's ``range`` is a serial loop."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "range":
+        if parser.lookup("range") is range:
+            args = [parser.eval(item) for item in node.args]
+            with parser.at(node):
+                if len(args) == 3:
+                    return _stepped(args)
+                return T.serial(*args, **{item.arg: parser.eval(item.value) for item in node.keywords if item.arg})
+    return parser.eval(node)
+
+
+def _stepped(args: list[Any]) -> Any:
+    if isinstance(args[2], int) and args[2] == 1:
+        return T.serial(args[0], args[1])
+    raise ValueError("range with a step is not supported; scale the index in the body instead")
+
+
+@statement("tir", ast.For)
+def _for(parser: Parser, node: ast.For) -> None:
+    frame = _iterable(parser, node.iter)
+    if not isinstance(frame, F.ForFrame):
+        raise parser.error(
+            node.iter,
+            f"expected a loop such as range, T.serial, T.grid, T.parallel, T.vectorized, T.unroll or T.thread_binding,"
+            f" got a {type(frame).__name__}",
+        )
+    if node.orelse:
+        raise parser.error(node.orelse[0], "for loops have no else in a prim_func")
+    with frame as variables, parser.scope():
+        target = node.target
+        if isinstance(target, ast.Tuple | ast.List) and frame.single:
+            raise parser.error(target, f"expected one loop variable, got {len(target.elts)}")
+        if isinstance(target, ast.Name) and not frame.single:
+            if len(variables) == 1:
+                variables = variables[0]
+                parser.set(target.id, name_value(target.id, variables))
+            else:
+                parser.set(target.id, [name_value(f"{target.id}_{i}", var) for i, var in enumerate(variables)])
+        else:
+            _name_targets(target, variables)
+            assign_names(parser, target, variables)
+        parser.body(node.body)
+
+
+def _name_targets(target: ast.expr, value: Any) -> None:
+    if isinstance(target, ast.Name):
+        name_value(target.id, value)
+    elif isinstance(target, ast.Tuple | ast.List) and isinstance(value, list | tuple) and len(value) == len(target.elts):
+        for item, part in zip(target.elts, value, strict=True):
+            _name_targets(item, part)
+
+
+@statement("tir", ast.While)
+def _while(parser: Parser, node: ast.While) -> None:
+    if node.orelse:
+        raise parser.error(node.orelse[0], "while loops have no else in a prim_func")
+    condition = lift(parser.eval(node.test))
+    with parser.at(node.test):
+        frame = T.While(condition)
+    with frame, parser.scope():
+        parser.body(node.body)
+
+
+@statement("tir", ast.If)
+def _if(parser: Parser, node: ast.If) -> None:
+    condition = lift(parser.eval(node.test))
+    if not isinstance(condition, E.PrimExpr):  # decided while reading
+        parser.body(node.body if condition else node.orelse)
+        return
+    with parser.at(node.test):
+        frame = T.If(condition)
+    with frame:
+        with T.Then(), parser.scope():
+            parser.body(node.body)
+        if node.orelse:
+            with T.Else(), parser.scope():
+                parser.body(node.orelse)
+
+
+@statement("tir", ast.With)
+def _with(parser: Parser, node: ast.With) -> None:
+    _with_items(parser, node, list(node.items))
+
+
+def _with_items(parser: Parser, node: ast.With, items: list[ast.withitem]) -> None:
+    if not items:
+        parser.body(node.body)
+        return
+    item = items[0]
+    frame = parser.eval(item.context_expr)
+    if not isinstance(frame, Frame):
+        raise parser.error(
+            item.context_expr, f"expected a scope such as T.block, T.init or T.allocate, got a {type(frame).__name__}"
+        )
+    with parser.at(item.context_expr), frame as value, parser.scope():
+        if item.optional_vars is not None:
+            _name_targets(item.optional_vars, value)
+            assign_names(parser, item.optional_vars, value)
+        _with_items(parser, node, items[1:])
+
+
+@statement("tir", ast.Assert)
+def _assert(parser: Parser, node: ast.Assert) -> None:
+    condition = lift(parser.eval(node.test))
+    message = "" if node.msg is None else parser.eval(node.msg)
+    T.Assert(condition, message).enter_for_rest()
+
+
+@statement("tir", ast.Return)
+def _return(parser: Parser, node: ast.Return) -> None:
+    if node.value is not None:
+        T.evaluate(_ret(lift(parser.eval(node.value))))
+
+
+@statement("tir", ast.Pass)
+def _pass(parser: Parser, node: ast.Pass) -> None:
+    return None
+
+
+@statement("tir", ast.Expr)
+def _expr(parser: Parser, node: ast.Expr) -> None:
+    value = parser.eval(node.value)
+    if value is None or isinstance(value, str):  # a declaration such as T.reads, or a docstring
+        return
+    if isinstance(value, Frame):
+        value.enter_for_rest()
+    elif isinstance(value, S.Stmt):
+        F.emit(value)
+    elif isinstance(value, E.PrimExpr | int | float | S.BufferRegion):
+        T.evaluate(value)
+    elif isinstance(value, list | tuple) and not value:
+        return
+    else:
+        raise parser.error(node, f"a {type(value).__name__} is no statement; expected a call or an assignment")
+
+
+def call_function(parser: Parser, node: ast.Call, var: GlobalVar, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A call of another function of the module from TIR."""
+    ret_type = parser.functions.get(var)
+    dtype = ret_type.dtype if isinstance(ret_type, PrimType) else "void"
+    return E.Call(dtype, var, [lift(item) for item in args])
+
+
+def _global_var_call(parser: Parser, node: ast.Call, var: GlobalVar, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if parser.dialect == "tir" and IRBuilder.is_in_scope():
+        return call_function(parser, node, var, args, kwargs)
+    return var(*args, **kwargs)
+
+
+CALL_HOOKS[GlobalVar] = _global_var_call

@@ -1,0 +1,292 @@
+"""The namespace ``T`` of scripts: ``from ir.script import tir as T``.
+
+Outside of scripts its expression functions (``T.exp``, ``T.int32``) build nodes, its decorators parse functions, and its
+declarations work inside an :class:`ir.script.builder.IRBuilder`.
+"""
+
+from __future__ import annotations
+
+import builtins as _builtins
+from collections.abc import Callable
+from typing import Any
+
+from .. import dtype as _dt
+from ..error import IRTypeError
+from ..op import Op as _Op
+from ..tir import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    Broadcast,
+    BufferLoad,
+    BufferRegion,
+    Call,
+    Cast,
+    CommReducer,
+    Div,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    IndexMap,
+    IntImm,
+    IterVar,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Not,
+    Or,
+    ProducerLoad,
+    Ramp,
+    Range,
+    Reduce,
+    Select,
+    Shuffle,
+    SizeVar,
+    StringImm,
+    Sub,
+    Var,
+    op as _op,
+)
+from ..tir import cast as _cast
+from ..tir.buffer import Buffer as _BufferNode
+from ..tir.expr import PrimExpr, const as _const, convert as _convert
+from ..type import PointerType, PrimType
+from .builder.tir import (
+    Assert,
+    BufferType as Buffer,
+    Else,
+    If,
+    Let,
+    LetStmt,
+    Then,
+    While,
+    alloc_buffer,
+    allocate,
+    allocate_const,
+    arg,
+    attr,
+    axis,
+    block,
+    block_attr,
+    buffer,
+    buffer_decl,
+    buffer_store,
+    call_of as _call_of,
+    comm_reducer,
+    decl_buffer,
+    env_thread,
+    evaluate,
+    func_attr,
+    func_name,
+    func_ret,
+    grid,
+    index_map,
+    init,
+    iter_var,
+    launch_thread,
+    let,
+    match_buffer,
+    parallel,
+    reads,
+    realize,
+    region_as_load as _region_as_load,
+    serial,
+    target,
+    thread_binding,
+    unroll,
+    vectorized,
+    where,
+    writes,
+)
+from .intrinsics import DTYPE_FIRST, FIXED_DTYPE, SCRIPT_NAMES
+from .parser.tir_entry import macro, meta_var, prim_func
+
+
+class DtypeFunction:
+    """A dtype in the namespace: ``T.int32`` annotates, ``T.int32()`` is a new variable, ``T.int32(x)`` a constant or cast."""
+
+    __slots__ = ("dtype",)
+
+    def __init__(self, dtype: str) -> None:
+        self.dtype = dtype
+
+    def __call__(self, expr: Any = None, *, is_size_var: bool = False) -> Any:
+        if expr is None:
+            return (SizeVar if is_size_var else Var)("", self.dtype)
+        if isinstance(expr, BufferRegion):
+            expr = _region_as_load(expr)
+        if isinstance(expr, str):
+            if expr not in ("inf", "-inf", "nan"):
+                raise IRTypeError(f"T.{self.dtype}: expected a number or 'inf', '-inf', 'nan', got {expr!r}")
+            return FloatImm(self.dtype, float(expr))
+        if isinstance(expr, PrimExpr):
+            return _cast(self.dtype, expr)
+        if isinstance(expr, _BufferNode):
+            raise IRTypeError(f"T.{self.dtype}: expected a number or expression, got buffer {expr.name}; index it first")
+        return _const(expr, self.dtype)
+
+    def __repr__(self) -> str:
+        return f"T.{self.dtype}"
+
+
+class _HandleFunction(DtypeFunction):
+    """``T.handle`` annotates; ``T.handle("float32", "shared")`` is a typed pointer variable."""
+
+    __slots__ = ()
+
+    def __call__(
+        self, dtype: Any = None, storage_scope: str = "global", *, is_size_var: bool = False, type_annotation: Any = None
+    ) -> Any:
+        if dtype is None:
+            return Var("", "handle") if type_annotation is None else Var("", type_annotation)
+        if isinstance(dtype, DtypeFunction):
+            dtype = dtype.dtype
+        if isinstance(dtype, PrimExpr):
+            return _cast("handle", dtype)
+        return Var("", PointerType(PrimType(dtype), storage_scope))
+
+
+def ptr(dtype: str, storage_scope: str = "global", is_size_var: bool = False) -> Any:
+    """A typed pointer variable."""
+    return Var("", PointerType(PrimType(dtype), storage_scope))
+
+
+buffer_var = Ptr = ptr
+
+
+def var(dtype: str, name: str = "") -> Var:
+    """A new variable."""
+    return Var(name, dtype)
+
+
+_SCALARS = (
+    *[f"{kind}{bits}" for kind in ("int", "uint") for bits in (1, 2, 4, 8, 16, 32, 64)],
+    "float16",
+    "float32",
+    "float64",
+    "bfloat16",
+    *"float8_e3m4 float8_e4m3 float8_e4m3b11fnuz float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu".split(),
+    *"float6_e2m3fn float6_e3m2fn float4_e2m1fn".split(),
+)
+_NAMESPACE = globals()
+for _name in _SCALARS:
+    _NAMESPACE[_name] = DtypeFunction(_name)
+    for _lanes in (2, 4, 8, 16, 32, 64):
+        _NAMESPACE[f"{_name}x{_lanes}"] = DtypeFunction(f"{_name}x{_lanes}")
+boolean = DtypeFunction("bool")
+handle = _HandleFunction("handle")
+void = DtypeFunction("void")
+_NAMESPACE["bool"] = boolean
+for _lanes in (2, 4, 8, 16, 32, 64):
+    _NAMESPACE[f"boolx{_lanes}"] = DtypeFunction(f"boolx{_lanes}")
+
+
+def __getattr__(name: str) -> Any:
+    """Dtypes with unusual lanes (``T.float32x3``) and intrinsics that were registered later."""
+    try:
+        _dt.parse(name)
+    except IRTypeError:
+        pass
+    else:
+        return DtypeFunction(name)
+    if f"tir.{name}" in _Op.registry:
+        return _intrinsic(name)
+    import difflib
+
+    close = difflib.get_close_matches(name, [key for key in _NAMESPACE if not key.startswith("_")], 1)
+    hint = f"; did you mean T.{close[0]}?" if close else ""
+    raise AttributeError(f"the namespace T has no {name!r}{hint}")
+
+
+def _intrinsic(name: str) -> Callable[..., Any]:
+    """The script function of an intrinsic that :mod:`ir.tir.op` has no function for."""
+    full = f"tir.{name}"
+    fixed = FIXED_DTYPE.get(name)
+
+    def with_dtype(dtype: str, *args: Any) -> Call:
+        return _call_of(dtype, full, args)
+
+    def with_fixed(*args: Any) -> Call:
+        call = _call_of(fixed or "int32", full, args)
+        return call if fixed or not call.args else _call_of(call.args[0].dtype, full, call.args)
+
+    build = with_dtype if name in DTYPE_FIRST or fixed is None else with_fixed
+    build.__name__ = build.__qualname__ = name
+    build.__doc__ = f"Call the intrinsic ``{name}``" + ("; the first argument is the dtype of the result." if build is with_dtype else ".")
+    return build
+
+
+def _lifted(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function for arguments that may be regions (``A[0:4]`` is a vector where a value is expected)."""
+    import functools
+
+    @functools.wraps(function)
+    def build(*args: Any, **kwargs: Any) -> Any:
+        for item in args:
+            if item.__class__ is BufferRegion:
+                args = tuple(_region_as_load(x) if isinstance(x, BufferRegion) else x for x in args)
+                break
+        return function(*args, **kwargs)
+
+    return build
+
+
+_OP_FUNCTIONS = {
+    name: getattr(_op, name)
+    for name in _op.__all__
+    if callable(getattr(_op, name)) and not isinstance(getattr(_op, name), type) and name not in ("register_op", "effect_of")
+}
+for _name, _function in _OP_FUNCTIONS.items():
+    if _name not in _NAMESPACE and _name not in ("sum", "comm_reducer", "reduce_axis"):
+        _NAMESPACE[_name] = _lifted(_function)
+for _name in (item.removeprefix("tir.") for item in list(_Op.registry) if item.startswith("tir.")):
+    _script_name = SCRIPT_NAMES.get(_name, _name)
+    if _script_name not in _NAMESPACE:
+        _NAMESPACE[_script_name] = _intrinsic(_name)
+_NAMESPACE["tvm_call_packed"] = _NAMESPACE["call_packed"]
+_NAMESPACE["tvm_call_cpacked"] = _NAMESPACE["call_cpacked"]
+
+
+def cast(*args: Any) -> Any:
+    """``T.cast(value, dtype)`` as in Python's order; ``T.cast(dtype, value)`` is understood too."""
+    value, dtype = args if not isinstance(args[0], str) else (args[1], args[0])
+    return _cast(dtype.dtype if isinstance(dtype, DtypeFunction) else dtype, _lift_value(value))
+
+
+def _lift_value(value: Any) -> Any:
+    return _region_as_load(value) if isinstance(value, BufferRegion) else value
+
+
+def broadcast(value: Any, lanes: int) -> Broadcast:
+    """A vector of copies."""
+    return Broadcast(_convert(value), lanes)
+
+
+def ramp(base: Any, stride: Any, lanes: int) -> Ramp:
+    """The vector ``base, base + stride, ...``."""
+    return Ramp(base, stride, lanes)
+
+
+def reinterpret(*args: Any) -> Call:
+    """``T.reinterpret(dtype, value)``: the bits of a value as another dtype."""
+    dtype, value = args if isinstance(args[0], str) else (args[1], args[0])
+    return _call_of(dtype, "tir.reinterpret", (value,))
+
+
+def type_annotation(dtype: Any) -> Call:
+    """A dtype as argument of an intrinsic."""
+    return _op.type_annotation(dtype.dtype if isinstance(dtype, DtypeFunction) else dtype)
+
+
+truncdiv = _NAMESPACE["truncdiv"]
+vectorize = vectorized
+unrolled = unroll
+
+__all__ = [name for name in _NAMESPACE if not name.startswith("_") and name not in ("annotations", "Any", "Callable")]
+_ = (_builtins, And, EQ, GE, GT, LE, LT, NE, Add, CommReducer, Div, FloorDiv, FloorMod, IndexMap, IntImm, Max, Min, Mod)
