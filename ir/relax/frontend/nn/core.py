@@ -42,6 +42,16 @@ class NNValueError(NNError, IRValueError):
     """An nn function or module got a value that it cannot accept."""
 
 
+def current_builder() -> BlockBuilder:
+    """The block builder that a method is being traced into; raises NNError outside of an export."""
+    builder = BlockBuilder.current()
+    if builder is None:
+        raise NNError(
+            "functions on tensors work while a module is exported: call them from a method given to export_tvm"
+        )
+    return builder
+
+
 def get_default_dtype() -> str:
     """The dtype that parameters get when none is given; float32 unless changed."""
     return _default_dtype
@@ -190,7 +200,7 @@ class Object:
 
     def __init__(self, *, _expr: Expr, _name: str) -> None:
         if not isinstance(_expr, Var):
-            _expr = BlockBuilder.current().emit(_expr, _name)
+            _expr = current_builder().emit(_expr, _name)
         if not isinstance(_expr.struct_info, ObjectStructInfo):
             raise NNTypeError(
                 f"nn.Object {_name!r} wraps a value of ObjectStructInfo, got {_expr.struct_info}"
@@ -201,7 +211,7 @@ class Object:
 class Effect:
     """State outside the dataflow of tensors: printing, caches. Methods thread it through as extra inputs and outputs."""
 
-    def emit_init(self, name_hint: str, builder: BlockBuilder) -> list[DataflowVar]:
+    def emit_init(self, name_hint: str, builder: BlockBuilder) -> list[Var]:
         """Emit the initial state; called for the function ``_initialize_effect``."""
         raise NNError(f"{type(self).__name__} does not define emit_init")
 
@@ -448,7 +458,7 @@ def wrap_nested(expr: Expr, name: str) -> Any:
         Name hint; the fields of a tuple get ``name.0``, ``name.1``, ...
     """
     if not isinstance(expr, DataflowVar):
-        expr = BlockBuilder.current().emit(expr, name)
+        expr = current_builder().emit(expr, name)
     info = expr.struct_info_
     if isinstance(info, TensorStructInfo):
         return Tensor(_expr=expr)

@@ -8,10 +8,10 @@ from typing import Any
 from ir import tir
 from ir.relax import op as _op
 from ir.relax.block_builder import BlockBuilder
-from ir.relax.expr import DataflowVar, PrimValue, ShapeExpr, Var
+from ir.relax.expr import PrimValue, ShapeExpr, Var
 from ir.relax.struct_info import ObjectStructInfo, TensorStructInfo
 
-from .core import Effect, NNError, NNTypeError, Tensor, get_default_dtype
+from .core import Effect, NNError, NNTypeError, Tensor, current_builder, get_default_dtype
 
 
 class IOEffect(Effect):
@@ -22,7 +22,7 @@ class IOEffect(Effect):
     def __init__(self) -> None:
         self.effect = None
 
-    def emit_init(self, name_hint: str, builder: BlockBuilder) -> list[DataflowVar]:
+    def emit_init(self, name_hint: str, builder: BlockBuilder) -> list[Var]:
         """The initial state, a null object."""
         return [builder.emit(_op.null_value(), f"{name_hint}_io")]
 
@@ -66,7 +66,7 @@ class KVCache(Effect):
         self.dtype = dtype or get_default_dtype()
         self.cache = None
 
-    def emit_init(self, name_hint: str, bb: BlockBuilder) -> list[DataflowVar]:  # type: ignore[override]
+    def emit_init(self, name_hint: str, bb: BlockBuilder) -> list[Var]:  # type: ignore[override]  the documented name of the parameter differs
         """The initial cache, empty with room for ``init_seq_len`` elements."""
         shape = ShapeExpr([self.init_seq_len, *self.unit_shape])
         call = _op.call_pure_packed(
@@ -106,7 +106,7 @@ class KVCache(Effect):
             shape,
             sinfo_args=[TensorStructInfo(shape, self.dtype)],
         )
-        return Tensor(_expr=BlockBuilder.current().emit(call))
+        return Tensor(_expr=current_builder().emit(call))
 
     def append(self, new_element: Tensor) -> None:
         """Add elements, ``[n, *unit_shape]``, to the end."""
@@ -121,7 +121,7 @@ class KVCache(Effect):
             inplace_indices=[0],
             sinfo_args=[ObjectStructInfo()],
         )
-        self.cache = BlockBuilder.current().emit(call)
+        self.cache = current_builder().emit(call)
 
     def _current(self) -> Var:
         if self.cache is None:

@@ -6,7 +6,6 @@ What is not supported is found before anything is converted and reported all at 
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -156,11 +155,6 @@ def _graph_and_opsets(model: Any, opset: int | None) -> tuple[Any, dict[str, int
         from onnx.inliner import inline_local_functions
 
         model = inline_local_functions(model)
-    try:
-        onnx.checker.check_model(model)
-    except (onnx.checker.ValidationError, ValueError) as error:
-        # What the checker finds need not matter here (and it refuses models of more than 2 GiB); what does is found below.
-        warnings.warn(f"the ONNX checker objects to the model: {str(error).splitlines()[0]}", stacklevel=3)
     opsets = {normalize_domain(item.domain): int(item.version) for item in model.opset_import}
     opsets.setdefault("", 1)
     if opset is not None:
@@ -354,7 +348,7 @@ class GraphImporter:
         assert found is not None  # _check_operators has looked
         try:
             folded = fold(context, domain)
-            results = found(context) if folded is None else folded
+            self._bind(node, name, found(context) if folded is None else folded)
         except ONNXImportError:
             raise
         except (IRError, IndexError, KeyError, TypeError, ValueError) as error:
@@ -363,7 +357,6 @@ class GraphImporter:
             raise ConversionError(
                 f"ONNX {node.op_type} (node {name!r}) with inputs ({shapes}): {error}"
             ) from error
-        self._bind(node, name, results)
 
     def _bind(self, node: Any, name: str, results: Any) -> None:
         """Give the node's outputs their values; results that are not bound yet are emitted under the outputs' names."""

@@ -8,11 +8,10 @@ from typing import Any, TypeVar
 
 from ir import tir
 from ir.relax import op as _op
-from ir.relax.block_builder import BlockBuilder
 from ir.relax.expr import Expr, PrimValue, ShapeExpr, StringImm
 from ir.relax.struct_info import ObjectStructInfo, StructInfo
 
-from ..core import NNError, NNTypeError, Tensor, wrap_nested
+from ..core import NNError, NNTypeError, Tensor, current_builder, wrap_nested
 
 OutType = TypeVar("OutType", bound=Tensor | Sequence[Tensor])
 
@@ -37,7 +36,7 @@ def tensor_expr_op(
     attrs
         Attributes of the PrimFunc.
     """
-    out = BlockBuilder.current().emit_te(
+    out = current_builder().emit_te(
         tensor_expr_func,
         *[arg._expr if isinstance(arg, Tensor) else arg for arg in args],
         primfunc_name_hint=name_hint,
@@ -87,7 +86,7 @@ def tensor_ir_op(
     out
         Placeholders that tell the shape and dtype of its outputs.
     """
-    builder = BlockBuilder.current()
+    builder = current_builder()
     tensors, values = _split_args(name_hint, args)
     infos = _out_info(out)
     call = _op.call_tir(
@@ -116,7 +115,7 @@ def tensor_ir_inplace_op(
         For each output the input whose memory it takes, or -1 for a new tensor; a number stands for a list of one. At
         least one must not be -1.
     """
-    builder = BlockBuilder.current()
+    builder = current_builder()
     tensors, values = _split_args(name_hint, args)
     infos = _out_info(out)
     call = _op.call_tir_inplace(
@@ -198,7 +197,7 @@ def debug_func(
         *[_as_argument(name, arg) for arg in args],
         sinfo_args=[ObjectStructInfo()],
     )
-    effect.effect = BlockBuilder.current().emit(call, name_hint=effect.effect.name_hint)
+    effect.effect = current_builder().emit(call, name_hint=effect.effect.name_hint)
 
 
 def print_(tensor: Tensor) -> None:

@@ -1,3 +1,5 @@
+# mypy: ignore-errors
+# Bodies of script programs are parsed, not run, so what they say is not what a type checker reads.
 """The PrimFuncs behind sampling, in script; loaded when first used, since they need the parser.
 
 Of a row's entries exactly one satisfies the innermost conditions, and its index or value is what the kernel writes.

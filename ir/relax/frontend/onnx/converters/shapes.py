@@ -128,7 +128,8 @@ def _sliced(
         begin=begins,
         end=limits,
         strides=[step for _, step in kept],
-        assume_inbound=True,
+        # Numbers are within bounds already; of symbolic ends that is assumed, for a result of known shape.
+        assume_inbound=not all(isinstance(dim, int) for dim in (*begins, *limits)),
     )
 
 

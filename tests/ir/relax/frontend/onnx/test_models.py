@@ -1,0 +1,95 @@
+"""The four benchmark architectures as both of PyTorch's exporters write them, imported and compared with ONNX Runtime."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.ir.relax.frontend.numpy_evaluator import evaluate, op_names
+
+pytest.importorskip("torch")
+pytest.importorskip("onnxscript")
+onnx = pytest.importorskip("onnx")
+ort = pytest.importorskip("onnxruntime")
+
+from ir.relax.frontend.onnx import from_onnx  # noqa: E402
+
+EXPERIMENTS = Path(__file__).parents[5] / "experiments"
+MODELS = ("resnet18", "mobilenet_v2", "bert_base", "llama_block")
+
+
+@pytest.fixture(scope="module")
+def exports(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A function from (model, exporter) to the path of its small export; each is exported once."""
+    sys.path.insert(0, str(EXPERIMENTS))
+    try:
+        import export_models
+    finally:
+        sys.path.remove(str(EXPERIMENTS))
+    out, made = tmp_path_factory.mktemp("exports"), {}
+
+    def path_of(name: str, exporter: str) -> Path:
+        if (name, exporter) not in made:
+            made[name, exporter] = export_models.export(name, out, exporter=exporter, small=True, seed=3)
+        return made[name, exporter]
+
+    return path_of
+
+
+def inputs_of(name: str) -> dict[str, np.ndarray]:
+    import torch_models
+
+    return {
+        key: value.numpy()
+        for key, value in torch_models.example_inputs(torch_models.SMALL[name], seed=5).items()
+    }
+
+
+def run_onnx(path: Path, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
+    options = ort.SessionOptions()
+    options.log_severity_level = 3
+    options.intra_op_num_threads = 1
+    return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"]).run(None, feeds)
+
+
+@pytest.mark.parametrize("exporter", ["dynamo", "torchscript"])
+@pytest.mark.parametrize("name", MODELS)
+def test_import_matches_onnx_runtime(exports: Any, name: str, exporter: str) -> None:
+    path = exports(name, exporter)
+    feeds = inputs_of(name)
+    expected = run_onnx(path, feeds)
+    result = evaluate(from_onnx(path), feeds)
+    results = result if isinstance(result, tuple) else (result,)
+    assert len(results) == len(expected)
+    for got, wanted in zip(results, expected):
+        assert got.dtype == wanted.dtype and got.shape == wanted.shape
+        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_both_exporters_give_the_same_operators(exports: Any, name: str) -> None:
+    """No shape arithmetic is left of either, so what is tuned does not depend on the exporter."""
+    heavy = {"nn.conv2d", "matmul", "nn.softmax", "nn.layer_norm", "nn.gelu", "nn.max_pool2d"}
+    left, right = (
+        sorted(op for op in op_names(from_onnx(exports(name, exporter))) if op in heavy)
+        for exporter in ("dynamo", "torchscript")
+    )
+    assert left == right
+    for exporter in ("dynamo", "torchscript"):
+        names = set(op_names(from_onnx(exports(name, exporter))))
+        assert not names & {"shape_of", "shape_to_tensor", "tensor_to_shape"}
+
+
+@pytest.mark.parametrize("exporter", ["dynamo", "torchscript"])
+def test_weights_can_be_kept_as_inputs(exports: Any, exporter: str) -> None:
+    path = exports("bert_base", exporter)
+    feeds = inputs_of("bert_base")
+    mod = from_onnx(path, keep_params_in_input=True)
+    func: Any = mod["main"]
+    assert func.attrs["num_input"] == 3
+    result = evaluate(mod, [*feeds.values(), *func.attrs["params"]])
+    np.testing.assert_allclose(result, run_onnx(path, feeds)[0], rtol=1e-4, atol=1e-4)
