@@ -10,7 +10,12 @@ from ..expr import GlobalVar, RelaxExpr
 from ..tir.expr import PrimExpr
 from ..tir.expr import Var as TirVar
 from ..tir.functor import substitute
-from .analysis import definable_tir_vars_in_struct_info, defined_symbolic_vars, free_symbolic_vars, prove_dim_equal
+from .analysis import (
+    definable_tir_vars_in_struct_info,
+    defined_symbolic_vars,
+    free_symbolic_vars,
+    prove_dim_equal,
+)
 from .expr import Call, DataflowBlock, DataflowVar, Function, Id, MatchCast, SeqExpr, Var, VarBinding, const
 from .expr_functor import ExprMutator, ExprMutatorBase
 from .struct_info import (

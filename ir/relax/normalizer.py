@@ -11,7 +11,12 @@ from ..error import IRTypeError, IRValueError
 from ..expr import GlobalVar, RelaxExpr
 from ..op import Op
 from ..tir.function import PrimFunc
-from .analysis import definable_tir_vars_in_struct_info, derive_call_ret_struct_info, erase_to_well_defined, struct_info_lca
+from .analysis import (
+    definable_tir_vars_in_struct_info,
+    derive_call_ret_struct_info,
+    erase_to_well_defined,
+    struct_info_lca,
+)
 from .expr import (
     BindingBlock,
     Call,

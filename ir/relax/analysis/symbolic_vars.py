@@ -7,7 +7,14 @@ from typing import Any
 from ...node import Visitor
 from ...tir.expr import IntImm, PrimExpr
 from ...tir.expr import Var as TirVar
-from ..struct_info import FuncStructInfo, PrimStructInfo, ShapeStructInfo, StructInfo, TensorStructInfo, TupleStructInfo
+from ..struct_info import (
+    FuncStructInfo,
+    PrimStructInfo,
+    ShapeStructInfo,
+    StructInfo,
+    TensorStructInfo,
+    TupleStructInfo,
+)
 
 
 class _TirVars(Visitor):

@@ -84,3 +84,54 @@ from .unary import (
     tanh,
     trunc,
 )
+from . import nn
+from .create import (
+    arange,
+    eye,
+    eye_like,
+    full,
+    full_like,
+    hamming_window,
+    ones,
+    ones_like,
+    tril,
+    triu,
+    zeros,
+    zeros_like,
+)
+from .datatype import astype, wrap_param
+from .index import (
+    dynamic_strided_slice,
+    gather_elements,
+    gather_nd,
+    index_put,
+    index_tensor,
+    scatter_elements,
+    scatter_nd,
+    slice_scatter,
+    strided_slice,
+    take,
+)
+from .linear_algebra import einsum, linear, matmul, outer
+from .manipulate import (
+    broadcast_to,
+    collapse_sum_like,
+    collapse_sum_to,
+    concat,
+    expand_dims,
+    flatten,
+    flip,
+    layout_transform,
+    meshgrid,
+    one_hot,
+    permute_dims,
+    repeat,
+    reshape,
+    split,
+    squeeze,
+    stack,
+    tile,
+)
+from .search import argmax, argmin, bucketize, where
+from .sorting import argsort, sort, topk
+from .statistical import cumprod, cumsum, max, mean, median, min, prod, std, sum, variance

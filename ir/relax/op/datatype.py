@@ -1,0 +1,56 @@
+"""Changing the dtype of a tensor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import dtype as dt
+from ..expr import Call, Constant, Expr, const
+from ..struct_info import StructInfo
+from .declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
+from .inference import same_as, tensor_args
+from .legalization import scalar_const, topi_function
+
+
+def _infer_cast(node: Call, builder: Any) -> StructInfo:
+    (info,) = tensor_args(node, 1)
+    return same_as(info, node.attrs["dtype"])
+
+
+def _legalize_astype(bb: Any, node: Call) -> Expr:
+    dtype = node.attrs["dtype"]
+    value = scalar_const(node.args[0])
+    if value is not node.args[0]:
+        return const(value.value, dtype)
+    return bb.call_te(topi_function("cast"), node.args[0], dtype, primfunc_name_hint="cast")
+
+
+def _np_astype(x: np.ndarray, dtype: str) -> np.ndarray:
+    return x.astype(dt.to_numpy(dtype))
+
+
+@operator(
+    "relax.astype", infer=_infer_cast, legalize=_legalize_astype, reference=_np_astype,
+    mixed_precision=MixedPrecisionPolicy.FOLLOW, pattern=OpPatternKind.kElemWise,
+)
+def astype(x: Expr, dtype: str) -> Expr:
+    """The elements converted to ``dtype``."""
+    return call("relax.astype", x, attrs={"dtype": str(dtype)})
+
+
+def _legalize_wrap_param(bb: Any, node: Call) -> Expr:
+    data, dtype = node.args[0], node.attrs["dtype"]
+    if isinstance(data, Constant):
+        return const(data.data.astype(dt.to_numpy(dtype)), dtype)
+    return _legalize_astype(bb, node)
+
+
+@operator(
+    "relax.wrap_param", infer=_infer_cast, legalize=_legalize_wrap_param, reference=_np_astype,
+    mixed_precision=MixedPrecisionPolicy.FOLLOW, pattern=OpPatternKind.kElemWise,
+)
+def wrap_param(data: Expr, dtype: str = "float32") -> Expr:
+    """Mark a constant as a model parameter and convert it, for mixed precision."""
+    return call("relax.wrap_param", data, attrs={"dtype": str(dtype)})

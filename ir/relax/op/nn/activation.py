@@ -1,0 +1,246 @@
+"""Activations and softmax."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...expr import Call, Expr
+from ...struct_info import StructInfo
+from ..declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
+from ..inference import (
+    as_int,
+    fail,
+    infer_unary_any,
+    infer_unary_arith,
+    normalize_axis,
+    require_float,
+    require_ndim,
+    same_as,
+    tensor_args,
+)
+from ..legalization import topi_function, topi_unary, with_attrs
+
+FOLLOW, NEVER = MixedPrecisionPolicy.FOLLOW, MixedPrecisionPolicy.NEVER
+_ELEMENTWISE: dict[str, Any] = {"mixed_precision": FOLLOW, "pattern": OpPatternKind.kElemWise}
+
+
+def _erf(x: np.ndarray) -> np.ndarray:
+    return np.vectorize(math.erf, otypes=[x.dtype])(x)
+
+
+@operator(
+    "relax.nn.relu", infer=infer_unary_any, legalize=topi_unary("nn.relu"), reference=lambda x: np.maximum(x, 0),
+    **_ELEMENTWISE,
+)
+def relu(data: Expr) -> Expr:
+    """max(x, 0)."""
+    return call("relax.nn.relu", data)
+
+
+@operator(
+    "relax.nn.relu6", infer=infer_unary_any,
+    legalize=lambda bb, node: _legalize_relu6(bb, node),
+    reference=lambda x: np.clip(x, 0, 6), **_ELEMENTWISE,
+)
+def relu6(data: Expr) -> Expr:
+    """min(max(x, 0), 6)."""
+    return call("relax.nn.relu6", data)
+
+
+def _legalize_relu6(bb: Any, node: Call) -> Expr:
+    def te_relu6(data: Any) -> Any:
+        return topi_function("clip")(data, 0, 6)
+
+    return bb.call_te(te_relu6, node.args[0], primfunc_name_hint="relu6")
+
+
+@operator(
+    "relax.nn.leakyrelu", infer=infer_unary_arith,
+    legalize=with_attrs("nn.leaky_relu", "alpha"),
+    reference=lambda x, alpha: np.where(x > 0, x, x * x.dtype.type(alpha)), **_ELEMENTWISE,
+)
+def leakyrelu(data: Expr, alpha: float = 0.01) -> Expr:
+    """x where positive, else alpha * x."""
+    return call("relax.nn.leakyrelu", data, attrs={"alpha": float(alpha)})
+
+
+def _infer_prelu(node: Call, builder: Any) -> StructInfo:
+    info, alpha = tensor_args(node, 2)
+    require_float(node, info)
+    require_ndim(node, alpha, 1, "alpha")
+    if info.ndim != -1:
+        axis = normalize_axis(node, info.ndim, node.attrs["axis"])
+        if info.shape_values is not None and alpha.shape_values is not None:
+            channels, slopes = as_int(info.shape_values[axis]), as_int(alpha.shape_values[0])
+            if channels is not None and slopes not in (None, 1, channels):
+                raise fail(node, f"alpha has {slopes} slopes for {channels} channels")
+    return same_as(info)
+
+
+def _legalize_prelu(bb: Any, node: Call) -> Expr:
+    return bb.call_te(topi_function("nn.prelu"), *node.args, node.attrs["axis"])
+
+
+def _np_prelu(x: np.ndarray, alpha: np.ndarray, axis: int) -> np.ndarray:
+    shape = [1] * x.ndim
+    shape[axis] = -1
+    return np.where(x > 0, x, x * alpha.reshape(shape))
+
+
+@operator("relax.nn.prelu", infer=_infer_prelu, legalize=_legalize_prelu, reference=_np_prelu, mixed_precision=FOLLOW,
+          pattern=OpPatternKind.kBroadcast)
+def prelu(data: Expr, alpha: Expr, axis: int = 1) -> Expr:
+    """x where positive, else alpha * x with one alpha per channel of ``axis``."""
+    return call("relax.nn.prelu", data, alpha, attrs={"axis": int(axis)})
+
+
+def _te_legalize(function: Any, name: str) -> Any:
+    def legalize(bb: Any, node: Call) -> Expr:
+        return bb.call_te(function, node.args[0], primfunc_name_hint=name)
+
+    return legalize
+
+
+def _te_gelu(x: Any) -> Any:
+    from .... import tir
+
+    dtype = x.dtype
+    half, scale = tir.const(0.5, dtype), tir.const(0.5**0.5, dtype)
+    multiply, add = topi_function("multiply"), topi_function("add")
+    # half-precision erf is computed in float32: the series loses everything otherwise
+    cast = topi_function("cast")
+    inner = multiply(x, scale)
+    erf = topi_function("erf")(inner) if dtype != "float16" else cast(topi_function("erf")(cast(inner, "float32")), "float16")
+    return multiply(x, add(half, multiply(erf, half)))
+
+
+def _te_gelu_tanh(x: Any) -> Any:
+    from .... import tir
+
+    dtype = x.dtype
+    multiply, add = topi_function("multiply"), topi_function("add")
+    cube = multiply(multiply(x, x), multiply(x, tir.const(0.044715, dtype)))
+    inner = multiply(tir.const(math.sqrt(2.0 / math.pi), dtype), add(x, cube))
+    return multiply(tir.const(0.5, dtype), multiply(x, add(tir.const(1.0, dtype), topi_function("tanh")(inner))))
+
+
+def _te_silu(x: Any) -> Any:
+    return topi_function("multiply")(x, topi_function("sigmoid")(x))
+
+
+def _te_selu(x: Any) -> Any:
+    from .... import te, tir
+
+    dtype = x.dtype
+    alpha, scale = tir.const(_SELU_ALPHA, dtype), tir.const(_SELU_SCALE, dtype)
+    zero, one = tir.const(0.0, dtype), tir.const(1.0, dtype)
+    return te.compute(
+        x.shape,
+        lambda *i: tir.Select(x(*i) > zero, scale * x(*i), scale * alpha * (tir.exp(x(*i)) - one)),
+        name="compute",
+    )
+
+
+_SELU_ALPHA, _SELU_SCALE = 1.6732632423543772, 1.0507009873554805
+
+
+@operator(
+    "relax.nn.gelu", infer=infer_unary_arith, legalize=_te_legalize(_te_gelu, "gelu"),
+    reference=lambda x: 0.5 * x * (1 + _erf(x * x.dtype.type(0.5**0.5))), **_ELEMENTWISE,
+)
+def gelu(data: Expr) -> Expr:
+    """x * (1 + erf(x / sqrt 2)) / 2."""
+    return call("relax.nn.gelu", data)
+
+
+@operator(
+    "relax.nn.gelu_tanh", infer=infer_unary_arith, legalize=_te_legalize(_te_gelu_tanh, "gelu_tanh"),
+    reference=lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))), **_ELEMENTWISE,
+)
+def gelu_tanh(data: Expr) -> Expr:
+    """The tanh approximation of gelu."""
+    return call("relax.nn.gelu_tanh", data)
+
+
+@operator(
+    "relax.nn.silu", infer=infer_unary_arith, legalize=_te_legalize(_te_silu, "silu"),
+    reference=lambda x: x / (1 + np.exp(-x)), **_ELEMENTWISE,
+)
+def silu(data: Expr) -> Expr:
+    """x * sigmoid(x)."""
+    return call("relax.nn.silu", data)
+
+
+@operator(
+    "relax.nn.selu", infer=infer_unary_arith, legalize=_te_legalize(_te_selu, "selu"),
+    reference=lambda x: _SELU_SCALE * np.where(x > 0, x, _SELU_ALPHA * (np.exp(x) - 1)), **_ELEMENTWISE,
+)
+def selu(data: Expr) -> Expr:
+    """The scaled exponential linear unit."""
+    return call("relax.nn.selu", data)
+
+
+def _legalize_softplus(bb: Any, node: Call) -> Expr:
+    from .... import te, tir
+
+    beta, threshold = node.attrs["beta"], node.attrs["threshold"]
+
+    def te_softplus(x: Any) -> Any:
+        dtype = x.dtype
+        b, limit = tir.const(beta, dtype), tir.const(threshold, dtype)
+        return te.compute(
+            x.shape,
+            lambda *i: tir.Select(x(*i) * b > limit, x(*i), tir.log1p(tir.exp(x(*i) * b)) / b),
+            name="compute",
+        )
+
+    return bb.call_te(te_softplus, node.args[0], primfunc_name_hint="softplus")
+
+
+@operator(
+    "relax.nn.softplus", infer=infer_unary_arith, legalize=_legalize_softplus,
+    reference=lambda x, beta, threshold: np.where(x * beta > threshold, x, np.log1p(np.exp(np.minimum(x * beta, 80))) / beta),
+    **_ELEMENTWISE,
+)
+def softplus(data: Expr, beta: float = 1.0, threshold: float = 20.0) -> Expr:
+    """log(1 + exp(beta x)) / beta, and x itself where beta x exceeds the threshold."""
+    return call("relax.nn.softplus", data, attrs={"beta": float(beta), "threshold": float(threshold)})
+
+
+def _infer_softmax(node: Call, builder: Any) -> StructInfo:
+    (info,) = tensor_args(node, 1)
+    require_float(node, info)
+    if info.ndim != -1:
+        normalize_axis(node, info.ndim, node.attrs["axis"])
+    return same_as(info)
+
+
+def _np_softmax(x: np.ndarray, axis: int) -> np.ndarray:
+    e = np.exp(x - x.max(axis, keepdims=True))
+    return e / e.sum(axis, keepdims=True)
+
+
+@operator(
+    "relax.nn.softmax", infer=_infer_softmax, legalize=with_attrs("nn.softmax", "axis"), reference=_np_softmax,
+    mixed_precision=NEVER, pattern=OpPatternKind.kOutEWiseFusable,
+)
+def softmax(data: Expr, axis: int = -1) -> Expr:
+    """exp(x) / sum(exp(x)) along an axis."""
+    return call("relax.nn.softmax", data, attrs={"axis": int(axis)})
+
+
+def _legalize_log_softmax(bb: Any, node: Call) -> Expr:
+    return bb.call_te(topi_function("nn.log_softmax"), node.args[0], node.attrs["axis"])
+
+
+@operator(
+    "relax.nn.log_softmax", infer=_infer_softmax, legalize=_legalize_log_softmax,
+    reference=lambda x, axis: np.log(_np_softmax(x, axis)),
+    mixed_precision=NEVER, pattern=OpPatternKind.kOutEWiseFusable,
+)
+def log_softmax(data: Expr, axis: int = -1) -> Expr:
+    """The logarithm of softmax along an axis."""
+    return call("relax.nn.log_softmax", data, attrs={"axis": int(axis)})

@@ -1,0 +1,254 @@
+"""Scaled dot-product attention."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ....error import IRValueError
+from ....tir.expr import FloatImm, IntImm
+from ...analysis import prove_dim_equal
+from ...expr import Call, Expr
+from ...struct_info import StructInfo, TensorStructInfo
+from ..declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
+from ..inference import as_int, common_dtype, common_vdevice, fail, require_ndim, tensor_arg
+
+
+def _infer_attention(node: Call, builder: Any) -> StructInfo:
+    if len(node.args) not in (3, 4):
+        raise fail(node, f"expected 3 or 4 arguments, got {len(node.args)}")
+    q, k, v = (tensor_arg(node, index) for index in range(3))
+    for name, info in (("query", q), ("key", k), ("value", v)):
+        require_ndim(node, info, 4, name)
+    dtype, vdevice = common_dtype(node, [q, k, v]), common_vdevice(node, [q, k, v])
+    if q.shape_values is None or k.shape_values is None or v.shape_values is None:
+        return TensorStructInfo(None, dtype, vdevice, 4)
+    batch, seq, heads, dim = q.shape_values
+    for name, got, wanted in (
+        ("batch size of query and key", batch, k.shape_values[0]),
+        ("batch size of query and value", batch, v.shape_values[0]),
+        ("head dimension of query and key", dim, k.shape_values[3]),
+        ("sequence length of key and value", k.shape_values[1], v.shape_values[1]),
+        ("number of heads of key and value", k.shape_values[2], v.shape_values[2]),
+    ):
+        if as_int(got) is not None and as_int(wanted) is not None and as_int(got) != as_int(wanted):
+            raise fail(node, f"the {name} differ: {as_int(got)} and {as_int(wanted)}")
+    many, few = as_int(heads), as_int(k.shape_values[2])
+    if many is not None and few is not None and (few == 0 or many % few):
+        raise fail(node, f"{many} query heads are no multiple of {few} key heads")
+    if len(node.args) == 4:
+        bias = tensor_arg(node, 3)
+        require_ndim(node, bias, 4, "bias")
+        if bias.shape_values is not None:
+            for axis, wanted in enumerate((batch, heads, seq, k.shape_values[1])):
+                got = as_int(bias.shape_values[axis])
+                if got is not None and as_int(wanted) is not None and got not in (1, as_int(wanted)):
+                    raise fail(node, f"bias has extent {got} at axis {axis}, expected 1 or {as_int(wanted)}")
+    return TensorStructInfo([batch, seq, heads, v.shape_values[3]], dtype, vdevice)
+
+
+def _allowed(rows: Any, columns: Any, causal: str | None) -> Any:
+    """numpy mask of the pairs that a causal mask lets through."""
+    i, j = np.arange(rows)[:, None], np.arange(columns)[None, :]
+    return j <= i if causal == "TopLeft" else j <= i + columns - rows
+
+
+def np_attention(
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, bias: np.ndarray | None = None, scale: float | None = None,
+    causal_mask: str | None = None, window_size: int | None = None,
+) -> np.ndarray:
+    """Attention by the definition, in float32."""
+    dtype = q.dtype
+    q, k, v = (x.astype("float32").transpose(0, 2, 1, 3) for x in (q, k, v))
+    group = q.shape[1] // k.shape[1]
+    k, v = k.repeat(group, 1), v.repeat(group, 1)
+    score = q @ k.transpose(0, 1, 3, 2) * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
+    if bias is not None:
+        score = score + bias
+    if causal_mask is not None:
+        keep = _allowed(score.shape[-2], score.shape[-1], causal_mask)
+        if window_size is not None:
+            i, j = np.arange(score.shape[-2])[:, None], np.arange(score.shape[-1])[None, :]
+            last = i if causal_mask == "TopLeft" else i + score.shape[-1] - score.shape[-2]
+            keep = keep & (j > last - window_size)
+        score = np.where(keep, score, -np.inf)
+    e = np.exp(score - score.max(-1, keepdims=True))
+    return ((e / e.sum(-1, keepdims=True)) @ v).transpose(0, 2, 1, 3).astype(dtype)
+
+
+def _legalize_attention(bb: Any, node: Call) -> Expr:
+    from .... import te, tir
+
+    attrs = node.attrs
+    causal, window = attrs.get("causal_mask"), attrs.get("window_size")
+    scale = attrs.get("scale")
+    if scale is None:
+        dim = as_int(tensor_arg(node, 0).shape_values[3])  # type: ignore[index]
+        if dim is None:
+            raise fail(node, "a symbolic head dimension needs an explicit scale")
+        scale = 1 / math.sqrt(dim)
+
+    def te_attention(q: Any, k: Any, v: Any, bias: Any = None) -> Any:
+        batch, seq_q, heads, dim = q.shape
+        seq_k, dim_v = k.shape[1], v.shape[3]
+        group = as_int_pair(heads, k.shape[2])
+        dtype = q.dtype
+        acc = "float32" if dtype == "float16" else dtype
+
+        def head_of(h: Any) -> Any:
+            return h if group == 1 else tir.floordiv(h, group)
+
+        d = te.reduce_axis((0, dim), name="d")
+        score = te.compute(
+            (batch, heads, seq_q, seq_k),
+            lambda b, h, i, j: te.sum(q[b, i, h, d].astype(acc) * k[b, j, head_of(h), d].astype(acc), axis=d),
+            name="attention_score",
+        )
+
+        def masked(b: Any, h: Any, i: Any, j: Any) -> Any:
+            value = score[b, h, i, j] * tir.const(scale, acc)
+            if bias is not None:
+                at = [tir.const(0, x.dtype) if is_one(n) else x for n, x in zip(bias.shape, (b, h, i, j), strict=True)]
+                value = value + bias(*at).astype(acc)
+            if causal is not None:
+                last = i if causal == "TopLeft" else i + seq_k - seq_q
+                keep = j <= last
+                if window is not None:
+                    keep = tir.all(keep, j > last - window)
+                value = tir.if_then_else(keep, value, tir.min_value(acc))
+            return value
+
+        biased = te.compute((batch, heads, seq_q, seq_k), masked, name="attention_masked")
+        m = te.reduce_axis((0, seq_k), name="m")
+        peak = te.compute((batch, heads, seq_q), lambda b, h, i: te.max(biased[b, h, i, m], axis=m), name="attention_max")
+        weight = te.compute(
+            (batch, heads, seq_q, seq_k), lambda b, h, i, j: te.exp(biased[b, h, i, j] - peak[b, h, i]),
+            name="attention_exp",
+        )
+        s = te.reduce_axis((0, seq_k), name="s")
+        total = te.compute((batch, heads, seq_q), lambda b, h, i: te.sum(weight[b, h, i, s], axis=s), name="attention_sum")
+        r = te.reduce_axis((0, seq_k), name="r")
+        mixed = te.compute(
+            (batch, seq_q, heads, dim_v),
+            lambda b, i, h, e: te.sum(weight[b, h, i, r] * v[b, r, head_of(h), e].astype(acc), axis=r),
+            name="attention_mix",
+        )
+        return te.compute(
+            (batch, seq_q, heads, dim_v),
+            lambda b, i, h, e: (mixed[b, i, h, e] / total[b, h, i]).astype(dtype),
+            name="attention_out",
+        )
+
+    return bb.call_te(te_attention, *node.args, primfunc_name_hint="attention_bias" if len(node.args) == 4 else "attention")
+
+
+def is_one(extent: Any) -> bool:
+    """Whether an extent is the constant 1."""
+    return isinstance(extent, IntImm) and extent.value == 1
+
+
+def as_int_pair(many: Any, few: Any) -> int:
+    """How many query heads share one key head."""
+    if prove_dim_equal(many, few):
+        return 1
+    if isinstance(many, IntImm) and isinstance(few, IntImm):
+        return many.value // few.value
+    raise IRValueError(f"relax.nn.attention: the numbers of heads {many} and {few} must be constants when they differ")
+
+
+def _attention_attrs(scale: Any, causal_mask: str | None, window_size: int | None) -> dict[str, Any]:
+    if isinstance(scale, FloatImm | IntImm):
+        scale = scale.value
+    if causal_mask not in (None, "TopLeft", "BottomRight"):
+        raise IRValueError(f"relax.nn.attention: causal_mask must be None, 'TopLeft' or 'BottomRight', got {causal_mask!r}")
+    return {
+        "scale": None if scale is None else float(scale),
+        "causal_mask": causal_mask,
+        "window_size": None if window_size is None else int(window_size),
+    }
+
+
+_ATTENTION: dict[str, Any] = {
+    "infer": _infer_attention,
+    "legalize": _legalize_attention,
+    "mixed_precision": MixedPrecisionPolicy.ALWAYS,
+    "pattern": OpPatternKind.kOpaque,
+}
+
+
+def attention(
+    query: Expr,
+    key: Expr,
+    value: Expr,
+    bias: Expr | None = None,
+    scale: Any = None,
+    causal_mask: str | None = None,
+    window_size: int | None = None,
+) -> Expr:
+    """softmax(query @ key^T * scale + bias) @ value for every batch and head.
+
+    Args:
+        query: (batch, seq_len, heads, head_dim).
+        key: (batch, seq_len_kv, heads_kv, head_dim); heads is a multiple of heads_kv.
+        value: (batch, seq_len_kv, heads_kv, head_dim_v).
+        bias: (batch, heads, seq_len, seq_len_kv), extents of 1 are broadcast.
+        scale: default 1 / sqrt(head_dim).
+        causal_mask: None, "TopLeft" (row i sees columns up to i) or "BottomRight" (the last row sees everything).
+        window_size: how many of the latest columns a row sees, under a causal mask.
+
+    Returns:
+        (batch, seq_len, heads, head_dim_v).
+    """
+    attrs = _attention_attrs(scale, causal_mask, window_size)
+    if bias is None:
+        return call("relax.nn.attention", query, key, value, attrs=attrs)
+    return call("relax.nn.attention_bias", query, key, value, bias, attrs=attrs)
+
+
+operator("relax.nn.attention", reference=np_attention, **_ATTENTION)(attention)
+operator("relax.nn.attention_bias", reference=np_attention, **_ATTENTION)(attention)
+
+
+def _infer_attention_var_len(node: Call, builder: Any) -> StructInfo:
+    q, k, v = (tensor_arg(node, index) for index in range(3))
+    require_ndim(node, q, 4, "queries")
+    dtype, vdevice = common_dtype(node, [q, k, v]), common_vdevice(node, [q, k, v])
+    if q.shape_values is None or v.shape_values is None:
+        return TensorStructInfo(None, dtype, vdevice, 4)
+    return TensorStructInfo([*q.shape_values[:3], v.shape_values[3]], dtype, vdevice)
+
+
+@operator(
+    "relax.nn.attention_var_len", infer=_infer_attention_var_len, mixed_precision=MixedPrecisionPolicy.ALWAYS,
+    pattern=OpPatternKind.kOpaque,
+)
+def attention_var_len(
+    queries: Expr,
+    keys: Expr,
+    values: Expr,
+    seqstart_q: Expr,
+    max_seqlen_q: Expr,
+    seqstart_k: Expr | None = None,
+    max_seqlen_k: Expr | None = None,
+    scale: Any = None,
+    causal_mask: str | None = None,
+    window_size: int | None = None,
+) -> Expr:
+    """Attention of several sequences of different lengths, packed along the sequence axis of a batch of one.
+
+    Args:
+        queries, keys, values: (1, total length, heads, head_dim).
+        seqstart_q, seqstart_k: cumulative lengths, starting with 0; keys' default to queries'.
+        max_seqlen_q, max_seqlen_k: the largest lengths.
+        scale, causal_mask, window_size: as of :func:`attention`.
+    """
+    if seqstart_k is None:
+        seqstart_k = seqstart_q
+    if max_seqlen_k is None:
+        max_seqlen_k = max_seqlen_q
+    return call(
+        "relax.nn.attention_var_len", queries, keys, values, seqstart_q, seqstart_k, max_seqlen_q, max_seqlen_k,
+        attrs=_attention_attrs(scale, causal_mask, window_size),
+    )

@@ -1,0 +1,338 @@
+"""Normalization layers and dropout."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...expr import Call, Expr, Tuple
+from ...struct_info import StructInfo, TensorStructInfo, TupleStructInfo
+from ..declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
+from ..inference import (
+    as_int,
+    common_dtype,
+    fail,
+    normalize_axes,
+    normalize_axis,
+    optional_int_tuple,
+    require_float,
+    require_ndim,
+    same_as,
+    tensor_args,
+)
+from ..legalization import topi_function
+
+FOLLOW, NEVER = MixedPrecisionPolicy.FOLLOW, MixedPrecisionPolicy.NEVER
+
+
+def _check_scales(node: Call, info: TensorStructInfo, scales: Sequence[TensorStructInfo], axes: Sequence[int]) -> None:
+    """Parameters have the data's dtype and the extents of the normalized axes."""
+    for item in scales:
+        require_ndim(node, item, len(axes), "a scale or offset")
+        if item.shape_values is None or info.shape_values is None:
+            continue
+        for axis, dim in zip(axes, item.shape_values, strict=True):
+            wanted, found = as_int(info.shape_values[axis]), as_int(dim)
+            if wanted is not None and found is not None and wanted != found:
+                raise fail(node, f"a scale or offset has extent {found} where axis {axis} of the data has {wanted}")
+
+
+def _along(values: np.ndarray, ndim: int, axes: Sequence[int]) -> np.ndarray:
+    """The parameters reshaped to broadcast along ``axes`` of the data."""
+    shape = [1] * ndim
+    for axis, extent in zip(axes, values.shape, strict=True):
+        shape[axis] = extent
+    return values.reshape(shape)
+
+
+# batch_norm
+
+
+def _infer_batch_norm(node: Call, builder: Any) -> StructInfo:
+    info, *rest = tensor_args(node, 5)
+    require_float(node, info)
+    common_dtype(node, [info, *rest])
+    if info.ndim != -1:
+        _check_scales(node, info, rest, [normalize_axis(node, info.ndim, node.attrs["axis"])])
+    moving_mean, moving_var = rest[2], rest[3]
+    return TupleStructInfo([same_as(info), same_as(moving_mean), same_as(moving_var)])
+
+
+def _legalize_batch_norm(bb: Any, node: Call) -> Expr:
+    attrs = node.attrs
+    return bb.call_te(
+        topi_function("nn.batch_norm"),
+        data=node.args[0],
+        gamma=node.args[1],
+        beta=node.args[2],
+        moving_mean=node.args[3],
+        moving_var=node.args[4],
+        axis=attrs["axis"],
+        epsilon=attrs["epsilon"],
+        center=attrs["center"],
+        scale=attrs["scale"],
+        training=attrs["training"],
+        momentum=attrs["momentum"],
+        primfunc_name_hint="batch_norm",
+    )
+
+
+def _np_batch_norm(x: Any, gamma: Any, beta: Any, mean: Any, var: Any, **attrs: Any) -> list[np.ndarray]:
+    axis = attrs["axis"] % x.ndim
+    new_mean, new_var = mean, var
+    if attrs["training"]:
+        others = tuple(i for i in range(x.ndim) if i != axis)
+        batch_mean, batch_var = x.mean(others), x.var(others)
+        momentum = attrs["momentum"]
+        new_mean = (1 - momentum) * mean + momentum * batch_mean
+        new_var = (1 - momentum) * var + momentum * batch_var
+        mean, var = batch_mean, batch_var
+    y = (x - _along(mean, x.ndim, [axis])) / np.sqrt(_along(var, x.ndim, [axis]) + attrs["epsilon"])
+    if attrs["scale"]:
+        y = y * _along(gamma, x.ndim, [axis])
+    if attrs["center"]:
+        y = y + _along(beta, x.ndim, [axis])
+    return [y.astype(x.dtype), new_mean.astype(x.dtype), new_var.astype(x.dtype)]
+
+
+@operator(
+    "relax.nn.batch_norm", infer=_infer_batch_norm, legalize=_legalize_batch_norm, reference=_np_batch_norm,
+    mixed_precision=FOLLOW, pattern=OpPatternKind.kOutEWiseFusable,
+)
+def batch_norm(
+    data: Expr,
+    gamma: Expr,
+    beta: Expr,
+    moving_mean: Expr,
+    moving_var: Expr,
+    axis: int,
+    epsilon: float = 1e-5,
+    center: bool = True,
+    scale: bool = True,
+    momentum: float = 0.1,
+    training: bool = True,
+) -> Expr:
+    """Batch normalization; a tuple of the result, the new moving mean and the new moving variance.
+
+    In training the batch's own mean and variance normalize and the moving ones are updated with ``momentum``; otherwise the
+    moving ones normalize and come back as they were.
+
+    Args:
+        data: the input.
+        gamma, beta, moving_mean, moving_var: vectors of the extent of ``axis``.
+        axis: the channel axis.
+        epsilon: added to the variance.
+        center, scale: whether to add ``beta`` and multiply by ``gamma``.
+    """
+    attrs = {
+        "axis": int(axis), "epsilon": float(epsilon), "center": bool(center), "scale": bool(scale),
+        "momentum": float(momentum), "training": bool(training),
+    }
+    return call("relax.nn.batch_norm", data, gamma, beta, moving_mean, moving_var, attrs=attrs)
+
+
+# layer_norm, group_norm, instance_norm, rms_norm
+
+
+def _infer_layer_norm(node: Call, builder: Any) -> StructInfo:
+    info, gamma, beta = tensor_args(node, 3)
+    require_float(node, info)
+    common_dtype(node, [info, gamma, beta])
+    if info.ndim != -1:
+        _check_scales(node, info, [gamma, beta], normalize_axes(node, info.ndim, node.attrs["axes"], "axes"))
+    return same_as(info)
+
+
+def _legalize_layer_norm(bb: Any, node: Call) -> Expr:
+    return bb.call_te(
+        topi_function("nn.layer_norm"), *node.args, axis=list(node.attrs["axes"]), epsilon=node.attrs["epsilon"],
+        primfunc_name_hint="layer_norm",
+    )
+
+
+def _np_layer_norm(x: Any, gamma: Any, beta: Any, axes: Any, epsilon: float, center: bool, scale: bool) -> np.ndarray:
+    places = [axis % x.ndim for axis in axes]
+    mean, var = x.mean(tuple(places), keepdims=True), x.var(tuple(places), keepdims=True)
+    y = (x - mean) / np.sqrt(var + epsilon)
+    if scale:
+        y = y * _along(gamma, x.ndim, places)
+    return (y + _along(beta, x.ndim, places) if center else y).astype(x.dtype)
+
+
+_NORM: dict[str, Any] = {"mixed_precision": NEVER, "pattern": OpPatternKind.kOutEWiseFusable}
+
+
+@operator(
+    "relax.nn.layer_norm", infer=_infer_layer_norm, legalize=_legalize_layer_norm, reference=_np_layer_norm, **_NORM
+)
+def layer_norm(
+    data: Expr, gamma: Expr, beta: Expr, axes: int | Sequence[int], epsilon: float = 1e-5, center: bool = True,
+    scale: bool = True,
+) -> Expr:
+    """Layer normalization over ``axes``; ``gamma`` and ``beta`` have the shape of those axes."""
+    attrs = {"axes": optional_int_tuple(axes), "epsilon": float(epsilon), "center": bool(center), "scale": bool(scale)}
+    return call("relax.nn.layer_norm", data, gamma, beta, attrs=attrs)
+
+
+def _infer_group_norm(node: Call, builder: Any) -> StructInfo:
+    info, gamma, beta = tensor_args(node, 3)
+    require_float(node, info)
+    common_dtype(node, [info, gamma, beta])
+    if info.ndim != -1:
+        channel = normalize_axis(node, info.ndim, node.attrs["channel_axis"], "channel_axis")
+        axes = normalize_axes(node, info.ndim, node.attrs["axes"], "axes")
+        if channel in axes:
+            raise fail(node, f"the channel axis {channel} must not be among the normalized axes {axes}")
+        _check_scales(node, info, [gamma, beta], [channel])
+        channels = as_int(info.shape_values[channel]) if info.shape_values is not None else None
+        if channels is not None and channels % node.attrs["num_groups"]:
+            raise fail(node, f"{channels} channels are not divisible into {node.attrs['num_groups']} groups")
+    return same_as(info)
+
+
+def _legalize_group_norm(bb: Any, node: Call) -> Expr:
+    attrs = node.attrs
+    return bb.call_te(
+        topi_function("nn.group_norm"), node.args[0], node.args[1], node.args[2], attrs["num_groups"],
+        attrs["channel_axis"], list(attrs["axes"]), attrs["epsilon"], primfunc_name_hint="group_norm",
+    )
+
+
+def _np_group_norm(
+    x: Any, gamma: Any, beta: Any, num_groups: int, channel_axis: int, axes: Any, epsilon: float, center: bool, scale: bool
+) -> np.ndarray:
+    channel = channel_axis % x.ndim
+    places = [axis % x.ndim for axis in axes]
+    split = [*x.shape[:channel], num_groups, x.shape[channel] // num_groups, *x.shape[channel + 1 :]]
+    reduce = tuple([channel + 1, *(axis + (axis > channel) for axis in places)])
+    grouped = x.reshape(split)
+    y = (grouped - grouped.mean(reduce, keepdims=True)) / np.sqrt(grouped.var(reduce, keepdims=True) + epsilon)
+    y = y.reshape(x.shape)
+    if scale:
+        y = y * _along(gamma, x.ndim, [channel])
+    return (y + _along(beta, x.ndim, [channel]) if center else y).astype(x.dtype)
+
+
+@operator(
+    "relax.nn.group_norm", infer=_infer_group_norm, legalize=_legalize_group_norm, reference=_np_group_norm, **_NORM
+)
+def group_norm(
+    data: Expr, gamma: Expr, beta: Expr, num_groups: int, channel_axis: int, axes: int | Sequence[int],
+    epsilon: float = 1e-5, center: bool = True, scale: bool = True,
+) -> Expr:
+    """Group normalization: channels in ``num_groups`` groups, each normalized over its channels and ``axes``."""
+    attrs = {
+        "num_groups": int(num_groups), "channel_axis": int(channel_axis), "axes": optional_int_tuple(axes),
+        "epsilon": float(epsilon), "center": bool(center), "scale": bool(scale),
+    }
+    return call("relax.nn.group_norm", data, gamma, beta, attrs=attrs)
+
+
+def _infer_instance_norm(node: Call, builder: Any) -> StructInfo:
+    info, gamma, beta = tensor_args(node, 3)
+    require_float(node, info)
+    common_dtype(node, [info, gamma, beta])
+    if info.ndim != -1:
+        normalize_axes(node, info.ndim, node.attrs["axes"], "axes")
+        channel = normalize_axis(node, info.ndim, node.attrs["channel_axis"], "channel_axis")
+        _check_scales(node, info, [gamma, beta], [channel])
+    return same_as(info)
+
+
+def _legalize_instance_norm(bb: Any, node: Call) -> Expr:
+    attrs = node.attrs
+    return bb.call_te(
+        topi_function("nn.instance_norm"), node.args[0], node.args[1], node.args[2], attrs["channel_axis"],
+        list(attrs["axes"]), attrs["epsilon"], primfunc_name_hint="instance_norm",
+    )
+
+
+def _np_instance_norm(
+    x: Any, gamma: Any, beta: Any, channel_axis: int, axes: Any, epsilon: float, center: bool, scale: bool
+) -> np.ndarray:
+    places = tuple(axis % x.ndim for axis in axes)
+    y = (x - x.mean(places, keepdims=True)) / np.sqrt(x.var(places, keepdims=True) + epsilon)
+    channel = channel_axis % x.ndim
+    if scale:
+        y = y * _along(gamma, x.ndim, [channel])
+    return (y + _along(beta, x.ndim, [channel]) if center else y).astype(x.dtype)
+
+
+@operator(
+    "relax.nn.instance_norm", infer=_infer_instance_norm, legalize=_legalize_instance_norm, reference=_np_instance_norm,
+    **_NORM,
+)
+def instance_norm(
+    data: Expr, gamma: Expr, beta: Expr, channel_axis: int, axes: int | Sequence[int], epsilon: float = 1e-5,
+    center: bool = True, scale: bool = True,
+) -> Expr:
+    """Instance normalization over ``axes``, with scale and offset per channel."""
+    attrs = {
+        "channel_axis": int(channel_axis), "axes": optional_int_tuple(axes), "epsilon": float(epsilon),
+        "center": bool(center), "scale": bool(scale),
+    }
+    return call("relax.nn.instance_norm", data, gamma, beta, attrs=attrs)
+
+
+def _infer_rms_norm(node: Call, builder: Any) -> StructInfo:
+    info, weight = tensor_args(node, 2)
+    require_float(node, info)
+    common_dtype(node, [info, weight])
+    if info.ndim != -1:
+        _check_scales(node, info, [weight], normalize_axes(node, info.ndim, node.attrs["axes"], "axes"))
+    return same_as(info)
+
+
+def _legalize_rms_norm(bb: Any, node: Call) -> Expr:
+    return bb.call_te(
+        topi_function("nn.rms_norm"), node.args[0], node.args[1], axis=list(node.attrs["axes"]),
+        epsilon=node.attrs["epsilon"], primfunc_name_hint="rms_norm",
+    )
+
+
+def _np_rms_norm(x: Any, weight: Any, axes: Any, epsilon: float) -> np.ndarray:
+    places = [axis % x.ndim for axis in axes]
+    scale = 1 / np.sqrt((x.astype("float32") ** 2).mean(tuple(places), keepdims=True) + epsilon)
+    return (x * scale * _along(weight, x.ndim, places)).astype(x.dtype)
+
+
+@operator("relax.nn.rms_norm", infer=_infer_rms_norm, legalize=_legalize_rms_norm, reference=_np_rms_norm, **_NORM)
+def rms_norm(data: Expr, weight: Expr, axes: int | Sequence[int] = -1, epsilon: float = 1e-5) -> Expr:
+    """``data / sqrt(mean(data ** 2, axes) + epsilon) * weight``."""
+    return call("relax.nn.rms_norm", data, weight, attrs={"axes": optional_int_tuple(axes), "epsilon": float(epsilon)})
+
+
+# dropout
+
+
+def _infer_dropout(node: Call, builder: Any) -> StructInfo:
+    (info,) = tensor_args(node, 1)
+    return TupleStructInfo([same_as(info), same_as(info)])
+
+
+def _legalize_dropout(bb: Any, node: Call) -> Expr:
+    """Outside training nothing is dropped: the input and a mask of ones."""
+    from ..create import ones_like
+
+    return Tuple([node.args[0], bb.emit(ones_like(node.args[0]))])
+
+
+@operator(
+    "relax.nn.dropout", infer=_infer_dropout, legalize=_legalize_dropout,
+    reference=lambda x, rate: [x, np.ones_like(x)], mixed_precision=FOLLOW, pattern=OpPatternKind.kElemWise,
+)
+def dropout(data: Expr, rate: float = 0.5) -> Expr:
+    """A tuple of the input with elements dropped at ``rate`` and the mask; for inference, the input as it is."""
+    return call("relax.nn.dropout", data, attrs={"rate": float(rate)})
+
+
+__all__ = [
+    "batch_norm",
+    "dropout",
+    "group_norm",
+    "instance_norm",
+    "layer_norm",
+    "rms_norm",
+]

@@ -1,0 +1,258 @@
+"""Reductions along axes, and scans."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ... import dtype as dt
+from ...tir.expr import PrimExpr
+from ..expr import Call, Expr
+from ..struct_info import StructInfo, TensorStructInfo, TupleStructInfo
+from .declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
+from .inference import (
+    int64,
+    normalize_axes,
+    normalize_axis,
+    optional_int_tuple,
+    product,
+    simplify,
+    tensor_args,
+)
+from .legalization import topi_function
+
+FOLLOW, NEVER = MixedPrecisionPolicy.FOLLOW, MixedPrecisionPolicy.NEVER
+
+
+def reduced(node: Call, info: TensorStructInfo, axis: Any, keepdims: bool, dtype: str) -> TensorStructInfo:
+    """What reducing over ``axis`` (None: all) gives."""
+    if info.ndim == -1:
+        ndim = 0 if axis is None and not keepdims else -1
+        return TensorStructInfo([] if ndim == 0 else None, dtype, info.vdevice)
+    axes = set(range(info.ndim)) if axis is None else set(normalize_axes(node, info.ndim, axis))
+    if info.shape_values is None:
+        return TensorStructInfo(None, dtype, info.vdevice, info.ndim if keepdims else info.ndim - len(axes))
+    dims: list[PrimExpr] = []
+    for index, dim in enumerate(info.shape_values):
+        if index not in axes:
+            dims.append(dim)
+        elif keepdims:
+            dims.append(int64(1))
+    return TensorStructInfo(dims, dtype, info.vdevice)
+
+
+def infer_reduction(node: Call, builder: Any) -> StructInfo:
+    """The operand without the reduced dimensions, or with extent 1 there."""
+    (info,) = tensor_args(node, 1)
+    return reduced(node, info, node.attrs.get("axis"), node.attrs["keepdims"], info.dtype)
+
+
+def _reduction(name: str, legalize: Any, reference: Any, doc: str, policy: Any = NEVER) -> Any:
+    """Declare a reduction and return the function that builds its calls."""
+
+    def build(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Expr:
+        return call(f"relax.{name}", x, attrs={"axis": optional_int_tuple(axis), "keepdims": bool(keepdims)})
+
+    build.__name__ = build.__qualname__ = name
+    build.__doc__ = f"""{doc}
+
+    Args:
+        x: the input tensor.
+        axis: the axis or axes to reduce over; None: all.
+        keepdims: keep the reduced axes with extent 1.
+    """
+    return operator(
+        f"relax.{name}",
+        infer=infer_reduction,
+        legalize=legalize,
+        reference=lambda x, axis, keepdims: reference(x, axis=axis, keepdims=keepdims),
+        mixed_precision=policy,
+        pattern=OpPatternKind.kCommReduce,
+    )(build)
+
+
+def _topi_reduction(name: str) -> Any:
+    def legalize(bb: Any, node: Call) -> Expr:
+        return bb.call_te(topi_function(name), node.args[0], node.attrs.get("axis"), node.attrs["keepdims"])
+
+    return legalize
+
+
+def _axes_of(x: Any, axis: Any) -> list[int]:
+    return list(range(len(x.shape))) if axis is None else [int(a) % len(x.shape) for a in axis]
+
+
+def _count(x: Any, axis: Any) -> Any:
+    return simplify(product([_as_dim(x.shape[a]) for a in _axes_of(x, axis)]))
+
+
+def _as_dim(value: Any) -> PrimExpr:
+    from ..struct_info import as_dim
+
+    return as_dim(value)
+
+
+def te_mean(x: Any, axis: Any, keepdims: bool) -> Any:
+    """The sum divided by the number of elements."""
+    count = _count(x, axis)
+    return topi_function("divide")(topi_function("sum")(x, axis, keepdims), count.astype(x.dtype))
+
+
+def te_variance(x: Any, axis: Any, keepdims: bool) -> Any:
+    """The mean of the squared distances from the mean."""
+    dev = topi_function("subtract")(x, te_mean(x, axis, True))
+    return te_mean(topi_function("multiply")(dev, dev), axis, keepdims)
+
+
+def _te_legalize(te_function: Any, name: str) -> Any:
+    def legalize(bb: Any, node: Call) -> Expr:
+        return bb.call_te(
+            te_function, node.args[0], node.attrs.get("axis"), node.attrs["keepdims"], primfunc_name_hint=name
+        )
+
+    return legalize
+
+
+def _te_std(x: Any, axis: Any, keepdims: bool) -> Any:
+    return topi_function("sqrt")(te_variance(x, axis, keepdims))
+
+
+def _typed(function: Any) -> Any:
+    """numpy's reductions widen small integers; the operators keep the dtype."""
+    return lambda x, **options: np.asarray(function(x, **options)).astype(x.dtype)
+
+
+max = _reduction("max", _topi_reduction("max"), np.max, "The largest element.", FOLLOW)
+mean = _reduction("mean", _te_legalize(te_mean, "mean"), _typed(np.mean), "The arithmetic mean.")
+min = _reduction("min", _topi_reduction("min"), np.min, "The smallest element.", FOLLOW)
+prod = _reduction("prod", _topi_reduction("prod"), _typed(np.prod), "The product.")
+std = _reduction("std", _te_legalize(_te_std, "std"), _typed(np.std), "The standard deviation (of the population).")
+sum = _reduction("sum", _topi_reduction("sum"), _typed(np.sum), "The sum.")
+variance = _reduction("variance", _te_legalize(te_variance, "variance"), _typed(np.var), "The variance (of the population).")
+
+
+def _infer_scan(node: Call, builder: Any) -> StructInfo:
+    (info,) = tensor_args(node, 1)
+    dtype = node.attrs.get("dtype") or info.dtype
+    axis = node.attrs.get("axis")
+    if axis is None:
+        if info.shape_values is None:
+            return TensorStructInfo(None, dtype, info.vdevice, 1)
+        return TensorStructInfo([simplify(product(info.shape_values))], dtype, info.vdevice)
+    if info.ndim != -1:
+        normalize_axis(node, info.ndim, axis)
+    return TensorStructInfo(info.shape, dtype, info.vdevice, info.ndim)
+
+
+def _scan(name: str, reference: Any, identity: int, doc: str) -> Any:
+    def build(data: Expr, axis: int | None = None, dtype: str | None = None, exclusive: bool | None = None) -> Expr:
+        attrs = {"axis": None if axis is None else int(axis), "dtype": dtype or "", "exclusive": bool(exclusive)}
+        return call(f"relax.{name}", data, attrs=attrs)
+
+    def legalize(bb: Any, node: Call) -> Expr:
+        attrs = node.attrs
+        return bb.call_te(
+            topi_function(name), node.args[0], attrs.get("axis"), attrs["dtype"] or None, attrs["exclusive"],
+            primfunc_name_hint=name,
+        )
+
+    def numpy_scan(x: np.ndarray, axis: int | None, dtype: str, exclusive: bool) -> np.ndarray:
+        kind = dt.to_numpy(dtype) if dtype else x.dtype
+        if axis is None:
+            x, axis = x.reshape(-1), 0
+        result = reference(x, axis=axis, dtype=kind)
+        if exclusive:
+            result = np.roll(result, 1, axis)
+            first = [slice(None)] * x.ndim
+            first[axis] = slice(0, 1)
+            result[tuple(first)] = identity
+        return result
+
+    build.__name__ = build.__qualname__ = name
+    build.__doc__ = f"""{doc}
+
+    Args:
+        data: the input tensor.
+        axis: the axis to go along; None: over the flattened tensor.
+        dtype: the dtype of the result; default that of ``data``.
+        exclusive: leave out the element itself.
+    """
+    return operator(
+        f"relax.{name}", infer=_infer_scan, legalize=legalize, reference=numpy_scan, mixed_precision=NEVER,
+        pattern=OpPatternKind.kOpaque,
+    )(build)
+
+
+cumprod = _scan("cumprod", np.cumprod, 1, "Cumulative product.")
+cumsum = _scan("cumsum", np.cumsum, 0, "Cumulative sum.")
+
+
+def _infer_median(node: Call, builder: Any) -> StructInfo:
+    (info,) = tensor_args(node, 1)
+    axis, keepdims = node.attrs.get("axis"), node.attrs["keepdims"]
+    values = reduced(node, info, axis, keepdims, info.dtype)
+    if axis is None or len(axis) > 1:
+        return values
+    return TupleStructInfo([values, TensorStructInfo(values.shape, "int64", values.vdevice, values.ndim)])
+
+
+def _np_median(x: np.ndarray, axis: Any, keepdims: bool) -> Any:
+    if axis is None:
+        flat = np.sort(x.reshape(-1))
+        value = flat[(flat.size - 1) // 2]
+        return np.full([1] * x.ndim, value, x.dtype) if keepdims else value
+    (place,) = axis
+    order = np.argsort(x, place, kind="stable")
+    index = np.take(order, [(x.shape[place] - 1) // 2], place)
+    value = np.take_along_axis(x, index, place)
+    if not keepdims:
+        index, value = np.squeeze(index, place), np.squeeze(value, place)
+    return [value, index]
+
+
+@operator(
+    "relax.median",
+    infer=_infer_median,
+    legalize=lambda bb, node: _legalize_median(bb, node),
+    reference=_np_median,
+    mixed_precision=NEVER,
+)
+def median(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Expr:
+    """The lower median; along one axis, a tuple of the values and their indices (int64)."""
+    return call("relax.median", x, attrs={"axis": optional_int_tuple(axis), "keepdims": bool(keepdims)})
+
+
+def _legalize_median(bb: Any, node: Call) -> Expr:
+    """By sorting along the axis and picking the middle."""
+    from ..expr import Tuple
+    from .index import take
+    from .manipulate import flatten, reshape
+    from .sorting import argsort, sort
+
+    x, axis, keepdims = node.args[0], node.attrs.get("axis"), node.attrs["keepdims"]
+    info = x.struct_info
+    assert isinstance(info, TensorStructInfo)
+    if info.shape_values is None:
+        return node
+    if axis is None:
+        ordered = bb.emit(sort(flatten(x)))
+        middle = simplify((product(info.shape_values) - 1) // 2)
+        value = bb.emit(take(ordered, _prim(middle), 0))
+        return reshape(value, [1] * info.ndim) if keepdims else value
+    place = normalize_axis(node, info.ndim, axis[0])
+    middle = simplify((info.shape_values[place] - 1) // 2)
+    value = bb.emit(take(sort(x, place), _prim(middle), place))
+    index = bb.emit(take(argsort(x, place, dtype="int64"), _prim(middle), place))
+    if keepdims:
+        from .manipulate import expand_dims
+
+        return Tuple([bb.emit(expand_dims(value, place)), bb.emit(expand_dims(index, place))])
+    return Tuple([value, index])
+
+
+def _prim(value: PrimExpr) -> Expr:
+    from ..expr import PrimValue
+
+    return PrimValue(value)
