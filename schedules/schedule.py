@@ -632,7 +632,7 @@ class Schedule:
                 self._symbolic_shape(resolved, (node.writes if is_write else node.reads)[position].buffer.shape),
             )
 
-        self._run("TransformLayout", [block], [position, is_write, mapping, pad_value, assume_injective_transform], step)
+        self._run("TransformLayout", [block], [position, is_write, self._recorded_map(mapping, resolved), pad_value, assume_injective_transform], step)
 
     def _resolved_map(self, index_map: IndexMap) -> IndexMap:
         """The map with sampled integers filled in."""
@@ -641,6 +641,10 @@ class Schedule:
         if isinstance(inverse, IndexMap):
             inverse = IndexMap(inverse.initial_indices, tuple(self._value(item) for item in inverse.final_indices))
         return IndexMap(index_map.initial_indices, finals, inverse)
+
+    def _recorded_map(self, index_map: IndexMap, resolved: IndexMap) -> IndexMap:
+        """What the trace stores: a map of numbers (a sketch keeps the random variables instead)."""
+        return resolved
 
     def _symbolic_shape(self, index_map: IndexMap, shape: Sequence[Any]) -> list[Any] | None:
         """The new shape when open decisions occur in the map (a sketch computes it another way); None otherwise."""
@@ -678,7 +682,7 @@ class Schedule:
         self._run(
             "TransformBlockLayout",
             [block],
-            [mapping],
+            [self._recorded_map(mapping, resolved)],
             lambda: layout.transform_block_layout(
                 node, resolved, self._symbolic_shape(resolved, [item.dom.extent for item in node.iter_vars])
             ),

@@ -75,7 +75,8 @@ class Trace:
             decision = self.decisions.get(inst)
             if decision_provider is not None and inst.kind.takes_decision:
                 decision = decision_provider(inst, inputs, inst.attrs, decision)
-            outputs = _as_list(inst.kind.apply(sch, inputs, inst.attrs, decision))
+            attrs = [_lookup(item, table) if isinstance(item, tir.IndexMap) else item for item in inst.attrs]
+            outputs = _as_list(inst.kind.apply(sch, inputs, attrs, decision))
             if len(outputs) != len(inst.outputs):
                 raise TraceError(
                     f"replaying {inst.kind.name} gave {len(outputs)} results, the trace has {len(inst.outputs)};"
@@ -191,6 +192,9 @@ def _lookup(item: Any, table: Mapping[Any, Any]) -> Any:
             raise TraceError(f"{item!r} is used before an instruction defines it") from None
     if isinstance(item, tir.PrimExpr) and not isinstance(item, tir.IntImm | tir.FloatImm | tir.StringImm):
         return tir.substitute(item, {key: value for key, value in table.items() if isinstance(key, ExprRV)})
+    if isinstance(item, tir.IndexMap):
+        finals = tuple(_lookup(value, table) for value in item.final_indices)
+        return tir.IndexMap(item.initial_indices, finals, _lookup(item.inverse_index_map, table))
     if isinstance(item, list | tuple):
         return type(item)(_lookup(value, table) for value in item)
     return item

@@ -1,0 +1,5 @@
+"""Populations of candidates: decision matrices, and the extents, accesses and validity of all candidates as arrays."""
+
+from .decision import CategoricalDecision, Decision, TileDecision
+from .skeleton import Access, Extraction, LoopAxis, Nest, Skeleton
+from .sketch import Sketch, SketchSchedule

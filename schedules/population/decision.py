@@ -1,0 +1,127 @@
+"""Decisions of a sketch: one column of the population's matrix each, holding row or candidate numbers.
+
+A column turns numbers into values: the factors of a perfect tile, or a candidate of a categorical choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..error import ScheduleError
+from ..primitive.sampling import perfect_tiles
+from ..random_variable import DecisionVar
+
+
+@dataclass(eq=False)
+class TileDecision:
+    """A perfect tile: candidates hold row numbers of ``table`` (int64 [rows, n_factors])."""
+
+    name: str
+    extent: int
+    variables: list[DecisionVar]
+    table: np.ndarray
+    max_innermost_factor: int
+    _neighbours: np.ndarray | None = field(default=None, repr=False)
+
+    @staticmethod
+    def create(name: str, extent: int, n: int, max_innermost_factor: int) -> TileDecision:
+        """All ordered factorizations of the extent."""
+        table = perfect_tiles(extent, n, max_innermost_factor) if n > 1 else np.array([[extent]], dtype=np.int64)
+        return TileDecision(name, extent, [DecisionVar(f"{name}_{i}") for i in range(n)], table, max_innermost_factor)
+
+    @property
+    def size(self) -> int:
+        """Number of choices."""
+        return len(self.table)
+
+    def restrict(self, keep: Callable[[np.ndarray], np.ndarray]) -> None:
+        """Drop rows for which ``keep(table)`` is False; a restriction that would drop all is ignored."""
+        mask = keep(self.table)
+        if mask.any():
+            self.table = self.table[mask]
+            self._neighbours = None
+
+    def values(self, column: np.ndarray) -> dict[Any, np.ndarray]:
+        """Factor arrays by decision variable."""
+        rows = self.table[column]
+        return {var: rows[:, i] for i, var in enumerate(self.variables)}
+
+    def trace_decision(self, number: int) -> list[int]:
+        """What the trace stores."""
+        return [int(item) for item in self.table[number]]
+
+    def number_of(self, decision: Sequence[int]) -> int | None:
+        """The row of a stored decision, or None when it is not in the table."""
+        found = np.nonzero((self.table == np.asarray(decision)).all(axis=1))[0]
+        return int(found[0]) if len(found) else None
+
+    def neighbours(self, column: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+        """For each row a near one: a prime factor moved between two positions (any other row where there is none)."""
+        table = self._neighbour_table()
+        picks = table[column, generator.integers(table.shape[1], size=len(column))]
+        far = generator.integers(self.size, size=len(column))
+        return np.where(picks >= 0, picks, far)
+
+    def _neighbour_table(self) -> np.ndarray:
+        """Row numbers that differ by one prime moved, -1 padded [rows, up to 16]."""
+        if self._neighbours is None:
+            logs = np.log2(self.table.astype(np.float64))
+            n = len(self.table)
+            width = min(16, max(1, n - 1))
+            result = np.full((n, width), -1, dtype=np.int64)
+            for row in range(n):
+                difference = logs - logs[row]
+                changed = (np.abs(difference) > 1e-9).sum(axis=1)
+                distance = np.where(changed == 2, np.abs(difference).sum(axis=1), np.inf)
+                order = np.argsort(distance, kind="stable")[:width]
+                close = order[np.isfinite(distance[order])]
+                result[row, : len(close)] = close
+            self._neighbours = result
+        return self._neighbours
+
+
+@dataclass(eq=False)
+class CategoricalDecision:
+    """A choice among integers: candidates hold positions."""
+
+    name: str
+    candidates: list[int]
+    probs: list[float]
+    variable: DecisionVar
+
+    @staticmethod
+    def create(name: str, candidates: Sequence[int], probs: Sequence[float]) -> CategoricalDecision:
+        """A choice with its prior probabilities."""
+        if len(candidates) != len(probs) or not candidates:
+            raise ScheduleError(f"{name}: {len(candidates)} candidates with {len(probs)} probabilities")
+        return CategoricalDecision(name, [int(item) for item in candidates], list(probs), DecisionVar(name))
+
+    @property
+    def size(self) -> int:
+        """Number of choices."""
+        return len(self.candidates)
+
+    def values(self, column: np.ndarray) -> dict[Any, np.ndarray]:
+        """The chosen integers."""
+        return {self.variable: np.asarray(self.candidates, dtype=np.int64)[column]}
+
+    def trace_decision(self, number: int) -> int:
+        """What the trace stores."""
+        return int(number)
+
+    def number_of(self, decision: int) -> int | None:
+        """The position of a stored decision."""
+        return int(decision) if 0 <= decision < self.size else None
+
+    def neighbours(self, column: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+        """Another position."""
+        if self.size == 1:
+            return column
+        return (column + generator.integers(1, self.size, size=len(column))) % self.size
+
+
+Decision = TileDecision | CategoricalDecision

@@ -1,0 +1,316 @@
+"""The skeleton of a program: its loop nests with extents and strides as arrays over a population of candidates.
+
+One pass over the loop tree collects, for every block that computes, the loops around it, how it uses buffers, and what it
+computes. Extents may contain open decisions; evaluating them over the columns of a population gives arrays [N] (a
+materialized program is the case N = 1, with the same code). Features, validity and the analytical model work on skeletons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ir import dtype as dt
+from ir import tir
+from ir.node import Visitor
+from ir.tir import ForKind, IterVar
+from ir.tir.evaluate import evaluate
+from ir.tir.functor import substitute
+
+from ..tree import BlockNode, LeafNode, LoopNode, TreeNode
+
+MARKS = ("parallel", "vectorize", "unroll", "bind")
+
+
+@dataclass
+class LoopAxis:
+    """One loop of a nest."""
+
+    name: str
+    extent: np.ndarray
+    """int64 [N]."""
+    mark: str
+    """"" (serial), "parallel", "vectorize", "unroll", or a thread axis such as "threadIdx.x"."""
+    is_reduction: bool
+    key: int
+    """Equal for the same loop seen from several nests (shared outer loops)."""
+
+
+@dataclass
+class Access:
+    """How a nest touches one buffer."""
+
+    buffer: int
+    """Number of the buffer, the same for all accesses of it in the skeleton."""
+    name: str
+    scope: str
+    is_write: bool
+    element_bytes: int
+    shape: list[np.ndarray]
+    """Extent of each dimension [N] (of the whole buffer, before compaction)."""
+    strides: np.ndarray
+    """Elements that the flattened index moves per step of each loop: int64 [n_loops, N]."""
+    reach: np.ndarray
+    """Index distance per step of each loop and dimension: int64 [n_dims, n_loops, N]."""
+    count: int = 1
+    """Number of syntactic accesses with the same strides."""
+
+
+@dataclass
+class Nest:
+    """A block that computes, with all loops around it, outermost first."""
+
+    name: str
+    loops: list[LoopAxis]
+    accesses: list[Access]
+    operations: dict[str, int]
+    """Counts per innermost iteration: float_mad, float_addsub, float_mul, float_divmod, float_cmp, float_math, int_ops, bool_ops, select."""
+    is_reduction: bool
+
+    def iterations(self) -> np.ndarray:
+        """Total number of innermost iterations [N], float64."""
+        total: np.ndarray = np.ones(1)
+        for loop in self.loops:
+            total = total * loop.extent.astype(np.float64)
+        return total
+
+
+@dataclass
+class Skeleton:
+    """All nests of a function in program order, for N candidates."""
+
+    size: int
+    nests: list[Nest] = field(default_factory=list)
+
+
+class _Operations(Visitor):
+    """Counts arithmetic and collects accesses in a leaf statement."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts: dict[str, int] = {}
+        self.accesses: list[tuple[tir.Buffer, tuple[Any, ...], bool]] = []
+        self.inner: list[tuple[Any, Any]] = []
+
+    def _count(self, name: str, amount: int = 1) -> None:
+        self.counts[name] = self.counts.get(name, 0) + amount
+
+    def visit_BufferLoad(self, load: tir.BufferLoad) -> None:
+        self.accesses.append((load.buffer, load.indices, False))
+
+    def visit_BufferStore(self, store: tir.BufferStore) -> None:
+        value = store.value
+        fused = isinstance(value, tir.Add) and dt.is_float(value.dtype) and any(
+            isinstance(side, tir.Mul) for side in (value.a, value.b)
+        )
+        if fused:
+            assert isinstance(value, tir.Add)
+            self._count("float_mad")
+            for side in (value.a, value.b):
+                for part in (side.a, side.b) if isinstance(side, tir.Mul) else (side,):
+                    self.visit(part)
+        else:
+            self.visit(value)
+        self.accesses.append((store.buffer, store.indices, True))
+
+    def visit_For(self, loop: tir.For) -> None:
+        self.inner.append((loop.loop_var, loop.extent))
+        self.visit(loop.body)
+
+    def _arithmetic(self, node: Any) -> None:
+        kind = "float" if dt.is_float(node.a.dtype) else "int"
+        if kind == "int":
+            self._count("int_ops")
+        else:
+            self._count(_FLOAT_NAMES.get(type(node).__name__, "float_cmp"))
+        self.generic_visit(node)
+
+    visit_BinaryOpExpr = visit_CmpExpr = _arithmetic
+
+    def visit_LogicalExpr(self, node: Any) -> None:
+        self._count("bool_ops")
+        self.generic_visit(node)
+
+    def visit_Select(self, node: Any) -> None:
+        self._count("select")
+        self.generic_visit(node)
+
+    def visit_Call(self, node: tir.Call) -> None:
+        name = getattr(node.op, "name", "call")
+        if name in ("tir.if_then_else", "tir.likely"):
+            self._count("select")
+        elif dt.is_float(node.dtype):
+            self._count("float_math")
+        else:
+            self._count("int_ops")
+        self.generic_visit(node)
+
+
+_FLOAT_NAMES = {
+    "Add": "float_addsub",
+    "Sub": "float_addsub",
+    "Mul": "float_mul",
+    "Div": "float_divmod",
+    "Mod": "float_divmod",
+    "FloorDiv": "float_divmod",
+    "FloorMod": "float_divmod",
+}
+
+
+class Extraction:
+    """The structure found in a loop tree; :meth:`evaluate` fills in a population."""
+
+    def __init__(self, root: TreeNode) -> None:
+        self._buffers: dict[Any, int] = {}
+        self._nests: list[_SymbolicNest] = []
+        self._walk(root, [], {}, None)
+
+    def _walk(
+        self, node: TreeNode, loops: list[_SymbolicLoop], values: Mapping[Any, Any], block: BlockNode | None
+    ) -> None:
+        if isinstance(node, LoopNode):
+            extent = substitute(node.extent, values) if values else node.extent
+            loop = _SymbolicLoop(node.var, extent, _mark_of(node), id(node))
+            self._walk(node.body, [*loops, loop], values, block)
+        elif isinstance(node, BlockNode):
+            bound = {
+                item.var: substitute(value, values) if values else value
+                for item, value in zip(node.iter_vars, node.iter_values, strict=True)
+            }
+            self._walk(node.body, loops, {**values, **bound}, node)
+        elif isinstance(node, LeafNode):
+            if block is not None and block.iter_vars:
+                self._add_nest(node, loops, values, block)
+        else:
+            for child in node.children():
+                self._walk(child, loops, values, block)
+
+    def _add_nest(
+        self, leaf: LeafNode, loops: list[_SymbolicLoop], values: Mapping[Any, Any], block: BlockNode
+    ) -> None:
+        operations = _Operations()
+        operations.visit(leaf.leaf)
+        if not operations.accesses:
+            return
+        all_loops = [*loops, *[_SymbolicLoop(var, extent, "", id(leaf)) for var, extent in operations.inner]]
+        reduce_values = [
+            values[item.var] for item in block.iter_vars if item.iter_type == IterVar.CommReduce
+        ]
+        accesses = []
+        for buffer, indices, is_write in operations.accesses:
+            number = self._buffers.setdefault(buffer, len(self._buffers))
+            accesses.append((number, buffer, tuple(substitute(index, values) for index in indices), is_write))
+        self._nests.append(
+            _SymbolicNest(block.name, all_loops, accesses, operations.counts, block.init is not None, reduce_values)
+        )
+
+    def evaluate(self, values: Mapping[Any, np.ndarray], size: int) -> Skeleton:
+        """The skeleton for ``size`` candidates with the given decision values [size]."""
+        return Skeleton(size, [nest.evaluate(values, size) for nest in self._nests])
+
+
+@dataclass
+class _SymbolicLoop:
+    var: Any
+    extent: Any
+    mark: str
+    key: int
+
+
+@dataclass
+class _SymbolicNest:
+    name: str
+    loops: list[_SymbolicLoop]
+    accesses: list[tuple[int, tir.Buffer, tuple[Any, ...], bool]]
+    operations: dict[str, int]
+    is_reduction: bool
+    reduce_values: list[Any]
+
+    def evaluate(self, values: Mapping[Any, np.ndarray], size: int) -> Nest:
+        zeros: dict[Any, Any] = {**values, **{loop.var: 0 for loop in self.loops}}
+        bases = [evaluate(value, zeros) for value in self.reduce_values]
+        axes = []
+        for loop in self.loops:
+            moved = {**zeros, loop.var: 1}
+            feeds = any(
+                np.any(np.asarray(evaluate(value, moved)) != base)
+                for value, base in zip(self.reduce_values, bases, strict=True)
+            )
+            axes.append(LoopAxis(loop.var.name, _array(evaluate(loop.extent, values), size), loop.mark, feeds, loop.key))
+        merged: dict[Any, Access] = {}
+        for number, buffer, indices, is_write in self.accesses:
+            access = self._access(number, buffer, indices, is_write, values, zeros, size)
+            key = (number, is_write, access.reach.tobytes())
+            if key in merged:
+                merged[key].count += 1
+            else:
+                merged[key] = access
+        return Nest(self.name, axes, list(merged.values()), self.operations, self.is_reduction)
+
+    def _access(
+        self,
+        number: int,
+        buffer: tir.Buffer,
+        indices: tuple[Any, ...],
+        is_write: bool,
+        values: Mapping[Any, np.ndarray],
+        zeros: Mapping[Any, Any],
+        size: int,
+    ) -> Access:
+        reach = np.zeros((len(indices), len(self.loops), size), dtype=np.int64)
+        for dim, index in enumerate(indices):
+            if isinstance(index, tir.IntImm):
+                continue
+            used = _loop_vars(index)
+            if not _is_arithmetic(index):
+                reach[dim] = 1  # a gather: every loop may move it
+                continue
+            base = evaluate(index, zeros)
+            for position, loop in enumerate(self.loops):
+                if loop.var in used:
+                    reach[dim, position] = np.asarray(evaluate(index, {**zeros, loop.var: 1})) - base
+        shape = [_array(evaluate(extent, values) if _is_arithmetic(extent) else 1, size) for extent in buffer.shape]
+        strides = np.zeros((len(self.loops), size), dtype=np.int64)
+        step = np.ones(size, dtype=np.int64)
+        for dim in range(len(indices) - 1, -1, -1):
+            strides += reach[dim] * step
+            step = step * shape[dim]
+        return Access(
+            number, buffer.name, buffer.scope(), is_write, dt.bytes_of(buffer.dtype), shape, strides, reach
+        )
+
+
+def _loop_vars(expr: Any) -> set[Any]:
+    found: set[Any] = set()
+    tir.post_order_visit(expr, lambda node: found.add(node) if isinstance(node, tir.Var) else None)
+    return found
+
+
+def _is_arithmetic(expr: Any) -> bool:
+    """Whether an index can be evaluated: no loads in it."""
+    found = []
+    tir.post_order_visit(
+        expr, lambda node: found.append(node) if isinstance(node, tir.BufferLoad | tir.ProducerLoad) else None
+    )
+    return not found
+
+
+def _array(value: Any, size: int) -> np.ndarray:
+    return np.broadcast_to(np.asarray(value, dtype=np.int64), (size,))
+
+
+_KIND_MARKS = {ForKind.PARALLEL: "parallel", ForKind.VECTORIZED: "vectorize", ForKind.UNROLLED: "unroll"}
+
+
+def _mark_of(loop: LoopNode) -> str:
+    if loop.thread_binding is not None:
+        return loop.thread_binding.thread_tag
+    if loop.kind in _KIND_MARKS:
+        return _KIND_MARKS[loop.kind]
+    for name in MARKS:
+        if f"meta_schedule.{name}" in loop.annotations:
+            return name
+    return ""

@@ -1,0 +1,217 @@
+"""Sketches: traces whose sampling decisions are left open, replayed once on a schedule whose extents are expressions.
+
+Rules of a design space run on a :class:`SketchSchedule`. Its sampling instructions return decision variables instead of
+numbers, so one run of the rules describes all candidates that share the structure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ir import IRModule, tir
+from ir.tir import IndexMap, PrimFunc
+
+from ..error import ScheduleError
+from ..instruction import Instruction, InstructionKind
+from ..random_variable import DecisionVar, ExprRV, LoopRV
+from ..schedule import Schedule
+from ..trace import Trace
+from .decision import CategoricalDecision, Decision, TileDecision
+from .skeleton import Extraction, Skeleton
+
+Constraint = Callable[[dict[Any, np.ndarray]], np.ndarray]
+"""From decision values [N] to a mask [N] of candidates that are allowed."""
+
+
+class SketchSchedule(Schedule):
+    """A schedule with open decisions."""
+
+    def __init__(self, mod: PrimFunc | IRModule, *, seed: int | None = None) -> None:
+        super().__init__(mod, seed=seed, error_render_level="none")
+        self.columns: list[tuple[Instruction, Decision]] = []
+        self.constraints: list[Constraint] = []
+
+    def copy(self) -> SketchSchedule:
+        new = super().copy()
+        assert isinstance(new, SketchSchedule)
+        new.columns = list(self.columns)
+        new.constraints = list(self.constraints)
+        return new
+
+    def _open(self, kind: str, inputs: list[Any], attrs: list[Any], rvs: list[ExprRV], decision: Decision) -> None:
+        inst = Instruction(InstructionKind.get(kind), tuple(inputs), tuple(attrs), tuple(rvs))
+        assert self.trace is not None
+        self.trace.append(inst)
+        self.columns.append((inst, decision))
+
+    def sample_perfect_tile(
+        self, loop: LoopRV, n: int, max_innermost_factor: int = 16, decision: Sequence[int] | None = None
+    ) -> list[ExprRV]:
+        """Factors left open: decision variables, one per factor."""
+        node = self._loop(loop, "sample_perfect_tile")
+        if not isinstance(node.extent, tir.IntImm):
+            raise ScheduleError(f"sample_perfect_tile: loop {node.var.name!r} has extent {node.extent}, it must be constant")
+        tile = TileDecision.create(node.var.name, node.extent.value, n, max_innermost_factor)
+        rvs = [ExprRV() for _ in range(n)]
+        self._table.update(zip(rvs, tile.variables, strict=True))
+        self._open("SamplePerfectTile", [loop], [n, max_innermost_factor], rvs, tile)
+        return rvs
+
+    def sample_categorical(self, candidates: Sequence[int], probs: Sequence[float], decision: int | None = None) -> ExprRV:
+        """A choice left open: a decision variable."""
+        choice = CategoricalDecision.create(f"choice{len(self.columns)}", candidates, probs)
+        rv = ExprRV()
+        self._table[rv] = choice.variable
+        self._open("SampleCategorical", [], [list(candidates), list(probs)], [rv], choice)
+        return rv
+
+    def restrict_tile(self, rvs: Sequence[ExprRV], keep: Callable[[np.ndarray], np.ndarray]) -> None:
+        """Keep only those rows of a tile's table that ``keep(table)`` accepts."""
+        wanted = self._table[rvs[0]]
+        for _inst, decision in self.columns:
+            if isinstance(decision, TileDecision) and decision.variables[0] is wanted:
+                decision.restrict(keep)
+
+    def constrain(self, rvs: Sequence[ExprRV], allowed: Callable[..., np.ndarray]) -> None:
+        """Allow only candidates for which ``allowed(*values)`` holds; values are arrays [N], one per random variable."""
+        variables = [self._table[rv] for rv in rvs]
+        self.constraints.append(
+            lambda values: allowed(*[values[var] if isinstance(var, DecisionVar) else np.int64(var.value) for var in variables])
+        )
+
+    def _recorded_map(self, index_map: IndexMap, resolved: IndexMap) -> IndexMap:
+        return index_map
+
+    def _symbolic_shape(self, index_map: IndexMap, shape: Sequence[Any]) -> list[Any] | None:
+        """Extents of ``v // d``, ``v % d`` and ``v`` where d is an open decision that divides v's extent."""
+        extents = dict(zip(index_map.initial_indices, shape, strict=True))
+        result: list[Any] = []
+        for item in index_map.final_indices:
+            if isinstance(item, tir.Var):
+                result.append(extents[item])
+            elif isinstance(item, tir.FloorDiv) and item.a in extents:
+                result.append(tir.floordiv(tir.convert(extents[item.a]), item.b))
+            elif isinstance(item, tir.FloorMod) and item.a in extents:
+                result.append(item.b)
+            else:
+                return None
+        return result
+
+
+class Sketch:
+    """One structure of a design space: a trace with open decisions, its columns, and its skeleton.
+
+    Attributes:
+        trace: the instructions; those in ``decisions`` have no decision.
+        decisions: the columns of the matrix, in order of the trace.
+        name: which rules made it.
+    """
+
+    def __init__(self, schedule: SketchSchedule, name: str = "") -> None:
+        assert schedule.trace is not None
+        self.name = name
+        self.trace = schedule.trace
+        self._instructions = [inst for inst, _ in schedule.columns]
+        self.decisions = [decision for _, decision in schedule.columns]
+        self._constraints = list(schedule.constraints)
+        func = schedule.func_working_on
+        assert func is not None
+        self._extraction = Extraction(schedule._root(func))
+
+    @property
+    def n_columns(self) -> int:
+        """Number of decisions."""
+        return len(self.decisions)
+
+    def size(self) -> int:
+        """Number of candidates, constraints aside."""
+        total = 1
+        for decision in self.decisions:
+            total *= decision.size
+        return total
+
+    def values(self, matrix: np.ndarray) -> dict[Any, np.ndarray]:
+        """Decision values [N] of a matrix int64 [N, n_columns]."""
+        values: dict[Any, np.ndarray] = {}
+        for position, decision in enumerate(self.decisions):
+            values.update(decision.values(matrix[:, position]))
+        return values
+
+    def valid(self, matrix: np.ndarray) -> np.ndarray:
+        """Which rows satisfy the sketch's constraints: bool [N]."""
+        mask = np.ones(len(matrix), dtype=bool)
+        if self._constraints:
+            values = self.values(matrix)
+            for constraint in self._constraints:
+                mask &= constraint(values)
+        return mask
+
+    def skeleton(self, matrix: np.ndarray) -> Skeleton:
+        """Loop extents and accesses of all rows at once."""
+        return self._extraction.evaluate(self.values(matrix), len(matrix))
+
+    def sample(self, count: int, generator: np.random.Generator, attempts: int = 64) -> np.ndarray:
+        """Up to ``count`` random valid rows (fewer when valid ones are rare)."""
+        found = np.empty((0, self.n_columns), dtype=np.int64)
+        for _ in range(attempts):
+            columns = [generator.integers(max(1, decision.size), size=max(count, 64)) for decision in self.decisions]
+            matrix = np.stack(columns, axis=1) if columns else np.zeros((1, 0), dtype=np.int64)
+            found = np.concatenate([found, matrix[self.valid(matrix)]])
+            if len(found) >= count or not columns:
+                break
+        return found[:count]
+
+    def mutate(self, matrix: np.ndarray, generator: np.random.Generator, rate: float = 0.3) -> np.ndarray:
+        """Each row with at least one decision replaced: by a neighbour, or now and then by any other."""
+        if not self.decisions:
+            return matrix
+        size = len(matrix)
+        changes = generator.random((size, self.n_columns)) < rate
+        changes[np.arange(size), generator.integers(self.n_columns, size=size)] = True
+        result = matrix.copy()
+        for position, decision in enumerate(self.decisions):
+            column = matrix[:, position]
+            near = decision.neighbours(column, generator)
+            anywhere = generator.integers(max(1, decision.size), size=size)
+            new = np.where(generator.random(size) < 0.7, near, anywhere)
+            result[:, position] = np.where(changes[:, position], new, column)
+        return result
+
+    def crossover(self, first: np.ndarray, second: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+        """Rows that take each decision from one of two parents."""
+        return np.where(generator.random(first.shape) < 0.5, first, second)
+
+    def trace_of(self, row: np.ndarray) -> Trace:
+        """The trace with the decisions of one row filled in."""
+        decisions = dict(self.trace.decisions)
+        for inst, decision, number in zip(self._instructions, self.decisions, row, strict=True):
+            decisions[inst] = decision.trace_decision(int(number))
+        return Trace(self.trace.insts, decisions)
+
+    def row_of(self, trace: Trace) -> np.ndarray | None:
+        """The row of a stored trace of this sketch, or None when structure or decisions differ."""
+        theirs = [inst for inst in trace.simplified(True).insts if not inst.kind.is_postproc]
+        ours = self.trace.simplified(True).insts
+        if [inst.kind.name for inst in theirs] != [inst.kind.name for inst in ours]:
+            return None
+        sampled = [trace.get_decision(inst) for inst in theirs if inst.kind.takes_decision]
+        expected = [inst for inst in ours if inst.kind.takes_decision]
+        stored = dict(zip([id(inst) for inst in expected], sampled, strict=True))
+        row = np.zeros(self.n_columns, dtype=np.int64)
+        for position, (inst, decision) in enumerate(zip(self._instructions, self.decisions, strict=True)):
+            if id(inst) not in stored:
+                continue  # its outputs are unused, any value will do
+            number = decision.number_of(stored[id(inst)])
+            if number is None:
+                return None
+            row[position] = number
+        return row
+
+    def materialize(self, mod: PrimFunc | IRModule, row: np.ndarray) -> Schedule:
+        """The real schedule of one row, before postprocessing."""
+        sch = Schedule(mod, error_render_level="none", seed=0)
+        self.trace_of(row).apply_to_schedule(sch, remove_postproc=True)
+        return sch

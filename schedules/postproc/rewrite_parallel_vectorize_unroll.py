@@ -1,0 +1,105 @@
+"""RewriteParallelVectorizeUnroll: turn the rules' marks on loops into parallel, vector and unrolled loops."""
+
+from __future__ import annotations
+
+from ir import dtype as dt
+from ir import tir
+from ir.tir import ForKind
+
+from ..error import ScheduleError
+from ..random_variable import BlockRV, LoopRV
+from ..schedule import Schedule
+from ..tree import BlockNode, LoopNode, blocks_below, child_blocks, loops_around, walk
+from .base import Postproc
+
+PARALLEL, VECTORIZE, UNROLL = "meta_schedule.parallel", "meta_schedule.vectorize", "meta_schedule.unroll"
+
+
+class ParallelizeMarked(Postproc):
+    """Fuse each chain of loops marked parallel and run it on the cores."""
+
+    def apply(self, sch: Schedule) -> bool:
+        func = sch.func_working_on
+        assert func is not None
+        for block in child_blocks(sch._root(func)):
+            loops = loops_around(block)
+            if any(loop.kind == ForKind.PARALLEL for loop in loops):
+                continue
+            marked = [i for i, loop in enumerate(loops) if PARALLEL in loop.annotations]
+            if not marked:
+                continue
+            rvs = sch.get_loops(sch.get_block(block.name))
+            chain: list[LoopRV] = []
+            for position in marked:
+                if chain and loops[position - 1].body is not loops[position]:
+                    break
+                sch.unannotate(rvs[position], PARALLEL)
+                chain.append(rvs[position])
+            sch.parallel(sch.fuse(*chain) if len(chain) > 1 else chain[0])
+        return True
+
+
+class RewriteParallelVectorizeUnroll(Postproc):
+    """Vectorize and unroll marked loops: whole vectors of the machine's width, the rest of the tile unrolled."""
+
+    def apply(self, sch: Schedule) -> bool:
+        func = sch.func_working_on
+        assert func is not None
+        for block in [node for node in walk(sch._root(func)) if isinstance(node, BlockNode)]:
+            loops = loops_around(block)
+            if any(VECTORIZE in loop.annotations or UNROLL in loop.annotations for loop in loops):
+                self._rewrite(sch, block, loops)
+        return True
+
+    def _rewrite(self, sch: Schedule, block: BlockNode, loops: list[LoopNode]) -> None:
+        rv: BlockRV = sch.get_block(block.name)
+        for loop, node in zip(sch.get_loops(rv), loops, strict=True):
+            if UNROLL in node.annotations:
+                sch.unannotate(loop, UNROLL)
+                sch.unroll(loop)
+            elif VECTORIZE in node.annotations:
+                sch.unannotate(loop, VECTORIZE)
+                self._vectorize(sch, loop, node)
+
+    def _vectorize(self, sch: Schedule, loop: LoopRV, node: LoopNode) -> None:
+        extent = node.extent
+        if not isinstance(extent, tir.IntImm) or extent.value < 2:
+            return
+        lanes = self._lanes(node)
+        width = extent.value
+        in_register_tile = _below_reduction(node)
+        if width % lanes == 0 and width > lanes:
+            outer, inner = sch.split(loop, [None, lanes])
+            if in_register_tile:
+                sch.unroll(outer)
+            self._try_vectorize(sch, inner)
+        elif width <= lanes and width & (width - 1) == 0:
+            self._try_vectorize(sch, loop)
+        elif width > lanes:
+            power = width & -width
+            if power >= 4:
+                _outer, inner = sch.split(loop, [None, min(power, lanes)])
+                self._try_vectorize(sch, inner)
+        elif in_register_tile:
+            sch.unroll(loop)
+
+    def _try_vectorize(self, sch: Schedule, loop: LoopRV) -> None:
+        try:
+            sch.vectorize(loop)
+        except ScheduleError:
+            return  # the loop carries a reduction; it stays serial for LLVM's own vectorizer
+
+    def _lanes(self, node: LoopNode) -> int:
+        """Vector lanes of the narrowest element that the loop's blocks write."""
+        widths = [dt.bits(region.buffer.dtype) for block in blocks_below(node) for region in block.writes]
+        bits = min((max(8, width) for width in widths), default=32)
+        return max(1, self.target.vector_bits // bits)
+
+
+def _below_reduction(node: LoopNode) -> bool:
+    """Whether the loop belongs to a register tile: its neighbours are unrolled."""
+    parent, child = node.parent, node.body
+    return any(
+        isinstance(item, LoopNode) and (item.kind == ForKind.UNROLLED or UNROLL in item.annotations)
+        for item in (parent, child)
+    )

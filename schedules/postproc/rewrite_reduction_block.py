@@ -1,0 +1,36 @@
+"""RewriteReductionBlock: separate the initialisation of every reduction from its updates."""
+
+from __future__ import annotations
+
+from ..affine import mentions
+from ..random_variable import LoopRV
+from ..schedule import Schedule
+from ..tree import BlockNode, loops_around, walk
+from ..rule.block_facts import reduce_vars
+from .base import Postproc
+
+
+class RewriteReductionBlock(Postproc):
+    """Initialise before the outermost reduction loop."""
+
+    def apply(self, sch: Schedule) -> bool:
+        func = sch.func_working_on
+        assert func is not None
+        for block in [node for node in walk(sch._root(func)) if isinstance(node, BlockNode)]:
+            if block.init is None:
+                continue
+            position = _first_reduction_loop(block)
+            if position is not None:
+                rv = sch.get_block(block.name)
+                loop: LoopRV = sch.get_loops(rv)[position]
+                sch.decompose_reduction(rv, loop)
+        return True
+
+
+def _first_reduction_loop(block: BlockNode) -> int | None:
+    reductions = set(reduce_vars(block))
+    values = [value for item, value in zip(block.iter_vars, block.iter_values, strict=True) if item.var in reductions]
+    for position, loop in enumerate(loops_around(block)):
+        if any(mentions(value, {loop.var}) for value in values):
+            return position
+    return None

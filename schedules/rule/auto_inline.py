@@ -1,0 +1,68 @@
+"""AutoInline: merge elementwise and injective blocks into their consumers or producers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..error import ScheduleError
+from ..random_variable import BlockRV
+from ..schedule import Schedule
+from ..analysis import consumers_of, is_output_block
+from .base import ScheduleRule
+from .block_facts import contains_call, is_injective, node_of, read_count
+
+
+class AutoInline(ScheduleRule):
+    """Inline a block where its expression is cheap to repeat.
+
+    Args:
+        into_producer: try reverse_compute_inline.
+        into_consumer: try compute_inline.
+        inline_const_tensor: inline blocks without inputs (constants).
+        disallow_if_then_else: keep blocks that branch (padding) as they are.
+        require_injective, require_ordered: only inline injective (and, for ordered, transposition-free) blocks.
+        disallow_op: intrinsics that make a block too expensive to repeat.
+    """
+
+    def __init__(
+        self,
+        into_producer: bool = False,
+        into_consumer: bool = True,
+        inline_const_tensor: bool = True,
+        disallow_if_then_else: bool = True,
+        require_injective: bool = True,
+        require_ordered: bool = False,
+        disallow_op: Sequence[str] | None = None,
+    ) -> None:
+        self.into_producer, self.into_consumer = into_producer, into_consumer
+        self.inline_const_tensor, self.disallow_if_then_else = inline_const_tensor, disallow_if_then_else
+        self.require_injective, self.require_ordered = require_injective, require_ordered
+        self.disallow_op = frozenset(disallow_op or ())
+
+    def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
+        node = node_of(sch, block)
+        if is_output_block(node) and not self.into_producer:
+            return [sch]
+        if not is_injective(node) or "meta_schedule.layout_rewrite_preproc" in node.annotations:
+            return [sch]
+        if not node.reads and not self.inline_const_tensor:
+            return [sch]
+        if self.disallow_if_then_else and contains_call(node, frozenset({"tir.if_then_else"})):
+            return [sch]
+        expensive = bool(self.disallow_op) and contains_call(node, self.disallow_op)
+        if self.into_consumer and not is_output_block(node):
+            consumers = consumers_of(node)
+            repeated = len(consumers) > 1 or any(read_count(item, node.writes[0].buffer) > 1 for item in consumers)
+            # An expensive expression may move into one elementwise consumer, not into a reduction that repeats it.
+            if not (expensive and (repeated or not all(is_injective(item) for item in consumers))):
+                try:
+                    sch.compute_inline(block)
+                    return [sch]
+                except ScheduleError:
+                    pass  # not inlinable here; other rules take the block
+        if self.into_producer:
+            try:
+                sch.reverse_compute_inline(block)
+            except ScheduleError:
+                pass  # not inlinable here; other rules take the block
+        return [sch]

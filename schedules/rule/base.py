@@ -1,0 +1,41 @@
+"""What a schedule rule is: a function from a schedule and a block to the schedules that the rule offers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from ir.target import Target
+
+from ..random_variable import BlockRV
+from ..schedule import Schedule
+
+
+class ScheduleRule(ABC):
+    """A rule of a design space.
+
+    Rules run on schedules with open decisions (sketches) and on ordinary ones alike; they only use a schedule's methods.
+    Contract: ``apply`` may change and return the schedule that it is given, returns at least one schedule, and returns the
+    schedule unchanged where the rule does not fit the block.
+    """
+
+    def initialize(self, target: Target) -> None:
+        """Learn the target before the first ``apply``."""
+        self.target = target
+
+    @abstractmethod
+    def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
+        """The schedules that the rule offers for a block."""
+
+    def clone(self) -> ScheduleRule:
+        """An independent copy."""
+        import copy
+
+        return copy.copy(self)
+
+
+class PyScheduleRule(ScheduleRule):
+    """Base for rules written by users: override ``apply`` (and ``_initialize_with_tune_context`` if wanted)."""
+
+    def _initialize_with_tune_context(self, context: Any) -> None:
+        """Called with the tuning context before the search."""

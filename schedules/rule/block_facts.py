@@ -1,0 +1,174 @@
+"""Questions that rules ask about a block: is it elementwise, does it reuse data, which axis is contiguous."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ir import tir
+from ir.tir import IterVar
+
+from ..analysis import consumers_of, producers_of, why_not_complete, why_not_reduction
+from ..random_variable import BlockRV
+from ..schedule import Schedule
+from ..tree import BlockNode, LeafNode, loops_around
+
+PREPROC_ANNOTATION = "meta_schedule.layout_rewrite_preproc"
+
+
+def node_of(sch: Schedule, block: BlockRV) -> BlockNode:
+    """The tree node of a block."""
+    return sch._block(block, "rule")
+
+
+def index_vars(index: Any) -> set[Any]:
+    """Variables in an index expression."""
+    found: set[Any] = set()
+    tir.post_order_visit(index, lambda node: found.add(node) if isinstance(node, tir.Var) else None)
+    return found
+
+
+def spatial_vars(block: BlockNode) -> list[Any]:
+    """The data-parallel variables in order."""
+    return [item.var for item in block.iter_vars if item.iter_type == IterVar.DataPar]
+
+
+def reduce_vars(block: BlockNode) -> list[Any]:
+    """The reduction variables in order."""
+    return [item.var for item in block.iter_vars if item.iter_type == IterVar.CommReduce]
+
+
+def is_leaf_block(block: BlockNode) -> bool:
+    """Whether the body is a single store (no nested blocks or loops)."""
+    return isinstance(block.body, LeafNode) and isinstance(block.body.leaf, tir.BufferStore)
+
+
+def has_data_reuse(block: BlockNode) -> bool:
+    """Whether some operand does not depend on some spatial variable, so that tiles of it are used again.
+
+    Unit-extent variables do not count.
+    """
+    if why_not_reduction(block) is not None or not is_leaf_block(block):
+        return False
+    wide = [
+        item.var
+        for item in block.iter_vars
+        if item.iter_type == IterVar.DataPar and not is_one(item.dom.extent)
+    ]
+    written = {region.buffer for region in block.writes}
+    missing = 0
+    for region in block.reads:
+        if region.buffer in written:
+            continue
+        used = set().union(*[index_vars(item.min) for item in region.region]) if region.region else set()
+        missing += sum(var not in used for var in wide)
+    return missing >= 1 and bool(reduce_vars(block))
+
+
+def is_one(extent: Any) -> bool:
+    """Whether an extent is the constant 1."""
+    return isinstance(extent, tir.IntImm) and extent.value == 1
+
+
+def is_spatial(block: BlockNode) -> bool:
+    """Whether a block is complete with only data-parallel variables."""
+    return why_not_complete(block) is None
+
+
+def is_injective(block: BlockNode) -> bool:
+    """Whether a complete leaf block writes each element once at distinct plain variables."""
+    if not is_spatial(block) or not is_leaf_block(block) or block.init is not None:
+        return False
+    store = block.body.leaf  # type: ignore[attr-defined]
+    variables = [index for index in store.indices if not isinstance(index, tir.IntImm)]
+    return all(isinstance(index, tir.Var) for index in variables) and len(set(map(id, variables))) == len(variables)
+
+
+def reads_elementwise(consumer: BlockNode, buffer: tir.Buffer) -> bool:
+    """Whether every read of a buffer is at the consumer's own variables in order: tiles of both coincide."""
+    loads: list[tir.BufferLoad] = []
+    if not is_leaf_block(consumer):
+        return False
+    tir.post_order_visit(
+        consumer.body.leaf.value,  # type: ignore[attr-defined]
+        lambda node: loads.append(node) if isinstance(node, tir.BufferLoad) and node.buffer is buffer else None,
+    )
+    if not loads:
+        return False
+    for load in loads:
+        variables = [index for index in load.indices if not isinstance(index, tir.IntImm)]
+        if not all(isinstance(index, tir.Var) for index in variables):
+            return False
+        if len({id(index) for index in variables}) != len(variables):
+            return False
+    return True
+
+
+def elementwise_consumer(block: BlockNode) -> BlockNode | None:
+    """The only consumer of a block, if it reads the result elementwise and writes in the same shape."""
+    consumers = consumers_of(block)
+    if len(consumers) != 1 or not is_injective(consumers[0]):
+        return None
+    consumer = consumers[0]
+    buffer = block.writes[0].buffer
+    if not reads_elementwise(consumer, buffer):
+        return None
+    if [_extent(item) for item in consumer.writes[0].buffer.shape] != [_extent(item) for item in buffer.shape]:
+        return None
+    return consumer
+
+
+def _extent(item: Any) -> Any:
+    return item.value if isinstance(item, tir.IntImm) else item
+
+
+def contiguous_var(block: BlockNode) -> Any:
+    """The variable that indexes the last dimension of the output alone, or None."""
+    region = block.writes[0].region
+    if not region:
+        return None
+    last = region[-1].min
+    return last if isinstance(last, tir.Var) else None
+
+
+def loop_position(block: BlockNode, var: Any) -> int | None:
+    """The position, among the loops around a block, of the one bound to a block variable directly."""
+    for item, value in zip(block.iter_vars, block.iter_values, strict=True):
+        if item.var is var and isinstance(value, tir.Var):
+            for position, loop in enumerate(loops_around(block)):
+                if loop.var is value:
+                    return position
+    return None
+
+
+def contains_call(block: BlockNode, names: frozenset[str]) -> bool:
+    """Whether the body calls one of the intrinsics."""
+    found = []
+    if isinstance(block.body, LeafNode):
+        tir.post_order_visit(
+            block.body.leaf,
+            lambda node: found.append(node)
+            if isinstance(node, tir.Call) and getattr(node.op, "name", "") in names
+            else None,
+        )
+    return bool(found)
+
+
+def is_scheduled(block: BlockNode) -> bool:
+    """Whether a rule has marked this block's nest already."""
+    return any(key.startswith("meta_schedule.") for loop in loops_around(block) for key in loop.annotations)
+
+
+def has_producers(block: BlockNode) -> bool:
+    """Whether another block of the scope computes an input."""
+    return bool(producers_of(block))
+
+
+def read_count(consumer: BlockNode, buffer: tir.Buffer) -> int:
+    """How many loads of a buffer the body contains."""
+    found = []
+    if isinstance(consumer.body, LeafNode):
+        tir.post_order_visit(
+            consumer.body.leaf,
+            lambda node: found.append(node) if isinstance(node, tir.BufferLoad) and node.buffer is buffer else None,
+        )
+    return len(found)

@@ -1,0 +1,101 @@
+"""RandomComputeLocation: where blocks that feed others are computed (at the root, or under a loop of their consumer)."""
+
+from __future__ import annotations
+
+from ir import tir
+
+from ..affine import mentions
+from ..analysis import consumers_of, is_output_block, why_not_complete, why_not_reduction
+from ..error import ScheduleError
+from ..random_variable import BlockRV
+from ..schedule import Schedule
+from ..tree import BlockNode, LoopNode, loops_around
+from .base import ScheduleRule
+from .block_facts import PREPROC_ANNOTATION, is_scheduled, node_of
+
+
+class RandomComputeLocation(ScheduleRule):
+    """Offer compute locations as alternative structures.
+
+    A compute location changes the loop tree, so each becomes a sketch of its own: the root; the innermost loop of the consumer
+    at which nothing is computed twice; and the loops around a tile that needs it (computing halos again).
+    """
+
+    def __init__(self, max_alternatives: int = 3) -> None:
+        self.max_alternatives = max_alternatives
+
+    def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
+        node = node_of(sch, block)
+        if is_output_block(node) or is_scheduled(node) or PREPROC_ANNOTATION in node.annotations:
+            return [sch]
+        if why_not_complete(node) is not None and why_not_reduction(node) is not None:
+            return [sch]
+        consumers = consumers_of(node)
+        if not consumers or any(PREPROC_ANNOTATION in item.annotations for item in consumers):
+            return [sch]
+        common = _common_loops(consumers)
+        depth = _free_depth(node, consumers, common)
+        alternatives: list[Schedule] = []
+        if depth > 0:
+            moved = self._moved(sch, block, depth - 1)
+            if moved is not None:
+                alternatives.append(moved)
+        tiled = [i for i, loop in enumerate(common) if "meta_schedule.parallel" in loop.annotations]
+        if tiled and why_not_complete(node) is None:
+            # Under the last core-level loop, and one cache level further in.
+            for position in {tiled[-1], min(len(common) - 1, tiled[-1] + len(tiled))}:
+                if position + 1 != depth and len(alternatives) < self.max_alternatives - 1:
+                    moved = self._moved(sch, block, position)
+                    if moved is not None:
+                        alternatives.append(moved)
+        if depth == 0 or depth < len(common) or not alternatives:
+            alternatives.append(sch)
+        return alternatives[: self.max_alternatives]
+
+    def _moved(self, sch: Schedule, block: BlockRV, position: int) -> Schedule | None:
+        """A copy with the block computed at the consumer loop of that position, or None where that is illegal."""
+        copy = sch.copy()
+        try:
+            consumer = copy.get_consumers(block)[0]
+            loop = copy.get_loops(consumer)[position]
+            copy.compute_at(block, loop, preserve_unit_loops=True)
+        except ScheduleError:
+            return None  # not legal there; the other locations remain
+        node = node_of(copy, block)
+        loops = copy.get_loops(block)
+        nodes = loops_around(node)
+        if nodes[-1].var.name.startswith("ax") and why_not_complete(node) is None:
+            copy.annotate(loops[-1], "meta_schedule.vectorize", 1)
+        return copy
+
+
+def _common_loops(consumers: list[BlockNode]) -> list[LoopNode]:
+    common = loops_around(consumers[0])
+    for consumer in consumers[1:]:
+        around = loops_around(consumer)
+        common = [loop for loop in common if any(loop is item for item in around)]
+    return common
+
+
+def _free_depth(node: BlockNode, consumers: list[BlockNode], common: list[LoopNode]) -> int:
+    """How many of the common loops select distinct parts of what the block writes: under those nothing is repeated."""
+    buffers = {region.buffer for region in node.writes}
+    depth = 0
+    for loop in common:
+        for consumer in consumers:
+            values = dict(zip([item.var for item in consumer.iter_vars], consumer.iter_values, strict=True))
+            for region in consumer.reads:
+                if region.buffer not in buffers:
+                    continue
+                indices = [tir.substitute(item.min, values) for item in region.region]
+                if not any(mentions(index, {loop.var}) for index in indices):
+                    return depth
+                wide = any(
+                    not (isinstance(item.extent, tir.IntImm) and item.extent.value == 1)
+                    and mentions(tir.substitute(item.min, values), {loop.var})
+                    for item in region.region
+                )
+                if wide:
+                    return depth
+        depth += 1
+    return depth

@@ -1,0 +1,348 @@
+"""MultiLevelTiling: tiles for caches and registers, with accumulators in registers and packed operands.
+
+A reduction with data reuse becomes
+
+    for <S0 fused, parallel>: for S1: for S2:        # tiles for cores and caches
+        C_local[S3] = 0                              # lives in vector registers
+        for R0: for R1:
+            for S3 (unrolled, innermost vectorized):
+                C_local[...] += A[...] * B_packed[...]
+        C[S3] = epilogue(C_local)
+
+The innermost spatial tile is the register tile: its vector axis is a multiple of the vector width and the whole tile
+fits the register file (Goto, van de Geijn: "Anatomy of high-performance matrix multiplication", ACM TOMS 2008). An operand
+that the vector axis indexes is packed into panels of one register tile's width; constant weights are packed when the model
+is compiled, others when the kernel runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ir import dtype as dt
+from ir import tir
+from ir.tir import IndexMap
+
+from ..analysis import is_output_block
+from ..error import ScheduleError
+from ..population.sketch import SketchSchedule
+from ..random_variable import BlockRV, ExprRV, LoopRV
+from ..schedule import Schedule
+from ..tree import BlockNode, loops_around, scope_of
+from .base import ScheduleRule
+from .block_facts import (
+    PREPROC_ANNOTATION,
+    contiguous_var,
+    elementwise_consumer,
+    has_data_reuse,
+    index_vars,
+    is_one,
+    loop_position,
+    node_of,
+    reduce_vars,
+    spatial_vars,
+)
+
+
+class MultiLevelTiling(ScheduleRule):
+    """Tile reductions with data reuse.
+
+    Args:
+        structure: levels from the outside in; every S splits the spatial loops once more, every R the reduction loops.
+        max_innermost_factor: bound of innermost factors that are no vector axis.
+        max_vector_tile: bound of the vector axis' innermost factor.
+        pack_operands: offer packed variants of operands that the vector axis indexes.
+    """
+
+    def __init__(
+        self,
+        structure: str = "SSSRRS",
+        max_innermost_factor: int = 64,
+        max_vector_tile: int = 128,
+        pack_operands: bool = True,
+    ) -> None:
+        if not structure or set(structure) - {"S", "R"} or not structure.endswith("S"):
+            raise ScheduleError(f"MultiLevelTiling: structure must be S and R ending with S, got {structure!r}")
+        self.structure = structure
+        self.max_innermost_factor = max_innermost_factor
+        self.max_vector_tile = max_vector_tile
+        self.pack_operands = pack_operands
+
+    def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
+        node = node_of(sch, block)
+        if not has_data_reuse(node) or not _plain_nest(node):
+            return [sch]
+        vector_var = self._vector_axis(node)
+        packs = self._packable(sch, node, vector_var) if self.pack_operands else []
+        constant = [index for index, is_constant in packs if is_constant]
+        runtime = [index for index, is_constant in packs if not is_constant]
+        variants = [constant] + ([constant + runtime] if runtime else [])
+        return [self._tile(sch.copy(), block, vector_var, pack, set(constant)) for pack in variants]
+
+    def _vector_axis(self, node: BlockNode) -> Any:
+        """The output's contiguous axis, unless it is narrow and another axis is contiguous in no operand anyway."""
+        var = contiguous_var(node)
+        if var is not None and loop_position(node, var) is not None:
+            return var
+        return next((item for item in reversed(spatial_vars(node)) if loop_position(node, item) is not None), None)
+
+    def _packable(self, sch: Schedule, node: BlockNode, vector_var: Any) -> list[tuple[int, bool]]:
+        """(read position, is constant) of operands that have the vector axis alone in one dimension, and no other spatial
+        axis that is tiled for reuse within it.
+        """
+        if vector_var is None:
+            return []
+        func = sch._functions[sch._function_of(node)]
+        free = {int(getattr(item, "value", item)) for item in func.attrs.get("layout_free_buffers", ())}
+        constants = {func.buffer_map.get(param) for i, param in enumerate(func.params) if i in free}
+        written = {region.buffer for region in node.writes}
+        reductions = set(reduce_vars(node))
+        result = []
+        for position, region in enumerate(node.reads):
+            if region.buffer in written:
+                continue
+            dims = [i for i, item in enumerate(region.region) if item.min is vector_var]
+            used = set().union(*[index_vars(item.min) for item in region.region])
+            if len(dims) != 1 or not used & reductions:
+                continue
+            others = {var for i, item in enumerate(region.region) if i != dims[0] for var in index_vars(item.min)}
+            if vector_var in others:
+                continue
+            wide = [item for item in node.iter_vars if item.var in used - reductions and not is_one(item.dom.extent)]
+            if len(wide) > 2:
+                continue  # depthwise-like operands vary with every output element: packing copies all data
+            result.append((position, region.buffer in constants))
+        return result
+
+    # ---- one variant -------------------------------------------------------------------------------------------
+
+    def _tile(
+        self, sch: Schedule, block: BlockRV, vector_var: Any, packs: Sequence[int], constants: set[int]
+    ) -> Schedule:
+        node = node_of(sch, block)
+        epilogue = self._stage_output(sch, block)
+        packed_buffers = [(node.reads[index].buffer, index in constants) for index in packs]
+        tiles, vector_tile = self._split_loops(sch, block, vector_var)
+        self._restrict(sch, tiles, vector_tile, node)
+        levels = [[loop for column in level for loop in column] for level in _levels(self.structure, tiles)]
+        sch.reorder(*[loop for level in levels for loop in level])
+        spatial_levels = [level for kind, level in zip(self.structure, levels, strict=True) if kind == "S"]
+        for loop in spatial_levels[0]:
+            sch.annotate(loop, "meta_schedule.parallel", 1)
+        innermost = spatial_levels[-1]
+        first_reduction = self.structure.index("R")
+        place = [loop for level in levels[:first_reduction] for loop in level][-1]
+        self._mark_register_tile(sch, innermost, vector_tile)
+        self._mark_inner_reduction(sch, levels)
+        sch.reverse_compute_at(epilogue, place, preserve_unit_loops=True)
+        self._mark_epilogue(sch, epilogue)
+        if vector_tile is not None:
+            for buffer, is_constant in packed_buffers:
+                self._pack(sch, block, buffer, vector_var, vector_tile[1], is_constant)
+        return sch
+
+    def _stage_output(self, sch: Schedule, block: BlockRV) -> BlockRV:
+        """Let the block accumulate in a local buffer; returns the block that writes the tile out."""
+        node = node_of(sch, block)
+        consumer = None if is_output_block(node) else elementwise_consumer(node)
+        if consumer is None:
+            return sch.cache_write(block, 0, "local")
+        (epilogue,) = sch.get_consumers(block)
+        sch.set_scope(block, 0, "local")
+        return epilogue
+
+    def _split_loops(
+        self, sch: Schedule, block: BlockRV, vector_var: Any
+    ) -> tuple[dict[str, list[list[LoopRV]]], tuple[LoopRV, ExprRV] | None]:
+        """Split every loop by a perfect tile: loops by kind and axis, and the vector axis' innermost loop and factor."""
+        node = node_of(sch, block)
+        kinds = {}
+        for item, value in zip(node.iter_vars, node.iter_values, strict=True):
+            kinds[value] = "R" if item.var in reduce_vars(node) else "S"
+        vector_position = loop_position(node, vector_var) if vector_var is not None else None
+        loop_nodes = loops_around(node)
+        tiles: dict[str, list[list[LoopRV]]] = {"S": [], "R": []}
+        vector_tile = None
+        self._samples: dict[str, list[list[ExprRV]]] = {"S": [], "R": []}
+        for position, loop in enumerate(sch.get_loops(block)):
+            kind = kinds.get(loop_nodes[position].var, "S")
+            n = self.structure.count(kind)
+            if is_one(loop_nodes[position].extent):
+                tiles[kind].append([loop])
+                continue
+            is_vector = position == vector_position
+            limit = self.max_vector_tile if is_vector else self.max_innermost_factor
+            factors = sch.sample_perfect_tile(loop, n, limit)
+            parts = sch.split(loop, factors)
+            tiles[kind].append(parts)
+            self._samples[kind].append(factors)
+            if is_vector:
+                vector_tile = (parts[-1], factors[-1])
+        return tiles, vector_tile
+
+    def _restrict(
+        self, sch: Schedule, tiles: Any, vector_tile: tuple[LoopRV, ExprRV] | None, node: BlockNode
+    ) -> None:
+        """Build the machine's limits into the tables of a sketch: vector width, register file, unrolled code, cores."""
+        if not isinstance(sch, SketchSchedule):
+            return
+        lanes = max(1, self.target.vector_bits // dt.bits(node.writes[0].buffer.dtype))
+        registers, cores = self.target.vector_registers, self.target.num_cores
+        vector_rv = vector_tile[1] if vector_tile is not None else None
+        for factors in self._samples["S"]:
+            if vector_rv is not None and factors[-1] is vector_rv:
+                sch.restrict_tile(factors, lambda table: _vector_friendly(table[:, -1], lanes))
+        inner = [factors[-1] for factors in self._samples["S"]]
+        if inner:
+
+            def fits(*values: np.ndarray) -> np.ndarray:
+                total = np.ones(1)
+                for rv, value in zip(inner, values, strict=True):
+                    total = total * (np.ceil(value / lanes) if rv is vector_rv else value)
+                # Accumulators, one row of the vector operand, and a broadcast must fit; tiny tiles waste the FMA units.
+                return total <= registers - 3
+
+            sch.constrain(inner, fits)
+        unrolled = [factors[-1] for factors in self._samples["R"]]
+        if unrolled and inner:
+
+            def short(*values: np.ndarray) -> np.ndarray:
+                total = np.ones(1)
+                for rv, value in zip([*inner, *unrolled], values, strict=True):
+                    total = total * (np.ceil(value / lanes) if rv is vector_rv else value)
+                return total <= 384
+
+            sch.constrain([*inner, *unrolled], short)
+        outer = [factors[0] for factors in self._samples["S"]]
+        if outer:
+            most = _largest_parallelism(self._samples["S"], sch)
+
+            def busy(*values: np.ndarray) -> np.ndarray:
+                jobs = np.ones(1)
+                for value in values:
+                    jobs = jobs * value
+                return (jobs >= min(cores, most)) & (jobs <= max(64 * cores, cores))
+
+            sch.constrain(outer, busy)
+
+    def _mark_register_tile(
+        self, sch: Schedule, innermost: Sequence[LoopRV], vector_tile: tuple[LoopRV, ExprRV] | None
+    ) -> None:
+        if vector_tile is not None and innermost[-1] is not vector_tile[0]:
+            others = [loop for loop in innermost if loop is not vector_tile[0]]
+            sch.reorder(*others, vector_tile[0])
+        for loop in innermost:
+            is_vector = vector_tile is not None and loop is vector_tile[0]
+            sch.annotate(loop, "meta_schedule.vectorize" if is_vector else "meta_schedule.unroll", 1)
+
+    def _mark_inner_reduction(self, sch: Schedule, levels: list[list[LoopRV]]) -> None:
+        """The last reduction level is unrolled where it was sampled."""
+        if self.structure.count("R") < 2:
+            return
+        last = len(self.structure) - 1 - self.structure[::-1].index("R")
+        for loop in levels[last]:
+            sch.annotate(loop, "meta_schedule.unroll", 1)
+
+    def _mark_epilogue(self, sch: Schedule, epilogue: BlockRV) -> None:
+        node = node_of(sch, epilogue)
+        n_inner = 0
+        for loop in reversed(loops_around(node)):
+            if loop.annotations:
+                break
+            if not loop.var.name.startswith("ax"):
+                break
+            n_inner += 1
+        loops = sch.get_loops(epilogue)
+        inner = loops[len(loops) - n_inner :]
+        for position, loop in enumerate(inner):
+            last = position == len(inner) - 1
+            sch.annotate(loop, "meta_schedule.vectorize" if last else "meta_schedule.unroll", 1)
+
+    def _pack(
+        self, sch: Schedule, block: BlockRV, buffer: tir.Buffer, vector_var: Any, factor: ExprRV, is_constant: bool
+    ) -> None:
+        """Copy an operand into panels ``[n // width, others..., n % width]`` that the kernel reads contiguously."""
+        node = node_of(sch, block)
+        position = next(i for i, region in enumerate(node.reads) if region.buffer is buffer)
+        region = node.reads[position]
+        vector_dim = next(i for i, item in enumerate(region.region) if item.min is vector_var)
+        copy = sch.cache_read(block, position, "global")
+        node = node_of(sch, block)
+        position = next(
+            i for i, item in enumerate(node.reads) if item.buffer is node_of(sch, copy).writes[0].buffer
+        )
+        index_map = panel_map(len(region.region), vector_dim, factor, _dtype_of(region))
+        sch.transform_layout(block, ("read", position), index_map)
+        sch.transform_block_layout(copy, index_map)
+        if is_constant:
+            sch.annotate(copy, PREPROC_ANNOTATION, True)
+            return
+        loops = sch.get_loops(copy)
+        for loop in loops[:-1]:
+            sch.annotate(loop, "meta_schedule.parallel", 1)
+            break
+        sch.annotate(loops[-1], "meta_schedule.vectorize", 1)
+
+
+def panel_map(ndim: int, dim: int, width: Any, dtype: str) -> IndexMap:
+    """The map that moves ``index[dim] // width`` to the front and ``index[dim] % width`` to the back, with its inverse."""
+    initial = [tir.Var(f"i{n}", dtype) for n in range(ndim)]
+    rest = [var for n, var in enumerate(initial) if n != dim]
+    final = [tir.floordiv(initial[dim], width), *rest, tir.floormod(initial[dim], width)]
+    back = [tir.Var(f"p{n}", dtype) for n in range(ndim + 1)]
+    restored: list[Any] = list(back[1:-1])
+    restored.insert(dim, back[0] * width + back[-1])
+    return IndexMap(initial, final, IndexMap(back, restored))
+
+
+def _dtype_of(region: tir.BufferRegion) -> str:
+    return region.region[0].min.dtype
+
+
+def _levels(structure: str, tiles: dict[str, list[list[LoopRV]]]) -> list[list[list[LoopRV]]]:
+    """Loops per level of the structure; an unsplit (unit) loop goes to its kind's first level."""
+    seen = {"S": 0, "R": 0}
+    result = []
+    for kind in structure:
+        depth = seen[kind]
+        seen[kind] += 1
+        level = []
+        for column in tiles[kind]:
+            if len(column) == 1:
+                level.append(column if depth == 0 else [])
+            else:
+                level.append([column[depth]])
+        result.append(level)
+    return result
+
+
+def _vector_friendly(inner: np.ndarray, lanes: int) -> np.ndarray:
+    """Whole vectors; where an extent has no such divisor, the widest powers of two there are."""
+    whole = inner % lanes == 0
+    if whole.any():
+        return whole
+    powers = np.array([(value & -value) for value in inner.tolist()])
+    narrow = (powers == inner) & (inner <= lanes)
+    return narrow & (inner == inner[narrow].max()) if narrow.any() else np.ones(len(inner), dtype=bool)
+
+
+def _largest_parallelism(samples: list[list[ExprRV]], sch: SketchSchedule) -> int:
+    total = 1
+    for factors in samples:
+        variable = sch._table[factors[0]]
+        for _inst, decision in sch.columns:
+            if variable in getattr(decision, "variables", ()):
+                total *= int(decision.table[:, 0].max())  # type: ignore[union-attr]
+    return total
+
+
+def _plain_nest(node: BlockNode) -> bool:
+    """Whether the block stands alone in an untouched nest whose loops bind its variables one to one."""
+    loops = loops_around(node)
+    if any(loop.annotations or len(loop.children()) != 1 for loop in loops):
+        return False
+    bound = [value for value in node.iter_values if isinstance(value, tir.Var)]
+    return len(bound) == len(node.iter_values) == len(loops) and scope_of(node) is not None

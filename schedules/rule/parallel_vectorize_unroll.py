@@ -1,0 +1,129 @@
+"""ParallelizeVectorizeUnroll: mark how the loops run that no other rule has marked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ir import tir
+
+from ..affine import mentions
+from ..analysis import why_not_complete, why_not_reduction
+from ..error import ScheduleError
+from ..random_variable import BlockRV
+from ..schedule import Schedule
+from ..tree import BlockNode, LoopNode, blocks_below, loops_around
+from .base import ScheduleRule
+from .block_facts import PREPROC_ANNOTATION, contiguous_var, is_leaf_block, node_of, reduce_vars
+
+_MARKS = ("meta_schedule.parallel", "meta_schedule.vectorize", "meta_schedule.unroll")
+
+
+class ParallelizeVectorizeUnroll(ScheduleRule):
+    """Mark outer data-parallel loops as parallel and contiguous inner loops as vector loops.
+
+    Args:
+        max_jobs_per_core: enough iterations of parallel loops per core; further loops stay serial.
+        max_vectorize_extent: lanes at most (-1: none are vectorized).
+        unroll_max_steps: candidates of how far inner loops are unrolled.
+        unroll_explicit: unroll in TIR (rather than leave it to LLVM).
+    """
+
+    def __init__(
+        self,
+        max_jobs_per_core: int = 64,
+        max_vectorize_extent: int = 64,
+        unroll_max_steps: Sequence[int] = (0, 16, 64),
+        unroll_explicit: bool = True,
+    ) -> None:
+        self.max_jobs_per_core = max_jobs_per_core
+        self.max_vectorize_extent = max_vectorize_extent
+        self.unroll_max_steps = list(unroll_max_steps)
+        self.unroll_explicit = unroll_explicit
+
+    def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
+        node = node_of(sch, block)
+        if PREPROC_ANNOTATION in node.annotations or not is_leaf_block(node):
+            return [sch]
+        if why_not_complete(node) is not None and why_not_reduction(node) is not None:
+            return [sch]
+        self._bring_contiguous_loop_inside(sch, block)
+        loops = loops_around(node)
+        rvs = sch.get_loops(block)
+        if not loops:
+            return [sch]
+        if not any(mark in loop.annotations for loop in loops for mark in _MARKS):
+            for position in self._parallel_loops(node, loops):
+                sch.annotate(rvs[position], "meta_schedule.parallel", 1)
+        self._mark_vector(sch, node, loops, rvs)
+        return [sch]
+
+    def _bring_contiguous_loop_inside(self, sch: Schedule, block: BlockRV) -> None:
+        """Where a small reduction runs inside the contiguous axis (pooling), the contiguous axis becomes the vector loop."""
+        node = node_of(sch, block)
+        var = contiguous_var(node)
+        loops = loops_around(node)
+        if var is None or not reduce_vars(node) or any(loop.annotations for loop in loops):
+            return
+        value = next(v for item, v in zip(node.iter_vars, node.iter_values, strict=True) if item.var is var)
+        position = next((i for i, loop in enumerate(loops) if loop.var is value), None)
+        if position is None or position == len(loops) - 1 or not _is_contiguous_read(node, var):
+            return
+        extent = loops[position].extent
+        if not isinstance(extent, tir.IntImm) or extent.value < 8:
+            return
+        rvs = sch.get_loops(block)
+        try:
+            sch.reorder(*rvs[:position], *rvs[position + 1 :], rvs[position])
+        except ScheduleError:
+            return  # several blocks share these loops; they stay as they are
+
+    def _parallel_loops(self, node: BlockNode, loops: Sequence[LoopNode]) -> list[int]:
+        """Positions of the outermost loops that may run in parallel, until there are enough jobs; never the vector loop."""
+        chosen: list[int] = []
+        jobs = 1
+        enough = self.max_jobs_per_core * self.target.num_cores
+        for position, loop in enumerate(loops):
+            inner_most = position == len(loops) - 1
+            if jobs >= enough or (inner_most and jobs > 1) or not _all_parallel(loop):
+                break
+            if inner_most and _extent(loop) < 2 * self.max_vectorize_extent:
+                break
+            chosen.append(position)
+            jobs *= _extent(loop)
+            if len(loop.body.children()) != 1 and not isinstance(loop.body, BlockNode):
+                break
+        return chosen
+
+    def _mark_vector(self, sch: Schedule, node: BlockNode, loops: Sequence[LoopNode], rvs: Sequence[object]) -> None:
+        last = loops[-1]
+        if self.max_vectorize_extent < 2 or last.annotations or not _all_parallel(last):
+            return
+        var = contiguous_var(node)
+        if var is None:
+            return
+        value = next(v for item, v in zip(node.iter_vars, node.iter_values, strict=True) if item.var is var)
+        if mentions(value, {last.var}):
+            sch.annotate(rvs[-1], "meta_schedule.vectorize", 1)  # type: ignore[arg-type]
+
+
+def _is_contiguous_read(node: BlockNode, var: object) -> bool:
+    """Whether some operand is contiguous along the variable."""
+    return any(region.region and region.region[-1].min is var for region in node.reads)
+
+
+def _all_parallel(loop: LoopNode) -> bool:
+    """Whether every block below uses the loop for data-parallel variables only."""
+    for block in blocks_below(loop):
+        if why_not_complete(block) is not None and why_not_reduction(block) is not None:
+            return False
+        for item, value in zip(block.iter_vars, block.iter_values, strict=True):
+            if item.iter_type != tir.IterVar.DataPar and mentions(value, {loop.var}):
+                return False
+    return True
+
+
+def _extent(loop: LoopNode) -> int:
+    """The extent, or a typical one where a decision is open."""
+    return loop.extent.value if isinstance(loop.extent, tir.IntImm) else 16
+
+

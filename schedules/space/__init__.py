@@ -1,0 +1,3 @@
+"""Design-space generators: from a program and rules to the sketches that a search explores."""
+
+from .post_order_apply import PostOrderApply

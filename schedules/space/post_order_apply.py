@@ -1,0 +1,85 @@
+"""PostOrderApply: the design space that rules make when they are applied block by block, consumers before producers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ir import IRModule
+from ir.target import Target
+from ir.tir import PrimFunc
+
+from ..population.sketch import Sketch, SketchSchedule
+from ..random_variable import BlockRV
+from ..rule import ScheduleRule, default_rules
+from ..schedule import Schedule
+from ..tree import BlockNode, child_blocks
+
+
+class PostOrderApply:
+    """Generates the sketches of a program.
+
+    Rules run one after the other; each visits the blocks from the output backwards (so that producers find their consumers
+    tiled), and every schedule that a rule returns is taken further by the rules behind it.
+
+    Args:
+        sch_rules: the rules; None takes the default ones for the target.
+        max_sketches: structures kept at most.
+    """
+
+    def __init__(self, sch_rules: Sequence[ScheduleRule] | None = None, max_sketches: int = 12) -> None:
+        self.sch_rules = None if sch_rules is None else list(sch_rules)
+        self.max_sketches = max_sketches
+
+    def _rules(self, target: Target) -> list[ScheduleRule]:
+        rules = self.sch_rules if self.sch_rules is not None else default_rules(target)
+        for rule in rules:
+            rule.initialize(target)
+        return rules
+
+    def generate_design_space(self, mod: PrimFunc | IRModule, target: Target | None = None) -> list[Schedule]:
+        """Random schedules of the space, one per structure (MetaSchedule's view of a design space)."""
+        chosen = target or Target("cpu")
+        return self._expand(Schedule(mod, error_render_level="none", seed=0), chosen)
+
+    def generate_sketches(self, mod: PrimFunc | IRModule, target: Target) -> list[Sketch]:
+        """The structures of the space with open decisions."""
+        schedules = self._expand(SketchSchedule(mod, seed=0), target)
+        return [Sketch(sch, f"sketch{i}") for i, sch in enumerate(schedules) if isinstance(sch, SketchSchedule)]
+
+    def _expand(self, start: Schedule, target: Target) -> list[Schedule]:
+        states = [start]
+        for rule in self._rules(target):
+            grown: list[Schedule] = []
+            for state in states:
+                grown += _apply_everywhere(rule, state)
+            states = grown[: self.max_sketches]
+        return states
+
+
+def _apply_everywhere(rule: ScheduleRule, start: Schedule) -> list[Schedule]:
+    """Apply a rule to every block that exists when the rule's turn comes, last block first."""
+    func = start.func_working_on
+    assert func is not None
+    names = [node.name for node in _all_blocks(start._root(func))]
+    states = [start]
+    for name in reversed(names):
+        grown: list[Schedule] = []
+        for state in states:
+            block = _find(state, name)
+            grown += [state] if block is None else rule.apply(state, block)
+        states = grown
+    return states
+
+
+def _find(sch: Schedule, name: str) -> BlockRV | None:
+    """The block, unless a rule has inlined it meanwhile."""
+    func = sch.func_working_on
+    assert func is not None
+    if sum(node.name == name for node in _all_blocks(sch._root(func))) != 1:
+        return None
+    return sch.get_block(name)
+
+
+def _all_blocks(root: BlockNode) -> list[BlockNode]:
+    """Blocks in the root's scope (nested scopes belong to whoever made them)."""
+    return child_blocks(root)
