@@ -120,7 +120,9 @@ class RewriteSimplifier:
             self._depth -= 1
 
     def _combine_other(self, cls: type, a: Any, b: Any) -> Any:
-        """Floats fold constants only; bools follow the rules of connectives."""
+        """Floats fold constants, and divide by one with a product; bools follow the rules of connectives."""
+        if cls is E.Div and b.__class__ is E.FloatImm and b.value != 0 and dt.is_float(a.dtype):
+            return a if b.value == 1 else E.multiply(a, E.const(1.0 / b.value, b.dtype))
         if cls is E.And or cls is E.Or:
             return self._connective(cls, a, b)
         if cls is E.EQ and expr_deep_equal(a, b) and not dt.is_float(a.dtype):

@@ -64,10 +64,16 @@ def conv_transpose(
     n, c, *extents = data.shape
     sizes, per = kernel.shape[2:], kernel.shape[1]
     full = np.zeros(
-        (n, per * groups, *[(e - 1) * s + k + p for e, s, k, p in zip(extents, strides, sizes, output_padding)])
+        (
+            n,
+            per * groups,
+            *[(e - 1) * s + k + p for e, s, k, p in zip(extents, strides, sizes, output_padding)],
+        )
     )
     for tap in np.ndindex(*sizes):
-        window = tuple(slice(t, t + (e - 1) * s + 1, s) for t, e, s in zip(tap, extents, strides, strict=True))
+        window = tuple(
+            slice(t, t + (e - 1) * s + 1, s) for t, e, s in zip(tap, extents, strides, strict=True)
+        )
         for g in range(groups):
             part = data[:, g * c // groups : (g + 1) * c // groups]
             weight = kernel[(slice(g * c // groups, (g + 1) * c // groups), slice(None), *tap)]
@@ -100,13 +106,17 @@ def pool(
     for place in np.ndindex(*outs):
         axes = []
         count = 1
-        for i, s, k, d, b, a, extent in zip(place, strides, kernel, dilation, before, after, extents, strict=True):
+        for i, s, k, d, b, a, extent in zip(
+            place, strides, kernel, dilation, before, after, extents, strict=True
+        ):
             taps = [i * s - b + r * d for r in range(k)]
             inside = [t for t in taps if 0 <= t < extent]
             axes.append(inside)
             count *= len([t for t in taps if t < extent + a]) if count_include_pad else len(inside)
         values = data[(slice(None), slice(None), *np.ix_(*axes))].reshape(*data.shape[:2], -1)
-        result[(slice(None), slice(None), *place)] = values.max(-1) if kind == "max" else values.sum(-1) / count
+        result[(slice(None), slice(None), *place)] = (
+            values.max(-1) if kind == "max" else values.sum(-1) / count
+        )
     return result
 
 

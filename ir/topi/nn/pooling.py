@@ -96,18 +96,20 @@ def pool_nd(
         for position, axis in enumerate(axes):
             start = i[axis] * stride[position] - before[position]
             end = data.shape[axis] + (after[position] if count_include_pad else 0)
-            step = dilation[position]
-            first = (
-                const(0, start.dtype)
-                if count_include_pad
-                else _max(-floordiv(start, step), const(0, start.dtype))
-            )
-            stop = _min(-floordiv(start - end, step), const(kernel[position], start.dtype))
-            inside = stop - first
+            inside = _taps_inside(start, end, kernel[position], dilation[position], not count_include_pad)
             elements = inside if elements is None else elements * inside
         return _divided(total(*i), _max(elements, const(1, elements.dtype)))
 
     return ax_compute(shape, average, "pool_avg", tag.ELEMWISE)
+
+
+def _taps_inside(start: PrimExpr, end: PrimExpr, size: int, step: int, from_zero: bool) -> PrimExpr:
+    """How many of ``start + step * (0 .. size)`` lie below ``end`` (and from 0 on, with ``from_zero``)."""
+    zero = const(0, start.dtype)
+    if step == 1:
+        return _min(start + size, end) - (_max(start, zero) if from_zero else start)
+    first = _max(-floordiv(start, step), zero) if from_zero else zero
+    return _min(-floordiv(start - end, step), const(size, start.dtype)) - first
 
 
 def as_nonzero(value: Any) -> bool:
