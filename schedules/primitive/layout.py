@@ -9,7 +9,7 @@ from ir import tir
 from ir.tir import IndexMap, IterVar
 from ir.tir.functor import StmtExprMutator, substitute
 
-from ..affine import simplify_polynomial
+from ..affine import polynomial, simplify_polynomial
 from ..analysis import require, require_complete_or_reduction
 from ..tree import BlockNode, LeafNode, LoopNode, TreeNode, loops_around, replace_node, scope_of, walk
 from .caching import replace_buffer
@@ -176,6 +176,7 @@ def transform_block_layout(block: BlockNode, index_map: IndexMap, new_extents: l
     old_values = dict(
         zip([item.var for item in block.iter_vars], map_indices(inverse, [item.var for item in new_vars]), strict=True)
     )
+    block.change(iter_vars=tuple(new_vars))
     _substitute_block(block, old_values)
     top: TreeNode = block
     for loop in reversed(loops_around(block)):
@@ -213,18 +214,51 @@ def _variables(expr: Any) -> set[Any]:
     return found
 
 
+class _IndexSimplifier(StmtExprMutator):
+    """Simplifies buffer indices in a block under the ranges of its iteration variables."""
+
+    def __init__(self, block: BlockNode) -> None:
+        super().__init__()
+        self._block = block
+        self._analyzer: Any = None
+
+    def index(self, index: tir.PrimExpr) -> tir.PrimExpr:
+        """One index in simplest form."""
+        poly = polynomial(index)
+        if poly.is_polynomial():
+            return poly.to_expr()
+        if self._analyzer is None:
+            from ir.arith import Analyzer
+
+            self._analyzer = Analyzer()
+            for item in self._block.iter_vars:
+                self._analyzer.bind(item.var, item.dom)
+        return self._analyzer.simplify(index)  # type: ignore[no-any-return]
+
+    def visit_BufferLoad(self, load: tir.BufferLoad) -> Any:
+        mapped = self.generic_visit(load)
+        return tir.BufferLoad(mapped.buffer, [self.index(index) for index in mapped.indices], mapped.predicate)
+
+    def visit_BufferStore(self, store: tir.BufferStore) -> Any:
+        mapped = self.generic_visit(store)
+        return tir.BufferStore(
+            mapped.buffer, mapped.value, [self.index(index) for index in mapped.indices], mapped.predicate
+        )
+
+
 def _substitute_block(block: BlockNode, values: Mapping[Any, Any]) -> None:
     """Replace block variables in the body, the init and the regions."""
+    simplify = _IndexSimplifier(block)
     for node in list(walk(block)):
         if isinstance(node, LeafNode):
-            node.leaf = substitute(node.leaf, values)
+            node.leaf = simplify.visit(substitute(node.leaf, values))
             node.touch()
 
     def mapped(region: tir.BufferRegion) -> tir.BufferRegion:
         return tir.BufferRegion(
             region.buffer,
             [
-                tir.Range.from_min_extent(simplify_polynomial(substitute(item.min, values)), substitute(item.extent, values))
+                tir.Range.from_min_extent(simplify.index(substitute(item.min, values)), substitute(item.extent, values))
                 for item in region.region
             ],
         )
