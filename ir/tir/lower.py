@@ -29,9 +29,12 @@ def lowering_pipeline(vector_bits: int = 512) -> Sequential:
         T.FlattenBuffer(),
         *extra.get(2, ()),
         T.Simplify(),
+        T.HoistIfThenElse(),
+        T.LoopPartition(),
         T.VectorizeLoop(vector_bits=vector_bits),
         T.UnrollLoop(expand=False, unroll_local_access=True),
         T.RemoveNoOp(),
+        T.StorageRewrite(),
         *extra.get(3, ()),
     ]
     return Sequential(passes, name="tir.lower")  # type: ignore[arg-type]

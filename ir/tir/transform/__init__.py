@@ -4,11 +4,15 @@ from .compact_buffer_allocation import CompactBufferAllocation
 from .convert_blocks_to_opaque import ConvertBlocksToOpaque
 from .flatten_buffer import FlattenBuffer
 from .function_pass import PrimFuncPass, prim_func_pass
+from .hoist_if_then_else import HoistIfThenElse
+from .loop_partition import LoopPartition
 from .lower_init_block import LowerInitBlock
 from .lower_match_buffer import LowerMatchBuffer
 from .lower_opaque_block import LowerOpaqueBlock
+from .narrow_data_type import ForceNarrowIndexToInt32, NarrowDataType
 from .plan_and_update_buffer_allocation_location import PlanAndUpdateBufferAllocationLocation
 from .remove_no_op import RemoveNoOp
 from .simplify import Simplify
+from .storage_rewrite import StorageRewrite
 from .unroll_loop import UnrollLoop
 from .vectorize_loop import VectorizeLoop

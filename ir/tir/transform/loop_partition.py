@@ -1,0 +1,288 @@
+"""LoopPartition: split loops where a guard changes, so that the interior of a tiled loop nest runs unchecked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ... import dtype as dt
+from ...module import IRModule
+from ...node import Mutator, Visitor, post_order_visit
+from ...transform import PassContext
+from .. import expr as E
+from ..expr import IntImm, PrimExpr, Var, const
+from ..function import PrimFunc
+from ..stmt import For, ForKind, IfThenElse, Stmt, seq
+from .function_pass import PrimFuncPass
+from .index_simplifier import INF, IndexSimplifier, Linear
+from .simplify import SimplifyMutator
+
+
+def split_conjunction(condition: PrimExpr) -> list[PrimExpr]:
+    """The clauses of a conjunction, without ``likely``."""
+    if isinstance(condition, E.And):
+        return split_conjunction(condition.a) + split_conjunction(condition.b)
+    if isinstance(condition, E.Call) and getattr(condition.op, "name", "") == "tir.likely":
+        return split_conjunction(condition.args[0])
+    return [condition]
+
+
+def conjunction(clauses: list[PrimExpr]) -> PrimExpr | None:
+    """The clauses joined by ``and``; None for no clause."""
+    result: PrimExpr | None = None
+    for clause in clauses:
+        result = clause if result is None else E.And(result, clause)
+    return result
+
+
+def _distance(simplifier: IndexSimplifier, clause: PrimExpr) -> Linear | None:
+    """``d`` such that the clause holds exactly if ``d >= 0``; None for what is no inequality of indices."""
+    if not isinstance(clause, E.CmpExpr) or not dt.is_index(clause.a.dtype):
+        return None
+    a, b = simplifier.linear(clause.a), simplifier.linear(clause.b)
+    if isinstance(clause, E.LT):
+        return b.plus(a, -1).plus(Linear({}, -1))
+    if isinstance(clause, E.LE):
+        return b.plus(a, -1)
+    if isinstance(clause, E.GT):
+        return a.plus(b, -1).plus(Linear({}, -1))
+    return a.plus(b, -1) if isinstance(clause, E.GE) else None
+
+
+@dataclass
+class _Guards:
+    """What the guards inside of a loop say about its variable."""
+
+    low: int | None = None
+    """All constant lower bounds hold from here on."""
+    high: int | None = None
+    """All constant upper bounds hold before here."""
+    symbolic: dict[tuple[object, ...], PrimExpr] = field(default_factory=dict)
+    """Clauses (by key) whose worst case, the expression, depends on outer variables too."""
+
+
+class _FindGuards(Visitor):
+    def __init__(self, simplifier: IndexSimplifier, var: Var, guards: _Guards) -> None:
+        super().__init__()
+        self.simplifier = simplifier
+        self.var = var
+        self.guards = guards
+        self.inner: set[Var] = set()
+
+    def visit_PrimExpr(self, node: PrimExpr) -> None:
+        pass
+
+    def visit_Buffer(self, node: object) -> None:
+        pass
+
+    def visit_For(self, loop: For) -> None:
+        self.simplifier.bind_range(loop.loop_var, loop.min, loop.extent)
+        self.inner.add(loop.loop_var)
+        self.visit(loop.body)
+        self.inner.discard(loop.loop_var)
+
+    def visit_IfThenElse(self, node: IfThenElse) -> None:
+        for clause in split_conjunction(node.condition):
+            distance = _distance(self.simplifier, clause)
+            if distance is not None:
+                self._clause(distance, clause)
+        self.visit(node.then_case)
+        if node.else_case is not None:
+            self.visit(node.else_case)
+
+    def _mentions(self, atom: PrimExpr) -> tuple[bool, bool]:
+        """Whether an atom contains the loop variable, and inner variables."""
+        own = inner = False
+
+        def check(node: object) -> None:
+            nonlocal own, inner
+            if isinstance(node, Var):
+                own = own or node is self.var
+                inner = inner or node in self.inner
+
+        post_order_visit(atom, check)
+        return own, inner
+
+    def _clause(self, distance: Linear, clause: PrimExpr) -> None:
+        coefficient = 0
+        worst = distance.const
+        rest: dict[PrimExpr, int] = {}
+        own_inside = any_inner = False
+        for atom, factor in distance.terms.items():
+            if atom is self.var:
+                coefficient = factor
+                continue
+            own, inner = self._mentions(atom)
+            if inner:
+                if own:
+                    return
+                any_inner = True
+                low, high = self.simplifier.bounds_of(Linear({atom: factor}, 0))
+                if low <= -INF:
+                    return
+                worst += low
+            else:
+                own_inside = own_inside or own
+                rest[atom] = factor
+        if not coefficient and not own_inside:
+            return
+        if not rest and coefficient:
+            threshold = -(worst // coefficient) if coefficient > 0 else worst // -coefficient + 1
+            if coefficient > 0:
+                self.guards.low = threshold if self.guards.low is None else max(self.guards.low, threshold)
+            else:
+                self.guards.high = threshold if self.guards.high is None else min(self.guards.high, threshold)
+        elif any_inner:
+            if coefficient:
+                rest[self.var] = coefficient
+            dtype = clause.a.dtype  # type: ignore[attr-defined]
+            worst_case = self.simplifier.build(Linear(rest, worst), dtype)
+            self.guards.symbolic[distance.key()] = E.GE(worst_case, const(0, dtype))
+
+
+class _Assume(Mutator):
+    """Drops the guards that are known to hold."""
+
+    def __init__(self, simplifier: IndexSimplifier, known: set[tuple[object, ...]]) -> None:
+        super().__init__()
+        self.simplifier = simplifier
+        self.known = known
+
+    def visit_PrimExpr(self, node: PrimExpr) -> PrimExpr:
+        return node
+
+    def visit_IfThenElse(self, node: IfThenElse) -> Stmt:
+        left = []
+        for clause in split_conjunction(node.condition):
+            distance = _distance(self.simplifier, clause)
+            if distance is None or distance.key() not in self.known:
+                left.append(clause)
+        condition = conjunction(left)
+        then = self.visit(node.then_case)
+        if condition is None:
+            return then
+        otherwise = self.visit(node.else_case) if node.else_case is not None else None
+        return IfThenElse(condition, then, otherwise, node.span)
+
+
+class _Partition(Mutator):
+    def __init__(self, budget: int) -> None:
+        super().__init__()
+        self.simplifier = IndexSimplifier()
+        self.budget = budget
+
+    def visit_PrimExpr(self, node: PrimExpr) -> PrimExpr:
+        return node
+
+    def _simplified(self, body: Stmt) -> Stmt:
+        mutator = SimplifyMutator()
+        mutator.simplifier = self.simplifier
+        return mutator.visit(body)
+
+    def visit_For(self, loop: For) -> Stmt:
+        self.simplifier.bind_range(loop.loop_var, loop.min, loop.extent)
+        if loop.kind in (ForKind.VECTORIZED, ForKind.THREAD_BINDING) or self.budget <= 0:
+            return loop
+        guards = _Guards()
+        _FindGuards(self.simplifier, loop.loop_var, guards).visit(loop.body)
+        if isinstance(loop.min, IntImm) and isinstance(loop.extent, IntImm):
+            begin = loop.min.value
+            end = begin + loop.extent.value
+            low = begin if guards.low is None else min(max(begin, guards.low), end)
+            high = end if guards.high is None else max(min(end, guards.high), low)
+            if (low, high) != (begin, end) and low < high:
+                if loop.kind == ForKind.PARALLEL:
+                    return self._version_parallel(loop, low, high)
+                self.budget -= 1
+                return seq([self._piece(loop, a, b) for a, b in ((begin, low), (low, high), (high, end)) if a < b])
+        if guards.symbolic:
+            self.budget -= 1
+            interior = _Assume(self.simplifier, set(guards.symbolic)).visit(loop.body)
+            condition = conjunction(list(guards.symbolic.values()))
+            assert condition is not None
+            return loop.replace(body=IfThenElse(condition, self.visit(interior), self.visit(loop.body)))
+        body = self.visit(loop.body)
+        return loop if body is loop.body else loop.replace(body=body)
+
+    def _piece(self, loop: For, begin: int, end: int) -> Stmt:
+        """The iterations of ``[begin, end)`` as a loop of their own."""
+        var = loop.loop_var
+        self.simplifier.bind(var, begin, end - 1)
+        body = self._simplified(loop.body)
+        if end - begin == 1:
+            from ..functor import substitute
+
+            body = substitute(body, {var: const(begin, var.dtype)})
+            return self.visit(body)
+        return self.visit(
+            For(var, const(begin, var.dtype), const(end - begin, var.dtype), loop.kind, body, None, loop.annotations)
+        )
+
+    def _version_parallel(self, loop: For, low: int, high: int) -> Stmt:
+        """One parallel loop that chooses inside, because two would wait for each other."""
+        self.budget -= 1
+        var = loop.loop_var
+        dtype = var.dtype
+        begin, end = loop.min.value, loop.min.value + loop.extent.value  # type: ignore[attr-defined]
+        clauses: list[PrimExpr] = []
+        if low > begin:
+            clauses.append(E.GE(var, const(low, dtype)))
+        if high < end:
+            clauses.append(E.LT(var, const(high, dtype)))
+        self.simplifier.bind(var, low, high - 1)
+        interior = self.visit(self._simplified(loop.body))
+        # what is outside lies on one side only, unless both ends are cut
+        outside = (high, end - 1) if low == begin else (begin, low - 1) if high == end else (begin, end - 1)
+        self.simplifier.bind(var, *outside)
+        border = self.visit(self._simplified(loop.body))
+        self.simplifier.bind(var, begin, end - 1)
+        condition = conjunction(clauses)
+        assert condition is not None
+        return loop.replace(body=IfThenElse(condition, interior, border))
+
+
+class _HasGuard(Visitor):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found = False
+
+    def visit_PrimExpr(self, node: PrimExpr) -> None:
+        pass
+
+    def visit_IfThenElse(self, node: IfThenElse) -> None:
+        self.found = True
+
+
+@dataclass(frozen=True)
+class LoopPartition(PrimFuncPass):
+    """Split loops at the values where guards of tiles begin or cease to hold.
+
+    A parallel loop is not split; its body chooses between a version without guards and one with.  Where the point
+    depends on outer variables, the body of the loop chooses likewise.
+
+    Args:
+        max_partitions: loops taken apart at most; each makes a copy of what is inside.
+
+    Before::
+
+        for i, j in T.grid(5, 14):
+            if i * 14 + j < 64:
+                A[i * 14 + j] = 0.0
+
+    After::
+
+        for i, j in T.grid(4, 14):
+            A[i * 14 + j] = 0.0
+        for j in range(8):
+            A[j + 56] = 0.0
+    """
+
+    max_partitions: int = 8
+    pass_name = "tir.LoopPartition"
+
+    def transform_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
+        """The function with partitioned loops."""
+        search = _HasGuard()
+        search.visit(func.body)
+        if not search.found:
+            return func
+        return func.replace(body=_Partition(self.max_partitions).visit(func.body))
