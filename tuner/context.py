@@ -1,0 +1,67 @@
+"""TuneContext: one tuning task with everything that its search needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ir import IRModule, structural_hash
+from ir.target import Target
+from ir.tir import PrimFunc
+from schedules.population import Sketch
+from schedules.space import PostOrderApply
+
+
+@dataclass(eq=False)
+class TuneContext:
+    """A workload on a target, its design space, and its random state.
+
+    Attributes:
+        mod: the unscheduled module; a PrimFunc becomes its ``main``.
+        target: what it is tuned for.
+        space_generator: makes the sketches.
+        task_name: for people.
+        seed: of all random choices in this task.
+        weight: how often the kernel runs in the model.
+        flops: floating-point operations of one run, for GFLOP/s.
+    """
+
+    mod: Any
+    target: Any = "cpu"
+    space_generator: PostOrderApply = field(default_factory=PostOrderApply)
+    task_name: str = "main"
+    seed: int = 0
+    weight: float = 1.0
+    flops: float = 0.0
+    _sketches: list[Sketch] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.mod, PrimFunc):
+            self.mod = IRModule({"main": self.mod})
+        self.target = self.target if isinstance(self.target, Target) else Target(self.target)
+        self.generator = np.random.default_rng(self.seed)
+
+    @property
+    def func(self) -> PrimFunc:
+        """The function that is tuned."""
+        if self.mod.contains("main"):
+            return self.mod["main"]  # type: ignore[no-any-return]
+        (func,) = [item for item in self.mod.functions.values() if isinstance(item, PrimFunc)]
+        return func
+
+    def sketches(self) -> list[Sketch]:
+        """The structures of the design space, generated once."""
+        if self._sketches is None:
+            self._sketches = self.space_generator.generate_sketches(self.mod, self.target)
+        return self._sketches
+
+    def generate_design_space(self) -> Sequence[Any]:
+        """Random schedules, one per structure."""
+        return self.space_generator.generate_design_space(self.mod, self.target)
+
+    def workload_hash(self) -> int:
+        """Structural hash of the module."""
+        return structural_hash(self.mod)

@@ -1,0 +1,83 @@
+"""The search interface: ask for candidates, tell their results. A strategy never builds or runs anything itself."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from schedules import Schedule, Trace
+from schedules.population import Sketch
+from schedules.postproc import postprocess
+
+from ..context import TuneContext
+
+
+@dataclass(eq=False)
+class MeasureCandidate:
+    """A candidate chosen for measuring.
+
+    Attributes:
+        sketch, row: its structure and its decisions.
+        score: what the strategy expected of it (higher is better).
+        predicted_secs: the analytical estimate, if there is one.
+    """
+
+    sketch: Sketch
+    row: np.ndarray
+    score: float = 0.0
+    predicted_secs: float | None = None
+    _schedule: Schedule | None = None
+
+    def schedule(self, context: TuneContext) -> Schedule | None:
+        """The postprocessed schedule, or None when a postprocessor refuses it. Made once.
+
+        Raises:
+            ScheduleError: the decisions do not replay; the arrays called an illegal candidate valid.
+        """
+        if self._schedule is None:
+            sch = self.sketch.materialize(context.mod, self.row)
+            if not postprocess(sch, context.target):
+                return None
+            self._schedule = sch
+        return self._schedule
+
+    def trace(self, context: TuneContext) -> Trace | None:
+        """The trace of the postprocessed schedule: what a record stores."""
+        sch = self.schedule(context)
+        return None if sch is None else sch.trace
+
+
+class SearchStrategy(ABC):
+    """Proposes candidates for one task.
+
+    Lifecycle: ``initialize_with_tune_context`` once; ``pre_tuning``; then ``generate_measure_candidates`` and
+    ``notify_runner_results`` in turn until the former returns None; ``post_tuning``. The same context seed, database and
+    results give the same candidates.
+    """
+
+    context: TuneContext
+
+    def initialize_with_tune_context(self, context: TuneContext) -> None:
+        """Learn the task."""
+        self.context = context
+
+    @abstractmethod
+    def pre_tuning(
+        self, max_trials: int, num_trials_per_iter: int, design_spaces: Sequence[Sketch], database: Any, cost_model: Any
+    ) -> None:
+        """Begin: the budget, the batch size, the structures to search, what is known, and the model to ask."""
+
+    @abstractmethod
+    def generate_measure_candidates(self) -> list[MeasureCandidate] | None:
+        """The next batch, or None when the budget or the space is used up."""
+
+    @abstractmethod
+    def notify_runner_results(self, measure_candidates: Sequence[MeasureCandidate], results: Sequence[float | None]) -> None:
+        """Seconds of each candidate of the last batch, None for those that failed."""
+
+    def post_tuning(self) -> None:
+        """End; the strategy may be started again."""

@@ -1,0 +1,264 @@
+"""EvolutionarySearch: evolves whole populations of decision matrices, scored by array features and a learned model.
+
+Every generation scores thousands of candidates in a few array operations per structure; only the few that are to be
+measured become programs. Before anything is measured the analytical prior ranks; afterwards the learned model does, which has
+the prior's estimate among its features. (Populations and mutation in tile space follow Zheng et al., "Ansor", OSDI 2020, and
+Shao et al., "Tensor Program Optimization with Probabilistic Programs", NeurIPS 2022.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from schedules.population import Sketch
+
+from .base import MeasureCandidate, SearchStrategy
+
+
+class EvolutionarySearch(SearchStrategy):
+    """Evolutionary search over populations.
+
+    Args:
+        population_size: candidates per generation, all structures together.
+        init_measured_ratio: share of a first generation that descends from the best measured candidates.
+        genetic_num_iters: generations between two batches.
+        genetic_mutate_prob: share of children made by mutation; the others by crossover.
+        eps_greedy: share of a batch taken at random among what the prior finds plausible.
+        exhaustive_limit: structures with at most this many candidates are scored completely.
+    """
+
+    def __init__(
+        self,
+        *,
+        population_size: int = 2048,
+        init_measured_ratio: float = 0.3,
+        genetic_num_iters: int = 4,
+        genetic_mutate_prob: float = 0.85,
+        eps_greedy: float = 0.08,
+        exhaustive_limit: int = 4096,
+    ) -> None:
+        self.population_size = population_size
+        self.init_measured_ratio = init_measured_ratio
+        self.genetic_num_iters = genetic_num_iters
+        self.genetic_mutate_prob = genetic_mutate_prob
+        self.eps_greedy = eps_greedy
+        self.exhaustive_limit = exhaustive_limit
+        self.candidates_scored = 0
+
+    # ---- lifecycle ---------------------------------------------------------------------------------------------
+
+    def pre_tuning(
+        self, max_trials: int, num_trials_per_iter: int, design_spaces: Sequence[Sketch], database: Any, cost_model: Any
+    ) -> None:
+        self._max_trials, self._batch = max_trials, num_trials_per_iter
+        self._sketches = list(design_spaces)
+        self._cost_model = cost_model
+        self._rng = np.random.default_rng(self.context.generator.integers(1 << 31))
+        self._trials = 0
+        self._measured: list[dict[bytes, float]] = [{} for _ in self._sketches]
+        self._rows: list[list[np.ndarray]] = [[] for _ in self._sketches]
+        self._complete = [self._enumerate(sketch) for sketch in self._sketches]
+        if database is not None:
+            self._learn_from(database)
+
+    def _learn_from(self, database: Any) -> None:
+        """Take over what earlier sessions measured for this workload and target."""
+        workload = database.commit_workload(self.context.mod)
+        rows: list[tuple[int, np.ndarray, float]] = []
+        for record in database.get_records(workload, self.context.target):
+            for number, sketch in enumerate(self._sketches):
+                row = sketch.row_of(record.trace) if record.trace is not None else None
+                if row is not None:
+                    secs = record.mean_secs if record.is_valid else float("inf")
+                    rows.append((number, row, secs))
+                    break
+        for number, row, secs in rows:
+            self._remember(number, row, secs)
+        self._train([item for item in rows if np.isfinite(item[2])])
+
+    def _remember(self, number: int, row: np.ndarray, secs: float) -> None:
+        key = row.tobytes()
+        if key not in self._measured[number]:
+            self._rows[number].append(row)
+        self._measured[number][key] = min(secs, self._measured[number].get(key, float("inf")))
+
+    def _train(self, rows: Sequence[tuple[int, np.ndarray, float]]) -> None:
+        for number, sketch in enumerate(self._sketches):
+            chosen = [(row, secs) for n, row, secs in rows if n == number]
+            if chosen:
+                matrix = np.stack([row for row, _ in chosen])
+                features = self._features(sketch, matrix)
+                group = str(self.context.workload_hash())
+                self._cost_model.update_arrays(features, np.array([secs for _, secs in chosen]), group)
+
+    def notify_runner_results(
+        self, measure_candidates: Sequence[MeasureCandidate], results: Sequence[float | None]
+    ) -> None:
+        rows = []
+        for candidate, secs in zip(measure_candidates, results, strict=True):
+            number = next(i for i, sketch in enumerate(self._sketches) if sketch is candidate.sketch)
+            self._remember(number, candidate.row, float("inf") if secs is None else secs)
+            if secs is not None:
+                rows.append((number, candidate.row, secs))
+        self._train(rows)
+
+    # ---- scoring -----------------------------------------------------------------------------------------------
+
+    def _features(self, sketch: Sketch, matrix: np.ndarray) -> Any:
+        from cost_models import features_of
+
+        self.candidates_scored += len(matrix)
+        return features_of(sketch.skeleton(matrix), self.context.target)
+
+    def _scores(self, sketch: Sketch, matrix: np.ndarray) -> np.ndarray:
+        """Higher is better [N]."""
+        if not len(matrix):
+            return np.empty(0)
+        return np.asarray(self._cost_model.predict_arrays(self._features(sketch, matrix)))
+
+    # ---- proposing ---------------------------------------------------------------------------------------------
+
+    def generate_measure_candidates(self) -> list[MeasureCandidate] | None:
+        wanted = min(self._batch, self._max_trials - self._trials)
+        if wanted <= 0:
+            return None
+        pools = [self._pool(number) for number in range(len(self._sketches))]
+        chosen = self._choose(pools, wanted)
+        if not chosen:
+            return None
+        self._trials += len(chosen)
+        return [
+            MeasureCandidate(self._sketches[number], row, float(score), None) for number, row, score in chosen
+        ]
+
+    def _pool(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+        """(rows, scores) of one structure's candidates that were not measured yet, best first."""
+        sketch = self._sketches[number]
+        if self._complete[number] is not None:
+            rows = self._unmeasured(number, self._complete[number])
+            return _sorted(rows, self._scores(sketch, rows))
+        share = max(64, self.population_size // max(1, len(self._sketches)))
+        rows = self._first_generation(number, share)
+        scores = self._scores(sketch, rows)
+        best_rows, best_scores = rows, scores
+        for _ in range(self.genetic_num_iters):
+            children = self._children(sketch, rows, scores, share)
+            child_scores = self._scores(sketch, children)
+            rows, scores = _top(np.concatenate([rows, children]), np.concatenate([scores, child_scores]), share)
+            best_rows, best_scores = rows, scores
+        kept = self._unmeasured_mask(number, best_rows)
+        return _sorted(best_rows[kept], best_scores[kept])
+
+    def _first_generation(self, number: int, share: int) -> np.ndarray:
+        sketch = self._sketches[number]
+        fresh = sketch.sample(share, self._rng)
+        best = sorted(self._measured[number].items(), key=lambda item: item[1])[:32]
+        if best:
+            parents = np.stack([np.frombuffer(key, dtype=np.int64) for key, secs in best if np.isfinite(secs)] or [self._rows[number][0]])
+            count = int(share * self.init_measured_ratio)
+            picks = parents[self._rng.integers(len(parents), size=count)]
+            mutated = sketch.mutate(picks, self._rng)
+            fresh = np.concatenate([fresh, mutated[sketch.valid(mutated)]])
+        return np.unique(fresh, axis=0)
+
+    def _children(self, sketch: Sketch, rows: np.ndarray, scores: np.ndarray, count: int) -> np.ndarray:
+        """Valid children of parents drawn by rank."""
+        if not len(rows):
+            return sketch.sample(count, self._rng)
+        order = np.argsort(-scores, kind="stable")
+        weights = 1.0 / (np.arange(len(rows)) + 8.0)
+        weights /= weights.sum()
+        parents = rows[order[self._rng.choice(len(rows), size=count, p=weights)]]
+        others = rows[order[self._rng.choice(len(rows), size=count, p=weights)]]
+        mutated = sketch.mutate(parents, self._rng)
+        crossed = sketch.crossover(parents, others, self._rng)
+        use_mutation = self._rng.random(count) < self.genetic_mutate_prob
+        children = np.where(use_mutation[:, None], mutated, crossed)
+        children = children[sketch.valid(children)]
+        return np.unique(children, axis=0) if len(children) else rows[:0]
+
+    def _choose(
+        self, pools: Sequence[tuple[np.ndarray, np.ndarray]], wanted: int
+    ) -> list[tuple[int, np.ndarray, float]]:
+        """The best of all structures, kept apart from each other in decision space, and a few at random."""
+        n_random = int(round(wanted * self.eps_greedy)) if self._trials else 0
+        entries = [
+            (float(score), number, row)
+            for number, (rows, scores) in enumerate(pools)
+            for row, score in zip(rows[: 8 * wanted], scores[: 8 * wanted], strict=True)
+        ]
+        entries.sort(key=lambda item: -item[0])
+        chosen: list[tuple[int, np.ndarray, float]] = []
+        taken: set[tuple[int, bytes]] = set()
+        if not self._trials:
+            # The prior knows least about how structures compare: measure the best of each first.
+            for number, (rows, scores) in enumerate(pools):
+                if len(rows) and len(chosen) < wanted:
+                    chosen.append((number, rows[0], float(scores[0])))
+                    taken.add((number, rows[0].tobytes()))
+        for limit in (2, 0):
+            for score, number, row in entries:
+                if len(chosen) >= wanted - n_random:
+                    break
+                key = (number, row.tobytes())
+                if key in taken or (limit and self._crowded(chosen, number, row)):
+                    continue
+                chosen.append((number, row, score))
+                taken.add(key)
+        n_random = wanted - len(chosen)
+        for number, row, score in self._random_plausible(pools, n_random):
+            if (number, row.tobytes()) not in taken and len(chosen) < wanted:
+                chosen.append((number, row, score))
+                taken.add((number, row.tobytes()))
+        return chosen
+
+    def _crowded(self, chosen: Sequence[tuple[int, np.ndarray, float]], number: int, row: np.ndarray) -> bool:
+        """Whether two candidates of the batch differ from this one in a single decision already."""
+        near = sum(1 for n, other, _ in chosen if n == number and int((other != row).sum()) <= 1)
+        return near >= 2
+
+    def _random_plausible(
+        self, pools: Sequence[tuple[np.ndarray, np.ndarray]], count: int
+    ) -> list[tuple[int, np.ndarray, float]]:
+        picks: list[tuple[int, np.ndarray, float]] = []
+        usable = [number for number, (rows, _) in enumerate(pools) if len(rows)]
+        for _ in range(4 * count):
+            if not usable or len(picks) >= count:
+                break
+            number = usable[int(self._rng.integers(len(usable)))]
+            rows, scores = pools[number]
+            position = int(self._rng.integers(max(1, len(rows) // 2)))
+            picks.append((number, rows[position], float(scores[position])))
+        return picks
+
+    # ---- bookkeeping -------------------------------------------------------------------------------------------
+
+    def _enumerate(self, sketch: Sketch) -> np.ndarray | None:
+        """All valid rows of a small structure, or None."""
+        if sketch.size() > self.exhaustive_limit:
+            return None
+        grids = np.meshgrid(*[np.arange(decision.size) for decision in sketch.decisions], indexing="ij")
+        rows = np.stack([grid.ravel() for grid in grids], axis=1) if grids else np.zeros((1, 0), dtype=np.int64)
+        rows = rows.astype(np.int64)
+        return rows[sketch.valid(rows)]
+
+    def _unmeasured_mask(self, number: int, rows: np.ndarray) -> np.ndarray:
+        known = self._measured[number]
+        return np.array([row.tobytes() not in known for row in rows], dtype=bool)
+
+    def _unmeasured(self, number: int, rows: np.ndarray | None) -> np.ndarray:
+        assert rows is not None
+        return rows[self._unmeasured_mask(number, rows)] if len(rows) else rows
+
+
+def _top(rows: np.ndarray, scores: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    rows, first = np.unique(rows, axis=0, return_index=True)
+    return tuple(item[:count] for item in _sorted(rows, scores[first]))  # type: ignore[return-value]
+
+
+def _sorted(rows: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    order = np.argsort(-scores, kind="stable")
+    return rows[order], scores[order]

@@ -1,0 +1,45 @@
+"""ReplayTrace: random candidates of the design space, the baseline that every search must beat."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from schedules.population import Sketch
+
+from .base import MeasureCandidate, SearchStrategy
+
+
+class ReplayTrace(SearchStrategy):
+    """Draws structures and decisions at random; never proposes a candidate twice."""
+
+    def pre_tuning(
+        self, max_trials: int, num_trials_per_iter: int, design_spaces: Sequence[Sketch], database: Any, cost_model: Any
+    ) -> None:
+        self._left, self._batch = max_trials, num_trials_per_iter
+        self._sketches = list(design_spaces)
+        self._rng = np.random.default_rng(self.context.generator.integers(1 << 31))
+        self._seen: set[tuple[int, bytes]] = set()
+
+    def generate_measure_candidates(self) -> list[MeasureCandidate] | None:
+        wanted = min(self._batch, self._left)
+        chosen: list[MeasureCandidate] = []
+        for _ in range(20 * wanted):
+            if len(chosen) >= wanted:
+                break
+            number = int(self._rng.integers(len(self._sketches)))
+            rows = self._sketches[number].sample(1, self._rng)
+            for row in rows:
+                key = (number, row.tobytes())
+                if key not in self._seen:
+                    self._seen.add(key)
+                    chosen.append(MeasureCandidate(self._sketches[number], row))
+        self._left -= len(chosen)
+        return chosen or None
+
+    def notify_runner_results(
+        self, measure_candidates: Sequence[MeasureCandidate], results: Sequence[float | None]
+    ) -> None:
+        """Random search learns nothing."""
