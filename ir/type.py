@@ -16,10 +16,10 @@ class PrimType(Type, type_key="PrimType"):
 
 
 class PointerType(Type, type_key="PointerType"):
-    """A pointer to ``element_type`` in memory of ``storage_scope`` ("" is global memory)."""
+    """A pointer to ``element_type`` in memory of ``storage_scope`` ("" stands for "global")."""
 
     element_type: Type
-    storage_scope: str = ""
+    storage_scope: str = field(default="global", convert=lambda scope: scope or "global")
 
 
 class TupleType(Type, type_key="TupleType"):

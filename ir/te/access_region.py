@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .. import dtype as dt
+from ..arith import Analyzer
 from ..node import Visitor, post_order_visit
 from ..structural import structural_equal
 from ..tir.buffer import Buffer
@@ -17,7 +18,6 @@ from ..tir.expr import BufferLoad, Cast, Div, Mod, PrimExpr, Range, Var, const, 
 from ..tir.expr import max as _max
 from ..tir.expr import min as _min
 from ..tir.stmt import BufferRegion
-from .simplify import Analyzer
 
 
 class _LoadCollector(Visitor):

@@ -34,6 +34,9 @@ def _axis_names(fcompute: Callable[..., Any], ndim: int, varargs_names: Sequence
     """Names of the axes from the parameters of ``fcompute``; ``*i`` takes the rest as ``i0, i1, ...``."""
     spec = inspect.getfullargspec(fcompute)
     named = [name for name in spec.args if name != "self" or not inspect.ismethod(fcompute)]
+    if len(named) > ndim and spec.defaults:
+        # Parameters with defaults bind loop variables of the caller; they are no indices.
+        named = named[: -len(spec.defaults)]
     if spec.varargs is None:
         return named if named else [f"i{i}" for i in range(ndim)]
     rest = ndim - len(named)

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ..arith import Analyzer
 from ..error import IRTypeError, IRValueError
 from ..structural import structural_equal
 from ..tir.buffer import Buffer, decl_buffer
@@ -26,7 +27,6 @@ from ..tir.functor import StmtExprMutator, substitute
 from ..tir.stmt import Block, BlockRealize, BufferStore, For, ForKind, LetStmt, Stmt, seq
 from .access_region import full_region, load_regions, point_region
 from .index_dtype import with_index_dtype
-from .simplify import Analyzer
 from .tensor import ComputeOp, ExternOp, Operation, PlaceholderOp, Tensor
 
 LAYOUT_FREE_PLACEHOLDERS = "layout_free_placeholders"

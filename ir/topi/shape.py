@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from .. import dtype as dt
+from ..arith import Analyzer
 from ..error import IRValueError
 from ..te.operation import compute
-from ..te.simplify import Analyzer
 from ..te.tensor import Tensor
 from ..tir.expr import IntImm, PrimExpr, const, convert, floordiv, floormod
 

@@ -15,7 +15,7 @@ from . import loops
 from .shape import normalize_axis, product, simplify, unravel_index
 
 
-def _merge_sort(positions: Buffer, scratch: Buffer, before: Any, extent: Any) -> Any:
+def _merge_sort(source: Buffer, positions: Buffer, scratch: Buffer, before: Any, extent: Any) -> Any:
     """Statements that sort the first ``extent`` entries of ``positions``; ``before(a, b)``: a may stand before b."""
     kind = positions.dtype
     one, two = const(1, extent.dtype), const(2, extent.dtype)
@@ -63,7 +63,7 @@ def _merge_sort(positions: Buffer, scratch: Buffer, before: Any, extent: Any) ->
 
     fill = loops.loop(extent, lambda i: loops.store(positions, [i], cast(kind, i)), "f")
     body = loops.seq(fill, loops.loop(passes, one_pass, "level"))
-    return loops.scope("merge_sort", [], [], [cursor], body)
+    return loops.scope("merge_sort", [source, positions, scratch], [positions, scratch], [cursor], body)
 
 
 def _sorted_rows(
@@ -97,7 +97,9 @@ def _sorted_rows(
                     stores.append(loops.store(result, target, cast(kind, found)))
                 return loops.seq(*stores)
 
-            body = loops.seq(_merge_sort(positions, scratch, before, extent), loops.loop(count, emit, "o"))
+            body = loops.seq(
+                _merge_sort(source, positions, scratch, before, extent), loops.loop(count, emit, "o")
+            )
             return loops.scope(f"{name}_row", [source], list(outs), [positions, scratch], body)
 
         return loops.parallel(product(outer), row)

@@ -15,7 +15,9 @@ from ir.dtype import from_numpy, to_numpy
 def run_topi(operator: Any, arrays: list[np.ndarray]) -> list[np.ndarray]:
     """``operator`` applied to placeholders of the arrays' shapes, built, and called; all its results."""
     names = "abcdefgh"
-    tensors = [te.placeholder(item.shape, from_numpy(item.dtype), name=names[n]) for n, item in enumerate(arrays)]
+    tensors = [
+        te.placeholder(item.shape, from_numpy(item.dtype), name=names[n]) for n, item in enumerate(arrays)
+    ]
     found = operator(*tensors)
     outputs = list(found) if isinstance(found, tuple | list) else [found]
     func = te.create_prim_func([*tensors, *outputs])
@@ -31,7 +33,9 @@ def run_topi(operator: Any, arrays: list[np.ndarray]) -> list[np.ndarray]:
 def check() -> Any:
     """``check(operator, arrays, expected, rtol)``: shapes, dtypes and values agree with numpy's."""
 
-    def compare(operator: Any, arrays: list[np.ndarray], expected: Any, rtol: float = 1e-5, atol: float = 1e-5) -> None:
+    def compare(
+        operator: Any, arrays: list[np.ndarray], expected: Any, rtol: float = 1e-5, atol: float = 1e-5
+    ) -> None:
         results = run_topi(operator, arrays)
         wanted = list(expected) if isinstance(expected, tuple | list) else [expected]
         assert len(results) == len(wanted)

@@ -102,7 +102,9 @@ BINARY = [
 ]
 
 
-@pytest.mark.parametrize(("name", "a", "b", "reference"), BINARY, ids=[f"{r[0]}-{r[1].dtype}" for r in BINARY])
+@pytest.mark.parametrize(
+    ("name", "a", "b", "reference"), BINARY, ids=[f"{r[0]}-{r[1].dtype}" for r in BINARY]
+)
 def test_binary(check, name, a, b, reference):
     check(getattr(topi, name), [a, b], reference(a, b), rtol=1e-4)
 

@@ -44,18 +44,33 @@ def test_conv(check, data, kernel, stride, padding, dilation, groups, last):
         order = TO_LAST[x.ndim]
         x, w, wanted = x.transpose(order), w.transpose(KERNEL_LAST[w.ndim]), wanted.transpose(order)
     arrays = [np.ascontiguousarray(x), np.ascontiguousarray(w)]
-    check(lambda a, b: topi.nn.conv(a, b, stride, padding, dilation, groups, layout), arrays, wanted, atol=1e-4)
+    check(
+        lambda a, b: topi.nn.conv(a, b, stride, padding, dilation, groups, layout), arrays, wanted, atol=1e-4
+    )
 
 
 def test_conv_names_and_stages():
     a, w = te.placeholder((1, 3, 8, 8), name="a"), te.placeholder((4, 3, 3, 3), name="w")
     out = topi.nn.conv2d_nchw(a, w, 1, 1, 1)
     assert out.op.name == "conv2d_nchw"
-    assert [axis.var.name for axis in (*out.op.axis, *out.op.reduce_axis)] == ["nn", "ff", "yy", "xx", "rc", "ry", "rx"]
+    assert [axis.var.name for axis in (*out.op.axis, *out.op.reduce_axis)] == [
+        "nn",
+        "ff",
+        "yy",
+        "xx",
+        "rc",
+        "ry",
+        "rx",
+    ]
     assert [item.op.name for item in out.op.input_tensors] == ["pad_temp", "w"]
-    nhwc = topi.nn.conv2d_nhwc(te.placeholder((1, 8, 8, 3), name="a"), te.placeholder((3, 3, 3, 4), name="w"), 1, 1, 1)
+    nhwc = topi.nn.conv2d_nhwc(
+        te.placeholder((1, 8, 8, 3), name="a"), te.placeholder((3, 3, 3, 4), name="w"), 1, 1, 1
+    )
     assert [axis.var.name for axis in nhwc.op.reduce_axis] == ["ry", "rx", "rc"]
-    assert topi.nn.group_conv2d_nchw(a, te.placeholder((3, 1, 3, 3), name="w"), 1, 1, 1, 3).op.name == "group_conv2d_nchw"
+    assert (
+        topi.nn.group_conv2d_nchw(a, te.placeholder((3, 1, 3, 3), name="w"), 1, 1, 1, 3).op.name
+        == "group_conv2d_nchw"
+    )
 
 
 def test_conv_padding_words(check):
@@ -73,7 +88,9 @@ def test_conv_padding_words(check):
         atol=1e-4,
     )
     with pytest.raises(IRValueError, match="takes 1, 2 or 4 numbers, got 3"):
-        topi.nn.conv2d_nchw(te.placeholder((1, 2, 6, 6), name="a"), te.placeholder((3, 2, 3, 3), name="w"), 1, (1, 1, 1), 1)
+        topi.nn.conv2d_nchw(
+            te.placeholder((1, 2, 6, 6), name="a"), te.placeholder((3, 2, 3, 3), name="w"), 1, (1, 1, 1), 1
+        )
 
 
 def test_conv_of_wrong_channels_is_refused():
@@ -91,7 +108,10 @@ def test_depthwise(check, factor):
     check(lambda a, b: topi.nn.depthwise_conv2d_nchw(a, b, (2, 1), 1, 1), [x, w], wanted, atol=1e-4)
     arrays = [np.ascontiguousarray(x.transpose(0, 2, 3, 1)), np.ascontiguousarray(w.transpose(2, 3, 0, 1))]
     check(
-        lambda a, b: topi.nn.depthwise_conv2d_nhwc(a, b, (2, 1), 1, 1), arrays, wanted.transpose(0, 2, 3, 1), atol=1e-4
+        lambda a, b: topi.nn.depthwise_conv2d_nhwc(a, b, (2, 1), 1, 1),
+        arrays,
+        wanted.transpose(0, 2, 3, 1),
+        atol=1e-4,
     )
 
 
@@ -110,7 +130,12 @@ def test_conv_transpose(check, name, data, kernel, stride, padding, extra, group
     x, w = rand(*data), rand(*kernel)
     wanted = testing.conv_transpose(x, w, stride, padding, padding, extra, groups)
     more = (groups,) if groups > 1 else ()
-    check(lambda a, b: getattr(topi.nn, name)(a, b, stride, padding, "float32", extra, *more), [x, w], wanted, atol=1e-4)
+    check(
+        lambda a, b: getattr(topi.nn, name)(a, b, stride, padding, "float32", extra, *more),
+        [x, w],
+        wanted,
+        atol=1e-4,
+    )
 
 
 @pytest.mark.parametrize(
@@ -136,7 +161,11 @@ def test_matmul_and_batch_matmul(check, flags):
     right = b.transpose(0, 2, 1) if flags[1] else b
     arrays = [np.ascontiguousarray(left), np.ascontiguousarray(right)]
     check(lambda x, y: topi.nn.batch_matmul(x, y, None, None, *flags), arrays, a @ b)
-    check(lambda x, y: topi.nn.matmul(x, y, None, None, *flags), [item[0].copy() for item in arrays], a[0] @ b[0])
+    check(
+        lambda x, y: topi.nn.matmul(x, y, None, None, *flags),
+        [item[0].copy() for item in arrays],
+        a[0] @ b[0],
+    )
     check(lambda x, y: topi.matmul(x, y, *flags), [item[0].copy() for item in arrays], a[0] @ b[0])
 
 
@@ -150,7 +179,17 @@ def test_dense_and_broadcast_batch(check):
 
 
 @pytest.mark.parametrize(
-    "formula", ["ij,jk->ik", "bij,bjk->bik", "ij->ji", "ii->i", "i,j->ij", "...ij,...jk->...ik", "ij,ij", "bhid,bhjd->bhij"]
+    "formula",
+    [
+        "ij,jk->ik",
+        "bij,bjk->bik",
+        "ij->ji",
+        "ii->i",
+        "i,j->ij",
+        "...ij,...jk->...ik",
+        "ij,ij",
+        "bhid,bhjd->bhij",
+    ],
 )
 def test_einsum(check, formula):
     extents = {"i": 3, "j": 3, "k": 4, "b": 2, "h": 2, "d": 5}
@@ -191,7 +230,11 @@ def test_pool2d(check, kernel, stride, dilation, padding, kind, ceil_mode):
     x = rand(1, 2, 8, 9)
     name, include = kind.split("-")[0], "-" not in kind
     wanted = testing.pool(x, kernel, stride, dilation, padding[:2], padding[2:], name, ceil_mode, include)
-    check(lambda a: topi.nn.pool2d(a, kernel, stride, dilation, padding, name, ceil_mode, "NCHW", include), [x], wanted)
+    check(
+        lambda a: topi.nn.pool2d(a, kernel, stride, dilation, padding, name, ceil_mode, "NCHW", include),
+        [x],
+        wanted,
+    )
     last = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
     check(
         lambda a: topi.nn.pool2d(a, kernel, stride, dilation, padding, name, ceil_mode, "NHWC", include),
@@ -202,7 +245,11 @@ def test_pool2d(check, kernel, stride, dilation, padding, kind, ceil_mode):
 
 def test_other_pools(check):
     x = rand(2, 3, 7)
-    check(lambda a: topi.nn.pool1d(a, 3, 2, 1, (1, 1), "max"), [x], testing.pool(x, (3,), (2,), (1,), (1,), (1,), "max"))
+    check(
+        lambda a: topi.nn.pool1d(a, 3, 2, 1, (1, 1), "max"),
+        [x],
+        testing.pool(x, (3,), (2,), (1,), (1,), (1,), "max"),
+    )
     y = rand(1, 2, 4, 5, 6)
     wanted = testing.pool(y, (2, 3, 2), (2, 1, 2), (1, 1, 1), (0, 1, 0), (1, 1, 0), "avg")
     check(lambda a: topi.nn.pool3d(a, (2, 3, 2), (2, 1, 2), 1, (0, 1, 0, 1, 1, 0), "avg"), [y], wanted)
@@ -222,7 +269,11 @@ def test_adaptive_pool(check, size, kind):
 def test_adaptive_pool_1d_3d(check):
     x, y = rand(1, 2, 9), rand(1, 2, 4, 5, 6)
     check(lambda a: topi.nn.adaptive_pool1d(a, 4, "avg"), [x], testing.adaptive_pool(x, (4,), "avg"))
-    check(lambda a: topi.nn.adaptive_pool3d(a, (2, 3, 3), "max"), [y], testing.adaptive_pool(y, (2, 3, 3), "max"))
+    check(
+        lambda a: topi.nn.adaptive_pool3d(a, (2, 3, 3), "max"),
+        [y],
+        testing.adaptive_pool(y, (2, 3, 3), "max"),
+    )
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])
@@ -237,7 +288,10 @@ def test_softmaxes(check, axis):
 def test_softmax_stages():
     out = topi.nn.softmax(te.placeholder((4, 8), name="a"), -1)
     func = te.create_prim_func([out.op.input_tensors[0].op.input_tensors[0], out])
-    names = [stage.body.body.block.name_hint if hasattr(stage.body, "body") else "" for stage in func.body.block.body.seq]
+    names = [
+        stage.body.body.block.name_hint if hasattr(stage.body, "body") else ""
+        for stage in func.body.block.body.seq
+    ]
     assert [name for name in names if name] == ["T_softmax_exp", "T_softmax_norm"] or len(names) == 4
 
 
@@ -339,11 +393,19 @@ def test_rearrangements(check):
     check(lambda a: topi.nn.space_to_depth(a, 2), [np.ascontiguousarray(dcr)], x)
     check(lambda a: topi.nn.pixel_shuffle(a, 2), [x], crd)
     check(lambda a: topi.nn.pixel_unshuffle(a, 2), [np.ascontiguousarray(crd)], x)
-    check(lambda a: topi.nn.channel_shuffle(a, 2), [x], x.reshape(1, 2, 4, 2, 3).transpose(0, 2, 1, 3, 4).reshape(x.shape))
+    check(
+        lambda a: topi.nn.channel_shuffle(a, 2),
+        [x],
+        x.reshape(1, 2, 4, 2, 3).transpose(0, 2, 1, 3, 4).reshape(x.shape),
+    )
     image = rand(1, 4, 6, 2)
     blocks = image.reshape(1, 2, 2, 3, 2, 2).transpose(2, 4, 0, 1, 3, 5).reshape(4, 2, 3, 2)
     check(lambda a: topi.nn.space_to_batch_nd(a, [2, 2], [0, 0], [0, 0]), [image], blocks)
-    check(lambda a: topi.nn.batch_to_space_nd(a, [2, 2], [0, 1], [1, 0]), [np.ascontiguousarray(blocks)], image[:, :3, 1:])
+    check(
+        lambda a: topi.nn.batch_to_space_nd(a, [2, 2], [0, 1], [1, 0]),
+        [np.ascontiguousarray(blocks)],
+        image[:, :3, 1:],
+    )
 
 
 def test_losses(check):
@@ -380,13 +442,18 @@ def test_resize2d(check, mode, method, rounding):
     for size in ((8, 7), (3, 10)):
         wanted = testing.resize(x, size, method, mode, rounding, alpha=-0.5)
         check(
-            lambda a, s=size: topi.image.resize2d(a, [0.0] * 4, s, "NCHW", method, mode, rounding), [x], wanted, atol=1e-4
+            lambda a, s=size: topi.image.resize2d(a, [0.0] * 4, s, "NCHW", method, mode, rounding),
+            [x],
+            wanted,
+            atol=1e-4,
         )
 
 
 def test_resize_other_ranks_and_layouts(check):
     x = rand(1, 2, 5)
-    check(lambda a: topi.image.resize1d(a, [0.0] * 2, (8,)), [x], testing.resize(x, (8,), "linear"), atol=1e-4)
+    check(
+        lambda a: topi.image.resize1d(a, [0.0] * 2, (8,)), [x], testing.resize(x, (8,), "linear"), atol=1e-4
+    )
     y = rand(1, 2, 3, 4, 3)
     check(
         lambda a: topi.image.resize3d(a, [0.0] * 6, (5, 4, 6), "NCDHW"),
@@ -396,7 +463,9 @@ def test_resize_other_ranks_and_layouts(check):
     )
     z = rand(1, 2, 3, 4)
     check(
-        lambda a: topi.image.resize2d(a, [0.0] * 4, (6, 8), "NHWC", "nearest_neighbor", "asymmetric", "floor"),
+        lambda a: topi.image.resize2d(
+            a, [0.0] * 4, (6, 8), "NHWC", "nearest_neighbor", "asymmetric", "floor"
+        ),
         [np.ascontiguousarray(z.transpose(0, 2, 3, 1))],
         z.repeat(2, 2).repeat(2, 3).transpose(0, 2, 3, 1),
     )
@@ -408,7 +477,10 @@ def test_crop_and_resize(check):
     wanted = np.array([[5, 6], [9, 10]], "float32").reshape(1, 1, 2, 2)
     roi = [1 / 3, 1 / 3, 2 / 3, 2 / 3]
     check(
-        lambda a: topi.image.resize2d(a, roi, (2, 2), "NCHW", "linear", "tf_crop_and_resize"), [x], wanted, atol=1e-4
+        lambda a: topi.image.resize2d(a, roi, (2, 2), "NCHW", "linear", "tf_crop_and_resize"),
+        [x],
+        wanted,
+        atol=1e-4,
     )
     outside = [1.0, 1.0, 2.0, 2.0]
     check(

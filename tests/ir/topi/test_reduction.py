@@ -17,7 +17,9 @@ AXES = [None, 0, -1, (0, 2), (1,)]
 @pytest.mark.parametrize("axis", AXES)
 @pytest.mark.parametrize("name", ["sum", "prod", "max", "min"])
 def test_reductions(check, name, axis, keepdims):
-    check(lambda a: getattr(topi, name)(a, axis, keepdims), [X], getattr(np, name)(X, axis, keepdims=keepdims))
+    check(
+        lambda a: getattr(topi, name)(a, axis, keepdims), [X], getattr(np, name)(X, axis, keepdims=keepdims)
+    )
 
 
 @pytest.mark.parametrize("name", ["all", "any"])

@@ -38,8 +38,18 @@ CASES = [
     ("split-sections", lambda a: topi.split(a, 2, 2), [X], np.split(X, 2, 2)),
     ("split-indices", lambda a: topi.split(a, [1, 4], 1), [Y], np.split(Y, [1, 4], 1)),
     ("slice", lambda a: topi.strided_slice(a, [0, 1], [2, 3]), [X], X[0:2, 1:3]),
-    ("slice-negative", lambda a: topi.strided_slice(a, [0, -1, -1], [2, -4, -9], [1, -1, -2]), [X], X[:, ::-1, ::-2]),
-    ("slice-axes", lambda a: topi.strided_slice(a, [3, 1], [0, 99], [-1, 2], axes=[2, 1]), [X], X[:, 1::2, 3:0:-1]),
+    (
+        "slice-negative",
+        lambda a: topi.strided_slice(a, [0, -1, -1], [2, -4, -9], [1, -1, -2]),
+        [X],
+        X[:, ::-1, ::-2],
+    ),
+    (
+        "slice-axes",
+        lambda a: topi.strided_slice(a, [3, 1], [0, 99], [-1, 2], axes=[2, 1]),
+        [X],
+        X[:, 1::2, 3:0:-1],
+    ),
     ("slice-size", lambda a: topi.strided_slice(a, [0, 1], [2, -1], slice_mode="size"), [X], X[:2, 1:]),
     ("repeat", lambda a: topi.repeat(a, 3, -1), [X], X.repeat(3, -1)),
     ("tile", lambda a: topi.tile(a, (2, 1, 3)), [X], np.tile(X, (2, 1, 3))),
@@ -58,7 +68,12 @@ CASES = [
     ),
     ("layout_transform", lambda a: topi.layout_transform(a, "NCHW", "NCHW2c"), [IMAGE], _layout(IMAGE)),
     ("layout_transform-back", lambda a: topi.layout_transform(a, "NCHW2c", "NCHW"), [_layout(IMAGE)], IMAGE),
-    ("layout_transform-nhwc", lambda a: topi.layout_transform(a, "NCHW", "NHWC"), [IMAGE], IMAGE.transpose(0, 2, 3, 1)),
+    (
+        "layout_transform-nhwc",
+        lambda a: topi.layout_transform(a, "NCHW", "NHWC"),
+        [IMAGE],
+        IMAGE.transpose(0, 2, 3, 1),
+    ),
     ("arange", lambda: topi.arange(2, 11, 3, "int64"), [], np.arange(2, 11, 3)),
     ("arange-down", lambda: topi.arange(5, 0, -2, "int32"), [], np.arange(5, 0, -2)),
     ("arange-float", lambda: topi.arange(0.0, 1.0, 0.25), [], np.arange(0, 1, 0.25)),
@@ -68,7 +83,9 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("operator", "arrays", "expected"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
+@pytest.mark.parametrize(
+    ("operator", "arrays", "expected"), [c[1:] for c in CASES], ids=[c[0] for c in CASES]
+)
 def test_transform(check, operator, arrays, expected):
     check(operator, [np.ascontiguousarray(item) for item in arrays], expected)
 
@@ -108,7 +125,11 @@ def test_dynamic_slice_and_set(check):
     )
     wanted = M.copy()
     wanted[1:3, 0:6:2] = 5
-    check(lambda a, v: topi.strided_set(a, v, [1, 0], [3, 6], [1, 2]), [M, np.full((2, 3), 5, "float32")], wanted)
+    check(
+        lambda a, v: topi.strided_set(a, v, [1, 0], [3, 6], [1, 2]),
+        [M, np.full((2, 3), 5, "float32")],
+        wanted,
+    )
 
 
 def test_adv_index(check):
@@ -176,7 +197,11 @@ def test_where_one_hot_unravel(check):
     check(lambda c, a: topi.where(c, a, 0.0), [X > 0, X], np.where(X > 0, X, 0))
     classes = np.array([[0, 2], [1, 1]], "int32")
     check(lambda i: topi.one_hot(i, 1.0, 0.0, 3, -1, "float32"), [classes], np.eye(3)[classes])
-    check(lambda i: topi.one_hot(i, 5, -1, 3, 0, "int32"), [classes], np.where(np.eye(3)[classes].transpose(2, 0, 1) > 0, 5, -1))
+    check(
+        lambda i: topi.one_hot(i, 5, -1, 3, 0, "int32"),
+        [classes],
+        np.where(np.eye(3)[classes].transpose(2, 0, 1) > 0, 5, -1),
+    )
     flat = np.array([0, 7, 23], "int32")
     check(lambda i: topi.unravel_index(i, (2, 3, 4)), [flat], np.stack(np.unravel_index(flat, (2, 3, 4))))
 
@@ -192,7 +217,11 @@ def test_scans(check, axis, exclusive):
         return np.concatenate([head, np.delete(values, -1, axis_)], axis_)
 
     check(lambda a: topi.cumsum(a, axis, exclusive=exclusive), [M], shifted(M.cumsum(axis), 0))
-    check(lambda a: topi.cumprod(a, axis, "float64", exclusive), [M], shifted(M.astype("float64").cumprod(axis), 1))
+    check(
+        lambda a: topi.cumprod(a, axis, "float64", exclusive),
+        [M],
+        shifted(M.astype("float64").cumprod(axis), 1),
+    )
 
 
 @pytest.mark.parametrize("reduction", ["update", "add", "mul", "min", "max", "mean"])
@@ -228,7 +257,10 @@ def test_scatter_nd_and_index_put(check):
     np.add.at(added, (np.array([0, 0]),), updates[0, 0] * np.ones((2, 3, 4), "float32"))
     values = np.full((2, 3, 4), updates[0, 0], "float32")
     check(
-        lambda a, v, i: topi.index_put(a, [i], v, True), [X, values, np.array([0, 0], "int64")], added, rtol=1e-4
+        lambda a, v, i: topi.index_put(a, [i], v, True),
+        [X, values, np.array([0, 0], "int64")],
+        added,
+        rtol=1e-4,
     )
 
 
@@ -262,7 +294,11 @@ def test_searchsorted(check):
     sequence = np.array([1, 2, 2, 5, 9], "float32")
     values = np.array([[0, 2, 3], [9, 10, 5]], "float32")
     check(lambda s, v: topi.searchsorted(s, v), [sequence, values], np.searchsorted(sequence, values))
-    check(lambda s, v: topi.searchsorted(s, v, True), [sequence, values], np.searchsorted(sequence, values, "right"))
+    check(
+        lambda s, v: topi.searchsorted(s, v, True),
+        [sequence, values],
+        np.searchsorted(sequence, values, "right"),
+    )
 
 
 def test_invert_permutation(check):

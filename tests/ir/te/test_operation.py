@@ -1,0 +1,101 @@
+"""Tensors, computes, reducers and externs, before they are lowered."""
+
+from __future__ import annotations
+
+import pytest
+
+from ir import te, tir
+from ir.error import IRTypeError, IRValueError
+from ir.te import ComputeOp, ExternOp, PlaceholderOp, Tensor
+from ir.tir import ProducerLoad, Reduce
+
+
+def test_placeholder():
+    n = te.var("n", "int64")
+    a = te.placeholder((n, 4), "float16", name="A")
+    assert isinstance(a, Tensor) and isinstance(a.op, PlaceholderOp)
+    assert a.ndim == 2 and a.dtype == "float16" and a.name == "A" and a.shape[0] is n
+    assert a.op.output(0) is a
+
+
+def test_indexing_builds_loads():
+    a = te.placeholder((4, 8), name="A")
+    i, j = te.var("i"), te.var("j")
+    for load in (a[i, j], a(i, j), a[i][j]):
+        assert isinstance(load, ProducerLoad)
+        assert load.producer is a and load.indices == (i, j) and load.dtype == "float32"
+    with pytest.raises(IRValueError, match="A has 2 dimensions, got 3"):
+        a[i, j, i]
+    with pytest.raises(IRTypeError, match="index it"):
+        te.exp(a)
+
+
+def test_axes_are_named_after_the_parameters():
+    a = te.placeholder((4, 8), name="A")
+    b = te.compute((4, 8), lambda row, col: a[row, col], name="B")
+    assert [axis.var.name for axis in b.op.axis] == ["row", "col"]
+    c = te.compute((4, 8), lambda *i: a(*i))
+    assert c.name == "compute"
+    assert [axis.var.name for axis in c.op.axis] == ["i0", "i1"]
+    d = te.compute((4, 8), lambda x, *rest: a(x, *rest), varargs_names=["y"])
+    assert [axis.var.name for axis in d.op.axis] == ["x", "y"]
+    with pytest.raises(IRValueError, match="takes 3 indices, but the shape has 2"):
+        te.compute((4, 8), lambda i, j, k: a[i, j], name="B")
+
+
+def test_axes_take_the_extents_dtype():
+    n = te.var("n", "int64")
+    b = te.compute((n, 4), lambda i, j: i.astype("float32"))
+    assert [axis.var.dtype for axis in b.op.axis] == ["int64", "int32"]
+
+
+def test_reductions():
+    a = te.placeholder((4, 8), name="A")
+    k = te.reduce_axis((0, 8), name="k")
+    for reducer, identity in ((te.sum, 0.0), (te.max, tir.min_value("float32").value), (te.prod, 1.0)):
+        b = te.compute((4,), lambda i, f=reducer: f(a[i, k], axis=k), name="B")
+        assert isinstance(b.op, ComputeOp) and isinstance(b.op.body[0], Reduce)
+        assert b.op.reduce_axis == (k,)
+        assert b.op.body[0].combiner.identity_element[0].value == identity
+        assert b.op.input_tensors == [a]
+
+
+def test_reducers_combine_values_directly():
+    x, y = te.var("x"), te.var("y")
+    assert isinstance(te.max(x, y), tir.Max)
+    assert isinstance(te.min(x, y, 3), tir.Min)
+
+
+def test_tuple_reduction_gives_a_tuple_of_tensors():
+    a = te.placeholder((4, 8), name="A")
+    k = te.reduce_axis((0, 8), name="k")
+    argmax = te.comm_reducer(
+        lambda x, y: (tir.Select(x[1] >= y[1], x[0], y[0]), tir.Select(x[1] >= y[1], x[1], y[1])),
+        lambda index, value: (tir.const(-1, index), te.min_value(value)),
+        name="argmax",
+    )
+    where, value = te.compute((4,), lambda i: argmax((k.var, a[i, k]), axis=k), name="T")
+    assert (where.dtype, value.dtype) == ("int32", "float32")
+    assert where.op is value.op and (where.name, value.name) == ("T_v0", "T_v1")
+
+
+def test_reductions_only_stand_alone():
+    a = te.placeholder((4, 8), name="A")
+    k = te.reduce_axis((0, 8), name="k")
+    with pytest.raises(IRValueError, match="compute B has a reduction inside an expression"):
+        te.compute((4,), lambda i: te.sum(a[i, k], axis=k) + 1.0, name="B")
+    with pytest.raises(IRTypeError, match="i is no reduction axis"):
+        te.sum(a[0, 0], axis=te.compute((4,), lambda i: a[i, 0]).op.axis[0])
+
+
+def test_extern_checks_its_arguments():
+    a = te.placeholder((4,), name="A")
+    b = te.placeholder((4,), "int32", name="B")
+    out = te.extern((4,), [a], lambda ins, outs: tir.call_packed("f", ins[0], outs[0]), name="E")
+    assert isinstance(out.op, ExternOp) and out.dtype == "float32"
+    with pytest.raises(IRValueError, match=r"dtypes \['float32', 'int32'\]; pass dtype"):
+        te.extern((4,), [a, b], lambda ins, outs: tir.call_packed("f"), name="E")
+    with pytest.raises(IRTypeError, match="must return a statement"):
+        te.extern((4,), [a], lambda ins, outs: None, name="E")
+    two = te.extern([(4,), (2,)], [a], lambda ins, outs: tir.call_packed("f"), dtype=["int32", "float32"])
+    assert [(item.dtype, item.shape[0].value) for item in two] == [("int32", 4), ("float32", 2)]
