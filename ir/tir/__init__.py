@@ -73,3 +73,12 @@ from .stmt import (
     While,
     seq,
 )
+
+
+def __getattr__(name: str) -> object:
+    """Passes, lowering and the interpreter are loaded when they are used: they need the pass infrastructure."""
+    if name in ("transform", "lower", "interpreter"):
+        import importlib
+
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
