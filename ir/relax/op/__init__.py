@@ -135,3 +135,9 @@ from .manipulate import (
 from .search import argmax, argmin, bucketize, where
 from .sorting import argsort, sort, topk
 from .statistical import cumprod, cumsum, max, mean, median, min, prod, std, sum, variance
+from . import builtin, ccl, grad, image, inspect, memory, vm
+from .mask import masked_fill
+from .qdq import dequantize, quantize
+from .sampling import multinomial_from_uniform
+from .set import nonzero, unique
+from .ternary import ewise_fma

@@ -1,0 +1,228 @@
+"""Markers for differentiation, and gradients of operators that need kernels of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...expr import Call, Expr
+from ...struct_info import StructInfo, TensorStructInfo
+from ..declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
+from ..inference import infer_unary_any, tensor_arg
+from ..legalization import topi_function
+from ..nn.conv import full_padding, per_axis
+
+FOLLOW = MixedPrecisionPolicy.FOLLOW
+
+
+def _marker(name: str, doc: str) -> Any:
+    def build(input: Expr) -> Expr:
+        return call(f"relax.grad.{name}", input)
+
+    build.__name__ = build.__qualname__ = name
+    build.__doc__ = doc
+    return operator(
+        f"relax.grad.{name}", infer=infer_unary_any, legalize=lambda bb, node: node.args[0], reference=lambda x: x,
+        mixed_precision=FOLLOW, pattern=OpPatternKind.kElemWise,
+    )(build)
+
+
+no_grad = _marker("no_grad", "The tensor itself, through which no gradient flows.")
+start_checkpoint = _marker("start_checkpoint", "The tensor itself; what follows up to end_checkpoint is computed again backward.")
+end_checkpoint = _marker("end_checkpoint", "The tensor itself; ends what start_checkpoint began.")
+
+
+def _infer_like_second(node: Call, builder: Any) -> StructInfo:
+    """A gradient has the struct info of the value that it is of (the second argument)."""
+    info = tensor_arg(node, 1)
+    return TensorStructInfo(info.shape, info.dtype, info.vdevice, info.ndim)
+
+
+def _np_nll_loss_backward(
+    grad: np.ndarray, x: np.ndarray, targets: np.ndarray, weights: np.ndarray | None = None, reduction: str = "mean",
+    ignore_index: int = -100,
+) -> np.ndarray:
+    single = x.ndim == 1
+    if single:
+        x, targets = x[None], targets[None]
+    w = np.ones(x.shape[1], x.dtype) if weights is None else weights
+    safe = np.where(targets == ignore_index, 0, targets)
+    factor = np.where(targets == ignore_index, 0, w[safe])
+    scale = grad if reduction != "mean" else grad / factor.sum()
+    out = np.zeros_like(x)
+    np.put_along_axis(out, np.expand_dims(safe, 1), np.expand_dims(-factor * scale, 1), 1)
+    return out[0] if single else out
+
+
+def _legalize_nll_loss_backward(bb: Any, node: Call) -> Expr:
+    from .... import te, tir
+
+    reduction, ignore_index = node.attrs["reduction"], node.attrs["ignore_index"]
+
+    def te_nll_loss_backward(grad: Any, predictions: Any, targets: Any, weights: Any = None) -> Any:
+        dtype = predictions.dtype
+        single = len(predictions.shape) == 1
+        zero = tir.const(0, dtype)
+
+        def factor(*i: Any) -> Any:
+            t = targets(*i)
+            return tir.if_then_else(t != ignore_index, tir.const(1, dtype) if weights is None else weights(t), zero)
+
+        share = te.compute(targets.shape, factor, name="weight")
+        total = topi_function("sum")(share) if reduction == "mean" else None
+
+        def element(*i: Any) -> Any:
+            place = () if single else (i[0], *i[2:])
+            label = i[0] if single else i[1]
+            scale = grad(*place) if reduction == "none" else grad()
+            if total is not None:
+                scale = scale / total()
+            hit = targets(*place) == label.astype(targets.dtype)
+            return tir.if_then_else(hit, -share(*place) * scale, zero)
+
+        return te.compute(predictions.shape, element, name="pred_grad")
+
+    return bb.call_te(te_nll_loss_backward, *node.args, primfunc_name_hint="nll_loss_backward")
+
+
+@operator(
+    "relax.grad.nll_loss_backward", infer=_infer_like_second, legalize=_legalize_nll_loss_backward,
+    reference=_np_nll_loss_backward,
+)
+def nll_loss_backward(
+    output_grad: Expr, predictions: Expr, targets: Expr, weights: Expr | None = None, reduction: str = "mean",
+    ignore_index: int = -100,
+) -> Expr:
+    """The gradient of nll_loss with respect to the predictions."""
+    args = [output_grad, predictions, targets] + ([] if weights is None else [weights])
+    attrs = {"reduction": reduction, "ignore_index": int(ignore_index)}
+    return call("relax.grad.nll_loss_backward", *args, attrs=attrs)
+
+
+def _windows(x: np.ndarray, attrs: dict[str, Any]) -> Any:
+    """(output place, taps inside the image, number of taps inside the padded image) of 2D pooling."""
+    pads, size, steps, dil = attrs["padding"], attrs["pool_size"], attrs["strides"], attrs["dilation"]
+    counts = []
+    for i in range(2):
+        space = x.shape[2 + i] + pads[i] + pads[i + 2] - (size[i] - 1) * dil[i] - 1
+        counts.append((space + (steps[i] - 1 if attrs["ceil_mode"] else 0)) // steps[i] + 1)
+    for place in np.ndindex(*counts):
+        taps, padded = [], []
+        for i in range(2):
+            every = [place[i] * steps[i] - pads[i] + k * dil[i] for k in range(size[i])]
+            taps.append([t for t in every if 0 <= t < x.shape[2 + i]])
+            padded.append([t for t in every if t < x.shape[2 + i] + pads[i + 2]])
+        yield place, taps, len(padded[0]) * len(padded[1])
+
+
+def _np_max_pool_backward(grad: np.ndarray, x: np.ndarray, **attrs: Any) -> np.ndarray:
+    out = np.zeros_like(x)
+    for (i, j), (rows, columns), _ in _windows(x, attrs):
+        patch = x[:, :, rows][:, :, :, columns]
+        best = patch.reshape(*x.shape[:2], -1).argmax(-1)
+        for n, c in np.ndindex(*x.shape[:2]):
+            r, s = divmod(int(best[n, c]), len(columns))
+            out[n, c, rows[r], columns[s]] += grad[n, c, i, j]
+    return out
+
+
+def _np_avg_pool_backward(grad: np.ndarray, x: np.ndarray, **attrs: Any) -> np.ndarray:
+    out = np.zeros_like(x)
+    for (i, j), (rows, columns), total in _windows(x, attrs):
+        count = total if attrs["count_include_pad"] else len(rows) * len(columns)
+        for r in rows:
+            for s in columns:
+                out[:, :, r, s] += grad[:, :, i, j] / count
+    return out
+
+
+def _legalize_pool_backward(kind: str) -> Any:
+    def legalize(bb: Any, node: Call) -> Expr:
+        attrs = node.attrs
+        if attrs["layout"] != "NCHW" or attrs["out_layout"] != "NCHW" or set(attrs["dilation"]) != {1}:
+            return node
+        return bb.call_te(
+            topi_function("nn.pool_grad"), node.args[0], node.args[1], list(attrs["pool_size"]), list(attrs["strides"]),
+            list(attrs["padding"]), kind, attrs["ceil_mode"], attrs["count_include_pad"], attrs["layout"],
+            primfunc_name_hint=f"{kind}_pool2d_backward",
+        )
+
+    return legalize
+
+
+def _pool_backward(kind: str, reference: Any) -> Any:
+    name = f"relax.grad.{kind}_pool2d_backward"
+
+    def build(
+        output_grad: Expr,
+        data: Expr,
+        pool_size: int | Sequence[int] = (1, 1),
+        strides: int | Sequence[int] = (1, 1),
+        padding: int | Sequence[int] = (0, 0, 0, 0),
+        dilation: int | Sequence[int] = (1, 1),
+        ceil_mode: bool = False,
+        count_include_pad: bool = False,
+        layout: str = "NCHW",
+        out_layout: str | None = None,
+    ) -> Expr:
+        attrs = {
+            "pool_size": per_axis(pool_size, 2, name, "pool_size"),
+            "strides": per_axis(strides, 2, name, "strides"),
+            "padding": full_padding(padding, 2, name),
+            "dilation": per_axis(dilation, 2, name, "dilation"),
+            "ceil_mode": bool(ceil_mode),
+            "count_include_pad": bool(count_include_pad),
+            "layout": layout,
+            "out_layout": out_layout or layout,
+        }
+        return call(name, output_grad, data, attrs=attrs)
+
+    build.__name__ = build.__qualname__ = f"{kind}_pool2d_backward"
+    build.__doc__ = f"The gradient of {kind}_pool2d with respect to its data; attributes as there."
+    return operator(
+        name, infer=_infer_like_second, legalize=_legalize_pool_backward(kind), reference=reference
+    )(build)
+
+
+max_pool2d_backward = _pool_backward("max", _np_max_pool_backward)
+avg_pool2d_backward = _pool_backward("avg", _np_avg_pool_backward)
+
+
+def _np_take_backward(grad: np.ndarray, x: np.ndarray, indices: np.ndarray, axis: int | None) -> np.ndarray:
+    out = np.zeros_like(x)
+    place = 0 if axis is None else axis % x.ndim
+    np.add.at(out, (*[slice(None)] * place, indices), grad)
+    return out
+
+
+def _legalize_take_backward(bb: Any, node: Call) -> Expr:
+    """Every element of the result sums the gradients of the takes that read it."""
+    from .... import te, tir
+
+    axis = node.attrs.get("axis")
+
+    def te_take_backward(grad: Any, x: Any, indices: Any) -> Any:
+        place = 0 if axis is None else axis % len(x.shape)
+        count = len(indices.shape)
+        taps = [te.reduce_axis((0, extent), name=f"k{i}") for i, extent in enumerate(indices.shape)]
+
+        def element(*i: Any) -> Any:
+            hit = indices(*taps) == i[place].astype(indices.dtype)
+            value = grad(*i[:place], *taps, *i[place + 1 :])
+            if not count:
+                return tir.if_then_else(hit, value, tir.const(0, x.dtype))
+            return te.sum(tir.if_then_else(hit, value, tir.const(0, x.dtype)), axis=taps)
+
+        return te.compute(x.shape, element, name="take_backward")
+
+    return bb.call_te(te_take_backward, *node.args, primfunc_name_hint="take_backward")
+
+
+@operator(
+    "relax.grad.take_backward", infer=_infer_like_second, legalize=_legalize_take_backward, reference=_np_take_backward
+)
+def take_backward(output_grad: Expr, x: Expr, indices: Expr, axis: int | None = None) -> Expr:
+    """The gradient of take with respect to ``x``."""
+    return call("relax.grad.take_backward", output_grad, x, indices, attrs={"axis": None if axis is None else int(axis)})

@@ -1,0 +1,77 @@
+"""Drawing from distributions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import dtype as dt
+from ..expr import Call, Expr
+from ..struct_info import StructInfo, TensorStructInfo
+from .declaration import call, operator
+from .inference import as_int, fail, require_dtype, require_ndim, tensor_args
+
+
+def _infer_multinomial(node: Call, builder: Any) -> StructInfo:
+    prob, uniform, indices = tensor_args(node, 3)
+    for name, info in (("prob", prob), ("uniform_sample", uniform), ("sample_indices", indices)):
+        require_ndim(node, info, 2, name)
+    require_dtype(node, prob, dt.is_float, "float probabilities")
+    require_dtype(node, uniform, dt.is_float, "float samples")
+    require_dtype(node, indices, dt.is_integral, "integer indices")
+    if uniform.shape_values is None:
+        return TensorStructInfo(None, node.attrs["dtype"], prob.vdevice, 2)
+    if indices.shape_values is not None:
+        a, b = as_int(uniform.shape_values[0]), as_int(indices.shape_values[0])
+        if a is not None and b is not None and a != b:
+            raise fail(node, f"uniform_sample has {a} rows, sample_indices {b}")
+    return TensorStructInfo([uniform.shape_values[0], 1], node.attrs["dtype"], prob.vdevice)
+
+
+def _np_multinomial(prob: np.ndarray, uniform: np.ndarray, indices: np.ndarray, dtype: str) -> np.ndarray:
+    cumulative = prob.cumsum(1)[indices[:, 0]]
+    return (cumulative <= uniform).sum(1, keepdims=True).clip(max=prob.shape[1] - 1).astype(dtype)
+
+
+def _legalize_multinomial(bb: Any, node: Call) -> Expr:
+    """The first class whose cumulative probability exceeds the sample: count those that do not."""
+    from ... import te, tir
+
+    dtype = node.attrs["dtype"]
+
+    def te_multinomial(prob: Any, uniform: Any, indices: Any) -> Any:
+        rows, classes = prob.shape
+        k = te.reduce_axis((0, classes), name="k")
+        cumulative = te.compute(
+            (rows, classes),
+            lambda r, c: te.sum(tir.Select(k <= c, prob[r, k], tir.const(0, prob.dtype)), axis=k),
+            name="cumulative",
+        )
+        j = te.reduce_axis((0, classes), name="j")
+        count = te.compute(
+            (uniform.shape[0], 1),
+            lambda i, z: te.sum((cumulative[indices[i, 0], j] <= uniform[i, 0]).astype(dtype), axis=j),
+            name="count",
+        )
+        last = tir.const(1, dtype)
+        return te.compute(
+            count.shape, lambda i, z: tir.min(count[i, z], classes.astype(dtype) - last), name="multinomial"
+        )
+
+    return bb.call_te(te_multinomial, *node.args, primfunc_name_hint="multinomial_from_uniform")
+
+
+@operator(
+    "relax.multinomial_from_uniform", infer=_infer_multinomial, legalize=_legalize_multinomial, reference=_np_multinomial
+)
+def multinomial_from_uniform(prob: Expr, uniform_sample: Expr, sample_indices: Expr, dtype: str = "int64") -> Expr:
+    """Draw a class for each uniform sample from the distribution that ``sample_indices`` names.
+
+    Args:
+        prob: (batch, classes), each row a distribution.
+        uniform_sample: (n, 1), samples from [0, 1).
+        sample_indices: (n, 1), the row of ``prob`` for each.
+        dtype: of the result, (n, 1).
+    """
+    return call("relax.multinomial_from_uniform", prob, uniform_sample, sample_indices, attrs={"dtype": dtype})

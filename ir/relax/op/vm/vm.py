@@ -1,0 +1,45 @@
+"""Storage and tensors of the virtual machine, and calls of kernels with symbolic shapes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...expr import Call, Expr, Tuple, convert_to_expr
+from ...struct_info import ObjectStructInfo, StructInfo, TupleStructInfo
+from ..declaration import call, operator
+from ..inference import check_arity
+from ..memory.memory import as_dtype, as_shape, as_string, infer_alloc_tensor
+
+
+@operator("relax.vm.alloc_storage", infer=lambda node, builder: ObjectStructInfo(), pure=False)
+def alloc_storage(
+    shape: Any, runtime_device_index: Any, dtype: str | Expr, storage_scope: str | Expr = "global"
+) -> Call:
+    """Allocate storage for a shape of a dtype."""
+    device = convert_to_expr(runtime_device_index)
+    return call("relax.vm.alloc_storage", as_shape(shape), device, as_dtype(dtype), as_string(storage_scope))
+
+
+@operator("relax.vm.alloc_tensor", infer=infer_alloc_tensor, pure=False)
+def alloc_tensor(storage: Expr, offset: Any, shape: Any, dtype: str | Expr, runtime_device_ind: Any = None) -> Call:
+    """A tensor in storage, ``offset`` bytes from its begin."""
+    args = [storage, convert_to_expr(offset), as_shape(shape), as_dtype(dtype)]
+    if runtime_device_ind is not None:
+        args.append(convert_to_expr(runtime_device_ind))
+    return call("relax.vm.alloc_tensor", *args)
+
+
+def _infer_nothing(node: Call, builder: Any) -> StructInfo:
+    return TupleStructInfo(())
+
+
+@operator("relax.vm.kill_object", infer=lambda node, builder: check_arity(node, 1) or TupleStructInfo(()), pure=False)
+def kill_object(obj: Expr) -> Call:
+    """Release storage or a tensor."""
+    return call("relax.vm.kill_object", obj)
+
+
+@operator("relax.vm.call_tir_dyn", infer=_infer_nothing, pure=False)
+def call_tir_dyn(func: Expr, args: Any) -> Call:
+    """Call a kernel with its tensors and a shape that holds its symbolic variables."""
+    return call("relax.vm.call_tir_dyn", func, args if isinstance(args, Tuple) else Tuple(args))
