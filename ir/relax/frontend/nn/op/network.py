@@ -57,6 +57,13 @@ def _with_bias(out: Expr, bias: Tensor | None, data_layout: str) -> Expr:
     return _op.add(out, _op.reshape(bias._expr, [-1 if axis == "C" else 1 for axis in data_layout]))
 
 
+def _layout_and_name(data_layout: str | None, default: str, name: str) -> tuple[str, str]:
+    """The layout and the name; in older programs the name stands where the layout came to stand."""
+    if data_layout is None:
+        return default, name
+    return (data_layout, name) if set(data_layout) <= set("NCDHWnchw0123456789") else (default, data_layout)
+
+
 def conv1d(
     x: Tensor,
     weight: Tensor,
@@ -127,7 +134,7 @@ def conv2d(
     result
         ``[B, O, oH, oW]``.
     """
-    layout = data_layout or "NCHW"
+    layout, name = _layout_and_name(data_layout, "NCHW", name)
     out = _op.nn.conv2d(
         x._expr,
         weight._expr,
@@ -152,7 +159,7 @@ def conv3d(
     name: str = "conv3d",
 ) -> Tensor:
     """3D convolution; ``x`` is ``[B, C, D, H, W]``, ``weight`` ``[O, C/groups, kD, kH, kW]``, the rest as for :func:`conv2d`."""
-    layout = data_layout or "NCDHW"
+    layout, name = _layout_and_name(data_layout, "NCDHW", name)
     out = _op.nn.conv3d(
         x._expr,
         weight._expr,
@@ -412,7 +419,7 @@ def interpolate(
         raise NNValueError("interpolate: antialias is not supported; pass antialias=False")
     if (size is None) == (scale_factor is None):
         raise NNValueError(f"interpolate: give one of size and scale_factor, got {size=} and {scale_factor=}")
-    layout = data_layout or "NCHW"
+    layout, name = _layout_and_name(data_layout, "NCHW", name)
     spatial = [x.shape[layout.index(axis)] for axis in "HW"]
     if size is not None:
         extents: list[Any] = [size, size] if isinstance(size, int) else list(size)
@@ -467,6 +474,8 @@ def ccl_allreduce(
     in_group
         Within the worker's group only, or over all workers.
     """
+    if isinstance(in_group, str):  # in older programs the name stands here
+        in_group, name = True, in_group
     return wrap_nested(_op.ccl.allreduce(x._expr, op_type, in_group), name)
 
 
