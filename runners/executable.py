@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from .ndarray import numpy_dtype
-from .program import CONSTANTS_SYMBOL, METADATA_SYMBOL, ExecutableError, check_compatible
+from .program import CONSTANTS_SYMBOL, FORMAT, METADATA_SYMBOL, ExecutableError, check_compatible
 
 
 class Library:
@@ -61,7 +61,7 @@ class Executable:
         objects: Sequence[bytes] | None = None,
         path: str | None = None,
     ) -> None:
-        self.metadata: dict[str, Any] = dict(metadata)
+        self.metadata: dict[str, Any] = {"format": FORMAT, **metadata}
         self.library = library
         self.constants = list(constants)
         self.path = path

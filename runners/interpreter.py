@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from .executable import Executable
-from .ndarray import NDArray, aligned_empty, is_aligned, numpy_dtype
+from .ndarray import NDArray, aligned_empty, numpy_dtype
 from .program import ArgumentError, ExecutableError
 
 Registers = list[Any]
@@ -87,7 +87,7 @@ def wrap(value: Any) -> Any:
 
 def _readable(value: Any) -> Any:
     """An argument as kernels can read it."""
-    if isinstance(value, np.ndarray) and not is_aligned(value):
+    if isinstance(value, np.ndarray) and not (value.flags.c_contiguous and value.flags.aligned):
         copied = aligned_empty(value.shape, value.dtype)
         copied[...] = value
         return copied

@@ -169,6 +169,8 @@ class NativeFunction:
             return inputs[value]
         if kind == "constant":
             return self._constants[value]
+        if kind == "view":
+            return self._result(value[0], inputs, outputs).reshape(value[1])
         return tuple(value) if kind == "shape" else value
 
 

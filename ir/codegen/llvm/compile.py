@@ -149,20 +149,21 @@ def emit_assembly(module: llvm.ModuleRef, options: MachineOptions = MachineOptio
 
 
 class LoadedObject:
-    """An object file in this process's memory; it stays there as long as this Python object lives.
+    """Object files in this process's memory, linked to each other; they stay as long as this Python object lives.
 
     Parameters
     ----------
-    code:
-        Bytes of an object file from :func:`emit_object`.
+    codes:
+        Bytes of object files from :func:`emit_object`.
     """
 
-    def __init__(self, code: bytes) -> None:
+    def __init__(self, *codes: bytes) -> None:
         _initialize()
         # The engine takes its machine away with it, so it cannot use the cached one.
         machine = llvm.Target.from_default_triple().create_target_machine(reloc="pic", codemodel="small")
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
-        self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        for code in codes:
+            self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         self._engine.finalize_object()
 
     def address(self, name: str) -> int:

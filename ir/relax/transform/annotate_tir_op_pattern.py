@@ -18,6 +18,7 @@ from ...tir import (
     BufferStore,
     Cast,
     For,
+    ForKind,
     IntImm,
     IterVar,
     Mul,
@@ -112,7 +113,7 @@ class _Analyzer:
         if isinstance(stmt, SeqStmt):
             for item in stmt.seq:
                 self.walk(item)
-        elif isinstance(stmt, For):
+        elif isinstance(stmt, For) and stmt.kind == ForKind.SERIAL:
             self.walk(stmt.body)
         elif isinstance(stmt, Block):
             self._block(stmt)
@@ -189,6 +190,8 @@ def op_pattern_kind(func: PrimFunc) -> OpPatternKind:
     Returns:
         ``OPAQUE`` when the function is no composition of blocks with one store each.
     """
+    if func.attrs.get("tir.is_scheduled"):
+        return OpPatternKind.kOpaque  # its loops are as they shall be
     analyzer = _Analyzer(func)
     analyzer.walk(func.body)
     return analyzer.kind

@@ -1,0 +1,64 @@
+"""The driver of a model: one native function that calls all its kernels, with every address computed from four pointers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+_TABLES = {"input": "inputs", "output": "outputs", "constant": "constants"}
+
+
+def driver_text(symbol: str, calls: Sequence[tuple[str, Sequence[tuple[str, int]], Sequence[int]]]) -> str:
+    """LLVM assembly of ``int32 symbol(void** inputs, void** outputs, void** constants, void* arena)``.
+
+    Args:
+        symbol: name of the function.
+        calls: (kernel's symbol, buffers as (kind, index) pairs, integers) in order; kinds are ``input``, ``output``,
+            ``constant`` (numbers in the three tables) and ``arena`` (byte offsets).
+
+    The first kernel that returns a value other than 0 ends the function with that value.
+    """
+    lines: list[str] = []
+    declared = {kernel: (len(buffers), len(scalars)) for kernel, buffers, scalars in calls}
+    for kernel, (n_buffers, n_scalars) in declared.items():
+        lines.append(f"declare i32 @{quoted(kernel)}({', '.join(['ptr'] * n_buffers + ['i64'] * n_scalars)})")
+    lines.append(f"define i32 @{quoted(symbol)}(ptr %inputs, ptr %outputs, ptr %constants, ptr %arena) nounwind {{")
+    known: dict[tuple[str, int], str] = {}
+    for kind, index in dict.fromkeys(item for _, buffers, _ in calls for item in buffers):
+        name = f"%{kind}.{index}"
+        known[kind, index] = name
+        if kind == "arena":
+            lines.append(f"  {name} = getelementptr i8, ptr %arena, i64 {index}")
+        else:
+            lines.append(f"  {name}.slot = getelementptr ptr, ptr %{_TABLES[kind]}, i64 {index}")
+            lines.append(f"  {name} = load ptr, ptr {name}.slot, align 8")
+    for number, (kernel, buffers, scalars) in enumerate(calls):
+        args = [f"ptr {known[item]}" for item in buffers] + [f"i64 {value}" for value in scalars]
+        lines += [
+            f"  %status{number} = call i32 @{quoted(kernel)}({', '.join(args)})",
+            f"  %failed{number} = icmp ne i32 %status{number}, 0",
+            f"  br i1 %failed{number}, label %fail{number}, label %next{number}",
+            f"fail{number}:",
+            f"  ret i32 %status{number}",
+            f"next{number}:",
+        ]
+    lines += ["  ret i32 0", "}"]
+    return "\n".join(lines) + "\n"
+
+
+def quoted(symbol: str) -> str:
+    """A symbol as LLVM writes it."""
+    return symbol if symbol.replace("_", "").replace(".", "").isalnum() else f'"{symbol}"'
+
+
+def model_text(drivers: Mapping[str, Any]) -> str:
+    """The drivers of several functions in one text, kernels declared once."""
+    declarations: dict[str, None] = {}
+    bodies: list[str] = []
+    for symbol, calls in drivers.items():
+        for line in driver_text(symbol, calls).splitlines():
+            if line.startswith("declare"):
+                declarations.setdefault(line)
+            else:
+                bodies.append(line)
+    return "\n".join([*declarations, *bodies]) + "\n"

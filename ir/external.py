@@ -1,0 +1,36 @@
+"""Names that the documents place in ``ir`` although what they stand for lives in a package above it.
+
+``ir`` imports nothing of ours. Where a documented name needs the runners, the tuner or the database, it is found through this
+table when it is first used; nothing else in ``ir`` reaches upwards.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from .error import IRError
+
+EXTERNAL = {
+    "Executable": "runners.executable",
+    "Library": "runners.executable",
+    "VirtualMachine": "runners.virtual_machine",
+    "MetaScheduleApplyDatabase": "database.apply",
+    "MetaScheduleTuneIRMod": "tuner.passes",
+    "MetaScheduleTuneTIR": "tuner.passes",
+    "FewShotTuning": "tuner.passes",
+}
+"""The module that defines each name."""
+
+
+def external(name: str) -> Any:
+    """What ``name`` stands for.
+
+    Raises:
+        IRError: the package that defines it is not installed.
+    """
+    module = EXTERNAL[name]
+    try:
+        return getattr(import_module(module), name)
+    except ModuleNotFoundError as error:
+        raise IRError(f"{name} needs the package {module.split('.')[0]!r}, which is not installed") from error

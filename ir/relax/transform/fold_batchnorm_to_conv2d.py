@@ -1,0 +1,97 @@
+"""FoldBatchnormToConv2D: scale a convolution's weights instead of normalizing what it computes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...module import IRModule
+from ...transform import PassContext
+from ..expr import Call, Constant, Expr, Function, Tuple, Var
+from .binding_rewriter import BindingRewriter, is_call_to, use_counts
+from .function_pass import FunctionPass
+
+
+class _Folder(BindingRewriter):
+    def __init__(self, mod: IRModule, counts: dict[Var, int]) -> None:
+        super().__init__(mod)
+        self._counts = counts
+
+    def visit_call(self, var: Var, call: Call) -> None:
+        folded = self._folded(call) if is_call_to(call, "relax.nn.batch_norm") else None
+        if folded is None:
+            self.bind(var, call)
+        else:
+            self.bind(var, folded)
+
+    def _folded(self, call: Call) -> Expr | None:
+        source = call.args[0]
+        conv = self.lookup(source)
+        bias: np.ndarray | None = None
+        if is_call_to(conv, "relax.add") and self._counts.get(source) == 1 and isinstance(conv.args[1], Constant):  # type: ignore[union-attr]
+            added = conv.args[1].data  # type: ignore[union-attr]
+            inner = conv.args[0]  # type: ignore[union-attr]
+            source, conv = inner, self.lookup(inner)
+            bias = added
+        if not is_call_to(conv, "relax.nn.conv2d") or self._counts.get(source) != 1:
+            return None
+        assert isinstance(conv, Call)
+        statistics = [arg.data for arg in call.args[1:5] if isinstance(arg, Constant)]
+        weight = conv.args[1]
+        if len(statistics) != 4 or not isinstance(weight, Constant):
+            return None
+        layout = str(conv.attrs.get("kernel_layout", "OIHW"))
+        out_layout = str(conv.attrs.get("out_layout") or conv.attrs.get("data_layout", "NCHW"))
+        axis = int(call.attrs.axis)
+        if len(layout) != 4 or len(out_layout) != 4 or out_layout[axis % 4] != "C":
+            return None
+        gamma, beta, mean, variance = statistics
+        scale = 1.0 / np.sqrt(variance + float(call.attrs.epsilon))
+        if call.attrs.get("scale", True):
+            scale = scale * gamma
+        shift = -mean * scale
+        if call.attrs.get("center", True):
+            shift = shift + beta
+        if bias is not None:
+            if bias.size not in (1, scale.size):
+                return None
+            shift = shift + bias.reshape(-1) * scale
+        dtype = weight.data.dtype
+        position = layout.index("O")
+        scaled = weight.data * scale.reshape([-1 if i == position else 1 for i in range(4)])
+        channel = out_layout.index("C")
+        from .. import op
+
+        new_conv = self.emit(Call(conv.op, (conv.args[0], Constant(scaled.astype(dtype))), conv.attrs, conv.sinfo_args))
+        offset = Constant(shift.astype(dtype).reshape([-1 if i == channel else 1 for i in range(4)]))
+        result = self.emit(op.add(new_conv, offset))
+        return Tuple([result, call.args[3], call.args[4]])
+
+
+@dataclass(frozen=True)
+class FoldBatchnormToConv2D(FunctionPass):
+    """Fold batch normalization with constant statistics into the convolution (with a constant weight) before it.
+
+    Before::
+
+        lv = R.nn.conv2d(x, weight, ...)
+        bn = R.nn.batch_norm(lv, gamma, beta, mean, var, axis=1)
+        y = bn[0]
+
+    After::
+
+        lv1 = R.nn.conv2d(x, scaled_weight, ...)
+        lv2 = R.add(lv1, offset)
+        bn = (lv2, mean, var)
+        y = bn[0]
+
+    A constant bias between the two is folded as well. Run CanonicalizeBindings and DeadCodeElimination behind it.
+    """
+
+    def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        """The function with folded normalizations."""
+        return _Folder(mod, use_counts(func)).rewrite(func)
+
+
+__all__ = ["FoldBatchnormToConv2D"]

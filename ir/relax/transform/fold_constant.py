@@ -1,0 +1,271 @@
+"""FoldConstant: compute at build time what depends on constants only."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ... import dtype as dt
+from ...expr import GlobalVar
+from ...module import IRModule
+from ...op import Op
+from ...structural import structural_hash
+from ...tir import IntImm, PrimFunc
+from ...transform import PassContext
+from ..analysis.struct_info import static_dims
+from ..expr import (
+    Call,
+    Constant,
+    DataTypeImm,
+    Expr,
+    Function,
+    PrimValue,
+    ShapeExpr,
+    StringImm,
+    Tuple,
+    TupleGetItem,
+    Var,
+    VarBinding,
+)
+from ..struct_info import StructInfo, TensorStructInfo, TupleStructInfo
+from .binding_rewriter import BindingRewriter
+from .function_pass import FunctionPass
+
+_LOG = logging.getLogger(__name__)
+
+_MAX_GROWTH = 16
+_MAX_GROWN_BYTES = 1 << 20
+"""A constant that is much larger than what it is computed from, and large, is better computed when the program runs."""
+
+
+class _NotFoldable(Exception):
+    """An argument is not known at build time."""
+
+
+def _static(info: StructInfo | None) -> bool:
+    if isinstance(info, TensorStructInfo):
+        return bool(info.dtype) and static_dims(info.shape_values) is not None
+    if isinstance(info, TupleStructInfo):
+        return all(_static(field) for field in info.fields)
+    return False
+
+
+def _n_bytes(info: StructInfo) -> int:
+    if isinstance(info, TupleStructInfo):
+        return sum(_n_bytes(field) for field in info.fields)
+    assert isinstance(info, TensorStructInfo)
+    return int(np.prod(static_dims(info.shape_values) or (), dtype=np.int64)) * dt.bytes_of(info.dtype)
+
+
+class _Kernels:
+    """Compiled PrimFuncs of one run of the pass, by structure."""
+
+    def __init__(self) -> None:
+        self._functions: dict[int, Any] = {}
+
+    def run(self, func: PrimFunc, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> None:
+        """Call a PrimFunc on arrays, its outputs last."""
+        bare = func.without_attr("global_symbol")
+        key = structural_hash(bare)
+        native = self._functions.get(key)
+        if native is None:
+            from ...codegen.build import build
+
+            native = self._functions[key] = build(bare, None, name="fold")["fold"]
+        native(*[np.ascontiguousarray(value) for value in inputs], *outputs)
+
+
+class _Folder(BindingRewriter):
+    def __init__(self, mod: IRModule, kernels: _Kernels) -> None:
+        super().__init__(mod)
+        self._kernels = kernels
+        self._known: dict[Var, Expr] = {}
+
+    def visit_binding(self, binding: Any) -> None:
+        if isinstance(binding, VarBinding) and not isinstance(binding.value, Call):
+            value = self._simplified(binding.value)
+            var = self.bind(binding.var, value)
+            if isinstance(value, Constant | ShapeExpr | PrimValue) or (isinstance(value, Tuple) and _all_constant(value)):
+                self._remember(binding.var, var, value)
+            return
+        super().visit_binding(binding)
+
+    def _simplified(self, value: Expr) -> Expr:
+        if isinstance(value, TupleGetItem):
+            source = self._resolved(value.tuple_value)
+            if isinstance(source, Tuple) and isinstance(source.fields[value.index], Constant):
+                return source.fields[value.index]
+        return value
+
+    def _resolved(self, expr: Expr) -> Expr:
+        return self._known.get(expr, expr) if isinstance(expr, Var) else expr
+
+    def _remember(self, old: Var, new: Var, value: Expr) -> None:
+        """Later uses read the constant itself."""
+        self._known[old] = self._known[new] = value
+        if isinstance(value, Constant | ShapeExpr | PrimValue):
+            self.replace_var(old, value)
+
+    def visit_call(self, var: Var, call: Call) -> None:
+        value = self._fold(call, var)
+        if value is None:
+            self.bind(var, call)
+            return
+        self._remember(var, self.bind(var, value), value)
+
+    def visit_result(self, body: Expr) -> Expr:
+        """Results stay variables: a function returns what it bound."""
+        kept = {var: value for var, value in self.replaced.items() if not isinstance(value, Constant | ShapeExpr | PrimValue)}
+        dropped = {var: value for var, value in self.replaced.items() if var not in kept}
+        for var in dropped:
+            del self.replaced[var]
+        try:
+            return self.substitute(body)
+        finally:
+            self.replaced.update(dropped)
+
+    # ---- evaluation -----------------------------------------------------------------------------------------
+
+    def _fold(self, call: Call, var: Var) -> Expr | None:
+        if not isinstance(call.op, Op):
+            return None
+        name = call.op.name
+        info = call.struct_info_ if call.struct_info_ is not None else var.struct_info_
+        try:
+            if name == "relax.call_tir":
+                return self._fold_kernel(call)
+            if name == "relax.tensor_to_shape":
+                array = self._argument(call.args[0])
+                return ShapeExpr([int(extent) for extent in array])
+            if name == "relax.shape_to_tensor":
+                return Constant(np.asarray(self._argument(call.args[0]), "int64"))
+            if name == "relax.shape_of":
+                return self._shape_of(call)
+            if call.op.get_attr("FPurity") is False or call.op.get_attr("FReference") is None or not _static(info):
+                return None
+            return self._fold_operator(call, info)
+        except _NotFoldable:
+            return None
+
+    def _argument(self, expr: Expr) -> Any:
+        expr = self._resolved(expr)
+        if isinstance(expr, Constant):
+            return expr.data
+        if isinstance(expr, Tuple):
+            return tuple(self._argument(field) for field in expr.fields)
+        if isinstance(expr, ShapeExpr):
+            dims = static_dims(expr.values)
+            if dims is None:
+                raise _NotFoldable
+            return tuple(dims)
+        if isinstance(expr, PrimValue) and hasattr(expr.value, "value"):
+            return expr.value.value
+        if isinstance(expr, StringImm | DataTypeImm):
+            return expr.value
+        raise _NotFoldable
+
+    def _shape_of(self, call: Call) -> Expr | None:
+        info = call.args[0].struct_info_
+        if isinstance(info, TensorStructInfo):
+            dims = static_dims(info.shape_values)
+            if dims is not None:
+                return ShapeExpr(dims)
+        return None
+
+    def _fold_operator(self, call: Call, info: StructInfo) -> Expr | None:
+        values = [self._argument(arg) for arg in call.args]
+        sizes = [value.nbytes for value in _arrays(values)]
+        if not sizes or _grows(sum(sizes), _n_bytes(info)):
+            return None
+        try:
+            with np.errstate(all="ignore"):
+                result = call.op.get_attr("FReference")(*values, **{key: _plain(item) for key, item in call.attrs.items()})
+        except Exception as error:  # a reference may not take every form of arguments; the program still computes it
+            _LOG.debug("not folding %s: %s", call.op.name, error)
+            return None
+        return _as_constant(result, info)
+
+    def _fold_kernel(self, call: Call) -> Expr | None:
+        callee = self.mod[call.args[0]] if self.mod is not None and isinstance(call.args[0], GlobalVar) else None
+        info = call.sinfo_args[0]
+        if not isinstance(callee, PrimFunc) or len(call.args) > 2 or not _static(info):
+            return None
+        inputs = [np.asarray(value) for value in _arrays([self._argument(call.args[1])])]
+        if _grows(sum(value.nbytes for value in inputs), _n_bytes(info)):
+            return None
+        infos = list(info.fields) if isinstance(info, TupleStructInfo) else [info]
+        outputs = [np.empty(static_dims(item.shape_values), dt.to_numpy(item.dtype)) for item in infos]  # type: ignore[arg-type]
+        self._kernels.run(callee, inputs, outputs)
+        made = [Constant(value) for value in outputs]
+        return Tuple(made) if isinstance(info, TupleStructInfo) else made[0]
+
+
+def _grows(before: int, after: int) -> bool:
+    return after > _MAX_GROWN_BYTES and after > _MAX_GROWTH * before
+
+
+def _all_constant(value: Tuple) -> bool:
+    return all(isinstance(field, Constant) for field in value.fields)
+
+
+def _arrays(values: Any) -> list[np.ndarray]:
+    if isinstance(values, np.ndarray):
+        return [values]
+    if isinstance(values, list | tuple):
+        return [item for value in values for item in _arrays(value)]
+    return []
+
+
+def _plain(value: Any) -> Any:
+    """An attribute as the numpy reference takes it."""
+    if isinstance(value, IntImm) or (hasattr(value, "value") and not callable(value.value) and hasattr(value, "dtype")):
+        return value.value
+    if isinstance(value, tuple):
+        return tuple(_plain(item) for item in value)
+    return value
+
+
+def _as_constant(result: Any, info: StructInfo) -> Expr | None:
+    """The reference's result as constants, provided that it is what inference promised."""
+    if isinstance(info, TupleStructInfo):
+        if not isinstance(result, list | tuple) or len(result) != len(info.fields):
+            return None
+        parts = [_as_constant(item, field) for item, field in zip(result, info.fields, strict=True)]
+        return None if any(part is None for part in parts) else Tuple([part for part in parts if part is not None])
+    assert isinstance(info, TensorStructInfo)
+    array = np.asarray(result)
+    dims = tuple(static_dims(info.shape_values) or ())
+    if array.shape != dims:
+        return None
+    return Constant(np.ascontiguousarray(array.astype(dt.to_numpy(info.dtype), copy=False)).reshape(dims))
+
+
+@dataclass(frozen=True)
+class FoldConstant(FunctionPass):
+    """Evaluate pure operators and ``call_tir`` whose arguments are all constants.
+
+    Operators are evaluated by their numpy reference, PrimFuncs by compiling them. Shapes that a program computes from shapes
+    (``shape_of``, ``tensor_to_shape``) become shape expressions.
+
+    Before::
+
+        lv = R.permute_dims(metadata["relax.expr.Constant"][0], axes=[1, 0])
+        gv = R.matmul(x, lv)
+
+    After::
+
+        lv = metadata["relax.expr.Constant"][1]
+        gv = R.matmul(x, metadata["relax.expr.Constant"][1])
+    """
+
+    def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        """The function with constants computed."""
+        if func.attrs.get("Primitive"):
+            return func
+        return _Folder(mod, _Kernels()).rewrite(func)
+
+
+__all__ = ["FoldConstant"]

@@ -1,0 +1,171 @@
+"""SplitLayoutRewritePreproc: take the packing of weights out of tuned kernels, so that it happens once at build time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...expr import GlobalVar
+from ...module import IRModule
+from ...node import post_order_visit
+from ...op import Op
+from ...tir import Block, BlockRealize, Buffer, PrimFunc, SeqStmt, Stmt, seq
+from ...transform import ModulePass, PassContext
+from ..expr import Call, Function, ShapeExpr, Tuple, TupleGetItem, Var
+from ..struct_info import TensorStructInfo, TupleStructInfo
+from .binding_rewriter import BindingRewriter, is_call_to, rewrite_functions
+from .grouping import NameTable
+
+PREPROC = "meta_schedule.layout_rewrite_preproc"
+"""The annotation of blocks that write an operand in the layout that the kernel wants."""
+
+
+def _is_preproc(stmt: Stmt) -> bool:
+    found: list[bool] = []
+
+    def visit(node: Any) -> None:
+        if isinstance(node, Block):
+            found.append(bool(node.annotations.get(PREPROC)))
+
+    post_order_visit(stmt, visit)
+    return bool(found) and all(found)
+
+
+def _buffers(stmt: Stmt) -> tuple[list[Buffer], list[Buffer]]:
+    """The buffers that a statement loads from and stores to."""
+    loads: dict[Buffer, None] = {}
+    stores: dict[Buffer, None] = {}
+
+    def visit(node: Any) -> None:
+        kind = type(node).__name__
+        if kind == "BufferLoad":
+            loads.setdefault(node.buffer)
+        elif kind == "BufferStore":
+            stores.setdefault(node.buffer)
+
+    post_order_visit(stmt, visit)
+    return list(loads), list(stores)
+
+
+@dataclass
+class SplitKernel:
+    """A kernel in two parts.
+
+    Attributes:
+        prepack: from original operands (numbers in ``sources``) to packed ones.
+        main: the kernel, with the packed operands in place of the originals.
+        sources: the operand that each packed one replaces.
+    """
+
+    prepack: PrimFunc
+    main: PrimFunc
+    sources: list[int]
+    packed: list[Buffer]
+
+
+def split_kernel(func: PrimFunc) -> SplitKernel | None:
+    """Split a PrimFunc at its layout-rewriting blocks; None when it has none that can be taken out."""
+    body = func.body
+    if not isinstance(body, BlockRealize) or body.block.iter_vars:
+        return None
+    root = body.block
+    parts = list(root.body.seq) if isinstance(root.body, SeqStmt) else [root.body]
+    first = [part for part in parts if _is_preproc(part)]
+    rest = [part for part in parts if not _is_preproc(part)]
+    if not first or not rest:
+        return None
+    operands = [func.buffer_map.get(param) for param in func.params]
+    used_later = {buffer for part in rest for buffers in _buffers(part) for buffer in buffers}
+    sources: list[int] = []
+    packed: list[Buffer] = []
+    for part in first:
+        loads, stores = _buffers(part)
+        if len(stores) != 1 or len(loads) != 1 or loads[0] not in operands or stores[0] not in root.alloc_buffers:
+            return None
+        if loads[0] in used_later:
+            return None  # the kernel reads the operand in both layouts
+        sources.append(operands.index(loads[0]))
+        packed.append(stores[0])
+    if len(set(sources)) != len(sources):
+        return None
+    allocated = tuple(buffer for buffer in root.alloc_buffers if buffer not in packed)
+    main_root = root.replace(body=seq(*rest), alloc_buffers=allocated)
+    params = [
+        packed[sources.index(index)] if index in sources else param if operand is None else operand
+        for index, (param, operand) in enumerate(zip(func.params, operands, strict=True))
+    ]
+    main = PrimFunc(params, body.replace(block=main_root), func.ret_type, None, func.attrs)
+    pack_root = Block((), (), (), "root", seq(*first))
+    pack_params = [operand for index, operand in enumerate(operands) if index in sources]
+    ordered = sorted(range(len(sources)), key=lambda i: sources[i])
+    prepack = PrimFunc(
+        [*pack_params, *[packed[i] for i in ordered]],
+        BlockRealize((), True, pack_root),
+        None,
+        None,
+        {"tir.noalias": True, "tir.is_scheduled": True},
+    )
+    return SplitKernel(prepack, main, [sources[i] for i in ordered], [packed[i] for i in ordered])
+
+
+class _Splitter(BindingRewriter):
+    def __init__(self, mod: IRModule, split: dict[str, tuple[SplitKernel, GlobalVar, GlobalVar]]) -> None:
+        super().__init__(mod)
+        self._split = split
+
+    def visit_call(self, var: Var, call: Call) -> None:
+        found = None
+        if is_call_to(call, "relax.call_tir") and isinstance(call.args[0], GlobalVar) and isinstance(call.args[1], Tuple):
+            found = self._split.get(call.args[0].name_hint)
+        if found is None:
+            self.bind(var, call)
+            return
+        kernel, prepack, main = found
+        fields = list(call.args[1].fields)  # type: ignore[attr-defined]
+        infos = [TensorStructInfo(ShapeExpr(buffer.shape), buffer.dtype) for buffer in kernel.packed]
+        info = infos[0] if len(infos) == 1 else TupleStructInfo(infos)
+        call_tir = Op.get("relax.call_tir")
+        originals = Tuple([fields[index] for index in kernel.sources])
+        packed = self.emit(Call(call_tir, (prepack, originals), None, [info], None, info))
+        for number, index in enumerate(kernel.sources):
+            fields[index] = packed if len(infos) == 1 else self.emit(TupleGetItem(packed, number))
+        args = (main, Tuple(fields), *call.args[2:])
+        self.bind(var, Call(call_tir, args, call.attrs, call.sinfo_args, call.span, call.struct_info_))
+
+
+@dataclass(frozen=True)
+class SplitLayoutRewritePreproc(ModulePass):
+    """Split kernels whose schedule rewrites an operand's layout into the rewriting and the rest.
+
+    Before::
+
+        y = R.call_tir(cls.matmul, (x, w), out_sinfo=R.Tensor((16, 16), "float32"))
+
+    After (constant folding then packs the weight at build time)::
+
+        lv = R.call_tir(cls.matmul_weight_prepack, (w,), out_sinfo=R.Tensor((4, 16, 4), "float32"))
+        y = R.call_tir(cls.matmul_prepacked, (x, lv), out_sinfo=R.Tensor((16, 16), "float32"))
+    """
+
+    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """The module with split kernels."""
+        names = NameTable(mod)
+        split: dict[str, tuple[SplitKernel, GlobalVar, GlobalVar]] = {}
+        functions: dict[GlobalVar, Any] = dict(mod.functions)
+        for var, func in mod.functions.items():
+            kernel = split_kernel(func) if isinstance(func, PrimFunc) else None
+            if kernel is None:
+                continue
+            prepack = GlobalVar(names.fresh(f"{var.name_hint}_weight_prepack"))
+            main = GlobalVar(names.fresh(f"{var.name_hint}_prepacked"))
+            functions[prepack] = kernel.prepack
+            functions[main] = kernel.main.without_attr("global_symbol")
+            if "global_symbol" not in func.attrs:
+                del functions[var]
+            split[var.name_hint] = (kernel, prepack, main)
+        if not split:
+            return mod
+        result = mod.replace(functions=functions)
+        return rewrite_functions(
+            result, lambda _, func: _Splitter(result, split).rewrite(func) if isinstance(func, Function) else func
+        )

@@ -1,0 +1,1 @@
+"""From a lowered Relax module to something that runs: plans of native functions, bytecode, and memory plans."""

@@ -1,0 +1,599 @@
+"""Instructions for functions that cannot be one native function: symbolic shapes, branches, calls of Python functions.
+
+The instructions are those of :mod:`runners.interpreter`. Both forms of a program are taken: with ``call_tir``, where outputs are
+allocated here, and lowered to explicit allocation (CallTIRRewrite, StaticPlanBlockMemory and what follows).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ... import tir
+from ...error import IRError
+from ...expr import GlobalVar
+from ...module import IRModule
+from ...op import Op
+from ...tir import PrimFunc
+from ..expr import (
+    Call,
+    Constant,
+    DataTypeImm,
+    Expr,
+    ExternFunc,
+    Function,
+    If,
+    MatchCast,
+    PrimValue,
+    SeqExpr,
+    ShapeExpr,
+    StringImm,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from ..struct_info import PrimStructInfo, ShapeStructInfo, StructInfo, TensorStructInfo, TupleStructInfo
+from .native import VIEW_OPS, ConstantTable
+
+
+class BytecodeError(IRError):
+    """A construct that the virtual machine cannot run; the message says which pass removes it."""
+
+
+_BINARY = {
+    "Add": "+",
+    "Sub": "-",
+    "Mul": "*",
+    "FloorDiv": "//",
+    "FloorMod": "%",
+    "EQ": "==",
+    "NE": "!=",
+    "LT": "<",
+    "LE": "<=",
+    "GT": ">",
+    "GE": ">=",
+    "And": "and",
+    "Or": "or",
+}
+_FUNCTIONS = {"Min": "min", "Max": "max", "Div": "tdiv", "Mod": "tmod"}
+_BITWISE = {"tir.shift_left": "<<", "tir.shift_right": ">>", "tir.bitwise_and": "&", "tir.bitwise_or": "|"}
+
+
+class _Symbols:
+    """Numbers of the symbolic variables of one function, and expressions over them as Python source."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[tir.Var, int] = {}
+
+    def number(self, var: tir.Var) -> int:
+        """The number of a variable that a value binds from here on."""
+        return self.numbers.setdefault(var, len(self.numbers))
+
+    def source(self, expr: Any) -> str:
+        """Python source of an expression."""
+        kind = type(expr).__name__
+        if isinstance(expr, tir.Var):
+            if expr not in self.numbers:
+                raise BytecodeError(f"symbolic variable {expr.name} is used before a parameter or match_cast defines it")
+            return f"S[{self.numbers[expr]}]"
+        if isinstance(expr, tir.IntImm | tir.FloatImm):
+            return repr(expr.value)
+        if kind in _BINARY:
+            return f"({self.source(expr.a)} {_BINARY[kind]} {self.source(expr.b)})"
+        if kind in _FUNCTIONS:
+            if kind == "Div" and expr.dtype.startswith("float"):
+                return f"({self.source(expr.a)} / {self.source(expr.b)})"
+            return f"{_FUNCTIONS[kind]}({self.source(expr.a)}, {self.source(expr.b)})"
+        if kind == "Not":
+            return f"(not {self.source(expr.a)})"
+        if kind == "Cast":
+            return f"{'float' if expr.dtype.startswith('float') else 'int'}({self.source(expr.value)})"
+        if kind == "Select":
+            return self._choice(expr.condition, expr.true_value, expr.false_value)
+        if kind == "Call":
+            name = getattr(expr.op, "name", "")
+            if name == "tir.if_then_else":
+                return self._choice(*expr.args)
+            if name in _BITWISE:
+                return f"({self.source(expr.args[0])} {_BITWISE[name]} {self.source(expr.args[1])})"
+            if name == "tir.pow":
+                return f"({self.source(expr.args[0])} ** {self.source(expr.args[1])})"
+        raise BytecodeError(f"the extent {expr} cannot be computed by the virtual machine ({kind})")
+
+    def _choice(self, condition: Any, yes: Any, no: Any) -> str:
+        return f"({self.source(yes)} if {self.source(condition)} else {self.source(no)})"
+
+    def knows(self, expr: Any) -> bool:
+        """Whether all variables in the expression are bound."""
+        from ..transform.grouping import tir_vars_of
+
+        return all(var in self.numbers for var in tir_vars_of(expr))
+
+
+class _Compiler:
+    """Compiles one function."""
+
+    def __init__(
+        self, mod: IRModule, name: str, func: Function, constants: ConstantTable, symbol_of: Callable[[GlobalVar], str]
+    ) -> None:
+        self._mod = mod
+        self._name = name
+        self._func = func
+        self._constants = constants
+        self._symbol_of = symbol_of
+        self._registers: dict[Var, int] = {}
+        self._n_registers = 0
+        self._symbols = _Symbols()
+        self._code: list[list[Any]] = []
+        self.kernels: dict[str, None] = {}
+
+    def run(self) -> dict[str, Any]:
+        func = self._func
+        params = []
+        for param in func.params:
+            self._registers[param] = self._register()
+            params.append({"name": param.name_hint, **_described(param.struct_info)})
+        pending: list[tuple[int, list[Any], str]] = []
+        for param in func.params:
+            self._match(self._registers[param], param.struct_info, f"argument {param.name_hint}", pending)
+        self._emit_checks(pending)
+        result = self._sequence(func.body, top=True)
+        return {
+            "kind": "bytecode",
+            "params": params,
+            "n_registers": self._n_registers,
+            "n_symbols": len(self._symbols.numbers),
+            "code": self._code,
+            "result": result,
+            "kernels": list(self.kernels),
+        }
+
+    # ---- registers and checks -------------------------------------------------------------------------------
+
+    def _register(self) -> int:
+        self._n_registers += 1
+        return self._n_registers - 1
+
+    def _emit(self, *instruction: Any) -> None:
+        self._code.append(list(instruction))
+
+    def _match(self, reg: int, info: StructInfo | None, context: str, pending: list[tuple[int, list[Any], str]]) -> None:
+        """Check a value's kind, bind symbolic variables, and note the extents to compare once all are bound."""
+        if isinstance(info, TensorStructInfo):
+            dims = info.shape_values
+            binds = self._binds(dims)
+            self._emit("match", reg, "tensor", info.dtype, info.ndim, binds, context)
+            pending.append((reg, self._unbound_dims(dims, binds), context))
+        elif isinstance(info, ShapeStructInfo):
+            binds = self._binds(info.values)
+            self._emit("match", reg, "shape", "", info.ndim, binds, context)
+            pending.append((reg, self._unbound_dims(info.values, binds), context))
+        elif isinstance(info, PrimStructInfo):
+            values = None if info.value is None else (info.value,)
+            binds = self._binds(values)
+            self._emit("match", reg, "prim", info.dtype, -1, binds, context)
+            pending.append((reg, self._unbound_dims(values, binds), context))
+        elif isinstance(info, TupleStructInfo):
+            self._emit("match", reg, "tuple", "", len(info.fields), [], context)
+            for index, field in enumerate(info.fields):
+                part = self._register()
+                self._emit("get", part, reg, index)
+                self._match(part, field, f"{context}[{index}]", pending)
+
+    def _binds(self, dims: Any) -> list[list[int]]:
+        binds = []
+        for axis, dim in enumerate(dims or ()):
+            if isinstance(dim, tir.Var) and dim not in self._symbols.numbers:
+                binds.append([axis, self._symbols.number(dim)])
+        return binds
+
+    def _unbound_dims(self, dims: Any, binds: list[list[int]]) -> list[Any]:
+        bound = {axis for axis, _ in binds}
+        return [(axis, dim) for axis, dim in enumerate(dims or ()) if axis not in bound]
+
+    def _emit_checks(self, pending: list[tuple[int, list[Any], str]]) -> None:
+        for reg, dims, context in pending:
+            checks = [[axis, self._symbols.source(dim)] for axis, dim in dims if self._symbols.knows(dim)]
+            if checks:
+                self._emit("check_dims", reg, checks, context)
+
+    # ---- bindings -------------------------------------------------------------------------------------------
+
+    def _sequence(self, seq: SeqExpr, top: bool = False) -> int:
+        last_use = _last_uses(seq) if top else {}
+        number = 0
+        for block in seq.blocks:
+            for binding in block.bindings:
+                value: Expr = binding.value  # type: ignore[attr-defined]
+                if isinstance(binding, MatchCast):
+                    reg = self._value(value)
+                    pending: list[tuple[int, list[Any], str]] = []
+                    self._match(reg, binding.struct_info, f"the value of {binding.var.name_hint}", pending)
+                    self._emit_checks(pending)
+                    self._registers[binding.var] = reg
+                else:
+                    self._registers[binding.var] = self._value(value, binding.var)
+                self._kill(last_use.get(number, ()), binding.var)
+                number += 1
+        return self._value(seq.body)
+
+    def _kill(self, variables: Any, current: Var) -> None:
+        """Let go of arrays behind their last use; registers that several variables share are kept."""
+        regs = [self._registers[var] for var in variables if var in self._registers]
+        counts: dict[int, int] = {}
+        for reg in self._registers.values():
+            counts[reg] = counts.get(reg, 0) + 1
+        dead = [reg for reg in regs if counts[reg] == 1 and reg != self._registers.get(current)]
+        if dead:
+            self._emit("kill", dead)
+
+    def _value(self, value: Expr, var: Var | None = None) -> int:
+        """The register that holds a value, computing it where necessary."""
+        if isinstance(value, Var):
+            if value not in self._registers:
+                raise BytecodeError(f"{self._name}: variable {value.name_hint} is not bound; run LambdaLift on local functions")
+            return self._registers[value]
+        dst = self._register()
+        if isinstance(value, Constant):
+            self._emit("const", dst, self._constants.number(value.data))
+        elif isinstance(value, Tuple):
+            self._emit("tuple", dst, [self._value(item) for item in value.fields])
+        elif isinstance(value, TupleGetItem):
+            self._emit("get", dst, self._value(value.tuple_value), value.index)
+        elif isinstance(value, ShapeExpr):
+            self._emit("shape", dst, [self._symbols.source(dim) for dim in value.values])
+        elif isinstance(value, PrimValue):
+            self._emit("prim", dst, self._symbols.source(value.value))
+        elif isinstance(value, StringImm | DataTypeImm):
+            self._emit("value", dst, value.value)
+        elif isinstance(value, If):
+            self._branch(dst, value)
+        elif isinstance(value, GlobalVar):
+            self._emit("closure", dst, value.name_hint, [])
+        elif isinstance(value, Call):
+            return self._call(dst, value, var)
+        else:
+            raise BytecodeError(f"{self._name}: cannot run a {type(value).__name__}; run LambdaLift on local functions")
+        return dst
+
+    def _branch(self, dst: int, value: If) -> None:
+        cond = self._value(value.cond)
+        outer = self._code
+        known = dict(self._symbols.numbers)
+        parts: list[Any] = []
+        for branch in (value.true_branch, value.false_branch):
+            self._code = []
+            reg = self._sequence(branch)
+            parts += [self._code, reg]
+            # Numbers stay taken, but what a branch binds is not known after it.
+            taken = len(self._symbols.numbers)
+            self._symbols.numbers = {**known, **{tir.Var(f"_{i}", "int64"): i for i in range(len(known), taken)}}
+        self._code = outer
+        self._emit("if", dst, cond, *parts)
+
+    # ---- calls ----------------------------------------------------------------------------------------------
+
+    def _call(self, dst: int, call: Call, var: Var | None) -> int:
+        op = call.op
+        if isinstance(op, Op):
+            return self._operator(dst, call, var)
+        if isinstance(op, GlobalVar):
+            callee = self._mod[op]
+            if isinstance(callee, PrimFunc):
+                self._kernel(op, callee, list(call.args), None)
+                self._emit("value", dst, [])
+            else:
+                self._emit("call", dst, op.name_hint, [self._value(arg) for arg in call.args])
+        elif isinstance(op, ExternFunc):
+            return self._extern(dst, op.global_symbol, list(call.args), call, var)
+        elif isinstance(op, Var):
+            self._emit("invoke", dst, self._value(op), [self._value(arg) for arg in call.args])
+        else:
+            raise BytecodeError(f"{self._name}: cannot call a {type(op).__name__}")
+        return dst
+
+    def _extern(self, dst: int, name: str, args: list[Expr], call: Call, var: Var | None) -> int:
+        builtin = _EXTERN_BUILTINS.get(name)
+        if builtin == "reshape":
+            return self._reshape(dst, args[0], args[1])
+        if builtin is not None:
+            self._emit("builtin", dst, builtin, [self._value(arg) for arg in args])
+        else:
+            self._emit("packed", dst, name, [self._value(arg) for arg in args])
+        return dst
+
+    def _reshape(self, dst: int, source: Expr, shape: Expr) -> int:
+        reg = self._value(source)
+        if isinstance(shape, ShapeExpr):
+            self._emit("reshape", dst, reg, [self._symbols.source(dim) for dim in shape.values])
+        else:
+            self._emit("reshape", dst, reg, self._value(shape))
+        return dst
+
+    def _operator(self, dst: int, call: Call, var: Var | None) -> int:
+        name = call.op.name
+        args = call.args
+        if name in ("relax.call_tir", "relax.vm.call_tir_dyn"):
+            return self._call_tir(dst, call)
+        if name == "relax.call_tir_inplace":
+            return self._call_tir_inplace(dst, call)
+        if name == "relax.call_dps_packed":
+            outputs = self._outputs(dst, call.sinfo_args[0])
+            given = [self._value(item) for item in _fields(args[1])]
+            self._emit("dps_packed", _symbol(args[0]), given + outputs)
+            return dst
+        if name in ("relax.call_pure_packed", "relax.call_inplace_packed"):
+            return self._extern(dst, _symbol(args[0]), list(args[1:]), call, var)
+        if name == "relax.call_builtin_with_ctx":
+            return self._extern(dst, _symbol(args[0]), list(_fields(args[1])), call, var)
+        if name in ("relax.invoke_closure", "relax.invoke_pure_closure"):
+            self._emit("invoke", dst, self._value(args[0]), [self._value(item) for item in _fields(args[1])])
+            return dst
+        if name == "relax.make_closure":
+            self._emit("closure", dst, args[0].name_hint, [self._value(item) for item in _fields(args[1])])
+            return dst
+        if name in ("relax.builtin.alloc_tensor", "relax.memory.alloc_tensor", "relax.vm.alloc_tensor"):
+            return self._alloc_tensor(dst, name, call)
+        if name in ("relax.memory.alloc_storage", "relax.vm.alloc_storage"):
+            size = args[0]
+            if not isinstance(size, ShapeExpr) or len(size.values) != 1:
+                raise BytecodeError(f"{self._name}: alloc_storage takes a size in bytes as a one-element shape")
+            self._emit("storage", dst, self._symbols.source(size.values[0]))
+            return dst
+        if name in ("relax.memory.kill_storage", "relax.memory.kill_tensor", "relax.vm.kill_object"):
+            self._emit("kill", [self._value(args[0])])
+            self._emit("value", dst, [])
+            return dst
+        if name in VIEW_OPS or name == "relax.memory.view":
+            return self._view(dst, call, var)
+        if name in _OP_BUILTINS:
+            values = [self._value(arg) for arg in args]
+            if name == "relax.print" or name == "relax.assert_op":
+                values = self._format_arguments(name, call)
+            self._emit("builtin", dst, _OP_BUILTINS[name], values)
+            return dst
+        packed = call.op.get_attr("FCallPacked")
+        if packed is not None:
+            self._emit("packed", dst, str(packed), [self._value(arg) for arg in args])
+            return dst
+        raise BytecodeError(
+            f"{self._name}: operator {name} is not lowered; run LegalizeOps, and see its warnings for what it leaves"
+        )
+
+    def _format_arguments(self, name: str, call: Call) -> list[int]:
+        """assert and print take the format behind (or before) the values that it shows."""
+        given = [arg for arg in call.args if not isinstance(arg, StringImm)]
+        texts = [arg for arg in call.args if isinstance(arg, StringImm)]
+        text: Expr = texts[0] if texts else StringImm(str(call.attrs.get("format", "")))
+        ordered = [given[0], text, *given[1:]] if name == "relax.assert_op" else [text, *given]
+        return [self._value(arg) for arg in ordered]
+
+    def _view(self, dst: int, call: Call, var: Var | None) -> int:
+        info = call.struct_info_ if call.struct_info_ is not None else (var.struct_info if var is not None else None)
+        source = self._value(call.args[0])
+        dims = info.shape_values if isinstance(info, TensorStructInfo) else None
+        if dims is not None:
+            self._emit("reshape", dst, source, [self._symbols.source(dim) for dim in dims])
+        elif len(call.args) > 1:
+            self._emit("reshape", dst, source, self._value(call.args[1]))
+        else:
+            self._emit("move", dst, source)
+        return dst
+
+    def _alloc_tensor(self, dst: int, name: str, call: Call) -> int:
+        args = call.args
+        if name == "relax.builtin.alloc_tensor":
+            shape, dtype = args[0], args[1]
+            self._emit("empty", dst, [self._symbols.source(dim) for dim in _shape_values(shape)], dtype.value)
+            return dst
+        storage, offset, shape, dtype = args[:4]
+        self._emit(
+            "tensor",
+            dst,
+            self._value(storage),
+            self._symbols.source(offset.value),
+            [self._symbols.source(dim) for dim in _shape_values(shape)],
+            dtype.value,
+        )
+        return dst
+
+    def _outputs(self, dst: int, info: StructInfo) -> list[int]:
+        """Allocate what a call writes; ``dst`` becomes the tensor or the tuple of tensors."""
+        if isinstance(info, TupleStructInfo):
+            regs = []
+            for field in info.fields:
+                part = self._register()
+                regs += self._outputs(part, field)
+            self._emit("tuple", dst, regs)
+            return regs
+        if not isinstance(info, TensorStructInfo) or info.shape_values is None:
+            raise BytecodeError(f"{self._name}: the output {info} of a call needs a known shape")
+        self._emit("empty", dst, [self._symbols.source(dim) for dim in info.shape_values], info.dtype)
+        return [dst]
+
+    def _call_tir(self, dst: int, call: Call) -> int:
+        kernel = call.args[0]
+        if not isinstance(kernel, GlobalVar):
+            raise BytecodeError(f"{self._name}: call_tir must call a PrimFunc of the module")
+        outputs = self._outputs(dst, call.sinfo_args[0])
+        args: list[Expr | int] = list(_fields(call.args[1]))
+        infos = [_info_of(item) for item in args] + _tensor_infos(call.sinfo_args[0])
+        args += outputs
+        if len(call.args) > 2:
+            args.append(call.args[2])
+        self._kernel(kernel, self._mod[kernel], args, infos)  # type: ignore[arg-type]
+        return dst
+
+    def _call_tir_inplace(self, dst: int, call: Call) -> int:
+        kernel = call.args[0]
+        given = list(_fields(call.args[1]))
+        infos = _tensor_infos(call.sinfo_args[0])
+        indices = [int(getattr(item, "value", item)) for item in call.attrs.inplace_indices]
+        args: list[Expr | int] = list(given)
+        shown = [_info_of(item) for item in given]
+        made: list[int] = []
+        for info, index in zip(infos, indices, strict=True):
+            if index >= 0:
+                made.append(self._value(given[index]))
+            else:
+                reg = self._register()
+                made += self._outputs(reg, info)
+                args.append(reg)
+                shown.append(info)
+        if len(call.args) > 2:
+            args.append(call.args[2])
+        self._kernel(kernel, self._mod[kernel], args, shown)  # type: ignore[arg-type]
+        if isinstance(call.sinfo_args[0], TupleStructInfo):
+            self._emit("tuple", dst, made)
+        else:
+            self._emit("move", dst, made[0])
+        return dst
+
+    def _kernel(self, var: GlobalVar, callee: PrimFunc, args: list[Any], infos: list[Any] | None) -> None:
+        """Emit a kernel call: buffers, scalars, then the symbolic extents that the kernel's buffers imply."""
+        buffers: list[int] = []
+        dims: list[Any] = []
+        scalars: list[Any] = []
+        for position, arg in enumerate(args):
+            if isinstance(arg, ShapeExpr):
+                scalars += arg.values
+            elif isinstance(arg, PrimValue):
+                scalars.append(arg.value)
+            else:
+                buffers.append(arg if isinstance(arg, int) else self._value(arg))
+                info = infos[position] if infos is not None and position < len(infos) else _info_of(arg)
+                dims.append(info.shape_values if isinstance(info, TensorStructInfo) else None)
+        handles = [param for param in callee.params if param in callee.buffer_map]
+        plain = [param for param in callee.params if param not in callee.buffer_map]
+        if len(handles) != len(buffers) or len(plain) != len(scalars):
+            raise BytecodeError(
+                f"{self._name}: {var.name_hint} takes {len(handles)} buffers and {len(plain)} scalars,"
+                f" the call gives {len(buffers)} and {len(scalars)}"
+            )
+        operands: list[Any] = list(buffers)
+        operands += [[self._symbols.source(value), param.dtype] for param, value in zip(plain, scalars, strict=True)]
+        given = set(plain)
+        for handle, actual in zip(handles, dims, strict=True):
+            for axis, extent in enumerate(callee.buffer_map[handle].shape):
+                if isinstance(extent, tir.Var) and extent not in given:
+                    given.add(extent)
+                    if actual is None:
+                        raise BytecodeError(f"{self._name}: the extent {extent.name} of {var.name_hint} is not known")
+                    operands.append([self._symbols.source(actual[axis]), "int64"])
+        symbol = self._symbol_of(var)
+        self.kernels.setdefault(symbol)
+        self._emit("kernel", symbol, operands)
+
+
+_OP_BUILTINS = {
+    "relax.shape_of": "shape_of",
+    "relax.tensor_to_shape": "tensor_to_shape",
+    "relax.shape_to_tensor": "shape_to_tensor",
+    "relax.null_value": "null_value",
+    "relax.print": "print",
+    "relax.assert_op": "assert",
+    "relax.to_vdevice": "to_device",
+    "relax.hint_on_device": "to_device",
+    "relax.builtin.stop_lift_params": "to_device",
+}
+_EXTERN_BUILTINS = {
+    "vm.builtin.shape_of": "shape_of",
+    "vm.builtin.tensor_to_shape": "tensor_to_shape",
+    "vm.builtin.reshape": "reshape",
+    "vm.builtin.copy": "copy",
+    "vm.builtin.null_value": "null_value",
+    "vm.builtin.to_device": "to_device",
+    "relax.run.shape_to_tensor": "shape_to_tensor",
+    "relax.run.print": "print",
+    "relax.run.assert_op": "assert",
+}
+
+
+def _described(info: StructInfo) -> dict[str, Any]:
+    if isinstance(info, TensorStructInfo):
+        dims = info.shape_values
+        shape = None if dims is None else [dim.value if isinstance(dim, tir.IntImm) else str(getattr(dim, "name", "?")) for dim in dims]
+        return {"shape": shape, "dtype": info.dtype}
+    if isinstance(info, TupleStructInfo):
+        return {"fields": [_described(field) for field in info.fields]}
+    return {"kind": type(info).__name__.removesuffix("StructInfo").lower()}
+
+
+def _symbol(expr: Expr) -> str:
+    return expr.global_symbol if isinstance(expr, ExternFunc) else str(getattr(expr, "value", getattr(expr, "name_hint", expr)))
+
+
+def _fields(expr: Expr) -> tuple[Expr, ...]:
+    if isinstance(expr, Tuple):
+        return expr.fields
+    info = expr.struct_info_
+    if isinstance(info, TupleStructInfo):
+        return tuple(TupleGetItem(expr, index) for index in range(len(info.fields)))
+    return (expr,)
+
+
+def _tensor_infos(info: StructInfo) -> list[StructInfo]:
+    return list(info.fields) if isinstance(info, TupleStructInfo) else [info]
+
+
+def _info_of(value: Any) -> StructInfo | None:
+    return getattr(value, "struct_info_", None)
+
+
+def _shape_values(expr: Expr) -> tuple[Any, ...]:
+    if isinstance(expr, ShapeExpr):
+        return expr.values
+    info = expr.struct_info_
+    if isinstance(info, ShapeStructInfo) and info.values is not None:
+        return tuple(info.values)
+    raise BytecodeError(f"an allocation needs a shape with known extents, got {expr}")
+
+
+def _last_uses(seq: SeqExpr) -> dict[int, list[Var]]:
+    """Variables by the number of the last binding that uses them; those in the result are left out."""
+    last: dict[Var, int] = {}
+
+    def visit(node: Any, number: int) -> None:
+        if isinstance(node, Var):
+            last[node] = number
+        elif isinstance(node, SeqExpr):
+            for block in node.blocks:
+                for binding in block.bindings:
+                    visit(binding.value, number)  # type: ignore[attr-defined]
+            visit(node.body, number)
+        else:
+            node._visit_children(lambda child: visit(child, number))
+
+    number = 0
+    for block in seq.blocks:
+        for binding in block.bindings:
+            visit(binding.value, number)  # type: ignore[attr-defined]
+            number += 1
+    final: set[Var] = set()
+
+    def collect(node: Any) -> None:
+        if isinstance(node, Var):
+            final.add(node)
+        else:
+            node._visit_children(collect)
+
+    collect(seq.body)
+    result: dict[int, list[Var]] = {}
+    for var, position in last.items():
+        if var not in final:
+            result.setdefault(position, []).append(var)
+    return result
+
+
+def compile_bytecode(
+    mod: IRModule, name: str, func: Function, constants: ConstantTable, symbol_of: Callable[[GlobalVar], str]
+) -> dict[str, Any]:
+    """The description of a function with its instructions, as plain data.
+
+    Args:
+        symbol_of: the symbol of a PrimFunc in the compiled code.
+
+    Raises:
+        BytecodeError: a construct has to be lowered before.
+    """
+    return _Compiler(mod, name, func, constants, symbol_of).run()

@@ -1,0 +1,109 @@
+"""Compiling the kernels of a model: equal PrimFuncs once, the others on all processors.
+
+Kernels are compiled one by one into object files that are kept by structural hash, so that a model that is built again (during
+tuning, or with one kernel changed) pays for the new ones only.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import re
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...codegen.build import NativeModule
+from ...codegen.build import build as build_kernel
+from ...expr import GlobalVar
+from ...module import IRModule
+from ...structural import structural_hash
+from ...tir import PrimFunc
+
+_CACHE: OrderedDict[tuple[int, str, str], NativeModule] = OrderedDict()
+_CACHE_SIZE = 512
+_MIN_PARALLEL = 4
+"""Kernels below which starting processes costs more than it saves."""
+
+
+@dataclass
+class CompiledKernels:
+    """Object files by kernel.
+
+    Attributes:
+        modules: one per distinct kernel, by symbol.
+        symbols: the symbol of each PrimFunc.
+    """
+
+    modules: dict[str, NativeModule] = field(default_factory=dict)
+    symbols: dict[str, str] = field(default_factory=dict)
+
+    def symbol_of(self, var: GlobalVar) -> str:
+        """The symbol of a PrimFunc of the module."""
+        return self.symbols[var.name_hint]
+
+    @property
+    def objects(self) -> list[bytes]:
+        """The object files."""
+        return [module.code for module in self.modules.values()]
+
+
+def _symbol(name: str, key: int) -> str:
+    return f"{re.sub(r'[^A-Za-z0-9_]', '_', name)[:80]}_{key:016x}"
+
+
+def compile_kernels(mod: IRModule, used: Sequence[GlobalVar], target: Any) -> CompiledKernels:
+    """Compile the PrimFuncs ``used`` of a module for a target.
+
+    Raises:
+        CodegenError: a kernel has no native form.
+    """
+    result = CompiledKernels()
+    missing: list[tuple[tuple[int, str, str], str, PrimFunc]] = []
+    text = str(target)
+    for var in used:
+        func = mod[var]
+        bare = func.without_attr("global_symbol")
+        key = structural_hash(bare)
+        symbol = _symbol(var.name_hint, key)
+        entry = (key, text, symbol)
+        result.symbols[var.name_hint] = symbol
+        if symbol in result.modules:
+            continue
+        found = _CACHE.get(entry)
+        if found is not None:
+            _CACHE.move_to_end(entry)
+            result.modules[symbol] = found
+        elif all(item[1] != symbol for item in missing):
+            missing.append((entry, symbol, bare.with_attr("global_symbol", symbol)))
+    for (entry, symbol, _), module in zip(missing, _compile_all([item[2] for item in missing], target), strict=True):
+        result.modules[symbol] = module
+        _CACHE[entry] = module
+        while len(_CACHE) > _CACHE_SIZE:
+            _CACHE.popitem(last=False)
+    return result
+
+
+_WORK: tuple[list[PrimFunc], Any] = ([], None)
+"""What forked children compile: inherited memory, so that programs need not be serialized."""
+
+
+def _compile_one(index: int) -> NativeModule:
+    funcs, target = _WORK
+    return build_kernel(funcs[index], target)
+
+
+def _compile_all(funcs: list[PrimFunc], target: Any) -> list[NativeModule]:
+    global _WORK
+    workers = min(len(os.sched_getaffinity(0)), len(funcs))
+    if len(funcs) < _MIN_PARALLEL or workers < 2 or multiprocessing.current_process().daemon:
+        return [build_kernel(func, target) for func in funcs]
+    build_kernel(funcs[0], target)  # children inherit a warmed-up compiler
+    _WORK = (funcs, target)
+    try:
+        with multiprocessing.get_context("fork").Pool(workers) as pool:
+            # The largest programs first, so that none is left alone at the end.
+            return pool.map(_compile_one, range(len(funcs)), chunksize=1)
+    finally:
+        _WORK = ([], None)
