@@ -1,0 +1,38 @@
+"""Tuning as a whole: tasks, search, scheduling, the measure loop, and the command line.
+
+Names are loaded when first used, so that ``import tuner`` stays light.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+_LAZY = {
+    "TuneContext": "context",
+    "TunerError": "error",
+    "SearchStrategy": "search",
+    "EvolutionarySearch": "search",
+    "ReplayTrace": "search",
+    "MeasureCandidate": "search",
+    "TaskScheduler": "scheduler",
+    "GradientBased": "scheduler",
+    "RoundRobin": "scheduler",
+    "MeasureCallback": "callback",
+    "ExtractedTask": "task",
+    "extract_tasks": "task",
+    "tune_tasks": "tune",
+    "tune_tir": "tune",
+    "tune_relax": "tune",
+    "compile_relax": "compile",
+    "compile_tir": "compile",
+    "prepare": "compile",
+}
+
+__all__ = sorted(_LAZY)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'tuner' has no attribute {name!r}")
+    return getattr(import_module(f".{_LAZY[name]}", __name__), name)

@@ -1,0 +1,3 @@
+"""Callbacks of the tuning loop."""
+
+from .base import MeasureCallback

@@ -1,0 +1,27 @@
+"""Measure callbacks: told of every trial and batch; progress displays, logs and reports are callbacks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..scheduler import TaskScheduler
+
+
+class MeasureCallback:
+    """Override what you want to hear of; an exception in a callback ends the tuning with all results kept."""
+
+    def start(self, task_scheduler: TaskScheduler) -> None:
+        """The tasks are there, nothing has been measured yet."""
+
+    def trial(self, task_scheduler: TaskScheduler, task: Any, result: Any) -> None:
+        """One candidate has its result, which is committed."""
+
+    def apply(
+        self, task_scheduler: TaskScheduler, task_id: int, measure_candidates: Sequence[Any], results: Sequence[Any]
+    ) -> None:
+        """A batch of a task is complete, and the search has learned from it."""
+
+    def finish(self, task_scheduler: TaskScheduler) -> None:
+        """Tuning has ended, by budget, exhaustion or Ctrl-C."""

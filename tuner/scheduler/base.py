@@ -1,0 +1,221 @@
+"""TaskScheduler: tunes several tasks in turn under one budget of trials and time, and keeps every result at once."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from database import TuningRecord, Workload
+from runners import MeasureRequest, MeasureResult, measure_candidates
+from schedules import ScheduleError
+
+from ..callback import MeasureCallback
+from ..context import TuneContext
+from ..program import ScheduledProgram
+from ..search import MeasureCandidate, SearchStrategy
+
+
+@dataclass(eq=False)
+class TaskState:
+    """How far one task is."""
+
+    context: TuneContext
+    strategy: SearchStrategy
+    workload: Workload
+    trials: int = 0
+    """Trials of this session."""
+    earlier_trials: int = 0
+    """Trials that the database had already."""
+    best_secs: float = float("inf")
+    history: list[float] = field(default_factory=list)
+    """Best time after each batch."""
+    failures: Counter[str] = field(default_factory=Counter)
+    last_errors: dict[str, str] = field(default_factory=dict)
+    finished: bool = False
+
+    @property
+    def gflops(self) -> float:
+        """Speed of the best candidate, 0 when there is none."""
+        return self.context.flops / self.best_secs / 1e9 if self.best_secs < float("inf") else 0.0
+
+
+@dataclass
+class TimeShares:
+    """Seconds of the tuning loop by what they went to."""
+
+    search: float = 0.0
+    measure: float = 0.0
+    commit: float = 0.0
+    total: float = 0.0
+
+    @property
+    def overhead(self) -> float:
+        """Share of the time that was neither building nor measuring."""
+        return 0.0 if self.total == 0 else 1.0 - self.measure / self.total
+
+
+class TaskScheduler(ABC):
+    """Decides which task gets the next batch.
+
+    Args:
+        measure_callbacks: called after each batch.
+    """
+
+    def __init__(self, measure_callbacks: Sequence[MeasureCallback] = ()) -> None:
+        self.measure_callbacks = list(measure_callbacks)
+        self.tasks: list[TaskState] = []
+        self.times = TimeShares()
+        self.interrupted = False
+
+    @abstractmethod
+    def next_task_id(self) -> int:
+        """The task to tune next among those not finished; -1 when all are."""
+
+    def tune(
+        self,
+        contexts: Sequence[TuneContext],
+        strategies: Sequence[SearchStrategy],
+        *,
+        max_trials_global: int,
+        max_trials_per_task: int | None = None,
+        num_trials_per_iter: int = 16,
+        builder: Any,
+        runner: Any,
+        database: Any,
+        cost_models: Sequence[Any],
+        max_seconds: float | None = None,
+        session_id: str | None = None,
+    ) -> None:
+        """Tune until the trials or the seconds are used up, all spaces are exhausted, or Ctrl-C.
+
+        Each result is committed to the database as soon as it is there; Ctrl-C ends cleanly with all of them kept.
+        """
+        begin = time.monotonic()
+        self._builder, self._runner, self._database, self._session = builder, runner, database, session_id
+        per_task = max_trials_per_task or max_trials_global
+        try:
+            for context, strategy, cost_model in zip(contexts, strategies, cost_models, strict=True):
+                self.tasks.append(self._start(context, strategy, cost_model, per_task, num_trials_per_iter))
+            for callback in self.measure_callbacks:
+                callback.start(self)
+            self._loop(max_trials_global, max_seconds, begin)
+        except KeyboardInterrupt:
+            self.interrupted = True
+        finally:
+            self.times.total = time.monotonic() - begin
+            for callback in self.measure_callbacks:
+                callback.finish(self)
+
+    def _start(
+        self, context: TuneContext, strategy: SearchStrategy, cost_model: Any, per_task: int, batch: int
+    ) -> TaskState:
+        workload = self._database.commit_workload(context.mod)
+        # Block names are no part of a workload's identity: traces must fit the module that the database keeps.
+        context.mod = workload.mod
+        state = TaskState(context, strategy, workload)
+        records = self._database.get_records(workload, context.target)
+        state.earlier_trials = len(records)
+        state.best_secs = min((item.mean_secs for item in records if item.is_valid), default=float("inf"))
+        strategy.initialize_with_tune_context(context)
+        strategy.pre_tuning(max(0, per_task - len(records)), batch, context.sketches(), self._database, cost_model)
+        state.finished = per_task <= len(records)
+        return state
+
+    def _loop(self, max_trials: int, max_seconds: float | None, begin: float) -> None:
+        budget = max_trials - sum(task.earlier_trials for task in self.tasks)
+        while budget > 0 and (max_seconds is None or time.monotonic() - begin < max_seconds):
+            task_id = self.next_task_id()
+            if task_id < 0:
+                break
+            task = self.tasks[task_id]
+            searching = time.monotonic()
+            candidates = task.strategy.generate_measure_candidates()
+            self.times.search += time.monotonic() - searching
+            if not candidates:
+                task.finished = True
+                continue
+            candidates = candidates[:budget]
+            results = self._measure(task, candidates)
+            budget -= len(candidates)
+            searching = time.monotonic()
+            seconds = [_mean(result) if result.ok else None for result in results]
+            task.strategy.notify_runner_results(candidates, seconds)
+            task.history.append(task.best_secs)
+            self.times.search += time.monotonic() - searching
+            for callback in self.measure_callbacks:
+                callback.apply(self, task_id, candidates, results)
+
+    def _measure(self, task: TaskState, candidates: Sequence[MeasureCandidate]) -> list[MeasureResult]:
+        """Build and measure a batch, committing each result when it comes."""
+        searching = time.monotonic()
+        module_json = task.workload.module_json
+        results: list[MeasureResult | None] = [None] * len(candidates)
+        requests, positions = [], []
+        for position, candidate in enumerate(candidates):
+            try:
+                trace = candidate.trace(task.context)
+            except ScheduleError as error:
+                # The arrays called it valid and the replay refuses it: a defect of the arrays, counted and shown.
+                trace, message = None, str(error)
+            else:
+                message = "a postprocessor refused the candidate"
+            if trace is None:
+                results[position] = _illegal(message)
+                self._commit(task, candidate, results[position])
+                continue
+            program = ScheduledProgram(module_json, trace.as_json())
+            best = None if task.best_secs == float("inf") else task.best_secs
+            requests.append(MeasureRequest(program, task.context.target, reference=task.context.mod, best_secs=best))
+            positions.append(position)
+        self.times.search += time.monotonic() - searching
+        measuring = time.monotonic()
+        for index, result in measure_candidates(requests, self._builder, self._runner):
+            results[positions[index]] = result
+            committing = time.monotonic()
+            self._commit(task, candidates[positions[index]], result)
+            self.times.commit += time.monotonic() - committing
+            for callback in self.measure_callbacks:
+                callback.trial(self, task, result)
+        self.times.measure += time.monotonic() - measuring
+        return [result if result is not None else _illegal("it was not measured") for result in results]
+
+    def _commit(self, task: TaskState, candidate: MeasureCandidate, result: MeasureResult | None) -> None:
+        assert result is not None
+        task.trials += 1
+        if result.ok:
+            secs = _mean(result)
+            task.best_secs = min(task.best_secs, secs)
+        else:
+            task.failures[str(result.kind)] += 1
+            task.last_errors[str(result.kind)] = result.error_msg or ""
+        schedule = candidate._schedule
+        trace = schedule.trace if schedule is not None else candidate.sketch.trace_of(candidate.row)
+        self._database.commit_tuning_record(
+            TuningRecord(
+                trace,
+                task.workload,
+                result.run_secs,
+                task.context.target,
+                None,
+                verified=result.verified,
+                cut=result.cut,
+                failure_kind=None if result.ok else str(result.kind),
+                failure_message=result.error_msg,
+                session_id=self._session,
+            )
+        )
+
+
+def _mean(result: MeasureResult) -> float:
+    assert result.run_secs
+    return sum(result.run_secs) / len(result.run_secs)
+
+
+def _illegal(message: str) -> MeasureResult:
+    from runners import ResultKind
+
+    return MeasureResult(ResultKind.ILLEGAL_SCHEDULE, None, message)

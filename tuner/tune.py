@@ -1,0 +1,226 @@
+"""The composition root: from tasks and options to a running search. Every part may be given as an instance or by name."""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from database import Database, Session, hardware_fingerprint, open_database, software_versions
+from ir import IRModule
+from ir.target import Target
+from ir.tir import PrimFunc
+
+from .callback import MeasureCallback
+from .context import TuneContext
+from .error import TunerError
+from .scheduler import GradientBased, RoundRobin, TaskScheduler
+from .search import EvolutionarySearch, ReplayTrace, SearchStrategy
+from .task import ExtractedTask, extract_tasks, flops_of, has_symbolic_shapes
+
+_STRATEGIES = {"evolutionary": EvolutionarySearch, "replay-trace": ReplayTrace, "random": ReplayTrace}
+_SCHEDULERS = {"gradient": GradientBased, "round-robin": RoundRobin}
+
+
+def _strategy(kind: str | SearchStrategy | type[SearchStrategy]) -> SearchStrategy:
+    if isinstance(kind, SearchStrategy):
+        import copy
+
+        return copy.copy(kind)
+    if isinstance(kind, type):
+        return kind()
+    if kind not in _STRATEGIES:
+        raise TunerError(f"unknown search strategy {kind!r}; choose one of {', '.join(sorted(_STRATEGIES))}")
+    return _STRATEGIES[kind]()
+
+
+def _scheduler(kind: str | TaskScheduler) -> TaskScheduler:
+    if isinstance(kind, TaskScheduler):
+        return kind
+    if kind not in _SCHEDULERS:
+        raise TunerError(f"unknown task scheduler {kind!r}; choose one of {', '.join(sorted(_SCHEDULERS))}")
+    return _SCHEDULERS[kind]()
+
+
+def _cost_model(kind: Any, seed: int) -> Any:
+    import cost_models
+
+    if not isinstance(kind, str):
+        import copy
+
+        return copy.deepcopy(kind)
+    models = {"xgb": "XGBModel", "mlp": "MLPModel", "random": "RandomModel"}
+    if kind not in models:
+        raise TunerError(f"unknown cost model {kind!r}; choose one of {', '.join(sorted(models))}")
+    return getattr(cost_models, models[kind])(seed=seed)
+
+
+def check_budget(max_trials: int, max_seconds: float | None) -> None:
+    """Refuse budgets under which nothing would be tuned."""
+    if max_trials < 1:
+        raise TunerError(f"the number of trials must be at least 1, got {max_trials}; leave it out for the default")
+    if max_seconds is not None and max_seconds <= 0:
+        raise TunerError(f"the time budget must be positive, got {max_seconds} seconds")
+
+
+def tune_tasks(
+    *,
+    tasks: Sequence[TuneContext],
+    database: Database | str | Path | None = None,
+    work_dir: str | Path | None = None,
+    max_trials_global: int,
+    max_trials_per_task: int | None = None,
+    num_trials_per_iter: int = 16,
+    max_seconds: float | None = None,
+    builder: Any = "local",
+    runner: Any = "local",
+    cost_model: Any = "xgb",
+    strategy: str | SearchStrategy | type[SearchStrategy] = "evolutionary",
+    task_scheduler: str | TaskScheduler = "gradient",
+    measure_callbacks: Sequence[MeasureCallback] = (),
+    seed: int = 0,
+) -> Database:
+    """Tune tasks and return the database with all records.
+
+    Args:
+        tasks: contexts of the kernels.
+        database: a Database, a path or URL; without it ``work_dir/tuning.db``, or memory when there is no folder either.
+        max_trials_global: trials of all tasks together, those that the database has already included.
+        max_trials_per_task: limit of one task.
+        num_trials_per_iter: trials between two updates of the cost model.
+        max_seconds: wall-clock budget.
+        builder, runner: instances, or "local".
+        cost_model: "xgb", "mlp", "random" or an instance (copied for every task).
+        seed: of every random choice; the same seed, database and measured times give the same search.
+    """
+    check_budget(max_trials_global, max_seconds)
+    store = open_store(database, work_dir)
+    if builder == "local" or runner == "local":
+        from runners import LocalBuilder, LocalRunner, WorkerPool
+
+        with WorkerPool(preload=("runners.native", "schedules", "tuner.program")) as pool:
+            return _run(
+                tasks, store, max_trials_global, max_trials_per_task, num_trials_per_iter, max_seconds,
+                LocalBuilder(pool=pool) if builder == "local" else builder,
+                LocalRunner(pool=pool) if runner == "local" else runner,
+                cost_model, strategy, task_scheduler, measure_callbacks, seed,
+            )  # fmt: skip
+    return _run(
+        tasks, store, max_trials_global, max_trials_per_task, num_trials_per_iter, max_seconds, builder, runner,
+        cost_model, strategy, task_scheduler, measure_callbacks, seed,
+    )  # fmt: skip
+
+
+def open_store(database: Database | str | Path | None, work_dir: str | Path | None) -> Database:
+    """The database to use; a folder alone gets a SQLite file in it."""
+    if database is not None:
+        return open_database(database)
+    if work_dir is None:
+        from database import MemoryDatabase
+
+        return MemoryDatabase()
+    folder = Path(work_dir)
+    folder.mkdir(parents=True, exist_ok=True)
+    return open_database(folder / "tuning.db")
+
+
+def _run(
+    tasks: Sequence[TuneContext],
+    store: Database,
+    max_trials_global: int,
+    max_trials_per_task: int | None,
+    num_trials_per_iter: int,
+    max_seconds: float | None,
+    builder: Any,
+    runner: Any,
+    cost_model: Any,
+    strategy: Any,
+    task_scheduler: Any,
+    measure_callbacks: Sequence[MeasureCallback],
+    seed: int,
+) -> Database:
+    scheduler = _scheduler(task_scheduler)
+    scheduler.measure_callbacks += list(measure_callbacks)
+    session = Session(
+        command=" ".join(sys.argv), seed=seed, fingerprint=hardware_fingerprint(), versions=software_versions()
+    )
+    store.commit_session(session)
+    scheduler.tune(
+        tasks,
+        [_strategy(strategy) for _ in tasks],
+        max_trials_global=max_trials_global,
+        max_trials_per_task=max_trials_per_task,
+        num_trials_per_iter=num_trials_per_iter,
+        builder=builder,
+        runner=runner,
+        database=store,
+        cost_models=[_cost_model(cost_model, seed) for _ in tasks],
+        max_seconds=max_seconds,
+        session_id=session.id,
+    )
+    return store
+
+
+def contexts_of(tasks: Sequence[ExtractedTask], seed: int, space: Any = None) -> list[TuneContext]:
+    """A context per task; each has a seed of its own, derived from the session's and from the workload.
+
+    Kernels with symbolic shapes are left out: they have no inputs to be measured on.
+    """
+    contexts = []
+    for task in tasks:
+        if has_symbolic_shapes(task.mod["main"]):
+            continue
+        own = zlib.crc32(f"{seed}/{task.task_name}".encode())
+        options = {} if space is None else {"space_generator": space}
+        contexts.append(
+            TuneContext(
+                task.mod, task.target, task_name=task.task_name, seed=own, weight=task.weight, flops=task.flops, **options
+            )
+        )
+    return contexts
+
+
+def tune_tir(
+    mod: IRModule | PrimFunc,
+    target: Any,
+    work_dir: str | Path | None = None,
+    max_trials_global: int = 64,
+    *,
+    database: Database | str | Path | None = None,
+    seed: int = 0,
+    task_name: str = "main",
+    **options: Any,
+) -> Database:
+    """Tune one kernel; options are those of :func:`tune_tasks`."""
+    context = TuneContext(mod, target, task_name=task_name, seed=seed)
+    context.flops = flops_of(context.func)
+    return tune_tasks(
+        tasks=[context], database=database, work_dir=work_dir, max_trials_global=max_trials_global, seed=seed, **options
+    )
+
+
+def tune_relax(
+    mod: IRModule,
+    params: dict[str, Any] | None = None,
+    target: Any = "cpu",
+    work_dir: str | Path | None = None,
+    max_trials_global: int = 1000,
+    *,
+    database: Database | str | Path | None = None,
+    seed: int = 0,
+    **options: Any,
+) -> Database:
+    """Tune all kernels of a model; options are those of :func:`tune_tasks`.
+
+    Raises:
+        TunerError: the model has no kernel that can be tuned.
+    """
+    check_budget(max_trials_global, options.get("max_seconds"))
+    contexts = contexts_of(extract_tasks(mod, target, params), seed)
+    if not contexts:
+        raise TunerError("the model has no kernel to tune: it calls no operator on tensors of known shape")
+    return tune_tasks(
+        tasks=contexts, database=database, work_dir=work_dir, max_trials_global=max_trials_global, seed=seed, **options
+    )
