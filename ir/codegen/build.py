@@ -295,7 +295,7 @@ def _argument(values: Any, position: int, kind: str, dtype: str, count: int) -> 
         return raw  # an address of unknown extent
     numpy_dtype = dt.to_numpy(dtype)
     memory = (ctypes.c_uint8 * (count * numpy_dtype.itemsize)).from_address(raw)
-    return np.frombuffer(memory, numpy_dtype)
+    return np.frombuffer(memoryview(memory), numpy_dtype)
 
 
 def _optimized(text: str, options: MachineOptions) -> Any:

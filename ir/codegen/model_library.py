@@ -24,6 +24,8 @@ _ALIGNMENT = 64
 _MAX_CONSTANT_BYTES = 1_900_000_000
 """Beyond, the code's 32-bit relative addresses no longer reach the weights."""
 
+_NO_MEMORY = b"there is no memory for the workspace\0"
+
 C_TYPES = {
     "float32": "float",
     "float64": "double",
@@ -68,7 +70,7 @@ def _entry_text(metadata: Mapping[str, Any], offsets: Sequence[int]) -> str:
         "declare ptr @loopsmith_workspace_acquire(i64)",
         "declare void @loopsmith_workspace_release(ptr)",
         "declare void @loopsmith_set_error(ptr)",
-        '@no_memory = internal constant [40 x i8] c"there is no memory for the workspace   \\00\\00"',
+        f'@no_memory = internal constant [{len(_NO_MEMORY)} x i8] c"{_quoted(_NO_MEMORY)}"',
     ]
     pointers = [f"ptr getelementptr (i8, ptr @{CONSTANTS_SYMBOL}, i64 {offset})" for offset in offsets] or ["ptr null"]
     lines.append(f"@constant_table = internal constant [{len(pointers)} x ptr] [{', '.join(pointers)}]")

@@ -166,13 +166,13 @@ class Interpreter(Visitor):
 
     def visit_BufferStore(self, node: S.BufferStore) -> None:
         value = self.visit(node.value)
-        pointer, offsets = self._locate(node.buffer, node.indices)
-        numpy_dtype = pointer.storage.dtype
         if node.predicate is None:
-            pointer.storage[offsets] = np.asarray(value).astype(numpy_dtype)
-        else:
-            mask = np.broadcast_to(self.visit(node.predicate), np.shape(offsets))
-            pointer.storage[offsets[mask]] = np.asarray(value)[mask]
+            pointer, offsets = self._locate(node.buffer, node.indices)
+            pointer.storage[offsets] = np.asarray(value).astype(pointer.storage.dtype)
+            return
+        mask = np.broadcast_to(self.visit(node.predicate), (dt.lanes(node.value.dtype),))
+        pointer, offsets = self._locate(node.buffer, node.indices, mask)
+        pointer.storage[np.broadcast_to(offsets, mask.shape)[mask]] = np.broadcast_to(value, mask.shape)[mask]
 
     def visit_Allocate(self, node: S.Allocate) -> None:
         count = math.prod(int(self.visit(extent)) for extent in node.extents) * dt.lanes(node.dtype)
@@ -257,8 +257,10 @@ class Interpreter(Visitor):
             dense *= int(self.visit(extent))
         return strides[::-1]
 
-    def _locate(self, buffer: Buffer, indices: Sequence[E.PrimExpr]) -> tuple[_Pointer, Any]:
-        """Storage and flat offset (an array for vector accesses)."""
+    def _locate(
+        self, buffer: Buffer, indices: Sequence[E.PrimExpr], mask: np.ndarray | None = None
+    ) -> tuple[_Pointer, Any]:
+        """Storage and flat offset (an array for vector accesses); only lanes of the mask must be in bounds."""
         pointer = self.values.get(buffer.data)
         if not isinstance(pointer, _Pointer):
             raise InterpreterError(f"buffer {buffer.name} is used before it is allocated")
@@ -270,13 +272,15 @@ class Interpreter(Visitor):
         for position, (index, extent, stride) in enumerate(zip(indices, buffer.shape, self._strides(buffer))):
             value = np.asarray(self.visit(index)).astype("int64")
             bound = int(self.visit(extent))
-            if np.any(value < 0) or np.any(value >= bound):
+            outside = (value < 0) | (value >= bound)
+            if np.any(outside if mask is None else outside & mask):
                 raise InterpreterError(f"index {value} of dimension {position} of {buffer.name} is not in [0, {bound})")
             offset = offset + value * stride
         lanes = dt.lanes(buffer.dtype)
         if lanes > 1:  # elements that are vectors themselves
             offset = (np.asarray(offset)[..., None] * lanes + np.arange(lanes)).reshape(-1)
-        if np.any(np.asarray(offset) >= len(pointer.storage)):
+        beyond = np.asarray(offset) >= len(pointer.storage)
+        if np.any(beyond if mask is None else beyond & mask):
             raise InterpreterError(f"an access of {buffer.name} is behind its {len(pointer.storage)} elements")
         return pointer, offset
 
@@ -349,12 +353,15 @@ class Interpreter(Visitor):
         return picked if len(picked) > 1 else picked[0]
 
     def visit_BufferLoad(self, node: E.BufferLoad) -> Any:
-        if node.predicate is not None:
-            mask = np.asarray(self.visit(node.predicate))
-            if not mask.any():
-                return np.zeros(dt.lanes(node.dtype), dt.to_numpy(node.dtype))
-        pointer, offsets = self._locate(node.buffer, node.indices)
-        return pointer.storage[offsets]
+        if node.predicate is None:
+            pointer, offsets = self._locate(node.buffer, node.indices)
+            return pointer.storage[offsets]
+        # lanes that are masked off are zero and may lie anywhere
+        mask = np.broadcast_to(self.visit(node.predicate), (dt.lanes(node.dtype),))
+        pointer, offsets = self._locate(node.buffer, node.indices, mask)
+        loaded = np.zeros(dt.lanes(node.dtype), dt.to_numpy(node.dtype))
+        loaded[mask] = pointer.storage[np.broadcast_to(offsets, mask.shape)[mask]]
+        return loaded if dt.lanes(node.dtype) > 1 else loaded[0]
 
     def visit_Call(self, node: E.Call) -> Any:
         if isinstance(node.op, GlobalVar):
@@ -366,10 +373,11 @@ class Interpreter(Visitor):
             raise _Return(self.visit(node.args[0]))
         if name == "address_of":
             load = node.args[0]
+            assert isinstance(load, E.BufferLoad)
             pointer, offset = self._locate(load.buffer, load.indices)
             return _Pointer(pointer.storage, int(offset))
         if name in ("tvm_call_packed", "tvm_call_cpacked"):
-            function = get_global_func(node.args[0].value)
+            function = get_global_func(self.visit(node.args[0]))
             result = function(*[_packed(self.visit(a)) for a in node.args[1:]])  # type: ignore[misc]
             return 0 if result is None else result
         args = [self.visit(a) for a in node.args]
@@ -405,7 +413,7 @@ class Interpreter(Visitor):
             case "bitwise_not":
                 return np.invert(args[0])
             case "reinterpret":
-                viewed = np.atleast_1d(np.asarray(args[0])).view(numpy_dtype)
+                viewed = np.atleast_1d(np.asarray(args[0])).view(dt.to_numpy(node.dtype))
                 return viewed if dt.lanes(node.dtype) > 1 else viewed[0]
             case "popcount":
                 return np.bitwise_count(args[0]).astype(numpy_dtype)
@@ -430,7 +438,9 @@ class Interpreter(Visitor):
         if self.module is None:
             raise InterpreterError(f"a call of {node.op.name_hint} needs the module; run the module instead of the function")
         inner = Interpreter(self.module)
-        return inner.call(self.module[node.op], [self.visit(a) for a in node.args])
+        callee = self.module[node.op]
+        assert isinstance(callee, PrimFunc)
+        return inner.call(callee, [self.visit(a) for a in node.args])
 
     def generic_visit(self, node: Any) -> Any:
         raise InterpreterError(f"the interpreter does not know {type(node).__name__}")

@@ -19,7 +19,7 @@ class PrimFuncPass(Pass):
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Apply to every PrimFunc; the same module when none changed."""
-        functions = {}
+        functions: dict[Any, Any] = {}
         changed = False
         for var, func in mod.functions.items():
             if isinstance(func, PrimFunc):

@@ -38,7 +38,8 @@ class _Hoist(Mutator):
         body = self.visit(loop.body)
         if not isinstance(body, IfThenElse):
             return loop if body is loop.body else loop.replace(body=body)
-        fixed, varying = [], []
+        fixed: list[PrimExpr] = []
+        varying: list[PrimExpr] = []
         for clause in split_conjunction(body.condition):
             (varying if _depends(clause, loop.loop_var) else fixed).append(clause)
         outer = conjunction(fixed)

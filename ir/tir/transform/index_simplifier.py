@@ -117,7 +117,7 @@ class IndexSimplifier:
             found = self._atom_bounds[atom] = self._derive_bounds(atom)
         return found
 
-    def _derive_bounds(self, atom: PrimExpr) -> tuple[int, int]:
+    def _derive_bounds(self, atom: Any) -> tuple[int, int]:
         kind = atom.__class__
         if kind is E.FloorDiv and isinstance(atom.b, E.IntImm):
             low, high = self.bounds_of(self._atom_linear[atom])

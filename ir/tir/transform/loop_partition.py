@@ -11,7 +11,8 @@ from ...transform import PassContext
 from .. import expr as E
 from ..expr import IntImm, PrimExpr, Var, const
 from ..function import PrimFunc
-from ..stmt import For, ForKind, IfThenElse, Stmt, seq
+from ..stmt import Evaluate, For, ForKind, IfThenElse, Stmt, seq
+from .fresh_copy import fresh_copy
 from .function_pass import PrimFuncPass
 from .index_simplifier import INF, IndexSimplifier, Linear
 from .simplify import SimplifyMutator
@@ -116,7 +117,7 @@ class _FindGuards(Visitor):
                 if own:
                     return
                 any_inner = True
-                low, high = self.simplifier.bounds_of(Linear({atom: factor}, 0))
+                low, _ = self.simplifier.bounds_of(Linear({atom: factor}, 0))
                 if low <= -INF:
                     return
                 worst += low
@@ -193,13 +194,15 @@ class _Partition(Mutator):
                 if loop.kind == ForKind.PARALLEL:
                     return self._version_parallel(loop, low, high)
                 self.budget -= 1
-                return seq([self._piece(loop, a, b) for a, b in ((begin, low), (low, high), (high, end)) if a < b])
+                spans = [(a, b) for a, b in ((begin, low), (low, high), (high, end)) if a < b]
+                pieces = [self._piece(loop, a, b) for a, b in spans]
+                return seq([pieces[0], *[fresh_copy(piece) for piece in pieces[1:]]])
         if guards.symbolic:
             self.budget -= 1
             interior = _Assume(self.simplifier, set(guards.symbolic)).visit(loop.body)
             condition = conjunction(list(guards.symbolic.values()))
             assert condition is not None
-            return loop.replace(body=IfThenElse(condition, self.visit(interior), self.visit(loop.body)))
+            return loop.replace(body=IfThenElse(condition, self.visit(interior), fresh_copy(self.visit(loop.body))))
         body = self.visit(loop.body)
         return loop if body is loop.body else loop.replace(body=body)
 
@@ -208,6 +211,8 @@ class _Partition(Mutator):
         var = loop.loop_var
         self.simplifier.bind(var, begin, end - 1)
         body = self._simplified(loop.body)
+        if isinstance(body, Evaluate) and isinstance(body.value, IntImm):
+            return body  # nothing runs there
         if end - begin == 1:
             from ..functor import substitute
 
@@ -237,7 +242,7 @@ class _Partition(Mutator):
         self.simplifier.bind(var, begin, end - 1)
         condition = conjunction(clauses)
         assert condition is not None
-        return loop.replace(body=IfThenElse(condition, interior, border))
+        return loop.replace(body=IfThenElse(condition, interior, fresh_copy(border)))
 
 
 class _HasGuard(Visitor):

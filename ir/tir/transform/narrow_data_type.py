@@ -8,6 +8,7 @@ from ...error import IRValueError
 from ...module import IRModule
 from ...transform import PassContext
 from .. import expr as E
+from ..buffer import Buffer
 from ..expr import IntImm, PrimExpr, Var, const
 from ..function import PrimFunc
 from ..functor import StmtExprMutator
@@ -25,7 +26,7 @@ class _Narrow(StmtExprMutator):
         self.vars: dict[Var, Var] = {}
         self.inside_index = 0
 
-    def visit_Buffer(self, buffer: object) -> object:
+    def visit_Buffer(self, buffer: Buffer) -> Buffer:
         return buffer
 
     def _fits(self, expr: PrimExpr) -> bool:
@@ -74,7 +75,7 @@ class _Narrow(StmtExprMutator):
         return None
 
     def _indices(self, indices: tuple[PrimExpr, ...]) -> list[PrimExpr]:
-        result = []
+        result: list[PrimExpr] = []
         for index in indices:
             if isinstance(index, E.Ramp):
                 base, stride = self._try(index.base), self._try(index.stride)

@@ -58,11 +58,7 @@ class _FindScopes(Visitor):
         outermost = len(self.path)
         for axis, value in zip(block.iter_vars, realize.iter_values):
             if axis.iter_type != IterVar.DataPar:
-                depths: list[int] = []
-                post_order_visit(
-                    value, lambda node: depths.append(self._loop_of[node]) if node in self._loop_of else None
-                )
-                outermost = min([outermost, *depths])
+                outermost = min(outermost, self._outermost_loop(value, outermost))
         saved = self._ceiling
         if outermost < len(self.path):
             self._ceiling = dict(saved)
@@ -74,6 +70,17 @@ class _FindScopes(Visitor):
         self.visit(realize.predicate)
         self.visit(block)
         self._ceiling = saved
+
+    def _outermost_loop(self, value: E.PrimExpr, depth: int) -> int:
+        """Depth of the outermost loop whose variable the value mentions, ``depth`` if there is none."""
+        depths = [depth]
+
+        def note(node: Any) -> None:
+            if node in self._loop_of:
+                depths.append(self._loop_of[node])
+
+        post_order_visit(value, note)
+        return min(depths)
 
     def visit_Block(self, block: Block) -> None:
         for buffer in block.alloc_buffers:

@@ -8,6 +8,7 @@ from ... import dtype as dt
 from ...module import IRModule
 from ...transform import PassContext
 from .. import expr as E
+from ..buffer import Buffer
 from ..expr import IntImm, PrimExpr, const
 from ..function import PrimFunc
 from ..functor import StmtExprMutator
@@ -28,7 +29,7 @@ class SimplifyMutator(StmtExprMutator):
         super().__init__()
         self.simplifier = IndexSimplifier()
 
-    def visit_Buffer(self, buffer: object) -> object:
+    def visit_Buffer(self, buffer: Buffer) -> Buffer:
         return buffer
 
     # -- expressions ---------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from ... import dtype as dt
 from ...module import IRModule
@@ -41,7 +42,7 @@ class _Share(StmtExprMutator):
             self._plan(nest, inner)
         return self._rebuild(node)
 
-    def _rebuild(self, node: Stmt) -> Stmt:
+    def _rebuild(self, node: Any) -> Stmt:
         if isinstance(node, Allocate):
             body = self._rebuild(node.body)
             if node.buffer_var in self.replaced:

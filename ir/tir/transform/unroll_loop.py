@@ -12,7 +12,9 @@ from ..expr import BufferLoad, IntImm, PrimExpr, Var, const
 from ..function import PrimFunc
 from ..functor import substitute
 from ..stmt import AttrStmt, BufferStore, Evaluate, For, ForKind, SeqStmt, Stmt, seq
+from .fresh_copy import fresh_copy
 from .function_pass import PrimFuncPass
+from .simplify import SimplifyMutator
 
 
 class _Unroll(Mutator):
@@ -31,12 +33,12 @@ class _Unroll(Mutator):
     def visit_AttrStmt(self, node: AttrStmt) -> Stmt:
         key = node.attr_key
         if key == "pragma_auto_unroll_max_step":
-            saved, self.max_step = self.max_step, int(getattr(node.value, "value", node.value))
+            saved, self.max_step = self.max_step, _number(node.value)
             body = self.visit(node.body)
             self.max_step = saved
             return body
         if key == "pragma_unroll_explicit":
-            saved_explicit, self.explicit = self.explicit, bool(getattr(node.value, "value", node.value))
+            saved_explicit, self.explicit = self.explicit, bool(_number(node.value))
             body = self.visit(node.body)
             self.explicit = saved_explicit
             return body
@@ -93,8 +95,13 @@ class _Unroll(Mutator):
         self.unroll_depth += 1
         if self.options.expand and (self.explicit or loop.kind == ForKind.UNROLLED):
             dtype = loop.loop_var.dtype
-            return seq([substitute(body, {loop.loop_var: loop.min + const(i, dtype)}) for i in range(extent)])
+            copies = [substitute(body, {loop.loop_var: loop.min + const(i, dtype)}) for i in range(extent)]
+            return seq([SimplifyMutator().visit(fresh_copy(item) if i else item) for i, item in enumerate(copies)])
         return For(loop.loop_var, loop.min, loop.extent, ForKind.UNROLLED, body, None, loop.annotations, loop.span)
+
+
+def _number(value: Any) -> int:
+    return int(getattr(value, "value", value))
 
 
 def _indexes_local(body: Stmt, var: Var) -> bool:

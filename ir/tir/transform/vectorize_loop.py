@@ -29,11 +29,12 @@ from ..stmt import (
     While,
     seq,
 )
+from .fresh_copy import fresh_copy
 from .function_pass import PrimFuncPass
 from .index_simplifier import IndexSimplifier
 
 
-class _NotVectorizable(Exception):  # noqa: N818  control flow inside this module, never seen outside
+class _NotVectorizable(Exception):
     """The loop has to run lane by lane."""
 
 
@@ -384,7 +385,7 @@ class _Vectorize(StmtExprMutator):
             if done + piece <= count:
                 parts.append(self._lanes(loop, E.add(loop.min, const(done, dtype)), piece))
                 done += piece
-        return seq(parts)
+        return seq([parts[0], *[fresh_copy(part) for part in parts[1:]]]) if parts else Evaluate(const(0))
 
 
 def _widest_bits(body: Stmt) -> int:

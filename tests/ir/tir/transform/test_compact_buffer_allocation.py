@@ -1,0 +1,146 @@
+"""CompactBufferAllocation: shapes shrink to what is accessed; the program computes the same."""
+
+import pytest
+
+from ir import IRModule, tir
+from ir.node import post_order_visit
+from ir.script import tir as T
+from ir.transform import Sequential
+
+PREPARE = Sequential(
+    [
+        tir.transform.LowerInitBlock(),
+        tir.transform.PlanAndUpdateBufferAllocationLocation(),
+        tir.transform.ConvertBlocksToOpaque(),
+    ]
+)
+
+
+def shapes(func):
+    found = {}
+
+    def note(node):
+        if isinstance(node, tir.Block):
+            for buffer in node.alloc_buffers:
+                found[buffer.name] = ([int(e) for e in buffer.shape], [int(s) for s in buffer.strides])
+
+    post_order_visit(func.body, note)
+    return found
+
+
+def compact(apply, func):
+    return apply(tir.transform.CompactBufferAllocation(), PREPARE(IRModule({"main": func}))["main"])
+
+
+def test_row(apply):
+    @T.prim_func
+    def rows(A: T.Buffer((16, 16), "float32"), C: T.Buffer((16, 16), "float32")):
+        B = T.alloc_buffer((16, 16))
+        for i in range(16):
+            for j in range(16):
+                with T.block("B"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    B[vi, vj] = A[vi, vj] + T.float32(1)
+            for j in range(16):
+                with T.block("C"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    C[vi, vj] = B[vi, vj] * T.float32(2)
+
+    assert shapes(compact(apply, rows)) == {"B": ([1, 16], [])}
+
+
+def test_overlapping_windows_are_united(apply):
+    @T.prim_func
+    def stencil(A: T.Buffer((34,), "float32"), C: T.Buffer((32,), "float32")):
+        B = T.alloc_buffer((34,))
+        for i in range(4):
+            for j in range(10):
+                with T.block("B"):
+                    vi = T.axis.spatial(34, i * 8 + j)
+                    B[vi] = A[vi] * T.float32(2)
+            for j in range(8):
+                with T.block("C"):
+                    vi = T.axis.spatial(32, i * 8 + j)
+                    C[vi] = B[vi] + B[vi + 1] + B[vi + 2]
+
+    assert shapes(compact(apply, stencil)) == {"B": ([10], [])}
+
+
+def test_fused_index(apply):
+    @T.prim_func
+    def fused(A: T.Buffer((8, 16), "float32"), C: T.Buffer((8, 16), "float32")):
+        B = T.alloc_buffer((8, 16))
+        for f in range(32):
+            for j in range(4):
+                with T.block("B"):
+                    vi = T.axis.spatial(8, (f * 4 + j) // 16)
+                    vj = T.axis.spatial(16, (f * 4 + j) % 16)
+                    B[vi, vj] = A[vi, vj] + T.float32(1)
+            for j in range(4):
+                with T.block("C"):
+                    vi = T.axis.spatial(8, (f * 4 + j) // 16)
+                    vj = T.axis.spatial(16, (f * 4 + j) % 16)
+                    C[vi, vj] = B[vi, vj] * T.float32(2)
+
+    found = shapes(compact(apply, fused))
+    assert found["B"][0][0] == 1
+    assert found["B"][0][1] in (4, 16)
+
+
+def test_storage_align_makes_strides(apply):
+    @T.prim_func
+    def aligned(A: T.Buffer((4, 16), "float32"), C: T.Buffer((4, 16), "float32")):
+        B = T.alloc_buffer((4, 16))
+        for i, j in T.grid(4, 16):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                T.block_attr({"buffer_dim_align": [[0, 0, 32, 8]]})
+                B[vi, vj] = A[vi, vj] + T.float32(1)
+        for i, j in T.grid(4, 16):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = B[vi, vj] * T.float32(2)
+
+    assert shapes(compact(apply, aligned)) == {"B": ([4, 16], [40, 1])}
+
+
+def test_opaque_access_keeps_the_shape(apply):
+    @T.prim_func
+    def opaque(A: T.Buffer((4, 4), "float32")):
+        for i in range(4):
+            with T.block("A"):
+                vi = T.axis.spatial(4, i)
+                B = T.alloc_buffer((4, 4))
+                B[vi, 0] = A[vi, 0]
+                T.evaluate(T.call_extern("int32", "look", T.address_of(B[vi, 0])))
+
+    prepared = PREPARE(IRModule({"main": opaque}))["main"]
+    after = apply(tir.transform.CompactBufferAllocation(), prepared, same_results=False)
+    assert shapes(after) == {"B": ([4, 4], [])}
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_padded_convolution(apply, stride):
+    n = 8
+    out = (n + 2 - 3) // stride + 1
+
+    @T.prim_func
+    def conv(A: T.Buffer((n, n), "float32"), W: T.Buffer((3, 3), "float32"), C: T.Buffer((out, out), "float32")):
+        P = T.alloc_buffer((n + 2, n + 2))
+        for i in range(out):
+            for p, q in T.grid(3, n + 2):
+                with T.block("P"):
+                    vp = T.axis.spatial(n + 2, i * stride + p)
+                    vq = T.axis.spatial(n + 2, q)
+                    P[vp, vq] = T.if_then_else(
+                        1 <= vp and vp < n + 1 and 1 <= vq and vq < n + 1, A[vp - 1, vq - 1], T.float32(0)
+                    )
+            for j, r, s in T.grid(out, 3, 3):
+                with T.block("C"):
+                    vi, vj, vr, vs = T.axis.remap("SSRR", [i, j, r, s])
+                    with T.init():
+                        C[vi, vj] = T.float32(0)
+                    C[vi, vj] = C[vi, vj] + P[vi * stride + vr, vj * stride + vs] * W[vr, vs]
+
+    found = shapes(compact(apply, conv))
+    assert found["P"][0][0] == 3

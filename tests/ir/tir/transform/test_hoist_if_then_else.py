@@ -1,0 +1,47 @@
+"""HoistIfThenElse: invariant clauses move out, others stay."""
+
+from ir import tir
+from ir.script import tir as T
+
+
+def test_clause_by_clause(check):
+    @T.prim_func
+    def before(A: T.Buffer((16, 16), "float32")):
+        for i in range(16):
+            for j in range(16):
+                if i < 10 and j > 3:
+                    A[i, j] = T.float32(0)
+
+    @T.prim_func
+    def after(A: T.Buffer((16, 16), "float32")):
+        for i in range(16):
+            if i < 10:
+                for j in range(16):
+                    if j > 3:
+                        A[i, j] = T.float32(0)
+
+    check(tir.transform.HoistIfThenElse(), before, after)
+
+
+def test_condition_on_memory_stays(apply):
+    @T.prim_func
+    def memory(A: T.Buffer((16,), "float32")):
+        for _i in range(16):
+            if A[0] > T.float32(0):
+                A[0] = A[0] - T.float32(1)
+
+    assert apply(tir.transform.HoistIfThenElse(), memory) is memory
+
+
+def test_else_moves_along(apply):
+    @T.prim_func
+    def both(A: T.Buffer((4, 4), "float32")):
+        for i in range(4):
+            for j in range(4):
+                if i < 2:
+                    A[i, j] = T.float32(1)
+                else:
+                    A[i, j] = T.float32(2)
+
+    after = apply(tir.transform.HoistIfThenElse(), both)
+    assert after.script().count("for j") == 2

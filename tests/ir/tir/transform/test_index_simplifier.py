@@ -1,0 +1,71 @@
+"""IndexSimplifier: known rewrites, and agreement with evaluation on random expressions."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ir import tir
+from ir.tir.evaluate import evaluate
+from ir.tir.transform.index_simplifier import IndexSimplifier
+
+I, J, N = tir.Var("i"), tir.Var("j"), tir.Var("n")
+
+
+def simplifier():
+    found = IndexSimplifier()
+    found.bind(I, 0, 7)
+    found.bind(J, 0, 15)
+    return found
+
+
+def text(expr):
+    return simplifier().simplify(expr).script()
+
+
+def test_rewrites():
+    assert text((I * 16 + J) // 16) == "i"
+    assert text((I * 16 + J) % 16) == "j"
+    assert text((I * 16 + J) // 32) == "i // 2"
+    assert text((N // 4) * 4 + N % 4) == "n"
+    assert text((N // 4) // 8) == "n // 32"
+    assert text(tir.min(I, 20) if hasattr(tir, "min") else I) == "i"
+    assert text(I + J - I) == "j"
+    assert text((I * 8 + J * 2 + 1) // 2) == "i * 4 + j"
+
+
+def test_bounds():
+    found = simplifier()
+    assert found.bounds(I * 4 + J) == (0, 43)
+    assert found.bounds(I - J) == (-15, 7)
+    assert found.bounds(N % 6) == (0, 5)
+    assert found.truth(tir.LT(I * 4, tir.const(32))) is True
+    assert found.truth(tir.LT(I * 4, tir.const(20))) is None
+    assert found.truth(tir.GT(I, tir.const(9))) is False
+
+
+expressions = st.recursive(
+    st.sampled_from([I, J, N]) | st.integers(-20, 20).map(tir.const),
+    lambda inner: st.one_of(
+        st.tuples(inner, inner).map(lambda p: tir.Add(*p)),
+        st.tuples(inner, inner).map(lambda p: tir.Sub(*p)),
+        st.tuples(inner, st.integers(-6, 6)).map(lambda p: tir.Mul(p[0], tir.const(p[1]))),
+        st.tuples(inner, st.integers(1, 12)).map(lambda p: tir.FloorDiv(p[0], tir.const(p[1]))),
+        st.tuples(inner, st.integers(1, 12)).map(lambda p: tir.FloorMod(p[0], tir.const(p[1]))),
+        st.tuples(inner, inner).map(lambda p: tir.Min(*p)),
+        st.tuples(inner, inner).map(lambda p: tir.Max(*p)),
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(expressions)
+def test_simplified_expressions_are_equal_and_bounded(expr):
+    found = simplifier()
+    short = found.simplify(expr)
+    low, high = found.bounds(expr)
+    i, j, n = np.meshgrid(np.arange(8), np.arange(16), np.array([-100, -7, 0, 5, 33]), indexing="ij")
+    values = {I: i, J: j, N: n}
+    exact = np.broadcast_to(evaluate(expr, values), i.shape)
+    np.testing.assert_array_equal(exact, np.broadcast_to(evaluate(short, values), i.shape))
+    assert low <= exact.min() and exact.max() <= high

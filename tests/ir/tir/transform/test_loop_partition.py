@@ -1,0 +1,83 @@
+"""LoopPartition: interiors without guards, borders with what is left of them."""
+
+import pytest
+
+from ir import tir
+from ir.node import post_order_visit
+from ir.script import from_source
+from ir.script import tir as T
+
+
+def guards(func):
+    found = []
+    post_order_visit(func.body, lambda n: found.append(n) if isinstance(n, tir.IfThenElse) else None)
+    return len(found)
+
+
+def test_tile_with_a_tail(check):
+    @T.prim_func
+    def before(A: T.Buffer((64,), "float32")):
+        for i, j in T.grid(5, 14):
+            if i * 14 + j < 64:
+                A[i * 14 + j] = T.float32(0)
+
+    @T.prim_func
+    def after(A: T.Buffer((64,), "float32")):
+        for i, j in T.grid(4, 14):
+            A[i * 14 + j] = T.float32(0)
+        for j in range(8):
+            A[j + 56] = T.float32(0)
+
+    check(tir.transform.LoopPartition(), before, after)
+
+
+@pytest.mark.parametrize("kind", ["serial", "parallel", "unroll"])
+@pytest.mark.parametrize(("n", "m"), [(30, 17), (32, 16), (1, 1), (13, 40)])
+def test_two_guarded_dimensions(apply, kind, n, m):
+    source = f"""
+@T.prim_func
+def main(A: T.Buffer(({n}, {m}), "float32"), B: T.Buffer(({n}, {m}), "float32")):
+    for i0 in T.{kind}({-(-n // 8)}):
+        for j0 in range({-(-m // 8)}):
+            for i1, j1 in T.grid(8, 8):
+                if i0 * 8 + i1 < {n} and j0 * 8 + j1 < {m}:
+                    B[i0 * 8 + i1, j0 * 8 + j1] = A[i0 * 8 + i1, j0 * 8 + j1] + T.float32(1)
+"""
+    simplified = apply(tir.transform.Simplify(), from_source(source))
+    after = apply(tir.transform.LoopPartition(), simplified)
+    if kind != "parallel":
+        assert guards(after) == 0
+
+
+def test_lower_and_upper_bound(apply):
+    @T.prim_func
+    def window(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):
+        for i in range(16):
+            for j in range(3):
+                if i + j >= 1 and i + j < 17:
+                    B[i] = B[i] + A[i + j - 1]
+
+    apply(tir.transform.LoopPartition(), window)
+
+
+def test_fused_variable_chooses_inside(apply):
+    @T.prim_func
+    def fused(A: T.Buffer((30, 4), "float32")):
+        for f in T.parallel(16):
+            for j in range(8):
+                if f // 4 * 8 + j < 30:
+                    A[f // 4 * 8 + j, f % 4] = T.float32(1)
+
+    after = apply(tir.transform.LoopPartition(), fused)
+    text = after.script()
+    assert text.count("T.parallel") == 1
+    assert guards(after) == 2  # the choice, and the guard of the border
+
+
+def test_function_without_guards_is_the_same_object(apply):
+    @T.prim_func
+    def plain(A: T.Buffer((4,), "float32")):
+        for i in range(4):
+            A[i] = T.float32(0)
+
+    assert apply(tir.transform.LoopPartition(), plain) is plain

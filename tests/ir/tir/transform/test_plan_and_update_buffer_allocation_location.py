@@ -1,0 +1,93 @@
+"""PlanAndUpdateBufferAllocationLocation: buffers move inwards, but not into the reduction that fills them."""
+
+from ir import tir
+from ir.script import tir as T
+
+
+@T.prim_func
+def two_stages(A: T.Buffer((4, 4), "float32"), C: T.Buffer((4, 4), "float32")):
+    B = T.alloc_buffer((4, 4))
+    for i in range(4):
+        for j in range(4):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] + T.float32(1)
+        for j in range(4):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = B[vi, vj] * T.float32(2)
+
+
+@T.prim_func
+def inside_reduction(A: T.Buffer((4, 8), "float32"), C: T.Buffer((4,), "float32")):
+    B = T.alloc_buffer((4,))
+    for i in range(4):
+        for k in range(8):
+            with T.block("B"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    B[vi] = T.float32(0)
+                B[vi] = B[vi] + A[vi, vk]
+        with T.block("C"):
+            vi = T.axis.spatial(4, i)
+            C[vi] = B[vi]
+
+
+@T.prim_func
+def only_in_reduction(A: T.Buffer((4, 8), "float32"), C: T.Buffer((4,), "float32")):
+    B = T.alloc_buffer((4,))
+    for i in range(4):
+        for k in range(8):
+            with T.block("B"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    B[vi] = T.float32(0)
+                B[vi] = B[vi] + A[vi, vk]
+                C[vi] = B[vi]
+
+
+def allocations(func):
+    """Depth in loops of each allocation."""
+    found = {}
+
+    def walk(node, depth):
+        if isinstance(node, tir.Block):
+            for buffer in node.alloc_buffers:
+                found[buffer.name] = depth
+        for child in _children(node):
+            walk(child, depth + isinstance(node, tir.For))
+
+    def _children(node):
+        out = []
+        node._visit_children(out.append)
+        return out
+
+    walk(func.body, 0)
+    return found
+
+
+def test_allocation_moves_into_the_common_loop(apply):
+    after = apply(tir.transform.PlanAndUpdateBufferAllocationLocation(), two_stages)
+    assert allocations(two_stages) == {"B": 0}
+    assert allocations(after) == {"B": 1}
+
+
+def test_reduction_buffer_stays_outside_of_the_reduction(apply):
+    lowered = apply(tir.transform.LowerInitBlock(), inside_reduction)
+    after = apply(tir.transform.PlanAndUpdateBufferAllocationLocation(), lowered)
+    assert allocations(after) == {"B": 1}
+    after = apply(tir.transform.PlanAndUpdateBufferAllocationLocation(), only_in_reduction)
+    assert allocations(after) == {"B": 1}
+
+
+def test_unused_buffer_disappears(apply):
+    @T.prim_func
+    def unused(A: T.Buffer((4,), "float32")):
+        B = T.alloc_buffer((4,))
+        for i in range(4):
+            with T.block("A"):
+                vi = T.axis.spatial(4, i)
+                A[vi] = T.float32(0)
+
+    after = apply(tir.transform.PlanAndUpdateBufferAllocationLocation(), unused)
+    assert allocations(after) == {}

@@ -1,0 +1,44 @@
+"""StorageRewrite: a chain of large intermediates needs two buffers."""
+
+from ir import tir
+from ir.node import post_order_visit
+from ir.script import tir as T
+
+
+@T.prim_func
+def chain(A: T.Buffer((16384,), "float32"), E: T.Buffer((16384,), "float32")):
+    b = T.allocate([16384], "float32", "global")
+    c = T.allocate([16384], "float32", "global")
+    d = T.allocate([16384], "float32", "global")
+    B = T.Buffer((16384,), data=b)
+    C = T.Buffer((16384,), data=c)
+    D = T.Buffer((16384,), data=d)
+    for i in range(16384):
+        B[i] = A[i] + T.float32(1)
+    for i in range(16384):
+        C[i] = B[i] * T.float32(2)
+    for i in range(16384):
+        D[i] = C[i] + T.float32(3)
+    for i in range(16384):
+        E[i] = D[i] - T.float32(1)
+
+
+def test_chain_shares(apply):
+    small = chain
+    after = apply(tir.transform.StorageRewrite(), small, same_results=False)
+    found = []
+    post_order_visit(after.body, lambda n: found.append(n) if isinstance(n, tir.Allocate) else None)
+    assert len(found) == 2
+
+
+def test_results_stay():
+    import numpy as np
+
+    from ir import IRModule
+    from ir.codegen.build import build
+
+    after = tir.transform.StorageRewrite()(IRModule({"main": chain}))["main"]
+    x = np.arange(16384, dtype="float32")
+    y = np.zeros_like(x)
+    build(after)["chain"](x, y)
+    np.testing.assert_array_equal(y, (x + 1) * 2 + 2)

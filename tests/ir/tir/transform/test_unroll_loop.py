@@ -1,0 +1,63 @@
+"""UnrollLoop: explicit loops, the pragma's limit, and marking instead of copying."""
+
+import pytest
+
+from ir import tir
+from ir.node import post_order_visit
+from ir.script import tir as T
+
+
+def loops(func):
+    found = []
+    post_order_visit(func.body, lambda n: found.append((n.loop_var.name, n.kind.name)) if isinstance(n, tir.For) else None)
+    return sorted(found)
+
+
+def test_explicit(check):
+    @T.prim_func
+    def before(A: T.Buffer((4,), "float32")):
+        for i in T.unroll(2):
+            A[i + 1] = T.float32(0)
+
+    @T.prim_func
+    def after(A: T.Buffer((4,), "float32")):
+        A[1] = T.float32(0)
+        A[2] = T.float32(0)
+
+    check(tir.transform.UnrollLoop(), before, after)
+
+
+@T.prim_func
+def nest(A: T.Buffer((4, 4, 4), "float32")):
+    with T.attr(T.int32(0), "pragma_auto_unroll_max_step", 16):
+        for i, j, k in T.grid(4, 4, 4):
+            A[i, j, k] = A[i, j, k] * T.float32(2)
+
+
+@pytest.mark.parametrize(("limit", "left"), [(3, 3), (4, 2), (16, 1), (64, 0)])
+def test_pragma_limit(apply, limit, left):
+    func = nest.replace(body=nest.body.replace(value=tir.const(limit)))
+    after = apply(tir.transform.UnrollLoop(), func)
+    assert len(loops(after)) == left
+
+
+def test_marking_only(apply):
+    after = apply(tir.transform.UnrollLoop(expand=False), nest)
+    assert loops(after) == [("i", "SERIAL"), ("j", "UNROLLED"), ("k", "UNROLLED")]
+
+
+def test_loops_over_local_buffers(apply):
+    @T.prim_func
+    def local(A: T.Buffer((8, 64), "float32")):
+        acc = T.allocate([8], "float32", "local")
+        acc_1 = T.Buffer((8,), data=acc, scope="local")
+        for i in range(8):
+            acc_1[i] = T.float32(0)
+        for k in range(64):
+            for i in range(8):
+                acc_1[i] = acc_1[i] + A[i, k]
+        for i in range(8):
+            A[i, 0] = acc_1[i]
+
+    after = apply(tir.transform.UnrollLoop(expand=False, unroll_local_access=True), local)
+    assert loops(after) == [("i", "UNROLLED")] * 3 + [("k", "SERIAL")]

@@ -1,0 +1,106 @@
+"""VectorizeLoop: vectors, pieces of odd lengths, masks, and what has to stay a loop."""
+
+import pytest
+
+from ir import IRModule, tir
+from ir.script import tir as T
+from ir.transform import PassContext
+
+
+def test_copy(check):
+    @T.prim_func
+    def before(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+        for i in range(4):
+            for j in T.vectorized(16):
+                B[i * 16 + j] = A[i * 16 + j] + T.float32(1)
+
+    @T.prim_func
+    def after(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+        for i in range(4):
+            B[i * 16 : i * 16 + 16] = A[i * 16 : i * 16 + 16] + T.Broadcast(T.float32(1), 16)
+
+    check(tir.transform.VectorizeLoop(), before, after)
+
+
+def vectorized(extent, statement):
+    """``for j in vectorized(extent): statement`` over buffers A, B of 256 elements."""
+    source = f"""
+@T.prim_func
+def main(A: T.Buffer((256,), "float32"), B: T.Buffer((256,), "float32")):
+    for j in T.vectorized({extent}):
+{statement}
+"""
+    from ir.script import from_source
+
+    return from_source(source)
+
+
+@pytest.mark.parametrize("extent", [1, 2, 3, 7, 14, 16, 17, 48, 100, 128, 129])
+def test_every_extent(apply, extent):
+    func = vectorized(extent, "        B[j] = A[j] * T.float32(2)")
+    after = apply(tir.transform.VectorizeLoop(), func)
+    assert "vectorized" not in after.script()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "        B[j * 2] = A[255 - j]",
+        "        B[j] = A[j // 4]",
+        "        B[j] = A[j % 3]",
+        "        B[j] = T.if_then_else(j < 5, A[j], T.float32(3))",
+        "        B[j] = T.if_then_else(3 <= j and j < 9, A[j - 3], T.float32(0))",
+        "        if j < 9:\n            B[j] = A[j]",
+        "        if j < 9:\n            B[j] = A[j]\n        else:\n            B[j] = T.float32(1)",
+        "        B[j] = T.Cast('float32', j) + T.max(A[j], T.float32(0))",
+        "        for k in range(3):\n            B[j + k * 16] = A[j] + T.Cast('float32', k)",
+        "        B[j] = T.Select(A[j] > T.float32(0), A[j], T.float32(0) - A[j])",
+        "        x: T.float32 = A[j] * T.float32(2)\n        B[j] = x + x",
+    ],
+)
+def test_bodies(apply, statement):
+    after = apply(tir.transform.VectorizeLoop(), vectorized(16, statement))
+    text = after.script()
+    assert "vectorized" not in text
+    assert "range(16)" not in text  # a vector form exists
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "        B[0] = B[0] + A[j]",  # every lane adds to one place
+        "        for k in range(j):\n            B[j] = A[k]",
+        "        t = T.allocate([1], 'float32', 'local')\n        t_1 = T.Buffer((1,), data=t)\n"
+        "        t_1[0] = A[j]\n        B[j] = t_1[0]",
+    ],
+)
+def test_what_has_no_vector_form_runs_serially(apply, statement):
+    after = apply(tir.transform.VectorizeLoop(), vectorized(16, statement))
+    assert "range(16)" in after.script()
+
+
+def test_symbolic_extent_is_masked():
+    @T.prim_func
+    def before(a: T.handle, b: T.handle, n: T.int32):
+        A = T.match_buffer(a, (n,), "float32")
+        B = T.match_buffer(b, (n,), "float32")
+        for j in T.vectorized(n):
+            B[j] = A[j] + T.float32(1)
+
+    import numpy as np
+
+    from ir.tir.interpreter import run
+
+    after = tir.transform.VectorizeLoop()(IRModule({"main": before}))["main"]
+    assert "vectorized" not in after.script()
+    for n in (1, 15, 16, 33):
+        x, y = np.arange(n, dtype="float32"), np.zeros(n, "float32")
+        run(after, x, y, n)
+        np.testing.assert_array_equal(y, x + 1)
+
+
+def test_can_be_switched_off(apply):
+    func = vectorized(16, "        B[j] = A[j]")
+    assert "range(16)" in apply(tir.transform.VectorizeLoop(enable_vectorize=False), func).script()
+    with PassContext(config={"tir.disable_vectorize": True}):
+        assert "range(16)" in apply(tir.transform.VectorizeLoop(), func).script()
