@@ -79,6 +79,7 @@ class Bert(nn.Module):
     """The encoder; ``main`` returns the hidden states ``[batch, sequence, hidden]``."""
 
     def __init__(self, config: BertConfig) -> None:
+        self.sequence = config.sequence
         self.words = Embedding(config.vocabulary, config.hidden)
         self.position = Embedding(config.positions, config.hidden)
         self.types = Embedding(2, config.hidden)
@@ -88,7 +89,7 @@ class Bert(nn.Module):
     def main(self, input_ids: nn.Tensor, token_type_ids: nn.Tensor, attention_mask: nn.Tensor) -> nn.Tensor:
         """The hidden states."""
         batch, length = input_ids.shape
-        positions = nn.Tensor.from_const(np.arange(length, dtype=np.int64))
+        positions = nn.Tensor.from_const(np.arange(self.sequence, dtype=np.int64))
         x = self.norm(self.words(input_ids) + self.position(positions) + self.types(token_type_ids))
         mask = nn.op.reshape(attention_mask.astype("float32"), [batch, 1, 1, length])
         mask = (1.0 - mask) * -10000.0

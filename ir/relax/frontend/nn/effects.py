@@ -66,7 +66,7 @@ class KVCache(Effect):
         self.dtype = dtype or get_default_dtype()
         self.cache = None
 
-    def emit_init(self, name_hint: str, bb: BlockBuilder) -> list[Var]:  # type: ignore[override]  the documented name of the parameter differs
+    def emit_init(self, name_hint: str, bb: BlockBuilder) -> list[Var]:  # type: ignore[override]
         """The initial cache, empty with room for ``init_seq_len`` elements."""
         shape = ShapeExpr([self.init_seq_len, *self.unit_shape])
         call = _op.call_pure_packed(

@@ -16,6 +16,7 @@ from ir import tir
 from ir.relax.op import call_dps_packed
 
 from .core import NNError, NNTypeError, NNValueError, Tensor, wrap_nested
+from .external_library import ExternalLibrary
 
 
 class ExternModule:
@@ -36,8 +37,8 @@ class ExternModule:
     def __init__(self, symbols: dict[str, Callable[..., Any]]) -> None:
         self.symbols = symbols
 
-    def load(self) -> Any:
-        """The module as the runtime takes it."""
+    def load(self) -> ExternalLibrary:
+        """The functions, compiled and ready to be called or registered."""
         raise NNError(f"{type(self).__name__} does not define load; use SourceModule or ObjectModule")
 
     def __getitem__(self, func_name: str) -> Callable[..., Any]:
@@ -101,26 +102,25 @@ class ObjectModule(ExternModule):
         super().__init__(symbols)
         self.filepath = path
 
-    def load(self) -> Any:
-        """The object file as the runtime takes it."""
-        return LinkedObject(self.filepath.read_bytes(), tuple(self.symbols), "o")
-
-
-class LinkedObject:
-    """Compiled external code: the bytes of an object file, its symbols and the file's suffix, for the linker."""
-
-    def __init__(self, code: bytes, symbols: tuple[str, ...], suffix: str) -> None:
-        self.code = code
-        self.symbols = symbols
-        self.suffix = suffix
+    def load(self) -> ExternalLibrary:
+        """The functions of the object file."""
+        return ExternalLibrary(self.filepath.read_bytes(), tuple(self.symbols), _default_compiler("cpp"))
 
 
 class SourceModule(ExternModule):
     """C++ or CUDA source code that is compiled when the module is loaded.
 
     Functions are in destination-passing style: results are allocated by the caller and come behind the inputs, all as
-    ``DLTensor*`` (https://github.com/dmlc/dlpack). ``extern "C" int my_func(DLTensor* a, DLTensor* b, DLTensor* c)``
-    returns 0 on success.
+    ``DLTensor*`` (https://github.com/dmlc/dlpack), and return 0 on success::
+
+        #include <dlpack/dlpack.h>
+        #include <tvm/runtime/data_type.h>
+        #include <tvm/runtime/packed_func.h>
+
+        namespace {
+        int _my_func_impl(DLTensor* a, DLTensor* b, DLTensor* c) { ... }  // c is the output
+        }
+        TVM_DLL_EXPORT_TYPED_FUNC(my_func, _my_func_impl);
 
     Parameters
     ----------
@@ -246,12 +246,12 @@ class SourceModule(ExternModule):
                 f"{self.compiler} failed on the external module with {sorted(self.symbols)}:\n{done.stderr}"
             )
 
-    def load(self) -> Any:
-        """The compiled code as the runtime takes it."""
+    def load(self) -> ExternalLibrary:
+        """Compile, and give the functions."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / f"main{self.output_suffix}"
             self.compile(path)
-            return LinkedObject(path.read_bytes(), tuple(self.symbols), self.output_suffix[1:])
+            return ExternalLibrary(path.read_bytes(), tuple(self.symbols), self.compiler)
 
 
 _OWN_INCLUDE = Path(__file__).parent / "include"

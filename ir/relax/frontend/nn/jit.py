@@ -21,7 +21,9 @@ def jit_module(module: Module, spec: Any, device: Any, pipeline: Any, out_format
     # The virtual machine lives above this package, which must not depend on it to be imported.
     runners = import_module("runners")
     spec = ModuleSpec.from_raw(spec, module)
-    mod, params, *_ = module.export_tvm(spec, debug=debug, allow_extern=True)
+    mod, params, *rest = module.export_tvm(spec, debug=debug, allow_extern=True)
+    for external in rest[0] if rest else ():
+        external.load().register()
     where = runners.device(device) if isinstance(device, str) else device
     executable = relax.build(mod, **({} if pipeline == "default_build" else {"relax_pipeline": pipeline}))
     vm = runners.VirtualMachine(executable, where)

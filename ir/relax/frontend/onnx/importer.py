@@ -44,7 +44,7 @@ def load_model(path: str | Path) -> Any:
         The file is not there, is truncated, or is no ONNX model.
     """
     import onnx
-    from google.protobuf.message import DecodeError
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
     try:
         model = onnx.load(str(path))

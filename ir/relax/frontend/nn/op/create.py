@@ -7,7 +7,7 @@ from typing import Any
 
 from ir import tir
 from ir.relax import op as _op
-from ir.relax.expr import ShapeExpr, const
+from ir.relax.expr import Expr, ShapeExpr, const
 
 from ..core import NNTypeError, Tensor, wrap_nested
 
@@ -29,7 +29,7 @@ def full(
         The dtype of the result.
     """
     if isinstance(fill_value, tir.FloatImm | tir.IntImm):
-        value = const(fill_value.value, dtype=dtype)
+        value: Expr = const(fill_value.value, dtype=dtype)
     elif isinstance(fill_value, int | float):
         value = const(fill_value, dtype=dtype)
     elif isinstance(fill_value, Tensor):

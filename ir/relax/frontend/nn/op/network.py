@@ -57,6 +57,26 @@ def _with_bias(out: Expr, bias: Tensor | None, data_layout: str) -> Expr:
     return _op.add(out, _op.reshape(bias._expr, [-1 if axis == "C" else 1 for axis in data_layout]))
 
 
+def _given(value: Any, default: Any) -> Any:
+    return default if value is None else value
+
+
+def _padding(padding: Any, weight: Tensor, dilation: Any) -> Any:
+    """Padding as numbers: ``"same"`` keeps the size at stride one, ``"valid"`` is none."""
+    if not isinstance(padding, str):
+        return _given(padding, 0)
+    kernel = weight.shape[2:]
+    if padding.lower() == "valid":
+        return 0
+    if padding.lower() != "same" or not all(isinstance(size, int) for size in kernel):
+        raise NNValueError(
+            f"padding is a number, numbers, 'same' (with a kernel of known size) or 'valid', got {padding!r}"
+        )
+    spread = [dilation or 1] * len(kernel) if not isinstance(dilation, tuple | list) else list(dilation)
+    totals = [(int(size) - 1) * step for size, step in zip(kernel, spread) if isinstance(size, int)]
+    return [total // 2 for total in totals] + [total - total // 2 for total in totals]
+
+
 def _layout_and_name(data_layout: str | None, default: str, name: str) -> tuple[str, str]:
     """The layout and the name; in older programs the name stands where the layout came to stand."""
     if data_layout is None:
@@ -96,7 +116,12 @@ def conv1d(
         Groups of channels that are convolved on their own.
     """
     out = _op.nn.conv1d(
-        x._expr, weight._expr, strides=stride, padding=padding, dilation=dilation, groups=groups
+        x._expr,
+        weight._expr,
+        strides=_given(stride, 1),
+        padding=_padding(padding, weight, dilation),
+        dilation=_given(dilation, 1),
+        groups=groups,
     )
     return wrap_nested(_with_bias(out, bias, "NCW"), name)
 
@@ -138,10 +163,10 @@ def conv2d(
     out = _op.nn.conv2d(
         x._expr,
         weight._expr,
-        strides=stride,
-        padding=padding,
-        dilation=dilation,
-        groups=groups,
+        strides=_given(stride, 1),
+        padding=_padding(padding, weight, dilation),
+        dilation=_given(dilation, 1),
+        groups=_given(groups, 1),
         data_layout=layout,
     )
     return wrap_nested(_with_bias(out, bias, layout), name)
@@ -163,10 +188,10 @@ def conv3d(
     out = _op.nn.conv3d(
         x._expr,
         weight._expr,
-        strides=stride,
-        padding=padding,
-        dilation=dilation,
-        groups=groups,
+        strides=_given(stride, 1),
+        padding=_padding(padding, weight, dilation),
+        dilation=_given(dilation, 1),
+        groups=_given(groups, 1),
         data_layout=layout,
     )
     return wrap_nested(_with_bias(out, bias, layout), name)
@@ -191,11 +216,11 @@ def conv1d_transpose(
     out = _op.nn.conv1d_transpose(
         x._expr,
         weight._expr,
-        strides=stride,
-        padding=padding,
-        output_padding=output_padding,
-        dilation=dilation,
-        groups=groups,
+        strides=_given(stride, 1),
+        padding=_padding(padding, weight, dilation),
+        output_padding=_given(output_padding, 0),
+        dilation=_given(dilation, 1),
+        groups=_given(groups, 1),
     )
     return wrap_nested(_with_bias(out, bias, "NCW"), name)
 

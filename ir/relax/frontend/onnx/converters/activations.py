@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ir import tir
 from ir.relax import op as _op
-from ir.relax.expr import Expr
+from ir.relax.expr import Expr, PrimValue
 
 from ..context import NodeContext
 from ..registry import converter
@@ -181,8 +182,5 @@ def _hardmax(ctx: NodeContext) -> Expr:
     return _op.one_hot(best, _prim(1.0, ctx.dtype(x)), _prim(0.0, ctx.dtype(x)), depth, axis)
 
 
-def _prim(value: float, dtype: str) -> Expr:
-    from ir import tir
-    from ir.relax.expr import PrimValue
-
+def _prim(value: float, dtype: str) -> PrimValue:
     return PrimValue(tir.const(value, dtype))

@@ -217,11 +217,11 @@ def _global_lp_pool(ctx: NodeContext) -> Expr:
 
 @converter("MatMulInteger", since=10)
 def _mat_mul_integer(ctx: NodeContext) -> Expr:
-    factors = []
+    factors: list[Expr] = []
     for index, zero in ((0, 2), (1, 3)):
         value = ctx.emit(_op.astype(ctx.expr(index), "int32"))
         point = ctx.constant(zero, "a zero point")
         if point is not None and np.any(point):
             value = ctx.emit(_op.subtract(value, const(point.astype(np.int32), "int32")))
         factors.append(value)
-    return _op.matmul(*factors)
+    return _op.matmul(factors[0], factors[1])

@@ -157,8 +157,8 @@ def _expand(ctx: NodeContext) -> Any:
         raise ctx.error("the shape is missing")
     shape = ctx.shape(x)
     rank = max(len(shape), len(target))
-    shape, target = [1] * (rank - len(shape)) + shape, [1] * (rank - len(target)) + target
-    out = [old if isinstance(new, int) and new == 1 else new for old, new in zip(shape, target)]
+    olds, news = ([*[1] * (rank - len(dims)), *dims] for dims in (shape, target))
+    out = [old if isinstance(new, int) and new == 1 else new for old, new in zip(olds, news)]
     if len(out) == ctx.rank(x) and all(_same(a, b) for a, b in zip(out, ctx.shape(x))):
         return ctx.inputs[0]
     return _op.broadcast_to(x, out)
@@ -166,7 +166,7 @@ def _expand(ctx: NodeContext) -> Any:
 
 @converter("Tile", since=6)
 def _tile(ctx: NodeContext) -> Expr:
-    return _op.tile(ctx.expr(0), ctx.ints(1, "repeats"))
+    return _op.tile(ctx.expr(0), ctx.ints(1, "repeats") or [])
 
 
 @converter("Pad", since=11)
