@@ -521,7 +521,6 @@ def generate(program: IRModule, vector_bits: int = 512) -> GeneratedModule:
         For a statement or intrinsic that has no native form, naming it and the function.
     """
     module = ModuleBuilder()
-    module.add_global("@loopsmith.packed = global ptr null, align 8")
     context = KernelContext(module, program, vector_bits)
     signatures = {}
     for var, func in program.functions.items():
@@ -533,4 +532,6 @@ def generate(program: IRModule, vector_bits: int = 512) -> GeneratedModule:
         except CodegenError as error:
             error.add_note(f"in function {name}")
             raise
+    if context.packed_sites:  # only then: objects of several kernels are linked into one library
+        module.add_global("@loopsmith.packed = global ptr null, align 8")
     return GeneratedModule(module, signatures, context.packed_sites)
