@@ -14,7 +14,7 @@ from ..arith import Analyzer
 from ..node import Visitor, post_order_visit
 from ..structural import structural_equal
 from ..tir.buffer import Buffer
-from ..tir.expr import BufferLoad, Cast, Div, Mod, PrimExpr, Range, Var, const, subtract
+from ..tir.expr import BufferLoad, Cast, Div, IntImm, Mod, PrimExpr, Range, Var, const, subtract
 from ..tir.expr import max as _max
 from ..tir.expr import min as _min
 from ..tir.stmt import BufferRegion
@@ -86,8 +86,12 @@ def _cover(indices: list[PrimExpr], extent: PrimExpr, analyzer: Analyzer) -> Ran
     first = distinct[0]
     if len(distinct) == 1:
         return Range.from_min_extent(first, const(1, first.dtype))
-    offsets = [getattr(analyzer.simplify(subtract(index, first)), "value", None) for index in distinct]
-    if all(offset is not None for offset in offsets):
+    offsets = [
+        distance.value
+        for index in distinct
+        if isinstance(distance := analyzer.simplify(subtract(index, first)), IntImm)
+    ]
+    if len(offsets) == len(distinct):
         low, high = min(offsets), max(offsets)
         lowest = distinct[offsets.index(low)]
         return Range.from_min_extent(lowest, const(high - low + 1, first.dtype))

@@ -126,7 +126,8 @@ class _Builder:
         )
 
     def _block_vars(self, op: ComputeOp) -> tuple[list[IterVar], dict[Var, PrimExpr]]:
-        iter_vars, values = [], {}
+        iter_vars: list[IterVar] = []
+        values: dict[Var, PrimExpr] = {}
         for axis in (*op.axis, *op.reduce_axis):
             var = Var(f"v_{axis.var.name}", axis.var.dtype)
             values[axis.var] = var

@@ -66,9 +66,7 @@ class _TensorArithmetic:
         return _broadcast("power", other, self)
 
     def __neg__(self) -> Tensor:
-        from ..topi import negative
-
-        return negative(self)
+        return _broadcast("multiply", self, -1)
 
     def __lshift__(self, other: Any) -> Tensor:
         return _broadcast("left_shift", self, other)

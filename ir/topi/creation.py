@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from .. import dtype as dt
 from ..te.operation import compute
 from ..te.tensor import Tensor
 from ..tir import op as T
-from ..tir.expr import Select, cast, const, convert, div, floordiv
+from ..tir.expr import FloatImm, IntImm, Select, cast, const, convert, div, floordiv
 from . import tag
 from .shape import as_int, ax_compute, index_dtype, normalize_axis, product, simplify
 
@@ -21,18 +22,17 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: str = "float32") 
     if all(dt.is_integral(item.dtype) for item in (low, high, stride)):
         kind = index_dtype((low, high, stride))
         span = cast(kind, high) - cast(kind, low)
-        if as_int_or_none(stride) is not None and as_int_or_none(stride) < 0:  # type: ignore[operator]
-            span, unit = -1 * span, -1 * cast(kind, stride)
-        else:
-            unit = cast(kind, stride)
+        unit = cast(kind, stride)
+        if isinstance(unit, IntImm) and unit.value < 0:
+            span, unit = -1 * span, -1 * unit
         extent = simplify(floordiv(span + unit - 1, unit))
+        if isinstance(extent, IntImm) and extent.value < 0:
+            extent = const(0, kind)
     else:
         wide = [cast("float64", item) for item in (low, high, stride)]
         extent = simplify(cast("int32", T.ceil(div(wide[1] - wide[0], wide[2]))))
-        numbers = [getattr(item, "value", None) for item in wide]
-        if None not in numbers:
-            import math
-
+        numbers = [item.value for item in wide if isinstance(item, FloatImm)]
+        if len(numbers) == 3:
             extent = const(max(0, math.ceil((numbers[1] - numbers[0]) / numbers[2])))
     return ax_compute(
         (extent,),
@@ -40,11 +40,6 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: str = "float32") 
         "T_arange",
         tag.INJECTIVE,
     )
-
-
-def as_int_or_none(value: Any) -> int | None:
-    """The constant's value, or None when it is symbolic."""
-    return getattr(simplify(value), "value", None)
 
 
 def shape(array: Tensor, dtype: str = "int32") -> Tensor:

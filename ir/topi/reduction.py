@@ -148,7 +148,8 @@ def _arg_reduce(data: Tensor, axis: Any, keepdims: bool, reducer: Callable[..., 
         value = data(*_source_indices(data, indices, axes, inner, keepdims))
         return reducer((position.astype(dtype), value), inner)
 
-    positions, _ = ax_compute(shape, pair, f"{data.op.name}_red_temp", tag.COMM_REDUCE_IDX)
+    pairs: Any = ax_compute(shape, pair, f"{data.op.name}_red_temp", tag.COMM_REDUCE_IDX)
+    positions = pairs[0]
     return ax_compute(shape, lambda i: positions(*i), f"{data.op.name}_red", tag.COMM_REDUCE_IDX)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -211,7 +212,7 @@ def resize(
             for x, extent, out in zip(place, data.shape[2:], size, strict=True)
         ]
         for combination in itertools.product(*taps):
-            index = tuple(item[0] for item in combination)
-            weight = math.prod(item[1] for item in combination)
-            result[(slice(None), slice(None), *place)] += data[(slice(None), slice(None), *index)] * weight
+            index: tuple[Any, ...] = (slice(None), slice(None), *[item[0] for item in combination])
+            target: tuple[Any, ...] = (slice(None), slice(None), *place)
+            result[target] += data[index] * math.prod(item[1] for item in combination)
     return result

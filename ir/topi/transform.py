@@ -209,11 +209,14 @@ def _slice_bounds(
     dtype = extent.dtype
     given = [item for item in (begin, end) if item is not None]
     if is_const(extent, *given):
-        first, last, size = (None if item is None else as_int(item) for item in (begin, end, extent))
-        numbers = range(size or 0)[slice(first, last, stride)]
-        start = numbers.start if len(numbers) else 0
-        return const(start, dtype), const(len(numbers), dtype)
+        first, last = (None if item is None else as_int(item) for item in (begin, end))
+        numbers = range(as_int(extent))[slice(first, last, stride)]
+        return const(numbers.start if len(numbers) else 0, dtype), const(len(numbers), dtype)
+    start: PrimExpr
+    stop: PrimExpr
     if stride < 0:
+        if end is not None and is_const(end) and as_int(end) <= -_FAR:
+            end = None  # beyond the front: down to the first element
         low, high = extent - 1, const(-1, dtype)
         start = low if begin is None else _from_end(begin, extent, assume_inbound, low)
         stop = high if end is None else _from_end(end, extent, assume_inbound, high)

@@ -154,16 +154,13 @@ def group_norm(
     grouped = reshape(data, shape)
     reduced = sorted([channel + 1, *[axis + 1 if axis > channel else axis for axis in spatial]])
 
+    scale, shift = (reshape(item, shape[channel : channel + 2]) for item in (gamma, beta))
+
     def affine(value: PrimExpr, i: tuple[Any, ...]) -> PrimExpr:
-        scale, shift = (reshape_index(item, i[channel], i[channel + 1], per_group) for item in (gamma, beta))
-        return value * scale + shift
+        inner = i[channel : channel + 2]
+        return value * scale(*inner) + shift(*inner)
 
     return reshape(_normalized(grouped, reduced, epsilon, "T_group_norm", affine), data.shape)
-
-
-def reshape_index(vector: Tensor, group: Any, inner: Any, per_group: Any) -> PrimExpr:
-    """The element of a per-channel vector for a channel given by its group and place in it."""
-    return vector(group * per_group + inner)
 
 
 def rms_norm(data: Tensor, weight: Tensor, axis: Any, epsilon: float = 1e-5) -> Tensor:

@@ -60,11 +60,11 @@ def pool_nd(
             last_start_allowed = floordiv(extent + before[position] - 1, stride[position]) + 1
             out = simplify(_min(out, simplify(last_start_allowed)))
         outs.append(out)
-        needed = simplify((out - 1) * stride[position] + size - extent - before[position])
-        beyond.append(needed if not isinstance(needed, IntImm) else const(max(needed.value, 0), extent.dtype))
-    low, high = [0] * data.ndim, [0] * data.ndim
+        beyond.append(after[position] + more)
+    low: list[Any] = [0] * data.ndim
+    high: list[Any] = [0] * data.ndim
     for position, axis in enumerate(axes):
-        low[axis], high[axis] = before[position], beyond[position]  # type: ignore[call-overload]
+        low[axis], high[axis] = before[position], beyond[position]
     padded_any = any(as_nonzero(item) for item in (*before, *beyond))
     shape = list(data.shape)
     for axis, out in zip(axes, outs, strict=True):
@@ -82,7 +82,10 @@ def pool_nd(
 
     if pool_type == "max":
         source = pad(data, low, high, T.min_value(data.dtype), "pad_temp") if padded_any else data
-        return ax_compute(shape, lambda i: te_max(source(*places(i)), axis=window), "pool_max", "pool_max")
+        attrs = {"schedule_rule": "meta_schedule.pool_max"}
+        return ax_compute(
+            shape, lambda i: te_max(source(*places(i)), axis=window), "pool_max", "pool_max", attrs
+        )
     source = pad(data, low, high, 0, "pad_temp") if padded_any else data
     total = ax_compute(shape, lambda i: te_sum(source(*places(i)), axis=window), "pool_sum", "pool_sum")
     whole = 1
@@ -95,21 +98,21 @@ def pool_nd(
         elements: Any = None
         for position, axis in enumerate(axes):
             start = i[axis] * stride[position] - before[position]
-            end = data.shape[axis] + (after[position] if count_include_pad else 0)
-            inside = _taps_inside(start, end, kernel[position], dilation[position], not count_include_pad)
+            extent = data.shape[axis] + (after[position] if count_include_pad else 0)
+            inside = _taps_inside(start, extent, kernel[position], dilation[position], not count_include_pad)
             elements = inside if elements is None else elements * inside
         return _divided(total(*i), _max(elements, const(1, elements.dtype)))
 
     return ax_compute(shape, average, "pool_avg", tag.ELEMWISE)
 
 
-def _taps_inside(start: PrimExpr, end: PrimExpr, size: int, step: int, from_zero: bool) -> PrimExpr:
-    """How many of ``start + step * (0 .. size)`` lie below ``end`` (and from 0 on, with ``from_zero``)."""
-    zero = const(0, start.dtype)
-    if step == 1:
-        return _min(start + size, end) - (_max(start, zero) if from_zero else start)
-    first = _max(-floordiv(start, step), zero) if from_zero else zero
-    return _min(-floordiv(start - end, step), const(size, start.dtype)) - first
+def _taps_inside(start: PrimExpr, extent: PrimExpr, size: int, step: int, from_zero: bool) -> PrimExpr:
+    """How many of the places ``start + step * (0 .. size)`` lie below ``extent`` (and from 0 on, with ``from_zero``)."""
+    last = _min(start + (size - 1) * step, extent - 1)
+    if from_zero:
+        # Steps from a place in the padding to the first one in the data.
+        start = start + step * _max(floordiv((step - 1) - start, step), const(0, start.dtype))
+    return floordiv(last - start, step) + 1
 
 
 def as_nonzero(value: Any) -> bool:
@@ -265,7 +268,8 @@ def _adaptive(data: Tensor, output_size: Sequence[Any], pool_type: str, axes: Se
             count = size if count is None else count * size
         return _divided(total(*i), count)
 
-    return ax_compute(shape, average, "adaptive_pool_avg", tag.ELEMWISE)
+    attrs = {"schedule_rule": "meta_schedule.adaptive_pool_avg"}
+    return ax_compute(shape, average, "adaptive_pool_avg", tag.ELEMWISE, attrs)
 
 
 def adaptive_pool(data: Tensor, output_size: Any, pool_type: str, layout: str = "NCHW") -> Tensor:
