@@ -14,6 +14,7 @@ from ir.expr import GlobalVar
 from ir.relax.expr import Call, Constant, Function, MatchCast, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
 from ir.relax.op import OPERATORS
 from ir.relax.struct_info import ShapeStructInfo, TensorStructInfo, TupleStructInfo
+from ir.tir.interpreter import Interpreter
 
 
 class Evaluator:
@@ -101,6 +102,8 @@ class Evaluator:
             if isinstance(expr.op, GlobalVar):
                 return self.call(expr.op.name_hint, *args)
             assert isinstance(expr.op, Op), f"cannot evaluate a call of {expr.op}"
+            if expr.op.name == "relax.call_tir":
+                return self._call_tir(expr, args, env)
             reference = OPERATORS[expr.op.name].reference
             assert reference is not None, f"{expr.op.name} has no numpy reference"
             with np.errstate(all="ignore"):
@@ -109,6 +112,22 @@ class Evaluator:
         if hasattr(expr, "value"):
             return expr.value
         raise AssertionError(f"cannot evaluate {type(expr).__name__}")
+
+    def _call_tir(self, call: Call, args: list[Any], env: dict[Any, Any]) -> Any:
+        """A PrimFunc of the module, run by TIR's interpreter."""
+        infos = (
+            list(call.sinfo_args[0].fields)
+            if isinstance(call.sinfo_args[0], TupleStructInfo)
+            else call.sinfo_args
+        )
+        outputs = [
+            np.zeros([self._dim(dim, env) for dim in info.shape_values], np.dtype(info.dtype))
+            for info in infos
+        ]
+        extents = list(args[1]) if len(args) > 1 else []
+        arrays = [np.array(item) for item in args[0]]
+        Interpreter(self.mod).call(self.mod[call.args[0].name_hint], [*arrays, *outputs, *extents])
+        return tuple(outputs) if isinstance(call.sinfo_args[0], TupleStructInfo) else outputs[0]
 
 
 def evaluate(mod: IRModule, args: Sequence[Any] | Mapping[str, Any], func: str = "main") -> Any:
