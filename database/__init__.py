@@ -21,7 +21,7 @@ from .record import Session, TuningRecord
 from .schedule_fn import ScheduleFnDatabase
 from .target_key import target_differences, target_fields, target_key
 from .union import OrderedUnionDatabase, UnionDatabase
-from .workload import Workload, WorkloadSummary
+from .workload import Workload, WorkloadSummary, kernel_module
 
 if TYPE_CHECKING:
     from .sql import SQLDatabase
@@ -39,6 +39,7 @@ __all__ = [
     # what is kept
     "Workload",
     "WorkloadSummary",
+    "kernel_module",
     "TuningRecord",
     "Session",
     "ArgInfo",

@@ -172,3 +172,10 @@ def structural_key(mod: Any) -> str:
     from ir import structural_hash
 
     return str(structural_hash(mod))
+
+
+def kernel_module(func: Any) -> Any:
+    """The module under which a kernel is tuned and looked up: its name does not matter, so it is always ``main``."""
+    from ir import IRModule
+
+    return IRModule({"main": func.with_attr("global_symbol", "main")})

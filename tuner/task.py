@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from database import kernel_module
 from ir import IRModule, structural_hash
 from ir.node import post_order_visit
 from ir.target import Target
 from ir.tir import PrimFunc
-from schedules.population import Extraction
-from schedules.tree import tree_of
+from schedules.population import flops_of
 
 
 @dataclass
@@ -37,25 +37,6 @@ class ExtractedTask:
     def dispatched(self) -> list[IRModule]:
         """MetaSchedule's name for the modules of a task."""
         return [self.mod]
-
-
-def kernel_module(func: PrimFunc) -> IRModule:
-    """The module under which a kernel is tuned and looked up: its name does not matter, so it is always ``main``."""
-    return IRModule({"main": func.with_attr("global_symbol", "main")})
-
-
-def flops_of(func: PrimFunc) -> float:
-    """Floating-point operations of one run of an unscheduled kernel with static shapes: multiply-adds count twice."""
-    skeleton = Extraction(tree_of(func.body)).evaluate({}, 1)
-    total = 0.0
-    for nest in skeleton.nests:
-        per_iteration = sum(
-            count * (2 if name == "float_mad" else 1)
-            for name, count in nest.operations.items()
-            if name.startswith("float_")
-        )
-        total += per_iteration * float(nest.iterations()[0])
-    return total
 
 
 def call_counts(mod: IRModule) -> dict[str, int]:

@@ -12,13 +12,14 @@ from database import Database, Session, hardware_fingerprint, open_database, sof
 from ir import IRModule
 from ir.target import Target
 from ir.tir import PrimFunc
+from schedules.population import flops_of
 
 from .callback import MeasureCallback
 from .context import TuneContext
 from .error import TunerError
 from .scheduler import GradientBased, RoundRobin, TaskScheduler
 from .search import EvolutionarySearch, ReplayTrace, SearchStrategy
-from .task import ExtractedTask, extract_tasks, flops_of, has_symbolic_shapes
+from .task import ExtractedTask, extract_tasks, has_symbolic_shapes
 
 _STRATEGIES = {"evolutionary": EvolutionarySearch, "replay-trace": ReplayTrace, "random": ReplayTrace}
 _SCHEDULERS = {"gradient": GradientBased, "round-robin": RoundRobin}

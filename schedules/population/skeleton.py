@@ -20,7 +20,10 @@ from ir.tir import ForKind, IterVar
 from ir.tir.evaluate import evaluate
 from ir.tir.functor import substitute
 
-from ..tree import BlockNode, LeafNode, LoopNode, TreeNode
+from ..tree import BlockNode, LeafNode, LoopNode, TreeNode, tree_of
+
+PREPROC_ANNOTATION = "meta_schedule.layout_rewrite_preproc"
+"""On blocks that pack constant weights: they run once, when the model is compiled."""
 
 MARKS = ("parallel", "vectorize", "unroll", "bind")
 
@@ -69,6 +72,8 @@ class Nest:
     operations: dict[str, int]
     """Counts per innermost iteration: float_mad, float_addsub, float_mul, float_divmod, float_cmp, float_math, int_ops, bool_ops, select."""
     is_reduction: bool
+    is_preprocessing: bool = False
+    """Runs once when the model is compiled (packing of constant weights), not with the kernel."""
 
     def iterations(self) -> np.ndarray:
         """Total number of innermost iterations [N], float64."""
@@ -204,7 +209,15 @@ class Extraction:
             number = self._buffers.setdefault(buffer, len(self._buffers))
             accesses.append((number, buffer, tuple(substitute(index, values) for index in indices), is_write))
         self._nests.append(
-            _SymbolicNest(block.name, all_loops, accesses, operations.counts, block.init is not None, reduce_values)
+            _SymbolicNest(
+                block.name,
+                all_loops,
+                accesses,
+                operations.counts,
+                block.init is not None,
+                reduce_values,
+                PREPROC_ANNOTATION in block.annotations,
+            )
         )
 
     def evaluate(self, values: Mapping[Any, np.ndarray], size: int) -> Skeleton:
@@ -228,6 +241,7 @@ class _SymbolicNest:
     operations: dict[str, int]
     is_reduction: bool
     reduce_values: list[Any]
+    is_preprocessing: bool
 
     def evaluate(self, values: Mapping[Any, np.ndarray], size: int) -> Nest:
         zeros: dict[Any, Any] = {**values, **{loop.var: 0 for loop in self.loops}}
@@ -248,7 +262,9 @@ class _SymbolicNest:
                 merged[key].count += 1
             else:
                 merged[key] = access
-        return Nest(self.name, axes, list(merged.values()), self.operations, self.is_reduction)
+        return Nest(
+            self.name, axes, list(merged.values()), self.operations, self.is_reduction, self.is_preprocessing
+        )
 
     def _access(
         self,
@@ -314,3 +330,17 @@ def _mark_of(loop: LoopNode) -> str:
         if f"meta_schedule.{name}" in loop.annotations:
             return name
     return ""
+
+
+def flops_of(func: tir.PrimFunc) -> float:
+    """Floating-point operations of one run of an unscheduled kernel with static shapes: multiply-adds count twice."""
+    skeleton = Extraction(tree_of(func.body)).evaluate({}, 1)
+    total = 0.0
+    for nest in skeleton.nests:
+        per_iteration = sum(
+            count * (2 if name == "float_mad" else 1)
+            for name, count in nest.operations.items()
+            if name.startswith("float_")
+        )
+        total += per_iteration * float(nest.iterations()[0])
+    return total

@@ -1,0 +1,168 @@
+"""MetaScheduleApplyDatabase: replace each kernel of a module by the best that a database knows, and report what was done.
+
+Nothing here measures or searches: building with a database needs ``ir``, ``schedules`` and ``database`` alone.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ir import IRModule, structural_hash
+from ir.target import Target
+from ir.tir import PrimFunc
+from ir.transform import ModulePass, PassContext
+from schedules import Schedule, ScheduleError
+from schedules.dlight import default_schedule
+from schedules.population import flops_of
+
+from .base import Database
+from .error import DatabaseError
+from .opening import open_database
+from .workload import kernel_module
+
+_LOG = logging.getLogger(__name__)
+
+DefaultSchedule = Callable[[IRModule, Target], Schedule]
+
+
+@dataclass
+class AppliedKernel:
+    """What became of one kernel.
+
+    Attributes:
+        name: its function in the module.
+        source: ``record``, ``default`` (a schedule without tuning) or ``unscheduled``.
+        reason: the record's time, or why there is none.
+        flops: of one call; 0 for symbolic shapes.
+    """
+
+    name: str
+    source: str
+    reason: str
+    flops: float
+
+
+@dataclass
+class ApplyReport:
+    """One row per kernel, and the share of the floating-point operations that records cover."""
+
+    kernels: list[AppliedKernel] = field(default_factory=list)
+
+    @property
+    def coverage(self) -> float:
+        """Share of all kernels' FLOPs that run a tuned schedule."""
+        total = sum(item.flops for item in self.kernels)
+        tuned = sum(item.flops for item in self.kernels if item.source == "record")
+        return tuned / total if total else 1.0
+
+    def misses(self) -> list[AppliedKernel]:
+        """Kernels without a record."""
+        return [item for item in self.kernels if item.source != "record"]
+
+    def __str__(self) -> str:
+        width = max([len(item.name) for item in self.kernels] + [6])
+        lines = [f"{'kernel':{width}}  {'source':11}  {'MFLOP':>10}  record, or why there is none"]
+        lines += [f"{item.name:{width}}  {item.source:11}  {item.flops / 1e6:10.2f}  {item.reason}" for item in self.kernels]
+        lines.append(f"records cover {self.coverage:.1%} of the floating-point operations")
+        return "\n".join(lines)
+
+
+class MissingRecordError(DatabaseError):
+    """Strict application found a kernel without a record."""
+
+
+@dataclass(frozen=True)
+class MetaScheduleApplyDatabase(ModulePass):
+    """Apply the best record of a database to every PrimFunc that has none of its own schedule.
+
+    Before: ``@T.prim_func def matmul`` with plain loops. After: the same function as the record's trace schedules it.
+
+    Args:
+        work_dir: folder whose ``tuning.db`` (or path of a database that) is used when no database is given or current.
+        enable_warning: log a warning for each kernel without a record.
+        database: the database; the one of the enclosing ``with db:`` by default.
+        strict: a kernel without a record is an error.
+        fallback: makes the schedule of kernels without a record; None leaves them as they are.
+        report: filled in with what was done.
+    """
+
+    work_dir: str | None = None
+    enable_warning: bool = False
+    database: Database | None = None
+    strict: bool = False
+    fallback: DefaultSchedule | None = default_schedule
+    report: ApplyReport = field(default_factory=ApplyReport)
+
+    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """The module with scheduled kernels.
+
+        Raises:
+            MissingRecordError: ``strict``, and a kernel has no record.
+            DatabaseError: there is no target, or no database.
+        """
+        target = Target.current(allow_none=True)
+        if target is None:
+            raise DatabaseError("MetaScheduleApplyDatabase needs a target; apply it within `with Target(...):`")
+        store = self._store()
+        functions = dict(mod.functions)
+        done: dict[int, tuple[PrimFunc, str, str]] = {}
+        for var, func in mod.functions.items():
+            if not isinstance(func, PrimFunc) or func.attrs.get("tir.is_scheduled"):
+                continue
+            kernel = kernel_module(func)
+            key = structural_hash(kernel)
+            if key not in done:
+                done[key] = self._scheduled(kernel, target, store, var.name_hint)
+            scheduled, source, reason = done[key]
+            flops = 0.0 if _is_symbolic(func) else flops_of(func)
+            self.report.kernels.append(AppliedKernel(var.name_hint, source, reason, flops))
+            if source != "unscheduled":
+                functions[var] = scheduled.with_attrs({**func.attrs.dict, "tir.is_scheduled": True})
+        if self.strict and self.report.misses():
+            names = "; ".join(f"{item.name}: {item.reason}" for item in self.report.misses())
+            raise MissingRecordError(f"strict application found kernels without a record: {names}")
+        return mod.replace(functions=functions)
+
+    def _store(self) -> Database | None:
+        found = self.database or Database.current()
+        if found is not None or self.work_dir is None:
+            return found
+        path = Path(self.work_dir)
+        return open_database(path / "tuning.db" if path.is_dir() else path, must_exist=True)
+
+    def _scheduled(
+        self, kernel: IRModule, target: Target, store: Database | None, name: str
+    ) -> tuple[PrimFunc, str, str]:
+        """(function, source, reason) of one kernel."""
+        main = kernel["main"]
+        assert isinstance(main, PrimFunc)
+        if _is_symbolic(main):
+            return main, "unscheduled", "its shapes are symbolic"
+        reason = "no database"
+        if store is not None:
+            record = store.query_tuning_record(kernel, target, name)
+            if record is not None:
+                scheduled = record.schedule().mod["main"]
+                return scheduled, "record", f"{record.mean_secs * 1e3:.4f} ms"
+            nearest = store.nearest_record(kernel, target)
+            reason = nearest.explain() if nearest is not None else "the database has no record"
+        if self.enable_warning:
+            _LOG.warning("no record for kernel %s: %s", name, reason)
+        if self.fallback is None:
+            return main, "unscheduled", reason
+        try:
+            scheduled = self.fallback(kernel, target).mod["main"]
+        except ScheduleError as error:
+            return main, "unscheduled", f"{reason}; no default schedule either: {error}"
+        assert isinstance(scheduled, PrimFunc)
+        return scheduled, "default", reason
+
+
+def _is_symbolic(func: PrimFunc) -> bool:
+    return any(not hasattr(extent, "value") for buffer in func.buffer_map.values() for extent in buffer.shape) or any(
+        param not in func.buffer_map for param in func.params
+    )

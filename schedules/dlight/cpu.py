@@ -1,0 +1,87 @@
+"""The CPU's default schedule: the design space's own structures with decisions that simple rules prefer.
+
+A kernel without a record gets the same kind of program that a search would find - tiled, vectorized, parallel -
+only with its numbers chosen by rank instead of by measurement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ir import IRModule
+from ir.target import Target
+from ir.tir import PrimFunc
+
+from ..error import ScheduleError
+from ..population import Nest, Skeleton
+from ..postproc import postprocess
+from ..schedule import Schedule
+from ..space import PostOrderApply
+
+Rank = Callable[[Skeleton, Target], np.ndarray]
+"""Estimated cost [N] of the candidates of a skeleton; lower is better."""
+
+_SAMPLES = 512
+
+
+def default_schedule(mod: IRModule | PrimFunc, target: Target, rank: Rank | None = None) -> Schedule:
+    """A postprocessed schedule that needs no measurement.
+
+    Args:
+        mod: the kernel, static shapes.
+        target: what it is for.
+        rank: an estimate of cost, such as the analytical prior; by default simple rules about tiles.
+
+    Raises:
+        ScheduleError: no structure of the design space applies, which is a defect.
+    """
+    sketches = PostOrderApply().generate_sketches(mod, target)
+    generator = np.random.default_rng(0)
+    candidates: list[tuple[float, int, np.ndarray]] = []
+    for number, sketch in enumerate(sketches):
+        rows = sketch.sample(_SAMPLES, generator)
+        if not len(rows):
+            continue
+        costs = (rank or rule_of_thumb)(sketch.skeleton(rows), target)
+        for position in np.argsort(costs, kind="stable")[:3]:
+            candidates.append((float(costs[position]), number, rows[position]))
+    for _cost, number, row in sorted(candidates, key=lambda item: (item[0], item[1])):
+        sch = sketches[number].materialize(mod, row)
+        if postprocess(sch, target):
+            return sch
+    raise ScheduleError(f"default schedule: none of the {len(sketches)} structures of the design space applies")
+
+
+def rule_of_thumb(skeleton: Skeleton, target: Target) -> np.ndarray:
+    """Cost [N] by rules: busy vector lanes, enough accumulators, work for every core, reuse in registers."""
+    total = np.zeros(skeleton.size)
+    for nest in skeleton.nests:
+        total += _nest_cost(nest, target, skeleton.size)
+    return total
+
+
+def _nest_cost(nest: Nest, target: Target, size: int) -> np.ndarray:
+    lanes = max(1, target.vector_bits // 32)
+    vector = np.ones(size)
+    unrolled = np.ones(size)
+    jobs = np.ones(size)
+    for loop in nest.loops:
+        if loop.mark == "vectorize":
+            vector = vector * loop.extent
+        elif loop.mark == "unroll" and not loop.is_reduction:
+            unrolled = unrolled * loop.extent
+        elif loop.mark == "parallel":
+            jobs = jobs * loop.extent
+    vectors = np.ceil(vector / lanes)
+    utilisation = np.where(vector > 1, vector / (vectors * lanes), 1.0 / lanes)
+    accumulators = vectors * unrolled if nest.is_reduction else np.full(size, 16.0)
+    # Sixteen independent accumulators hide the latency of two FMA units; more than the registers hold spill.
+    hiding = np.minimum(accumulators, 16) / 16
+    spilling = np.where(accumulators > target.vector_registers - 4, 4.0, 1.0)
+    # Loads per multiply-add: one vector per column and one broadcast per row of the register tile.
+    loads = (vectors + unrolled) / np.maximum(1.0, vectors * unrolled) if nest.is_reduction else np.ones(size)
+    cores = max(1, target.num_cores)
+    balance = np.ceil(jobs / cores) * cores / np.maximum(1, jobs)
+    return nest.iterations() / lanes / utilisation / np.maximum(hiding, 1e-3) * spilling * (1 + loads) * balance / np.minimum(jobs, cores)
