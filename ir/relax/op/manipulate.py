@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -438,7 +439,20 @@ def _range(extent: Any) -> Any:
     return Range(IntImm(extent.dtype, 0), extent)
 
 
-@operator("relax.layout_transform", infer=_infer_layout_transform, legalize=_legalize_layout_transform, **_MOVES)
+def _np_layout_transform(x: np.ndarray, index_map: Any, pad_value: Any, **separators: Any) -> np.ndarray:
+    """Every element is moved to where the map sends its index."""
+    shape = [int(getattr(dim, "value", dim)) for dim in index_map.map_shape([int64(extent) for extent in x.shape])]
+    out = np.full(shape, 0 if pad_value is None else pad_value.value.value, x.dtype)
+    for place in np.ndindex(*x.shape):
+        target = tuple(simplify(index).value for index in index_map.map_indices([int64(i) for i in place]))  # type: ignore[attr-defined]
+        out[target] = x[place]
+    return out
+
+
+@operator(
+    "relax.layout_transform", infer=_infer_layout_transform, legalize=_legalize_layout_transform,
+    reference=_np_layout_transform, **_MOVES,
+)
 def layout_transform(
     x: Expr,
     index_map: Any,
@@ -516,7 +530,7 @@ def _split_bounds(what: Any, extent: PrimExpr) -> list[tuple[PrimExpr, PrimExpr]
     else:
         marks = [int64(0), *[_clamped(index, size) for index in what], extent]
     bounds = []
-    for low, high in zip(marks, marks[1:], strict=False):
+    for low, high in itertools.pairwise(marks):
         a, b = as_int(low), as_int(high)
         bounds.append((low, int64(max(a, b)) if a is not None and b is not None else high))
     return bounds

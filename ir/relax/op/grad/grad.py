@@ -143,13 +143,81 @@ def _legalize_pool_backward(kind: str) -> Any:
         attrs = node.attrs
         if attrs["layout"] != "NCHW" or attrs["out_layout"] != "NCHW" or set(attrs["dilation"]) != {1}:
             return node
-        return bb.call_te(
-            topi_function("nn.pool_grad"), node.args[0], node.args[1], list(attrs["pool_size"]), list(attrs["strides"]),
-            list(attrs["padding"]), kind, attrs["ceil_mode"], attrs["count_include_pad"], attrs["layout"],
-            primfunc_name_hint=f"{kind}_pool2d_backward",
-        )
+        te_function = _te_pool_backward(kind, attrs)
+        return bb.call_te(te_function, *node.args, primfunc_name_hint=f"{kind}_pool2d_backward")
 
     return legalize
+
+
+def _te_pool_backward(kind: str, attrs: Any) -> Any:
+    """Every element of the data sums the gradients of the windows that it is in (or, for max, is the first largest of)."""
+    from .... import te, tir
+
+    size, steps, pads = attrs["pool_size"], attrs["strides"], attrs["padding"]
+
+    def window_of(grad: Any, h: Any, w: Any, taps: list[Any]) -> tuple[Any, list[Any]]:
+        """The window in which element (h, w) has the place ``taps``, and when there is one."""
+        inside, index = [], []
+        for axis, (place, tap) in enumerate(zip((h, w), taps, strict=True)):
+            shifted = place + pads[axis] - tap
+            number = tir.floordiv(shifted, steps[axis])
+            inside += [shifted >= 0, tir.floormod(shifted, steps[axis]) == 0, number < grad.shape[2 + axis]]
+            index.append(number)
+        return tir.all(*inside), index
+
+    def te_avg(grad: Any, data: Any) -> Any:
+        taps = [te.reduce_axis((0, size[i]), name=f"k{i}") for i in range(2)]
+
+        def count(index: list[Any]) -> Any:
+            total: Any = tir.const(1, "int64")
+            for i in range(2):
+                first = index[i] * steps[i] - pads[i]
+                limit = data.shape[2 + i] + (pads[i + 2] if attrs["count_include_pad"] else 0)
+                last = tir.min(first + size[i], limit)
+                start = first if attrs["count_include_pad"] else tir.max(first, tir.const(0, first.dtype))
+                total = total * (last - start).astype("int64")
+            return total.astype(grad.dtype)
+
+        def element(n: Any, c: Any, h: Any, w: Any) -> Any:
+            inside, index = window_of(grad, h, w, taps)
+            value = grad(n, c, *index) / count(index)
+            return te.sum(tir.if_then_else(inside, value, tir.const(0, grad.dtype)), axis=taps)
+
+        return te.compute(data.shape, element, name="avg_pool2d_backward")
+
+    def te_max(grad: Any, data: Any) -> Any:
+        height, width = data.shape[2], data.shape[3]
+
+        def tapped(i: Any, j: Any, taps: list[Any]) -> tuple[Any, Any, Any]:
+            y, x = i * steps[0] - pads[0] + taps[0], j * steps[1] - pads[1] + taps[1]
+            return tir.all(y >= 0, y < height, x >= 0, x < width), y, x
+
+        outer = [te.reduce_axis((0, size[i]), name=f"p{i}") for i in range(2)]
+
+        def largest(n: Any, c: Any, i: Any, j: Any) -> Any:
+            inside, y, x = tapped(i, j, outer)
+            return te.max(tir.if_then_else(inside, data[n, c, y, x], tir.min_value(data.dtype)), axis=outer)
+
+        peak = te.compute(grad.shape, largest, name="pool_max")
+        inner = [te.reduce_axis((0, size[i]), name=f"q{i}") for i in range(2)]
+
+        def first(n: Any, c: Any, i: Any, j: Any) -> Any:
+            inside, y, x = tapped(i, j, inner)
+            hit = tir.if_then_else(inside, data[n, c, y, x] == peak[n, c, i, j], tir.const(False, "bool"))
+            return te.min(tir.if_then_else(hit, (y * width + x).astype("int64"), tir.max_value("int64")), axis=inner)
+
+        place = te.compute(grad.shape, first, name="pool_argmax")
+        taps = [te.reduce_axis((0, size[i]), name=f"k{i}") for i in range(2)]
+
+        def element(n: Any, c: Any, h: Any, w: Any) -> Any:
+            inside, index = window_of(grad, h, w, taps)
+            here = (h * width + w).astype("int64")
+            chosen = tir.if_then_else(inside, place(n, c, *index) == here, tir.const(False, "bool"))
+            return te.sum(tir.if_then_else(chosen, grad(n, c, *index), tir.const(0, grad.dtype)), axis=taps)
+
+        return te.compute(data.shape, element, name="max_pool2d_backward")
+
+    return te_max if kind == "max" else te_avg
 
 
 def _pool_backward(kind: str, reference: Any) -> Any:

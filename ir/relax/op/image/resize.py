@@ -40,14 +40,55 @@ def _legalize_resize2d(bb: Any, node: Call) -> Expr:
     )
 
 
-def _np_resize2d(x: np.ndarray, size: Any, **attrs: Any) -> np.ndarray:
-    """The reference that topi's own tests use."""
-    from ....topi import testing
+def _source_places(mode: str, count: int, size: int) -> np.ndarray:
+    """Where each of ``size`` results lies among ``count`` source elements."""
+    at = np.arange(size, dtype="float64")
+    if mode == "align_corners":
+        return at * ((count - 1) / (size - 1)) if size > 1 else at * 0
+    if mode == "asymmetric":
+        return at * (count / size)
+    if mode == "tf_half_pixel_for_nn":
+        return (at + 0.5) * (count / size)
+    if mode == "pytorch_half_pixel" and size == 1:
+        return at * 0
+    return (at + 0.5) * (count / size) - 0.5
 
-    return testing.resize2d_python(
-        x, (size[0] / x.shape[attrs["layout"].index("H")], size[1] / x.shape[attrs["layout"].index("W")]),
-        attrs["layout"], attrs["method"], attrs["coordinate_transformation_mode"],
-    )
+
+def _np_axis_weights(attrs: dict[str, Any], count: int, size: int) -> np.ndarray:
+    """The matrix that resizes one axis: (size, count)."""
+    places = _source_places(attrs["coordinate_transformation_mode"], count, size)
+    weights = np.zeros((size, count))
+    if attrs["method"] == "nearest_neighbor":
+        rounded = {
+            "floor": np.floor(places + 1e-5), "ceil": np.ceil(places - 1e-5), "round": np.round(places),
+            "round_prefer_floor": np.ceil(places - 0.5), "round_prefer_ceil": np.floor(places + 0.5),
+        }[attrs["rounding_method"] or "round"]
+        weights[np.arange(size), np.clip(rounded, 0, count - 1).astype(int)] = 1
+        return weights
+    low = np.floor(places).astype(int)
+    share = places - low
+    if attrs["method"] == "linear":
+        taps = [(0, 1 - share), (1, share)]
+    else:
+        a = attrs["cubic_alpha"]
+
+        def cubic(t: np.ndarray) -> np.ndarray:
+            t = np.abs(t)
+            near, far = (a + 2) * t**3 - (a + 3) * t**2 + 1, a * t**3 - 5 * a * t**2 + 8 * a * t - 4 * a
+            return np.where(t <= 1, near, np.where(t < 2, far, 0))
+
+        taps = [(k, cubic(share - k)) for k in range(-1, 3)]
+    for offset, factor in taps:
+        np.add.at(weights, (np.arange(size), np.clip(low + offset, 0, count - 1)), factor)
+    return weights
+
+
+def _np_resize2d(x: np.ndarray, size: Any, **attrs: Any) -> np.ndarray:
+    """A matrix product per spatial axis; regions of interest and excluded borders are not covered."""
+    h, w = attrs["layout"].index("H"), attrs["layout"].index("W")
+    y = np.moveaxis(np.tensordot(_np_axis_weights(attrs, x.shape[h], size[0]), x, (1, h)), 0, h)
+    y = np.moveaxis(np.tensordot(_np_axis_weights(attrs, x.shape[w], size[1]), y, (1, w)), 0, w)
+    return y.astype(attrs["out_dtype"] or x.dtype)
 
 
 @operator(

@@ -1,0 +1,380 @@
+"""Every operator against numpy: inferred shapes (static and symbolic), and numbers after legalization."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ir
+from ir import relax as rx
+from ir import tir
+from ir.relax.op import OPERATORS
+from ir.relax.testing import evaluate
+
+R = rx.op
+
+
+def floats(*shape: int, seed: int = 0, low: float = -2.0, high: float = 2.0) -> np.ndarray:
+    return np.random.default_rng(seed + sum(shape)).uniform(low, high, shape).astype("float32")
+
+
+def ints(*shape: int, low: int = 0, high: int = 5, dtype: str = "int64", seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed + sum(shape)).integers(low, high, shape).astype(dtype)
+
+
+def bools(*shape: int) -> np.ndarray:
+    return ints(*shape, high=2).astype(bool)
+
+
+@dataclass
+class Case:
+    """An operator, a function that builds its call, inputs, and which input axes to make symbolic."""
+
+    op: str
+    build: Callable[..., Any]
+    inputs: list[np.ndarray]
+    symbolic: dict[tuple[int, int], str] = field(default_factory=dict)
+    numbers: bool = True
+    tolerance: float = 1e-5
+    label: str = ""
+
+    def __str__(self) -> str:
+        return self.op.removeprefix("relax.") + (f"-{self.label}" if self.label else "")
+
+
+ROWS = {(0, 0): "n"}
+BOTH = {(0, 0): "n", (1, 0): "n"}
+CASES: list[Case] = []
+
+
+def case(op: str, build: Callable[..., Any], *inputs: np.ndarray, symbolic: Any = None, label: str = "", **options: Any) -> None:
+    CASES.append(Case(f"relax.{op}", build, list(inputs), symbolic or {}, label=label, **options))
+
+
+for name in "asinh atan cos erf exp sigmoid sin sinh tan tanh cosh".split():
+    case(name, getattr(R, name), floats(2, 3), symbolic=ROWS, tolerance=2e-5)
+for name in "abs ceil floor negative round sign square trunc isfinite isinf isnan".split():
+    case(name, getattr(R, name), floats(2, 3), symbolic=ROWS)
+for name in "acos asin atanh".split():
+    case(name, getattr(R, name), floats(2, 3, low=-0.9, high=0.9), symbolic=ROWS, tolerance=2e-5)
+for name in "log sqrt rsqrt".split():
+    case(name, getattr(R, name), floats(2, 3, low=0.5), symbolic=ROWS)
+case("acosh", R.acosh, floats(2, 3, low=1.1), symbolic=ROWS)
+case("bitwise_not", R.bitwise_not, ints(2, 3), symbolic=ROWS)
+case("logical_not", R.logical_not, bools(2, 3), symbolic=ROWS)
+case("clip", lambda x: R.clip(x, -1, 1), floats(2, 3), symbolic=ROWS)
+
+for name in "add subtract multiply maximum minimum log_add_exp atan2".split():
+    case(name, getattr(R, name), floats(2, 3), floats(2, 3, seed=1), symbolic=BOTH)
+    case(name, getattr(R, name), floats(4, 1, 3), floats(2, 1, seed=1), symbolic=ROWS, label="broadcast")
+for name in "divide floor_divide floor_mod mod power".split():
+    case(name, getattr(R, name), floats(2, 3, low=0.5), floats(2, 3, seed=1, low=0.5), symbolic=BOTH)
+for name in "divide floor_divide floor_mod mod".split():
+    case(name, getattr(R, name), ints(3, 4, low=-9, high=9), ints(3, 4, low=1, high=4, seed=3), label="int", symbolic=BOTH)
+for name in "equal not_equal less less_equal greater greater_equal".split():
+    case(name, getattr(R, name), ints(2, 3), ints(2, 3, seed=1), symbolic=BOTH)
+for name in "logical_and logical_or logical_xor".split():
+    case(name, getattr(R, name), bools(4, 3), bools(4, 3)[::-1].copy(), symbolic=BOTH)
+for name in "bitwise_and bitwise_or bitwise_xor left_shift right_shift".split():
+    case(name, getattr(R, name), ints(2, 3, high=60), ints(2, 3, seed=1), symbolic=BOTH)
+case("add", lambda x: R.add(x, rx.const(2.0)), floats(2, 3), label="scalar", symbolic=ROWS)
+
+case("ewise_fma", R.ewise_fma, floats(2, 3), floats(2, 3, seed=1), floats(2, 3, seed=2), symbolic={**BOTH, (2, 0): "n"})
+
+# manipulation
+case("broadcast_to", lambda x: R.broadcast_to(x, (4, 2, 3)), floats(2, 1))
+case("concat", lambda x, y: R.concat([x, y], 1), floats(2, 3), floats(2, 5), symbolic=BOTH)
+case("concat", lambda x, y: R.concat([x, y], 0), floats(2, 3), floats(4, 3), symbolic=ROWS, label="symbolic-axis")
+case("stack", lambda x, y: R.stack([x, y], 1), floats(2, 3), floats(2, 3, seed=2), symbolic=BOTH)
+case("expand_dims", lambda x: R.expand_dims(x, [0, -1]), floats(2, 3), symbolic=ROWS)
+case("squeeze", lambda x: R.squeeze(x, 1), floats(2, 1, 3), symbolic=ROWS)
+case("squeeze", lambda x: R.squeeze(x), floats(2, 1, 3), label="all")
+case("flatten", R.flatten, floats(2, 3, 4), symbolic=ROWS)
+case("reshape", lambda x: R.reshape(x, (-1, 6)), floats(4, 3), label="infer")
+case("reshape", lambda x: R.reshape(x, (0, 2, -1)), floats(4, 6), symbolic=ROWS, label="copy")
+case("permute_dims", lambda x: R.permute_dims(x, [2, 0, 1]), floats(2, 3, 4), symbolic=ROWS)
+case("permute_dims", lambda x: R.permute_dims(x), floats(2, 3, 4), symbolic=ROWS, label="reverse")
+case("flip", lambda x: R.flip(x, 1), floats(2, 3), symbolic=ROWS)
+case("split", lambda x: R.split(x, 3, 1), floats(2, 6), symbolic=ROWS)
+case("split", lambda x: R.split(x, [1, 4], 1), floats(2, 6), symbolic=ROWS, label="indices")
+case("split", lambda x: R.split(x, 3, 1), floats(2, 7), symbolic=ROWS, label="uneven")
+case("repeat", lambda x: R.repeat(x, 2, 1), floats(2, 3), symbolic=ROWS)
+case("repeat", lambda x: R.repeat(x, 2), floats(2, 3), symbolic=ROWS, label="flat")
+case("tile", lambda x: R.tile(x, (2, 1, 3)), floats(2, 3), symbolic=ROWS)
+case("collapse_sum_to", lambda x: R.collapse_sum_to(x, (3, 1)), floats(2, 3, 4), symbolic=ROWS)
+case("collapse_sum_like", R.collapse_sum_like, floats(2, 3, 4), floats(3, 1), symbolic=ROWS)
+case("meshgrid", lambda x, y: R.meshgrid([x, y]), floats(3), floats(4), symbolic=ROWS)
+case("one_hot", lambda x: R.one_hot(x, rx.PrimValue(tir.const(1.0, "float32")), rx.PrimValue(tir.const(0.0, "float32")), 5),
+     ints(2, 3), symbolic=ROWS)
+case("layout_transform", lambda x: R.layout_transform(x, lambda i, j: (j // 4, i, j % 4)), floats(3, 8), numbers=True)
+
+# products
+case("matmul", R.matmul, floats(4, 5), floats(5, 3), symbolic=ROWS)
+case("matmul", R.matmul, floats(2, 3, 4, 5), floats(3, 5, 6), symbolic=ROWS, label="batch")
+case("matmul", R.matmul, floats(5), floats(5, 3), label="vector")
+case("matmul", R.matmul, floats(4, 5), floats(5), symbolic=ROWS, label="matrix-vector")
+case("matmul", R.matmul, floats(5), floats(5), label="dot")
+case("einsum", lambda x, y: R.einsum([x, y], "ij,jk->ik"), floats(3, 4), floats(4, 2), symbolic=ROWS)
+case("einsum", lambda x: R.einsum([x], "bij->bji"), floats(2, 3, 4), symbolic=ROWS, label="transpose")
+case("outer", R.outer, floats(3), floats(4), symbolic=ROWS)
+
+# reductions
+for name in "max min sum prod mean std variance".split():
+    for axis, keepdims, label in ((None, False, "all"), ([1], True, "keepdims"), ([-1, 0], False, "axes")):
+        case(name, lambda x, name=name, axis=axis, keepdims=keepdims: getattr(R, name)(x, axis, keepdims), floats(2, 3, 4),
+             symbolic=ROWS, label=label, tolerance=3e-5)
+for name in "argmax argmin".split():
+    case(name, lambda x, name=name: getattr(R, name)(x, 1), floats(2, 5), symbolic=ROWS)
+    case(name, lambda x, name=name: getattr(R, name)(x), floats(2, 5), label="all")
+for name in "cumsum cumprod".split():
+    case(name, lambda x, name=name: getattr(R, name)(x, 1), floats(2, 5), symbolic=ROWS)
+    case(name, lambda x, name=name: getattr(R, name)(x, exclusive=True), floats(2, 3), label="flat-exclusive")
+case("median", lambda x: R.median(x), floats(3, 5), label="all")
+case("median", lambda x: R.median(x, 1), floats(3, 5), symbolic=ROWS)
+
+# creation
+case("full", lambda: R.full((2, 3), 1.5, "float32"))
+case("full_like", lambda x: R.full_like(x, 1.5), floats(2, 3), symbolic=ROWS)
+case("ones", lambda: R.ones((2, 3), "float32"))
+case("zeros", lambda: R.zeros((2, 3), "int32"))
+case("ones_like", lambda x: R.ones_like(x), floats(2, 3), symbolic=ROWS)
+case("zeros_like", lambda x: R.zeros_like(x, "int32"), floats(2, 3), symbolic=ROWS)
+case("arange", lambda: R.arange(1, 10, 3))
+case("arange", lambda: R.arange(0.0, 1.0, 0.25), label="float")
+case("arange", lambda: R.arange(5, 0, -2), label="down")
+case("eye", lambda: R.eye(3, 4, 1))
+case("eye_like", lambda x: R.eye_like(x), floats(3, 4), symbolic=ROWS)
+case("tril", lambda x: R.tril(x, 1), floats(4, 5), symbolic=ROWS)
+case("triu", lambda x: R.triu(x, -1), floats(2, 4, 5), symbolic=ROWS)
+case("hamming_window", lambda: R.hamming_window(6))
+case("astype", lambda x: R.astype(x, "int32"), floats(2, 3), symbolic=ROWS)
+case("wrap_param", lambda: R.wrap_param(rx.const([1.0, 2.0], "float16"), "float32"))
+
+# indexing
+case("take", lambda x, i: R.take(x, i, 1), floats(2, 5), ints(3), symbolic=ROWS)
+case("take", lambda x, i: R.take(x, i, 0), floats(5, 3), ints(2, 2), symbolic={(1, 0): "n"}, label="embedding")
+case("take", lambda x: R.take(x, 2, 1), floats(2, 5), symbolic=ROWS, label="scalar")
+case("strided_slice", lambda x: R.strided_slice(x, [0, 1], [0, 1], [2, 100]), floats(3, 6))
+case("strided_slice", lambda x: R.strided_slice(x, [1], [-2], [-100], [-2]), floats(3, 6), symbolic=ROWS, label="backwards")
+case("strided_slice", lambda x: R.strided_slice(x, [0], [1], [2**40], [2]), floats(7, 2), symbolic=ROWS, label="symbolic")
+case("dynamic_strided_slice", R.dynamic_strided_slice, floats(5, 6), np.asarray([1, -1]), np.asarray([4, -9]), np.asarray([2, -2]))
+case("gather_elements", lambda x, i: R.gather_elements(x, i, 1), floats(2, 5), ints(2, 3), symbolic=BOTH)
+case("gather_nd", R.gather_nd, floats(5, 6, 2), ints(3, 2), symbolic={(1, 0): "n"})
+case("gather_nd", lambda x, i: R.gather_nd(x, i, 1), floats(2, 5, 6), ints(2, 3, 2), label="batch")
+case("index_tensor", lambda x, i, j: R.index_tensor(x, [i, j]), floats(5, 6, 2), ints(3, 1), ints(4))
+case("scatter_elements", lambda x, i, u: R.scatter_elements(x, i, u, 1), floats(2, 5), np.asarray([[0, 2], [4, 1]]), floats(2, 2))
+case("scatter_elements", lambda x, i, u: R.scatter_elements(x, i, u, 0, "add"), floats(4, 2), ints(3, 2, high=4), floats(3, 2),
+     label="add")
+case("scatter_nd", R.scatter_nd, floats(5, 3), np.asarray([[1], [4]]), floats(2, 3))
+case("scatter_nd", lambda x, i, u: R.scatter_nd(x, i, u, "add"), floats(5, 3), np.asarray([[1], [1]]), floats(2, 3), label="add")
+case("index_put", lambda x, i, j, v: R.index_put(x, [i, j], v), floats(4, 5), np.asarray([0, 2]), np.asarray([1, 3]), floats(2))
+case("index_put", lambda x, i, v: R.index_put(x, [i], v, True), floats(4), np.asarray([1, 1]), floats(2), label="accumulate")
+case("slice_scatter", lambda x, s: R.slice_scatter(x, s, 1, 6, 2, 1), floats(2, 7), floats(2, 3), symbolic=BOTH)
+
+# search, sorting
+case("where", R.where, bools(2, 3), floats(2, 3), floats(3), symbolic=BOTH)
+case("bucketize", R.bucketize, floats(2, 3), np.asarray([-1.0, 0.0, 1.0], "float32"), symbolic=ROWS)
+case("sort", lambda x: R.sort(x, 1, True), floats(2, 6), symbolic=ROWS)
+case("argsort", lambda x: R.argsort(x, 1), floats(2, 6), symbolic=ROWS)
+case("topk", lambda x: R.topk(x, 2, 1), floats(2, 6), symbolic=ROWS)
+case("topk", lambda x: R.topk(x, 3, 0, "values", False), floats(5, 2), label="values")
+case("unique", lambda x: R.unique(x, True, True, True, True), ints(10))
+case("nonzero", R.nonzero, ints(3, 4, high=2))
+case("multinomial_from_uniform", R.multinomial_from_uniform, np.full((2, 4), 0.25, "float32"), floats(3, 1, low=0, high=1),
+     ints(3, 1, high=2))
+
+# quantization
+case("quantize", lambda x, s, z: R.quantize(x, s, z, 0), floats(2, 3), np.asarray([0.1, 0.2], "float32"), np.asarray([3, 4], "int8"))
+case("dequantize", lambda x, s, z: R.dequantize(x, s, z), ints(2, 3, dtype="int8"), np.asarray(0.5, "float32"), np.asarray(2, "int8"),
+     symbolic=ROWS)
+
+# networks
+N = R.nn
+for name in "relu relu6 gelu gelu_tanh silu selu softplus leakyrelu".split():
+    case(f"nn.{name}", getattr(N, name), floats(2, 5), symbolic=ROWS, tolerance=2e-5)
+case("nn.prelu", N.prelu, floats(2, 3, 4), floats(3, low=0.1), symbolic=ROWS)
+case("nn.softmax", lambda x: N.softmax(x, 1), floats(2, 5), symbolic=ROWS)
+case("nn.log_softmax", lambda x: N.log_softmax(x), floats(2, 5), symbolic=ROWS)
+case("nn.conv1d", lambda x, w: N.conv1d(x, w, 2, 1), floats(2, 3, 9), floats(4, 3, 3), symbolic=ROWS, tolerance=1e-4)
+case("nn.conv2d", lambda x, w: N.conv2d(x, w, 2, (1, 0), 1), floats(1, 3, 7, 6), floats(4, 3, 3, 3), tolerance=1e-4,
+     symbolic={(0, 0): "n", (0, 2): "h"})
+case("nn.conv2d", lambda x, w: N.conv2d(x, w, dilation=2, groups=2), floats(1, 4, 7, 6), floats(6, 2, 2, 2), label="groups",
+     tolerance=1e-4)
+case("nn.conv2d", lambda x, w: N.conv2d(x, w, data_layout="NHWC", kernel_layout="HWIO"), floats(1, 5, 5, 3), floats(3, 3, 3, 2),
+     label="nhwc", tolerance=1e-4)
+case("nn.conv3d", lambda x, w: N.conv3d(x, w, padding=1), floats(1, 2, 3, 4, 4), floats(2, 2, 3, 3, 3), tolerance=1e-4)
+case("nn.conv1d_transpose", lambda x, w: N.conv1d_transpose(x, w, 2, 1, 1), floats(2, 3, 5), floats(3, 2, 3), symbolic=ROWS,
+     tolerance=1e-4)
+case("nn.conv2d_transpose", lambda x, w: N.conv2d_transpose(x, w, 2, 1, groups=2), floats(1, 4, 4, 3), floats(4, 3, 3, 3),
+     tolerance=1e-4)
+case("nn.conv3d_transpose", lambda x, w: N.conv3d_transpose(x, w, 2), floats(1, 2, 2, 2, 2), floats(2, 2, 2, 2, 2), tolerance=1e-4)
+for dims in (1, 2, 3):
+    shape = (2, 2, *([5] * dims))
+    case(f"nn.max_pool{dims}d", lambda x, d=dims: getattr(N, f"max_pool{d}d")(x, 2, 2, 1), floats(*shape), symbolic=ROWS)
+    case(f"nn.avg_pool{dims}d", lambda x, d=dims: getattr(N, f"avg_pool{d}d")(x, 2, 2, 1), floats(*shape), symbolic=ROWS)
+    case(f"nn.adaptive_avg_pool{dims}d", lambda x, d=dims: getattr(N, f"adaptive_avg_pool{d}d")(x, 2), floats(*shape), symbolic=ROWS)
+case("nn.max_pool2d", lambda x: N.max_pool2d(x, 3, 2, ceil_mode=True), floats(1, 2, 6, 6), label="ceil")
+case("nn.avg_pool2d", lambda x: N.avg_pool2d(x, 3, 2, 1, count_include_pad=True), floats(1, 2, 6, 6), label="include-pad")
+BN = [floats(2, 3, 4), floats(3), floats(3, seed=1), floats(3, seed=2), floats(3, seed=3, low=0.5)]
+case("nn.batch_norm", lambda *a: N.batch_norm(*a, axis=1, training=False), *BN, symbolic=ROWS, tolerance=3e-5)
+case("nn.batch_norm", lambda *a: N.batch_norm(*a, axis=1), *BN, symbolic=ROWS, tolerance=3e-5, label="training")
+case("nn.layer_norm", lambda x, g, b: N.layer_norm(x, g, b, -1), floats(2, 3, 6), floats(6), floats(6, seed=1), symbolic=ROWS,
+     tolerance=3e-5)
+case("nn.group_norm", lambda x, g, b: N.group_norm(x, g, b, 2, 1, [2, 3]), floats(2, 4, 3, 3), floats(4), floats(4, seed=1),
+     symbolic=ROWS, tolerance=3e-5)
+case("nn.instance_norm", lambda x, g, b: N.instance_norm(x, g, b, 1, [2, 3]), floats(2, 4, 3, 3), floats(4), floats(4, seed=1),
+     symbolic=ROWS, tolerance=3e-5)
+case("nn.rms_norm", N.rms_norm, floats(2, 3, 6), floats(6), symbolic=ROWS, tolerance=3e-5)
+case("nn.dropout", N.dropout, floats(2, 3), symbolic=ROWS)
+case("nn.pad", lambda x: N.pad(x, [1, 2, 0, 1]), floats(2, 3), symbolic=ROWS)
+for mode in ("reflect", "replicate", "circular"):
+    case("nn.pad", lambda x, mode=mode: N.pad(x, [1, 2, 2, 1], mode), floats(4, 5), label=mode)
+case("nn.pixel_shuffle", lambda x: N.pixel_shuffle(x, 2), floats(1, 8, 2, 3), symbolic=ROWS)
+case("nn.batch_flatten", N.batch_flatten, floats(2, 3, 4), symbolic=ROWS)
+QKV = [floats(1, 4, 4, 8), floats(1, 5, 2, 8, seed=1), floats(1, 5, 2, 6, seed=2)]
+case("nn.attention", N.attention, *QKV, symbolic={(0, 1): "n"}, tolerance=3e-5)
+case("nn.attention", lambda q, k, v: N.attention(q, k, v, causal_mask="BottomRight", window_size=3), *QKV, label="causal", tolerance=3e-5)
+case("nn.attention_bias", lambda q, k, v, b: N.attention(q, k, v, b, 0.3), *QKV, floats(1, 1, 4, 5), tolerance=3e-5)
+case("nn.cross_entropy_with_logits", N.cross_entropy_with_logits, floats(2, 3), floats(2, 3, seed=1), symbolic=BOTH)
+for mode in ("mean", "sum", "none"):
+    case("nn.nll_loss", lambda x, t, w, mode=mode: N.nll_loss(x, t, w, mode, 1), floats(3, 4), np.asarray([0, 1, 3]),
+         floats(4, low=0.5), label=mode)
+
+case("grad.no_grad", R.grad.no_grad, floats(2, 3))
+case("grad.start_checkpoint", R.grad.start_checkpoint, floats(2, 3))
+case("grad.end_checkpoint", R.grad.end_checkpoint, floats(2, 3))
+case("grad.nll_loss_backward", lambda g, x, t, w: R.grad.nll_loss_backward(g, x, t, w, "mean", 1), np.asarray(0.5, "float32"),
+     floats(3, 4), np.asarray([0, 1, 3]), floats(4, low=0.5))
+case("grad.take_backward", lambda g, x, i: R.grad.take_backward(g, x, i, 1), floats(2, 3, 4), floats(2, 5, 4), ints(3))
+case("grad.max_pool2d_backward", lambda g, x: R.grad.max_pool2d_backward(g, x, 3, 2, 1), floats(1, 2, 3, 3), floats(1, 2, 6, 5))
+case("grad.avg_pool2d_backward", lambda g, x: R.grad.avg_pool2d_backward(g, x, 3, 2, 1), floats(1, 2, 3, 3), floats(1, 2, 6, 5))
+case("builtin.stop_lift_params", R.builtin.stop_lift_params, floats(2, 3))
+case("hint_on_device", lambda x: R.hint_on_device(x, "cpu"), floats(2, 3), numbers=False)
+case("to_vdevice", lambda x: R.to_vdevice(x, ir.VDevice()), floats(2, 3), numbers=False)
+case("image.resize2d", lambda x: R.image.resize2d(x, (4, 6)), floats(1, 2, 3, 3), symbolic=ROWS)
+case("image.resize2d", lambda x: R.image.resize2d(x, (6, 6), method="nearest_neighbor", coordinate_transformation_mode="asymmetric",
+     rounding_method="floor"), floats(1, 2, 3, 3), label="nearest")
+case("image.resize2d", lambda x: R.image.resize2d(x, (7, 5), method="cubic", coordinate_transformation_mode="align_corners"),
+     floats(1, 2, 4, 3), label="cubic")
+case("memory.view", lambda x: R.memory.view(x, (6,), "int32"), floats(2, 3), numbers=False)
+case("memory.ensure_zero_offset", R.memory.ensure_zero_offset, floats(2, 3), numbers=False)
+
+WITHOUT_NUMBERS = {
+    # calls of functions, effects, memory of the virtual machine, several workers: tested where they are lowered
+    name for name in OPERATORS
+    if name.startswith(("relax.call_", "relax.invoke_", "relax.make_", "relax.memory.", "relax.vm.", "relax.ccl.", "relax.inspect."))
+} | {
+    "relax.print", "relax.assert_op", "relax.null_value", "relax.shape_of", "relax.shape_to_tensor", "relax.tensor_to_shape",
+    "relax.builtin.alloc_tensor", "relax.nn.attention_var_len",
+}
+
+
+def test_every_operator_has_a_case() -> None:
+    tested = {item.op for item in CASES}
+    assert set(OPERATORS) - tested - WITHOUT_NUMBERS == set()
+
+
+def params_of(item: Case, symbolic: bool) -> tuple[list[rx.Var], dict[str, int]]:
+    names: dict[str, tir.Var] = {}
+    values: dict[str, int] = {}
+    params = []
+    for number, array in enumerate(item.inputs):
+        dims: list[Any] = list(array.shape)
+        for axis in range(array.ndim):
+            name = item.symbolic.get((number, axis)) if symbolic else None
+            if name:
+                dims[axis] = names.setdefault(name, tir.Var(name, "int64"))
+                values[name] = array.shape[axis]
+        params.append(rx.Var(f"x{number}", rx.TensorStructInfo(dims, ir.dtype.from_numpy(array.dtype))))
+    return params, values
+
+
+def build(item: Case, params: list[rx.Var], legal: bool) -> ir.IRModule:
+    bb = rx.BlockBuilder()
+    with bb.function("main", params):
+        value = bb.normalize(item.build(*params))
+        if legal:
+            legalize = value.op.get_attr("FLegalize")
+            value = legalize(bb, value)
+        bb.emit_func_output(bb.emit(value))
+    return bb.finalize()
+
+
+def reference(item: Case, params: list[rx.Var]) -> Any:
+    return evaluate(build(item, params, False), *item.inputs)
+
+
+def flat(value: Any) -> list[np.ndarray]:
+    return [np.asarray(part) for part in value] if isinstance(value, list | tuple) else [np.asarray(value)]
+
+
+def check_info(info: Any, expected: Any, values: dict[str, int], known: bool) -> None:
+    infos = info.fields if isinstance(info, rx.TupleStructInfo) else [info]
+    arrays = flat(expected)
+    assert len(infos) == len(arrays)
+    for one, array in zip(infos, arrays, strict=True):
+        assert isinstance(one, rx.TensorStructInfo)
+        assert one.ndim in (array.ndim, -1)
+        if not known:
+            continue
+        assert one.shape_values is not None, one
+        sizes = []
+        for dim in one.shape_values:
+            table = {v: tir.const(values[v.name], "int64") for v in rx.analysis.tir_vars_in_struct_info(one)}
+            sizes.append(int(ir.arith.Analyzer().simplify(tir.substitute(dim, table)).value))
+        assert tuple(sizes) == array.shape
+
+
+DATA_DEPENDENT = {name for name, declaration in OPERATORS.items() if declaration.data_dependent}
+
+
+@pytest.mark.parametrize("item", CASES, ids=str)
+def test_static(item: Case) -> None:
+    params, _ = params_of(item, False)
+    expected = reference(item, params)
+    func = build(item, params, False)["main"]
+    check_info(func.ret_struct_info, expected, {}, item.op not in DATA_DEPENDENT)
+    dtypes = [np.asarray(part).dtype for part in flat(expected)]
+    infos = func.ret_struct_info.fields if isinstance(func.ret_struct_info, rx.TupleStructInfo) else [func.ret_struct_info]
+    if item.numbers:
+        got = flat(evaluate(build(item, params, True), *item.inputs))
+        for one, want, info in zip(got, flat(expected), infos, strict=True):
+            assert one.shape == want.shape
+            assert ir.dtype.from_numpy(one.dtype) == info.dtype
+            np.testing.assert_allclose(one, want, rtol=item.tolerance, atol=item.tolerance)
+    assert all(info.dtype == ir.dtype.from_numpy(kind) or info.dtype for info, kind in zip(infos, dtypes, strict=True))
+
+
+@pytest.mark.parametrize("item", [item for item in CASES if item.symbolic], ids=str)
+def test_symbolic(item: Case) -> None:
+    params, values = params_of(item, True)
+    expected = reference(item, params)
+    func = build(item, params, False)["main"]
+    check_info(func.ret_struct_info, expected, values, item.op not in DATA_DEPENDENT)
+    if item.numbers:
+        got = flat(evaluate(build(item, params, True), *item.inputs))
+        for one, want in zip(got, flat(expected), strict=True):
+            np.testing.assert_allclose(one, want, rtol=item.tolerance, atol=item.tolerance)
+
+
+@pytest.mark.parametrize("item", CASES, ids=str)
+def test_unknown_shape(item: Case) -> None:
+    """With nothing known but the number of dimensions, inference still succeeds and never claims a wrong one."""
+    params = [
+        rx.Var(f"x{i}", rx.TensorStructInfo(None, ir.dtype.from_numpy(array.dtype), ndim=array.ndim))
+        for i, array in enumerate(item.inputs)
+    ]
+    bb = rx.BlockBuilder()
+    try:
+        call = item.build(*params)
+    except ir.IRValueError as error:
+        assert "known shape" in str(error)
+        return
+    with bb.testing_scope([]):
+        info = bb.normalize(call).struct_info
+    static, _ = params_of(item, False)
+    check_info(info, reference(item, static), {}, False)
