@@ -122,10 +122,14 @@ class IndexSimplifier:
         if kind is E.FloorDiv and isinstance(atom.b, E.IntImm):
             low, high = self.bounds_of(self._atom_linear[atom])
             divisor = atom.b.value
+            if divisor <= 0:
+                return (high // divisor, low // divisor) if divisor and low > -INF and high < INF else (-INF, INF)
             return (low // divisor if low > -INF else -INF, high // divisor if high < INF else INF)
         if kind is E.FloorMod and isinstance(atom.b, E.IntImm):
             low, high = self.bounds_of(self._atom_linear[atom])
             divisor = atom.b.value
+            if divisor <= 0:
+                return divisor + 1, 0
             return (0, min(high, divisor - 1)) if low >= 0 else (0, divisor - 1)
         if kind is E.Mul:
             corners = [x * y for x in self.bounds(atom.a) for y in self.bounds(atom.b)]
@@ -244,7 +248,7 @@ class IndexSimplifier:
                 return quotient.plus(self.floordiv(large, divisor // g, dtype))
         if len(rest.terms) == 1 and rest.const == 0:
             (atom, coefficient), = rest.terms.items()
-            if coefficient == 1 and atom in self._atom_linear:
+            if coefficient == 1 and atom in self._atom_linear and getattr(atom.b, "value", 0) > 0:
                 inner = self._atom_linear[atom]
                 if atom.__class__ is E.FloorDiv and isinstance(atom.b, E.IntImm):
                     return quotient.plus(self.floordiv(inner, atom.b.value * divisor, dtype))
