@@ -1,0 +1,209 @@
+"""Arithmetic of a nest: operation counts, vector width, and the register tile of its straight-line body.
+
+The body is what the code generator turns into straight-line code: the unrolled and vectorized loops at the bottom of a nest.
+Its instructions (arithmetic, loads, stores, spills) and its longest chain of dependent operations decide how busy the
+arithmetic units can be.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from schedules.population.skeleton import Nest
+
+from .loops import Array, NestLoops, at_level
+from .machine import Machine
+from .memory import Slot
+
+KINDS = (
+    "float_mad",
+    "float_addsub",
+    "float_mul",
+    "float_divmod",
+    "float_cmp",
+    "float_math",
+    "int_ops",
+    "bool_ops",
+    "select",
+)
+"""Kinds of operations that a nest counts."""
+
+VECTOR_CYCLES = {
+    "float_mad": 0.5,
+    "float_addsub": 0.5,
+    "float_mul": 0.5,
+    "float_divmod": 8.0,
+    "float_cmp": 0.5,
+    "float_math": 16.0,
+    "int_ops": 0.25,
+    "bool_ops": 0.25,
+    "select": 0.5,
+}
+"""Cycles of throughput per vector instruction (float_math: a polynomial such as exp's)."""
+
+
+@dataclass
+class RegisterTile:
+    """The straight-line body of a nest, per candidate; arrays are float64 [N]."""
+
+    lanes: Array
+    """Elements per vector instruction."""
+    vector_extent: Array
+    """Extent of the vector loop."""
+    implicit: Array
+    """bool: vectorized by the compiler, not by a mark."""
+    iterations: Array
+    """Iterations of the body's loops."""
+    vector_iterations: Array
+    """The same in vector instructions."""
+    steps: Array
+    """Dependent reduction steps in the body."""
+    chained: Array
+    """bool: consecutive bodies depend on each other through an accumulator."""
+    accumulators: Array
+    """Vector registers that hold what the nest writes."""
+    operands: Array
+    """Vector registers that one reduction step needs besides."""
+    spilled: Array
+    """Vector registers too many."""
+    loads: Array
+    """Load instructions of a body."""
+    broadcasts: Array
+    """Those among them that fill a vector with one element."""
+    gathered: Array
+    """Elements inserted one by one into vectors."""
+    stores: Array
+    """Store instructions of a body."""
+    scattered: Array
+    """Elements stored one by one."""
+    in_registers: list[Array]
+    """Per slot, bool [N]: lives in registers while the nest's inner loops run."""
+
+
+def operation_counts(nest: Nest) -> dict[str, int]:
+    """Operations per innermost iteration, every kind."""
+    return {kind: int(nest.operations.get(kind, 0)) for kind in KINDS}
+
+
+def _lanes(nest: Nest, loops: NestLoops, slots: list[Slot], machine: Machine) -> tuple[Array, Array, Array]:
+    """(lanes, vector extent, implicit) as the postprocessor and then LLVM choose them."""
+    size = loops.inner.shape[1]
+    width = min((slot.element_bytes for slot in slots if slot.writes), default=4)
+    most = max(1, machine.vector_bytes // width)
+    lanes = np.ones(size)
+    extent = np.ones(size)
+    if loops.vector is not None:
+        extent = loops.extents[loops.vector]
+        whole = extent % most == 0
+        integer = extent.astype(np.int64)
+        power = np.minimum(integer & -integer, most).astype(np.float64)
+        narrow = np.where((extent <= most) & (power == extent), extent, np.where((extent > most) & (power >= 4), power, 1.0))
+        lanes = np.where(whole, float(most), narrow)
+    implicit = np.zeros(size, dtype=bool)
+    # LLVM vectorizes an innermost loop by itself where all accesses are contiguous or invariant and nothing is reduced.
+    friendly = np.ones((loops.count, size), dtype=bool)
+    for position in range(loops.count):
+        if loops.reductions[position] or loops.marks[position] == "parallel":
+            friendly[position] = False
+            continue
+        for slot in slots:
+            friendly[position] &= slot.strides[position] <= 1
+    inner = loops.innermost(friendly.astype(np.float64)) > 0
+    length = loops.innermost(loops.extents, 1.0)
+    implicit = (extent <= 1) & inner & (length >= 4)
+    lanes = np.where(implicit, np.minimum(float(most), length), lanes)
+    return lanes, np.where(implicit, length, extent), implicit
+
+
+def register_tile(nest: Nest, loops: NestLoops, slots: list[Slot], machine: Machine) -> RegisterTile:
+    """Facts about the straight-line body of a nest."""
+    size = loops.inner.shape[1]
+    lanes, vector_extent, implicit = _lanes(nest, loops, slots, machine)
+    body = loops.body
+    iterations = at_level(loops.inner, body)
+    iterations = np.where(implicit & (body == loops.count), lanes, iterations)
+    steps = loops.product_inside(body, loops.reductions)
+    outside = np.maximum(body - 1, 0)
+    accumulators, operands = np.zeros(size), np.zeros(size)
+    loads, broadcasts, gathered = np.zeros(size), np.zeros(size), np.zeros(size)
+    stores, scattered = np.zeros(size), np.zeros(size)
+    chained = np.zeros(size, dtype=bool)
+    resident_slots = []
+    pending: list[tuple[Slot, Array, Array]] = []
+    for slot in slots:
+        stride = _vector_stride(slot, loops, implicit)
+        count = at_level(slot.elements, body)
+        contiguous = stride == 1
+        vectors = np.where(contiguous | (lanes == 1), count / np.where(implicit & (body == loops.count), 1.0, lanes), count)
+        vectors = np.maximum(vectors, 1.0)
+        still = np.zeros(size, dtype=bool)
+        if loops.count:
+            moved = np.stack([slot.strides[position] != 0 for position in range(loops.count)])
+            still = ~moved[outside, np.arange(size)] & (body > 0)
+        if slot.writes:
+            held = vectors
+            if slot.is_local:
+                # The tile is a register array if all of it is addressed by constants.
+                whole = slot.elements[min(slot.shared, loops.count)]
+                held = np.maximum(np.where(contiguous | (lanes == 1), whole / lanes, whole), 1.0)
+                resident = whole <= count + 0.5
+            else:
+                resident = still & (slot.reads > 0)
+            reduces = slot.reads > 0
+            accumulators = accumulators + np.where(resident & (reduces | slot.is_local), held, 0.0)
+            chained = chained | (still & reduces)
+            kept = resident & (still | slot.is_local) & (reduces | slot.is_local)
+            plain = np.where(contiguous | (lanes == 1) | (stride == 0), vectors, 0.0)
+            spread = np.where(contiguous | (lanes == 1) | (stride == 0), 0.0, vectors)
+            stores = stores + np.where(kept, 0.0, plain)
+            scattered = scattered + np.where(kept, 0.0, spread)
+            loads = loads + np.where(kept | (slot.reads == 0), 0.0, vectors)
+            resident_slots.append(resident & (reduces | slot.is_local))
+            continue
+        if slot.is_local:
+            resident = slot.elements[min(slot.shared, loops.count)] <= count + 0.5
+            resident_slots.append(resident)
+            loads = loads + np.where(resident, 0.0, vectors)
+            continue
+        resident_slots.append(np.zeros(size, dtype=bool))
+        reads = vectors * max(1, slot.reads)
+        spread = (stride > 1) & (lanes > 1)
+        loads = loads + np.where(still & (vectors <= 4), 0.1 * reads, reads)
+        broadcasts = broadcasts + np.where((stride == 0) & (lanes > 1), reads, 0.0)
+        gathered = gathered + np.where(spread, reads, 0.0)
+        pending.append((slot, vectors, stride))
+    # One reduction step needs a row of the vector operand in registers; broadcasts can be memory operands of the FMA.
+    for _slot, vectors, stride in pending:
+        operands = operands + np.where(stride == 0, 1.0, np.minimum(vectors / steps, 8.0))
+    spilled = np.maximum(accumulators + operands - machine.vector_registers, 0.0)
+    return RegisterTile(
+        lanes,
+        vector_extent,
+        implicit,
+        iterations,
+        np.maximum(iterations / lanes, 1.0),
+        steps,
+        chained,
+        accumulators,
+        operands,
+        spilled,
+        loads,
+        broadcasts,
+        gathered,
+        stores,
+        scattered,
+        resident_slots,
+    )
+
+
+def _vector_stride(slot: Slot, loops: NestLoops, implicit: Array) -> Array:
+    """Elements between neighbouring lanes: of the vector loop, or of the innermost loop where that is vectorized: int64 [N]."""
+    size = loops.inner.shape[1]
+    if not loops.count:
+        return np.zeros(size, dtype=np.int64)
+    inner = loops.innermost(slot.strides.astype(np.float64)).astype(np.int64)
+    if loops.vector is None:
+        return inner
+    return np.asarray(np.where(implicit | (loops.extents[loops.vector] == 1), inner, slot.strides[loops.vector]))

@@ -1,0 +1,480 @@
+"""Features of candidates: one row of numbers per nest ("per store"), computed as array expressions for a whole population.
+
+The same code serves a population of a sketch (N rows at once) and a materialized schedule (N = 1); the names and meaning of the
+columns are the same for every program, so that one model learns across structures and workloads. Features follow the ideas of
+Ansor (Zheng et al., OSDI 2020) and add cache traffic, register-tile facts and the analytical model's own estimate.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Protocol
+
+import numpy as np
+
+from ir.target import Target
+from schedules import Schedule
+from schedules.population.skeleton import Extraction, Skeleton
+
+from .arithmetic import KINDS, operation_counts
+from .error import CostModelError
+from .loops import Array, at_level
+from .machine import Machine
+from .memory import Slot
+from .prior import NestFacts, analyze
+
+LOG_SECONDS = "prior.log_seconds"
+"""The column with the natural logarithm of the seconds that the analytical model gives a nest."""
+
+
+class Context(Protocol):
+    """What a feature extractor or cost model needs of a tuning context."""
+
+    @property
+    def mod(self) -> Any:
+        """The workload."""
+
+    @property
+    def target(self) -> Any:
+        """The target."""
+
+
+class Candidate(Protocol):
+    """What a feature extractor needs of a measure candidate."""
+
+    @property
+    def sch(self) -> Schedule:
+        """The schedule."""
+
+
+@dataclass
+class FeatureMatrix:
+    """Features of N candidates of one structure.
+
+    Attributes:
+        values: float32 [N, n_nests, n_features].
+        names: the n_features column names.
+        nests: names of the nests.
+    """
+
+    values: Array
+    names: tuple[str, ...]
+    nests: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def column(self, name: str) -> Array:
+        """One feature of all candidates and nests: float32 [N, n_nests]."""
+        return np.asarray(self.values[:, :, self.names.index(name)])
+
+    def take(self, rows: Any) -> FeatureMatrix:
+        """The features of some candidates."""
+        return FeatureMatrix(self.values[rows], self.names, self.nests)
+
+    def prior_seconds(self) -> Array:
+        """The analytical model's estimate: float64 [N]."""
+        return prior_seconds(self.values, self.names)
+
+
+def prior_seconds(values: Array, names: Sequence[str]) -> Array:
+    """The analytical estimate in seconds [N] that feature arrays [N, n_nests, n_features] carry; one where they carry none."""
+    if LOG_SECONDS not in names:
+        return np.ones(len(values))
+    return np.asarray(np.exp(values[:, :, list(names).index(LOG_SECONDS)].astype(np.float64)).sum(axis=1))
+
+
+class FeatureExtractor(ABC):
+    """Turns candidates into numbers.
+
+    Contract: all arrays that one extractor returns have the same number of columns, whatever the program.
+    """
+
+    @abstractmethod
+    def extract_from(self, context: Context, candidates: Sequence[Candidate]) -> list[Array]:
+        """Features of each candidate: float32 [n_nests, n_features] each, as many as ``candidates``."""
+
+
+class PyFeatureExtractor(FeatureExtractor):
+    """Base class of feature extractors that users write; override :meth:`extract_from`."""
+
+
+class PerStoreFeature(FeatureExtractor):
+    """Features per nest that stores to a buffer.
+
+    Args:
+        buffers_per_store: buffers per nest that get columns of their own, those that touch most bytes.
+        arith_intensity_curve_num_samples: points of the curve of operations per byte over the loop levels.
+        cache_line_bytes: bytes of a cache line.
+        extract_workload: add columns that describe the whole program (the same in all its nests).
+    """
+
+    def __init__(
+        self,
+        buffers_per_store: int = 5,
+        arith_intensity_curve_num_samples: int = 10,
+        cache_line_bytes: int = 64,
+        extract_workload: bool = False,
+    ) -> None:
+        self.buffers_per_store = buffers_per_store
+        self.arith_intensity_curve_num_samples = arith_intensity_curve_num_samples
+        self.cache_line_bytes = cache_line_bytes
+        self.extract_workload = extract_workload
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Column names."""
+        return feature_names(self.buffers_per_store, self.arith_intensity_curve_num_samples, self.extract_workload)
+
+    @property
+    def feature_vector_length(self) -> int:
+        """Number of columns."""
+        return len(self.names)
+
+    def extract_from(self, context: Context, candidates: Sequence[Candidate]) -> list[Array]:
+        """Features of each candidate as it is before postprocessing: float32 [n_nests, n_features] each."""
+        target = context.target if isinstance(context.target, Target) else Target(context.target or "cpu")
+        return [
+            self.features_of(skeleton_of_schedule(candidate.sch, context.mod), target).values[0]
+            for candidate in candidates
+        ]
+
+    def features_of(self, skeleton: Skeleton, target: Target) -> FeatureMatrix:
+        """Features of all candidates of a population at once."""
+        machine = Machine.of(target)
+        facts = analyze(skeleton, machine)
+        names = self.names
+        values = np.zeros((len(names), len(facts), skeleton.size), dtype=np.float32)
+        for number, nest in enumerate(facts):
+            columns = _Columns(values[:, number, :])
+            _operation_columns(columns, nest)
+            _loop_columns(columns, nest, machine)
+            _tile_columns(columns, nest, machine)
+            _cache_columns(columns, nest, machine)
+            _intensity_columns(columns, nest, self.arith_intensity_curve_num_samples)
+            _buffer_columns(columns, nest, self.buffers_per_store)
+            columns.put(np.log(np.maximum(nest.estimate.seconds, 1e-12)), log=False)
+            if self.extract_workload:
+                _workload_columns(columns, facts)
+            if columns.filled != len(names):
+                raise AssertionError(f"{columns.filled} columns were filled, {len(names)} are named")
+        return FeatureMatrix(
+            np.ascontiguousarray(values.transpose(2, 1, 0)), names, tuple(nest.nest.name for nest in facts)
+        )
+
+
+def skeleton_of_schedule(sch: Schedule, mod: Any = None) -> Skeleton:
+    """The skeleton (N = 1) of a schedule; one that is postprocessed is replayed from ``mod`` without its postprocessing."""
+    trace = sch.trace
+    if mod is not None and trace is not None and any(inst.kind.is_postproc for inst in trace.insts):
+        plain = Schedule(mod, error_render_level="none", seed=0)
+        trace.apply_to_schedule(plain, remove_postproc=True)
+        sch = plain
+    func = sch.func_working_on
+    if func is None:
+        raise CostModelError("the schedule works on no function; call sch.work_on(name) first")
+    return Extraction(sch._root(func)).evaluate({}, 1)
+
+
+# ---- columns ----------------------------------------------------------------------------------------------------
+
+
+class _Columns:
+    """Writes columns one after the other into an array [n_features, N]."""
+
+    def __init__(self, values: Array) -> None:
+        self.values = values
+        self.filled = 0
+
+    def put(self, column: Any, log: bool = True) -> None:
+        """The next column; ``log`` scales it to log2(1 + x)."""
+        row = self.values[self.filled]
+        row[...] = column
+        if log:
+            np.log1p(row, out=row)
+            row *= np.float32(1.4426950408889634)
+        self.filled += 1
+
+    def skip(self, count: int) -> None:
+        """Leave columns at zero."""
+        self.filled += count
+
+
+@lru_cache(maxsize=16)
+def feature_names(buffers: int, samples: int, workload: bool) -> tuple[str, ...]:
+    """Names of the columns, in order."""
+    names = [f"ops.{kind}" for kind in KINDS] + [f"ops.total.{kind}" for kind in KINDS] + ["ops.flops"]
+    names += list(_LOOP_NAMES) + list(_TILE_NAMES)
+    for level in ("l1", "l2", "l3"):
+        names += [f"{level}.{name}" for name in _CACHE_NAMES]
+    names += ["memory.footprint", "memory.body_footprint"]
+    names += [f"intensity.{i}" for i in range(samples)]
+    for slot in range(buffers):
+        names += [f"buffer{slot}.{name}" for name in _BUFFER_NAMES]
+    names.append(LOG_SECONDS)
+    if workload:
+        names += [f"workload.{kind}" for kind in KINDS] + ["workload.iterations", "workload.nests"]
+    return tuple(names)
+
+
+_LOOP_NAMES = (
+    "loop.iterations",
+    "loop.count",
+    "loop.reduction",
+    "loop.is_reduction",
+    "loop.innermost",
+    "loop.innermost_is_reduction",
+    "loop.parallel_jobs",
+    "loop.jobs_per_core",
+    "loop.imbalance",
+    "loop.launches",
+    "loop.opens_region",
+    "loop.per_job_iterations",
+    "loop.vector",
+    "loop.unroll",
+    "loop.spatial_outside_body",
+    "loop.reduction_outside_body",
+    "loop.block_threads",
+    "loop.grid_blocks",
+)
+
+
+def _loop_columns(columns: _Columns, facts: NestFacts, machine: Machine) -> None:
+    loops = facts.loops
+    spatial = [not item for item in loops.reductions]
+    reduction = loops.product(loops.reductions)
+    count = (loops.extents > 1).sum(axis=0)
+    jobs = np.maximum(loops.jobs, 1.0)
+    put = columns.put
+    put(loops.inner[0])
+    put(count, log=False)
+    put(reduction)
+    put(float(facts.nest.is_reduction), log=False)
+    put(loops.innermost(loops.extents, 1.0))
+    put(loops.innermost(np.asarray(loops.reductions, dtype=np.float64)[:, None] * np.ones_like(loops.extents)), log=False)
+    put(jobs)
+    put(jobs / machine.cores)
+    put(np.ceil(jobs / machine.cores) * machine.cores / jobs)
+    put(loops.launches)
+    put(float(loops.opens_region), log=False)
+    put(loops.inner[0] / jobs)
+    put(loops.product([mark == "vectorize" for mark in loops.marks]))
+    put(loops.product([mark == "unroll" for mark in loops.marks]))
+    put(loops.product(spatial) / loops.product_inside(loops.body, spatial) / jobs)
+    put(reduction / loops.product_inside(loops.body, loops.reductions))
+    put(loops.product([mark.startswith("threadIdx") for mark in loops.marks]))
+    put(loops.product([mark.startswith("blockIdx") for mark in loops.marks]))
+
+
+def _operation_columns(columns: _Columns, facts: NestFacts) -> None:
+    counts = operation_counts(facts.nest)
+    iterations = facts.loops.inner[0]
+    for kind in KINDS:
+        columns.put(counts[kind], log=False)
+    for kind in KINDS:
+        columns.put(counts[kind] * iterations)
+    columns.put(_flops(facts) * iterations)
+
+
+def _flops(facts: NestFacts) -> float:
+    counts = operation_counts(facts.nest)
+    return float(sum(counts[kind] for kind in KINDS if kind.startswith("float")) + counts["float_mad"])
+
+
+_TILE_NAMES = (
+    "tile.lanes",
+    "tile.lane_use",
+    "tile.implicit_vector",
+    "tile.vectors",
+    "tile.body",
+    "tile.body_vectors",
+    "tile.steps",
+    "tile.chained",
+    "tile.accumulators",
+    "tile.operands",
+    "tile.register_use",
+    "tile.spilled",
+    "tile.loads_per_op",
+    "tile.broadcasts_per_op",
+    "tile.gathered_per_op",
+    "tile.stores_per_op",
+    "tile.scattered_per_op",
+    "tile.chains",
+    "tile.body_cycles",
+    "tile.cycles_per_op",
+    "tile.compute_cycles",
+)
+
+
+def _tile_columns(columns: _Columns, facts: NestFacts, machine: Machine) -> None:
+    tile = facts.tile
+    width = min((slot.element_bytes for slot in facts.slots if slot.writes), default=4)
+    hardware = max(1, machine.vector_bytes // width)
+    operations = tile.vector_iterations
+    put = columns.put
+    put(tile.lanes, log=False)
+    put(tile.lanes / hardware, log=False)
+    put(tile.implicit, log=False)
+    put(tile.vector_extent / tile.lanes)
+    put(tile.iterations)
+    put(tile.vector_iterations)
+    put(tile.steps)
+    put(tile.chained, log=False)
+    put(tile.accumulators)
+    put(tile.operands)
+    put((tile.accumulators + tile.operands) / machine.vector_registers)
+    put(tile.spilled)
+    put(tile.loads / operations)
+    put(tile.broadcasts / operations)
+    put(tile.gathered / operations)
+    put(tile.stores / operations)
+    put(tile.scattered / operations)
+    put(operations / tile.steps)
+    put(facts.estimate.body_cycles)
+    put(facts.estimate.body_cycles / operations)
+    put(facts.estimate.compute_cycles)
+
+
+_CACHE_NAMES = ("bytes", "bytes_per_iteration", "fitting_iterations", "fitting_bytes", "headroom", "cycles", "share")
+
+
+def _cache_columns(columns: _Columns, facts: NestFacts, machine: Machine) -> None:
+    traffic, loops = facts.traffic, facts.loops
+    put = columns.put
+    for level, cache in enumerate(machine.caches):
+        moved = traffic.lines[level].sum(axis=0) * machine.line_bytes
+        fitting = at_level(traffic.footprint, traffic.fitting[level])
+        cycles = facts.estimate.memory_cycles[level]
+        put(moved)
+        put(moved / loops.inner[0])
+        put(at_level(loops.inner, traffic.fitting[level]))
+        put(fitting)
+        put(fitting / cache.capacity)
+        put(cycles)
+        put(cycles / np.maximum(facts.estimate.compute_cycles, 1.0))
+    put(traffic.footprint[0])
+    put(at_level(traffic.footprint, loops.body))
+
+
+def _intensity_columns(columns: _Columns, facts: NestFacts, samples: int) -> None:
+    """Operations per byte of the working set, where it is interpolated over the iterations of the inner loops."""
+    loops = facts.loops
+    flops = max(_flops(facts), 1.0)
+    size = loops.inner.shape[1]
+    work = np.log2(loops.inner[::-1])
+    touched = np.zeros((loops.count + 1, size))
+    for slot in facts.slots:
+        touched += slot.elements * slot.element_bytes
+    curve = np.log2(1.0 + flops * loops.inner / np.maximum(touched, 1.0))[::-1]
+    end = np.maximum(work[-1], 1e-9)
+    for sample in range(samples):
+        at = end * (sample / max(1, samples - 1))
+        value = curve[0]
+        for level in range(1, loops.count + 1):
+            low, high = work[level - 1], work[level]
+            share = np.clip((at - low) / np.where(high > low, high - low, 1.0), 0.0, 1.0)
+            value = np.where((high > low) & (at > low), curve[level - 1] + share * (curve[level] - curve[level - 1]), value)
+        columns.put(value, log=False)
+
+
+_BUFFER_NAMES = (
+    "reads",
+    "writes",
+    "is_local",
+    "in_registers",
+    "bytes",
+    "unique_bytes",
+    "lines",
+    "reuse",
+    "vector_stride",
+    "innermost_stride",
+    "body_unique",
+    "body_reuse",
+    "invariant_iterations",
+    "reuse_distance_bytes",
+    "reuse_distance_iterations",
+    "l1_lines",
+    "l2_lines",
+    "l3_lines",
+    "contiguous_bytes",
+    "row_bytes",
+)
+
+
+def _buffer_columns(columns: _Columns, facts: NestFacts, count: int) -> None:
+    slots = list(range(len(facts.slots)))
+    loops = facts.loops
+    size = loops.inner.shape[1]
+    start = columns.filled
+    width = len(_BUFFER_NAMES)
+    if len(slots) > count:
+        table = np.zeros((len(slots), width, size), dtype=np.float32)
+        for number in slots:
+            _one_buffer(_Columns(table[number]), facts, number)
+        touched = np.stack([slot.elements[0] * slot.element_bytes for slot in facts.slots])
+        chosen = np.sort(np.argsort(-touched, axis=0, kind="stable")[:count], axis=0)
+        picked = np.take_along_axis(table, chosen[:, None, :], axis=0)
+        columns.values[start : start + count * width] = picked.reshape(count * width, size)
+    else:
+        for number in slots:
+            _one_buffer(columns, facts, number)
+    columns.filled = start + count * width
+
+
+def _one_buffer(columns: _Columns, facts: NestFacts, number: int) -> None:
+    slot, loops = facts.slots[number], facts.loops
+    put = columns.put
+    iterations = loops.inner[0]
+    total = iterations * slot.element_bytes * max(1, slot.reads + slot.writes)
+    unique = slot.elements[0] * slot.element_bytes
+    stride = loops.innermost(slot.strides.astype(np.float64))
+    vector = stride
+    if loops.vector is not None:
+        vector = np.where(loops.extents[loops.vector] == 1, stride, slot.strides[loops.vector])
+    invariant, distance_bytes, distance = _reuse(slot, facts)
+    body = at_level(slot.elements, loops.body)
+    put(slot.reads, log=False)
+    put(slot.writes, log=False)
+    put(float(slot.is_local), log=False)
+    put(facts.tile.in_registers[number], log=False)
+    put(total)
+    put(unique)
+    put(slot.lines[0])
+    put(total / np.maximum(unique, 1.0))
+    put(vector)
+    put(stride)
+    put(body)
+    put(facts.tile.iterations / np.maximum(body, 1.0))
+    put(invariant)
+    put(distance_bytes)
+    put(distance)
+    for lines in facts.traffic.lines:
+        put(lines[number])
+    put(slot.chunk[0])
+    put(slot.row_bytes)
+
+
+def _reuse(slot: Slot, facts: NestFacts) -> tuple[Array, Array, Array]:
+    """(iterations of loops that do not move the slot, bytes and iterations between uses at the innermost of those loops)."""
+    loops = facts.loops
+    size = loops.inner.shape[1]
+    invariant = np.ones(size)
+    distance_bytes, distance = np.zeros(size), np.zeros(size)
+    for position in range(loops.count):
+        extent = loops.extents[position]
+        still = ~slot.moved_by(position) & (extent > 1)
+        invariant = np.where(still, invariant * extent, invariant)
+        distance_bytes = np.where(still, facts.traffic.footprint[position + 1], distance_bytes)
+        distance = np.where(still, loops.inner[position + 1], distance)
+    return invariant, distance_bytes, distance
+
+
+def _workload_columns(columns: _Columns, facts: Sequence[NestFacts]) -> None:
+    """The whole program: operations of each kind, iterations, nests."""
+    for kind in KINDS:
+        columns.put(sum(operation_counts(item.nest)[kind] * item.loops.inner[0] for item in facts))
+    columns.put(sum(item.loops.inner[0] for item in facts))
+    columns.put(len(facts), log=False)

@@ -1,0 +1,200 @@
+"""Memory behaviour of nests: what each buffer's accesses touch at every loop level, and the traffic between cache levels.
+
+A cache of capacity S keeps what one iteration of a loop touches if that fits S; the data that the loop's next iteration needs
+again are then still there. So lines are fetched into a cache once per entry of the innermost level that does not fit
+(reuse by loop levels as in Ansor and in Goto and van de Geijn's analysis). Rows at strides of powers of two share few sets
+of a cache, so they take more room than their bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from schedules.population.skeleton import Access, Skeleton
+
+from .loops import Array, NestLoops, at_level
+from .machine import CacheLevel, Machine
+
+
+@dataclass
+class Slot:
+    """All accesses of a nest to one buffer with one pattern."""
+
+    buffer: int
+    name: str
+    is_local: bool
+    reads: int
+    writes: int
+    element_bytes: int
+    elements: Array
+    """Distinct elements touched from each level inwards: float64 [L + 1, N]."""
+    lines: Array
+    """Distinct cache lines touched from each level inwards: float64 [L + 1, N]."""
+    chunk: Array
+    """Adjacent bytes touched in the contiguous dimension: float64 [L + 1, N]."""
+    row_bytes: Array
+    """Distance of neighbouring rows of the contiguous dimension, 0 where whole rows are touched: int64 [N]."""
+    strides: Array
+    """Elements that one step of each kept loop moves: int64 [L, N]."""
+    allocated: int
+    """Level at which the buffer is allocated anew (0 for the function's own buffers)."""
+    shared: int
+    """Number of kept outer loops that this nest shares with the other nests that use the buffer."""
+
+    def moved_by(self, position: int) -> Array:
+        """Whether a step of the loop reaches other elements: bool [N]."""
+        return np.asarray(self.strides[position] != 0)
+
+
+def slots_of(skeleton: Skeleton, loops: list[NestLoops]) -> list[list[Slot]]:
+    """Slots of every nest, in the order of the accesses."""
+    writers: dict[int, set[int]] = {}
+    readers: dict[int, set[int]] = {}
+    for number, nest in enumerate(skeleton.nests):
+        for access in nest.accesses:
+            (writers if access.is_write else readers).setdefault(access.buffer, set()).add(number)
+    result = []
+    for number, nest in enumerate(skeleton.nests):
+        groups: dict[tuple[int, bytes], list[Access]] = {}
+        for access in nest.accesses:
+            groups.setdefault((access.buffer, (access.reach != 0).any(axis=2).tobytes()), []).append(access)
+        slots = []
+        for (buffer, _), accesses in groups.items():
+            users = writers.get(buffer, set()) | readers.get(buffer, set())
+            others = [loops[user].keys for user in users if user != number]
+            shared = _common_prefix(loops[number].keys, others) if others else 0
+            produced = buffer in writers and buffer in readers and len(users) > 1
+            slots.append(_slot(accesses, loops[number], shared if produced else 0, shared))
+        result.append(slots)
+    return result
+
+
+def _common_prefix(keys: list[int], others: list[list[int]]) -> int:
+    """How many outer loops all nests share."""
+    depth = 0
+    for position, key in enumerate(keys):
+        if not all(position < len(other) and other[position] == key for other in others):
+            break
+        depth += 1
+    return depth
+
+
+def _slot(accesses: list[Access], loops: NestLoops, allocated: int, shared: int) -> Slot:
+    first = accesses[0]
+    reach = np.abs(first.reach[:, loops.kept, :])
+    for other in accesses[1:]:
+        reach = np.maximum(reach, np.abs(other.reach[:, loops.kept, :]))
+    dims, size = reach.shape[0], loops.inner.shape[1]
+    moving = reach.any(axis=2)
+    shape = [np.maximum(extent, 1).astype(np.float64) for extent in first.shape]
+    ones = np.ones(size)
+    span, times, unique = [ones] * dims, [ones] * dims, [ones] * dims
+    elements = np.empty((loops.count + 1, size))
+    lines = np.empty_like(elements)
+    chunk = np.empty_like(elements)
+    line_elements = 64.0 / first.element_bytes
+    elements[loops.count] = lines[loops.count] = ones
+    chunk[loops.count] = first.element_bytes
+    for level in range(loops.count - 1, -1, -1):
+        moved = np.flatnonzero(moving[:, level])
+        if len(moved) == 0 or level < allocated:
+            # Nothing new is reached, or the buffer is used again for the next tile.
+            elements[level], lines[level], chunk[level] = elements[level + 1], lines[level + 1], chunk[level + 1]
+            continue
+        extent = loops.extents[level]
+        for dim in moved:
+            span[dim] = span[dim] + (extent - 1.0) * reach[dim, level]
+            times[dim] = times[dim] * extent
+            unique[dim] = np.minimum(np.minimum(span[dim], times[dim]), shape[dim])
+        rows = ones
+        for dim in range(dims - 1):
+            if unique[dim] is not ones:
+                rows = rows * unique[dim]
+        last = dims - 1
+        elements[level] = total = rows * unique[last]
+        wide = np.minimum(span[last], shape[last])
+        partial = rows * np.minimum(unique[last], np.maximum(wide / line_elements, 1.0))
+        whole = np.maximum(total / line_elements, 1.0)
+        lines[level] = np.where(wide >= shape[last], np.minimum(whole, partial), partial)
+        chunk[level] = wide * first.element_bytes
+    row_bytes = (first.shape[-1] if dims else np.ones(size, dtype=np.int64)) * first.element_bytes
+    if dims < 2:
+        row_bytes = np.zeros(size, dtype=np.int64)
+    strides = np.abs(first.strides[loops.kept])
+    return Slot(
+        first.buffer,
+        first.name,
+        first.scope not in ("global", ""),
+        sum(access.count for access in accesses if not access.is_write),
+        sum(access.count for access in accesses if access.is_write),
+        first.element_bytes,
+        elements,
+        lines,
+        chunk,
+        row_bytes,
+        strides,
+        allocated,
+        shared,
+    )
+
+
+def crowding(slot: Slot, cache: CacheLevel, line_bytes: int) -> Array:
+    """How many times its bytes a slot takes of a cache because its rows share sets: float64 [L + 1, N], at least 1."""
+    rows = slot.row_bytes // line_bytes
+    aligned = (slot.row_bytes % line_bytes == 0) & (rows > 0)
+    power = cache.sets & -cache.sets
+    step = np.where(aligned, np.gcd(np.where(aligned, rows, 1), power), 1)
+    if step.max() == 1:
+        return np.ones((1, len(step)))
+    factor = np.maximum(step / np.maximum(slot.chunk / line_bytes, 1.0), 1.0)
+    return np.asarray(np.where(slot.chunk >= slot.row_bytes, 1.0, factor))
+
+
+@dataclass
+class Traffic:
+    """Lines that move into each cache, and how far out each cache still holds the working set."""
+
+    lines: list[Array]
+    """Per cache level, lines fetched per slot over the whole nest: list of float64 [slots, N]."""
+    fitting: list[Array]
+    """Per cache level, the outermost loop level whose working set fits: list of int64 [N]."""
+    footprint: Array
+    """Bytes of the working set from each loop level inwards: float64 [L + 1, N]."""
+
+
+def traffic_of(slots: list[Slot], loops: NestLoops, machine: Machine, in_registers: list[Array]) -> Traffic:
+    """Cache traffic of a nest; slots held in registers [N, per slot] take no part where they are."""
+    size = loops.inner.shape[1]
+    footprint = np.zeros((loops.count + 1, size))
+    for slot, resident in zip(slots, in_registers, strict=True):
+        footprint += np.where(resident, 0.0, slot.lines) * machine.line_bytes
+    all_lines, fitting = [], []
+    for cache in machine.caches:
+        room = np.zeros((loops.count + 1, size))
+        for slot, resident in zip(slots, in_registers, strict=True):
+            taken = slot.lines * crowding(slot, cache, machine.line_bytes)
+            room += np.where(resident, 0.0, taken) * machine.line_bytes
+        fits = room <= machine.usable * cache.capacity
+        level = np.full(size, loops.count, dtype=np.int64)
+        still = np.ones(size, dtype=bool)
+        for position in range(loops.count - 1, -1, -1):
+            still = still & fits[position]
+            level = np.where(still, position, level)
+        fitting.append(level)
+        entered = np.maximum(level - 1, 0)
+        times = at_level(loops.outer, entered)
+        all_lines.append(
+            np.stack(
+                [
+                    np.where(resident, 0.0, at_level(slot.lines, entered) * times)
+                    for slot, resident in zip(slots, in_registers, strict=True)
+                ]
+            )
+            if slots
+            else np.zeros((0, size))
+        )
+    return Traffic(all_lines, fitting, footprint)
+
+

@@ -1,0 +1,146 @@
+"""The analytical model: estimated seconds of every candidate from its loops alone, without any measurement.
+
+A roofline with cache levels: per nest, the larger of the time that the instructions of the straight-line body need (arithmetic
+pipes, load and store ports, dependence chains, issue width, spills) and the time that each cache needs to be filled, divided over
+the cores, plus the start of parallel regions. Its purpose is order, not truth: it puts hopeless candidates last, gives the search
+a start before the first measurement, and chooses the untuned default.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ir.target import Target
+from schedules.population.skeleton import Nest, Skeleton
+
+from .arithmetic import VECTOR_CYCLES, RegisterTile, operation_counts, register_tile
+from .loops import Array, NestLoops, at_level, nest_loops
+from .machine import Machine
+from .memory import Slot, Traffic, slots_of, traffic_of
+
+
+@dataclass
+class NestEstimate:
+    """What the model thinks of one nest; arrays are float64 [N]."""
+
+    seconds: Array
+    """Elapsed time of the nest on all cores."""
+    compute_cycles: Array
+    """Cycles of the instructions, of all cores together."""
+    body_cycles: Array
+    """Cycles of one straight-line body."""
+    memory_cycles: list[Array]
+    """Cycles to fill each cache, of all cores together."""
+    balance: Array
+    """Elapsed time over the time of perfectly shared work, at least 1 / cores."""
+
+
+@dataclass
+class NestFacts:
+    """Everything known about one nest of a population."""
+
+    nest: Nest
+    loops: NestLoops
+    slots: list[Slot]
+    tile: RegisterTile
+    traffic: Traffic
+    estimate: NestEstimate
+
+
+def analyze(skeleton: Skeleton, machine: Machine) -> list[NestFacts]:
+    """Facts and estimates of every nest that runs (those that run when the model is compiled are left out)."""
+    all_loops = nest_loops(skeleton)
+    all_slots = slots_of(skeleton, all_loops)
+    result = []
+    for nest, loops, slots in zip(skeleton.nests, all_loops, all_slots, strict=True):
+        if nest.is_preprocessing:
+            continue
+        tile = register_tile(nest, loops, slots, machine)
+        traffic = traffic_of(slots, loops, machine, tile.in_registers)
+        result.append(NestFacts(nest, loops, slots, tile, traffic, _estimate(nest, loops, slots, tile, traffic, machine)))
+    return result
+
+
+def _body_cycles(nest: Nest, loops: NestLoops, tile: RegisterTile, machine: Machine) -> Array:
+    """Cycles of one straight-line body once it runs in a steady state."""
+    work = sum(VECTOR_CYCLES[kind] * count for kind, count in operation_counts(nest).items())
+    instructions = sum(operation_counts(nest).values())
+    arithmetic = tile.vector_iterations * work * (2.0 / machine.fma_per_cycle)
+    spill_moves = tile.spilled * np.maximum(tile.steps, 1.0)
+    loads = (tile.loads + spill_moves) / machine.loads_per_cycle
+    stores = (tile.stores + spill_moves + 2.0 * tile.scattered) / machine.stores_per_cycle
+    shuffles = tile.gathered / machine.shuffles_per_cycle
+    # A chain of dependent additions; chains of different bodies overlap where no accumulator connects them.
+    chain = np.where(tile.chained, 1.0, 0.4) * tile.steps * machine.fma_latency
+    chain = np.where(nest.is_reduction, chain, 0.0)
+    # A broadcast is folded into the instruction that uses it about half of the time.
+    issued = (
+        tile.vector_iterations * instructions
+        + tile.loads
+        - 0.5 * tile.broadcasts
+        + tile.stores
+        + 2.0 * spill_moves
+        + 2.0 * tile.gathered
+        + 2.0 * tile.scattered
+        + 2.0
+    )
+    # Bodies beyond what the instruction cache holds are fed slowly from the level behind it.
+    slow = 1.0 + np.clip(issued / 4000.0 - 1.0, 0.0, 2.0)
+    parts = (arithmetic, loads, stores, shuffles, chain, issued / machine.issue_per_cycle * slow)
+    total = np.zeros_like(arithmetic)
+    for part in parts:
+        total = total + np.square(np.square(part))
+    return np.asarray(np.maximum(np.sqrt(np.sqrt(total)), 1.0))
+
+
+def _estimate(
+    nest: Nest, loops: NestLoops, slots: list[Slot], tile: RegisterTile, traffic: Traffic, machine: Machine
+) -> NestEstimate:
+    body_cycles = _body_cycles(nest, loops, tile, machine)
+    bodies = loops.inner[0] / tile.iterations
+    exits = at_level(loops.outer, np.maximum(loops.body - 1, 0))
+    compute = bodies * body_cycles + np.where(loops.body > 0, exits, 0.0) * machine.loop_exit
+    memory = []
+    for cache, lines, fitting in zip(machine.caches, traffic.lines, traffic.fitting, strict=True):
+        cycles = lines.sum(axis=0) * machine.line_bytes / cache.bytes_per_cycle
+        memory.append(np.where(fitting == 0, 0.25, 1.0) * cycles)
+    jobs = np.maximum(loops.jobs, 1.0)
+    rounds = np.ceil(jobs / machine.cores)
+    balance = np.where(loops.launches > 0, rounds / jobs, 1.0)
+    busiest = np.maximum(compute, memory[0])
+    for cycles in memory[1:]:
+        busiest = np.maximum(busiest, cycles)
+    # Out-of-order execution overlaps computation with most, not all, of the data movement.
+    elapsed = (busiest + 0.25 * (compute + sum(memory) - busiest)) * balance
+    if loops.opens_region:
+        elapsed = elapsed + loops.launches * (machine.parallel_launch + rounds * machine.job_overhead)
+    return NestEstimate(elapsed / machine.hertz, compute, body_cycles, memory, balance)
+
+
+class AnalyticalPrior:
+    """Estimates run times of populations on one target.
+
+    Args:
+        target: the target.
+        machine: figures to use instead of those derived from the target.
+    """
+
+    def __init__(self, target: Target, machine: Machine | None = None) -> None:
+        self.machine = machine or Machine.of(target)
+
+    def seconds(self, skeleton: Skeleton) -> Array:
+        """Estimated seconds of every candidate: float64 [N]."""
+        total = np.zeros(skeleton.size)
+        for facts in analyze(skeleton, self.machine):
+            total = total + facts.estimate.seconds
+        return total
+
+
+def estimate_seconds(skeleton: Skeleton, target: Target) -> Array:
+    """Estimated seconds [N] of a skeleton's candidates on a target.
+
+    >>> # seconds = estimate_seconds(sketch.skeleton(matrix), target); best = matrix[seconds.argmin()]
+    """
+    return AnalyticalPrior(target).seconds(skeleton)
