@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import runners
+from ir import relax
 from tests.ir.relax.frontend.numpy_evaluator import evaluate
 from tuner import zoo
 
@@ -35,6 +37,16 @@ def test_bound_weights_give_the_same_result(name: str) -> None:
         np.concatenate([np.ravel(item) for item in evaluate(bound, inputs)]),
         np.concatenate([np.ravel(item) for item in expected]),
     )
+
+
+@pytest.mark.parametrize("name", zoo.names())
+def test_built_models_compute_the_same(name: str) -> None:
+    mod, _, inputs = zoo.load(name, bind_params=True, **zoo.small_config(name))
+    expected, built = evaluate(mod, inputs), runners.VirtualMachine(relax.build(mod), runners.cpu())
+    got = built["main"](*inputs.values())
+    pairs = zip(got, expected) if isinstance(expected, tuple) else [(got, expected)]
+    for left, right in pairs:
+        np.testing.assert_allclose(np.asarray(left), right, rtol=1e-4, atol=1e-4)
 
 
 def test_the_seed_decides() -> None:

@@ -95,7 +95,8 @@ class Exporter:
                         outputs, inputs = _emit_method(self.builder, method, params, effects)
                     self.builder.emit_func_output(outputs, inputs)
         mod = self.builder.finalize()
-        analysis.well_formed(mod)
+        if hasattr(analysis, "well_formed"):
+            analysis.well_formed(mod)
         return mod, params, self.extern_mods
 
     def _effects(self, module: core.Module) -> _State:

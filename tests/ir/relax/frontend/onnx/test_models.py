@@ -16,6 +16,8 @@ pytest.importorskip("onnxscript")
 onnx = pytest.importorskip("onnx")
 ort = pytest.importorskip("onnxruntime")
 
+import runners  # noqa: E402
+from ir import relax  # noqa: E402
 from ir.relax.frontend.onnx import from_onnx  # noqa: E402
 
 EXPERIMENTS = Path(__file__).parents[5] / "experiments"
@@ -68,6 +70,17 @@ def test_import_matches_onnx_runtime(exports: Any, name: str, exporter: str) -> 
     for got, wanted in zip(results, expected):
         assert got.dtype == wanted.dtype and got.shape == wanted.shape
         np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("exporter", ["dynamo", "torchscript"])
+@pytest.mark.parametrize("name", MODELS)
+def test_built_model_matches_onnx_runtime(exports: Any, name: str, exporter: str) -> None:
+    path = exports(name, exporter)
+    feeds = inputs_of(name)
+    machine = runners.VirtualMachine(relax.build(from_onnx(path)), runners.cpu())
+    result = machine["main"](*feeds.values())
+    for got, wanted in zip(result if isinstance(result, tuple | list) else [result], run_onnx(path, feeds)):
+        np.testing.assert_allclose(np.asarray(got), wanted, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", MODELS)
