@@ -48,3 +48,26 @@ from .block_builder import BlockBuilder
 from .expr_functor import ExprFunctor, ExprMutator, ExprVisitor, PyExprMutator, PyExprVisitor
 from .op.base import call_dps_packed, call_pure_packed, call_tir
 from .op.base import print as print_
+
+_LAZY = {
+    "build": ".vm_build",
+    "get_pipeline": ".vm_build",
+    "get_default_pipeline": ".vm_build",
+    "register_pipeline": ".vm_build",
+}
+"""What needs code generation, loaded when it is first asked for."""
+
+
+def __getattr__(name: str) -> object:
+    """Load passes, building, and (from the packages above) executables on first use."""
+    from importlib import import_module
+
+    if name in ("transform", "backend", "training", "dpl", "frontend", "testing", "vm"):
+        return import_module(f".{name}", __name__)
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name], __name__), name)
+    if name in ("Executable", "VirtualMachine"):
+        from ..external import external
+
+        return external(name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

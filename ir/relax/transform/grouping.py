@@ -9,6 +9,7 @@ from ... import tir
 from ...attrs import DictAttrs
 from ...expr import GlobalVar
 from ...module import IRModule
+from ...structural import structural_equal, structural_hash
 from ..expr import (
     Binding,
     BindingBlock,
@@ -30,10 +31,22 @@ from .binding_rewriter import BindingRewriter
 
 
 class NameTable:
-    """Names that are free in a module."""
+    """Names that are free in a module, and the functions that a pass has added to it."""
 
     def __init__(self, mod: IRModule) -> None:
         self._taken = {var.name_hint for var in mod.functions}
+        self._added: dict[int, list[tuple[GlobalVar, Function]]] = {}
+
+    def add(self, mod: IRModule, name: str, function: Function) -> GlobalVar:
+        """Add a function to the module; one that is equal to a function added before is that one."""
+        found = self._added.setdefault(structural_hash(function), [])
+        for var, other in found:
+            if structural_equal(function, other):
+                return var
+        var = GlobalVar(self.fresh(name), function.struct_info_)
+        found.append((var, function))
+        mod.functions[var] = function
+        return var
 
     def fresh(self, name: str) -> str:
         """``name``, or ``name1``, ``name2``, ... ; taken from now on."""
@@ -179,8 +192,7 @@ class GroupRewriter(BindingRewriter):
 
     def _emit_call(self, group: Group) -> None:
         function = group.build(lambda var: var in self._used_outside)
-        var = GlobalVar(self._names_free.fresh(group.name), function.struct_info_)
-        self._result.functions[var] = function
+        var = self._names_free.add(self._result, group.name, function)
         args = [self.substitute(arg) for arg in group.args]
         info = function.ret_struct_info
         if len(group.outputs) == 1:

@@ -62,11 +62,12 @@ def compile_kernels(mod: IRModule, used: Sequence[GlobalVar], target: Any) -> Co
     result = CompiledKernels()
     missing: list[tuple[tuple[int, str, str], str, PrimFunc]] = []
     text = str(target)
+    symbols: dict[int, str] = {}
     for var in used:
         func = mod[var]
         bare = func.without_attr("global_symbol")
         key = structural_hash(bare)
-        symbol = _symbol(var.name_hint, key)
+        symbol = symbols.setdefault(key, _symbol(var.name_hint, key))
         entry = (key, text, symbol)
         result.symbols[var.name_hint] = symbol
         if symbol in result.modules:
