@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from ...error import DiagnosticError, IRError
-from ..builder.core import IRBuilder
 from .evaluator import Evaluator, _describe
 from .source import Source
 
@@ -35,6 +34,12 @@ class Parser(Evaluator):
         self.dialects: list[str] = ["ir"]
         self.functions: dict[Any, Any] = {}
         """What is known of the module's functions while they are read: declared result types by GlobalVar."""
+        self.module: Any = None
+        """The module being read."""
+        self.states: list[Any] = []
+        """The Relax functions being read, innermost last."""
+        self.block_builder: Any = None
+        """Builds and normalizes the bindings of Relax functions."""
 
     @property
     def dialect(self) -> str:
@@ -87,6 +92,8 @@ class Parser(Evaluator):
         hook = getattr(function, "__script_call__", None)  # macros, functions of the module
         if hook is not None:
             return hook(self, node, args, kwargs)
+        if self.dialects[-1] == "relax":
+            args, kwargs = _resolved_arguments(self, args, kwargs)
         found = CALL_HOOKS.get(function.__class__)
         if found is not None:
             return found(self, node, function, args, kwargs)
@@ -99,6 +106,24 @@ CALL_HOOKS: dict[type, Callable[..., Any]] = {}
 _DIALECT_NAMES = {"ir": "an ir_module", "tir": "a prim_func", "relax": "a Relax function", "python": "a script"}
 
 
-def builder_for_statements() -> IRBuilder:
-    """A builder for a program that is being read."""
-    return IRBuilder()
+def _resolved_arguments(parser: Parser, args: list[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Struct infos with quoted extents among arguments (``out_sinfo=R.Tensor(("n",))``), unless they build another one."""
+    from .relax import resolve_arguments
+
+    if not parser.states or not _mentions_deferred((*args, *kwargs.values())):
+        return args, kwargs
+    return (
+        [resolve_arguments(parser, item) for item in args],
+        {key: resolve_arguments(parser, item) for key, item in kwargs.items()},
+    )
+
+
+def _mentions_deferred(values: Any) -> bool:
+    from .struct_info import Deferred, StructInfoFactory
+
+    for item in values:
+        if isinstance(item, Deferred | StructInfoFactory):
+            return True
+        if isinstance(item, list | tuple) and _mentions_deferred(item):
+            return True
+    return False

@@ -109,7 +109,16 @@ class Printer:
         self.used: set[str] = set()
         """Which prefixes (I, T, R) the text uses, for the header."""
         self.module: Any = None
-        self.module_texts: dict[int, str] = {}
+        """The module being printed."""
+        self.module_name = "Module"
+        self.module_texts: dict[str, str] = {}
+        """How functions of the module are written, by name: ``cls.f``."""
+        self.alias_used = False
+        """Whether the function being printed refers to another one of the module."""
+        self.int_dtype = config.int_dtype
+        """The dtype whose constants print as plain numbers."""
+        self.signature_vars: set[int] = set()
+        """The symbolic variables that the signature being printed defines, by id: they are quoted there."""
         self.loops: dict[int, Any] = {}
         """The enclosing loops by the id of their variables, for ``T.axis.remap``."""
         self.env_threads: dict[int, int] = {}
@@ -146,6 +155,15 @@ class Printer:
     def unique(self, name: str, frame: Frame | None = None) -> str:
         """A valid, unused name near ``name``, taken until the frame ends."""
         base = name
+        if base == "_":  # further ones are _1, _2
+            found = "_"
+            number = 0
+            while found in self._taken:
+                number += 1
+                found = f"_{number}"
+            self._taken.add(found)
+            (self.frames[-1] if frame is None else frame).names.append(found)
+            return found
         if not base.isidentifier() or not base.isascii():
             base = _INVALID.sub("_", base) or "v"
             if base[0].isdigit():
@@ -265,13 +283,11 @@ class Printer:
     def meta(self, key: str, value: Any) -> str:
         """Keep a value that has no text form aside, and refer to it."""
         kept = self.metadata.setdefault(key, [])
-        for index, item in enumerate(kept):
-            if item is value:
-                break
-        else:
-            index = len(kept)
+        known = [position for position, item in enumerate(kept) if item is value]
+        if not known:
+            known = [len(kept)]
             kept.append(value)
-        return f'metadata["{key}"][{index}]'
+        return f'metadata["{key}"][{known[0]}]'
 
 
 _VALUES: dict[type, Callable[[Printer, Any], str]] = {}

@@ -19,7 +19,7 @@ _HEADERS = (("ir", "ir_prefix"), ("tir", "tir_prefix"), ("relax", "relax_prefix"
 
 def _load_dialects() -> None:
     """Register the forms of all dialects; done on first use, so that importing the nodes stays fast."""
-    from . import tir_buffer, tir_expr, tir_func, tir_stmt  # noqa: F401
+    from . import module, relax, tir_buffer, tir_expr, tir_func, tir_stmt  # noqa: F401
 
 
 def script(node: Any, **options: Any) -> str:

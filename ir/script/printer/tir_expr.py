@@ -115,7 +115,7 @@ def _buffer(printer: Printer, buffer: Buffer) -> Text:
 
 @expression(E.IntImm)
 def _int_imm(printer: Printer, imm: E.IntImm) -> Text:
-    if imm.dtype == printer.config.int_dtype:
+    if imm.dtype == printer.int_dtype:
         return str(imm.value), ATOM if imm.value >= 0 else UNARY
     if imm.dtype == "bool":
         return f"{printer.tir('bool')}({bool(imm.value)})", ATOM

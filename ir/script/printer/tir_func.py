@@ -52,6 +52,7 @@ def function_name(printer: Printer, func: Any) -> str:
 def prim_func(printer: Printer, func: PrimFunc, last: bool = True, name: str | None = None) -> None:
     """Emit a PrimFunc under ``name``."""
     dialect, printer.dialect = printer.dialect, "tir"
+    alias, printer.alias_used = printer.alias_used, False
     symbol = func.attrs.get("global_symbol")
     name = name or function_name(printer, func)
     attrs = {key: value for key, value in func.attrs.items() if key != "global_symbol" or str(value) != name}
@@ -70,6 +71,7 @@ def prim_func(printer: Printer, func: PrimFunc, last: bool = True, name: str | N
                 found = printer.define(buffer, buffer.name)
                 call = buffer_call(printer, buffer, "match_buffer", (printer.text(param),))
                 printer.emit(f"{found} = {call}")
+        position = len(frame.lines)
         root = implicit_root(func.body) if printer.config.syntax_sugar else None
         if root is None:
             printer.stmt(func.body, True)
@@ -77,7 +79,10 @@ def prim_func(printer: Printer, func: PrimFunc, last: bool = True, name: str | N
             printer.emit(f"# with {printer.tir('block')}({quote('root')}):")
             allocations(printer, root)
             printer.stmt(root.body, True)
+        if printer.alias_used:
+            frame.lines.insert(position, (frame.depth, f"{printer.config.module_alias} = {printer.module_name}"))
         printer.frames = frames
+    printer.alias_used = alias
     printer.dialect = dialect
 
 
