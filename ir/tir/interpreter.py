@@ -54,8 +54,9 @@ def _poison(count: int, dtype: str) -> np.ndarray:
 
 
 def _truncdiv(a: Any, b: Any) -> Any:
-    quotient = np.abs(a) // np.abs(b)
-    return np.where((a >= 0) == (b >= 0), quotient, -quotient).astype(np.asarray(a).dtype)
+    quotient = np.floor_divide(a, b)
+    # rounded down although the exact quotient is negative and no integer: one more is towards zero
+    return (quotient + ((quotient < 0) & (quotient * b != a))).astype(np.asarray(a).dtype)
 
 
 _BINARY: dict[type, Callable[[Any, Any], Any]] = {
@@ -416,7 +417,9 @@ class Interpreter(Visitor):
                 viewed = np.atleast_1d(np.asarray(args[0])).view(dt.to_numpy(node.dtype))
                 return viewed if dt.lanes(node.dtype) > 1 else viewed[0]
             case "popcount":
-                return np.bitwise_count(args[0]).astype(numpy_dtype)
+                # numpy counts the bits of the absolute value
+                unsigned = np.asarray(args[0]).view(f"uint{dt.bits(node.dtype)}")
+                return np.bitwise_count(unsigned).astype(numpy_dtype)
             case "clz":
                 bits = dt.bits(node.args[0].dtype)
                 value = int(args[0]) & ((1 << bits) - 1)

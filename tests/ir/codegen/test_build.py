@@ -1,0 +1,158 @@
+"""build: calling, checking arguments, symbolic shapes, saving, exporting, and the C side."""
+
+from __future__ import annotations
+
+import ctypes
+import pickle
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ir
+from ir import IRModule, te
+from ir.codegen.build import KernelError, NativeModule, build
+from ir.codegen.llvm.compile import CodegenError
+from ir.script import tir as T
+
+
+@T.prim_func
+def add(a: T.handle, b: T.handle, c: T.handle, scale: T.float32):
+    n = T.int64()
+    A = T.match_buffer(a, (n, 4), "float32")
+    B = T.match_buffer(b, (n, 4), "float32")
+    C = T.match_buffer(c, (n, 4), "float32")
+    for i in T.parallel(n):
+        for j in range(4):
+            C[i, j] = A[i, j] + B[i, j] * scale
+
+
+@pytest.fixture(scope="module")
+def native() -> NativeModule:
+    return build(add)
+
+
+def arrays(n: int = 5) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    a, b = rng.random((2, n, 4), dtype="float32")
+    return a, b, np.zeros((n, 4), "float32")
+
+
+def test_symbolic_extents_come_from_arrays(native: NativeModule) -> None:
+    for n in (1, 5, 100):
+        a, b, c = arrays(n)
+        native["add"](a, b, c, 2.0)
+        np.testing.assert_allclose(c, a + b * 2, rtol=1e-6)
+
+
+def test_wrong_arguments_are_named(native: NativeModule) -> None:
+    a, b, c = arrays()
+    with pytest.raises(KernelError, match=r"takes 4 arguments \(A, B, C, scale\), got 3"):
+        native["add"](a, b, c)
+    with pytest.raises(KernelError, match="argument B must be float32, got float64"):
+        native["add"](a, b.astype("float64"), c, 1)
+    with pytest.raises(KernelError, match=r"argument C must have shape \(n=5, 4\), got \(6, 4\)"):
+        native["add"](a, b, np.zeros((6, 4), "float32"), 1)
+    with pytest.raises(KernelError, match="argument A must be contiguous"):
+        native["add"](np.zeros((4, 5), "float32").T, b, c, 1)
+    with pytest.raises(KernelError, match="argument A must be an array, got int"):
+        native["add"](3, b, c, 1)
+    with pytest.raises(KernelError, match="no kernel 'sub'; there are: add"):
+        native["sub"]
+
+
+def test_dlpack_arguments_are_not_copied(native: NativeModule) -> None:
+    torch = pytest.importorskip("torch")
+    a, b, c = (torch.from_numpy(x) for x in arrays())
+    native["add"](a, b, c, 1.0)
+    torch.testing.assert_close(c, a + b)
+
+
+def test_a_module_travels_between_processes(native: NativeModule) -> None:
+    copy = pickle.loads(pickle.dumps(native))
+    a, b, c = arrays()
+    copy["add"](a, b, c, 1.0)
+    np.testing.assert_allclose(c, a + b)
+
+
+def test_several_functions_in_one_module() -> None:
+    x = te.placeholder((8,), name="x")
+    double = te.create_prim_func([x, te.compute((8,), lambda i: x[i] * 2.0, "y")])
+    square = te.create_prim_func([x, te.compute((8,), lambda i: x[i] * x[i], "y")])
+    module = build(IRModule({"double": double.without_attr("global_symbol"), "square": square.without_attr("global_symbol")}))
+    assert sorted(module.functions()) == ["double", "square"]
+    data, out = np.arange(8, dtype="float32"), np.zeros(8, "float32")
+    module["double"](data, out)
+    np.testing.assert_array_equal(out, data * 2)
+    module["square"](data, out)
+    np.testing.assert_array_equal(out, data * data)
+
+
+def test_inspection(native: NativeModule) -> None:
+    assert "define i32 @add(" in native.llvm_ir
+    assert "add:" in native.assembly
+    assert native.entry_pointer("add") == native["add"].address
+
+
+def test_export_and_call_through_ctypes(native: NativeModule, tmp_path: Path) -> None:
+    native.export_library(tmp_path / "add.so", header=tmp_path / "add.h")
+    library = ctypes.CDLL(str(tmp_path / "add.so"))
+    a, b, c = arrays()
+    pointers = [ctypes.c_void_p(x.ctypes.data) for x in (a, b, c)]
+    assert library.add(*pointers, ctypes.c_float(3), ctypes.c_int64(5)) == 0
+    np.testing.assert_allclose(c, a + b * 3, rtol=1e-6)
+    library.loopsmith_set_num_threads(1)
+    assert library.loopsmith_get_num_threads() == 1
+    header = (tmp_path / "add.h").read_text()
+    assert "int32_t add(void* A, void* B, void* C, float scale, int64_t n);" in header
+
+
+def test_call_from_a_c_program(native: NativeModule, tmp_path: Path) -> None:
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    native.export_library(tmp_path / "libadd.so", header=tmp_path / "add.h")
+    (tmp_path / "main.c").write_text(
+        '#include "add.h"\n#include <stdio.h>\n'
+        "int main(void) {\n"
+        "  float a[8] = {1, 2, 3, 4, 5, 6, 7, 8}, b[8] = {1, 1, 1, 1, 1, 1, 1, 1}, c[8];\n"
+        "  if (add(a, b, c, 0.5f, 2) != 0) { puts(loopsmith_last_error()); return 1; }\n"
+        '  for (int i = 0; i < 8; ++i) printf("%g ", c[i]);\n'
+        "  return 0;\n}\n"
+    )
+    command = [compiler, "main.c", "-o", "main", "-L.", "-ladd", "-Wl,-rpath,."]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    done = subprocess.run(["./main"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["1.5", "2.5", "3.5", "4.5", "5.5", "6.5", "7.5", "8.5"]
+
+
+def test_saved_object_is_an_object_file(native: NativeModule, tmp_path: Path) -> None:
+    native.save_object(tmp_path / "add.o")
+    assert (tmp_path / "add.o").read_bytes()[:4] == b"\x7fELF"
+
+
+def test_library_with_python_calls_is_refused(tmp_path: Path) -> None:
+    @T.prim_func
+    def main(A: T.Buffer((4,), "float32")):
+        T.evaluate(T.call_packed("my.function", T.address_of(A[0])))
+
+    module = build(main)
+    with pytest.raises(CodegenError, match=r"my\.function"):
+        module.export_library(tmp_path / "x.so")
+    with pytest.raises(KernelError, match=r"my\.function"):
+        module["main"](np.zeros(4, "float32"))  # nobody registered it
+
+
+def test_ir_build_and_compile_are_this_function() -> None:
+    assert ir.build is build and ir.compile is build
+
+
+def test_targets_choose_the_instruction_set() -> None:
+    x = te.placeholder((64,), name="x")
+    func = te.create_prim_func([x, te.compute((64,), lambda i: x[i] * 2.0, "y")])
+    for cpu, register in (("skylake-avx512", "zmm"), ("haswell", "ymm")):
+        module = build(func, f"llvm -mtriple=x86_64-unknown-linux-gnu -mcpu={cpu}")
+        assert register in module.assembly
+        assert module.assembly.count("zmm") == (0 if register == "ymm" else module.assembly.count("zmm"))
