@@ -1,0 +1,284 @@
+"""Building whole models: native functions, exported libraries, bytecode; numbers against numpy and torch."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import shutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import runners
+from ir import relax as rx
+from ir import tir
+from ir.relax.struct_info import TensorStructInfo
+from runners.program import ArgumentError, ExecutableError
+
+op = rx.op
+ROOT = Path(__file__).parents[3]
+RNG = np.random.default_rng(0)
+
+
+def conv_net():
+    """A small network with its numpy inputs and what torch computes."""
+    torch = pytest.importorskip("torch")
+    w1 = (0.1 * RNG.standard_normal((8, 3, 3, 3))).astype("float32")
+    b1 = RNG.standard_normal((1, 8, 1, 1)).astype("float32")
+    w2 = (0.05 * RNG.standard_normal((512, 10))).astype("float32")
+    b2 = RNG.standard_normal((10,)).astype("float32")
+    builder = rx.BlockBuilder()
+    x = rx.Var("x", TensorStructInfo((1, 3, 16, 16)))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            h = builder.emit(op.nn.conv2d(x, rx.const(w1), padding=1))
+            h = builder.emit(op.nn.relu(builder.emit(op.add(h, rx.const(b1)))))
+            h = builder.emit(op.nn.max_pool2d(h, pool_size=(2, 2), strides=(2, 2)))
+            h = builder.emit(op.reshape(h, (1, 512)))
+            h = builder.emit(op.add(builder.emit(op.matmul(h, rx.const(w2))), rx.const(b2)))
+            out = builder.emit_output(op.nn.softmax(h))
+        builder.emit_func_output(out)
+    data = RNG.standard_normal((1, 3, 16, 16)).astype("float32")
+    functional = torch.nn.functional
+    t = functional.conv2d(torch.tensor(data), torch.tensor(w1), padding=1) + torch.tensor(b1)
+    t = functional.max_pool2d(functional.relu(t), 2).reshape(1, -1) @ torch.tensor(w2) + torch.tensor(b2)
+    return builder.finalize(), data, torch.softmax(t, -1).numpy()
+
+
+@pytest.fixture(scope="module")
+def built():
+    mod, data, expected = conv_net()
+    return rx.build(mod, "llvm"), data, expected
+
+
+def test_conv_net_is_one_native_function_with_torchs_numbers(built):
+    executable, data, expected = built
+    entry = executable.metadata["functions"]["main"]
+    assert entry["kind"] == "native"
+    assert entry["n_calls"] == 4  # conv+bias+relu, pool, matmul+bias, softmax; the reshape is a view
+    memory = entry["memory"]
+    assert memory["lower_bound_bytes"] <= memory["arena_bytes"] < memory["total_bytes"] + 1
+    result = runners.VirtualMachine(executable, runners.cpu())["main"](data)
+    np.testing.assert_allclose(result.numpy(), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_exported_library_gives_the_same_numbers(built, tmp_path):
+    executable, data, expected = built
+    path = executable.export_library(tmp_path / "model.so")
+    loaded = runners.load_module(path)
+    result = runners.VirtualMachine(loaded, runners.cpu())["main"](data)
+    np.testing.assert_allclose(result.numpy(), expected, rtol=1e-5, atol=1e-6)
+    with pytest.raises(ExecutableError, match="copy the file"):
+        loaded.export_library(tmp_path / "again.so")
+
+
+def test_library_runs_with_numpy_and_runners_alone(built, tmp_path):
+    executable, data, expected = built
+    path = executable.export_library(tmp_path / "model.so")
+    np.save(tmp_path / "x.npy", data)
+    program = textwrap.dedent(
+        f"""
+        import sys
+        class Blocker:
+            def find_spec(self, name, path=None, target=None):
+                if name.split(".")[0] in ("ir", "llvmlite", "schedules", "tuner", "database", "cost_models"):
+                    raise ModuleNotFoundError(name + " is blocked", name=name)
+        sys.meta_path.insert(0, Blocker())
+        import numpy as np
+        import runners
+        vm = runners.VirtualMachine(runners.load_module({str(path)!r}), runners.cpu())
+        np.save({str(tmp_path / 'y.npy')!r}, vm["main"](np.load({str(tmp_path / 'x.npy')!r})).numpy())
+        """
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT, timeout=60)
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+def test_c_program_runs_the_library(built, tmp_path):
+    executable, data, expected = built
+    executable.export_library(tmp_path / "libmodel.so")
+    data.tofile(tmp_path / "x.bin")
+    (tmp_path / "main.c").write_text(
+        textwrap.dedent(
+            """
+            #include <stdio.h>
+            #include "libmodel.h"
+            static float x[1 * 3 * 16 * 16], y[10];
+            int main(void) {
+              FILE *file = fopen("x.bin", "rb");
+              if (!file || fread(x, sizeof x, 1, file) != 1) return 2;
+              if (loopsmith_main_run(x, y) != 0) { puts(loopsmith_last_error()); return 1; }
+              for (int i = 0; i < 10; ++i) printf("%.9g\\n", y[i]);
+              return 0;
+            }
+            """
+        )
+    )
+    subprocess.run(
+        ["cc", "-Wall", "-Werror", "main.c", "-o", "main", "-L.", "-lmodel", "-Wl,-rpath,."], check=True, cwd=tmp_path, timeout=60
+    )
+    done = subprocess.run(["./main"], check=True, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    np.testing.assert_allclose(np.array(done.stdout.split(), "float32"), expected[0], rtol=1e-5, atol=1e-6)
+
+
+def test_library_of_another_processor_is_refused(built, tmp_path):
+    executable, *_ = built
+    foreign = runners.Executable(
+        {**executable.metadata, "target": {**executable.metadata["target"], "cpu": "future", "features": ["avx512fp16", "amx-bf16"]}},
+        executable.library,
+        executable.constants,
+        executable._objects,
+    )
+    path = foreign.export_library(tmp_path / "model.so")
+    from runners import program
+
+    flags = program.host_flags()
+    if flags is None or {"avx512_fp16", "amx_bf16"} <= flags:
+        pytest.skip("this processor has the features, or does not tell")
+    with pytest.raises(ExecutableError, match="future and needs"):
+        runners.load_module(path)
+    older = runners.Executable({**executable.metadata, "format": 0}, executable.library, executable.constants, executable._objects)
+    with pytest.raises(ExecutableError, match="format 0"):
+        runners.load_module(older.export_library(tmp_path / "older.so"))
+
+
+def test_loading_what_is_no_model(tmp_path):
+    with pytest.raises(ExecutableError, match="there is no file"):
+        runners.load_module(tmp_path / "absent.so")
+    (tmp_path / "text.so").write_text("hello")
+    with pytest.raises(ExecutableError, match="no model library"):
+        runners.load_module(tmp_path / "text.so")
+
+
+def test_unwritable_path(built):
+    with pytest.raises(ExecutableError, match="no folder that can be written to"):
+        built[0].export_library("/nowhere/at/all/model.so")
+
+
+def test_wrong_arguments_name_the_argument(built):
+    executable, data, _ = built
+    main = runners.VirtualMachine(executable, runners.cpu())["main"]
+    with pytest.raises(ArgumentError, match=r"argument x must be float32\[1, 3, 16, 16\], got float32\[1, 2, 16, 16\]"):
+        main(data[:, :2])
+    with pytest.raises(ArgumentError, match="convert it with .astype"):
+        main(data.astype("float64"))
+    with pytest.raises(ArgumentError, match="takes 1 arguments"):
+        main(data, data)
+    with pytest.raises(ArgumentError, match="must be an array"):
+        main("text")
+
+
+def test_strided_input_and_dlpack_input(built):
+    torch = pytest.importorskip("torch")
+    executable, data, expected = built
+    main = runners.VirtualMachine(executable, runners.cpu())["main"]
+    strided = np.ascontiguousarray(data.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+    assert not strided.flags.c_contiguous
+    np.testing.assert_allclose(main(strided).numpy(), expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(torch.from_dlpack(main(torch.tensor(data))).numpy(), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_stateful_interface_saved_functions_and_timing(built):
+    executable, data, expected = built
+    vm = runners.VirtualMachine(executable, runners.cpu())
+    vm.set_input("main", x=data)
+    vm.invoke_stateful("main")
+    np.testing.assert_allclose(vm.get_outputs("main").numpy(), expected, rtol=1e-5, atol=1e-6)
+    vm.save_function("main", "saved", data)
+    np.testing.assert_allclose(vm["saved"]().numpy(), expected, rtol=1e-5, atol=1e-6)
+    times = vm.time_evaluator("main", number=2, repeat=3)(data)
+    assert len(times.results) == 3 and 0 < times.min <= times.median <= times.max
+    assert "main" in vm.profile("main", data)
+    with pytest.raises(ExecutableError, match="it has main"):
+        vm["other"]
+    with pytest.raises(ArgumentError, match="no argument 'z'"):
+        vm.set_input("main", z=data)
+
+
+def test_metadata_is_plain_data(built):
+    assert json.loads(json.dumps(built[0].metadata)) == built[0].metadata
+    assert built[0].signature("main")["outputs"] == [{"name": "output0", "shape": [1, 10], "dtype": "float32"}]
+    assert ctypes.sizeof(ctypes.c_void_p) == 8
+
+
+def dynamic_module():
+    """softmax(x @ w + x[:, :4]) for any number of rows, twice the rows in y."""
+    n = tir.Var("n", "int64")
+    w = RNG.standard_normal((8, 8)).astype("float32")
+    builder = rx.BlockBuilder()
+    x = rx.Var("x", TensorStructInfo((n, 8)))
+    y = rx.Var("y", TensorStructInfo((2 * n, 8)))
+    with builder.function("main", [x, y]):
+        with builder.dataflow():
+            h = builder.emit(op.add(builder.emit(op.matmul(x, rx.const(w))), x))
+            h = builder.emit(op.concat([h, y], axis=0))
+            flat = builder.emit(op.reshape(h, (3 * n * 8,)))
+            out = builder.emit_output(rx.Tuple([builder.emit(op.nn.relu(h)), flat]))
+        builder.emit_func_output(out)
+    return builder.finalize(), w
+
+
+def test_symbolic_shapes_run_in_the_virtual_machine(tmp_path):
+    mod, w = dynamic_module()
+    executable = rx.build(mod, "llvm")
+    assert executable.metadata["functions"]["main"]["kind"] == "bytecode"
+    for loaded in (executable, runners.load_module(executable.export_library(tmp_path / "dynamic.so"))):
+        vm = runners.VirtualMachine(loaded, runners.cpu())
+        for rows in (1, 5):
+            x, y = (RNG.standard_normal((k, 8)).astype("float32") for k in (rows, 2 * rows))
+            relu, flat = vm["main"](x, y)
+            joined = np.concatenate([x @ w + x, y])
+            np.testing.assert_allclose(relu.numpy(), np.maximum(joined, 0), rtol=1e-5, atol=1e-5)
+            np.testing.assert_allclose(flat.numpy(), joined.reshape(-1), rtol=1e-5, atol=1e-5)
+        with pytest.raises(ArgumentError, match="argument y must have extent 6 on axis 0"):
+            vm["main"](np.zeros((3, 8), "float32"), np.zeros((5, 8), "float32"))
+        with pytest.raises(ArgumentError, match="argument x must be a float32 tensor of 2 dimensions"):
+            vm["main"](np.zeros((3, 8, 1), "float32"), np.zeros((6, 8), "float32"))
+        assert "kernel" in vm.profile("main", x, y) or "us" in vm.profile("main", x, y)
+
+
+def test_results_that_are_inputs_constants_and_views():
+    builder = rx.BlockBuilder()
+    x = rx.Var("x", TensorStructInfo((2, 3)))
+    c = np.arange(4, dtype="float32")
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            y = builder.emit(op.add(x, x))
+            out = builder.emit_output(rx.Tuple([x, rx.const(c), y, builder.emit(op.reshape(y, (6,)))]))
+        builder.emit_func_output(out)
+    vm = runners.VirtualMachine(rx.build(builder.finalize(), "llvm"), runners.cpu())
+    data = np.arange(6, dtype="float32").reshape(2, 3)
+    same, constant, double, flat = (value.numpy() for value in vm["main"](data))
+    np.testing.assert_array_equal(same, data)
+    np.testing.assert_array_equal(constant, c)
+    np.testing.assert_array_equal(double, 2 * data)
+    np.testing.assert_array_equal(flat, 2 * data.reshape(-1))
+
+
+def test_params_are_bound_and_tuple_arguments_taken():
+    builder = rx.BlockBuilder()
+    pair = rx.Var("pair", rx.TupleStructInfo([TensorStructInfo((4,)), TensorStructInfo((4,))]))
+    w = rx.Var("w", TensorStructInfo((4,)))
+    with builder.function("main", [pair, w]):
+        a, b = builder.emit(rx.TupleGetItem(pair, 0)), builder.emit(rx.TupleGetItem(pair, 1))
+        builder.emit_func_output(builder.emit(op.multiply(builder.emit(op.add(a, b)), w)))
+    weight = np.arange(4, dtype="float32")
+    vm = runners.VirtualMachine(rx.build(builder.finalize(), "llvm", params={"w": weight}), runners.cpu())
+    ones = np.ones(4, "float32")
+    np.testing.assert_array_equal(vm["main"]((ones, 2 * ones)).numpy(), 3 * weight)
+    with pytest.raises(ArgumentError, match=r"argument pair\[1\] must be float32\[4\]"):
+        vm["main"]((ones, np.ones(5, "float32")))
+
+
+def test_unknown_pipeline_and_mode():
+    from ir.error import IRValueError
+
+    with pytest.raises(IRValueError, match="unknown pipeline 'ultra'"):
+        rx.get_pipeline("ultra")
+    with pytest.raises(IRValueError, match="exec_mode"):
+        rx.build(rx.BlockBuilder().finalize(), "llvm", exec_mode="fast")
