@@ -20,6 +20,7 @@ from ...module import IRModule
 from ...node import Visitor, post_order_visit
 from ...tir import expr as E
 from ...tir import stmt as S
+from ...tir.analysis import expr_deep_equal
 from ...tir.buffer import Buffer
 from ...tir.expr import Var
 from ...tir.function import PrimFunc
@@ -57,6 +58,20 @@ class KernelContext:
         self.attributes = module.attributes(f"nounwind {width}")
         self.outlined_attributes = module.attributes(f"noinline nounwind {width}")
         self.packed_sites: list[PackedSite] = []
+
+
+def _is_scalar_reduction(store: S.BufferStore) -> bool:
+    """Whether a store is ``x[i] = x[i] op value`` of one float: a step of a reduction."""
+    value = store.value
+    if value.__class__ not in (E.Add, E.Mul, E.Max, E.Min) or not dt.is_float(value.dtype) or dt.lanes(value.dtype) != 1:
+        return False
+    return any(
+        isinstance(side, E.BufferLoad)
+        and side.buffer is store.buffer
+        and len(side.indices) == len(store.indices)
+        and all(expr_deep_equal(x, y) for x, y in zip(side.indices, store.indices))
+        for side in (value.a, value.b)  # type: ignore[attr-defined]
+    )
 
 
 class FunctionEmitter(ExpressionEmitter, Visitor):
@@ -103,7 +118,10 @@ class FunctionEmitter(ExpressionEmitter, Visitor):
             self.visit(item)
 
     def visit_BufferStore(self, node: S.BufferStore) -> None:
+        outer = self.reduction_update
+        self.reduction_update = node.value if _is_scalar_reduction(node) else None
         self.store(node.buffer, node.indices, node.value, node.predicate)
+        self.reduction_update = outer
 
     def visit_LetStmt(self, node: S.LetStmt) -> None:
         self.variables[node.var] = self.value(node.value)

@@ -21,6 +21,9 @@ _ORDERED = {E.LT: "olt", E.LE: "ole", E.GT: "ogt", E.GE: "oge", E.EQ: "oeq", E.N
 class ExpressionEmitter(IntrinsicEmitter):
     """Emits expressions of one LLVM function; statements are added by :class:`~.codegen.FunctionEmitter`."""
 
+    reduction_update: Any = None
+    """The expression that combines a partial result with the next value of a reduction; its order is free."""
+
     def value(self, expr: PrimExpr) -> Value:
         """Emits an expression and returns its value in a register."""
         handler = _HANDLERS.get(expr.__class__)
@@ -65,6 +68,8 @@ class ExpressionEmitter(IntrinsicEmitter):
             if dt.code(dtype) == "bfloat":
                 a, b = self.widen_float(a, dtype), self.widen_float(b, dtype)
                 return self.narrow_float(self._float_arithmetic(kind, a, b), dtype)
+            if expr is self.reduction_update:
+                return self._reduction_arithmetic(kind, a, b)
             return self._float_arithmetic(kind, a, b)
         if dt.is_index(dtype) and kind not in (E.Div, E.Mod):
             terms, const = self.split_index(expr)
@@ -98,6 +103,20 @@ class ExpressionEmitter(IntrinsicEmitter):
         )
         inexact = self.b.binary("and", wrong_sign, self.b.fcmp("one", remainder, zero))
         return self.b.select(inexact, self.b.binary("fadd", remainder, b), remainder)
+
+    def _reduction_arithmetic(self, kind: type, a: Value, b: Value) -> Value:
+        """One step of a reduction, in any order: LLVM may keep several partial results and combine them at the end.
+
+        Extremes are taken as if there were no NaN and no sign of zero; a NaN among the inputs may or may not show.
+        """
+        if kind is E.Add:
+            return self.b.binary("fadd reassoc nsz contract", a, b)
+        if kind is E.Mul:
+            return self.b.binary("fmul reassoc nsz contract", a, b)
+        if kind is E.Max or kind is E.Min:
+            larger = self.b.fcmp("nnan nsz ogt" if kind is E.Max else "nnan nsz olt", b, a)
+            return self.b.define(f"select nnan nsz {larger.type} {larger.ref}, {b.type} {b.ref}, {a.type} {a.ref}", a.type)
+        return self._float_arithmetic(kind, a, b)
 
     def _integer_arithmetic(self, kind: type, a: Value, b: Value, dtype: str, expr: Any) -> Value:
         unsigned = dt.is_uint(dtype) or dt.is_bool(dtype)
