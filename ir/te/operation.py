@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from .. import dtype as dt
 from ..error import IRTypeError, IRValueError
 from ..node import post_order_visit
 from ..tir.buffer import Buffer, decl_buffer
@@ -226,9 +225,3 @@ def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> IterVar:
     else:
         domain = Range(*dom) if isinstance(dom, tuple | list) else Range(dom)
     return IterVar(domain, Var(name or tag, domain.extent.dtype), IterVar.ThreadIndex, tag)
-
-
-def index_dtype_of(*shapes: Sequence[PrimExpr]) -> str:
-    """int64 when any extent is, else int32."""
-    wide = any(dt.bits(extent.dtype) == 64 for shape in shapes for extent in shape)
-    return "int64" if wide else "int32"

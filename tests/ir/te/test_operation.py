@@ -99,3 +99,24 @@ def test_extern_checks_its_arguments():
         te.extern((4,), [a], lambda ins, outs: None, name="E")
     two = te.extern([(4,), (2,)], [a], lambda ins, outs: tir.call_packed("f"), dtype=["int32", "float32"])
     assert [(item.dtype, item.shape[0].value) for item in two] == [("int32", 4), ("float32", 2)]
+
+
+def test_const_reduce_starts_at_the_constant():
+    import numpy as np
+
+    from ir.tir import interpreter
+
+    a = te.placeholder((4, 8), name="A")
+    k = te.reduce_axis((0, 8), name="k")
+    func = te.create_prim_func([a, te.compute((4,), lambda i: te.const_reduce(10, a[i, k], k), name="B")])
+    data, out = np.ones((4, 8), "float32"), np.zeros(4, "float32")
+    interpreter.run(func, data, out)
+    np.testing.assert_array_equal(out, np.full(4, 18.0))
+
+
+def test_thread_axis():
+    axis = te.thread_axis((0, 32), "threadIdx.x")
+    assert axis.thread_tag == "threadIdx.x" and axis.dom.extent.value == 32
+    assert te.thread_axis("blockIdx.x").var.name == "blockIdx.x"
+    with pytest.raises(IRValueError, match="needs a tag"):
+        te.thread_axis((0, 32))

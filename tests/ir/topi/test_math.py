@@ -19,6 +19,7 @@ _erf = np.vectorize(math.erf)
 
 UNARY = [
     ("identity", WIDE, lambda x: x),
+    ("exp2", WIDE, np.exp2),
     ("negative", WIDE, lambda x: -x),
     ("exp", WIDE, np.exp),
     ("erf", WIDE, _erf),
@@ -85,6 +86,8 @@ BINARY = [
     ("minimum", INTS, DIVISORS, np.minimum),
     ("power", POSITIVE, ROW, np.power),
     ("log_add_exp", WIDE, ROW, np.logaddexp),
+    ("atan2", WIDE, ROW, np.arctan2),
+    ("trunc_divide", INTS, DIVISORS, lambda a, b: np.trunc(a / b)),
     ("left_shift", INTS, SHIFTS, np.left_shift),
     ("right_shift", INTS, SHIFTS, np.right_shift),
     ("greater", WIDE, ROW, np.greater),
@@ -150,3 +153,22 @@ def test_symbolic_extents_take_the_known_one():
     n = te.var("n", "int64")
     a, b = te.placeholder((n, 4), name="a"), te.placeholder((1, 4), name="b")
     assert topi.add(a, b).shape[0] is n
+
+
+def test_fixed_point_multiply(check):
+    values = np.array([1000, -1000, 7, 0], "int32")
+    check(lambda a: topi.fixed_point_multiply(a, 1 << 30, 1), [values], values)
+    with pytest.raises(IRTypeError, match="int32"):
+        topi.fixed_point_multiply(te.placeholder((3,), name="a"), 1, 1)
+
+
+def test_ceil_log2(check):
+    values = np.array([1, 2, 3, 4, 5, 1000], "int32")
+    check(lambda a: te.compute((6,), lambda i: topi.ceil_log2(a[i])), [values], np.ceil(np.log2(values)))
+
+
+def test_scalars_give_expressions():
+    x = te.var("x", "int32")
+    assert topi.add(x, 1).dtype == "int32"
+    assert topi.maximum(3, 4).value == 4
+    assert topi.cast(x, "float32").dtype == "float32"

@@ -304,3 +304,35 @@ def test_searchsorted(check):
 def test_invert_permutation(check):
     order = np.array([2, 0, 3, 1], "int32")
     check(lambda a: topi.invert_permutation(a), [order], np.argsort(order))
+
+
+def test_expand_like_and_embed(check):
+    row = RNG.standard_normal((4,)).astype("float32")
+    check(
+        lambda a, b: topi.expand_like(a, b, [0]),
+        [row, M.T.copy()[:5, :4].copy()],
+        np.broadcast_to(row, (5, 4)),
+    )
+    rows = np.array([[1, 0], [3, 3]], "int32")
+    check(lambda t, i: topi.embed(t, i), [M, rows], M[rows])
+
+
+def test_layouts():
+    from ir.topi.layout import bijective_layout, parse_layout
+
+    assert parse_layout("NCHW16c").factor_of("C") == 16
+    mapping = bijective_layout("OIHW", "OIHW4i8o")
+    assert [int(item) for item in mapping.forward_shape((16, 8, 3, 3))] == [2, 2, 3, 3, 4, 8]
+    assert [int(item) for item in mapping.backward_shape((2, 2, 3, 3, 4, 8))] == [16, 8, 3, 3]
+    assert [int(item) for item in mapping.forward_index((13, 6, 1, 2))] == [1, 1, 1, 2, 2, 5]
+    assert [int(item) for item in mapping.backward_index((1, 1, 1, 2, 2, 5))] == [13, 6, 1, 2]
+    for bad in ("NCHWc", "N4C", "NCN", "NHW4c", "N-C"):
+        with pytest.raises(IRValueError, match="layout"):
+            parse_layout(bad)
+
+
+def test_empty_and_negative_ranges(check):
+    check(lambda: topi.arange(3, 1, 1, "int32"), [], np.arange(3, 1, 1))
+    n = te.var("n", "int64")
+    reversed_rows = topi.strided_slice(te.placeholder((n, 4), name="a"), [-1], [-(2**31)], [-1], axes=[0])
+    assert reversed_rows.shape[0] is n
