@@ -299,8 +299,9 @@ def _argument(values: Any, position: int, kind: str, dtype: str, count: int) -> 
 
 
 def _optimized(text: str, options: MachineOptions) -> Any:
-    # Explicit vectors say that a schedule shaped the code; code without any is left to LLVM's vectorizer.
-    scalar = " x float>" not in text and " x double>" not in text
+    # Explicit vectors say that a schedule shaped the code; code without any, and scalar reductions, whose order is free,
+    # are left to LLVM's vectorizer.
+    scalar = (" x float>" not in text and " x double>" not in text) or " reassoc " in text or " nnan nsz " in text
     return native.optimize(text, options, loop_vectorize=scalar, slp=False)
 
 
