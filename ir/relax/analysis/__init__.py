@@ -13,6 +13,7 @@ from .binding import (
     udchain,
     used_vars,
 )
+from .binding import all_bindings
 from .purity import contains_impure_call, detect_recursion, find_impure_call
 from .struct_info import (
     BaseCheckResult,
@@ -31,3 +32,16 @@ from .symbolic_vars import (
     free_symbolic_vars,
     tir_vars_in_struct_info,
 )
+from .tir_op_pattern import estimate_memory_usage, has_reshape_pattern, suggest_layout_transforms
+from .well_formed import WellFormedError, check_well_formed, well_formed
+
+LAZY = {"remove_all_unused": ".remove_unused"}
+
+
+def __getattr__(name: str) -> object:
+    """``remove_all_unused`` rewrites, and so lives above what the analyses themselves need; it is found on first use."""
+    if name in LAZY:
+        from importlib import import_module
+
+        return getattr(import_module(LAZY[name], __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -418,7 +418,7 @@ def _legalize_layout_transform(bb: Any, node: Call) -> Expr:
 
     def te_layout_transform(data: Any) -> Any:
         # A padded transform has destinations without a source: read through the inverse map, under its predicate.
-        inverse, predicate = index_map.non_surjective_inverse([_range(dim) for dim in data.shape])
+        inverse, predicate = index_map.non_surjective_inverse(list(data.shape))
         out_shape = index_map.map_shape(list(data.shape))
 
         def element(*indices: Any) -> Any:
@@ -431,12 +431,6 @@ def _legalize_layout_transform(bb: Any, node: Call) -> Expr:
         return te.compute(out_shape, element, name="te_layout_transform")
 
     return bb.call_te(te_layout_transform, node.args[0])
-
-
-def _range(extent: Any) -> Any:
-    from ...tir.expr import Range
-
-    return Range(IntImm(extent.dtype, 0), extent)
 
 
 def _np_layout_transform(x: np.ndarray, index_map: Any, pad_value: Any, **separators: Any) -> np.ndarray:

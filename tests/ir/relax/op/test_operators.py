@@ -110,7 +110,8 @@ case("collapse_sum_like", R.collapse_sum_like, floats(2, 3, 4), floats(3, 1), sy
 case("meshgrid", lambda x, y: R.meshgrid([x, y]), floats(3), floats(4), symbolic=ROWS)
 case("one_hot", lambda x: R.one_hot(x, rx.PrimValue(tir.const(1.0, "float32")), rx.PrimValue(tir.const(0.0, "float32")), 5),
      ints(2, 3), symbolic=ROWS)
-case("layout_transform", lambda x: R.layout_transform(x, lambda i, j: (j // 4, i, j % 4)), floats(3, 8), numbers=True)
+case("layout_transform", lambda x: R.layout_transform(x, lambda i, j: (j // 4, i, j % 4)), floats(3, 8), symbolic=ROWS)
+case("layout_transform", lambda x: R.layout_transform(x, lambda i: (i // 4, i % 4), 2.0), floats(6), label="padded")
 
 # products
 case("matmul", R.matmul, floats(4, 5), floats(5, 3), symbolic=ROWS)

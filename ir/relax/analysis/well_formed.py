@@ -1,0 +1,295 @@
+"""Well-formedness: what every Relax program holds between passes.
+
+- every variable is bound once, before its uses; dataflow variables are used in their block only;
+- every symbolic variable is defined, by a parameter or a match cast, before its uses;
+- arguments of calls are leaves or tuples of leaves (A-normal form); bodies of functions and branches are SeqExpr;
+- dataflow blocks hold no control flow and no impure calls; functions that claim to be pure call nothing impure;
+- references to functions are in the module, under one name each, and ``global_symbol`` attributes match the names;
+- every expression has a struct info, and none contradicts what inference finds.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...error import DiagnosticError, IRError
+from ...expr import GlobalVar
+from ...module import IRModule
+from ...op import Op
+from ...tir.expr import Var as TirVar
+from ...tir.function import PrimFunc
+from ..expr import Call, DataflowBlock, DataflowVar, ExternFunc, Function, If, SeqExpr, Tuple, Var
+from ..struct_info import FuncStructInfo, StructInfo
+from .purity import is_impure_call
+from .struct_info import BaseCheckResult, struct_info_base_check
+from .symbolic_vars import definable_tir_vars_in_struct_info, tir_vars_in
+
+
+class WellFormedError(DiagnosticError):
+    """A Relax program breaks a rule; the message names the rule and the expression."""
+
+
+_WINDOW = 400
+"""Characters of an offending expression that a message shows."""
+
+
+def _show(node: Any) -> str:
+    text = repr(node)
+    return text if len(text) <= _WINDOW else text[:_WINDOW] + " ..."
+
+
+class _Checker:
+    """Walks a function once, in order of execution."""
+
+    def __init__(self, mod: IRModule | None, check_struct_info: bool) -> None:
+        self.mod = mod
+        self.check_info = check_struct_info
+        self.problems: list[str] = []
+        self.name = ""
+        self.bound: set[Any] = set()
+        self.visible: set[Any] = set()
+        self.dataflow: set[Any] = set()
+        self.symbols: set[TirVar] = set()
+        self.in_dataflow = False
+        self.pure = False
+        self.own_vars: list[Var] = []
+
+    def problem(self, rule: str, node: Any) -> None:
+        where = f"function {self.name}: " if self.name else ""
+        self.problems.append(f"{where}{rule}: {_show(node)}")
+
+    # expressions
+
+    def expr(self, expr: Any) -> None:
+        if isinstance(expr, Var):
+            self.use(expr)
+            return
+        if isinstance(expr, GlobalVar):
+            if self.mod is not None and not any(var is expr for var in self.mod.functions):
+                if expr.name_hint not in self.mod:
+                    self.problem(f"reference to a function {expr.name_hint!r} that is not in the module", expr)
+            return
+        method = _EXPRESSIONS.get(type(expr))
+        if method is not None:
+            method(self, expr)
+        if self.check_info and expr.struct_info_ is None and not isinstance(expr, Op | PrimFunc | GlobalVar):
+            self.problem(f"{type(expr).__name__} without struct info; normalize it", expr)
+
+    def use(self, var: Var) -> None:
+        if var.vid not in self.visible and var.vid not in self.dataflow:
+            if var.vid in self.bound and isinstance(var, DataflowVar):
+                self.problem(f"dataflow variable {var.name_hint} is used outside its dataflow block", var)
+            else:
+                self.problem(f"variable {var.name_hint} is used before or without its definition", var)
+        if self.check_info and var.struct_info_ is None:
+            self.problem(f"variable {var.name_hint} without struct info", var)
+
+    def argument(self, expr: Any, parent: Any) -> None:
+        from ..normalizer import is_leaf
+
+        if isinstance(expr, Tuple):
+            for item in expr.fields:
+                self.argument(item, parent)
+        elif not is_leaf(expr) and not isinstance(expr, PrimFunc):
+            self.problem(f"an argument is no variable or constant but a {type(expr).__name__} (not in A-normal form)", parent)
+        self.expr(expr)
+
+    def tuple(self, expr: Tuple) -> None:
+        for item in expr.fields:
+            self.argument(item, expr)
+
+    def tuple_getitem(self, expr: Any) -> None:
+        self.argument(expr.tuple_value, expr)
+
+    def shape(self, expr: Any) -> None:
+        for value in expr.values:
+            self.tir(value, expr)
+
+    def prim_value(self, expr: Any) -> None:
+        self.tir(expr.value, expr)
+
+    def tir(self, value: Any, parent: Any) -> None:
+        for var in tir_vars_in(value):
+            if var not in self.symbols:
+                self.problem(f"symbolic variable {var.name} is not defined", parent)
+
+    def info(self, info: StructInfo | None, parent: Any) -> None:
+        if info is not None and not isinstance(info, FuncStructInfo):
+            for var in tir_vars_in(info):
+                if var not in self.symbols:
+                    self.problem(f"symbolic variable {var.name} in a struct info is not defined", parent)
+
+    def call(self, call: Call) -> None:
+        if not isinstance(call.op, Op):
+            self.expr(call.op)
+            if not isinstance(call.op, Var | GlobalVar | ExternFunc):
+                self.problem(f"the callee is no variable or operator but a {type(call.op).__name__}", call)
+        for arg in call.args:
+            self.argument(arg, call)
+        for info in call.sinfo_args:
+            self.info(info, call)
+        if self.in_dataflow or self.pure:
+            recursive = isinstance(call.op, Var) and any(var.vid is call.op.vid for var in self.own_vars)
+            if not recursive and is_impure_call(call):
+                where = "a dataflow block" if self.in_dataflow else "a function that claims to be pure"
+                self.problem(f"impure call in {where}", call)
+        if self.check_info and isinstance(call.op, Op) and call.struct_info_ is not None:
+            self.check_inference(call)
+
+    def check_inference(self, call: Call) -> None:
+        infer = call.op.get_attr("FInferStructInfo")  # type: ignore[attr-defined]
+        if infer is None or any(arg.struct_info_ is None for arg in call.args):
+            return
+        try:
+            found = infer(call, None)
+        except IRError as error:
+            self.problem(f"the call's arguments are not accepted ({error})", call)
+            return
+        if struct_info_base_check(call.struct_info, found) is BaseCheckResult.FAIL_L0:
+            self.problem(f"the call has struct info {call.struct_info}, its arguments give {found}", call)
+
+    def branch(self, expr: If) -> None:
+        if self.in_dataflow:
+            self.problem("control flow in a dataflow block", expr)
+        self.argument(expr.cond, expr)
+        for seq in (expr.true_branch, expr.false_branch):
+            visible, symbols = set(self.visible), set(self.symbols)
+            self.expr(seq)
+            self.visible, self.symbols = visible, symbols
+
+    def seq(self, seq: SeqExpr) -> None:
+        from ..normalizer import is_leaf
+
+        for block in seq.blocks:
+            self.block(block)
+        if not is_leaf(seq.body):
+            self.problem(f"the result of a sequence is no variable or constant but a {type(seq.body).__name__}", seq.body)
+        self.expr(seq.body)
+
+    def block(self, block: Any) -> None:
+        outer_flow, outer_vars = self.in_dataflow, self.dataflow
+        if isinstance(block, DataflowBlock):
+            self.in_dataflow, self.dataflow = True, set(outer_vars)
+        for binding in block.bindings:
+            self.binding(binding)
+        self.in_dataflow, self.dataflow = outer_flow, outer_vars
+
+    def binding(self, binding: Any) -> None:
+        value = binding.value
+        if isinstance(value, Function):
+            # a local function may call itself
+            self.define(binding.var)
+            self.own_vars.append(binding.var)
+            self.expr(value)
+            self.own_vars.pop()
+            return
+        if isinstance(value, SeqExpr):
+            self.problem("a binding's value is a sequence; normalization splices it in", value)
+        self.expr(value)
+        from ..expr import MatchCast
+
+        if isinstance(binding, MatchCast):
+            self.symbols.update(definable_tir_vars_in_struct_info(binding.struct_info))
+            self.info(binding.struct_info, binding)
+        self.define(binding.var)
+        if self.check_info and value.struct_info_ is not None and binding.var.struct_info_ is not None:
+            wanted = binding.struct_info if isinstance(binding, MatchCast) else value.struct_info_
+            if struct_info_base_check(binding.var.struct_info_, wanted) is BaseCheckResult.FAIL_L0:
+                self.problem(
+                    f"variable {binding.var.name_hint} has struct info {binding.var.struct_info_}, its value {wanted}", value
+                )
+
+    def define(self, var: Var) -> None:
+        if var.vid in self.bound:
+            self.problem(f"variable {var.name_hint} is defined twice", var)
+        self.bound.add(var.vid)
+        if isinstance(var, DataflowVar):
+            if not self.in_dataflow:
+                self.problem(f"dataflow variable {var.name_hint} is bound outside a dataflow block", var)
+            self.dataflow.add(var.vid)
+        else:
+            self.visible.add(var.vid)
+        if self.check_info and var.struct_info_ is None:
+            self.problem(f"variable {var.name_hint} without struct info", var)
+        self.info(var.struct_info_, var)
+
+    def function(self, func: Function) -> None:
+        saved = (self.visible, self.dataflow, self.symbols, self.in_dataflow, self.pure)
+        self.visible, self.symbols = set(self.visible) | self.dataflow, set(self.symbols)
+        self.dataflow, self.in_dataflow = set(), False
+        self.pure = func.is_pure and not func.attrs.get("relax.force_pure", False)
+        for param in func.params:
+            if isinstance(param, DataflowVar):
+                self.problem(f"parameter {param.name_hint} is a dataflow variable", param)
+            if param.struct_info_ is not None:
+                self.symbols.update(definable_tir_vars_in_struct_info(param.struct_info_))
+        for param in func.params:
+            if isinstance(param, DataflowVar):
+                continue
+            self.define(param)
+        if self.check_info and func.ret_struct_info is None:
+            self.problem("function without a result's struct info", func)
+        self.info(func.ret_struct_info, func)
+        if not isinstance(func.body, SeqExpr):
+            self.problem("the body of a function must be a SeqExpr", func.body)
+        self.expr(func.body)
+        self.visible, self.dataflow, self.symbols, self.in_dataflow, self.pure = saved
+
+
+_EXPRESSIONS: dict[type, Any] = {}
+
+
+def _fill_table() -> None:
+    from .. import expr as nodes
+
+    _EXPRESSIONS.update(
+        {
+            nodes.Tuple: _Checker.tuple,
+            nodes.TupleGetItem: _Checker.tuple_getitem,
+            nodes.ShapeExpr: _Checker.shape,
+            nodes.PrimValue: _Checker.prim_value,
+            nodes.Call: _Checker.call,
+            nodes.If: _Checker.branch,
+            nodes.SeqExpr: _Checker.seq,
+            nodes.Function: _Checker.function,
+        }
+    )
+
+
+_fill_table()
+
+
+def find_problems(obj: IRModule | Function, check_struct_info: bool = True) -> list[str]:
+    """The broken rules, in order of appearance; empty when the program is well formed."""
+    if isinstance(obj, Function):
+        checker = _Checker(None, check_struct_info)
+        checker.expr(obj)
+        return checker.problems
+    checker = _Checker(obj, check_struct_info)
+    names: set[str] = set()
+    for var, func in obj.functions.items():
+        if var.name_hint in names:
+            checker.problem("two functions of the module have this name", var)
+        names.add(var.name_hint)
+        symbol = func.attrs.get("global_symbol")
+        if symbol is not None and symbol != var.name_hint:
+            checker.problems.append(f"function {var.name_hint}: its global_symbol attribute is {symbol!r}, not its name")
+        if isinstance(func, Function):
+            checker.name = var.name_hint
+            checker.expr(func)
+            checker.name = ""
+    return checker.problems
+
+
+def check_well_formed(obj: IRModule | Function, check_struct_info: bool = True) -> None:
+    """Raise WellFormedError with the broken rules unless the program is well formed."""
+    problems = find_problems(obj, check_struct_info)
+    if problems:
+        shown = "\n".join(f"  {problem}" for problem in problems[:10])
+        more = f"\n  and {len(problems) - 10} more" if len(problems) > 10 else ""
+        raise WellFormedError(f"the Relax program is not well formed:\n{shown}{more}")
+
+
+def well_formed(obj: IRModule | Function, check_struct_info: bool = True) -> bool:
+    """Whether the program is well formed; :func:`check_well_formed` tells what is wrong."""
+    return not find_problems(obj, check_struct_info)
