@@ -10,6 +10,7 @@ import numpy as np
 
 from ir.error import IRValueError
 from ir.module import IRModule
+from ir.relax.expr import Function
 from ir.relax.frontend import nn
 
 from . import bert, llama, mobilenet, resnet
@@ -87,7 +88,9 @@ def load(
     mod, named = exported[0], exported[1]
     params = random_weights(named, seed)
     if bind_params:
-        mod["main"] = mod["main"].bind_params(dict(zip(mod["main"].params[len(specs) :], params.values())))
+        main = mod["main"]
+        assert isinstance(main, Function)
+        mod["main"] = main.bind_params(dict(zip(main.params[len(specs) :], params.values())))
     return mod, params, example_inputs(name, seed=seed, **config)
 
 

@@ -16,7 +16,7 @@ def jit_module(module: Module, spec: Any, device: Any, pipeline: Any, out_format
     """Export, build and load a module; see :meth:`Module.jit`."""
     if out_format not in ("torch", "tvm"):
         raise NNValueError(f"jit: out_format is 'torch' or 'tvm', got {out_format!r}")
-    from ir import relax
+    from ir.relax.vm_build import build
 
     # The virtual machine lives above this package, which must not depend on it to be imported.
     runners = import_module("runners")
@@ -25,12 +25,12 @@ def jit_module(module: Module, spec: Any, device: Any, pipeline: Any, out_format
     for external in rest[0] if rest else ():
         external.load().register()
     where = runners.device(device) if isinstance(device, str) else device
-    executable = relax.build(mod, **({} if pipeline == "default_build" else {"relax_pipeline": pipeline}))
+    executable = build(mod, **({} if pipeline == "default_build" else {"relax_pipeline": pipeline}))
     vm = runners.VirtualMachine(executable, where)
     arrays = [_bound(name, param) for name, param in params]
     if out_format == "tvm":
         return spec, vm, arrays
-    return TorchModule(spec, vm, arrays)
+    return TorchModule(spec, vm, arrays, "_initialize_effect" in mod)
 
 
 def _bound(name: str, param: Parameter) -> np.ndarray:
@@ -42,13 +42,12 @@ def _bound(name: str, param: Parameter) -> np.ndarray:
 class TorchModule:
     """A compiled module whose methods take and return torch tensors; effects are kept between calls."""
 
-    def __init__(self, spec: ModuleSpec, vm: Any, params: list[np.ndarray]) -> None:
+    def __init__(self, spec: ModuleSpec, vm: Any, params: list[np.ndarray], has_effects: bool) -> None:
         self.spec = spec
         self.vm = vm
         self.params = params
         self._methods = dict(zip(spec.method_names, spec.method_specs))
-        self._with_effects = "_initialize_effect" in getattr(vm, "function_names", lambda: [])()
-        self.effects = list(vm["_initialize_effect"]()) if self._with_effects else []
+        self.effects = list(vm["_initialize_effect"]()) if has_effects else []
 
     def __getitem__(self, method_name: str) -> Any:
         """The method called ``method_name``."""

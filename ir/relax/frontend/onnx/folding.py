@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from ir import tir
+from ir.tir.op import max as tir_max
+from ir.tir.op import min as tir_min
 
 from .context import Known, NodeContext
 
@@ -340,7 +342,7 @@ def _where(ctx: NodeContext, arrays: list[Any]) -> Any:
 @_folds("Min", "Max")
 def _extremum(ctx: NodeContext, arrays: list[Any]) -> Any:
     if _symbolic(*arrays):
-        apply = tir.min if ctx.op_type == "Min" else tir.max
+        apply = tir_min if ctx.op_type == "Min" else tir_max
         out = arrays[0].astype(object)
         for item in arrays[1:]:
             a, b = np.broadcast_arrays(out, item.astype(object))

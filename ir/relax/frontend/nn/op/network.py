@@ -121,7 +121,7 @@ def conv1d(
         strides=_given(stride, 1),
         padding=_padding(padding, weight, dilation),
         dilation=_given(dilation, 1),
-        groups=groups,
+        groups=_given(groups, 1),
     )
     return wrap_nested(_with_bias(out, bias, "NCW"), name)
 
@@ -430,7 +430,7 @@ def interpolate(
     size, scale_factor
         The size of the result, or a factor on that of the input; exactly one of them.
     mode
-        ``"nearest"``, ``"bilinear"`` (``"linear"``) or ``"bicubic"`` (``"cubic"``).
+        ``"nearest"`` (the index ``i * in / out`` rounded), ``"bilinear"`` (``"linear"``) or ``"bicubic"`` (``"cubic"``).
     align_corners
         Map corners to corners, else pixel areas to pixel areas.
     recompute_scale_factor, antialias
