@@ -9,11 +9,13 @@ from .node import Node, field
 
 
 def _freeze(value: Any) -> Any:
-    """Lists become tuples, so that attributes cannot be changed behind a node's back."""
+    """Lists become tuples, so that attributes cannot be changed behind a node's back; bool constants become plain bools."""
     if isinstance(value, list | tuple):
         return tuple(_freeze(item) for item in value)
     if isinstance(value, DictAttrs):
         return dict(value.dict)
+    if isinstance(value, Node) and value._type_key == "tir.IntImm" and value.dtype == "bool":  # type: ignore[attr-defined]
+        return bool(value)
     if isinstance(value, Mapping):
         return {key: _freeze(item) for key, item in value.items()}
     return value

@@ -208,6 +208,8 @@ class Node(metaclass=NodeMeta):
     _type_key: ClassVar[str]
     is_variable: ClassVar[bool] = False
     """Variables and buffers: structural equality maps them to their counterparts."""
+    compared_by_content: ClassVar[bool] = False
+    """Whether variables that nothing defines are equal when their fields are (buffers declared by their first use)."""
     __slots__ = ("__weakref__",)
 
     if TYPE_CHECKING:
@@ -260,8 +262,8 @@ class Node(metaclass=NodeMeta):
 
         return printer.script(self, **options)
 
-    def show(self, **options: Any) -> None:
-        """Print the text form."""
+    def show(self, style: str | None = None, black_format: bool | None = None, **options: Any) -> None:
+        """Print the text form; ``style`` and ``black_format`` are accepted from programs written for other printers."""
         print(self.script(**options))
 
 

@@ -86,9 +86,10 @@ class _Equality:
                     raise _Mismatch(path, a, b)
                 return
             if not (defining or self._map_free):
-                if a is not b:
+                if a is b:
+                    return
+                if not a.compared_by_content:
                     raise _Mismatch(path, a, b)
-                return
             self._pairs[id(a)], self._back[id(b)] = b, a
         elif a is b and not self._pairs:
             return

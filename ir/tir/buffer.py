@@ -34,6 +34,7 @@ class Buffer(Node, type_key="tir.Buffer"):
     span: Span | None = field(default=None, compare=False, kind="leaf")
 
     is_variable: ClassVar[bool] = True
+    compared_by_content: ClassVar[bool] = True
 
     def scope(self) -> str:
         """The storage scope: ``global``, ``shared``, ``local``, ..."""
@@ -69,17 +70,17 @@ class Buffer(Node, type_key="tir.Buffer"):
                 region.append(Range.from_min_extent(start, const(1, start.dtype)))
         return region
 
-    def vload(self, begin: Any, dtype: str | None = None) -> PrimExpr:
+    def vload(self, begin: Any, dtype: str | None = None, predicate: Any = None) -> PrimExpr:
         """Load a scalar, or a vector of ``dtype``'s lanes along the last dimension, from ``begin``."""
         from .expr import BufferLoad
 
-        return BufferLoad(self, _vector_indices(self, begin, dtype))
+        return BufferLoad(self, _vector_indices(self, begin, dtype), predicate)
 
-    def vstore(self, begin: Any, value: PrimExpr) -> Any:
+    def vstore(self, begin: Any, value: PrimExpr, predicate: Any = None) -> Any:
         """Store a scalar, or a vector along the last dimension, to ``begin``."""
         from .stmt import BufferStore
 
-        return BufferStore(self, value, _vector_indices(self, begin, value.dtype))
+        return BufferStore(self, value, _vector_indices(self, begin, value.dtype), predicate)
 
     def offset_of(self, indices: Sequence[Any]) -> list[PrimExpr]:
         """The element offset that ``indices`` address in the flattened buffer, as a one-element list."""
@@ -149,7 +150,7 @@ def _index(item: Any) -> PrimExpr:
 def _vector_indices(buffer: Buffer, begin: Any, dtype: str | None) -> list[PrimExpr]:
     indices = [convert(item) for item in (begin if isinstance(begin, tuple | list) else (begin,))]
     wanted = dt.lanes(dtype) // dt.lanes(buffer.dtype) if dtype else 1
-    if wanted > 1:
+    if wanted > 1 and dt.lanes(indices[-1].dtype) == 1:
         indices[-1] = Ramp(indices[-1], const(1, indices[-1].dtype), wanted)
     return indices
 

@@ -171,9 +171,11 @@ class Var(PrimExpr, type_key="tir.Var"):
     def __init__(
         self, name: str, dtype: str | Type = "int32", span: Span | None = None, type_annotation: Type | None = None
     ) -> None:
+        if isinstance(dtype, PrimType):  # says no more than the dtype
+            dtype = dtype.dtype
         if isinstance(dtype, Type):
             type_annotation = dtype
-            dtype = dtype.dtype if isinstance(dtype, PrimType) else "handle"
+            dtype = "handle"
         else:
             dt.parse(dtype)
         _set_name(self, name)

@@ -10,11 +10,25 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any, ClassVar
 
+from ..attrs import as_attrs
 from ..error import IRTypeError
 from ..node import Node, field
 from ..span import Span
 from .buffer import Buffer
-from .expr import IntImm, IterVar, PrimExpr, Range, StringImm, Var, _expr, _exprs, _optional_expr, const
+from .expr import (
+    BufferLoad,
+    IntImm,
+    IterVar,
+    PrimExpr,
+    Ramp,
+    Range,
+    StringImm,
+    Var,
+    _expr,
+    _exprs,
+    _optional_expr,
+    const,
+)
 
 
 class Stmt(Node):
@@ -34,7 +48,7 @@ class ForKind(IntEnum):
 
 
 def _annotations(value: Any) -> dict[str, Any]:
-    return dict(value) if value else {}
+    return as_attrs(value).dict if value else {}
 
 
 class LetStmt(Stmt, type_key="tir.LetStmt"):
@@ -163,6 +177,16 @@ class BufferRegion(Node, type_key="tir.BufferRegion"):
 
     buffer: Buffer
     region: tuple[Range, ...]
+
+    def asobject(self) -> PrimExpr:
+        """The region as a value, where an expression is expected: a vector load."""
+        indices = []
+        for item in self.region:
+            lanes = item.extent.value if isinstance(item.extent, IntImm) else 0
+            if lanes < 1:
+                raise IRTypeError(f"a region of buffer {self.buffer.name} of extent {item.extent} cannot be used as a value")
+            indices.append(item.min if lanes == 1 else Ramp(item.min, const(1, item.min.dtype), lanes))
+        return BufferLoad(self.buffer, indices)
 
 
 class MatchBufferRegion(Node, type_key="tir.MatchBufferRegion"):
