@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from enum import IntEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import dtype as dt
 from ..error import IRTypeError, IRValueError
@@ -451,4 +451,5 @@ def reduce_axis(dom: Any, name: str = "rv", thread_tag: str = "", span: Span | N
     return IterVar(domain, Var(name, domain.extent.dtype), IterVar.CommReduce, thread_tag, span)
 
 
-__all__ = [name for name in dir() if not name.startswith("_") and name not in ("Any", "Callable", "Sequence", "annotations", "dt", "functools")]
+if not TYPE_CHECKING:  # type checkers cannot evaluate this; without it they take all public names
+    __all__ = [name for name in dir() if not name.startswith("_") and name not in ("Any", "Callable", "Sequence", "annotations", "dt", "functools", "TYPE_CHECKING")]
