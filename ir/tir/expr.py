@@ -554,6 +554,8 @@ class Reduce(PrimExpr, type_key="tir.Reduce"):
     init: tuple[PrimExpr, ...] = field(default=(), convert=_exprs)
     dtype: str = derived("source[value_index].dtype")
 
+    _compare_order: ClassVar[tuple[str, ...]] = ("combiner", "axis", "source", "condition", "value_index", "init")
+
 
 # ---- constants and conversion -----------------------------------------------------------------------------------
 
