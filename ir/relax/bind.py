@@ -16,7 +16,7 @@ from .analysis import (
     free_symbolic_vars,
     prove_dim_equal,
 )
-from .expr import Call, DataflowBlock, DataflowVar, Function, Id, MatchCast, SeqExpr, Var, VarBinding, const
+from .expr import Function, Id, SeqExpr, Var, const
 from .expr_functor import ExprMutator, ExprMutatorBase
 from .struct_info import (
     PrimStructInfo,
@@ -199,8 +199,6 @@ class _CopyWithNewVars(ExprMutatorBase):
             return new
         return new.replace(struct_info_=self.visit_struct_info(expr.struct_info_))
 
-    visit_if_ = ExprMutatorBase.visit_if_
-
 
 def copy_with_new_vars(func: Function) -> Function:
     """A copy of a function in which every variable that it defines, symbolic ones included, is a new one."""
@@ -237,9 +235,6 @@ class _Inline(ExprMutator):
         finally:
             self._active.pop()
 
-    def visit_dataflow_block_(self, block: Any) -> Any:
-        return super().visit_dataflow_block_(block)
-
 
 def inlined_body(func: Function, args: tuple[RelaxExpr, ...]) -> SeqExpr:
     """The body of ``func`` with arguments in place of the parameters and new variables for its own."""
@@ -256,18 +251,3 @@ def inline_functions(func: Function, function_map: Mapping[Any, Function]) -> Fu
     """A copy of ``func`` in which calls of the functions in the map (by GlobalVar or name) are replaced by their bodies."""
     return _Inline(function_map).visit_expr(func)
 
-
-__all__ = [
-    "Call",
-    "DataflowBlock",
-    "DataflowVar",
-    "MatchCast",
-    "VarBinding",
-    "bind",
-    "bind_params",
-    "bind_symbolic_vars",
-    "copy_with_new_vars",
-    "inline_functions",
-    "inlined_body",
-    "match_struct_info",
-]

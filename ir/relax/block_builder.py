@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, ClassVar
 
-from ..error import IRError, IRTypeError, IRValueError
+from ..error import IRTypeError, IRValueError
 from ..expr import GlobalVar, RelaxExpr
 from ..function import BaseFunc
 from ..module import IRModule
@@ -158,7 +158,7 @@ class BlockBuilder:
         elif isinstance(params, Tuple):
             params = params.fields  # type: ignore[assignment]
         if params is not None:
-            for param in params:
+            for param in params:  # type: ignore[union-attr]
                 if not isinstance(param, Var):
                     raise IRTypeError(f"function {name}: parameters must be relax.Var, got {type(param).__name__}")
         attrs = dict(attrs or {})
@@ -474,5 +474,3 @@ def _unique(taken: dict[str, int], prefix: str) -> str:
             taken[name] = 0
             return name
 
-
-__all__ = ["BlockBuilder", "DataflowScope", "FunctionScope", "IRError", "TestingScope"]

@@ -55,7 +55,7 @@ def update_struct_info(expr: RelaxExpr, struct_info: StructInfo | None) -> None:
 class ExprWithOp(RelaxExpr):
     """Expressions with Python's operators: arithmetic builds Relax operators, ``[]`` reads a tuple, ``()`` calls."""
 
-    def _binary(self, name: str, other: Any, swapped: bool = False) -> Call:
+    def _binary(self, name: str, other: Any, swapped: bool = False) -> Any:
         from . import op
 
         if not isinstance(other, RelaxExpr):
@@ -65,13 +65,13 @@ class ExprWithOp(RelaxExpr):
         make = getattr(op, name)
         return make(other, self) if swapped else make(self, other)
 
-    def astype(self, dtype: str) -> Call:
+    def astype(self, dtype: str) -> Any:
         """The tensor converted to ``dtype``."""
         from . import op
 
         return op.astype(self, dtype)
 
-    def __neg__(self) -> Call:
+    def __neg__(self) -> Any:
         from . import op
 
         return op.negative(self)
@@ -480,25 +480,21 @@ class If(ExprWithOp, type_key="relax.expr.If"):
 
 
 class Binding(Node):
-    """Base of the bindings: ``var`` stands for a value from here on."""
+    """Base of the bindings: ``var`` stands for ``value`` from here on."""
 
-    var: Var = field(defines=True)
+    var: Var = field(defines=True)  # before the value, for a local function may call itself
+    value: RelaxExpr = field(convert=convert_to_expr)
     span: Span | None = field(default=None, compare=False, kind="leaf")
 
 
 class MatchCast(Binding, type_key="relax.expr.MatchCast"):
     """Check at run time that ``value`` has ``struct_info``, which may define new symbolic shape variables."""
 
-    var: Var = field(defines=True)
-    value: RelaxExpr = field(convert=convert_to_expr)
     struct_info: StructInfo = field(defines=True)
 
 
 class VarBinding(Binding, type_key="relax.expr.VarBinding"):
     """``var = value``."""
-
-    var: Var = field(defines=True)  # before the value, for a local function may call itself
-    value: RelaxExpr = field(convert=convert_to_expr)
 
 
 class BindingBlock(Node, type_key="relax.expr.BindingBlock"):

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..error import IRTypeError, IRValueError
 from ..expr import GlobalVar, RelaxExpr
@@ -22,7 +22,6 @@ from .expr import (
     Call,
     Constant,
     DataflowBlock,
-    DataflowVar,
     DataTypeImm,
     ExternFunc,
     Function,
@@ -243,7 +242,7 @@ class Normalizer:
             done.append(new)
         return done
 
-    _METHODS = {
+    _METHODS: ClassVar[dict[type, Any]] = {
         Tuple: _tuple,
         TupleGetItem: _tuple_getitem,
         Call: _call,
@@ -291,5 +290,3 @@ def _rebound(binding: Any, value: Any) -> Any:
         update_struct_info(var, value.struct_info)
     return binding if value is binding.value else VarBinding(var, value, binding.span)
 
-
-__all__ = ["DataflowVar", "Normalizer", "infer_call", "is_leaf"]

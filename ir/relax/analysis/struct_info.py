@@ -428,17 +428,3 @@ def byte_size(info: TensorStructInfo) -> int | None:
         total *= dim
     return total * dt.bytes_of(info.dtype)
 
-
-__all__ = [
-    "BaseCheckResult",
-    "IRValueError",
-    "byte_size",
-    "can_prove_shape_equal",
-    "derive_call_ret_struct_info",
-    "erase_to_well_defined",
-    "get_static_type",
-    "prove_dim_equal",
-    "static_dims",
-    "struct_info_base_check",
-    "struct_info_lca",
-]

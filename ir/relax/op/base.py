@@ -14,7 +14,6 @@ from ..expr import (
     Call,
     Expr,
     ExternFunc,
-    PrimValue,
     ShapeExpr,
     StringImm,
     Tuple,
@@ -30,7 +29,7 @@ from ..struct_info import (
     TupleStructInfo,
 )
 from .declaration import call, operator
-from .inference import as_int, check_arity, fail, same_as, shape_arg, tensor_arg, tensor_args, wrong_kind
+from .inference import as_int, check_arity, fail, same_as, shape_arg, tensor_args, wrong_kind
 
 
 def _out_struct_info(out_sinfo: Any) -> StructInfo:
@@ -409,27 +408,3 @@ def register_gradient(
 
     return register_op_attr(op_name, "FPrimalGradient", fgradient)
 
-
-__all__ = [
-    "PrimValue",
-    "assert_op",
-    "call_builtin_with_ctx",
-    "call_dps_packed",
-    "call_inplace_packed",
-    "call_pure_packed",
-    "call_tir",
-    "call_tir_inplace",
-    "call_tir_with_grad",
-    "hint_on_device",
-    "invoke_closure",
-    "invoke_pure_closure",
-    "make_closure",
-    "null_value",
-    "print",
-    "register_gradient",
-    "shape_of",
-    "shape_to_tensor",
-    "tensor_arg",
-    "tensor_to_shape",
-    "to_vdevice",
-]

@@ -179,7 +179,7 @@ def _legalize_eye(bb: Any, node: Call) -> Expr:
 
 @operator(
     "relax.eye", infer=_infer_eye, legalize=_legalize_eye,
-    reference=lambda n, m, k, dtype: np.eye(n, m, k, dt.to_numpy(dtype)), **_MAKES,
+    reference=lambda n, m, k, dtype: np.eye(n, m, k).astype(dt.to_numpy(dtype)), **_MAKES,
 )
 def eye(n: Any, m: Any = None, k: Any = 0, dtype: str = "float32") -> Expr:
     """A matrix of ``n`` rows and ``m`` columns (default ``n``) with ones on the diagonal number ``k``."""
@@ -196,7 +196,7 @@ def _infer_eye_like(node: Call, builder: Any) -> StructInfo:
 
 @operator(
     "relax.eye_like", infer=_infer_eye_like, legalize=_legalize_eye,
-    reference=lambda x, k, dtype: np.eye(*x.shape, k, dt.to_numpy(dtype) if dtype else x.dtype), **_MAKES,
+    reference=lambda x, k, dtype: np.eye(x.shape[0], x.shape[1], k).astype(dt.to_numpy(dtype) if dtype else x.dtype), **_MAKES,
 )
 def eye_like(x: Expr, k: Any = 0, dtype: str | None = None) -> Expr:
     """A matrix of the shape of ``x`` with ones on the diagonal number ``k``."""
@@ -263,7 +263,7 @@ def _legalize_arange(bb: Any, node: Call) -> Expr:
 
 @operator(
     "relax.arange", infer=_infer_arange, legalize=_legalize_arange,
-    reference=lambda start, end, step, dtype: np.arange(start, end, step, dt.to_numpy(dtype)), **_MAKES,
+    reference=lambda start, end, step, dtype: np.arange(start, end, step).astype(dt.to_numpy(dtype)), **_MAKES,
 )
 def arange(start: Any, end: Any = None, step: Any = 1, dtype: str | None = None) -> Expr:
     """Evenly spaced values from ``start`` (0 when only one bound is given) to ``end``, which is not included.

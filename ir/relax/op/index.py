@@ -414,7 +414,7 @@ def _infer_gather_nd(node: Call, builder: Any) -> StructInfo:
     if batch + depth > info.ndim:
         raise fail(node, f"{depth} indices after {batch} batch dimensions exceed the {info.ndim} dimensions of the data")
     ndim = indices.ndim - 1 + info.ndim - batch - depth
-    if info.shape_values is None:
+    if info.shape_values is None or indices.shape_values is None:
         return TensorStructInfo(None, info.dtype, vdevice, ndim)
     return TensorStructInfo([*indices.shape_values[:-1], *info.shape_values[batch + depth :]], info.dtype, vdevice)
 
@@ -517,7 +517,7 @@ def _infer_scatter_elements(node: Call, builder: Any) -> StructInfo:
     return TensorStructInfo(info.shape, info.dtype, info.vdevice, info.ndim)
 
 
-_COMBINE = {
+_COMBINE: dict[str, Any] = {
     "update": lambda a, b: b,
     "add": np.add,
     "mul": np.multiply,

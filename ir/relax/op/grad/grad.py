@@ -261,7 +261,8 @@ avg_pool2d_backward = _pool_backward("avg", _np_avg_pool_backward)
 def _np_take_backward(grad: np.ndarray, x: np.ndarray, indices: np.ndarray, axis: int | None) -> np.ndarray:
     out = np.zeros_like(x)
     place = 0 if axis is None else axis % x.ndim
-    np.add.at(out, (*[slice(None)] * place, indices), grad)
+    index: tuple[Any, ...] = (*[slice(None)] * place, indices)
+    np.add.at(out, index, grad)
     return out
 
 

@@ -201,5 +201,3 @@ def ensure_zero_offset(data: Expr) -> Call:
     """The tensor, copied if its first element is not at the begin of its memory."""
     return call("relax.memory.ensure_zero_offset", data)
 
-
-__all__ = ["alloc_storage", "alloc_tensor", "ensure_zero_offset", "kill_storage", "kill_tensor", "view"]

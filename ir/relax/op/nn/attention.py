@@ -42,10 +42,10 @@ def _infer_attention(node: Call, builder: Any) -> StructInfo:
         bias = tensor_arg(node, 3)
         require_ndim(node, bias, 4, "bias")
         if bias.shape_values is not None:
-            for axis, wanted in enumerate((batch, heads, seq, k.shape_values[1])):
-                got = as_int(bias.shape_values[axis])
-                if got is not None and as_int(wanted) is not None and got not in (1, as_int(wanted)):
-                    raise fail(node, f"bias has extent {got} at axis {axis}, expected 1 or {as_int(wanted)}")
+            for axis, extent in enumerate((batch, heads, seq, k.shape_values[1])):
+                found, size = as_int(bias.shape_values[axis]), as_int(extent)
+                if found is not None and size is not None and found not in (1, size):
+                    raise fail(node, f"bias has extent {found} at axis {axis}, expected 1 or {size}")
     return TensorStructInfo([batch, seq, heads, v.shape_values[3]], dtype, vdevice)
 
 

@@ -33,7 +33,12 @@ def _infer_nothing(node: Call, builder: Any) -> StructInfo:
     return TupleStructInfo(())
 
 
-@operator("relax.vm.kill_object", infer=lambda node, builder: check_arity(node, 1) or TupleStructInfo(()), pure=False)
+def _infer_killed(node: Call, builder: Any) -> StructInfo:
+    check_arity(node, 1)
+    return TupleStructInfo(())
+
+
+@operator("relax.vm.kill_object", infer=_infer_killed, pure=False)
 def kill_object(obj: Expr) -> Call:
     """Release storage or a tensor."""
     return call("relax.vm.kill_object", obj)
