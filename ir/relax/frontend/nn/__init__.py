@@ -2,7 +2,7 @@
 
 from typing import TypeVar
 
-from . import op, spec
+from . import effects_runtime, op, spec
 from .core import (
     Effect,
     Module,

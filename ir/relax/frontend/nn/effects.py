@@ -98,7 +98,7 @@ class KVCache(Effect):
             self.dtype = dtype
 
     def view(self, seq_len: tir.Var | int) -> Tensor:
-        """The first ``seq_len`` elements, ``[seq_len, *unit_shape]``."""
+        """The last ``seq_len`` elements, ``[seq_len, *unit_shape]``."""
         shape = ShapeExpr([seq_len, *self.unit_shape])
         call = _op.call_pure_packed(
             "vm.builtin.attention_kv_cache_view",
