@@ -8,10 +8,13 @@ from typing import Any
 
 from ...external import EXTERNAL, external
 from .annotate_tir_op_pattern import AnnotateTIROpPattern, op_pattern_kind
+from .attach_attr_layout_free_buffers import AttachAttrLayoutFreeBuffers
 from .attach_global_symbol import AttachGlobalSymbol
 from .bind_params import BindParams
 from .bind_symbolic_vars import BindSymbolicVars
+from .call_tir_rewrite import CallTIRRewrite
 from .canonicalize_bindings import CanonicalizeBindings
+from .compute_prim_value import ComputePrimValue
 from .convert_to_dataflow import ConvertToDataflow
 from .dead_code_elimination import DeadCodeElimination
 from .decompose_ops import DecomposeOpsForInference, DecomposeOpsForTraining
@@ -22,12 +25,16 @@ from .function_pass import DataflowBlockPass, FunctionPass, dataflowblock_pass, 
 from .fuse_ops import FuseOps
 from .fuse_tir import FuseTIR
 from .inline_private_functions import InlinePrivateFunctions
+from .kill_after_last_use import KillAfterLastUse
 from .legalize_ops import LegalizeOps
+from .lower_alloc_tensor import LowerAllocTensor
+from .lower_runtime_builtin import LowerRuntimeBuiltin, VMBuiltinLower
 from .normalize import Normalize
 from .normalize_global_var import NormalizeGlobalVar
 from .remove_purity_checking import RemovePurityChecking
 from .rewrite_dataflow_reshape import RewriteDataflowReshape, has_reshape_pattern
 from .split_layout_rewrite_preproc import SplitLayoutRewritePreproc
+from .static_plan_block_memory import StaticPlanBlockMemory
 from .to_non_dataflow import ToNonDataflow
 
 def __getattr__(name: str) -> Any:

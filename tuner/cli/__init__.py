@@ -1,0 +1,1 @@
+"""The command ``loopsmith``: one module per group of subcommands."""

@@ -1,0 +1,57 @@
+"""``loopsmith build``: a shared library with the best records applied."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ir.target import Target
+
+from ..error import TunerError
+from .console import out
+from .model import load_model
+from .options import DatabaseOption, ModelFile, Shapes, TargetOption, Zoo
+
+
+def build(
+    model: ModelFile = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The shared library to write; a C header goes beside it.")] = Path("model.so"),
+    zoo: Zoo = None,
+    target: TargetOption = "cpu",
+    database: DatabaseOption = None,
+    shape: Shapes = [],  # noqa: B006
+    strict: Annotated[bool, typer.Option(help="A kernel without a record is an error.")] = False,
+) -> None:
+    """Build a model with the best records of a database; kernels without one get a sensible default schedule."""
+    from database.apply import ApplyReport
+
+    from ..compile import compile_relax
+
+    check_writable(output)
+    loaded = load_model(model, zoo, shape)
+    report = ApplyReport()
+    with out.status("building"):
+        executable = compile_relax(
+            loaded.mod, Target(target), loaded.params, database, strict=strict, report=report
+        )
+        executable.export_library(output)
+    out.print(str(report))
+    out.print(f"wrote {output} ({output.stat().st_size / 1e6:.1f} MB) and {output.with_suffix('.h')}")
+
+
+def check_writable(path: Path) -> None:
+    """Refuse a path that cannot be written, before anything is computed.
+
+    Raises:
+        TunerError: the folder is missing or not writable, or the path is a folder.
+    """
+    folder = path.parent
+    if path.is_dir():
+        raise TunerError(f"cannot write {path}: it is a folder; name a file, such as {path / 'model.so'}")
+    if not folder.is_dir():
+        raise TunerError(f"cannot write {path}: there is no folder {folder}; make it first")
+    if not os.access(folder, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
+        raise TunerError(f"cannot write {path}: permission denied; choose another place with -o")

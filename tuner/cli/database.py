@@ -1,0 +1,100 @@
+"""``loopsmith db``: look into a tuning database, and move records between databases."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from database import Database, export_records, import_records, open_database
+
+from ..error import TunerError
+from .build import check_writable
+from .console import out
+
+app = typer.Typer(help="Look into a tuning database, and move records.", no_args_is_help=True)
+Path_ = Annotated[str, typer.Argument(help="Path or URL of the database.")]
+
+
+def _workloads(store: Database) -> list[tuple[int, object, list[object]]]:
+    by_hash: dict[str, list[object]] = {}
+    for record in store.get_all_tuning_records():
+        by_hash.setdefault(record.workload.shash, []).append(record)
+    return [(i, item, by_hash.get(item.shash, [])) for i, item in enumerate(store.get_workloads())]
+
+
+@app.command("ls")
+def list_workloads(path: Path_) -> None:
+    """List the workloads: trials, failures, and the best time of each."""
+    store = open_database(path, must_exist=True)
+    table = Table(title=f"{path}: {len(store)} records", title_justify="left")
+    for name in ("task", "workload", "trials", "failed", "best ms", "GFLOP/s", "target"):
+        table.add_column(name, justify="left" if name in ("workload", "target") else "right")
+    from schedules.population import flops_of
+
+    for number, workload, records in _workloads(store):
+        valid = [item for item in records if item.is_valid]  # type: ignore[attr-defined]
+        best = min((item.mean_secs for item in valid), default=None)  # type: ignore[attr-defined]
+        func = workload.mod["main"]  # type: ignore[attr-defined]
+        shapes = ", ".join("x".join(str(getattr(d, "value", d)) for d in b.shape) for b in func.buffer_map.values())
+        targets = {str(item.target) for item in records}  # type: ignore[attr-defined]
+        table.add_row(
+            str(number),
+            shapes,
+            str(len(records)),
+            str(len(records) - len(valid)),
+            "-" if best is None else f"{best * 1e3:.4f}",
+            "-" if best is None else f"{flops_of(func) / best / 1e9:.1f}",
+            "; ".join(sorted(target[:60] for target in targets)),
+        )
+    out.print(table)
+
+
+@app.command("top")
+def top(
+    path: Path_,
+    task: Annotated[int, typer.Option(help="Number of the workload, as `db ls` shows it.")] = 0,
+    count: Annotated[int, typer.Option("-k", help="How many records.")] = 5,
+    trace: Annotated[bool, typer.Option(help="Print the trace of the best record.")] = False,
+) -> None:
+    """Show the fastest records of one workload."""
+    store = open_database(path, must_exist=True)
+    found = _workloads(store)
+    if not 0 <= task < len(found):
+        raise TunerError(f"the database has no task {task}; it has 0 to {len(found) - 1}" if found else "the database has no task yet")
+    _, workload, _ = found[task]
+    records = store.get_top_k(workload, count)  # type: ignore[arg-type]
+    table = Table(title=f"task {task}: the {len(records)} fastest", title_justify="left")
+    for name in ("ms", "runs", "checked", "decisions"):
+        table.add_column(name, justify="left" if name == "decisions" else "right")
+    for record in records:
+        decisions = [value for _, value in record.trace_json[1]]
+        table.add_row(f"{record.mean_secs * 1e3:.4f}", str(len(record.run_secs or ())), "yes" if record.verified else "no", str(decisions))
+    out.print(table)
+    if trace and records:
+        out.print(str(records[0].trace))
+
+
+@app.command("export")
+def export(
+    path: Path_,
+    output: Annotated[Path, typer.Argument(help="The .jsonl file to write.")],
+    pruned: Annotated[bool, typer.Option(help="Only the best record of each workload and target.")] = False,
+) -> None:
+    """Write all records to a file, one line each."""
+    check_writable(output)
+    count = export_records(open_database(path, must_exist=True), output, pruned=pruned)
+    out.print(f"wrote {count} records to {output}")
+
+
+@app.command("import")
+def import_(path: Path_, source: Annotated[Path, typer.Argument(help="A .jsonl file of exported records.")]) -> None:
+    """Add the records of a file; those that are there already are skipped."""
+    if not source.is_file():
+        raise TunerError(f"there is no file {source}")
+    count = import_records(open_database(path), source)
+    out.print(f"read {count} records from {source}")
+
+

@@ -1,0 +1,64 @@
+"""The command's entry point: assembles the subcommands and turns errors into one paragraph and exit status 2."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from ir.error import IRError
+
+from . import bench, build, database, run, tasks, tune
+from .console import complain
+
+app = typer.Typer(
+    name="loopsmith",
+    help="Tune tensor programs on this machine, keep what was found, and build with it.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+app.command("tune")(tune.tune)
+app.command("tasks")(tasks.tasks)
+app.command("build")(build.build)
+app.command("run")(run.run)
+app.command("bench")(bench.bench)
+app.add_typer(database.app, name="db")
+
+
+def main() -> None:
+    """Run the command line; errors of the user end with one paragraph and status 2, Ctrl-C with status 130."""
+    try:
+        app(standalone_mode=False)
+    except IRError as error:
+        complain(str(error))
+        sys.exit(2)
+    except typer.Exit as leaving:
+        sys.exit(leaving.exit_code)
+    except typer.Abort:
+        sys.exit(130)
+    except KeyboardInterrupt:
+        complain("interrupted; everything that was finished is kept")
+        sys.exit(130)
+    except Exception as error:
+        usage = _usage_error(error)
+        if usage is None:
+            raise
+        complain(usage)
+        sys.exit(2)
+
+
+def _usage_error(error: Exception) -> str | None:
+    """The message of a wrong command line, or None for any other error."""
+    import click
+
+    if not isinstance(error, click.ClickException):
+        return None
+    context = getattr(error, "ctx", None)
+    hint = f" Try '{context.command_path} --help'." if context is not None else ""
+    return f"{error.format_message()}{hint}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""Models as the command line names them: an ONNX file, or an architecture of the zoo."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ir import IRModule
+
+from ..error import TunerError
+
+
+@dataclass
+class Model:
+    """A module with its weights bound or given, and inputs to try it on."""
+
+    name: str
+    mod: IRModule
+    params: dict[str, Any]
+    inputs: dict[str, np.ndarray]
+
+
+def load_model(path: Path | None, zoo: str | None, shapes: list[str], seed: int = 0) -> Model:
+    """The model that a file or ``--zoo`` names.
+
+    Raises:
+        TunerError: neither or both are given, the file is missing, or a dimension has no value.
+        ONNXImportError: the file is damaged or has unsupported operators.
+    """
+    if (path is None) == (zoo is None):
+        raise TunerError("name one model: an ONNX file, or --zoo with an architecture")
+    if zoo is not None:
+        from ..zoo import load
+
+        mod, params, inputs = load(zoo, seed=seed)
+        return Model(zoo, mod, params, inputs)
+    assert path is not None
+    if not path.is_file():
+        raise TunerError(f"there is no file {path}; check the path, or use --zoo for an architecture without a file")
+    try:
+        from ir.relax.frontend.onnx import from_onnx
+    except ImportError as error:
+        raise TunerError(f"reading ONNX files needs the extra: pip install 'loopsmith[onnx]' ({error})") from error
+    mod = from_onnx(str(path), shape_dict=parse_shapes(shapes) or None)
+    require_static(mod, path)
+    return Model(path.stem, mod, {}, random_inputs(mod, seed))
+
+
+def parse_shapes(items: list[str]) -> dict[str, list[int]]:
+    """``name:1,3,224,224`` options as a dictionary."""
+    result = {}
+    for item in items:
+        name, _, dims = item.rpartition(":")
+        try:
+            result[name] = [int(dim) for dim in dims.replace("x", ",").split(",")]
+        except ValueError:
+            raise TunerError(f"--shape {item!r} is not of the form name:1,3,224,224") from None
+        if not name or any(dim < 1 for dim in result[name]):
+            raise TunerError(f"--shape {item!r} is not of the form name:1,3,224,224 with positive numbers")
+    return result
+
+
+def _inputs_of(mod: IRModule) -> list[tuple[str, Any]]:
+    main = mod["main"]
+    count = main.attrs.get("num_input", len(main.params))
+    return [(param.name_hint, param.struct_info) for param in main.params[: int(count)]]
+
+
+def require_static(mod: IRModule, path: Path) -> None:
+    """Refuse inputs with open dimensions, naming them and the option that fills them in."""
+    open_inputs = []
+    for name, info in _inputs_of(mod):
+        dims = list(info.shape.values) if getattr(info, "shape", None) is not None and hasattr(info.shape, "values") else []
+        if any(not hasattr(dim, "value") for dim in dims):
+            shown = ",".join(str(getattr(dim, "value", getattr(dim, "name", "?"))) for dim in dims)
+            open_inputs.append(f"{name} ({shown})")
+    if open_inputs:
+        raise TunerError(
+            f"{path}: dynamic dimensions have no value in inputs {'; '.join(open_inputs)}."
+            f" Give each a shape, as --shape {open_inputs[0].split(' ')[0]}:1,3,224,224"
+        )
+
+
+def random_inputs(mod: IRModule, seed: int) -> dict[str, np.ndarray]:
+    """Random arrays for the inputs of ``main``: normal floats, small non-negative integers."""
+    generator = np.random.default_rng(seed)
+    arrays = {}
+    for name, info in _inputs_of(mod):
+        shape = [int(dim.value) for dim in info.shape.values]
+        arrays[name] = random_array(generator, shape, info.dtype)
+    return arrays
+
+
+def random_array(generator: np.random.Generator, shape: list[int], dtype: str) -> np.ndarray:
+    """A random array of a dtype."""
+    if dtype == "bool":
+        return generator.integers(0, 2, shape).astype(bool)
+    if dtype.startswith(("int", "uint")):
+        return generator.integers(0, 2, shape).astype(dtype)
+    return generator.standard_normal(shape).astype(dtype)

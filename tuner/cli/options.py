@@ -1,0 +1,37 @@
+"""Arguments and options that several subcommands share."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from ..error import TunerError
+
+ModelFile = Annotated[Optional[Path], typer.Argument(help="An ONNX file.", show_default=False)]
+Zoo = Annotated[
+    Optional[str],
+    typer.Option(help="An architecture with random weights instead of a file: resnet18, mobilenet_v2, bert_base, llama_block."),
+]
+TargetOption = Annotated[str, typer.Option(help="What to build for, such as cpu or 'llvm -mcpu=znver4 -num-cores 2'.")]
+Shapes = Annotated[list[str], typer.Option("--shape", help="Shape of an input with open dimensions, as name:1,3,224,224.")]
+DatabaseOption = Annotated[
+    Optional[str], typer.Option(help="Tuning database: a path (SQLite) or an SQLAlchemy URL.", show_default=False)
+]
+Seed = Annotated[int, typer.Option(help="Seed of all random choices.")]
+
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
+
+
+def parse_duration(text: str) -> float:
+    """Seconds of ``90``, ``45s``, ``30m`` or ``2h``.
+
+    Raises:
+        TunerError: it is something else.
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smh]?)\s*", text)
+    if match is None:
+        raise TunerError(f"--time {text!r} is no duration; write 90s, 30m or 2h")
+    return float(match.group(1)) * _UNITS[match.group(2)]

@@ -1,0 +1,76 @@
+"""``loopsmith tune``: search for fast schedules of a model's kernels, then show what they bring."""
+
+from __future__ import annotations
+
+from typing import Annotated, Optional
+
+import typer
+
+from ir.target import Target
+
+from ..error import TunerError
+from ..progress import progress_display
+from ..tune import check_budget, contexts_of, open_store, tune_tasks
+from .console import out
+from .model import Model, load_model
+from .options import DatabaseOption, ModelFile, Seed, Shapes, TargetOption, Zoo, parse_duration
+
+
+def tune(
+    model: ModelFile = None,
+    zoo: Zoo = None,
+    target: TargetOption = "cpu",
+    trials: Annotated[int, typer.Option(help="Candidates to measure, all kernels and earlier runs on this database together.")] = 1000,
+    trials_per_task: Annotated[Optional[int], typer.Option(help="Limit for one kernel.")] = None,
+    time: Annotated[Optional[str], typer.Option(help="Wall-clock budget, such as 30m or 2h.")] = None,
+    database: DatabaseOption = "tuning.db",
+    shape: Shapes = [],  # noqa: B006  typer copies it
+    seed: Seed = 0,
+    strategy: Annotated[str, typer.Option(help="evolutionary or replay-trace (random).")] = "evolutionary",
+    cost_model: Annotated[str, typer.Option(help="xgb, mlp or random.")] = "xgb",
+    check: Annotated[bool, typer.Option(help="Afterwards build, run and compare with the untuned build and ONNX Runtime.")] = True,
+) -> None:
+    """Search for fast schedules of a model's kernels on this machine.
+
+    Every measurement is in the database as soon as it is there: stop with Ctrl-C whenever you like, and run the same command
+    again to go on. When the budget is used up the model is built with the best records and compared.
+
+    Example: [bold]loopsmith tune --zoo resnet18 --trials 256 --database tuning.db[/bold]
+    """
+    seconds = parse_duration(time) if time is not None else None
+    check_budget(trials, seconds)
+    loaded = load_model(model, zoo, shape, seed)
+    chosen = Target(target)
+    store = open_store(database, None)
+    from ..task import extract_tasks
+
+    with out.status("preparing the model"):
+        contexts = contexts_of(extract_tasks(loaded.mod, chosen, loaded.params), seed)
+    if not contexts:
+        raise TunerError(f"{loaded.name} has no kernel to tune")
+    display = progress_display(trials, seconds)
+    tune_tasks(
+        tasks=contexts,
+        database=store,
+        max_trials_global=trials,
+        max_trials_per_task=trials_per_task,
+        max_seconds=seconds,
+        strategy=strategy,
+        cost_model=cost_model,
+        measure_callbacks=[display],
+        seed=seed,
+    )
+    if display.interrupted:
+        out.print("interrupted: all finished trials are in the database; the same command goes on from here")
+        raise typer.Exit(130)
+    if check:
+        _show(loaded, chosen, store)
+
+
+def _show(model: Model, target: Target, store: object) -> None:
+    from ..compare import compare_builds
+
+    with out.status("building with the best records and comparing"):
+        outcome = compare_builds(model, target, store)
+    for line in outcome:
+        out.print(line)

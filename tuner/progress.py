@@ -1,0 +1,129 @@
+"""Live progress of tuning: a table on a terminal, plain lines elsewhere, and a summary at the end."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from .callback import MeasureCallback
+from .scheduler import TaskScheduler
+
+_MAX_ROWS = 30
+
+
+class Progress(MeasureCallback):
+    """What both displays share: the summary table, counts, and the estimated time left."""
+
+    def __init__(self, max_trials: int, max_seconds: float | None, console: Console | None = None) -> None:
+        self.console = console or Console(stderr=True, highlight=False)
+        self.max_trials, self.max_seconds = max_trials, max_seconds
+        self.interrupted = False
+        self._begin = time.monotonic()
+
+    def start(self, task_scheduler: TaskScheduler) -> None:
+        self._begin = time.monotonic()
+
+    def _done(self, scheduler: TaskScheduler) -> tuple[int, int]:
+        """(trials of this session, trials there were before)."""
+        return sum(task.trials for task in scheduler.tasks), sum(task.earlier_trials for task in scheduler.tasks)
+
+    def _remaining(self, scheduler: TaskScheduler) -> str:
+        now, before = self._done(scheduler)
+        elapsed = time.monotonic() - self._begin
+        estimates = []
+        if now:
+            estimates.append((self.max_trials - now - before) * elapsed / now)
+        if self.max_seconds is not None:
+            estimates.append(self.max_seconds - elapsed)
+        return _duration(max(0.0, min(estimates))) if estimates else "?"
+
+    def table(self, scheduler: TaskScheduler) -> Table:
+        """One row per task, heaviest first."""
+        now, before = self._done(scheduler)
+        total = sum(task.context.weight * task.best_secs for task in scheduler.tasks if task.best_secs < float("inf"))
+        title = f"{now + before}/{self.max_trials} trials, {_duration(time.monotonic() - self._begin)}, {self._remaining(scheduler)} left"
+        table = Table(title=title, title_justify="left")
+        for name in ("#", "kernel", "weight", "trials", "best ms", "GFLOP/s", "share", "errors"):
+            table.add_column(name, justify="left" if name in ("kernel", "errors") else "right", no_wrap=name != "errors")
+        for number, task in enumerate(scheduler.tasks[:_MAX_ROWS]):
+            found = task.best_secs < float("inf")
+            table.add_row(
+                str(number),
+                task.context.task_name[:44],
+                f"{task.context.weight:g}",
+                str(task.trials + task.earlier_trials),
+                f"{task.best_secs * 1e3:.4f}" if found else "-",
+                f"{task.gflops:.1f}" if found else "-",
+                f"{task.context.weight * task.best_secs / total:.0%}" if found and total else "-",
+                ", ".join(f"{kind} {count}" for kind, count in task.failures.most_common()),
+            )
+        if len(scheduler.tasks) > _MAX_ROWS:
+            table.caption = f"and {len(scheduler.tasks) - _MAX_ROWS} more"
+        return table
+
+    def finish(self, task_scheduler: TaskScheduler) -> None:
+        self.interrupted = task_scheduler.interrupted
+        self.console.print(self.table(task_scheduler))
+        times = task_scheduler.times
+        now, _ = self._done(task_scheduler)
+        rate = now / times.total if times.total else 0.0
+        self.console.print(
+            f"{now} trials in {_duration(times.total)} ({rate:.2f} per second); search and bookkeeping took {times.overhead:.1%}"
+        )
+        for task in task_scheduler.tasks:
+            if task.trials and task.best_secs == float("inf"):
+                reasons = "; ".join(f"{kind}: {text.splitlines()[0] if text else ''}" for kind, text in task.last_errors.items())
+                self.console.print(f"[bold]{task.context.task_name}[/bold]: all {task.trials} trials failed: {reasons}")
+
+
+class LiveProgress(Progress):
+    """A table that is redrawn in place."""
+
+    def start(self, task_scheduler: TaskScheduler) -> None:
+        super().start(task_scheduler)
+        self._live = Live(self.table(task_scheduler), console=self.console, refresh_per_second=4, transient=True)
+        self._live.start()
+
+    def trial(self, task_scheduler: TaskScheduler, task: Any, result: Any) -> None:
+        self._live.update(self.table(task_scheduler))
+
+    def finish(self, task_scheduler: TaskScheduler) -> None:
+        if hasattr(self, "_live"):
+            self._live.stop()
+        super().finish(task_scheduler)
+
+
+class PlainProgress(Progress):
+    """A line per batch, for logs and pipes."""
+
+    def apply(
+        self, task_scheduler: TaskScheduler, task_id: int, measure_candidates: Sequence[Any], results: Sequence[Any]
+    ) -> None:
+        task = task_scheduler.tasks[task_id]
+        now, before = self._done(task_scheduler)
+        best = f"{task.best_secs * 1e3:.4f} ms, {task.gflops:.1f} GFLOP/s" if task.best_secs < float("inf") else "nothing yet"
+        failed = sum(not result.ok for result in results)
+        suffix = f", {failed} failed" if failed else ""
+        self.console.print(
+            f"[{now + before}/{self.max_trials}] {task.context.task_name}: {best}{suffix}; {self._remaining(task_scheduler)} left",
+            markup=False,
+        )
+
+
+def progress_display(max_trials: int, max_seconds: float | None) -> Progress:
+    """The display that fits where standard error goes."""
+    kind = LiveProgress if sys.stderr.isatty() else PlainProgress
+    return kind(max_trials, max_seconds)
+
+
+def _duration(seconds: float) -> str:
+    whole = int(seconds)
+    if whole >= 3600:
+        return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
+    return f"{whole // 60}m{whole % 60:02d}s" if whole >= 60 else f"{seconds:.0f}s"
