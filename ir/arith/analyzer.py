@@ -120,7 +120,7 @@ class Analyzer:
 
     def rewrite_simplify(self, expr: Any) -> Any:
         """The expression after the rewrite rules (:mod:`ir.arith.rewrite_rules`)."""
-        return self._rewrite.visit(expr)
+        return self._rewrite(expr)
 
     def canonical_simplify(self, expr: Any) -> Any:
         """The expression in canonical form (:mod:`ir.arith.canonical_simplify`)."""
@@ -141,7 +141,7 @@ class Analyzer:
         result = expr
         for step in range(steps):
             before = result
-            result = self._canonical.visit(result) if step % 2 else self._rewrite.visit(result)
+            result = self._canonical.visit(result) if step % 2 else self._rewrite(result)
             if result.__class__ is IntImm or (result is before and step):
                 break
         return expr if result is not expr and expr_deep_equal(result, expr) else result
@@ -430,6 +430,14 @@ class _ConstraintScope:
         if low[0] > NEG_INF:
             self._limit(right, (low[0] + strict, POS_INF))
         fact = build.sub(right, left)
+        if left.__class__ is not IntImm and right.__class__ is not IntImm:
+            for difference, bound in (
+                (a._rewrite.visit(fact), (strict, POS_INF)),
+                (a._rewrite.visit(build.sub(left, right)), (NEG_INF, -strict)),
+            ):
+                if difference.__class__ is not IntImm:
+                    a._bounds.constraints.append((difference, bound))
+            a._forget()
         a._facts.append(build.sub(fact, build.const(strict, fact.dtype)) if strict else fact)
 
     def _limit(self, expr: Any, bound: Bound) -> None:

@@ -11,10 +11,14 @@ ADD = """
 ~ (x - y) + y -> x
 (x - y) + (y - z) -> x - z
 (x - y) + (z - x) -> z - y
-~ min(x, y - z) + z -> min(x + z, y)
-~ min(x - z, y) + z -> min(x, y + z)
-~ max(x, y - z) + z -> max(x + z, y)
-~ max(x - z, y) + z -> max(x, y + z)
+min(x, y - z) + z -> min(x + z, y)
+z + min(x, y - z) -> min(x + z, y)
+min(x - z, y) + z -> min(x, y + z)
+z + min(x - z, y) -> min(x, y + z)
+max(x, y - z) + z -> max(x + z, y)
+z + max(x, y - z) -> max(x + z, y)
+max(x - z, y) + z -> max(x, y + z)
+z + max(x - z, y) -> max(x, y + z)
 min(x, y + c1) + c2 -> min(x + c2, y) if c2 == -c1
 min(x + c1, y) + c2 -> min(x, y + c2) if c2 == -c1
 max(x, y + c1) + c2 -> max(x + c2, y) if c2 == -c1
@@ -75,10 +79,22 @@ y * x - z * x -> x * (y - z)
 (c1 - x) - (c2 - y) -> (y - x) + (c1 - c2)
 # four operands
 ~ (x + y) - (x + z) -> y - z
-~ min(x + y, z) - x -> min(y, z - x)
-~ max(x + y, z) - x -> max(y, z - x)
-~ x - min(x + y, z) -> max(0 - y, x - z)
-~ x - max(x + y, z) -> min(0 - y, x - z)
+min(x + y, z) - x -> min(y, z - x)
+min(y + x, z) - x -> min(y, z - x)
+min(z, x + y) - x -> min(z - x, y)
+min(z, y + x) - x -> min(z - x, y)
+max(x + y, z) - x -> max(y, z - x)
+max(y + x, z) - x -> max(y, z - x)
+max(z, x + y) - x -> max(z - x, y)
+max(z, y + x) - x -> max(z - x, y)
+x - min(x + y, z) -> max(0 - y, x - z)
+x - min(y + x, z) -> max(0 - y, x - z)
+x - min(z, x + y) -> max(x - z, 0 - y)
+x - min(z, y + x) -> max(x - z, 0 - y)
+x - max(x + y, z) -> min(0 - y, x - z)
+x - max(y + x, z) -> min(0 - y, x - z)
+x - max(z, x + y) -> min(x - z, 0 - y)
+x - max(z, y + x) -> min(x - z, 0 - y)
 min(x, y) - min(y, x) -> 0
 max(x, y) - max(y, x) -> 0
 min(x, y) - min(z, w) -> x - z if zero((x - z) - (y - w))
@@ -93,7 +109,7 @@ truncdiv(x + y, c1) * c1 - x -> y - truncmod(x + y, c1) if c1 != 0
 x - truncdiv(x - y, c1) * c1 -> truncmod(x - y, c1) + y if c1 != 0
 truncdiv(x - y, c1) * c1 - x -> 0 - truncmod(x - y, c1) - y if c1 != 0
 x * c2 - truncdiv(x, c1) * c3 -> truncmod(x, c1) * c2 if c1 != 0 and c3 == c1 * c2
-truncdiv(x, c1) * c3 - x * c2 -> 0 - truncmod(x, c1) * c2 if c1 != 0 and c3 == c1 * c2
+truncdiv(x, c1) * c3 - x * c2 -> truncmod(x, c1) * (0 - c2) if c1 != 0 and c3 == c1 * c2
 # floor division: x - (x // c) * c = x % c
 x - (x // y) * y -> x % y
 (x // y) * y - x -> 0 - x % y
@@ -102,7 +118,7 @@ x - ((x + y) // c1) * c1 -> (x + y) % c1 - y if c1 != 0
 x - ((x - y) // c1) * c1 -> (x - y) % c1 + y if c1 != 0
 ((x - y) // c1) * c1 - x -> 0 - (x - y) % c1 - y if c1 != 0
 x * c2 - (x // c1) * c3 -> (x % c1) * c2 if c1 != 0 and c3 == c1 * c2
-(x // c1) * c3 - x * c2 -> 0 - (x % c1) * c2 if c1 != 0 and c3 == c1 * c2
+(x // c1) * c3 - x * c2 -> (x % c1) * (0 - c2) if c1 != 0 and c3 == c1 * c2
 x * c2 - ((x + y) // c1) * c3 -> ((x + y) % c1 - y) * c2 if c1 != 0 and c3 == c1 * c2
 ((x + y) // c1) * c3 - x * c2 -> (y - (x + y) % c1) * c2 if c1 != 0 and c3 == c1 * c2
 # quotients of near numbers: (x + a) // c - (x + b) // c = ((x + b) % c + a - b) // c
@@ -110,6 +126,7 @@ x * c2 - ((x + y) // c1) * c3 -> ((x + y) % c1 - y) * c2 if c1 != 0 and c3 == c1
 (x + c1) // c3 - x // c3 -> (x % c3 + c1) // c3 if c3 > 0
 x - x % y -> (x // y) * y
 # canonicalization: constants outwards as additions
+0 - x * c1 -> x * (0 - c1)
 x - c1 => x + (0 - c1)
 (x + c1) - y => (x - y) + c1
 x - (y + c1) => (x - y) + (0 - c1)
@@ -121,6 +138,7 @@ MUL = """
 (x + c1) * c2 -> x * c2 + c1 * c2
 (x * c1) * c2 -> x * (c1 * c2)
 ~ min(x, y) * max(x, y) -> x * y
+(0 - x) * c1 -> x * (0 - c1)
 # canonicalization: constants outwards, to the right
 x * (c1 * y) => (x * y) * c1
 x * (y * c1) => (x * y) * c1
@@ -166,9 +184,10 @@ FLOORDIV = """
 (x * c1) // c2 -> x * (c1 // c2) if c2 != 0 and c1 % c2 == 0
 (x * c1) // c2 -> x // (c2 // c1) if c1 > 0 and c2 % c1 == 0
 (x * c1 + y) // c2 -> x * (c1 // c2) + y // c2 if c2 > 0 and c1 % c2 == 0
-(y + x * c1) // c2 -> y // c2 + x * (c1 // c2) if c2 > 0 and c1 % c2 == 0
+(y + x * c1) // c2 -> x * (c1 // c2) + y // c2 if c2 > 0 and c1 % c2 == 0
 # (x c1 + y) // c2 with c1 | c2: y's remainder below c1 cannot carry
 (x * c1 + c3) // c2 -> x // (c2 // c1) + c3 // c2 if c1 > 0 and c2 > 0 and c2 % c1 == 0 and c3 % c2 < c1
+(x * c1 + c3) // c2 -> (x + c3 // c1) // (c2 // c1) if c1 > 0 and c2 > 0 and c2 % c1 == 0
 (x * c1 + y) // c2 -> x // (c2 // c1) if c1 > 0 and c2 > 0 and c2 % c1 == 0 and ge(y, 0) and lt(y, c1)
 (y + x * c1) // c2 -> x // (c2 // c1) if c1 > 0 and c2 > 0 and c2 % c1 == 0 and ge(y, 0) and lt(y, c1)
 (x * c1 - y) // c2 -> x * (c1 // c2) + (0 - y) // c2 if c2 > 0 and c1 % c2 == 0
@@ -211,6 +230,9 @@ FLOORMOD = """
 (x * c1 + y) % c2 -> (x * (c1 % c2) + y) % c2 if c2 > 0 and not 0 <= c1 < c2
 (y + x * c1) % c2 -> (y + x * (c1 % c2)) % c2 if c2 > 0 and not 0 <= c1 < c2
 (x + c1) % c2 -> x % c2 if c2 > 0 and c1 % c2 == 0
+(x + c1) % c2 -> (x + c1 % c2) % c2 if c2 > 0 and not 0 <= c1 < c2
+(x + y * c1 + z) % c2 -> (x + z) % c2 if c2 > 0 and c1 % c2 == 0
+(x * c1 + y + z) % c2 -> (y + z) % c2 if c2 > 0 and c1 % c2 == 0
 (x * c1 - y) % c2 -> (0 - y) % c2 if c2 > 0 and c1 % c2 == 0
 (y - x * c1) % c2 -> y % c2 if c2 > 0 and c1 % c2 == 0
 (x % c1) % c2 -> x % c2 if c1 != 0 and c2 > 0 and c1 % c2 == 0
@@ -242,9 +264,15 @@ min(x, ((x + c1) // c2) * c2) -> x if c2 > 0 and c1 + 1 == c2
 min((x // c1) * c1, x) -> (x // c1) * c1 if c1 > 0
 min(x, (x // c1) * c1) -> (x // c1) * c1 if c1 > 0
 # nested
-~ min(max(x, y), min(x, y)) -> min(x, y)
+min(max(x, y), min(x, y)) -> min(x, y)
+min(max(y, x), min(x, y)) -> min(x, y)
+min(min(x, y), max(x, y)) -> min(x, y)
+min(min(x, y), max(y, x)) -> min(x, y)
 ~ min(max(x, y), x) -> x
-~ min(min(x, y), x) -> min(x, y)
+min(min(x, y), x) -> min(x, y)
+min(min(x, y), y) -> min(x, y)
+min(x, min(x, y)) -> min(x, y)
+min(y, min(x, y)) -> min(x, y)
 min(min(x, c1), c2) -> min(x, min(c1, c2))
 min(min(min(x, y), z), y) -> min(min(x, y), z)
 ~ min(max(x, y), max(x, z)) -> max(min(y, z), x)
@@ -267,7 +295,7 @@ min(x * c1, c2) -> max(x, c2 // c1) * c1 if c1 < 0 and c2 % c1 == 0
 # canonicalization
 min(min(x, c1), y) => min(min(x, y), c1)
 min(x, min(y, c1)) => min(min(x, y), c1)
-min(c1, x) -> min(x, c1)
+min(c1, min(x, c2)) -> min(x, min(c1, c2))
 min(c1 - x, c2) => c1 - max(x, c1 - c2)
 min(x + c1, c2) => min(x, c2 - c1) + c1
 """
@@ -429,9 +457,15 @@ max(x, ((x + c1) // c2) * c2) -> ((x + c1) // c2) * c2 if c2 > 0 and c1 + 1 == c
 max((x // c1) * c1, x) -> x if c1 > 0
 max(x, (x // c1) * c1) -> x if c1 > 0
 # nested
-~ max(min(x, y), max(x, y)) -> max(x, y)
+max(min(x, y), max(x, y)) -> max(x, y)
+max(min(y, x), max(x, y)) -> max(x, y)
+max(max(x, y), min(x, y)) -> max(x, y)
+max(max(x, y), min(y, x)) -> max(x, y)
 ~ max(min(x, y), x) -> x
-~ max(max(x, y), x) -> max(x, y)
+max(max(x, y), x) -> max(x, y)
+max(max(x, y), y) -> max(x, y)
+max(x, max(x, y)) -> max(x, y)
+max(y, max(x, y)) -> max(x, y)
 max(max(x, c1), c2) -> max(x, max(c1, c2))
 max(max(max(x, y), z), y) -> max(max(x, y), z)
 ~ max(min(x, y), min(x, z)) -> min(max(y, z), x)
@@ -454,7 +488,7 @@ max(x * c1, c2) -> min(x, c2 // c1) * c1 if c1 < 0 and c2 % c1 == 0
 # canonicalization
 max(max(x, c1), y) => max(max(x, y), c1)
 max(x, max(y, c1)) => max(max(x, y), c1)
-max(c1, x) -> max(x, c1)
+max(c1, max(x, c2)) -> max(x, max(c1, c2))
 max(c1 - x, c2) => c1 - min(x, c1 - c2)
 max(x + c1, c2) => max(x, c2 - c1) + c1
 """

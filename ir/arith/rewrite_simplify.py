@@ -53,7 +53,9 @@ class RewriteSimplifier:
         self._depth = 0
 
     def __call__(self, expr: Any) -> Any:
-        return self.visit(expr)
+        """Visited, and once more where that changed something: replacements may have brought rules together."""
+        result = self.visit(expr)
+        return result if result is expr or result.__class__ is IntImm else self.visit(result)
 
     def visit(self, e: Any) -> Any:
         """The simplified form of an expression."""
