@@ -79,7 +79,6 @@ def default_build_pipeline() -> Sequential:
             transform.KillAfterLastUse(),
             transform.LowerRuntimeBuiltin(),
             transform.ComputePrimValue(),
-            transform.VMShapeLower(),
             transform.AttachGlobalSymbol(),
         ],
         name="default_build",

@@ -29,6 +29,7 @@ from ..expr import (
     Var,
     VarBinding,
 )
+from ..struct_info import FuncStructInfo, TupleStructInfo
 
 
 class _Substitution(Mutator):
@@ -60,6 +61,11 @@ def normalized(value: Expr, mod: IRModule | None = None) -> Expr:
     from ..block_builder import BlockBuilder
 
     return BlockBuilder(mod).normalize(value)
+
+
+def kernel_var(name: str) -> GlobalVar:
+    """A reference to a new PrimFunc: an opaque function with effects on its buffers."""
+    return GlobalVar(name, FuncStructInfo.opaque_func(ret=TupleStructInfo(())))
 
 
 def used_vars(expr: Any) -> set[Var]:
@@ -330,6 +336,7 @@ __all__ = [
     "bindings_of",
     "flatten_tuple",
     "is_call_to",
+    "kernel_var",
     "normalized",
     "rewrite_dataflow_blocks",
     "rewrite_functions",

@@ -13,7 +13,8 @@ from ...module import IRModule
 from ...node import post_order_visit
 from ...transform import ModulePass, PassContext
 from ..analysis import contains_impure_call
-from ..expr import Binding, BindingBlock, Expr, Function, If, MatchCast, SeqExpr, Var
+from ..expr import Binding, BindingBlock, Call, Expr, Function, If, MatchCast, SeqExpr, Var
+from ..struct_info import TupleStructInfo
 from .binding_rewriter import rewrite_functions
 from .grouping import tir_vars_of
 
@@ -67,7 +68,7 @@ class _Eliminator:
         needed = binding.var in self.used
         if not needed and isinstance(binding, MatchCast):
             needed = any(symbol in self.symbols for symbol in tir_vars_of(binding.struct_info))
-        if not needed and not contains_impure_call(value):
+        if not needed and not contains_impure_call(value) and not _returns_nothing(value):
             return None
         if isinstance(value, If):
             then_branch, else_branch = self.seq(value.true_branch), self.seq(value.false_branch)
@@ -91,6 +92,12 @@ class _Eliminator:
         if body is func.body:
             return func
         return Function(func.params, body, func.ret_struct_info, func.is_pure, func.attrs, func.span)
+
+
+def _returns_nothing(value: Expr) -> bool:
+    """A call without a result is there for what it writes, whatever is known of the callee."""
+    info = value.struct_info_
+    return isinstance(value, Call) and isinstance(info, TupleStructInfo) and not info.fields
 
 
 def _merged(blocks: list[BindingBlock]) -> list[BindingBlock]:

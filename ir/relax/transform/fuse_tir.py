@@ -31,7 +31,7 @@ from ..expr import (
     VarBinding,
 )
 from ..struct_info import PrimStructInfo, ShapeStructInfo, StructInfo, TensorStructInfo, TupleStructInfo
-from .binding_rewriter import BindingRewriter, is_call_to, rewrite_functions
+from .binding_rewriter import BindingRewriter, is_call_to, kernel_var, rewrite_functions
 
 
 class _Instantiate(StmtExprMutator):
@@ -349,7 +349,7 @@ class FuseTIR(ModulePass):
         kernels: dict[GlobalVar, PrimFunc] = {}
         names: dict[str, GlobalVar] = {}
         for var, func in primitive.items():
-            new_var = GlobalVar(var.name_hint)
+            new_var = kernel_var(var.name_hint)
             kernels[new_var] = _Fuser(mod, func).fuse()  # type: ignore[arg-type]
             names[var.name_hint] = new_var
         functions: dict[GlobalVar, Any] = {}

@@ -13,7 +13,7 @@ from ...tir import Block, BlockRealize, Buffer, PrimFunc, SeqStmt, Stmt, seq
 from ...transform import ModulePass, PassContext
 from ..expr import Call, Function, ShapeExpr, Tuple, TupleGetItem, Var
 from ..struct_info import TensorStructInfo, TupleStructInfo
-from .binding_rewriter import BindingRewriter, is_call_to, rewrite_functions
+from .binding_rewriter import BindingRewriter, is_call_to, kernel_var, rewrite_functions
 from .grouping import NameTable
 
 PREPROC = "meta_schedule.layout_rewrite_preproc"
@@ -156,8 +156,8 @@ class SplitLayoutRewritePreproc(ModulePass):
             kernel = split_kernel(func) if isinstance(func, PrimFunc) else None
             if kernel is None:
                 continue
-            prepack = GlobalVar(names.fresh(f"{var.name_hint}_weight_prepack"))
-            main = GlobalVar(names.fresh(f"{var.name_hint}_prepacked"))
+            prepack = kernel_var(names.fresh(f"{var.name_hint}_weight_prepack"))
+            main = kernel_var(names.fresh(f"{var.name_hint}_prepacked"))
             functions[prepack] = kernel.prepack
             functions[main] = kernel.main.without_attr("global_symbol")
             if "global_symbol" not in func.attrs:

@@ -15,6 +15,7 @@ from ...expr import GlobalVar
 from ...module import IRModule
 from ...op import Op
 from ...tir import PrimFunc
+from ...tir.functor import substitute
 from ..expr import (
     Call,
     Constant,
@@ -280,6 +281,9 @@ class _Compiler:
         if isinstance(op, GlobalVar):
             callee = self._mod[op]
             if isinstance(callee, PrimFunc):
+                returned = _returned_value(callee)
+                if returned is not None:
+                    return self._host_function(dst, callee, returned, call)
                 self._kernel(op, callee, list(call.args), None)
                 self._emit("value", dst, [])
             else:
@@ -290,6 +294,18 @@ class _Compiler:
             self._emit("invoke", dst, self._value(op), [self._value(arg) for arg in call.args])
         else:
             raise BytecodeError(f"{self._name}: cannot call a {type(op).__name__}")
+        return dst
+
+    def _host_function(self, dst: int, callee: PrimFunc, returned: Any, call: Call) -> int:
+        """A function of scalars that returns an expression of them is computed here, without a kernel."""
+        values: dict[tir.Var, Any] = {}
+        for param, arg in zip(callee.params, call.args, strict=True):
+            if isinstance(arg, PrimValue):
+                values[param] = arg.value
+            else:
+                values[param] = tir.Var(param.name, param.dtype)
+                self._emit("read_prim", self._value(arg), self._symbols.number(values[param]))
+        self._emit("prim", dst, self._symbols.source(substitute(returned, values)))
         return dst
 
     def _extern(self, dst: int, name: str, args: list[Expr], call: Call, var: Var | None) -> int:
@@ -313,8 +329,12 @@ class _Compiler:
     def _operator(self, dst: int, call: Call, var: Var | None) -> int:
         name = call.op.name
         args = call.args
-        if name in ("relax.call_tir", "relax.vm.call_tir_dyn"):
+        if name == "relax.call_tir":
             return self._call_tir(dst, call)
+        if name == "relax.vm.call_tir_dyn":
+            self._kernel(args[0], self._mod[args[0]], list(_fields(args[1])), None)
+            self._emit("value", dst, [])
+            return dst
         if name == "relax.call_tir_inplace":
             return self._call_tir_inplace(dst, call)
         if name == "relax.call_dps_packed":
@@ -509,14 +529,27 @@ _EXTERN_BUILTINS = {
 }
 
 
+def _returned_value(func: PrimFunc) -> Any:
+    """The expression that a PrimFunc of scalars returns, None for kernels."""
+    body = func.body
+    if func.buffer_map or not isinstance(body, tir.Evaluate):
+        return None
+    value = body.value
+    return value.args[0] if getattr(getattr(value, "op", None), "name", "") == "tir.ret" else None  # type: ignore[attr-defined]
+
+
 def _described(info: StructInfo) -> dict[str, Any]:
     if isinstance(info, TensorStructInfo):
         dims = info.shape_values
-        shape = None if dims is None else [dim.value if isinstance(dim, tir.IntImm) else str(getattr(dim, "name", "?")) for dim in dims]
+        shape = None if dims is None else [_shown_extent(dim) for dim in dims]
         return {"shape": shape, "dtype": info.dtype}
     if isinstance(info, TupleStructInfo):
         return {"fields": [_described(field) for field in info.fields]}
     return {"kind": type(info).__name__.removesuffix("StructInfo").lower()}
+
+
+def _shown_extent(dim: Any) -> int | str:
+    return dim.value if isinstance(dim, tir.IntImm) else str(getattr(dim, "name", "?"))
 
 
 def _symbol(expr: Expr) -> str:

@@ -282,3 +282,21 @@ def test_unknown_pipeline_and_mode():
         rx.get_pipeline("ultra")
     with pytest.raises(IRValueError, match="exec_mode"):
         rx.build(rx.BlockBuilder().finalize(), "llvm", exec_mode="fast")
+
+
+@pytest.mark.parametrize("make", [conv_net, dynamic_module])
+def test_lowered_to_explicit_memory(make):
+    """The default_build pipeline, run by the interpreter, computes what the plain build computes."""
+    mod = make()[0]
+    lowered = rx.get_pipeline("default")(mod)
+    names = {getattr(b.value.op, "name", "") for block in lowered["main"].body.blocks for b in block.bindings if hasattr(b.value, "op")}
+    assert {"relax.vm.alloc_storage", "relax.vm.alloc_tensor", "relax.vm.kill_object"} <= names
+    assert not any(name.startswith(("relax.call_tir", "relax.builtin")) for name in names)
+    executable = rx.build(lowered, "llvm", pipeline=None)
+    assert executable.metadata["functions"]["main"]["kind"] == "bytecode"
+    plain = rx.build(mod, "llvm")
+    shapes = [(1, 3, 16, 16)] if make is conv_net else [(3, 8), (6, 8)]
+    inputs = [RNG.standard_normal(shape).astype("float32") for shape in shapes]
+    got, expected = (runners.VirtualMachine(item, runners.cpu())["main"](*inputs) for item in (executable, plain))
+    for a, b in zip(*[(x,) if not isinstance(x, tuple) else x for x in (got, expected)]):
+        np.testing.assert_array_equal(a.numpy(), b.numpy())
