@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ir import tir
 from ir.module import IRModule
-from ir.relax import analysis
+from ir.relax.analysis import check_well_formed
 from ir.relax.block_builder import BlockBuilder
 from ir.relax.expr import Expr, TupleGetItem, Var
 from ir.relax.expr import Tuple as RxTuple
@@ -95,8 +95,7 @@ class Exporter:
                         outputs, inputs = _emit_method(self.builder, method, params, effects)
                     self.builder.emit_func_output(outputs, inputs)
         mod = self.builder.finalize()
-        if hasattr(analysis, "well_formed"):
-            analysis.well_formed(mod)
+        check_well_formed(mod)
         return mod, params, self.extern_mods
 
     def _effects(self, module: core.Module) -> _State:

@@ -16,6 +16,7 @@ from ir import dtype as dt
 from ir import tir
 from ir.error import IRError
 from ir.module import IRModule
+from ir.relax.analysis import check_well_formed
 from ir.relax.block_builder import BlockBuilder
 from ir.relax.expr import Expr, TupleGetItem, Var
 from ir.relax.expr import Tuple as RxTuple
@@ -208,6 +209,7 @@ class GraphImporter:
         if self.keep_params:
             attrs["params"] = [array for _, array in self._ordered_params()]
         mod["main"] = mod["main"].with_attr(attrs)
+        check_well_formed(mod)
         return mod
 
     # --------------------------------------------------------------------------------------------- inputs, weights

@@ -63,6 +63,11 @@ def _split_args(name: str, args: Any) -> tuple[list[Expr], list[tir.PrimExpr]]:
     return tensors, values
 
 
+def _named(func: tir.PrimFunc, name: str) -> tir.PrimFunc:
+    """The function without a global symbol that is not the name it gets in the module."""
+    return func if func.attrs.get("global_symbol", name) == name else func.without_attr("global_symbol")
+
+
 def _out_info(out: Any) -> list[StructInfo]:
     return [item._expr.struct_info for item in (out if isinstance(out, list | tuple) else [out])]
 
@@ -90,7 +95,7 @@ def tensor_ir_op(
     tensors, values = _split_args(name_hint, args)
     infos = _out_info(out)
     call = _op.call_tir(
-        builder.add_func(func, name_hint),
+        builder.add_func(_named(func, name_hint), name_hint),
         tensors,
         infos if isinstance(out, list | tuple) else infos[0],
         tir_vars=values or None,
@@ -119,7 +124,7 @@ def tensor_ir_inplace_op(
     tensors, values = _split_args(name_hint, args)
     infos = _out_info(out)
     call = _op.call_tir_inplace(
-        builder.add_func(func, name_hint),
+        builder.add_func(_named(func, name_hint), name_hint),
         tensors,
         [inplace_indices] if isinstance(inplace_indices, int) else inplace_indices,
         infos if isinstance(out, list | tuple) else infos[0],
