@@ -27,6 +27,6 @@ FIXED_DTYPE: dict[str, str] = {
     **dict.fromkeys("tvm_load_matrix_sync tvm_store_matrix_sync tvm_mma_sync tvm_fill_fragment tvm_bmma_sync".split(), "handle"),
     **dict.fromkeys("texture2d_store".split(), "handle"),
     **dict.fromkeys("isnullptr assume tvm_thread_invariant".split(), "bool"),
-    **dict.fromkeys("bitwise_not ret popcount likely tvm_warp_shuffle tvm_warp_shuffle_up tvm_warp_shuffle_down".split(), ""),
+    **dict.fromkeys("fabs bitwise_not ret popcount likely tvm_warp_shuffle tvm_warp_shuffle_up tvm_warp_shuffle_down".split(), ""),
 }
 """Intrinsics whose result has one dtype; "" is the dtype of the first argument. Others are built by :mod:`ir.tir.op`."""

@@ -209,10 +209,13 @@ def _intrinsic(name: str) -> Callable[..., Any]:
     full = f"tir.{name}"
     fixed = FIXED_DTYPE.get(name)
 
-    def with_dtype(dtype: str, *args: Any) -> Call:
-        return _call_of(dtype, full, args)
+    def with_dtype(*args: Any, dtype: Any = None) -> Call:
+        if dtype is None:
+            dtype, *rest = args
+            return _call_of(_dtype_of(dtype), full, rest)
+        return _call_of(_dtype_of(dtype), full, args)
 
-    def with_fixed(*args: Any) -> Call:
+    def with_fixed(*args: Any, dtype: Any = None) -> Call:  # older programs repeat the dtype
         call = _call_of(fixed or "int32", full, args)
         return call if fixed or not call.args else _call_of(call.args[0].dtype, full, call.args)
 
@@ -222,12 +225,29 @@ def _intrinsic(name: str) -> Callable[..., Any]:
     return build
 
 
+def _dtype_of(value: Any) -> Any:
+    return value.dtype if isinstance(value, DtypeFunction) else value
+
+
+_LEADING_DTYPE = frozenset("call_extern call_pure_extern call_intrin call_llvm_intrin call_llvm_pure_intrin".split())
+_OWN_DTYPE = frozenset("min_value max_value infinity type_annotation reinterpret cast const".split())
+
+
 def _lifted(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function for arguments that may be regions (``A[0:4]`` is a vector where a value is expected)."""
+    """The same function for arguments that may be regions (``A[0:4]`` is a vector where a value is expected).
+
+    The dtype of the result may be given by keyword at the end, as older programs do.
+    """
     import functools
+
+    name = function.__name__
 
     @functools.wraps(function)
     def build(*args: Any, **kwargs: Any) -> Any:
+        if kwargs and "dtype" in kwargs and name not in _OWN_DTYPE:
+            dtype = _dtype_of(kwargs.pop("dtype"))
+            if name in _LEADING_DTYPE:
+                args = (dtype, *args)
         for item in args:
             if item.__class__ is BufferRegion:
                 args = tuple(_region_as_load(x) if isinstance(x, BufferRegion) else x for x in args)
@@ -273,15 +293,17 @@ def ramp(base: Any, stride: Any, lanes: int) -> Ramp:
     return Ramp(base, stride, lanes)
 
 
-def reinterpret(*args: Any) -> Call:
+def reinterpret(*args: Any, dtype: Any = None) -> Call:
     """``T.reinterpret(dtype, value)``: the bits of a value as another dtype."""
-    dtype, value = args if isinstance(args[0], str) else (args[1], args[0])
-    return _call_of(dtype, "tir.reinterpret", (value,))
+    if dtype is not None:
+        args = (_dtype_of(dtype), *args)
+    kind, value = args if isinstance(args[0], str | DtypeFunction) else (args[1], args[0])
+    return _call_of(_dtype_of(kind), "tir.reinterpret", (value,))
 
 
 def type_annotation(dtype: Any) -> Call:
     """A dtype as argument of an intrinsic."""
-    return _op.type_annotation(dtype.dtype if isinstance(dtype, DtypeFunction) else dtype)
+    return _op.type_annotation(_dtype_of(dtype))
 
 
 truncdiv = _NAMESPACE["truncdiv"]

@@ -47,7 +47,8 @@ def read_function(parser: Parser, node: ast.FunctionDef, dialect: str, check: bo
     else:
         raise parser.error(node, f"unknown dialect {dialect!r}; expected T.prim_func or R.function")
     if check:
-        _verify(parser, node, IRModule({node.name: func}))
+        name = func.attrs.get("global_symbol") or node.name
+        _verify(parser, node, IRModule({str(name): func}))
     return func
 
 
