@@ -153,12 +153,14 @@ class NativeModule:
         packed_sites: Sequence[PackedSite] = (),
         options: MachineOptions = MachineOptions(),
         llvm_ir: str = "",
+        scalar_loops: bool = True,
     ) -> None:
         self.code = code
         self.signatures = signatures
         self.packed_sites = list(packed_sites)
         self.options = options
         self._text = llvm_ir
+        self._scalar_loops = scalar_loops
         self._loaded: LoadedObject | None = None
         self._functions: dict[str, NativeFunction] = {}
         self._callback: Any = None
@@ -234,7 +236,7 @@ class NativeModule:
     @property
     def assembly(self) -> str:
         """Assembler text of the optimized code (compiled again for this)."""
-        return native.emit_assembly(_optimized(self._text, self.options), self.options)
+        return native.emit_assembly(_optimized(self._text, self.options, self._scalar_loops), self.options)
 
     def save_object(self, path: str | os.PathLike[str]) -> None:
         """Writes the object file; it needs the runtime's symbols when it is linked."""
@@ -298,11 +300,12 @@ def _argument(values: Any, position: int, kind: str, dtype: str, count: int) -> 
     return np.frombuffer(memoryview(memory), numpy_dtype)
 
 
-def _optimized(text: str, options: MachineOptions) -> Any:
-    # Explicit vectors say that a schedule shaped the code; code without any, and scalar reductions, whose order is free,
-    # are left to LLVM's vectorizer.
-    scalar = (" x float>" not in text and " x double>" not in text) or " reassoc " in text or " nnan nsz " in text
-    return native.optimize(text, options, loop_vectorize=scalar, slp=False)
+def _optimized(text: str, options: MachineOptions, scalar_loops: bool) -> Any:
+    # Loops that a schedule has shaped need registers and instructions selected, which O1 does in half the time. Scalar
+    # innermost loops are left to LLVM's vectorizer.
+    if scalar_loops:
+        return native.optimize(text, options, loop_vectorize=True)
+    return native.optimize(text, options, level=1, unroll=False)
 
 
 def vector_bits_of(target: Any) -> int:
@@ -319,8 +322,8 @@ def vector_bits_of(target: Any) -> int:
 def compile_generated(generated: GeneratedModule, options: MachineOptions = MachineOptions()) -> NativeModule:
     """Optimizes and compiles generated assembly."""
     text = generated.text()
-    code = native.emit_object(_optimized(text, options), options)
-    return NativeModule(code, generated.signatures, generated.packed_sites, options, text)
+    code = native.emit_object(_optimized(text, options, generated.wants_vectorizer), options)
+    return NativeModule(code, generated.signatures, generated.packed_sites, options, text, generated.wants_vectorizer)
 
 
 def build(mod_or_func: PrimFunc | IRModule, target: Any = None, name: str | None = None) -> NativeModule:

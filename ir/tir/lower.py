@@ -8,6 +8,10 @@ from . import transform as T
 from .function import PrimFunc
 
 
+#: Statements of an unrolled nest at most: LLVM needs about a tenth of a second for that many vector statements.
+_MAX_UNROLLED = 320
+
+
 def lowering_pipeline(vector_bits: int = 512) -> Sequential:
     """The passes of :func:`lower` in order.
 
@@ -32,7 +36,7 @@ def lowering_pipeline(vector_bits: int = 512) -> Sequential:
         T.HoistIfThenElse(),
         T.LoopPartition(),
         T.VectorizeLoop(vector_bits=vector_bits),
-        T.UnrollLoop(expand=False, unroll_local_access=True),
+        T.UnrollLoop(expand=False, unroll_local_access=True, max_statements=_MAX_UNROLLED),
         T.RemoveNoOp(),
         T.StorageRewrite(),
         *extra.get(3, ()),

@@ -58,6 +58,46 @@ class KernelContext:
         self.attributes = module.attributes(f"nounwind {width}")
         self.outlined_attributes = module.attributes(f"noinline nounwind {width}")
         self.packed_sites: list[PackedSite] = []
+        self.shapes = LoopShapes()
+        self.wants_vectorizer = False
+        """Whether some innermost loop is scalar, so that LLVM's vectorizer has something to do."""
+        self._keep_loop: str | None = None
+
+    def keep_loop(self) -> str:
+        """Metadata for the branch of a loop that LLVM shall neither unroll nor vectorize."""
+        if self._keep_loop is None:
+            unroll = self.module.metadata('!{!"llvm.loop.unroll.disable"}')
+            vectorize = self.module.metadata('!{!"llvm.loop.vectorize.enable", i1 false}')
+            self._keep_loop = f"{unroll}, {vectorize}"
+        return self.module.metadata(f"distinct !{{{{self}}, {self._keep_loop}}}")
+
+
+class LoopShapes(Visitor):
+    """Tells loops that a schedule has shaped (vectors or unrolled copies inside) from scalar innermost ones."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scalar_innermost: set[int] = set()
+        self.shaped: set[int] = set()
+        self._is_shaped = False
+        self._has_loop = False
+
+    def visit_Ramp(self, node: E.Ramp) -> None:
+        self._is_shaped = True
+
+    def visit_Buffer(self, node: Buffer) -> None:
+        pass
+
+    def visit_For(self, loop: S.For) -> None:
+        outer_shaped, self._is_shaped = self._is_shaped, loop.kind == S.ForKind.UNROLLED
+        outer_loop, self._has_loop = self._has_loop, False
+        self.visit(loop.body)
+        if self._is_shaped:
+            self.shaped.add(id(loop))
+        elif not self._has_loop:
+            self.scalar_innermost.add(id(loop))
+        self._is_shaped = self._is_shaped or outer_shaped
+        self._has_loop = True
 
 
 def _is_scalar_reduction(store: S.BufferStore) -> bool:
@@ -222,10 +262,10 @@ class FunctionEmitter(ExpressionEmitter, Visitor):
             self._parallel(loop, start, extent)
             return
         end = self.b.add(start, extent)
-        self.serial_loop(loop.loop_var, start, end, lambda: self.visit(loop.body))
+        self.serial_loop(loop, start, end)
 
-    def serial_loop(self, var: Var, start: Value, end: Value, body: Callable[[], None]) -> None:
-        """A loop over ``[start, end)``."""
+    def serial_loop(self, loop: S.For, start: Value, end: Value) -> None:
+        """The loop over ``[start, end)``."""
         b = self.b
         head, latch, done = b.fresh("loop"), b.fresh("latch"), b.fresh("done")
         name = b.fresh("i")
@@ -236,14 +276,20 @@ class FunctionEmitter(ExpressionEmitter, Visitor):
             b.cond_branch(b.icmp("slt", start, end), head, done)
         b.label(head)
         b.emit(f"%{name} = phi i64 [{start.ref}, %{before}], [%{name}.next, %{latch}]")
-        self.variables[var] = Value(f"%{name}", "i64")
+        self.variables[loop.loop_var] = Value(f"%{name}", "i64")
         self.enter()
-        body()
+        self.visit(loop.body)
         self.leave()
         b.branch(latch)
         b.label(latch)
         b.emit(f"%{name}.next = add nuw nsw i64 %{name}, 1")
-        b.cond_branch(b.icmp("slt", Value(f"%{name}.next", "i64"), end), head, done)
+        more = b.icmp("slt", Value(f"%{name}.next", "i64"), end)
+        if id(loop) in self.context.shapes.shaped:
+            b.emit(f"br i1 {more.ref}, label %{head}, label %{done}, !llvm.loop {self.context.keep_loop()}")
+        else:
+            if id(loop) in self.context.shapes.scalar_innermost:
+                self.context.wants_vectorizer = True
+            b.cond_branch(more, head, done)
         b.label(done)
 
     def _parallel(self, loop: S.For, start: Value, extent: Value) -> None:
@@ -270,7 +316,7 @@ class FunctionEmitter(ExpressionEmitter, Visitor):
             offset = Value("%start", "i64")
         low = inner.add(Value("%begin", "i64"), offset)
         high = inner.add(Value("%end", "i64"), offset)
-        emitter.serial_loop(loop.loop_var, low, high, lambda: emitter.visit(loop.body))
+        emitter.serial_loop(loop, low, high)
         inner.ret(Value(str(OK), "i32"))
         extra = [start] if start.literal is None else []
         fields = [*extra, *[value for _, value in captured]]
@@ -484,6 +530,7 @@ def emit_function(context: KernelContext, func: PrimFunc, name: str) -> Signatur
         elif kind == "scalar" and not dt.is_float(item.var.dtype):
             value = builder.cast("trunc", value, register_type(item.var.dtype))
         emitter.variables[item.var] = value
+    context.shapes.visit(func.body)
     emitter.visit(func.body)
     builder.ret(Value(str(OK), "i32"))
     if emitter.workspace:
@@ -524,6 +571,7 @@ class GeneratedModule:
     builder: ModuleBuilder
     signatures: dict[str, Signature]
     packed_sites: list[PackedSite]
+    wants_vectorizer: bool = True
 
     def text(self) -> str:
         """The assembly."""
@@ -552,4 +600,4 @@ def generate(program: IRModule, vector_bits: int = 512) -> GeneratedModule:
             raise
     if context.packed_sites:  # only then: objects of several kernels are linked into one library
         module.add_global("@loopsmith.packed = global ptr null, align 8")
-    return GeneratedModule(module, signatures, context.packed_sites)
+    return GeneratedModule(module, signatures, context.packed_sites, context.wants_vectorizer)

@@ -1,9 +1,9 @@
 """From LLVM assembly text to machine code: parse, optimize, emit an object, load it or link it.
 
 One position independent object serves both ways of running: it is loaded in process for measuring, and linked into a
-shared library for shipping.  The pipeline is LLVM's own at O3 without loop vectorization, interleaving and SLP by
-default: kernels arrive with explicit vectors and unrolled register tiles, where those passes cost compile time and
-now and then break a tile; scalar fallback code can ask for them.
+shared library for shipping.  The pipeline is LLVM's own without loop vectorization, interleaving and SLP by default:
+kernels arrive with explicit vectors and unrolled register tiles, where those passes cost compile time and now and
+then break a tile; code with scalar loops asks for them.
 """
 
 from __future__ import annotations
@@ -112,8 +112,9 @@ def optimize(
     loop_vectorize: bool = False,
     slp: bool = False,
     unroll: bool = True,
+    level: int | None = None,
 ) -> llvm.ModuleRef:
-    """Parses assembly text, verifies it and runs the O3 pipeline.
+    """Parses assembly text, verifies it and runs LLVM's pipeline of a level (default: that of the options, 3).
 
     Raises
     ------
@@ -128,7 +129,7 @@ def optimize(
         module.verify()
     except RuntimeError as error:
         raise CodegenError(f"LLVM rejects the generated code: {error}") from error
-    tuning = llvm.create_pipeline_tuning_options(speed_level=options.opt_level)
+    tuning = llvm.create_pipeline_tuning_options(speed_level=options.opt_level if level is None else min(level, options.opt_level))
     tuning.loop_vectorization = loop_vectorize
     tuning.slp_vectorization = slp
     tuning.loop_unrolling = unroll

@@ -47,6 +47,9 @@ class IndexEmitter:
         self._scopes: list[dict[Any, Value]] = [{}]
         # Loaded values that memory still holds: by data pointer, then by (address, type).
         self._loaded: dict[Var, dict[tuple[str, str], Value]] = {}
+        # Condition under which the expression being emitted counts; loads go to a safe address where it does not hold.
+        self._guard: Value | None = None
+        self._cheap_calls: dict[int, bool] = {}
 
     # -- scopes ------------------------------------------------------------------
     def enter(self) -> None:

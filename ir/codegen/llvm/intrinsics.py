@@ -164,6 +164,8 @@ class IntrinsicEmitter(MemoryEmitter):
             return self.value(call.args[1] if condition.ref == "true" else call.args[2])
         if condition.type != "i1":
             return self.b.select(condition, self.value(call.args[1]), self.value(call.args[2]))
+        if self._guard is not None or self._cheap(call):
+            return self._select_guarded(condition, call.args[1], call.args[2])
         then, otherwise, join = self.b.fresh("then"), self.b.fresh("else"), self.b.fresh("join")
         self.b.cond_branch(condition, then, otherwise)
         results = []
@@ -180,6 +182,29 @@ class IntrinsicEmitter(MemoryEmitter):
         self._loaded.update(kept)  # expressions store nothing, so what was loaded before still holds
         type_ = register_type(call.dtype)
         return self.b.define(f"phi {type_} {', '.join(results)}", type_)
+
+    def _cheap(self, call: E.Call) -> bool:
+        """Whether both sides may be computed whatever the condition: few operations, and loads from known buffers."""
+        found = self._cheap_calls.get(id(call))
+        if found is None:
+            found = self._cheap_calls[id(call)] = all(_is_cheap(arg) for arg in call.args[1:])
+            self._alive.append(call)
+        return found
+
+    def _select_guarded(self, condition: Value, yes: E.PrimExpr, no: E.PrimExpr) -> Value:
+        """Both sides without a branch; loads of the side that is not chosen read the buffer's first element."""
+        outer = self._guard
+        results = []
+        for side, holds in ((yes, condition), (no, None)):
+            if isinstance(side, E.IntImm | E.FloatImm):
+                results.append(self.value(side))
+                continue
+            if holds is None:
+                holds = self.b.binary("xor", condition, constant(1, "i1"))
+            self._guard = holds if outer is None else self.b.select(outer, holds, constant(0, "i1"))
+            results.append(self.value(side))
+            self._guard = outer
+        return self.b.select(condition, *results)
 
     def _isnan(self, call: E.Call) -> Value:
         value = self.widen_float(self.value(call.args[0]), call.args[0].dtype)
@@ -316,6 +341,39 @@ class IntrinsicEmitter(MemoryEmitter):
 def _constant(arg: Any) -> Any:
     """The value of a constant argument."""
     return arg.value
+
+
+_ARITHMETIC = (E.Add, E.Sub, E.Mul, E.Max, E.Min, E.Cast, E.CmpExpr, E.LogicalExpr, E.Not, E.Select, E.Broadcast, E.Ramp)
+_CHEAP_NODES = 24
+
+
+def _is_cheap(expr: Any) -> bool:
+    """Whether an expression is a little arithmetic on loads that can be redirected to the start of their buffer."""
+    count = 0
+    cheap = True
+
+    def check(node: Any) -> None:
+        nonlocal count, cheap
+        if isinstance(node, E.BufferLoad):
+            extent = node.buffer.shape[0] if node.buffer.shape else None
+            known = isinstance(extent, E.IntImm) and extent.value >= dt.lanes(node.dtype)
+            plain = not node.indices or isinstance(node.indices[-1], E.Ramp) or dt.lanes(node.dtype) == 1
+            cheap = cheap and known and plain and node.predicate is None
+            for index in node.indices:
+                if isinstance(index, E.Ramp) and not (isinstance(index.stride, E.IntImm) and index.stride.value == 1):
+                    cheap = False
+            count += 1
+            return  # index arithmetic is shared and short
+        if isinstance(node, E.Call):
+            name = getattr(node.op, "name", "")
+            cheap = cheap and name in ("tir.if_then_else", "tir.likely")
+        elif not isinstance(node, (*_ARITHMETIC, E.IntImm, E.FloatImm, E.Var)):
+            cheap = False
+        count += 1
+        node._visit_children(check)
+
+    check(expr)
+    return cheap and count <= _CHEAP_NODES
 
 
 _I = IntrinsicEmitter

@@ -81,10 +81,24 @@ class MemoryEmitter(IndexEmitter):
 
     def _plain_load(self, buffer: Buffer, pointer: Value, type_: str, align: int) -> Value:
         known = self._loaded.setdefault(buffer.data, {})
+        if self._guard is not None:
+            pointer = self._safe_address(buffer, pointer)
         key = (pointer.ref, type_)
         found = known.get(key)
         if found is None:
             found = known[key] = self.b.load(type_, pointer, align)
+        return found
+
+    def _safe_address(self, buffer: Buffer, pointer: Value) -> Value:
+        """The address where the guard holds, else the buffer's first element."""
+        base = self._variable(buffer.data)
+        if pointer.ref == base.ref:
+            return pointer
+        assert self._guard is not None
+        key = ("safe", pointer.ref, self._guard.ref)
+        found = self._known(key)
+        if found is None:
+            found = self._scopes[-1][key] = self.b.select(self._guard, pointer, base)
         return found
 
     def _flat_index(self, indices: tuple[PrimExpr, ...], buffer: Buffer) -> PrimExpr | None:

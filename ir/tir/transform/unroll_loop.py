@@ -86,6 +86,11 @@ class _Unroll(Mutator):
         ):
             automatic = True
         unrolled = extent is not None and (loop.kind == ForKind.UNROLLED or automatic)
+        limit = self.options.max_statements
+        if unrolled and limit is not None and extent is not None and extent * self.steps > limit:
+            # the inner loops are what registers and vectors need; the compiler's time is not worth the outer ones
+            loop = loop.replace(kind=ForKind.SERIAL)
+            unrolled = False
         if not unrolled:
             if extent is None or extent > 1:
                 self.normal_depth += 1
@@ -137,6 +142,7 @@ class UnrollLoop(PrimFuncPass):
             building the copies as nodes.
         unroll_local_access: also unroll small loops that index buffers of local scope, which keeps them in registers.
         local_max_step: the limit of statements for that.
+        max_statements: a loop whose copies would have more statements than this stays a loop, marked or not.
 
     Before::
 
@@ -156,6 +162,7 @@ class UnrollLoop(PrimFuncPass):
     expand: bool = True
     unroll_local_access: bool = False
     local_max_step: int = 256
+    max_statements: int | None = None
     pass_name = "tir.UnrollLoop"
 
     def transform_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
