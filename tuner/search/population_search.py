@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from cost_models import PerStoreFeature
 from schedules.population import Sketch
 
 from .base import MeasureCandidate, SearchStrategy
@@ -58,6 +59,7 @@ class EvolutionarySearch(SearchStrategy):
         self._cost_model = cost_model
         self._rng = np.random.default_rng(self.context.generator.integers(1 << 31))
         self._trials = 0
+        self._extractor = PerStoreFeature()
         self._measured: list[dict[bytes, float]] = [{} for _ in self._sketches]
         self._rows: list[list[np.ndarray]] = [[] for _ in self._sketches]
         self._complete = [self._enumerate(sketch) for sketch in self._sketches]
@@ -108,10 +110,8 @@ class EvolutionarySearch(SearchStrategy):
     # ---- scoring -----------------------------------------------------------------------------------------------
 
     def _features(self, sketch: Sketch, matrix: np.ndarray) -> Any:
-        from cost_models import features_of
-
         self.candidates_scored += len(matrix)
-        return features_of(sketch.skeleton(matrix), self.context.target)
+        return self._extractor.features_of(sketch.skeleton(matrix), self.context.target)
 
     def _scores(self, sketch: Sketch, matrix: np.ndarray) -> np.ndarray:
         """Higher is better [N]."""
