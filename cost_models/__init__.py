@@ -4,6 +4,12 @@ Features of whole populations are array expressions over skeletons; an analytica
 measurement, and learned models (gradient-boosted trees, a small neural network) correct it from measured times.
 """
 
+from .cost_model import CostModel, PyCostModel
+from .error import CostModelError
 from .feature import FeatureExtractor, FeatureMatrix, PerStoreFeature, PyFeatureExtractor
 from .machine import Machine
+from .mlp_model import MLPModel
 from .prior import AnalyticalPrior, estimate_seconds
+from .prior_model import PriorModel
+from .random_model import RandomModel
+from .xgb_model import XGBModel

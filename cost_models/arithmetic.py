@@ -68,6 +68,8 @@ class RegisterTile:
     """Vector registers that one reduction step needs besides."""
     spilled: Array
     """Vector registers too many."""
+    reloads: Array
+    """Vectors that the compiler loads once for several reduction steps (windows overlap) and cannot keep in registers."""
     loads: Array
     """Load instructions of a body."""
     broadcasts: Array
@@ -131,6 +133,7 @@ def register_tile(nest: Nest, loops: NestLoops, slots: list[Slot], machine: Mach
     stores, scattered = np.zeros(size), np.zeros(size)
     chained = np.zeros(size, dtype=bool)
     resident_slots = []
+    live, repeated = np.zeros(size), np.zeros(size)
     pending: list[tuple[Slot, Array, Array]] = []
     for slot in slots:
         stride = _vector_stride(slot, loops, implicit)
@@ -174,10 +177,17 @@ def register_tile(nest: Nest, loops: NestLoops, slots: list[Slot], machine: Mach
         broadcasts = broadcasts + np.where((stride == 0) & (lanes > 1), reads, 0.0)
         gathered = gathered + np.where(spread, reads, 0.0)
         pending.append((slot, vectors, stride))
+        kept_live, reused = _shared_by_steps(slot, loops)
+        scale = np.where(contiguous, lanes, 1.0)
+        live = live + kept_live / scale
+        repeated = repeated + reused / scale
     # One reduction step needs a row of the vector operand in registers; broadcasts can be memory operands of the FMA.
     for _slot, vectors, stride in pending:
         operands = operands + np.where(stride == 0, 1.0, np.minimum(vectors / steps, 8.0))
     spilled = np.maximum(accumulators + operands - machine.vector_registers, 0.0)
+    # Loads that several steps share stay live from the first to the last of these steps.
+    crowded = np.clip((accumulators + operands + live - machine.vector_registers) / np.maximum(live, 1.0), 0.0, 1.0)
+    reloads = np.where(live > 0, crowded, 0.0) * repeated
     return RegisterTile(
         lanes,
         vector_extent,
@@ -189,6 +199,7 @@ def register_tile(nest: Nest, loops: NestLoops, slots: list[Slot], machine: Mach
         accumulators,
         operands,
         spilled,
+        reloads,
         loads,
         broadcasts,
         gathered,
@@ -196,6 +207,21 @@ def register_tile(nest: Nest, loops: NestLoops, slots: list[Slot], machine: Mach
         scattered,
         resident_slots,
     )
+
+
+def _shared_by_steps(slot: Slot, loops: NestLoops) -> tuple[Array, Array]:
+    """(elements that are live between reduction steps which share them, uses of such elements beyond the first): [N] each."""
+    size = loops.inner.shape[1]
+    live, growth = np.zeros(size), np.ones(size)
+    for position in range(loops.count - 1, -1, -1):
+        if not loops.reductions[position] or loops.marks[position] not in ("unroll", "vectorize"):
+            continue
+        extent = loops.extents[position]
+        apart = slot.elements[position + 1] * extent
+        shares = (apart > 1.01 * slot.elements[position]) & slot.moved_by(position) & (position >= loops.body)
+        live = np.where(shares, slot.elements[position], live)
+        growth = np.where(shares, growth * apart / slot.elements[position], growth)
+    return live, (growth - 1.0) * at_level(slot.elements, loops.body)
 
 
 def _vector_stride(slot: Slot, loops: NestLoops, implicit: Array) -> Array:

@@ -297,6 +297,7 @@ _TILE_NAMES = (
     "tile.operands",
     "tile.register_use",
     "tile.spilled",
+    "tile.reloads_per_op",
     "tile.loads_per_op",
     "tile.broadcasts_per_op",
     "tile.gathered_per_op",
@@ -327,6 +328,7 @@ def _tile_columns(columns: _Columns, facts: NestFacts, machine: Machine) -> None
     put(tile.operands)
     put((tile.accumulators + tile.operands) / machine.vector_registers)
     put(tile.spilled)
+    put(tile.reloads / operations)
     put(tile.loads / operations)
     put(tile.broadcasts / operations)
     put(tile.gathered / operations)

@@ -44,6 +44,8 @@ class Machine:
     issue_per_cycle: float = 6.0
     shuffles_per_cycle: float = 1.0
     """Lanes inserted per cycle when a vector is gathered element by element."""
+    reload: float = 0.6
+    """Cycles lost per vector that is spilled to the stack and loaded again although memory had it anyway."""
     loop_exit: float = 9.0
     """Cycles lost each time an innermost loop ends: a mispredicted branch and a pipeline that fills again."""
     parallel_launch: float = 8_000.0

@@ -92,7 +92,7 @@ def _body_cycles(nest: Nest, loops: NestLoops, tile: RegisterTile, machine: Mach
     total = np.zeros_like(arithmetic)
     for part in parts:
         total = total + np.square(np.square(part))
-    return np.asarray(np.maximum(np.sqrt(np.sqrt(total)), 1.0))
+    return np.asarray(np.maximum(np.sqrt(np.sqrt(total)), 1.0) + machine.reload * tile.reloads)
 
 
 def _estimate(

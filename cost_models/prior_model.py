@@ -1,0 +1,26 @@
+"""The analytical model in the form of a cost model: it ranks without learning."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .archive import read_archive, write_archive
+from .cost_model import CostModel, Features, Path, as_matrix
+from .loops import Array
+
+
+class PriorModel(CostModel):
+    """Scores are minus the logarithm of the estimated seconds among the features."""
+
+    def load(self, path: Path) -> None:
+        read_archive(path, "prior")
+
+    def save(self, path: Path) -> None:
+        write_archive(path, "prior", {})
+
+    def update_arrays(self, features: Features, seconds: Array, group: str = "") -> None:
+        """Nothing is learnt."""
+
+    def predict_arrays(self, features: Features) -> Array:
+        matrix = as_matrix(features, self.feature_names)
+        return np.asarray(-np.log(np.maximum(matrix.prior_seconds(), 1e-12)))
