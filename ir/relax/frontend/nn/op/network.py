@@ -12,7 +12,7 @@ from ir import tir
 from ir.relax import op as _op
 from ir.relax.expr import Expr, const
 
-from ..core import NNTypeError, NNValueError, Tensor, wrap_nested
+from ..core import NNTypeError, NNValueError, Tensor, current_builder, wrap_nested
 
 
 # ----------------------------------------------------------------------------------------------------- activations
@@ -402,7 +402,7 @@ def get_timestep_embedding(
     emb = _op.multiply(_op.expand_dims(timesteps, 1), _op.expand_dims(_op.exp(exponent), 0))
     if scale != 1:
         emb = _op.multiply(const(scale, "float32"), emb)
-    angles = wrap_nested(emb, "angles")._expr if flip_sin_to_cos else emb
+    angles = current_builder().emit(emb)
     halves = [_op.sin(angles), _op.cos(angles)]
     emb = _op.concat(halves[::-1] if flip_sin_to_cos else halves, axis=-1)
     if embedding_dim % 2 == 1:

@@ -108,7 +108,11 @@ def test_printing_and_debug_functions(capsys: pytest.CaptureFixture[str]) -> Non
     printed = capsys.readouterr().out
     assert "test_jit.py:" in printed and "dtype = float32" in printed and "[2. 2.]" in printed
     ((line, (array, number, text)),) = seen
-    assert line.rsplit(":", 1)[0] == __file__ and np.asarray(array).tolist() == [2, 2] and (number, text) == (3, "text")
+    assert (
+        line.rsplit(":", 1)[0] == __file__
+        and np.asarray(array).tolist() == [2, 2]
+        and (number, text) == (3, "text")
+    )
 
 
 def test_external_modules_run() -> None:
