@@ -13,8 +13,8 @@ from ..function import PrimFunc
 class PrimFuncPass(Pass):
     """A pass that rewrites each PrimFunc by itself: subclasses define ``transform_function(self, func, mod, ctx)``."""
 
-    def transform_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
-        """The new function."""
+    def transform_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc | None:
+        """The new function; None removes it."""
         raise PassError(f"{type(self).__name__} must define transform_function(self, func, mod, ctx)")
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
@@ -25,7 +25,8 @@ class PrimFuncPass(Pass):
             if isinstance(func, PrimFunc):
                 new = self.transform_function(func, mod, ctx)
                 changed |= new is not func
-                functions[var] = new
+                if new is not None:
+                    functions[var] = new
             else:
                 functions[var] = func
         return mod.replace(functions=functions) if changed else mod

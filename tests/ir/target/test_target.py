@@ -1,0 +1,135 @@
+"""Targets: every way to make one, what they say, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import ir
+from ir.target import Target, TargetError, fingerprint, host_info, list_kinds, list_tags, register_tag
+
+FORMS = [
+    "cpu",
+    "llvm",
+    "llvm -mcpu=znver4 -num-cores 2",
+    "llvm -mattr=+avx2,+fma -opt-level=2",
+    "c -keys=arm_cpu,cpu",
+    "cuda -arch=sm_80",
+    "cuda -arch=sm_90 -max_threads_per_block=1024 -libs=cublas,cudnn",
+    "nvidia/nvidia-a100",
+    '{"kind": "llvm", "mcpu": "haswell"}',
+    {"kind": "cuda", "arch": "sm_80", "host": {"kind": "llvm", "mcpu": "znver3"}},
+    {"kind": "llvm", "fast-math": True},
+]
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_every_form_survives_text_export_and_json(form: object) -> None:
+    target = Target(form)
+    assert Target(str(target)) == target
+    assert Target(target.export()) == target
+    assert Target(json.dumps(target.export())) == target
+    assert ir.load_json(ir.save_json(target)) == target
+    assert ir.structural_equal(Target(str(target)), target)
+    assert ir.structural_hash(Target(str(target))) == ir.structural_hash(target)
+    assert hash(Target(target)) == hash(target)
+
+
+def test_string_form() -> None:
+    target = Target("llvm -mcpu=znver4 -num-cores 2")
+    assert (target.kind.name, target.keys, target.attrs) == ("llvm", ("cpu",), {"mcpu": "znver4", "num-cores": 2})
+    assert str(target) == "llvm -keys=cpu -mcpu=znver4 -num-cores=2"
+    assert target.export() == {"kind": "llvm", "tag": "", "keys": ["cpu"], "mcpu": "znver4", "num-cores": 2}
+
+
+def test_cpu_is_the_host() -> None:
+    target, host = Target("cpu"), host_info()
+    assert target.kind.name == "llvm" and target.mcpu == host.cpu
+    assert (target.num_cores, target.vector_bits) == (host.cores, host.vector_bits)
+    assert target.l1_cache_bytes >= 8 << 10 and target.l2_cache_bytes > target.l1_cache_bytes
+    assert Target("cpu -num-cores=3").num_cores == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "bits", "registers"),
+    [
+        ("llvm -mcpu=znver4", 512, 32),
+        ("llvm -mcpu=skylake-avx512", 512, 32),
+        ("llvm -mcpu=haswell", 256, 16),
+        ("llvm -mcpu=neoverse-n1 -mtriple=aarch64-linux-gnu", 128, 32),
+        ("llvm -mcpu=x86-64", 128, 16),
+        ("llvm -mcpu=haswell -vector-width=128 -vector-registers=8", 128, 8),
+        ("llvm -mtriple=x86_64-linux-gnu -mattr=+avx512f", 512, 32),
+    ],
+)
+def test_vector_facts(text: str, bits: int, registers: int) -> None:
+    target = Target(text)
+    assert (target.vector_bits, target.vector_registers) == (bits, registers)
+
+
+def test_cuda_facts() -> None:
+    target = Target("nvidia/nvidia-a100")
+    assert target.tag == "nvidia/nvidia-a100" and target.arch == "sm_80" and target.is_gpu
+    assert (target.max_num_threads, target.thread_warp_size) == (1024, 32)
+    assert target.max_shared_memory_per_block == 49152
+    assert Target("cuda -arch=sm_80").get_target_device_type() == 2
+
+
+def test_host() -> None:
+    target = Target("cuda -arch=sm_80", host="llvm -mcpu=znver3")
+    assert target.host == Target("llvm -mcpu=znver3")
+    assert target.without_host().host is None
+    assert Target.canon_target_and_host("cuda -arch=sm_80", "llvm") == (
+        Target("cuda -arch=sm_80", "llvm"),
+        Target("llvm"),
+    )
+
+
+def test_scopes_nest() -> None:
+    assert Target.current() is None
+    with pytest.raises(TargetError, match="no target is in scope"):
+        Target.current(allow_none=False)
+    with Target("llvm") as outer:
+        with Target("cuda -arch=sm_80") as inner:
+            assert Target.current() is inner
+        assert Target.current() is outer
+    assert Target.current() is None
+
+
+def test_equality_is_by_value() -> None:
+    assert Target("llvm -mcpu=znver4 -num-cores=2") == Target("llvm -num-cores=2 -mcpu=znver4")
+    assert Target("llvm -mcpu=znver4") != Target("llvm -mcpu=znver3")
+    assert Target("llvm") != "llvm"
+
+
+@pytest.mark.parametrize(
+    ("form", "message"),
+    [
+        ("", "empty string"),
+        ("gpu", "unknown target kind 'gpu'; there are: cpu, c, cuda"),
+        ("llvm -mcup=x", "no option -mcup; did you mean -mcpu"),
+        ("llvm -num-cores=two", "-num-cores of target kind 'llvm' takes int, got 'two'"),
+        ("llvm -mcpu", "needs a value"),
+        ("llvm znver4", "cannot read 'znver4'"),
+        ("{not json", "JSON cannot be read"),
+        ({"mcpu": "x"}, 'needs the key "kind"'),
+        (3, "got int"),
+    ],
+)
+def test_bad_descriptions_are_explained(form: object, message: str) -> None:
+    with pytest.raises(TargetError, match=message):
+        Target(form)
+
+
+def test_tags() -> None:
+    register_tag("test/tag", {"kind": "llvm", "mcpu": "znver2"}, override=True)
+    assert Target("test/tag").mcpu == "znver2" and "test/tag" in list_tags()
+    with pytest.raises(TargetError, match="registered already"):
+        register_tag("test/tag", {})
+
+
+def test_kinds_and_fingerprint() -> None:
+    assert {"llvm", "cuda", "c"} <= set(list_kinds())
+    found = fingerprint()
+    assert json.loads(json.dumps(found)) == found and found["cpu"] == host_info().cpu
