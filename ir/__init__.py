@@ -21,11 +21,21 @@ from . import instrument, target, transform  # isort: skip  they use the names a
 # Walks recurse once per level of nesting, and sums of a thousand terms nest a thousand levels deep.
 sys.setrecursionlimit(max(sys.getrecursionlimit(), 50_000))
 
+_LAZY_PACKAGES = ("arith", "relax", "relay", "script", "te", "topi")
+
 
 def __getattr__(name: str) -> object:
-    """``build`` and ``compile`` load code generation (and with it LLVM) only when somebody compiles."""
+    """``build`` and ``compile`` load code generation (and with it LLVM) only when somebody compiles; so do packages."""
     if name in ("build", "compile"):
         from .codegen.build import build
 
         return build
+    if name in _LAZY_PACKAGES:
+        import importlib
+
+        try:
+            return importlib.import_module(f"{__name__}.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"{__name__}.{name}":
+                raise
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

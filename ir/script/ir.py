@@ -1,5 +1,6 @@
 """The namespace ``I`` of scripts: ``from ir.script import ir as I``."""
 
+
 from __future__ import annotations
 
 import sys

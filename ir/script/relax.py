@@ -4,8 +4,10 @@ Struct infos (``R.Tensor``), values (``R.const``, ``R.shape``), calls of functio
 :mod:`ir.relax.op` as ``R.<name>`` (``R.add``, ``R.nn.conv2d``). Outside of scripts they build nodes.
 """
 
+# ruff: noqa: F401  what is imported here is the namespace
 from __future__ import annotations
 
+import builtins
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,12 +22,18 @@ from ..relax.struct_info import StructInfo, TensorStructInfo
 from .parser.relax_entry import dataflow, emit, func_attr, function, is_impure, match_cast, output
 from .parser.struct_info import (
     Callable_ as Callable,
+)
+from .parser.struct_info import (
     Object,
     Prim,
     Shape,
     Tensor,
     Tuple,
+)
+from .parser.struct_info import (
     as_struct_info as _as_struct_info,
+)
+from .parser.struct_info import (
     resolve_vdevice as _resolve_vdevice,
 )
 from .tir import DtypeFunction as _DtypeFunction
@@ -64,7 +72,7 @@ def emit_match_cast(value: Any, struct_info: Any) -> Any:
 def _infos(sinfo_args: Any) -> list[StructInfo]:
     if sinfo_args is None:
         return []
-    items = sinfo_args if isinstance(sinfo_args, list | (type(()))) else [sinfo_args]
+    items = sinfo_args if isinstance(sinfo_args, list | builtins.tuple) else [sinfo_args]
     return [_as_struct_info(item) for item in items]
 
 
@@ -74,7 +82,7 @@ def _call_args(args: Sequence[Any]) -> list[Any]:
 
 def call_packed(func: Any, *args: Any, sinfo_args: Any = None, **kwargs: Any) -> _x.Call:
     """Call an external function; ``sinfo_args`` is the struct info of the result, keywords become attributes."""
-    callee = ExternFunc(func) if isinstance(func, type("")) else func
+    callee = ExternFunc(func) if isinstance(func, builtins.str) else func
     kwargs.pop("attrs_type_key", None)
     return _x.Call(callee, _call_args(args), DictAttrs(kwargs) if kwargs else None, _infos(sinfo_args))
 
@@ -109,11 +117,11 @@ def call_builtin_with_ctx(func: Any, args: Any, *, sinfo_args: Any = None) -> _x
 def _out(out_sinfo: Any, dtype: Any) -> Any:
     """The outputs' struct infos; a shape with a separate dtype is the older form."""
     if dtype is not None:
-        if isinstance(out_sinfo, list) and out_sinfo and isinstance(out_sinfo[0], list | (type(()))):
-            dtypes = dtype if isinstance(dtype, list | (type(()))) else [dtype] * len(out_sinfo)
+        if isinstance(out_sinfo, list) and out_sinfo and isinstance(out_sinfo[0], list | builtins.tuple):
+            dtypes = dtype if isinstance(dtype, list | builtins.tuple) else [dtype] * len(out_sinfo)
             return [TensorStructInfo(item, kind) for item, kind in zip(out_sinfo, dtypes, strict=True)]
         return TensorStructInfo(out_sinfo, dtype)
-    if isinstance(out_sinfo, list | (type(()))):
+    if isinstance(out_sinfo, list | builtins.tuple):
         return [_as_struct_info(item) for item in out_sinfo]
     return _as_struct_info(out_sinfo)
 
@@ -228,6 +236,3 @@ def __dir__() -> Any:
     own = [key for key in globals() if not key.startswith("_")]
     return sorted({*own, *[key.split(".")[1] for key in _OPERATORS]})
 
-
-_KEPT = (Callable, Constant, DataflowVar, If, Object, Prim, RelaxExpr, Shape, Tensor, Tuple, Var, const)
-_SCRIPT = (dataflow, emit, func_attr, function, is_impure, match_cast, output)

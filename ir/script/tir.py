@@ -4,9 +4,9 @@ Outside of scripts its expression functions (``T.exp``, ``T.int32``) build nodes
 declarations work inside an :class:`ir.script.builder.IRBuilder`.
 """
 
+# ruff: noqa: F401  what is imported here is the namespace
 from __future__ import annotations
 
-import builtins as _builtins
 from collections.abc import Callable
 from typing import Any
 
@@ -51,15 +51,18 @@ from ..tir import (
     StringImm,
     Sub,
     Var,
-    op as _op,
 )
 from ..tir import cast as _cast
+from ..tir import (
+    op as _op,
+)
 from ..tir.buffer import Buffer as _BufferNode
-from ..tir.expr import PrimExpr, const as _const, convert as _convert
+from ..tir.expr import PrimExpr
+from ..tir.expr import const as _const
+from ..tir.expr import convert as _convert
 from ..type import PointerType, PrimType
 from .builder.tir import (
     Assert,
-    BufferType as Buffer,
     Else,
     If,
     Let,
@@ -77,7 +80,6 @@ from .builder.tir import (
     buffer,
     buffer_decl,
     buffer_store,
-    call_of as _call_of,
     comm_reducer,
     decl_buffer,
     env_thread,
@@ -95,7 +97,6 @@ from .builder.tir import (
     parallel,
     reads,
     realize,
-    region_as_load as _region_as_load,
     serial,
     target,
     thread_binding,
@@ -103,6 +104,15 @@ from .builder.tir import (
     vectorized,
     where,
     writes,
+)
+from .builder.tir import (
+    BufferType as Buffer,
+)
+from .builder.tir import (
+    call_of as _call_of,
+)
+from .builder.tir import (
+    region_as_load as _region_as_load,
 )
 from .intrinsics import DTYPE_FIRST, FIXED_DTYPE, SCRIPT_NAMES
 from .parser.tir_entry import macro, meta_var, prim_func
@@ -259,7 +269,7 @@ def _lifted(function: Callable[..., Any]) -> Callable[..., Any]:
 
 _OP_FUNCTIONS = {
     name: getattr(_op, name)
-    for name in _op.__all__
+    for name in vars(_op)["__all__"]
     if callable(getattr(_op, name)) and not isinstance(getattr(_op, name), type) and name not in ("register_op", "effect_of")
 }
 for _name, _function in _OP_FUNCTIONS.items():
@@ -301,7 +311,7 @@ def reinterpret(*args: Any, dtype: Any = None) -> Call:
     return _call_of(_dtype_of(kind), "tir.reinterpret", (value,))
 
 
-def type_annotation(dtype: Any) -> Call:
+def type_annotation(dtype: Any) -> PrimExpr:
     """A dtype as argument of an intrinsic."""
     return _op.type_annotation(_dtype_of(dtype))
 
@@ -311,4 +321,3 @@ vectorize = vectorized
 unrolled = unroll
 
 __all__ = [name for name in _NAMESPACE if not name.startswith("_") and name not in ("annotations", "Any", "Callable")]
-_ = (_builtins, And, EQ, GE, GT, LE, LT, NE, Add, CommReducer, Div, FloorDiv, FloorMod, IndexMap, IntImm, Max, Min, Mod)

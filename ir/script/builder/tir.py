@@ -10,14 +10,14 @@ import numpy as np
 from ... import dtype as dt
 from ...error import IRTypeError, IRValueError
 from ...tir import stmt as S
-from ...tir.buffer import Buffer, decl_buffer as _decl_buffer
+from ...tir.buffer import Buffer
+from ...tir.buffer import decl_buffer as _decl_buffer
 from ...tir.expr import (
     BufferLoad,
     Call,
     CommReducer,
     IntImm,
     IterVar,
-    Let as _LetNode,
     PrimExpr,
     Ramp,
     Range,
@@ -26,6 +26,9 @@ from ...tir.expr import (
     cast,
     const,
     convert,
+)
+from ...tir.expr import (
+    Let as _LetNode,
 )
 from ...tir.index_map import IndexMap
 from ..parser.regions import extent_between
@@ -351,7 +354,7 @@ class axis:
         """Axes over the loops around: one letter (S or R) and one loop variable each."""
         builder = IRBuilder.current()
         frame = builder.need(F.BlockFrame, "T.axis.remap", "a block")
-        values = list(bindings) if isinstance(bindings, list | tuple) else [bindings]
+        values: list[Any] = list(bindings) if isinstance(bindings, list | tuple) else [bindings]
         if len(kinds) != len(values):
             raise IRValueError(f"T.axis.remap: {len(kinds)} kinds in {kinds!r}, but {len(values)} bindings")
         loops = {id(var): dom for item in builder.frames if isinstance(item, F.ForFrame) for var, dom in zip(item.vars, item.doms)}

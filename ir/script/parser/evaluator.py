@@ -385,8 +385,11 @@ def _joined(evaluator: Evaluator, node: ast.JoinedStr) -> Any:
     return "".join([str(evaluator.eval(item)) for item in node.values])
 
 
+_CONVERSIONS: dict[int, Callable[[Any], Any]] = {115: str, 114: repr, 97: ascii, -1: lambda value: value}
+
+
 @evaluates(ast.FormattedValue)
 def _formatted(evaluator: Evaluator, node: ast.FormattedValue) -> Any:
     value = evaluator.eval(node.value)
-    value = {115: str, 114: repr, 97: ascii}[node.conversion](value) if node.conversion != -1 else value
+    value = _CONVERSIONS[node.conversion](value)
     return format(value, evaluator.eval(node.format_spec) if node.format_spec else "")

@@ -16,8 +16,7 @@ from ...relax.struct_info import FuncStructInfo, TupleStructInfo
 from ...tir.function import PrimFunc
 from .core import CALL_HOOKS, Parser, statement
 from .relax import builder_of, call_global, declare_function, relax_function
-from .relax_entry import ScriptOnly
-from .struct_info import VDEVICE_LOOKUP, Deferred
+from .struct_info import VDEVICE_LOOKUP
 from .tir import annotation_type, call_function, prim_func
 
 
@@ -208,5 +207,3 @@ def _call_global_var(parser: Parser, node: ast.Call, var: GlobalVar, args: list[
 
 
 CALL_HOOKS[GlobalVar] = _call_global_var
-
-__all__ = ["Deferred", "ModuleReference", "ScriptOnly", "module_of", "read_function", "read_module"]

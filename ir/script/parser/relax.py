@@ -8,17 +8,14 @@ from typing import Any
 import numpy as np
 
 from ...attrs import DictAttrs
-from ...error import DiagnosticError
 from ...expr import GlobalVar, RelaxExpr
 from ...relax import expr as X
 from ...relax.analysis import BaseCheckResult, struct_info_base_check
 from ...relax.block_builder import BlockBuilder
-from ...relax.expr import update_struct_info
 from ...relax.struct_info import FuncStructInfo, ObjectStructInfo, StructInfo, TupleStructInfo
 from ...tir import expr as E
 from ..builder.core import name_value
 from .core import Parser, statement
-from .evaluator import assign_names
 from .struct_info import Deferred, StructInfoFactory, as_struct_info, resolved
 
 
@@ -357,7 +354,7 @@ def _return(parser: Parser, node: ast.Return) -> None:
 # ---- dataflow and branches ---------------------------------------------------------------------------------------
 
 
-def _is_output(node: ast.stmt) -> bool:
+def _is_output(node: Any) -> bool:
     return (
         isinstance(node, ast.Expr)
         and isinstance(node.value, ast.Call)
@@ -369,7 +366,7 @@ def _is_output(node: ast.stmt) -> bool:
 def _output_names(parser: Parser, nodes: list[ast.stmt]) -> dict[str, int]:
     """The names in ``R.output(...)`` with how often the block assigns them."""
     found: dict[str, int] = {}
-    outputs = [node for node in nodes if _is_output(node)]
+    outputs: list[Any] = [node for node in nodes if _is_output(node)]
     if len(outputs) > 1:
         raise parser.error(outputs[1], "a dataflow block has one R.output")
     for node in outputs:
@@ -485,13 +482,3 @@ def call_global(parser: Parser, var: GlobalVar, args: list[Any]) -> X.Call:
     """A call of a function of the module."""
     return X.Call(var, [as_expr(item) if not isinstance(item, E.PrimExpr) else X.PrimValue(item) for item in args])
 
-
-__all__ = [
-    "DataflowScope",
-    "DiagnosticError",
-    "MatchCastValue",
-    "assign_names",
-    "declare_function",
-    "relax_function",
-    "update_struct_info",
-]

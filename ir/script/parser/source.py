@@ -28,7 +28,7 @@ class Source:
         self.lines = text.split("\n")
         self.filename = filename
         self.first_line = first_line
-        indented = text[:1] in " \t"
+        indented = text[:1] in (" ", "\t")
         self._offset = 1 if indented else 0
         code = "if True:\n" + text if indented else text  # keeps the columns of indented code
         try:
@@ -39,8 +39,9 @@ class Source:
             column = (error.offset or 1) - 1
             message = self._render(f"syntax error: {error.msg}", line, column, (end or column + 2) - 1)
             raise DiagnosticError(message) from None
-        block = tree.body[0]
-        self.body: list[ast.stmt] = block.body if indented and isinstance(block, ast.If) else tree.body
+        self.body: list[ast.stmt] = tree.body
+        if indented and isinstance(tree.body[0], ast.If):
+            self.body = tree.body[0].body
 
     def span(self, node: Any) -> Span:
         """The region of a syntax node."""

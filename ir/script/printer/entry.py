@@ -8,9 +8,6 @@ from ...attrs import DictAttrs
 from ...function import BaseFunc
 from ...json_format import save_json
 from ...module import IRModule
-from ...node import Node
-from ...tir.buffer import Buffer
-from ...tir.stmt import Stmt
 from .config import PrinterConfig, make_config
 from .core import EXPRESSIONS, STATEMENTS, Printer, _inherited
 
@@ -86,5 +83,3 @@ def fields_text(node: Any) -> str:
     shown = [f"{item.name}={getattr(node, item.name)!r}" for item in node._fields if item.name not in ("span", "struct_info_")]
     return f"{type(node).__name__}({', '.join(shown)})"
 
-
-__all__ = ["Buffer", "Node", "Stmt", "fields_text", "repr_node", "script"]

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ...error import IRError
 from ...expr import GlobalVar
 from ...global_info import DummyGlobalInfo, VDevice
@@ -277,7 +275,7 @@ def _callee(printer: Printer, node: Any) -> str:
     return quote(node.global_symbol) if isinstance(node, X.ExternFunc) else printer.text(node)
 
 
-def _call_tir(printer: Printer, call: X.Call) -> str | None:
+def _call_tir(printer: Printer, call: Any) -> str | None:
     if len(call.sinfo_args) != 1 or not 2 <= len(call.args) <= 3:
         return None
     args = [printer.text(call.args[0]), printer.text(call.args[1]), f"out_sinfo={_outputs(printer, call)}"]
@@ -301,7 +299,7 @@ def _call_dps(printer: Printer, call: X.Call) -> str | None:
     return f"{printer.relax('call_dps_packed')}({args})"
 
 
-def _with_sinfo_args(printer: Printer, call: X.Call) -> str | None:
+def _with_sinfo_args(printer: Printer, call: Any) -> str | None:
     args = [_callee(printer, call.args[0]), *[printer.text(item) for item in call.args[1:]]]
     args += [f"{key}={printer.value(value)}" for key, value in call.attrs.items()]
     if call.sinfo_args:
@@ -391,7 +389,7 @@ def _same(a: Any, b: Any) -> bool:
     return structural_equal(a, b)
 
 
-def _reads_back(call: X.Call) -> bool:
+def _reads_back(call: Any) -> bool:
     """Whether the operator's function, given these arguments, makes this call."""
     declaration = OPERATORS.get(call.op.name)
     if declaration is None or declaration.build is None or call.sinfo_args:
@@ -582,5 +580,3 @@ def relax_function(
     printer.alias_used = alias or (local and printer.alias_used)
     printer.dialect = dialect
 
-
-__all__ = ["dim_text", "np", "relax_function", "vdevice_reference"]

@@ -10,7 +10,7 @@ from ...tir import expr as E
 from ...tir.buffer import Buffer
 from ...type import PointerType, PrimType
 from .core import Frame, Printer, quote
-from .tir_expr import pointer_text, var_definition
+from .tir_expr import var_definition
 
 
 def is_simple(buffer: Buffer) -> bool:
@@ -152,5 +152,3 @@ def _strides(printer: Printer, buffer: Buffer, name: str, frame: Frame) -> str:
             found.append(printer.text(stride))
     return f"({found[0]},)" if len(found) == 1 else f"({', '.join(found)})"
 
-
-__all__ = ["buffer_annotation", "buffer_call", "declare_free", "has_default_pointer", "is_simple", "pointer_text"]

@@ -258,7 +258,7 @@ def index_texts(printer: Printer, indices: Any) -> str:
     return ", ".join(found)
 
 
-def _slice_reads_back(ramp: E.Ramp, stop: E.PrimExpr) -> bool:
+def _slice_reads_back(ramp: Any, stop: E.PrimExpr) -> bool:
     from ..parser.regions import extent_between
 
     if ramp.stride.dtype != ramp.base.dtype or ramp.stride.value <= 0 or ramp.lanes <= 1:

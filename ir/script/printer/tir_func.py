@@ -117,12 +117,12 @@ def _params(printer: Printer, func: PrimFunc) -> str:
         post_order_visit(func.body, lambda node: handles.add(id(node)) if id(node) in params else None)
     found = []
     for param in func.params:
-        buffer = func.buffer_map.get(param)
+        bound = func.buffer_map.get(param)
         plain = param.dtype == "handle" and param.type_annotation is None and id(param) not in handles
-        if buffer is not None and plain and uses[id(buffer.data)] == 1 and is_simple(buffer):
-            name = printer.define(buffer, buffer.name)
-            printer.define_as(buffer.data, f"{name}.data")
-            found.append(f"{name}: {buffer_annotation(printer, buffer)}")
+        if bound is not None and plain and uses[id(bound.data)] == 1 and is_simple(bound):
+            name = printer.define(bound, bound.name)
+            printer.define_as(bound.data, f"{name}.data")
+            found.append(f"{name}: {buffer_annotation(printer, bound)}")
         else:
             name = printer.define(param, param.name)
             found.append(f"{name}: {var_annotation(printer, param)}")

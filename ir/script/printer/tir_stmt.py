@@ -12,7 +12,6 @@ from ... import dtype as dt
 from ...structural import structural_equal
 from ...tir import expr as E
 from ...tir import stmt as S
-from ...tir.buffer import Buffer
 from .core import Printer, quote, statement
 from .tir_buffer import buffer_call
 from .tir_expr import ITER_TYPES, _range_stop, index_texts, range_text, var_annotation

@@ -1,0 +1,165 @@
+"""Errors in scripts: what was found, what was expected, and the line with the place marked."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+import ir
+from ir.script import from_source
+from ir.script import ir as I
+from ir.script import relax as R
+from ir.script import tir as T
+
+
+def message_of(text: str) -> str:
+    with pytest.raises(ir.DiagnosticError) as caught:
+        from_source(textwrap.dedent(text))
+    return str(caught.value)
+
+
+def in_prim_func(body: str) -> str:
+    return message_of(f"@T.prim_func\ndef f(A: T.Buffer((16, 16), 'float32'), n: T.int32):\n{textwrap.indent(body, '    ')}\n")
+
+
+def in_relax(body: str) -> str:
+    return message_of(f"@R.function\ndef f(x: R.Tensor((2, 3), 'float32')):\n{textwrap.indent(body, '    ')}\n")
+
+
+def test_the_place_is_marked() -> None:
+    message = in_prim_func("for i in range(4):\n    A[i, 0] = A[i, j] + 1.0")
+    lines = message.split("\n")
+    assert lines[0] == "error: name 'j' is not defined"
+    assert lines[1].strip() == "--> <string>:4:24"
+    assert lines[3].endswith("A[i, 0] = A[i, j] + 1.0")
+    assert lines[4].index("^") == lines[3].index("j]")
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("A[0, 0] = T.exq(A[0, 0])", "the namespace T has no 'exq'; did you mean T.exp?"),
+        ("A[0] = 1.0", "buffer A has 2 dimensions, got 1 indices"),
+        ("A[0, 0] = A + 1.0", "buffer A is no value; read an element, as in A[i]"),
+        ("for i in 5:\n    pass", "expected a loop such as range"),
+        ("for i, j in range(5):\n    pass", "expected one loop variable, got 2"),
+        ("for i in range(0, 8, 2):\n    pass", "range with a step is not supported"),
+        ("for i in range(1.5):\n    pass", "a loop's bound must be an integer, got float32"),
+        ("with n:\n    pass", "expected a scope such as T.block"),
+        ("T.where(n > 0)", "T.where must be inside a block"),
+        ("T.axis.spatial(16, n)", "T.axis must be inside a block"),
+        ("with T.init():\n    pass", "T.init() must stand directly in a block"),
+        ("with T.block('b'):\n    v = T.axis.remap('S', [n])\n    T.evaluate(v)", "n is not the variable of a loop around the block"),
+        ("for i in range(4):\n    with T.block('b'):\n        v = T.axis.remap('SS', [i])\n        T.evaluate(v)", "2 kinds in 'SS', but 1 bindings"),
+        ("B = T.match_buffer(n + 1, (16,))", "T.match_buffer of a region must be inside a block"),
+        ("n[0] = 1", "expected a buffer to store to, got a Var"),
+        ("a = b = n", "assign to one target at a time"),
+        ("T.evaluate(1 / n)", "/ on integers is ambiguous"),
+        ("x: T.int64 = n", "x is declared int64, but its value is int32"),
+        ("try:\n    pass\nexcept ValueError:\n    pass", "Try statements are not supported in a prim_func"),
+        ("def g():\n    pass", "functions inside a prim_func must be macros"),
+        ("A", "a Buffer is no statement"),
+        ("if A[0, 0]:\n    pass", "the condition of if must be bool, got float32"),
+        ("with T.block('b'):\n    T.reads(A[0, 0])\n    T.reads(A[0, 0])\n    T.writes()", "block 'b' has two T.reads"),
+    ],
+    ids=lambda value: value.split("\n")[-1].strip()[:40],
+)
+def test_prim_func(body: str, expected: str) -> None:
+    message = in_prim_func(body)
+    assert expected in message
+    assert "^" in message
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("y = R.add(x, x)", "must end with a return statement"),
+        ("return R.addd(x, x)", "there is no operator or function R.addd; did you mean R.add?"),
+        ("return y", "name 'y' is not defined"),
+        ("y: R.Tensor((4, 4), 'float32') = R.add(x, x)\n    return y".replace("    ", ""), "y is declared R.Tensor((4, 4)"),
+        ("with R.dataflow():\n    y = R.add(x, x)\n    R.output(z)\nreturn x", "name 'z' is not defined"),
+        ("with R.dataflow():\n    return x", "return cannot stand inside a dataflow block"),
+        ("if R.const(True, 'bool'):\n    y = x\nreturn x", "needs an else"),
+        ("if R.const(True, 'bool'):\n    y = x\nelse:\n    z = x\nreturn x", "both branches must bind one name last"),
+        ("for i in range(4):\n    pass\nreturn x", "For statements are not supported in a Relax function"),
+        ("a, b, c = (x, x)\nreturn x", "expected 3 values, got 2"),
+        ("y = R.matmul(x, x)\nreturn y", "matmul"),
+    ],
+    ids=lambda value: value.split("\n")[0][:40],
+)
+def test_relax(body: str, expected: str) -> None:
+    message = in_relax(body)
+    assert expected in message
+    assert "^" in message
+
+
+def test_signatures() -> None:
+    assert 'parameter \'a\' needs an annotation, such as T.Buffer((16,), "float32")' in message_of("@T.prim_func\ndef f(a):\n    pass")
+    assert "expected T.Buffer(shape, dtype), T.handle, or a dtype" in message_of("@T.prim_func\ndef f(a: 3):\n    pass")
+    assert "parameter 'x' needs an annotation" in message_of("@R.function\ndef f(x):\n    return x")
+    assert "takes positional parameters only" in message_of("@T.prim_func\ndef f(*a):\n    pass")
+    assert "is declared to return" in message_of(
+        "@R.function\ndef f(x: R.Tensor((2,), 'float32')) -> R.Tensor((3,), 'float32'):\n    return x"
+    )
+
+
+def test_modules() -> None:
+    assert "needs the decorator T.prim_func or R.function" in message_of("@I.ir_module\nclass M:\n    def f():\n        pass")
+    twice = "@I.ir_module\nclass M:\n    @T.prim_func\n    def f():\n        pass\n    @T.prim_func\n    def f():\n        pass"
+    assert "module M has two functions 'f'" in message_of(twice)
+    missing = """
+    @I.ir_module
+    class M:
+        @R.function
+        def main(x: R.Tensor((2,), "float32")):
+            return M.other(x)
+    """
+    assert "module M has no function 'other'; it has: main" in message_of(missing)
+
+
+def test_syntax_and_empty_text() -> None:
+    assert "syntax error" in message_of("@T.prim_func\ndef f(:\n    pass")
+    assert "contains no program" in message_of("")
+
+
+def test_decorated_function_names_its_file() -> None:
+    with pytest.raises(ir.DiagnosticError, match=r"test_diagnostics\.py:\d+:\d+") as caught:
+
+        @T.prim_func
+        def f(A: T.Buffer((4,), "float32")):
+            A[0] = undefined_name
+
+    assert "A[0] = undefined_name" in str(caught.value)
+
+
+def test_errors_leave_the_parser_usable() -> None:
+    assert "not defined" in in_prim_func("with T.block('b'):\n    T.evaluate(zzz)")
+    func = from_source("@T.prim_func\ndef f(n: T.int32):\n    T.evaluate(n)")
+    assert func.script().endswith("T.evaluate(n)")
+
+
+def test_ill_formed_programs_are_refused_unless_told() -> None:
+    text = """
+    @T.prim_func
+    def f(A: T.Buffer((4,), "int32")):
+        for i in range(4):
+            A[i] = i
+        for j in range(4):
+            A[j] = i
+    """
+    assert "name 'i' is not defined" in message_of(text)
+    assert I is not None and R is not None
+
+
+def test_script_only_names_outside_of_scripts() -> None:
+    with pytest.raises(ir.IRError, match=r"R.func_attr can be used in a script only"):
+        R.func_attr({"a": 1})
+    with pytest.raises(ir.IRError, match="no builder is open"):
+        T.reads()
+
+
+def test_unknown_printer_option() -> None:
+    func = from_source("@T.prim_func\ndef f(n: T.int32):\n    T.evaluate(n)")
+    with pytest.raises(ir.IRTypeError, match="unknown option 'colour'"):
+        func.script(colour=True)
