@@ -104,7 +104,7 @@ def _slot(accesses: list[Access], loops: NestLoops, allocated: int, shared: int)
             elements[level], lines[level], chunk[level] = elements[level + 1], lines[level + 1], chunk[level + 1]
             continue
         extent = loops.extents[level]
-        for dim in moved:
+        for dim in moved.tolist():
             span[dim] = span[dim] + (extent - 1.0) * reach[dim, level]
             times[dim] = times[dim] * extent
             unique[dim] = np.minimum(np.minimum(span[dim], times[dim]), shape[dim])

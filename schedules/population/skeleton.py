@@ -21,6 +21,7 @@ from ir.tir.evaluate import evaluate
 from ir.tir.functor import substitute
 
 from ..tree import BlockNode, LeafNode, LoopNode, TreeNode, tree_of
+from .linear import IndexSteps, has_load
 
 PREPROC_ANNOTATION = "meta_schedule.layout_rewrite_preproc"
 """On blocks that pack constant weights: they run once, when the model is compiled."""
@@ -233,85 +234,81 @@ class _SymbolicLoop:
     key: int
 
 
-@dataclass
 class _SymbolicNest:
-    name: str
-    loops: list[_SymbolicLoop]
-    accesses: list[tuple[int, tir.Buffer, tuple[Any, ...], bool]]
-    operations: dict[str, int]
-    is_reduction: bool
-    reduce_values: list[Any]
-    is_preprocessing: bool
+    """A nest with open decisions; what does not depend on their values is found once."""
+
+    def __init__(
+        self,
+        name: str,
+        loops: list[_SymbolicLoop],
+        accesses: list[tuple[int, tir.Buffer, tuple[Any, ...], bool]],
+        operations: dict[str, int],
+        is_reduction: bool,
+        reduce_values: list[Any],
+        is_preprocessing: bool,
+    ) -> None:
+        self._name, self._loops, self._operations = name, loops, operations
+        self._is_reduction, self._is_preprocessing = is_reduction, is_preprocessing
+        variables = frozenset(loop.var for loop in loops)
+        self._reductions = [IndexSteps(value, variables) for value in reduce_values]
+        self._accesses = [
+            (number, buffer, [IndexSteps(index, variables) for index in indices], is_write)
+            for number, buffer, indices, is_write in accesses
+        ]
 
     def evaluate(self, values: Mapping[Any, np.ndarray], size: int) -> Nest:
-        zeros: dict[Any, Any] = {**values, **{loop.var: 0 for loop in self.loops}}
-        bases = [evaluate(value, zeros) for value in self.reduce_values]
-        axes = []
-        for loop in self.loops:
-            moved = {**zeros, loop.var: 1}
-            feeds = any(
-                np.any(np.asarray(evaluate(value, moved)) != base)
-                for value, base in zip(self.reduce_values, bases, strict=True)
-            )
-            axes.append(LoopAxis(loop.var.name, _array(evaluate(loop.extent, values), size), loop.mark, feeds, loop.key))
+        zeros: dict[Any, Any] = {**values, **{loop.var: 0 for loop in self._loops}}
+        # An extent that depends on outer loops (a tile at the border) counts as that of their first iterations.
+        extents = {loop.var: _array(evaluate(loop.extent, zeros), size) for loop in self._loops}
+        feeding: set[Any] = set()
+        for index in self._reductions:
+            feeding |= {var for var, step in index.evaluate(zeros, extents).items() if np.any(np.asarray(step) != 0)}
+        axes = [
+            LoopAxis(loop.var.name, extents[loop.var], loop.mark, loop.var in feeding, loop.key) for loop in self._loops
+        ]
         merged: dict[Any, Access] = {}
-        for number, buffer, indices, is_write in self.accesses:
-            access = self._access(number, buffer, indices, is_write, values, zeros, size)
+        shapes: dict[int, list[np.ndarray]] = {}
+        for number, buffer, indices, is_write in self._accesses:
+            if number not in shapes:
+                shapes[number] = [_shape_of(extent, values, size) for extent in buffer.shape]
+            access = self._access(number, buffer, indices, is_write, shapes[number], zeros, extents, size)
             key = (number, is_write, access.reach.tobytes())
             if key in merged:
                 merged[key].count += 1
             else:
                 merged[key] = access
         return Nest(
-            self.name, axes, list(merged.values()), self.operations, self.is_reduction, self.is_preprocessing
+            self._name, axes, list(merged.values()), self._operations, self._is_reduction, self._is_preprocessing
         )
 
     def _access(
         self,
         number: int,
         buffer: tir.Buffer,
-        indices: tuple[Any, ...],
+        indices: list[IndexSteps],
         is_write: bool,
-        values: Mapping[Any, np.ndarray],
+        shape: list[np.ndarray],
         zeros: Mapping[Any, Any],
+        extents: Mapping[Any, np.ndarray],
         size: int,
     ) -> Access:
-        reach = np.zeros((len(indices), len(self.loops), size), dtype=np.int64)
-        for dim, index in enumerate(indices):
-            if isinstance(index, tir.IntImm):
-                continue
-            used = _loop_vars(index)
-            if not _is_arithmetic(index):
-                reach[dim] = 1  # a gather: every loop may move it
-                continue
-            base = evaluate(index, zeros)
-            for position, loop in enumerate(self.loops):
-                if loop.var in used:
-                    reach[dim, position] = np.asarray(evaluate(index, {**zeros, loop.var: 1})) - base
-        shape = [_array(evaluate(extent, values) if _is_arithmetic(extent) else 1, size) for extent in buffer.shape]
-        strides = np.zeros((len(self.loops), size), dtype=np.int64)
+        positions = {loop.var: position for position, loop in enumerate(self._loops)}
+        reach = np.zeros((len(indices), len(self._loops), size), dtype=np.int64)
+        strides = np.zeros((len(self._loops), size), dtype=np.int64)
         step = np.ones(size, dtype=np.int64)
         for dim in range(len(indices) - 1, -1, -1):
-            strides += reach[dim] * step
+            for var, distance in indices[dim].evaluate(zeros, extents).items():
+                reach[dim, positions[var]] = distance
+                strides[positions[var]] += distance * step
             step = step * shape[dim]
         return Access(
             number, buffer.name, buffer.scope(), is_write, dt.bytes_of(buffer.dtype), shape, strides, reach
         )
 
 
-def _loop_vars(expr: Any) -> set[Any]:
-    found: set[Any] = set()
-    tir.post_order_visit(expr, lambda node: found.add(node) if isinstance(node, tir.Var) else None)
-    return found
-
-
-def _is_arithmetic(expr: Any) -> bool:
-    """Whether an index can be evaluated: no loads in it."""
-    found = []
-    tir.post_order_visit(
-        expr, lambda node: found.append(node) if isinstance(node, tir.BufferLoad | tir.ProducerLoad) else None
-    )
-    return not found
+def _shape_of(extent: Any, values: Mapping[Any, Any], size: int) -> np.ndarray:
+    """A buffer's extent; one where it is read from memory."""
+    return _array(1 if has_load(extent) else evaluate(extent, values), size)
 
 
 def _array(value: Any, size: int) -> np.ndarray:

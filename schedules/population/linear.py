@@ -1,0 +1,100 @@
+"""How far an index moves per step of each loop, for all candidates at once.
+
+Indices are affine in the loop variables with coefficients that are decisions, so one walk over the expression gives all steps.
+Where a division, remainder or minimum of loop variables remains, the expression is probed instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ir import tir
+from ir.tir.evaluate import evaluate
+
+Steps = dict[Any, Any]
+"""Loop variable to the distance per step: an int or int64 [N]."""
+
+
+class IndexSteps:
+    """The steps of one index expression.
+
+    Args:
+        index: the expression over loop variables and decisions.
+        loops: the loop variables that may occur.
+    """
+
+    def __init__(self, index: Any, loops: frozenset[Any]) -> None:
+        self.index = index
+        self._loops = loops
+        self._used: dict[int, frozenset[Any]] = {}
+        self.used = self._collect(index)
+        self.is_gather = has_load(index)
+
+    def _collect(self, node: Any) -> frozenset[Any]:
+        """Loop variables below a node, remembered for every node that evaluation asks about."""
+        found: set[Any] = set()
+        tir.post_order_visit(node, lambda item: found.add(item) if item in self._loops else None)
+        result = frozenset(found)
+        self._used[id(node)] = result
+        return result
+
+    def _loops_in(self, node: Any) -> frozenset[Any]:
+        known = self._used.get(id(node))
+        return self._collect(node) if known is None else known
+
+    def evaluate(self, zeros: Mapping[Any, Any], extents: Mapping[Any, Any]) -> Steps:
+        """Steps of the loops that move the index.
+
+        Args:
+            zeros: values of all variables, with loop variables at zero.
+            extents: loop extents, for probing.
+        """
+        if self.is_gather:
+            # The region of a gather is the whole dimension: any loop behind the index may move it.
+            return dict.fromkeys(self.used, 1)
+        return self._steps(self.index, zeros, extents)
+
+    def _steps(self, node: Any, zeros: Mapping[Any, Any], extents: Mapping[Any, Any]) -> Steps:
+        if node in self._loops:
+            return {node: 1}
+        if not self._loops_in(node):
+            return {}
+        if isinstance(node, tir.Add | tir.Sub):
+            left, right = self._steps(node.a, zeros, extents), self._steps(node.b, zeros, extents)
+            sign = 1 if isinstance(node, tir.Add) else -1
+            result = dict(left)
+            for var, step in right.items():
+                result[var] = result[var] + sign * step if var in result else sign * step
+            return result
+        if isinstance(node, tir.Mul):
+            for factor, other in ((node.a, node.b), (node.b, node.a)):
+                if not self._loops_in(factor):
+                    scale = evaluate(factor, zeros)
+                    return {var: step * scale for var, step in self._steps(other, zeros, extents).items()}
+        if isinstance(node, tir.Cast):
+            return self._steps(node.value, zeros, extents)
+        return self._probe(node, zeros, extents)
+
+    def _probe(self, node: Any, zeros: Mapping[Any, Any], extents: Mapping[Any, Any]) -> Steps:
+        """The larger of the first step and the mean step over the loop's range."""
+        base = np.asarray(evaluate(node, zeros), dtype=np.int64)
+        result: Steps = {}
+        for var in self._loops_in(node):
+            last = np.maximum(np.asarray(extents[var]) - 1, 1)
+            first = np.asarray(evaluate(node, {**zeros, var: np.minimum(last, 1)})) - base
+            whole = np.asarray(evaluate(node, {**zeros, var: last})) - base
+            mean = np.sign(whole) * -(-np.abs(whole) // last)
+            result[var] = np.where(np.abs(mean) > np.abs(first), mean, first)
+        return result
+
+
+def has_load(expr: Any) -> bool:
+    """Whether an index reads a buffer, so that it is no arithmetic."""
+    found: list[Any] = []
+    tir.post_order_visit(
+        expr, lambda node: found.append(node) if isinstance(node, tir.BufferLoad | tir.ProducerLoad) else None
+    )
+    return bool(found)
