@@ -4,7 +4,7 @@
     vm = runners.VirtualMachine(executable, runners.cpu())
     y = vm["main"](x)
 
-A function with static shapes becomes one native function that calls all its kernels with addresses fixed at build time; the
+Kernels without a schedule get one without tuning (or that of the enclosing ``with database:``), see ``tir_pipeline``. A function with static shapes becomes one native function that calls all its kernels with addresses fixed at build time; the
 others become instructions for the virtual machine.
 """
 
@@ -43,6 +43,8 @@ def optimize_passes() -> list[Pass]:
         transform.FoldBatchnormToConv2D(),
         transform.DecomposeOpsForInference(),
         transform.CanonicalizeBindings(),
+        transform.FoldConstant(),
+        transform.ChooseLayout(),
         transform.FoldConstant(),
         transform.EliminateCommonSubexpr(),
         transform.CanonicalizeBindings(),
@@ -167,7 +169,7 @@ def build(
     *,
     system_lib: bool | None = None,
     relax_pipeline: str | Pass | None = None,
-    tir_pipeline: str | Pass | None = None,
+    tir_pipeline: str | Pass | None = "default",
 ) -> Any:
     """Compile a Relax module for a processor.
 
@@ -179,7 +181,8 @@ def build(
             fuses; None says that the module consists of kernels already.
         exec_mode: ``"bytecode"`` or ``"compiled"``; functions with static shapes are native in both.
         relax_pipeline: the newer name of ``pipeline``.
-        tir_pipeline: a pass over the PrimFuncs, such as a schedule for those without one.
+        tir_pipeline: a pass over the PrimFuncs. ``"default"`` applies the records of the enclosing ``with database:`` and
+            schedules the other kernels without tuning (not where ``pipeline`` is None); None leaves all as they are.
         system_lib: accepted for compatibility.
 
     Returns:
@@ -201,7 +204,10 @@ def build(
             chosen = get_default_pipeline(target) if chosen == "default" else get_pipeline(chosen)
         if chosen is not None:
             mod = chosen(mod)
-        if tir_pipeline is not None:
+        if tir_pipeline == "default":
+            if chosen is not None:
+                mod = external("MetaScheduleApplyDatabase")()(transform.AttachAttrLayoutFreeBuffers()(mod))
+        elif tir_pipeline is not None:
             mod = (get_pipeline(tir_pipeline) if isinstance(tir_pipeline, str) else tir_pipeline)(mod)
         mod = Sequential(_final_passes(), name="finish")(mod, PassContext.current())
     constants = ConstantTable()

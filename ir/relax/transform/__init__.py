@@ -14,6 +14,7 @@ from .bind_params import BindParams
 from .bind_symbolic_vars import BindSymbolicVars
 from .call_tir_rewrite import CallTIRRewrite
 from .canonicalize_bindings import CanonicalizeBindings
+from .choose_layout import ChooseLayout
 from .compute_prim_value import ComputePrimValue
 from .convert_layout import ConvertLayout
 from .convert_to_dataflow import ConvertToDataflow
