@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..arith import Analyzer
 from ..error import IRTypeError, IRValueError
 from ..expr import GlobalVar, RelaxExpr
-from ..tir.expr import PrimExpr
+from ..tir.expr import IntImm, PrimExpr
 from ..tir.expr import Var as TirVar
 from ..tir.functor import substitute
 from .analysis import (
@@ -28,6 +29,12 @@ from .struct_info import (
 )
 
 
+def substituted(expr: PrimExpr, symbols: Mapping[Any, Any]) -> PrimExpr:
+    """The expression with variables replaced, simplified when that changed it."""
+    new = substitute(expr, symbols)
+    return new if new is expr or isinstance(new, TirVar | IntImm) else Analyzer().simplify(new)
+
+
 class _Bind(ExprMutatorBase):
     """Replaces Relax variables (by identity) and symbolic variables everywhere; struct infos follow."""
 
@@ -36,7 +43,7 @@ class _Bind(ExprMutatorBase):
         self._symbols = dict(symbols)
 
     def visit_prim_expr(self, expr: PrimExpr) -> PrimExpr:
-        return substitute(expr, self._symbols) if self._symbols else expr
+        return substituted(expr, self._symbols) if self._symbols else expr
 
     def visit_var_(self, var: Any) -> Any:
         return self._values.get(var.vid, var)

@@ -288,6 +288,14 @@ class _Eraser(Mutator):
             raise _Undefined
         return found
 
+    def visit_PrimExpr(self, expr: Any) -> Any:
+        new = self.generic_visit(expr)
+        if new is expr:
+            return expr
+        from ...arith import Analyzer
+
+        return Analyzer().simplify(new)
+
     def visit_ShapeStructInfo(self, info: ShapeStructInfo) -> StructInfo:
         try:
             return self.generic_visit(info)
