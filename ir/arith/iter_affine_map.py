@@ -830,35 +830,37 @@ def _check_mapping(
 
 
 def _check_disjoint(detector: _Detector, pieces: Sequence[IterSplitExpr], level: IterMapLevel) -> str | None:
-    """Pieces of one mark must partition it (surjective: must not overlap); marks of fused sums are checked inside."""
-    groups: list[tuple[IterMark, list[IterSplitExpr]]] = []
-    for item in pieces:
+    """Pieces of one mark must partition it (surjective: must not overlap).
+
+    Marks of fused sums come first, the outermost before those inside; a fused mark stands for the pieces in its sum.
+    """
+    pending = list(pieces)
+    while pending:
+        depth = max(_depth(item.source) for item in pending)
+        current = [item for item in pending if _depth(item.source) == depth]
+        pending = [item for item in pending if _depth(item.source) != depth]
+        groups: list[tuple[IterMark, list[IterSplitExpr]]] = []
+        for item in current:
+            for mark, members in groups:
+                if detector._same_mark(mark, item.source):
+                    members.append(item)
+                    break
+            else:
+                groups.append((item.source, [item]))
         for mark, members in groups:
-            if detector._same_mark(mark, item.source):
-                members.append(item)
-                break
-        else:
-            groups.append((item.source, [item]))
-    inner: list[IterSplitExpr] = []
-    for mark, members in groups:
-        problem = _check_partition(detector, mark, members, level)
-        if problem is not None:
-            return problem
-        if isinstance(mark.source, IterSumExpr):
-            inner += mark.source.args
-    used_by: dict[int, int] = {}
-    sources: list[tuple[set[Any], IterMark]] = []
-    for mark, _ in groups:
-        names = set(_variables(_source_expr(mark))) & set(detector.sums)
-        for other, other_mark in sources:
-            if other & names and not (isinstance(mark.source, IterSumExpr) or isinstance(other_mark.source, IterSumExpr)):
-                return "an iterator is used by two indices"
-        sources.append((names, mark))
-        used_by[id(mark)] = len(names)
-    if not inner:
-        return None
-    plain = [item for mark, members in groups if not isinstance(mark.source, IterSumExpr) for item in members]
-    return _check_disjoint(detector, inner + plain, level)
+            problem = _check_partition(detector, mark, members, level)
+            if problem is not None:
+                return problem
+            if isinstance(mark.source, IterSumExpr):
+                pending += mark.source.args
+        if depth == 0:
+            taken: set[Any] = set()
+            for mark, _ in groups:
+                names = set(_variables(mark.source)) & detector.sums.keys()
+                if names & taken:
+                    return "an iterator is used by two indices"
+                taken |= names
+    return None
 
 
 def _check_partition(

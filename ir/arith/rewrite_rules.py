@@ -274,6 +274,7 @@ min(min(x, y), y) -> min(x, y)
 min(x, min(x, y)) -> min(x, y)
 min(y, min(x, y)) -> min(x, y)
 min(min(x, c1), c2) -> min(x, min(c1, c2))
+min(c1, min(x, c2)) -> min(x, min(c1, c2))
 min(min(min(x, y), z), y) -> min(min(x, y), z)
 ~ min(max(x, y), max(x, z)) -> max(min(y, z), x)
 ~ min(min(x, y), min(x, z)) -> min(min(y, z), x)
@@ -295,7 +296,6 @@ min(x * c1, c2) -> max(x, c2 // c1) * c1 if c1 < 0 and c2 % c1 == 0
 # canonicalization
 min(min(x, c1), y) => min(min(x, y), c1)
 min(x, min(y, c1)) => min(min(x, y), c1)
-min(c1, min(x, c2)) -> min(x, min(c1, c2))
 min(c1 - x, c2) => c1 - max(x, c1 - c2)
 min(x + c1, c2) => min(x, c2 - c1) + c1
 """
@@ -467,6 +467,7 @@ max(max(x, y), y) -> max(x, y)
 max(x, max(x, y)) -> max(x, y)
 max(y, max(x, y)) -> max(x, y)
 max(max(x, c1), c2) -> max(x, max(c1, c2))
+max(c1, max(x, c2)) -> max(x, max(c1, c2))
 max(max(max(x, y), z), y) -> max(max(x, y), z)
 ~ max(min(x, y), min(x, z)) -> min(max(y, z), x)
 ~ max(max(x, y), max(x, z)) -> max(max(y, z), x)
@@ -488,7 +489,6 @@ max(x * c1, c2) -> min(x, c2 // c1) * c1 if c1 < 0 and c2 % c1 == 0
 # canonicalization
 max(max(x, c1), y) => max(max(x, y), c1)
 max(x, max(y, c1)) => max(max(x, y), c1)
-max(c1, max(x, c2)) -> max(x, max(c1, c2))
 max(c1 - x, c2) => c1 - min(x, c1 - c2)
 max(x + c1, c2) => max(x, c2 - c1) + c1
 """

@@ -1,0 +1,121 @@
+"""Constant bounds and modular sets of single operators."""
+
+from __future__ import annotations
+
+import pytest
+
+from ir import Range, tir
+from ir.arith import Analyzer, ConstIntBound, ModularSet
+from ir.tir import SizeVar, Var, floordiv, floormod, truncdiv, truncmod
+
+INF, NINF = ConstIntBound.POS_INF, ConstIntBound.NEG_INF
+x, y = Var("x", "int64"), Var("y", "int64")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "expected"),
+    [
+        ("int64", (NINF, INF)),
+        ("int32", (-(1 << 31), (1 << 31) - 1)),
+        ("int8", (-128, 127)),
+        ("uint8", (0, 255)),
+        ("bool", (0, 1)),
+    ],
+)
+def test_dtypes_bound_variables(dtype: str, expected: tuple[int, int]) -> None:
+    assert Analyzer().const_int_bound(Var("v", dtype)) == ConstIntBound(*expected)
+
+
+def test_size_vars_are_not_negative() -> None:
+    assert Analyzer().const_int_bound(SizeVar("n", "int64")).min_value == 0
+
+
+CASES = [
+    (x + y, {x: (0, 4), y: (1, 10)}, (1, 14)),
+    (x - y, {x: (0, 4), y: (1, 10)}, (-10, 3)),
+    (x - y, {x: (0, INF), y: (1, 10)}, (-10, INF)),
+    (1 - x, {x: (NINF, 4)}, (-3, INF)),
+    (x * y + 20, {x: (-2, 4), y: (4, 10)}, (0, 60)),
+    (x * y, {x: (-3, 4), y: (-8, 2)}, (-32, 24)),
+    (x * y, {x: (NINF, 4), y: (-8, 2)}, (NINF, INF)),
+    (truncdiv(x, y), {x: (-9, 4), y: (4, 10)}, (-2, 1)),
+    (truncmod(x, y), {x: (-9, 4), y: (4, 10)}, (-9, 4)),
+    (truncmod(x, y), {x: (NINF, 4), y: (4, 10)}, (-9, 4)),
+    (floordiv(x, y), {x: (-9, 4), y: (4, 10)}, (-3, 1)),
+    (floordiv(x, y), {x: (-9, 4), y: (-2, 0)}, (-4, 9)),
+    (floordiv(x, y), {x: (NINF, 4), y: (-2, 1)}, (NINF, INF)),
+    (floormod(x, y), {x: (-9, 4), y: (4, 10)}, (0, 9)),
+    (floormod(x, y), {x: (3, 3), y: (4, 10)}, (3, 3)),
+    (floormod(x, y), {x: (1, INF), y: (4, 10)}, (0, 9)),
+    (tir.min(x, y), {x: (-9, 11), y: (4, 10)}, (-9, 10)),
+    (tir.max(x, y), {x: (-9, 11), y: (4, 10)}, (4, 11)),
+    (tir.Select(x > 1, tir.Cast("int64", y < 0), tir.Cast("int64", y > 1)), {}, (0, 1)),
+    (tir.Select(x > 1, x, y), {x: (-9, 11), y: (4, 10)}, (-9, 11)),
+    (x >> 4, {x: (-9, 11)}, (-1, 0)),
+    (x & 15, {x: (-9, 100)}, (0, 15)),
+    (Var("b", "int8").astype("int32"), {}, (-128, 127)),
+    (tir.Ramp(x, 2, 4), {x: (0, 10)}, (0, 16)),
+]
+
+
+@pytest.mark.parametrize(("expr", "known", "expected"), CASES, ids=lambda value: str(value)[:40])
+def test_bounds(expr: tir.PrimExpr, known: dict[Var, tuple[int, int]], expected: tuple[int, int]) -> None:
+    analyzer = Analyzer()
+    for var, bound in known.items():
+        analyzer.update(var, ConstIntBound(*bound))
+    assert analyzer.const_int_bound(expr) == ConstIntBound(*expected)
+
+
+def test_bound_of_symbolic_ranges() -> None:
+    analyzer, n, i = Analyzer(), SizeVar("n"), Var("i")
+    analyzer.bind(n, Range(1, 9))
+    analyzer.bind(i, Range(0, n))
+    assert analyzer.const_int_bound(i) == ConstIntBound(0, 7)
+
+
+def test_constraints_narrow_bounds() -> None:
+    analyzer = Analyzer()
+    with analyzer.constraint_scope(tir.all(x >= 2, x + 1 < 8, floordiv(y, 4) <= 1)):
+        assert analyzer.const_int_bound(x) == ConstIntBound(2, 6)
+        assert analyzer.const_int_bound(y).max_value == 7
+    assert analyzer.const_int_bound(x) == ConstIntBound(NINF, INF)
+
+
+MODULAR = [
+    (x * 7 + y * 6 + 4, {}, (1, 0)),
+    (x * 4 + y * 6 + 4, {}, (2, 0)),
+    (x * 6 - y * 4 + 3, {}, (2, 1)),
+    (floordiv(x * 16 + 35, 8), {}, (2, 0)),
+    (floormod(x * 4 + 3, 8), {}, (4, 3)),
+    (floormod(x * 8 + 3, 4), {}, (0, 3)),
+    (tir.Select(x > 0, y * 4 + 1, x * 6 + 3), {}, (2, 1)),
+    (tir.min(x * 3, y * 9), {}, (3, 0)),
+    ((x * 4 + 1) * (y * 6 + 2), {}, (2, 0)),
+    (x << 3, {}, (8, 0)),
+    (x + 1, {x: (8, 3)}, (8, 4)),
+    (tir.const(5, "int64"), {}, (0, 5)),
+]
+
+
+@pytest.mark.parametrize(("expr", "known", "expected"), MODULAR, ids=lambda value: str(value)[:40])
+def test_modular_sets(expr: tir.PrimExpr, known: dict[Var, tuple[int, int]], expected: tuple[int, int]) -> None:
+    analyzer = Analyzer()
+    for var, value in known.items():
+        analyzer.update(var, ModularSet(*value))
+    assert analyzer.modular_set(expr) == ModularSet(*expected)
+
+
+def test_remainders_in_constraints_meet() -> None:
+    analyzer = Analyzer()
+    with analyzer.constraint_scope(floormod(x, 3).equal(1)):
+        assert analyzer.modular_set(x + 1) == ModularSet(3, 2)
+        with analyzer.constraint_scope(floormod(x, 5).equal(2)):
+            assert analyzer.modular_set(x) == ModularSet(15, 7)
+    assert analyzer.modular_set(x) == ModularSet(1, 0)
+
+
+def test_bound_variables_replace_and_carry_facts() -> None:
+    analyzer = Analyzer()
+    analyzer.bind(x, y * 4 + 1)
+    assert analyzer.modular_set(x) == ModularSet(4, 1)
+    assert str(analyzer.simplify(x + 1)) == str(y * tir.const(4, "int64") + tir.const(2, "int64"))

@@ -1,0 +1,109 @@
+"""Sets of values, regions, and solving conditions for a variable."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ir
+from ir import Range, tir
+from ir.arith import Analyzer, deduce_bound, int_set
+from ir.arith import estimate_region_strict_bound as strict_bound
+from ir.arith import estimate_region_upper_bound as upper_bound
+from ir.tir import Var, floordiv, floormod
+
+x, y, z, n = (Var(name) for name in "xyzn")
+
+
+def same(found: int_set.IntervalSet, low: Any, high: Any) -> bool:
+    """Whether an interval has these ends, as far as simplification can tell."""
+    analyzer = Analyzer()
+    return analyzer.can_prove_equal(found.min_value, tir.convert(low)) and analyzer.can_prove_equal(
+        found.max_value, tir.convert(high)
+    )
+
+
+def test_arithmetic_of_intervals() -> None:
+    domains = {x: int_set.interval(0, 10), y: int_set.interval(2, 5)}
+    cases: list[tuple[Any, Any, Any]] = [
+        (x + y, 2, 15),
+        (x - y, -5, 8),
+        (x * 2 - 1, -1, 19),
+        (x * -2, -20, 0),
+        (x * y, 0, 50),
+        (floordiv(x, 4), 0, 2),
+        (floormod(y, 8), 2, 5),
+        (floormod(x, 4), 0, 3),
+        (tir.min(x, y), 0, 5),
+        (tir.Select(z > 0, x, y), 0, 10),
+        (x + n, n, n + 10),
+        (x * n - x * n, 0, 0),
+        (z + 1, z + 1, z + 1),
+    ]
+    for expr, low, high in cases:
+        found = int_set.eval_set(expr, domains)
+        assert same(found, low, high), f"{expr}: [{found.min_value}, {found.max_value}]"
+
+
+def test_ends_may_depend_on_other_variables() -> None:
+    found = int_set.eval_set(y, {y: int_set.interval(x, x + 3), x: int_set.interval(0, 4)})
+    assert same(found, 0, 7)
+
+
+def test_open_intervals() -> None:
+    below = int_set.interval(int_set.neg_inf(), 3)
+    found = int_set.eval_set(1 - x, {x: below})
+    assert same(int_set.interval(found.min_value, found.min_value), -2, -2)
+    assert found.max_value is int_set.pos_inf()
+    assert int_set.everything().is_everything() and int_set.nothing().is_nothing()
+
+
+def test_vectors_and_points() -> None:
+    assert same(int_set.vector(tir.Ramp(x, 2, 4)), x, x + 6)
+    assert int_set.single_point(3).is_single_point()
+
+
+def test_unions_and_intersections() -> None:
+    assert same(int_set.union([int_set.interval(0, 3), int_set.interval(6, 9)]), 0, 9)
+    assert same(int_set.union_lower_bound([int_set.interval(0, 3), int_set.interval(4, 9)]), 0, 9)
+    assert same(int_set.union_lower_bound([int_set.interval(0, 3), int_set.interval(6, 9)]), 0, 3)
+    assert same(int_set.intersect([int_set.interval(0, 6), int_set.interval(4, 9)]), 4, 6)
+    assert int_set.intersect([int_set.interval(0, 3), int_set.interval(4, 9)]).is_nothing()
+
+
+def test_region_bounds() -> None:
+    domain = {x: Range(0, 4), y: Range(0, 4)}
+    (rows, columns) = upper_bound([Range.from_min_extent(x * 4 + y, 3), Range.from_min_extent(z, 1)], domain)
+    assert same(rows, 0, 17) and same(columns, z, z)
+    (exact,) = strict_bound([Range.from_min_extent(x * 4 + y, 1)], domain) or [int_set.nothing()]
+    assert same(exact, 0, 15)
+    assert strict_bound([Range.from_min_extent(x * 5 + y * 3, 1)], domain) is None
+    (cut,) = upper_bound([Range.from_min_extent(x * 4 + y, 1)], domain, x * 4 + y < 14)
+    assert same(cut, 0, 13)
+
+
+def test_deduce_bound() -> None:
+    nothing: dict[Var, Any] = {}
+    cases: list[tuple[Any, Any, Any]] = [
+        (x * 4 < 30, None, 7),
+        (x * 4 >= 30, 8, None),
+        (floordiv(x, 4) < 8, None, 31),
+        (10 - x >= 0, None, 10),
+        (tir.all(x >= 3, x < 10), 3, 9),
+        (x + y < n, None, n - y - 1),
+    ]
+    for condition, low, high in cases:
+        found = deduce_bound(x, condition, nothing, nothing)
+        for end, expected in ((found.min_value, low), (found.max_value, high)):
+            if expected is None:
+                assert end in (int_set.neg_inf(), int_set.pos_inf())
+            else:
+                assert Analyzer().can_prove_equal(end, tir.convert(expected)), f"{condition}: {end}"
+    relaxed = deduce_bound(x, x * 4 + y < 32, nothing, {y: int_set.interval(0, 6)})
+    assert ir.structural_equal(relaxed.max_value, tir.const(6))
+    assert deduce_bound(x, (x * x).equal(4), nothing, nothing).is_nothing()
+
+
+def test_analyzer_int_set_knows_bound_variables() -> None:
+    analyzer = Analyzer()
+    analyzer.bind(x, Range(0, n))
+    assert same(analyzer.int_set(x * 2), 0, n * 2 - 2)
