@@ -36,6 +36,17 @@ from .registry import find_converter, normalize_domain
 Dim = int | tir.PrimExpr
 
 
+def onnx_library() -> Any:
+    """The onnx package; raises ONNXImportError with the fix when it is not installed."""
+    try:
+        import onnx
+    except ImportError as error:
+        raise ONNXImportError(
+            "reading ONNX models needs the onnx package: pip install 'loopsmith[onnx]'"
+        ) from error
+    return onnx
+
+
 def load_model(path: str | Path) -> Any:
     """Read an ONNX file, with external data beside it.
 
@@ -44,7 +55,7 @@ def load_model(path: str | Path) -> Any:
     InvalidModelError
         The file is not there, is truncated, or is no ONNX model.
     """
-    import onnx
+    onnx = onnx_library()
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
     try:
@@ -144,8 +155,7 @@ def require_static_shapes(model: Any, shape_dict: Mapping[str, Iterable[Any]] | 
 
 
 def _graph_and_opsets(model: Any, opset: int | None) -> tuple[Any, dict[str, int]]:
-    import onnx
-
+    onnx = onnx_library()
     if isinstance(model, onnx.GraphProto):
         return model, {"": opset or onnx.defs.onnx_opset_version()}
     if not isinstance(model, onnx.ModelProto):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,23 @@ def test_local_functions_are_inlined() -> None:
     source.opset_import.append(helper.make_opsetid("local", 1))
     source.functions.append(function)
     assert op_names(from_onnx(source)) == ["add"]
+
+
+def test_graphs_without_a_model_and_other_opsets() -> None:
+    """A bare graph says nothing of its opset; Softmax normalizes another way before opset 13."""
+    source = model([node("Softmax", ["x"], ["y"], axis=1)], {"x": [2, 3, 4]}, ["y"], opset=18)
+    x = np.random.default_rng(0).random((2, 3, 4), np.float32)
+    newer, older = (evaluate(from_onnx(source.graph, opset=opset), [x]) for opset in (18, 11))
+    np.testing.assert_allclose(newer.sum(1), np.ones((2, 4)), rtol=1e-6)
+    np.testing.assert_allclose(older.sum((1, 2)), np.ones(2), rtol=1e-6)
+    np.testing.assert_allclose(evaluate(from_onnx(source, opset=11), [x]), older)
+    np.testing.assert_allclose(evaluate(from_onnx(source.graph), [x]), newer)
+
+
+def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(frontend.ONNXImportError, match=r"pip install 'loopsmith\[onnx\]'"):
+        from_onnx("model.onnx")
 
 
 def test_paths_are_read(tmp_path: Path) -> None:
