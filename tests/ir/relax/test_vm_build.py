@@ -300,4 +300,4 @@ def test_lowered_to_explicit_memory(make):
     inputs = [RNG.standard_normal(shape).astype("float32") for shape in shapes]
     got, expected = (runners.VirtualMachine(item, runners.cpu())["main"](*inputs) for item in (executable, plain))
     for a, b in zip(*[(x,) if not isinstance(x, tuple) else x for x in (got, expected)]):
-        np.testing.assert_array_equal(a.numpy(), b.numpy())
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-5, atol=1e-6)
