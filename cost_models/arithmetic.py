@@ -7,6 +7,7 @@ arithmetic units can be.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -89,8 +90,8 @@ def operation_counts(nest: Nest) -> dict[str, int]:
     return {kind: int(nest.operations.get(kind, 0)) for kind in KINDS}
 
 
-def _lanes(nest: Nest, loops: NestLoops, slots: list[Slot], machine: Machine) -> tuple[Array, Array, Array]:
-    """(lanes, vector extent, implicit) as the postprocessor and then LLVM choose them."""
+def _lanes(loops: NestLoops, slots: list[Slot], machine: Machine, free: Array) -> tuple[Array, Array, Array]:
+    """(lanes, vector extent, implicit) as the postprocessor and then LLVM, where it is ``free`` to, choose them."""
     size = loops.inner.shape[1]
     width = min((slot.element_bytes for slot in slots if slot.writes), default=4)
     most = max(1, machine.vector_bytes // width)
@@ -103,26 +104,38 @@ def _lanes(nest: Nest, loops: NestLoops, slots: list[Slot], machine: Machine) ->
         power = np.minimum(integer & -integer, most).astype(np.float64)
         narrow = np.where((extent <= most) & (power == extent), extent, np.where((extent > most) & (power >= 4), power, 1.0))
         lanes = np.where(whole, float(most), narrow)
-    implicit = np.zeros(size, dtype=bool)
-    # LLVM vectorizes an innermost loop by itself where all accesses are contiguous or invariant and nothing is reduced.
-    friendly = np.ones((loops.count, size), dtype=bool)
+    # LLVM vectorizes an innermost loop by itself where accesses are contiguous or invariant; in a reduction, what it writes
+    # must be invariant.
+    friendly = np.zeros((loops.count, size))
     for position in range(loops.count):
-        if loops.reductions[position] or loops.marks[position] == "parallel":
-            friendly[position] = False
+        if loops.marks[position] == "parallel":
             continue
+        fits = np.ones(size, dtype=bool)
         for slot in slots:
-            friendly[position] &= slot.strides[position] <= 1
-    inner = loops.innermost(friendly.astype(np.float64)) > 0
+            fits &= slot.strides[position] <= (0 if slot.writes and loops.reductions[position] else 1)
+        friendly[position] = np.where(fits, 1.0, 0.0)
     length = loops.innermost(loops.extents, 1.0)
-    implicit = (extent <= 1) & inner & (length >= 4)
+    implicit = (extent <= 1) & (loops.innermost(friendly) > 0) & (length >= 4) & free
     lanes = np.where(implicit, np.minimum(float(most), length), lanes)
     return lanes, np.where(implicit, length, extent), implicit
 
 
-def register_tile(nest: Nest, loops: NestLoops, slots: list[Slot], machine: Machine) -> RegisterTile:
-    """Facts about the straight-line body of a nest."""
+def compiler_vectorizes(loops: Sequence[NestLoops]) -> Array:
+    """Where LLVM's own vectorizer runs on a program: if no loop is vectorized explicitly, or a reduction is left scalar. bool [N]."""
+    size = loops[0].inner.shape[1]
+    explicit, scalar_reduction = np.zeros(size, dtype=bool), np.zeros(size, dtype=bool)
+    for nest in loops:
+        wide = np.zeros(size, dtype=bool) if nest.vector is None else nest.extents[nest.vector] > 1
+        explicit |= wide
+        innermost_reduces = nest.innermost(np.array(nest.reductions, dtype=np.float64)[:, None] * np.ones_like(nest.extents))
+        scalar_reduction |= ~wide & (innermost_reduces > 0)
+    return ~explicit | scalar_reduction
+
+
+def register_tile(loops: NestLoops, slots: list[Slot], machine: Machine, free: Array) -> RegisterTile:
+    """Facts about the straight-line body of a nest; ``free`` says where the compiler vectorizes by itself."""
     size = loops.inner.shape[1]
-    lanes, vector_extent, implicit = _lanes(nest, loops, slots, machine)
+    lanes, vector_extent, implicit = _lanes(loops, slots, machine, free)
     body = loops.body
     iterations = at_level(loops.inner, body)
     iterations = np.where(implicit & (body == loops.count), lanes, iterations)

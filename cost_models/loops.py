@@ -90,7 +90,10 @@ def nest_loops(skeleton: Skeleton) -> list[NestLoops]:
     for nest in skeleton.nests:
         chain = _parallel_chain(nest, users)
         first = nest.loops[chain[0]].key if chain else None
-        result.append(_loops_of(nest, skeleton.size, chain, first is not None and first not in opened))
+        opens = first is not None and first not in opened
+        # A loop around several nests is not turned into vector instructions.
+        shared = {loop.key for loop in nest.loops if len(users[loop.key]) > 1}
+        result.append(_loops_of(nest, skeleton.size, chain, opens, shared))
         if first is not None:
             opened.add(first)
     return result
@@ -109,7 +112,7 @@ def _parallel_chain(nest: Nest, users: dict[int, frozenset[int]]) -> list[int]:
     return chain
 
 
-def _loops_of(nest: Nest, size: int, chain: list[int], opens: bool) -> NestLoops:
+def _loops_of(nest: Nest, size: int, chain: list[int], opens: bool, shared: set[int]) -> NestLoops:
     kept = [position for position, loop in enumerate(nest.loops) if (loop.extent != 1).any()]
     count = len(kept)
     extents = np.empty((count, size))
@@ -121,7 +124,8 @@ def _loops_of(nest: Nest, size: int, chain: list[int], opens: bool) -> NestLoops
         outer[level + 1] = outer[level] * extents[level]
     for level in range(count - 1, -1, -1):
         inner[level] = inner[level + 1] * extents[level]
-    marks = [nest.loops[position].mark for position in kept]
+    kept_loops = [nest.loops[position] for position in kept]
+    marks = ["" if loop.mark == "vectorize" and loop.key in shared else loop.mark for loop in kept_loops]
     body = np.full(size, count, dtype=np.int64)
     straight = np.ones(size, dtype=bool)
     for level in range(count - 1, -1, -1):
@@ -143,8 +147,8 @@ def _loops_of(nest: Nest, size: int, chain: list[int], opens: bool) -> NestLoops
         kept,
         extents,
         marks,
-        [nest.loops[position].is_reduction for position in kept],
-        [nest.loops[position].key for position in kept],
+        [loop.is_reduction for loop in kept_loops],
+        [loop.key for loop in kept_loops],
         inner,
         outer,
         body,

@@ -1,7 +1,8 @@
 """The machine that the analytical model assumes: what a target says of itself, and typical figures for what it does not say.
 
 The defaults describe a current server core with 512-bit vectors (two FMA pipes, two vector loads and one vector store per cycle,
-four cycles of FMA latency); narrower targets keep the same per-cycle structure with fewer lanes. Only ratios matter for ranking.
+four cycles of FMA latency); narrower targets keep the same per-cycle structure with fewer lanes. Only ratios matter for ranking. The figures were
+adjusted once against 800 measured candidates of 16 operators on a Zen 5 core.
 """
 
 from __future__ import annotations
@@ -41,18 +42,18 @@ class Machine:
     fma_latency: float = 4.0
     loads_per_cycle: float = 2.0
     stores_per_cycle: float = 1.0
-    issue_per_cycle: float = 6.0
+    issue_per_cycle: float = 8.0
     shuffles_per_cycle: float = 1.0
     """Lanes inserted per cycle when a vector is gathered element by element."""
     reload: float = 0.6
     """Cycles lost per vector that is spilled to the stack and loaded again although memory had it anyway."""
-    loop_exit: float = 9.0
+    loop_exit: float = 7.0
     """Cycles lost each time an innermost loop ends: a mispredicted branch and a pipeline that fills again."""
     parallel_launch: float = 8_000.0
     """Cycles to start and join a parallel region (about two microseconds)."""
-    job_overhead: float = 250.0
+    job_overhead: float = 60.0
     """Cycles to hand one iteration of a parallel loop to a core."""
-    usable: float = 0.75
+    usable: float = 0.7
     """Share of a cache that a working set may take before lines of it are evicted in practice."""
 
     @staticmethod
@@ -67,7 +68,7 @@ class Machine:
             vector_registers=target.vector_registers,
             caches=(
                 CacheLevel(target.l1_cache_bytes, 12, 40.0),
-                CacheLevel(target.l2_cache_bytes, 16, 16.0),
+                CacheLevel(target.l2_cache_bytes, 16, 20.0),
                 CacheLevel(l3 / cores, 16, 24.0 / (1.0 + cores)),
             ),
             line_bytes=line,

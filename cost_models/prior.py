@@ -15,7 +15,7 @@ import numpy as np
 from ir.target import Target
 from schedules.population.skeleton import Nest, Skeleton
 
-from .arithmetic import VECTOR_CYCLES, RegisterTile, operation_counts, register_tile
+from .arithmetic import VECTOR_CYCLES, RegisterTile, compiler_vectorizes, operation_counts, register_tile
 from .loops import Array, NestLoops, at_level, nest_loops
 from .machine import Machine
 from .memory import Slot, Traffic, slots_of, traffic_of
@@ -53,11 +53,12 @@ def analyze(skeleton: Skeleton, machine: Machine) -> list[NestFacts]:
     """Facts and estimates of every nest that runs (those that run when the model is compiled are left out)."""
     all_loops = nest_loops(skeleton)
     all_slots = slots_of(skeleton, all_loops)
+    free = compiler_vectorizes(all_loops) if all_loops else np.zeros(skeleton.size, dtype=bool)
     result = []
     for nest, loops, slots in zip(skeleton.nests, all_loops, all_slots, strict=True):
         if nest.is_preprocessing:
             continue
-        tile = register_tile(nest, loops, slots, machine)
+        tile = register_tile(loops, slots, machine, free)
         traffic = traffic_of(slots, loops, machine, tile.in_registers)
         result.append(NestFacts(nest, loops, slots, tile, traffic, _estimate(nest, loops, slots, tile, traffic, machine)))
     return result
@@ -73,7 +74,8 @@ def _body_cycles(nest: Nest, loops: NestLoops, tile: RegisterTile, machine: Mach
     stores = (tile.stores + spill_moves + 2.0 * tile.scattered) / machine.stores_per_cycle
     shuffles = tile.gathered / machine.shuffles_per_cycle
     # A chain of dependent additions; chains of different bodies overlap where no accumulator connects them.
-    chain = np.where(tile.chained, 1.0, 0.4) * tile.steps * machine.fma_latency
+    # The compiler interleaves four vectors of a reduction that it vectorizes.
+    chain = np.where(tile.chained, np.where(tile.implicit, 0.25, 1.0), 0.4) * tile.steps * machine.fma_latency
     chain = np.where(nest.is_reduction, chain, 0.0)
     # A broadcast is folded into the instruction that uses it about half of the time.
     issued = (
