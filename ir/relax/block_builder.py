@@ -125,7 +125,7 @@ class BlockBuilder:
         self._names: dict[str, int] = {}
         self._function_names: dict[str, int] = {}
         self._values: dict[Id, RelaxExpr | None] = {}
-        self._by_hash: dict[int, list[tuple[GlobalVar, BaseFunc]]] | None = None
+        self._by_hash: dict[type[BaseFunc], dict[int, list[tuple[GlobalVar, BaseFunc]]]] = {}
         self._func: FunctionScope | None = None
         self._analyzer: Any = None
 
@@ -414,7 +414,7 @@ class BlockBuilder:
         """Add a function under a unique name; an equal one in the module is reused. Returns the reference to it."""
         if not isinstance(func, BaseFunc):
             raise IRTypeError(f"add_func needs a function, got {type(func).__name__}")
-        table = self._dedup_table()
+        table = self._dedup_table(type(func))
         key = structural_hash(func)
         for var, found in table.get(key, ()):
             if structural_equal(found, func):
@@ -430,22 +430,26 @@ class BlockBuilder:
         table.setdefault(key, []).append((var, func))
         return var
 
-    def _dedup_table(self) -> dict[int, list[tuple[GlobalVar, BaseFunc]]]:
-        if self._by_hash is None:
-            self._by_hash = {}
+    def _dedup_table(self, kind: type[BaseFunc]) -> dict[int, list[tuple[GlobalVar, BaseFunc]]]:
+        """Functions of a kind by hash; kinds apart, for hashing a graph function reads all its weights."""
+        table = self._by_hash.get(kind)
+        if table is None:
+            table = self._by_hash[kind] = {}
             for var, func in self._mod.functions.items():
-                self._by_hash.setdefault(structural_hash(func), []).append((var, func))
-        return self._by_hash
+                if type(func) is kind:
+                    table.setdefault(structural_hash(func), []).append((var, func))
+        return table
 
     def update_func(self, gv: GlobalVar, updated_func: BaseFunc) -> None:
         """Replace a function of the module; the reference's struct info follows."""
         self._mod.update_func(gv, updated_func)
         if updated_func.struct_info_ is not None:
             update_struct_info(gv, updated_func.struct_info_)
-        if self._by_hash is not None:
-            for entries in self._by_hash.values():
+        for table in self._by_hash.values():
+            for entries in table.values():
                 entries[:] = [entry for entry in entries if entry[0] is not gv]
-            self._by_hash.setdefault(structural_hash(updated_func), []).append((gv, updated_func))
+        if type(updated_func) in self._by_hash:
+            self._by_hash[type(updated_func)].setdefault(structural_hash(updated_func), []).append((gv, updated_func))
 
     def finalize(self) -> IRModule:
         """The module built so far."""

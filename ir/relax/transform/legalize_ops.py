@@ -7,13 +7,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ...expr import GlobalVar
 from ...module import IRModule
 from ...op import Op
+from ...structural import structural_hash
+from ...tir import FloatImm, IntImm
 from ...transform import ModulePass, PassContext
 from ..block_builder import BlockBuilder
-from ..expr import Call, Expr, ExternFunc, Function, SeqExpr, Var
+from ..expr import Call, Constant, Expr, ExternFunc, Function, PrimValue, SeqExpr, ShapeExpr, Tuple, Var
 from ..struct_info import ObjectStructInfo, ShapeStructInfo, StructInfo, TensorStructInfo, TupleStructInfo
-from .binding_rewriter import BindingRewriter
+from .binding_rewriter import BindingRewriter, is_call_to
 
 LegalizeFunc = Callable[[BlockBuilder, Call], Expr]
 
@@ -38,6 +41,8 @@ class _Legalizer(BindingRewriter):
         self._custom = custom
         self._warn = warn
         self._skip = skip
+        self._made: dict[Any, tuple[GlobalVar, tuple[int, ...]]] = {}
+        """Kernels of operators on operands of equal shapes: most calls of a network repeat others."""
 
     def visit_binding(self, binding: Any) -> None:
         self._builder.record_binding(binding)
@@ -54,6 +59,13 @@ class _Legalizer(BindingRewriter):
             return
         if call.struct_info_ is None:
             call = Call(call.op, call.args, call.attrs, call.sinfo_args, call.span, var.struct_info_)
+        key, leaves = _call_key(call) if call.op.name not in self._custom else (None, ())  # type: ignore[attr-defined]
+        if key is not None and key in self._made:
+            kernel, positions = self._made[key]
+            info = call.struct_info_
+            operands = (kernel, Tuple([leaves[position] for position in positions]))
+            self.bind(var, Call(Op.get("relax.call_tir"), operands, None, [info], call.span, info))
+            return
         builder = self._builder
         builder._begin_block(self.in_dataflow)
         try:
@@ -70,6 +82,10 @@ class _Legalizer(BindingRewriter):
         if isinstance(value, Call) and value.op is not call.op and self._function_for(value) is not None:
             self.visit_call(var, value)
             return
+        if key is not None and not pending and value.struct_info_ == call.struct_info_:
+            positions = _positions(value, leaves)
+            if positions is not None:
+                self._made[key] = (value.args[0], positions)  # type: ignore[attr-defined]
         self.bind(var, value)
 
     def _function_for(self, call: Call) -> LegalizeFunc | None:
@@ -94,6 +110,63 @@ class _Legalizer(BindingRewriter):
             if not call.op.get_attr("FDataDependent"):
                 return None
         return found  # type: ignore[no-any-return]
+
+
+def _call_key(call: Call) -> tuple[Any, list[Expr]]:
+    """What decides the kernel of a call of an operator, and the tensors that the call gives it.
+
+    The key is None for calls that are not remembered: symbolic shapes, constants whose contents matter, other kinds of arguments.
+    """
+    leaves: list[Expr] = []
+
+    def part(arg: Expr) -> Any:
+        if isinstance(arg, Tuple):
+            return tuple(part(field) for field in arg.fields)
+        info = arg.struct_info_
+        if isinstance(arg, ShapeExpr):
+            return ("shape", _numbers(arg.values))
+        if isinstance(arg, PrimValue):
+            return ("value", arg.value.dtype, _numbers((arg.value,)))
+        if isinstance(arg, Constant) and arg.data.size <= 1:
+            return ("constant", arg.data.dtype.str, arg.data.shape, arg.data.tobytes())
+        if not isinstance(arg, Var | Constant) or not isinstance(info, TensorStructInfo) or info.shape_values is None:
+            raise _Unremembered
+        same = next((number for number, leaf in enumerate(leaves) if leaf is arg), len(leaves))
+        leaves.append(arg)
+        return (same, _numbers(info.shape_values), info.dtype)
+
+    try:
+        parts = tuple(part(arg) for arg in call.args)
+        # The contents of an array of indices may become part of the kernel (take, gather, slices).
+        if any(isinstance(leaf, Constant) and leaf.data.dtype.kind in "iu" for leaf in leaves):
+            return None, []
+        attrs = structural_hash(call.attrs) if call.attrs else None
+    except _Unremembered:
+        return None, []
+    return (call.op.name, parts, attrs, call.sinfo_args), leaves  # type: ignore[attr-defined]
+
+
+class _Unremembered(Exception):
+    """An argument of a kind that makes a call not comparable with others."""
+
+
+def _numbers(values: Any) -> tuple[Any, ...]:
+    if not all(isinstance(value, IntImm | FloatImm) for value in values):
+        raise _Unremembered
+    return tuple(value.value for value in values)
+
+
+def _positions(value: Expr, leaves: list[Expr]) -> tuple[int, ...] | None:
+    """Which of the call's tensors the kernel takes, in order; None when it takes anything else."""
+    if not is_call_to(value, "relax.call_tir") or len(value.args) != 2 or not isinstance(value.args[1], Tuple):  # type: ignore[attr-defined]
+        return None
+    found = []
+    for field in value.args[1].fields:  # type: ignore[attr-defined]
+        position = next((number for number, leaf in enumerate(leaves) if leaf is field), None)
+        if position is None:
+            return None
+        found.append(position)
+    return tuple(found)
 
 
 @dataclass(frozen=True)
