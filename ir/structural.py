@@ -26,6 +26,15 @@ def _compared_fields(cls: Any) -> tuple[Field, ...]:
 
 
 _FIELD_CACHE: dict[type, tuple[Field, ...]] = {}
+_PLANS: dict[type, tuple[tuple[str, bool], ...]] = {}
+
+
+def _plan(cls: Any) -> tuple[tuple[str, bool], ...]:
+    """(name, whether it defines variables) of the compared fields, made once per class: walks ask for every node."""
+    found = _PLANS.get(cls)
+    if found is None:
+        found = _PLANS[cls] = tuple((item.name, item.defines) for item in _compared_fields(cls))
+    return found
 
 
 class _Mismatch(Exception):
@@ -86,22 +95,26 @@ class _Equality:
                     raise _Mismatch(path, a, b)
                 return
             if not (defining or self._map_free):
-                if a is b:
-                    return
-                if not a.compared_by_content:
+                if a is not b:
                     raise _Mismatch(path, a, b)
+                return
             self._pairs[id(a)], self._back[id(b)] = b, a
         elif a is b and not self._pairs:
             return
-        custom = getattr(a, "_structural_equal", None)
-        if custom is not None:
-            custom(b, lambda x, y, name: self.check(x, y, (path, "." + name), defining), lambda: _fail(path, a, b))
+        cls = a.__class__
+        if hasattr(cls, "_structural_equal"):
+            a._structural_equal(b, lambda x, y, name: self.check(x, y, (path, "." + name), defining), lambda: _fail(path, a, b))
             return
-        for item in _compared_fields(type(a)):
-            x, y = getattr(a, item.name), getattr(b, item.name)
-            if x is y and item.kind == "leaf" and not isinstance(x, dict | tuple | Node):
+        for name, defines in _plan(cls):
+            x, y = getattr(a, name), getattr(b, name)
+            kind = x.__class__
+            if kind is str or kind is int:
+                # By far the most values: dtypes, lanes, constants.
+                if x == y and y.__class__ is kind:
+                    continue
+            elif x is y and x is None:
                 continue
-            self.check(x, y, (path, item.name), defining or item.defines)
+            self.check(x, y, (path, name), defining or defines)
 
 
 def _fail(path: Any, a: Any, b: Any) -> None:
@@ -156,7 +169,10 @@ class _Hasher:
         self._keep: list[Any] = []
 
     def add(self, value: Any) -> None:
-        if isinstance(value, Node):
+        cls = value.__class__
+        if cls is str or cls is int or value is None:
+            self.tokens.append(f"{cls.__name__}:{value!r}")
+        elif isinstance(value, Node):
             self._add_node(value)
         elif isinstance(value, tuple | list):
             self.tokens.append(f"({len(value)}")
@@ -168,7 +184,7 @@ class _Hasher:
             digest = hashlib.blake2b(np.ascontiguousarray(value).tobytes(), digest_size=16).hexdigest()
             self.tokens.append(f"{value.dtype}{value.shape}{digest}")
         else:
-            self.tokens.append(f"{type(value).__name__}:{value!r}")
+            self.tokens.append(f"{cls.__name__}:{value!r}")
 
     def _add_dict(self, value: dict[Any, Any]) -> None:
         self.tokens.append(f"{{{len(value)}")
@@ -182,20 +198,28 @@ class _Hasher:
                 self.add(value[key])
 
     def _add_node(self, node: Any) -> None:
-        if node.is_variable:
+        cls = node.__class__
+        tokens = self.tokens
+        if cls.is_variable:
             number = self._numbers.get(id(node))
             if number is not None:
-                self.tokens.append(f"%{number}")
+                tokens.append(f"%{number}")
                 return
             self._numbers[id(node)] = len(self._numbers)
             self._keep.append(node)
-        self.tokens.append(node._type_key)
-        custom = getattr(node, "_structural_hash", None)
-        if custom is not None:
-            custom(self.add)
+        tokens.append(cls._type_key)
+        if hasattr(cls, "_structural_hash"):
+            node._structural_hash(self.add)
             return
-        for item in _compared_fields(type(node)):
-            self.add(getattr(node, item.name))
+        for name, _ in _plan(cls):
+            value = getattr(node, name)
+            kind = value.__class__
+            if kind is str or kind is int:
+                tokens.append(f"{kind.__name__}:{value!r}")
+            elif kind in _PLANS:
+                self._add_node(value)
+            else:
+                self.add(value)
 
 
 def structural_hash(node: Any, map_free_vars: bool = False) -> int:

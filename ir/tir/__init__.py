@@ -77,7 +77,7 @@ from .stmt import (
 
 def __getattr__(name: str) -> object:
     """Passes, lowering and the interpreter are loaded when they are used: they need the pass infrastructure."""
-    if name in ("transform", "lower", "interpreter"):
+    if name in ("transform", "lower", "interpreter", "analysis"):
         import importlib
 
         return importlib.import_module(f"{__name__}.{name}")
