@@ -231,7 +231,7 @@ class Node(metaclass=NodeMeta):
 
     def replace(self, **changes: Any) -> Any:
         """A copy with some fields changed; the same object when nothing changes."""
-        if all(getattr(self, name) is value for name, value in changes.items()):
+        if all(getattr(self, name, _MISSING) is value for name, value in changes.items()):
             return self
         values = {item.name: getattr(self, item.name) for item in self._fields if item.derived is None}
         unknown = changes.keys() - values.keys()

@@ -1,0 +1,116 @@
+"""Structural equality and hashing: up to the names of defined variables, with the path to the first difference."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ir
+from ir import IRModule, Range, tir
+from ir.tir import For, ForKind, Var, decl_buffer
+
+from .samples import SAMPLES, A, nothing, store, x, y
+
+
+def loop(name: str, extent: int = 4, step: int = 1) -> tir.PrimFunc:
+    """A function that stores in a loop whose variable has this name."""
+    buffer, i = decl_buffer((16,), "float32", name + "_buffer"), Var(name)
+    return tir.PrimFunc([buffer], For(i, 0, extent, ForKind.SERIAL, tir.BufferStore(buffer, tir.const(1.0), [i * step])))
+
+
+def test_defined_variables_may_have_other_names() -> None:
+    assert ir.structural_equal(loop("i"), loop("j"))
+    assert ir.structural_hash(loop("i")) == ir.structural_hash(loop("j"))
+
+
+def test_free_variables_are_themselves_unless_mapped() -> None:
+    assert not ir.structural_equal(x + y, y + x)
+    assert ir.structural_equal(x + y, y + x, map_free_vars=True)
+    assert not ir.structural_equal(x + x, x + y, map_free_vars=True)
+    assert ir.structural_hash(x + y) == ir.structural_hash(y + x)
+
+
+def test_mapping_is_one_to_one() -> None:
+    i, j = Var("i"), Var("j")
+    two = For(i, 0, 4, ForKind.SERIAL, For(j, 0, 4, ForKind.SERIAL, tir.Evaluate(i + j)))
+    one = For(i, 0, 4, ForKind.SERIAL, For(j, 0, 4, ForKind.SERIAL, tir.Evaluate(j + j)))
+    assert not ir.structural_equal(two, one)
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        (loop("i", 4), loop("i", 5)),
+        (loop("i", step=2), loop("i", step=3)),
+        (tir.const(1, "int32"), tir.const(1, "int64")),
+        (tir.const(0.0), tir.const(-1.0)),
+        (x + 1, x - 1),
+        (A[x, y], A[y, x]),
+        ((1, 2), (1, 2, 3)),
+        ({"a": 1}, {"a": 2}),
+        ({"a": 1}, {"b": 1}),
+        (True, 1),
+        (np.zeros(3), np.zeros(4)),
+        (np.zeros(3), np.ones(3)),
+    ],
+)
+def test_differences_are_seen(a: Any, b: Any) -> None:
+    assert not ir.structural_equal(a, b)
+    assert ir.structural_equal(a, a) and ir.structural_equal(b, b)
+
+
+def test_hashes_of_different_programs_differ() -> None:
+    hashes = {ir.structural_hash(loop("i", extent, step)) for extent in range(1, 20) for step in range(1, 20)}
+    assert len(hashes) == 19 * 19
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_every_kind_equals_itself_and_no_other_kind(name: str) -> None:
+    assert ir.structural_equal(SAMPLES[name], SAMPLES[name])
+    others = [other for other in SAMPLES if type(SAMPLES[other]) is not type(SAMPLES[name])]
+    assert not any(ir.structural_equal(SAMPLES[name], SAMPLES[other]) for other in others)
+
+
+def test_the_path_leads_to_the_difference() -> None:
+    path, a, b = ir.get_first_structural_mismatch(loop("i", step=2), loop("i", step=3)) or ("", 0, 0)
+    assert path == "<root>.body.body.indices[0].b.value" and (a, b) == (2, 3)
+    assert ir.get_first_structural_mismatch(loop("i"), loop("j")) is None
+    with pytest.raises(ir.IRValueError, match=r"structural mismatch at <root>.body.extent.value"):
+        ir.assert_structural_equal(loop("i", 4), loop("i", 5))
+
+
+def test_modules_are_compared_by_function_name() -> None:
+    one = IRModule({"f": loop("i"), "g": loop("i", 7)})
+    other = IRModule({"g": loop("k", 7), "f": loop("j")})
+    assert ir.structural_equal(one, other) and ir.structural_hash(one) == ir.structural_hash(other)
+    assert not ir.structural_equal(one, IRModule({"f": loop("i")}))
+    assert not ir.structural_equal(one, one.with_attr("key", 1))
+
+
+def test_names_and_spans_do_not_matter() -> None:
+    span = ir.Span(ir.SourceName("file"), 3)
+    assert ir.structural_equal(tir.Add(x, y), tir.Add(x, y, span))
+    region = tir.Block([], [], [], "one", nothing)
+    assert ir.structural_equal(region, region.replace(name_hint="two"))
+    assert ir.structural_equal(Range(0, 4), Range.from_min_extent(0, 4))
+
+
+def test_hashes_are_the_same_in_every_process() -> None:
+    code = (
+        "import ir; from ir import tir; x = tir.Var('x');"
+        "print(ir.structural_hash(tir.For(x, 0, 4, 0, tir.Evaluate(x * 2 + 1))))"
+    )
+    i = Var("other")
+    here = ir.structural_hash(For(i, 0, 4, ForKind.SERIAL, tir.Evaluate(i * 2 + 1)))
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(found.stdout) == here
+
+
+def test_shared_and_repeated_statements_are_equal() -> None:
+    again = tir.BufferStore(A, store.value, store.indices)
+    assert ir.structural_equal(tir.SeqStmt([store, store]), tir.SeqStmt([store, again]))
+    assert ir.structural_hash(tir.SeqStmt([store, store])) == ir.structural_hash(tir.SeqStmt([store, again]))
