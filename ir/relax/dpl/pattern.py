@@ -147,7 +147,8 @@ class DFPattern:
 def _copy(pattern: DFPattern) -> DFPattern:
     new = object.__new__(type(pattern))
     for cls in type(pattern).__mro__:
-        for name in getattr(cls, "__slots__", ()):
+        slots: tuple[str, ...] = getattr(cls, "__slots__", ())
+        for name in slots:
             value = getattr(pattern, name)
             if isinstance(value, DFPattern):
                 value = _copy(value)

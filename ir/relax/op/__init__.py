@@ -100,8 +100,7 @@ from .create import (
     zeros_like,
 )
 from .datatype import astype, wrap_param
-from .index import (
-    dynamic_strided_slice,
+from .gather import (
     gather_elements,
     gather_nd,
     index_put,
@@ -109,27 +108,22 @@ from .index import (
     scatter_elements,
     scatter_nd,
     slice_scatter,
-    strided_slice,
-    take,
 )
+from .index import dynamic_strided_slice, strided_slice, take
 from .linear_algebra import einsum, linear, matmul, outer
+from .joining import concat, meshgrid, one_hot, split, stack
 from .manipulate import (
     broadcast_to,
     collapse_sum_like,
     collapse_sum_to,
-    concat,
     expand_dims,
     flatten,
     flip,
     layout_transform,
-    meshgrid,
-    one_hot,
     permute_dims,
     repeat,
     reshape,
-    split,
     squeeze,
-    stack,
     tile,
 )
 from .search import argmax, argmin, bucketize, where

@@ -1,9 +1,8 @@
-"""Operators that move elements without computing on them: reshaping, permuting, joining, splitting, repeating."""
+"""Operators that move elements without computing on them: reshaping, permuting, repeating, collapsing."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,16 +10,13 @@ import numpy as np
 from ...error import IRTypeError, IRValueError
 from ...expr import RelaxExpr
 from ...tir.expr import FloatImm, IntImm, PrimExpr
-from ..analysis import prove_dim_equal
-from ..expr import Call, Expr, PrimValue, ShapeExpr, Tuple
-from ..struct_info import PrimStructInfo, ShapeStructInfo, StructInfo, TensorStructInfo, TupleStructInfo
+from ..expr import Call, Expr, PrimValue, ShapeExpr
+from ..struct_info import ShapeStructInfo, StructInfo, TensorStructInfo
 from .declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
 from .inference import (
     as_int,
     broadcast_dims,
     check_arity,
-    common_dtype,
-    common_vdevice,
     fail,
     int64,
     normalize_axes,
@@ -34,8 +30,6 @@ from .inference import (
     simplify,
     tensor_arg,
     tensor_args,
-    tuple_of_tensors,
-    wrong_kind,
 )
 from .legalization import topi_function, topi_unary, with_attrs
 
@@ -81,108 +75,6 @@ def _shape(shape: Any) -> Expr:
     if isinstance(shape, int | PrimExpr):
         return ShapeExpr([shape])
     return ShapeExpr(shape)
-
-
-# concat and stack
-
-
-def _infer_concat(node: Call, builder: Any) -> StructInfo:
-    check_arity(node, 1)
-    infos = tuple_of_tensors(node, 0)
-    if not infos:
-        raise fail(node, "expected at least one tensor")
-    dtype, vdevice = common_dtype(node, infos), common_vdevice(node, infos)
-    axis = node.attrs.get("axis")
-    known = {info.ndim for info in infos if info.ndim != -1}
-    if len(known) > 1:
-        raise fail(node, f"tensors have different numbers of dimensions: {sorted(known)}")
-    if not known:
-        return TensorStructInfo(None, dtype, vdevice)
-    ndim = known.pop()
-    if axis is None and ndim != 1:
-        raise fail(node, f"without an axis the tensors must be 1-dimensional, got {ndim} dimensions")
-    position = 0 if axis is None else normalize_axis(node, ndim, axis)
-    shapes = [info.shape_values for info in infos]
-    with_shape = [shape for shape in shapes if shape is not None]
-    for shape in with_shape:
-        for index, (a, b) in enumerate(zip(with_shape[0], shape, strict=True)):
-            if index != position and as_int(a) is not None and as_int(b) is not None and as_int(a) != as_int(b):
-                raise fail(
-                    node,
-                    f"shapes {show_dims(with_shape[0])} and {show_dims(shape)} differ at dimension {index},"
-                    f" only dimension {position} may",
-                )
-    if len(with_shape) != len(shapes):
-        return TensorStructInfo(None, dtype, vdevice, ndim)
-    first = with_shape[0]
-    for shape in with_shape[1:]:
-        if not all(index == position or prove_dim_equal(a, b) for index, (a, b) in enumerate(zip(first, shape, strict=True))):
-            return TensorStructInfo(None, dtype, vdevice, ndim)
-    total: PrimExpr = int64(0)
-    for shape in with_shape:
-        total = total + shape[position]
-    return TensorStructInfo([*first[:position], simplify(total), *first[position + 1 :]], dtype, vdevice)
-
-
-def _legalize_concat(bb: Any, node: Call) -> Expr:
-    tensors = node.args[0]
-    count = len(node.args[0].struct_info.fields)
-    items = list(tensors.fields) if isinstance(tensors, Tuple) else [bb.emit(tensors[i]) for i in range(count)]  # type: ignore[index]
-    axis = node.attrs.get("axis")
-    return bb.call_te(topi_function("concatenate"), items, 0 if axis is None else axis)
-
-
-def _tensor_tuple(tensors: Any) -> Expr:
-    return tensors if isinstance(tensors, RelaxExpr) else Tuple(tensors)
-
-
-@operator(
-    "relax.concat",
-    infer=_infer_concat,
-    legalize=_legalize_concat,
-    reference=lambda tensors, axis: np.concatenate(tensors, 0 if axis is None else axis),
-    **_MOVES,
-)
-def concat(tensors: Any, axis: int | None = 0) -> Expr:
-    """Join tensors along an axis; ``axis=None`` joins 1-dimensional ones."""
-    return call("relax.concat", _tensor_tuple(tensors), attrs={"axis": None if axis is None else int(axis)})
-
-
-def _infer_stack(node: Call, builder: Any) -> StructInfo:
-    check_arity(node, 1)
-    infos = tuple_of_tensors(node, 0)
-    if not infos:
-        raise fail(node, "expected at least one tensor")
-    dtype, vdevice = common_dtype(node, infos), common_vdevice(node, infos)
-    first = infos[0]
-    if any(info.ndim == -1 for info in infos):
-        return TensorStructInfo(None, dtype, vdevice)
-    if len({info.ndim for info in infos}) > 1:
-        raise fail(node, f"tensors have different numbers of dimensions: {sorted({i.ndim for i in infos})}")
-    axis = normalize_axis(node, first.ndim + 1, node.attrs["axis"])
-    shapes = [info.shape_values for info in infos]
-    if any(shape is None for shape in shapes):
-        return TensorStructInfo(None, dtype, vdevice, first.ndim + 1)
-    for shape in shapes[1:]:
-        for a, b in zip(shapes[0], shape, strict=True):  # type: ignore[arg-type]
-            if as_int(a) is not None and as_int(b) is not None and as_int(a) != as_int(b):
-                raise fail(node, f"shapes {show_dims(shapes[0])} and {show_dims(shape)} differ")  # type: ignore[arg-type]
-    dims = list(shapes[0])  # type: ignore[arg-type]
-    dims.insert(axis, int64(len(infos)))
-    return TensorStructInfo(dims, dtype, vdevice)
-
-
-def _legalize_stack(bb: Any, node: Call) -> Expr:
-    tensors = node.args[0]
-    count = len(node.args[0].struct_info.fields)
-    items = list(tensors.fields) if isinstance(tensors, Tuple) else [bb.emit(tensors[i]) for i in range(count)]  # type: ignore[index]
-    return bb.call_te(topi_function("stack"), items, node.attrs["axis"])
-
-
-@operator("relax.stack", infer=_infer_stack, legalize=_legalize_stack, reference=np.stack, **_MOVES)
-def stack(tensors: Any, axis: int = 0) -> Expr:
-    """Join tensors of one shape along a new axis."""
-    return call("relax.stack", _tensor_tuple(tensors), attrs={"axis": 0 if axis is None else int(axis)})
 
 
 # expand_dims, squeeze, flatten, reshape
@@ -488,82 +380,6 @@ def _pad_constant(x: Expr, value: Any) -> PrimExpr:
     return const(number, dtype)
 
 
-# split
-
-
-def _infer_split(node: Call, builder: Any) -> StructInfo:
-    (info,) = tensor_args(node, 1)
-    what = node.attrs["indices_or_sections"]
-    count = what if isinstance(what, int) else len(what) + 1
-    if info.ndim == -1:
-        return TupleStructInfo([TensorStructInfo(None, info.dtype, info.vdevice)] * count)
-    axis = normalize_axis(node, info.ndim, node.attrs["axis"])
-    dims = info.shape_values
-    if dims is None:
-        return TupleStructInfo([TensorStructInfo(None, info.dtype, info.vdevice, info.ndim)] * count)
-    extent = dims[axis]
-    fields = []
-    for low, high in _split_bounds(what, extent):
-        part = [*dims[:axis], simplify(high - low), *dims[axis + 1 :]]
-        fields.append(TensorStructInfo(part, info.dtype, info.vdevice))
-    return TupleStructInfo(fields)
-
-
-def _split_bounds(what: Any, extent: PrimExpr) -> list[tuple[PrimExpr, PrimExpr]]:
-    """(begin, end) of each part along the split axis; sections are as even as ceil division makes them."""
-    from ...tir.op import ceildiv
-
-    size = as_int(extent)
-    if isinstance(what, int):
-        if size is not None:
-            step = -(-size // what)
-            marks: list[PrimExpr] = [int64(min(step * i, size)) for i in range(what)] + [extent]
-        else:
-            step_expr = simplify(ceildiv(extent, int64(what)))
-            marks = [simplify(step_expr * i) for i in range(what)] + [extent]
-    else:
-        marks = [int64(0), *[_clamped(index, size) for index in what], extent]
-    bounds = []
-    for low, high in itertools.pairwise(marks):
-        a, b = as_int(low), as_int(high)
-        bounds.append((low, int64(max(a, b)) if a is not None and b is not None else high))
-    return bounds
-
-
-def _clamped(index: int, size: int | None) -> IntImm:
-    return int64(index if size is None else min(index, size))
-
-
-def _legalize_split(bb: Any, node: Call) -> Expr:
-    what, axis = node.attrs["indices_or_sections"], node.attrs["axis"]
-    info = node.args[0].struct_info
-    assert isinstance(info, TensorStructInfo)
-    size = as_int(info.shape_values[normalize_axis(node, info.ndim, axis)])  # type: ignore[index]
-    if isinstance(what, int) and size is not None and size % what:
-        step = -(-size // what)
-        what = [min(step * i, size) for i in range(1, what)]
-    return bb.call_te(topi_function("split"), node.args[0], what if isinstance(what, int) else list(what), axis)
-
-
-def _np_split(x: np.ndarray, indices_or_sections: Any, axis: int) -> list[np.ndarray]:
-    if isinstance(indices_or_sections, int):
-        step = -(-x.shape[axis] // indices_or_sections)
-        return np.split(x, [step * i for i in range(1, indices_or_sections)], axis)
-    return np.split(x, list(indices_or_sections), axis)
-
-
-@operator("relax.split", infer=_infer_split, legalize=_legalize_split, reference=_np_split, **_MOVES)
-def split(x: Expr, indices_or_sections: int | Sequence[int], axis: int = 0) -> Expr:
-    """Split along an axis: into a number of parts of equal extent (the last may be smaller), or before given indices."""
-    if isinstance(indices_or_sections, int | IntImm):
-        what: Any = int(indices_or_sections)
-        if what < 1:
-            raise IRValueError(f"relax.split: the number of sections must be positive, got {what}")
-    else:
-        what = [int(item) for item in indices_or_sections]
-    return call("relax.split", x, attrs={"indices_or_sections": what, "axis": int(axis)})
-
-
 # repeat, tile
 
 
@@ -681,79 +497,3 @@ def _infer_collapse_sum_like(node: Call, builder: Any) -> StructInfo:
 def collapse_sum_like(data: Expr, collapse_target: Expr) -> Expr:
     """Sum over the dimensions that broadcasting ``collapse_target`` to ``data`` would repeat."""
     return call("relax.collapse_sum_like", data, collapse_target)
-
-
-# meshgrid, one_hot
-
-
-def _infer_meshgrid(node: Call, builder: Any) -> StructInfo:
-    infos = tuple_of_tensors(node, 0)
-    dtype, vdevice = common_dtype(node, infos), common_vdevice(node, infos)
-    dims = []
-    for info in infos:
-        if info.ndim not in (-1, 0, 1):
-            raise fail(node, f"expected 1-dimensional tensors, got {info.ndim} dimensions")
-        if info.shape_values is None:
-            return TupleStructInfo([TensorStructInfo(None, dtype, vdevice, len(infos))] * len(infos))
-        dims.append(info.shape_values[0] if info.shape_values else int64(1))
-    if node.attrs["indexing"] == "xy" and len(dims) > 1:
-        dims[0], dims[1] = dims[1], dims[0]
-    return TupleStructInfo([TensorStructInfo(dims, dtype, vdevice)] * len(infos))
-
-
-def _legalize_meshgrid(bb: Any, node: Call) -> Expr:
-    tensors = node.args[0]
-    items = list(tensors.fields) if isinstance(tensors, Tuple) else [
-        bb.emit(tensors[i]) for i in range(len(tensors.struct_info.fields))  # type: ignore[index]
-    ]
-    return bb.call_te(topi_function("meshgrid"), items, node.attrs["indexing"])
-
-
-@operator(
-    "relax.meshgrid", infer=_infer_meshgrid, legalize=_legalize_meshgrid,
-    reference=lambda tensors, indexing: list(np.meshgrid(*tensors, indexing=indexing)), **_MOVES,
-)
-def meshgrid(tensors: Any, indexing: str | None = "ij") -> Expr:
-    """Coordinate matrices from coordinate vectors; ``indexing`` is "ij" (matrix) or "xy" (Cartesian)."""
-    indexing = indexing or "ij"
-    if indexing not in ("ij", "xy"):
-        raise IRValueError(f"relax.meshgrid: indexing must be 'ij' or 'xy', got {indexing!r}")
-    return call("relax.meshgrid", _tensor_tuple(tensors), attrs={"indexing": indexing})
-
-
-def _infer_one_hot(node: Call, builder: Any) -> StructInfo:
-    check_arity(node, 3)
-    info = tensor_arg(node, 0)
-    on, off = node.args[1].struct_info, node.args[2].struct_info
-    if not isinstance(on, PrimStructInfo) or not isinstance(off, PrimStructInfo) or on.dtype != off.dtype:
-        raise wrong_kind(node, f"on_value and off_value must be scalar values of one dtype, got {on} and {off}")
-    if info.ndim == -1:
-        return TensorStructInfo(None, on.dtype, info.vdevice)
-    axis = normalize_axis(node, info.ndim + 1, node.attrs["axis"])
-    if info.shape_values is None:
-        return TensorStructInfo(None, on.dtype, info.vdevice, info.ndim + 1)
-    dims = list(info.shape_values)
-    dims.insert(axis, int64(node.attrs["depth"]))
-    return TensorStructInfo(dims, on.dtype, info.vdevice)
-
-
-def _np_one_hot(indices: np.ndarray, on: float, off: float, depth: int, axis: int) -> np.ndarray:
-    hot = np.moveaxis(np.eye(depth, dtype=bool)[indices], -1, axis)
-    return np.where(hot, on, off)
-
-
-def _legalize_one_hot(bb: Any, node: Call) -> Expr:
-    on, off = (arg.value for arg in node.args[1:])  # type: ignore[attr-defined]
-    return bb.call_te(
-        topi_function("one_hot"), node.args[0], on, off, node.attrs["depth"], node.attrs["axis"], on.dtype,
-        primfunc_name_hint="one_hot",
-    )
-
-
-@operator("relax.one_hot", infer=_infer_one_hot, legalize=_legalize_one_hot, reference=_np_one_hot, **_MOVES)
-def one_hot(indices: Expr, on_value: PrimValue, off_value: PrimValue, depth: int, axis: int = -1) -> Expr:
-    """A new axis of extent ``depth`` that holds ``on_value`` at the index and ``off_value`` elsewhere."""
-    return call("relax.one_hot", indices, on_value, off_value, attrs={"depth": int(depth), "axis": int(axis)})
-
-
-InferFunction = Callable[[Call, Any], StructInfo]
