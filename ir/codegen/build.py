@@ -334,7 +334,7 @@ def build(mod_or_func: PrimFunc | IRModule, target: Any = None, name: str | None
     mod_or_func:
         A PrimFunc, or a module whose PrimFuncs are compiled together; scheduled or not, lowered or not.
     target:
-        An ``ir.target.Target`` or its string form; the host when None.
+        An ``ir.target.Target`` or its string form; when None, the one in force (``with Target(...)``) or the host.
     name:
         Symbol of a PrimFunc that has no ``global_symbol`` (default ``main``).
 
@@ -347,6 +347,10 @@ def build(mod_or_func: PrimFunc | IRModule, target: Any = None, name: str | None
         from ..target import Target
 
         target = Target(target)
+    elif target is None:
+        from ..target import Target
+
+        target = Target.current(allow_none=True)
     if isinstance(mod_or_func, PrimFunc):
         symbol = name or str(mod_or_func.attrs.get("global_symbol", "main"))
         mod_or_func = IRModule({symbol: mod_or_func.with_attr("global_symbol", symbol)})

@@ -7,7 +7,6 @@ from ..transform import PassContext, Sequential
 from . import transform as T
 from .function import PrimFunc
 
-
 #: Statements of an unrolled nest at most: LLVM needs about a tenth of a second for that many vector statements.
 _MAX_UNROLLED = 320
 

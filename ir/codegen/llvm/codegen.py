@@ -90,7 +90,7 @@ class LoopShapes(Visitor):
 
     def visit_For(self, loop: S.For) -> None:
         outer_shaped, self._is_shaped = self._is_shaped, loop.kind == S.ForKind.UNROLLED
-        outer_loop, self._has_loop = self._has_loop, False
+        self._has_loop = False
         self.visit(loop.body)
         if self._is_shaped:
             self.shaped.add(id(loop))
@@ -284,7 +284,8 @@ class FunctionEmitter(ExpressionEmitter, Visitor):
         b.label(latch)
         b.emit(f"%{name}.next = add nuw nsw i64 %{name}, 1")
         more = b.icmp("slt", Value(f"%{name}.next", "i64"), end)
-        if id(loop) in self.context.shapes.shaped:
+        # copies of a scalar loop inside an unrolled one are too many to be worth LLVM's time
+        if id(loop) in self.context.shapes.shaped or self._copies > 4:
             b.emit(f"br i1 {more.ref}, label %{head}, label %{done}, !llvm.loop {self.context.keep_loop()}")
         else:
             if id(loop) in self.context.shapes.scalar_innermost:

@@ -7,6 +7,7 @@ answers in microseconds; what it does not know becomes an opaque atom.  :mod:`ir
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import gcd
 from typing import Any
 
@@ -66,6 +67,8 @@ class IndexSimplifier:
         self._atoms: dict[tuple[Any, ...], PrimExpr] = {}
         self._atom_linear: dict[PrimExpr, Linear] = {}  # of binary atoms: the first operand
         self._atom_bounds: dict[PrimExpr, tuple[int, int]] = {}
+        self.rewrite: Callable[[PrimExpr], PrimExpr] | None = None
+        """Applied to what is opaque here (loads, calls), so that a pass can simplify the indices inside."""
 
     # -- variables -----------------------------------------------------------
     def bind(self, var: Var, low: int, high: int) -> None:
@@ -165,7 +168,12 @@ class IndexSimplifier:
         return found
 
     def _opaque(self, expr: PrimExpr) -> Linear:
-        return Linear({expr: 1}, 0)
+        if self.rewrite is None:
+            return Linear({expr: 1}, 0)
+        short = self.rewrite(expr)
+        if short.__class__ is not expr.__class__ and short.__class__ in _HANDLERS:
+            return self.linear(short)
+        return Linear({short: 1}, 0)
 
     def _from_int(self, expr: E.IntImm) -> Linear:
         return Linear({}, expr.value)
@@ -247,7 +255,8 @@ class IndexSimplifier:
                 large = Linear({atom: c // g for atom, c in rest.terms.items() if c % g == 0}, rest.const // g)
                 return quotient.plus(self.floordiv(large, divisor // g, dtype))
         if len(rest.terms) == 1 and rest.const == 0:
-            (atom, coefficient), = rest.terms.items()
+            item: tuple[Any, int] = next(iter(rest.terms.items()))
+            atom, coefficient = item
             if coefficient == 1 and atom in self._atom_linear and getattr(atom.b, "value", 0) > 0:
                 inner = self._atom_linear[atom]
                 if atom.__class__ is E.FloorDiv and isinstance(atom.b, E.IntImm):

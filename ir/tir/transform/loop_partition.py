@@ -57,8 +57,10 @@ class _Guards:
     """All constant lower bounds hold from here on."""
     high: int | None = None
     """All constant upper bounds hold before here."""
-    symbolic: dict[tuple[object, ...], PrimExpr] = field(default_factory=dict)
-    """Clauses (by key) whose worst case, the expression, depends on outer variables too."""
+    symbolic: set[tuple[object, ...]] = field(default_factory=set)
+    """Keys of the clauses whose worst case depends on outer variables too."""
+    worst_cases: dict[tuple[object, ...], PrimExpr] = field(default_factory=dict)
+    """The conditions under which all those clauses hold, by key; tiles of several statements share them."""
 
 
 class _FindGuards(Visitor):
@@ -136,8 +138,11 @@ class _FindGuards(Visitor):
             if coefficient:
                 rest[self.var] = coefficient
             dtype = clause.a.dtype  # type: ignore[attr-defined]
-            worst_case = self.simplifier.build(Linear(rest, worst), dtype)
-            self.guards.symbolic[distance.key()] = E.GE(worst_case, const(0, dtype))
+            worst_case = Linear(rest, worst)
+            self.guards.symbolic.add(distance.key())
+            self.guards.worst_cases.setdefault(
+                worst_case.key(), E.GE(self.simplifier.build(worst_case, dtype), const(0, dtype))
+            )
 
 
 class _Assume(Mutator):
@@ -175,13 +180,13 @@ class _Partition(Mutator):
         return node
 
     def _simplified(self, body: Stmt) -> Stmt:
-        mutator = SimplifyMutator()
-        mutator.simplifier = self.simplifier
-        return mutator.visit(body)
+        simplified = SimplifyMutator(self.simplifier).visit(body)
+        self.simplifier.rewrite = None
+        return simplified
 
     def visit_For(self, loop: For) -> Stmt:
         self.simplifier.bind_range(loop.loop_var, loop.min, loop.extent)
-        if loop.kind in (ForKind.VECTORIZED, ForKind.THREAD_BINDING) or self.budget <= 0:
+        if loop.kind == ForKind.THREAD_BINDING or self.budget <= 0:
             return loop
         guards = _Guards()
         _FindGuards(self.simplifier, loop.loop_var, guards).visit(loop.body)
@@ -197,10 +202,12 @@ class _Partition(Mutator):
                 spans = [(a, b) for a, b in ((begin, low), (low, high), (high, end)) if a < b]
                 pieces = [self._piece(loop, a, b) for a, b in spans]
                 return seq([pieces[0], *[fresh_copy(piece) for piece in pieces[1:]]])
+        if loop.kind == ForKind.VECTORIZED:
+            return loop  # what is left depends on the lane, or is invariant: a mask, or a branch
         if guards.symbolic:
             self.budget -= 1
-            interior = _Assume(self.simplifier, set(guards.symbolic)).visit(loop.body)
-            condition = conjunction(list(guards.symbolic.values()))
+            interior = _Assume(self.simplifier, guards.symbolic).visit(loop.body)
+            condition = conjunction(list(guards.worst_cases.values()))
             assert condition is not None
             return loop.replace(body=IfThenElse(condition, self.visit(interior), fresh_copy(self.visit(loop.body))))
         body = self.visit(loop.body)

@@ -25,9 +25,10 @@ _FOLDING = {
 class SimplifyMutator(StmtExprMutator):
     """Rewrites a statement with the bounds of the loops around; reusable inside other passes."""
 
-    def __init__(self) -> None:
+    def __init__(self, simplifier: IndexSimplifier | None = None) -> None:
         super().__init__()
-        self.simplifier = IndexSimplifier()
+        self.simplifier = IndexSimplifier() if simplifier is None else simplifier
+        self.simplifier.rewrite = self.visit
 
     def visit_Buffer(self, buffer: Buffer) -> Buffer:
         return buffer

@@ -175,7 +175,8 @@ class _Lanes(Mutator):
         others = self.simplifier.build(type(value)(rest, value.const), index.dtype)
         if not rest or not self._mentions_lane(others):
             if not stride:
-                return index
+                # the bounds may have made a constant of what mentions the variable
+                return others if self._mentions_lane(index) else index
             base = others + self.start * const(stride, index.dtype) if not _is_zero(self.start) else others
             return Ramp(base, const(stride, index.dtype), self.lanes)
         return self.visit(self.simplifier.build(value, index.dtype))

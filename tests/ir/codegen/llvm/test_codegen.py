@@ -157,7 +157,8 @@ def test_bit_operations(dtype: str) -> None:
 
 def test_other_intrinsics() -> None:
     compare(elementwise("int32", ["int32"], "T.clz(A[i])"), np.abs(values_of("int32", 32)[1:].repeat(2)[:32]), np.zeros(32, "int32"))
-    compare(elementwise("int32", ["float32"], 'T.reinterpret("int32", A[i])', "vectorized"), values_of("float32", 32), np.zeros(32, "int32"))
+    bits = elementwise("int32", ["float32"], 'T.reinterpret("int32", A[i])', "vectorized")
+    compare(bits, values_of("float32", 32), np.zeros(32, "int32"))
     compare(elementwise("int32", ["int32"], "T.q_multiply_shift(A[i], 1342177280, 31, -2)", "vectorized"),
             values_of("int32", 32), np.zeros(32, "int32"))  # fmt: skip
     special = values_of("float32", 32)

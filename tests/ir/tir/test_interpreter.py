@@ -1,0 +1,119 @@
+"""The interpreter: blocks, reductions, bounds checks, uninitialized memory, integer wrap-around."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ir import IRModule, te, tir
+from ir.script import tir as T
+from ir.tir.interpreter import InterpreterError, run
+
+
+def test_reduction_block_with_predicate() -> None:
+    @T.prim_func
+    def main(A: T.Buffer((6, 5), "float32"), B: T.Buffer((6,), "float32")):
+        for i, k in T.grid(6, 8):
+            with T.block("B"):
+                T.where(k < 5)
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    B[vi] = T.float32(0)
+                B[vi] = B[vi] + A[vi, vk]
+
+    a = np.arange(30, dtype="float32").reshape(6, 5)
+    b = np.full(6, 7, "float32")
+    run(main, a, b)
+    np.testing.assert_array_equal(b, a.sum(1))
+
+
+def test_tensor_expression() -> None:
+    x = te.placeholder((4, 4), name="x")
+    k = te.reduce_axis((0, 4), "k")
+    y = te.compute((4,), lambda i: te.max(x[i, k], axis=k), name="y")
+    data = np.random.default_rng(0).random((4, 4), dtype="float32")
+    out = np.zeros(4, "float32")
+    run(te.create_prim_func([x, y]), data, out)
+    np.testing.assert_array_equal(out, data.max(1))
+
+
+def test_out_of_bounds_is_an_error() -> None:
+    @T.prim_func
+    def main(A: T.Buffer((4,), "float32"), n: T.int32):
+        A[n] = T.float32(0)
+
+    with pytest.raises(InterpreterError, match=r"index 4 of dimension 0 of A is not in \[0, 4\)"):
+        run(main, np.zeros(4, "float32"), 4)
+    with pytest.raises(InterpreterError, match="index -1"):
+        run(main, np.zeros(4, "float32"), -1)
+
+
+def test_uninitialized_memory_is_visible() -> None:
+    @T.prim_func
+    def main(A: T.Buffer((4,), "float32")):
+        b = T.allocate([4], "float32", "global")
+        B = T.Buffer((4,), data=b)
+        for i in range(4):
+            A[i] = B[i]
+
+    a = np.zeros(4, "float32")
+    run(main, a)
+    assert np.isnan(a).all()
+
+
+def test_integers_wrap() -> None:
+    @T.prim_func
+    def main(A: T.Buffer((2,), "int8")):
+        A[0] = A[0] + A[1]
+
+    a = np.array([127, 1], "int8")
+    run(main, a)
+    assert a[0] == -128
+
+
+def test_symbolic_shapes_and_scalars() -> None:
+    @T.prim_func
+    def main(a: T.handle, scale: T.float32):
+        n = T.int32()
+        A = T.match_buffer(a, (n,), "float32")
+        for i in range(n):
+            A[i] = A[i] * scale
+
+    a = np.ones(7, "float32")
+    run(main, a, 3)
+    assert (a == 3).all()
+
+
+def test_wrong_arguments() -> None:
+    @T.prim_func
+    def main(A: T.Buffer((4,), "float32")):
+        A[0] = T.float32(0)
+
+    with pytest.raises(InterpreterError, match="takes 1 arguments, got 2"):
+        run(main, np.zeros(4, "float32"), 1)
+    with pytest.raises(InterpreterError, match="is float32, got an array of float64"):
+        run(main, np.zeros(4))
+
+
+def test_unknown_intrinsics_are_named() -> None:
+    func = tir.PrimFunc([], tir.Evaluate(tir.call_intrin("int32", "tir.tvm_warp_activemask")))
+    with pytest.raises(InterpreterError, match="tvm_warp_activemask"):
+        run(func)
+
+
+def test_calls_within_a_module() -> None:
+    from ir import GlobalVar
+
+    @T.prim_func
+    def helper(A: T.Buffer((4,), "float32")):
+        for i in range(4):
+            A[i] = A[i] + T.float32(1)
+
+    gv = GlobalVar("helper")
+    buffer = tir.decl_buffer((4,), "float32", "B")
+    main = tir.PrimFunc([buffer], tir.Evaluate(tir.Call("void", gv, (buffer.data,))))
+    a = np.zeros(4, "float32")
+    run(IRModule({gv: helper, "main": main}), a)
+    assert (a == 1).all()
+    with pytest.raises(InterpreterError, match="needs the module"):
+        run(main, a)
