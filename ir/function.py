@@ -23,6 +23,11 @@ class BaseFunc(RelaxExpr):
 
     attrs: DictAttrs = field(default=None, convert=as_attrs)
 
+    @property
+    def __name__(self) -> str:
+        """The function's global symbol, "main" for a private one."""
+        return str(self.attrs.get("global_symbol", "main"))
+
     def with_attr(self, attr_key_or_dict: str | dict[str, Any], attr_value: Any = None) -> Any:
         """A copy with an attribute (or a dict of attributes) set."""
         new = attr_key_or_dict if isinstance(attr_key_or_dict, dict) else {attr_key_or_dict: attr_value}

@@ -13,7 +13,7 @@ from ..json_format import load_json
 from ..module import IRModule
 from ..op import Op as _Op
 from ..tir.expr import Range
-from .builder.tir import plain as _plain
+from .ir_builder.tir_functions import plain as _plain
 from .parser.entry import parse_class
 from .parser.relax_entry import script_only as _script_only
 

@@ -1,7 +1,7 @@
 """The namespace ``T`` of scripts: ``from ir.script import tir as T``.
 
 Outside of scripts its expression functions (``T.exp``, ``T.int32``) build nodes, its decorators parse functions, and its
-declarations work inside an :class:`ir.script.builder.IRBuilder`.
+declarations work inside an :class:`ir.script.ir_builder.IRBuilder`.
 """
 
 # ruff: noqa: F401  what is imported here is the namespace
@@ -61,7 +61,7 @@ from ..tir.expr import PrimExpr
 from ..tir.expr import const as _const
 from ..tir.expr import convert as _convert
 from ..type import PointerType, PrimType
-from .builder.tir import (
+from .ir_builder.tir_functions import (
     Assert,
     Else,
     If,
@@ -105,13 +105,13 @@ from .builder.tir import (
     where,
     writes,
 )
-from .builder.tir import (
+from .ir_builder.tir_functions import (
     BufferType as Buffer,
 )
-from .builder.tir import (
+from .ir_builder.tir_functions import (
     call_of as _call_of,
 )
-from .builder.tir import (
+from .ir_builder.tir_functions import (
     region_as_load as _region_as_load,
 )
 from .intrinsics import DTYPE_FIRST, FIXED_DTYPE, SCRIPT_NAMES

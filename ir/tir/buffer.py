@@ -14,6 +14,12 @@ from ..type import PointerType, PrimType
 from .expr import IntImm, PrimExpr, Ramp, Range, Var, _exprs, _optional_expr, const, convert
 
 
+def _offset(value: Any) -> PrimExpr | None:
+    """An offset of zero is no offset."""
+    found = _optional_expr(value)
+    return None if isinstance(found, IntImm) and found.value == 0 else found
+
+
 class Buffer(Node, type_key="tir.Buffer"):
     """A typed array: data pointer, shape, optional strides (empty means row-major), and where it lives.
 
@@ -24,7 +30,7 @@ class Buffer(Node, type_key="tir.Buffer"):
     dtype: str
     shape: tuple[PrimExpr, ...] = field(convert=_exprs)
     strides: tuple[PrimExpr, ...] = field(default=(), convert=lambda values: _exprs(values or ()))
-    elem_offset: PrimExpr = field(default=None, convert=_optional_expr, defines=True)
+    elem_offset: PrimExpr = field(default=None, convert=_offset, defines=True)
     name: str = field(default="buffer", compare=False)
     data_alignment: int = field(default=64)
     offset_factor: int = field(default=1)

@@ -9,7 +9,7 @@ from types import FrameType
 from typing import Any
 
 from ...error import DiagnosticError
-from ..builder.core import IRBuilder
+from ..ir_builder.core import IRBuilder
 from .core import Parser
 from .source import Source, source_of_class, source_of_function, source_of_text
 
@@ -200,7 +200,7 @@ def function_decorator(parser: Parser, node: ast.FunctionDef) -> tuple[str | Non
 
 def _read_statements(parser: Parser, nodes: list[ast.stmt]) -> Any:
     """Bare TIR: statements as one statement, or the value when the last line is an expression."""
-    from ..builder.tir_frames import PrimFuncFrame
+    from ..ir_builder.tir_frames import PrimFuncFrame
     from .tir import bind
 
     *front, final = nodes
@@ -229,6 +229,6 @@ def _read_statements(parser: Parser, nodes: list[ast.stmt]) -> Any:
 
 def _opens(value: Any) -> bool:
     from ...tir.stmt import Stmt
-    from ..builder.core import Frame
+    from ..ir_builder.core import Frame
 
     return isinstance(value, Frame | Stmt)

@@ -20,7 +20,7 @@ from ...tir import expr as E
 from ...tir.buffer import Buffer
 from ...tir.op import if_then_else
 from ...tir.stmt import BufferRegion
-from ..builder.tir import region_as_load, subscript
+from ..ir_builder.tir_functions import region_as_load, subscript
 from .source import Source
 
 EVALUATORS: dict[type, Callable[[Any, Any], Any]] = {}
@@ -340,15 +340,26 @@ def _generate(evaluator: Evaluator, generators: Sequence[ast.comprehension], pro
             _generate(evaluator, generators[1:], produce)
 
 
+def unpack(evaluator: Evaluator, target: Any, value: Any) -> list[tuple[ast.expr, Any]]:
+    """The targets of a tuple assignment with their values; a starred target takes a list."""
+    values, targets = list(value), list(target.elts)
+    starred = [position for position, item in enumerate(targets) if isinstance(item, ast.Starred)]
+    if starred and len(values) >= len(targets) - 1:
+        first = starred[0]
+        last = first + len(values) - len(targets) + 1
+        values = [*values[:first], values[first:last], *values[last:]]
+        targets[first] = targets[first].value
+    elif len(values) != len(targets):
+        raise evaluator.error(target, f"expected {len(targets)} values, got {len(values)}")
+    return list(zip(targets, values, strict=True))
+
+
 def assign_names(evaluator: Evaluator, target: ast.expr, value: Any) -> None:
     """Bind plain Python values to names, tuples of names included."""
     if isinstance(target, ast.Name):
         evaluator.set(target.id, value)
     elif isinstance(target, ast.Tuple | ast.List):
-        values = list(value)
-        if len(values) != len(target.elts):
-            raise evaluator.error(target, f"cannot unpack {len(values)} values into {len(target.elts)} names")
-        for item, part in zip(target.elts, values, strict=True):
+        for item, part in unpack(evaluator, target, value):
             assign_names(evaluator, item, part)
     else:
         raise evaluator.error(target, f"cannot assign to a {type(target).__name__} here; expected a name")

@@ -14,7 +14,7 @@ from ...relax.analysis import BaseCheckResult, struct_info_base_check
 from ...relax.block_builder import BlockBuilder
 from ...relax.struct_info import FuncStructInfo, ObjectStructInfo, StructInfo, TupleStructInfo
 from ...tir import expr as E
-from ..builder.core import name_value
+from ..ir_builder.core import name_value
 from .core import Parser, statement
 from .struct_info import Deferred, StructInfoFactory, as_struct_info, resolved
 
@@ -155,6 +155,8 @@ def relax_function(
                 if ret is not None:
                     _check_result(parser, node, seq, ret)
                 attrs = dict(state.attrs)
+                if private and "global_symbol" in attrs:
+                    raise ValueError(f"function {node.name!r} is private, but sets global_symbol")
                 if not private and not local and "global_symbol" not in attrs:
                     attrs["global_symbol"] = node.name
                 span = parser.source.span(node)
@@ -405,6 +407,9 @@ def _with(parser: Parser, node: ast.With) -> None:
     builder._begin_dataflow_block()
     state.dataflow = _output_names(parser, node.body)
     names = list(state.dataflow)
+    position = next((i for i, item in enumerate(node.body) if _is_output(item)), len(node.body))
+    if position < len(node.body) - 1:
+        raise parser.error(node.body[position + 1], "R.output ends a dataflow block; nothing can follow it there")
     with parser.scope():
         parser.body(node.body)
         inner = dict(parser.scopes[-1])

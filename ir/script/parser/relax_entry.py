@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...error import IRValueError
-from ..builder.tir import plain
+from ..ir_builder.tir_functions import plain
 from .entry import is_in_module, parse_function
 
 
@@ -99,9 +99,8 @@ def match_cast(parser: Any, value: Any, struct_info: Any) -> Any:
 def emit(parser: Any, value: Any, annotate_struct_info: Any = None) -> Any:
     """Bind a value: the same as writing it as a statement or on the right of an assignment."""
     from .relax import as_expr
-    from .relax import emit as emit_binding
 
-    return emit_binding(parser, None, "gv", as_expr(value), annotate_struct_info)
+    return as_expr(value)
 
 
 @script_only("R.is_impure")

@@ -11,11 +11,11 @@ from ...tir import stmt as S
 from ...tir.buffer import Buffer
 from ...tir.op import ret as _ret
 from ...type import PrimType, Type
-from ..builder import tir as T
-from ..builder import tir_frames as F
-from ..builder.core import Frame, IRBuilder, name_value
+from ..ir_builder import tir_functions as T
+from ..ir_builder import tir_frames as F
+from ..ir_builder.core import Frame, IRBuilder, name_value
 from .core import CALL_HOOKS, Parser, statement
-from .evaluator import assign_names, lift
+from .evaluator import assign_names, lift, unpack
 
 
 class MetaVar:
@@ -123,21 +123,19 @@ def bind_frame(name: str, frame: Frame) -> Any:
 
 def _assign(parser: Parser, target: ast.expr, value: Any) -> None:
     if isinstance(target, ast.Name):
+        known = parser.scopes[-1].get(target.id)
+        if isinstance(known, Buffer | E.PrimExpr) and known is not value and not isinstance(value, MetaVar):
+            raise parser.error(target, f"variable {target.id} is defined in this scope already")
         parser.set(target.id, bind(parser, target, target.id, value))
     elif isinstance(target, ast.Tuple | ast.List):
         if isinstance(value, Frame):
             value = value.enter_for_rest()
         if not isinstance(value, list | tuple | MetaVar):
             raise parser.error(target, f"cannot unpack a {type(value).__name__} into {len(target.elts)} names")
-        values = list(value.value if isinstance(value, MetaVar) else value)
-        if len(values) != len(target.elts):
-            raise parser.error(target, f"expected {len(target.elts)} values, got {len(values)}")
-        for item, part in zip(target.elts, values, strict=True):
+        for item, part in unpack(parser, target, value.value if isinstance(value, MetaVar) else value):
             _assign(parser, item, MetaVar(part) if isinstance(value, MetaVar) else part)
     elif isinstance(target, ast.Subscript):
         _store(parser, target, value)
-    elif isinstance(target, ast.Starred):
-        raise parser.error(target, "starred targets are not supported in a prim_func")
     else:
         raise parser.error(target, f"cannot assign to a {type(target).__name__}; expected a name or an element of a buffer")
 
@@ -246,17 +244,23 @@ def _for(parser: Parser, node: ast.For) -> None:
             else:
                 parser.set(target.id, [name_value(f"{target.id}_{i}", var) for i, var in enumerate(variables)])
         else:
-            _name_targets(target, variables)
+            _name_targets(parser, target, variables)
             assign_names(parser, target, variables)
         parser.body(node.body)
 
 
-def _name_targets(target: ast.expr, value: Any) -> None:
+def _name_targets(parser: Parser, target: ast.expr, value: Any) -> None:
     if isinstance(target, ast.Name):
-        name_value(target.id, value)
-    elif isinstance(target, ast.Tuple | ast.List) and isinstance(value, list | tuple) and len(value) == len(target.elts):
-        for item, part in zip(target.elts, value, strict=True):
-            _name_targets(item, part)
+        if isinstance(value, list | tuple):
+            for position, item in enumerate(value):
+                name_value(f"{target.id}_{position}", item)
+        else:
+            name_value(target.id, value)
+    elif isinstance(target, ast.Tuple | ast.List):
+        if not isinstance(value, list | tuple):
+            raise parser.error(target, f"cannot unpack a {type(value).__name__} into {len(target.elts)} names")
+        for item, part in unpack(parser, target, value):
+            _name_targets(parser, item, part)
 
 
 @statement("tir", ast.While)
@@ -303,7 +307,9 @@ def _with_items(parser: Parser, node: ast.With, items: list[ast.withitem]) -> No
         )
     with parser.at(item.context_expr), frame as value, parser.scope():
         if item.optional_vars is not None:
-            _name_targets(item.optional_vars, value)
+            if isinstance(frame, F.BlockFrame):
+                raise parser.error(item.optional_vars, "T.block binds nothing; its axes are made with T.axis in the body")
+            _name_targets(parser, item.optional_vars, value)
             assign_names(parser, item.optional_vars, value)
         _with_items(parser, node, items[1:])
 

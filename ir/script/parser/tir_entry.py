@@ -56,6 +56,10 @@ class ScriptMacro:
         self._outer, self._scopes = outer, scopes
         self.hygienic = hygienic
 
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """As a method, the macro gets its object as first argument."""
+        return self if instance is None else _BoundMacro(self, instance)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         from ...error import IRValueError
 
@@ -101,6 +105,16 @@ class ScriptMacro:
         if missing:
             raise parser.error(node, f"macro {self.__name__!r}: argument {sorted(missing)[0]!r} is missing")
         return found
+
+
+class _BoundMacro:
+    """A macro that is a method of an object."""
+
+    def __init__(self, function: ScriptMacro, instance: Any) -> None:
+        self._function, self._instance = function, instance
+
+    def __script_call__(self, parser: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        return self._function.__script_call__(parser, node, [self._instance, *args], kwargs)
 
 
 def macro(*args: Any, hygienic: bool = True) -> Any:

@@ -124,6 +124,8 @@ class Printer:
         self.env_threads: dict[int, int] = {}
         """How often each thread variable is launched, by id."""
         self.dialect = "tir"
+        self.in_function = False
+        """Whether a Relax function is open."""
         self._texts: dict[int, str] = {}
         self._taken: set[str] = {config.ir_prefix, config.tir_prefix, config.relax_prefix}
         self._keep: list[Any] = []

@@ -58,7 +58,7 @@ def _print(node: Any, config: PrinterConfig) -> tuple[Printer, str]:
     printer = Printer(config)
     with printer.frame(indent=0) as frame:
         if node.__class__ in STATEMENTS:
-            STATEMENTS[node.__class__](printer, node, True)
+            STATEMENTS[node.__class__](printer, node, False)
         else:
             text = printer.text(node)
             if not config.verbose_expr:
@@ -72,7 +72,7 @@ def repr_node(node: Any) -> str:
     _load_dialects()
     if isinstance(node, DictAttrs):
         return repr(node.dict)
-    cls = node.__class__
+    cls: Any = node.__class__
     if cls in STATEMENTS or _inherited(EXPRESSIONS, cls, None) is not None or cls in EXPRESSIONS:
         return _print(node, PrinterConfig())[1]
     return fields_text(node)

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from ...module import IRModule
+from ...relax.expr import ExternFunc
 from ...tir.function import PrimFunc
 from .core import STATEMENTS, Printer, statement
 from .tir_func import prim_func
+
+
+def _priority(name: str, func: object) -> int:
+    """PrimFuncs first, then external functions, then Relax functions, and "main" last."""
+    if name == "main":
+        return 3
+    return 0 if isinstance(func, PrimFunc) else 1 if isinstance(func, ExternFunc) else 2
 
 
 @statement(IRModule)
@@ -25,10 +33,10 @@ def module(printer: Printer, mod: IRModule, last: bool = True) -> None:
             infos = {key: list(value) for key, value in mod.global_infos.items()}
             printer.emit(f"{printer.ir('module_global_infos')}({printer.value(infos)})")
         functions = sorted(
-            mod.functions.items(), key=lambda pair: (not isinstance(pair[1], PrimFunc), pair[0].name_hint)
+            mod.functions.items(), key=lambda pair: (_priority(pair[0].name_hint, pair[1]), pair[0].name_hint)
         )
         for position, (var, func) in enumerate(functions):
-            if position:
+            if position and not isinstance(functions[position - 1][1], ExternFunc):
                 printer.emit("")
             if isinstance(func, PrimFunc):
                 prim_func(printer, func, name=var.name_hint)

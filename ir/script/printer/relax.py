@@ -83,7 +83,7 @@ def _shape_info(printer: Printer, info: SI.ShapeStructInfo) -> Text:
     name = printer.relax("Shape")
     if info.values is not None:
         return f"{name}([{', '.join(_dims(printer, info.values))}])", ATOM
-    return (name if info.ndim == -1 else f"{name}(ndim={info.ndim})"), ATOM
+    return f"{name}(ndim={info.ndim})", ATOM
 
 
 @expression(SI.TensorStructInfo)
@@ -122,6 +122,8 @@ def _func_info(printer: Printer, info: SI.FuncStructInfo) -> Text:
         if info.purity:
             args.append("purity=True")
         return (f"{name}({', '.join(args)})" if args else name), ATOM
+    if not printer.in_function:
+        return f"{name}({printer.items(info.params)}, {printer.text(info.ret)}, {info.purity})", ATOM
     with printer.frame():  # symbolic variables of its parameters are its own
         new = _signature_variables(printer, list(info.params))
         for var in new:
@@ -180,11 +182,8 @@ def _var(printer: Printer, var: X.Var) -> Text:
     text = printer.text_of(var)
     if text is None:
         text = printer.define(var, var.name_hint or "v", printer.frames[0])
-        args = quote(var.name_hint)
-        if var.struct_info_ is not None:
-            args += f", {printer.text(var.struct_info_)}"
-        kind = printer.relax("Var" if type(var) is X.Var else "DataflowVar")
-        printer.emit(f"{text} = {kind}({args})", printer.frames[0])
+        info = printer.relax("Object") if var.struct_info_ is None else printer.text(var.struct_info_)
+        printer.emit(f"{text}: {info}", printer.frames[0])
     return text, ATOM
 
 
@@ -251,7 +250,7 @@ def _global_var(printer: Printer, var: GlobalVar) -> Text:
     if text is not None:
         printer.alias_used = True
         return text, ATOM
-    return f"{printer.ir('GlobalVar')}({quote(var.name_hint)})", ATOM
+    return var.name_hint, ATOM
 
 
 @expression(X.Tuple)
@@ -312,7 +311,7 @@ def _print_call(printer: Printer, call: X.Call) -> str | None:
     if not isinstance(template, X.StringImm):
         return None
     args = [printer.text(item) for item in call.args[1:]]
-    return f"{printer.relax('print')}({', '.join([*args, f'format={quote(template.value)}'])})"
+    return f"{printer.relax('print')}({', '.join([*args, f'format={printer.text(template)}'])})"
 
 
 def _assert_call(printer: Printer, call: X.Call) -> str | None:
@@ -321,7 +320,7 @@ def _assert_call(printer: Printer, call: X.Call) -> str | None:
     args = [printer.text(call.args[0])]
     if len(call.args) > 2:
         args.append(f"format_args=[{printer.texts(call.args[2:])}]")
-    return f"{printer.relax('assert_op')}({', '.join([*args, f'format={quote(call.args[1].value)}'])})"
+    return f"{printer.relax('assert_op')}({', '.join([*args, f'format={printer.text(call.args[1])}'])})"
 
 
 _SPECIAL = {
@@ -441,6 +440,7 @@ def _var_binding(printer: Printer, binding: X.VarBinding, last: bool) -> None:
     elif isinstance(value, X.Function):
         name = printer.define(var, var.name_hint)
         relax_function(printer, value, name=name, local=True)
+        printer.emit("")
     else:
         text = printer.text(value)
         annotation = _annotation(printer, var, value)
@@ -546,6 +546,7 @@ def relax_function(
     name = name or printer.config.name or (str(symbol) if symbol is not None else "main")
     attrs = {key: value for key, value in func.attrs.items() if local or key != "global_symbol" or str(value) != name}
     alias, printer.alias_used = printer.alias_used, False
+    outermost, printer.in_function = printer.in_function, True
     with printer.frame() as frame:
         frames = printer.frames
         if not local:
@@ -577,6 +578,7 @@ def relax_function(
         if printer.alias_used and not local:
             frame.lines.insert(position, (frame.depth, f"{printer.config.module_alias} = {printer.module_name}"))
         printer.frames = frames
+    printer.in_function = outermost
     printer.alias_used = alias or (local and printer.alias_used)
     printer.dialect = dialect
 

@@ -313,17 +313,16 @@ def _range_stop(item: E.Range) -> E.PrimExpr | None:
     return stop if structural_equal(extent_between(item.min, stop), item.extent) else None
 
 
-def range_text(printer: Printer, item: E.Range) -> str:
-    """A Range node: ``I.Range(0, 10)``."""
+def range_text(printer: Printer, item: E.Range, tir_prefix: bool = True) -> str:
+    """A Range node: ``T.Range(0, 10)`` inside TIR, ``I.Range(0, 10)`` alone."""
     stop = _range_stop(item)
-    if stop is None:
-        return f"{printer.ir('Range')}({printer.text(item.min)}, extent={printer.text(item.extent)})"
-    return f"{printer.ir('Range')}({printer.text(item.min)}, {printer.text(stop)})"
+    end = f"extent={printer.text(item.extent)}" if stop is None else printer.text(stop)
+    return f"{printer.tir('Range') if tir_prefix else printer.ir('Range')}({printer.text(item.min)}, {end})"
 
 
 @expression(E.Range)
 def _range(printer: Printer, node: E.Range) -> Text:
-    return range_text(printer, node), ATOM
+    return range_text(printer, node, tir_prefix=False), ATOM
 
 
 @expression(E.IterVar)
@@ -441,4 +440,9 @@ def _op(printer: Printer, node: Op) -> Text:
 
 @expression(PrimType, PointerType, TupleType)
 def _type(printer: Printer, node: Type) -> Text:
+    if isinstance(node, PointerType) and isinstance(node.element_type, PrimType):
+        scope = node.storage_scope or "global"
+        return f"{printer.tir('handle')}({quote(node.element_type.dtype)}, {quote(scope)})", ATOM
+    if isinstance(node, TupleType) and node.fields:
+        return f"{printer.tir('Tuple')}({printer.texts(node.fields)})", ATOM
     return type_text(printer, node), ATOM

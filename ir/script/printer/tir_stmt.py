@@ -87,8 +87,15 @@ def _let(printer: Printer, stmt: S.LetStmt, last: bool) -> None:
         annotation = var_annotation(printer, stmt.var)
         printer.emit(f"{printer.define(stmt.var, stmt.var.name)}: {annotation} = {value}")
         printer.stmt(stmt.body, True)
+    elif type(stmt.var) is E.Var and stmt.var.dtype == stmt.value.dtype:
+        with printer.frame() as frame:
+            name = printer.define(stmt.var, stmt.var.name)
+            pointer = stmt.var.type_annotation
+            annotation = "" if pointer is None else f", {var_annotation(printer, stmt.var)}"
+            frame.header.append(f"with {printer.tir('LetStmt')}({value}{annotation}) as {name}:")
+            printer.stmt(stmt.body, True)
     else:
-        outer = printer.text(stmt.var)  # a line of its own in front: the with cannot tell the variable's type
+        outer = printer.text(stmt.var)  # a line of its own in front: the value does not tell the variable's type
         with printer.frame(f"with {printer.tir('LetStmt')}({value}, var={outer}):"):
             printer.stmt(stmt.body, True)
 
@@ -108,6 +115,16 @@ def _assert(printer: Printer, stmt: S.AssertStmt, last: bool) -> None:
 @statement(S.AttrStmt)
 def _attr(printer: Printer, stmt: S.AttrStmt, last: bool) -> None:
     if stmt.attr_key in ("thread_extent", "virtual_thread") and _launch(printer, stmt, last):
+        return
+    inner = stmt.body
+    if (
+        stmt.attr_key == "realize_scope"
+        and isinstance(inner, S.BufferRealize)
+        and inner.buffer is stmt.node
+        and isinstance(stmt.value, E.StringImm)
+        and stmt.value.value != inner.buffer.scope()
+    ):
+        _realize(printer, inner, last, stmt.value.value)
         return
     node = printer.value(stmt.node)
     call = f"{printer.tir('attr')}({node}, {quote(stmt.attr_key)}, {printer.text(stmt.value)})"
@@ -220,9 +237,9 @@ def _allocate_const(printer: Printer, stmt: S.AllocateConst, last: bool) -> None
 
 
 @statement(S.BufferRealize)
-def _realize(printer: Printer, stmt: S.BufferRealize, last: bool) -> None:
+def _realize(printer: Printer, stmt: S.BufferRealize, last: bool, scope: str | None = None) -> None:
     region = printer.text(S.BufferRegion(stmt.buffer, stmt.bounds))
-    args = f"{region}, {quote(stmt.buffer.scope())}"
+    args = f"{region}, {quote(scope or stmt.buffer.scope())}"
     if not (isinstance(stmt.condition, E.IntImm) and stmt.condition.value == 1):
         args += f", {printer.text(stmt.condition)}"
     call = f"{printer.tir('realize')}({args})"

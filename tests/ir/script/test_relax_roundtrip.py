@@ -67,7 +67,7 @@ def of_value(value: relax.Expr, *params: Var, pure: bool = True) -> str:
         (PrimStructInfo(value=N), 'R.Prim(value="n")'),
         (PrimStructInfo(value=tir.const(3, "int64")), "R.Prim(value=3)"),
         (PrimStructInfo(value=tir.const(3, "int32")), "R.Prim(value=T.int32(3))"),
-        (ShapeStructInfo(), "R.Shape"),
+        (ShapeStructInfo(), "R.Shape(ndim=-1)"),
         (ShapeStructInfo(ndim=2), "R.Shape(ndim=2)"),
         (ShapeStructInfo([N, 2, N * M]), 'R.Shape(["n", 2, "n * m"])'),
         (ShapeStructInfo([]), "R.Shape([])"),
@@ -158,8 +158,8 @@ def test_value(value: relax.Expr, params: tuple[Var, ...], text: str) -> None:
     [
         (R.call_packed("f", X, sinfo_args=R.Object), 'R.call_packed("f", x, sinfo_args=(R.Object,))'),
         (R.call_packed("f", X, sinfo_args=R.Tuple, key=1), 'R.call_packed("f", x, key=1, sinfo_args=(R.Tuple,))'),
-        (R.print(X, format="x = {}"), 'R.print(x, format="x = {}")'),
-        (R.assert_op(R.const(True, "bool"), [X], format="bad {}"), 'R.assert_op(R.const(True, "bool"), format_args=[x], format="bad {}")'),
+        (R.print(X, format="x = {}"), 'R.print(x, format=R.str("x = {}"))'),
+        (R.assert_op(R.const(True, "bool"), [X], format="bad {}"), 'R.assert_op(R.const(True, "bool"), format_args=[x], format=R.str("bad {}"))'),
         (R.invoke_closure(Var("q", ObjectStructInfo()), (X,), F32), "R.invoke_closure(q, (x,), sinfo_args="),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -296,4 +296,4 @@ def test_repr() -> None:
     assert repr(F32) == 'R.Tensor((2, 3), dtype="float32")'
     assert repr(relax.op.add(X, X)) == "R.add(x, x)"
     assert repr(X) == "x"
-    assert repr(GlobalVar("f")) == 'I.GlobalVar("f")'
+    assert repr(GlobalVar("f")) == "f"

@@ -180,7 +180,7 @@ def test_reduce_and_iter_var() -> None:
     k = IterVar(Range(0, 16), Var("k", I32), IterVar.CommReduce)
     reduced = tir.sum(A[X, k.var], axis=[k])
     text = of_statement(Evaluate(reduced))
-    assert 'T.iter_var(k, I.Range(0, 16), "CommReduce", "")' in text
+    assert 'T.iter_var(k, T.Range(0, 16), "CommReduce", "")' in text
     assert "T.comm_reducer(lambda x_1, y_1: x_1 + y_1, [T.float32(0)])" in text
 
 
@@ -230,7 +230,7 @@ def test_scopes_are_concise_at_the_end_only() -> None:
     let = LetStmt(v, X + 1, Evaluate(v))
     assert "v: T.int32 = x + 1" in of_statement(let)
     text = of_statement(SeqStmt([let, Evaluate(Y)]))
-    assert "with T.LetStmt(x + 1, var=v):" in text
+    assert "with T.LetStmt(x + 1) as v:" in text
     check_ = AssertStmt(P, "must hold", Evaluate(X))
     assert 'assert p, "must hold"' in of_statement(check_)
     assert 'with T.Assert(p, "must hold"):' in of_statement(SeqStmt([check_, Evaluate(Y)]))

@@ -9,7 +9,7 @@ from ...attrs import DictAttrs
 from ...error import IRTypeError, IRValueError
 from ...tir import stmt as S
 from ...tir.buffer import Buffer
-from ...tir.expr import IterVar, PrimExpr, Range, Var, cast, const, convert
+from ...tir.expr import IterVar, PrimExpr, Range, StringImm, Var, cast, const, convert
 from ...tir.function import PrimFunc
 from ...type import PointerType, PrimType, Type
 from .core import Frame, IRBuilder
@@ -69,6 +69,10 @@ class PrimFuncFrame(TIRFrame):
             root = S.Block([], [], [], "root", body, None, self.root_alloc_buffers)
             body = S.BlockRealize([], const(True), root)
         attrs = dict(self.attrs)
+        if self.is_private and "global_symbol" in attrs:
+            raise IRValueError(
+                f"prim_func {self.name!r} is private, but sets global_symbol; drop private=True or the attribute"
+            )
         if self.name is not None and not self.is_private and "global_symbol" not in attrs:
             attrs["global_symbol"] = self.name
         self.result = PrimFunc(self.params, body, self.ret_type, self.buffer_map, DictAttrs(attrs), span=self.span)
@@ -299,13 +303,16 @@ class RealizeFrame(TIRFrame):
 
     def __init__(self, region: S.BufferRegion, scope: str, condition: Any) -> None:
         super().__init__()
-        if region.buffer.scope() != scope:
-            raise IRValueError(f"T.realize: buffer {region.buffer.name} is in {region.buffer.scope()!r}, not in {scope!r}")
         self.region = region
+        self.scope = scope
         self.condition = convert(condition)
 
     def close(self) -> None:
-        emit(S.BufferRealize(self.region.buffer, self.region.region, self.condition, self.body()))
+        buffer = self.region.buffer
+        stmt: S.Stmt = S.BufferRealize(buffer, self.region.region, self.condition, self.body())
+        if buffer.scope() != self.scope:
+            stmt = S.AttrStmt(buffer, "realize_scope", StringImm(self.scope), stmt)
+        emit(stmt)
 
 
 class WhileFrame(TIRFrame):

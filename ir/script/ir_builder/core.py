@@ -22,7 +22,7 @@ _F = TypeVar("_F", bound="Frame")
 class IRBuilder:
     """Collects what its frames build; ``with IRBuilder() as ib: ...; ib.get()`` gives the result.
 
-    >>> from ir.script.builder import IRBuilder
+    >>> from ir.script.ir_builder import IRBuilder
     >>> with IRBuilder() as ib:
     ...     pass
     """

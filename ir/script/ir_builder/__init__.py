@@ -1,4 +1,4 @@
-"""Building programs by frames: what the parser drives, usable from Python with ``with``."""
+"""Building programs by frames, from Python: ``with IRBuilder() as ib: with T.prim_func(): ...``; the parser does the same."""
 
 from __future__ import annotations
 

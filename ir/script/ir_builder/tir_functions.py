@@ -102,11 +102,28 @@ def match_buffer(
         func = builder.need(F.PrimFuncFrame, "T.match_buffer", "a prim_func")
         if not any(param is item for item in func.params):
             raise IRValueError(f"T.match_buffer: {param.name or 'the variable'} is not a parameter of the function")
+        if param in func.buffer_map:
+            raise IRValueError(f"T.match_buffer: parameter {param.name} has a buffer already")
         func.buffer_map[param] = buffer
         return buffer
     block = builder.need(F.BlockFrame, "T.match_buffer of a region", "a block")
-    block.match_buffers.append(S.MatchBufferRegion(buffer, as_region(param)))
+    source = as_region(param)
+    _check_match(buffer, source)
+    block.match_buffers.append(S.MatchBufferRegion(buffer, source))
     return buffer
+
+
+def _check_match(buffer: Buffer, source: S.BufferRegion) -> None:
+    """The buffer must have the shape of the region, whose surplus leading extents must be one."""
+    extents = [item.extent for item in source.region]
+    surplus = len(extents) - len(buffer.shape)
+    wanted = [const(1)] * surplus + list(buffer.shape)
+    if surplus < 0 or any(
+        isinstance(a, IntImm) and isinstance(b, IntImm) and a.value != b.value for a, b in zip(extents, wanted)
+    ):
+        raise IRValueError(
+            f"T.match_buffer: the region has extents {[*extents]}, which do not match the shape {[*buffer.shape]}"
+        )
 
 
 def alloc_buffer(
@@ -193,7 +210,9 @@ def as_region(value: Any) -> S.BufferRegion:
         region = []
         for index in value.indices:
             if isinstance(index, Ramp):
-                region.append(Range.from_min_extent(index.base, index.stride * index.lanes))
+                if not (isinstance(index.stride, IntImm) and index.stride.value == 1):
+                    raise IRValueError(f"a region of buffer {value.buffer.name} must be dense, got a stride of {index.stride}")
+                region.append(Range.from_min_extent(index.base, const(index.lanes, index.base.dtype)))
             else:
                 region.append(Range.from_min_extent(index, const(1, index.dtype)))
         return S.BufferRegion(value.buffer, region)
@@ -297,6 +316,8 @@ def writes(*buffer_slices: Any) -> None:
 def block_attr(attrs: Mapping[str, Any]) -> None:
     """Set annotations of the block."""
     frame = IRBuilder.current().need(F.BlockFrame, "T.block_attr", "a block")
+    if frame.annotations:
+        raise IRValueError(f"block {frame.name!r} has two T.block_attr")
     frame.annotations.update(plain(dict(attrs)))
 
 
@@ -320,6 +341,8 @@ class axis:
         """An axis of any kind, named as in ``T.iter_var``."""
         frame = IRBuilder.current().need(F.BlockFrame, "T.axis", "a block")
         domain = _axis_domain(dom)
+        if dt.code(domain.extent.dtype) not in ("int", "uint"):
+            raise IRTypeError(f"the domain of an axis must be integers, got {domain.extent.dtype}")
         if dtype == "int32":
             bits = max(dt.bits(domain.min.dtype), dt.bits(domain.extent.dtype), 32)
             dtype = f"int{bits}"
@@ -476,7 +499,11 @@ def LetStmt(value: Any, type_annotation: Any = None, *, var: Var | None = None) 
     """A variable with a value for the rest of the body."""
     found = convert(value)
     if var is None:
-        var = Var("", found.dtype if type_annotation is None else type_annotation)
+        if isinstance(type_annotation, Var):  # T.handle("float32")
+            var = type_annotation
+        else:
+            kind = getattr(type_annotation, "dtype", None) or type_annotation
+            var = Var("", found.dtype if kind is None else kind)
     return F.LetFrame(var, found)
 
 
@@ -552,7 +579,7 @@ def While(condition: Any) -> F.WhileFrame:
 
 
 def If(condition: Any) -> F.IfFrame:
-    """A conditional; see :class:`ir.script.builder.tir_frames.IfFrame`."""
+    """A conditional; see :class:`ir.script.ir_builder.tir_frames.IfFrame`."""
     return F.IfFrame(condition)
 
 
@@ -615,6 +642,8 @@ def slice_as_index(item: slice, extent: Any) -> PrimExpr:
     count = extent_between(start, high)
     if not isinstance(count, IntImm) or not isinstance(stride, IntImm):
         raise IRValueError(f"a slice used as an index needs a constant length, got {count} by {stride}")
+    if stride.value <= 0 or count.value <= 0:
+        raise IRValueError(f"a slice used as an index must go forward, got {count} elements by {stride}")
     lanes = (count.value + stride.value - 1) // stride.value
     return start if lanes == 1 else Ramp(start, stride, lanes)
 
@@ -628,7 +657,13 @@ def region_as_load(region: S.BufferRegion) -> PrimExpr:
             indices.append(item.min if lanes == 1 else Ramp(item.min, const(1, item.min.dtype), lanes))
         else:
             raise IRValueError(f"a region of buffer {region.buffer.name} of extent {item.extent} cannot be used as a value")
-    return BufferLoad(region.buffer, indices)
+    return _checked_load(region.buffer, indices)
+
+
+def _checked_load(buffer: Buffer, indices: list[PrimExpr]) -> BufferLoad:
+    if any(dt.lanes(index.dtype) != 1 for index in indices[:-1]):
+        raise IRValueError(f"only the last index of buffer {buffer.name} may be a vector")
+    return BufferLoad(buffer, indices)
 
 
 def subscript(buffer: Buffer, indices: Any) -> Any:
@@ -650,7 +685,7 @@ def subscript(buffer: Buffer, indices: Any) -> Any:
                 start = convert(item)
                 region.append(Range.from_min_extent(start, const(1, start.dtype)))
         return S.BufferRegion(buffer, region)
-    return BufferLoad(buffer, vector_indices(buffer, items))
+    return _checked_load(buffer, vector_indices(buffer, items))
 
 
 def evaluate(value: Any) -> None:
