@@ -366,20 +366,22 @@ def _intensity_columns(columns: _Columns, facts: NestFacts, samples: int) -> Non
     loops = facts.loops
     flops = max(_flops(facts), 1.0)
     size = loops.inner.shape[1]
-    work = np.log2(loops.inner[::-1])
+    work = np.log2(loops.inner).astype(np.float32)
     touched = np.zeros((loops.count + 1, size))
     for slot in facts.slots:
         touched += slot.elements * slot.element_bytes
-    curve = np.log2(1.0 + flops * loops.inner / np.maximum(touched, 1.0))[::-1]
-    end = np.maximum(work[-1], 1e-9)
+    curve = np.log2(1.0 + flops * loops.inner / np.maximum(touched, 1.0)).astype(np.float32)
+    points = np.linspace(0.0, 1.0, samples, dtype=np.float32)[:, None] * work[0]
+    value = np.broadcast_to(curve[loops.count], (samples, size)).copy()
+    for level in range(loops.count - 1, -1, -1):
+        # Piecewise linear: every level adds the part of its rise that lies below the point.
+        width = np.maximum(work[level] - work[level + 1], np.float32(1e-6))
+        share = (points - work[level + 1]) / width
+        np.clip(share, 0.0, 1.0, out=share)
+        share *= curve[level] - curve[level + 1]
+        value += share
     for sample in range(samples):
-        at = end * (sample / max(1, samples - 1))
-        value = curve[0]
-        for level in range(1, loops.count + 1):
-            low, high = work[level - 1], work[level]
-            share = np.clip((at - low) / np.where(high > low, high - low, 1.0), 0.0, 1.0)
-            value = np.where((high > low) & (at > low), curve[level - 1] + share * (curve[level] - curve[level - 1]), value)
-        columns.put(value, log=False)
+        columns.put(value[sample], log=False)
 
 
 _BUFFER_NAMES = (

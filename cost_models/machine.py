@@ -1,8 +1,8 @@
 """The machine that the analytical model assumes: what a target says of itself, and typical figures for what it does not say.
 
-The defaults describe a current server core with 512-bit vectors (two FMA pipes, two vector loads and one vector store per cycle,
-four cycles of FMA latency); narrower targets keep the same per-cycle structure with fewer lanes. Only ratios matter for ranking. The figures were
-adjusted once against 800 measured candidates of 16 operators on a Zen 5 core.
+The defaults describe a current server core with 512-bit vectors (two FMA pipes, two vector loads and one vector store per
+cycle, four cycles of FMA latency); narrower targets keep the same per-cycle structure with fewer lanes. Only ratios matter
+for ranking. The figures were adjusted once against 800 measured candidates of 16 operators on a Zen 5 core.
 """
 
 from __future__ import annotations

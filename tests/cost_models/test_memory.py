@@ -1,0 +1,90 @@
+"""Footprints, shared sets and cache traffic of nests made by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cost_models.loops import NestLoops, nest_loops
+from cost_models.machine import CacheLevel, Machine
+from cost_models.memory import Slot, crowding, slots_of, traffic_of
+from schedules.population.skeleton import Access, LoopAxis, Nest, Skeleton
+
+from .programs import TARGET
+
+
+def array(*values: int) -> np.ndarray:
+    return np.array(values, dtype=np.int64)
+
+
+def nest(loops: list[tuple[str, int]], accesses: list[tuple[str, list[int], list[list[int]], bool]]) -> Skeleton:
+    """One candidate; accesses are (name, shape, distance per loop for each dimension, is written)."""
+    axes = [LoopAxis(name, array(extent), "", False, number) for number, (name, extent) in enumerate(loops)]
+    names = sorted({name for name, *_ in accesses})
+    found = []
+    for name, shape, reach, is_write in accesses:
+        distances = np.array(reach, dtype=np.int64)[:, :, None]
+        steps = np.append(np.cumprod(shape[:0:-1])[::-1], 1)
+        strides = (distances[:, :, 0] * steps[:, None]).sum(axis=0)[:, None]
+        found.append(
+            Access(names.index(name), name, "global", is_write, 4, [array(item) for item in shape], strides, distances)
+        )
+    return Skeleton(1, [Nest("block", axes, found, {}, False)])
+
+
+def facts(skeleton: Skeleton) -> tuple[NestLoops, list[Slot]]:
+    loops = nest_loops(skeleton)
+    return loops[0], slots_of(skeleton, loops)[0]
+
+
+def test_elements_and_lines_per_level() -> None:
+    _, (slot,) = facts(nest([("i", 8), ("j", 32)], [("A", [8, 64], [[1, 0], [0, 1]], False)]))
+    np.testing.assert_array_equal(slot.elements[:, 0], [256, 32, 1])
+    np.testing.assert_array_equal(slot.lines[:, 0], [16, 2, 1])
+    np.testing.assert_array_equal(slot.strides[:, 0], [64, 1])
+
+
+def test_overlapping_windows_are_counted_once() -> None:
+    _, (slot,) = facts(nest([("y", 6), ("r", 3)], [("A", [8, 1], [[1, 1], [0, 0]], False)]))
+    np.testing.assert_array_equal(slot.elements[:, 0], [8, 3, 1])
+
+
+def test_strided_accesses_skip_elements_but_fetch_their_lines() -> None:
+    _, (slot,) = facts(nest([("i", 16)], [("A", [64], [[4]], False)]))
+    assert slot.elements[0, 0] == 16
+    assert slot.lines[0, 0] == pytest.approx(61 * 4 / 64)
+
+
+def test_rows_at_powers_of_two_crowd_a_cache() -> None:
+    cache = CacheLevel(48 << 10, 12, 1.0)
+    _, (wide,) = facts(nest([("i", 64), ("j", 16)], [("A", [64, 1024], [[1, 0], [0, 1]], False)]))
+    _, (odd,) = facts(nest([("i", 64), ("j", 16)], [("A", [64, 1040], [[1, 0], [0, 1]], False)]))
+    _, (dense,) = facts(nest([("i", 64), ("j", 1024)], [("A", [64, 1024], [[1, 0], [0, 1]], False)]))
+    assert cache.sets == 64
+    assert crowding(wide, cache, 64)[0, 0] == 64
+    assert crowding(odd, cache, 64).max() == 1
+    assert crowding(dense, cache, 64)[0, 0] == 1
+
+
+def test_what_fits_is_fetched_once_and_what_does_not_each_time() -> None:
+    loops = [("i", 16), ("j", 1 << 16)]
+    streamed = nest(loops, [("A", [1 << 16], [[0, 1]], False)])
+    small = nest([("i", 16), ("j", 1 << 10)], [("A", [1 << 10], [[0, 1]], False)])
+    machine = Machine.of(TARGET)
+    for skeleton, repeated in ((streamed, 16), (small, 1)):
+        nested, slots = facts(skeleton)
+        traffic = traffic_of(slots, nested, machine, [np.zeros(1, dtype=bool)])
+        unique = slots[0].lines[0, 0]
+        assert traffic.lines[0][0, 0] == unique * repeated
+        assert traffic.lines[1][0, 0] == unique  # both fit the second level
+
+
+def test_tiles_of_intermediate_buffers_are_used_again() -> None:
+    producer = nest([("t", 4), ("i", 8)], [("T", [32], [[8, 1]], True)])
+    consumer = nest([("t", 4), ("i", 8)], [("T", [32], [[8, 1]], False)])
+    consumer.nests[0].loops[1].key = 17  # only the outer loop is shared
+    both = Skeleton(1, [producer.nests[0], consumer.nests[0]])
+    loops = nest_loops(both)
+    for slots in slots_of(both, loops):
+        assert slots[0].allocated == 1
+        np.testing.assert_array_equal(slots[0].elements[:, 0], [8, 8, 1])

@@ -1,0 +1,107 @@
+"""The analytical estimate: what must be faster is, by as much as it must be."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cost_models import AnalyticalPrior, estimate_seconds
+from cost_models.machine import Machine
+from cost_models.prior import analyze
+from schedules.population.sketch import Sketch
+from schedules.space import PostOrderApply
+
+from .programs import TARGET, conv2d, matmul, population, sketches
+
+MACHINE = Machine.of(TARGET)
+
+
+@pytest.fixture(scope="module")
+def large() -> list[Sketch]:
+    """Sketches of a matmul of 1024: operands in place, and the right one packed."""
+    return PostOrderApply().generate_sketches(matmul(1024), TARGET)
+
+
+def seconds_of(sketch: Sketch, *tiles: list[int]) -> float:
+    """The estimate for given tiles of i, j and k."""
+    row = []
+    for decision, tile in zip(sketch.decisions, tiles, strict=True):
+        number = decision.number_of(tile)
+        assert number is not None, f"{tile} is not in the table of {decision.name}"
+        row.append(number)
+    return float(estimate_seconds(sketch.skeleton(np.array([row])), TARGET)[0])
+
+
+def test_a_register_tile_beats_a_single_vector(large: list[Sketch]) -> None:
+    good = seconds_of(large[1], [2, 1, 64, 8], [1, 2, 16, 32], [64, 16])
+    poor = seconds_of(large[0], [2, 1, 512, 1], [1, 2, 32, 16], [64, 16])
+    assert poor > 5 * good
+    # Close to the peak of two cores with two pipes of 16 lanes, and not beyond it.
+    peak = 1024**3 / (2 * 2 * 16 * MACHINE.hertz)
+    assert peak < good < 2 * peak
+
+
+def test_packing_pays_for_wide_strides(large: list[Sketch]) -> None:
+    tiles = [2, 1, 64, 8], [1, 2, 16, 32], [64, 16]
+    assert seconds_of(large[1], *tiles) < seconds_of(large[0], *tiles)
+
+
+def test_one_job_on_two_cores_takes_twice_as_long(large: list[Sketch]) -> None:
+    tiles = [64, 16]
+    one = seconds_of(large[1], [1, 2, 64, 8], [2, 1, 16, 32], tiles)
+    rows = large[1].skeleton(np.array([[0, 0, 0]]))
+    assert rows.size == 1
+    three = analyze(large[1].skeleton(population(large[1], 200)), MACHINE)[1]
+    jobs = three.loops.jobs
+    balance = three.estimate.balance
+    np.testing.assert_allclose(balance, np.ceil(jobs / 2) / jobs)
+    assert one > 0
+
+
+def test_more_than_the_registers_spills(large: list[Sketch]) -> None:
+    skeleton = large[1].skeleton(population(large[1], 300))
+    facts = next(item for item in analyze(skeleton, MACHINE) if item.nest.is_reduction)
+    tile = [loop for loop in facts.nest.loops if loop.name in ("i_3", "j_3")]
+    vectors = tile[0].extent * tile[1].extent / 16
+    np.testing.assert_array_equal(facts.tile.accumulators, np.maximum(vectors, 1))
+    few = Machine.of(TARGET.replace(attrs={**TARGET.attrs, "vector-registers": 8}))
+    crowded = next(item for item in analyze(skeleton, few) if item.nest.is_reduction)
+    assert ((crowded.tile.spilled > 0) == (facts.tile.accumulators + facts.tile.operands > 8)).all()
+    spilling = crowded.tile.spilled > 0
+    assert (crowded.estimate.body_cycles[spilling] >= facts.estimate.body_cycles[spilling]).all()
+    assert (crowded.estimate.body_cycles[spilling] > 1.2 * facts.estimate.body_cycles[spilling]).any()
+
+
+def test_overlapping_windows_in_unrolled_code_are_reloaded() -> None:
+    sketch = PostOrderApply().generate_sketches(conv2d(56, 64), TARGET)[0]
+    skeleton = sketch.skeleton(population(sketch, 2000))
+    facts = next(item for item in analyze(skeleton, MACHINE) if item.nest.is_reduction)
+    extents = {loop.name: loop.extent for loop in facts.nest.loops}
+    unrolled_window = (extents["rx_1"] == 3) & (extents["xx_3"] >= 7) & (facts.tile.accumulators == 28)
+    unrolled_window &= extents["rc_1"] > 1
+    plain = (extents["rx_1"] == 1) & (extents["ry_1"] == 1)
+    assert unrolled_window.any() and plain.any()
+    assert (facts.tile.reloads[plain] == 0).all()
+    assert (facts.tile.reloads[unrolled_window] > 0).any()
+
+
+def test_all_terms_are_positive_and_finite() -> None:
+    for name in ("matmul", "conv2d", "grouped", "softmax"):
+        for sketch in sketches(name):
+            seconds = estimate_seconds(sketch.skeleton(population(sketch, 200)), TARGET)
+            assert np.isfinite(seconds).all() and (seconds > 0).all()
+
+
+def test_larger_caches_and_more_cores_never_hurt(large: list[Sketch]) -> None:
+    skeleton = large[0].skeleton(population(large[0], 200))
+    base = AnalyticalPrior(TARGET).seconds(skeleton)
+    roomy = TARGET.replace(attrs={**TARGET.attrs, "l1-cache-bytes": 4 * 49152, "l2-cache-bytes": 4 << 20})
+    assert (AnalyticalPrior(roomy).seconds(skeleton) <= base * 1.0001).all()
+
+
+def test_hand_made_machines_are_used(large: list[Sketch]) -> None:
+    from dataclasses import replace
+
+    skeleton = large[1].skeleton(population(large[1], 50))
+    slow = replace(MACHINE, hertz=MACHINE.hertz / 10)
+    np.testing.assert_allclose(AnalyticalPrior(TARGET, slow).seconds(skeleton), 10 * AnalyticalPrior(TARGET).seconds(skeleton))

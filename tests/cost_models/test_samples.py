@@ -1,0 +1,76 @@
+"""Targets, weights and bases of the training set."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cost_models.samples import WORST, Samples
+
+from .contract import measured
+
+
+def test_targets_are_logarithms_of_the_share_of_the_best_time() -> None:
+    features, _ = measured(4)
+    samples = Samples()
+    samples.add(features, np.array([2.0, 1.0, 4.0, np.inf]), "a")
+    training = samples.training_set()
+    assert training is not None
+    np.testing.assert_allclose(training.target, [np.log(0.5), 0.0, np.log(0.25), WORST])
+    assert training.weight[1] > training.weight[0] > training.weight[2] > training.weight[3]
+
+
+def test_the_best_time_may_come_later() -> None:
+    features, _ = measured(2)
+    samples = Samples()
+    samples.add(features.take([0]), np.array([2.0]), "a")
+    samples.add(features.take([1]), np.array([1.0]), "a")
+    training = samples.training_set()
+    assert training is not None
+    np.testing.assert_allclose(training.target, [np.log(0.5), 0.0])
+
+
+def test_bases_fit_the_targets_of_their_group_on_average() -> None:
+    features, seconds = measured(30)
+    samples = Samples()
+    samples.add(features, features.prior_seconds() * 7.0, "a")
+    training = samples.training_set()
+    assert training is not None
+    # Where the estimate is right up to a factor, nothing is left to learn.
+    np.testing.assert_allclose(training.base, training.target, atol=1e-5)
+
+
+def test_rows_belong_to_their_candidates() -> None:
+    first, seconds = measured(3)
+    second, more = measured(2, sketch=1)
+    samples = Samples()
+    samples.add(first, seconds, "a")
+    samples.add(second, more, "a")
+    training = samples.training_set()
+    assert training is not None
+    nests = [first.values.shape[1]] * 3 + [second.values.shape[1]] * 2
+    assert nests[0] != nests[-1]
+    np.testing.assert_array_equal(training.nests, nests)
+    np.testing.assert_array_equal(training.sums(np.ones(len(training.rows))), nests)
+    np.testing.assert_array_equal(training.rows[: nests[0]], first.values[0])
+    np.testing.assert_array_equal(training.rows[-nests[-1] :], second.values[1])
+
+
+def test_nothing_to_train_on() -> None:
+    features, _ = measured(3)
+    samples = Samples()
+    assert samples.training_set() is None
+    samples.add(features.take(slice(0, 0)), np.zeros(0), "a")
+    samples.add(features, np.full(3, np.inf), "a")
+    assert samples.training_set() is None and len(samples) == 3
+
+
+def test_arrays_hold_everything() -> None:
+    features, seconds = measured(5)
+    samples = Samples(limit=77)
+    samples.add(features, seconds, "a")
+    again = Samples.from_arrays(samples.to_arrays())
+    first, second = samples.training_set(), again.training_set()
+    assert first is not None and second is not None
+    assert again.limit == 77 and again.names == features.names
+    np.testing.assert_array_equal(first.rows, second.rows)
+    np.testing.assert_array_equal(first.base, second.base)
