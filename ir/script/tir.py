@@ -61,6 +61,7 @@ from ..tir.expr import PrimExpr
 from ..tir.expr import const as _const
 from ..tir.expr import convert as _convert
 from ..type import PointerType, PrimType
+from .intrinsics import DTYPE_FIRST, FIXED_DTYPE, SCRIPT_NAMES
 from .ir_builder.tir_functions import (
     Assert,
     Else,
@@ -114,7 +115,6 @@ from .ir_builder.tir_functions import (
 from .ir_builder.tir_functions import (
     region_as_load as _region_as_load,
 )
-from .intrinsics import DTYPE_FIRST, FIXED_DTYPE, SCRIPT_NAMES
 from .parser.tir_entry import macro, meta_var, prim_func
 
 

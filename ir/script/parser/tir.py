@@ -11,8 +11,8 @@ from ...tir import stmt as S
 from ...tir.buffer import Buffer
 from ...tir.op import ret as _ret
 from ...type import PrimType, Type
-from ..ir_builder import tir_functions as T
 from ..ir_builder import tir_frames as F
+from ..ir_builder import tir_functions as T
 from ..ir_builder.core import Frame, IRBuilder, name_value
 from .core import CALL_HOOKS, Parser, statement
 from .evaluator import assign_names, lift, unpack
@@ -56,7 +56,7 @@ def prim_func(parser: Parser, node: ast.FunctionDef, private: bool) -> Any:
     """Read a function definition as a PrimFunc."""
     frame = F.PrimFuncFrame(node.name, private)
     frame.span = parser.source.span(node)
-    with frame, parser.scope("tir"):
+    with parser.at(node), frame, parser.scope("tir"):
         if node.returns is not None:
             with parser.at(node.returns):
                 frame.ret_type = annotation_type(parser.eval(node.returns))

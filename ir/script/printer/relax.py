@@ -346,7 +346,7 @@ def _call(printer: Printer, call: X.Call) -> Text:
         found = special(printer, call) if special is not None else None
         if found is None and special is None and _reads_back(call):
             args = [printer.text(item) for item in call.args]
-            args += [f"{key}={_attr_text(printer, value)}" for key, value in call.attrs.items()]
+            args += [f"{key}={_attr_text(printer, key, value)}" for key, value in call.attrs.items()]
             found = f"{printer.relax(op.name[6:])}({', '.join(args)})"
         return found or _general(printer, call), ATOM
     if isinstance(op, X.ExternFunc):
@@ -360,7 +360,9 @@ def _call(printer: Printer, call: X.Call) -> Text:
     return f"{printer.text(op, ATOM)}({printer.texts(call.args)})", ATOM
 
 
-def _attr_text(printer: Printer, value: Any) -> str:
+def _attr_text(printer: Printer, key: str, value: Any) -> str:
+    if value == "" and key in ("dtype", "out_dtype"):
+        return quote("void")
     return vdevice_reference(printer, value) if isinstance(value, VDevice) else printer.value(value)
 
 
