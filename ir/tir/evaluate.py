@@ -39,6 +39,15 @@ _BINARY: dict[type, Callable[[Any, Any], Any]] = {
 }
 
 
+_ROUNDING: dict[str, Any] = {
+    "tir.floor": np.floor,
+    "tir.ceil": np.ceil,
+    "tir.trunc": np.trunc,
+    "tir.nearbyint": np.rint,
+    "tir.round": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x),
+}
+
+
 class _Evaluator(Visitor):
     """Index arithmetic only: integers, comparisons, selections."""
 
@@ -80,7 +89,9 @@ class _Evaluator(Visitor):
 
     def visit_Cast(self, node: E.Cast) -> Any:
         value = self.visit(node.value)
-        return value if dt.is_integral(node.dtype) else np.asarray(value).astype(dt.to_numpy(node.dtype))
+        if dt.is_integral(node.dtype) and not dt.is_float(node.value.dtype):
+            return value
+        return np.asarray(value).astype(dt.to_numpy(node.dtype))
 
     def visit_Call(self, node: E.Call) -> Any:
         name = getattr(node.op, "name", "")
@@ -93,6 +104,8 @@ class _Evaluator(Visitor):
             return np.left_shift(*args)
         if name == "tir.shift_right":
             return np.right_shift(*args)
+        if name in _ROUNDING:  # resizing computes indices from floats
+            return _ROUNDING[name](*args)
         raise IRValueError(f"cannot evaluate a call of {name or node.op} as index arithmetic")
 
     def generic_visit(self, node: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ir import dtype as dt
 from ir import tir
 from ir.tir.op import max as tir_max
 from ir.tir.op import min as tir_min
@@ -33,10 +34,19 @@ def _folds(*op_types: str) -> Callable[[Fold], Fold]:
     return register
 
 
+def _cast_like(ctx: NodeContext, value: Known) -> list[Known] | None:
+    """A known value in the dtype of another tensor, of which nothing else need be known."""
+    if value.is_symbolic or value.array.size > _MAX_ELEMENTS:
+        return None
+    return [Known(value.array.astype(dt.to_numpy(ctx.dtype(ctx.expr(1)))))]
+
+
 def fold(ctx: NodeContext, domain: str) -> list[Known] | None:
     """The node's outputs when they can be computed now, else None."""
-    if domain or ctx.op_type not in _FOLDS:
+    if domain or (ctx.op_type not in _FOLDS and ctx.op_type != "CastLike"):
         return None
+    if ctx.op_type == "CastLike" and isinstance(ctx.inputs[0], Known) and ctx.inputs[1] is not None:
+        return None if ctx.inputs[0].is_param else _cast_like(ctx, ctx.inputs[0])
     if ctx.op_type not in ("Shape", "Size"):
         given = [value for value in ctx.inputs if value is not None]
         if not given or not all(isinstance(value, Known) and not value.is_param for value in given):

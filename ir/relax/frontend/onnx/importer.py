@@ -166,11 +166,63 @@ def _graph_and_opsets(model: Any, opset: int | None) -> tuple[Any, dict[str, int
         from onnx.inliner import inline_local_functions
 
         model = inline_local_functions(model)
+    model = _with_functions_expanded(model)
     opsets = {normalize_domain(item.domain): int(item.version) for item in model.opset_import}
     opsets.setdefault("", 1)
     if opset is not None:
         opsets[""] = opset
     return model.graph, opsets
+
+
+def _with_functions_expanded(model: Any) -> Any:
+    """The model with operators that have no converter replaced by what ONNX itself defines them to be, where it does."""
+    from inspect import signature
+
+    import onnx
+    from onnx import defs, inliner
+
+    if (
+        "inline_schema_functions"
+        not in signature(getattr(inliner, "inline_selected_functions", object)).parameters
+    ):
+        return model  # older releases of onnx cannot
+    opsets = {normalize_domain(item.domain): int(item.version) for item in model.opset_import}
+    seen: set[tuple[str, str]] = set()
+    while True:
+        wanted: set[tuple[str, str]] = set()
+        for node in model.graph.node:
+            domain = normalize_domain(node.domain)
+            version = opsets.get(domain, 1)
+            if find_converter(node.op_type, domain, version) is None and defs.has(
+                node.op_type, version, domain
+            ):
+                schema = defs.get_schema(node.op_type, version, domain)
+                if schema.has_function or schema.has_context_dependent_function:
+                    wanted.add((domain, node.op_type))
+        if wanted <= seen:
+            return model
+        seen |= wanted
+        typed = onnx.shape_inference.infer_shapes(_with_weights_as_inputs(model))
+        try:
+            model = inliner.inline_selected_functions(typed, sorted(wanted), inline_schema_functions=True)
+        except RuntimeError:
+            # The library gives up where it knows no types; what is left is reported as not supported.
+            return model
+
+
+def _with_weights_as_inputs(model: Any) -> Any:
+    """A copy in which weights are optional inputs too, which is where the library looks for their types."""
+    from onnx import ModelProto, helper
+
+    copied = ModelProto()
+    copied.CopyFrom(model)
+    declared = {item.name for item in copied.graph.input}
+    for tensor in copied.graph.initializer:
+        if tensor.name not in declared:
+            copied.graph.input.append(
+                helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
+            )
+    return copied
 
 
 class GraphImporter:

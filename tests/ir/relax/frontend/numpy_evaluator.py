@@ -92,7 +92,8 @@ class Evaluator:
         if isinstance(expr, PrimValue):
             if isinstance(expr.value, tir.FloatImm):
                 return np.dtype(expr.value.dtype).type(expr.value.value)
-            return self._dim(expr.value, env)
+            number = self._dim(expr.value, env)
+            return number if expr.value.dtype == "int64" else np.dtype(expr.value.dtype).type(number)
         if isinstance(expr, Tuple):
             return tuple(self._value(item, env) for item in expr.fields)
         if isinstance(expr, TupleGetItem):

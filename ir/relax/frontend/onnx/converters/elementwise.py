@@ -231,7 +231,10 @@ def _identity(ctx: NodeContext) -> Any:
 
 @converter("Dropout")
 def _dropout(ctx: NodeContext) -> Any:
-    # Inference: the mask, where asked for, is all true.
+    training = ctx.known(2)
+    if ctx.has(2) and (training is None or bool(training.reshape(-1)[0])):
+        raise ctx.error("training mode is not supported; export the model in inference mode (model.eval())")
+    # The mask, where asked for, is all true.
     if ctx.n_outputs == 1:
         return ctx.inputs[0]
     return [ctx.inputs[0], _op.ones(ctx.shape(ctx.expr(0)), "bool")]

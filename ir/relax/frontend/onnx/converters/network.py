@@ -119,7 +119,7 @@ def _conv_transpose(ctx: NodeContext) -> Expr:
     strides = [int(item) for item in ctx.attr("strides", [1] * spatial)]
     dilations = [int(item) for item in ctx.attr("dilations", [1] * spatial)]
     extra = [int(item) for item in ctx.attr("output_padding", [0] * spatial)]
-    pads = _transposed_pads(ctx, x, kernel, strides, dilations, extra)
+    pads, extra = _transposed_pads(ctx, x, kernel, strides, dilations, extra)
     axes = _SPATIAL[spatial]
     out = makes[spatial](
         x,
@@ -137,8 +137,8 @@ def _conv_transpose(ctx: NodeContext) -> Expr:
 
 def _transposed_pads(
     ctx: NodeContext, x: Expr, kernel: list[int], strides: list[int], dilations: list[int], extra: list[int]
-) -> list[int]:
-    """Paddings of a transposed convolution: given, or such that the result gets the wanted shape."""
+) -> tuple[list[int], list[int]]:
+    """Paddings (of input and output) of a transposed convolution: given, or such that the result gets the wanted shape."""
     spatial = len(kernel)
     auto = ctx.attr("auto_pad", "NOTSET")
     wanted = ctx.attr("output_shape")
@@ -147,16 +147,18 @@ def _transposed_pads(
             extent * stride for extent, stride in zip(ctx.static_shape(x, range(2, 2 + spatial)), strides)
         ]
     if wanted is None:
-        return [int(item) for item in ctx.attr("pads", [0] * (2 * spatial))]
-    begins, ends = [], []
+        return [int(item) for item in ctx.attr("pads", [0] * (2 * spatial))], extra
+    begins, ends, added = [], [], []
     extents = ctx.static_shape(x, range(2, 2 + spatial))
     for i, extent in enumerate(extents):
         natural = strides[i] * (extent - 1) + extra[i] + (kernel[i] - 1) * dilations[i] + 1
-        total = max(0, natural - int(wanted[-spatial:][i]))
+        surplus = natural - int(wanted[-spatial:][i])
+        total = max(0, surplus)
+        added.append(extra[i] + max(0, -surplus))
         half = total // 2
         begins.append(half if auto == "SAME_UPPER" else total - half)
         ends.append(total - begins[-1])
-    return begins + ends
+    return begins + ends, added
 
 
 # --------------------------------------------------------------------------------------------------------- pooling
@@ -184,15 +186,39 @@ def _pooled(ctx: NodeContext, kind: str, options: dict[str, Any]) -> Expr:
     if len(kernel) not in _SPATIAL:
         raise ctx.error(f"pooling over {len(kernel)} axes is not supported; one, two or three are")
     strides, pads, dilations = _window(ctx, x, kernel)
+    if ctx.attr("ceil_mode", 0):
+        spatial = len(kernel)
+        ends = _ceil_ends(ctx, x, kernel, strides, pads, dilations)
+        if options.get("count_include_pad"):
+            # The model's own padding counts as input, what rounding up adds behind it does not.
+            given = [min(end, pad) for end, pad in zip(ends, pads[spatial:])]
+            widths = [width for pair in zip(pads[:spatial], given) for width in pair]
+            x = ctx.emit(_op.nn.pad(x, [0, 0, 0, 0, *widths]))
+            ends = [end - pad for end, pad in zip(ends, given)]
+            pads, options = [0] * (2 * spatial), {"count_include_pad": False}
+        pads = pads[:spatial] + ends
     return _pool_maker(kind, len(kernel))(
-        x,
-        pool_size=kernel,
-        strides=strides,
-        padding=pads,
-        dilation=dilations,
-        ceil_mode=bool(ctx.attr("ceil_mode", 0)),
-        **options,
+        x, pool_size=kernel, strides=strides, padding=pads, dilation=dilations, ceil_mode=False, **options
     )
+
+
+def _ceil_ends(
+    ctx: NodeContext, x: Expr, kernel: list[int], strides: list[int], pads: list[int], dilations: list[int]
+) -> list[int]:
+    """Padding behind each axis with which rounding down gives the windows that ONNX has when it rounds up.
+
+    A last window that would begin behind the input, in the padding, is left out.
+    """
+    spatial = len(kernel)
+    ends = []
+    for i, extent in enumerate(ctx.static_shape(x, list(range(2, 2 + spatial)))):
+        span = (kernel[i] - 1) * dilations[i] + 1
+        padded = extent + pads[i] + pads[i + spatial]
+        count = -(-(padded - span) // strides[i]) + 1
+        if (count - 1) * strides[i] >= extent + pads[i]:
+            count -= 1
+        ends.append(max(0, (count - 1) * strides[i] + span - extent - pads[i]))
+    return ends
 
 
 @converter("GlobalAveragePool")
@@ -220,8 +246,10 @@ def _mat_mul_integer(ctx: NodeContext) -> Expr:
     factors: list[Expr] = []
     for index, zero in ((0, 2), (1, 3)):
         value = ctx.emit(_op.astype(ctx.expr(index), "int32"))
-        point = ctx.constant(zero, "a zero point")
-        if point is not None and np.any(point):
-            value = ctx.emit(_op.subtract(value, const(point.astype(np.int32), "int32")))
+        if ctx.has(zero) and (ctx.known(zero) is None or np.any(ctx.known(zero))):
+            point = ctx.emit(_op.astype(ctx.expr(zero), "int32"))
+            if index == 0 and ctx.rank(point) == 1 and ctx.shape(point) != [1]:
+                point = ctx.emit(_op.reshape(point, [-1, 1]))  # one for each row
+            value = ctx.emit(_op.subtract(value, point))
         factors.append(value)
     return _op.matmul(factors[0], factors[1])

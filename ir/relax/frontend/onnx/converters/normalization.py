@@ -68,9 +68,15 @@ def _standardized(
 @converter("LayerNormalization", since=1)
 def _layer_normalization(ctx: NodeContext) -> Any:
     x = ctx.expr(0)
-    if ctx.n_outputs > 1:
-        raise ctx.error("mean and inverse deviation are not supported as outputs")
-    return _layer_norm_of(ctx, x, ctx.expr(1), ctx.optional(2), float(ctx.attr("epsilon", 1e-5)))
+    epsilon = float(ctx.attr("epsilon", 1e-5))
+    normed = _layer_norm_of(ctx, x, ctx.expr(1), ctx.optional(2), epsilon)
+    if ctx.n_outputs == 1:
+        return normed
+    axes = list(range(ctx.axis(int(ctx.attr("axis", -1)), ctx.rank(x)), ctx.rank(x)))
+    mean = ctx.emit(_op.mean(x, axes, keepdims=True))
+    centered = ctx.emit(_op.subtract(x, mean))
+    variance = ctx.emit(_op.mean(_op.multiply(centered, centered), axes, keepdims=True))
+    return [normed, mean, _op.divide(ctx.scalar(1, x), _op.sqrt(_op.add(variance, ctx.scalar(epsilon, x))))]
 
 
 def _layer_norm_of(ctx: NodeContext, x: Expr, scale: Expr, bias: Expr | None, epsilon: float) -> Expr:
@@ -154,7 +160,8 @@ def _lp_normalization(ctx: NodeContext) -> Expr:
         norm = _op.sum(_op.abs(x), [axis], keepdims=True)
     else:
         norm = _op.sqrt(_op.sum(_op.multiply(x, x), [axis], keepdims=True))
-    return _op.divide(x, norm)
+    norm, zero = ctx.emit(norm), ctx.scalar(0, x)
+    return _op.where(_op.equal(norm, zero), zero, _op.divide(x, norm))
 
 
 @converter("MeanVarianceNormalization", since=9)

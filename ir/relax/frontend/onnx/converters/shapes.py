@@ -1,4 +1,4 @@
-"""Operators that move elements: reshapes, transposes, slices, concatenation, padding, resizing."""
+"""Operators that move elements: reshapes, transposes, slices, concatenation, padding."""
 
 from __future__ import annotations
 
@@ -224,98 +224,10 @@ def _space_to_depth(ctx: NodeContext) -> Expr:
     x, block = ctx.expr(0), int(ctx.attr("blocksize"))
     batch, channels, height, width = ctx.shape(x)
     cut = _op.reshape(x, [batch, channels, height // block, block, width // block, block])
-    moved = _op.permute_dims(cut, [0, 3, 5, 1, 2, 4])
+    moved = _op.permute_dims(
+        cut, [0, 3, 5, 1, 2, 4] if ctx.attr("mode", "DCR") == "DCR" else [0, 1, 3, 5, 2, 4]
+    )
     return _op.reshape(moved, [batch, channels * block * block, height // block, width // block])
-
-
-_RESIZE_MODES = {"nearest": "nearest_neighbor", "linear": "linear", "cubic": "cubic"}
-_NEAREST = {
-    "round_prefer_floor": "round_prefer_floor",
-    "round_prefer_ceil": "round_prefer_ceil",
-    "floor": "floor",
-    "ceil": "ceil",
-}
-
-
-@converter("Resize", since=11)
-def _resize(ctx: NodeContext) -> Expr:
-    x = ctx.expr(0)
-    if ctx.attr("keep_aspect_ratio_policy", "stretch") != "stretch":
-        raise ctx.error("keep_aspect_ratio_policy is not supported; export with fixed sizes")
-    if ctx.attr("antialias", 0):
-        raise ctx.error("antialias is not supported")
-    sizes = ctx.ints(3, "sizes")
-    scales = ctx.constant(2, "scales")
-    axes = ctx.attr("axes")
-    transformation = ctx.attr("coordinate_transformation_mode", "half_pixel")
-    roi = None
-    if transformation == "tf_crop_and_resize":
-        roi = ctx.constant(1, "roi")
-    return _resized(ctx, x, sizes, scales, axes, transformation, roi)
-
-
-@converter("Resize", since=10)
-def _resize_v10(ctx: NodeContext) -> Expr:
-    return _resized(ctx, ctx.expr(0), None, ctx.constant(1, "scales"), None, "asymmetric", None, "floor")
-
-
-@converter("Upsample")
-def _upsample(ctx: NodeContext) -> Expr:
-    scales = ctx.constant(1, "scales") if ctx.has(1) else np.asarray(ctx.attr("scales"), np.float32)
-    return _resized(ctx, ctx.expr(0), None, scales, None, "asymmetric", None, "floor")
-
-
-def _resized(
-    ctx: NodeContext,
-    x: Expr,
-    sizes: list[int] | None,
-    scales: np.ndarray | None,
-    axes: list[int] | None,
-    transformation: str,
-    roi: np.ndarray | None,
-    nearest: str | None = None,
-) -> Expr:
-    rank = ctx.rank(x)
-    shape = ctx.static_shape(x, list(range(2, rank)))
-    chosen = list(range(rank)) if axes is None else [ctx.axis(axis, rank) for axis in axes]
-    if sizes:
-        full: list[Any] = [*ctx.shape(x)]
-        for axis, size in zip(chosen, sizes):
-            full[axis] = size
-    elif scales is not None and scales.size:
-        full = [*ctx.shape(x)]
-        for axis, scale in zip(chosen, scales.reshape(-1)):
-            full[axis] = int(full[axis] * float(scale)) if isinstance(full[axis], int) else full[axis]
-    else:
-        raise ctx.error("neither scales nor sizes are given")
-    if [str(dim) for dim in full[:2]] != [str(dim) for dim in ctx.shape(x)[:2]]:
-        raise ctx.error("resizing of batch or channels is not supported")
-    mode = ctx.attr("mode", "nearest")
-    if mode not in _RESIZE_MODES:
-        raise ctx.error(f"mode {mode!r} is not supported; there are {sorted(_RESIZE_MODES)}")
-    target = [int(dim) for dim in full[2:]]
-    options: dict[str, Any] = {
-        "method": _RESIZE_MODES[mode],
-        "coordinate_transformation_mode": transformation,
-        "rounding_method": _NEAREST.get(
-            nearest or ctx.attr("nearest_mode", "round_prefer_floor"), "round_prefer_floor"
-        ),
-        "cubic_alpha": float(ctx.attr("cubic_coeff_a", -0.75)),
-        "cubic_exclude": int(ctx.attr("exclude_outside", 0)),
-        "extrapolation_value": float(ctx.attr("extrapolation_value", 0.0)),
-    }
-    if mode != "nearest":
-        options.pop("rounding_method")
-    if rank == 4:
-        box = None if roi is None else tuple(float(item) for item in roi.reshape(2, rank)[:, 2:].reshape(-1))
-        return _op.image.resize2d(x, target, roi=box, layout="NCHW", **options)
-    if rank == 3:
-        # One spatial axis: resized as an image of height one.
-        batch, channels = ctx.shape(x)[:2]
-        image = ctx.emit(_op.reshape(x, [batch, channels, 1, shape[0]]))
-        out = ctx.emit(_op.image.resize2d(image, [1, target[0]], layout="NCHW", **options))
-        return _op.reshape(out, [batch, channels, target[0]])
-    raise ctx.error(f"resizing of {rank - 2} spatial axes is not supported; one or two are")
 
 
 @converter("Trilu", since=14)
