@@ -17,6 +17,7 @@ from .inference import (
     check_arity,
     fail,
     int64,
+    optional_dtype,
     prim_arg,
     require_ndim,
     shape_arg,
@@ -88,7 +89,8 @@ def _fill_with(bb: Any, shape: list[Any], dtype: str, value: Any) -> Expr:
 )
 def full(shape: Any, fill_value: Any, dtype: str | None = None) -> Expr:
     """A tensor of one value: a number, or a scalar tensor; ``dtype`` defaults to that of the value."""
-    return call("relax.full", _shape(shape), _fill(fill_value, dtype), attrs={"dtype": dtype or ""})
+    dtype = optional_dtype(dtype)
+    return call("relax.full", _shape(shape), _fill(fill_value, dtype or None), attrs={"dtype": dtype})
 
 
 def _infer_full_like(node: Call, builder: Any) -> StructInfo:
@@ -105,8 +107,9 @@ def _infer_full_like(node: Call, builder: Any) -> StructInfo:
 def full_like(x: Expr, fill_value: Any, dtype: str | None = None) -> Expr:
     """A tensor of one value with the shape of ``x``; ``dtype`` defaults to that of ``x``."""
     info = x.struct_info_
+    dtype = optional_dtype(dtype)
     wanted = dtype or (info.dtype if isinstance(info, TensorStructInfo) else None) or None
-    return call("relax.full_like", x, _fill(fill_value, wanted), attrs={"dtype": dtype or ""})
+    return call("relax.full_like", x, _fill(fill_value, wanted), attrs={"dtype": optional_dtype(dtype)})
 
 
 def _infer_shaped(node: Call, builder: Any) -> StructInfo:
@@ -141,7 +144,7 @@ def _make_constant(name: str, number: int) -> tuple[Any, Any]:
         return call(f"relax.{name}", _shape(shape), attrs={"dtype": dtype})
 
     def build_like(x: Expr, dtype: str | None = None) -> Expr:
-        return call(f"relax.{name}_like", x, attrs={"dtype": dtype or ""})
+        return call(f"relax.{name}_like", x, attrs={"dtype": optional_dtype(dtype)})
 
     build.__name__ = build.__qualname__ = name
     build.__doc__ = f"A tensor of {name} of a shape and dtype."
@@ -200,7 +203,7 @@ def _infer_eye_like(node: Call, builder: Any) -> StructInfo:
 )
 def eye_like(x: Expr, k: Any = 0, dtype: str | None = None) -> Expr:
     """A matrix of the shape of ``x`` with ones on the diagonal number ``k``."""
-    return call("relax.eye_like", x, convert_to_expr(k), attrs={"dtype": dtype or ""})
+    return call("relax.eye_like", x, convert_to_expr(k), attrs={"dtype": optional_dtype(dtype)})
 
 
 def _infer_arange(node: Call, builder: Any) -> StructInfo:

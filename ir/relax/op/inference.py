@@ -287,6 +287,11 @@ def infer_unary_check(call: Call, builder: Any) -> StructInfo:
     return same_as(info, "bool")
 
 
+def optional_dtype(dtype: str | None) -> str:
+    """A dtype attribute that may be left open: None and "void" (as programs print it) are ""."""
+    return "" if dtype is None or dtype == "void" else str(dtype)
+
+
 def optional_int_tuple(value: Any) -> tuple[int, ...] | None:
     """Axis arguments: None, one integer, or several."""
     if value is None:

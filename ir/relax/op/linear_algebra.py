@@ -20,6 +20,7 @@ from .inference import (
     common_dtype,
     common_vdevice,
     fail,
+    optional_dtype,
     show_dims,
     tensor_args,
     tuple_of_tensors,
@@ -121,7 +122,7 @@ def matmul(x1: Expr, x2: Expr, out_dtype: str | None = None) -> Expr:
         x1, x2: tensors of one dtype.
         out_dtype: the dtype to accumulate and return in; default that of the operands.
     """
-    return call("relax.matmul", x1, x2, attrs={"out_dtype": out_dtype or ""})
+    return call("relax.matmul", x1, x2, attrs={"out_dtype": optional_dtype(out_dtype)})
 
 
 def _matmul(x1: Expr, x2: Expr, out_dtype: str) -> Expr:

@@ -16,6 +16,7 @@ from .inference import (
     int64,
     normalize_axes,
     normalize_axis,
+    optional_dtype,
     optional_int_tuple,
     product,
     simplify,
@@ -148,7 +149,7 @@ def _infer_scan(node: Call, builder: Any) -> StructInfo:
 
 def _scan(name: str, reference: Any, identity: int, doc: str) -> Any:
     def build(data: Expr, axis: int | None = None, dtype: str | None = None, exclusive: bool | None = None) -> Expr:
-        attrs = {"axis": None if axis is None else int(axis), "dtype": dtype or "", "exclusive": bool(exclusive)}
+        attrs = {"axis": None if axis is None else int(axis), "dtype": optional_dtype(dtype), "exclusive": bool(exclusive)}
         return call(f"relax.{name}", data, attrs=attrs)
 
     def legalize(bb: Any, node: Call) -> Expr:

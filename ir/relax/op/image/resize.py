@@ -12,7 +12,14 @@ from ....tir.expr import PrimExpr
 from ...expr import Call, Expr, ShapeExpr
 from ...struct_info import StructInfo, TensorStructInfo
 from ..declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
-from ..inference import check_arity, fail, require_ndim, shape_arg, tensor_arg
+from ..inference import (
+    check_arity,
+    fail,
+    optional_dtype,
+    require_ndim,
+    shape_arg,
+    tensor_arg,
+)
 from ..layout import axes_of, canonical_shape, check_layout, shape_in
 from ..legalization import topi_function
 
@@ -143,6 +150,6 @@ def resize2d(
         "cubic_alpha": float(cubic_alpha),
         "cubic_exclude": int(cubic_exclude),
         "extrapolation_value": float(extrapolation_value),
-        "out_dtype": out_dtype or "",
+        "out_dtype": optional_dtype(out_dtype),
     }
     return call("relax.image.resize2d", data, size, attrs=attrs)

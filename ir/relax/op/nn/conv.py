@@ -12,7 +12,16 @@ from ....tir.expr import PrimExpr
 from ...expr import Call, Expr
 from ...struct_info import StructInfo, TensorStructInfo
 from ..declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
-from ..inference import as_int, common_dtype, common_vdevice, fail, require_ndim, simplify, tensor_args
+from ..inference import (
+    as_int,
+    common_dtype,
+    common_vdevice,
+    fail,
+    optional_dtype,
+    require_ndim,
+    simplify,
+    tensor_args,
+)
 from ..layout import axes_of, canonical_shape, check_layout, shape_in
 from ..legalization import topi_function
 
@@ -162,7 +171,7 @@ def _conv(
         "data_layout": data_layout,
         "kernel_layout": kernel_layout,
         "out_layout": out_layout,
-        "out_dtype": out_dtype or "",
+        "out_dtype": optional_dtype(out_dtype),
     }
     return call(name, data, weight, attrs=attrs)
 
@@ -358,7 +367,7 @@ def _conv_transpose(
         "data_layout": data_layout,
         "kernel_layout": kernel_layout,
         "out_layout": out_layout,
-        "out_dtype": out_dtype or "",
+        "out_dtype": optional_dtype(out_dtype),
     }
     return call(name, data, weight, attrs=attrs)
 

@@ -14,6 +14,7 @@ from ir import relax as rx
 from ir import tir
 from ir.relax.op import OPERATORS
 from ir.relax.testing import evaluate
+from ir.script import from_source
 
 R = rx.op
 
@@ -379,3 +380,13 @@ def test_unknown_shape(item: Case) -> None:
         info = bb.normalize(call).struct_info
     static, _ = params_of(item, False)
     check_info(info, reference(item, static), {}, False)
+
+
+@pytest.mark.parametrize("item", CASES, ids=str)
+def test_printed_calls_are_read_back(item: Case) -> None:
+    params, _ = params_of(item, bool(item.symbolic))
+    mod = build(item, params, False)
+    text = mod.script(show_meta=True)
+    again = from_source(text)
+    ir.assert_structural_equal(again, mod)
+    assert again.script(show_meta=True) == text
