@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
+from math import lcm
 from typing import TYPE_CHECKING, Any
 
 from .. import dtype as dt
@@ -104,6 +105,19 @@ class _NotAffine(Exception):
     """An expression is no iterator map; the message says why."""
 
 
+def _with_extent(split: IterSplitExpr, extent: Any) -> IterSplitExpr:
+    return IterSplitExpr(split.source, split.lower_factor, extent, split.scale)
+
+
+class _Padding:
+    """How a mark is to be padded so that all divisors of its pieces divide it."""
+
+    def __init__(self, mark: IterMark, factor: Any, left: Any) -> None:
+        self.mark, self.factor, self.left = mark, factor, left
+        self.needed = False
+        self.padded: IterMark | None = None
+
+
 class _Detector:
     """Turns expressions into sums of splits, remembering which marks are fused from which."""
 
@@ -118,12 +132,12 @@ class _Detector:
         self.analyzer = analyzer
         self.check_level = check_level
         self.padding: Any = build.boolean(False)
-        self.requires_padding = False
+        self.collecting = True
+        self.paddings: list[_Padding] = []
         self.marks: dict[Any, IterMark] = {}
         self.sums: dict[Any, IterSumExpr] = {}
         self._fused: list[tuple[IterSumExpr, IterMark]] = []
         """Sums that were made marks, so that equal sums share one."""
-        self._structured: list[tuple[tuple[Any, ...], IterSumExpr, Any]] = []
         self._bounded: list[tuple[IterSumExpr, IterMark]] = []
         """Those of them that a predicate bounds."""
         self._offsets: dict[int, Any] = {}
@@ -323,12 +337,13 @@ class _Detector:
                 split = IterSplitExpr(split.source, split.lower_factor, split.extent, _one(dtype))
             else:
                 split = _split(self._mark_of(IterSumExpr((split,), zero), self._reach(split)))
-        split, _ = self._padded(split, padding_left, divisor)
+        split, correction = self._padded(split, padding_left, divisor)
+        shift = self._simplify(build.add(shift, correction))
         extent = self._simplify(build.floordiv(split.extent, divisor))
         result = IterSplitExpr(
             split.source, self._simplify(build.mul(split.lower_factor, divisor)), extent, split.scale
         )
-        if build.is_const(extent, 1) and self.check_level != -1:
+        if build.is_const(extent, 1):
             return IterSumExpr((), shift)
         return IterSumExpr((result,), shift)
 
@@ -379,42 +394,72 @@ class _Detector:
     # ---- padding ------------------------------------------------------------------------------------------------
 
     def _padded(self, split: IterSplitExpr, left: Any, divisor: Any) -> tuple[IterSplitExpr, Any]:
-        """A split that the divisor divides: as it is, or padded to a multiple (then ``padding`` grows).
+        """A split that the divisor divides, for ``(split + left) // divisor``; padded where it has to be.
 
-        Returns the split and the padding on its left, which its values are shifted by.
+        All pieces of a mark share one padding, to the left and up to a multiple of what all divisors need together. So a
+        first pass over the indices collects what is needed, and a second one uses the padded mark.
+
+        Returns the split and what to add to the quotient of the padded split.
         """
-        dtype = split.dtype
-        zero = build.const(0, dtype)
-        if self._divides(divisor, split.extent) and build.is_const(left, 0):
-            return split, zero
-        if build.is_const(left, 0) and self._divides(split.extent, divisor) and self._at_most(split.extent, divisor):
-            return split, zero
-        mark = split.source
-        if not build.is_const(split.lower_factor, 1) or not self._equal(split.extent, mark.extent):
-            if build.is_const(left, 0) and self._divides(split.extent, divisor):
+        zero = build.const(0, split.dtype)
+        simplify, mark, lower = self._simplify, split.source, split.lower_factor
+        reach = simplify(build.mul(lower, divisor))
+        record = next((item for item in self.paddings if self._same_mark(item.mark, mark)), None)
+        fits = build.is_const(left, 0) and (
+            self._divides(divisor, split.extent)
+            or (self._divides(split.extent, divisor) and self._at_most(split.extent, divisor))
+        )
+        whole = self._equal(build.mul(lower, split.extent), mark.extent)
+        if self.collecting:
+            if record is None:
+                record = _Padding(mark, reach, zero)
+                self.paddings.append(record)
+            record.factor = self._common_multiple(record.factor, reach)
+            if fits:
                 return split, zero
-            raise _NotAffine(
-                f"the piece of extent {_text(split.extent)} of an iterator is not divisible by {_text(divisor)}"
-            )
-        if self.check_level == IterMapLevel.Bijective:
-            raise _NotAffine(f"extent {_text(split.extent)} is not divisible by {_text(divisor)}, so padding is needed")
-        simplify = self._simplify
-        left_padding = simplify(build.floormod(left, divisor))
-        extent = build.add(mark.extent, left_padding)
-        right_padding = simplify(build.floormod(build.sub(zero, extent), divisor))
-        padded_extent = simplify(build.add(extent, right_padding))
-        source = _source_expr(mark)
-        key = (mark.source, left_padding)
-        for known, padded, _ in self._structured:
-            if expr_deep_equal(known[0], key[0]) and self._equal(known[1], key[1]) and self._divides(divisor, padded.args[0].extent):
-                return padded.args[0], left_padding
-        shifted = source if build.is_const(left_padding, 0) else build.add(source, left_padding)
-        padded_mark = IterMark(shifted, padded_extent)
-        padded_split = _split(padded_mark)
-        self.requires_padding = True
-        self._structured.append((key, IterSumExpr((padded_split,), zero), divisor))
-        self._note_padding(shifted, left_padding, simplify(extent), padded_extent, divisor)
-        return padded_split, left_padding
+            if self.check_level == IterMapLevel.Bijective:
+                raise _NotAffine(f"extent {_text(split.extent)} is not divisible by {_text(divisor)}, so padding is needed")
+            if not whole and not record.needed:
+                raise _NotAffine(
+                    f"the piece of extent {_text(split.extent)} of an iterator is not divisible by {_text(divisor)}"
+                )
+            record.needed = True
+            offset = simplify(build.mul(left, lower))
+            record.left = offset if self._at_most(record.left, offset) else record.left
+            return _with_extent(split, self._rounded_up(build.add(split.extent, left), divisor)), zero
+        if record is None or not record.needed:
+            return split, zero
+        padded = self._padded_mark(record)
+        ahead = simplify(build.floordiv(record.left, lower))
+        gap = simplify(build.sub(ahead, left))
+        if not self._equal(build.mul(ahead, lower), record.left) or not self._divides(divisor, gap):
+            raise _NotAffine("the indices need paddings on the left that do not agree")
+        if not whole and not build.is_const(record.left, 0):
+            raise _NotAffine("an inner piece of an iterator that is padded on the left cannot be used")
+        extent = simplify(build.floordiv(padded.extent, lower)) if whole else split.extent
+        result = IterSplitExpr(padded, lower, extent, split.scale)
+        return result, simplify(build.sub(zero, build.floordiv(gap, divisor)))
+
+    def _rounded_up(self, value: Any, factor: Any) -> Any:
+        """The next multiple of the factor."""
+        rest = build.floormod(build.sub(build.const(0, value.dtype), value), factor)
+        return self._simplify(build.add(value, self._simplify(rest)))
+
+    def _common_multiple(self, a: Any, b: Any) -> Any:
+        if a.__class__ is IntImm and b.__class__ is IntImm:
+            return build.const(lcm(a.value, b.value), a.dtype)
+        if self._divides(a, b):
+            return b
+        return a if self._divides(b, a) else self._simplify(build.mul(a, b))
+
+    def _padded_mark(self, record: _Padding) -> IterMark:
+        if record.padded is None:
+            extent = self._simplify(build.add(record.mark.extent, record.left))
+            source = _source_expr(record.mark)
+            shifted = source if build.is_const(record.left, 0) else build.add(source, record.left)
+            record.padded = IterMark(shifted, self._rounded_up(extent, record.factor))
+            self._note_padding(shifted, record.left, extent, record.padded.extent, record.factor)
+        return record.padded
 
     def _note_padding(self, value: Any, left: Any, end: Any, padded_extent: Any, divisor: Any) -> None:
         """The padded iterator has no iteration behind it below ``left`` and from ``end`` on."""
@@ -735,33 +780,40 @@ def _detect(
     analyzer: Analyzer,
     simplify_trivial: bool,
 ) -> IterMapResult:
-    condition = E.convert(predicate)
-    detector = _Detector(analyzer, input_iters, simplify_trivial, level)
+    parts = _predicate_parts(analyzer.simplify(E.convert(predicate)))
     false = build.boolean(False)
-
-    def failed(*errors: str) -> IterMapResult:
-        return IterMapResult((), errors, false)
-
-    parts = _predicate_parts(analyzer.simplify(condition))
     if parts is None:
-        return failed(f"the predicate {predicate!r} is no conjunction of bounds on sums of iterators")
-    for low, high, inclusive in sorted(parts, key=lambda part: len(_variables(part[0])) + len(_variables(part[1]))):
-        problem = _apply_bound(detector, low, high, inclusive)
+        return IterMapResult((), (f"the predicate {predicate!r} is no conjunction of bounds on sums of iterators",), false)
+    parts.sort(key=lambda part: len(_variables(part[0])) + len(_variables(part[1])))
+    detector = _Detector(analyzer, input_iters, simplify_trivial, level)
+    sums = _sums_of(detector, indices, parts)
+    if not isinstance(sums, str) and any(item.needed for item in detector.paddings):
+        collected = detector.paddings
+        detector = _Detector(analyzer, input_iters, simplify_trivial, level)
+        detector.collecting, detector.paddings = False, collected
+        sums = _sums_of(detector, indices, parts)
+    if isinstance(sums, str):
+        return IterMapResult((), (sums,), false)
+    if level != IterMapLevel.NoCheck:
+        problem = _check_mapping(detector, sums, input_iters, level)
         if problem is not None:
-            if level == IterMapLevel.NoCheck:
-                continue
-            return failed(problem)
+            return IterMapResult((), (problem,), false)
+    return IterMapResult(sums, (), detector.padding)
+
+
+def _sums_of(detector: _Detector, indices: list[Any], parts: list[tuple[Any, Any, Any]]) -> list[IterSumExpr] | str:
+    """The sum of each index under the predicate, or what is wrong."""
+    for low, high, inclusive in parts:
+        problem = _apply_bound(detector, low, high, inclusive)
+        if problem is not None and detector.check_level != IterMapLevel.NoCheck:
+            return problem
     sums = []
     for index in indices:
         try:
             sums.append(detector.normalized(detector.convert(index)))
         except _NotAffine as reason:
-            return failed(f"index {index!r}: {reason}")
-    if level != IterMapLevel.NoCheck:
-        problem = _check_mapping(detector, sums, input_iters, level)
-        if problem is not None:
-            return failed(problem)
-    return IterMapResult(sums, (), detector.padding)
+            return f"index {index!r}: {reason}"
+    return sums
 
 
 def _variables(expr: Any) -> list[Any]:
@@ -997,8 +1049,6 @@ def inverse_affine_iter_map(iter_map: Sequence[IterSumExpr], outputs: Sequence[P
         mark = split.source
         key = next((k for k in order if _marks_equal(collected[k][0], mark)), id(mark))
         part = build.mul(value, split.lower_factor)
-        whole = analyzer.can_prove_equal(build.mul(split.lower_factor, split.extent), mark.extent)
-        del whole
         if key in collected:
             collected[key] = (collected[key][0], build.add(collected[key][1], part))
         else:
@@ -1033,11 +1083,11 @@ def inverse_affine_iter_map(iter_map: Sequence[IterSumExpr], outputs: Sequence[P
 
 def _give_sum(total: IterSumExpr, value: Any, give: Any) -> None:
     """Split a sum's value among its terms: term i is ``value // scale_i % extent_i``."""
-    for position, item in enumerate(total.args):
+    for item in total.args:
         part = value
         if not build.is_const(item.scale, 1):
             part = build.floordiv(part, item.scale)
-        if position != 0:
+        if len(total.args) > 1:
             part = build.floormod(part, item.extent)
         give(item, part)
 
