@@ -90,7 +90,7 @@ class MLPModel(CostModel):
             return
         deviation = training.rows.std(axis=0)
         self._mean = training.rows.mean(axis=0)
-        self._scale = np.where(deviation > 1e-6, 1.0 / np.maximum(deviation, 1e-6), 0.0).astype(np.float32)
+        self._scale = np.where(deviation > 1e-4, 1.0 / np.maximum(deviation, 1e-4), 0.0).astype(np.float32)
         rows = self._standardized(training.rows)
         self._members = [
             self._train_member(rows, training, np.random.default_rng([self.seed, number]))
@@ -124,14 +124,14 @@ class MLPModel(CostModel):
         # Huber's loss: single wild measurements must not bend the network.
         residual = np.clip(predicted - training.target[chosen], -1.0, 1.0) * weight[chosen] / len(chosen)
         upper = residual[owner].astype(np.float32)[:, None]
-        back_second = (upper @ net["w2"].T) * (second > 0)
-        back_first = (back_second @ net["w1"].T) * (first > 0)
+        back_second = _product(upper, net["w2"].T) * (second > 0)
+        back_first = _product(back_second, net["w1"].T) * (first > 0)
         return {
-            "w2": second.T @ upper,
+            "w2": _product(second.T, upper),
             "b2": upper.sum(axis=0),
-            "w1": first.T @ back_second,
+            "w1": _product(first.T, back_second),
             "b1": back_second.sum(axis=0),
-            "w0": rows.T @ back_first,
+            "w0": _product(rows.T, back_first),
             "b0": back_first.sum(axis=0),
         }
 
@@ -157,6 +157,26 @@ class MLPModel(CostModel):
         self._stale = False
 
 
+_SINGLE_THREADED = 1 << 18
+"""Multiplications up to which OpenBLAS stays on one thread."""
+
+
+def _product(left: Array, right: Array) -> Array:
+    """``left @ right`` in blocks of rows that are too small for BLAS to use threads.
+
+    Threads would wait for each other at every one of thousands of small products, badly so on busy machines, and the result
+    would depend on their number.
+    """
+    rows, inner = left.shape
+    block = max(1, _SINGLE_THREADED // max(1, inner * right.shape[1]))
+    if rows <= block:
+        return np.asarray(left @ right)
+    result = np.empty((rows, right.shape[1]), dtype=np.float32)
+    for start in range(0, rows, block):
+        np.matmul(left[start : start + block], right, out=result[start : start + block])
+    return result
+
+
 def _initial(inputs: int, hidden: int, generator: np.random.Generator) -> dict[str, Array]:
     """Weights at the start; the output layer is zero, so that an untrained network corrects nothing."""
 
@@ -175,9 +195,9 @@ def _initial(inputs: int, hidden: int, generator: np.random.Generator) -> dict[s
 
 def _forward(net: dict[str, Array], rows: Array) -> tuple[Array, Array, Array]:
     """(first layer, second layer, output [R])."""
-    first = np.maximum(rows @ net["w0"] + net["b0"], 0.0)
-    second = np.maximum(first @ net["w1"] + net["b1"], 0.0)
-    return first, second, (second @ net["w2"] + net["b2"])[:, 0]
+    first = np.maximum(_product(rows, net["w0"]) + net["b0"], 0.0)
+    second = np.maximum(_product(first, net["w1"]) + net["b1"], 0.0)
+    return first, second, (_product(second, net["w2"]) + net["b2"])[:, 0]
 
 
 def _adam(
