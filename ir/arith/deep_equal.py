@@ -40,5 +40,8 @@ def _equal_field(a: Any, b: Any) -> bool:
     if isinstance(a, E.Range):
         return isinstance(b, E.Range) and expr_deep_equal(a.min, b.min) and expr_deep_equal(a.extent, b.extent)
     if isinstance(a, Node):
-        return a is b
+        if a is b or a.is_variable or type(a) is not type(b):
+            return a is b
+        fields = [item for item in a._fields if item.compare and item.derived is None]
+        return all(_equal_field(getattr(a, item.name), getattr(b, item.name)) for item in fields)
     return bool(a == b)

@@ -688,12 +688,16 @@ def _strict(
                 return None
             split = sum_expr.args[0]
             scale = split.scale
-            if not analyzer._prove_ge(scale, 0):
-                return None
-            low = sum_expr.base
             reach = E.multiply(E.subtract(split.extent, 1), scale)
-            high = E.add(low, reach)
-            if not (build.is_const(scale, 1) or analyzer.can_prove(build.le(scale, item.extent))):
+            step = scale
+            if analyzer._prove_ge(scale, 0):
+                low, high = sum_expr.base, E.add(sum_expr.base, reach)
+            elif analyzer._prove_lt(scale, 0):
+                low, high = E.add(sum_expr.base, reach), sum_expr.base
+                step = analyzer.simplify(E.multiply(scale, -1))
+            else:
+                return None
+            if not (build.is_const(step, 1) or analyzer.can_prove(build.le(step, item.extent))):
                 return None
         last = E.subtract(E.add(high, item.extent), 1)
         sets.append(IntervalSet(analyzer.simplify(low), analyzer.simplify(last)))

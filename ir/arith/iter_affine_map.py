@@ -132,6 +132,8 @@ class _Detector:
         self.analyzer = analyzer
         self.check_level = check_level
         self.padding: Any = build.boolean(False)
+        self.terms_apart = False
+        """Divide the terms of a sum one by one where that is possible, instead of the sum fused into one iterator."""
         self.collecting = True
         self.paddings: list[_Padding] = []
         self.marks: dict[Any, IterMark] = {}
@@ -280,6 +282,8 @@ class _Detector:
             return total
         if not total.args:
             return IterSumExpr((), self._simplify(build.floordiv(total.base, divisor)))
+        if not self.terms_apart and self._may_fuse(total, divisor):
+            return self._divide_split(total, divisor)
         whole, rest = self._carried(total, divisor)
         if whole is not None:
             return whole if rest is None else self.add(whole, self._divide_split(rest, divisor), 1)
@@ -360,6 +364,8 @@ class _Detector:
             return IterSumExpr((), zero)
         if not total.args:
             return IterSumExpr((), self._simplify(build.floormod(total.base, divisor)))
+        if not self.terms_apart and self._may_fuse(total, divisor):
+            return self._remainder_split(total, divisor)
         kept = [i for i in total.args if not self._divides(divisor, i.scale)]
         base = self._simplify(build.floormod(total.base, divisor))
         if not kept:
@@ -368,6 +374,16 @@ class _Detector:
         for candidate in (rest, IterSumExpr(kept, base)):
             if self._within(candidate, divisor):
                 return candidate
+        return self._remainder_split(rest, divisor)
+
+    def _may_fuse(self, total: IterSumExpr, divisor: Any) -> bool:
+        """Whether a sum of several terms, not all multiples of the divisor, continues as one iterator."""
+        if len(total.args) < 2 or all(self._divides(divisor, item.scale) for item in total.args):
+            return False
+        return self.fuse(IterSumExpr(total.args, build.const(0, total.dtype))) is not None
+
+    def _remainder_split(self, rest: IterSumExpr, divisor: Any) -> IterSumExpr:
+        zero = build.const(0, rest.dtype)
         split, padding_left, _ = self._fused_split(rest, divisor)
         if not build.is_const(split.scale, 1):
             scale = split.scale
@@ -517,7 +533,7 @@ class _Detector:
         ordered = self._in_order(terms)
         if ordered is None:
             return None
-        args, base_scale = ordered
+        args, base_scale, reach = ordered
         zero = build.const(0, total.dtype)
         scaled = [
             item if build.is_const(base_scale, 1) else IterSplitExpr(
@@ -529,7 +545,7 @@ class _Detector:
         if len(joined) == 1:
             only = joined[0]
             return IterSplitExpr(only.source, only.lower_factor, only.extent, self._simplify(build.mul(only.scale, base_scale)))
-        extent = self._simplify(build.mul(joined[0].scale, joined[0].extent))
+        extent = self._simplify(build.floordiv(reach, base_scale))
         mark = self._mark_of(IterSumExpr(joined, zero), extent)
         return _split(mark, scale=base_scale)
 
@@ -578,26 +594,46 @@ class _Detector:
             result.append(item)
         return result
 
-    def _in_order(self, args: Sequence[IterSplitExpr]) -> tuple[list[IterSplitExpr], Any] | None:
-        """The splits with the largest scale first, each scale being the next one's times its extent, and the last scale."""
+    def _in_order(self, args: Sequence[IterSplitExpr]) -> tuple[list[IterSplitExpr], Any, Any] | None:
+        """The splits with the largest scale first, the last scale, and how far they reach together.
+
+        Each scale must be the reach of the smaller ones. Where maps need not be bijective it may be less: iterators that
+        overlap, as the windows of a convolution, cover what lies between without gaps.
+        """
         remaining = list(args)
         if any(not self.analyzer._prove_ge(item.scale, 1) and item.scale.__class__ is IntImm for item in remaining):
             return None
         base_scale = self._smallest_scale(remaining)
         if base_scale is None:
             return None
-        expected = base_scale
+        reach = base_scale
         ordered: list[IterSplitExpr] = []
         while remaining:
-            matching = [item for item in remaining if self._equal(item.scale, expected)]
-            if not matching:
-                return None
-            # Of pieces with one scale those of extent 1 come first: they do not move the next scale.
-            item = next((one for one in matching if build.is_const(one.extent, 1)), matching[0])
+            matching = [item for item in remaining if self._equal(item.scale, reach)]
+            if matching:
+                # Of pieces with one scale those of extent 1 come first: they do not move the next scale.
+                item = next((one for one in matching if build.is_const(one.extent, 1)), matching[0])
+                following = build.mul(item.extent, item.scale)
+            else:
+                overlapping = self._overlapping(remaining, reach, base_scale)
+                if overlapping is None:
+                    return None
+                item = overlapping
+                following = build.add(build.mul(build.sub(item.extent, _one(item.dtype)), item.scale), reach)
             remaining.remove(item)
             ordered.append(item)
-            expected = self._simplify(build.mul(item.extent, item.scale))
-        return ordered[::-1], base_scale
+            reach = self._simplify(following)
+        return ordered[::-1], base_scale, reach
+
+    def _overlapping(self, remaining: list[IterSplitExpr], reach: Any, base_scale: Any) -> IterSplitExpr | None:
+        """The piece of the smallest scale, if that is a multiple of the base and smaller than the reach of the others."""
+        if self.check_level == IterMapLevel.Bijective or reach.__class__ is not IntImm:
+            return None
+        if any(item.scale.__class__ is not IntImm for item in remaining):
+            return None
+        item = min(remaining, key=lambda one: one.scale.value)  # type: ignore[attr-defined]
+        fits = item.scale.value < reach.value and self._divides(base_scale, item.scale)  # type: ignore[attr-defined]
+        return item if fits else None
 
     def _smallest_scale(self, args: Sequence[IterSplitExpr]) -> Any:
         constants = [item.scale for item in args if item.scale.__class__ is IntImm]
@@ -785,20 +821,24 @@ def _detect(
     if parts is None:
         return IterMapResult((), (f"the predicate {predicate!r} is no conjunction of bounds on sums of iterators",), false)
     parts.sort(key=lambda part: len(_variables(part[0])) + len(_variables(part[1])))
-    detector = _Detector(analyzer, input_iters, simplify_trivial, level)
-    sums = _sums_of(detector, indices, parts)
-    if not isinstance(sums, str) and any(item.needed for item in detector.paddings):
-        collected = detector.paddings
+    problem: Any = None
+    for terms_apart in (False, True):
         detector = _Detector(analyzer, input_iters, simplify_trivial, level)
-        detector.collecting, detector.paddings = False, collected
+        detector.terms_apart = terms_apart
         sums = _sums_of(detector, indices, parts)
-    if isinstance(sums, str):
-        return IterMapResult((), (sums,), false)
-    if level != IterMapLevel.NoCheck:
-        problem = _check_mapping(detector, sums, input_iters, level)
-        if problem is not None:
-            return IterMapResult((), (problem,), false)
-    return IterMapResult(sums, (), detector.padding)
+        if not isinstance(sums, str) and any(item.needed for item in detector.paddings):
+            collected = detector.paddings
+            detector = _Detector(analyzer, input_iters, simplify_trivial, level)
+            detector.terms_apart, detector.collecting, detector.paddings = terms_apart, False, collected
+            sums = _sums_of(detector, indices, parts)
+        if isinstance(sums, str):
+            problem = problem or sums
+            continue
+        found = None if level == IterMapLevel.NoCheck else _check_mapping(detector, sums, input_iters, level)
+        if found is None:
+            return IterMapResult(sums, (), detector.padding)
+        problem = problem or found
+    return IterMapResult((), (problem,), false)
 
 
 def _sums_of(detector: _Detector, indices: list[Any], parts: list[tuple[Any, Any, Any]]) -> list[IterSumExpr] | str:
@@ -1321,19 +1361,26 @@ class _Divider:
         mark: Any = split.source
         dtype = split.dtype
         terms = []
-        top = simplify(build.mul(split.lower_factor, split.extent))
+        low, top = split.lower_factor, simplify(build.mul(split.lower_factor, split.extent))
+
+        def at_most(x: Any, y: Any) -> bool:
+            return self._analyzer.can_prove(build.le(x, y))
+
+        def exact(x: Any, y: Any) -> Any:
+            """``x / y``, None where y does not divide x."""
+            quotient = simplify(build.floordiv(x, y))
+            return quotient if self._analyzer.can_prove_equal(build.mul(quotient, y), x) else None
+
         for item in mark.source.args:
-            if self._analyzer.can_prove(build.le(top, item.scale)):
-                continue  # above the piece
             reach = simplify(build.mul(item.scale, item.extent))
-            if self._analyzer.can_prove(build.le(reach, split.lower_factor)):
-                continue  # below it
-            scale = simplify(build.floordiv(item.scale, split.lower_factor))
-            if not self._analyzer.can_prove_equal(build.mul(scale, split.lower_factor), item.scale):
+            if at_most(top, item.scale) or at_most(reach, low):
+                continue  # above the piece, or below it
+            start = item.scale if at_most(low, item.scale) else low
+            end = reach if at_most(reach, top) else top
+            inner, scale, extent = exact(start, item.scale), exact(start, low), exact(end, start)
+            if inner is None or scale is None or extent is None:
                 return None
-            if not self._analyzer.can_prove(build.le(reach, top)):
-                return None
-            terms.append(IterSplitExpr(item.source, item.lower_factor, item.extent, scale))
+            terms.append(IterSplitExpr(item.source, simplify(build.mul(item.lower_factor, inner)), extent, scale))
         if not terms:
             return None
         covered = IterMark(IterSumExpr(terms, build.const(0, dtype)), split.extent)
