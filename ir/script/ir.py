@@ -36,7 +36,7 @@ def ir_module(mod: Any = None, check_well_formed: bool = True) -> Any:
 @_script_only("I.module_attrs", quiet=True)
 def module_attrs(parser: Any, attrs: Any) -> None:
     """Set attributes of the module."""
-    from .parser.ir import module_of
+    from .parser.module_statements import module_of
 
     module = module_of(parser)
     module.update(IRModule(attrs=_plain(dict(attrs))))
@@ -45,7 +45,7 @@ def module_attrs(parser: Any, attrs: Any) -> None:
 @_script_only("I.module_global_infos", quiet=True)
 def module_global_infos(parser: Any, infos: Any) -> None:
     """Set the global infos of the module: lists by name, such as ``{"vdevice": [I.vdevice("llvm")]}``."""
-    from .parser.ir import module_of
+    from .parser.module_statements import module_of
 
     module = module_of(parser)
     for key, value in infos.items():

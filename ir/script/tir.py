@@ -239,7 +239,7 @@ def _dtype_of(value: Any) -> Any:
     return value.dtype if isinstance(value, DtypeFunction) else value
 
 
-_LEADING_DTYPE = frozenset("call_extern call_pure_extern call_intrin call_llvm_intrin call_llvm_pure_intrin".split())
+_LEADING_DTYPE = frozenset({"call_intrin"})
 _OWN_DTYPE = frozenset("min_value max_value infinity type_annotation reinterpret cast const".split())
 
 
@@ -273,7 +273,7 @@ _OP_FUNCTIONS = {
     if callable(getattr(_op, name)) and not isinstance(getattr(_op, name), type) and name not in ("register_op", "effect_of")
 }
 for _name, _function in _OP_FUNCTIONS.items():
-    if _name not in _NAMESPACE and _name not in ("sum", "comm_reducer", "reduce_axis"):
+    if _name not in _NAMESPACE and _name not in DTYPE_FIRST and _name not in ("sum", "comm_reducer", "reduce_axis"):
         _NAMESPACE[_name] = _lifted(_function)
 for _name in (item.removeprefix("tir.") for item in list(_Op.registry) if item.startswith("tir.")):
     _script_name = SCRIPT_NAMES.get(_name, _name)

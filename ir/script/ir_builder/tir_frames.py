@@ -109,7 +109,7 @@ class BlockFrame(TIRFrame):
         self.init: S.Stmt | None = None
         self.alloc_buffers: list[Buffer] = []
         self.match_buffers: list[S.MatchBufferRegion] = []
-        self.annotations: dict[str, Any] = {}
+        self.annotations: dict[str, Any] | None = None
 
     def close(self) -> None:
         block = S.Block(

@@ -316,9 +316,9 @@ def writes(*buffer_slices: Any) -> None:
 def block_attr(attrs: Mapping[str, Any]) -> None:
     """Set annotations of the block."""
     frame = IRBuilder.current().need(F.BlockFrame, "T.block_attr", "a block")
-    if frame.annotations:
+    if frame.annotations is not None:
         raise IRValueError(f"block {frame.name!r} has two T.block_attr")
-    frame.annotations.update(plain(dict(attrs)))
+    frame.annotations = plain(dict(attrs))
 
 
 def _axis_domain(dom: Any) -> Range:

@@ -108,7 +108,7 @@ _DIALECT_NAMES = {"ir": "an ir_module", "tir": "a prim_func", "relax": "a Relax 
 
 def _resolved_arguments(parser: Parser, args: list[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
     """Struct infos with quoted extents among arguments (``out_sinfo=R.Tensor(("n",))``), unless they build another one."""
-    from .relax import resolve_arguments
+    from .relax_statements import resolve_arguments
 
     if not parser.states or not _mentions_deferred((*args, *kwargs.values())):
         return args, kwargs

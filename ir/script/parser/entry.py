@@ -16,7 +16,7 @@ from .source import Source, source_of_class, source_of_function, source_of_text
 
 def _load_dialects() -> None:
     """Register how all dialects are read; done on first use."""
-    from . import ir, relax, tir  # noqa: F401
+    from . import module_statements, relax_statements, tir_statements  # noqa: F401
 
 
 def enclosing(func: Any, frame: FrameType) -> list[Mapping[str, Any]]:
@@ -62,7 +62,7 @@ def parse_function(
 
 
 def _read_function(parser: Parser, node: Any, dialect: str, check: bool, options: dict[str, Any]) -> Any:
-    from .ir import read_function
+    from .module_statements import read_function
 
     if not isinstance(node, ast.FunctionDef):
         raise parser.error(node, "expected a function definition")
@@ -72,7 +72,7 @@ def _read_function(parser: Parser, node: Any, dialect: str, check: bool, options
 
 def parse_class(cls: type, frame: FrameType, check_well_formed: bool = True) -> Any:
     """Read a class as an IRModule."""
-    from .ir import read_module
+    from .module_statements import read_module
 
     _load_dialects()
     source = source_of_class(cls, frame.f_code.co_filename, frame.f_lineno)
@@ -177,7 +177,7 @@ def _from_object(program: Any, names: dict[str, Any], check: bool) -> Any:
 
 
 def _read_definition(parser: Parser, node: Any, check: bool) -> Any:
-    from .ir import read_module
+    from .module_statements import read_module
 
     if isinstance(node, ast.ClassDef):
         with IRBuilder():
@@ -201,7 +201,7 @@ def function_decorator(parser: Parser, node: ast.FunctionDef) -> tuple[str | Non
 def _read_statements(parser: Parser, nodes: list[ast.stmt]) -> Any:
     """Bare TIR: statements as one statement, or the value when the last line is an expression."""
     from ..ir_builder.tir_frames import PrimFuncFrame
-    from .tir import bind
+    from .tir_statements import bind
 
     *front, final = nodes
     if isinstance(final, ast.Expr):

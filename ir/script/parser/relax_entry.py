@@ -68,7 +68,7 @@ def script_only(name: str, quiet: bool = False) -> Callable[[Callable[..., Any]]
 @script_only("R.func_attr")
 def func_attr(parser: Any, attrs: Any) -> None:
     """Set attributes of the Relax function."""
-    from .relax import state_of
+    from .relax_statements import state_of
 
     state_of(parser).attrs.update(plain(dict(attrs)))
 
@@ -76,7 +76,7 @@ def func_attr(parser: Any, attrs: Any) -> None:
 @script_only("R.dataflow")
 def dataflow(parser: Any) -> Any:
     """Open a dataflow block."""
-    from .relax import DataflowScope
+    from .relax_statements import DataflowScope
 
     return DataflowScope()
 
@@ -89,7 +89,7 @@ def output(parser: Any, *variables: Any) -> None:
 @script_only("R.match_cast")
 def match_cast(parser: Any, value: Any, struct_info: Any) -> Any:
     """Check at run time that a value has a struct info, which may define new symbolic variables."""
-    from .relax import MatchCastValue, symbol
+    from .relax_statements import MatchCastValue, symbol
     from .struct_info import as_struct_info, resolved
 
     return MatchCastValue(value, resolved(as_struct_info(struct_info), lambda name: symbol(parser, name)))
@@ -98,7 +98,7 @@ def match_cast(parser: Any, value: Any, struct_info: Any) -> Any:
 @script_only("R.emit")
 def emit(parser: Any, value: Any, annotate_struct_info: Any = None) -> Any:
     """Bind a value: the same as writing it as a statement or on the right of an assignment."""
-    from .relax import as_expr
+    from .relax_statements import as_expr
 
     return as_expr(value)
 

@@ -42,7 +42,7 @@ prim_func.options = {"private": False, "check_well_formed": True}  # type: ignor
 
 def meta_var(value: Any) -> Any:
     """Bind a Python value in a script as it is, rather than as a variable of the program."""
-    from .tir import MetaVar
+    from .tir_statements import MetaVar
 
     return MetaVar(value)
 

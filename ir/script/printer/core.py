@@ -89,7 +89,9 @@ class _FrameScope:
         self._printer.frames.append(self._frame)
         return self._frame
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object = None, *_: object) -> None:
+        if kind is not None:  # printing has failed; nothing of the frame will be used
+            return
         printer, frame = self._printer, self._frame
         printer.frames.pop()
         printer.forget(frame)

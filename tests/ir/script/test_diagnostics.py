@@ -51,7 +51,7 @@ def test_the_place_is_marked() -> None:
         ("T.axis.spatial(16, n)", "T.axis must be inside a block"),
         ("with T.init():\n    pass", "T.init() must stand directly in a block"),
         ("with T.block('b'):\n    v = T.axis.remap('S', [n])\n    T.evaluate(v)", "n is not the variable of a loop around the block"),
-        ("for i in range(4):\n    with T.block('b'):\n        v = T.axis.remap('SS', [i])\n        T.evaluate(v)", "2 kinds in 'SS', but 1 bindings"),
+        ("for i in range(4):\n    with T.block('b'):\n        v = T.axis.remap('SS', [i])", "2 kinds in 'SS', but 1 bindings"),
         ("B = T.match_buffer(n + 1, (16,))", "T.match_buffer of a region must be inside a block"),
         ("n[0] = 1", "expected a buffer to store to, got a Var"),
         ("a = b = n", "assign to one target at a time"),

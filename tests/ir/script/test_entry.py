@@ -171,12 +171,12 @@ def test_macros() -> None:
 
     @T.prim_func(private=True)
     def static(A: T.Buffer((8,), "int32"), B: T.Buffer((), "int32")):
-        for x_value in T.serial(8):
+        for x_value in T.serial(8):  # noqa: B007
             hygienic(A, B)
 
     @T.prim_func(private=True)
     def moving(A: T.Buffer((8,), "int32"), B: T.Buffer((), "int32")):
-        for x_value in T.serial(8):
+        for x_value in T.serial(8):  # noqa: B007  the macro reads it
             dynamic(A, B=B)
 
     assert "B[()] = A[2]" in static.script()
@@ -273,3 +273,9 @@ def test_metadata_is_carried_by_the_text() -> None:
     ir.assert_structural_equal(func, again)
     short = func.script()
     assert "# Metadata omitted. Use show_meta=True" in short
+
+
+def test_namespaces_by_the_parsers_name() -> None:
+    from ir.script import parser
+
+    assert parser.tir is T and parser.relax is R and parser.ir is I

@@ -159,7 +159,10 @@ def test_value(value: relax.Expr, params: tuple[Var, ...], text: str) -> None:
         (R.call_packed("f", X, sinfo_args=R.Object), 'R.call_packed("f", x, sinfo_args=(R.Object,))'),
         (R.call_packed("f", X, sinfo_args=R.Tuple, key=1), 'R.call_packed("f", x, key=1, sinfo_args=(R.Tuple,))'),
         (R.print(X, format="x = {}"), 'R.print(x, format=R.str("x = {}"))'),
-        (R.assert_op(R.const(True, "bool"), [X], format="bad {}"), 'R.assert_op(R.const(True, "bool"), format_args=[x], format=R.str("bad {}"))'),
+        (
+            R.assert_op(R.const(True, "bool"), [X], format="bad {}"),
+            'R.assert_op(R.const(True, "bool"), format_args=[x], format=R.str("bad {}"))',
+        ),
         (R.invoke_closure(Var("q", ObjectStructInfo()), (X,), F32), "R.invoke_closure(q, (x,), sinfo_args="),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -15,9 +15,9 @@ from ...relax.expr import update_struct_info
 from ...relax.struct_info import FuncStructInfo, TupleStructInfo
 from ...tir.function import PrimFunc
 from .core import CALL_HOOKS, Parser, statement
-from .relax import builder_of, call_global, declare_function, relax_function
+from .relax_statements import builder_of, call_global, declare_function, relax_function
 from .struct_info import VDEVICE_LOOKUP
-from .tir import annotation_type, call_function, prim_func
+from .tir_statements import annotation_type, call_function, prim_func
 
 
 class ModuleReference:
