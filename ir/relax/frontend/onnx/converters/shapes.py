@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ir import structural_equal
 from ir.relax import op as _op
 from ir.relax.expr import Expr
 from ir.relax.expr import Tuple as RxTuple
@@ -24,7 +25,32 @@ def _reshape(ctx: NodeContext) -> Any:
         target = [
             ctx.shape(x)[i] if isinstance(dim, int) and dim == 0 else dim for i, dim in enumerate(target)
         ]
-    return _op.reshape(x, target)
+    return _op.reshape(x, _with_inferred(ctx.shape(x), target))
+
+
+def _with_inferred(shape: list[Dim], target: list[Dim]) -> list[Dim]:
+    """The target with its -1 replaced where equal factors of both shapes cancel: ``n * 4 / n`` is 4 without a proof."""
+    unknown = [i for i, dim in enumerate(target) if isinstance(dim, int) and dim == -1]
+    if len(unknown) != 1 or all(isinstance(dim, int) for dim in shape):
+        return target
+    have, taken = 1, 1
+    symbolic = [dim for dim in shape if not isinstance(dim, int)]
+    for dim in shape:
+        have *= dim if isinstance(dim, int) else 1
+    for dim in target:
+        if isinstance(dim, int):
+            taken *= dim if dim != -1 else 1
+            continue
+        equal = next((other for other in symbolic if structural_equal(other, dim)), None)
+        if equal is None:
+            return target
+        symbolic = [other for other in symbolic if other is not equal]
+    if taken == 0 or have % taken or len(symbolic) > 1:
+        return target
+    rest: Dim = have // taken
+    if symbolic:
+        rest = symbolic[0] if rest == 1 else symbolic[0] * rest
+    return [rest if i == unknown[0] else dim for i, dim in enumerate(target)]
 
 
 @converter("Flatten")
@@ -232,7 +258,7 @@ def _space_to_depth(ctx: NodeContext) -> Expr:
 
 @converter("Trilu", since=14)
 def _trilu(ctx: NodeContext) -> Expr:
-    k = (ctx.ints(1, "k") or [0])[0]
+    k = (ctx.dims(1, "k") or [0])[0]
     return (_op.triu if int(ctx.attr("upper", 1)) else _op.tril)(ctx.expr(0), k)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -106,3 +108,64 @@ def test_weights_can_be_kept_as_inputs(exports: Any, exporter: str) -> None:
     assert func.attrs["num_input"] == 3
     result = evaluate(mod, [*feeds.values(), *func.attrs["params"]])
     np.testing.assert_allclose(result, run_onnx(path, feeds)[0], rtol=1e-4, atol=1e-4)
+
+
+# ---------------------------------------------------------------------------------------------- symbolic dimensions
+def dynamic_axes(name: str, inputs: dict[str, Any]) -> dict[str, dict[int, str]]:
+    """Batch and sequence of BERT, the batch of ResNet, the length of the Llama block's cache."""
+    if name == "bert_base":
+        return {key: {0: "batch", 1: "seq"} for key in inputs}
+    if name == "resnet18":
+        return {"x": {0: "batch"}}
+    return {key: {2: "past"} for key in ("k_cache", "v_cache")}
+
+
+def resized(name: str, factor: int) -> dict[str, np.ndarray]:
+    """Inputs with other values of the symbolic dimensions."""
+    import torch_models
+
+    changes = {
+        "bert_base": {"batch": factor, "sequence": 7 * factor},
+        "resnet18": {"batch": factor},
+        "llama_block": {"past": 5 * factor},
+    }
+    config = dataclasses.replace(torch_models.SMALL[name], **changes[name])
+    return {key: value.numpy() for key, value in torch_models.example_inputs(config).items()}
+
+
+@pytest.mark.parametrize("exporter", ["dynamo", "torchscript"])
+@pytest.mark.parametrize("name", ["bert_base", "resnet18", "llama_block"])
+def test_symbolic_dimensions(exports: Any, tmp_path: Path, name: str, exporter: str) -> None:
+    """One build serves every size; shape arithmetic on symbols leaves nothing to compute when it runs."""
+    import torch
+    import torch_models
+
+    config = torch_models.SMALL[name]
+    inputs, path = torch_models.example_inputs(config), tmp_path / "dynamic.onnx"
+    axes = dynamic_axes(name, inputs)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # both exporters warn of their own deprecations
+        options: dict[str, Any] = {"dynamic_axes": axes, "dynamo": False}
+        if exporter == "dynamo":
+            dims = {
+                symbol: torch.export.Dim(symbol, max=32)
+                for found in axes.values()
+                for symbol in found.values()
+            }
+            shapes = {
+                key: {axis: dims[symbol] for axis, symbol in axes[key].items()} if key in axes else None
+                for key in inputs
+            }
+            options = {"dynamic_shapes": shapes, "dynamo": True, "external_data": False, "verbose": False}
+        model = torch_models.build(config)
+        torch.onnx.export(model, tuple(inputs.values()), str(path), input_names=list(inputs), **options)
+    mod = from_onnx(path)
+    assert not set(op_names(mod)) & {"shape_of", "shape_to_tensor", "tensor_to_shape"}
+    machine = runners.VirtualMachine(relax.build(mod), runners.cpu())
+    for factor in (1, 2):
+        feeds = resized(name, factor)
+        result = machine["main"](*feeds.values())
+        for got, wanted in zip(
+            result if isinstance(result, tuple | list) else [result], run_onnx(path, feeds)
+        ):
+            np.testing.assert_allclose(np.asarray(got), wanted, rtol=1e-4, atol=1e-4)
