@@ -99,3 +99,10 @@ def test_deskewed_inequalities_start_at_zero() -> None:
     (shifted,) = found.dst.variables
     assert ir.structural_equal(found.dst.ranges[shifted].min, tir.const(0))
     assert evaluate(found.src_to_dst[a], {shifted: 0}) == 3
+
+
+def test_common_subexpressions() -> None:
+    common = (a + b) // 4
+    found = ir.arith.detect_common_subexpr(common * 3 + common % 2 + (a + b) * c, 2)
+    assert {str(node): times for node, times in found.items()} == {"(a + b) // 4": 2, "a + b": 3}
+    assert ir.arith.detect_common_subexpr(a + b, 2) == {}
