@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
+from typing import Any
 
 from ir import tir
 from ir.tir import IterVar
@@ -12,7 +13,6 @@ from .error import ScheduleError
 from .tree import (
     BlockNode,
     LoopNode,
-    SeqNode,
     TreeNode,
     blocks_below,
     child_blocks,
@@ -129,8 +129,38 @@ def is_output_block(block: BlockNode) -> bool:
 
 
 def is_affine(block: BlockNode) -> bool:
-    """Whether all bindings are polynomials of loop variables or the simple divisions that fusing makes."""
-    return all(polynomial(value).is_polynomial() or _is_quasi_affine(value) for value in block.iter_values)
+    """Whether the bindings are an affine map of the loops around the block, so that every instance runs exactly once."""
+    loops = {loop.var: loop for loop in loops_around(block)}
+    if _is_mixed_radix(block, loops):
+        return True
+    if not all(isinstance(loop.extent, tir.IntImm) for loop in loops.values()):
+        return all(polynomial(value).is_polynomial() or _is_quasi_affine(value) for value in block.iter_values)
+    from ir.arith import detect_iter_map
+
+    ranges = {var: loop.range() for var, loop in loops.items()}
+    return bool(detect_iter_map(list(block.iter_values), ranges, block.predicate, "surjective").indices)
+
+
+def _is_mixed_radix(block: BlockNode, loops: Mapping[Any, LoopNode]) -> bool:
+    """The common case: each binding is a number whose digits are loops of its own."""
+    seen: set[Any] = set()
+    for value in block.iter_values:
+        digits = []
+        for monomial, coefficient in polynomial(value).terms.items():
+            if len(monomial) != 1 or monomial[0] not in loops or monomial[0] in seen:
+                return False
+            seen.add(monomial[0])
+            extent = loops[monomial[0]].extent
+            if not isinstance(extent, tir.IntImm):
+                return False
+            if extent.value > 1:
+                digits.append((coefficient, extent.value))
+        step = 1
+        for coefficient, extent_value in sorted(digits):
+            if coefficient != step:
+                return False
+            step *= extent_value
+    return True
 
 
 def _is_quasi_affine(value: tir.PrimExpr) -> bool:
@@ -169,13 +199,6 @@ def require_loop_can_run_in_any_order(loop: LoopNode, primitive: str, allow_redu
 _TYPE_NAMES = {IterVar.DataPar: "data-parallel", IterVar.CommReduce: "reduction", IterVar.Opaque: "opaque"}
 
 
-def require_same_scope(blocks: list[BlockNode], primitive: str) -> None:
-    """All blocks must live in one scope."""
-    require(
-        len({id(scope_of(block)) for block in blocks}) == 1, primitive, "the blocks are not in the same scope block"
-    )
-
-
 def loop_chain(loops: list[LoopNode], primitive: str) -> list[LoopNode]:
     """The given loops and those between them, outermost first; they must lie on one path with single children."""
     require(loops, primitive, "needs at least one loop")
@@ -196,28 +219,3 @@ def loop_chain(loops: list[LoopNode], primitive: str) -> list[LoopNode]:
         path.append(current)
         wanted.discard(id(current))
     return path[::-1]
-
-
-def only_child_block_path(node: TreeNode) -> bool:
-    """Whether nothing but single-child loops lies between ``node`` and its only block."""
-    while isinstance(node, LoopNode):
-        node = node.body
-    return isinstance(node, BlockNode)
-
-
-def first_use(scope: BlockNode, uses: Callable[[BlockNode], bool]) -> TreeNode | None:
-    """The child of the scope's outermost sequence below which the first block that ``uses`` accepts lies."""
-    for block in child_blocks(scope):
-        if uses(block):
-            return top_level_ancestor(block, scope)
-    return None
-
-
-def top_level_ancestor(node: TreeNode, scope: BlockNode) -> TreeNode:
-    """The ancestor of ``node`` directly in the scope's body (in its sequence, when the body is one)."""
-    current = node
-    while current.parent is not scope and not (isinstance(current.parent, SeqNode) and current.parent.parent is scope):
-        assert current.parent is not None
-        current = current.parent
-    return current
-

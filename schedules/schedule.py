@@ -20,6 +20,7 @@ from .error import ScheduleError
 from .instruction import Instruction, InstructionKind
 from .primitive import annotate as annotate_primitive
 from .primitive import caching, compute_at, for_kind, inline, layout, loops, reduction, sampling
+from .primitive import rfactor as rfactor_primitive
 from .random_variable import BlockRV, DecisionVar, ExprRV, LoopRV, RandomVariable
 from .trace import Trace
 from .tree import BlockNode, LoopNode, TreeNode, child_blocks, loops_around, root_of, tree_of, walk
@@ -190,6 +191,8 @@ class Schedule:
         node = self._node(rv)
         if not isinstance(node, BlockNode):
             raise ScheduleError(f"{primitive}: expected a block, got loop {node.var.name!r}")
+        if root_of(node) not in self._roots.values():
+            raise ScheduleError(f"{primitive}: block {node.name!r} was consumed by an earlier primitive; get it anew")
         return node
 
     def _loop(self, rv: Any, primitive: str) -> LoopNode:
@@ -576,7 +579,7 @@ class Schedule:
 
         ``for i: for k: C[i] += A[i, k]`` by k becomes ``for i: for k: C_rf[k, i] = A[i, k]`` and ``for i: for k: C[i] += C_rf[k, i]``.
         """
-        return self._run("RFactor", [loop], [factor_axis], lambda: reduction.rfactor(self._loop(loop, "rfactor"), factor_axis))
+        return self._run("RFactor", [loop], [factor_axis], lambda: rfactor_primitive.rfactor(self._loop(loop, "rfactor"), factor_axis))
 
     # ---- annotations -------------------------------------------------------------------------------------------
 

@@ -2,27 +2,50 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ir import tir
 
 from .affine import polynomial
-from .tree import BlockNode, TreeNode, loops_around
+from .tree import BlockNode, loops_around
 
 
-def simplify_binding(block: TreeNode, value: tir.PrimExpr) -> tir.PrimExpr:
-    """A binding in canonical form: a polynomial collects like terms; divisions simplify under the loops' ranges."""
-    poly = polynomial(value)
-    if poly.is_polynomial():
-        return poly.to_expr()
-    from ir.arith import Analyzer
+def simplify_bindings(block: BlockNode, drop_units: bool = False) -> None:
+    """Bring the bindings of a block into canonical form, in place.
 
+    Polynomials collect like terms; bindings with divisions become the normal form of iterator maps, such as
+    ``f % 64 // 8``. ``drop_units`` replaces loops of extent 1 by their only value.
+    """
+    loops = loops_around(block)
+    values = block.iter_values
+    if drop_units:
+        units = {loop.var: loop.min for loop in loops if _is_one(loop.extent)}
+        values = tuple(tir.substitute(value, units) for value in values) if units else values
+    polynomials = [polynomial(value) for value in values]
+    if all(poly.is_polynomial() for poly in polynomials):
+        result = tuple(poly.to_expr() for poly in polynomials)
+    else:
+        result = _iterator_maps(block, values)
+    if any(a is not b for a, b in zip(result, block.iter_values, strict=True)):
+        block.change(iter_values=result)
+
+
+def _is_one(extent: Any) -> bool:
+    return isinstance(extent, tir.IntImm) and extent.value == 1
+
+
+def _iterator_maps(block: BlockNode, values: tuple[Any, ...]) -> tuple[Any, ...]:
+    from ir.arith import Analyzer, detect_iter_map, normalize_iter_map_to_expr
+
+    loops = loops_around(block)
+    ranges = {loop.var: loop.range() for loop in loops}
     analyzer = Analyzer()
-    for loop in loops_around(block):
-        analyzer.bind(loop.var, loop.range())
-    return analyzer.simplify(value)
-
-
-def simplify_bindings(block: BlockNode) -> None:
-    """Simplify all bindings of a block in place."""
-    values = tuple(simplify_binding(block, value) for value in block.iter_values)
-    if any(a is not b for a, b in zip(values, block.iter_values, strict=True)):
-        block.change(iter_values=values)
+    if all(isinstance(loop.extent, tir.IntImm) for loop in loops):
+        for predicate in (block.predicate, tir.const(True)):
+            # The predicate may keep the map from being found, and the map is right without it as well.
+            found = detect_iter_map(list(values), ranges, predicate, "surjective", analyzer, False)
+            if found.indices:
+                return tuple(normalize_iter_map_to_expr(item) for item in found.indices)
+    for var, dom in ranges.items():
+        analyzer.bind(var, dom)
+    return tuple(analyzer.simplify(value) for value in values)

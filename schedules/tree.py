@@ -452,26 +452,41 @@ def insert_beside(anchor: TreeNode, node: TreeNode, before: bool) -> None:
     parent.replace_child(placeholder, SeqNode([node, anchor] if before else [anchor, node]))
 
 
+def _rewrite_opaque_block(block: BlockNode, values: dict[Any, Any]) -> None:
+    """Substitute in the regions of a block without iteration variables."""
+
+    def mapped(region: tir.BufferRegion) -> tir.BufferRegion:
+        ranges = tuple(substitute(item, values) for item in region.region)
+        same = all(a is b for a, b in zip(ranges, region.region, strict=True))
+        return region if same else tir.BufferRegion(region.buffer, ranges)
+
+    reads = tuple(mapped(item) for item in block.reads)
+    writes = tuple(mapped(item) for item in block.writes)
+    matched = tuple(substitute(item, values) for item in block.match_buffers)
+    old = (*block.reads, *block.writes, *block.match_buffers)
+    if any(a is not b for a, b in zip((*reads, *writes, *matched), old, strict=True)):
+        block.change(reads=reads, writes=writes, match_buffers=matched)
+
+
 def rewrite_expressions(
-    node: TreeNode, values: dict[Any, Any], finish: Callable[[BlockNode, Any], Any] | None = None
+    node: TreeNode, values: dict[Any, Any], finish: Callable[[BlockNode], None] | None = None
 ) -> None:
     """Substitute loop variables below ``node``: in loop ranges, block bindings and predicates, and leaves outside blocks.
 
-    Blocks are closed over their iteration variables, so the walk does not enter them. ``finish`` post-processes each
-    changed binding (simplification).
+    Blocks with iteration variables are closed over them, so the walk does not enter them; opaque blocks (without any) use the
+    loops around them directly. ``finish`` is called on each block whose bindings changed (to simplify them).
     """
     if isinstance(node, BlockNode):
-        new_values = []
-        changed = False
-        for value in node.iter_values:
-            new = substitute(value, values)
-            if new is not value:
-                changed = True
-                new = finish(node, new) if finish is not None else new
-            new_values.append(new)
+        new_values = tuple(substitute(value, values) for value in node.iter_values)
+        changed = any(a is not b for a, b in zip(new_values, node.iter_values, strict=True))
         predicate = substitute(node.predicate, values)
         if changed or predicate is not node.predicate:
-            node.change(iter_values=tuple(new_values), predicate=predicate)
+            node.change(iter_values=new_values, predicate=predicate)
+            if changed and finish is not None:
+                finish(node)
+        if not node.iter_vars:
+            _rewrite_opaque_block(node, values)
+            rewrite_expressions(node.body, values, finish)
         return
     if isinstance(node, LoopNode):
         low, extent = substitute(node.min, values), substitute(node.extent, values)

@@ -8,8 +8,8 @@ from ir import tir
 from ir.tir import IterVar
 from ir.tir.functor import substitute
 
-from ..analysis import require, scope_children, top_level_ancestor, written_buffers
-from ..region import Box, bind_region, relax_region, union_boxes
+from ..analysis import require, scope_children, written_buffers
+from ..region import Box, bind_region, relax_region
 from ..tree import (
     BlockNode,
     LeafNode,
@@ -51,11 +51,37 @@ def similar_buffer(buffer: tir.Buffer, scope: str, name: str | None = None) -> t
     return tir.decl_buffer(buffer.shape, buffer.dtype, name or f"{buffer.name}_{suffix}", scope="" if scope == "global" else scope)
 
 
-def relaxed_to_scope(block: BlockNode, region: tir.BufferRegion) -> Box:
-    """The box of a buffer that a block touches over all the loops around it."""
+def relaxed_below(block: BlockNode, region: tir.BufferRegion, place: TreeNode) -> Box:
+    """The box of a buffer that a block touches over those loops around it that lie below ``place``."""
     values = dict(zip([item.var for item in block.iter_vars], block.iter_values, strict=True))
-    running = {loop.var: loop.extent for loop in loops_around(block)}
+    running = {loop.var: loop.extent for loop in loops_around(block) if loop is not place and is_ancestor(place, loop)}
     return relax_region(bind_region(region.region, values), running, region.buffer.shape)
+
+
+def insertion_point(scope: BlockNode, writer: BlockNode, readers: Sequence[BlockNode]) -> tuple[TreeNode, TreeNode | None]:
+    """Where a stage between a writer and its readers goes: the sequence around both, and its child to insert before.
+
+    That is the innermost sequence in which a reader comes behind the writer; without readers it is the end of the scope
+    (child None).
+    """
+    child: TreeNode = writer
+    while child.parent is not None and child is not scope:
+        parent = child.parent
+        if isinstance(parent, SeqNode):
+            for later in parent.nodes[parent.index(child) + 1 :]:
+                if any(is_ancestor(later, reader) for reader in readers):
+                    return parent, later
+        child = parent
+    return scope, None
+
+
+def _insert_at(scope: BlockNode, child: TreeNode | None, nest: TreeNode) -> None:
+    """Insert before a child of a sequence, or at the end of the scope."""
+    if child is not None:
+        insert_beside(child, nest, before=True)
+        return
+    body = scope.body
+    insert_beside(body.nodes[-1] if isinstance(body, SeqNode) else body, nest, before=False)
 
 
 def _copy_block(source: tir.Buffer, target: tir.Buffer, box: Box, name: str) -> tuple[TreeNode, BlockNode]:
@@ -83,6 +109,31 @@ def _copy_block(source: tir.Buffer, target: tir.Buffer, box: Box, name: str) -> 
     return node, block
 
 
+def cache_name(buffer: tir.Buffer, storage_scope: str) -> str:
+    """What the block that fills a copy of a buffer is called."""
+    return f"{buffer.name}_{storage_scope or 'global'}"
+
+
+def _scope_for_copy(block: BlockNode, primitive: str) -> BlockNode:
+    scope = scope_of(block)
+    require(scope is not None, primitive, f"block {block.name!r} is a root block; there is no scope to put the copy into")
+    assert scope is not None
+    return scope
+
+
+def _chosen(block: BlockNode, blocks: Sequence[BlockNode] | None, primitive: str) -> list[BlockNode]:
+    """The consumer blocks that the caller names; all must be in the block's scope."""
+    chosen = list(blocks or ())
+    siblings = scope_children(block)
+    for item in chosen:
+        require(
+            any(item is other for other in siblings),
+            primitive,
+            f"consumer block {item.name!r} is not in the scope of block {block.name!r}",
+        )
+    return chosen
+
+
 def cache_read(
     block: BlockNode, read_buffer_index: int, storage_scope: str, consumer_blocks: Sequence[BlockNode] | None = None
 ) -> BlockNode:
@@ -92,40 +143,51 @@ def cache_read(
         "cache_read",
         f"block {block.name!r} reads {len(block.reads)} buffers, there is no read buffer {read_buffer_index}",
     )
-    scope = scope_of(block)
-    require(scope is not None, "cache_read", "the root block has no scope to put the copy into")
-    assert scope is not None
+    scope = _scope_for_copy(block, "cache_read")
     buffer = block.reads[read_buffer_index].buffer
-    chosen = list(consumer_blocks) if consumer_blocks else None
+    writers = [item for item in scope_children(block) if buffer in written_buffers(item)]
+    require(
+        len(writers) <= 1,
+        "cache_read",
+        f"buffer {buffer.name} is written by {len(writers)} blocks of the scope; it can be cached when one block writes it",
+    )
+    chosen = _chosen(block, consumer_blocks, "cache_read")
     consumers = [
         item
         for item in scope_children(block)
         if any(region.buffer is buffer for region in item.reads)
         and buffer not in written_buffers(item)
-        and (chosen is None or any(item is other for other in chosen))
+        and (not chosen or any(item is other for other in chosen))
     ]
     require(consumers, "cache_read", f"no consumer of {buffer.name} in the scope reads it without writing it")
-    boxes = [
-        relaxed_to_scope(item, region) for item in consumers for region in item.reads if region.buffer is buffer
-    ]
-    box = union_boxes(boxes, buffer.shape)
     cache = similar_buffer(buffer, storage_scope)
-    nest, copy = _copy_block(buffer, cache, box, cache.name)
-    writers = [item for item in scope_children(block) if buffer in written_buffers(item)]
     if writers:
-        insert_beside(top_level_ancestor(writers[-1], scope), nest, before=False)
+        (writer,) = writers
+        place, child = insertion_point(scope, writer, consumers)
+        region = next(item for item in writer.writes if item.buffer is buffer)
+        box = relaxed_below(writer, region, place)
     else:
-        insert_beside(_first_child(scope), nest, before=True)
+        child = _first_child(scope)
+        box = _declared_box(scope, buffer)
+    nest, copy = _copy_block(buffer, cache, box, cache_name(buffer, storage_scope))
+    _insert_at(scope, child, nest)
     for item in consumers:
         replace_buffer(item, buffer, cache)
     scope.change(alloc_buffers=(*scope.alloc_buffers, cache))
     return copy
 
 
+def _declared_box(scope: BlockNode, buffer: tir.Buffer) -> Box:
+    """What a scope says that it reads of an input; the whole buffer when it says nothing."""
+    for region in scope.reads:
+        if region.buffer is buffer:
+            return [(item.min, item.extent) for item in region.region]
+    return [(tir.const(0, dim.dtype), dim) for dim in buffer.shape]
+
+
 def _first_child(scope: BlockNode) -> TreeNode:
     body = scope.body
-    children = body.children()
-    return children[0] if isinstance(body, SeqNode) else body
+    return body.nodes[0] if isinstance(body, SeqNode) else body
 
 
 def cache_write(
@@ -137,24 +199,29 @@ def cache_write(
         "cache_write",
         f"block {block.name!r} writes {len(block.writes)} buffers, there is no write buffer {write_buffer_index}",
     )
-    scope = scope_of(block)
-    require(scope is not None, "cache_write", "the root block has no scope to put the copy into")
-    assert scope is not None
+    scope = _scope_for_copy(block, "cache_write")
     region = block.writes[write_buffer_index]
     buffer = region.buffer
     writers = [item for item in scope_children(block) if buffer in written_buffers(item)]
     require(
         len(writers) == 1, "cache_write", f"buffer {buffer.name} is written by {len(writers)} blocks of the scope, not one"
     )
-    box = relaxed_to_scope(block, region)
+    chosen = _chosen(block, consumer_blocks, "cache_write")
+    for consumer in chosen:
+        require(consumer is not block, "cache_write", f"block {block.name!r} writes the buffer; it is no consumer of it")
+    readers = [
+        item
+        for item in scope_children(block)
+        if item is not block
+        and any(read.buffer is buffer for read in item.reads)
+        and not any(item is other for other in chosen)
+    ]
+    place, child = insertion_point(scope, block, readers)
+    box = relaxed_below(block, region, place)
     cache = similar_buffer(buffer, storage_scope)
-    nest, copy = _copy_block(cache, buffer, box, cache.name)
-    replace_buffer(block, buffer, cache)
-    for consumer in consumer_blocks or ():
-        require(
-            not is_ancestor(consumer, block), "cache_write", f"consumer block {consumer.name!r} contains the writing block"
-        )
-        replace_buffer(consumer, buffer, cache)
-    insert_beside(top_level_ancestor(block, scope), nest, before=False)
+    nest, copy = _copy_block(cache, buffer, box, cache_name(buffer, storage_scope))
+    for item in (block, *chosen):
+        replace_buffer(item, buffer, cache)
+    _insert_at(scope, child, nest)
     scope.change(alloc_buffers=(*scope.alloc_buffers, cache))
     return copy

@@ -7,17 +7,21 @@ from typing import Any
 
 from ir import tir
 from ir.tir import IterVar
+from ir.tir.functor import substitute
 
-from ..affine import constant_difference, mentions, polynomial, simplify_polynomial
+from ..affine import Polynomial, constant_difference, mentions, polynomial, simplify_polynomial, split_by
 from ..analysis import (
     consumers_of,
     is_output_block,
     producers_of,
+    read_buffers,
     require,
     require_complete_or_reduction,
+    scope_children,
     written_buffers,
 )
 from ..error import ScheduleError
+from ..random_variable import DecisionVar
 from ..region import Box, bind_region, relax_region, union_boxes
 from ..tree import (
     BlockNode,
@@ -74,7 +78,7 @@ def _required_boxes(
 
 
 def _solve_domains(
-    block: BlockNode, regions: tuple[tir.BufferRegion, ...], boxes: Mapping[tir.Buffer, Box], primitive: str
+    block: BlockNode, regions: tuple[tir.BufferRegion, ...], boxes: Mapping[tir.Buffer, Box]
 ) -> dict[Any, tuple[Any, Any]]:
     """The (min, extent) of each block variable that covers the boxes; variables that no index determines are absent."""
     domains: dict[Any, tuple[Any, Any]] = {}
@@ -82,33 +86,109 @@ def _solve_domains(
         box = boxes.get(region.buffer)
         if box is None:
             continue
-        for index, (low, extent) in zip(region.region, box, strict=True):
-            solved = _solve_index(index, low, extent)
+        solutions = [_solve_index(index, low, extent) for index, (low, extent) in zip(region.region, box, strict=True)]
+        if any(item is None for item in solutions):
+            solutions = _solve_jointly(block, region, box) or solutions
+        for solved in solutions:
             if solved is None:
                 continue
-            var, new_low, new_extent = solved
+            var, low, extent = solved
             if var not in domains:
-                domains[var] = (new_low, new_extent)
+                domains[var] = (low, extent)
             else:
-                ((low_a, extent_a),) = union_boxes([[domains[var]], [(new_low, new_extent)]], [_dim_of(block, var)])
+                dom = domain_of(block, var)
+                ((low_a, extent_a),) = union_boxes([[domains[var]], [(low, extent)]], [dom.extent])
                 domains[var] = (low_a, extent_a)
     return domains
 
 
-def _dim_of(block: BlockNode, var: tir.Var) -> tir.PrimExpr:
-    return next(item.dom.extent for item in block.iter_vars if item.var is var)
+def domain_of(block: BlockNode, var: tir.Var) -> tir.Range:
+    """The values that a block variable takes."""
+    return next(item.dom for item in block.iter_vars if item.var is var)
 
 
 def _solve_index(index: tir.Range, low: Any, extent: Any) -> tuple[Any, Any, Any] | None:
-    """Solve ``var + constant`` in ``[low, low + extent)`` for the variable."""
+    """Solve for the variable where the index is ``var + c``, ``var * c`` or ``var // c``: (variable, min, extent)."""
+    if isinstance(index.min, tir.FloorDiv) and isinstance(index.min.a, tir.Var) and isinstance(index.min.b, tir.IntImm):
+        factor = index.min.b.value
+        return index.min.a, simplify_polynomial(low * factor), simplify_polynomial(extent * factor)
     poly = polynomial(index.min)
     variables = [m for m in poly.terms if m]
-    if len(variables) != 1 or len(variables[0]) != 1 or poly.terms[variables[0]] != 1:
+    if len(variables) != 1 or len(variables[0]) != 1:
         return None
-    var = variables[0][0]
-    if not isinstance(var, tir.Var):
+    (var,), factor = variables[0], poly.terms[variables[0]]
+    if not isinstance(var, tir.Var) or factor < 1:
         return None
-    return var, simplify_polynomial(low - poly.terms.get((), 0)), extent
+    low = simplify_polynomial(low - poly.terms.get((), 0))
+    if factor == 1:
+        return var, low, extent
+    if not isinstance(extent, tir.IntImm):
+        return None
+    first, last = tir.floordiv(low, factor), tir.floordiv(low + (extent - 1), factor)
+    exact = constant_difference(low, simplify_polynomial(polynomial_quotient(low, factor) * factor))
+    if exact == 0:
+        return var, polynomial_quotient(low, factor), tir.const((extent.value - 1) // factor + 1, extent.dtype)
+    if isinstance(low, tir.IntImm):
+        return var, first, last - first + 1
+    # Where the box starts between two multiples, one more of them may lie in it.
+    return var, first, tir.const((extent.value - 1) // factor + 2, extent.dtype)
+
+
+def polynomial_quotient(expr: Any, factor: int) -> Any:
+    """The expression with every coefficient divided by ``factor``, rounding down."""
+    poly = polynomial(expr)
+    return Polynomial({m: c // factor for m, c in poly.terms.items() if c // factor}, poly.dtype).to_expr()
+
+
+def _solve_jointly(block: BlockNode, region: tir.BufferRegion, box: Box) -> list[Any] | None:
+    """Solve a bijective map from block variables to indices, such as ``B[v // 16, v % 16]``, by its inverse."""
+    from ir.arith import Analyzer, detect_iter_map, int_set, inverse_affine_iter_map
+
+    if not all(is_constant(item.extent, 1) for item in region.region):
+        return None
+    used = [item for item in block.iter_vars if any(mentions(index.min, {item.var}) for index in region.region)]
+    if not all(isinstance(item.dom.extent, tir.IntImm) for item in used):
+        return None
+    found = detect_iter_map([item.min for item in region.region], {item.var: item.dom for item in used}, True, "bijective")
+    if not found.indices:
+        return None
+    points = [tir.Var(f"i{n}", item.min.dtype) for n, item in enumerate(region.region)]
+    inverse = inverse_affine_iter_map(found.indices, points)
+    analyzer = Analyzer()
+    lows = {point: low for point, (low, _) in zip(points, box, strict=True)}
+    spans = {
+        point: int_set.IntervalSet(tir.const(0, point.dtype), extent - 1) for point, (_, extent) in zip(points, box, strict=True)
+    }
+    result = []
+    for item in used:
+        value = inverse.get(item.var)
+        if value is None:
+            return None
+        parts = split_by(polynomial(value), spans)
+        if parts is not None:
+            base = analyzer.simplify(tir.substitute(value, lows))
+            reach: Any = tir.const(1, item.var.dtype)
+            for point, terms in parts[0].items():
+                coefficient = Polynomial(terms, item.var.dtype).constant()
+                if coefficient is None or coefficient < 0:
+                    return None
+                reach = reach + coefficient * spans[point].max_value
+            result.append((item.var, base, simplify_polynomial(reach)))
+            continue
+        domains = {
+            point: int_set.IntervalSet(low, analyzer.simplify(low + extent - 1))
+            for point, (low, extent) in zip(points, box, strict=True)
+        }
+        bounds = analyzer.int_set(value, domains)
+        if bounds.is_everything() or bounds.is_nothing():
+            return None
+        result.append((item.var, bounds.min_value, analyzer.simplify(bounds.max_value - bounds.min_value + 1)))
+    return result
+
+
+def is_constant(expr: Any, value: int) -> bool:
+    """Whether an expression is this integer."""
+    return isinstance(expr, tir.IntImm) and expr.value == value
 
 
 def _rebuild_nest(
@@ -118,24 +198,26 @@ def _rebuild_nest(
     preserve_unit_loops: bool,
 ) -> TreeNode:
     """New loops ``ax*`` around the (detached) block that iterate the given domains, clipped by predicates."""
+    around = [*loops_around(loop), loop]
+    units = {item.var: item.min for item in around if is_constant(item.extent, 1)}
     loops: list[tuple[Any, Any]] = []
-    values, predicate = [], block.predicate
-    predicate = tir.const(True)
+    values: list[Any] = []
+    guards: list[Any] = []
     for item in block.iter_vars:
-        dom = item.dom
-        low, extent = domains.get(item.var, (dom.min, dom.extent))
-        if constant_difference(extent, dom.extent) == 0:
-            low = dom.min if constant_difference(low, dom.min) == 0 or _is_whole(low, extent, dom) else low
-        extent = _clamped(extent, dom.extent)
-        if isinstance(extent, tir.IntImm) and extent.value == 1 and not preserve_unit_loops:
+        low, extent, bounded = _window(item, *domains.get(item.var, (item.dom.min, item.dom.extent)), units, around)
+        if is_constant(extent, 1) and not preserve_unit_loops:
             value = tir.cast(item.var.dtype, low)
+            running = None
         else:
-            var = tir.Var(f"ax{len(loops)}", item.var.dtype)
-            loops.append((var, tir.cast(var.dtype, extent)))
-            value = simplify_polynomial(tir.cast(var.dtype, low) + var)
+            running = tir.Var(f"ax{len(loops)}", item.var.dtype)
+            loops.append((running, tir.cast(running.dtype, extent)))
+            value = tir.cast(running.dtype, low) + running
         values.append(value)
-        for guard in _guards(value, low, extent, dom, loop):
-            predicate = tir.expr.logical_and(predicate, guard)
+        if not bounded:
+            guards += _guards(value, running, extent, item.dom, around)
+    predicate: Any = tir.const(True)
+    for guard in guards:
+        predicate = tir.expr.logical_and(predicate, guard)
     block.change(iter_values=tuple(values), predicate=predicate)
     node: TreeNode = block
     for var, extent in reversed(loops):
@@ -143,49 +225,45 @@ def _rebuild_nest(
     return node
 
 
-def _is_whole(low: Any, extent: Any, dom: tir.Range) -> bool:
-    return isinstance(low, tir.IntImm) and isinstance(dom.min, tir.IntImm) and low.value <= dom.min.value
-
-
-def _clamped(extent: Any, whole: Any) -> Any:
-    """No more iterations than the whole dimension has."""
-    if isinstance(extent, tir.IntImm) and isinstance(whole, tir.IntImm):
-        return extent if extent.value <= whole.value else whole
-    if constant_difference(extent, whole) == 0:
-        return whole
-    # Products of tile factors that divide the dimension never exceed it; other sums (halos) may.
-    if len([m for m in polynomial(extent).terms]) == 1:
-        return extent
-    return tir.expr.min(extent, whole)
-
-
-def _guards(value: Any, low: Any, extent: Any, dom: tir.Range, loop: LoopNode) -> list[tir.PrimExpr]:
-    """Conditions that keep a variable inside its domain where the new loops could leave it."""
+def _window(
+    item: IterVar, low: Any, extent: Any, units: Mapping[Any, Any], around: list[LoopNode]
+) -> tuple[Any, Any, bool]:
+    """(min, extent, whether it surely stays in the domain) of what a block variable runs through."""
+    dom = item.dom
+    low, extent = simplify_polynomial(substitute(low, units)), simplify_polynomial(substitute(extent, units))
+    difference = constant_difference(extent, dom.extent)
+    if difference is not None and difference >= 0:
+        return dom.min, dom.extent, True
     if isinstance(low, tir.IntImm) and isinstance(extent, tir.IntImm) and isinstance(dom.extent, tir.IntImm):
-        inside = low.value >= 0 and low.value + extent.value <= dom.extent.value
-        if inside:
-            return []
-    if not isinstance(dom.extent, tir.IntImm) or _is_symbolic(extent) or _is_symbolic(low):
-        return []
+        if not isinstance(dom.min, tir.IntImm):
+            return low, extent, False
+        first = max(low.value, dom.min.value)
+        last = min(low.value + extent.value, dom.min.value + dom.extent.value)
+        return tir.const(first, low.dtype), tir.const(max(last - first, 1), extent.dtype), True
+    if _is_symbolic(extent):
+        # An open tile never exceeds the dimension that it divides; a halo around it may, and is cut then.
+        whole = len(polynomial(extent).terms) == 1
+        return low, extent if whole else tir.expr.min(extent, dom.extent), True
+    if _is_symbolic(low):
+        return low, extent, True
+    return low, extent, False
+
+
+def _guards(value: Any, running: Any, extent: Any, dom: tir.Range, around: list[LoopNode]) -> list[tir.PrimExpr]:
+    """Conditions that keep a variable inside its domain where the new loops could leave it."""
     from ir.arith import Analyzer
 
     analyzer = Analyzer()
-    for around in [*loops_around(loop), loop]:
-        analyzer.bind(around.var, around.range())
-    bound = analyzer.const_int_bound(tir.convert(low))
-    guards = []
-    size = extent.value if isinstance(extent, tir.IntImm) else analyzer.const_int_bound(extent).max_value
-    if bound.min_value < 0:
-        guards.append(tir.expr._compare(tir.GE, value, 0))
-    if bound.max_value + size > dom.extent.value:
-        guards.append(value < dom.extent)
-    return guards
+    for item in around:
+        analyzer.bind(item.var, item.range())
+    if running is not None:
+        analyzer.bind(running, tir.Range.from_min_extent(tir.const(0, running.dtype), extent))
+    conditions = [value >= dom.min, value < dom.min + dom.extent]
+    return [analyzer.simplify(item) for item in conditions if not analyzer.can_prove(item)]
 
 
 def _is_symbolic(expr: Any) -> bool:
-    """Whether open decisions occur in it (their tiles divide evenly, so that nothing sticks out)."""
-    from ..random_variable import DecisionVar
-
+    """Whether open decisions occur in it."""
     found = []
     tir.post_order_visit(tir.convert(expr), lambda node: found.append(1) if isinstance(node, DecisionVar) else None)
     return bool(found)
@@ -208,34 +286,52 @@ def _check_move(block: BlockNode, loop: LoopNode, primitive: str) -> None:
 
 def compute_at(block: BlockNode, loop: LoopNode, preserve_unit_loops: bool = False, index: int = -1) -> None:
     """Compute a block where its consumers under ``loop`` need it: only the region that one iteration needs."""
-    _check_move(block, loop, "compute_at")
+    primitive = "compute_at"
+    _check_move(block, loop, primitive)
     require(
-        not is_output_block(block), "compute_at", f"block {block.name!r} writes an output of the function; it cannot be partial"
+        not is_output_block(block), primitive, f"block {block.name!r} writes an output of the function; it cannot be partial"
     )
     consumers = consumers_of(block)
-    require(consumers, "compute_at", f"block {block.name!r} has no consumer")
-    below = list(blocks_below(loop))
-    for consumer in consumers:
-        require(
-            any(consumer is item for item in below),
-            "compute_at",
-            f"consumer {consumer.name!r} of block {block.name!r} is not under loop {loop.var.name!r}",
-        )
+    require(consumers, primitive, f"block {block.name!r} has no consumer")
+    _require_below(loop, consumers, primitive, f"consumer {{}} of block {block.name!r}")
+    _require_inputs_stay(block, loop, primitive)
     boxes = _required_boxes(consumers, loop, written_buffers(block), writes=False)
-    domains = _solve_domains(block, block.writes, boxes, "compute_at")
-    _keep_reductions_whole(block, domains)
+    domains = _solve_domains(block, block.writes, boxes)
     branches = _children_under(loop)
     first = next(i for i, child in enumerate(branches) if any(is_ancestor(child, item) for item in consumers))
     producers = producers_of(block)
     earliest = max(
         (i + 1 for i, child in enumerate(branches) if any(is_ancestor(child, item) for item in producers)), default=0
     )
-    require(earliest <= first, "compute_at", f"a producer of block {block.name!r} comes behind its consumers")
-    position = _position(index, earliest, first, "compute_at")
-    anchor = branches[position] if position < len(branches) else branches[-1]
+    require(earliest <= first, primitive, f"a producer of block {block.name!r} comes behind its consumers")
+    anchor = branches[_position(index, earliest, first, primitive)]
     detach(block)
-    nest = _rebuild_nest(block, loop, domains, preserve_unit_loops)
-    insert_beside(anchor, nest, before=position < len(branches))
+    insert_beside(anchor, _rebuild_nest(block, loop, domains, preserve_unit_loops), before=True)
+
+
+def _require_below(loop: LoopNode, blocks: list[BlockNode], primitive: str, what: str) -> None:
+    below = list(blocks_below(loop))
+    for item in blocks:
+        require(
+            any(item is other for other in below),
+            primitive,
+            f"{what.format(repr(item.name))} is not under loop {loop.var.name!r}",
+        )
+
+
+def _require_inputs_stay(block: BlockNode, loop: LoopNode, primitive: str) -> None:
+    """Nothing between the old place of a block and its new one may overwrite what it reads."""
+    reads = read_buffers(block) - written_buffers(block)
+    behind = False
+    for other in scope_children(block):
+        if other is block:
+            behind = True
+        elif behind and written_buffers(other) & reads:
+            raise ScheduleError(
+                f"{primitive}: block {other.name!r} overwrites what block {block.name!r} reads, so that it cannot move behind it"
+            )
+        if is_ancestor(loop, other):
+            return
 
 
 def _position(index: int, first: int, last: int, primitive: str) -> int:
@@ -247,65 +343,90 @@ def _position(index: int, first: int, last: int, primitive: str) -> int:
     return index
 
 
-def _keep_reductions_whole(block: BlockNode, domains: dict[Any, tuple[Any, Any]]) -> None:
-    for item in block.iter_vars:
-        if item.iter_type != IterVar.DataPar:
-            domains.pop(item.var, None)
-
-
 def reverse_compute_at(block: BlockNode, loop: LoopNode, preserve_unit_loops: bool = False, index: int = -1) -> None:
     """Consume under ``loop`` what its iterations produce: the mirror image of :func:`compute_at`."""
-    _check_move(block, loop, "reverse_compute_at")
+    primitive = "reverse_compute_at"
+    _check_move(block, loop, primitive)
     producers = producers_of(block)
-    require(producers, "reverse_compute_at", f"block {block.name!r} has no producer")
-    below = list(blocks_below(loop))
+    require(producers, primitive, f"block {block.name!r} has no producer")
+    _require_below(loop, producers, primitive, f"producer {{}} of block {block.name!r}")
     for producer in producers:
-        require(
-            any(producer is item for item in below),
-            "reverse_compute_at",
-            f"producer {producer.name!r} of block {block.name!r} is not under loop {loop.var.name!r}",
-        )
         _require_finished(producer, loop, block)
     consumers = consumers_of(block)
+    _require_reduction_whole(block, loop)
     produced = set().union(*[written_buffers(item) for item in producers])
     boxes = _required_boxes(producers, loop, produced, writes=True)
-    domains = _solve_domains(block, block.reads, boxes, "reverse_compute_at")
-    for region in block.reads:
-        if region.buffer not in boxes:
-            continue
-        for index_range in region.region:
-            undetermined = {item.var for item in block.iter_vars if item.var not in domains}
-            if mentions(index_range.min, undetermined) and not _is_whole_dimension(block, region, boxes):
-                raise ScheduleError(
-                    f"reverse_compute_at: block {block.name!r} reads {region.buffer.name} at {index_range.min},"
-                    " from which its iteration variables cannot be solved"
-                )
+    domains = _solve_domains(block, block.reads, boxes)
+    _require_only_finished_reads(block, domains, boxes)
     branches = _children_under(loop)
     last_producer = max(i for i, child in enumerate(branches) if any(is_ancestor(child, item) for item in producers))
     first_consumer = next(
         (i for i, child in enumerate(branches) if any(is_ancestor(child, item) for item in consumers)), len(branches)
     )
-    require(
-        last_producer < first_consumer, "reverse_compute_at", f"a consumer of block {block.name!r} comes before its producers"
-    )
-    position = _position(index, last_producer + 1, first_consumer, "reverse_compute_at")
-    anchor = branches[position - 1]
+    require(last_producer < first_consumer, primitive, f"a consumer of block {block.name!r} comes before its producers")
+    anchor = branches[_position(index, last_producer + 1, first_consumer, primitive) - 1]
     detach(block)
-    nest = _rebuild_nest(block, loop, domains, preserve_unit_loops)
-    insert_beside(anchor, nest, before=False)
+    insert_beside(anchor, _rebuild_nest(block, loop, domains, preserve_unit_loops), before=False)
 
 
-def _is_whole_dimension(block: BlockNode, region: tir.BufferRegion, boxes: Mapping[tir.Buffer, Box]) -> bool:
-    return all(
-        constant_difference(extent, dim) == 0
-        for (_, extent), dim in zip(boxes[region.buffer], region.buffer.shape, strict=True)
-    )
+def _require_reduction_whole(block: BlockNode, loop: LoopNode) -> None:
+    """A consumer that reduces over what the loop's iterations produce would mix its init with the updates of others."""
+    outer = [item for item in [*loops_around(loop), loop] if not is_constant(item.extent, 1)]
+    if block.init is None or not outer:
+        return
+    reductions = {item.var for item in block.iter_vars if item.iter_type == IterVar.CommReduce}
+    produced = [region for item in producers_of(block) for region in item.writes]
+    buffers = {region.buffer for region in produced}
+    for region in block.reads:
+        if region.buffer not in buffers:
+            continue
+        for position, item in enumerate(region.region):
+            if not mentions(item.min, reductions):
+                continue
+            for producer in producers_of(block):
+                values = dict(zip([v.var for v in producer.iter_vars], producer.iter_values, strict=True))
+                for write in producer.writes:
+                    if write.buffer is region.buffer and mentions(
+                        substitute(write.region[position].min, values), {outer_loop.var for outer_loop in outer}
+                    ):
+                        raise ScheduleError(
+                            f"reverse_compute_at: block {block.name!r} reduces over dimension {position} of"
+                            f" {region.buffer.name}, of which one iteration of loop {loop.var.name!r} has a part only"
+                        )
+
+
+def _require_only_finished_reads(
+    block: BlockNode, domains: Mapping[Any, tuple[Any, Any]], boxes: Mapping[tir.Buffer, Box]
+) -> None:
+    """Over its new domain the block may read only what this iteration produces."""
+    lows = {var: low for var, (low, _) in domains.items()}
+    running = {var: extent for var, (_, extent) in domains.items()}
+    for item in block.iter_vars:
+        if item.var not in lows:
+            lows[item.var], running[item.var] = item.dom.min, item.dom.extent
+    shifted = {var: low + var for var, low in lows.items()}
+    for region in block.reads:
+        box = boxes.get(region.buffer)
+        if box is None:
+            continue
+        needed = relax_region(bind_region(region.region, shifted), running, region.buffer.shape)
+        for (low, extent), (has_low, has_extent), dim in zip(needed, box, region.buffer.shape, strict=True):
+            if constant_difference(has_extent, dim) == 0:
+                continue
+            below, above = constant_difference(low, has_low), constant_difference(low + extent, has_low + has_extent)
+            if below is None or above is None or below < 0 or above > 0:
+                if constant_difference(has_extent, dim) is not None and is_constant(dim, 1):
+                    continue
+                raise ScheduleError(
+                    f"reverse_compute_at: in one iteration block {block.name!r} would read {region.buffer.name} at"
+                    f" [{low}, {low} + {extent}), but only [{has_low}, {has_low} + {has_extent}) is produced"
+                )
 
 
 def _require_finished(producer: BlockNode, loop: LoopNode, block: BlockNode) -> None:
     """One iteration of ``loop`` must finish what it produces: no reduction may run around or at the loop."""
     around = [*loops_around(loop), loop]
-    outer = {item.var for item in around}
+    outer = {item.var for item in around if not is_constant(item.extent, 1)}
     for item, value in zip(producer.iter_vars, producer.iter_values, strict=True):
         if item.iter_type == IterVar.CommReduce and mentions(value, outer):
             raise ScheduleError(

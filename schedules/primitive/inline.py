@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from ir import tir
+from ir.arith import Analyzer, detect_iter_map, inverse_affine_iter_map
 from ir.tir.functor import StmtExprMutator, substitute
 
 from ..access import access_regions
-from ..affine import polynomial, simplify_polynomial
+from ..affine import constant_difference, mentions, polynomial, simplify_polynomial
 from ..analysis import (
     consumers_of,
     is_output_block,
@@ -21,7 +22,7 @@ from ..analysis import (
     written_buffers,
 )
 from ..error import ScheduleError
-from ..tree import BlockNode, LeafNode, detach, scope_of, walk
+from ..tree import BlockNode, LeafNode, detach, loops_around, scope_of, walk
 
 
 def _single_store(block: BlockNode, primitive: str) -> tir.BufferStore:
@@ -62,27 +63,92 @@ class _SimplifyIndices(StmtExprMutator):
 
 def compute_inline(block: BlockNode) -> None:
     """Put the block's expression in place of every load of its result, and remove the block."""
-    store = _single_store(block, "compute_inline")
-    reason = why_not_complete(block)
-    require(reason is None, "compute_inline", f"block {block.name!r} is not complete: {reason}")
-    require(
-        not is_output_block(block), "compute_inline", f"block {block.name!r} writes an output of the function"
-    )
-    _require_plain_indices(block, store)
+    primitive = "compute_inline"
+    store, scope = _inlinable(block, primitive)
     consumers = consumers_of(block)
-    require(consumers, "compute_inline", f"block {block.name!r} has no consumer to be inlined into")
-    require(
-        not any(store.buffer in written_buffers(item) for item in consumers),
-        "compute_inline",
-        f"a consumer of block {block.name!r} writes its buffer too",
-    )
+    require(consumers, primitive, f"block {block.name!r} has no consumer to be inlined into")
+    for item in consumers:
+        require(
+            store.buffer not in written_buffers(item),
+            primitive,
+            f"consumer {item.name!r} of block {block.name!r} writes its buffer {store.buffer.name} too",
+        )
+    _require_plain_loads(consumers, store.buffer, primitive)
+    _require_inputs_unchanged(block, consumers, primitive)
     inliner = _InlineLoads(store)
-    scope = scope_of(block)
-    assert scope is not None
     for consumer in consumers:
         _rewrite_body(consumer, inliner)
     detach(block)
     _drop_buffer(scope, store.buffer)
+
+
+def why_not_inlinable(block: BlockNode) -> str | None:
+    """The reason why :func:`compute_inline` would refuse a block, or None."""
+    try:
+        store, _ = _inlinable(block, "compute_inline")
+        consumers = consumers_of(block)
+        require(consumers, "compute_inline", f"block {block.name!r} has no consumer to be inlined into")
+        _require_plain_loads(consumers, store.buffer, "compute_inline")
+    except ScheduleError as error:
+        return str(error)
+    return None
+
+
+def _inlinable(block: BlockNode, primitive: str) -> tuple[tir.BufferStore, BlockNode]:
+    """The only store of a block that may be inlined, and its scope."""
+    scope = scope_of(block)
+    require(scope is not None, primitive, f"block {block.name!r} is a root block")
+    assert scope is not None
+    store = _single_store(block, primitive)
+    reason = why_not_complete(block)
+    require(reason is None, primitive, f"block {block.name!r} is not complete: {reason}")
+    require(
+        not is_output_block(block),
+        primitive,
+        f"block {block.name!r} writes {store.buffer.name}, which is an output of the function or of the scope around it",
+    )
+    _require_plain_indices(block, store)
+    return store, scope
+
+
+def _require_plain_loads(blocks: list[BlockNode], buffer: tir.Buffer, primitive: str) -> None:
+    """The buffer may be used by loads only: no pointers to it, no views of it."""
+
+    def visit(node: Any) -> bool:
+        if node is buffer.data:
+            raise ScheduleError(f"{primitive}: block {name!r} uses buffer {buffer.name} by its pointer, not by loads")
+        if isinstance(node, tir.Call) and getattr(node.op, "name", "") == "tir.address_of":
+            loads = [item for item in node.args if isinstance(item, tir.BufferLoad) and item.buffer is buffer]
+            require(not loads, primitive, f"block {name!r} takes the address of an element of buffer {buffer.name}")
+        return not isinstance(node, tir.Buffer)
+
+    for block in blocks:
+        name = block.name
+        for node in walk(block):
+            if isinstance(node, LeafNode):
+                tir.pre_order_visit(node.leaf, visit)
+            elif isinstance(node, BlockNode):
+                for match in node.match_buffers:
+                    require(
+                        match.source.buffer is not buffer, primitive, f"block {node.name!r} has a view of buffer {buffer.name}"
+                    )
+
+
+def _require_inputs_unchanged(block: BlockNode, consumers: list[BlockNode], primitive: str) -> None:
+    """Nothing between a producer and its last consumer may overwrite what the producer reads."""
+    reads = read_buffers(block)
+    behind = False
+    for other in scope_children(block):
+        if other is block:
+            behind = True
+        elif behind:
+            require(
+                not written_buffers(other) & reads,
+                primitive,
+                f"block {other.name!r} overwrites what block {block.name!r} reads",
+            )
+        if other is consumers[-1]:
+            return
 
 
 def _require_plain_indices(block: BlockNode, store: tir.BufferStore) -> None:
@@ -97,13 +163,16 @@ def _require_plain_indices(block: BlockNode, store: tir.BufferStore) -> None:
             f"block {block.name!r} stores at index {index}; inlining needs distinct iteration variables",
         )
         seen.add(index)
-    needed = {item.var for item in block.iter_vars} - seen
+    for var in sorted(_variables(store.value) & ({item.var for item in block.iter_vars} - seen), key=lambda item: item.name):
+        require(
+            _is_unit(block, var), "compute_inline", f"variable {var.name} of block {block.name!r} is not an index of its result"
+        )
+
+
+def _variables(expr: Any) -> set[Any]:
     used: set[Any] = set()
-    tir.post_order_visit(store.value, lambda node: used.add(node) if isinstance(node, tir.Var) else None)
-    unsolved = [var for var in needed if var in used and not _is_unit(block, var)]
-    require(
-        not unsolved, "compute_inline", f"variable {unsolved[0].name if unsolved else ''} of block {block.name!r} is not an index of its result"
-    )
+    tir.post_order_visit(expr, lambda node: used.add(node) if isinstance(node, tir.Var) else None)
+    return used
 
 
 def _is_unit(block: BlockNode, var: tir.Var) -> bool:
@@ -132,49 +201,80 @@ def _drop_buffer(scope: BlockNode, buffer: tir.Buffer) -> None:
 
 def reverse_compute_inline(block: BlockNode) -> None:
     """Put the block's expression around the value that its only producer stores, and remove the block."""
-    store = _single_store(block, "reverse_compute_inline")
+    primitive = "reverse_compute_inline"
+    scope = scope_of(block)
+    require(scope is not None, primitive, f"block {block.name!r} is a root block")
+    assert scope is not None
+    store = _single_store(block, primitive)
     reason = why_not_complete(block)
-    require(reason is None, "reverse_compute_inline", f"block {block.name!r} is not complete: {reason}")
+    require(reason is None, primitive, f"block {block.name!r} is not complete: {reason}")
     producers = producers_of(block)
-    require(
-        len(producers) == 1,
-        "reverse_compute_inline",
-        f"block {block.name!r} has {len(producers)} producers; it needs exactly one",
-    )
-    producer = producers[0]
+    require(len(producers) == 1, primitive, f"block {block.name!r} has {len(producers)} producers; it needs exactly one")
+    (producer,) = producers
     reason = why_not_complete(producer)
-    require(reason is None, "reverse_compute_inline", f"producer {producer.name!r} is not complete: {reason}")
-    source = _single_store(producer, "reverse_compute_inline")
+    require(reason is None, primitive, f"producer {producer.name!r} is not complete: {reason}")
+    source = _single_store(producer, primitive)
     require(
-        not is_output_block(producer), "reverse_compute_inline", f"producer {producer.name!r} writes an output of the function"
+        not is_output_block(producer),
+        primitive,
+        f"producer {producer.name!r} writes {source.buffer.name}, which is an output of the function or of the scope around it",
     )
-    others = [
-        item
-        for item in scope_children(block)
-        if item is not block and source.buffer in read_buffers(item)
-    ]
-    require(
-        not others, "reverse_compute_inline", f"{others[0].name if others else ''!r} reads the producer's buffer as well"
-    )
-    require(
-        isinstance(block.predicate, tir.IntImm) and block.predicate.value == 1,
-        "reverse_compute_inline",
-        f"block {block.name!r} has a predicate",
-    )
+    others = [item for item in scope_children(block) if item is not block and source.buffer in read_buffers(item)]
+    require(not others, primitive, f"{others[0].name if others else ''!r} reads the producer's buffer as well")
+    _require_plain_loads([block], source.buffer, primitive)
+    _require_not_overwritten(block, producer)
     values = _solve_consumer(block, store, source)
+    guard = _consumer_guard(block, producer, source, values)
     body = substitute(_ReplaceLoads(source).visit(store), values)
-    body = _SimplifyIndices().visit(body)
-    indices = tuple(simplify_polynomial(index) for index in body.indices)
+    simplify = _Simplifier(producer)
+    body = simplify.visit(body)
+    stored = tir.BufferStore(body.buffer, body.value, tuple(simplify.index(index) for index in body.indices))
+    leaf: tir.Stmt = stored if guard is None else tir.IfThenElse(guard, stored)
     producer_leaf = producer.body
     assert isinstance(producer_leaf, LeafNode)
-    producer_leaf.leaf = tir.BufferStore(body.buffer, body.value, indices)
+    producer_leaf.leaf = leaf
     producer_leaf.touch()
-    scope = scope_of(block)
-    assert scope is not None
     reads, writes = access_regions(producer, None)
     producer.change(reads=reads, writes=writes)
     detach(block)
     _drop_buffer(scope, source.buffer)
+
+
+def _require_not_overwritten(block: BlockNode, producer: BlockNode) -> None:
+    """Moving the consumer's reads and write to its producer must not cross blocks that they conflict with."""
+    between = False
+    touched = read_buffers(block) | written_buffers(block)
+    for other in scope_children(block):
+        if other is producer:
+            between = True
+        elif other is block:
+            return
+        elif between:
+            conflict = (written_buffers(other) & touched) | (read_buffers(other) & written_buffers(block))
+            require(
+                not conflict,
+                "reverse_compute_inline",
+                f"block {other.name!r} lies between and accesses the same buffers as block {block.name!r}",
+            )
+
+
+class _Simplifier(StmtExprMutator):
+    """Simplifies indices and conditions under the ranges of a block's variables."""
+
+    def __init__(self, block: BlockNode) -> None:
+        super().__init__()
+        self._analyzer = Analyzer()
+        for item in block.iter_vars:
+            self._analyzer.bind(item.var, item.dom)
+
+    def index(self, index: tir.PrimExpr) -> tir.PrimExpr:
+        """An index in simplest form."""
+        poly = polynomial(index)
+        return poly.to_expr() if poly.is_polynomial() else self._analyzer.simplify(index)
+
+    def visit_BufferLoad(self, load: tir.BufferLoad) -> Any:
+        mapped = self.generic_visit(load)
+        return tir.BufferLoad(mapped.buffer, tuple(self.index(item) for item in mapped.indices), mapped.predicate)
 
 
 class _ReplaceLoads(StmtExprMutator):
@@ -188,28 +288,34 @@ class _ReplaceLoads(StmtExprMutator):
         return self._source.value if load.buffer is self._source.buffer else self.generic_visit(load)
 
 
-def _solve_consumer(
-    block: BlockNode, store: tir.BufferStore, source: tir.BufferStore
-) -> Mapping[Any, Any]:
-    """The consumer's variables in terms of the producer's, from the index at which it reads."""
+def _solve_consumer(block: BlockNode, store: tir.BufferStore, source: tir.BufferStore) -> Mapping[Any, Any]:
+    """The consumer's variables in terms of the indices at which the producer stores, from the index at which it reads."""
     loads: list[tir.BufferLoad] = []
     tir.post_order_visit(
         store.value,
         lambda node: loads.append(node) if isinstance(node, tir.BufferLoad) and node.buffer is source.buffer else None,
     )
     require(loads, "reverse_compute_inline", f"block {block.name!r} does not read the producer's buffer")
+    for load in loads[1:]:
+        for first, index in zip(loads[0].indices, load.indices, strict=True):
+            require(
+                constant_difference(first, index) == 0,
+                "reverse_compute_inline",
+                f"block {block.name!r} reads {source.buffer.name} at different indices, {first} and {index}",
+            )
+    load = loads[0]
     values: dict[Any, Any] = {}
-    for load in loads:
+    if all(isinstance(read, tir.Var | tir.IntImm) for read in load.indices):
         for read, written in zip(load.indices, source.indices, strict=True):
             if isinstance(read, tir.Var):
-                if read in values and polynomial(values[read] - written).constant() != 0:
-                    raise ScheduleError(f"reverse_compute_inline: {read.name} is read at two different indices")
-                values[read] = written
-            elif not (isinstance(read, tir.IntImm) and isinstance(written, tir.IntImm) and read.value == written.value):
-                raise ScheduleError(
-                    f"reverse_compute_inline: block {block.name!r} reads {source.buffer.name} at {read},"
-                    " which is not an iteration variable"
+                require(
+                    read not in values,
+                    "reverse_compute_inline",
+                    f"block {block.name!r} reads {source.buffer.name} with {read.name} in two dimensions",
                 )
+                values[read] = written
+    else:
+        values = _solve_affine(block, load, source)
     for item in block.iter_vars:
         if item.var not in values:
             require(
@@ -220,3 +326,71 @@ def _solve_consumer(
             values[item.var] = item.dom.min
     return values
 
+
+def _solve_affine(block: BlockNode, load: tir.BufferLoad, source: tir.BufferStore) -> dict[Any, Any]:
+    """Invert a bijective affine read such as ``B[(v0 * 8 + v1) // 16, (v0 * 8 + v1) % 16]``."""
+    ranges = {item.var: item.dom for item in block.iter_vars if any(mentions(index, {item.var}) for index in load.indices)}
+    found = detect_iter_map(list(load.indices), ranges, True, "bijective")
+    require(
+        found.indices,
+        "reverse_compute_inline",
+        f"block {block.name!r} reads {source.buffer.name} at {', '.join(map(str, load.indices))}, which is no bijective affine"
+        " map of its iteration variables",
+    )
+    return dict(inverse_affine_iter_map(found.indices, list(source.indices)))
+
+
+def _consumer_guard(
+    block: BlockNode, producer: BlockNode, source: tir.BufferStore, values: Mapping[Any, Any]
+) -> tir.PrimExpr | None:
+    """The condition under which the consumer uses a produced element, or None when it uses all."""
+    analyzer = Analyzer()
+    for item in producer.iter_vars:
+        analyzer.bind(item.var, item.dom)
+    for loop in loops_around(producer):
+        analyzer.bind(loop.var, loop.range())
+    # What the producer's own predicate says of its variables holds where it stores.
+    inverse = {
+        value: item.var
+        for item, value in zip(producer.iter_vars, producer.iter_values, strict=True)
+        if isinstance(value, tir.Var)
+    }
+    known = substitute(producer.predicate, inverse)
+    conditions: list[Any] = []
+    for item in block.iter_vars:
+        value = values[item.var]
+        conditions += [value >= item.dom.min, value < item.dom.min + item.dom.extent]
+    loads: list[tir.BufferLoad] = []
+    store = _single_store(block, "reverse_compute_inline")
+    tir.post_order_visit(
+        store.value,
+        lambda node: loads.append(node) if isinstance(node, tir.BufferLoad) and node.buffer is source.buffer else None,
+    )
+    for read, written in zip(loads[0].indices, source.indices, strict=True):
+        if isinstance(read, tir.IntImm) and constant_difference(read, written) != 0:
+            conditions.append(tir.EQ(written, read))
+    conditions += _predicate_over_variables(block, values)
+    guard: Any = None
+    with analyzer.constraint_scope(known):
+        for condition in conditions:
+            if not analyzer.can_prove(condition):
+                condition = analyzer.simplify(condition)
+                guard = condition if guard is None else tir.expr.logical_and(guard, condition)
+    return guard
+
+
+def _predicate_over_variables(block: BlockNode, values: Mapping[Any, Any]) -> list[tir.PrimExpr]:
+    """The consumer's predicate in terms of the producer: possible where bindings are plain loops."""
+    if isinstance(block.predicate, tir.IntImm) and block.predicate.value:
+        return []
+    loops: dict[Any, Any] = {}
+    for item, value in zip(block.iter_vars, block.iter_values, strict=True):
+        if isinstance(value, tir.Var):
+            loops[value] = values[item.var]
+    free = {loop.var for loop in loops_around(block)} - set(loops)
+    require(
+        not mentions(block.predicate, free),
+        "reverse_compute_inline",
+        f"the predicate of block {block.name!r} uses loops that are no iteration variable by themselves",
+    )
+    return [substitute(block.predicate, loops)]

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from ir import tir
+from ir.error import IRError
 from ir.tir import IndexMap, IterVar
 from ir.tir.functor import StmtExprMutator, substitute
 
-from ..affine import polynomial, simplify_polynomial
+from ..affine import constant_difference, polynomial, simplify_polynomial
 from ..analysis import require, require_complete_or_reduction
+from ..error import ScheduleError
 from ..tree import BlockNode, LeafNode, LoopNode, TreeNode, loops_around, replace_node, scope_of, walk
 from .caching import replace_buffer
 
@@ -144,13 +146,16 @@ def _allocating_scope(block: BlockNode, buffer: tir.Buffer) -> BlockNode | None:
 
 def transform_block_layout(block: BlockNode, index_map: IndexMap, new_extents: list[Any] | None = None) -> None:
     """Iterate a block over the mapped index space: its iteration variables and loops are replaced by the map's."""
-    require_complete_or_reduction(block, "transform_block_layout")
+    primitive = "transform_block_layout"
+    require(scope_of(block) is not None, primitive, f"block {block.name!r} is a root block")
+    require_complete_or_reduction(block, primitive)
     require(
         len(index_map.initial_indices) == len(block.iter_vars),
-        "transform_block_layout",
+        primitive,
         f"the index map takes {len(index_map.initial_indices)} indices, block {block.name!r} has"
         f" {len(block.iter_vars)} iteration variables",
     )
+    top = _nest_of(block, primitive)
     kinds = {item.var: item.iter_type for item in block.iter_vars}
     by_initial: Mapping[Any, Any] = dict(
         zip(index_map.initial_indices, [item.var for item in block.iter_vars], strict=True)
@@ -165,47 +170,66 @@ def transform_block_layout(block: BlockNode, index_map: IndexMap, new_extents: l
         types = {kinds[var] for var in used if var in kinds}
         require(
             len(types) <= 1,
-            "transform_block_layout",
+            primitive,
             f"final index {final} mixes data-parallel and reduction variables of block {block.name!r}",
         )
         size = tir.const(extent, dtype) if isinstance(extent, int) else tir.convert(extent)
         var = tir.Var(f"v{position}", dtype)
-        new_vars.append(IterVar(tir.Range.from_min_extent(tir.const(0, dtype), size), var, types.pop() if types else IterVar.DataPar))
+        new_vars.append(
+            IterVar(tir.Range.from_min_extent(tir.const(0, dtype), size), var, types.pop() if types else IterVar.DataPar)
+        )
         loops.append((tir.Var(f"ax{position}", dtype), size))
     inverse = _inverse(index_map, block)
     old_values = dict(
         zip([item.var for item in block.iter_vars], map_indices(inverse, [item.var for item in new_vars]), strict=True)
     )
-    block.change(iter_vars=tuple(new_vars))
-    _substitute_block(block, old_values)
-    top: TreeNode = block
-    for loop in reversed(loops_around(block)):
-        if loop.body is not top:
-            break
-        top = loop
-    require(
-        top is block or isinstance(top, LoopNode) and not _loops_shared(top, block),
-        "transform_block_layout",
-        f"the loops around block {block.name!r} hold other blocks as well",
-    )
     placeholder = LeafNode(tir.Evaluate(tir.const(0)))
     replace_node(top, placeholder)
     block.change(iter_vars=tuple(new_vars), iter_values=tuple(var for var, _ in loops))
+    _substitute_block(block, old_values)
     node: TreeNode = block
     for var, extent in reversed(loops):
         node = LoopNode(var, extent, node)
     replace_node(placeholder, node)
 
 
-def _loops_shared(top: TreeNode, block: BlockNode) -> bool:
-    loops = loops_around(block)
-    return bool(loops) and loops[0] is not top
+def _nest_of(block: BlockNode, primitive: str) -> TreeNode:
+    """The outermost loop around a block; the nest must hold nothing else and iterate each variable by a loop of its own."""
+    top: TreeNode = block
+    for loop in reversed(loops_around(block)):
+        require(
+            loop.body is top, primitive, f"the loops around block {block.name!r} hold other blocks as well"
+        )
+        top = loop
+    loops = {loop.var: loop for loop in loops_around(block)}
+    plain = set()
+    for item, value in zip(block.iter_vars, block.iter_values, strict=True):
+        loop = loops.get(value)
+        if loop is not None and constant_difference(loop.extent, item.dom.extent) == 0 and value not in plain:
+            plain.add(value)
+            continue
+        require(
+            isinstance(value, tir.IntImm) and isinstance(item.dom.extent, tir.IntImm) and item.dom.extent.value == 1,
+            primitive,
+            f"variable {item.var.name!r} of block {block.name!r} is bound to {value}, not to a loop of its own over all its values",
+        )
+    require(
+        all(isinstance(loop.extent, tir.IntImm) and loop.extent.value == 1 for var, loop in loops.items() if var not in plain),
+        primitive,
+        f"a loop around block {block.name!r} is bound to none of its variables",
+    )
+    return top
 
 
 def _inverse(index_map: IndexMap, block: BlockNode) -> IndexMap:
-    if index_map.inverse_index_map is not None:
-        return index_map.inverse_index_map  # type: ignore[no-any-return]
-    return index_map.inverse([item.dom.extent for item in block.iter_vars])
+    if isinstance(index_map.inverse_index_map, IndexMap):
+        return index_map.inverse_index_map
+    try:
+        return index_map.inverse([item.dom.extent for item in block.iter_vars])
+    except IRError as error:
+        raise ScheduleError(
+            f"transform_block_layout: the index map is not bijective over the domain of block {block.name!r}: {error}"
+        ) from error
 
 
 def _variables(expr: Any) -> set[Any]:

@@ -8,9 +8,9 @@ from typing import Any
 from ir import tir
 from ir.tir import ForKind
 
-from ..affine import mentions, polynomial, simplify_polynomial
-from ..analysis import loop_chain, require, require_complete_or_reduction
-from ..simplify import simplify_binding
+from ..affine import mentions, polynomial
+from ..analysis import is_affine, loop_chain, require
+from ..simplify import simplify_bindings
 from ..tree import (
     BlockNode,
     LeafNode,
@@ -32,8 +32,12 @@ def _require_plain_loop(loop: LoopNode, primitive: str) -> None:
     )
 
 
-def _starts_at_zero(loop: LoopNode) -> bool:
-    return isinstance(loop.min, tir.IntImm) and loop.min.value == 0
+def _require_start_at_zero(loop: LoopNode, primitive: str) -> None:
+    require(
+        isinstance(loop.min, tir.IntImm) and loop.min.value == 0,
+        primitive,
+        f"loop {loop.var.name!r} starts at {loop.min}, not at 0",
+    )
 
 
 def split(
@@ -48,32 +52,26 @@ def split(
     ``exact`` promises that the factors multiply to the extent (a perfect tile with open decisions).
     """
     _require_plain_loop(loop, "split")
-    require(_starts_at_zero(loop), "split", f"loop {loop.var.name!r} starts at {loop.min}, not at 0; normalize it first")
+    _require_start_at_zero(loop, "split")
     extents, divides = _infer_factors(loop, factors, exact)
     variables = [tir.Var(f"{loop.var.name}_{i}", loop.var.dtype) for i in range(len(extents))]
     value: Any = tir.const(0, loop.var.dtype)
-    dropped: dict[Any, Any] = {}
     for var, extent in zip(variables, extents, strict=True):
-        if not preserve_unit_iters and isinstance(extent, tir.IntImm) and extent.value == 1:
-            dropped[var] = tir.const(0, var.dtype)
-        value = simplify_polynomial(value * extent + (dropped.get(var, var)))
-    kept = [(var, extent) for var, extent in zip(variables, extents, strict=True) if var not in dropped]
-    if not kept:
-        kept = [(variables[-1], extents[-1])]
-        value = variables[-1]
+        value = value * extent + var
     body = loop.body
+    if not divides and not disable_predication:
+        condition = value < loop.extent
+        for block in blocks_below(body):
+            block.change(predicate=tir.expr.logical_and(block.predicate, condition))
     placeholder = LeafNode(tir.Evaluate(tir.const(0)))
     replace_node(loop, placeholder)
     inner: TreeNode = body
     loops: list[LoopNode] = []
-    for var, extent in reversed(kept):
-        inner = LoopNode(var, extent, inner, loop.kind)
+    for var, extent in zip(reversed(variables), reversed(extents), strict=True):
+        inner = LoopNode(var, extent, inner)
         loops.append(inner)
     replace_node(placeholder, inner)
-    rewrite_expressions(body, {loop.var: value}, simplify_binding)
-    if not divides and not disable_predication:
-        for block in blocks_below(body):
-            block.change(predicate=tir.expr.logical_and(block.predicate, value < loop.extent))
+    rewrite_expressions(body, {loop.var: value}, lambda block: simplify_bindings(block, not preserve_unit_iters))
     return loops[::-1]
 
 
@@ -125,34 +123,31 @@ def fuse(loops: Sequence[LoopNode], preserve_unit_iters: bool = True) -> LoopNod
         )
     for loop in chain:
         _require_plain_loop(loop, "fuse")
-        require(_starts_at_zero(loop), "fuse", f"loop {loop.var.name!r} starts at {loop.min}, not at 0")
+        _require_start_at_zero(loop, "fuse")
         require(
             not any(mentions(loop.extent, {other.var}) for other in chain),
             "fuse",
             f"the extent of loop {loop.var.name!r} depends on another of the loops",
         )
-    if len(chain) == 1:
-        return chain[0]
     fused = tir.Var("_".join(loop.var.name for loop in chain) + "_fused", chain[0].var.dtype)
     values: dict[Any, Any] = {}
     below: Any = tir.const(1, fused.dtype)
     for position in range(len(chain) - 1, -1, -1):
         loop = chain[position]
-        if not preserve_unit_iters and isinstance(loop.extent, tir.IntImm) and loop.extent.value == 1:
+        if isinstance(loop.extent, tir.IntImm) and loop.extent.value == 1:
             values[loop.var] = tir.const(0, fused.dtype)
             continue
-        value = tir.floordiv(fused, below)
-        outer_is_unit = all(isinstance(item.extent, tir.IntImm) and item.extent.value == 1 for item in chain[:position])
-        values[loop.var] = value if position == 0 or outer_is_unit else tir.floormod(value, loop.extent)
+        digit = fused if position == 0 else tir.floormod(fused, below * loop.extent)
+        values[loop.var] = tir.floordiv(digit, below)
         below = below * loop.extent
     total: Any = tir.const(1, fused.dtype)
     for loop in chain:
         total = total * loop.extent
     body = chain[-1].body
-    new = LoopNode(fused, total, LeafNode(tir.Evaluate(tir.const(0))), chain[0].kind)
+    new = LoopNode(fused, total, LeafNode(tir.Evaluate(tir.const(0))))
     replace_node(chain[0], new)
     new.set_body(body)
-    rewrite_expressions(body, values, simplify_binding)
+    rewrite_expressions(body, values, lambda block: simplify_bindings(block, not preserve_unit_iters))
     return new
 
 
@@ -162,7 +157,6 @@ def reorder(loops: Sequence[LoopNode]) -> None:
     chain = loop_chain(chosen, "reorder")
     innermost = chain[-1]
     for block in blocks_below(innermost):
-        require_complete_or_reduction(block, "reorder")
         _require_independent_bindings(block)
     new_order = iter(chosen)
     selected = {id(loop) for loop in chosen}
@@ -193,13 +187,18 @@ def reorder(loops: Sequence[LoopNode]) -> None:
 
 
 def _require_independent_bindings(block: BlockNode) -> None:
-    """Every block variable must be of a kind whose iterations commute."""
+    """Every block variable must be of a kind whose iterations commute, and every iteration must run once."""
     for item in block.iter_vars:
         require(
             item.iter_type in (tir.IterVar.DataPar, tir.IterVar.CommReduce),
             "reorder",
             f"block {block.name!r} has variable {item.var.name!r} that must run in order",
         )
+    require(
+        is_affine(block),
+        "reorder",
+        f"the bindings of block {block.name!r} are not an affine map of the loops around it",
+    )
 
 
 def add_unit_loop(node: LoopNode | BlockNode) -> LoopNode:
@@ -221,5 +220,3 @@ def set_kind(loop: LoopNode, kind: ForKind, thread_binding: tir.IterVar | None =
     loop.kind = kind
     loop.thread_binding = thread_binding
     loop.touch()
-
-

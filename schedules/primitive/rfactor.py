@@ -1,0 +1,451 @@
+"""rfactor: factor a loop out of a reduction, so that partial results can be computed independently of each other.
+
+(Suriana, Adams, Kamil: "Parallel associative reductions in Halide", CGO 2017.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ir import structural_equal, tir
+from ir.arith import Analyzer
+from ir.tir import IterVar
+from ir.tir.functor import StmtExprMutator, substitute
+
+from ..affine import mentions, simplify_polynomial
+from ..analysis import require, why_not_reduction
+from ..error import ScheduleError
+from ..tree import (
+    BlockNode,
+    LeafNode,
+    LoopNode,
+    SeqNode,
+    TreeNode,
+    blocks_below,
+    insert_beside,
+    loops_around,
+    replace_node,
+    scope_of,
+)
+from .reduction import conjuncts
+
+
+@dataclass
+class Reduction:
+    """An update ``outputs = combine(outputs, operands)`` of one value or of several together (an argmax)."""
+
+    outputs: list[tir.Buffer]
+    indices: tuple[tir.PrimExpr, ...]
+    inits: list[tir.BufferStore]
+    combine: Callable[[Sequence[tir.PrimExpr], Sequence[tir.PrimExpr]], list[tir.PrimExpr]]
+    """(what is there, what comes in) -> the new values."""
+
+
+def rfactor(loop: LoopNode, factor_axis: int) -> BlockNode:
+    """Factor a reduction over ``loop``: partial results per iteration in a new buffer, then their reduction."""
+    block = _block_of(loop)
+    reduction = reduction_of(block, "rfactor")
+    ndim = len(reduction.outputs[0].shape)
+    require(
+        -(ndim + 1) <= factor_axis <= ndim,
+        "rfactor",
+        f"factor_axis {factor_axis} is outside [{-(ndim + 1)}, {ndim}] for buffer {reduction.outputs[0].name}",
+    )
+    axis = factor_axis if factor_axis >= 0 else factor_axis + ndim + 1
+    partial = [_partial_buffer(buffer, loop.extent, axis) for buffer in reduction.outputs]
+    rf_block = _partial_block(block, loop, axis, dict(zip(reduction.outputs, partial, strict=True)))
+    final_nest, final_block = _final_block(block, loop, axis, partial, reduction)
+    scope = scope_of(block)
+    assert scope is not None
+    top: TreeNode = block
+    while isinstance(top.parent, LoopNode):
+        top = top.parent
+    replace_node(block, rf_block)
+    insert_beside(top, final_nest, before=False)
+    scope.change(alloc_buffers=(*scope.alloc_buffers, *partial))
+    # The caller's reference to the block follows the final block; the partial block is returned.
+    names = ("iter_vars", "iter_values", "reads", "writes", "predicate", "init", "annotations")
+    block.change(**{name: getattr(final_block, name) for name in names})
+    replace_node(final_block, block)
+    block.set_body(final_block.body)
+    return rf_block
+
+
+def _block_of(loop: LoopNode) -> BlockNode:
+    """The only block under the loop, which must reduce over it."""
+    blocks = list(blocks_below(loop))
+    require(len(blocks) == 1, "rfactor", f"loop {loop.var.name!r} has {len(blocks)} blocks below it, it needs one")
+    block = blocks[0]
+    reason = why_not_reduction(block)
+    require(reason is None, "rfactor", f"block {block.name!r} is not a reduction block: {reason}")
+    for item in loops_around(block):
+        require(
+            not isinstance(item.body, SeqNode), "rfactor", f"loop {item.var.name!r} around block {block.name!r} has more than one child"
+        )
+    for item, value in zip(block.iter_vars, block.iter_values, strict=True):
+        if item.iter_type == IterVar.DataPar:
+            require(
+                not mentions(value, {loop.var}),
+                "rfactor",
+                f"loop {loop.var.name!r} feeds data-parallel variable {item.var.name!r}; it must be a reduction loop",
+            )
+    require(
+        any(mentions(value, {loop.var}) for value in block.iter_values),
+        "rfactor",
+        f"loop {loop.var.name!r} is not used by block {block.name!r}",
+    )
+    _require_parts_begin(block, loop)
+    return block
+
+
+def _require_parts_begin(block: BlockNode, loop: LoopNode) -> None:
+    """Every part must have its first iteration inside the predicate, for there it is initialised."""
+    reductions = {
+        item.var: item.min
+        for item in loops_around(block)
+        if item is not loop
+        and any(
+            mentions(value, {item.var})
+            for var, value in zip(block.iter_vars, block.iter_values, strict=True)
+            if var.iter_type == IterVar.CommReduce
+        )
+    }
+    analyzer = Analyzer()
+    for item in loops_around(block):
+        analyzer.bind(item.var, item.range())
+    for condition in conjuncts(block.predicate):
+        if mentions(condition, {loop.var}):
+            require(
+                analyzer.can_prove(substitute(condition, reductions)),
+                "rfactor",
+                f"some iteration of loop {loop.var.name!r} lies outside the predicate {condition} of block {block.name!r} altogether",
+            )
+
+
+# ---- what is reduced, and how -----------------------------------------------------------------------------------
+
+
+def reduction_of(block: BlockNode, primitive: str) -> Reduction:
+    """The reduction in a block's body; refuses combiners that are not known to be associative and commutative."""
+    name = block.name
+    require(isinstance(block.body, LeafNode), primitive, f"block {name!r} has loops or blocks inside")
+    assert isinstance(block.body, LeafNode)
+    stores, values = _updates(block.body.leaf, name, primitive)
+    inits, init_values = _updates(block.init, name, primitive)
+    outputs = [store.buffer for store in stores]
+    require(
+        [store.buffer for store in inits] == outputs,
+        primitive,
+        f"the init of block {name!r} does not store the same buffers in the same order as its update",
+    )
+    indices = stores[0].indices
+    for store in (*stores, *inits):
+        same = len(store.indices) == len(indices) and all(
+            structural_equal(a, b) for a, b in zip(store.indices, indices, strict=True)
+        )
+        require(same, primitive, f"the outputs of block {name!r} are not stored at the same indices")
+    own = [tir.BufferLoad(buffer, indices) for buffer in outputs]
+    if len(stores) == 1:
+        combine = _single_combiner(values[0], own[0], init_values[0], name, primitive)
+    else:
+        combine = _tuple_combiner(values, own, init_values, name, primitive)
+    return Reduction(outputs, indices, inits, combine)
+
+
+def _updates(stmt: tir.Stmt | None, name: str, primitive: str) -> tuple[list[tir.BufferStore], list[tir.PrimExpr]]:
+    """The stores of an update (through ``let`` values, when several) and the values stored."""
+    lets: dict[Any, Any] = {}
+    while isinstance(stmt, tir.LetStmt):
+        lets[stmt.var] = substitute(stmt.value, lets)
+        stmt = stmt.body
+    stores = list(stmt.seq) if isinstance(stmt, tir.SeqStmt) else [stmt]
+    if not all(isinstance(item, tir.BufferStore) for item in stores):
+        raise ScheduleError(f"{primitive}: the body or init of block {name!r} is no plain store of reduced values")
+    plain: list[tir.BufferStore] = stores  # type: ignore[assignment]
+    buffers = {item.buffer for item in plain}
+    for position, store in enumerate(plain):
+        if isinstance(store.value, tir.Var) or position == 0:
+            continue
+        loads: list[Any] = []
+        tir.post_order_visit(
+            store.value, lambda node: loads.append(node) if isinstance(node, tir.BufferLoad) and node.buffer in buffers else None
+        )
+        require(not loads, primitive, f"block {name!r} stores reduced values one after the other; bind them by let first")
+    return plain, [substitute(item.value, lets) for item in plain]
+
+
+_BINARY = (tir.Add, tir.Mul, tir.Max, tir.Min)
+
+
+def _single_combiner(
+    value: tir.PrimExpr, own: tir.BufferLoad, init: tir.PrimExpr, name: str, primitive: str
+) -> Callable[[Sequence[Any], Sequence[Any]], list[tir.PrimExpr]]:
+    """The combiner of ``out = out (+, *, max, min) x``."""
+    kind = type(value)
+    fits = isinstance(value, _BINARY) and sum(structural_equal(side, own) for side in (value.a, value.b)) == 1
+    require(fits, primitive, f"the update of block {name!r} is not out = out (+, *, max, min) value")
+    _require_identity(kind, init, name, primitive)
+    return lambda there, coming: [kind(there[0], coming[0])]
+
+
+def _require_identity(kind: type, init: Any, name: str, primitive: str) -> None:
+    """Partial results start from the init as well, so that it must change nothing when it is combined."""
+    value = getattr(init, "value", None)
+    dtype = init.dtype
+    if kind in (tir.Add, tir.Mul):
+        fits = isinstance(init, tir.IntImm | tir.FloatImm) and value == (0 if kind is tir.Add else 1)
+    else:
+        limit = tir.min_value(dtype) if kind is tir.Max else tir.max_value(dtype)
+        infinite = value is not None and value == float("-inf" if kind is tir.Max else "inf")
+        fits = infinite or structural_equal(init, limit)
+    require(
+        fits,
+        primitive,
+        f"block {name!r} starts from {init}, which is not the identity of {kind.__name__}; partial results would count it again",
+    )
+
+
+def _tuple_combiner(
+    values: list[tir.PrimExpr], own: list[tir.BufferLoad], inits: list[tir.PrimExpr], name: str, primitive: str
+) -> Callable[[Sequence[Any], Sequence[Any]], list[tir.PrimExpr]]:
+    """The combiner of several values at once: sums, products, or the selection of an argmax or argmin."""
+    coming: list[tir.PrimExpr] = []
+    for position, (value, load) in enumerate(zip(values, own, strict=True)):
+        if isinstance(value, _BINARY):
+            sides = [side for side in (value.a, value.b) if not structural_equal(side, load)]
+            require(len(sides) == 1, primitive, f"value {position} of block {name!r} is not combined with itself")
+            _require_identity(type(value), inits[position], name, primitive)
+            coming.append(sides[0])
+        elif isinstance(value, tir.Select):
+            sides = [side for side in (value.true_value, value.false_value) if not structural_equal(side, load)]
+            require(len(sides) == 1, primitive, f"value {position} of block {name!r} does not select between itself and another")
+            coming.append(sides[0])
+        else:
+            raise ScheduleError(f"{primitive}: value {position} of block {name!r} is combined by {type(value).__name__}")
+    there_vars = [tir.Var(f"x{n}", load.dtype) for n, load in enumerate(own)]
+    coming_vars = [tir.Var(f"y{n}", item.dtype) for n, item in enumerate(coming)]
+    abstract = _Abstract([*zip(own, there_vars, strict=True), *zip(coming, coming_vars, strict=True)])
+    results = [abstract.visit(value) for value in values]
+    known = {*there_vars, *coming_vars}
+    for result in results:
+        strange: list[Any] = []
+        tir.post_order_visit(
+            result,
+            lambda node: strange.append(node)
+            if (isinstance(node, tir.Var) and node not in known) or isinstance(node, tir.BufferLoad | tir.Call)
+            else None,
+        )
+        require(not strange, primitive, f"the combiner of block {name!r} uses more than its operands: {strange[:1]}")
+    if any(isinstance(value, tir.Select) for value in values):
+        _require_selection(results, there_vars, coming_vars, inits, name, primitive)
+    return lambda there, given: [
+        substitute(result, dict(zip([*there_vars, *coming_vars], [*there, *given], strict=True))) for result in results
+    ]
+
+
+class _Abstract(StmtExprMutator):
+    """Replaces expressions equal to given ones by variables."""
+
+    def __init__(self, table: list[tuple[tir.PrimExpr, tir.Var]]) -> None:
+        super().__init__()
+        self._entries = table
+
+    def visit(self, node: Any) -> Any:
+        if isinstance(node, tir.PrimExpr) and not isinstance(node, tir.IntImm | tir.FloatImm):
+            for expr, var in self._entries:
+                if structural_equal(node, expr):
+                    return var
+        return super().visit(node)
+
+
+_ORDERS = {tir.GE: 1, tir.GT: 1, tir.LE: -1, tir.LT: -1}
+
+
+def _require_selection(
+    results: list[tir.PrimExpr],
+    there: list[tir.Var],
+    coming: list[tir.Var],
+    inits: list[tir.PrimExpr],
+    name: str,
+    primitive: str,
+) -> None:
+    """All values must follow one comparison of a key, so that the choice is associative; its init must lose against all."""
+    refused = f"the selection of block {name!r} is not that of an argmax or argmin"
+    signs = set()
+    for result in results:
+        compared: list[Any] = []
+        if isinstance(result, tir.Select):
+            tir.post_order_visit(
+                result.condition, lambda node: compared.append(node) if isinstance(node, tir.CmpExpr) and type(node) in _ORDERS else None
+            )
+            require(compared, primitive, refused)
+            main = compared[0]
+        elif isinstance(result, tir.Max | tir.Min):
+            key = there.index(result.a) if result.a in there else coming.index(result.a)  # type: ignore[arg-type]
+            signs.add((key, 1 if isinstance(result, tir.Max) else -1))
+            continue
+        else:
+            raise ScheduleError(f"{primitive}: {refused}")
+        flipped = main.a in coming
+        sides = (main.b, main.a) if flipped else (main.a, main.b)
+        require(sides[0] in there and sides[1] in coming, primitive, refused)
+        key = there.index(sides[0])
+        require(key == coming.index(sides[1]), primitive, refused)
+        keeps = result.true_value in there
+        sign = _ORDERS[type(main)] * (-1 if flipped else 1) * (1 if keeps else -1)
+        signs.add((key, sign))
+    require(len(signs) == 1, primitive, refused)
+    ((key, sign),) = signs
+    _require_identity(tir.Max if sign > 0 else tir.Min, inits[key], name, primitive)
+
+
+# ---- the two blocks ---------------------------------------------------------------------------------------------
+
+
+def _partial_buffer(buffer: tir.Buffer, extent: tir.PrimExpr, axis: int) -> tir.Buffer:
+    shape = list(buffer.shape)
+    shape.insert(axis, extent)
+    return tir.decl_buffer(shape, buffer.dtype, f"{buffer.name}_rf", scope="" if buffer.scope() == "global" else buffer.scope())
+
+
+class _WidenAccesses(StmtExprMutator):
+    """Accesses of the output become accesses of the partial buffer with one more index."""
+
+    def __init__(self, buffers: dict[tir.Buffer, tir.Buffer], axis: int, index: tir.PrimExpr) -> None:
+        super().__init__()
+        self._widened, self._axis, self._index = buffers, axis, index
+
+    def _indices(self, indices: tuple[Any, ...]) -> tuple[Any, ...]:
+        return (*indices[: self._axis], self._index, *indices[self._axis :])
+
+    def visit_BufferLoad(self, load: tir.BufferLoad) -> Any:
+        mapped = self.generic_visit(load)
+        new = self._widened.get(load.buffer)
+        return mapped if new is None else tir.BufferLoad(new, self._indices(mapped.indices))
+
+    def visit_BufferStore(self, store: tir.BufferStore) -> Any:
+        mapped = self.generic_visit(store)
+        new = self._widened.get(store.buffer)
+        return mapped if new is None else tir.BufferStore(new, mapped.value, self._indices(mapped.indices))
+
+
+def _partial_block(block: BlockNode, loop: LoopNode, axis: int, buffers: dict[tir.Buffer, tir.Buffer]) -> BlockNode:
+    """The block that reduces over everything but ``loop``, which becomes data-parallel."""
+    factor_var = tir.Var(f"v{loop.var.name}", loop.var.dtype)
+    iter_vars = [IterVar(loop.range(), factor_var, IterVar.DataPar)]
+    values: list[Any] = [loop.var]
+    renamed: dict[Any, Any] = {}
+    reduce_vars: dict[Any, Any] = {loop.var: factor_var}
+    around = {item.var: item for item in loops_around(block)}
+    for item, value in zip(block.iter_vars, block.iter_values, strict=True):
+        if item.iter_type == IterVar.DataPar or not mentions(value, {loop.var}):
+            fresh = tir.Var(item.var.name, item.var.dtype)
+            renamed[item.var] = fresh
+            iter_vars.append(IterVar(item.dom, fresh, item.iter_type))
+            values.append(value)
+            continue
+        for var in _variables(value):
+            if var not in reduce_vars and var in around:
+                fresh = tir.Var(f"v{var.name}", var.dtype)
+                reduce_vars[var] = fresh
+                iter_vars.append(IterVar(around[var].range(), fresh, IterVar.CommReduce))
+                values.append(var)
+        renamed[item.var] = substitute(value, reduce_vars)
+    widen = _WidenAccesses(buffers, axis, factor_var)
+
+    def rewrite(stmt: Any) -> Any:
+        return widen.visit(substitute(stmt, renamed))
+
+    def widened(region: tir.BufferRegion) -> tir.BufferRegion:
+        ranges = [
+            tir.Range.from_min_extent(simplify_polynomial(substitute(item.min, renamed)), item.extent) for item in region.region
+        ]
+        new = buffers.get(region.buffer)
+        if new is None:
+            return tir.BufferRegion(region.buffer, ranges)
+        point = tir.Range.from_min_extent(factor_var, tir.const(1, factor_var.dtype))
+        return tir.BufferRegion(new, [*ranges[:axis], point, *ranges[axis:]])
+
+    body = block.body
+    assert isinstance(body, LeafNode)
+    assert block.init is not None
+    return BlockNode(
+        f"{block.name}_rf",
+        tuple(iter_vars),
+        tuple(values),
+        tuple(widened(region) for region in block.reads),
+        tuple(widened(region) for region in block.writes),
+        LeafNode(rewrite(body.leaf)),
+        block.predicate,
+        rewrite(block.init),
+        annotations=block.annotations,
+    )
+
+
+def _variables(expr: Any) -> list[Any]:
+    """The variables of an expression in order of appearance."""
+    found: dict[Any, None] = {}
+    tir.post_order_visit(expr, lambda node: found.setdefault(node) if isinstance(node, tir.Var) else None)
+    return list(found)
+
+
+def _final_block(
+    block: BlockNode, loop: LoopNode, axis: int, partial: list[tir.Buffer], reduction: Reduction
+) -> tuple[TreeNode, BlockNode]:
+    """The block that reduces the partial results, under copies of the data-parallel loops and ``loop``."""
+    spatial = [
+        (item, value)
+        for item, value in zip(block.iter_vars, block.iter_values, strict=True)
+        if item.iter_type == IterVar.DataPar
+    ]
+    needed = [
+        item for item in loops_around(block) if item is loop or any(mentions(value, {item.var}) for _, value in spatial)
+    ]
+    loop_vars: dict[Any, Any] = {item.var: tir.Var(item.var.name, item.var.dtype) for item in needed}
+    reduce_var = tir.Var(f"v{loop.var.name}", loop.var.dtype)
+    block_vars: dict[Any, Any] = {item.var: tir.Var(item.var.name, item.var.dtype) for item, _ in spatial}
+    indices = [substitute(index, block_vars) for index in reduction.indices]
+    rf_indices = [*indices[:axis], reduce_var, *indices[axis:]]
+    there = [tir.BufferLoad(buffer, indices) for buffer in reduction.outputs]
+    values = reduction.combine(there, [tir.BufferLoad(buffer, rf_indices) for buffer in partial])
+    dropped = {item.var for item in loops_around(block) if item.var not in loop_vars}
+    predicate: Any = tir.const(True)
+    for condition in conjuncts(block.predicate):
+        if not mentions(condition, dropped | {loop.var}):
+            predicate = tir.expr.logical_and(predicate, substitute(condition, loop_vars))
+
+    def point(points: list[Any]) -> list[tir.Range]:
+        return [tir.Range.from_min_extent(item, tir.const(1, item.dtype)) for item in points]
+
+    inits = [tir.BufferStore(item.buffer, item.value, indices) for item in reduction.inits]
+    final = BlockNode(
+        block.name,
+        (
+            IterVar(loop.range(), reduce_var, IterVar.CommReduce),
+            *[IterVar(item.dom, block_vars[item.var], item.iter_type) for item, _ in spatial],
+        ),
+        (loop_vars[loop.var], *[substitute(item_value, loop_vars) for _, item_value in spatial]),
+        tuple(tir.BufferRegion(buffer, point(rf_indices)) for buffer in partial),
+        tuple(tir.BufferRegion(buffer, point(indices)) for buffer in reduction.outputs),
+        LeafNode(_store_all(reduction.outputs, values, indices)),
+        predicate,
+        tir.seq(*inits),
+        annotations=block.annotations,
+    )
+    node: TreeNode = final
+    for item in reversed(needed):
+        node = LoopNode(loop_vars[item.var], substitute(item.extent, loop_vars), node, item.kind, item.min, item.annotations, item.thread_binding)
+    return node, final
+
+
+def _store_all(buffers: list[tir.Buffer], values: list[tir.PrimExpr], indices: list[Any]) -> tir.Stmt:
+    """The stores of new values; several are bound by let first, since each may read what another overwrites."""
+    if len(buffers) == 1:
+        return tir.BufferStore(buffers[0], values[0], indices)
+    names = [tir.Var(f"v_{buffer.name}", value.dtype) for buffer, value in zip(buffers, values, strict=True)]
+    body: tir.Stmt = tir.SeqStmt([tir.BufferStore(buffer, var, indices) for buffer, var in zip(buffers, names, strict=True)])
+    for var, value in zip(reversed(names), reversed(values), strict=True):
+        body = tir.LetStmt(var, value, body)
+    return body
