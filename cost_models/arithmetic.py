@@ -68,9 +68,10 @@ class RegisterTile:
     operands: Array
     """Vector registers that one reduction step needs besides."""
     spilled: Array
-    """Vector registers too many."""
+    """Vectors that move to the stack and back in every body because registers do not suffice."""
     reloads: Array
-    """Vectors that the compiler loads once for several reduction steps (windows overlap) and cannot keep in registers."""
+    """Vectors that the compiler loads well before their (last) use, spills, and loads again: where windows of reduction steps
+    overlap, and in long bodies."""
     loads: Array
     """Load instructions of a body."""
     broadcasts: Array
@@ -197,10 +198,15 @@ def register_tile(loops: NestLoops, slots: list[Slot], machine: Machine, free: A
     # One reduction step needs a row of the vector operand in registers; broadcasts can be memory operands of the FMA.
     for _slot, vectors, stride in pending:
         operands = operands + np.where(stride == 0, 1.0, np.minimum(vectors / steps, 8.0))
-    spilled = np.maximum(accumulators + operands - machine.vector_registers, 0.0)
+    pressure = accumulators + operands
+    # One register too few makes the compiler keep most accumulators on the stack from one body to the next.
+    spilled = np.where(pressure > machine.vector_registers, np.maximum(pressure - machine.vector_registers, 0.7 * accumulators), 0.0)
     # Loads that several steps share stay live from the first to the last of these steps.
-    crowded = np.clip((accumulators + operands + live - machine.vector_registers) / np.maximum(live, 1.0), 0.0, 1.0)
+    crowded = np.clip((pressure + live - machine.vector_registers) / np.maximum(live, 1.0), 0.0, 1.0)
     reloads = np.where(live > 0, crowded, 0.0) * repeated
+    # In long bodies the compiler moves loads far ahead of their use.
+    half = machine.vector_registers / 2
+    reloads = reloads + 0.3 * np.clip((pressure - half - 1.0) / 2.0, 0.0, 1.0) * np.maximum(iterations / lanes - 112.0, 0.0)
     return RegisterTile(
         lanes,
         vector_extent,

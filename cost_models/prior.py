@@ -69,7 +69,7 @@ def _body_cycles(nest: Nest, loops: NestLoops, tile: RegisterTile, machine: Mach
     work = sum(VECTOR_CYCLES[kind] * count for kind, count in operation_counts(nest).items())
     instructions = sum(operation_counts(nest).values())
     arithmetic = tile.vector_iterations * work * (2.0 / machine.fma_per_cycle)
-    spill_moves = tile.spilled * np.maximum(tile.steps, 1.0)
+    spill_moves = tile.spilled
     loads = (tile.loads + spill_moves) / machine.loads_per_cycle
     stores = (tile.stores + spill_moves + 2.0 * tile.scattered) / machine.stores_per_cycle
     shuffles = tile.gathered / machine.shuffles_per_cycle
