@@ -74,8 +74,9 @@ def test_import_matches_onnx_runtime(exports: Any, name: str, exporter: str) -> 
         np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("exporter", ["dynamo", "torchscript"])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    ("name", "exporter"), zip(MODELS, ("dynamo", "torchscript", "dynamo", "torchscript"), strict=True)
+)
 def test_built_model_matches_onnx_runtime(exports: Any, name: str, exporter: str) -> None:
     path = exports(name, exporter)
     feeds = inputs_of(name)
@@ -133,8 +134,10 @@ def resized(name: str, factor: int) -> dict[str, np.ndarray]:
     return {key: value.numpy() for key, value in torch_models.example_inputs(config).items()}
 
 
-@pytest.mark.parametrize("exporter", ["dynamo", "torchscript"])
-@pytest.mark.parametrize("name", ["bert_base", "resnet18", "llama_block"])
+@pytest.mark.parametrize(
+    ("name", "exporter"),
+    [("bert_base", "dynamo"), ("resnet18", "torchscript"), ("llama_block", "torchscript")],
+)
 def test_symbolic_dimensions(exports: Any, tmp_path: Path, name: str, exporter: str) -> None:
     """One build serves every size; shape arithmetic on symbols leaves nothing to compute when it runs."""
     import torch
