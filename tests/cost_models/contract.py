@@ -187,5 +187,5 @@ class LearningModelContract(CostModelContract):
 
 def rank_correlation(a: np.ndarray, b: np.ndarray) -> float:
     """Spearman's coefficient (ties broken by position)."""
-    ranks = [np.argsort(np.argsort(item, kind="stable"), kind="stable").astype(float) for item in (a, b)]
-    return float(np.corrcoef(*ranks)[0, 1])
+    first, second = (np.argsort(np.argsort(item, kind="stable"), kind="stable").astype(float) for item in (a, b))
+    return float(np.corrcoef(first, second)[0, 1])

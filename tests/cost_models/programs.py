@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -41,7 +42,7 @@ def softmax(n: int = 64) -> Any:
     return te.create_prim_func([data, topi.nn.softmax(data)])
 
 
-PROGRAMS = {"matmul": matmul, "conv2d": conv2d, "grouped": grouped, "softmax": softmax}
+PROGRAMS: dict[str, Callable[[], Any]] = {"matmul": matmul, "conv2d": conv2d, "grouped": grouped, "softmax": softmax}
 
 
 @cache

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from cost_models import AnalyticalPrior, estimate_seconds
 from cost_models.machine import Machine
 from cost_models.prior import analyze
+from schedules.population.decision import TileDecision
 from schedules.population.sketch import Sketch
 from schedules.space import PostOrderApply
 
@@ -26,6 +29,7 @@ def seconds_of(sketch: Sketch, *tiles: list[int]) -> float:
     """The estimate for given tiles of i, j and k."""
     row = []
     for decision, tile in zip(sketch.decisions, tiles, strict=True):
+        assert isinstance(decision, TileDecision)
         number = decision.number_of(tile)
         assert number is not None, f"{tile} is not in the table of {decision.name}"
         row.append(number)
@@ -46,16 +50,13 @@ def test_packing_pays_for_wide_strides(large: list[Sketch]) -> None:
     assert seconds_of(large[1], *tiles) < seconds_of(large[0], *tiles)
 
 
-def test_one_job_on_two_cores_takes_twice_as_long(large: list[Sketch]) -> None:
-    tiles = [64, 16]
-    one = seconds_of(large[1], [1, 2, 64, 8], [2, 1, 16, 32], tiles)
-    rows = large[1].skeleton(np.array([[0, 0, 0]]))
-    assert rows.size == 1
-    three = analyze(large[1].skeleton(population(large[1], 200)), MACHINE)[1]
-    jobs = three.loops.jobs
-    balance = three.estimate.balance
-    np.testing.assert_allclose(balance, np.ceil(jobs / 2) / jobs)
-    assert one > 0
+def test_jobs_that_cores_cannot_share_evenly_take_longer(large: list[Sketch]) -> None:
+    facts = analyze(large[1].skeleton(population(large[1], 200)), MACHINE)[1]
+    jobs = facts.loops.jobs
+    np.testing.assert_allclose(facts.estimate.balance, np.ceil(jobs / 2) / jobs)
+    one_core = Machine.of(TARGET.replace(attrs={**TARGET.attrs, "num-cores": 1}))
+    alone = analyze(large[1].skeleton(population(large[1], 200)), one_core)[1]
+    np.testing.assert_allclose(alone.estimate.balance, 1.0)
 
 
 def test_more_than_the_registers_spills(large: list[Sketch]) -> None:
@@ -79,7 +80,7 @@ def test_overlapping_windows_in_unrolled_code_are_reloaded() -> None:
     extents = {loop.name: loop.extent for loop in facts.nest.loops}
     unrolled_window = (extents["rx_1"] == 3) & (extents["xx_3"] >= 7) & (facts.tile.accumulators == 28)
     unrolled_window &= extents["rc_1"] > 1
-    plain = (extents["rx_1"] == 1) & (extents["ry_1"] == 1)
+    plain = (extents["rx_1"] == 1) & (extents["ry_1"] == 1) & (facts.tile.vector_iterations <= 112)
     assert unrolled_window.any() and plain.any()
     assert (facts.tile.reloads[plain] == 0).all()
     assert (facts.tile.reloads[unrolled_window] > 0).any()
@@ -100,8 +101,6 @@ def test_larger_caches_and_more_cores_never_hurt(large: list[Sketch]) -> None:
 
 
 def test_hand_made_machines_are_used(large: list[Sketch]) -> None:
-    from dataclasses import replace
-
     skeleton = large[1].skeleton(population(large[1], 50))
     slow = replace(MACHINE, hertz=MACHINE.hertz / 10)
     np.testing.assert_allclose(AnalyticalPrior(TARGET, slow).seconds(skeleton), 10 * AnalyticalPrior(TARGET).seconds(skeleton))
