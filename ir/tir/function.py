@@ -62,6 +62,45 @@ class PrimFunc(BaseFunc, type_key="tir.PrimFunc"):
         _set_struct_info(self, struct_info_)
         _set_span(self, span)
 
+    @property
+    def struct_info(self) -> Any:
+        """The function as a Relax function sees it: tensors for buffers, scalars, objects for other handles.
+
+        It is pure when it writes only to buffers that it allocates, and calls nothing that has effects.
+        """
+        from ..relax.struct_info import FuncStructInfo, ObjectStructInfo, PrimStructInfo, TensorStructInfo, TupleStructInfo
+
+        if self.struct_info_ is not None:
+            return self.struct_info_
+        infos: list[Any] = []
+        for param in self.params:
+            buffer = self.buffer_map.get(param)
+            if buffer is not None:
+                infos.append(TensorStructInfo([extent.astype("int64") for extent in buffer.shape], buffer.dtype))
+            else:
+                infos.append(ObjectStructInfo() if param.dtype == "handle" else PrimStructInfo(param.dtype))
+        void = isinstance(self.ret_type, TupleType) and not self.ret_type.fields
+        ret: Any = TupleStructInfo(()) if void else PrimStructInfo(getattr(self.ret_type, "dtype", "handle"))
+        return FuncStructInfo(infos, ret, self._is_pure())
+
+    def _is_pure(self) -> bool:
+        from .expr import Call
+        from .op import CallEffectKind, effect_of
+        from .stmt import BufferStore
+
+        outside = {id(buffer.data) for buffer in self.buffer_map.values()} | {id(param) for param in self.params}
+        effects: list[Any] = []
+
+        def look(node: Any) -> None:
+            if isinstance(node, BufferStore) and id(node.buffer.data) in outside:
+                effects.append(node)
+            elif isinstance(node, Call) and getattr(node.op, "name", "") != "tir.ret":
+                if effect_of(node) > CallEffectKind.READ_STATE:
+                    effects.append(node)
+
+        post_order_visit(self.body, look)
+        return not effects
+
     def with_body(self, new_body: Stmt, span: Any = None) -> PrimFunc:
         """A copy with another body."""
         return self.replace(body=new_body)

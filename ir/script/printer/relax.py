@@ -6,6 +6,7 @@ before the body, and get a line ``n = T.int64()`` at the top of the body.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ...error import IRError
@@ -323,7 +324,15 @@ def _assert_call(printer: Printer, call: X.Call) -> str | None:
     return f"{printer.relax('assert_op')}({', '.join([*args, f'format={printer.text(call.args[1])}'])})"
 
 
-_SPECIAL = {
+def _keywords(printer: Printer, call: X.Call) -> str | None:
+    """Arguments and attributes as they are."""
+    args = [printer.text(item) for item in call.args]
+    args += [f"{key}={_attr_text(printer, value)}" for key, value in call.attrs.items()]
+    return f"{printer.relax(call.op.name[6:])}({', '.join(args)})"  # type: ignore[attr-defined]
+
+
+_SPECIAL: dict[str, Callable[[Printer, Any], str | None]] = {
+    "relax.hint_on_device": _keywords,
     "relax.call_tir": _call_tir,
     "relax.call_tir_with_grad": _call_tir,
     "relax.call_tir_inplace": _call_tir,
