@@ -441,9 +441,13 @@ class BlockBuilder:
         return table
 
     def update_func(self, gv: GlobalVar, updated_func: BaseFunc) -> None:
-        """Replace a function of the module; the reference's struct info follows."""
+        """Replace a function of the module.
+
+        References are shared with other modules, so one that has a struct info keeps it; a function whose signature
+        changes is to be added under a new reference.
+        """
         self._mod.update_func(gv, updated_func)
-        if updated_func.struct_info_ is not None:
+        if gv.struct_info_ is None and updated_func.struct_info_ is not None:
             update_struct_info(gv, updated_func.struct_info_)
         for table in self._by_hash.values():
             for entries in table.values():
