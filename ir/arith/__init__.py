@@ -16,7 +16,9 @@ from .int_set import (
     neg_inf,
     pos_inf,
 )
-from .iter_affine_map import (
+from .iter_affine_map import detect_iter_map, iter_map_simplify, normalize_to_iter_sum
+from .iter_map_divide import subspace_divide
+from .iter_map_expr import (
     IterMapError,
     IterMapExpr,
     IterMapLevel,
@@ -24,14 +26,9 @@ from .iter_affine_map import (
     IterMark,
     IterSplitExpr,
     IterSumExpr,
-    detect_iter_map,
-    inverse_affine_iter_map,
-    invert_index_map,
-    iter_map_simplify,
     normalize_iter_map_to_expr,
-    normalize_to_iter_sum,
-    subspace_divide,
 )
+from .iter_map_inverse import inverse_affine_iter_map, invert_index_map
 from .linear_equations import (
     IntConstraints,
     IntConstraintsTransform,

@@ -15,165 +15,23 @@ from .. import dtype as dt
 from ..tir import expr as E
 from ..tir.expr import IntImm
 from . import build
+from .canonical_form import (
+    FLOOR,
+    TRUNC,
+    UNBOUNDED,
+    Split,
+    Sum,
+    factors_of,
+    product_of,
+    recombined,
+    remainder_of,
+)
 from .const_int_bound import NEG_INF, POS_INF
 from .deep_equal import expr_deep_equal
 from .polynomial import Atoms, Polynomial, TooLarge, plus, split_by
 
 if TYPE_CHECKING:
     from .analyzer import Analyzer
-
-_UNBOUNDED = 1 << 62
-_TRUNC, _FLOOR = 0, 1
-
-
-class Split:
-    """``(index % upper) // lower * scale``; floor or truncating division. Treated as immutable."""
-
-    __slots__ = ("expr", "index", "lower", "mode", "scale", "upper")
-
-    def __init__(self, index: Any, lower: int = 1, upper: int = _UNBOUNDED, scale: int = 1, mode: int = _FLOOR) -> None:
-        self.index, self.lower, self.upper, self.scale, self.mode = index, lower, upper, scale, mode
-        self.expr: Any = None
-
-    @property
-    def dtype(self) -> str:
-        return self.index.dtype  # type: ignore[no-any-return]
-
-    def scaled(self, factor: int) -> Split:
-        """Times an integer."""
-        return self if factor == 1 else Split(self.index, self.lower, self.upper, self.scale * factor, self.mode)
-
-    def is_plain(self) -> bool:
-        """Just a multiple of the index."""
-        return self.lower == 1 and self.upper == _UNBOUNDED
-
-    def compatible(self, other: Split) -> bool:
-        """Whether both may be read with one kind of division."""
-        return self.mode == other.mode or self.is_plain() or other.is_plain()
-
-    def normalized(self, factor: int = 1) -> Any:
-        """The expression of ``self * factor``."""
-        scale = self.scale * factor
-        result = self.index
-        if scale == 0:
-            return build.const(0, result.dtype)
-        if self.upper != _UNBOUNDED:
-            result = _mod(result, self.upper, self.mode)
-        if self.lower != 1:
-            result = _div(result, self.lower, self.mode)
-        return build.mul(result, build.const(scale, result.dtype)) if scale != 1 else result
-
-
-class Sum:
-    """``sum(args) + base``; splits of one index stand together, larger ``lower`` first. Treated as immutable."""
-
-    __slots__ = ("args", "base", "dtype", "expr")
-
-    def __init__(self, dtype: str, args: list[Split], base: int) -> None:
-        self.dtype, self.args, self.base = dtype, args, base
-        self.expr: Any = None
-
-    def plus(self, other: Any, factor: int) -> Sum:
-        """``self + factor * other`` for a Sum, Split or int."""
-        result = Sum(self.dtype, list(self.args), self.base)
-        if isinstance(other, int):
-            result.base += other * factor
-        elif other.__class__ is Sum:
-            for item in other.args:
-                result._insert(item, factor)
-            result.base += other.base * factor
-        else:
-            result._insert(other, factor)
-        return result
-
-    def scaled(self, factor: int) -> Sum:
-        """Times an integer."""
-        return Sum(self.dtype, [item.scaled(factor) for item in self.args], self.base * factor)
-
-    def divided(self, divisor: int) -> Sum:
-        """Exactly divided by an integer that divides every scale and the base."""
-        args = [Split(i.index, i.lower, i.upper, i.scale // divisor, i.mode) for i in self.args]
-        return Sum(self.dtype, args, self.base // divisor)
-
-    def _insert(self, item: Split, factor: int) -> None:
-        if item.scale == 0 or factor == 0:
-            return
-        args, position, size = self.args, 0, len(self.args)
-        while position < size and not _same_index(args[position].index, item.index):
-            position += 1
-        while position < size:
-            there = args[position]
-            if not _same_index(there.index, item.index) or item.lower > there.lower:
-                args.insert(position, item.scaled(factor))
-                return
-            if item.lower == there.lower and item.upper == there.upper and item.compatible(there):
-                mode = there.mode if there.lower != 1 or there.upper != _UNBOUNDED else item.mode
-                args[position] = Split(there.index, there.lower, there.upper, there.scale + item.scale * factor, mode)
-                return
-            position += 1
-        args.append(item.scaled(factor))
-
-
-def _same_index(a: Any, b: Any) -> bool:
-    return a is b or expr_deep_equal(a, b)
-
-
-def _div(a: Any, divisor: int, mode: int) -> Any:
-    b = build.const(divisor, a.dtype)
-    return build.floordiv(a, b) if mode == _FLOOR else build.truncdiv(a, b)
-
-
-def _mod(a: Any, divisor: int, mode: int) -> Any:
-    b = build.const(divisor, a.dtype)
-    return build.floormod(a, b) if mode == _FLOOR else build.truncmod(a, b)
-
-
-def _recombined(terms: list[Split]) -> list[Split]:
-    """Merge neighbours of one index: ``(x // (c s)) * (c s k) + ((x % (c s)) // s) * (s k)`` is ``(x // s) * s k``."""
-    args: list[Split | None] = list(terms)
-    for i in range(len(args)):
-        for j in range(i + 1, len(args)):
-            left, right = args[i], args[j]
-            if left is None or left.scale == 0 or right is None:
-                break
-            if not _same_index(left.index, right.index) or left.upper < right.lower:
-                break
-            if left.upper == right.upper and left.lower == right.lower and left.compatible(right):
-                args[j] = Split(right.index, right.lower, right.upper, right.scale + left.scale, right.mode)
-                args[i] = None
-            elif (
-                left.lower == right.upper
-                and right.scale != 0
-                and left.scale % right.scale == 0
-                and left.lower == (left.scale // right.scale) * right.lower
-                and left.compatible(right)
-            ):
-                mode = right.mode
-                args[j] = Split(right.index, right.lower, left.upper, right.scale, mode)
-                args[i] = None
-                break
-    kept = [item for item in args if item is not None and item.scale != 0]
-    kept.sort(key=lambda item: (-item.scale, -item.lower, -item.upper, -item.mode))
-    return kept
-
-
-def _factors(expr: Any) -> tuple[list[Any], int]:
-    """The factors of a product in order, and its constant factor."""
-    if expr.__class__ is IntImm:
-        return [], expr.value
-    if expr.__class__ is not E.Mul:
-        return [expr], 1
-    (left, c1), (right, c2) = _factors(expr.a), _factors(expr.b)
-    return left + right, c1 * c2
-
-
-def _product(factors: list[Any], coeff: int, dtype: str) -> Any:
-    result: Any = None
-    for item in factors:
-        result = item if result is None else build.mul(result, item)
-    constant = build.const(coeff, dtype)
-    return constant if result is None else build.mul(result, constant)
-
 
 class CanonicalSimplifier:
     """Brings expressions to canonical form for one analyzer."""
@@ -230,14 +88,14 @@ class CanonicalSimplifier:
         dtype = form.dtype
         if not form.args:
             return build.const(form.base, dtype)
-        args, base = _recombined(form.args), form.base
+        args, base = recombined(form.args), form.base
         if any(item.index.__class__ in _SUMS and item.is_plain() for item in args):
             # Recombination has made a sum whole again: its terms may meet others.
             flat = Sum(dtype, [], base)
             for item in args:
                 part = self._form(item.index) if item.index.__class__ in _SUMS and item.is_plain() else None
                 flat = flat.plus(item, 1) if part is None else flat.plus(self._as_sum(part, dtype), item.scale)
-            args, base = _recombined(flat.args), flat.base
+            args, base = recombined(flat.args), flat.base
         if len(args) > 1 or base:
             args, base = self._cancelled(args, base, dtype)
         low = -(1 << (dt.bits(dtype) - 1))
@@ -278,7 +136,7 @@ class CanonicalSimplifier:
         merged = [
             Split(atoms.product(monomial, 1, dtype), scale=coeff) for monomial, coeff in total.items() if monomial
         ]
-        return _recombined(merged + others), total.get((), 0)
+        return recombined(merged + others), total.get((), 0)
 
     def _as_split(self, form: Any) -> Split:
         if form.__class__ is Split:
@@ -351,7 +209,7 @@ class CanonicalSimplifier:
     def _prepared(self, form: Any) -> Any:
         """A sum with its splits recombined, so that divisibility is seen."""
         if form.__class__ is Sum and len(form.args) > 1:
-            args = _recombined(form.args)
+            args = recombined(form.args)
             return Sum(form.dtype, args, form.base) if len(args) != len(form.args) else form
         return form
 
@@ -378,12 +236,12 @@ class CanonicalSimplifier:
             if low // divisor == high // divisor and low > NEG_INF and high < POS_INF:
                 return result.plus(low // divisor, 1)
             if not result.args and result.base == 0:
-                return self._split_div(self._as_split(self._by_carry(temp, divisor)), divisor, _FLOOR)
-            return result.plus(self._split_div(self._as_split(self._by_carry(temp, divisor)), divisor, _FLOOR), 1)
+                return self._split_div(self._as_split(self._by_carry(temp, divisor)), divisor, FLOOR)
+            return result.plus(self._split_div(self._as_split(self._by_carry(temp, divisor)), divisor, FLOOR), 1)
         low, high = self._parent._bounds(self._normalized(a))
         if low > NEG_INF and high < POS_INF and low // divisor == high // divisor:
             return build.const(low // divisor, e.dtype)
-        return self._split_div(self._as_split(a), divisor, _FLOOR)
+        return self._split_div(self._as_split(a), divisor, FLOOR)
 
     def _by_carry(self, expr: Any, divisor: int) -> Any:
         """Drop from the dividend what cannot carry: ``x c + y`` with c dividing the divisor and 0 <= y < c."""
@@ -428,11 +286,11 @@ class CanonicalSimplifier:
             if low > NEG_INF and high < POS_INF and low // divisor == high // divisor:
                 return rest.plus(-(low // divisor) * divisor, 1)
             carried = self._split_remainder(rest, divisor)
-            return carried if carried is not None else self._split_mod(self._as_split(rest), divisor, _FLOOR)
+            return carried if carried is not None else self._split_mod(self._as_split(rest), divisor, FLOOR)
         low, high = self._parent._bounds(self._normalized(a))
         if low > NEG_INF and high < POS_INF and low // divisor == high // divisor:
             return a if low >= 0 and high < divisor else self._as_sum(a, e.dtype).plus(-(low // divisor) * divisor, 1)
-        return self._split_mod(self._as_split(a), divisor, _FLOOR)
+        return self._split_mod(self._as_split(a), divisor, FLOOR)
 
     def _split_remainder(self, form: Sum, divisor: int) -> Any:
         """``(x c + y) % (c d)`` is ``(x % d) c + y`` when 0 <= y < c; None where no term is such a c."""
@@ -445,7 +303,7 @@ class CanonicalSimplifier:
             # (g x) % (g d) = (x % d) g
             rest = self._split_remainder(form.divided(common), divisor // common)
             if rest is None:
-                rest = self._split_mod(self._as_split(form.divided(common)), divisor // common, _FLOOR)
+                rest = self._split_mod(self._as_split(form.divided(common)), divisor // common, FLOOR)
             return self._as_sum(rest, form.dtype).scaled(common)
         for item in sorted(form.args, key=lambda split: -abs(split.scale)):
             step = abs(item.scale)
@@ -453,7 +311,7 @@ class CanonicalSimplifier:
                 whole, rest = self._separate(form, step)
                 low, high = self._parent._bounds(self._normalized(rest))
                 if low >= 0 and high < step:
-                    return rest.plus(self._split_mod(self._as_split(whole), divisor, _FLOOR), 1)
+                    return rest.plus(self._split_mod(self._as_split(whole), divisor, FLOOR), 1)
         return None
 
     def _split_div(self, split: Split, divisor: int, mode: int) -> Any:
@@ -466,12 +324,12 @@ class CanonicalSimplifier:
             return Split(split.index, split.lower, split.upper, split.scale // divisor, mode)
         if (split.scale > 0 or split.is_plain()) and divisor % split.scale == 0:
             factor = divisor // split.scale
-            if split.upper == _UNBOUNDED or split.upper % (split.lower * factor) == 0:
+            if split.upper == UNBOUNDED or split.upper % (split.lower * factor) == 0:
                 return Split(split.index, split.lower * factor, split.upper, 1, mode)
             if split.upper <= split.lower * factor:
                 return build.const(0, split.dtype)  # (x % a) // b is 0 for b >= a
-            return Split(_mod(split.index, split.upper, mode), split.lower * factor, _UNBOUNDED, 1, mode)
-        return Split(split.normalized(), divisor, _UNBOUNDED, 1, mode)
+            return Split(remainder_of(split.index, split.upper, mode), split.lower * factor, UNBOUNDED, 1, mode)
+        return Split(split.normalized(), divisor, UNBOUNDED, 1, mode)
 
     def _split_mod(self, split: Split, divisor: int, mode: int) -> Any:
         """A split modulo a positive constant."""
@@ -484,11 +342,11 @@ class CanonicalSimplifier:
         if (split.scale > 0 or split.is_plain()) and divisor % split.scale == 0:
             # (x * c1) % (c2 * c1) = (x % c2) * c1, and (x // c1) % c2 = (x % (c1 * c2)) // c1
             upper = split.lower * (divisor // split.scale)
-            if split.upper == _UNBOUNDED or split.upper % upper == 0:
-                if split.upper != _UNBOUNDED and upper < split.upper:
+            if split.upper == UNBOUNDED or split.upper % upper == 0:
+                if split.upper != UNBOUNDED and upper < split.upper:
                     # A smaller modulus may let more of the index go.
                     index = build.const(upper, split.dtype)
-                    form = self._form(build.floormod(split.index, index) if mode == _FLOOR else build.truncmod(split.index, index))
+                    form = self._form(build.floormod(split.index, index) if mode == FLOOR else build.truncmod(split.index, index))
                     if split.lower != 1:
                         form = self._split_div(self._as_split(form), split.lower, mode)
                     if form.__class__ is Sum:
@@ -520,7 +378,7 @@ class CanonicalSimplifier:
 
     def _cancelled_products(self, a: Any, b: Any) -> tuple[Any, Any, Any] | None:
         """(a / common, b / common, common) of two products with common factors; None when there are none."""
-        (left, c1), (right, c2) = _factors(a), _factors(b)
+        (left, c1), (right, c2) = factors_of(a), factors_of(b)
         if c2 == 0:
             return None
         divisor = gcd(c1, c2)
@@ -536,9 +394,9 @@ class CanonicalSimplifier:
             return None
         dtype = a.dtype
         return (
-            _product(left, c1 // divisor, dtype),
-            _product(kept, c2 // divisor, dtype),
-            _product(common, divisor, dtype),
+            product_of(left, c1 // divisor, dtype),
+            product_of(kept, c2 // divisor, dtype),
+            product_of(common, divisor, dtype),
         )
 
     def _divided_products(self, e: Any, a: Any, b: Any) -> Any:
@@ -605,12 +463,12 @@ class CanonicalSimplifier:
                 low, high = bounds(temp)
                 if low // divisor == high // divisor and high < POS_INF:
                     return result.plus(low // divisor, 1)
-                return result.plus(self._as_split(self._split_div(self._as_split(temp), divisor, _TRUNC)), 1)
-            return self._split_div(self._as_split(a), divisor, _TRUNC)
+                return result.plus(self._as_split(self._split_div(self._as_split(temp), divisor, TRUNC)), 1)
+            return self._split_div(self._as_split(a), divisor, TRUNC)
         low, high = bounds(self._normalized(a))
         if low > -divisor and high < divisor:
             return build.const(0, e.dtype)
-        return self._split_div(self._as_split(a), divisor, _TRUNC)
+        return self._split_div(self._as_split(a), divisor, TRUNC)
 
     def _truncmod(self, e: Any) -> Any:
         a, b = self._prepared(self._form(e.a)), self._form(e.b)
@@ -630,12 +488,12 @@ class CanonicalSimplifier:
                     return rest
                 if rest.base >= 0 and bounds(self._normalized(Sum(rest.dtype, rest.args, 0)))[0] >= 0:
                     rest = Sum(rest.dtype, rest.args, rest.base % divisor)
-                return self._split_mod(self._as_split(rest), divisor, _TRUNC)
-            return self._split_mod(self._as_split(a), divisor, _TRUNC)
+                return self._split_mod(self._as_split(rest), divisor, TRUNC)
+            return self._split_mod(self._as_split(a), divisor, TRUNC)
         low, high = bounds(self._normalized(a))
         if low > -divisor and high < divisor:
             return a
-        return self._split_mod(self._as_split(a), divisor, _TRUNC)
+        return self._split_mod(self._as_split(a), divisor, TRUNC)
 
     # ---- comparisons, casts, everything else --------------------------------------------------------------------
 
@@ -650,7 +508,7 @@ class CanonicalSimplifier:
     def _less(self, a: Any, b: Any) -> Any:
         """``a < b`` as ``sum < constant`` without what cannot matter; None where nothing goes."""
         form = self._as_sum(self._form(build.sub(a, b)), a.dtype)
-        args = _recombined(form.args)
+        args = recombined(form.args)
         if not args:
             return build.boolean(form.base < 0)
         form, changed = Sum(form.dtype, args, form.base), False
@@ -681,7 +539,7 @@ class CanonicalSimplifier:
             if len(rest.args) == 1 and rest.base == 0:
                 # x c + (y % m) // l < 0 with c l dividing m is x + (y % m) // (c l) < 0
                 extra = rest.args[0]
-                if extra.scale == 1 and extra.upper != _UNBOUNDED and extra.upper % (candidate * extra.lower) == 0:
+                if extra.scale == 1 and extra.upper != UNBOUNDED and extra.upper % (candidate * extra.lower) == 0:
                     shorter = self._split_div(extra, candidate, extra.mode)
                     return Sum(form.dtype, whole.args, constant).divided(candidate).plus(self._as_split(shorter), 1)
         return None

@@ -661,7 +661,8 @@ def _strict(
     region: Sequence[Range], domains: Mapping[Any, Any], predicate: Any, analyzer: Analyzer | None
 ) -> list[IntervalSet] | None:
     from .analyzer import Analyzer
-    from .iter_affine_map import IterMapLevel, IterSumExpr, detect_iter_map
+    from .iter_affine_map import detect_iter_map
+    from .iter_map_expr import IterMapLevel, IterSumExpr
 
     if analyzer is None:
         analyzer = Analyzer()

@@ -133,7 +133,7 @@ class IndexMap(Node, type_key="tir.IndexMap"):
         return self._inverted(shape, check_bijective=False)
 
     def _inverted(self, shape: Sequence[Any], check_bijective: bool) -> tuple[IndexMap, PrimExpr]:
-        from ..arith.iter_affine_map import invert_index_map
+        from ..arith import invert_index_map
 
         if self.inverse_index_map is not None:
             given = self.inverse_index_map
