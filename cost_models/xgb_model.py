@@ -66,7 +66,7 @@ class XGBModel(CostModel):
         matrix = as_matrix(features, self.feature_names)
         self._train_if_stale()
         base = -np.log(np.maximum(matrix.prior_seconds(), 1e-12))
-        if not self._members or len(matrix) == 0:
+        if not self._members or matrix.values.size == 0:
             return base, np.zeros(len(base))
         rows = self._rows(matrix)
         scores = np.stack(

@@ -75,6 +75,12 @@ class CostModelContract:
         features, _ = measured(4)
         assert self.trained().predict_arrays(features.take(slice(0, 0))).shape == (0,)
 
+    def test_programs_without_nests_have_scores(self) -> None:
+        features, _ = measured(4)
+        opaque = FeatureMatrix(features.values[:, :0], features.names)
+        scores = self.trained().predict_arrays(opaque)
+        assert scores.shape == (4,) and np.isfinite(scores).all()
+
     def test_uncertainty_has_the_shape_of_the_scores(self) -> None:
         features, _ = measured(10, seed=5)
         scores, deviation = self.trained().predict_with_uncertainty(features)
