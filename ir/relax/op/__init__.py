@@ -129,7 +129,8 @@ from .manipulate import (
 from .search import argmax, argmin, bucketize, where
 from .sorting import argsort, sort, topk
 from .statistical import cumprod, cumsum, max, mean, median, min, prod, std, sum, variance
-from . import builtin, ccl, grad, image, inspect, memory, vm
+from . import builtin, ccl, distributed, grad, image, inspect, memory, vm
+from . import distributed as dist
 from .mask import masked_fill
 from .qdq import dequantize, quantize
 from .sampling import multinomial_from_uniform
