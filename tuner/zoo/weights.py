@@ -22,10 +22,11 @@ def random_weights(params: Sequence[tuple[str, nn.Parameter]], seed: int) -> dic
         shape = [int(extent) for extent in param.shape if isinstance(extent, int)]
         if len(shape) > 1:
             deviation = 0.02 if param.attrs.get("table") else math.sqrt(2.0 / math.prod(shape[1:]))
-            values = rng.standard_normal(shape, dtype=np.float32) * np.float32(deviation)
+            values = rng.standard_normal(shape, dtype=np.float32)
+            values *= np.float32(deviation)
         elif param.attrs.get("scale"):
             values = rng.uniform(0.5, 1.5, shape).astype(np.float32)
         else:
             values = rng.standard_normal(shape, dtype=np.float32) * np.float32(0.1)
-        param.data = made[name] = values.astype(param.dtype)
+        param.data = made[name] = values.astype(param.dtype, copy=False)
     return made

@@ -12,6 +12,7 @@ from ir.relax.block_builder import BlockBuilder
 from ir.relax.expr import Expr, TupleGetItem, Var
 from ir.relax.expr import Tuple as RxTuple
 from ir.relax.struct_info import ObjectStructInfo, ShapeStructInfo, TupleStructInfo
+from ir.relax.transform import CanonicalizeBindings
 
 from . import core
 from . import spec as _spec
@@ -96,6 +97,8 @@ class Exporter:
                     self.builder.emit_func_output(outputs, inputs)
         mod = self.builder.finalize()
         check_well_formed(mod)
+        # What methods return needs no binding of its own where it has one already.
+        mod = CanonicalizeBindings()(mod)
         return mod, params, self.extern_mods
 
     def _effects(self, module: core.Module) -> _State:
