@@ -62,6 +62,9 @@ from ..tir.expr import const as _const
 from ..tir.expr import convert as _convert
 from ..type import PointerType, PrimType
 from .intrinsics import DTYPE_FIRST, FIXED_DTYPE, SCRIPT_NAMES
+from .ir_builder.tir_access import BufferType as Buffer
+from .ir_builder.tir_access import buffer, buffer_decl
+from .ir_builder.tir_access import region_as_load as _region_as_load
 from .ir_builder.tir_functions import (
     Assert,
     Else,
@@ -78,8 +81,6 @@ from .ir_builder.tir_functions import (
     axis,
     block,
     block_attr,
-    buffer,
-    buffer_decl,
     buffer_store,
     comm_reducer,
     decl_buffer,
@@ -106,15 +107,7 @@ from .ir_builder.tir_functions import (
     where,
     writes,
 )
-from .ir_builder.tir_functions import (
-    BufferType as Buffer,
-)
-from .ir_builder.tir_functions import (
-    call_of as _call_of,
-)
-from .ir_builder.tir_functions import (
-    region_as_load as _region_as_load,
-)
+from .ir_builder.tir_functions import call_of as _call_of
 from .parser.tir_entry import macro, meta_var, prim_func
 
 

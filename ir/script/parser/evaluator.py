@@ -20,7 +20,7 @@ from ...tir import expr as E
 from ...tir.buffer import Buffer
 from ...tir.op import if_then_else
 from ...tir.stmt import BufferRegion
-from ..ir_builder.tir_functions import region_as_load, subscript
+from ..ir_builder.tir_access import region_as_load, subscript
 from .source import Source
 
 EVALUATORS: dict[type, Callable[[Any, Any], Any]] = {}

@@ -14,6 +14,7 @@ from ...type import PrimType, Type
 from ..ir_builder import tir_frames as F
 from ..ir_builder import tir_functions as T
 from ..ir_builder.core import Frame, IRBuilder, name_value
+from ..ir_builder.tir_access import region_as_load
 from .core import CALL_HOOKS, Parser, statement
 from .evaluator import assign_names, lift, unpack
 
@@ -156,7 +157,7 @@ def _assign_stmt(parser: Parser, node: ast.Assign) -> None:
     target = node.targets[0]
     value = parser.eval(node.value)
     if isinstance(value, S.BufferRegion) and isinstance(target, ast.Subscript):
-        value = T.region_as_load(value)
+        value = region_as_load(value)
     with parser.at(node):
         _assign(parser, target, value)
 

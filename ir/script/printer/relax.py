@@ -327,7 +327,7 @@ def _assert_call(printer: Printer, call: X.Call) -> str | None:
 def _keywords(printer: Printer, call: X.Call) -> str | None:
     """Arguments and attributes as they are."""
     args = [printer.text(item) for item in call.args]
-    args += [f"{key}={_attr_text(printer, value)}" for key, value in call.attrs.items()]
+    args += [f"{key}={_attr_text(printer, key, value)}" for key, value in call.attrs.items()]
     return f"{printer.relax(call.op.name[6:])}({', '.join(args)})"  # type: ignore[attr-defined]
 
 

@@ -300,3 +300,8 @@ def test_repr() -> None:
     assert repr(relax.op.add(X, X)) == "R.add(x, x)"
     assert repr(X) == "x"
     assert repr(GlobalVar("f")) == "f"
+
+
+def test_hint_on_device() -> None:
+    text = of_value(relax.op.hint_on_device(X, VDevice("llvm")), X)
+    assert text.startswith("R.hint_on_device(x, device_type=")
