@@ -7,37 +7,57 @@ The few passes that the documents place here but that need the tuner or the data
 from typing import Any
 
 from ...external import EXTERNAL, external
+from .adjust_matmul_order import AdjustMatmulOrder
 from .annotate_tir_op_pattern import AnnotateTIROpPattern, op_pattern_kind
 from .attach_attr_layout_free_buffers import AttachAttrLayoutFreeBuffers
 from .attach_global_symbol import AttachGlobalSymbol
 from .bind_params import BindParams
 from .bind_symbolic_vars import BindSymbolicVars
+from .bundle_model_params import BundleModelParams
 from .call_tir_rewrite import CallTIRRewrite
 from .canonicalize_bindings import CanonicalizeBindings
 from .choose_layout import ChooseLayout
+from .combine_parallel_matmul import CombineParallelMatmul
 from .compute_prim_value import ComputePrimValue
 from .convert_layout import ConvertLayout
 from .convert_to_dataflow import ConvertToDataflow
 from .dead_code_elimination import DeadCodeElimination
 from .decompose_ops import DecomposeOpsForInference, DecomposeOpsForTraining
 from .eliminate_common_subexpr import EliminateCommonSubexpr
+from .expand_matmul_of_sum import ExpandMatmulOfSum
+from .expand_tuple_arguments import ExpandTupleArguments
 from .fold_batchnorm_to_conv2d import FoldBatchnormToConv2D
 from .fold_constant import FoldConstant
 from .function_pass import DataflowBlockPass, FunctionPass, dataflowblock_pass, function_pass
 from .fuse_ops import FuseOps
+from .fuse_ops_by_pattern import FuseOpsByPattern, FusionPattern, PatternCheckContext
 from .fuse_tir import FuseTIR
 from .inline_private_functions import InlinePrivateFunctions
 from .kill_after_last_use import KillAfterLastUse
+from .lambda_lift import LambdaLift
+from .lazy_params import LazyGetInput, LazySetOutput, LazyTransformParams
 from .legalize_ops import LegalizeOps
+from .lift_transform_params import LiftTransformParams
 from .lower_alloc_tensor import LowerAllocTensor
 from .lower_runtime_builtin import LowerRuntimeBuiltin, VMBuiltinLower
+from .merge_composite_functions import MergeCompositeFunctions
 from .normalize import Normalize
 from .normalize_global_var import NormalizeGlobalVar
 from .remove_purity_checking import RemovePurityChecking
-from .rewrite_dataflow_reshape import RewriteDataflowReshape, has_reshape_pattern
+from .remove_redundant_reshape import OptimizeLayoutTransform, RemoveRedundantReshape
+from .remove_unused_outputs import RemoveUnusedOutputs
+from .remove_unused_parameters import RemoveUnusedParameters
+from .reorder_permute_dims_after_concat import ReorderPermuteDimsAfterConcat
+from .reorder_take_after_matmul import ReorderTakeAfterMatmul
+from .rewrite_dataflow_reshape import RewriteDataflowReshape
 from .split_layout_rewrite_preproc import SplitLayoutRewritePreproc
 from .static_plan_block_memory import StaticPlanBlockMemory
+from .to_mixed_precision import ToMixedPrecision
 from .to_non_dataflow import ToNonDataflow
+from .topological_sort import TopologicalSort
+from .update_param_struct_info import UpdateParamStructInfo
+from .vdevices import RealizeVDevice, UpdateVDevice
+
 
 def __getattr__(name: str) -> Any:
     """Find a pass that is defined above this package (see :mod:`ir.external`)."""

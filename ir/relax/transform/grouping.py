@@ -190,9 +190,13 @@ class GroupRewriter(BindingRewriter):
             elif var in self._last:
                 self._emit_call(self._last[var])
 
+    def _add(self, group: Group, function: Function) -> GlobalVar:
+        """Add a group's function to the module."""
+        return self._names_free.add(self._result, group.name, function)
+
     def _emit_call(self, group: Group) -> None:
         function = group.build(lambda var: var in self._used_outside)
-        var = self._names_free.add(self._result, group.name, function)
+        var = self._add(group, function)
         args = [self.substitute(arg) for arg in group.args]
         info = function.ret_struct_info
         if len(group.outputs) == 1:

@@ -3,62 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from ...arith import Analyzer
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...op import Op
-from ...tir import Block, BlockRealize, BufferLoad, BufferStore, For, PrimFunc, Range, SeqStmt
-from ...tir import const as tir_const
+from ...tir import PrimFunc
 from ...transform import PassContext
+from ..analysis.tir_op_pattern import has_reshape_pattern
 from ..expr import Call, Constant, Function, ShapeExpr, Var
 from ..struct_info import TensorStructInfo, shape_of
 from .binding_rewriter import BindingRewriter, is_call_to
 from .function_pass import FunctionPass
-
-
-def _only_block(func: PrimFunc) -> Block | None:
-    """The one block of a function besides its root."""
-    body: Any = func.body
-    if isinstance(body, BlockRealize) and not body.block.iter_vars:
-        if body.block.alloc_buffers:
-            return None
-        body = body.block.body
-    while isinstance(body, For):
-        body = body.body
-    if isinstance(body, SeqStmt) or not isinstance(body, BlockRealize):
-        return None
-    return body.block
-
-
-def _flat_index(indices: Any, shape: Any) -> Any:
-    offset: Any = None
-    for index, extent in zip(indices, shape, strict=True):
-        index, extent = index.astype("int64"), extent.astype("int64")
-        offset = index if offset is None else offset * extent + index
-    return tir_const(0, "int64") if offset is None else offset
-
-
-def has_reshape_pattern(func: PrimFunc) -> bool:
-    """Whether a PrimFunc of one input and one output copies every element to the same flat position."""
-    handles = [param for param in func.params if param in func.buffer_map]
-    if len(handles) != 2 or len(func.params) != 2:
-        return False
-    source, target = (func.buffer_map[handle] for handle in handles)
-    if source.dtype != target.dtype:
-        return False
-    block = _only_block(func)
-    if block is None or block.init is not None or not isinstance(block.body, BufferStore):
-        return False
-    store, load = block.body, block.body.value
-    if not isinstance(load, BufferLoad) or load.buffer is not source or store.buffer is not target:
-        return False
-    analyzer = Analyzer()
-    for item in block.iter_vars:
-        analyzer.bind(item.var, Range.from_min_extent(item.dom.min, item.dom.extent))
-    difference = _flat_index(store.indices, target.shape) - _flat_index(load.indices, source.shape)
-    return bool(analyzer.can_prove_equal(difference, 0))
 
 
 class _Rewriter(BindingRewriter):

@@ -1,0 +1,120 @@
+"""AdjustMatmulOrder: associate chains of matrix products so that the fewer operations are done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...arith import Analyzer
+from ...module import IRModule
+from ...tir import const as tir_const
+from ...transform import PassContext
+from ..dpl import is_op, rewrite_call, wildcard
+from ..expr import Expr, Function
+from .function_pass import FunctionPass
+from .matmul_rewrites import compile_time_values, is_known, shape_values
+
+
+def _size(dims: Any) -> Any:
+    total: Any = tir_const(1, "int64")
+    for dim in dims:
+        total = total * dim
+    return total
+
+
+def _cheaper_order(a: Expr, b: Expr, c: Expr, analyzer: Analyzer) -> str | None:
+    """``left`` for (a b) c, ``right`` for a (b c), None when neither is known to be cheaper."""
+    shapes = [shape_values(item) for item in (a, b, c)]
+    if any(shape is None or len(shape) < 1 for shape in shapes):
+        return None
+    sa, sb, sc = shapes  # type: ignore[misc]
+    if len(sb) < 2:  # type: ignore[arg-type]
+        return None
+    rows = sa[-2] if len(sa) >= 2 else tir_const(1, "int64")  # type: ignore[index, arg-type]
+    columns = sc[-1] if len(sc) >= 2 else tir_const(1, "int64")  # type: ignore[index, arg-type]
+    j, k = sb[-2], sb[-1]  # type: ignore[index]
+    batch = [_size(shape[:-2]) for shape in (sa, sb, sc)]  # type: ignore[index]
+    left = _max(batch[0], batch[1]) * rows * j * k + _max(*batch) * rows * k * columns
+    right = _max(batch[1], batch[2]) * j * k * columns + _max(*batch) * rows * j * columns
+    if analyzer.can_prove(left < right):
+        return "left"
+    if analyzer.can_prove(right < left):
+        return "right"
+    return None
+
+
+def _max(*values: Any) -> Any:
+    from ...tir.expr import max as tir_max
+
+    result = values[0]
+    for value in values[1:]:
+        result = tir_max(result, value)
+    return result
+
+
+@dataclass(frozen=True)
+class AdjustMatmulOrder(FunctionPass):
+    """Reorder ``x @ (A @ B)`` to ``(x @ A) @ B`` (and the other way round) where that takes fewer operations.
+
+    A product of weights alone is left as it is: it can be computed before the program runs.
+
+    Before::
+
+        lora = R.matmul(lora_a, lora_b)   # (4096, 8) @ (8, 4096)
+        y = R.matmul(x, lora)             # (1, 4096)
+
+    After::
+
+        lv = R.matmul(x, lora_a)
+        y = R.matmul(lv, lora_b)
+    """
+
+    def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        """The function with reordered products."""
+        from .. import op
+
+        known = compile_time_values(func)
+        a, b, c = wildcard(), wildcard(), wildcard()
+        matmul = is_op("relax.matmul")
+        left, right = matmul(matmul(a, b), c), matmul(a, matmul(b, c))
+        transposed = matmul(a, is_op("relax.permute_dims")(matmul(b, c)))
+        analyzer = Analyzer()
+
+        def rewrite(expr: Expr, found: Any) -> Expr:
+            x, y, z = found[a], found[b], found[c]
+            if transposed in found:
+                # x @ (y @ z)^T = (x @ z^T) @ y^T
+                if not _swaps_last_axes(found[transposed.args[1]]) or (is_known(y, known) and is_known(z, known)):
+                    return expr
+                first, second = _transposed(z), _transposed(y)
+                if first is None or second is None:
+                    return expr
+                order = _cheaper_order(x, first, second, analyzer)
+                return op.matmul(op.matmul(x, first), second) if order == "left" else expr
+            order = _cheaper_order(x, y, z, analyzer)
+            if left in found and order == "right" and not (is_known(x, known) and is_known(y, known)):
+                return op.matmul(x, op.matmul(y, z))
+            if right in found and order == "left" and not (is_known(y, known) and is_known(z, known)):
+                return op.matmul(op.matmul(x, y), z)
+            return expr
+
+        return rewrite_call(left | right | transposed, rewrite, func)
+
+
+def _swaps_last_axes(call: Any) -> bool:
+    axes = call.attrs["axes"]
+    ndim = call.struct_info.ndim if call.struct_info_ is not None else call.args[0].struct_info.ndim
+    order = [int(axis) % ndim for axis in axes] if axes is not None else list(reversed(range(ndim)))
+    return order == [*range(ndim - 2), ndim - 1, ndim - 2]
+
+
+def _transposed(expr: Expr) -> Expr | None:
+    from .. import op
+    from ..block_builder import BlockBuilder
+
+    shape = shape_values(expr)
+    if shape is None or len(shape) < 2:
+        return None
+    ndim = len(shape)
+    builder = BlockBuilder()
+    return builder.normalize(op.permute_dims(expr, [*range(ndim - 2), ndim - 1, ndim - 2]))  # type: ignore[no-any-return]

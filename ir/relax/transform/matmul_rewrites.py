@@ -1,0 +1,35 @@
+"""What the passes over matrix products share: shapes, and which values are known before the program runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...tir import IntImm
+from ..analysis import computable_at_compile_time
+from ..expr import Expr, Function, Var
+from ..struct_info import TensorStructInfo
+
+
+def shape_values(expr: Expr) -> tuple[Any, ...] | None:
+    """The extents of a tensor, None when they are not known."""
+    info = expr.struct_info_
+    return info.shape_values if isinstance(info, TensorStructInfo) else None
+
+
+def compile_time_values(func: Function) -> set[Var]:
+    """Variables that depend on weights only (parameters behind ``num_input``)."""
+    return set(computable_at_compile_time(func))
+
+
+def is_known(expr: Expr, known: set[Var]) -> bool:
+    """Whether a value is a constant or depends on weights only."""
+    return expr in known if isinstance(expr, Var) else type(expr).__name__ == "Constant"
+
+
+def number(value: Any, bounds: Mapping[str, int]) -> float | None:
+    """An extent as a number, a symbolic one by its upper bound, else None."""
+    if isinstance(value, IntImm):
+        return float(value.value)
+    name = getattr(value, "name", None)
+    return float(bounds[name]) if name in bounds else None

@@ -1,0 +1,99 @@
+"""RemoveRedundantReshape and OptimizeLayoutTransform: views that undo each other, or do nothing, disappear."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...module import IRModule
+from ...structural import structural_equal
+from ...tir import IndexMap
+from ...transform import PassContext
+from ..analysis import can_prove_shape_equal
+from ..expr import Call, Expr, Function, Var
+from .binding_rewriter import BindingRewriter, is_call_to
+from .dead_code_elimination import remove_unused_bindings
+from .function_pass import FunctionPass
+from .matmul_rewrites import shape_values
+
+
+class _Reshapes(BindingRewriter):
+    def visit_call(self, var: Var, call: Call) -> None:
+        if not is_call_to(call, "relax.reshape"):
+            self.bind(var, call)
+            return
+        source: Expr = call.args[0]
+        while is_call_to(self.lookup(source), "relax.reshape"):
+            source = self.lookup(source).args[0]  # type: ignore[union-attr]
+        before, after = shape_values(source), shape_values(var)
+        if before is not None and after is not None and can_prove_shape_equal(before, after):
+            self.bind(var, source)
+            if type(var) is not Var:
+                self.replace_var(var, source)
+        elif source is not call.args[0]:
+            self.bind(var, Call(call.op, (source, *call.args[1:]), call.attrs, None, call.span, call.struct_info_))
+        else:
+            self.bind(var, call)
+
+
+@dataclass(frozen=True)
+class RemoveRedundantReshape(FunctionPass):
+    """Merge consecutive reshapes, and remove those to the shape that a tensor has.
+
+    Before::
+
+        lv = R.reshape(x, (1, 512))
+        lv1 = R.reshape(lv, (1, 512, 1, 1))
+        gv = R.reshape(lv1, (1, 512))
+
+    After: ``gv = R.reshape(x, (1, 512))``
+    """
+
+    def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        """The function with fewer reshapes."""
+        new = _Reshapes(mod).rewrite(func)
+        return func if new is func else remove_unused_bindings(new)
+
+
+class _Transforms(BindingRewriter):
+    def visit_call(self, var: Var, call: Call) -> None:
+        first = self.lookup(call.args[0]) if is_call_to(call, "relax.layout_transform") else None
+        if is_call_to(first, "relax.layout_transform"):
+            source = first.args[0]  # type: ignore[union-attr]
+            if self._undoes(first, call) and source.struct_info_ == var.struct_info_:  # type: ignore[arg-type]
+                self.bind(var, source)
+                if type(var) is not Var:
+                    self.replace_var(var, source)
+                return
+        self.bind(var, call)
+
+    def _undoes(self, first: Call, second: Call) -> bool:
+        there, back = first.attrs.get("index_map"), second.attrs.get("index_map")
+        if not isinstance(there, IndexMap) or not isinstance(back, IndexMap):
+            return False
+        shape = shape_values(first.args[0])
+        if shape is None:
+            return False
+        from ...tir import Range
+
+        # Padding is cut off again by the transform back, whose result has the original shape.
+        inverse, _ = there.non_surjective_inverse([Range(0, extent) for extent in shape])
+        return structural_equal(inverse, back)
+
+
+@dataclass(frozen=True)
+class OptimizeLayoutTransform(FunctionPass):
+    """Remove pairs of ``R.layout_transform`` that undo each other, as AlterOpImpl leaves them between operators.
+
+    Before::
+
+        lv = R.layout_transform(x, index_map=lambda i: (i // 4, i % 4))
+        lv1 = R.layout_transform(lv, index_map=lambda i, j: (i * 4 + j,))
+        gv = R.exp(lv1)
+
+    After: ``gv = R.exp(x)``
+    """
+
+    def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        """The function with fewer transforms."""
+        new = _Transforms(mod).rewrite(func)
+        return func if new is func else remove_unused_bindings(new)

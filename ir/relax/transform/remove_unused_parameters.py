@@ -1,0 +1,76 @@
+"""RemoveUnusedParameters: private functions lose parameters that their bodies do not use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...module import IRModule
+from ...transform import ModulePass, PassContext
+from ..expr import Call, Expr, Function, PrimValue, Var
+from ..struct_info import PrimStructInfo
+from .binding_rewriter import use_counts
+from .grouping import definable_vars, tir_vars_of
+from .interprocedural import NewCall, change_functions, private_functions
+
+
+def _without(func: Function) -> tuple[Function, NewCall] | None:
+    used = use_counts(func)
+    kept = [number for number, param in enumerate(func.params) if used.get(param)]
+    if len(kept) == len(func.params):
+        return None
+    params = [func.params[number] for number in kept]
+    symbols = dict.fromkeys(
+        symbol
+        for block in func.body.blocks
+        for binding in block.bindings
+        for symbol in (*tir_vars_of(binding.value), *tir_vars_of(binding.var))  # type: ignore[attr-defined]
+    )
+    if func.ret_struct_info is not None:
+        symbols.update(dict.fromkeys(tir_vars_of(func.ret_struct_info)))
+    given = definable_vars(param.struct_info_ for param in func.params)
+    known = definable_vars(param.struct_info_ for param in params)
+    # Symbolic variables that only a removed parameter told are passed by themselves.
+    missing = [symbol for symbol in symbols if symbol in given and symbol not in known]
+    params += [Var(symbol.name, PrimStructInfo(value=symbol)) for symbol in missing]
+    if len(params) >= len(func.params) and missing:
+        return None
+    new = Function(params, func.body, func.ret_struct_info, func.is_pure, func.attrs, func.span)
+
+    def call(rewriter: Any, old: Call) -> Expr:
+        args: list[Expr] = [old.args[number] for number in kept]
+        if missing:
+            from ..bind import match_struct_info
+
+            values: dict[Any, Any] = {}
+            for param, arg in zip(func.params, old.args, strict=True):
+                match_struct_info(param.struct_info, arg.struct_info, values)
+            args += [PrimValue(values[symbol]) for symbol in missing]
+        return Call(old.op, args, old.attrs, old.sinfo_args, old.span, old.struct_info_)
+
+    return new, call
+
+
+@dataclass(frozen=True)
+class RemoveUnusedParameters(ModulePass):
+    """Remove parameters of private functions that are not used, here and in all calls.
+
+    Before::
+
+        @R.function(private=True)
+        def func(x: R.Tensor((8,)), unused: R.Tensor((8,))):
+            return R.exp(x)
+
+        y = cls.func(a, b)
+
+    After: ``def func(x: R.Tensor((8,)))`` and ``y = cls.func(a)``.
+    """
+
+    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """The module with shorter signatures."""
+        changed = {}
+        for var, func in private_functions(mod).items():
+            new = _without(func)
+            if new is not None:
+                changed[var] = new
+        return change_functions(mod, changed)
