@@ -285,6 +285,10 @@ class FunctionBuilder:
             f"getelementptr inbounds {element}, ptr {base.ref}, {index.type} {index.ref}", "ptr"
         )
 
+    def offset_pointer(self, base: Value, element: str, index: Value) -> Value:
+        """``base + index`` elements where the result itself may lie outside of the object, as parts of an index do."""
+        return self.define(f"getelementptr {element}, ptr {base.ref}, {index.type} {index.ref}", "ptr")
+
     def load(self, type_: str, pointer: Value, align: int, suffix: str = "") -> Value:
         """Loads a scalar or vector; ``suffix`` is metadata text."""
         return self.define(f"load {type_}, ptr {pointer.ref}, align {align}{suffix}", type_)

@@ -127,7 +127,6 @@ class FunctionEmitter(ExpressionEmitter, Visitor):
         self.result: Value | None = None
         self._stack_bytes = 0
         self._cleanups: list[Callable[[], None]] = []
-        self._copies = 1
         self._parallel_loops = 0
 
     # -- leaving -----------------------------------------------------------------
@@ -277,9 +276,12 @@ class FunctionEmitter(ExpressionEmitter, Visitor):
         b.label(head)
         b.emit(f"%{name} = phi i64 [{start.ref}, %{before}], [%{name}.next, %{latch}]")
         self.variables[loop.loop_var] = Value(f"%{name}", "i64")
+        self.loop_depth += 1
+        self._depth[f"%{name}"] = self.loop_depth
         self.enter()
         self.visit(loop.body)
         self.leave()
+        self.loop_depth -= 1
         b.branch(latch)
         b.label(latch)
         b.emit(f"%{name}.next = add nuw nsw i64 %{name}, 1")

@@ -50,6 +50,10 @@ class IndexEmitter:
         # Condition under which the expression being emitted counts; loads go to a safe address where it does not hold.
         self._guard: Value | None = None
         self._cheap_calls: dict[int, bool] = {}
+        # Loops around the current point, and around the definition of values (0 for what the function is given).
+        self.loop_depth = 0
+        self._copies = 1  # of the current statement, by unrolled loops around it
+        self._depth: dict[str, int] = {}
 
     # -- scopes ------------------------------------------------------------------
     def enter(self) -> None:
@@ -121,7 +125,11 @@ class IndexEmitter:
                 const += coefficient * literal
             else:
                 terms[value.ref] = terms.get(value.ref, 0) + coefficient
-        return tuple(term for term in terms.items() if term[1]), const
+        found = [term for term in terms.items() if term[1]]
+        if len(found) > 1:
+            # outer variables first: what belongs to them alone is then invariant in the inner loops
+            found.sort(key=lambda term: self._depth.get(term[0], 0))
+        return tuple(found), const
 
     def _sum(self, terms: tuple[tuple[str, int], ...]) -> Value:
         """The run-time part of an index; prefixes are shared, so parts over outer loops are computed once."""
@@ -135,6 +143,7 @@ class IndexEmitter:
             rest = self._sum(terms[:-1])
             found = self.b.add(rest, product)
             self._scopes[-1][key] = found
+            self._depth[found.ref] = self._depth.get(ref, 0)  # the last one is the innermost
         return found
 
     def index(self, expr: PrimExpr) -> Value:
@@ -159,8 +168,11 @@ class IndexEmitter:
             if found is None:
                 name = self.module.intrinsic("smin" if kind is E.Min else "smax", "i64", 2)
                 found = self._scopes[-1][key] = self.b.call(name, "i64", [a, b])
+                self._depth[found.ref] = max(self._depth.get(a.ref, 0), self._depth.get(b.ref, 0))
             return found
-        return self._wide(self.value(expr), dt.is_uint(expr.dtype))
+        found = self._wide(self.value(expr), dt.is_uint(expr.dtype))
+        self._depth.setdefault(found.ref, self.loop_depth)
+        return found
 
     def _divide_index(self, expr: Any) -> Value:
         a, b = self.index(expr.a), self.index(expr.b)
@@ -177,6 +189,7 @@ class IndexEmitter:
             else:
                 found = self._floor_divide(a, b, floor)
             self._scopes[-1][key] = found
+            self._depth[found.ref] = max(self._depth.get(a.ref, 0), self._depth.get(b.ref, 0))
         return found
 
     def _wide(self, value: Value, unsigned: bool = False) -> Value:
