@@ -16,7 +16,8 @@ def _infer_alloc_tensor(node: Call, builder: Any) -> StructInfo:
     return TensorStructInfo(shape_target(node, 0), dtype_arg(node, 1))
 
 
-@operator("relax.builtin.alloc_tensor", infer=_infer_alloc_tensor, pure=False)
+# Allocation is no visible effect, so that tensors can be made in dataflow blocks.
+@operator("relax.builtin.alloc_tensor", infer=_infer_alloc_tensor)
 def alloc_tensor(
     shape: Any, dtype: str | Expr, runtime_device_index: Any, storage_scope: str | Expr = "global"
 ) -> Call:

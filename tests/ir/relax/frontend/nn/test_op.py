@@ -331,6 +331,13 @@ def test_collectives() -> None:
     assert op_names(gathered, "test") == ["ccl.allgather"]
 
 
+def test_empty_tensors_are_allocated_in_dataflow_blocks() -> None:
+    mod = export(lambda x: (op.empty([2, 3], "int8"), x), A)
+    assert op_names(mod, "test") == ["builtin.alloc_tensor"]
+    info = mod["test"].ret_struct_info.fields[0]
+    assert info.dtype == "int8" and [int(dim.value) for dim in info.shape_values] == [2, 3]
+
+
 def test_astype_of_the_same_dtype_is_nothing() -> None:
     assert op_names(export(lambda x: op.astype(x, "float32") + 1, A), "test") == ["add"]
 
