@@ -37,11 +37,13 @@ class Machine:
     vector_registers: int
     caches: tuple[CacheLevel, CacheLevel, CacheLevel]
     line_bytes: int = 64
-    hertz: float = 3.6e9
+    hertz: float = 4.4e9
     fma_per_cycle: float = 2.0
     fma_latency: float = 4.0
     loads_per_cycle: float = 2.0
     stores_per_cycle: float = 1.0
+    window: float = 400.0
+    """Instructions that a core looks ahead."""
     issue_per_cycle: float = 8.0
     shuffles_per_cycle: float = 1.0
     """Lanes inserted per cycle when a vector is gathered element by element."""
@@ -49,7 +51,7 @@ class Machine:
     """Cycles lost per vector that is spilled to the stack and loaded again although memory had it anyway."""
     loop_exit: float = 7.0
     """Cycles lost each time an innermost loop ends: a mispredicted branch and a pipeline that fills again."""
-    parallel_launch: float = 8_000.0
+    parallel_launch: float = 10_000.0
     """Cycles to start and join a parallel region (about two microseconds)."""
     job_overhead: float = 60.0
     """Cycles to hand one iteration of a parallel loop to a core."""

@@ -73,10 +73,6 @@ def _body_cycles(nest: Nest, loops: NestLoops, tile: RegisterTile, machine: Mach
     loads = (tile.loads + spill_moves) / machine.loads_per_cycle
     stores = (tile.stores + spill_moves + 2.0 * tile.scattered) / machine.stores_per_cycle
     shuffles = tile.gathered / machine.shuffles_per_cycle
-    # A chain of dependent additions; chains of different bodies overlap where no accumulator connects them.
-    # The compiler interleaves four vectors of a reduction that it vectorizes.
-    chain = np.where(tile.chained, np.where(tile.implicit, 0.25, 1.0), 0.4) * tile.steps * machine.fma_latency
-    chain = np.where(nest.is_reduction, chain, 0.0)
     # A broadcast is folded into the instruction that uses it about half of the time.
     issued = (
         tile.vector_iterations * instructions
@@ -88,6 +84,11 @@ def _body_cycles(nest: Nest, loops: NestLoops, tile: RegisterTile, machine: Mach
         + 2.0 * tile.scattered
         + 2.0
     )
+    # A chain of dependent additions. Where no accumulator connects bodies, the core runs as many at a time as its window holds.
+    # The compiler interleaves four vectors of a reduction that it vectorizes.
+    apart = np.clip(issued / machine.window, 0.25, 1.0)
+    chain = np.where(tile.chained, np.where(tile.implicit, 0.25, 1.0), apart) * tile.steps * machine.fma_latency
+    chain = np.where(nest.is_reduction, chain, 0.0)
     # Bodies beyond what the instruction cache holds are fed slowly from the level behind it.
     slow = 1.0 + np.clip(issued / 4000.0 - 1.0, 0.0, 2.0)
     parts = (arithmetic, loads, stores, shuffles, chain, issued / machine.issue_per_cycle * slow)
