@@ -36,6 +36,7 @@ from .parser.struct_info import (
 from .parser.struct_info import (
     resolve_vdevice as _resolve_vdevice,
 )
+from .parser.tir_entry import macro
 from .tir import DtypeFunction as _DtypeFunction
 
 

@@ -38,18 +38,35 @@ def is_in_module(func: Any, frame: FrameType) -> bool:
     outer = frame.f_back
     lines = linecache.getlines(outer.f_code.co_filename)
     line = outer.f_lineno - 1
+    if not 0 <= line < len(lines):
+        return False
     # The class statement runs on its own line or on that of a decorator: look at the decorators around it.
+    indent = _indent(lines[line])
     position = line
-    while 0 <= position < len(lines) and lines[position].strip().startswith(("@", "class ")):
+    while position >= 0 and _belongs_to_decorators(lines[position], indent):
         if lines[position].strip().startswith("@") and "ir_module" in lines[position]:
             return True
         position -= 1
     position = line + 1
-    while 0 <= position < len(lines) and lines[position].strip().startswith("@"):
-        if "ir_module" in lines[position]:
+    while position < len(lines) and not lines[position].strip().startswith("class "):
+        if not _belongs_to_decorators(lines[position], indent):
+            return False
+        if lines[position].strip().startswith("@") and "ir_module" in lines[position]:
             return True
         position += 1
     return False
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _belongs_to_decorators(line: str, indent: int) -> bool:
+    """Whether a line is a decorator, a line that continues one, or the class statement itself."""
+    text = line.strip()
+    if not text:
+        return False
+    return _indent(line) > indent or (_indent(line) == indent and text.startswith(("@", "class ", ")")))
 
 
 def parse_function(

@@ -182,6 +182,11 @@ def _finish_block(state: FunctionState) -> None:
 def _local_function(parser: Parser, node: ast.FunctionDef) -> None:
     from .entry import function_decorator
 
+    for decorator in node.decorator_list:
+        define = getattr(parser.eval(decorator), "__script_define__", None)
+        if define is not None:  # a macro
+            parser.set(node.name, define(parser, node))
+            return
     dialect, options = function_decorator(parser, node)
     if dialect != "relax":
         raise parser.error(node, f"function {node.name!r} inside a Relax function needs the decorator R.function")

@@ -76,9 +76,19 @@ class ScriptMacro:
             parser.scopes = [*parser.scopes, arguments]
         parser.source = self._source
         try:
-            parser.body(self._node.body)
+            return self._insert(parser)
         finally:
             parser.source, parser.scopes, parser.outer = saved
+
+    def _insert(self, parser: Any) -> Any:
+        """Read the body in place; in Relax, where everything is an expression, it may end by returning a value."""
+        body = self._node.body
+        for position, stmt in enumerate(body):
+            if isinstance(stmt, ast.Return) and parser.dialect == "relax":
+                if position + 1 != len(body):
+                    raise parser.error(stmt, f"macro {self.__name__!r}: return must be the last statement")
+                return None if stmt.value is None else parser.eval(stmt.value)
+            parser.stmt(stmt)
         return None
 
     def _bind(self, parser: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -279,3 +279,34 @@ def test_namespaces_by_the_parsers_name() -> None:
     from ir.script import parser
 
     assert parser.tir is T and parser.relax is R and parser.ir is I
+
+
+def test_decorator_with_options_on_several_lines() -> None:
+    @I.ir_module(
+        check_well_formed=False,
+    )
+    class Module:
+        @T.prim_func(
+            private=True,
+        )
+        def func(A: T.Buffer((4,), "float32")):
+            T.evaluate(0)
+
+    assert "global_symbol" not in Module["func"].attrs
+
+
+def test_relax_macros_return_values() -> None:
+    @R.macro
+    def scaled(x, factor):
+        doubled = R.multiply(x, R.const(factor, "float32"))
+        return R.add(doubled, x)
+
+    @R.function
+    def main(x: R.Tensor((4,), "float32")):
+        y = scaled(x, 3)
+        z = scaled(y, factor=4)
+        return z
+
+    text = check(main)
+    assert text.count("R.multiply") == 2
+    assert 'R.const(4.0, "float32")' in text
