@@ -154,6 +154,7 @@ class NativeModule:
         options: MachineOptions = MachineOptions(),
         llvm_ir: str = "",
         scalar_loops: bool = True,
+        externals: Sequence[str] = (),
     ) -> None:
         self.code = code
         self.signatures = signatures
@@ -161,6 +162,8 @@ class NativeModule:
         self.options = options
         self._text = llvm_ir
         self._scalar_loops = scalar_loops
+        self.externals = tuple(externals)
+        """Symbols that the code needs from the process or from other libraries."""
         self._loaded: LoadedObject | None = None
         self._functions: dict[str, NativeFunction] = {}
         self._callback: Any = None
@@ -196,6 +199,12 @@ class NativeModule:
     def _load(self) -> LoadedObject:
         if self._loaded is None:
             runtime()  # before the object, which links against it
+            missing = [name for name in self.externals if not native.symbol_exists(name)]
+            if missing:
+                raise CodegenError(
+                    f"no symbol {', '.join(missing)} in this process; load the library that has it with"
+                    " ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL) first"
+                )
             self._loaded = LoadedObject(self.code)
             if self.packed_sites:
                 self._callback = _PACKED(self._call_python)
@@ -323,7 +332,15 @@ def compile_generated(generated: GeneratedModule, options: MachineOptions = Mach
     """Optimizes and compiles generated assembly."""
     text = generated.text()
     code = native.emit_object(_optimized(text, options, generated.wants_vectorizer), options)
-    return NativeModule(code, generated.signatures, generated.packed_sites, options, text, generated.wants_vectorizer)
+    return NativeModule(
+        code,
+        generated.signatures,
+        generated.packed_sites,
+        options,
+        text,
+        generated.wants_vectorizer,
+        generated.builder.externals(),
+    )
 
 
 def build(mod_or_func: PrimFunc | IRModule, target: Any = None, name: str | None = None) -> NativeModule:

@@ -353,6 +353,10 @@ class ModuleBuilder:
         full = f"llvm.{name}.{mangled(type_)}"
         return self.declare(full, type_, [type_] * arity)
 
+    def externals(self) -> list[str]:
+        """Symbols that must come from outside (intrinsics of LLVM do not)."""
+        return [name for name in self._declared if name not in self._defined and not name.startswith("llvm.")]
+
     def text(self) -> str:
         """The whole module."""
         declared = [line for name, line in self._declared.items() if name not in self._defined]

@@ -8,6 +8,7 @@ then break a tile; code with scalar loops asks for them.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import subprocess
@@ -147,6 +148,21 @@ def emit_object(module: llvm.ModuleRef, options: MachineOptions = MachineOptions
 def emit_assembly(module: llvm.ModuleRef, options: MachineOptions = MachineOptions()) -> str:
     """Machine code of an optimized module as assembler text."""
     return target_machine(options).emit_assembly(module)
+
+
+def symbol_exists(name: str) -> bool:
+    """Whether code loaded into this process can link against a symbol.
+
+    The loader ends the process when one is missing, so callers ask first.
+    """
+    _initialize()
+    if llvm.address_of_symbol(name):
+        return True
+    try:
+        getattr(ctypes.CDLL(None), name)
+    except AttributeError:
+        return False
+    return True
 
 
 class LoadedObject:

@@ -347,6 +347,12 @@ def test_extern_functions() -> None:
     np.testing.assert_allclose(out, np.cos(a), rtol=1e-6)
 
 
+def test_a_missing_extern_function_is_an_error() -> None:
+    func = elementwise("float32", ["float32"], 'T.call_pure_extern("float32", "no_such_function", A[i])')
+    with pytest.raises(CodegenError, match="no_such_function"):
+        build(func)["main"](np.zeros(32, "float32"), np.zeros(32, "float32"))
+
+
 def test_what_has_no_native_form_is_named() -> None:
     with pytest.raises(CodegenError, match="tvm_warp_shuffle"):
         body = tir.Evaluate(tir.call_intrin("int32", "tir.tvm_warp_shuffle", 0, 1, 2, 3, 4))
