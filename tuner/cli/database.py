@@ -35,7 +35,7 @@ def list_workloads(path: Path_) -> None:
     from schedules.population import flops_of
 
     for number, workload, records in _workloads(store):
-        valid = [item for item in records if item.is_valid]  # type: ignore[attr-defined]
+        valid = [item for item in records if item.is_valid()]  # type: ignore[attr-defined]
         best = min((item.mean_secs for item in valid), default=None)  # type: ignore[attr-defined]
         func = workload.mod["main"]  # type: ignore[attr-defined]
         shapes = ", ".join("x".join(str(getattr(d, "value", d)) for d in b.shape) for b in func.buffer_map.values())

@@ -51,9 +51,8 @@ def main() -> None:
 
 def _usage_error(error: Exception) -> str | None:
     """The message of a wrong command line, or None for any other error."""
-    import click
-
-    if not isinstance(error, click.ClickException):
+    # typer carries its own copy of click, whose classes it does not export; wrong usage is known by what it can do.
+    if not hasattr(error, "format_message"):
         return None
     context = getattr(error, "ctx", None)
     hint = f" Try '{context.command_path} --help'." if context is not None else ""

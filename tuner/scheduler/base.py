@@ -119,7 +119,7 @@ class TaskScheduler(ABC):
         state = TaskState(context, strategy, workload)
         records = self._database.get_records(workload, context.target)
         state.earlier_trials = len(records)
-        state.best_secs = min((item.mean_secs for item in records if item.is_valid), default=float("inf"))
+        state.best_secs = min((item.mean_secs for item in records if item.is_valid()), default=float("inf"))
         strategy.initialize_with_tune_context(context)
         strategy.pre_tuning(max(0, per_task - len(records)), batch, context.sketches(), self._database, cost_model)
         state.finished = per_task <= len(records)

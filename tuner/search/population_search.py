@@ -74,7 +74,7 @@ class EvolutionarySearch(SearchStrategy):
             for number, sketch in enumerate(self._sketches):
                 row = sketch.row_of(record.trace) if record.trace is not None else None
                 if row is not None:
-                    secs = record.mean_secs if record.is_valid else float("inf")
+                    secs = record.mean_secs if record.is_valid() else float("inf")
                     rows.append((number, row, secs))
                     break
         for number, row, secs in rows:

@@ -1,0 +1,122 @@
+"""The command line as people use it, and what it says when they make a mistake."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+_MAIN = [sys.executable, "-m", "tuner.cli.main"]
+
+
+def loopsmith(*arguments: str, cwd: Path, timeout: float = 240) -> subprocess.CompletedProcess[str]:
+    """Run the command in a folder."""
+    root = Path(__file__).parents[2]
+    environment = {**os.environ, "PYTHONPATH": str(root), "COLUMNS": "160"}
+    return subprocess.run(
+        [*_MAIN, *arguments], cwd=cwd, capture_output=True, text=True, timeout=timeout, env=environment
+    )
+
+
+def _is_one_paragraph(text: str) -> bool:
+    return text.startswith("loopsmith: error: ") and len(text.strip().splitlines()) == 1 and "Traceback" not in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["tune", "--zoo", "resnet18", "--trials", "0"], "at least 1, got 0"),
+        (["tune", "--zoo", "resnet18", "--trials", "many"], "integer"),
+        (["tune", "missing.onnx"], "no file missing.onnx"),
+        (["tune", "broken.onnx"], "truncated"),
+        (["tune", "--zoo", "alexnet"], "resnet18"),
+        (["tune"], "name one model"),
+        (["tune", "--zoo", "resnet18", "--time", "soon"], "no duration"),
+        (["tune", "--zoo", "resnet18", "--target", "abacus"], "abacus"),
+        (["build", "--zoo", "resnet18", "--database", "missing.db"], "does not exist"),
+        (["build", "--zoo", "resnet18", "-o", "no/such/folder/model.so"], "no folder"),
+        (["run", "missing.so"], "no file missing.so"),
+        (["bench", "missing.so"], "no file missing.so"),
+        (["db", "ls", "missing.db"], "does not exist"),
+        (["db", "top", "missing.db"], "does not exist"),
+        (["db", "ls", "newer.db"], "newer"),
+    ],
+    ids=lambda item: " ".join(item) if isinstance(item, list) else None,
+)
+def test_mistakes_get_one_paragraph_and_status_2(arguments: list[str], says: str, tmp_path: Path) -> None:
+    (tmp_path / "broken.onnx").write_bytes(b"\x08\x07\x12\x04oops" * 7)
+    if "newer.db" in arguments:
+        _database_of_the_future(tmp_path / "newer.db")
+    done = loopsmith(*arguments, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert _is_one_paragraph(done.stderr), done.stderr
+    assert says in done.stderr
+
+
+def _database_of_the_future(path: Path) -> None:
+    import sqlite3
+
+    from database import open_database
+
+    open_database(path).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("update alembic_version set version_num = '9999'")
+
+
+def test_an_unsupported_operator_and_an_open_dimension_are_named(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    helper = onnx.helper
+    info = helper.make_tensor_value_info("x", 1, ["batch", 4])
+    out = helper.make_tensor_value_info("y", 1, None)
+    strange = helper.make_node("Frobnicate", ["x"], ["y"], name="middle", domain="com.example")
+    relu = helper.make_node("Relu", ["x"], ["y"])
+    for name, node in (("strange", strange), ("open", relu)):
+        graph = helper.make_graph([node], name, [info], [out])
+        opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.example", 1)]
+        onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), tmp_path / f"{name}.onnx")
+    done = loopsmith("tasks", "strange.onnx", cwd=tmp_path)
+    assert done.returncode == 2
+    assert all(word in done.stderr for word in ("Frobnicate", "middle", "com.example"))
+    done = loopsmith("tasks", "open.onnx", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "batch" in done.stderr and "--shape x:" in done.stderr
+    assert loopsmith("tasks", "open.onnx", "--shape", "x:2,4", cwd=tmp_path).returncode == 0
+
+
+def test_from_a_file_to_a_checked_library(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    import numpy as np
+
+    helper, weights = onnx.helper, np.random.default_rng(0)
+    conv = onnx.numpy_helper.from_array(weights.standard_normal((16, 8, 3, 3)).astype("float32") * 0.1, "w")
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c"], ["y"]),
+    ]
+    info = helper.make_tensor_value_info("x", 1, [1, 8, 12, 12])
+    out = helper.make_tensor_value_info("y", 1, None)
+    graph = helper.make_graph(nodes, "net", [info], [out], [conv])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), tmp_path / "net.onnx")
+
+    listed = loopsmith("tasks", "net.onnx", cwd=tmp_path)
+    assert listed.returncode == 0 and "conv2d" in listed.stdout
+    tuned = loopsmith("tune", "net.onnx", "--trials", "8", "--database", "t.db", "--no-check", cwd=tmp_path)
+    assert tuned.returncode == 0, tuned.stderr
+    assert re.search(r"8 trials in", tuned.stderr)
+    built = loopsmith("build", "net.onnx", "--database", "t.db", "-o", "net.so", cwd=tmp_path)
+    assert built.returncode == 0, built.stderr
+    assert "record" in built.stdout and (tmp_path / "net.h").exists()
+    ran = loopsmith("run", "net.so", "--random-inputs", "--check", "net.onnx", cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    assert "relative error" in ran.stdout
+    timed = loopsmith("bench", "net.so", "--compare", "onnxruntime", "--rounds", "2", cwd=tmp_path)
+    assert timed.returncode == 0 and "onnxruntime" in timed.stdout
+    assert loopsmith("db", "ls", "t.db", cwd=tmp_path).returncode == 0
+    assert "task 0" in loopsmith("db", "top", "t.db", "--task", "0", cwd=tmp_path).stdout
+    assert "8 records" in loopsmith("db", "export", "t.db", "records.jsonl", cwd=tmp_path).stdout
+    assert loopsmith("db", "import", "other.db", "records.jsonl", cwd=tmp_path).returncode == 0

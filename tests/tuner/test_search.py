@@ -1,0 +1,76 @@
+"""Strategies: the contract, and what the population search adds to it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cost_models import RandomModel
+from database import MemoryDatabase, TuningRecord
+from tests.tuner.strategy_contract import StrategyContract, made_up_seconds, matmul
+from tuner import EvolutionarySearch, ReplayTrace, SearchStrategy, TuneContext
+
+
+class TestEvolutionarySearch(StrategyContract):
+    def make(self) -> SearchStrategy:
+        return EvolutionarySearch(population_size=256, genetic_num_iters=2)
+
+
+class TestExhaustiveSearch(StrategyContract):
+    def make(self) -> SearchStrategy:
+        return EvolutionarySearch(exhaustive_limit=10**9)
+
+
+class TestReplayTrace(StrategyContract):
+    def make(self) -> SearchStrategy:
+        return ReplayTrace()
+
+
+class _Oracle(RandomModel):
+    """Knows the made-up time of every candidate: its scores are given by the first decision."""
+
+    def predict_arrays(self, features: object) -> np.ndarray:
+        return np.asarray(features.prior_seconds())  # type: ignore[attr-defined]
+
+
+def test_what_a_database_knows_is_not_measured_again() -> None:
+    context = TuneContext(matmul(), "cpu", seed=1)
+    store = MemoryDatabase()
+    workload = store.commit_workload(context.mod)
+    context.mod = workload.mod
+    first = EvolutionarySearch(population_size=128, genetic_num_iters=1)
+    first.initialize_with_tune_context(context)
+    first.pre_tuning(16, 16, context.sketches(), store, RandomModel(seed=0))
+    candidates = first.generate_measure_candidates()
+    assert candidates is not None
+    for item in candidates:
+        secs = made_up_seconds(item)
+        runs = None if secs is None else [secs]
+        kind = None if secs is not None else "crash"
+        store.commit_tuning_record(
+            TuningRecord(item.trace(context), workload, runs, context.target, failure_kind=kind)
+        )
+    known = {item.row.tobytes() for item in candidates}
+
+    second = EvolutionarySearch(population_size=128, genetic_num_iters=1)
+    again = TuneContext(workload.mod, "cpu", seed=1)
+    second.initialize_with_tune_context(again)
+    second.pre_tuning(16, 16, again.sketches(), store, RandomModel(seed=0))
+    proposed = second.generate_measure_candidates()
+    assert proposed is not None
+    assert not known & {item.row.tobytes() for item in proposed}
+
+
+def test_the_search_finds_what_its_model_prefers() -> None:
+    context = TuneContext(matmul(128), "cpu", seed=0)
+    strategy = EvolutionarySearch(population_size=512, genetic_num_iters=3, eps_greedy=0.0)
+    strategy.initialize_with_tune_context(context)
+    strategy.pre_tuning(8, 8, context.sketches(), None, _Oracle(seed=0))
+    chosen = strategy.generate_measure_candidates()
+    assert chosen is not None
+    best = max(item.score for item in chosen)
+    random_rows = [sketch.sample(200, np.random.default_rng(1)) for sketch in context.sketches()]
+    typical = [
+        np.median(strategy._scores(sketch, rows))
+        for sketch, rows in zip(context.sketches(), random_rows, strict=True)
+    ]
+    assert best > 2 * max(typical)

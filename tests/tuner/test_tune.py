@@ -1,0 +1,172 @@
+"""Whole searches: replayed without measuring, really measured, interrupted, killed, and with candidates that misbehave."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from database import open_database
+from runners import MeasureResult, ResultKind
+from runners.native import build_native
+from tests.tuner.strategy_contract import matmul
+from tuner import MeasureCallback, TunerError, tune_tir
+
+
+class _Count(MeasureCallback):
+    def __init__(self) -> None:
+        self.kinds: list[ResultKind] = []
+
+    def trial(self, task_scheduler: object, task: object, result: MeasureResult) -> None:
+        self.kinds.append(result.kind)
+
+
+def test_a_search_measures_checks_and_keeps_records(tmp_path: Path) -> None:
+    count = _Count()
+    store = tune_tir(matmul(48), "cpu", tmp_path, 6, num_trials_per_iter=3, measure_callbacks=[count])
+    records = store.get_all_tuning_records()
+    assert len(records) == 6 == len(count.kinds)
+    assert all(item.verified for item in records if item.is_valid())
+    assert any(item.is_valid() for item in records)
+    best = store.query_ir_module(matmul(48), records[0].target)
+    assert best is not None
+
+
+def test_the_same_command_resumes_instead_of_starting_over(tmp_path: Path) -> None:
+    path = tmp_path / "tuning.db"
+    tune_tir(matmul(32), "cpu", None, 4, database=path)
+    count = _Count()
+    tune_tir(matmul(32), "cpu", None, 7, database=path, measure_callbacks=[count])
+    assert len(count.kinds) == 3
+    assert len(open_database(path)) == 7
+
+
+def test_budgets_must_be_positive() -> None:
+    with pytest.raises(TunerError, match="at least 1, got 0"):
+        tune_tir(matmul(16), "cpu", None, 0)
+    with pytest.raises(TunerError, match="time budget must be positive"):
+        tune_tir(matmul(16), "cpu", None, 4, max_seconds=-1.0)
+
+
+def test_the_time_budget_ends_a_search() -> None:
+    begin = time.monotonic()
+    store = tune_tir(matmul(64), "cpu", None, 100_000, num_trials_per_iter=4, max_seconds=3.0)
+    assert 0 < len(store) < 100_000
+    assert time.monotonic() - begin < 60
+
+
+_SCRIPT = """
+import sys
+from tests.tuner.strategy_contract import matmul
+from tuner import MeasureCallback, tune_tir
+
+class Say(MeasureCallback):
+    def trial(self, scheduler, task, result):
+        print("trial", flush=True)
+
+tune_tir(matmul(64), "cpu", None, 10_000, database=sys.argv[1], num_trials_per_iter=4, measure_callbacks=[Say()])
+"""
+
+
+def _tune_in_a_process(path: Path, trials: int) -> subprocess.Popen[str]:
+    """A tuner in its own process that has finished a number of trials."""
+    child = subprocess.Popen(
+        [sys.executable, "-c", _SCRIPT, str(path)],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert child.stdout is not None
+    for _ in range(trials):
+        assert child.stdout.readline().strip() == "trial"
+    return child
+
+
+def test_kill_9_loses_nothing_and_the_next_run_resumes(tmp_path: Path) -> None:
+    path = tmp_path / "tuning.db"
+    child = _tune_in_a_process(path, 6)
+    child.kill()
+    child.wait()
+    kept = len(open_database(path))
+    assert kept >= 6
+    count = _Count()
+    tune_tir(matmul(64), "cpu", None, kept + 2, database=path, measure_callbacks=[count])
+    assert len(count.kinds) == 2
+    assert len(open_database(path)) == kept + 2
+
+
+def test_ctrl_c_ends_cleanly_with_everything_kept(tmp_path: Path) -> None:
+    path = tmp_path / "tuning.db"
+    child = _tune_in_a_process(path, 3)
+    os.kill(child.pid, signal.SIGINT)
+    assert child.wait(timeout=60) == 0
+    assert len(open_database(path)) >= 3
+
+
+def _misbehaving(run: Callable[..., None]) -> Callable[[Any, Any], Any]:
+    """A build that replaces candidates' kernels (they have buffers of their own); the unscheduled reference is built well."""
+
+    def build(mod: Any, target: Any) -> Any:
+        if not mod["main"].body.block.alloc_buffers:
+            return build_native(mod, target)
+        return run
+
+    return build
+
+
+def _segfault(*arrays: object) -> None:
+    ctypes.string_at(0)
+
+
+def _hang(*arrays: object) -> None:
+    while True:
+        time.sleep(0.01)
+
+
+def _leave_output(*arrays: object) -> None:
+    return None
+
+
+def segfault(mod: Any, target: Any) -> Any:
+    """Candidates read address zero."""
+    return _misbehaving(_segfault)(mod, target)
+
+
+def hang(mod: Any, target: Any) -> Any:
+    """Candidates never return."""
+    return _misbehaving(_hang)(mod, target)
+
+
+def wrong(mod: Any, target: Any) -> Any:
+    """Candidates leave their output as it is."""
+    return _misbehaving(_leave_output)(mod, target)
+
+
+@pytest.mark.parametrize(
+    ("build", "kind"), [(segfault, "crash"), (hang, "run_timeout"), (wrong, "wrong_result")]
+)
+def test_bad_candidates_are_recorded_and_the_tuning_goes_on(build: object, kind: str) -> None:
+    from runners import LocalBuilder, LocalRunner, WorkerPool
+
+    with WorkerPool(preload=("runners.native", "schedules", "tuner.program")) as pool:
+        store = tune_tir(
+            matmul(16),
+            "cpu",
+            None,
+            3,
+            builder=LocalBuilder(f_build=build, pool=pool),  # type: ignore[arg-type]
+            runner=LocalRunner(timeout_sec=2.0, pool=pool),
+        )
+    records = store.get_all_tuning_records()
+    assert len(records) == 3
+    assert {item.failure_kind for item in records} == {kind}
+    assert not any(item.is_valid() for item in records)
