@@ -339,4 +339,5 @@ def float_text(value: float) -> str:
 
 def number_text(value: float) -> str:
     """The digits of a float as a typed constant shows them: ``0``, ``0.10000000149011612``, ``inf``."""
-    return f"{value:.17g}"
+    text = f"{value:.17g}"
+    return "-0.0" if text == "-0" else text
