@@ -45,6 +45,10 @@ from .normalizer import Normalizer
 from .struct_info import FuncStructInfo, StructInfo, TupleStructInfo
 
 
+class BlockBuilderError(IRValueError, RuntimeError):
+    """A method of the builder was called where it does not belong, or once too often."""
+
+
 class FunctionScope:
     """Scope of :meth:`BlockBuilder.function`."""
 
@@ -186,7 +190,7 @@ class BlockBuilder:
         self._func = None
         BlockBuilder._stack.builders.pop()
         if exc_type is None and not finished:
-            raise IRValueError("emit_func_output must be called in a relax function")
+            raise BlockBuilderError("emit_func_output must be called in a relax function")
 
     def dataflow(self) -> DataflowScope:
         """A scope that emits into a dataflow block; ``emit_output`` gives what is visible after it."""
@@ -237,7 +241,7 @@ class BlockBuilder:
 
     def _close_block_into_function(self) -> None:
         if not self._blocks:
-            raise IRValueError("dataflow() needs a function scope around it: with bb.function(...)")
+            raise BlockBuilderError("dataflow() needs a function scope around it: with bb.function(...)")
         block = self._end_block()
         if block.bindings and self._func is not None:
             self._func._blocks.append(block)
@@ -250,7 +254,7 @@ class BlockBuilder:
 
     def _current_bindings(self) -> list[Binding]:
         if not self._blocks:
-            raise IRValueError("nothing to emit into: use the builder inside bb.function(...) or a mutator")
+            raise BlockBuilderError("nothing to emit into: use the builder inside bb.function(...) or a mutator")
         return self._blocks[-1][1]
 
     def _new_var(self, name_hint: str, info: StructInfo, output: bool) -> Var:
@@ -267,7 +271,7 @@ class BlockBuilder:
         if isinstance(output, list | tuple):
             output = Tuple(output)
         if not self.current_block_is_dataflow():
-            raise IRValueError("emit_output belongs into a dataflow block; use emit or emit_func_output here")
+            raise BlockBuilderError("emit_output belongs into a dataflow block; use emit or emit_func_output here")
         return self._emit(output, name_hint, True)
 
     def _emit(self, expr: Any, name_hint: str, output: bool) -> Var:
@@ -361,12 +365,12 @@ class BlockBuilder:
         """End the function: it returns ``output`` (tuples and lists are tuples). Returns the reference to it."""
         scope = self._func
         if scope is None:
-            raise IRValueError("emit_func_output belongs into a function scope: with bb.function(...)")
+            raise BlockBuilderError("emit_func_output belongs into a function scope: with bb.function(...)")
         if scope._finished:
-            raise IRValueError("emit_func_output was called already for this function")
+            raise BlockBuilderError("emit_func_output was called already for this function")
         if params is not None:
             if scope._params is not None:
-                raise IRValueError("parameters were given to both bb.function and emit_func_output")
+                raise BlockBuilderError("parameters were given to both bb.function and emit_func_output")
             if isinstance(params, Var):
                 params = [params]
             scope._params = tuple(params.fields if isinstance(params, Tuple) else params)  # type: ignore[arg-type]
@@ -374,7 +378,7 @@ class BlockBuilder:
                 var for param in scope._params for var in definable_tir_vars_in_struct_info(param.struct_info)
             )
         if scope._params is None:
-            raise IRValueError("emit_func_output: the function has no parameters; pass [] when it takes none")
+            raise BlockBuilderError("emit_func_output: the function has no parameters; pass [] when it takes none")
         if isinstance(output, list | tuple):
             output = Tuple(output)
         block = self._end_block()
@@ -456,12 +460,17 @@ class BlockBuilder:
             self._by_hash[type(updated_func)].setdefault(structural_hash(updated_func), []).append((gv, updated_func))
 
     def finalize(self) -> IRModule:
-        """The module built so far."""
+        """The module built so far; private functions whose name a public one claims are renamed."""
+        for var, func in self._mod.functions.items():
+            if func.attrs.get("global_symbol", var.name_hint) != var.name_hint:
+                from .transform import NormalizeGlobalVar
+
+                return NormalizeGlobalVar()(self._mod)
         return self._mod
 
     def get(self) -> IRModule:
         """The module built so far (the older name of :meth:`finalize`)."""
-        return self._mod
+        return self.finalize()
 
     def get_context_ir_module(self) -> IRModule:
         """The module built so far."""

@@ -69,6 +69,11 @@ def as_dims(values: Any) -> tuple[PrimExpr, ...]:
     return tuple([as_dim(value) for value in values])
 
 
+def _require_struct_info(what: str, value: Any) -> None:
+    if not isinstance(value, StructInfo):
+        raise IRTypeError(f"{what} must be a StructInfo, got {type(value).__name__}")
+
+
 class ObjectStructInfo(StructInfo, type_key="relax.ObjectStructInfo"):
     """Any value."""
 
@@ -214,6 +219,10 @@ class TupleStructInfo(StructInfo, type_key="relax.TupleStructInfo"):
 
     fields: tuple[StructInfo, ...]
 
+    def _check(self) -> None:
+        for item in self.fields:
+            _require_struct_info("a field of TupleStructInfo", item)
+
 
 class FuncStructInfo(StructInfo, type_key="relax.FuncStructInfo"):
     """A function: parameters' struct infos (None when opaque), the result's, and whether calls are pure.
@@ -237,8 +246,12 @@ class FuncStructInfo(StructInfo, type_key="relax.FuncStructInfo"):
         span: Span | None = None,
         derive_func: Any = None,
     ) -> None:
-        _set_params(self, None if params is None else tuple(params))
-        _set_ret(self, ObjectStructInfo() if ret is None else ret)
+        params = None if params is None else tuple(params)
+        ret = ObjectStructInfo() if ret is None else ret
+        for item in (*(params or ()), ret):
+            _require_struct_info("a parameter or result of FuncStructInfo", item)
+        _set_params(self, params)
+        _set_ret(self, ret)
         _set_purity(self, bool(purity))
         _set_derive(self, derive_func)
         _set_span(self, span)

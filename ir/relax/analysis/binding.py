@@ -159,7 +159,9 @@ def udchain(dfb: DataflowBlock) -> dict[Var, list[Var]]:
 
 
 def computable_at_compile_time(func: Function) -> list[Var]:
-    """The bound variables that depend only on parameters past ``num_input`` (weights), in order.
+    """The variables known before the program runs: parameters past ``num_input`` (weights) and what depends on them alone.
+
+    They come in order of their definition.
 
     A function without the attribute ``num_input`` has none.
     """
@@ -167,14 +169,12 @@ def computable_at_compile_time(func: Function) -> list[Var]:
         return []
     num_input = func.attrs.get_int("num_input")
     known: dict[Var, None] = dict.fromkeys(func.params[num_input:])
-    found = []
     for block in func.body.blocks:
         for binding in block.bindings:
             uses = used_vars(binding.value)
             if all(var in known for var in uses) and not _is_impure(binding.value):
                 known[binding.var] = None
-                found.append(binding.var)
-    return found
+    return list(known)
 
 
 def _is_impure(value: Any) -> bool:

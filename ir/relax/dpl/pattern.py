@@ -421,12 +421,14 @@ class PrimArrPattern(DFPattern):
 class PatternSeq:
     """Patterns in a row, each used by the next."""
 
-    __slots__ = ("patterns",)
+    __slots__ = ("links", "patterns")
 
-    def __init__(self, patterns: Sequence[DFPattern]) -> None:
+    def __init__(self, patterns: Sequence[DFPattern], links: Sequence[tuple[int, bool]] = ()) -> None:
         if not patterns:
             raise IRValueError("a PatternSeq needs at least one pattern")
         self.patterns = tuple(patterns)
+        self.links = tuple(links) or ((-1, False),) * (len(self.patterns) - 1)
+        """Between neighbours: the argument's number (-1 any) and whether it is the only use."""
 
     def _extended(self, other: DFPattern | PatternSeq, index: int, only: bool) -> PatternSeq:
         from .context import PatternContext
@@ -436,7 +438,8 @@ class PatternSeq:
         if context is None:
             raise IRValueError("used_by and only_used_by belong inside `with PatternContext():`")
         context.add_constraint(self.patterns[-1], rest[0], index, only)
-        return PatternSeq([*self.patterns, *rest])
+        following = other.links if isinstance(other, PatternSeq) else ()
+        return PatternSeq([*self.patterns, *rest], [*self.links, (index, only), *following])
 
     def used_by(self, other: DFPattern | PatternSeq, index: int = -1) -> PatternSeq:
         """Require that ``other`` uses what the last pattern matches."""
@@ -456,8 +459,15 @@ class PatternSeq:
         return self.patterns[index]
 
     def dup(self) -> PatternSeq:
-        """A copy that matches independently."""
-        return PatternSeq([item.dup() for item in self.patterns])
+        """A copy that matches independently; the constraints between its patterns are added to the context too."""
+        from .context import PatternContext
+
+        copies = [item.dup() for item in self.patterns]
+        context = PatternContext.current()
+        if context is not None:
+            for (index, only), producer, consumer in zip(self.links, copies, copies[1:], strict=False):
+                context.add_constraint(producer, consumer, index, only)
+        return PatternSeq(copies, self.links)
 
 
 def is_var(name: str = "") -> VarPattern:

@@ -174,7 +174,10 @@ def slice_length(
         b = -(-a // size)
         return first, int64(b if b > 0 else 0)
     length = distance if size == 1 else ceildiv(distance, int64(size))
-    whole = as_int(first) == 0 and not assume_inbound
+    low, high = as_int(begin), as_int(end)
+    # the bounds keep their order when they count from the same end
+    ordered = low is not None and high is not None and (low < 0) == (high < 0) and (low <= high) == forward
+    whole = (as_int(first) == 0 or ordered) and not assume_inbound
     simplified = simplify(length)
     if assume_inbound or whole:
         return first, simplified

@@ -163,7 +163,7 @@ def test_calls_of_functions_in_the_module() -> None:
 def test_add_func_reuses_equal_functions() -> None:
     def doubled() -> tir.PrimFunc:
         a = te.placeholder((4,), name="A")
-        return te.create_prim_func([a, te.compute((4,), lambda i: a[i] * 2.0, name="B")])
+        return te.create_prim_func([a, te.compute((4,), lambda i: a[i] * 2.0, name="B")]).without_attr("global_symbol")
 
     bb = rx.BlockBuilder()
     first, second = bb.add_func(doubled(), "f"), bb.add_func(doubled(), "g")
@@ -189,6 +189,19 @@ def test_lookup_binding() -> None:
         y = bb.emit(rx.op.abs(x))
         assert bb.lookup_binding(y).op.name == "relax.abs"
         assert bb.lookup_binding(x) is None
+
+
+def test_public_functions_keep_their_names() -> None:
+    a = te.placeholder((4,), name="A")
+    prim = te.create_prim_func([a, te.compute((4,), lambda i: a[i] * 2.0, name="B")]).without_attr("global_symbol")
+    x = rx.Var("x", T((4,)))
+    bb = rx.BlockBuilder()
+    gv = bb.add_func(prim, "func")
+    with bb.function("func", [x]):
+        bb.emit_func_output(bb.emit(rx.call_tir(gv, [x], T((4,)))))
+    mod = bb.finalize()
+    assert isinstance(mod["func"], rx.Function) and len(mod) == 2
+    assert rx.analysis.well_formed(mod)
 
 
 def test_misuse_is_explained() -> None:

@@ -217,6 +217,26 @@ def test_only_used_by() -> None:
     assert strict.match_dfb(block(True)) is None
 
 
+def test_sequences_duplicate_with_their_constraints() -> None:
+    x = rx.Var("x", T((2,)))
+    bb = rx.BlockBuilder()
+    with bb.function("main", [x]):
+        with bb.dataflow():
+            ends = [bb.emit(rx.op.exp(bb.emit(rx.op.abs(x)))) for _ in range(2)]
+            out = bb.emit_output(rx.op.add(*ends))
+        bb.emit_func_output(out)
+    func = bb.finalize()["main"]
+    with PatternContext() as ctx:
+        first = is_op("relax.abs")(None) >> is_op("relax.exp")(None)
+        second = first.dup()
+        source = is_var("x")
+        source.fork_to(first, second)
+    found = ctx.match_dfb(func.body.blocks[0])
+    assert found is not None and found[source] is x
+    assert len({found[p] for p in (*first.patterns, *second.patterns)}) == 4
+    assert {found[first[1]], found[second[1]]} == set(ends)
+
+
 def test_used_by_outside_a_context() -> None:
     with pytest.raises(ir.IRValueError, match="PatternContext"):
         wildcard().used_by(wildcard())
