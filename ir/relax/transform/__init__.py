@@ -21,17 +21,20 @@ from .combine_parallel_matmul import CombineParallelMatmul
 from .compute_prim_value import ComputePrimValue
 from .convert_layout import ConvertLayout
 from .convert_to_dataflow import ConvertToDataflow
+from .dataflow_use_inplace_calls import DataflowUseInplaceCalls
 from .dead_code_elimination import DeadCodeElimination
 from .decompose_ops import DecomposeOpsForInference, DecomposeOpsForTraining
 from .eliminate_common_subexpr import EliminateCommonSubexpr
 from .expand_matmul_of_sum import ExpandMatmulOfSum
 from .expand_tuple_arguments import ExpandTupleArguments
+from .fast_math_transform import FastMathTransform
 from .fold_batchnorm_to_conv2d import FoldBatchnormToConv2D
 from .fold_constant import FoldConstant
 from .function_pass import DataflowBlockPass, FunctionPass, dataflowblock_pass, function_pass
 from .fuse_ops import FuseOps
 from .fuse_ops_by_pattern import FuseOpsByPattern, FusionPattern, PatternCheckContext
 from .fuse_tir import FuseTIR
+from .fuse_transpose_matmul import FuseTransposeMatmul
 from .inline_private_functions import InlinePrivateFunctions
 from .kill_after_last_use import KillAfterLastUse
 from .lambda_lift import LambdaLift
@@ -50,6 +53,7 @@ from .remove_unused_parameters import RemoveUnusedParameters
 from .reorder_permute_dims_after_concat import ReorderPermuteDimsAfterConcat
 from .reorder_take_after_matmul import ReorderTakeAfterMatmul
 from .rewrite_dataflow_reshape import RewriteDataflowReshape
+from .run_codegen import AttachExternModules, RunCodegen
 from .split_layout_rewrite_preproc import SplitLayoutRewritePreproc
 from .static_plan_block_memory import StaticPlanBlockMemory
 from .to_mixed_precision import ToMixedPrecision

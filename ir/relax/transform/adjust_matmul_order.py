@@ -12,7 +12,7 @@ from ...transform import PassContext
 from ..dpl import is_op, rewrite_call, wildcard
 from ..expr import Expr, Function
 from .function_pass import FunctionPass
-from .matmul_rewrites import compile_time_values, is_known, shape_values
+from .matmul_rewrites import compile_time_values, is_known, shape_values, value_lookup
 
 
 def _size(dims: Any) -> Any:
@@ -80,11 +80,13 @@ class AdjustMatmulOrder(FunctionPass):
         transposed = matmul(a, is_op("relax.permute_dims")(matmul(b, c)))
         analyzer = Analyzer()
 
+        value_of = value_lookup(func)
+
         def rewrite(expr: Expr, found: Any) -> Expr:
             x, y, z = found[a], found[b], found[c]
             if transposed in found:
                 # x @ (y @ z)^T = (x @ z^T) @ y^T
-                if not _swaps_last_axes(found[transposed.args[1]]) or (is_known(y, known) and is_known(z, known)):
+                if not _swaps_last_axes(value_of(found[transposed.args[1]])) or (is_known(y, known) and is_known(z, known)):
                     return expr
                 first, second = _transposed(z), _transposed(y)
                 if first is None or second is None:

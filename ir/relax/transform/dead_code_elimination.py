@@ -141,6 +141,15 @@ def remove_unused_functions(mod: IRModule, entries: Sequence[str] = ()) -> IRMod
     return mod.replace(functions={var: func for var, func in mod.functions.items() if var.name_hint in reached})
 
 
+def called_names(mod: IRModule) -> set[str]:
+    """The names of all functions that Relax functions refer to."""
+    found: set[str] = set()
+    for func in mod.functions.values():
+        if isinstance(func, Function):
+            post_order_visit(func.body, lambda node: found.add(node.name_hint) if isinstance(node, GlobalVar) else None)
+    return found
+
+
 @dataclass(frozen=True)
 class DeadCodeElimination(ModulePass):
     """Remove bindings whose variable is not used and that have no effects, and functions that no entry reaches.

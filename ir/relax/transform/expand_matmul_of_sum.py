@@ -10,7 +10,7 @@ from ...transform import PassContext
 from ..dpl import is_op, rewrite_call, wildcard
 from ..expr import Expr, Function
 from .function_pass import FunctionPass
-from .matmul_rewrites import compile_time_values, is_known, shape_values
+from .matmul_rewrites import compile_time_values, is_known, shape_values, value_lookup
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,8 @@ class ExpandMatmulOfSum(FunctionPass):
         moved = is_op("relax.permute_dims")(total)
         product = is_op("relax.matmul")(x, total | moved)
 
+        value_of = value_lookup(func)
+
         def rewrite(expr: Expr, found: Any) -> Expr:
             first, second = found[a], found[b]
             shapes = [shape_values(item) for item in (first, second)]
@@ -47,7 +49,7 @@ class ExpandMatmulOfSum(FunctionPass):
             if is_known(first, known) and is_known(second, known):
                 return expr
             if moved in found:
-                axes = found[moved].attrs["axes"]
+                axes = value_of(found[moved]).attrs["axes"]
                 first, second = op.permute_dims(first, axes), op.permute_dims(second, axes)
             return op.add(op.matmul(found[x], first), op.matmul(found[x], second))
 

@@ -143,7 +143,7 @@ class _Partitioner:
         if members & self._taken or any(self._survey.home[m] is not self._survey.home[var] for m in members):
             return None
         annotated = {
-            name: matches[part] for name, part in (self._pattern.annotation_patterns or {}).items() if part in matches
+            name: self._value(matches[part]) for name, part in (self._pattern.annotation_patterns or {}).items() if part in matches
         }
         if self._pattern.check is not None:
             context = PatternCheckContext(
@@ -167,6 +167,10 @@ class _Partitioner:
         )
         bindings = [self._survey.bindings[member] for member in ordered]
         return Group(bindings, f"fused_{labels}", attrs, lift_constants=not self._bind_constants)
+
+    def _value(self, expr: Expr) -> Expr:
+        """Annotations name values, as ``value_to_bound_var`` does, not the variables that they are bound to."""
+        return self._survey.values.get(expr, expr) if isinstance(expr, Var) else expr
 
     def _can_move(self, ordered: list[Var]) -> bool:
         """The group is computed where its last binding is, so nothing else may need a part of it before."""

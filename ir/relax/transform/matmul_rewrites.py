@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...tir import IntImm
 from ..analysis import computable_at_compile_time
 from ..expr import Expr, Function, Var
 from ..struct_info import TensorStructInfo
+from .binding_rewriter import bindings_of
 
 
 def shape_values(expr: Expr) -> tuple[Any, ...] | None:
@@ -33,3 +34,9 @@ def number(value: Any, bounds: Mapping[str, int]) -> float | None:
         return float(value.value)
     name = getattr(value, "name", None)
     return float(bounds[name]) if name in bounds else None
+
+
+def value_lookup(func: Function) -> Callable[[Expr], Any]:
+    """A function that gives the bound value of a variable (by its identity, which rewriting keeps); others stay."""
+    values = {var.vid: value for var, value in bindings_of(func).items()}
+    return lambda expr: values.get(expr.vid, expr) if isinstance(expr, Var) else expr

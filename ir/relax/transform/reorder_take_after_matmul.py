@@ -11,7 +11,7 @@ from ..dpl import is_op, rewrite_call, wildcard
 from ..expr import Expr, Function, PrimValue
 from ..struct_info import TensorStructInfo
 from .function_pass import FunctionPass
-from .matmul_rewrites import shape_values
+from .matmul_rewrites import shape_values, value_lookup
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,10 @@ class ReorderTakeAfterMatmul(FunctionPass):
         take = is_op("relax.take")(weights, indices)
         product = is_op("relax.matmul")(x, take)
 
+        value_of = value_lookup(func)
+
         def rewrite(expr: Expr, found: Any) -> Expr:
-            axis = found[take].attrs["axis"]
+            axis = value_of(found[take]).attrs["axis"]
             shapes = [shape_values(found[part]) for part in (x, weights, indices)]
             if axis is None or any(shape is None for shape in shapes):
                 return expr

@@ -92,7 +92,7 @@ def test_library_runs_with_numpy_and_runners_alone(built, tmp_path):
         import numpy as np
         import runners
         vm = runners.VirtualMachine(runners.load_module({str(path)!r}), runners.cpu())
-        np.save({str(tmp_path / 'y.npy')!r}, vm["main"](np.load({str(tmp_path / 'x.npy')!r})).numpy())
+        np.save({str(tmp_path / "y.npy")!r}, vm["main"](np.load({str(tmp_path / "x.npy")!r})).numpy())
         """
     )
     subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT, timeout=60)
@@ -121,7 +121,10 @@ def test_c_program_runs_the_library(built, tmp_path):
         )
     )
     subprocess.run(
-        ["cc", "-Wall", "-Werror", "main.c", "-o", "main", "-L.", "-lmodel", "-Wl,-rpath,."], check=True, cwd=tmp_path, timeout=60
+        ["cc", "-Wall", "-Werror", "main.c", "-o", "main", "-L.", "-lmodel", "-Wl,-rpath,."],
+        check=True,
+        cwd=tmp_path,
+        timeout=60,
     )
     done = subprocess.run(["./main"], check=True, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     np.testing.assert_allclose(np.array(done.stdout.split(), "float32"), expected[0], rtol=1e-5, atol=1e-6)
@@ -130,7 +133,14 @@ def test_c_program_runs_the_library(built, tmp_path):
 def test_library_of_another_processor_is_refused(built, tmp_path):
     executable, *_ = built
     foreign = runners.Executable(
-        {**executable.metadata, "target": {**executable.metadata["target"], "cpu": "future", "features": ["avx512fp16", "amx-bf16"]}},
+        {
+            **executable.metadata,
+            "target": {
+                **executable.metadata["target"],
+                "cpu": "future",
+                "features": ["avx512fp16", "amx-bf16"],
+            },
+        },
         executable.library,
         executable.constants,
         executable._objects,
@@ -143,7 +153,9 @@ def test_library_of_another_processor_is_refused(built, tmp_path):
         pytest.skip("this processor has the features, or does not tell")
     with pytest.raises(ExecutableError, match="future and needs"):
         runners.load_module(path)
-    older = runners.Executable({**executable.metadata, "format": 0}, executable.library, executable.constants, executable._objects)
+    older = runners.Executable(
+        {**executable.metadata, "format": 0}, executable.library, executable.constants, executable._objects
+    )
     with pytest.raises(ExecutableError, match="format 0"):
         runners.load_module(older.export_library(tmp_path / "older.so"))
 
@@ -164,7 +176,9 @@ def test_unwritable_path(built):
 def test_wrong_arguments_name_the_argument(built):
     executable, data, _ = built
     main = runners.VirtualMachine(executable, runners.cpu())["main"]
-    with pytest.raises(ArgumentError, match=r"argument x must be float32\[1, 3, 16, 16\], got float32\[1, 2, 16, 16\]"):
+    with pytest.raises(
+        ArgumentError, match=r"argument x must be float32\[1, 3, 16, 16\], got float32\[1, 2, 16, 16\]"
+    ):
         main(data[:, :2])
     with pytest.raises(ArgumentError, match="convert it with .astype"):
         main(data.astype("float64"))
@@ -181,7 +195,9 @@ def test_strided_input_and_dlpack_input(built):
     strided = np.ascontiguousarray(data.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
     assert not strided.flags.c_contiguous
     np.testing.assert_allclose(main(strided).numpy(), expected, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(torch.from_dlpack(main(torch.tensor(data))).numpy(), expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        torch.from_dlpack(main(torch.tensor(data))).numpy(), expected, rtol=1e-5, atol=1e-6
+    )
 
 
 def test_stateful_interface_saved_functions_and_timing(built):
@@ -203,7 +219,9 @@ def test_stateful_interface_saved_functions_and_timing(built):
 
 def test_metadata_is_plain_data(built):
     assert json.loads(json.dumps(built[0].metadata)) == built[0].metadata
-    assert built[0].signature("main")["outputs"] == [{"name": "output0", "shape": [1, 10], "dtype": "float32"}]
+    assert built[0].signature("main")["outputs"] == [
+        {"name": "output0", "shape": [1, 10], "dtype": "float32"}
+    ]
     assert ctypes.sizeof(ctypes.c_void_p) == 8
 
 
@@ -290,7 +308,12 @@ def test_lowered_to_explicit_memory(make):
     """The default_build pipeline, run by the interpreter, computes what the plain build computes."""
     mod = make()[0]
     lowered = rx.get_pipeline("default")(mod)
-    names = {getattr(b.value.op, "name", "") for block in lowered["main"].body.blocks for b in block.bindings if hasattr(b.value, "op")}
+    names = {
+        getattr(b.value.op, "name", "")
+        for block in lowered["main"].body.blocks
+        for b in block.bindings
+        if hasattr(b.value, "op")
+    }
     assert {"relax.vm.alloc_storage", "relax.vm.alloc_tensor", "relax.vm.kill_object"} <= names
     assert not any(name.startswith(("relax.call_tir", "relax.builtin")) for name in names)
     executable = rx.build(lowered, "llvm", pipeline=None)
@@ -298,6 +321,8 @@ def test_lowered_to_explicit_memory(make):
     plain = rx.build(mod, "llvm")
     shapes = [(1, 3, 16, 16)] if make is conv_net else [(3, 8), (6, 8)]
     inputs = [RNG.standard_normal(shape).astype("float32") for shape in shapes]
-    got, expected = (runners.VirtualMachine(item, runners.cpu())["main"](*inputs) for item in (executable, plain))
+    got, expected = (
+        runners.VirtualMachine(item, runners.cpu())["main"](*inputs) for item in (executable, plain)
+    )
     for a, b in zip(*[(x,) if not isinstance(x, tuple) else x for x in (got, expected)]):
         np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-5, atol=1e-6)

@@ -24,7 +24,14 @@ def verify(actual: Any, expected: Any) -> None:
 def same_numbers() -> Callable[..., None]:
     """A function that builds two modules and compares what they compute from random inputs."""
 
-    def check(before: Any, after: Any, shapes: Sequence[Any], rtol: float = 1e-4, atol: float = 1e-5, scale: float = 1.0) -> None:
+    def check(
+        before: Any,
+        after: Any,
+        shapes: Sequence[Any],
+        rtol: float = 1e-4,
+        atol: float = 1e-5,
+        scale: float = 1.0,
+    ) -> None:
         well_formed(after)
         rng = np.random.default_rng(0)
         inputs = [

@@ -38,7 +38,9 @@ def test_legalize_ops_follows_the_documents():
     @I.ir_module
     class Module:
         @R.function
-        def main(x: R.Tensor((2, 3), "float32"), y: R.Tensor((2, 3), "float32")) -> R.Tensor((2, 3), "float32"):
+        def main(x: R.Tensor((2, 3), "float32"), y: R.Tensor((2, 3), "float32")) -> R.Tensor(
+            (2, 3), "float32"
+        ):
             z: R.Tensor((2, 3), "float32") = R.add(x, y)
             r: R.Tensor((2, 3), "float32") = R.multiply(y, z)
             return r
@@ -71,14 +73,18 @@ def test_repeated_operators_share_a_kernel_and_aliases_do_not():
 
     mod = transform.LegalizeOps()(Module)
     calls = [b.value for b in mod["main"].body.blocks[0].bindings]
-    assert [len(call.args[1].fields) for call in calls] == [2, 2, 2, 2] or [len(call.args[1].fields) for call in calls] == [2, 2, 1, 2]
+    assert [len(call.args[1].fields) for call in calls] == [2, 2, 2, 2] or [
+        len(call.args[1].fields) for call in calls
+    ] == [2, 2, 1, 2]
     assert calls[0].args[0] is calls[1].args[0]
     a = mod["main"].body.blocks[0].bindings[0].var
     assert set(calls[2].args[1].fields) == {a}
     import runners
 
     vm = runners.VirtualMachine(relax.build(Module, "llvm"), runners.cpu())
-    np.testing.assert_allclose(vm["main"](np.full(4, 1, "float32"), np.full(4, 5, "float32")).numpy(), np.full(4, -1))
+    np.testing.assert_allclose(
+        vm["main"](np.full(4, 1, "float32"), np.full(4, 5, "float32")).numpy(), np.full(4, -1)
+    )
 
 
 def test_legalize_leaves_unknown_shapes_and_warns_on_request():
@@ -127,7 +133,11 @@ def test_fuse_ops_structure():
     @I.ir_module
     class Expected:
         @T.prim_func(private=True)
-        def add(A: T.Buffer((T.int64(4),), "float32"), B: T.Buffer((T.int64(4),), "float32"), C: T.Buffer((T.int64(4),), "float32")):
+        def add(
+            A: T.Buffer((T.int64(4),), "float32"),
+            B: T.Buffer((T.int64(4),), "float32"),
+            C: T.Buffer((T.int64(4),), "float32"),
+        ):
             T.func_attr({"op_pattern": 0, "tir.noalias": True})
             for ax0 in range(T.int64(4)):
                 with T.block("T_add"):
@@ -147,7 +157,9 @@ def test_fuse_ops_structure():
                     C[v_i0] = T.exp(A[v_i0])
 
         @R.function(private=True)
-        def fused_add_exp(x: R.Tensor((4,), "float32"), p: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+        def fused_add_exp(x: R.Tensor((4,), "float32"), p: R.Tensor((4,), "float32")) -> R.Tensor(
+            (4,), "float32"
+        ):
             R.func_attr({"Primitive": True})
             cls = Expected
             with R.dataflow():
@@ -182,7 +194,11 @@ def test_fuse_tir_structure():
     @I.ir_module
     class Expected:
         @T.prim_func(private=True)
-        def fused_add_exp(x: T.Buffer((T.int64(4),), "float32"), p: T.Buffer((T.int64(4),), "float32"), out: T.Buffer((T.int64(4),), "float32")):
+        def fused_add_exp(
+            x: T.Buffer((T.int64(4),), "float32"),
+            p: T.Buffer((T.int64(4),), "float32"),
+            out: T.Buffer((T.int64(4),), "float32"),
+        ):
             T.func_attr({"tir.noalias": True})
             lv0 = T.alloc_buffer((T.int64(4),))
             for ax0 in range(T.int64(4)):
@@ -235,7 +251,9 @@ def test_reductions_keep_what_follows_apart(same_numbers):
     @I.ir_module
     class Module:
         @R.function
-        def main(x: R.Tensor((4, 16), "float32"), w: R.Tensor((16, 8), "float32")) -> R.Tensor((4, 8), "float32"):
+        def main(x: R.Tensor((4, 16), "float32"), w: R.Tensor((16, 8), "float32")) -> R.Tensor(
+            (4, 8), "float32"
+        ):
             with R.dataflow():
                 lv0 = R.exp(x)
                 lv1 = R.nn.softmax(lv0)
@@ -257,7 +275,9 @@ def test_a_value_that_is_returned_stays_in_memory(same_numbers):
     @I.ir_module
     class Module:
         @R.function
-        def main(x: R.Tensor((8,), "float32")) -> R.Tuple(R.Tensor((8,), "float32"), R.Tensor((8,), "float32")):
+        def main(x: R.Tensor((8,), "float32")) -> R.Tuple(
+            R.Tensor((8,), "float32"), R.Tensor((8,), "float32")
+        ):
             with R.dataflow():
                 lv0 = R.exp(x)
                 gv0 = R.negative(lv0)
@@ -274,7 +294,9 @@ def test_equal_groups_are_one_function():
     @I.ir_module
     class Module:
         @R.function
-        def main(x: R.Tensor((8, 8), "float32"), w: R.Tensor((8, 8), "float32")) -> R.Tensor((8, 8), "float32"):
+        def main(x: R.Tensor((8, 8), "float32"), w: R.Tensor((8, 8), "float32")) -> R.Tensor(
+            (8, 8), "float32"
+        ):
             with R.dataflow():
                 lv0 = R.matmul(x, w)
                 lv1 = R.nn.relu(lv0)

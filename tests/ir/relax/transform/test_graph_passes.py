@@ -144,7 +144,9 @@ def test_eliminate_common_subexpr():
     @I.ir_module
     class Before:
         @R.function
-        def main(x: R.Tensor((2, 3), "float32"), y: R.Tensor((2, 3), "float32")) -> R.Tensor((2, 3), "float32"):
+        def main(x: R.Tensor((2, 3), "float32"), y: R.Tensor((2, 3), "float32")) -> R.Tensor(
+            (2, 3), "float32"
+        ):
             with R.dataflow():
                 lv0 = R.add(x, y)
                 lv1 = R.add(x, y)
@@ -157,7 +159,9 @@ def test_eliminate_common_subexpr():
     @I.ir_module
     class Expected:
         @R.function
-        def main(x: R.Tensor((2, 3), "float32"), y: R.Tensor((2, 3), "float32")) -> R.Tensor((2, 3), "float32"):
+        def main(x: R.Tensor((2, 3), "float32"), y: R.Tensor((2, 3), "float32")) -> R.Tensor(
+            (2, 3), "float32"
+        ):
             with R.dataflow():
                 lv0 = R.add(x, y)
                 lv1 = lv0
@@ -337,7 +341,9 @@ def test_bind_params_and_symbolic_vars(same_numbers):
     @I.ir_module
     class Module:
         @R.function
-        def main(x: R.Tensor(("n", 4), "float32"), w: R.Tensor((4, "m"), "float32")) -> R.Tensor(("n", "m"), "float32"):
+        def main(x: R.Tensor(("n", 4), "float32"), w: R.Tensor((4, "m"), "float32")) -> R.Tensor(
+            ("n", "m"), "float32"
+        ):
             n, m = T.int64(), T.int64()
             with R.dataflow():
                 gv = R.matmul(x, w)

@@ -1,0 +1,118 @@
+"""FuseTransposeMatmul: a product with a transposed matrix reads it as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ... import te
+from ...module import IRModule
+from ...transform import ModulePass, PassContext
+from ..block_builder import BlockBuilder
+from ..dpl import is_op, wildcard
+from ..expr import Call, Function, Var
+from ..struct_info import TensorStructInfo
+from .binding_rewriter import BindingRewriter, is_call_to
+from .fuse_ops_by_pattern import FuseOpsByPattern, PatternCheckContext
+
+NAME = "transpose_matmul_fuse"
+
+
+def _last_axes_swapped(context: PatternCheckContext) -> bool:
+    transpose: Any = context.annotated_expr["transpose"]
+    info = transpose.args[0].struct_info_
+    if not isinstance(info, TensorStructInfo) or info.ndim < 2:
+        return False
+    axes = transpose.attrs["axes"]
+    order = [int(axis) % info.ndim for axis in axes] if axes is not None else list(reversed(range(info.ndim)))
+    return order == [*range(info.ndim - 2), info.ndim - 1, info.ndim - 2]
+
+
+def nt_matmul(a: Any, b: Any, out_dtype: str = "") -> Any:
+    """``a @ b^T`` with broadcast batch axes, reading ``b`` along its rows."""
+    dtype = out_dtype or a.dtype
+    k = te.reduce_axis((0, a.shape[-1]), name="k")
+    rank = max(len(a.shape), len(b.shape))
+    batch = [_batch_extent(a, b, rank, position) for position in range(rank - 2)]
+    rows = [a.shape[-2]] if len(a.shape) > 1 else []
+    shape = [*batch, *rows, b.shape[-2]]
+
+    def value(*indices: Any) -> Any:
+        left = _batch_indices(a, indices, rank)
+        right = _batch_indices(b, indices, rank)
+        own = [indices[-2]] if rows else []
+        return te.sum(a[(*left, *own, k)].astype(dtype) * b[(*right, indices[-1], k)].astype(dtype), axis=k)
+
+    return te.compute(shape, value, name="NT_matmul")
+
+
+def _batch_extent(a: Any, b: Any, rank: int, position: int) -> Any:
+    for tensor in (a, b):
+        axis = position - (rank - len(tensor.shape))
+        if axis >= 0 and getattr(tensor.shape[axis], "value", None) != 1:
+            return tensor.shape[axis]
+    return a.shape[0] * 0 + 1
+
+
+def _batch_indices(tensor: Any, indices: Any, rank: int) -> list[Any]:
+    missing = rank - len(tensor.shape)
+    return [
+        0 if getattr(tensor.shape[axis], "value", None) == 1 else indices[axis + missing]
+        for axis in range(len(tensor.shape) - 2)
+    ]
+
+
+class _Lowerer(BindingRewriter):
+    """Calls of the composite functions become kernels."""
+
+    def __init__(self, builder: BlockBuilder, functions: Mapping[str, Function]) -> None:
+        super().__init__()
+        self._builder = builder
+        self._functions = functions
+
+    def visit_call(self, var: Var, call: Call) -> None:
+        func = self._functions.get(getattr(call.op, "name_hint", ""))
+        if func is None:
+            self.bind(var, call)
+            return
+        products = [b.value for block in func.body.blocks for b in block.bindings if is_call_to(b.value, "relax.matmul")]  # type: ignore[attr-defined]
+        out_dtype = str(products[0].attrs.get("out_dtype") or "")
+        transposes = [b.value for block in func.body.blocks for b in block.bindings if is_call_to(b.value, "relax.permute_dims")]  # type: ignore[attr-defined]
+        position = {param: number for number, param in enumerate(func.params)}
+        left, right = call.args[position[products[0].args[0]]], call.args[position[transposes[0].args[0]]]
+        self.bind(var, self._builder.call_te(nt_matmul, left, right, out_dtype, primfunc_name_hint="NT_matmul"))
+
+
+@dataclass(frozen=True)
+class FuseTransposeMatmul(ModulePass):
+    """Fuse ``matmul(x, permute_dims(w))`` into one kernel without a transposed copy.
+
+    Before::
+
+        lv = R.permute_dims(w, axes=None)
+        y = R.matmul(x, lv)
+
+    After: ``y = R.call_tir(cls.NT_matmul, (x, w), out_sinfo=...)``
+    """
+
+    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """The module with fused products."""
+        w, x = wildcard(), wildcard()
+        transpose = is_op("relax.permute_dims")(w)
+        product = is_op("relax.matmul")(x, transpose)
+        pattern = (NAME, product, {"transpose": transpose, "w": w, "x": x}, _last_axes_swapped)
+        grouped = FuseOpsByPattern([pattern], bind_constants=False)(mod)
+        functions = {
+            var.name_hint: func
+            for var, func in grouped.functions.items()
+            if isinstance(func, Function) and func.attrs.get("Composite") == NAME
+        }
+        if not functions:
+            return mod
+        builder = BlockBuilder(grouped)
+        for var, func in grouped.functions.items():
+            if isinstance(func, Function) and var.name_hint not in functions:
+                builder.get().functions[var] = _Lowerer(builder, functions).rewrite(func)
+        result = builder.get()
+        return result.replace(functions={v: f for v, f in result.functions.items() if v.name_hint not in functions})

@@ -1,0 +1,97 @@
+"""RunCodegen and AttachExternModules: functions marked for an external backend are compiled by it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...expr import GlobalVar
+from ...module import IRModule
+from ...op import Op
+from ...registry import get_global_func
+from ...transform import ModulePass, PassContext, PassError
+from ..expr import Call, ExternFunc, Function, Tuple, Var
+from ..struct_info import TensorStructInfo, TupleStructInfo
+from .binding_rewriter import BindingRewriter, rewrite_functions
+from .dead_code_elimination import remove_unused_functions
+
+
+class _Offloader(BindingRewriter):
+    def __init__(self, mod: IRModule, symbols: Mapping[str, str]) -> None:
+        super().__init__(mod)
+        self._symbols = symbols
+
+    def visit_call(self, var: Var, call: Call) -> None:
+        symbol = self._symbols.get(call.op.name_hint) if isinstance(call.op, GlobalVar) else None
+        if symbol is None:
+            self.bind(var, call)
+            return
+        info = call.struct_info_ if call.struct_info_ is not None else var.struct_info
+        infos = info.fields if isinstance(info, TupleStructInfo) else (info,)
+        if all(isinstance(item, TensorStructInfo) and item.shape is not None for item in infos):
+            args = (ExternFunc(symbol), Tuple(call.args))
+            self.bind(var, Call(Op.get("relax.call_dps_packed"), args, None, [info], call.span, info))
+        else:
+            self.bind(var, Call(ExternFunc(symbol), call.args, None, [info], call.span, info))
+
+
+@dataclass(frozen=True)
+class RunCodegen(ModulePass):
+    """Hand functions with the attribute ``Codegen`` to the registered function ``relax.ext.<backend>``.
+
+    The backend's function takes ``(functions, options, constant_names)`` and returns modules, which are kept in the module's
+    attribute ``external_mods``; calls become ``call_dps_packed`` of the functions' symbols.
+
+    Before: ``y = cls.fused_conv2d_dnnl(x, w)`` where the function has ``Codegen: "dnnl"``
+
+    After: ``y = R.call_dps_packed("fused_conv2d_dnnl", (x, w), out_sinfo=...)``
+
+    Args:
+        target_options: options by backend.
+        entry_functions: functions to keep besides the public ones.
+    """
+
+    target_options: Mapping[str, Any] | None = None
+    entry_functions: Sequence[str] | None = None
+
+    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """The module without functions for external backends."""
+        by_backend: dict[str, list[tuple[GlobalVar, Function]]] = {}
+        for var, func in mod.functions.items():
+            if isinstance(func, Function) and "Codegen" in func.attrs:
+                by_backend.setdefault(str(func.attrs["Codegen"]), []).append((var, func))
+        if not by_backend:
+            return mod
+        external: list[Any] = list(mod.attrs.get("external_mods") or ())
+        for backend, functions in by_backend.items():
+            compile_functions = get_global_func(f"relax.ext.{backend}", allow_missing=True)
+            if compile_functions is None:
+                raise PassError(f"RunCodegen: no backend {backend!r}; register it with ir.register_func('relax.ext.{backend}')")
+            options = dict((self.target_options or {}).get(backend) or {})
+            external += list(compile_functions([func for _, func in functions], options, {}) or ())
+        symbols = {
+            var.name_hint: str(func.attrs.get("global_symbol", var.name_hint))
+            for functions in by_backend.values()
+            for var, func in functions
+        }
+        rest = mod.replace(functions={var: func for var, func in mod.functions.items() if var.name_hint not in symbols})
+        rest = rewrite_functions(rest, lambda _, func: _Offloader(rest, symbols).rewrite(func))
+        rest = remove_unused_functions(rest, tuple(self.entry_functions or ()))
+        return rest.with_attr("external_mods", tuple(external)) if external else rest
+
+
+@dataclass(frozen=True)
+class AttachExternModules(ModulePass):
+    """Add external modules to the module's attribute ``external_mods``, for linking.
+
+    Args:
+        extern_modules: the modules, or objects with ``load()`` that make them.
+    """
+
+    extern_modules: Sequence[Any]
+
+    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """The module with the attribute."""
+        loaded = [item.load() if hasattr(item, "load") else item for item in self.extern_modules]
+        return mod.with_attr("external_mods", (*(mod.attrs.get("external_mods") or ()), *loaded))

@@ -1,0 +1,468 @@
+"""Passes that change signatures and functions: private functions, closures, weights, names."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ir
+import runners
+from ir import relax
+from ir.error import IRValueError
+from ir.relax import transform
+from ir.script import ir as I
+from ir.script import relax as R
+from ir.script import tir as T
+
+from .conftest import verify
+
+
+def test_expand_tuple_arguments(same_numbers):
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(a: R.Tensor((8,), "float32"), b: R.Tensor((8,), "float32")) -> R.Tensor((8,), "float32"):
+            cls = Before
+            y: R.Tensor((8,), "float32") = cls.func((a, b))
+            return y
+
+        @R.function(private=True)
+        def func(args: R.Tuple(R.Tensor((8,), "float32"), R.Tensor((8,), "float32"))) -> R.Tensor(
+            (8,), "float32"
+        ):
+            x = args[0]
+            y = args[1]
+            z = R.add(x, y)
+            return z
+
+    @I.ir_module
+    class Expected:
+        @R.function
+        def main(a: R.Tensor((8,), "float32"), b: R.Tensor((8,), "float32")) -> R.Tensor((8,), "float32"):
+            cls = Expected
+            y: R.Tensor((8,), "float32") = cls.func(a, b)
+            return y
+
+        @R.function(private=True)
+        def func(args_0: R.Tensor((8,), "float32"), args_1: R.Tensor((8,), "float32")) -> R.Tensor(
+            (8,), "float32"
+        ):
+            args = (args_0, args_1)
+            x = args[0]
+            y = args[1]
+            z = R.add(x, y)
+            return z
+
+    after = transform.ExpandTupleArguments()(Before)
+    verify(after, Expected)
+    same_numbers(Before, after, [(8,), (8,)])
+
+
+def test_remove_unused_parameters():
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(a: R.Tensor((8,), "float32"), b: R.Tensor((8,), "float32")) -> R.Tensor((8,), "float32"):
+            cls = Before
+            y: R.Tensor((8,), "float32") = cls.func(a, b)
+            return y
+
+        @R.function(private=True)
+        def func(x: R.Tensor((8,), "float32"), unused: R.Tensor((8,), "float32")) -> R.Tensor(
+            (8,), "float32"
+        ):
+            z = R.exp(x)
+            return z
+
+    @I.ir_module
+    class Expected:
+        @R.function
+        def main(a: R.Tensor((8,), "float32"), b: R.Tensor((8,), "float32")) -> R.Tensor((8,), "float32"):
+            cls = Expected
+            y: R.Tensor((8,), "float32") = cls.func(a)
+            return y
+
+        @R.function(private=True)
+        def func(x: R.Tensor((8,), "float32")) -> R.Tensor((8,), "float32"):
+            z = R.exp(x)
+            return z
+
+    verify(transform.RemoveUnusedParameters()(Before), Expected)
+
+
+def test_remove_unused_outputs(same_numbers):
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor((8,), "float32")) -> R.Tensor((8,), "float32"):
+            cls = Before
+            pair: R.Tuple(R.Tensor((8,), "float32"), R.Tensor((8,), "float32"), R.Tensor((8,), "float32")) = (
+                cls.func(x)
+            )
+            y = pair[2]
+            z = pair[0]
+            r = R.add(y, z)
+            return r
+
+        @R.function(private=True)
+        def func(x: R.Tensor((8,), "float32")) -> R.Tuple(
+            R.Tensor((8,), "float32"), R.Tensor((8,), "float32"), R.Tensor((8,), "float32")
+        ):
+            a = R.exp(x)
+            b = R.log(x)
+            c = R.negative(x)
+            return (a, b, c)
+
+    after = transform.RemoveUnusedOutputs()(Before)
+    assert len(after["func"].ret_struct_info.fields) == 2
+    same_numbers(Before, after, [(8,)])
+    shorter = transform.DeadCodeElimination()(after)
+    assert len(shorter["func"].body.blocks[0].bindings) == 2
+
+
+def test_inline_private_functions():
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor((8,), "float32")) -> R.Tensor((8,), "float32"):
+            cls = Before
+            y: R.Tensor((8,), "float32") = cls.double(x)
+            return y
+
+        @R.function(private=True)
+        def double(x: R.Tensor((8,), "float32")) -> R.Tensor((8,), "float32"):
+            z = R.add(x, x)
+            return z
+
+    @I.ir_module
+    class Expected:
+        @R.function
+        def main(x: R.Tensor((8,), "float32")) -> R.Tensor((8,), "float32"):
+            z = R.add(x, x)
+            y = z
+            return y
+
+    verify(
+        transform.CanonicalizeBindings()(transform.InlinePrivateFunctions()(Before)),
+        transform.CanonicalizeBindings()(Expected),
+    )
+
+
+def test_lambda_lift_runs(same_numbers):
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor((8,), "float32"), y: R.Tensor((8,), "float32")) -> R.Tensor((8,), "float32"):
+            @R.function
+            def inner(z: R.Tensor((8,), "float32")) -> R.Tensor((8,), "float32"):
+                w = R.add(x, z)
+                return w
+
+            r = inner(y)
+            return r
+
+    after = transform.LambdaLift()(Before)
+    assert sorted(var.name_hint for var in after.functions) == ["main", "main_inner"]
+    assert [b.value.op.name for b in after["main"].body.blocks[0].bindings] == [
+        "relax.make_closure",
+        "relax.invoke_pure_closure",
+    ]
+    vm = runners.VirtualMachine(relax.build(after, "llvm"), runners.cpu())
+    x, y = np.arange(8, dtype="float32"), np.ones(8, "float32")
+    np.testing.assert_array_equal(vm["main"](x, y).numpy(), x + y)
+
+
+def test_bundle_model_params(same_numbers):
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(
+            x: R.Tensor((2, 4), "float32"), w: R.Tensor((4, 4), "float32"), b: R.Tensor((4,), "float32")
+        ) -> R.Tensor((2, 4), "float32"):
+            R.func_attr({"num_input": 1})
+            with R.dataflow():
+                lv = R.matmul(x, w)
+                gv = R.add(lv, b)
+                R.output(gv)
+            return gv
+
+    @I.ir_module
+    class Expected:
+        @R.function
+        def main(
+            x: R.Tensor((2, 4), "float32"),
+            model_params: R.Tuple(R.Tensor((4, 4), "float32"), R.Tensor((4,), "float32")),
+        ) -> R.Tensor((2, 4), "float32"):
+            R.func_attr({"num_input": 1})
+            with R.dataflow():
+                w = model_params[0]
+                lv = R.matmul(x, w)
+                b = model_params[1]
+                gv = R.add(lv, b)
+                R.output(gv)
+            return gv
+
+    verify(transform.BundleModelParams()(Before), Expected)
+
+
+@I.ir_module
+class _Weights:
+    @R.function
+    def main(
+        x: R.Tensor((2, 4), "float32"), w: R.Tensor((3, 4), "float32"), b: R.Tensor((3,), "float32")
+    ) -> R.Tensor((2, 3), "float32"):
+        R.func_attr({"num_input": 1})
+        with R.dataflow():
+            wt = R.permute_dims(w, axes=[1, 0])
+            scaled = R.multiply(wt, wt)
+            lv = R.matmul(x, scaled)
+            gv = R.add(lv, b)
+            R.output(gv)
+        return gv
+
+
+def test_lift_transform_params_keeps_the_numbers():
+    after = transform.LiftTransformParams()(_Weights)
+    main = after["main"]
+    assert [param.name_hint for param in main.params] == ["x", "transformed_param_0", "b"]
+    assert [b.value.op.name for b in main.body.blocks[0].bindings] == ["relax.matmul", "relax.add"]
+    rng = np.random.default_rng(0)
+    x, w, b = (rng.standard_normal(shape).astype("float32") for shape in ((2, 4), (3, 4), (3,)))
+    vm = runners.VirtualMachine(relax.build(after, "llvm"), runners.cpu())
+    transformed = vm["main_transform_params"]((w, b))
+    result = vm["main"](x, *transformed).numpy()
+    np.testing.assert_allclose(result, x @ (w.T * w.T) + b, rtol=1e-5, atol=1e-5)
+
+
+def test_lift_transform_params_shared():
+    both = ir.IRModule(
+        {
+            "first": _Weights["main"].with_attr("global_symbol", "first"),
+            "second": relax.copy_with_new_vars(_Weights["main"]).with_attr("global_symbol", "second"),
+        }
+    )
+    after = transform.LiftTransformParams(shared_transform=True)(both)
+    assert sorted(var.name_hint for var in after.functions) == ["first", "second", "transform_params"]
+    assert len(after["first"].params) == len(after["second"].params) == 3
+
+
+def test_lazy_get_input():
+    after = transform.LazyGetInput()(_Weights)
+    assert [param.name_hint for param in after["main"].params] == ["x", "fget_param"]
+    rng = np.random.default_rng(0)
+    x, w, b = (rng.standard_normal(shape).astype("float32") for shape in ((2, 4), (3, 4), (3,)))
+    asked = []
+
+    def fetch(index, name):
+        asked.append((int(index), name))
+        return runners.array([w, b][int(index)])
+
+    vm = runners.VirtualMachine(relax.build(after, "llvm"), runners.cpu())
+    np.testing.assert_allclose(vm["main"](x, fetch).numpy(), x @ (w.T * w.T) + b, rtol=1e-5, atol=1e-5)
+    assert asked == [(0, "w"), (1, "b")]
+
+
+def test_lazy_set_output():
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor((4,), "float32")) -> R.Tuple(
+            R.Tensor((4,), "float32"), R.Tensor((4,), "float32")
+        ):
+            a = R.add(x, x)
+            b = R.negative(a)
+            return (a, b)
+
+    got = {}
+    vm = runners.VirtualMachine(relax.build(transform.LazySetOutput()(Before), "llvm"), runners.cpu())
+    assert vm["main"](np.ones(4, "float32"), lambda i, v: got.__setitem__(int(i), v.numpy())) == ()
+    np.testing.assert_array_equal(got[0], np.full(4, 2))
+    np.testing.assert_array_equal(got[1], np.full(4, -2))
+
+
+def test_lazy_transform_params():
+    lifted = transform.LiftTransformParams()(_Weights)
+    name = "main_transform_params"
+    only = ir.IRModule({name: lifted[name]})
+    mod = transform.LazyTransformParams("test.lazy_get", "test.lazy_set")(
+        transform.RemovePurityChecking()(transform.ToNonDataflow()(only))
+    )
+    weights = [np.arange(12, dtype="float32").reshape(3, 4), np.ones(3, "float32")]
+    stored = {}
+    ir.register_func("test.lazy_get", lambda index: runners.array(weights[int(index)]), override=True)
+    ir.register_func(
+        "test.lazy_set", lambda index, value: stored.__setitem__(int(index), value.numpy()), override=True
+    )
+    runners.VirtualMachine(relax.build(mod, "llvm"), runners.cpu())[name]()
+    np.testing.assert_allclose(stored[0], weights[0].T ** 2)
+    np.testing.assert_allclose(stored[1], weights[1])
+
+
+def test_update_param_struct_info():
+    def half(var):
+        info = var.struct_info
+        return relax.TensorStructInfo(info.shape, "float16") if var.name_hint != "n" else None
+
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor((8,), "float32"), y: R.Tensor((8,), "float32")) -> R.Tensor((8,), "float32"):
+            with R.dataflow():
+                lv = R.add(x, y)
+                gv = R.exp(lv)
+                R.output(gv)
+            return gv
+
+    @I.ir_module
+    class Expected:
+        @R.function
+        def main(x: R.Tensor((8,), "float16"), y: R.Tensor((8,), "float16")) -> R.Tensor((8,), "float16"):
+            with R.dataflow():
+                lv = R.add(x, y)
+                gv = R.exp(lv)
+                R.output(gv)
+            return gv
+
+    verify(transform.UpdateParamStructInfo(half)(Before), Expected)
+
+
+def test_attach_global_symbol_and_normalize_global_var():
+    @I.ir_module
+    class Before:
+        @T.prim_func(private=True)
+        def kernel(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
+            for i in range(4):
+                with T.block("copy"):
+                    vi = T.axis.spatial(4, i)
+                    B[vi] = A[vi]
+
+        @R.function(private=True)
+        def main(x: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+            cls = Before
+            y = R.call_tir(cls.kernel, (x,), out_sinfo=R.Tensor((4,), "float32"))
+            return y
+
+    after = transform.AttachGlobalSymbol()(Before)
+    assert (
+        after["kernel"].attrs["global_symbol"] == "kernel" and after["main"].attrs["global_symbol"] == "main"
+    )
+    prefixed = transform.AttachGlobalSymbol()(Before.with_attr("system_lib_prefix", "lib_"))
+    assert sorted(var.name_hint for var in prefixed.functions) == ["lib_kernel", "main"]
+    renamed = transform.NormalizeGlobalVar()(
+        ir.IRModule({"f": after["kernel"].with_attr("global_symbol", "g")})
+    )
+    assert [var.name_hint for var in renamed.functions] == ["g"]
+    with pytest.raises(IRValueError, match="two public functions"):
+        transform.NormalizeGlobalVar()(ir.IRModule({"a": after["kernel"], "b": after["kernel"]}))
+
+
+def test_compute_prim_value():
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor(("n",), "float32")) -> R.Prim("int64"):
+            n = T.int64()
+            y = R.prim_value(n * n)
+            return y
+
+    after = transform.ComputePrimValue()(Before)
+    assert sorted(var.name_hint for var in after.functions) == ["compute_symbolic_expr", "main"]
+    for mod in (Before, after):
+        vm = runners.VirtualMachine(relax.build(mod, "llvm", pipeline=None), runners.cpu())
+        assert vm["main"](np.zeros(5, "float32")) == 25
+
+
+def test_fuse_ops_by_pattern_and_merge(same_numbers):
+    from ir.relax.dpl import is_op, wildcard
+
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor((1, 4, 8, 8), "float32"), w: R.Tensor((4, 4, 3, 3), "float32")) -> R.Tensor(
+            (1, 4, 8, 8), "float32"
+        ):
+            with R.dataflow():
+                lv = R.nn.conv2d(x, w, padding=1)
+                lv1 = R.nn.relu(lv)
+                lv2 = R.nn.conv2d(lv1, w, padding=1)
+                lv3 = R.nn.relu(lv2)
+                gv = R.add(lv3, x)
+                R.output(gv)
+            return gv
+
+    conv = is_op("relax.nn.conv2d")(wildcard(), wildcard())
+    pattern = transform.FusionPattern("dnnl.conv2d_relu", is_op("relax.nn.relu")(conv), {"conv": conv})
+    after = transform.FuseOpsByPattern([pattern])(Before)
+    composite = after["fused_relax_nn_conv2d_relax_nn_relu"]
+    assert composite.attrs["Composite"] == "dnnl.conv2d_relu"
+    assert [type(b.value.op).__name__ for b in after["main"].body.blocks[0].bindings] == [
+        "GlobalVar",
+        "GlobalVar",
+        "Op",
+    ]
+    merged = transform.MergeCompositeFunctions()(after)
+    regions = [func for func in merged.functions.values() if func.attrs.get("Codegen") == "dnnl"]
+    assert len(regions) == 1 and len(merged["main"].body.blocks[0].bindings) == 2
+    annotated = transform.FuseOpsByPattern([pattern], annotate_codegen=True)(Before)
+    assert sum(func.attrs.get("Codegen") == "dnnl" for func in annotated.functions.values()) == 1
+    refused = transform.FuseOpsByPattern(
+        [("dnnl.no", is_op("relax.nn.relu")(conv), {"conv": conv}, lambda context: False)]
+    )
+    verify(refused(Before), Before)
+
+
+def test_run_codegen_calls_the_backend():
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor((8,), "float32")) -> R.Tensor((8,), "float32"):
+            with R.dataflow():
+                lv = R.exp(x)
+                gv = R.negative(lv)
+                R.output(gv)
+            return gv
+
+    from ir.relax.dpl import is_op, wildcard
+    from ir.transform import PassError
+
+    offloaded = transform.FuseOpsByPattern(
+        [("mine.exp", is_op("relax.exp")(wildcard()))], annotate_codegen=True
+    )(Before)
+    with pytest.raises(PassError, match="no backend 'mine'"):
+        transform.RunCodegen()(offloaded)
+
+    def compute(x, out):
+        np.exp(np.asarray(x), out=out.data)
+
+    def register(functions, options, constant_names):
+        for func in functions:
+            ir.register_func(func.attrs["global_symbol"], compute, override=True)
+        return ["module"]
+
+    ir.register_func("relax.ext.mine", register, override=True)
+    after = transform.RunCodegen()(offloaded)
+    assert after.attrs["external_mods"] == ("module",)
+    vm = runners.VirtualMachine(relax.build(after, "llvm"), runners.cpu())
+    x = np.linspace(0, 1, 8, dtype="float32")
+    np.testing.assert_allclose(vm["main"](x).numpy(), -np.exp(x), rtol=1e-6)
+
+
+def test_dataflow_use_inplace_calls(same_numbers):
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor((8,), "float32"), y: R.Tensor((8,), "float32")) -> R.Tuple(
+            R.Tensor((8,), "float32"), R.Tensor((8,), "float32")
+        ):
+            with R.dataflow():
+                lv = R.add(x, y)
+                lv1 = R.negative(lv)
+                lv2 = R.multiply(lv1, x)
+                gv = R.exp(x)
+                R.output(lv2, gv)
+            return (lv2, gv)
+
+    after = transform.DataflowUseInplaceCalls()(Before)
+    ops = [b.value.op.name for b in after["main"].body.blocks[0].bindings]
+    assert ops == ["relax.add", "relax.call_tir_inplace", "relax.call_tir_inplace", "relax.exp"]
+    same_numbers(Before, after, [(8,), (8,)])
