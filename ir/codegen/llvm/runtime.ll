@@ -150,7 +150,7 @@ spin:
 spin.more:
   call void @pause()
   %tries.next = add i32 %tries, 1
-  %spin.on = icmp slt i32 %tries.next, 4000
+  %spin.on = icmp slt i32 %tries.next, 12000
   br i1 %spin.on, label %spin, label %sleep
 sleep:
   %sl = atomicrmw add ptr @pool.sleepers, i32 1 seq_cst, align 4

@@ -36,7 +36,10 @@ def conjunction(clauses: list[PrimExpr]) -> PrimExpr | None:
 
 
 def _distance(simplifier: IndexSimplifier, clause: PrimExpr) -> Linear | None:
-    """``d`` such that the clause holds exactly if ``d >= 0``; None for what is no inequality of indices."""
+    """``d`` such that the clause holds exactly if ``d >= 0``; None for what is no inequality of indices.
+
+    ``k == 0`` of a variable that starts at 0, the first step of a reduction, is ``k <= 0``.
+    """
     if not isinstance(clause, E.CmpExpr) or not dt.is_index(clause.a.dtype):
         return None
     a, b = simplifier.linear(clause.a), simplifier.linear(clause.b)
@@ -46,6 +49,9 @@ def _distance(simplifier: IndexSimplifier, clause: PrimExpr) -> Linear | None:
         return b.plus(a, -1)
     if isinstance(clause, E.GT):
         return a.plus(b, -1).plus(Linear({}, -1))
+    if isinstance(clause, E.EQ):
+        low, high = simplifier.bounds_of(a.plus(b, -1))
+        return b.plus(a, -1) if low >= 0 else a.plus(b, -1) if high <= 0 else None
     return a.plus(b, -1) if isinstance(clause, E.GE) else None
 
 

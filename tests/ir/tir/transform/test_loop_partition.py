@@ -60,6 +60,18 @@ def test_lower_and_upper_bound(apply):
     apply(tir.transform.LoopPartition(), window)
 
 
+def test_first_step_of_a_reduction_is_peeled(apply):
+    @T.prim_func
+    def reduction(A: T.Buffer((4, 6, 5), "float32"), C: T.Buffer((4,), "float32")):
+        for i, r, s in T.grid(4, 6, 5):
+            if r == 0 and s == 0:
+                C[i] = T.float32(0)
+            C[i] = C[i] + A[i, r, s]
+
+    after = apply(tir.transform.LoopPartition(), reduction)
+    assert guards(after) == 0
+
+
 def test_fused_variable_chooses_inside(apply):
     @T.prim_func
     def fused(A: T.Buffer((30, 4), "float32")):
