@@ -6,7 +6,7 @@ What is not supported is found before anything is converted and reported all at 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -378,8 +378,10 @@ class GraphImporter:
     # ------------------------------------------------------------------------------------------------------- nodes
     def _check_operators(self) -> None:
         missing: dict[tuple[str, str], list[str]] = {}
-        for position, node in enumerate(self.graph.node):
+        for position, node in enumerate(_all_nodes(self.graph)):
             domain = normalize_domain(node.domain)
+            if (domain, node.op_type) == ("", "If"):
+                continue  # _branch takes one of its graphs
             if find_converter(node.op_type, domain, self._opset(domain)) is None:
                 missing.setdefault((domain, node.op_type), []).append(node.name or f"number {position}")
         if not missing:
@@ -404,6 +406,9 @@ class GraphImporter:
     def _convert(self, node: Any) -> None:
         domain = normalize_domain(node.domain)
         name = node.name or (node.output[0] if node.output else node.op_type)
+        if (domain, node.op_type) == ("", "If"):
+            self._branch(node, name)
+            return
         inputs = [self._value(item, node.op_type, name) if item else None for item in node.input]
         context = NodeContext(
             node.op_type, name, inputs, _attributes(node), len(node.output), self._opset(domain), self.builder
@@ -421,6 +426,25 @@ class GraphImporter:
             raise ConversionError(
                 f"ONNX {node.op_type} (node {name!r}) with inputs ({shapes}): {error}"
             ) from error
+
+    def _branch(self, node: Any, name: str) -> None:
+        """Put the nodes of the branch that is taken in place of an ``If``, whose condition must be known."""
+        condition = self._value(node.input[0], node.op_type, name)
+        if not isinstance(condition, Known) or condition.is_symbolic:
+            raise ConversionError(
+                f"ONNX If (node {name!r}): the condition is computed when the model runs, which is not supported; "
+                "export the model for fixed shapes or without the branch"
+            )
+        wanted = "then_branch" if bool(condition.array.reshape(-1)[0]) else "else_branch"
+        graph = next(attribute.g for attribute in node.attribute if attribute.name == wanted)
+        from onnx import numpy_helper
+
+        for tensor in graph.initializer:
+            self.values[tensor.name] = Known(numpy_helper.to_array(tensor))
+        for inner in graph.node:
+            self._convert(inner)
+        for output, result in zip(node.output, graph.output):
+            self.values[output] = self._value(result.name, node.op_type, name)
 
     def _bind(self, node: Any, name: str, results: Any) -> None:
         """Give the node's outputs their values; results that are not bound yet are emitted under the outputs' names."""
@@ -461,6 +485,16 @@ class GraphImporter:
     def _output(self, name: str) -> Expr:
         value = self._value(name, "graph output", name)
         return value.as_expr(self.builder) if isinstance(value, Known) else value
+
+
+def _all_nodes(graph: Any) -> Iterator[Any]:
+    """The nodes of a graph and of the branches in it."""
+    for node in graph.node:
+        yield node
+        if node.op_type == "If":
+            for attribute in node.attribute:
+                if attribute.name in ("then_branch", "else_branch"):
+                    yield from _all_nodes(attribute.g)
 
 
 def _declared_shape(item: Any) -> list[Any] | None:

@@ -85,6 +85,15 @@ def _hard_swish(ctx: NodeContext) -> Expr:
     return _op.multiply(x, _hard_sigmoid_of(ctx, x, 1.0 / 6.0, 0.5))
 
 
+@converter("Shrink", since=9)
+def _shrink(ctx: NodeContext) -> Expr:
+    x, bias, limit = ctx.expr(0), float(ctx.attr("bias", 0.0)), float(ctx.attr("lambd", 0.5))
+    above = _op.where(
+        _op.greater(x, ctx.scalar(limit, x)), _op.subtract(x, ctx.scalar(bias, x)), ctx.scalar(0, x)
+    )
+    return _op.where(_op.less(x, ctx.scalar(-limit, x)), _op.add(x, ctx.scalar(bias, x)), above)
+
+
 def _softplus_of(ctx: NodeContext, x: Expr) -> Expr:
     # max(x, 0) + log(1 + exp(-|x|)) does not overflow for large x.
     small = _op.log(_op.add(ctx.scalar(1, x), _op.exp(_op.negative(_op.abs(x)))))

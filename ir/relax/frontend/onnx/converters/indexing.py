@@ -95,3 +95,22 @@ def _one_hot(ctx: NodeContext) -> Expr:
         _op.less(indices, ctx.scalar(0, indices)), _op.add(indices, ctx.scalar(depth, indices)), indices
     )
     return _op.one_hot(ctx.emit(shifted), on, off, depth, int(ctx.attr("axis", -1)))
+
+
+@converter("NonZero", since=9)
+def _non_zero(ctx: NodeContext) -> Expr:
+    return _op.nonzero(ctx.expr(0))
+
+
+@converter("Unique", since=11)
+def _unique(ctx: NodeContext) -> Expr:
+    if not ctx.attr("sorted", 1):
+        raise ctx.error("the order of first occurrence (sorted=0) is not supported")
+    return _op.unique(
+        ctx.expr(0),
+        sorted=True,
+        return_index=ctx.n_outputs > 1,
+        return_inverse=ctx.n_outputs > 2,
+        return_counts=ctx.n_outputs > 3,
+        axis=ctx.attr("axis"),
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -112,9 +113,9 @@ def _conv(ctx: NodeContext) -> Expr:
 def _conv_transpose(ctx: NodeContext) -> Expr:
     x, weight = ctx.expr(0), ctx.expr(1)
     spatial = ctx.rank(x) - 2
-    makes = {1: _op.nn.conv1d_transpose, 2: _op.nn.conv2d_transpose}
+    makes = {1: _op.nn.conv1d_transpose, 2: _op.nn.conv2d_transpose, 3: _op.nn.conv3d_transpose}
     if spatial not in makes:
-        raise ctx.error(f"transposed convolution over {spatial} axes is not supported; one or two are")
+        raise ctx.error(f"transposed convolution over {spatial} axes is not supported; one, two or three are")
     kernel = [int(item) for item in ctx.attr("kernel_shape") or ctx.static_shape(weight)[2:]]
     strides = [int(item) for item in ctx.attr("strides", [1] * spatial)]
     dilations = [int(item) for item in ctx.attr("dilations", [1] * spatial)]
@@ -180,8 +181,8 @@ def _average_pool(ctx: NodeContext) -> Expr:
     return _pooled(ctx, "avg", {"count_include_pad": bool(ctx.attr("count_include_pad", 0))})
 
 
-def _pooled(ctx: NodeContext, kind: str, options: dict[str, Any]) -> Expr:
-    x = ctx.expr(0)
+def _pooled(ctx: NodeContext, kind: str, options: dict[str, Any], x: Expr | None = None) -> Expr:
+    x = ctx.expr(0) if x is None else x
     kernel = [int(item) for item in ctx.attr("kernel_shape")]
     if len(kernel) not in _SPATIAL:
         raise ctx.error(f"pooling over {len(kernel)} axes is not supported; one, two or three are")
@@ -219,6 +220,17 @@ def _ceil_ends(
             count -= 1
         ends.append(max(0, (count - 1) * strides[i] + span - extent - pads[i]))
     return ends
+
+
+@converter("LpPool")
+def _lp_pool(ctx: NodeContext) -> Expr:
+    x, p = ctx.expr(0), float(ctx.attr("p", 2))
+    powers = ctx.emit(_op.multiply(x, x) if p == 2 else _op.power(_op.abs(x), ctx.scalar(p, x)))
+    # Padding adds nothing to a sum, so it is the mean over whole windows times their size.
+    mean = ctx.emit(_pooled(ctx, "avg", {"count_include_pad": True}, powers))
+    size = math.prod(int(item) for item in ctx.attr("kernel_shape"))
+    total = ctx.emit(_op.multiply(mean, ctx.scalar(size, x)))
+    return _op.sqrt(total) if p == 2 else _op.power(total, ctx.scalar(1.0 / p, x))
 
 
 @converter("GlobalAveragePool")

@@ -126,7 +126,7 @@ def _resized(
             method=_MODES[options.mode],
             coordinate_transformation_mode=options.transformation,
             cubic_alpha=options.cubic,
-            **({"rounding_method": options.rounding} if options.mode == "nearest" else {}),
+            rounding_method=options.rounding if options.mode == "nearest" else "round",
         )
     for number, axis in changed.items():
         matrix, outside = _matrix(axis, options)

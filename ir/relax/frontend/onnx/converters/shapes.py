@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ def _reshape(ctx: NodeContext) -> Any:
     return _op.reshape(x, _with_inferred(ctx.shape(x), target))
 
 
-def _with_inferred(shape: list[Dim], target: list[Dim]) -> list[Dim]:
+def _with_inferred(shape: list[Dim], target: Sequence[Dim]) -> Sequence[Dim]:
     """The target with its -1 replaced where equal factors of both shapes cancel: ``n * 4 / n`` is 4 without a proof."""
     unknown = [i for i, dim in enumerate(target) if isinstance(dim, int) and dim == -1]
     if len(unknown) != 1 or all(isinstance(dim, int) for dim in shape):

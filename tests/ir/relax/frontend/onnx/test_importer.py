@@ -200,6 +200,52 @@ def test_constants_stay_constants() -> None:
     assert isinstance(binding.value.args[1], Constant) and binding.value.args[1].data.tolist() == [2.0, 4.0]
 
 
+def branching(condition: list[Any], weights: dict[str, np.ndarray]) -> Any:
+    """An If that negates or doubles ``x``; its branches read ``x`` from outside."""
+
+    def branch(inner: Any, output: str) -> Any:
+        return helper.make_graph([inner], output, [], [helper.make_tensor_value_info(output, FLOAT, None)])
+
+    chosen = node(
+        "If",
+        ["condition"],
+        ["y"],
+        then_branch=branch(node("Neg", ["x"], ["negated"]), "negated"),
+        else_branch=branch(node("Add", ["x", "x"], ["doubled"]), "doubled"),
+    )
+    return model([*condition, chosen], {"x": [2, 3]}, ["y"], weights)
+
+
+@pytest.mark.parametrize(("rank", "expected"), [(2, "negative"), (3, "add")])
+def test_branches_with_a_known_condition(rank: int, expected: str) -> None:
+    """Exporters write an If for code that depends on shapes; only the branch that is taken is left."""
+    nodes = [
+        node("Shape", ["x"], ["shape"]),
+        node("Size", ["shape"], ["rank"]),
+        node("Equal", ["rank", "r"], ["condition"]),
+    ]
+    assert op_names(from_onnx(branching(nodes, {"r": np.array(rank, np.int64)}))) == [expected]
+
+
+def test_branches_that_depend_on_data_are_refused() -> None:
+    nodes = [
+        node("ReduceSum", ["x"], ["total"], keepdims=0),
+        node("Greater", ["total", "zero"], ["condition"]),
+    ]
+    with pytest.raises(frontend.ConversionError, match=r"ONNX If \(node 'if_y'\): the condition is computed"):
+        from_onnx(branching(nodes, {"zero": np.array(0, np.float32)}))
+
+
+def test_operators_that_onnx_defines_by_others() -> None:
+    """SwiGLU and its like have no converter; their definition in ONNX is imported in their place."""
+    source = model([node("SoftmaxCrossEntropyLoss", ["x", "t"], ["y"])], {"x": [2, 5]}, ["y"])
+    source.graph.input.append(helper.make_tensor_value_info("t", TensorProto.INT64, [2]))
+    mod = from_onnx(source)
+    x, t = np.random.default_rng(0).random((2, 5), np.float32), np.array([1, 4])
+    expected = -np.mean(np.log(np.exp(x) / np.exp(x).sum(1, keepdims=True))[[0, 1], t])
+    np.testing.assert_allclose(evaluate(mod, [x, t]), expected, rtol=1e-5)
+
+
 # ------------------------------------------------------------------------------------------------ symbolic dimensions
 def test_dimensions_of_one_name_are_one_variable() -> None:
     source = model([node("Add", ["a", "b"], ["y"])], {"a": ["n", 2], "b": ["n", 2]}, ["y"])

@@ -295,6 +295,29 @@ CASES = [
         [np.array([[1, 2]], np.uint8), np.array([[3], [4]], np.uint8), np.array(1, np.uint8)],
         weights=(2,),
     ),
+    Case("LpPool", [IMAGE], {"kernel_shape": [3, 2], "pads": [1, 0, 1, 0]}),
+    Case("LpPool", [IMAGE], {"kernel_shape": [2, 2], "p": 3, "strides": [2, 2]}, label="p3", opset=18),
+    Case("ConvTranspose", [(1, 2, 3, 3, 3), (2, 2, 2, 2, 2)], {"strides": [2, 2, 2]}, label="3d"),
+    Case("Shrink", [X], {"bias": 0.2, "lambd": 0.7}),
+    Case("NonZero", [np.array([[1.0, 0.0], [2.0, 3.0]], F)]),
+    Case("Unique", [np.array([2.0, 1.0, 2.0, 3.0], F)], outputs=4),
+    Case("QuantizeLinear", [X, np.array(0.02, F), np.array(100, np.uint8)], weights=(1, 2)),
+    Case(
+        "QuantizeLinear",
+        [X, np.array([0.1, 0.2, 0.3], F), np.zeros(3, np.int8)],
+        {"axis": 1},
+        label="per channel",
+    ),
+    Case(
+        "DequantizeLinear",
+        [np.array([[1, 255], [128, 7]], np.uint8), np.array(0.1, F), np.array(128, np.uint8)],
+    ),
+    Case(
+        "DequantizeLinear",
+        [np.array([[-3, 9]], np.int8), np.array([0.5, 2.0], F)],
+        {"axis": 1},
+        label="per channel",
+    ),
     # normalization
     Case("BatchNormalization", [IMAGE, (4,), (4,), (4,), (4,)], low=0.5, weights=(1, 2, 3, 4), opset=15),
     Case("InstanceNormalization", [IMAGE, (4,), (4,)], atol=1e-4),
@@ -310,6 +333,28 @@ CASES = [
     Case("FastGelu", [X], domain="com.microsoft"),
     Case("QuickGelu", [X], domain="com.microsoft"),
     Case("FusedMatMul", [(2, 3), (4, 3)], {"transB": 1, "alpha": 0.5}, domain="com.microsoft"),
+    Case(
+        "Attention",
+        [(2, 5, 8), (8, 24), (24,), np.array([[1, 1, 1, 1, 0], [1, 1, 1, 1, 1]], I32)],
+        {"num_heads": 2},
+        domain="com.microsoft",
+        atol=1e-4,
+    ),
+    Case(
+        "Attention",
+        [(1, 5, 8), (8, 24), (24,)],
+        {"num_heads": 4, "unidirectional": 1},
+        domain="com.microsoft",
+        label="causal",
+        atol=1e-4,
+    ),
+    Case(
+        "EmbedLayerNormalization",
+        [np.array([[1, 2, 0]], I32), np.array([[0, 1, 1]], I32), (6, 4), (8, 4), (2, 4), (4,), (4,)],
+        outputs=2,
+        domain="com.microsoft",
+        atol=1e-4,
+    ),
     Case("SkipLayerNormalization", [X, X, (4,), (4,), (4,)], domain="com.microsoft", atol=1e-4),
 ]
 
