@@ -43,7 +43,11 @@ class AddRFactor(ScheduleRule):
                 reduced *= item.dom.extent.value
             else:
                 outputs *= item.dom.extent.value
-        if outputs >= self.max_jobs_per_core * self.target.num_cores or reduced < 4096 or has_data_reuse(node):
+        if (
+            outputs >= self.max_jobs_per_core * self.target.num_cores
+            or reduced < 4096
+            or has_data_reuse(node)
+        ):
             return [sch]
         factored = sch.copy()
         try:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..analysis import consumers_of, is_output_block
 from ..error import ScheduleError
 from ..random_variable import BlockRV
 from ..schedule import Schedule
-from ..analysis import consumers_of, is_output_block
 from .base import ScheduleRule
 from .block_facts import contains_call, is_injective, node_of, read_count
 
@@ -52,7 +52,9 @@ class AutoInline(ScheduleRule):
         expensive = bool(self.disallow_op) and contains_call(node, self.disallow_op)
         if self.into_consumer and not is_output_block(node):
             consumers = consumers_of(node)
-            repeated = len(consumers) > 1 or any(read_count(item, node.writes[0].buffer) > 1 for item in consumers)
+            repeated = len(consumers) > 1 or any(
+                read_count(item, node.writes[0].buffer) > 1 for item in consumers
+            )
             # An expensive expression may move into one elementwise consumer, not into a reduction that repeats it.
             if not (expensive and (repeated or not all(is_injective(item) for item in consumers))):
                 try:

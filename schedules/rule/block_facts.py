@@ -80,7 +80,9 @@ def is_injective(block: BlockNode) -> bool:
         return False
     store = block.body.leaf  # type: ignore[attr-defined]
     variables = [index for index in store.indices if not isinstance(index, tir.IntImm)]
-    return all(isinstance(index, tir.Var) for index in variables) and len(set(map(id, variables))) == len(variables)
+    return all(isinstance(index, tir.Var) for index in variables) and len(set(map(id, variables))) == len(
+        variables
+    )
 
 
 def reads_elementwise(consumer: BlockNode, buffer: tir.Buffer) -> bool:
@@ -90,7 +92,9 @@ def reads_elementwise(consumer: BlockNode, buffer: tir.Buffer) -> bool:
         return False
     tir.post_order_visit(
         consumer.body.leaf.value,  # type: ignore[attr-defined]
-        lambda node: loads.append(node) if isinstance(node, tir.BufferLoad) and node.buffer is buffer else None,
+        lambda node: (
+            loads.append(node) if isinstance(node, tir.BufferLoad) and node.buffer is buffer else None
+        ),
     )
     if not loads:
         return False
@@ -112,7 +116,9 @@ def elementwise_consumer(block: BlockNode) -> BlockNode | None:
     buffer = block.writes[0].buffer
     if not reads_elementwise(consumer, buffer):
         return None
-    if [_extent(item) for item in consumer.writes[0].buffer.shape] != [_extent(item) for item in buffer.shape]:
+    if [_extent(item) for item in consumer.writes[0].buffer.shape] != [
+        _extent(item) for item in buffer.shape
+    ]:
         return None
     return consumer
 
@@ -146,9 +152,11 @@ def contains_call(block: BlockNode, names: frozenset[str]) -> bool:
     if isinstance(block.body, LeafNode):
         tir.post_order_visit(
             block.body.leaf,
-            lambda node: found.append(node)
-            if isinstance(node, tir.Call) and getattr(node.op, "name", "") in names
-            else None,
+            lambda node: (
+                found.append(node)
+                if isinstance(node, tir.Call) and getattr(node.op, "name", "") in names
+                else None
+            ),
         )
     return bool(found)
 
@@ -169,6 +177,8 @@ def read_count(consumer: BlockNode, buffer: tir.Buffer) -> int:
     if isinstance(consumer.body, LeafNode):
         tir.post_order_visit(
             consumer.body.leaf,
-            lambda node: found.append(node) if isinstance(node, tir.BufferLoad) and node.buffer is buffer else None,
+            lambda node: (
+                found.append(node) if isinstance(node, tir.BufferLoad) and node.buffer is buffer else None
+            ),
         )
     return len(found)

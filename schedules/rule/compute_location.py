@@ -70,7 +70,13 @@ class RandomComputeLocation(ScheduleRule):
 
 
 def _common_loops(consumers: list[BlockNode]) -> list[LoopNode]:
+    """Loops around all consumers, without those of the register tile and of reductions: in there everything is scalar."""
     common = loops_around(consumers[0])
+    tile = ("meta_schedule.vectorize", "meta_schedule.unroll")
+    first = next(
+        (i for i, loop in enumerate(common) if any(mark in loop.annotations for mark in tile)), len(common)
+    )
+    common = common[:first]
     for consumer in consumers[1:]:
         around = loops_around(consumer)
         common = [loop for loop in common if any(loop is item for item in around)]

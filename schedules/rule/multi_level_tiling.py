@@ -65,7 +65,9 @@ class MultiLevelTiling(ScheduleRule):
         pack_operands: bool = True,
     ) -> None:
         if not structure or set(structure) - {"S", "R"} or not structure.endswith("S"):
-            raise ScheduleError(f"MultiLevelTiling: structure must be S and R ending with S, got {structure!r}")
+            raise ScheduleError(
+                f"MultiLevelTiling: structure must be S and R ending with S, got {structure!r}"
+            )
         self.structure = structure
         self.max_innermost_factor = max_innermost_factor
         self.max_vector_tile = max_vector_tile
@@ -87,7 +89,9 @@ class MultiLevelTiling(ScheduleRule):
         var = contiguous_var(node)
         if var is not None and loop_position(node, var) is not None:
             return var
-        return next((item for item in reversed(spatial_vars(node)) if loop_position(node, item) is not None), None)
+        return next(
+            (item for item in reversed(spatial_vars(node)) if loop_position(node, item) is not None), None
+        )
 
     def _packable(self, sch: Schedule, node: BlockNode, vector_var: Any) -> list[tuple[int, bool]]:
         """(read position, is constant) of operands that have the vector axis alone in one dimension, and no other spatial
@@ -108,10 +112,16 @@ class MultiLevelTiling(ScheduleRule):
             used = set().union(*[index_vars(item.min) for item in region.region])
             if len(dims) != 1 or not used & reductions:
                 continue
-            others = {var for i, item in enumerate(region.region) if i != dims[0] for var in index_vars(item.min)}
+            others = {
+                var for i, item in enumerate(region.region) if i != dims[0] for var in index_vars(item.min)
+            }
             if vector_var in others:
                 continue
-            wide = [item for item in node.iter_vars if item.var in used - reductions and not is_one(item.dom.extent)]
+            wide = [
+                item
+                for item in node.iter_vars
+                if item.var in used - reductions and not is_one(item.dom.extent)
+            ]
             if len(wide) > 2:
                 continue  # depthwise-like operands vary with every output element: packing copies all data
             result.append((position, region.buffer in constants))
@@ -199,21 +209,28 @@ class MultiLevelTiling(ScheduleRule):
         if inner:
 
             def fits(*values: np.ndarray) -> np.ndarray:
-                total = np.ones(1)
+                rows, columns = np.ones(1), np.ones(1)
                 for rv, value in zip(inner, values, strict=True):
-                    total = total * (np.ceil(value / lanes) if rv is vector_rv else value)
-                # Accumulators, one row of the vector operand, and a broadcast must fit; tiny tiles waste the FMA units.
-                return total <= registers - 3
+                    if rv is vector_rv:
+                        columns = columns * np.ceil(value / lanes)
+                    else:
+                        rows = rows * value
+                # Accumulators, one row of the vector operand, and a broadcast must fit, or LLVM spills in the inner loop.
+                return rows * columns + columns + 1 <= registers
 
             sch.constrain(inner, fits)
         unrolled = [factors[-1] for factors in self._samples["R"]]
         if unrolled and inner:
 
             def short(*values: np.ndarray) -> np.ndarray:
-                total = np.ones(1)
-                for rv, value in zip([*inner, *unrolled], values, strict=True):
-                    total = total * (np.ceil(value / lanes) if rv is vector_rv else value)
-                return total <= 384
+                tile, steps = np.ones(1), np.ones(1)
+                for position, (rv, value) in enumerate(zip([*inner, *unrolled], values, strict=True)):
+                    if position < len(inner):
+                        tile = tile * (np.ceil(value / lanes) if rv is vector_rv else value)
+                    else:
+                        steps = steps * value
+                # Long bodies around a full register tile make LLVM spill accumulators.
+                return tile * steps <= np.where(tile >= registers // 2, 112, 256)
 
             sch.constrain([*inner, *unrolled], short)
         outer = [factors[0] for factors in self._samples["S"]]
@@ -262,7 +279,13 @@ class MultiLevelTiling(ScheduleRule):
             sch.annotate(loop, "meta_schedule.vectorize" if last else "meta_schedule.unroll", 1)
 
     def _pack(
-        self, sch: Schedule, block: BlockRV, buffer: tir.Buffer, vector_var: Any, factor: ExprRV, is_constant: bool
+        self,
+        sch: Schedule,
+        block: BlockRV,
+        buffer: tir.Buffer,
+        vector_var: Any,
+        factor: ExprRV,
+        is_constant: bool,
     ) -> None:
         """Copy an operand into panels ``[n // width, others..., n % width]`` that the kernel reads contiguously."""
         node = node_of(sch, block)

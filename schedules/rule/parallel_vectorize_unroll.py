@@ -94,7 +94,9 @@ class ParallelizeVectorizeUnroll(ScheduleRule):
                 break
         return chosen
 
-    def _mark_vector(self, sch: Schedule, node: BlockNode, loops: Sequence[LoopNode], rvs: Sequence[object]) -> None:
+    def _mark_vector(
+        self, sch: Schedule, node: BlockNode, loops: Sequence[LoopNode], rvs: Sequence[object]
+    ) -> None:
         last = loops[-1]
         if self.max_vectorize_extent < 2 or last.annotations or not _all_parallel(last):
             return
@@ -125,5 +127,3 @@ def _all_parallel(loop: LoopNode) -> bool:
 def _extent(loop: LoopNode) -> int:
     """The extent, or a typical one where a decision is open."""
     return loop.extent.value if isinstance(loop.extent, tir.IntImm) else 16
-
-
