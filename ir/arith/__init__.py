@@ -9,7 +9,6 @@ from .deep_equal import expr_deep_equal
 from .int_set import (
     IntervalSet,
     IntSet,
-    PresburgerSet,
     estimate_region_lower_bound,
     estimate_region_strict_bound,
     estimate_region_upper_bound,

@@ -86,10 +86,11 @@ class Analyzer:
             high = self.simplify(build.sub(E.add(low, extent), build.const(1, extent.dtype)))
             bound = (self._bounds(low)[0], self._bounds(high)[1])
             self._symbolic[var] = (low, high)
-        limits = self._bounds._var(var) if var.__class__ is E.SizeVar else bound
+        if var.__class__ is E.SizeVar:
+            bound = (max(bound[0], 0), bound[1])
         if bound[0] <= bound[1]:
-            self._bounds.variables[var] = (max(bound[0], 0), bound[1]) if var.__class__ is E.SizeVar else bound
-        elif limits:
+            self._bounds.variables[var] = bound
+        else:
             self._bounds.variables.pop(var, None)
 
     def update(self, var: E.Var, info: ConstIntBound | ModularSet, override: bool = False) -> None:

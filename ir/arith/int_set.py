@@ -122,13 +122,6 @@ _set_min = IntervalSet.min_value.__set__  # type: ignore[attr-defined]
 _set_max = IntervalSet.max_value.__set__  # type: ignore[attr-defined]
 
 
-class PresburgerSet(IntSet, type_key="arith.PresburgerSet"):
-    """A set given by a condition over variables, which :func:`union` and queries approximate by intervals."""
-
-    vars: tuple[E.Var, ...]
-    constraint: PrimExpr
-
-
 EVERYTHING = IntervalSet(_NEG_INF, _POS_INF)
 NOTHING = IntervalSet(_POS_INF, _NEG_INF)
 

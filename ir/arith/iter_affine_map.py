@@ -213,6 +213,15 @@ def _check_mapping(
     problem = _check_disjoint(detector, pieces, level)
     if problem is not None:
         return problem
+    reached: set[int] = set()
+    pending = [item.source for item in pieces]
+    while pending:
+        mark = pending.pop()
+        reached.add(id(mark))
+        if isinstance(mark.source, IterSumExpr):
+            pending += [item.source for item in mark.source.args]
+    if any(id(mark) not in reached for mark in detector.bounded_marks()):
+        return "the predicate bounds a sum of iterators that no index consists of"
     if level == IterMapLevel.Bijective:
         used: set[Any] = set()
         for item in pieces:

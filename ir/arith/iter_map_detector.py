@@ -251,7 +251,6 @@ class Detector:
         # (x + left + beyond) // d = (x + left) // d + beyond / d
         shift = self.simplify(build.floordiv(beyond, divisor))
         dtype = split.dtype
-        zero = build.const(0, dtype)
         if not build.is_const(split.scale, 1):
             scale = split.scale
             if self.divides(divisor, scale):
@@ -261,7 +260,9 @@ class Detector:
                 divisor = self.simplify(build.floordiv(divisor, scale))
                 split = IterSplitExpr(split.source, split.lower_factor, split.extent, one(dtype))
             else:
-                split = split_of(self._mark_of(IterSumExpr((split,), zero), self._reach(split)))
+                split = self._strided(split, divisor)
+        if build.is_const(padding_left, 0) and self._at_most(split.extent, divisor) and not self.equal(split.extent, divisor):
+            return IterSumExpr((), shift)
         split, correction = self._padded(split, padding_left, divisor)
         shift = self.simplify(build.add(shift, correction))
         extent = self.simplify(build.floordiv(split.extent, divisor))
@@ -271,6 +272,12 @@ class Detector:
         if build.is_const(extent, 1):
             return IterSumExpr((), shift)
         return IterSumExpr((result,), shift)
+
+    def _strided(self, split: IterSplitExpr, divisor: Any) -> IterSplitExpr:
+        """A split with a scale that does not fit the divisor as a source of its own, which is full of gaps."""
+        if self.check_level != IterMapLevel.NoCheck:
+            raise NotAffine(f"an iterator of stride {_text(split.scale)} is divided by {_text(divisor)}")
+        return split_of(self._mark_of(IterSumExpr((split,), build.const(0, split.dtype)), self._reach(split)))
 
     def _reach(self, split: IterSplitExpr) -> Any:
         """The extent of the scaled split's values."""
@@ -311,16 +318,18 @@ class Detector:
             if self.divides(scale, divisor) and self.analyzer._prove_ge(scale, 1):
                 inner = self.simplify(build.floordiv(divisor, scale))
                 plain = IterSplitExpr(split.source, split.lower_factor, split.extent, one(split.dtype))
-                plain, _ = self._padded(plain, padding_left, inner)
+                if not (build.is_const(padding_left, 0) and self._at_most(plain.extent, inner)):
+                    plain, _ = self._padded(plain, padding_left, inner)
                 extent = self._smaller(inner, plain.extent)
                 return IterSumExpr((IterSplitExpr(plain.source, plain.lower_factor, extent, scale),), zero)
-            split = split_of(self._mark_of(IterSumExpr((split,), zero), self._reach(split)))
-        split, _ = self._padded(split, padding_left, divisor)
+            split = self._strided(split, divisor)
+        if not (build.is_const(padding_left, 0) and self._at_most(split.extent, divisor)):
+            split, _ = self._padded(split, padding_left, divisor)
         extent = self._smaller(divisor, split.extent)
         return IterSumExpr((IterSplitExpr(split.source, split.lower_factor, extent, split.scale),), zero)
 
     def _smaller(self, a: Any, b: Any) -> Any:
-        return b if self.equal(a, b) or (b.__class__ is IntImm and a.__class__ is IntImm and b.value < a.value) else a
+        return b if self.equal(a, b) or self._at_most(b, a) else a
 
     def divides(self, a: Any, b: Any) -> bool:
         """Whether ``b % a == 0``, proved."""
@@ -342,11 +351,8 @@ class Detector:
         simplify, mark, lower = self.simplify, split.source, split.lower_factor
         reach = simplify(build.mul(lower, divisor))
         record = next((item for item in self.paddings if self.same_mark(item.mark, mark)), None)
-        fits = build.is_const(left, 0) and (
-            self.divides(divisor, split.extent)
-            or (self.divides(split.extent, divisor) and self._at_most(split.extent, divisor))
-        )
-        whole = self.equal(build.mul(lower, split.extent), mark.extent)
+        fits = build.is_const(left, 0) and self.divides(divisor, split.extent)
+        whole = self._at_most(mark.extent, build.mul(lower, split.extent))
         if self.collecting:
             if record is None:
                 record = Padding(mark, reach, zero)
@@ -356,7 +362,7 @@ class Detector:
                 return split, zero
             if self.check_level == IterMapLevel.Bijective:
                 raise NotAffine(f"extent {_text(split.extent)} is not divisible by {_text(divisor)}, so padding is needed")
-            if not whole and not record.needed:
+            if not whole:
                 raise NotAffine(
                     f"the piece of extent {_text(split.extent)} of an iterator is not divisible by {_text(divisor)}"
                 )
@@ -365,7 +371,11 @@ class Detector:
             record.left = offset if self._at_most(record.left, offset) else record.left
             return with_extent(split, self._rounded_up(build.add(split.extent, left), divisor)), zero
         if record is None or not record.needed:
+            if not fits:
+                raise NotAffine(f"extent {_text(split.extent)} is not divisible by {_text(divisor)}")
             return split, zero
+        if not whole and not fits:
+            raise NotAffine(f"the piece of extent {_text(split.extent)} is not divisible by {_text(divisor)}")
         padded = self._padded_mark(record)
         ahead = simplify(build.floordiv(record.left, lower))
         gap = simplify(build.sub(ahead, left))
@@ -448,7 +458,7 @@ class Detector:
 
     def fuse(self, total: IterSumExpr) -> IterSplitExpr | None:
         """One split that stands for the sum: its terms, ordered by scale, continue one another; None if they do not."""
-        terms = self._with_bounded(total.args)
+        terms, ahead = self._with_bounded(total.args)
         if len(terms) == 1:
             return terms[0]
         ordered = self._in_order(terms)
@@ -464,14 +474,24 @@ class Detector:
         ]
         joined = self._joined(scaled)
         if len(joined) == 1:
+            if ahead is not None:
+                return None
             only = joined[0]
             return IterSplitExpr(only.source, only.lower_factor, only.extent, self.simplify(build.mul(only.scale, base_scale)))
         extent = self.simplify(build.floordiv(reach, base_scale))
         mark = self._mark_of(IterSumExpr(joined, zero), extent)
+        if ahead is not None and id(mark) not in self._offsets:
+            if not self.divides(base_scale, ahead):
+                return None
+            self._offsets[id(mark)] = self.simplify(build.floordiv(ahead, base_scale))
         return split_of(mark, scale=base_scale)
 
-    def _with_bounded(self, args: Sequence[IterSplitExpr]) -> Sequence[IterSplitExpr]:
-        """The terms with those that make up a sum that a predicate bounds replaced by one split of its mark."""
+    def _with_bounded(self, args: Sequence[IterSplitExpr]) -> tuple[Sequence[IterSplitExpr], Any]:
+        """The terms with those that make up a sum that a predicate bounds replaced by one split of its mark.
+
+        The second result is where such a sum begins inside of a larger one (None: at zero).
+        """
+        ahead: Any = None
         for total, mark in self._bounded:
             ratio: Any = None
             rest = list(args)
@@ -493,10 +513,12 @@ class Detector:
                 ratio = factor
                 rest.remove(there)
             else:
-                if rest and id(mark) in self._offsets:
-                    continue  # an offset inside a larger sum is not supported
+                offset = self._offsets.get(id(mark))
+                if rest and offset is not None:
+                    start = build.mul(offset, ratio)
+                    ahead = self.simplify(start if ahead is None else build.add(ahead, start))
                 args = [split_of(mark, scale=ratio), *rest]
-        return args
+        return args, ahead
 
     def _joined(self, args: list[IterSplitExpr]) -> list[IterSplitExpr]:
         """Neighbouring pieces of one mark become one piece: ``(x // 4) * 4 + x % 4`` is ``x``."""
@@ -575,12 +597,8 @@ class Detector:
         mark = joined.source
         if not build.is_const(joined.lower_factor, 1) or not self.equal(joined.extent, mark.extent):
             return False
-        zero = build.const(0, expr.dtype)
-        offset = self._offsets.get(id(mark), zero)
-        if isinstance(mark.source, IterSumExpr):
-            start = offset
-        else:
-            start = self.simplify(build.sub(self.sums[v].base, zero)) if (v := self._variable_of(mark)) is not None else zero
+        # A fused mark that is bounded already begins at its offset; an iterator's split begins at zero.
+        start = self._offsets.get(id(mark), build.const(0, expr.dtype))
         # What the predicate says of the sum, the mark says of its distance from the start.
         low = start if low is None else self.simplify(low)
         end = self.simplify(build.add(start, mark.extent))
@@ -591,9 +609,10 @@ class Detector:
         extent = self.simplify(build.sub(high, low))
         variable = self._variable_of(mark)
         if variable is not None:
-            limited = IterMark(variable if build.is_const(low, 0) else build.sub(variable, low), extent)
+            first = self.simplify(build.add(self.sums[variable].base, low))
+            limited = IterMark(variable if build.is_const(first, 0) else build.sub(variable, first), extent)
             self.marks[variable] = limited
-            self.sums[variable] = IterSumExpr((split_of(limited),), low)
+            self.sums[variable] = IterSumExpr((split_of(limited),), first)
             return True
         if not isinstance(mark.source, IterSumExpr):
             return False
@@ -606,6 +625,14 @@ class Detector:
         self._bounded = [(total, known) for total, known in self._bounded if known is not mark]
         self._bounded.append((next(total for total, known in self._fused if known is limited), limited))
         return True
+
+    def bounded_marks(self) -> list[IterMark]:
+        """The marks of fused sums that the predicate bounds (or the padded ones in their place)."""
+        found = []
+        for _, mark in self._bounded:
+            padded = (item.padded for item in self.paddings if item.padded is not None and self.same_mark(item.mark, mark))
+            found.append(next(padded, mark))
+        return found
 
     def _variable_of(self, mark: IterMark) -> Any:
         """The iterator whose own mark this is; None for other marks."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ir
@@ -221,23 +221,106 @@ def test_fused_and_split_loops_are_bijective_and_keep_their_values(case: tuple[l
         )
 
 
-@given(
-    st.lists(st.sampled_from([2, 3, 4, 5]), min_size=2, max_size=3),
-    st.lists(st.integers(1, 6), min_size=2, max_size=3),
-    st.integers(1, 5),
-    st.integers(2, 6),
-)
-def test_a_bijective_verdict_is_true(extents: list[int], scales: list[int], lower: int, modulus: int) -> None:
-    """Whatever is called bijective reaches each combination of values once."""
+@st.composite
+def indices_of_loops(draw: Any) -> tuple[list[Any], dict[Var, Range]]:
+    """Sums of loops, divided and reduced by small constants: maps or not."""
+    extents = draw(st.lists(st.integers(1, 6), min_size=1, max_size=3))
     loops = [Var(f"l{i}") for i in range(len(extents))]
+
+    def linear() -> Any:
+        total: Any = tir.const(draw(st.sampled_from([0, 0, 0, 1, 3])))
+        for var in loops:
+            scale = draw(st.sampled_from([0, 1, 1, 2, 3, 4, 6, 8, 12]))
+            total = total + var * scale
+        return total
+
+    flat = linear()
+    indices = []
+    for _ in range(draw(st.integers(1, 3))):
+        index = draw(st.sampled_from([flat, flat, linear(), *loops]))
+        for _ in range(draw(st.integers(0, 2))):
+            divisor = draw(st.integers(2, 6))
+            index = floordiv(index, divisor) if draw(st.booleans()) else floormod(index, divisor)
+        indices.append(index)
+    return indices, {var: Range(0, extent) for var, extent in zip(loops, extents)}
+
+
+@pytest.mark.parametrize("level", ["nocheck", "surjective", "bijective"])
+def test_what_is_detected_is_true(level: str) -> None:
+    """The map has the indices' values; unless it is padded it reaches its whole box, a bijection every point once."""
+
+    @given(indices_of_loops(), st.integers(1, 60), st.booleans())
+    @settings(max_examples=150)
+    def check(case: tuple[list[Any], dict[Var, Range]], limit: int, bounded: bool) -> None:
+        indices, iters = case
+        flat: Any = tir.const(0)
+        for var, domain in iters.items():
+            flat = flat * domain.extent + var
+        condition = flat < limit if bounded else tir.const(True)
+        found = detect_iter_map(indices, iters, condition, level, simplify_trivial_iterators=True)
+        if not found.indices:
+            return
+        points = list(itertools.product(*(range(int(r.extent)) for r in iters.values())))  # type: ignore[call-overload]
+        values = {var: np.array([point[i] for point in points]) for i, var in enumerate(iters)}
+        holds = np.broadcast_to(evaluate(condition, values), len(points)).astype(bool)
+        points = [point for point, kept in zip(points, holds) if kept]
+        values = {var: np.array([point[i] for point in points]) for i, var in enumerate(iters)}
+        box, columns = [], []
+        for index, total in zip(indices, found.indices):
+            actual = np.broadcast_to(evaluate(index, values), len(points))
+            again = np.broadcast_to(evaluate(normalize_iter_map_to_expr(total), values), len(points))
+            np.testing.assert_array_equal(again, actual)
+            columns.append(actual.tolist())
+            reach = range(1)
+            if total.args and len(total.args) == 1:
+                (split,) = total.args
+                reach = range(0, split.extent.value * split.scale.value, split.scale.value)
+            box.append([total.base.value + step for step in reach])
+        reached = set(zip(*columns))
+        padded = bool(getattr(found.padding_predicate, "value", True))
+        if level != "nocheck" and not padded:
+            assert reached == set(itertools.product(*box))
+        if level == "bijective":
+            assert not padded and len(reached) == len(points)
+
+    check()
+
+
+@given(splits_of_loops(), st.integers(1, 40), st.integers(0, 10))
+def test_bounded_maps_reach_exactly_their_box(case: tuple[list[Any], dict[Var, Range]], high: int, low: int) -> None:
+    """Under a bound on the fused loops, the single fused index covers what the bound leaves."""
+    _, iters = case
     flat: Any = tir.const(0)
-    for var, scale in zip(loops, scales):
-        flat = flat + var * scale
-    iters = {var: Range(0, extent) for var, extent in zip(loops, extents)}
-    indices = [floordiv(flat, lower), floormod(flat, modulus)]
-    found = detect_iter_map(indices, iters, True, "bijective")
-    if found.indices:
-        points = list(itertools.product(*(range(e) for e in extents)))
-        values = {var: np.array([point[i] for point in points]) for i, var in enumerate(loops)}
-        pairs = set(zip(*(np.broadcast_to(evaluate(item, values), len(points)).tolist() for item in indices)))
-        assert len(pairs) == len(points)
+    for var, domain in iters.items():
+        flat = flat * domain.extent + var
+    condition = tir.And(flat < high, flat >= low)
+    found = detect_iter_map([flat], iters, condition, "surjective")
+    if not found.indices or low >= high:
+        return
+    points = list(itertools.product(*(range(int(r.extent)) for r in iters.values())))  # type: ignore[call-overload]
+    values = {var: np.array([point[i] for point in points]) for i, var in enumerate(iters)}
+    holds = np.broadcast_to(evaluate(condition, values), len(points)).astype(bool)
+    actual = set(np.broadcast_to(evaluate(flat, values), len(points))[holds].tolist())
+    (total,) = found.indices
+    extent = total.args[0].extent.value if total.args else 1
+    if actual:
+        assert actual == set(range(total.base.value, total.base.value + extent))
+
+
+@given(splits_of_loops(), st.data())
+def test_divided_bindings_keep_their_values(case: tuple[list[Any], dict[Var, Range]], data: Any) -> None:
+    """``outer * inner extent + inner`` is the binding, and each part uses its own iterators only."""
+    indices, iters = case
+    loops = list(iters)
+    inner = loops[data.draw(st.integers(0, len(loops))) :]
+    divided = subspace_divide(indices, iters, inner)
+    points = list(itertools.product(*(range(int(r.extent)) for r in iters.values())))  # type: ignore[call-overload]
+    values = {var: np.array([point[i] for point in points]) for i, var in enumerate(loops)}
+    for index, (outer, mark) in zip(indices, divided):
+        first, second = normalize_iter_map_to_expr(outer.source), normalize_iter_map_to_expr(mark.source)
+        assert not set(tir.analysis.undefined_vars(first)) & set(inner)
+        assert set(tir.analysis.undefined_vars(second)) <= set(inner)
+        np.testing.assert_array_equal(
+            np.broadcast_to(evaluate(first * mark.extent + second, values), len(points)),
+            np.broadcast_to(evaluate(index, values), len(points)),
+        )
