@@ -72,7 +72,9 @@ class _Accesses(Visitor):
             for regions, table in ((node.reads, self.reads), (node.writes, self.writes)):
                 for region in regions:
                     if region.buffer not in node.alloc_buffers:
-                        self.add_region(table, tir.BufferRegion(region.buffer, bind_region(region.region, values)))
+                        self.add_region(
+                            table, tir.BufferRegion(region.buffer, bind_region(region.region, values))
+                        )
 
 
 def access_regions(block: BlockNode, init: tir.Stmt | None) -> tuple[Regions, Regions]:
@@ -92,5 +94,7 @@ def _as_regions(table: dict[tir.Buffer, list[Box]]) -> Regions:
     regions = []
     for buffer, boxes in table.items():
         box = union_boxes(boxes, buffer.shape)
-        regions.append(tir.BufferRegion(buffer, [tir.Range.from_min_extent(low, extent) for low, extent in box]))
+        regions.append(
+            tir.BufferRegion(buffer, [tir.Range.from_min_extent(low, extent) for low, extent in box])
+        )
     return tuple(regions)

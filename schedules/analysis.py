@@ -134,7 +134,9 @@ def is_affine(block: BlockNode) -> bool:
     if _is_mixed_radix(block, loops):
         return True
     if not all(isinstance(loop.extent, tir.IntImm) for loop in loops.values()):
-        return all(polynomial(value).is_polynomial() or _is_quasi_affine(value) for value in block.iter_values)
+        return all(
+            polynomial(value).is_polynomial() or _is_quasi_affine(value) for value in block.iter_values
+        )
     from ir.arith import detect_iter_map
 
     ranges = {var: loop.range() for var, loop in loops.items()}
@@ -187,7 +189,9 @@ def require_loop_can_run_in_any_order(loop: LoopNode, primitive: str, allow_redu
         for item, value in zip(block.iter_vars, block.iter_values, strict=True):
             if not mentions(value, {loop.var}):
                 continue
-            fine = item.iter_type == IterVar.DataPar or (allow_reduction and item.iter_type == IterVar.CommReduce)
+            fine = item.iter_type == IterVar.DataPar or (
+                allow_reduction and item.iter_type == IterVar.CommReduce
+            )
             require(
                 fine,
                 primitive,

@@ -57,7 +57,9 @@ class Instruction:
     outputs: tuple[Any, ...]
 
     def __repr__(self) -> str:
-        return f"{self.kind.name}(inputs={list(self.inputs)}, attrs={list(self.attrs)}) -> {list(self.outputs)}"
+        return (
+            f"{self.kind.name}(inputs={list(self.inputs)}, attrs={list(self.attrs)}) -> {list(self.outputs)}"
+        )
 
 
 def _on_block(method: str) -> Apply:
@@ -105,7 +107,25 @@ def _compute_location(sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any]
 def _transform_layout(sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any) -> Any:
     index, is_write, index_map, pad_value, injective = attrs
     which = ("write" if is_write else "read", index)
-    return sch.transform_layout(inputs[0], which, index_map, pad_value, assume_injective_transform=bool(injective))
+    return sch.transform_layout(
+        inputs[0], which, index_map, pad_value, assume_injective_transform=bool(injective)
+    )
+
+
+def _reindex(sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any) -> Any:
+    return sch.reindex(inputs[0], ("write" if attrs[1] else "read", attrs[0]))
+
+
+def _set_axis_separator(sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any) -> Any:
+    return sch.set_axis_separator(inputs[0], ("write" if attrs[1] else "read", attrs[0]), attrs[2])
+
+
+def _loop_partition(sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any) -> Any:
+    return sch.loop_partition(inputs[0], list(inputs[1:]), bool(attrs[0]))
+
+
+def _partitioned_tile(sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any) -> Any:
+    return sch.sample_partitioned_tile(inputs[0], *attrs, decision=decision)
 
 
 def _enter_postproc(sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any) -> Any:
@@ -125,7 +145,9 @@ KINDS: dict[str, InstructionKind] = {
         InstructionKind("SampleCategorical", _categorical, is_pure=True, takes_decision=True),
         InstructionKind("SampleComputeLocation", _compute_location, is_pure=True, takes_decision=True),
         InstructionKind("Split", _split),
-        InstructionKind("Fuse", lambda sch, inputs, attrs, _: sch.fuse(*inputs, preserve_unit_iters=bool(attrs[0]))),
+        InstructionKind(
+            "Fuse", lambda sch, inputs, attrs, _: sch.fuse(*inputs, preserve_unit_iters=bool(attrs[0]))
+        ),
         InstructionKind("Reorder", _on_all("reorder")),
         InstructionKind("AddUnitLoop", _on_block("add_unit_loop")),
         InstructionKind("Parallel", _on_block("parallel")),
@@ -146,6 +168,25 @@ KINDS: dict[str, InstructionKind] = {
         InstructionKind("TransformBlockLayout", _on_block("transform_block_layout")),
         InstructionKind("SetScope", _on_block("set_scope")),
         InstructionKind("StorageAlign", _on_block("storage_align")),
+        InstructionKind("SamplePartitionedTile", _partitioned_tile, is_pure=True, takes_decision=True),
+        InstructionKind("LoopPartition", _loop_partition),
+        InstructionKind("Merge", _on_all("merge")),
+        InstructionKind("Blockize", _on_block("blockize")),
+        InstructionKind("Tensorize", _on_block("tensorize")),
+        InstructionKind("ReIndex", _reindex),
+        InstructionKind("ReindexCacheRead", _on_block("reindex_cache_read")),
+        InstructionKind("ReindexCacheWrite", _on_block("reindex_cache_write")),
+        InstructionKind("CacheInplace", _on_block("cache_inplace")),
+        InstructionKind("CacheIndex", _on_block("cache_index")),
+        InstructionKind("ReadAt", _on_all("read_at")),
+        InstructionKind("WriteAt", _on_all("write_at")),
+        InstructionKind("RollingBuffer", _on_block("rolling_buffer")),
+        InstructionKind("DecomposePadding", _on_all("decompose_padding")),
+        InstructionKind("PadEinsum", _on_block("pad_einsum")),
+        InstructionKind("ReorderBlockIterVar", _on_block("reorder_block_iter_var")),
+        InstructionKind("SetAxisSeparator", _set_axis_separator),
+        InstructionKind("UnsafeSetDType", _on_block("unsafe_set_dtype")),
+        InstructionKind("UnsafeHideBufferAccess", _on_block("unsafe_hide_buffer_access")),
         InstructionKind("EnterPostproc", _enter_postproc),
     )
 }

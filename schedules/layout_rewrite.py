@@ -61,7 +61,7 @@ def _packing(func: PrimFunc, block: BlockNode) -> tuple[int, tir.Buffer, IndexMa
 def split_module(mod: IRModule) -> IRModule:
     """:func:`split_weight_packing` on every PrimFunc of a module."""
     functions = {
-        var: split_weight_packing(func) if isinstance(func, PrimFunc) else func for var, func in mod.functions.items()
+        var: split_weight_packing(func) if isinstance(func, PrimFunc) else func
+        for var, func in mod.functions.items()
     }
     return mod.replace(functions=functions)
-

@@ -65,7 +65,9 @@ def _finite(expr: Any) -> bool:
     return not (isinstance(expr, tir.Var) and expr.name in ("pos_inf", "neg_inf"))
 
 
-def relax_region(region: Sequence[tir.Range], running: Mapping[Any, tir.PrimExpr], shape: Sequence[Any]) -> Box:
+def relax_region(
+    region: Sequence[tir.Range], running: Mapping[Any, tir.PrimExpr], shape: Sequence[Any]
+) -> Box:
     """The box that a region covers while ``running`` variables run, dimension by dimension; the whole dimension of
     ``shape`` where no bound is found.
     """
@@ -107,7 +109,8 @@ def bind_region(region: Sequence[tir.Range], values: Mapping[Any, Any]) -> list[
     """A region of a block in terms of the loops around it: block variables replaced by their bindings."""
     return [
         tir.Range.from_min_extent(
-            simplify_polynomial(substitute(item.min, values)), simplify_polynomial(substitute(item.extent, values))
+            simplify_polynomial(substitute(item.min, values)),
+            simplify_polynomial(substitute(item.extent, values)),
         )
         for item in region
     ]

@@ -165,7 +165,9 @@ class Trace:
         return lines
 
     def __str__(self) -> str:
-        return "\n".join(["def apply_trace(sch: Schedule) -> None:", *[f"  {line}" for line in self.as_python()]])
+        return "\n".join(
+            ["def apply_trace(sch: Schedule) -> None:", *[f"  {line}" for line in self.as_python()]]
+        )
 
     __repr__ = __str__
 
@@ -175,7 +177,11 @@ class Trace:
 
 
 def _method_name(kind: str) -> str:
-    return "".join(f"_{c.lower()}" if c.isupper() else c for c in kind).lstrip("_").replace("r_factor", "rfactor")
+    return (
+        "".join(f"_{c.lower()}" if c.isupper() else c for c in kind)
+        .lstrip("_")
+        .replace("r_factor", "rfactor")
+    )
 
 
 def _as_list(value: Any) -> list[Any]:

@@ -101,12 +101,24 @@ class LoopNode(TreeNode):
 
     def _build(self) -> tir.Stmt:
         return tir.For(
-            self.var, self.min, self.extent, self.kind, self.body.stmt(), self.thread_binding, self.annotations
+            self.var,
+            self.min,
+            self.extent,
+            self.kind,
+            self.body.stmt(),
+            self.thread_binding,
+            self.annotations,
         )
 
     def copy(self, memo: dict[int, TreeNode]) -> TreeNode:
         new = LoopNode(
-            self.var, self.extent, self.body.copy(memo), self.kind, self.min, self.annotations, self.thread_binding
+            self.var,
+            self.extent,
+            self.body.copy(memo),
+            self.kind,
+            self.min,
+            self.annotations,
+            self.thread_binding,
         )
         memo[id(self)] = new
         new._stmt = self._stmt
@@ -330,7 +342,13 @@ def tree_of(stmt: tir.Stmt) -> TreeNode:
     """The loop tree of a statement. Loops are nodes wherever they are; statements without loops and blocks are leaves."""
     if isinstance(stmt, tir.For):
         node: TreeNode = LoopNode(
-            stmt.loop_var, stmt.extent, tree_of(stmt.body), stmt.kind, stmt.min, stmt.annotations, stmt.thread_binding
+            stmt.loop_var,
+            stmt.extent,
+            tree_of(stmt.body),
+            stmt.kind,
+            stmt.min,
+            stmt.annotations,
+            stmt.thread_binding,
         )
     elif isinstance(stmt, tir.SeqStmt):
         node = SeqNode([tree_of(item) for item in stmt.seq])

@@ -51,7 +51,9 @@ def default_schedule(mod: IRModule | PrimFunc, target: Target, rank: Rank | None
         sch = sketches[number].materialize(mod, row)
         if postprocess(sch, target):
             return sch
-    raise ScheduleError(f"default schedule: none of the {len(sketches)} structures of the design space applies")
+    raise ScheduleError(
+        f"default schedule: none of the {len(sketches)} structures of the design space applies"
+    )
 
 
 def rule_of_thumb(skeleton: Skeleton, target: Target) -> np.ndarray:
@@ -84,4 +86,13 @@ def _nest_cost(nest: Nest, target: Target, size: int) -> np.ndarray:
     loads = (vectors + unrolled) / np.maximum(1.0, vectors * unrolled) if nest.is_reduction else np.ones(size)
     cores = max(1, target.num_cores)
     balance = np.ceil(jobs / cores) * cores / np.maximum(1, jobs)
-    return nest.iterations() / lanes / utilisation / np.maximum(hiding, 1e-3) * spilling * (1 + loads) * balance / np.minimum(jobs, cores)
+    return (
+        nest.iterations()
+        / lanes
+        / utilisation
+        / np.maximum(hiding, 1e-3)
+        * spilling
+        * (1 + loads)
+        * balance
+        / np.minimum(jobs, cores)
+    )

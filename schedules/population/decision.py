@@ -30,8 +30,12 @@ class TileDecision:
     @staticmethod
     def create(name: str, extent: int, n: int, max_innermost_factor: int) -> TileDecision:
         """All ordered factorizations of the extent."""
-        table = perfect_tiles(extent, n, max_innermost_factor) if n > 1 else np.array([[extent]], dtype=np.int64)
-        return TileDecision(name, extent, [DecisionVar(f"{name}_{i}") for i in range(n)], table, max_innermost_factor)
+        table = (
+            perfect_tiles(extent, n, max_innermost_factor) if n > 1 else np.array([[extent]], dtype=np.int64)
+        )
+        return TileDecision(
+            name, extent, [DecisionVar(f"{name}_{i}") for i in range(n)], table, max_innermost_factor
+        )
 
     @property
     def size(self) -> int:

@@ -109,8 +109,10 @@ class _Operations(Visitor):
 
     def visit_BufferStore(self, store: tir.BufferStore) -> None:
         value = store.value
-        fused = isinstance(value, tir.Add) and dt.is_float(value.dtype) and any(
-            isinstance(side, tir.Mul) for side in (value.a, value.b)
+        fused = (
+            isinstance(value, tir.Add)
+            and dt.is_float(value.dtype)
+            and any(isinstance(side, tir.Mul) for side in (value.a, value.b))
         )
         if fused:
             assert isinstance(value, tir.Add)
@@ -202,9 +204,7 @@ class Extraction:
         if not operations.accesses:
             return
         all_loops = [*loops, *[_SymbolicLoop(var, extent, "", id(leaf)) for var, extent in operations.inner]]
-        reduce_values = [
-            values[item.var] for item in block.iter_vars if item.iter_type == IterVar.CommReduce
-        ]
+        reduce_values = [values[item.var] for item in block.iter_vars if item.iter_type == IterVar.CommReduce]
         accesses = []
         for buffer, indices, is_write in operations.accesses:
             number = self._buffers.setdefault(buffer, len(self._buffers))
@@ -262,9 +262,12 @@ class _SymbolicNest:
         extents = {loop.var: _array(evaluate(loop.extent, zeros), size) for loop in self._loops}
         feeding: set[Any] = set()
         for index in self._reductions:
-            feeding |= {var for var, step in index.evaluate(zeros, extents).items() if np.any(np.asarray(step) != 0)}
+            feeding |= {
+                var for var, step in index.evaluate(zeros, extents).items() if np.any(np.asarray(step) != 0)
+            }
         axes = [
-            LoopAxis(loop.var.name, extents[loop.var], loop.mark, loop.var in feeding, loop.key) for loop in self._loops
+            LoopAxis(loop.var.name, extents[loop.var], loop.mark, loop.var in feeding, loop.key)
+            for loop in self._loops
         ]
         merged: dict[Any, Access] = {}
         shapes: dict[int, list[np.ndarray]] = {}
@@ -278,7 +281,12 @@ class _SymbolicNest:
             else:
                 merged[key] = access
         return Nest(
-            self._name, axes, list(merged.values()), self._operations, self._is_reduction, self._is_preprocessing
+            self._name,
+            axes,
+            list(merged.values()),
+            self._operations,
+            self._is_reduction,
+            self._is_preprocessing,
         )
 
     def _access(

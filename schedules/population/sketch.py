@@ -41,7 +41,9 @@ class SketchSchedule(Schedule):
         new.constraints = list(self.constraints)
         return new
 
-    def _open(self, kind: str, inputs: list[Any], attrs: list[Any], rvs: list[ExprRV], decision: Decision) -> None:
+    def _open(
+        self, kind: str, inputs: list[Any], attrs: list[Any], rvs: list[ExprRV], decision: Decision
+    ) -> None:
         inst = Instruction(InstructionKind.get(kind), tuple(inputs), tuple(attrs), tuple(rvs))
         assert self.trace is not None
         self.trace.append(inst)
@@ -53,14 +55,18 @@ class SketchSchedule(Schedule):
         """Factors left open: decision variables, one per factor."""
         node = self._loop(loop, "sample_perfect_tile")
         if not isinstance(node.extent, tir.IntImm):
-            raise ScheduleError(f"sample_perfect_tile: loop {node.var.name!r} has extent {node.extent}, it must be constant")
+            raise ScheduleError(
+                f"sample_perfect_tile: loop {node.var.name!r} has extent {node.extent}, it must be constant"
+            )
         tile = TileDecision.create(node.var.name, node.extent.value, n, max_innermost_factor)
         rvs = [ExprRV() for _ in range(n)]
         self._table.update(zip(rvs, tile.variables, strict=True))
         self._open("SamplePerfectTile", [loop], [n, max_innermost_factor], rvs, tile)
         return rvs
 
-    def sample_categorical(self, candidates: Sequence[int], probs: Sequence[float], decision: int | None = None) -> ExprRV:
+    def sample_categorical(
+        self, candidates: Sequence[int], probs: Sequence[float], decision: int | None = None
+    ) -> ExprRV:
         """A choice left open: a decision variable."""
         choice = CategoricalDecision.create(f"choice{len(self.columns)}", candidates, probs)
         rv = ExprRV()
@@ -79,7 +85,9 @@ class SketchSchedule(Schedule):
         """Allow only candidates for which ``allowed(*values)`` holds; values are arrays [N], one per random variable."""
         variables = [self._table[rv] for rv in rvs]
         self.constraints.append(
-            lambda values: allowed(*[values[var] if isinstance(var, DecisionVar) else np.int64(var.value) for var in variables])
+            lambda values: allowed(
+                *[values[var] if isinstance(var, DecisionVar) else np.int64(var.value) for var in variables]
+            )
         )
 
     def _recorded_map(self, index_map: IndexMap, resolved: IndexMap) -> IndexMap:
@@ -157,7 +165,9 @@ class Sketch:
         """Up to ``count`` random valid rows (fewer when valid ones are rare)."""
         found = np.empty((0, self.n_columns), dtype=np.int64)
         for _ in range(attempts):
-            columns = [generator.integers(max(1, decision.size), size=max(count, 64)) for decision in self.decisions]
+            columns = [
+                generator.integers(max(1, decision.size), size=max(count, 64)) for decision in self.decisions
+            ]
             matrix = np.stack(columns, axis=1) if columns else np.zeros((1, 0), dtype=np.int64)
             found = np.concatenate([found, matrix[self.valid(matrix)]])
             if len(found) >= count or not columns:

@@ -11,7 +11,11 @@ from .rewrite_reduction_block import RewriteReductionBlock
 
 def default_postprocs(target: Target) -> list[Postproc]:
     """The postprocessors for a CPU, in the order in which they apply."""
-    postprocs: list[Postproc] = [ParallelizeMarked(), RewriteParallelVectorizeUnroll(), RewriteReductionBlock()]
+    postprocs: list[Postproc] = [
+        ParallelizeMarked(),
+        RewriteParallelVectorizeUnroll(),
+        RewriteReductionBlock(),
+    ]
     for postproc in postprocs:
         postproc.initialize(target)
     return postprocs

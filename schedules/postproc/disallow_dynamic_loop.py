@@ -16,5 +16,7 @@ class DisallowDynamicLoop(Postproc):
         func = sch.func_working_on
         assert func is not None
         return all(
-            isinstance(node.extent, tir.IntImm) for node in walk(sch._root(func)) if isinstance(node, LoopNode)
+            isinstance(node.extent, tir.IntImm)
+            for node in walk(sch._root(func))
+            if isinstance(node, LoopNode)
         )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ..affine import mentions
 from ..random_variable import LoopRV
+from ..rule.block_facts import reduce_vars
 from ..schedule import Schedule
 from ..tree import BlockNode, loops_around, walk
-from ..rule.block_facts import reduce_vars
 from .base import Postproc
 
 
@@ -29,7 +29,11 @@ class RewriteReductionBlock(Postproc):
 
 def _first_reduction_loop(block: BlockNode) -> int | None:
     reductions = set(reduce_vars(block))
-    values = [value for item, value in zip(block.iter_vars, block.iter_values, strict=True) if item.var in reductions]
+    values = [
+        value
+        for item, value in zip(block.iter_vars, block.iter_values, strict=True)
+        if item.var in reductions
+    ]
     for position, loop in enumerate(loops_around(block)):
         if any(mentions(value, {loop.var}) for value in values):
             return position

@@ -22,6 +22,10 @@ def annotate(node: BlockNode | LoopNode, key: str, value: Any) -> None:
 
 def unannotate(node: BlockNode | LoopNode, key: str) -> None:
     """Remove an annotation."""
-    require(key in node.annotations, "unannotate", f"there is no annotation {key!r}; there are {sorted(node.annotations)}")
+    require(
+        key in node.annotations,
+        "unannotate",
+        f"there is no annotation {key!r}; there are {sorted(node.annotations)}",
+    )
     node.annotations = {name: value for name, value in node.annotations.items() if name != key}
     node.touch()

@@ -48,17 +48,28 @@ def _renamed(region: tir.BufferRegion, old: tir.Buffer, new: tir.Buffer) -> tir.
 def similar_buffer(buffer: tir.Buffer, scope: str, name: str | None = None) -> tir.Buffer:
     """A new buffer of the same shape in another storage scope, named ``<buffer>_<scope>``."""
     suffix = scope.replace(".", "_") if scope else "global"
-    return tir.decl_buffer(buffer.shape, buffer.dtype, name or f"{buffer.name}_{suffix}", scope="" if scope == "global" else scope)
+    return tir.decl_buffer(
+        buffer.shape,
+        buffer.dtype,
+        name or f"{buffer.name}_{suffix}",
+        scope="" if scope == "global" else scope,
+    )
 
 
 def relaxed_below(block: BlockNode, region: tir.BufferRegion, place: TreeNode) -> Box:
     """The box of a buffer that a block touches over those loops around it that lie below ``place``."""
     values = dict(zip([item.var for item in block.iter_vars], block.iter_values, strict=True))
-    running = {loop.var: loop.extent for loop in loops_around(block) if loop is not place and is_ancestor(place, loop)}
+    running = {
+        loop.var: loop.extent
+        for loop in loops_around(block)
+        if loop is not place and is_ancestor(place, loop)
+    }
     return relax_region(bind_region(region.region, values), running, region.buffer.shape)
 
 
-def insertion_point(scope: BlockNode, writer: BlockNode, readers: Sequence[BlockNode]) -> tuple[TreeNode, TreeNode | None]:
+def insertion_point(
+    scope: BlockNode, writer: BlockNode, readers: Sequence[BlockNode]
+) -> tuple[TreeNode, TreeNode | None]:
     """Where a stage between a writer and its readers goes: the sequence around both, and its child to insert before.
 
     That is the innermost sequence in which a reader comes behind the writer; without readers it is the end of the scope
@@ -91,7 +102,9 @@ def _copy_block(source: tir.Buffer, target: tir.Buffer, box: Box, name: str) -> 
         loop_var = tir.Var(f"ax{axis}", extent.dtype)
         block_var = tir.Var(f"v{axis}", dim.dtype)
         loop_vars.append((loop_var, extent))
-        block_vars.append(IterVar(tir.Range.from_min_extent(tir.const(0, dim.dtype), dim), block_var, IterVar.DataPar))
+        block_vars.append(
+            IterVar(tir.Range.from_min_extent(tir.const(0, dim.dtype), dim), block_var, IterVar.DataPar)
+        )
         values.append(low + loop_var)
         indices.append(block_var)
     point = [tir.Range.from_min_extent(index, tir.const(1, index.dtype)) for index in indices]
@@ -116,7 +129,11 @@ def cache_name(buffer: tir.Buffer, storage_scope: str) -> str:
 
 def _scope_for_copy(block: BlockNode, primitive: str) -> BlockNode:
     scope = scope_of(block)
-    require(scope is not None, primitive, f"block {block.name!r} is a root block; there is no scope to put the copy into")
+    require(
+        scope is not None,
+        primitive,
+        f"block {block.name!r} is a root block; there is no scope to put the copy into",
+    )
     assert scope is not None
     return scope
 
@@ -135,7 +152,10 @@ def _chosen(block: BlockNode, blocks: Sequence[BlockNode] | None, primitive: str
 
 
 def cache_read(
-    block: BlockNode, read_buffer_index: int, storage_scope: str, consumer_blocks: Sequence[BlockNode] | None = None
+    block: BlockNode,
+    read_buffer_index: int,
+    storage_scope: str,
+    consumer_blocks: Sequence[BlockNode] | None = None,
 ) -> BlockNode:
     """Copy a buffer that a block reads into ``storage_scope`` first, and read the copy."""
     require(
@@ -191,7 +211,10 @@ def _first_child(scope: BlockNode) -> TreeNode:
 
 
 def cache_write(
-    block: BlockNode, write_buffer_index: int, storage_scope: str, consumer_blocks: Sequence[BlockNode] | None = None
+    block: BlockNode,
+    write_buffer_index: int,
+    storage_scope: str,
+    consumer_blocks: Sequence[BlockNode] | None = None,
 ) -> BlockNode:
     """Let a block write into ``storage_scope`` first, and copy the result behind it."""
     require(
@@ -204,11 +227,17 @@ def cache_write(
     buffer = region.buffer
     writers = [item for item in scope_children(block) if buffer in written_buffers(item)]
     require(
-        len(writers) == 1, "cache_write", f"buffer {buffer.name} is written by {len(writers)} blocks of the scope, not one"
+        len(writers) == 1,
+        "cache_write",
+        f"buffer {buffer.name} is written by {len(writers)} blocks of the scope, not one",
     )
     chosen = _chosen(block, consumer_blocks, "cache_write")
     for consumer in chosen:
-        require(consumer is not block, "cache_write", f"block {block.name!r} writes the buffer; it is no consumer of it")
+        require(
+            consumer is not block,
+            "cache_write",
+            f"block {block.name!r} writes the buffer; it is no consumer of it",
+        )
     readers = [
         item
         for item in scope_children(block)

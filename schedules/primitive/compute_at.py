@@ -86,7 +86,9 @@ def _solve_domains(
         box = boxes.get(region.buffer)
         if box is None:
             continue
-        solutions = [_solve_index(index, low, extent) for index, (low, extent) in zip(region.region, box, strict=True)]
+        solutions = [
+            _solve_index(index, low, extent) for index, (low, extent) in zip(region.region, box, strict=True)
+        ]
         if any(item is None for item in solutions):
             solutions = _solve_jointly(block, region, box) or solutions
         for solved in solutions:
@@ -109,7 +111,11 @@ def domain_of(block: BlockNode, var: tir.Var) -> tir.Range:
 
 def _solve_index(index: tir.Range, low: Any, extent: Any) -> tuple[Any, Any, Any] | None:
     """Solve for the variable where the index is ``var + c``, ``var * c`` or ``var // c``: (variable, min, extent)."""
-    if isinstance(index.min, tir.FloorDiv) and isinstance(index.min.a, tir.Var) and isinstance(index.min.b, tir.IntImm):
+    if (
+        isinstance(index.min, tir.FloorDiv)
+        and isinstance(index.min.a, tir.Var)
+        and isinstance(index.min.b, tir.IntImm)
+    ):
         factor = index.min.b.value
         return index.min.a, simplify_polynomial(low * factor), simplify_polynomial(extent * factor)
     poly = polynomial(index.min)
@@ -127,7 +133,11 @@ def _solve_index(index: tir.Range, low: Any, extent: Any) -> tuple[Any, Any, Any
     first, last = tir.floordiv(low, factor), tir.floordiv(low + (extent - 1), factor)
     exact = constant_difference(low, simplify_polynomial(polynomial_quotient(low, factor) * factor))
     if exact == 0:
-        return var, polynomial_quotient(low, factor), tir.const((extent.value - 1) // factor + 1, extent.dtype)
+        return (
+            var,
+            polynomial_quotient(low, factor),
+            tir.const((extent.value - 1) // factor + 1, extent.dtype),
+        )
     if isinstance(low, tir.IntImm):
         return var, first, last - first + 1
     # Where the box starts between two multiples, one more of them may lie in it.
@@ -146,10 +156,14 @@ def _solve_jointly(block: BlockNode, region: tir.BufferRegion, box: Box) -> list
 
     if not all(is_constant(item.extent, 1) for item in region.region):
         return None
-    used = [item for item in block.iter_vars if any(mentions(index.min, {item.var}) for index in region.region)]
+    used = [
+        item for item in block.iter_vars if any(mentions(index.min, {item.var}) for index in region.region)
+    ]
     if not all(isinstance(item.dom.extent, tir.IntImm) for item in used):
         return None
-    found = detect_iter_map([item.min for item in region.region], {item.var: item.dom for item in used}, True, "bijective")
+    found = detect_iter_map(
+        [item.min for item in region.region], {item.var: item.dom for item in used}, True, "bijective"
+    )
     if not found.indices:
         return None
     points = [tir.Var(f"i{n}", item.min.dtype) for n, item in enumerate(region.region)]
@@ -157,7 +171,8 @@ def _solve_jointly(block: BlockNode, region: tir.BufferRegion, box: Box) -> list
     analyzer = Analyzer()
     lows = {point: low for point, (low, _) in zip(points, box, strict=True)}
     spans = {
-        point: int_set.IntervalSet(tir.const(0, point.dtype), extent - 1) for point, (_, extent) in zip(points, box, strict=True)
+        point: int_set.IntervalSet(tir.const(0, point.dtype), extent - 1)
+        for point, (_, extent) in zip(points, box, strict=True)
     }
     result = []
     for item in used:
@@ -182,7 +197,9 @@ def _solve_jointly(block: BlockNode, region: tir.BufferRegion, box: Box) -> list
         bounds = analyzer.int_set(value, domains)
         if bounds.is_everything() or bounds.is_nothing():
             return None
-        result.append((item.var, bounds.min_value, analyzer.simplify(bounds.max_value - bounds.min_value + 1)))
+        result.append(
+            (item.var, bounds.min_value, analyzer.simplify(bounds.max_value - bounds.min_value + 1))
+        )
     return result
 
 
@@ -204,7 +221,9 @@ def _rebuild_nest(
     values: list[Any] = []
     guards: list[Any] = []
     for item in block.iter_vars:
-        low, extent, bounded = _window(item, *domains.get(item.var, (item.dom.min, item.dom.extent)), units, around)
+        low, extent, bounded = _window(
+            item, *domains.get(item.var, (item.dom.min, item.dom.extent)), units, around
+        )
         if is_constant(extent, 1) and not preserve_unit_loops:
             value = tir.cast(item.var.dtype, low)
             running = None
@@ -249,7 +268,9 @@ def _window(
     return low, extent, False
 
 
-def _guards(value: Any, running: Any, extent: Any, dom: tir.Range, around: list[LoopNode]) -> list[tir.PrimExpr]:
+def _guards(
+    value: Any, running: Any, extent: Any, dom: tir.Range, around: list[LoopNode]
+) -> list[tir.PrimExpr]:
     """Conditions that keep a variable inside its domain where the new loops could leave it."""
     from ir.arith import Analyzer
 
@@ -265,7 +286,9 @@ def _guards(value: Any, running: Any, extent: Any, dom: tir.Range, around: list[
 def _is_symbolic(expr: Any) -> bool:
     """Whether open decisions occur in it."""
     found = []
-    tir.post_order_visit(tir.convert(expr), lambda node: found.append(1) if isinstance(node, DecisionVar) else None)
+    tir.post_order_visit(
+        tir.convert(expr), lambda node: found.append(1) if isinstance(node, DecisionVar) else None
+    )
     return bool(found)
 
 
@@ -276,10 +299,14 @@ def _children_under(loop: LoopNode) -> list[TreeNode]:
 def _check_move(block: BlockNode, loop: LoopNode, primitive: str) -> None:
     require(scope_of(block) is not None, primitive, "the root block cannot be moved")
     require(
-        scope_of(block) is scope_of(loop), primitive, f"block {block.name!r} and loop {loop.var.name!r} are in different scopes"
+        scope_of(block) is scope_of(loop),
+        primitive,
+        f"block {block.name!r} and loop {loop.var.name!r} are in different scopes",
     )
     require(
-        not is_ancestor(loop, block), primitive, f"loop {loop.var.name!r} is already around block {block.name!r}"
+        not is_ancestor(loop, block),
+        primitive,
+        f"loop {loop.var.name!r} is already around block {block.name!r}",
     )
     require_complete_or_reduction(block, primitive)
 
@@ -289,7 +316,9 @@ def compute_at(block: BlockNode, loop: LoopNode, preserve_unit_loops: bool = Fal
     primitive = "compute_at"
     _check_move(block, loop, primitive)
     require(
-        not is_output_block(block), primitive, f"block {block.name!r} writes an output of the function; it cannot be partial"
+        not is_output_block(block),
+        primitive,
+        f"block {block.name!r} writes an output of the function; it cannot be partial",
     )
     consumers = consumers_of(block)
     require(consumers, primitive, f"block {block.name!r} has no consumer")
@@ -301,7 +330,8 @@ def compute_at(block: BlockNode, loop: LoopNode, preserve_unit_loops: bool = Fal
     first = next(i for i, child in enumerate(branches) if any(is_ancestor(child, item) for item in consumers))
     producers = producers_of(block)
     earliest = max(
-        (i + 1 for i, child in enumerate(branches) if any(is_ancestor(child, item) for item in producers)), default=0
+        (i + 1 for i, child in enumerate(branches) if any(is_ancestor(child, item) for item in producers)),
+        default=0,
     )
     require(earliest <= first, primitive, f"a producer of block {block.name!r} comes behind its consumers")
     anchor = branches[_position(index, earliest, first, primitive)]
@@ -343,7 +373,9 @@ def _position(index: int, first: int, last: int, primitive: str) -> int:
     return index
 
 
-def reverse_compute_at(block: BlockNode, loop: LoopNode, preserve_unit_loops: bool = False, index: int = -1) -> None:
+def reverse_compute_at(
+    block: BlockNode, loop: LoopNode, preserve_unit_loops: bool = False, index: int = -1
+) -> None:
     """Consume under ``loop`` what its iterations produce: the mirror image of :func:`compute_at`."""
     primitive = "reverse_compute_at"
     _check_move(block, loop, primitive)
@@ -359,11 +391,18 @@ def reverse_compute_at(block: BlockNode, loop: LoopNode, preserve_unit_loops: bo
     domains = _solve_domains(block, block.reads, boxes)
     _require_only_finished_reads(block, domains, boxes)
     branches = _children_under(loop)
-    last_producer = max(i for i, child in enumerate(branches) if any(is_ancestor(child, item) for item in producers))
-    first_consumer = next(
-        (i for i, child in enumerate(branches) if any(is_ancestor(child, item) for item in consumers)), len(branches)
+    last_producer = max(
+        i for i, child in enumerate(branches) if any(is_ancestor(child, item) for item in producers)
     )
-    require(last_producer < first_consumer, primitive, f"a consumer of block {block.name!r} comes before its producers")
+    first_consumer = next(
+        (i for i, child in enumerate(branches) if any(is_ancestor(child, item) for item in consumers)),
+        len(branches),
+    )
+    require(
+        last_producer < first_consumer,
+        primitive,
+        f"a consumer of block {block.name!r} comes before its producers",
+    )
     anchor = branches[_position(index, last_producer + 1, first_consumer, primitive) - 1]
     detach(block)
     insert_beside(anchor, _rebuild_nest(block, loop, domains, preserve_unit_loops), before=False)
@@ -387,7 +426,8 @@ def _require_reduction_whole(block: BlockNode, loop: LoopNode) -> None:
                 values = dict(zip([v.var for v in producer.iter_vars], producer.iter_values, strict=True))
                 for write in producer.writes:
                     if write.buffer is region.buffer and mentions(
-                        substitute(write.region[position].min, values), {outer_loop.var for outer_loop in outer}
+                        substitute(write.region[position].min, values),
+                        {outer_loop.var for outer_loop in outer},
                     ):
                         raise ScheduleError(
                             f"reverse_compute_at: block {block.name!r} reduces over dimension {position} of"
@@ -413,7 +453,10 @@ def _require_only_finished_reads(
         for (low, extent), (has_low, has_extent), dim in zip(needed, box, region.buffer.shape, strict=True):
             if constant_difference(has_extent, dim) == 0:
                 continue
-            below, above = constant_difference(low, has_low), constant_difference(low + extent, has_low + has_extent)
+            below, above = (
+                constant_difference(low, has_low),
+                constant_difference(low + extent, has_low + has_extent),
+            )
             if below is None or above is None or below < 0 or above > 0:
                 if constant_difference(has_extent, dim) is not None and is_constant(dim, 1):
                     continue

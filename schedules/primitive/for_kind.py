@@ -33,7 +33,11 @@ def unroll(loop: LoopNode) -> None:
 
 def bind(loop: LoopNode, thread_axis: str) -> None:
     """Bind a loop to a GPU thread axis such as ``threadIdx.x``."""
-    require(thread_axis in THREAD_TAGS, "bind", f"unknown thread axis {thread_axis!r}; use one of {sorted(THREAD_TAGS)}")
+    require(
+        thread_axis in THREAD_TAGS,
+        "bind",
+        f"unknown thread axis {thread_axis!r}; use one of {sorted(THREAD_TAGS)}",
+    )
     require_loop_can_run_in_any_order(loop, "bind", allow_reduction=thread_axis.startswith("threadIdx"))
     extent = loop.extent
     axis = tir.IterVar(

@@ -27,7 +27,9 @@ from ..tree import BlockNode, LeafNode, detach, loops_around, scope_of, walk
 
 def _single_store(block: BlockNode, primitive: str) -> tir.BufferStore:
     require(
-        isinstance(block.body, LeafNode) and isinstance(block.body.leaf, tir.BufferStore) and block.init is None,
+        isinstance(block.body, LeafNode)
+        and isinstance(block.body.leaf, tir.BufferStore)
+        and block.init is None,
         primitive,
         f"the body of block {block.name!r} is not a single store",
     )
@@ -116,10 +118,16 @@ def _require_plain_loads(blocks: list[BlockNode], buffer: tir.Buffer, primitive:
 
     def visit(node: Any) -> bool:
         if node is buffer.data:
-            raise ScheduleError(f"{primitive}: block {name!r} uses buffer {buffer.name} by its pointer, not by loads")
+            raise ScheduleError(
+                f"{primitive}: block {name!r} uses buffer {buffer.name} by its pointer, not by loads"
+            )
         if isinstance(node, tir.Call) and getattr(node.op, "name", "") == "tir.address_of":
             loads = [item for item in node.args if isinstance(item, tir.BufferLoad) and item.buffer is buffer]
-            require(not loads, primitive, f"block {name!r} takes the address of an element of buffer {buffer.name}")
+            require(
+                not loads,
+                primitive,
+                f"block {name!r} takes the address of an element of buffer {buffer.name}",
+            )
         return not isinstance(node, tir.Buffer)
 
     for block in blocks:
@@ -130,7 +138,9 @@ def _require_plain_loads(blocks: list[BlockNode], buffer: tir.Buffer, primitive:
             elif isinstance(node, BlockNode):
                 for match in node.match_buffers:
                     require(
-                        match.source.buffer is not buffer, primitive, f"block {node.name!r} has a view of buffer {buffer.name}"
+                        match.source.buffer is not buffer,
+                        primitive,
+                        f"block {node.name!r} has a view of buffer {buffer.name}",
                     )
 
 
@@ -163,9 +173,13 @@ def _require_plain_indices(block: BlockNode, store: tir.BufferStore) -> None:
             f"block {block.name!r} stores at index {index}; inlining needs distinct iteration variables",
         )
         seen.add(index)
-    for var in sorted(_variables(store.value) & ({item.var for item in block.iter_vars} - seen), key=lambda item: item.name):
+    for var in sorted(
+        _variables(store.value) & ({item.var for item in block.iter_vars} - seen), key=lambda item: item.name
+    ):
         require(
-            _is_unit(block, var), "compute_inline", f"variable {var.name} of block {block.name!r} is not an index of its result"
+            _is_unit(block, var),
+            "compute_inline",
+            f"variable {var.name} of block {block.name!r} is not an index of its result",
         )
 
 
@@ -209,7 +223,11 @@ def reverse_compute_inline(block: BlockNode) -> None:
     reason = why_not_complete(block)
     require(reason is None, primitive, f"block {block.name!r} is not complete: {reason}")
     producers = producers_of(block)
-    require(len(producers) == 1, primitive, f"block {block.name!r} has {len(producers)} producers; it needs exactly one")
+    require(
+        len(producers) == 1,
+        primitive,
+        f"block {block.name!r} has {len(producers)} producers; it needs exactly one",
+    )
     (producer,) = producers
     reason = why_not_complete(producer)
     require(reason is None, primitive, f"producer {producer.name!r} is not complete: {reason}")
@@ -219,8 +237,12 @@ def reverse_compute_inline(block: BlockNode) -> None:
         primitive,
         f"producer {producer.name!r} writes {source.buffer.name}, which is an output of the function or of the scope around it",
     )
-    others = [item for item in scope_children(block) if item is not block and source.buffer in read_buffers(item)]
-    require(not others, primitive, f"{others[0].name if others else ''!r} reads the producer's buffer as well")
+    others = [
+        item for item in scope_children(block) if item is not block and source.buffer in read_buffers(item)
+    ]
+    require(
+        not others, primitive, f"{others[0].name if others else ''!r} reads the producer's buffer as well"
+    )
     _require_plain_loads([block], source.buffer, primitive)
     _require_not_overwritten(block, producer)
     values = _solve_consumer(block, store, source)
@@ -274,7 +296,9 @@ class _Simplifier(StmtExprMutator):
 
     def visit_BufferLoad(self, load: tir.BufferLoad) -> Any:
         mapped = self.generic_visit(load)
-        return tir.BufferLoad(mapped.buffer, tuple(self.index(item) for item in mapped.indices), mapped.predicate)
+        return tir.BufferLoad(
+            mapped.buffer, tuple(self.index(item) for item in mapped.indices), mapped.predicate
+        )
 
 
 class _ReplaceLoads(StmtExprMutator):
@@ -293,7 +317,9 @@ def _solve_consumer(block: BlockNode, store: tir.BufferStore, source: tir.Buffer
     loads: list[tir.BufferLoad] = []
     tir.post_order_visit(
         store.value,
-        lambda node: loads.append(node) if isinstance(node, tir.BufferLoad) and node.buffer is source.buffer else None,
+        lambda node: (
+            loads.append(node) if isinstance(node, tir.BufferLoad) and node.buffer is source.buffer else None
+        ),
     )
     require(loads, "reverse_compute_inline", f"block {block.name!r} does not read the producer's buffer")
     for load in loads[1:]:
@@ -329,7 +355,11 @@ def _solve_consumer(block: BlockNode, store: tir.BufferStore, source: tir.Buffer
 
 def _solve_affine(block: BlockNode, load: tir.BufferLoad, source: tir.BufferStore) -> dict[Any, Any]:
     """Invert a bijective affine read such as ``B[(v0 * 8 + v1) // 16, (v0 * 8 + v1) % 16]``."""
-    ranges = {item.var: item.dom for item in block.iter_vars if any(mentions(index, {item.var}) for index in load.indices)}
+    ranges = {
+        item.var: item.dom
+        for item in block.iter_vars
+        if any(mentions(index, {item.var}) for index in load.indices)
+    }
     found = detect_iter_map(list(load.indices), ranges, True, "bijective")
     require(
         found.indices,
@@ -364,7 +394,9 @@ def _consumer_guard(
     store = _single_store(block, "reverse_compute_inline")
     tir.post_order_visit(
         store.value,
-        lambda node: loads.append(node) if isinstance(node, tir.BufferLoad) and node.buffer is source.buffer else None,
+        lambda node: (
+            loads.append(node) if isinstance(node, tir.BufferLoad) and node.buffer is source.buffer else None
+        ),
     )
     for read, written in zip(loads[0].indices, source.indices, strict=True):
         if isinstance(read, tir.IntImm) and constant_difference(read, written) != 0:

@@ -37,7 +37,11 @@ class _MapAccesses(StmtExprMutator):
 
     def visit_BufferLoad(self, load: tir.BufferLoad) -> Any:
         mapped = self.generic_visit(load)
-        return tir.BufferLoad(self._new, map_indices(self._map, mapped.indices)) if load.buffer is self._old else mapped
+        return (
+            tir.BufferLoad(self._new, map_indices(self._map, mapped.indices))
+            if load.buffer is self._old
+            else mapped
+        )
 
     def visit_BufferStore(self, store: tir.BufferStore) -> Any:
         mapped = self.generic_visit(store)
@@ -56,8 +60,12 @@ def _mapped_region(region: tir.BufferRegion, new: tir.Buffer, index_map: IndexMa
     """The box of the mapped region: exact for points, else the hull of its corners where indices grow."""
     if all(isinstance(item.extent, tir.IntImm) and item.extent.value == 1 for item in region.region):
         points = map_indices(index_map, [item.min for item in region.region])
-        return tir.BufferRegion(new, [tir.Range.from_min_extent(item, tir.const(1, item.dtype)) for item in points])
-    return tir.BufferRegion(new, [tir.Range.from_min_extent(tir.const(0, dim.dtype), dim) for dim in new.shape])
+        return tir.BufferRegion(
+            new, [tir.Range.from_min_extent(item, tir.const(1, item.dtype)) for item in points]
+        )
+    return tir.BufferRegion(
+        new, [tir.Range.from_min_extent(tir.const(0, dim.dtype), dim) for dim in new.shape]
+    )
 
 
 def transform_layout(
@@ -79,10 +87,13 @@ def transform_layout(
     shape = new_shape if new_shape is not None else index_map.map_shape(buffer.shape)
     _check_padding(buffer, shape, pad_value)
     new = buffer.replace(
-        shape=tuple(tir.convert(item) if not isinstance(item, int) else tir.const(item, buffer.shape[0].dtype) for item in shape),
+        shape=tuple(
+            tir.convert(item) if not isinstance(item, int) else tir.const(item, buffer.shape[0].dtype)
+            for item in shape
+        ),
         strides=(),
     )
-    scope = _allocating_scope(block, buffer)
+    scope = allocating_scope(block, buffer)
     if scope is None:
         require(
             function_buffers is not None and any(item is buffer for item in function_buffers.values()),
@@ -108,7 +119,9 @@ def transform_layout(
                 node.touch()
         elif isinstance(node, BlockNode):
             reads = tuple(_mapped_region(r, new, index_map) if r.buffer is buffer else r for r in node.reads)
-            writes = tuple(_mapped_region(r, new, index_map) if r.buffer is buffer else r for r in node.writes)
+            writes = tuple(
+                _mapped_region(r, new, index_map) if r.buffer is buffer else r for r in node.writes
+            )
             init = None if node.init is None else mapper.visit(node.init)
             node.change(reads=reads, writes=writes, init=init)
     return buffer, new
@@ -135,7 +148,7 @@ def _product(shape: Any) -> int | None:
     return total
 
 
-def _allocating_scope(block: BlockNode, buffer: tir.Buffer) -> BlockNode | None:
+def allocating_scope(block: BlockNode, buffer: tir.Buffer) -> BlockNode | None:
     scope: BlockNode | None = block
     while scope is not None:
         if any(item is buffer for item in scope.alloc_buffers):
@@ -144,7 +157,9 @@ def _allocating_scope(block: BlockNode, buffer: tir.Buffer) -> BlockNode | None:
     return None
 
 
-def transform_block_layout(block: BlockNode, index_map: IndexMap, new_extents: list[Any] | None = None) -> None:
+def transform_block_layout(
+    block: BlockNode, index_map: IndexMap, new_extents: list[Any] | None = None
+) -> None:
     """Iterate a block over the mapped index space: its iteration variables and loops are replaced by the map's."""
     primitive = "transform_block_layout"
     require(scope_of(block) is not None, primitive, f"block {block.name!r} is a root block")
@@ -161,7 +176,9 @@ def transform_block_layout(block: BlockNode, index_map: IndexMap, new_extents: l
         zip(index_map.initial_indices, [item.var for item in block.iter_vars], strict=True)
     )
     extents = (
-        new_extents if new_extents is not None else index_map.map_shape([item.dom.extent for item in block.iter_vars])
+        new_extents
+        if new_extents is not None
+        else index_map.map_shape([item.dom.extent for item in block.iter_vars])
     )
     dtype = block.iter_vars[0].var.dtype if block.iter_vars else "int32"
     new_vars, loops = [], []
@@ -176,12 +193,20 @@ def transform_block_layout(block: BlockNode, index_map: IndexMap, new_extents: l
         size = tir.const(extent, dtype) if isinstance(extent, int) else tir.convert(extent)
         var = tir.Var(f"v{position}", dtype)
         new_vars.append(
-            IterVar(tir.Range.from_min_extent(tir.const(0, dtype), size), var, types.pop() if types else IterVar.DataPar)
+            IterVar(
+                tir.Range.from_min_extent(tir.const(0, dtype), size),
+                var,
+                types.pop() if types else IterVar.DataPar,
+            )
         )
         loops.append((tir.Var(f"ax{position}", dtype), size))
     inverse = _inverse(index_map, block)
     old_values = dict(
-        zip([item.var for item in block.iter_vars], map_indices(inverse, [item.var for item in new_vars]), strict=True)
+        zip(
+            [item.var for item in block.iter_vars],
+            map_indices(inverse, [item.var for item in new_vars]),
+            strict=True,
+        )
     )
     placeholder = LeafNode(tir.Evaluate(tir.const(0)))
     replace_node(top, placeholder)
@@ -209,12 +234,18 @@ def _nest_of(block: BlockNode, primitive: str) -> TreeNode:
             plain.add(value)
             continue
         require(
-            isinstance(value, tir.IntImm) and isinstance(item.dom.extent, tir.IntImm) and item.dom.extent.value == 1,
+            isinstance(value, tir.IntImm)
+            and isinstance(item.dom.extent, tir.IntImm)
+            and item.dom.extent.value == 1,
             primitive,
             f"variable {item.var.name!r} of block {block.name!r} is bound to {value}, not to a loop of its own over all its values",
         )
     require(
-        all(isinstance(loop.extent, tir.IntImm) and loop.extent.value == 1 for var, loop in loops.items() if var not in plain),
+        all(
+            isinstance(loop.extent, tir.IntImm) and loop.extent.value == 1
+            for var, loop in loops.items()
+            if var not in plain
+        ),
         primitive,
         f"a loop around block {block.name!r} is bound to none of its variables",
     )
@@ -234,7 +265,9 @@ def _inverse(index_map: IndexMap, block: BlockNode) -> IndexMap:
 
 def _variables(expr: Any) -> set[Any]:
     found: set[Any] = set()
-    tir.post_order_visit(tir.convert(expr), lambda node: found.add(node) if isinstance(node, tir.Var) else None)
+    tir.post_order_visit(
+        tir.convert(expr), lambda node: found.add(node) if isinstance(node, tir.Var) else None
+    )
     return found
 
 
@@ -261,7 +294,9 @@ class _IndexSimplifier(StmtExprMutator):
 
     def visit_BufferLoad(self, load: tir.BufferLoad) -> Any:
         mapped = self.generic_visit(load)
-        return tir.BufferLoad(mapped.buffer, [self.index(index) for index in mapped.indices], mapped.predicate)
+        return tir.BufferLoad(
+            mapped.buffer, [self.index(index) for index in mapped.indices], mapped.predicate
+        )
 
     def visit_BufferStore(self, store: tir.BufferStore) -> Any:
         mapped = self.generic_visit(store)
@@ -282,7 +317,9 @@ def _substitute_block(block: BlockNode, values: Mapping[Any, Any]) -> None:
         return tir.BufferRegion(
             region.buffer,
             [
-                tir.Range.from_min_extent(simplify.index(substitute(item.min, values)), substitute(item.extent, values))
+                tir.Range.from_min_extent(
+                    simplify.index(substitute(item.min, values)), substitute(item.extent, values)
+                )
                 for item in region.region
             ],
         )
@@ -297,13 +334,21 @@ def _substitute_block(block: BlockNode, values: Mapping[Any, Any]) -> None:
 def set_scope(block: BlockNode, buffer_index: int, storage_scope: str) -> tuple[tir.Buffer, tir.Buffer]:
     """Put a buffer that a block writes into another storage scope. Returns (old, new)."""
     buffer = buffer_of(block, buffer_index, True, "set_scope")
-    scope = _allocating_scope(block, buffer)
-    require(scope is not None, "set_scope", f"buffer {buffer.name} is no intermediate: it is a parameter of the function")
+    scope = allocating_scope(block, buffer)
+    require(
+        scope is not None,
+        "set_scope",
+        f"buffer {buffer.name} is no intermediate: it is a parameter of the function",
+    )
     assert scope is not None
     if buffer.scope() == storage_scope:
         return buffer, buffer
     new = tir.decl_buffer(
-        buffer.shape, buffer.dtype, buffer.name, strides=buffer.strides, scope="" if storage_scope == "global" else storage_scope
+        buffer.shape,
+        buffer.dtype,
+        buffer.name,
+        strides=buffer.strides,
+        scope="" if storage_scope == "global" else storage_scope,
     )
     replace_buffer(scope, buffer, new)
     scope.change(alloc_buffers=tuple(new if item is buffer else item for item in scope.alloc_buffers))
@@ -314,14 +359,17 @@ def storage_align(block: BlockNode, buffer_index: int, axis: int, factor: int, o
     """Ask for a stride of dimension ``axis`` that is ``offset`` modulo ``factor`` elements (avoids bank conflicts)."""
     buffer = buffer_of(block, buffer_index, True, "storage_align")
     ndim = len(buffer.shape)
-    require(-ndim <= axis < ndim, "storage_align", f"axis {axis} is outside the {ndim} dimensions of {buffer.name}")
+    require(
+        -ndim <= axis < ndim,
+        "storage_align",
+        f"axis {axis} is outside the {ndim} dimensions of {buffer.name}",
+    )
     require(factor > 0, "storage_align", f"factor must be positive, got {factor}")
     require(
-        _allocating_scope(block, buffer) is not None,
+        allocating_scope(block, buffer) is not None,
         "storage_align",
         f"buffer {buffer.name} is a parameter of the function; its layout is given",
     )
     entry = (buffer_index, axis % ndim, factor, offset)
     existing = [item for item in block.annotations.get("buffer_dim_align", ()) if item[:2] != entry[:2]]
     block.change(annotations={**block.annotations, "buffer_dim_align": (*existing, entry)})
-

@@ -71,7 +71,9 @@ def split(
         inner = LoopNode(var, extent, inner)
         loops.append(inner)
     replace_node(placeholder, inner)
-    rewrite_expressions(body, {loop.var: value}, lambda block: simplify_bindings(block, not preserve_unit_iters))
+    rewrite_expressions(
+        body, {loop.var: value}, lambda block: simplify_bindings(block, not preserve_unit_iters)
+    )
     return loops[::-1]
 
 
@@ -86,7 +88,11 @@ def _infer_factors(loop: LoopNode, factors: Sequence[Any], exact: bool) -> tuple
             continue
         factor = tir.convert(item)
         if isinstance(factor, tir.IntImm):
-            require(factor.value > 0, "split", f"factors of loop {loop.var.name!r} must be positive, got {factor.value}")
+            require(
+                factor.value > 0,
+                "split",
+                f"factors of loop {loop.var.name!r} must be positive, got {factor.value}",
+            )
         product = product * tir.cast(dtype, factor)
     extents = [None if item is None else tir.cast(dtype, tir.convert(item)) for item in factors]
     if any(item is None for item in extents):

@@ -10,7 +10,7 @@ from ir.tir.functor import substitute
 
 from ..affine import mentions
 from ..analysis import read_buffers, require, why_not_reduction
-from ..tree import BlockNode, LeafNode, LoopNode, TreeNode, insert_beside, loops_around
+from ..tree import BlockNode, LoopNode, TreeNode, insert_beside, loops_around, tree_of
 
 
 def conjuncts(predicate: tir.PrimExpr) -> list[tir.PrimExpr]:
@@ -56,8 +56,12 @@ def _init_nest(block: BlockNode, inner_loops: list[LoopNode]) -> tuple[TreeNode,
         if item.iter_type == IterVar.DataPar
     ]
     needed = [item for item in inner_loops if any(mentions(value, {item.var}) for _, value in spatial)]
-    loop_vars: dict[Any, Any] = {item.var: tir.Var(f"{item.var.name}_init", item.var.dtype) for item in needed}
-    block_vars: dict[Any, Any] = {item.var: tir.Var(f"{item.var.name}_init", item.var.dtype) for item, _ in spatial}
+    loop_vars: dict[Any, Any] = {
+        item.var: tir.Var(f"{item.var.name}_init", item.var.dtype) for item in needed
+    }
+    block_vars: dict[Any, Any] = {
+        item.var: tir.Var(f"{item.var.name}_init", item.var.dtype) for item, _ in spatial
+    }
     dropped = {item.var for item in inner_loops if item.var not in loop_vars}
     predicate: Any = tir.const(True)
     for condition in conjuncts(block.predicate):
@@ -73,12 +77,14 @@ def _init_nest(block: BlockNode, inner_loops: list[LoopNode]) -> tuple[TreeNode,
             tir.BufferRegion(region.buffer, [substitute(item, block_vars) for item in region.region])
             for region in block.writes
         ),
-        LeafNode(substitute(block.init, block_vars)),
+        tree_of(substitute(block.init, block_vars)),
         predicate,
         annotations=block.annotations,
     )
     node: TreeNode = init_block
     for item in reversed(needed):
         low, extent = substitute(item.min, loop_vars), substitute(item.extent, loop_vars)
-        node = LoopNode(loop_vars[item.var], extent, node, item.kind, low, item.annotations, item.thread_binding)
+        node = LoopNode(
+            loop_vars[item.var], extent, node, item.kind, low, item.annotations, item.thread_binding
+        )
     return node, init_block

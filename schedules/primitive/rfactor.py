@@ -76,13 +76,17 @@ def rfactor(loop: LoopNode, factor_axis: int) -> BlockNode:
 def _block_of(loop: LoopNode) -> BlockNode:
     """The only block under the loop, which must reduce over it."""
     blocks = list(blocks_below(loop))
-    require(len(blocks) == 1, "rfactor", f"loop {loop.var.name!r} has {len(blocks)} blocks below it, it needs one")
+    require(
+        len(blocks) == 1, "rfactor", f"loop {loop.var.name!r} has {len(blocks)} blocks below it, it needs one"
+    )
     block = blocks[0]
     reason = why_not_reduction(block)
     require(reason is None, "rfactor", f"block {block.name!r} is not a reduction block: {reason}")
     for item in loops_around(block):
         require(
-            not isinstance(item.body, SeqNode), "rfactor", f"loop {item.var.name!r} around block {block.name!r} has more than one child"
+            not isinstance(item.body, SeqNode),
+            "rfactor",
+            f"loop {item.var.name!r} around block {block.name!r} has more than one child",
         )
     for item, value in zip(block.iter_vars, block.iter_values, strict=True):
         if item.iter_type == IterVar.DataPar:
@@ -154,7 +158,9 @@ def reduction_of(block: BlockNode, primitive: str) -> Reduction:
     return Reduction(outputs, indices, inits, combine)
 
 
-def _updates(stmt: tir.Stmt | None, name: str, primitive: str) -> tuple[list[tir.BufferStore], list[tir.PrimExpr]]:
+def _updates(
+    stmt: tir.Stmt | None, name: str, primitive: str
+) -> tuple[list[tir.BufferStore], list[tir.PrimExpr]]:
     """The stores of an update (through ``let`` values, when several) and the values stored."""
     lets: dict[Any, Any] = {}
     while isinstance(stmt, tir.LetStmt):
@@ -162,7 +168,9 @@ def _updates(stmt: tir.Stmt | None, name: str, primitive: str) -> tuple[list[tir
         stmt = stmt.body
     stores = list(stmt.seq) if isinstance(stmt, tir.SeqStmt) else [stmt]
     if not all(isinstance(item, tir.BufferStore) for item in stores):
-        raise ScheduleError(f"{primitive}: the body or init of block {name!r} is no plain store of reduced values")
+        raise ScheduleError(
+            f"{primitive}: the body or init of block {name!r} is no plain store of reduced values"
+        )
     plain: list[tir.BufferStore] = stores  # type: ignore[assignment]
     buffers = {item.buffer for item in plain}
     for position, store in enumerate(plain):
@@ -170,9 +178,16 @@ def _updates(stmt: tir.Stmt | None, name: str, primitive: str) -> tuple[list[tir
             continue
         loads: list[Any] = []
         tir.post_order_visit(
-            store.value, lambda node: loads.append(node) if isinstance(node, tir.BufferLoad) and node.buffer in buffers else None
+            store.value,
+            lambda node: (
+                loads.append(node) if isinstance(node, tir.BufferLoad) and node.buffer in buffers else None
+            ),
         )
-        require(not loads, primitive, f"block {name!r} stores reduced values one after the other; bind them by let first")
+        require(
+            not loads,
+            primitive,
+            f"block {name!r} stores reduced values one after the other; bind them by let first",
+        )
     return plain, [substitute(item.value, lets) for item in plain]
 
 
@@ -208,22 +223,36 @@ def _require_identity(kind: type, init: Any, name: str, primitive: str) -> None:
 
 
 def _tuple_combiner(
-    values: list[tir.PrimExpr], own: list[tir.BufferLoad], inits: list[tir.PrimExpr], name: str, primitive: str
+    values: list[tir.PrimExpr],
+    own: list[tir.BufferLoad],
+    inits: list[tir.PrimExpr],
+    name: str,
+    primitive: str,
 ) -> Callable[[Sequence[Any], Sequence[Any]], list[tir.PrimExpr]]:
     """The combiner of several values at once: sums, products, or the selection of an argmax or argmin."""
     coming: list[tir.PrimExpr] = []
     for position, (value, load) in enumerate(zip(values, own, strict=True)):
         if isinstance(value, _BINARY):
             sides = [side for side in (value.a, value.b) if not structural_equal(side, load)]
-            require(len(sides) == 1, primitive, f"value {position} of block {name!r} is not combined with itself")
+            require(
+                len(sides) == 1, primitive, f"value {position} of block {name!r} is not combined with itself"
+            )
             _require_identity(type(value), inits[position], name, primitive)
             coming.append(sides[0])
         elif isinstance(value, tir.Select):
-            sides = [side for side in (value.true_value, value.false_value) if not structural_equal(side, load)]
-            require(len(sides) == 1, primitive, f"value {position} of block {name!r} does not select between itself and another")
+            sides = [
+                side for side in (value.true_value, value.false_value) if not structural_equal(side, load)
+            ]
+            require(
+                len(sides) == 1,
+                primitive,
+                f"value {position} of block {name!r} does not select between itself and another",
+            )
             coming.append(sides[0])
         else:
-            raise ScheduleError(f"{primitive}: value {position} of block {name!r} is combined by {type(value).__name__}")
+            raise ScheduleError(
+                f"{primitive}: value {position} of block {name!r} is combined by {type(value).__name__}"
+            )
     there_vars = [tir.Var(f"x{n}", load.dtype) for n, load in enumerate(own)]
     coming_vars = [tir.Var(f"y{n}", item.dtype) for n, item in enumerate(coming)]
     abstract = _Abstract([*zip(own, there_vars, strict=True), *zip(coming, coming_vars, strict=True)])
@@ -233,15 +262,23 @@ def _tuple_combiner(
         strange: list[Any] = []
         tir.post_order_visit(
             result,
-            lambda node: strange.append(node)
-            if (isinstance(node, tir.Var) and node not in known) or isinstance(node, tir.BufferLoad | tir.Call)
-            else None,
+            lambda node: (
+                strange.append(node)
+                if (isinstance(node, tir.Var) and node not in known)
+                or isinstance(node, tir.BufferLoad | tir.Call)
+                else None
+            ),
         )
-        require(not strange, primitive, f"the combiner of block {name!r} uses more than its operands: {strange[:1]}")
+        require(
+            not strange,
+            primitive,
+            f"the combiner of block {name!r} uses more than its operands: {strange[:1]}",
+        )
     if any(isinstance(value, tir.Select) for value in values):
         _require_selection(results, there_vars, coming_vars, inits, name, primitive)
     return lambda there, given: [
-        substitute(result, dict(zip([*there_vars, *coming_vars], [*there, *given], strict=True))) for result in results
+        substitute(result, dict(zip([*there_vars, *coming_vars], [*there, *given], strict=True)))
+        for result in results
     ]
 
 
@@ -278,7 +315,10 @@ def _require_selection(
         compared: list[Any] = []
         if isinstance(result, tir.Select):
             tir.post_order_visit(
-                result.condition, lambda node: compared.append(node) if isinstance(node, tir.CmpExpr) and type(node) in _ORDERS else None
+                result.condition,
+                lambda node: (
+                    compared.append(node) if isinstance(node, tir.CmpExpr) and type(node) in _ORDERS else None
+                ),
             )
             require(compared, primitive, refused)
             main = compared[0]
@@ -307,7 +347,9 @@ def _require_selection(
 def _partial_buffer(buffer: tir.Buffer, extent: tir.PrimExpr, axis: int) -> tir.Buffer:
     shape = list(buffer.shape)
     shape.insert(axis, extent)
-    return tir.decl_buffer(shape, buffer.dtype, f"{buffer.name}_rf", scope="" if buffer.scope() == "global" else buffer.scope())
+    return tir.decl_buffer(
+        shape, buffer.dtype, f"{buffer.name}_rf", scope="" if buffer.scope() == "global" else buffer.scope()
+    )
 
 
 class _WidenAccesses(StmtExprMutator):
@@ -331,7 +373,9 @@ class _WidenAccesses(StmtExprMutator):
         return mapped if new is None else tir.BufferStore(new, mapped.value, self._indices(mapped.indices))
 
 
-def _partial_block(block: BlockNode, loop: LoopNode, axis: int, buffers: dict[tir.Buffer, tir.Buffer]) -> BlockNode:
+def _partial_block(
+    block: BlockNode, loop: LoopNode, axis: int, buffers: dict[tir.Buffer, tir.Buffer]
+) -> BlockNode:
     """The block that reduces over everything but ``loop``, which becomes data-parallel."""
     factor_var = tir.Var(f"v{loop.var.name}", loop.var.dtype)
     iter_vars = [IterVar(loop.range(), factor_var, IterVar.DataPar)]
@@ -360,7 +404,8 @@ def _partial_block(block: BlockNode, loop: LoopNode, axis: int, buffers: dict[ti
 
     def widened(region: tir.BufferRegion) -> tir.BufferRegion:
         ranges = [
-            tir.Range.from_min_extent(simplify_polynomial(substitute(item.min, renamed)), item.extent) for item in region.region
+            tir.Range.from_min_extent(simplify_polynomial(substitute(item.min, renamed)), item.extent)
+            for item in region.region
         ]
         new = buffers.get(region.buffer)
         if new is None:
@@ -401,7 +446,9 @@ def _final_block(
         if item.iter_type == IterVar.DataPar
     ]
     needed = [
-        item for item in loops_around(block) if item is loop or any(mentions(value, {item.var}) for _, value in spatial)
+        item
+        for item in loops_around(block)
+        if item is loop or any(mentions(value, {item.var}) for _, value in spatial)
     ]
     loop_vars: dict[Any, Any] = {item.var: tir.Var(item.var.name, item.var.dtype) for item in needed}
     reduce_var = tir.Var(f"v{loop.var.name}", loop.var.dtype)
@@ -436,7 +483,15 @@ def _final_block(
     )
     node: TreeNode = final
     for item in reversed(needed):
-        node = LoopNode(loop_vars[item.var], substitute(item.extent, loop_vars), node, item.kind, item.min, item.annotations, item.thread_binding)
+        node = LoopNode(
+            loop_vars[item.var],
+            substitute(item.extent, loop_vars),
+            node,
+            item.kind,
+            item.min,
+            item.annotations,
+            item.thread_binding,
+        )
     return node, final
 
 
@@ -445,7 +500,9 @@ def _store_all(buffers: list[tir.Buffer], values: list[tir.PrimExpr], indices: l
     if len(buffers) == 1:
         return tir.BufferStore(buffers[0], values[0], indices)
     names = [tir.Var(f"v_{buffer.name}", value.dtype) for buffer, value in zip(buffers, values, strict=True)]
-    body: tir.Stmt = tir.SeqStmt([tir.BufferStore(buffer, var, indices) for buffer, var in zip(buffers, names, strict=True)])
+    body: tir.Stmt = tir.SeqStmt(
+        [tir.BufferStore(buffer, var, indices) for buffer, var in zip(buffers, names, strict=True)]
+    )
     for var, value in zip(reversed(names), reversed(values), strict=True):
         body = tir.LetStmt(var, value, body)
     return body

@@ -7,8 +7,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..analysis import consumers_of, is_output_block, require
-from ..tree import BlockNode, LoopNode, loops_around
+from ir.tir import IterVar
+
+from ..affine import mentions
+from ..analysis import consumers_of, is_output_block, require, why_not_complete, why_not_reduction
+from ..tree import BlockNode, LoopNode, blocks_below, loops_around
+from .inline import why_not_inlinable
 
 
 @lru_cache(maxsize=4096)
@@ -39,7 +43,9 @@ def _factorizations(extent: int, n: int) -> tuple[tuple[int, ...], ...]:
         return ((),) if extent == 1 else ()
     if n == 1:
         return ((extent,),)
-    return tuple((first, *rest) for first in _divisors(extent) for rest in _factorizations(extent // first, n - 1))
+    return tuple(
+        (first, *rest) for first in _divisors(extent) for rest in _factorizations(extent // first, n - 1)
+    )
 
 
 def sample_perfect_tile(
@@ -48,7 +54,11 @@ def sample_perfect_tile(
     """A random row of :func:`perfect_tiles`."""
     require(n >= 1, "sample_perfect_tile", f"n must be at least 1, got {n}")
     table = perfect_tiles(extent, n, max_innermost_factor) if n > 1 else np.array([[extent]])
-    require(len(table) > 0, "sample_perfect_tile", f"extent {extent} has no tile with factors up to {max_innermost_factor}")
+    require(
+        len(table) > 0,
+        "sample_perfect_tile",
+        f"extent {extent} has no tile with factors up to {max_innermost_factor}",
+    )
     return tuple(int(item) for item in table[int(generator.integers(len(table)))])
 
 
@@ -65,22 +75,62 @@ def sample_categorical(
     return int(generator.choice(len(candidates), p=weights / weights.sum()))
 
 
-def compute_locations(block: BlockNode) -> tuple[list[LoopNode], list[int]]:
-    """The loops at which a block may be computed, with the position of each: those around all of its consumers.
+def sample_partitioned_tile(
+    generator: np.random.Generator, extent: int, n: int, partition_pos: int, innerpart_factor: int
+) -> tuple[int, ...]:
+    """A random factorization whose factors from ``partition_pos`` on multiply to a multiple of ``innerpart_factor``."""
+    require(n >= 1, "sample_partitioned_tile", f"n must be at least 1, got {n}")
+    require(
+        0 <= partition_pos < n and innerpart_factor >= 1,
+        "sample_partitioned_tile",
+        f"partition_pos {partition_pos} is no position among {n} factors, or innerpart_factor {innerpart_factor} is below 1",
+    )
+    require(
+        extent % innerpart_factor == 0,
+        "sample_partitioned_tile",
+        f"extent {extent} is no multiple of {innerpart_factor}",
+    )
+    table = perfect_tiles(extent, n, extent) if n > 1 else np.array([[extent]])
+    fits = np.prod(table[:, partition_pos:], axis=1) % innerpart_factor == 0
+    rows = table[fits]
+    return tuple(int(item) for item in rows[int(generator.integers(len(rows)))])
 
-    Positions count from the outermost; -1 stands for inlining, -2 for the root (TVM's convention).
+
+def compute_locations(block: BlockNode) -> dict[int, LoopNode | None]:
+    """The places at which a block may be computed: decision -> loop (None for -1, the root, and -2, inlining).
+
+    Loops are those around all consumers, by their position around the first; behind a reduction loop no data-parallel loop
+    follows, since the block would be computed anew for each of its iterations.
     """
+    choices: dict[int, LoopNode | None] = {-1: None}
+    if why_not_inlinable(block) is None:
+        choices[-2] = None
     consumers = consumers_of(block)
     if is_output_block(block) or not consumers:
-        return [], []
+        return choices
+    complete_or_reduction = why_not_complete(block) is None or why_not_reduction(block) is None
+    if not complete_or_reduction:
+        return choices
     common = loops_around(consumers[0])
     for consumer in consumers[1:]:
         around = loops_around(consumer)
         common = [loop for loop in common if any(loop is item for item in around)]
-    own = loops_around(block)
-    locations, positions = [], []
+    reduction_seen = False
     for position, loop in enumerate(common):
-        if not any(loop is item for item in own):
-            locations.append(loop)
-            positions.append(position)
-    return locations, positions
+        if any(loop is item for item in loops_around(block)):
+            continue
+        reduces = _reduces(loop)
+        if reduction_seen and not reduces:
+            break
+        reduction_seen = reduction_seen or reduces
+        choices[position] = loop
+    return choices
+
+
+def _reduces(loop: LoopNode) -> bool:
+    """Whether a block below uses the loop for a reduction variable."""
+    return any(
+        item.iter_type == IterVar.CommReduce and mentions(value, {loop.var})
+        for block in blocks_below(loop)
+        for item, value in zip(block.iter_vars, block.iter_values, strict=True)
+    )

@@ -44,7 +44,9 @@ class PostOrderApply:
     def generate_sketches(self, mod: PrimFunc | IRModule, target: Target) -> list[Sketch]:
         """The structures of the space with open decisions."""
         schedules = self._expand(SketchSchedule(mod, seed=0), target)
-        return [Sketch(sch, f"sketch{i}") for i, sch in enumerate(schedules) if isinstance(sch, SketchSchedule)]
+        return [
+            Sketch(sch, f"sketch{i}") for i, sch in enumerate(schedules) if isinstance(sch, SketchSchedule)
+        ]
 
     def _expand(self, start: Schedule, target: Target) -> list[Schedule]:
         states = [start]

@@ -1,0 +1,370 @@
+"""blockize: turn a loop nest, or several blocks beside each other, into one block, so that it can be scheduled as a unit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ir import tir
+from ir.arith import Analyzer, normalize_iter_map_to_expr, subspace_divide
+from ir.tir import IterVar
+from ir.tir.functor import substitute
+
+from ..affine import mentions
+from ..analysis import require
+from ..region import bind_region, relax_region, union_boxes
+from ..tree import (
+    BlockNode,
+    LeafNode,
+    LoopNode,
+    SeqNode,
+    TreeNode,
+    blocks_below,
+    is_ancestor,
+    loops_around,
+    replace_node,
+    rewrite_expressions,
+    scope_of,
+    walk,
+)
+
+
+class Division:
+    """A block's iteration split at a loop: what an outer block iterates and what is left for the inner one."""
+
+    def __init__(self, block: BlockNode, inner: Sequence[LoopNode], primitive: str) -> None:
+        loops = loops_around(block)
+        ranges = {loop.var: loop.range() for loop in loops}
+        parts = subspace_divide(
+            list(block.iter_values),
+            ranges,
+            [loop.var for loop in inner],
+            block.predicate,
+            "surjective",
+            None,
+            False,
+        )
+        require(
+            parts,
+            primitive,
+            f"the bindings of block {block.name!r} cannot be divided into an outer and an inner part at the loop",
+        )
+        self.outer_vars: list[IterVar] = []
+        self.outer_values: list[Any] = []
+        self.inner_vars: list[IterVar] = []
+        self.inner_values: list[Any] = []
+        self.values: dict[Any, Any] = {}
+        """The block's variables in terms of the new ones."""
+        for item, (outer, inner_mark) in zip(block.iter_vars, parts[:-1], strict=True):
+            self._divide(item, outer, inner_mark)
+        self.outer_predicate = _predicate_of(parts[-1][0])
+        self.inner_predicate = _predicate_of(parts[-1][1])
+
+    def _divide(self, item: IterVar, outer: Any, inner: Any) -> None:
+        dtype = item.var.dtype
+        if _is_one(inner.extent):
+            var = tir.Var(item.var.name, dtype)
+            self.outer_vars.append(IterVar(item.dom, var, item.iter_type))
+            self.outer_values.append(normalize_iter_map_to_expr(outer.source))
+            self.values[item.var] = var
+            return
+        var_o, var_i = tir.Var(f"{item.var.name}_o", dtype), tir.Var(f"{item.var.name}_i", dtype)
+        self.outer_vars.append(IterVar(_from_zero(outer.extent, dtype), var_o, item.iter_type))
+        self.outer_values.append(normalize_iter_map_to_expr(outer.source))
+        self.inner_vars.append(IterVar(_from_zero(inner.extent, dtype), var_i, item.iter_type))
+        self.inner_values.append(normalize_iter_map_to_expr(inner.source))
+        self.values[item.var] = var_i if _is_one(outer.extent) else var_o * inner.extent + var_i
+
+
+def _from_zero(extent: Any, dtype: str) -> tir.Range:
+    return tir.Range.from_min_extent(tir.const(0, dtype), extent)
+
+
+def _is_one(extent: Any) -> bool:
+    return isinstance(extent, tir.IntImm) and extent.value == 1
+
+
+def _predicate_of(mark: Any) -> Any:
+    return getattr(mark, "extent", mark)
+
+
+def blockize_loop(loop: LoopNode, preserve_unit_iters: bool = True) -> BlockNode:
+    """Make the nest under a loop the body of a new block, whose variables are the outer parts of the inner block's."""
+    primitive = "blockize"
+    blocks = list(blocks_below(loop))
+    require(
+        len(blocks) == 1, primitive, f"loop {loop.var.name!r} has {len(blocks)} blocks below it, it needs one"
+    )
+    (block,) = blocks
+    inner = [item for item in loops_around(block) if is_ancestor(loop, item)]
+    _require_plain(loop, block, primitive)
+    division = Division(block, inner, primitive)
+    outer_reads, outer_writes = _outer_regions([block], [division])
+    init = None if block.init is None else _init_nest(block, inner, division)
+    outer = BlockNode(
+        f"{block.name}_o",
+        tuple(division.outer_vars),
+        tuple(division.outer_values),
+        outer_reads,
+        outer_writes,
+        LeafNode(tir.Evaluate(tir.const(0))),
+        division.outer_predicate,
+        init,
+    )
+    replace_node(loop, outer)
+    _make_inner(block, division)
+    outer.set_body(loop)
+    if not preserve_unit_iters:
+        _drop_unit_variables(outer)
+        _drop_unit_variables(block)
+    return outer
+
+
+def _require_plain(top: TreeNode, block: BlockNode, primitive: str) -> None:
+    node: TreeNode | None = block.parent
+    while node is not None:
+        require(
+            isinstance(node, LoopNode),
+            primitive,
+            f"a condition or a sequence lies between the loop and block {block.name!r}",
+        )
+        if node is top:
+            return
+        node = node.parent
+
+
+def _make_inner(block: BlockNode, division: Division) -> None:
+    """Iterate the inner parts only; a reduction's init has moved to the outer block."""
+    analyzer = Analyzer()
+    for item in (*division.outer_vars, *division.inner_vars):
+        analyzer.bind(item.var, item.dom)
+    had_init = block.init is not None
+    reads = tuple(_substituted(region, division.values) for region in block.reads)
+    writes = tuple(_substituted(region, division.values) for region in block.writes)
+    listed = {region.buffer for region in reads}
+    own = tuple(region for region in writes if region.buffer not in listed) if had_init else ()
+    for child in list(walk(block.body)):
+        if isinstance(child, LeafNode):
+            child.leaf = substitute(child.leaf, division.values)
+            child.touch()
+    if not isinstance(block.body, LeafNode):
+        rewrite_expressions(block.body, division.values)
+    block.change(
+        iter_vars=tuple(division.inner_vars),
+        iter_values=tuple(division.inner_values),
+        predicate=division.inner_predicate,
+        reads=(*own, *reads),
+        writes=writes,
+        init=None,
+    )
+
+
+def _substituted(region: tir.BufferRegion, values: Mapping[Any, Any]) -> tir.BufferRegion:
+    return tir.BufferRegion(region.buffer, bind_region(region.region, values))
+
+
+def _outer_regions(
+    blocks: Sequence[BlockNode], divisions: Sequence[Division]
+) -> tuple[tuple[tir.BufferRegion, ...], tuple[tir.BufferRegion, ...]]:
+    """What the blocks read and write together while their inner variables run."""
+    reads: dict[tir.Buffer, list[Any]] = {}
+    writes: dict[tir.Buffer, list[Any]] = {}
+    for block, division in zip(blocks, divisions, strict=True):
+        running = {item.var: item.dom.extent for item in division.inner_vars}
+        for regions, table in ((block.reads, reads), (block.writes, writes)):
+            for region in regions:
+                box = relax_region(bind_region(region.region, division.values), running, region.buffer.shape)
+                table.setdefault(region.buffer, []).append(box)
+
+    def joined(table: dict[tir.Buffer, list[Any]]) -> tuple[tir.BufferRegion, ...]:
+        return tuple(
+            tir.BufferRegion(
+                buffer,
+                [tir.Range.from_min_extent(low, extent) for low, extent in union_boxes(boxes, buffer.shape)],
+            )
+            for buffer, boxes in table.items()
+        )
+
+    return joined(reads), joined(writes)
+
+
+def _init_nest(block: BlockNode, inner: Sequence[LoopNode], division: Division) -> tir.Stmt:
+    """The init of the outer block: loops over the inner data-parallel variables around a block that initialises."""
+    assert block.init is not None
+    spatial = [
+        (item, value)
+        for item, value in zip(division.inner_vars, division.inner_values, strict=True)
+        if item.iter_type == IterVar.DataPar
+    ]
+    needed = [loop for loop in inner if any(mentions(value, {loop.var}) for _, value in spatial)]
+    loop_vars: dict[Any, Any] = {
+        loop.var: tir.Var(f"{loop.var.name}_init", loop.var.dtype) for loop in needed
+    }
+    block_vars: dict[Any, Any] = {
+        item.var: tir.Var(f"{item.var.name}_init", item.var.dtype) for item, _ in spatial
+    }
+
+    def inside(node: Any) -> Any:
+        return substitute(substitute(node, division.values), block_vars)
+
+    dropped = {loop.var for loop in inner if loop.var not in loop_vars}
+    predicate = division.inner_predicate
+    predicate = tir.const(True) if mentions(predicate, dropped) else substitute(predicate, loop_vars)
+    init_block = tir.Block(
+        [IterVar(item.dom, block_vars[item.var], item.iter_type) for item, _ in spatial],
+        [],
+        [
+            tir.BufferRegion(region.buffer, [inside(item) for item in region.region])
+            for region in block.writes
+        ],
+        f"{block.name}_init",
+        inside(block.init),
+    )
+    stmt: tir.Stmt = tir.BlockRealize(
+        [substitute(value, loop_vars) for _, value in spatial], predicate, init_block
+    )
+    for loop in reversed(needed):
+        low, extent = substitute(loop.min, loop_vars), substitute(loop.extent, loop_vars)
+        stmt = tir.For(
+            loop_vars[loop.var], low, extent, loop.kind, stmt, loop.thread_binding, loop.annotations
+        )
+    return stmt
+
+
+def _drop_unit_variables(block: BlockNode) -> None:
+    """Replace variables of extent 1 by their only value."""
+    units = {item.var: item.dom.min for item in block.iter_vars if _is_one(item.dom.extent)}
+    if not units:
+        return
+    kept = [
+        (item, value)
+        for item, value in zip(block.iter_vars, block.iter_values, strict=True)
+        if not _is_one(item.dom.extent)
+    ]
+    init = None if block.init is None else substitute(block.init, units)
+    for child in list(walk(block.body)):
+        if isinstance(child, LeafNode):
+            child.leaf = substitute(child.leaf, units)
+            child.touch()
+        elif isinstance(child, BlockNode):
+            child.change(
+                reads=tuple(_substituted(region, units) for region in child.reads),
+                writes=tuple(_substituted(region, units) for region in child.writes),
+                iter_values=tuple(substitute(value, units) for value in child.iter_values),
+            )
+    block.change(
+        iter_vars=tuple(item for item, _ in kept),
+        iter_values=tuple(value for _, value in kept),
+        reads=tuple(_substituted(region, units) for region in block.reads),
+        writes=tuple(_substituted(region, units) for region in block.writes),
+        init=init,
+    )
+
+
+def blockize_blocks(blocks: Sequence[BlockNode], preserve_unit_iters: bool = True) -> BlockNode:
+    """Put consecutive nests into one block; their outer bindings must agree."""
+    primitive = "blockize"
+    require(blocks, primitive, "needs at least one block")
+    scopes = {id(scope_of(block)) for block in blocks}
+    require(
+        len(scopes) == 1 and scope_of(blocks[0]) is not None, primitive, "the blocks are not in one scope"
+    )
+    parent, children = _children_with(blocks, primitive)
+    divisions = []
+    for block in blocks:
+        child = next(item for item in children if is_ancestor(item, block))
+        if child is not block:
+            _require_plain(child, block, primitive)
+        inner = [loop for loop in loops_around(block) if is_ancestor(child, loop)]
+        divisions.append(Division(block, inner, primitive))
+    first = divisions[0]
+    for block, division in zip(blocks[1:], divisions[1:], strict=True):
+        _share_outer_variables(first, division, block, primitive)
+    for block in blocks:
+        require(
+            block.init is None,
+            primitive,
+            f"block {block.name!r} is a reduction; decompose it before it is joined with others",
+        )
+    reads, writes = _outer_regions(blocks, divisions)
+    outer = BlockNode(
+        "outer_" + "_".join(block.name for block in blocks) + "_",
+        tuple(first.outer_vars),
+        tuple(first.outer_values),
+        reads,
+        writes,
+        LeafNode(tir.Evaluate(tir.const(0))),
+        first.outer_predicate,
+    )
+    if isinstance(parent, SeqNode) and len(children) < len(parent.nodes):
+        position = parent.index(children[0])
+        nodes = [node for node in parent.nodes if not any(node is child for child in children)]
+        nodes.insert(position, outer)
+        parent.nodes = nodes
+        outer.parent = parent
+        parent.touch()
+    elif isinstance(parent, SeqNode):
+        replace_node(parent, outer)
+    else:
+        replace_node(children[0], outer)
+    for block, division in zip(blocks, divisions, strict=True):
+        _make_inner(block, division)
+    outer.set_body(SeqNode(list(children)) if len(children) > 1 else children[0])
+    if not preserve_unit_iters:
+        for block in (outer, *blocks):
+            _drop_unit_variables(block)
+    return outer
+
+
+def _children_with(blocks: Sequence[BlockNode], primitive: str) -> tuple[TreeNode, list[TreeNode]]:
+    """The innermost node around all blocks, and its consecutive children that hold them."""
+    above: TreeNode = blocks[0]
+    while above.parent is not None:
+        above = above.parent
+        if isinstance(above, SeqNode) and all(is_ancestor(above, block) for block in blocks):
+            break
+        if isinstance(above, BlockNode):
+            break
+    if not isinstance(above, SeqNode):
+        return above, [blocks[0]]
+    positions = sorted(
+        {next(i for i, node in enumerate(above.nodes) if is_ancestor(node, block)) for block in blocks}
+    )
+    children = [above.nodes[position] for position in positions]
+    require(
+        positions == list(range(positions[0], positions[-1] + 1)),
+        primitive,
+        "the blocks are not consecutive; others lie between",
+    )
+    inside = [block for child in children for block in blocks_below(child)]
+    require(len(inside) == len(blocks), primitive, "the nests of the blocks hold other blocks as well")
+    return above, children
+
+
+def _share_outer_variables(first: Division, other: Division, block: BlockNode, primitive: str) -> None:
+    """Let a block use the outer variables of the first block, which must be bound alike."""
+    mapping: dict[Any, Any] = {}
+    free = list(zip(first.outer_vars, first.outer_values, strict=True))
+    analyzer = Analyzer()
+    for item, value in zip(other.outer_vars, other.outer_values, strict=True):
+        match = next(
+            (
+                pair
+                for pair in free
+                if analyzer.can_prove_equal(pair[1], value)
+                and analyzer.can_prove_equal(pair[0].dom.extent, item.dom.extent)
+                and pair[0].iter_type == item.iter_type
+            ),
+            None,
+        )
+        if match is None:
+            require(
+                isinstance(value, tir.IntImm),
+                primitive,
+                f"block {block.name!r} binds {item.var.name!r} to {value} outside the blocks, which no other block does",
+            )
+            mapping[item.var] = value
+        else:
+            mapping[item.var] = match[0].var
+            free = [pair for pair in free if pair is not match]
+    other.values = {var: substitute(value, mapping) for var, value in other.values.items()}

@@ -1,0 +1,374 @@
+"""Primitives about padding: pad_einsum and decompose_padding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ir import tir
+from ir.arith import Analyzer
+from ir.tir import IterVar
+from ir.tir.functor import substitute
+
+from ..access import access_regions
+from ..affine import mentions, polynomial, simplify_polynomial
+from ..analysis import require, require_complete_or_reduction, why_not_complete
+from ..error import ScheduleError
+from ..tree import (
+    BlockNode,
+    LeafNode,
+    LoopNode,
+    TreeNode,
+    insert_beside,
+    loops_around,
+    scope_of,
+)
+from .caching import replace_buffer
+from .reduction import conjuncts
+
+
+def pad_einsum(block: BlockNode, padding: Sequence[int]) -> None:
+    """Round the extents of an einsum's variables up to multiples of ``padding``.
+
+    Inputs are copied into padded buffers filled with zero, and the padded result is copied back.
+    """
+    primitive = "pad_einsum"
+    scope = scope_of(block)
+    require(scope is not None, primitive, f"block {block.name!r} is a root block")
+    assert scope is not None
+    require_complete_or_reduction(block, primitive)
+    require(
+        len(padding) == len(block.iter_vars),
+        primitive,
+        f"got {len(padding)} paddings, block {block.name!r} has {len(block.iter_vars)} iteration variables",
+    )
+    require(
+        all(int(item) >= 1 for item in padding),
+        primitive,
+        f"paddings must be at least 1, got {list(padding)}",
+    )
+    loops = {loop.var: loop for loop in loops_around(block)}
+    sizes: dict[Any, int] = {}
+    for item, value, factor in zip(block.iter_vars, block.iter_values, padding, strict=True):
+        loop = loops.get(value)
+        require(
+            loop is not None
+            and isinstance(item.dom.extent, tir.IntImm)
+            and isinstance(loop.extent, tir.IntImm),
+            primitive,
+            f"variable {item.var.name!r} of block {block.name!r} is bound to {value}, not to a loop of constant extent",
+        )
+        sizes[item.var] = -(-item.dom.extent.value // int(factor)) * int(factor)
+    _require_einsum(block, sizes, primitive)
+    padded = {
+        region.buffer: shape
+        for region in (*block.reads, *block.writes)
+        if (shape := _padded_shape(region, sizes)) is not None
+    }
+    top: TreeNode = block
+    while isinstance(top.parent, LoopNode):
+        top = top.parent
+    writes = {region.buffer for region in block.writes}
+    for buffer, shape in padded.items():
+        new = tir.decl_buffer(
+            shape,
+            buffer.dtype,
+            f"{buffer.name}_pad",
+            scope="" if buffer.scope() == "global" else buffer.scope(),
+        )
+        is_write = buffer in writes
+        nest = _copy_out(new, buffer) if is_write else _copy_in(buffer, new)
+        replace_buffer(block, buffer, new)
+        insert_beside(top, nest, before=not is_write)
+        scope.change(alloc_buffers=(*scope.alloc_buffers, new))
+    for value, item in zip(block.iter_values, block.iter_vars, strict=True):
+        loop = loops[value]
+        loop.extent = tir.const(sizes[item.var], loop.var.dtype)
+        loop.touch()
+    block.change(
+        iter_vars=tuple(
+            IterVar(
+                tir.Range.from_min_extent(item.dom.min, tir.const(sizes[item.var], item.var.dtype)),
+                item.var,
+                item.iter_type,
+            )
+            for item in block.iter_vars
+        )
+    )
+
+
+def _require_einsum(block: BlockNode, sizes: dict[Any, int], primitive: str) -> None:
+    """Plain variables or constants as indices; and zeros in the inputs must leave the result alone."""
+    for region in (*block.reads, *block.writes):
+        for item in region.region:
+            plain = (
+                isinstance(item.min, tir.Var | tir.IntImm)
+                and isinstance(item.extent, tir.IntImm)
+                and item.extent.value == 1
+            )
+            require(
+                plain,
+                primitive,
+                f"block {block.name!r} accesses {region.buffer.name} at {item.min}; an einsum has plain variables",
+            )
+    if any(
+        loop.body is not node
+        for loop, node in zip(loops_around(block), [*loops_around(block)[1:], block], strict=True)
+    ):
+        raise ScheduleError(
+            f"{primitive}: the loops around block {block.name!r} hold other statements as well"
+        )
+    reductions = {item.var for item in block.iter_vars if item.iter_type == IterVar.CommReduce}
+    grown = {item.var for item in block.iter_vars if not (item.dom.extent.value == sizes[item.var])}
+    if not reductions & grown:
+        return
+    store = block.body.leaf if isinstance(block.body, LeafNode) else None
+    value = store.value if isinstance(store, tir.BufferStore) else None
+    fits = (
+        isinstance(value, tir.Add) and isinstance(value.a, tir.BufferLoad) and value.a.buffer is store.buffer
+    )  # type: ignore[union-attr]
+    if fits:
+        factors = _factors(value.b)  # type: ignore[union-attr]
+        for var in reductions & grown:
+            fits = fits and any(
+                isinstance(_uncast(f), tir.BufferLoad) and mentions(f, {var}) for f in factors
+            )
+    require(
+        fits,
+        primitive,
+        f"the update of block {block.name!r} is no sum of products in which every padded reduction variable indexes a factor",
+    )
+
+
+def _uncast(expr: Any) -> Any:
+    return _uncast(expr.value) if isinstance(expr, tir.Cast) else expr
+
+
+def _factors(expr: Any) -> list[Any]:
+    return _factors(expr.a) + _factors(expr.b) if isinstance(expr, tir.Mul) else [expr]
+
+
+def _padded_shape(region: tir.BufferRegion, sizes: dict[Any, int]) -> list[Any] | None:
+    shape, changed = [], False
+    for item, dim in zip(region.region, region.buffer.shape, strict=True):
+        size = sizes.get(item.min)
+        if size is not None and isinstance(dim, tir.IntImm) and size > dim.value:
+            shape.append(tir.const(size, dim.dtype))
+            changed = True
+        else:
+            shape.append(dim)
+    return shape if changed else None
+
+
+def _copy_in(source: tir.Buffer, padded: tir.Buffer) -> TreeNode:
+    """Copy into a larger buffer, zeros outside."""
+
+    def value(point: list[Any]) -> Any:
+        condition: Any = None
+        for var, dim, size in zip(point, source.shape, padded.shape, strict=True):
+            if dim.value != size.value:
+                inside = var < dim
+                condition = inside if condition is None else tir.expr.logical_and(condition, inside)
+        return tir.if_then_else(condition, tir.BufferLoad(source, point), tir.const(0, source.dtype))
+
+    return _pointwise(padded, value, f"{source.name}_pad", source)
+
+
+def _copy_out(padded: tir.Buffer, target: tir.Buffer) -> TreeNode:
+    """Copy the inside of a padded buffer back."""
+    return _pointwise(target, lambda point: tir.BufferLoad(padded, point), f"{target.name}_pad", padded)
+
+
+def _pointwise(target: tir.Buffer, value: Any, name: str, source: tir.Buffer) -> TreeNode:
+    loops = [tir.Var(f"i{n}", dim.dtype) for n, dim in enumerate(target.shape)]
+    point = [tir.Var(f"v{n}", dim.dtype) for n, dim in enumerate(target.shape)]
+    region = [tir.Range.from_min_extent(var, tir.const(1, var.dtype)) for var in point]
+    node: TreeNode = BlockNode(
+        name,
+        tuple(
+            IterVar(tir.Range.from_min_extent(tir.const(0, dim.dtype), dim), var, IterVar.DataPar)
+            for var, dim in zip(point, target.shape, strict=True)
+        ),
+        tuple(loops),
+        (tir.BufferRegion(source, region),),
+        (tir.BufferRegion(target, region),),
+        LeafNode(tir.BufferStore(target, value(point), point)),
+    )
+    for var, dim in zip(reversed(loops), reversed(target.shape), strict=True):
+        node = LoopNode(var, dim, node)
+    return node
+
+
+def decompose_padding(block: BlockNode, loop: LoopNode) -> BlockNode:
+    """Split ``out = if_then_else(inside, x, constant)`` into filling with the constant and copying the inside.
+
+    Returns the block that fills, which is placed before ``loop``; the block that copies runs over the inside only.
+    """
+    primitive = "decompose_padding"
+    require(scope_of(block) is not None, primitive, f"block {block.name!r} is a root block")
+    reason = why_not_complete(block)
+    require(reason is None, primitive, f"block {block.name!r} is not complete: {reason}")
+    loops = loops_around(block)
+    require(
+        any(item is loop for item in loops),
+        primitive,
+        f"loop {loop.var.name!r} is not around block {block.name!r}",
+    )
+    store = block.body.leaf if isinstance(block.body, LeafNode) else None
+    require(
+        isinstance(store, tir.BufferStore),
+        primitive,
+        f"the body of block {block.name!r} is not a single store",
+    )
+    assert isinstance(store, tir.BufferStore)
+    call = store.value
+    is_padding = isinstance(call, tir.Call) and getattr(call.op, "name", "") == "tir.if_then_else"
+    require(
+        is_padding, primitive, f"block {block.name!r} does not store if_then_else(inside, value, constant)"
+    )
+    assert isinstance(call, tir.Call)
+    condition, inside, constant = call.args
+    require(
+        isinstance(constant, tir.IntImm | tir.FloatImm),
+        primitive,
+        f"block {block.name!r} pads with {constant}, which is no constant",
+    )
+    bounds = _inside_of(block, condition, primitive)
+    position = next(i for i, item in enumerate(loops) if item is loop)
+    moved = loops[position:]
+    bound = dict(zip([item.var for item in block.iter_vars], block.iter_values, strict=True))
+    for item in block.iter_vars:
+        low, extent = bounds[item.var]
+        changed = low != 0 or extent != item.dom.extent.value
+        require(
+            not changed or any(bound[item.var] is other.var and _spans(other, item) for other in moved),
+            primitive,
+            f"variable {item.var.name!r} of block {block.name!r} is bound to {bound[item.var]}; padding is separated for loops of their"
+            f" own at or inside loop {loop.var.name!r}",
+        )
+    fill_nest, fill_block = _fill_nest(block, moved, store, constant)
+    insert_beside(loop, fill_nest, before=True)
+    by_loop = {
+        bound[item.var]: bounds[item.var] for item in block.iter_vars if isinstance(bound[item.var], tir.Var)
+    }
+    for item in moved:
+        if item.var in by_loop:
+            item.extent = tir.const(by_loop[item.var][1], item.var.dtype)
+            item.touch()
+    shift = {
+        item.var: simplify_polynomial(item.var + bounds[item.var][0])
+        for item in block.iter_vars
+        if bounds[item.var][0]
+    }
+    analyzer = Analyzer()
+    new_vars = []
+    for item in block.iter_vars:
+        dom = tir.Range.from_min_extent(
+            tir.const(0, item.var.dtype), tir.const(bounds[item.var][1], item.var.dtype)
+        )
+        analyzer.bind(item.var, dom)
+        new_vars.append(IterVar(dom, item.var, item.iter_type))
+    body = substitute(tir.BufferStore(store.buffer, inside, store.indices), shift)
+    assert isinstance(block.body, LeafNode)
+    block.body.leaf = _simplified(body, analyzer)
+    block.change(iter_vars=tuple(new_vars))
+    reads, writes = access_regions(block, None)
+    block.change(reads=reads, writes=writes)
+    return fill_block
+
+
+def _spans(loop: LoopNode, item: IterVar) -> bool:
+    return (
+        isinstance(loop.extent, tir.IntImm)
+        and isinstance(item.dom.extent, tir.IntImm)
+        and loop.extent.value == item.dom.extent.value
+    )
+
+
+def _simplified(stmt: Any, analyzer: Analyzer) -> Any:
+    from ir.tir.functor import StmtExprMutator
+
+    class Simplify(StmtExprMutator):
+        """Indices under the ranges of the new variables."""
+
+        def visit_BufferLoad(self, load: tir.BufferLoad) -> Any:
+            mapped = self.generic_visit(load)
+            return tir.BufferLoad(mapped.buffer, tuple(analyzer.simplify(item) for item in mapped.indices))
+
+    return Simplify().visit(stmt)
+
+
+def _inside_of(block: BlockNode, condition: Any, primitive: str) -> dict[Any, tuple[int, int]]:
+    """(first, count) of each variable's values for which a conjunction of bounds holds."""
+    bounds: dict[Any, tuple[int, int]] = {}
+    for item in block.iter_vars:
+        require(
+            isinstance(item.dom.extent, tir.IntImm)
+            and isinstance(item.dom.min, tir.IntImm)
+            and item.dom.min.value == 0,
+            primitive,
+            f"variable {item.var.name!r} of block {block.name!r} has no constant domain from 0",
+        )
+        bounds[item.var] = (0, item.dom.extent.value)
+    for part in conjuncts(condition):
+        part = (
+            part.args[0]
+            if isinstance(part, tir.Call) and getattr(part.op, "name", "") == "tir.likely"
+            else part
+        )
+        require(
+            isinstance(part, tir.LT | tir.LE | tir.GT | tir.GE),
+            primitive,
+            f"the condition {part} of block {block.name!r} is no bound of a variable",
+        )
+        lower, upper = (part.a, part.b) if isinstance(part, tir.LT | tir.LE) else (part.b, part.a)
+        strict = isinstance(part, tir.LT | tir.GT)
+        poly = polynomial(upper - lower)  # at least 1 when strict, else at least 0
+        variables = [m for m in poly.terms if m]
+        fits = (
+            len(variables) == 1
+            and len(variables[0]) == 1
+            and variables[0][0] in bounds
+            and abs(poly.terms[variables[0]]) == 1
+        )
+        require(fits, primitive, f"the condition {part} of block {block.name!r} is no bound of one variable")
+        var, sign = variables[0][0], poly.terms[variables[0]]
+        rest = poly.terms.get((), 0) - (1 if strict else 0)  # sign * var + rest >= 0
+        first, count = bounds[var]
+        last = first + count - 1
+        if sign > 0:
+            first = max(first, -rest)
+        else:
+            last = min(last, rest)
+        require(last >= first, primitive, f"the condition {part} of block {block.name!r} never holds")
+        bounds[var] = (first, last - first + 1)
+    return bounds
+
+
+def _fill_nest(
+    block: BlockNode, loops: Sequence[LoopNode], store: tir.BufferStore, constant: Any
+) -> tuple[TreeNode, BlockNode]:
+    """Copies of the loops around a block that stores the constant everywhere."""
+    loop_vars: dict[Any, Any] = {loop.var: tir.Var(loop.var.name, loop.var.dtype) for loop in loops}
+    fresh: dict[Any, Any] = {item.var: tir.Var(item.var.name, item.var.dtype) for item in block.iter_vars}
+    fill = BlockNode(
+        f"{block.name}_pad_const",
+        tuple(IterVar(item.dom, fresh[item.var], item.iter_type) for item in block.iter_vars),
+        tuple(substitute(value, loop_vars) for value in block.iter_values),
+        (),
+        tuple(
+            tir.BufferRegion(region.buffer, [substitute(item, fresh) for item in region.region])
+            for region in block.writes
+        ),
+        LeafNode(
+            tir.BufferStore(store.buffer, constant, [substitute(index, fresh) for index in store.indices])
+        ),
+        substitute(block.predicate, loop_vars),
+    )
+    node: TreeNode = fill
+    for loop in reversed(list(loops)):
+        low, extent = substitute(loop.min, loop_vars), substitute(loop.extent, loop_vars)
+        node = LoopNode(
+            loop_vars[loop.var], extent, node, loop.kind, low, loop.annotations, loop.thread_binding
+        )
+    return node, fill

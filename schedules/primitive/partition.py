@@ -1,0 +1,273 @@
+"""loop_partition and merge: one loop into consecutive ones, and loops beside each other into one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ir import tir
+from ir.tir.functor import substitute
+
+from ..affine import constant_difference, mentions
+from ..analysis import require
+from ..error import ScheduleError
+from ..region import Box, bind_region, relax_region, union_boxes
+from ..tree import (
+    BlockNode,
+    LeafNode,
+    LoopNode,
+    SeqNode,
+    TreeNode,
+    blocks_below,
+    detach,
+    is_ancestor,
+    loops_around,
+    replace_node,
+    rewrite_expressions,
+    scope_of,
+    tree_of,
+)
+
+
+def loop_partition(
+    loop: LoopNode, factors: Sequence[Any], preserve_unit_iters: bool = True
+) -> list[LoopNode]:
+    """Cut a loop into consecutive loops of the given extents; a None among them takes the rest of the iterations.
+
+    When all are given, what they leave over becomes one more loop.
+    """
+    primitive = "loop_partition"
+    name = loop.var.name
+    require(
+        not loop.annotations and loop.thread_binding is None,
+        primitive,
+        f"loop {name!r} has annotations or a thread binding",
+    )
+    require(
+        isinstance(loop.extent, tir.IntImm) and isinstance(loop.min, tir.IntImm),
+        primitive,
+        f"loop {name!r} runs over {loop.extent} iterations from {loop.min}; both must be constant",
+    )
+    require(len(factors) > 0, primitive, f"loop {name!r} needs at least one factor")
+    require(sum(item is None for item in factors) <= 1, primitive, "at most one factor may be None")
+    blocks = list(blocks_below(loop))
+    require(len(blocks) == 1, primitive, f"loop {name!r} has {len(blocks)} blocks below it, it needs one")
+    for item in blocks:
+        for reduced, value in zip(item.iter_vars, item.iter_values, strict=True):
+            require(
+                item.init is None
+                or reduced.iter_type != tir.IterVar.CommReduce
+                or not mentions(value, {loop.var}),
+                primitive,
+                f"loop {name!r} runs the reduction {reduced.var.name!r} of block {item.name!r}; decompose it first",
+            )
+    sizes = [None if item is None else int(getattr(tir.convert(item), "value", 0)) for item in factors]
+    require(
+        all(item is None or item > 0 for item in sizes),
+        primitive,
+        f"factors of loop {name!r} must be positive, got {sizes}",
+    )
+    total = loop.extent.value  # type: ignore[attr-defined]
+    given = sum(item for item in sizes if item is not None)
+    rest = total - given
+    require(rest >= 0, primitive, f"factors {sizes} of loop {name!r} add up to more than its extent {total}")
+    if None in sizes:
+        require(rest > 0, primitive, f"factors {sizes} leave no iteration of loop {name!r} for None")
+        extents = [rest if item is None else item for item in sizes]
+    else:
+        extents = [item for item in sizes if item is not None] + ([rest] if rest else [])
+    parts: list[TreeNode] = []
+    result: list[LoopNode] = []
+    start = loop.min.value  # type: ignore[attr-defined]
+    base = blocks[0].name
+    for position, extent in enumerate(extents):
+        part = _part(loop, position, start, extent, base)
+        result.append(part)
+        parts.append(_opaque(f"{base}_{name}{position}_partition", part))
+        start += extent
+    replace_node(loop, _opaque(f"{base}_{name}_common", SeqNode(parts) if len(parts) > 1 else parts[0]))
+    return result
+
+
+def _opaque(name: str, body: TreeNode) -> BlockNode:
+    """A block without iteration variables, which keeps a partition apart from others."""
+    return BlockNode(name, (), (), (), (), body)
+
+
+def _part(loop: LoopNode, position: int, start: int, extent: int, base: str) -> LoopNode:
+    """A copy of a loop over some of its iterations, with variables and a block name of its own."""
+    body = tree_of(_fresh(loop.body.stmt()))
+    var = tir.Var(f"{loop.var.name}{position}", loop.var.dtype)
+    part = LoopNode(var, tir.const(extent, var.dtype), body, loop.kind, tir.const(start, var.dtype))
+    rewrite_expressions(body, {loop.var: var})
+    (block,) = blocks_below(part)
+    block.name = f"{base}_{loop.var.name}{position}"
+    running = {item.var: item for item in loops_around(block) if item is part or is_ancestor(part, item)}
+    block.change(
+        reads=tuple(_covered(block, region, running) for region in block.reads),
+        writes=tuple(_covered(block, region, running) for region in block.writes),
+    )
+    return part
+
+
+def _covered(block: BlockNode, region: tir.BufferRegion, running: dict[Any, LoopNode]) -> tir.BufferRegion:
+    """What the partition touches, where that is a box that does not depend on the loops around it; else the region itself."""
+    values = dict(zip([item.var for item in block.iter_vars], block.iter_values, strict=True))
+    lows = {var: item.min + var for var, item in running.items()}
+    bound = [
+        tir.Range.from_min_extent(substitute(item.min, lows), item.extent)
+        for item in bind_region(region.region, values)
+    ]
+    box = relax_region(bound, {var: item.extent for var, item in running.items()}, region.buffer.shape)
+    if any(not isinstance(low, tir.IntImm) for low, _ in box):
+        return region
+    return tir.BufferRegion(region.buffer, [tir.Range.from_min_extent(low, extent) for low, extent in box])
+
+
+def _fresh(stmt: tir.Stmt) -> tir.Stmt:
+    """The statement with new loop and block variables, so that it can stand beside the original."""
+    table: dict[Any, Any] = {}
+
+    def visit(node: Any) -> None:
+        if isinstance(node, tir.For):
+            table[node.loop_var] = tir.Var(node.loop_var.name, node.loop_var.dtype)
+        elif isinstance(node, tir.LetStmt):
+            table[node.var] = tir.Var(node.var.name, node.var.type_annotation or node.var.dtype)
+        elif isinstance(node, tir.Block):
+            table.update({item.var: tir.Var(item.var.name, item.var.dtype) for item in node.iter_vars})
+
+    tir.post_order_visit(stmt, visit)
+    return substitute(stmt, table)  # type: ignore[no-any-return]
+
+
+def merge(loops: Sequence[LoopNode]) -> LoopNode:
+    """Run the bodies of loops that stand beside each other in one loop."""
+    primitive = "merge"
+    require(len(loops) >= 2, primitive, "needs at least two loops")
+    first = loops[0]
+    require(len({id(scope_of(loop)) for loop in loops}) == 1, primitive, "the loops are not in one scope")
+    for loop in loops:
+        name = loop.var.name
+        require(
+            not loop.annotations and loop.thread_binding is None,
+            primitive,
+            f"loop {name!r} has annotations or a thread binding",
+        )
+        require(
+            isinstance(loop.min, tir.IntImm) and loop.min.value == 0,
+            primitive,
+            f"loop {name!r} starts at {loop.min}, not at 0",
+        )
+        require(
+            constant_difference(loop.extent, first.extent) == 0,
+            primitive,
+            f"loop {name!r} has extent {loop.extent}, loop {first.var.name!r} has {first.extent}",
+        )
+    chains = _chains(loops, primitive)
+    depth = len(chains[0])
+    require(
+        all(len(chain) == depth for chain in chains),
+        primitive,
+        "the loops are not at the same depth below the sequence",
+    )
+    for level in range(depth):
+        for chain in chains[1:]:
+            require(
+                constant_difference(chain[level].extent, chains[0][level].extent) == 0,
+                primitive,
+                f"loops {chain[level].var.name!r} and {chains[0][level].var.name!r} around them have different extents",
+            )
+    for position, chain in enumerate(chains):
+        for later in chains[position + 1 :]:
+            _require_no_crossing(chain, later)
+    variables = [tir.Var(f"{loop.var.name}_m", loop.var.dtype) for loop in chains[0]]
+    bodies: list[TreeNode] = []
+    for chain in chains:
+        body = chain[-1].body
+        rewrite_expressions(body, {loop.var: var for loop, var in zip(chain, variables, strict=True)})
+        bodies += body.nodes if isinstance(body, SeqNode) else [body]
+    placeholder = LeafNode(tir.Evaluate(tir.const(0)))
+    for chain in chains[1:]:
+        detach(chain[0])
+    replace_node(chains[0][0], placeholder)
+    node: TreeNode = SeqNode(bodies)
+    merged: LoopNode | None = None
+    for var, loop in zip(reversed(variables), reversed(chains[0]), strict=True):
+        node = LoopNode(var, loop.extent, node, loop.kind)
+        merged = merged or node
+    replace_node(placeholder, node)
+    assert merged is not None
+    return merged
+
+
+def _chains(loops: Sequence[LoopNode], primitive: str) -> list[list[LoopNode]]:
+    """For each loop the nest from the sequence around all of them down to it."""
+    sequence: TreeNode | None = loops[0].parent
+    while sequence is not None and not (
+        isinstance(sequence, SeqNode) and all(is_ancestor(sequence, loop) for loop in loops)
+    ):
+        require(
+            not isinstance(sequence, BlockNode),
+            primitive,
+            "the loops are nested in each other or stand in no common sequence",
+        )
+        sequence = sequence.parent
+    assert isinstance(sequence, SeqNode)
+    chains, positions = [], []
+    for loop in loops:
+        chain = [loop]
+        node: TreeNode = loop
+        while node.parent is not sequence:
+            assert node.parent is not None
+            node = node.parent
+            require(
+                isinstance(node, LoopNode),
+                primitive,
+                f"a condition or sequence lies between loop {loop.var.name!r} and the others",
+            )
+            chain.append(node)  # type: ignore[arg-type]
+        chains.append(chain[::-1])
+        positions.append(sequence.index(node))
+    require(len(set(positions)) == len(positions), primitive, "two of the loops are in the same nest")
+    require(
+        positions == list(range(positions[0], positions[0] + len(positions))),
+        primitive,
+        "the nests of the loops do not follow each other directly in the given order",
+    )
+    return chains
+
+
+def _require_no_crossing(chain: Sequence[LoopNode], later: Sequence[LoopNode]) -> None:
+    """Where one nest uses what the other touches, both must touch the same part in each merged iteration."""
+    same = {loop.var: other.var for loop, other in zip(later, chain, strict=True)}
+    for writes_first in (True, False):
+        written = _boxes(chain if writes_first else later, {} if writes_first else same, True)
+        used = _boxes(later if writes_first else chain, same if writes_first else {}, False)
+        if writes_first:
+            for buffer, box in _boxes(later, same, True).items():
+                used[buffer] = union_boxes([used[buffer], box], buffer.shape) if buffer in used else box
+        for buffer in written.keys() & used.keys():
+            for (low, extent), (used_low, used_extent) in zip(written[buffer], used[buffer], strict=True):
+                below = constant_difference(used_low, low)
+                above = constant_difference(low + extent, used_low + used_extent)
+                if below is None or above is None or below < 0 or above < 0:
+                    raise ScheduleError(
+                        f"merge: in one iteration of loops {chain[-1].var.name!r} and {later[-1].var.name!r} different parts of"
+                        f" buffer {buffer.name} are written and used"
+                    )
+
+
+def _boxes(chain: Sequence[LoopNode], renamed: dict[Any, Any], writes: bool) -> dict[tir.Buffer, Box]:
+    """What the blocks below a chain of loops touch in one iteration of all of them."""
+    found: dict[tir.Buffer, list[Box]] = {}
+    for block in blocks_below(chain[-1]):
+        values = dict(zip([item.var for item in block.iter_vars], block.iter_values, strict=True))
+        running = {
+            loop.var: loop.extent
+            for loop in loops_around(block)
+            if loop is not chain[-1] and is_ancestor(chain[-1], loop)
+        }
+        for region in block.writes if writes else block.reads:
+            bound = [substitute(item, renamed) for item in bind_region(region.region, values)]
+            found.setdefault(region.buffer, []).append(relax_region(bound, running, region.buffer.shape))
+    return {buffer: union_boxes(boxes, buffer.shape) for buffer, boxes in found.items()}

@@ -1,0 +1,241 @@
+"""Primitives that stage data in the order in which a block uses it: reindex, reindex_cache_read, reindex_cache_write."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ir import tir
+from ir.tir import IndexMap, IterVar
+from ir.tir.functor import StmtExprMutator, substitute
+
+from ..affine import mentions
+from ..analysis import require, scope_children, written_buffers
+from ..error import ScheduleError
+from ..tree import BlockNode, LeafNode, LoopNode, TreeNode, insert_beside, loops_around, scope_of
+from .caching import cache_name, similar_buffer
+from .layout import map_indices
+
+
+def reindex(block: BlockNode, buffer_index: int, is_write: bool) -> BlockNode:
+    """Stage a buffer in a copy whose dimensions are the block's iteration variables; returns the copying block."""
+    primitive = "reindex"
+    buffer, indices = _only_access(block, buffer_index, is_write, primitive)
+    used = _used_vars(block, indices)
+    for item in block.iter_vars:
+        if is_write and item.iter_type == IterVar.CommReduce:
+            require(
+                item not in used,
+                primitive,
+                f"reduction variable {item.var.name!r} indexes the output of block {block.name!r}",
+            )
+    index_map = IndexMap([item.var for item in block.iter_vars], [item.var for item in used])
+    shape = [item.dom.extent for item in used]
+    cache = tir.decl_buffer(
+        shape,
+        buffer.dtype,
+        f"{buffer.name}_reindex",
+        scope="" if buffer.scope() == "global" else buffer.scope(),
+    )
+    loops = [(tir.Var(f"ax{n}", item.var.dtype), item.dom.extent) for n, item in enumerate(used)]
+    values = [item.dom.min + var for item, (var, _) in zip(used, loops, strict=True)]
+    return _stage(
+        block, buffer, indices, cache, index_map, used, loops, values, f"{buffer.name}_reindex", is_write
+    )
+
+
+def reindex_cache(
+    block: BlockNode, buffer_index: int, storage_scope: str, index_map: IndexMap, is_write: bool
+) -> BlockNode:
+    """Stage a buffer in another scope, laid out by a map from the block's iteration variables; returns the copying block."""
+    primitive = "reindex_cache_write" if is_write else "reindex_cache_read"
+    buffer, indices = _only_access(block, buffer_index, is_write, primitive)
+    require(
+        len(index_map.initial_indices) == len(block.iter_vars),
+        primitive,
+        f"the index map takes {len(index_map.initial_indices)} indices, block {block.name!r} has {len(block.iter_vars)}"
+        " iteration variables",
+    )
+    used = _used_vars(block, indices)
+    finals = map_indices(index_map, [item.var for item in block.iter_vars])
+    other = {item.var for item in block.iter_vars} - {item.var for item in used}
+    for final in finals:
+        require(
+            not mentions(final, other),
+            primitive,
+            f"index {final} of the map uses a variable of block {block.name!r} that does not index {buffer.name}",
+        )
+    shape = index_map.map_shape([item.dom.extent for item in block.iter_vars])
+    _require_injective(index_map, block, used, primitive)
+    cache = tir.decl_buffer(
+        shape,
+        buffer.dtype,
+        similar_buffer(buffer, storage_scope).name,
+        scope="" if storage_scope == "global" else storage_scope,
+    )
+    around = loops_around(block)
+    bound = dict(zip([item.var for item in block.iter_vars], block.iter_values, strict=True))
+    needed = [loop for loop in around if any(mentions(bound[item.var], {loop.var}) for item in used)]
+    fresh: dict[Any, Any] = {loop.var: tir.Var(f"ax{n}", loop.var.dtype) for n, loop in enumerate(needed)}
+    loops = [(fresh[loop.var], loop.extent) for loop in needed]
+    values = [substitute(bound[item.var], fresh) for item in used]
+    name = cache_name(buffer, storage_scope)
+    return _stage(block, buffer, indices, cache, index_map, used, loops, values, name, is_write)
+
+
+def _require_injective(index_map: IndexMap, block: BlockNode, used: list[IterVar], primitive: str) -> None:
+    """No two elements may share a place in the copy."""
+    from ir.arith import detect_iter_map
+
+    finals = map_indices(index_map, [item.var for item in block.iter_vars])
+    ranges = {item.var: item.dom for item in used}
+    if not detect_iter_map(finals, ranges, True, "nocheck").indices:
+        raise ScheduleError(
+            f"{primitive}: the index map is not an affine map of the variables of block {block.name!r}"
+        )
+    inverse = IndexMap([item.var for item in used], finals)
+    try:
+        inverse.non_surjective_inverse([item.dom.extent for item in used])
+    except ValueError as error:
+        raise ScheduleError(
+            f"{primitive}: the index map sends several elements to one place: {error}"
+        ) from error
+
+
+def _only_access(
+    block: BlockNode, buffer_index: int, is_write: bool, primitive: str
+) -> tuple[tir.Buffer, tuple[tir.PrimExpr, ...]]:
+    """The buffer at a position and the only indices at which the block accesses it."""
+    regions = block.writes if is_write else block.reads
+    kind = "writes" if is_write else "reads"
+    require(scope_of(block) is not None, primitive, f"block {block.name!r} is a root block")
+    require(
+        0 <= buffer_index < len(regions),
+        primitive,
+        f"block {block.name!r} {kind} {len(regions)} buffers, there is no buffer {buffer_index}",
+    )
+    buffer = regions[buffer_index].buffer
+    require(isinstance(block.body, LeafNode), primitive, f"block {block.name!r} has loops or blocks inside")
+    assert isinstance(block.body, LeafNode)
+    found: list[tuple[Any, ...]] = []
+
+    def visit(node: Any) -> None:
+        if isinstance(node, tir.BufferLoad | tir.BufferStore) and node.buffer is buffer:
+            if not any(all(_same(a, b) for a, b in zip(node.indices, item, strict=True)) for item in found):
+                found.append(node.indices)
+
+    for stmt in (block.init, block.body.leaf):
+        if stmt is not None:
+            tir.post_order_visit(stmt, visit)
+    require(
+        len(found) == 1,
+        primitive,
+        f"block {block.name!r} accesses buffer {buffer.name} at {len(found)} different places, not at one",
+    )
+    if is_write:
+        writers = [item for item in scope_children(block) if buffer in written_buffers(item)]
+        require(
+            len(writers) == 1,
+            primitive,
+            f"buffer {buffer.name} is written by {len(writers)} blocks of the scope, not by one",
+        )
+    else:
+        require(
+            buffer not in written_buffers(block),
+            primitive,
+            f"block {block.name!r} writes buffer {buffer.name} as well",
+        )
+    return buffer, found[0]
+
+
+def _same(a: Any, b: Any) -> bool:
+    from ir import structural_equal
+
+    return structural_equal(a, b)
+
+
+def _used_vars(block: BlockNode, indices: tuple[Any, ...]) -> list[IterVar]:
+    return [item for item in block.iter_vars if any(mentions(index, {item.var}) for index in indices)]
+
+
+class _Redirect(StmtExprMutator):
+    """Accesses of one buffer become accesses of another at given indices."""
+
+    def __init__(self, old: tir.Buffer, new: tir.Buffer, indices: list[Any]) -> None:
+        super().__init__()
+        self._old, self._new, self._indices = old, new, indices
+
+    def visit_BufferLoad(self, load: tir.BufferLoad) -> Any:
+        return (
+            tir.BufferLoad(self._new, self._indices) if load.buffer is self._old else self.generic_visit(load)
+        )
+
+    def visit_BufferStore(self, store: tir.BufferStore) -> Any:
+        mapped = self.generic_visit(store)
+        return (
+            tir.BufferStore(self._new, mapped.value, self._indices) if store.buffer is self._old else mapped
+        )
+
+
+def _stage(
+    block: BlockNode,
+    buffer: tir.Buffer,
+    indices: tuple[Any, ...],
+    cache: tir.Buffer,
+    index_map: IndexMap,
+    used: list[IterVar],
+    loops: list[tuple[Any, Any]],
+    values: list[Any],
+    name: str,
+    is_write: bool,
+) -> BlockNode:
+    """Insert the block that copies between a buffer and its copy, and let ``block`` use the copy."""
+    scope = scope_of(block)
+    assert scope is not None
+    staged = map_indices(index_map, [item.var for item in block.iter_vars])
+    fresh: dict[Any, Any] = {item.var: tir.Var(item.var.name, item.var.dtype) for item in used}
+    outside = [substitute(index, fresh) for index in indices]
+    inside = [substitute(index, fresh) for index in staged]
+    source, target = (cache, buffer) if is_write else (buffer, cache)
+    read_at, write_at = (inside, outside) if is_write else (outside, inside)
+    copy = BlockNode(
+        name,
+        tuple(IterVar(item.dom, fresh[item.var], IterVar.DataPar) for item in used),
+        tuple(values),
+        (_point(source, read_at),),
+        (_point(target, write_at),),
+        LeafNode(tir.BufferStore(target, tir.BufferLoad(source, read_at), write_at)),
+    )
+    nest: TreeNode = copy
+    for var, extent in reversed(loops):
+        nest = LoopNode(var, extent, nest)
+    redirect = _Redirect(buffer, cache, staged)
+    body = block.body
+    assert isinstance(body, LeafNode)
+    body.leaf = redirect.visit(body.leaf)
+
+    def moved(region: tir.BufferRegion) -> tir.BufferRegion:
+        return _point(cache, staged) if region.buffer is buffer else region
+
+    block.change(
+        init=None if block.init is None else redirect.visit(block.init),
+        reads=tuple(moved(region) for region in block.reads),
+        writes=tuple(moved(region) for region in block.writes),
+    )
+    insert_beside(_top(block, scope), nest, before=not is_write)
+    scope.change(alloc_buffers=(*scope.alloc_buffers, cache))
+    return copy
+
+
+def _point(buffer: tir.Buffer, indices: list[Any]) -> tir.BufferRegion:
+    return tir.BufferRegion(
+        buffer, [tir.Range.from_min_extent(index, tir.const(1, index.dtype)) for index in indices]
+    )
+
+
+def _top(block: BlockNode, scope: BlockNode) -> TreeNode:
+    """The outermost node around a block directly in the scope (in its sequence, when it has one)."""
+    node: TreeNode = block
+    while node.parent is not scope and node.parent is not None and node.parent.parent is not scope:
+        node = node.parent
+    parent = node.parent
+    return node if parent is scope or not isinstance(parent, LoopNode) else parent

@@ -1,0 +1,361 @@
+"""Primitives that stage data beside a block: cache_inplace, cache_index, read_at, write_at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ir import structural_equal, tir
+from ir.tir import IterVar
+from ir.tir.functor import StmtExprMutator, substitute
+
+from ..affine import mentions, simplify_polynomial
+from ..analysis import (
+    read_buffers,
+    require,
+    require_complete_or_reduction,
+    scope_children,
+    written_buffers,
+)
+from ..region import bind_region
+from ..tree import (
+    BlockNode,
+    LeafNode,
+    LoopNode,
+    SeqNode,
+    TreeNode,
+    blocks_below,
+    insert_beside,
+    is_ancestor,
+    scope_of,
+    tree_of,
+)
+from .caching import _copy_block, cache_name, relaxed_below, replace_buffer, similar_buffer
+from .compute_at import _required_boxes
+
+
+def cache_inplace(block: BlockNode, buffer_index: int, storage_scope: str) -> list[BlockNode]:
+    """Copy a buffer that a block both reads and writes in before it and out behind it; the block works on the copy."""
+    primitive = "cache_inplace"
+    require(
+        0 <= buffer_index < len(block.reads),
+        primitive,
+        f"block {block.name!r} reads {len(block.reads)} buffers, there is no read buffer {buffer_index}",
+    )
+    region = block.reads[buffer_index]
+    buffer = region.buffer
+    scope = scope_of(block)
+    require(scope is not None, primitive, f"block {block.name!r} is a root block")
+    assert scope is not None
+    require(
+        buffer in written_buffers(block),
+        primitive,
+        f"block {block.name!r} does not write buffer {buffer.name}",
+    )
+    place: TreeNode = block
+    while isinstance(place.parent, LoopNode):
+        place = place.parent
+    # The copies go directly around the block where its loops do not index the buffer, around its nest otherwise.
+    values = dict(zip([item.var for item in block.iter_vars], block.iter_values, strict=True))
+    regions = [item for item in (*block.reads, *block.writes) if item.buffer is buffer]
+    node: TreeNode = block
+    indices = [item.min for read in regions for item in bind_region(read.region, values)]
+    top: TreeNode = block
+    while isinstance(node.parent, LoopNode):
+        node = node.parent
+        if any(mentions(index, {node.var}) for index in indices):  # type: ignore[attr-defined]
+            top = node
+    box = (
+        relaxed_below(block, region, top)
+        if top is not block
+        else [(item.min, item.extent) for item in bind_region(region.region, values)]
+    )
+    if top is not block:
+        inner = {loop.var: loop.extent for loop in _loops_from(block, top)}
+        from ..region import relax_region, union_boxes
+
+        box = union_boxes(
+            [relax_region(bind_region(item.region, values), inner, buffer.shape) for item in regions],
+            buffer.shape,
+        )
+    cache = similar_buffer(buffer, storage_scope)
+    name = cache_name(buffer, storage_scope)
+    before, read_block = _copy_block(buffer, cache, box, name)
+    after, write_block = _copy_block(cache, buffer, box, name)
+    replace_buffer(block, buffer, cache)
+    insert_beside(top, before, before=True)
+    insert_beside(top, after, before=False)
+    scope.change(alloc_buffers=(*scope.alloc_buffers, cache))
+    return [read_block, write_block]
+
+
+def _loops_from(block: BlockNode, top: TreeNode) -> list[LoopNode]:
+    loops: list[LoopNode] = []
+    node: TreeNode = block
+    while node is not top:
+        assert node.parent is not None
+        node = node.parent
+        if isinstance(node, LoopNode):
+            loops.append(node)
+    return loops
+
+
+# ---- cache_index ------------------------------------------------------------------------------------------------
+
+
+def cache_index(block: BlockNode, storage_scope: str, cse_thresh: int = 0) -> list[BlockNode]:
+    """Compute the indices that a block needs into buffers first; returns the computing blocks.
+
+    ``cse_thresh`` 0 takes every index that is computed; otherwise parts of indices that occur at least that often.
+    """
+    primitive = "cache_index"
+    scope = scope_of(block)
+    require(scope is not None, primitive, f"block {block.name!r} is a root block")
+    require(isinstance(block.body, LeafNode), primitive, f"block {block.name!r} has loops or blocks inside")
+    require(cse_thresh >= 0, primitive, f"cse_thresh must not be negative, got {cse_thresh}")
+    assert scope is not None and isinstance(block.body, LeafNode)
+    chosen = _computed_indices(block, cse_thresh)
+    blocks: list[BlockNode] = []
+    top: TreeNode = block
+    while top.parent is not scope and not (isinstance(top.parent, SeqNode) and top.parent.parent is scope):
+        assert top.parent is not None
+        top = top.parent
+    replaced: list[tuple[Any, Any]] = []
+    for number, expr in enumerate(chosen):
+        used = [item for item in block.iter_vars if mentions(expr, {item.var})]
+        buffer = tir.decl_buffer(
+            [item.dom.extent for item in used],
+            expr.dtype,
+            f"index_var_{number}",
+            scope="" if storage_scope == "global" else storage_scope,
+        )
+        fresh: dict[Any, Any] = {item.var: tir.Var(f"v{n}", item.var.dtype) for n, item in enumerate(used)}
+        loops = [(tir.Var(f"ax{n}", item.var.dtype), item.dom.extent) for n, item in enumerate(used)]
+        point = [fresh[item.var] for item in used]
+        node = BlockNode(
+            f"index_{number}",
+            tuple(IterVar(item.dom, fresh[item.var], IterVar.DataPar) for item in used),
+            tuple(item.dom.min + var for item, (var, _) in zip(used, loops, strict=True)),
+            (),
+            (
+                tir.BufferRegion(
+                    buffer, [tir.Range.from_min_extent(var, tir.const(1, var.dtype)) for var in point]
+                ),
+            ),
+            LeafNode(tir.BufferStore(buffer, substitute(expr, fresh), point)),
+        )
+        nest: TreeNode = node
+        for var, extent in reversed(loops):
+            nest = LoopNode(var, extent, nest)
+        insert_beside(top, nest, before=True)
+        scope.change(alloc_buffers=(*scope.alloc_buffers, buffer))
+        replaced.append((expr, tir.BufferLoad(buffer, [item.var for item in used])))
+        blocks.append(node)
+    if replaced:
+        swap = _ReplaceIndices(replaced)
+        block.body.leaf = swap.visit(block.body.leaf)
+        extra = []
+        for _, load in replaced:
+            ranges = [tir.Range.from_min_extent(item, tir.const(1, item.dtype)) for item in load.indices]
+            extra.append(tir.BufferRegion(load.buffer, ranges))
+        block.change(reads=(*block.reads, *extra))
+    return blocks
+
+
+def _computed_indices(block: BlockNode, threshold: int) -> list[Any]:
+    """Index expressions worth a buffer, without repetition, in order of appearance."""
+    own = {item.var for item in block.iter_vars}
+    counts: list[list[Any]] = []
+
+    def count(expr: Any) -> None:
+        for entry in counts:
+            if structural_equal(entry[0], expr):
+                entry[1] += 1
+                return
+        counts.append([expr, 1])
+
+    def parts(expr: Any) -> None:
+        if isinstance(expr, tir.BinaryOpExpr) and mentions(expr, own):
+            parts(expr.a)
+            parts(expr.b)
+            count(expr)
+
+    def visit(node: Any) -> None:
+        if isinstance(node, tir.BufferLoad):
+            for index in node.indices:
+                if not isinstance(index, tir.BinaryOpExpr) or not mentions(index, own) or _loads_in(index):
+                    continue
+                if threshold == 0:
+                    count(index)
+                else:
+                    parts(index)
+
+    assert isinstance(block.body, LeafNode)
+    tir.post_order_visit(block.body.leaf, visit)
+    return [expr for expr, number in counts if number >= max(1, threshold)]
+
+
+def _loads_in(expr: Any) -> bool:
+    found: list[Any] = []
+    tir.post_order_visit(expr, lambda node: found.append(node) if isinstance(node, tir.BufferLoad) else None)
+    return bool(found)
+
+
+class _ReplaceIndices(StmtExprMutator):
+    """Replaces expressions inside indices by loads of what was computed before, larger ones first."""
+
+    def __init__(self, table: list[tuple[Any, Any]]) -> None:
+        super().__init__()
+        self._entries = table[::-1]
+        self._depth = 0
+
+    def visit(self, node: Any) -> Any:
+        if self._depth and isinstance(node, tir.BinaryOpExpr):
+            for expr, load in self._entries:
+                if structural_equal(node, expr):
+                    return load
+        return super().visit(node)
+
+    def visit_BufferLoad(self, load: tir.BufferLoad) -> Any:
+        self._depth += 1
+        indices = tuple(self.visit(index) for index in load.indices)
+        self._depth -= 1
+        return tir.BufferLoad(load.buffer, indices, load.predicate)
+
+
+# ---- read_at, write_at ------------------------------------------------------------------------------------------
+
+
+def read_at(loop: LoopNode, block: BlockNode, read_buffer_index: int, storage_scope: str) -> BlockNode:
+    """Copy what the blocks under a loop read of a buffer in one iteration, by one block at the head of the loop."""
+    return _stage_at("read_at", loop, block, read_buffer_index, storage_scope, False)
+
+
+def write_at(loop: LoopNode, block: BlockNode, write_buffer_index: int, storage_scope: str) -> BlockNode:
+    """Let the blocks under a loop write to a copy, and write it back by one block at the end of each iteration."""
+    return _stage_at("write_at", loop, block, write_buffer_index, storage_scope, True)
+
+
+def _stage_at(
+    primitive: str, loop: LoopNode, block: BlockNode, buffer_index: int, storage_scope: str, is_write: bool
+) -> BlockNode:
+    regions = block.writes if is_write else block.reads
+    kind = "writes" if is_write else "reads"
+    require(
+        0 <= buffer_index < len(regions),
+        primitive,
+        f"block {block.name!r} {kind} {len(regions)} buffers, there is no buffer {buffer_index}",
+    )
+    require(is_ancestor(loop, block), primitive, f"loop {loop.var.name!r} is not around block {block.name!r}")
+    scope = scope_of(block)
+    require(
+        scope is not None and scope_of(loop) is scope,
+        primitive,
+        f"block {block.name!r} and loop {loop.var.name!r} are in different scopes",
+    )
+    assert scope is not None
+    buffer = regions[buffer_index].buffer
+    below = list(blocks_below(loop))
+    writers = [item for item in below if buffer in written_buffers(item)]
+    readers = [item for item in below if buffer in read_buffers(item) and item not in writers]
+    if is_write:
+        require_complete_or_reduction(block, primitive)
+        outside = [
+            item
+            for item in scope_children(block)
+            if not is_ancestor(loop, item) and buffer in written_buffers(item)
+        ]
+        require(
+            not outside, primitive, f"buffer {buffer.name} is written outside loop {loop.var.name!r} as well"
+        )
+        for item in writers:
+            values = dict(zip([v.var for v in item.iter_vars], item.iter_values, strict=True))
+            around = [other.var for other in _loops_outside(loop)]
+            for variable in item.iter_vars:
+                require(
+                    variable.iter_type != IterVar.CommReduce
+                    or not mentions(values[variable.var], set(around)),
+                    primitive,
+                    f"the reduction {variable.var.name!r} of block {item.name!r} is not finished in one iteration of loop {loop.var.name!r}",
+                )
+    else:
+        require(
+            not writers,
+            primitive,
+            f"block {writers[0].name if writers else ''!r} under loop {loop.var.name!r} writes buffer {buffer.name}",
+        )
+    users = writers + readers if is_write else readers
+    boxes = _required_boxes(writers if is_write else readers, loop, {buffer}, writes=is_write)
+    cache = similar_buffer(buffer, storage_scope)
+    name = cache_name(buffer, storage_scope)
+    source, target = (cache, buffer) if is_write else (buffer, cache)
+    copy = _auto_copy(source, target, boxes[buffer], name)
+    for item in users:
+        replace_buffer(item, buffer, cache)
+    children = loop.body.nodes if isinstance(loop.body, SeqNode) else [loop.body]
+    touching = [child for child in children if any(is_ancestor(child, item) for item in users)]
+    if is_write:
+        insert_beside(touching[-1], copy, before=False)
+    else:
+        insert_beside(touching[0], copy, before=True)
+    scope.change(alloc_buffers=(*scope.alloc_buffers, cache))
+    return copy
+
+
+def _loops_outside(loop: LoopNode) -> list[LoopNode]:
+    from ..tree import loops_around
+
+    return [
+        item
+        for item in [*loops_around(loop), loop]
+        if not (isinstance(item.extent, tir.IntImm) and item.extent.value == 1)
+    ]
+
+
+def _auto_copy(source: tir.Buffer, target: tir.Buffer, box: Any, name: str) -> BlockNode:
+    """A block that copies a box; its variables are the box's position, in units of its size where it moves in such steps."""
+    from ..affine import polynomial
+
+    iter_vars, values, lows, loops = [], [], [], []
+    for axis, ((low, extent), dim) in enumerate(zip(box, source.shape, strict=True)):
+        dtype = dim.dtype
+        var = tir.Var(f"v{axis}", dtype)
+        poly = polynomial(low)
+        size = extent.value if isinstance(extent, tir.IntImm) else None
+        terms = {m: c for m, c in poly.terms.items()}
+        if size is not None and isinstance(dim, tir.IntImm) and all(c % size == 0 for c in terms.values()):
+            value = (
+                tir.const(0, dtype)
+                if not terms
+                else simplify_polynomial(
+                    sum((_product(m, c // size, dtype) for m, c in terms.items()), start=tir.const(0, dtype))
+                )
+            )
+            dom = tir.const(-(-dim.value // size), dtype)
+            start: Any = var * size
+        else:
+            value, dom, start = low, dim, var
+        iter_vars.append(IterVar(tir.Range.from_min_extent(tir.const(0, dtype), dom), var, IterVar.DataPar))
+        values.append(value)
+        lows.append(start)
+        loops.append((tir.Var(f"ax{axis}", dtype), extent))
+    indices = [low + var for low, (var, _) in zip(lows, loops, strict=True)]
+    store: tir.Stmt = tir.BufferStore(target, tir.BufferLoad(source, indices), indices)
+    for var, extent in reversed(loops):
+        store = tir.For(var, tir.const(0, var.dtype), extent, tir.ForKind.SERIAL, store)
+    region = [tir.Range.from_min_extent(low, extent) for low, (_, extent) in zip(lows, box, strict=True)]
+    return BlockNode(
+        name,
+        tuple(iter_vars),
+        tuple(values),
+        (tir.BufferRegion(source, region),),
+        (tir.BufferRegion(target, region),),
+        tree_of(store),
+        annotations={"auto_copy": tir.const(1)},
+    )
+
+
+def _product(monomial: Any, factor: int, dtype: str) -> Any:
+    result: Any = tir.const(factor, dtype)
+    for atom in monomial:
+        result = atom * result
+    return result

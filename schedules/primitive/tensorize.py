@@ -1,0 +1,257 @@
+"""tensorize: replace a block by a tensor intrinsic that computes the same on a tile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ir import tir
+from ir.node import Node
+from ir.tir.functor import substitute
+
+from ..affine import constant_difference, mentions, simplify_polynomial
+from ..analysis import require
+from ..error import ScheduleError
+from ..tree import BlockNode, LoopNode, loops_around, tree_of
+from .blockize import blockize_loop
+
+
+def tensorize(
+    target: BlockNode | LoopNode, intrin: tir.TensorIntrin, preserve_unit_iters: bool = True
+) -> BlockNode:
+    """Replace the computation of a block (or of the nest under a loop) by the implementation of an intrinsic.
+
+    The description must match: the same loops and blocks, arithmetic, dtypes and scopes, with its buffers standing for tiles of
+    the block's.
+    """
+    if isinstance(target, BlockNode):
+        block = target
+        tiles = _match(block, intrin)
+    else:
+        # The match is tried on a copy first, so that a refusal leaves the program as it was.
+        _match(blockize_loop(_detached_copy(target), preserve_unit_iters), intrin)
+        block = blockize_loop(target, preserve_unit_iters)
+        tiles = _match(block, intrin)
+    implementation = _root_of(intrin.impl, "implementation")
+    renamed = _fresh(intrin.impl)
+    matches = []
+    for param, desc_param in zip(intrin.impl.params, intrin.desc.params, strict=True):
+        view = renamed[intrin.impl.buffer_map[param]]
+        matches.append(tir.MatchBufferRegion(view, tiles[intrin.desc.buffer_map[desc_param]]))
+    block.set_body(tree_of(substitute(implementation.body, renamed)))
+    block.change(
+        match_buffers=(*block.match_buffers, *matches),
+        alloc_buffers=(
+            *block.alloc_buffers,
+            *[renamed.get(item, item) for item in implementation.alloc_buffers],
+        ),
+        annotations={**block.annotations, **implementation.annotations},
+    )
+    return block
+
+
+def _detached_copy(loop: LoopNode) -> LoopNode:
+    """A copy of a nest under copies of the loops around it, alone in a tree of its own."""
+    copy = loop.copy({})
+    assert isinstance(copy, LoopNode)
+    node: Any = copy
+    for around in reversed(loops_around(loop)):
+        node = LoopNode(around.var, around.extent, node, around.kind, around.min)
+    BlockNode("root", (), (), (), (), node)
+    return copy
+
+
+def _root_of(func: tir.PrimFunc, what: str) -> tir.Block:
+    require(
+        isinstance(func.body, tir.BlockRealize), "tensorize", f"the {what} of the intrinsic has no root block"
+    )
+    return func.body.block  # type: ignore[attr-defined,no-any-return]
+
+
+def _fresh(func: tir.PrimFunc) -> dict[Any, Any]:
+    """New variables and buffers for everything that a function defines, so that one intrinsic can be used many times."""
+    table: dict[Any, Any] = {}
+    buffers = list(func.buffer_map.values())
+
+    def visit(node: Any) -> None:
+        if isinstance(node, tir.For):
+            table[node.loop_var] = tir.Var(node.loop_var.name, node.loop_var.dtype)
+        elif isinstance(node, tir.LetStmt):
+            table[node.var] = tir.Var(node.var.name, node.var.type_annotation or node.var.dtype)
+        elif isinstance(node, tir.Block):
+            for item in node.iter_vars:
+                table[item.var] = tir.Var(item.var.name, item.var.dtype)
+            buffers.extend(node.alloc_buffers)
+            buffers.extend(match.buffer for match in node.match_buffers)
+
+    tir.post_order_visit(func.body, visit)
+    for buffer in buffers:
+        for item in (buffer.elem_offset, *buffer.strides, *buffer.shape):
+            if isinstance(item, tir.Var):
+                table.setdefault(item, tir.Var(item.name, item.dtype))
+        table.setdefault(
+            buffer.data, tir.Var(buffer.data.name, buffer.data.type_annotation or buffer.data.dtype)
+        )
+    for buffer in buffers:
+        offset = None if buffer.elem_offset is None else substitute(buffer.elem_offset, table)
+        table[buffer] = buffer.replace(
+            data=table[buffer.data],
+            shape=tuple(substitute(item, table) for item in buffer.shape),
+            strides=tuple(substitute(item, table) for item in buffer.strides),
+            elem_offset=offset,
+        )
+    return table
+
+
+def _match(block: BlockNode, intrin: tir.TensorIntrin) -> dict[tir.Buffer, tir.BufferRegion]:
+    """For each buffer of the intrinsic's description, the tile of the block's buffer that it stands for."""
+    matcher = _Matcher(block.name)
+    matcher.match(_root_of(intrin.desc, "description").body, block.body.stmt())
+    tiles = {}
+    for buffer in intrin.desc.buffer_map.values():
+        require(
+            buffer in matcher.bases,
+            "tensorize",
+            f"the description of the intrinsic never accesses its buffer {buffer.name}",
+        )
+        target, base = matcher.bases[buffer]
+        offset = len(target.shape) - len(buffer.shape)
+        extents = [tir.const(1, "int32")] * offset + list(buffer.shape)
+        ranges = [
+            tir.Range.from_min_extent(low, tir.cast(low.dtype, extent))
+            for low, extent in zip(base, extents, strict=True)
+        ]
+        tiles[buffer] = tir.BufferRegion(target, ranges)
+    return tiles
+
+
+class _Matcher:
+    """Compares a description with a program, and finds where each described buffer lies."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._vars: dict[Any, Any] = {}
+        self._inner: set[Any] = set()
+        self.bases: dict[tir.Buffer, tuple[tir.Buffer, list[Any]]] = {}
+
+    def _fail(self, what: str) -> ScheduleError:
+        return ScheduleError(
+            f"tensorize: block {self._name!r} does not match the intrinsic's description: {what}"
+        )
+
+    def _bind(self, desc_var: Any, var: Any) -> None:
+        if desc_var.dtype != var.dtype:
+            raise self._fail(
+                f"variable {var.name} has dtype {var.dtype}, the description's {desc_var.name} has {desc_var.dtype}"
+            )
+        self._vars[desc_var] = var
+        self._inner.add(var)
+
+    def match(self, desc: Any, node: Any) -> None:
+        """Compare two nodes; raises ScheduleError at the first difference."""
+        if isinstance(desc, tir.Var):
+            if self._vars.get(desc, desc) is not node:
+                raise self._fail(f"found {node} where the description has {desc.name}")
+            return
+        if type(desc) is not type(node):
+            raise self._fail(f"found {_text(node)} where the description has {_text(desc)}")
+        special = getattr(self, f"_match_{type(desc).__name__}", None)
+        if special is not None:
+            special(desc, node)
+        else:
+            self._match_fields(desc, node)
+
+    def _match_fields(self, desc: Any, node: Any) -> None:
+        for item in type(desc)._fields:
+            if not item.compare:
+                continue
+            self._match_value(getattr(desc, item.name), getattr(node, item.name), desc, node)
+
+    def _match_value(self, expected: Any, found: Any, desc: Any, node: Any) -> None:
+        if isinstance(expected, Node):
+            self.match(expected, found)
+        elif isinstance(expected, tuple):
+            if len(expected) != len(found):
+                raise self._fail(f"found {_text(node)} where the description has {_text(desc)}")
+            for a, b in zip(expected, found, strict=True):
+                self._match_value(a, b, desc, node)
+        elif expected != found:
+            raise self._fail(f"found {_text(node)} where the description has {_text(desc)}")
+
+    def _match_IntImm(self, desc: tir.IntImm, node: tir.IntImm) -> None:
+        if desc.value != node.value or desc.dtype != node.dtype:
+            raise self._fail(f"found {node} ({node.dtype}) where the description has {desc} ({desc.dtype})")
+
+    def _match_For(self, desc: tir.For, node: tir.For) -> None:
+        if constant_difference(desc.extent, node.extent) != 0:
+            raise self._fail(
+                f"loop {node.loop_var.name} has extent {node.extent}, the description's {desc.loop_var.name} has {desc.extent}"
+            )
+        self._bind(desc.loop_var, node.loop_var)
+        self.match(desc.body, node.body)
+
+    def _match_BlockRealize(self, desc: tir.BlockRealize, node: tir.BlockRealize) -> None:
+        expected, found = desc.block, node.block
+        if len(expected.iter_vars) != len(found.iter_vars):
+            raise self._fail(
+                f"block {found.name_hint!r} has {len(found.iter_vars)} iteration variables, the description's has"
+                f" {len(expected.iter_vars)}"
+            )
+        for a, b in zip(desc.iter_values, node.iter_values, strict=True):
+            self.match(a, b)
+        self.match(desc.predicate, node.predicate)
+        for item, other in zip(expected.iter_vars, found.iter_vars, strict=True):
+            if item.iter_type != other.iter_type:
+                raise self._fail(
+                    f"variable {other.var.name} of block {found.name_hint!r} is of another kind than described"
+                )
+            self._bind(item.var, other.var)
+        if (expected.init is None) != (found.init is None):
+            raise self._fail(f"only one of block {found.name_hint!r} and the description has an init")
+        if expected.init is not None:
+            self.match(expected.init, found.init)
+        self.match(expected.body, found.body)
+
+    def _match_BufferLoad(self, desc: tir.BufferLoad, node: tir.BufferLoad) -> None:
+        self._access(desc.buffer, desc.indices, node.buffer, node.indices)
+
+    def _match_BufferStore(self, desc: tir.BufferStore, node: tir.BufferStore) -> None:
+        self._access(desc.buffer, desc.indices, node.buffer, node.indices)
+        self.match(desc.value, node.value)
+
+    def _access(self, expected: tir.Buffer, desc_indices: Any, buffer: tir.Buffer, indices: Any) -> None:
+        if expected.dtype != buffer.dtype:
+            raise self._fail(
+                f"buffer {buffer.name} is {buffer.dtype}, the description's {expected.name} is {expected.dtype}"
+            )
+        if expected.scope() != buffer.scope():
+            raise self._fail(
+                f"buffer {buffer.name} is in scope {buffer.scope()!r}, the description's {expected.name} in {expected.scope()!r}"
+            )
+        offset = len(indices) - len(desc_indices)
+        if offset < 0:
+            raise self._fail(
+                f"buffer {buffer.name} has fewer dimensions than the description's {expected.name}"
+            )
+        base = [
+            index
+            if position < offset
+            else simplify_polynomial(index - substitute(desc_indices[position - offset], self._vars))
+            for position, index in enumerate(indices)
+        ]
+        for position, item in enumerate(base):
+            if mentions(item, self._inner):
+                raise self._fail(
+                    f"index {indices[position]} of {buffer.name} is not the described one plus an offset"
+                )
+        known = self.bases.get(expected)
+        if known is None:
+            self.bases[expected] = (buffer, base)
+        elif known[0] is not buffer or any(
+            constant_difference(a, b) != 0 for a, b in zip(known[1], base, strict=True)
+        ):
+            raise self._fail(f"buffer {expected.name} of the description stands for two different tiles")
+
+
+def _text(node: Any) -> str:
+    text = str(node).strip().splitlines()
+    return text[-1].strip() if text else type(node).__name__
