@@ -1,6 +1,7 @@
 ; The loopsmith runtime: one persistent pool of threads for parallel loops, a cache of workspaces, and the text of the
 ; last error. It is LLVM assembly because kernels must build where there is no C compiler. Linux only: sleeping is by
-; futex. @FUTEX@ is replaced by the number of the futex system call before this file is parsed.
+; futex. @FUTEX@ (the number of the futex system call) and the names of the pause intrinsic are replaced before this file
+; is parsed.
 ;
 ; One job runs at a time; whoever holds @pool.lock owns it. A caller that finds the lock taken (a nested parallel loop,
 ; another host thread) runs its loop serially, which is always correct.
@@ -48,8 +49,10 @@ declare i64 @llvm.ctpop.i64(i64)
 declare i64 @llvm.umin.i64(i64, i64)
 declare i64 @llvm.smax.i64(i64, i64)
 
+; Eases a spinning core; an intrinsic, because inline assembly does not compile for other machines than the host.
+@DECLARE_PAUSE@
 define internal void @pause() alwaysinline {
-  call void asm sideeffect "@PAUSE@", "~{memory}"()
+  @CALL_PAUSE@
   ret void
 }
 

@@ -26,13 +26,15 @@ SYMBOLS = (
     "loopsmith_set_error",
 )
 
-#: Number of the futex system call and the instruction that eases a spinning core, by machine.
+#: By machine: number of the futex system call; declaration and call of the intrinsic that eases a spinning core.
+_X86_PAUSE = ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()")
+_ARM_PAUSE = ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)")
 _MACHINES = {
-    "x86_64": ("202", "pause"),
-    "amd64": ("202", "pause"),
-    "aarch64": ("98", "yield"),
-    "arm64": ("98", "yield"),
-    "riscv64": ("98", "nop"),
+    "x86_64": ("202", *_X86_PAUSE),
+    "amd64": ("202", *_X86_PAUSE),
+    "aarch64": ("98", *_ARM_PAUSE),
+    "arm64": ("98", *_ARM_PAUSE),
+    "riscv64": ("98", "", ""),
 }
 
 #: ``int32 body(int64 begin, int64 end, void* env)``
@@ -51,9 +53,9 @@ def runtime_text(machine: str = "") -> str:
     machine = (machine or platform.machine()).lower()
     if machine not in _MACHINES:
         raise CodegenError(f"the thread pool does not know machine {machine!r}; it knows {', '.join(_MACHINES)}")
-    futex, pause = _MACHINES[machine]
+    futex, declaration, call = _MACHINES[machine]
     source = Path(__file__).with_name("runtime.ll").read_text(encoding="utf-8")
-    return source.replace("@FUTEX@", futex).replace("@PAUSE@", pause)
+    return source.replace("@FUTEX@", futex).replace("@DECLARE_PAUSE@", declaration).replace("@CALL_PAUSE@", call)
 
 
 @lru_cache(maxsize=4)

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from ir.codegen.llvm.compile import CodegenError, LoadedObject, emit_object, optimize
-from ir.codegen.llvm.runtime import runtime, runtime_text
+from ir.codegen.llvm.compile import CodegenError, LoadedObject, MachineOptions, emit_object, optimize
+from ir.codegen.llvm.runtime import runtime, runtime_object, runtime_text
 
 COUNT = """
 declare i32 @loopsmith_parallel_for(ptr, i64, ptr)
@@ -181,6 +181,12 @@ def test_last_error_is_cut_not_overrun() -> None:
     assert runtime().last_error() == "x" * 511
     runtime().set_error("short")
     assert runtime().last_error() == "short"
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64", "riscv64"])
+def test_compiles_for_other_machines(machine: str) -> None:
+    code = runtime_object(MachineOptions(triple=f"{machine}-unknown-linux-gnu"))
+    assert code[:4] == b"\x7fELF"
 
 
 def test_unknown_machine_is_named() -> None:
