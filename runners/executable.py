@@ -190,7 +190,7 @@ def _constants_of(handle: ctypes.CDLL, metadata: Mapping[str, Any]) -> list[np.n
             arrays.append(np.empty(entry["shape"], kind))
             continue
         buffer = (ctypes.c_char * (count * kind.itemsize)).from_address(base + entry["offset"])
-        value = np.frombuffer(buffer, kind, count).reshape(entry["shape"])
+        value = np.frombuffer(memoryview(buffer), kind, count).reshape(entry["shape"])
         value.flags.writeable = False
         arrays.append(value)
     return arrays

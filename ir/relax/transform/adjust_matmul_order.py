@@ -77,7 +77,8 @@ class AdjustMatmulOrder(FunctionPass):
         a, b, c = wildcard(), wildcard(), wildcard()
         matmul = is_op("relax.matmul")
         left, right = matmul(matmul(a, b), c), matmul(a, matmul(b, c))
-        transposed = matmul(a, is_op("relax.permute_dims")(matmul(b, c)))
+        turned = is_op("relax.permute_dims")(matmul(b, c))
+        transposed = matmul(a, turned)
         analyzer = Analyzer()
 
         value_of = value_lookup(func)
@@ -86,7 +87,7 @@ class AdjustMatmulOrder(FunctionPass):
             x, y, z = found[a], found[b], found[c]
             if transposed in found:
                 # x @ (y @ z)^T = (x @ z^T) @ y^T
-                if not _swaps_last_axes(value_of(found[transposed.args[1]])) or (is_known(y, known) and is_known(z, known)):
+                if not _swaps_last_axes(value_of(found[turned])) or (is_known(y, known) and is_known(z, known)):
                     return expr
                 first, second = _transposed(z), _transposed(y)
                 if first is None or second is None:

@@ -61,7 +61,7 @@ class AttachAttrLayoutFreeBuffers(ModulePass):
         def visit(node: Any) -> None:
             for block in getattr(node, "blocks", ()):
                 for binding in block.bindings:
-                    value = getattr(binding, "value", None)
+                    value: Any = getattr(binding, "value", None)
                     if isinstance(value, Constant | Var):
                         bound[binding.var] = bound.get(value, value) if isinstance(value, Var) else value
                     if is_call_to(value, "relax.call_tir") and isinstance(value.args[0], GlobalVar):

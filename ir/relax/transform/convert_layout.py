@@ -209,7 +209,7 @@ def _is_permuted(layout: Any) -> bool:
 # ---- rules ------------------------------------------------------------------------------------------------------
 
 
-def _conv(converter: _Converter, call: Call) -> _Plan | None:
+def _conv(converter: _Converter, call: Any) -> _Plan | None:
     wanted = converter.desired.get(call.op.name)
     if wanted is None:
         return None

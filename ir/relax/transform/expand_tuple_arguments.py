@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ...expr import GlobalVar
 from ...module import IRModule
 from ...transform import ModulePass, PassContext
 from ..expr import BindingBlock, Call, Expr, Function, SeqExpr, Tuple, TupleGetItem, Var, VarBinding
 from ..struct_info import TupleStructInfo
-from .interprocedural import change_functions, private_functions
+from .interprocedural import NewCall, change_functions, private_functions
 
 
 def _expanded_params(param: Var, bindings: list[VarBinding]) -> list[Var]:
@@ -67,7 +68,7 @@ class ExpandTupleArguments(ModulePass):
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """The module with expanded signatures."""
-        changed = {}
+        changed: dict[GlobalVar, tuple[Function, NewCall]] = {}
         for var, func in private_functions(mod).items():
             if not any(isinstance(param.struct_info_, TupleStructInfo) for param in func.params):
                 continue

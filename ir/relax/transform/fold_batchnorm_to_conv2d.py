@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -26,12 +27,12 @@ class _Folder(BindingRewriter):
             self.bind(var, folded)
 
     def _folded(self, call: Call) -> Expr | None:
-        source = call.args[0]
-        conv = self.lookup(source)
+        source: Any = call.args[0]
+        conv: Any = self.lookup(source)
         bias: np.ndarray | None = None
-        if is_call_to(conv, "relax.add") and self._counts.get(source) == 1 and isinstance(conv.args[1], Constant):  # type: ignore[union-attr]
-            added = conv.args[1].data  # type: ignore[union-attr]
-            inner = conv.args[0]  # type: ignore[union-attr]
+        if is_call_to(conv, "relax.add") and self._counts.get(source) == 1 and isinstance(conv.args[1], Constant):
+            added = conv.args[1].data
+            inner = conv.args[0]
             source, conv = inner, self.lookup(inner)
             bias = added
         if not is_call_to(conv, "relax.nn.conv2d") or self._counts.get(source) != 1:

@@ -175,7 +175,7 @@ class _Folder(BindingRewriter):
                 return ShapeExpr(dims)
         return None
 
-    def _fold_operator(self, call: Call, info: StructInfo) -> Expr | None:
+    def _fold_operator(self, call: Any, info: StructInfo) -> Expr | None:
         values = [self._argument(arg) for arg in call.args]
         sizes = [value.nbytes for value in _arrays(values)]
         if not sizes or _grows(sum(sizes), _n_bytes(info)):
@@ -197,10 +197,15 @@ class _Folder(BindingRewriter):
         if _grows(sum(value.nbytes for value in inputs), _n_bytes(info)):
             return None
         infos = list(info.fields) if isinstance(info, TupleStructInfo) else [info]
-        outputs = [np.empty(static_dims(item.shape_values), dt.to_numpy(item.dtype)) for item in infos]  # type: ignore[arg-type]
+        outputs = [_empty(item) for item in infos]
         self._kernels.run(callee, inputs, outputs)
         made = [Constant(value) for value in outputs]
         return Tuple(made) if isinstance(info, TupleStructInfo) else made[0]
+
+
+def _empty(info: Any) -> np.ndarray:
+    """An array for a tensor of static shape."""
+    return np.empty(static_dims(info.shape_values) or (), dt.to_numpy(info.dtype))
 
 
 def _grows(before: int, after: int) -> bool:

@@ -214,22 +214,22 @@ class _Fuser:
             raise IRValueError("FuseTIR: a kernel without a root block cannot be fused; keep it opaque (op_pattern 8)")
         args = self._arg_buffers(call.args[1])
         infos = tensor_fields(call.sinfo_args[0])
-        made = self._buffers.get(var) or [None] * len(infos)
+        made: list[Any] = list(self._buffers.get(var) or ()) or [None] * len(infos)
         fresh: list[Buffer] = []
         for index, info in enumerate(infos):
             if made[index] is None:
                 name = f"{var.name_hint}_intermediate" if len(infos) == 1 else f"{var.name_hint}_intermediate_{index}"
                 made[index] = _buffer_of(info, name)
-                fresh.append(made[index])  # type: ignore[arg-type]
-        self._buffers[var] = made  # type: ignore[assignment]
+                fresh.append(made[index])
+        self._buffers[var] = made
         mapping: dict[Buffer, Buffer] = {}
         values: dict[tir.Var, Any] = {}
         handles = [param for param in callee.params if param in callee.buffer_map]
         scalars = [param for param in callee.params if param not in callee.buffer_map]
         for handle, actual in zip(handles, [*args, *made], strict=True):
             formal = callee.buffer_map[handle]
-            mapping[formal] = actual  # type: ignore[assignment]
-            _match_extents(formal.shape, actual.shape, values)  # type: ignore[union-attr]
+            mapping[formal] = actual
+            _match_extents(formal.shape, actual.shape, values)
         if scalars:
             given = call.args[2].values if len(call.args) > 2 and isinstance(call.args[2], ShapeExpr) else ()
             values.update(zip(scalars, given, strict=True))

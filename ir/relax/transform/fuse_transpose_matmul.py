@@ -13,7 +13,7 @@ from ..block_builder import BlockBuilder
 from ..dpl import is_op, wildcard
 from ..expr import Call, Function, Var
 from ..struct_info import TensorStructInfo
-from .binding_rewriter import BindingRewriter, is_call_to
+from .binding_rewriter import BindingRewriter, bindings_of, is_call_to
 from .fuse_ops_by_pattern import FuseOpsByPattern, PatternCheckContext
 
 NAME = "transpose_matmul_fuse"
@@ -76,9 +76,10 @@ class _Lowerer(BindingRewriter):
         if func is None:
             self.bind(var, call)
             return
-        products = [b.value for block in func.body.blocks for b in block.bindings if is_call_to(b.value, "relax.matmul")]  # type: ignore[attr-defined]
+        values: list[Any] = list(bindings_of(func).values())
+        products = [value for value in values if is_call_to(value, "relax.matmul")]
         out_dtype = str(products[0].attrs.get("out_dtype") or "")
-        transposes = [b.value for block in func.body.blocks for b in block.bindings if is_call_to(b.value, "relax.permute_dims")]  # type: ignore[attr-defined]
+        transposes = [value for value in values if is_call_to(value, "relax.permute_dims")]
         position = {param: number for number, param in enumerate(func.params)}
         left, right = call.args[position[products[0].args[0]]], call.args[position[transposes[0].args[0]]]
         self.bind(var, self._builder.call_te(nt_matmul, left, right, out_dtype, primfunc_name_hint="NT_matmul"))

@@ -250,7 +250,7 @@ def op_name(expr: Expr) -> str:
         if name.startswith("relax.call_") and expr.args and isinstance(expr.args[0], GlobalVar):
             return expr.args[0].name_hint
         return name.removeprefix("relax.").replace(".", "_") or "call"
-    return {TupleGetItem: "tuple_get_item", Tuple: "tuple"}.get(type(expr), "value")
+    return "tuple_get_item" if isinstance(expr, TupleGetItem) else "tuple" if isinstance(expr, Tuple) else "value"
 
 
 def leaves(expr: Any) -> list[Expr]:

@@ -59,7 +59,7 @@ class _Legalizer(BindingRewriter):
             return
         if call.struct_info_ is None:
             call = Call(call.op, call.args, call.attrs, call.sinfo_args, call.span, var.struct_info_)
-        key, leaves = _call_key(call) if call.op.name not in self._custom else (None, ())  # type: ignore[attr-defined]
+        key, leaves = _call_key(call) if call.op.name not in self._custom else (None, [])  # type: ignore[attr-defined]
         if key is not None and key in self._made:
             kernel, positions = self._made[key]
             info = call.struct_info_
@@ -83,9 +83,9 @@ class _Legalizer(BindingRewriter):
             self.visit_call(var, value)
             return
         if key is not None and not pending and value.struct_info_ == call.struct_info_:
-            positions = _positions(value, leaves)
-            if positions is not None:
-                self._made[key] = (value.args[0], positions)  # type: ignore[attr-defined]
+            taken = _positions(value, leaves)
+            if taken is not None:
+                self._made[key] = (value.args[0], taken)  # type: ignore[attr-defined]
         self.bind(var, value)
 
     def _function_for(self, call: Call) -> LegalizeFunc | None:

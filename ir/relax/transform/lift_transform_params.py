@@ -228,9 +228,9 @@ class LiftTransformParams(ModulePass):
             return mod.replace(functions=functions)
         names = () if self.shared_transform is True else tuple(self.shared_transform)
         chosen = {var: func for var, func in targets.items() if not names or var.name_hint in names}
-        weights, splits = _shared(chosen)
+        shared_weights, splits = _shared(chosen)
         first = next(iter(chosen))
-        transform = _transform_function(weights, splits[first], consume)
+        transform = _transform_function(shared_weights, splits[first], consume)
         self._add(functions, "transform_params", transform, chosen[first])
         for var, func in chosen.items():
             functions[var] = _without_lifted(func, splits[var])

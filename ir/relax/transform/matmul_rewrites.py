@@ -32,7 +32,7 @@ def number(value: Any, bounds: Mapping[str, int]) -> float | None:
     """An extent as a number, a symbolic one by its upper bound, else None."""
     if isinstance(value, IntImm):
         return float(value.value)
-    name = getattr(value, "name", None)
+    name = str(getattr(value, "name", ""))
     return float(bounds[name]) if name in bounds else None
 
 

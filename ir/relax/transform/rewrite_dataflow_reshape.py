@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from ...expr import GlobalVar
 from ...module import IRModule
@@ -27,7 +28,7 @@ class _Rewriter(BindingRewriter):
     def _reshape(self, call: Call) -> Call | None:
         if not self.in_dataflow or not is_call_to(call, "relax.call_tir") or len(call.args) > 2:
             return None
-        fields = getattr(call.args[1], "fields", ())
+        fields: tuple[Any, ...] = getattr(call.args[1], "fields", ())
         info = call.sinfo_args[0]
         if len(fields) != 1 or not isinstance(info, TensorStructInfo) or not isinstance(fields[0], Var | Constant):
             return None

@@ -145,9 +145,9 @@ class _Planner(BindingRewriter):
             args = (ShapeExpr([token.size]), device, scope, DataTypeImm(token.dtype))
             call = Call(Op.get("relax.memory.alloc_storage"), args, None, None, None, ObjectStructInfo())
             token.var = self.emit(call, "storage")
-        args = (token.var, PrimValue(0), self.substitute(alloc.args[0]), alloc.args[1])
+        operands = (token.var, PrimValue(0), self.substitute(alloc.args[0]), alloc.args[1])
         info = binding.var.struct_info_
-        self.bind(binding.var, Call(Op.get("relax.memory.alloc_tensor"), args, None, None, alloc.span, info))
+        self.bind(binding.var, Call(Op.get("relax.memory.alloc_tensor"), operands, None, None, alloc.span, info))
 
     def _size(self, block: BindingBlock, root: Var) -> int | None:
         """Bytes of a tensor, by upper bounds of symbolic extents; None where there is none."""
@@ -228,7 +228,8 @@ def upper_bounds(func: Function) -> dict[tir.Var, int]:
     given = func.attrs.get("tir_var_upper_bound")
     if not given:
         return {}
-    named = {name: int(getattr(value, "value", value)) for name, value in dict(given).items()}
+    values: dict[str, Any] = dict(given)
+    named = {name: int(getattr(value, "value", value)) for name, value in values.items()}  # type: ignore[arg-type]
     return {var: named[var.name] for var in defined_symbolic_vars(func) if var.name in named}
 
 

@@ -326,13 +326,13 @@ class _Compiler:
             self._emit("reshape", dst, reg, self._value(shape))
         return dst
 
-    def _operator(self, dst: int, call: Call, var: Var | None) -> int:
+    def _operator(self, dst: int, call: Any, var: Var | None) -> int:
         name = call.op.name
         args = call.args
         if name == "relax.call_tir":
             return self._call_tir(dst, call)
         if name == "relax.vm.call_tir_dyn":
-            self._kernel(args[0], self._mod[args[0]], list(_fields(args[1])), None)
+            self._kernel(args[0], self._mod[args[0]], list(_fields(args[1])), None)  # type: ignore[arg-type]
             self._emit("value", dst, [])
             return dst
         if name == "relax.call_tir_inplace":
@@ -400,7 +400,7 @@ class _Compiler:
             self._emit("move", dst, source)
         return dst
 
-    def _alloc_tensor(self, dst: int, name: str, call: Call) -> int:
+    def _alloc_tensor(self, dst: int, name: str, call: Any) -> int:
         args = call.args
         if name == "relax.builtin.alloc_tensor":
             shape, dtype = args[0], args[1]
@@ -444,7 +444,7 @@ class _Compiler:
         self._kernel(kernel, self._mod[kernel], args, infos)  # type: ignore[arg-type]
         return dst
 
-    def _call_tir_inplace(self, dst: int, call: Call) -> int:
+    def _call_tir_inplace(self, dst: int, call: Any) -> int:
         kernel = call.args[0]
         given = list(_fields(call.args[1]))
         infos = _tensor_infos(call.sinfo_args[0])

@@ -150,12 +150,12 @@ class _Planner:
             self.plan.params.append({"name": param.name_hint, **described})
         for block in self._func.body.blocks:
             for binding in block.bindings:
-                value: Expr = binding.value  # type: ignore[attr-defined]
+                bound: Expr = binding.value  # type: ignore[attr-defined]
                 if isinstance(binding, MatchCast):
                     self._check_cast(binding)
-                    self._values[binding.var] = self._operand(value)
+                    self._values[binding.var] = self._operand(bound)
                 else:
-                    self._values[binding.var] = self._binding(binding.var, value)
+                    self._values[binding.var] = self._binding(binding.var, bound)
         self.plan.result = self._result(self._operand(self._func.body.body))
         self._place()
         return self.plan
