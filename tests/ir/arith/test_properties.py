@@ -140,3 +140,64 @@ def test_what_holds_under_a_constraint(condition: tir.PrimExpr, expr: tir.PrimEx
 def test_what_is_proved_is_true(condition: tir.PrimExpr) -> None:
     if analyzer().can_prove(condition):
         assert values(condition).all()
+
+
+# ---- symbolic extents -------------------------------------------------------------------------------------------
+
+EXTENT_VARS = [tir.SizeVar("d0"), tir.SizeVar("d1")]
+OUTER, INNER = Var("i0"), Var("i1")
+"""``i0`` runs over ``d0``, ``i1`` over ``d1``."""
+POINTS = [(a, b, i, j) for a in range(1, 5) for b in range(1, 5) for i in range(a) for j in range(b)]
+COLUMNS = dict(zip((*EXTENT_VARS, OUTER, INNER), np.array(POINTS).T))
+
+
+def symbolic(depth: int) -> st.SearchStrategy:
+    """Index arithmetic with products of extents as factors and divisors."""
+    d0, d1 = EXTENT_VARS
+    extent = st.sampled_from([d0, d1, d0 * d1, d1 * d0, d0 * 2, d1 * 4, tir.const(3)])
+    leaf = st.sampled_from([OUTER, INNER, d0, d1, OUTER * d1 + INNER, tir.const(1), tir.const(2)])
+    if depth == 0:
+        return leaf
+    sub = symbolic(depth - 1)
+    return st.one_of(
+        leaf,
+        st.builds(lambda a, b: a + b, sub, sub),
+        st.builds(lambda a, b: a - b, sub, sub),
+        st.builds(lambda a, b: a * b, sub, extent),
+        st.builds(tir.floordiv, sub, extent),
+        st.builds(tir.floormod, sub, extent),
+        st.builds(tir.min, sub, sub),
+    )
+
+
+def symbolic_analyzer() -> Analyzer:
+    """Knows that extents are at least one, and the loops' ranges."""
+    found = Analyzer()
+    for var in EXTENT_VARS:
+        found.bind(var, Range(1, 5))
+    found.bind(OUTER, Range(0, EXTENT_VARS[0]))
+    found.bind(INNER, Range(0, EXTENT_VARS[1]))
+    return found
+
+
+def column(expr: tir.PrimExpr) -> np.ndarray:
+    """The expression at every point."""
+    return np.broadcast_to(np.asarray(evaluate(expr, COLUMNS)), len(POINTS))
+
+
+@settings(max_examples=250, deadline=None)
+@given(symbolic(3), symbolic(2))
+def test_symbolic_arithmetic(expr: tir.PrimExpr, other: tir.PrimExpr) -> None:
+    found = symbolic_analyzer()
+    for method in (found.rewrite_simplify, found.canonical_simplify, found.simplify):
+        np.testing.assert_array_equal(column(method(expr)), column(expr))
+    for condition in (expr < other, expr <= other, expr >= other, tir.EQ(expr, other)):
+        if found.can_prove(condition):
+            assert column(condition).all()
+    if found.can_prove_equal(expr, other):
+        np.testing.assert_array_equal(column(expr), column(other))
+    reach = int_set.eval_set(expr, {INNER: Range(0, EXTENT_VARS[1])}, found)
+    if reach.has_lower_bound() and INNER not in tir.analysis.undefined_vars(reach.min_value):
+        assert (column(reach.min_value) <= column(expr)).all()
+    if reach.has_upper_bound() and INNER not in tir.analysis.undefined_vars(reach.max_value):
+        assert (column(reach.max_value) >= column(expr)).all()
