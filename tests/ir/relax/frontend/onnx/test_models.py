@@ -75,7 +75,7 @@ def test_import_matches_onnx_runtime(exports: Any, name: str, exporter: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("name", "exporter"), zip(MODELS, ("dynamo", "torchscript", "dynamo", "torchscript"), strict=True)
+    ("name", "exporter"), list(zip(MODELS, ("dynamo", "torchscript", "dynamo", "torchscript"), strict=True))
 )
 def test_built_model_matches_onnx_runtime(exports: Any, name: str, exporter: str) -> None:
     path = exports(name, exporter)
