@@ -136,3 +136,4 @@ from .qdq import dequantize, quantize
 from .sampling import multinomial_from_uniform
 from .set import nonzero, unique
 from .ternary import ewise_fma
+from .gradient import gradient_of

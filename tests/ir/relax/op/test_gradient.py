@@ -1,0 +1,144 @@
+"""Gradients of operators against finite differences, in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ir
+from ir import relax as rx
+from ir.relax.testing import evaluate
+
+R, N = rx.op, rx.op.nn
+
+
+def values(*shape: int, low: float = -2.0, high: float = 2.0, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed + sum(shape)).uniform(low, high, shape)
+
+
+COND = rx.const(np.asarray([[True, False, True], [False, True, True]]))
+INDEX = rx.const(np.asarray([0, 2, 2]), "int64")
+TARGETS = rx.const(np.asarray([0, 2, 1]), "int64")
+A = values(2, 3)
+CASES: list[tuple[str, Callable[..., Any], list[np.ndarray]]] = [
+    ("add", R.add, [A, values(3)]),
+    ("subtract", R.subtract, [A, values(2, 1)]),
+    ("multiply", R.multiply, [A, values(3)]),
+    ("divide", R.divide, [A, values(3, low=0.5)]),
+    ("power", R.power, [values(2, 3, low=0.5), values(3)]),
+    ("maximum", R.maximum, [A, values(2, 3, seed=9)]),
+    ("minimum", R.minimum, [A, values(2, 3, seed=9)]),
+    ("log_add_exp", R.log_add_exp, [A, values(2, 3, seed=9)]),
+    *[(name, getattr(R, name), [A]) for name in "abs cos exp negative sigmoid sin tanh square tan erf".split()],
+    *[(name, getattr(R, name), [values(2, 3, low=0.5)]) for name in "log sqrt rsqrt".split()],
+    *[(f"nn.{name}", getattr(N, name), [A]) for name in "relu silu gelu gelu_tanh softmax log_softmax".split()],
+    ("sum", lambda x: R.sum(x, 1), [A]),
+    ("sum", R.sum, [A]),
+    ("mean", lambda x: R.mean(x, [0, 1], True), [A]),
+    ("variance", lambda x: R.variance(x, 1), [A]),
+    ("max", lambda x: R.max(x, 1), [A]),
+    ("min", lambda x: R.min(x, 0, True), [A]),
+    ("cumsum", lambda x: R.cumsum(x, 1), [A]),
+    ("cumsum", lambda x: R.cumsum(x, exclusive=True), [A]),
+    ("matmul", R.matmul, [values(2, 3), values(3, 4)]),
+    ("matmul", R.matmul, [values(5, 2, 3), values(3, 4)]),
+    ("matmul", R.matmul, [values(3), values(3, 4)]),
+    ("matmul", R.matmul, [values(2, 3), values(3)]),
+    ("matmul", R.matmul, [values(3), values(3, seed=4)]),
+    ("permute_dims", lambda x: R.permute_dims(x, [2, 0, 1]), [values(2, 3, 4)]),
+    ("permute_dims", R.permute_dims, [A]),
+    ("reshape", lambda x: R.reshape(x, (3, 2)), [A]),
+    ("expand_dims", lambda x: R.expand_dims(x, 1), [A]),
+    ("squeeze", lambda x: R.squeeze(x, 1), [values(2, 1, 3)]),
+    ("flatten", R.flatten, [A]),
+    ("broadcast_to", lambda x: R.broadcast_to(x, (4, 2, 3)), [values(2, 1)]),
+    ("collapse_sum_to", lambda x: R.collapse_sum_to(x, (1, 3)), [A]),
+    ("flip", lambda x: R.flip(x, 1), [A]),
+    ("concat", lambda x, y: R.concat([x, y], 1), [A, values(2, 2)]),
+    ("split", lambda x: rx.TupleGetItem(R.split(x, 3, 1), 1), [A]),
+    ("take", lambda x: R.take(x, INDEX, 1), [A]),
+    ("where", lambda x, y: R.where(COND, x, y), [A, values(3)]),
+    ("nn.pad", lambda x: N.pad(x, [1, 0, 2, 1]), [A]),
+    ("nn.conv2d", lambda x, w: N.conv2d(x, w, 2, 1), [values(2, 2, 6, 5), values(3, 2, 3, 3)]),
+    ("nn.conv2d", lambda x, w: N.conv2d(x, w, dilation=2), [values(1, 2, 6, 6), values(2, 2, 3, 2)]),
+    ("nn.max_pool2d", lambda x: N.max_pool2d(x, 2, 2, 1), [values(1, 2, 5, 4)]),
+    ("nn.avg_pool2d", lambda x: N.avg_pool2d(x, 3, 2, 1), [values(1, 2, 5, 4)]),
+    ("nn.cross_entropy_with_logits", N.cross_entropy_with_logits, [A, values(2, 3, seed=7)]),
+    ("nn.nll_loss", lambda x: N.nll_loss(x, TARGETS), [values(3, 4)]),
+    ("astype", lambda x: R.astype(x, "float64"), [A]),
+    ("grad.start_checkpoint", R.grad.start_checkpoint, [A]),
+]
+
+
+def scalar_function(build: Callable[..., Any], params: list[rx.Var], seed: np.ndarray | None) -> rx.Function:
+    bb = rx.BlockBuilder()
+    with bb.function("main", params):
+        bb.emit_func_output(bb.emit(build(*params)))
+    return bb.finalize()["main"]
+
+
+def adjoint(build: Callable[..., Any], params: list[rx.Var], weight: np.ndarray) -> rx.Function:
+    """The gradients of sum(weight * result) with respect to the parameters, by the operators' own gradients."""
+    bb = rx.BlockBuilder()
+    with bb.function("main", params):
+        result = build(*params)
+        call = result.tuple_value if isinstance(result, rx.TupleGetItem) else result
+        var = bb.emit(call)
+        grad: Any = rx.const(weight, "float64")
+        if isinstance(result, rx.TupleGetItem):
+            parts = [bb.emit(R.zeros(info.shape, info.dtype)) for info in var.struct_info.fields]
+            parts[result.index] = grad
+            grad = rx.Tuple(parts)
+        node = bb.lookup_binding(var)
+        grads = node.op.get_attr("FPrimalGradient")(var, node, grad, bb)
+        assert len(grads) == len(node.args)
+        found: dict[rx.Var, Any] = {}
+        for arg, one in zip(node.args, grads, strict=True):
+            if one is None:
+                continue
+            one = bb.emit(one)
+            if isinstance(arg, rx.Tuple):
+                for index, item in enumerate(arg.fields):
+                    found[item] = bb.emit(one[index])
+            else:
+                found[arg] = one
+        bb.emit_func_output(rx.Tuple([found[param] for param in params]))
+    mod = bb.finalize()
+    rx.analysis.check_well_formed(mod)
+    return mod["main"]
+
+
+@pytest.mark.parametrize(("name", "build", "inputs"), CASES, ids=[f"{i}-{case[0]}" for i, case in enumerate(CASES)])
+def test_gradient(name: str, build: Callable[..., Any], inputs: list[np.ndarray]) -> None:
+    assert R.OPERATORS[f"relax.{name}"].gradient is ir.Op.get(f"relax.{name}").get_attr("FPrimalGradient")
+    params = [rx.Var(f"x{i}", rx.TensorStructInfo(x.shape, "float64")) for i, x in enumerate(inputs)]
+    func = scalar_function(build, params, None)
+    result = np.asarray(evaluate(func, *inputs))
+    weight = np.random.default_rng(1).uniform(0.5, 1.5, result.shape)
+    grads = evaluate(adjoint(build, params, weight), *inputs)
+    step = 1e-6
+    for number, (x, grad) in enumerate(zip(inputs, grads, strict=True)):
+        expected = np.zeros_like(x)
+        for place in np.ndindex(*x.shape):
+            ends = []
+            for sign in (1, -1):
+                moved = x.copy()
+                moved[place] += sign * step
+                args = [moved if i == number else other for i, other in enumerate(inputs)]
+                ends.append(float((np.asarray(evaluate(func, *args)) * weight).sum()))
+            expected[place] = (ends[0] - ends[1]) / (2 * step)
+        np.testing.assert_allclose(grad, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_nothing_flows_through_comparisons_and_stops() -> None:
+    x = rx.Var("x", rx.TensorStructInfo((2,)))
+    bb = rx.BlockBuilder()
+    with bb.testing_scope([]):
+        call = bb.normalize(R.less(x, x))
+        assert call.op.get_attr("FPrimalGradient")(x, call, x, bb) == [None, None]
+        stopped = bb.normalize(R.grad.no_grad(x))
+        (zero,) = stopped.op.get_attr("FPrimalGradient")(x, stopped, x, bb)
+    assert zero.op.name == "relax.zeros_like"
