@@ -27,7 +27,7 @@ class MemoryEmitter(IndexEmitter):
 
     def _offset(self, base: Value, element: str, terms: tuple[tuple[str, int], ...], const: int) -> Value:
         if terms:
-            base = self._run_time_address(base, element, terms)
+            base = self._run_time_address(base, element, terms, self._copies > 1)
         if const == 0:
             return base
         displaced = ("displaced", base.ref, element, const)
@@ -36,20 +36,26 @@ class MemoryEmitter(IndexEmitter):
             found = self._scopes[-1][displaced] = self.b.offset_pointer(base, element, Value(str(const), "i64"))
         return found
 
-    def _run_time_address(self, base: Value, element: str, terms: tuple[tuple[str, int], ...]) -> Value:
-        """Base plus a sum; the part of the innermost loop is added last, so that the rest is invariant in it."""
-        key = ("address", base.ref, element, terms)
+    def _run_time_address(
+        self, base: Value, element: str, terms: tuple[tuple[str, int], ...], opaque: bool
+    ) -> Value:
+        """Base plus a sum; the part of the innermost loop is added last, so that the rest is invariant in it.
+
+        Where many copies use an address with displacements of their own, it is made ``opaque``: strength reduction
+        would think about each of them (it was two thirds of the time of emitting code), and behind an empty piece of
+        assembly sees one value.
+        """
+        key = ("address", base.ref, element, terms, opaque)
         found = self._known(key)
         if found is None:
             innermost = self._depth.get(terms[-1][0], 0)
             outer = tuple(term for term in terms if self._depth.get(term[0], 0) < innermost)
             if outer:
-                base = self._run_time_address(base, element, outer)
+                base = self._run_time_address(base, element, outer, False)
             index = self._sum(terms[len(outer) :])
-            if self._copies > 1:
-                # Many copies use this address with displacements of their own. Strength reduction would think about each
-                # of them (it was two thirds of the time of emitting code); behind an empty assembly it sees one value.
-                index = self.b.define(f'call i64 asm "", "=r,0"(i64 {index.ref})', "i64")
+            if opaque:
+                pure = self.module.attributes("nounwind willreturn memory(none)")
+                index = self.b.define(f'call i64 asm "", "=r,0"(i64 {index.ref}) {pure}', "i64")
             found = self.b.offset_pointer(base, element, index)
             self._scopes[-1][key] = found
         return found
