@@ -10,7 +10,7 @@ import numpy as np
 from ir.relax import op as _op
 from ir.relax.expr import Expr, const
 
-from ..context import NodeContext
+from ..context import Known, NodeContext
 from ..registry import converter
 
 _SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
@@ -21,14 +21,18 @@ def _mat_mul(ctx: NodeContext) -> Expr:
     return _op.matmul(ctx.expr(0), ctx.expr(1))
 
 
+def _transposed(ctx: NodeContext, index: int) -> Expr:
+    """A matrix transposed, at once when it is a constant."""
+    value = ctx.inputs[index]
+    if isinstance(value, Known) and not value.is_param and not value.is_symbolic:
+        return const(np.ascontiguousarray(value.array.T), str(value.array.dtype))
+    return _op.permute_dims(ctx.expr(index), [1, 0])
+
+
 @converter("Gemm")
 def _gemm(ctx: NodeContext) -> Expr:
-    a, b = ctx.expr(0), ctx.expr(1)
     alpha, beta = float(ctx.attr("alpha", 1.0)), float(ctx.attr("beta", 1.0))
-    if ctx.attr("transA", 0):
-        a = _op.permute_dims(a, [1, 0])
-    if ctx.attr("transB", 0):
-        b = _op.permute_dims(b, [1, 0])
+    a, b = (_transposed(ctx, i) if ctx.attr(f"trans{'AB'[i]}", 0) else ctx.expr(i) for i in (0, 1))
     out = ctx.emit(_op.matmul(a, b))
     if alpha != 1.0:
         out = ctx.emit(_op.multiply(out, ctx.scalar(alpha, out)))

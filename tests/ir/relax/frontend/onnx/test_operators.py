@@ -263,6 +263,7 @@ CASES = [
     Case("MatMul", [(4,), (2, 4, 5)], label="vector"),
     Case("Gemm", [(3, 4), (5, 4), (5,)], {"transB": 1, "alpha": 0.5, "beta": 2.0}),
     Case("Gemm", [(4, 3), (4, 5)], {"transA": 1}, label="no bias"),
+    Case("Gemm", [(3, 4), (5, 4), (5,)], {"transB": 1}, weights=(1, 2), label="weights"),
     Case("Einsum", [(2, 3), (3, 4)], {"equation": "ij,jk->ik"}),
     Case("Conv", [IMAGE, (6, 4, 3, 3), (6,)], {"pads": [1, 1, 1, 1], "strides": [2, 1]}, weights=(1, 2)),
     Case("Conv", [IMAGE, (4, 1, 3, 3)], {"group": 4, "dilations": [2, 1]}, label="depthwise"),
