@@ -13,11 +13,20 @@ from ..tir import expr as E
 from ..tir.expr import IntImm, PrimExpr, Range
 from . import build
 from .canonical_simplify import CanonicalSimplifier
-from .const_int_bound import NEG_INF, POS_INF, Bound, ConstIntBound, ConstIntBounds, add_bounds, intersect
+from .const_int_bound import (
+    NEG_INF,
+    POS_INF,
+    Bound,
+    ConstIntBound,
+    ConstIntBounds,
+    add_bounds,
+    intersect,
+    multiply_bounds,
+)
 from .deep_equal import expr_deep_equal
 from .modular_set import Modular, ModularSet, ModularSets, normalized
 from .modular_set import intersect as intersect_modular
-from .polynomial import Atoms, Polynomial, TooLarge, coefficient_of, plus, replace_atom
+from .polynomial import Atoms, Polynomial, TooLarge, coefficient_of, plus, quotient_of, replace_atom
 from .rewrite_simplify import RewriteSimplifier
 
 
@@ -343,23 +352,58 @@ class Analyzer:
         for monomial, coeff in poly.items():
             term: Bound = (coeff, coeff)
             for number in monomial:
-                from .const_int_bound import multiply_bounds
-
                 term = multiply_bounds(term, lows[number])
             total = add_bounds(total, term)
         if total[0] >= 0:
             return True
+        if any(bound[0] < 0 for bound in lows.values()):
+            return False
+        # Where all atoms are smallest the value is the constant term of what follows: mostly that decides.
+        smallest = 0
+        for monomial, coeff in poly.items():
+            for number in monomial:
+                coeff *= lows[number][0]
+            smallest += coeff
+        if smallest < 0:
+            return False
+        lowest = {number: bound[0] for number, bound in lows.items()}
+        if _dominated(poly, lowest):
+            return True
+        if len(poly) > 6 or max(len(monomial) for monomial in poly) > 3:
+            return False  # multiplying out costs more than it finds
         shifted = poly
         try:
-            for number in numbers:
-                low = lows[number][0]
-                if low < 0:
-                    return False
+            for number, low in lowest.items():
                 if low:
                     shifted = replace_atom(shifted, number, {(number,): 1, (): low})
         except TooLarge:
             return False
         return all(coeff >= 0 for coeff in shifted.values())
+
+
+def _dominated(poly: Polynomial, lowest: dict[int, int]) -> bool:
+    """Whether each negative term is made up for by a positive one of which it is a factor, as ``x y - x`` for y >= 1."""
+    credit = {monomial: coeff for monomial, coeff in poly.items() if coeff > 0}
+    for monomial, coeff in sorted(poly.items(), key=lambda item: -len(item[0])):
+        debt = -coeff
+        if debt <= 0:
+            continue
+        for larger in sorted(credit, key=len):
+            rest = quotient_of(larger, monomial)
+            if rest is None or not credit[larger]:
+                continue
+            worth = 1
+            for number in rest:
+                worth *= lowest[number]
+            if worth > 0:
+                used = min(credit[larger], -(-debt // worth))
+                credit[larger] -= used
+                debt -= used * worth
+            if debt <= 0:
+                break
+        if debt > 0:
+            return False
+    return True
 
 
 _SIGNED = frozenset((E.LT, E.LE, E.GT, E.GE, E.NE))
