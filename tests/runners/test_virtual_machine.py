@@ -1,0 +1,244 @@
+"""The virtual machine on functions that are no native function: branches, calls, closures, Python functions, checks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ir
+import runners
+from ir import relax
+from ir.script import ir as I
+from ir.script import relax as R
+from ir.script import tir as T
+from runners.interpreter import BUILTINS
+from runners.program import ArgumentError, ExecutableError
+
+
+def _vm(mod, **options):
+    return runners.VirtualMachine(relax.build(mod, "llvm", **options), runners.cpu())
+
+
+def test_branches_take_the_condition():
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(c: R.Tensor((), "bool"), x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+            if c:
+                a = R.exp(x)
+                r = R.add(a, a)
+            else:
+                b = R.negative(x)
+                r = R.multiply(b, x)
+            y = R.add(r, x)
+            return y
+
+    vm = _vm(Module)
+    x = np.array([0.5, 1, 2], "float32")
+    np.testing.assert_allclose(vm["main"](np.array(True), x).numpy(), 2 * np.exp(x) + x, rtol=1e-6)
+    np.testing.assert_allclose(vm["main"](False, x).numpy(), x - x * x, rtol=1e-6)
+
+
+def test_recursion_over_a_symbolic_value():
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(n: R.Prim("int64"), x: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
+            cls = Module
+            y: R.Tensor((2,), "float32") = cls.power(R.shape([3]), x)
+            return y
+
+        @R.function(private=True)
+        def power(s: R.Shape(["k"]), x: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
+            k = T.int64()
+            cls = Module
+            done = R.prim_value(k <= 0)
+            if done:
+                r = x
+            else:
+                inner: R.Tensor((2,), "float32") = cls.power(R.shape([k - 1]), x)
+                r = R.multiply(inner, x)
+            return r
+
+    x = np.array([2, 3], "float32")
+    np.testing.assert_allclose(_vm(Module)["main"](0, x).numpy(), x**4)
+
+
+def test_functions_of_python():
+    @I.ir_module
+    class Module:
+        @R.function(pure=False)
+        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+            y: R.Tensor((3,), "float32") = R.call_packed(
+                "test.vm.twice", x, sinfo_args=R.Tensor((3,), "float32")
+            )
+            z = R.call_dps_packed("test.vm.negate", (y,), out_sinfo=R.Tensor((3,), "float32"))
+            return z
+
+    def negate(source, target):
+        target.copyfrom(-source.numpy())
+
+    vm = _vm(Module)
+    with pytest.raises(ExecutableError, match="'test.vm.twice', which is not registered"):
+        vm["main"](np.ones(3, "float32"))
+    ir.register_func("test.vm.twice", lambda x: runners.array(2 * x.numpy()), override=True)
+    ir.register_func("test.vm.negate", negate, override=True)
+    np.testing.assert_array_equal(vm["main"](np.ones(3, "float32")).numpy(), np.full(3, -2))
+    ir.remove_global_func("test.vm.twice")
+    ir.remove_global_func("test.vm.negate")
+
+
+def test_match_cast_binds_and_checks():
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(x: R.Tensor(dtype="float32", ndim=2)) -> R.Tensor(dtype="float32", ndim=1):
+            n, m = T.int64(), T.int64()
+            y = R.match_cast(x, R.Tensor((n, m), "float32"))
+            z = R.reshape(y, (n * m,))
+            w = R.add(z, z)
+            return w
+
+    vm = _vm(Module)
+    x = np.arange(6, dtype="float32").reshape(2, 3)
+    np.testing.assert_array_equal(vm["main"](x).numpy(), 2 * x.reshape(-1))
+    with pytest.raises(ArgumentError, match="argument x must be a float32 tensor of 2 dimensions"):
+        vm["main"](x.reshape(-1))
+    with pytest.raises(ArgumentError, match="convert it with"):
+        vm["main"](x.astype("int32"))
+
+
+def test_shapes_as_values():
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(x: R.Tensor(("n", 2), "float32"), s: R.Shape(["n", 2])) -> R.Shape(ndim=2):
+            n = T.int64()
+            y: R.Shape([n + 1, 4]) = R.shape([n + 1, 4])
+            return y
+
+    vm = _vm(Module)
+    assert vm["main"](np.zeros((5, 2), "float32"), (5, 2)) == (6, 4)
+    with pytest.raises(ArgumentError, match="argument s must have extent 5 on axis 0"):
+        vm["main"](np.zeros((5, 2), "float32"), (4, 2))
+
+
+def test_several_functions_call_each_other():
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(x: R.Tensor(("n",), "float32")) -> R.Tensor(("n",), "float32"):
+            n = T.int64()
+            cls = Module
+            y: R.Tensor((n,), "float32") = cls.helper(x)
+            z = R.add(y, y)
+            return z
+
+        @R.function(private=True)
+        def helper(x: R.Tensor(("m",), "float32")) -> R.Tensor(("m",), "float32"):
+            m = T.int64()
+            y = R.exp(x)
+            return y
+
+    executable = relax.build(Module, "llvm")
+    assert executable.function_names == ["main"]
+    x = np.linspace(0, 1, 7, dtype="float32")
+    np.testing.assert_allclose(
+        runners.VirtualMachine(executable)["main"](x).numpy(), 2 * np.exp(x), rtol=1e-6
+    )
+
+
+def test_native_functions_are_called_from_bytecode():
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(c: R.Tensor((), "bool"), x: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+            cls = Module
+            if c:
+                r: R.Tensor((4,), "float32") = cls.static(x)
+            else:
+                r = x
+            return r
+
+        @R.function(private=True)
+        def static(x: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+            y = R.exp(x)
+            return y
+
+    executable = relax.build(Module, "llvm")
+    kinds = {name: entry["kind"] for name, entry in executable.metadata["functions"].items()}
+    assert kinds == {"main": "bytecode", "static": "native"}
+    x = np.ones(4, "float32")
+    np.testing.assert_allclose(
+        runners.VirtualMachine(executable)["main"](True, x).numpy(), np.exp(x), rtol=1e-6
+    )
+
+
+def test_assertions_and_printing(capsys):
+    @I.ir_module
+    class Module:
+        @R.function(pure=False)
+        def main(x: R.Tensor((2,), "float32"), c: R.Tensor((), "bool")) -> R.Tensor((2,), "float32"):
+            _ = R.print(x, format="x is {}")
+            _1 = R.assert_op(c, format="the condition does not hold")
+            return x
+
+    vm = _vm(Module)
+    vm["main"](np.ones(2, "float32"), True)
+    assert capsys.readouterr().out == "x is [1.0, 1.0]\n"
+    with pytest.raises(ExecutableError, match="the condition does not hold"):
+        vm["main"](np.ones(2, "float32"), False)
+
+
+def test_builtins_are_functions_of_raw_values():
+    assert BUILTINS["shape_of"](np.zeros((2, 3))) == (2, 3)
+    np.testing.assert_array_equal(BUILTINS["shape_to_tensor"]((4, 5)), [4, 5])
+    assert BUILTINS["tensor_to_shape"](np.array([4, 5])) == (4, 5)
+
+
+def test_wrong_number_of_arguments_and_kinds():
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(x: R.Tensor(("n",), "float32"), y: R.Tensor(("n",), "float32")) -> R.Tensor(
+            ("n",), "float32"
+        ):
+            n = T.int64()
+            z = R.add(x, y)
+            return z
+
+    vm = _vm(Module)
+    with pytest.raises(ArgumentError, match=r"takes 2 arguments \(x, y\), got 1"):
+        vm["main"](np.ones(2, "float32"))
+    with pytest.raises(ArgumentError, match="argument y must be a float32 tensor"):
+        vm["main"](np.ones(2, "float32"), "text")
+
+
+def test_virtual_machine_rejects_what_is_no_executable():
+    with pytest.raises(ExecutableError, match="takes an Executable, got str"):
+        runners.VirtualMachine("model.so")
+    with pytest.raises(ExecutableError, match="built for the processor"):
+        runners.VirtualMachine(runners.Executable({"functions": {}}, None), runners.cuda())
+
+
+def test_threads_have_their_own_workspace():
+    from concurrent.futures import ThreadPoolExecutor
+
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(x: R.Tensor((64, 64), "float32")) -> R.Tensor((64, 64), "float32"):
+            with R.dataflow():
+                a = R.matmul(x, x)
+                b = R.nn.softmax(a)
+                c = R.matmul(b, x)
+                R.output(c)
+            return c
+
+    vm = _vm(Module)
+    inputs = [np.random.default_rng(i).standard_normal((64, 64)).astype("float32") for i in range(8)]
+    expected = [vm["main"](x).numpy() for x in inputs]
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(5):
+            for got, wanted in zip(pool.map(lambda x: vm["main"](x).numpy(), inputs), expected, strict=True):
+                np.testing.assert_array_equal(got, wanted)
