@@ -195,16 +195,18 @@ class _CopyWithNewVars(ExprMutatorBase):
         return super().visit_match_cast_(binding)
 
     def visit_call_(self, expr: Any) -> Any:
-        new = super().visit_call_(expr)
-        if new is expr or expr.struct_info_ is None:
-            return new
-        return new.replace(struct_info_=self.visit_struct_info(expr.struct_info_))
+        return self._with_struct_info(expr, super().visit_call_(expr))
+
+    def visit_if_(self, expr: Any) -> Any:
+        return self._with_struct_info(expr, super().visit_if_(expr))
 
     def visit_seq_expr_(self, expr: Any) -> Any:
-        new = super().visit_seq_expr_(expr)
-        if new is expr or expr.struct_info_ is None:
+        return self._with_struct_info(expr, super().visit_seq_expr_(expr))
+
+    def _with_struct_info(self, old: Any, new: Any) -> Any:
+        if new is old or old.struct_info_ is None:
             return new
-        return new.replace(struct_info_=self.visit_struct_info(expr.struct_info_))
+        return new.replace(struct_info_=self.visit_struct_info(old.struct_info_))
 
 
 def copy_with_new_vars(func: Function) -> Function:

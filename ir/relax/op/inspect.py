@@ -4,12 +4,39 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ... import dtype as dt
+from ...registry import register_func
 from ...tir.expr import IntImm, PrimExpr
 from ..expr import Call, Expr, PrimValue, convert_to_expr
 from ..struct_info import PrimStructInfo, StructInfo, TensorStructInfo
 from .declaration import call, operator
 from .inference import fail, int64, prim_arg, simplify, tensor_arg
+
+
+def _array(value: Any) -> Any:
+    return value.numpy() if hasattr(value, "numpy") else np.asarray(value)
+
+
+def _dtype(value: Any) -> str:
+    return dt.from_numpy(_array(value).dtype)
+
+
+_RUN: dict[str, Any] = {
+    "tensor_dtype_code": lambda x: _CODES[dt.code(_dtype(x))],
+    "tensor_dtype_bits": lambda x: 8 if dt.is_bool(_dtype(x)) else dt.bits(_dtype(x)),
+    "tensor_dtype_lanes": lambda x: 1,
+    "tensor_ndim": lambda x: _array(x).ndim,
+    "tensor_byte_offset": lambda x: 0,
+    "tensor_elem_offset": lambda x: 0,
+    "tensor_shape_i": lambda x, axis: _array(x).shape[int(axis)],
+    "tensor_stride_i": lambda x, axis: int(np.prod(_array(x).shape[int(axis) + 1 :], dtype="int64")),
+}
+"""What the operators do when the program runs and the answer was not known before; tensors are compact."""
+
+for _name, _function in _RUN.items():
+    register_func(f"relax.run.{_name}", _function, override=True)
 
 _CODES = {"int": 0, "uint": 1, "float": 2, "handle": 3, "bfloat": 4, "bool": 1}
 

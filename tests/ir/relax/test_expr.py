@@ -167,6 +167,21 @@ def test_inline_functions() -> None:
     assert rx.analysis.well_formed(inlined) and inlined.ret_struct_info == T((8,))
 
 
+def test_copy_with_new_vars() -> None:
+    n = tir.Var("n", "int64")
+    x, c = rx.Var("x", T((n, 2))), rx.Var("c", T((), "bool"))
+    bb = rx.BlockBuilder()
+    with bb.function("main", [x, c]):
+        out = bb.emit(rx.If(c, rx.op.abs(x), x))
+        bb.emit_func_output(out)
+    func = bb.finalize()["main"]
+    copy = rx.copy_with_new_vars(func)
+    ir.assert_structural_equal(func, copy)
+    assert rx.analysis.well_formed(copy)
+    old, new = (set(rx.analysis.all_vars(f)) | set(rx.analysis.defined_symbolic_vars(f)) for f in (func, copy))
+    assert not old & new
+
+
 def test_virtual_devices() -> None:
     device = ir.VDevice(None, 1, "global")
     info = T((2,), "float32", device)

@@ -8,6 +8,7 @@ import numpy as np
 
 from .... import dtype as dt
 from ....expr import RelaxExpr
+from ....registry import register_func
 from ....tir.expr import IntImm
 from ...expr import Call, DataTypeImm, Expr, PrimValue, ShapeExpr, StringImm, convert_to_expr
 from ...struct_info import (
@@ -148,7 +149,7 @@ def _static_bytes(info: TensorStructInfo) -> int | None:
 
 
 def _legalize_view(bb: Any, node: Call) -> Expr:
-    """Everything that was left out is filled in, and the call becomes one of the runtime."""
+    """Everything that was left out is filled in; what is more than another shape becomes a call of the runtime."""
     from ..base import call_pure_packed, shape_of
 
     data, shape, dtype, offset = node.args
@@ -159,6 +160,9 @@ def _legalize_view(bb: Any, node: Call) -> Expr:
         dtype = DataTypeImm(info.dtype)
     if not isinstance(offset.struct_info, PrimStructInfo):
         offset = PrimValue(int64(0))
+    at_begin = isinstance(offset, PrimValue) and as_int(offset.value) == 0
+    if at_begin and dtype.value == data.struct_info.dtype:
+        return call("relax.memory.view", data, shape, dtype, offset)
     return call_pure_packed("runtime.TVMArrayCreateView", data, shape, dtype, offset, sinfo_args=[info])
 
 
@@ -167,6 +171,13 @@ def _np_view(x: np.ndarray, shape: Any = None, dtype: Any = None, relative_byte_
     raw = np.ascontiguousarray(x).view(np.uint8).reshape(-1)[int(relative_byte_offset or 0) :]
     count = int(np.prod(shape)) if shape is not None else raw.size // kind.itemsize
     return raw[: count * kind.itemsize].view(kind).reshape(x.shape if shape is None else shape)
+
+
+@register_func("runtime.TVMArrayCreateView", override=True)
+def run_create_view(data: Any, shape: Any, dtype: str, relative_byte_offset: int) -> np.ndarray:
+    """The elements of a view; a copy, for the planned memory of ``data`` may be used again while the view lives."""
+    array = data.numpy() if hasattr(data, "numpy") else np.asarray(data)
+    return _np_view(array, tuple(int(dim) for dim in shape), dt.to_numpy(str(dtype)), int(relative_byte_offset)).copy()
 
 
 @operator("relax.memory.view", infer=_infer_view, legalize=_legalize_view, reference=_np_view)

@@ -132,7 +132,16 @@ def test_view(shape: Any, dtype: Any, offset: Any, result: Any) -> None:
     y = rx.Var("y", T((12,)))
     assert infer(R.memory.view(y, shape, dtype, offset)) == result
     lowered = legalized(R.memory.view(y, shape, dtype, offset))
-    assert lowered.args[0].global_symbol == "runtime.TVMArrayCreateView" and lowered.struct_info == result
+    assert lowered.struct_info == result
+    data = np.arange(12, dtype="float32")
+    bb = rx.BlockBuilder()
+    with bb.function("main", [y]):
+        bb.emit_func_output(bb.emit(lowered))
+    got = evaluate(bb.finalize(), data)
+    raw = data.tobytes()[offset or 0 :]
+    want = np.frombuffer(raw, result.dtype)[: got.size].reshape(got.shape)
+    np.testing.assert_array_equal(got, want)
+    assert (lowered.op.name == "relax.memory.view") == (dtype is None)
 
 
 def test_views_stay_inside() -> None:
@@ -150,6 +159,10 @@ def test_inspection() -> None:
     assert infer(R.inspect.tensor_dtype_bits(x)) == P(value=tir.IntImm("uint8", 32))
     assert infer(R.inspect.tensor_dtype_code(rx.Var("u", T(dtype="")))) == P("uint8")
     assert legalized(R.inspect.tensor_shape_i(x, 0)).value is n
+    run = {name: ir.get_global_func(f"relax.run.{name}") for name in ("tensor_shape_i", "tensor_stride_i", "tensor_ndim")}
+    array = np.zeros((2, 3, 4), "float32")
+    assert (run["tensor_shape_i"](array, 1), run["tensor_stride_i"](array, 0), run["tensor_ndim"](array)) == (3, 12, 3)
+    assert ir.get_global_func("relax.run.tensor_dtype_bits")(array) == 32
     with pytest.raises(ir.IRValueError, match="axis 2"):
         infer(R.inspect.tensor_shape_i(x, 2))
 

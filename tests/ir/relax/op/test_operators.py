@@ -268,7 +268,9 @@ case("memory.ensure_zero_offset", R.memory.ensure_zero_offset, floats(2, 3), num
 WITHOUT_NUMBERS = {
     # calls of functions, effects, memory of the virtual machine, several workers: tested where they are lowered
     name for name in OPERATORS
-    if name.startswith(("relax.call_", "relax.invoke_", "relax.make_", "relax.memory.", "relax.vm.", "relax.ccl.", "relax.dist.", "relax.inspect."))
+    if name.startswith((
+        "relax.call_", "relax.invoke_", "relax.make_", "relax.memory.", "relax.vm.", "relax.ccl.", "relax.dist.", "relax.inspect.",
+    ))
 } | {
     "relax.print", "relax.assert_op", "relax.null_value", "relax.shape_of", "relax.shape_to_tensor", "relax.tensor_to_shape",
     "relax.builtin.alloc_tensor", "relax.nn.attention_var_len",
