@@ -177,7 +177,7 @@ class WellFormedInstrument(PassInstrument):
     """Verifies the module after every pass and blames the pass: the "valid in, valid out" contract as a check.
 
     PrimFuncs go through :func:`ir.tir.analysis.assert_well_formed`, Relax functions through
-    :func:`ir.relax.analysis.well_formed`.
+    :func:`ir.relax.analysis.check_well_formed`.
     """
 
     check_input: bool = False
@@ -203,10 +203,9 @@ class WellFormedInstrument(PassInstrument):
                 if isinstance(func, PrimFunc):
                     assert_well_formed(func)
             if any(not isinstance(func, PrimFunc) for func in mod.functions.values()):
-                from .relax.analysis import well_formed
+                from .relax.analysis import check_well_formed
 
-                if not well_formed(mod):
-                    raise PassError("a Relax function is not well-formed")
+                check_well_formed(mod)
             for check in self.checks:
                 check(mod)
         except IRError as error:
