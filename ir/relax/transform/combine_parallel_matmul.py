@@ -166,7 +166,8 @@ class _Combiner(BindingRewriter):
         ndim = len(shape_values(weights[0]) or ())
         combined = self.emit(op.concat(weights, axis=ndim - 1))
         first = self._bindings[item.branches[0].chain[0]]
-        value: Expr = self.emit(op.matmul(lhs, combined, first.attrs.get("out_dtype") or None))  # type: ignore[attr-defined]
+        dtype = first.attrs.get("out_dtype") or item.branches[0].chain[0].struct_info.dtype  # type: ignore[attr-defined]
+        value: Expr = self.emit(op.matmul(lhs, combined, None if dtype == "void" else dtype))
         if item.branches[0].bias is not None:
             bias = self.emit(op.concat([self.substitute(branch.bias) for branch in item.branches], axis=0))
             value = self.emit(op.add(value, bias))

@@ -186,6 +186,7 @@ class _Partitioner:
 def _annotated(mod: IRModule, names: NameTable, composite: GlobalVar, func: Function) -> tuple[GlobalVar, Function]:
     """A function around a composite one, which an external code generator takes as a whole."""
     backend = str(func.attrs["Composite"]).split(".")[0]
+    func = func.without_attr("Primitive")  # the code generator owns it: it is no kernel to be
     name = names.fresh(f"{composite.name_hint}_{backend}")
     params = [Var(param.name_hint, param.struct_info_) for param in func.params]
     local = Var("local_func", func.struct_info_)

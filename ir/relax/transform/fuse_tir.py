@@ -13,7 +13,6 @@ from ... import tir
 from ...error import IRValueError
 from ...expr import GlobalVar
 from ...module import IRModule
-from ...node import post_order_visit
 from ...op import Op
 from ...tir import Block, BlockRealize, Buffer, PrimFunc, SeqStmt, Stmt
 from ...tir.functor import StmtExprMutator
@@ -32,6 +31,7 @@ from ..expr import (
 )
 from ..struct_info import PrimStructInfo, ShapeStructInfo, StructInfo, TensorStructInfo, TupleStructInfo
 from .binding_rewriter import BindingRewriter, is_call_to, kernel_var, rewrite_functions
+from .dead_code_elimination import DeadCodeElimination
 
 
 class _Instantiate(StmtExprMutator):
@@ -338,7 +338,7 @@ class FuseTIR(ModulePass):
 
         y = R.call_tir(cls.fused_add_relu, (x, p), R.Tensor((8,), "float32"))
 
-    PrimFuncs that only the fused functions called are removed.
+    PrimFuncs that nothing calls any more are removed.
     """
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
@@ -361,27 +361,4 @@ class FuseTIR(ModulePass):
                 functions[var] = func
         result = mod.replace(functions=functions)
         result = rewrite_functions(result, lambda _, func: _CallRewriter(result, names).rewrite(func))
-        return _without_orphans(mod, result, primitive)
-
-
-def _without_orphans(before: IRModule, after: IRModule, primitive: dict[GlobalVar, Any]) -> IRModule:
-    """Drop private PrimFuncs that the primitive functions used and nothing uses any more."""
-    used_by_parts = {name for func in primitive.values() for name in _called_names(func)}
-    used = {name for func in after.functions.values() if isinstance(func, Function) for name in _called_names(func)}
-    gone = {
-        var
-        for var, func in after.functions.items()
-        if isinstance(func, PrimFunc)
-        and var.name_hint in used_by_parts
-        and var.name_hint not in used
-        and "global_symbol" not in func.attrs
-    }
-    if not gone:
-        return after
-    return after.replace(functions={var: func for var, func in after.functions.items() if var not in gone})
-
-
-def _called_names(func: Any) -> set[str]:
-    found: set[str] = set()
-    post_order_visit(func.body, lambda node: found.add(node.name_hint) if isinstance(node, GlobalVar) else None)
-    return found
+        return DeadCodeElimination()(result, ctx)

@@ -110,16 +110,22 @@ class _Regions:
 
 
 class _Inliner(BindingRewriter):
-    """Composite functions become local functions of their region."""
+    """Composite functions become local functions of their region, each bound where it is first called."""
+
+    def __init__(self, mod: IRModule) -> None:
+        super().__init__(mod)
+        self._local: dict[str, Var] = {}
 
     def visit_call(self, var: Var, call: Call) -> None:
         func = self.mod[call.op] if isinstance(call.op, GlobalVar) and self.mod is not None else None
         if isinstance(func, Function) and "Composite" in func.attrs:
-            local = copy_with_new_vars(func)
-            kind = DataflowVar if self.in_dataflow else Var
-            closure = kind("local_func", local.struct_info_)
-            self.emit_binding(VarBinding(closure, local))
-            call = Call(closure, call.args, call.attrs, call.sinfo_args, call.span, call.struct_info_)
+            name = call.op.name_hint  # type: ignore[attr-defined]
+            if name not in self._local:
+                local = copy_with_new_vars(func).without_attr("Primitive")
+                kind = DataflowVar if self.in_dataflow else Var
+                self._local[name] = kind("local_func", local.struct_info_)
+                self.emit_binding(VarBinding(self._local[name], local))
+            call = Call(self._local[name], call.args, call.attrs, call.sinfo_args, call.span, call.struct_info_)
         self.bind(var, call)
 
 
@@ -134,7 +140,7 @@ class MergeCompositeFunctions(ModulePass):
 
     After::
 
-        gv = cls.fused_conv2d_relu_fused_conv2d_relu1_dnnl(x, w, w1)
+        gv = cls.fused_conv2d_relu_conv2d_relu1_dnnl(x, w, w1)
 
     The new function has the attributes ``Codegen`` and ``global_symbol``; the composite functions are local to it.
     """
@@ -151,8 +157,12 @@ class MergeCompositeFunctions(ModulePass):
             for block in func.body.blocks:
                 if isinstance(block, DataflowBlock):
                     for backend, bindings in _Regions(mod, block).run():
-                        labels = [b.value.op.name_hint for b in bindings if isinstance(b.value, Call)]  # type: ignore[attr-defined]
-                        name = names.fresh("_".join([*labels, backend]))
+                        labels = [
+                            b.value.op.name_hint.removeprefix("fused_")  # type: ignore[attr-defined]
+                            for b in bindings
+                            if isinstance(b.value, Call)
+                        ]
+                        name = names.fresh("_".join(["fused", *labels, backend]))
                         attrs = {"Codegen": backend, "global_symbol": name}
                         groups.append(Group(bindings, name, attrs, lift_constants=False))
             if groups:
