@@ -63,13 +63,16 @@ def host_cpu() -> str:
 def options_of(target: object | None) -> MachineOptions:
     """Machine options of an ``ir.target.Target`` (or of the host for None).
 
-    A target without ``mcpu`` means the host; with ``mcpu`` but without ``mattr``, the features follow from the cpu.
+    A target without ``mcpu`` means the host; with another ``mcpu`` but without ``mattr``, the features follow from the cpu.
     """
     attrs: dict[str, object] = dict(getattr(target, "attrs", None) or {})
     cpu = str(attrs.get("mcpu") or "")
     attr = attrs.get("mattr") or ()
     features = attr if isinstance(attr, str) else ",".join(str(a) for a in attr)  # type: ignore[attr-defined]
     level = attrs.get("opt-level")
+    if cpu and cpu == host_cpu() and not attrs.get("mtriple"):
+        # The host by name is the host: a hypervisor may hide features that the name implies.
+        cpu = ""
     return MachineOptions(
         triple=str(attrs.get("mtriple") or ""),
         cpu=cpu,
