@@ -9,6 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import re
+import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -98,7 +99,9 @@ def _compile_one(index: int) -> NativeModule:
 def _compile_all(funcs: list[PrimFunc], target: Any) -> list[NativeModule]:
     global _WORK
     workers = min(len(os.sched_getaffinity(0)), len(funcs))
-    if len(funcs) < _MIN_PARALLEL or workers < 2 or multiprocessing.current_process().daemon:
+    # A child forked while another thread holds LLVM's lock would wait for it forever.
+    alone = threading.active_count() == 1 and not multiprocessing.current_process().daemon
+    if len(funcs) < _MIN_PARALLEL or workers < 2 or not alone:
         return [build_kernel(func, target) for func in funcs]
     build_kernel(funcs[0], target)  # children inherit a warmed-up compiler
     _WORK = (funcs, target)
