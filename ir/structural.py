@@ -95,9 +95,14 @@ class _Equality:
                     raise _Mismatch(path, a, b)
                 return
             if not (defining or self._map_free):
-                if a is not b:
+                if not a.compared_by_content:
+                    if a is b:
+                        return
                     raise _Mismatch(path, a, b)
-                return
+                if a is b:
+                    # Recorded, so that no other buffer pairs with this one.
+                    self._pairs[id(a)], self._back[id(b)] = b, a
+                    return
             self._pairs[id(a)], self._back[id(b)] = b, a
         elif a is b and not self._pairs:
             return

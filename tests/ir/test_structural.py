@@ -114,3 +114,11 @@ def test_shared_and_repeated_statements_are_equal() -> None:
     again = tir.BufferStore(A, store.value, store.indices)
     assert ir.structural_equal(tir.SeqStmt([store, store]), tir.SeqStmt([store, again]))
     assert ir.structural_hash(tir.SeqStmt([store, store])) == ir.structural_hash(tir.SeqStmt([store, again]))
+
+
+def test_buffers_declared_by_use_compare_by_content() -> None:
+    """A buffer that a program reads without defining it equals another of the same shape, dtype and place."""
+    one, two = decl_buffer((4,), "float32", "one"), decl_buffer((4,), "float32", "two")
+    assert ir.structural_equal(one[x], two[x])
+    assert not ir.structural_equal(one[x], decl_buffer((5,), "float32", "one")[x])
+    assert not ir.structural_equal(one[x] + two[x], one[x] + one[x])
