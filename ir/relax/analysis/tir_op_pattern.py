@@ -11,7 +11,7 @@ from ... import dtype as dt
 from ...module import IRModule
 from ...node import Visitor
 from ...op import Op
-from ...tir.expr import BufferLoad, IntImm, PrimExpr
+from ...tir.expr import BufferLoad, FloorMod, IntImm, PrimExpr
 from ...tir.function import PrimFunc
 from ...tir.index_map import IndexMap
 from ...tir.stmt import Block, BlockRealize, BufferStore, For
@@ -75,9 +75,26 @@ def has_reshape_pattern(func: PrimFunc) -> bool:
     analyzer = Analyzer()
     for iter_var in block.iter_vars:
         analyzer.bind(iter_var.var, iter_var.dom)
-    before = _flat(store.value.indices, source.shape)
+    if not analyzer.can_prove_equal(_size(source.shape), _size(target.shape)):
+        return False
+    before = _flat(_without_redundant_wrap(store.value.indices, source.shape, analyzer), source.shape)
     after = _flat(store.indices, target.shape)
     return bool(analyzer.can_prove_equal(before, after))
+
+
+def _size(shape: Any) -> PrimExpr:
+    total: PrimExpr = IntImm("int64", 1)
+    for extent in shape:
+        total = total * (extent if extent.dtype == "int64" else extent.astype("int64"))
+    return total
+
+
+def _without_redundant_wrap(indices: Any, shape: Any, analyzer: Any) -> list[PrimExpr]:
+    """The indices with ``q % extent`` of the first axis as ``q``: among as many elements a quotient never exceeds the axis."""
+    first, *rest = indices or [None]
+    if isinstance(first, FloorMod) and analyzer.can_prove_equal(first.b, shape[0]):
+        first = first.a
+    return [first, *rest] if indices else []
 
 
 def _flat(indices: Any, shape: Any) -> PrimExpr:

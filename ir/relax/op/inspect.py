@@ -14,6 +14,8 @@ from ..struct_info import PrimStructInfo, StructInfo, TensorStructInfo
 from .declaration import call, operator
 from .inference import fail, int64, prim_arg, simplify, tensor_arg
 
+_CODES: dict[str, int] = {"int": 0, "uint": 1, "float": 2, "handle": 3, "bfloat": 4, "bool": 1}
+
 
 def _array(value: Any) -> Any:
     return value.numpy() if hasattr(value, "numpy") else np.asarray(value)
@@ -38,7 +40,6 @@ _RUN: dict[str, Any] = {
 for _name, _function in _RUN.items():
     register_func(f"relax.run.{_name}", _function, override=True)
 
-_CODES = {"int": 0, "uint": 1, "float": 2, "handle": 3, "bfloat": 4, "bool": 1}
 
 
 def _field(name: str, dtype: str, known: Any, doc: str) -> Any:

@@ -149,6 +149,11 @@ def test_reshape_pattern() -> None:
     a = te.placeholder((4, 6), name="A")
     assert analysis.has_reshape_pattern(te.create_prim_func([a, topi.reshape(a, (2, 12))]))
     assert analysis.has_reshape_pattern(te.create_prim_func([a, topi.expand_dims(a, 1)]))
+    b = te.placeholder((n, 16), name="B")
+    for shape in ((n * 4, 4), (n * 16,), (1, n, 16)):
+        assert analysis.has_reshape_pattern(te.create_prim_func([b, topi.reshape(b, shape)], "int64"))
+    rolled = te.compute((n, 16), lambda i, j: b[tir.floormod(i + 1, n), j], name="rolled")
+    assert not analysis.has_reshape_pattern(te.create_prim_func([b, rolled], "int64"))
     assert not analysis.has_reshape_pattern(te.create_prim_func([a, topi.transpose(a)]))
     assert not analysis.has_reshape_pattern(te.create_prim_func([a, topi.abs(a)]))
 
