@@ -121,6 +121,7 @@ class FunctionEmitter(ExpressionEmitter, Visitor):
         ExpressionEmitter.__init__(self, context.module, builder)
         Visitor.__init__(self)
         self.context = context
+        self.outlined_attributes = context.outlined_attributes
         self.parallel_allowed = parallel_allowed
         self.workspace: list[tuple[str, int]] = []  # parameter name and offset of each large buffer
         self.workspace_bytes = 0

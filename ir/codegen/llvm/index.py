@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import dtype as dt
+from ...node import post_order_visit
 from ...tir import expr as E
 from ...tir.expr import PrimExpr, Var
 from ...tir.transform.index_simplifier import IndexSimplifier
@@ -32,6 +33,22 @@ class IndexForm:
 
 
 
+def _pure_variables(expr: PrimExpr) -> tuple[Var, ...] | None:
+    """Variables of an expression whose value depends on nothing else; None if it loads or calls."""
+    found: dict[Var, None] = {}
+    pure = True
+
+    def check(node: object) -> None:
+        nonlocal pure
+        if isinstance(node, Var):
+            found[node] = None
+        elif isinstance(node, E.BufferLoad | E.Call | E.Let):
+            pure = False
+
+    post_order_visit(expr, check)
+    return tuple(found) if pure else None
+
+
 class IndexEmitter:
     """Emits integer scalars of one LLVM function as 64-bit values; the rest is added by subclasses."""
 
@@ -50,8 +67,10 @@ class IndexEmitter:
         # Condition under which the expression being emitted counts; loads go to a safe address where it does not hold.
         self._guard: Value | None = None
         self._cheap_calls: dict[int, bool] = {}
+        self._variables_of: dict[int, tuple[Var, ...] | None] = {}
         # Loops around the current point, and around the definition of values (0 for what the function is given).
         self.loop_depth = 0
+        self.outlined_attributes = "noinline nounwind"
         self._copies = 1  # of the current statement, by unrolled loops around it
         self._depth: dict[str, int] = {}
 
@@ -119,7 +138,7 @@ class IndexEmitter:
             else:
                 terms[value.ref] = terms.get(value.ref, 0) + coefficient
         for item, coefficient in form.opaque:
-            value = self._opaque_index(item)
+            value = self._shared_index(item)
             literal = value.literal
             if literal is not None:
                 const += coefficient * literal
@@ -146,8 +165,24 @@ class IndexEmitter:
             self._depth[found.ref] = self._depth.get(ref, 0)  # the last one is the innermost
         return found
 
+    def _shared_index(self, item: PrimExpr) -> Value:
+        """:meth:`_opaque_index`, once per scope and binding of the variables inside."""
+        used = self._variables_of.get(id(item), ())
+        if used == ():
+            used = self._variables_of[id(item)] = _pure_variables(item)
+            self._alive.append(item)
+        if used is None:
+            return self._opaque_index(item)
+        key = ("index", id(item), *[self._variable(var).ref for var in used])
+        found = self._known(key)
+        if found is None:
+            found = self._scopes[-1][key] = self._opaque_index(item)
+        return found
+
     def index(self, expr: PrimExpr) -> Value:
         """An integer scalar as i64, for addresses and loop bounds."""
+        if expr.__class__ is E.IntImm:
+            return Value(str(expr.value), "i64")  # type: ignore[attr-defined]
         terms, const = self.split_index(expr)
         return self.b.add(self._sum(terms), Value(str(const), "i64"))
 

@@ -25,6 +25,9 @@ _BITWISE = {"tir.bitwise_and": "and", "tir.bitwise_or": "or", "tir.bitwise_xor":
 #: Widest vector (in lanes of float32) that a polynomial is computed for at once; wider ones are split to save registers.
 _MATH_LANES = 16
 
+#: Copies of an unrolled statement up to which polynomials are inlined.
+_INLINED_COPIES = 4
+
 
 class IntrinsicEmitter(MemoryEmitter):
     """Emits calls of intrinsics; each has an entry in the table at the end of this file or a rule for its family."""
@@ -97,10 +100,10 @@ class IntrinsicEmitter(MemoryEmitter):
         """A polynomial, in pieces of at most a register's width."""
         type_ = args[0].type
         lanes = lanes_of(type_)
-        if lanes <= _MATH_LANES or lanes % _MATH_LANES:
-            return self.b.call(vector_math.vector_function(self.module, name, type_), type_, args)
+        if lanes <= _MATH_LANES or lanes & (lanes - 1):
+            return self.b.call(self._math_function(name, type_), type_, args)
         part = vector(element_of(type_), _MATH_LANES)
-        function = vector_math.vector_function(self.module, name, part)
+        function = self._math_function(name, part)
         pieces = []
         for start in range(0, lanes, _MATH_LANES):
             window = range(start, start + _MATH_LANES)
@@ -109,6 +112,11 @@ class IntrinsicEmitter(MemoryEmitter):
             width = range(2 * lanes_of(pieces[0].type))
             pieces = [self.b.shuffle(a, b, width) for a, b in zip(pieces[::2], pieces[1::2])]  # type: ignore[arg-type]
         return pieces[0]
+
+    def _math_function(self, name: str, type_: str) -> str:
+        if self._copies > _INLINED_COPIES and name not in ("sqrt", "rsqrt") and element_of(type_) == "float":
+            return vector_math.outlined_function(self.module, name, type_, self.outlined_attributes)
+        return vector_math.vector_function(self.module, name, type_)
 
     def _libm(self, name: str, args: list[Value]) -> Value:
         type_ = args[0].type

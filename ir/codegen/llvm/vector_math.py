@@ -529,6 +529,22 @@ def _float_function(name: str, lanes: int) -> tuple[str, tuple[tuple[str, str], 
     return builder.text(), tuple(module._declared.items())
 
 
+def outlined_function(module: ModuleBuilder, name: str, type_: str, attributes: str) -> str:
+    """Like :func:`vector_function`, but a function that is called instead of inlined.
+
+    Dozens of copies of a long polynomial in one unrolled body cost LLVM more than the calls cost the kernel.
+    ``attributes`` is the group of the module that the callers have, so that both agree on vector registers.
+    """
+    inlined = vector_function(module, name, type_)
+    symbol = inlined + ".outlined"
+    if module.is_defined(symbol):
+        return symbol
+    params = [(type_, n) for n in ["x", "y"][: arity(name)]]
+    builder = FunctionBuilder(symbol, type_, params, attributes, "internal")
+    builder.ret(builder.call(inlined, type_, [Value(f"%{n}", t) for t, n in params]))
+    return module.define(symbol, builder.text())
+
+
 def _symbol(name: str, type_: str) -> str:
     return f"loopsmith.{name}.{mangled(type_)}"
 
