@@ -25,8 +25,8 @@ _BITWISE = {"tir.bitwise_and": "and", "tir.bitwise_or": "or", "tir.bitwise_xor":
 #: Widest vector (in lanes of float32) that a polynomial is computed for at once; wider ones are split to save registers.
 _MATH_LANES = 16
 
-#: Copies of an unrolled statement up to which polynomials are inlined.
-_INLINED_COPIES = 4
+#: Instructions that polynomials may add to an unrolled body; beyond, they are called.
+_INLINED_INSTRUCTIONS = 600
 
 
 class IntrinsicEmitter(MemoryEmitter):
@@ -114,7 +114,8 @@ class IntrinsicEmitter(MemoryEmitter):
         return pieces[0]
 
     def _math_function(self, name: str, type_: str) -> str:
-        if self._copies > _INLINED_COPIES and name not in ("sqrt", "rsqrt") and element_of(type_) == "float":
+        inlined = vector_math.instructions(name) * self._copies
+        if element_of(type_) == "float" and self._copies > 1 and inlined > _INLINED_INSTRUCTIONS:
             return vector_math.outlined_function(self.module, name, type_, self.outlined_attributes)
         return vector_math.vector_function(self.module, name, type_)
 

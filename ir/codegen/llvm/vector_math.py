@@ -12,7 +12,7 @@ tests hold them): :data:`MAX_ULP`.  Infinities, NaN, signed zeros, overflow and 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from .builder import FunctionBuilder, ModuleBuilder, Value, constant, element_of, lanes_of, mangled, vector
 
@@ -527,6 +527,12 @@ def _float_function(name: str, lanes: int) -> tuple[str, tuple[tuple[str, str], 
     m = _Math(builder, module, lanes)
     builder.ret(_BINARY[name](m, *args) if name in _BINARY else _UNARY[name](m, *args))
     return builder.text(), tuple(module._declared.items())
+
+
+@cache
+def instructions(name: str) -> int:
+    """How long the float32 function is, about."""
+    return _float_function(name, 1)[0].count("\n")
 
 
 def outlined_function(module: ModuleBuilder, name: str, type_: str, attributes: str) -> str:
