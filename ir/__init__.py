@@ -27,9 +27,9 @@ _LAZY_PACKAGES = ("arith", "relax", "relay", "script", "te", "topi")
 def __getattr__(name: str) -> object:
     """``build`` and ``compile`` load code generation (and with it LLVM) only when somebody compiles; so do packages."""
     if name in ("build", "compile"):
-        from .codegen.build import build
+        from .compile_module import compile_module
 
-        return build
+        return compile_module
     if name in _LAZY_PACKAGES:
         import importlib
 

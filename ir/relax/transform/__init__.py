@@ -8,6 +8,8 @@ from typing import Any
 
 from ...external import EXTERNAL, external
 from .adjust_matmul_order import AdjustMatmulOrder
+from .allocate_workspace import AllocateWorkspace
+from .alter_op_impl import AlterOpImpl
 from .annotate_tir_op_pattern import AnnotateTIROpPattern, op_pattern_kind
 from .attach_attr_layout_free_buffers import AttachAttrLayoutFreeBuffers
 from .attach_global_symbol import AttachGlobalSymbol

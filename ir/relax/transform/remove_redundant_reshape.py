@@ -73,10 +73,8 @@ class _Transforms(BindingRewriter):
         shape = shape_values(first.args[0])
         if shape is None:
             return False
-        from ...tir import Range
-
         # Padding is cut off again by the transform back, whose result has the original shape.
-        inverse, _ = there.non_surjective_inverse([Range(0, extent) for extent in shape])
+        inverse, _ = there.non_surjective_inverse(shape)
         return structural_equal(inverse, back)
 
 

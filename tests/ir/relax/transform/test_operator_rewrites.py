@@ -539,3 +539,79 @@ def test_split_layout_rewrite_preproc(same_numbers):
     assert [int(d.value) for d in first.var.struct_info.shape_values] == [4, 8]
     assert second.value.args[1].fields[1] is first.var
     same_numbers(Before, after, [(8, 4), (8, 4)])
+
+
+def test_alter_op_impl(same_numbers):
+    @I.ir_module
+    class Before:
+        @T.prim_func(private=True)
+        def add(a: T.Buffer((16,), "float32"), b: T.Buffer((16,), "float32"), c: T.Buffer((16,), "float32")):
+            T.func_attr({"operator_name": "relax.add"})
+            for i in range(16):
+                with T.block("add"):
+                    vi = T.axis.spatial(16, i)
+                    c[vi] = a[vi] + b[vi]
+
+        @R.function
+        def main(x: R.Tensor((16,), "float32"), y: R.Tensor((16,), "float32")) -> R.Tensor((16,), "float32"):
+            cls = Before
+            with R.dataflow():
+                gv = R.call_tir(cls.add, (x, y), out_sinfo=R.Tensor((16,), "float32"))
+                R.output(gv)
+            return gv
+
+    @T.prim_func(private=True)
+    def add_2d(
+        a: T.Buffer((4, 4), "float32"), b: T.Buffer((4, 4), "float32"), c: T.Buffer((4, 4), "float32")
+    ):
+        T.func_attr({"operator_name": "relax.add"})
+        for i, j in T.grid(4, 4):
+            with T.block("add"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                c[vi, vj] = a[vi, vj] + b[vi, vj]
+
+    transforms = [lambda i: (i // 4, i % 4)] * 3
+    after = transform.AlterOpImpl({"relax.add": add_2d}, {"relax.add": transforms}, {}, {})(Before)
+    assert _ops(after) == ["relax.layout_transform"] * 2 + ["relax.call_tir", "relax.layout_transform"]
+    same_numbers(Before, after, [(16,), (16,)])
+    with pytest.raises(IRValueError, match="got 2 transforms"):
+        transform.AlterOpImpl({"relax.add": add_2d}, {"relax.add": transforms[:2]}, {}, {})(Before)
+
+
+def test_optimize_layout_transform(same_numbers):
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor((16,), "float32")) -> R.Tensor((16,), "float32"):
+            with R.dataflow():
+                lv = R.layout_transform(x, index_map=lambda i: (i // 4, i % 4))
+                lv1 = R.layout_transform(lv, index_map=lambda i, j: (i * 4 + j,))
+                gv = R.exp(lv1)
+                R.output(gv)
+            return gv
+
+    after = transform.OptimizeLayoutTransform()(Before)
+    assert _ops(after) == ["relax.exp"]
+
+
+def test_allocate_workspace():
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor((8,), "float32")) -> R.Tensor((8,), "float32"):
+            cls = Before
+            y: R.Tensor((8,), "float32") = cls.external(x)
+            z: R.Tensor((8,), "float32") = cls.external(y)
+            return z
+
+        @R.function
+        def external(x: R.Tensor((8,), "float32")) -> R.Tensor((8,), "float32"):
+            R.func_attr({"Codegen": "cutlass", "WorkspaceSize": 4096})
+            y = R.exp(x)
+            return y
+
+    after = transform.AllocateWorkspace()(Before)
+    assert len(after["external"].params) == 2
+    bindings = after["main"].body.blocks[0].bindings
+    assert bindings[0].value.op.name == "relax.builtin.alloc_tensor" and len(bindings) == 3
+    assert bindings[1].value.args[1] is bindings[0].var and bindings[2].value.args[1] is bindings[0].var
