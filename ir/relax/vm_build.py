@@ -144,6 +144,13 @@ def _kernels_of(func: Any) -> list[str]:
     return list(found)
 
 
+_X86_FEATURES = {
+    256: ("avx", "avx2", "fma"),
+    512: ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"),
+}
+"""What code for vectors of at least so many bits uses."""
+
+
 def _target_facts(target: Target) -> dict[str, Any]:
     """What a machine must have to run the code, as plain data."""
     options = options_of(target)
@@ -151,12 +158,15 @@ def _target_facts(target: Target) -> dict[str, Any]:
     if native:
         flags = [item[1:] for item in host_features().split(",") if item.startswith("+")]
     else:
+        # LLVM does not tell what a processor's name implies; the width of its vectors does, for what matters most.
         flags = [item.lstrip("+") for item in options.features.split(",") if item and not item.startswith("-")]
+        if not options.triple or options.triple.startswith("x86_64"):
+            flags += [name for bits, names in _X86_FEATURES.items() if target.vector_bits >= bits for name in names]
     return {
         "text": str(target),
         "machine": options.triple.split("-")[0] or platform.machine().lower(),
         "cpu": options.cpu or host_cpu(),
-        "features": sorted(flags),
+        "features": sorted(set(flags)),
     }
 
 
@@ -196,6 +206,8 @@ def build(
     if target is None:
         target = Target.current(allow_none=True) or Target("llvm")
     target = target if isinstance(target, Target) else Target(target)
+    if target.is_gpu:
+        raise BuildError(f"models are built for processors; {target.kind.name} kernels can be built one by one with ir.build")
     if params:
         mod = transform.BindParams("main", params)(mod)
     chosen = pipeline if relax_pipeline is None else relax_pipeline

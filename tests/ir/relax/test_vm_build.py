@@ -326,3 +326,15 @@ def test_lowered_to_explicit_memory(make):
     )
     for a, b in zip(*[(x,) if not isinstance(x, tuple) else x for x in (got, expected)]):
         np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_target_of_a_named_processor_is_described(built):
+    from ir.error import IRError
+
+    mod, *_ = conv_net()
+    executable = rx.build(mod, "llvm -mcpu=x86-64-v3")
+    described = executable.metadata["target"]
+    assert described["cpu"] == "x86-64-v3" and {"avx2", "fma"} <= set(described["features"])
+    assert "avx512f" not in described["features"]
+    with pytest.raises(IRError, match="models are built for processors"):
+        rx.build(mod, "cuda -arch=sm_80")
