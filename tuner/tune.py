@@ -73,7 +73,7 @@ def tune_tasks(
     work_dir: str | Path | None = None,
     max_trials_global: int,
     max_trials_per_task: int | None = None,
-    num_trials_per_iter: int = 16,
+    num_trials_per_iter: int | None = None,
     max_seconds: float | None = None,
     builder: Any = "local",
     runner: Any = "local",
@@ -90,13 +90,15 @@ def tune_tasks(
         database: a Database, a path or URL; without it ``work_dir/tuning.db``, or memory when there is no folder either.
         max_trials_global: trials of all tasks together, those that the database has already included.
         max_trials_per_task: limit of one task.
-        num_trials_per_iter: trials between two updates of the cost model.
+        num_trials_per_iter: trials between two updates of the cost model; by default 4 to 16, so that every task gets some.
         max_seconds: wall-clock budget.
         builder, runner: instances, or "local".
         cost_model: "xgb", "mlp", "random" or an instance (copied for every task).
         seed: of every random choice; the same seed, database and measured times give the same search.
     """
     check_budget(max_trials_global, max_seconds)
+    if num_trials_per_iter is None:
+        num_trials_per_iter = max(4, min(16, max_trials_global // (2 * max(1, len(tasks)))))
     store = open_store(database, work_dir)
     if builder == "local" or runner == "local":
         from runners import LocalBuilder, LocalRunner, WorkerPool
