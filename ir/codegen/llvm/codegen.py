@@ -302,12 +302,13 @@ class FunctionEmitter(ExpressionEmitter, Visitor):
         name = f"{self.b.name}.parallel{self._parallel_loops}"
         self._parallel_loops += 1
         # the function that does the work, with pointers that are known not to overlap
-        noalias = "ptr noalias"
+        noalias = "ptr noalias" if self.noalias else "ptr"
         params = [("i64", "begin"), ("i64", "end")]
         params += [(noalias if v.type == "ptr" else v.type, f"c{i}") for i, (_, v) in enumerate(captured)]
         inner = FunctionBuilder(f"{name}.body", "i32", params, self.context.outlined_attributes, "internal")
         emitter = FunctionEmitter(self.context, inner, parallel_allowed=False)
         emitter._copies = self._copies
+        emitter.noalias = self.noalias
         emitter.simplifier = self.simplifier
         for var, value in self.variables.items():
             if value.literal is not None:
@@ -518,10 +519,11 @@ def function_symbol(program: IRModule, var: GlobalVar) -> str:
 def emit_function(context: KernelContext, func: PrimFunc, name: str) -> Signature:
     """Adds a kernel to the module and returns its signature."""
     signature, bound = bind_parameters(func, name)
-    noalias = func.attrs.get("tir.noalias", True)
-    params = [(_parameter_text(item, func, bool(noalias)), f"p{i}") for i, item in enumerate(bound)]
+    noalias = bool(func.attrs.get("tir.noalias", True))
+    params = [(_parameter_text(item, noalias), f"p{i}") for i, item in enumerate(bound)]
     builder = FunctionBuilder(name, "i32", params, context.attributes)
     emitter = FunctionEmitter(context, builder, parallel_allowed=True)
+    emitter.noalias = noalias
     for i, item in enumerate(bound):
         value = Value(f"%p{i}", item.llvm_type)
         kind = item.parameter.kind
@@ -551,7 +553,7 @@ def emit_function(context: KernelContext, func: PrimFunc, name: str) -> Signatur
     return signature
 
 
-def _parameter_text(item: BoundParameter, func: PrimFunc, noalias: bool) -> str:
+def _parameter_text(item: BoundParameter, noalias: bool) -> str:
     """An LLVM parameter type with the facts that the calling convention guarantees."""
     if item.llvm_type != "ptr":
         return item.llvm_type

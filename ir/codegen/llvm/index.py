@@ -71,6 +71,7 @@ class IndexEmitter:
         # Loops around the current point, and around the definition of values (0 for what the function is given).
         self.loop_depth = 0
         self.outlined_attributes = "noinline nounwind"
+        self.noalias = True  # buffers do not overlap
         self._copies = 1  # of the current statement, by unrolled loops around it
         self._depth: dict[str, int] = {}
 

@@ -196,7 +196,7 @@ class MemoryEmitter(IndexEmitter):
             stored = self.b.extract(stored, lanes_of(stored.type) - 1)
         if predicate is not None:
             self._masked_store(buffer, index, stored, self.value(predicate), align)
-            self._loaded.pop(buffer.data, None)
+            self._forget(buffer)
             return
         if index is None or dt.lanes(index.dtype) == 1:
             self._plain_store(buffer, self.address(buffer, index), stored, align)
@@ -208,11 +208,18 @@ class MemoryEmitter(IndexEmitter):
                 return
         for i, pointer in enumerate(self._lane_addresses(buffer, index)):
             self.b.store(self.b.extract(stored, i), pointer, align)
-        self._loaded.pop(buffer.data, None)
+        self._forget(buffer)
+
+    def _forget(self, buffer: Buffer) -> None:
+        """What was loaded from a buffer (from any, if they may overlap) may have changed."""
+        if self.noalias:
+            self._loaded.pop(buffer.data, None)
+        else:
+            self._loaded.clear()
 
     def _plain_store(self, buffer: Buffer, pointer: Value, value: Value, align: int) -> None:
         self.b.store(value, pointer, align)
-        # What was loaded from this buffer may have changed; what was stored is known.
+        self._forget(buffer)
         self._loaded[buffer.data] = {(pointer.ref, value.type): value}
 
     def _masked_store(self, buffer: Buffer, index: PrimExpr | None, value: Value, mask: Value, align: int) -> None:

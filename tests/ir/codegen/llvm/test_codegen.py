@@ -308,6 +308,18 @@ def test_functions_call_each_other() -> None:
         native["main"](data, -1)
 
 
+def test_buffers_may_overlap_when_the_function_says_so() -> None:
+    @T.prim_func
+    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+        T.func_attr({"tir.noalias": False})
+        for i in T.unroll(63):
+            B[i + 1] = A[i] + T.float32(1)
+
+    data = np.zeros(64, "float32")
+    build(main)["main"](data, data)
+    np.testing.assert_array_equal(data, np.arange(64))
+
+
 def test_registered_functions_are_called() -> None:
     seen: list[Any] = []
 
