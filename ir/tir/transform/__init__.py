@@ -1,7 +1,9 @@
 """Passes over TIR: each lowers or simplifies PrimFuncs and shows a program before and after in its docstring."""
 
+from .apply import AnnotateEntryFunc, Apply, BindTarget, Filter
 from .compact_buffer_allocation import CompactBufferAllocation
 from .convert_blocks_to_opaque import ConvertBlocksToOpaque
+from .convert_ssa import ConvertSSA
 from .flatten_buffer import FlattenBuffer
 from .function_pass import PrimFuncPass, prim_func_pass
 from .hoist_if_then_else import HoistIfThenElse
