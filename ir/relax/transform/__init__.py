@@ -37,6 +37,7 @@ from .fuse_ops import FuseOps
 from .fuse_ops_by_pattern import FuseOpsByPattern, FusionPattern, PatternCheckContext
 from .fuse_tir import FuseTIR
 from .fuse_transpose_matmul import FuseTransposeMatmul
+from .gradient import Gradient
 from .inline_private_functions import InlinePrivateFunctions
 from .kill_after_last_use import KillAfterLastUse
 from .lambda_lift import LambdaLift

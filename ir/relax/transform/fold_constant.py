@@ -75,7 +75,7 @@ class _Kernels:
             from ...codegen.build import build
 
             native = self._functions[key] = build(bare, None, name="fold")["fold"]
-        native(*[np.ascontiguousarray(value) for value in inputs], *outputs)
+        native(*[np.asarray(value, order="C") for value in inputs], *outputs)
 
 
 class _Folder(BindingRewriter):

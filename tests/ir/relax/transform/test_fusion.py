@@ -421,3 +421,15 @@ def test_rewrite_dataflow_reshape():
     after = transform.RewriteDataflowReshape()(transform.LegalizeOps()(Module))
     names = [b.value.op.name for b in after["main"].body.blocks[0].bindings]
     assert names == ["relax.reshape", "relax.call_tir", "relax.call_tir"]
+
+
+def test_fold_constant_of_scalars():
+    """Kernels get 0-dimensional arrays as such."""
+    bb = relax.BlockBuilder()
+    with bb.function("main", []):
+        with bb.dataflow():
+            one = bb.emit(relax.op.exp(relax.const(0.0, "float32")))
+            gv = bb.emit_output(relax.op.broadcast_to(one, (2, 2)))
+        bb.emit_func_output(gv)
+    after = transform.FoldConstant()(transform.LegalizeOps()(bb.finalize()))
+    np.testing.assert_array_equal(after["main"].body.blocks[0].bindings[-1].value.data, np.ones((2, 2)))
