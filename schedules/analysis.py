@@ -140,7 +140,9 @@ def is_affine(block: BlockNode) -> bool:
     from ir.arith import detect_iter_map
 
     ranges = {var: loop.range() for var, loop in loops.items()}
-    return bool(detect_iter_map(list(block.iter_values), ranges, block.predicate, "surjective").indices)
+    found = detect_iter_map(list(block.iter_values), ranges, block.predicate, "surjective").indices
+    steps = [item.args[0].scale for item in found if item.args]
+    return bool(found) and all(isinstance(step, tir.IntImm) and step.value == 1 for step in steps)
 
 
 def _is_mixed_radix(block: BlockNode, loops: Mapping[Any, LoopNode]) -> bool:

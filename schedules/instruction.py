@@ -125,7 +125,7 @@ def _loop_partition(sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], 
 
 
 def _partitioned_tile(sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any) -> Any:
-    return sch.sample_partitioned_tile(inputs[0], *attrs, decision=decision)
+    return sch.sample_partitioned_tile(inputs[0], attrs[0], attrs[1], attrs[2], decision=decision)
 
 
 def _enter_postproc(sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any) -> Any:

@@ -169,14 +169,25 @@ class SeqNode(TreeNode):
 class LeafNode(TreeNode):
     """A statement without blocks."""
 
-    __slots__ = ("leaf",)
+    __slots__ = ("_leaf",)
 
     def __init__(self, stmt: tir.Stmt) -> None:
         super().__init__()
-        self.leaf = stmt
+        self._leaf = stmt
+
+    @property
+    def leaf(self) -> tir.Stmt:
+        """The statement; setting another one counts as a change."""
+        return self._leaf
+
+    @leaf.setter
+    def leaf(self, stmt: tir.Stmt) -> None:
+        if stmt is not self._leaf:
+            self._leaf = stmt
+            self.touch()
 
     def _build(self) -> tir.Stmt:
-        return self.leaf
+        return self._leaf
 
     def copy(self, memo: dict[int, TreeNode]) -> TreeNode:
         new = LeafNode(self.leaf)
@@ -324,7 +335,7 @@ _BODY_FIELDS: dict[type, tuple[str, ...]] = {
 
 
 def _contains_block(stmt: tir.Stmt) -> bool:
-    found = []
+    found: list[tir.BlockRealize] = []
 
     def visit(node: Node) -> bool:
         if found or isinstance(node, tir.PrimExpr):

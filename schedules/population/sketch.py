@@ -95,7 +95,7 @@ class SketchSchedule(Schedule):
 
     def _symbolic_shape(self, index_map: IndexMap, shape: Sequence[Any]) -> list[Any] | None:
         """Extents of ``v // d``, ``v % d`` and ``v`` where d is an open decision that divides v's extent."""
-        extents = dict(zip(index_map.initial_indices, shape, strict=True))
+        extents: dict[Any, Any] = dict(zip(index_map.initial_indices, shape, strict=True))
         result: list[Any] = []
         for item in index_map.final_indices:
             if isinstance(item, tir.Var):

@@ -226,7 +226,7 @@ def _nest_of(block: BlockNode, primitive: str) -> TreeNode:
             loop.body is top, primitive, f"the loops around block {block.name!r} hold other blocks as well"
         )
         top = loop
-    loops = {loop.var: loop for loop in loops_around(block)}
+    loops: dict[Any, LoopNode] = {loop.var: loop for loop in loops_around(block)}
     plain = set()
     for item, value in zip(block.iter_vars, block.iter_values, strict=True):
         loop = loops.get(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from ir import tir
@@ -94,7 +95,7 @@ def _infer_factors(loop: LoopNode, factors: Sequence[Any], exact: bool) -> tuple
                 f"factors of loop {loop.var.name!r} must be positive, got {factor.value}",
             )
         product = product * tir.cast(dtype, factor)
-    extents = [None if item is None else tir.cast(dtype, tir.convert(item)) for item in factors]
+    extents: list[Any] = [None if item is None else tir.cast(dtype, tir.convert(item)) for item in factors]
     if any(item is None for item in extents):
         inferred: Any
         if isinstance(loop.extent, tir.IntImm) and isinstance(product, tir.IntImm):
@@ -121,7 +122,7 @@ def fuse(loops: Sequence[LoopNode], preserve_unit_iters: bool = True) -> LoopNod
     """Join nested loops into one; the outermost is the slowest digit of the new loop variable."""
     chain = list(loops)
     require(chain, "fuse", "needs at least one loop")
-    for outer, inner in zip(chain, chain[1:], strict=False):
+    for outer, inner in pairwise(chain):
         require(
             outer.body is inner,
             "fuse",

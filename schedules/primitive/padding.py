@@ -47,7 +47,7 @@ def pad_einsum(block: BlockNode, padding: Sequence[int]) -> None:
         primitive,
         f"paddings must be at least 1, got {list(padding)}",
     )
-    loops = {loop.var: loop for loop in loops_around(block)}
+    loops: dict[Any, LoopNode] = {loop.var: loop for loop in loops_around(block)}
     sizes: dict[Any, int] = {}
     for item, value, factor in zip(block.iter_vars, block.iter_values, padding, strict=True):
         loop = loops.get(value)
@@ -58,6 +58,7 @@ def pad_einsum(block: BlockNode, padding: Sequence[int]) -> None:
             primitive,
             f"variable {item.var.name!r} of block {block.name!r} is bound to {value}, not to a loop of constant extent",
         )
+        assert isinstance(item.dom.extent, tir.IntImm)
         sizes[item.var] = -(-item.dom.extent.value // int(factor)) * int(factor)
     _require_einsum(block, sizes, primitive)
     padded = {
@@ -119,25 +120,31 @@ def _require_einsum(block: BlockNode, sizes: dict[Any, int], primitive: str) -> 
             f"{primitive}: the loops around block {block.name!r} hold other statements as well"
         )
     reductions = {item.var for item in block.iter_vars if item.iter_type == IterVar.CommReduce}
-    grown = {item.var for item in block.iter_vars if not (item.dom.extent.value == sizes[item.var])}
+    grown = {item.var for item in block.iter_vars if not _is_constant(item.dom.extent, sizes[item.var])}
     if not reductions & grown:
         return
     store = block.body.leaf if isinstance(block.body, LeafNode) else None
-    value = store.value if isinstance(store, tir.BufferStore) else None
-    fits = (
-        isinstance(value, tir.Add) and isinstance(value.a, tir.BufferLoad) and value.a.buffer is store.buffer
-    )  # type: ignore[union-attr]
-    if fits:
-        factors = _factors(value.b)  # type: ignore[union-attr]
-        for var in reductions & grown:
-            fits = fits and any(
-                isinstance(_uncast(f), tir.BufferLoad) and mentions(f, {var}) for f in factors
-            )
+    fits = False
+    if (
+        isinstance(store, tir.BufferStore)
+        and isinstance(store.value, tir.Add)
+        and isinstance(store.value.a, tir.BufferLoad)
+        and store.value.a.buffer is store.buffer
+    ):
+        factors = _factors(store.value.b)
+        fits = all(
+            any(isinstance(_uncast(f), tir.BufferLoad) and mentions(f, {var}) for f in factors)
+            for var in reductions & grown
+        )
     require(
         fits,
         primitive,
         f"the update of block {block.name!r} is no sum of products in which every padded reduction variable indexes a factor",
     )
+
+
+def _is_constant(expr: tir.PrimExpr, value: int) -> bool:
+    return isinstance(expr, tir.IntImm) and expr.value == value
 
 
 def _uncast(expr: Any) -> Any:
@@ -166,7 +173,7 @@ def _copy_in(source: tir.Buffer, padded: tir.Buffer) -> TreeNode:
     def value(point: list[Any]) -> Any:
         condition: Any = None
         for var, dim, size in zip(point, source.shape, padded.shape, strict=True):
-            if dim.value != size.value:
+            if isinstance(dim, tir.IntImm) and not _is_constant(size, dim.value):
                 inside = var < dim
                 condition = inside if condition is None else tir.expr.logical_and(condition, inside)
         return tir.if_then_else(condition, tir.BufferLoad(source, point), tir.const(0, source.dtype))
@@ -239,7 +246,7 @@ def decompose_padding(block: BlockNode, loop: LoopNode) -> BlockNode:
     bound = dict(zip([item.var for item in block.iter_vars], block.iter_values, strict=True))
     for item in block.iter_vars:
         low, extent = bounds[item.var]
-        changed = low != 0 or extent != item.dom.extent.value
+        changed = low != 0 or not _is_constant(item.dom.extent, extent)
         require(
             not changed or any(bound[item.var] is other.var and _spans(other, item) for other in moved),
             primitive,
@@ -251,10 +258,10 @@ def decompose_padding(block: BlockNode, loop: LoopNode) -> BlockNode:
     by_loop = {
         bound[item.var]: bounds[item.var] for item in block.iter_vars if isinstance(bound[item.var], tir.Var)
     }
-    for item in moved:
-        if item.var in by_loop:
-            item.extent = tir.const(by_loop[item.var][1], item.var.dtype)
-            item.touch()
+    for inner in moved:
+        if inner.var in by_loop:
+            inner.extent = tir.const(by_loop[inner.var][1], inner.var.dtype)
+            inner.touch()
     shift = {
         item.var: simplify_polynomial(item.var + bounds[item.var][0])
         for item in block.iter_vars
@@ -309,6 +316,7 @@ def _inside_of(block: BlockNode, condition: Any, primitive: str) -> dict[Any, tu
             primitive,
             f"variable {item.var.name!r} of block {block.name!r} has no constant domain from 0",
         )
+        assert isinstance(item.dom.extent, tir.IntImm)
         bounds[item.var] = (0, item.dom.extent.value)
     for part in conjuncts(condition):
         part = (
@@ -321,6 +329,7 @@ def _inside_of(block: BlockNode, condition: Any, primitive: str) -> dict[Any, tu
             primitive,
             f"the condition {part} of block {block.name!r} is no bound of a variable",
         )
+        assert isinstance(part, tir.LT | tir.LE | tir.GT | tir.GE)
         lower, upper = (part.a, part.b) if isinstance(part, tir.LT | tir.LE) else (part.b, part.a)
         strict = isinstance(part, tir.LT | tir.GT)
         poly = polynomial(upper - lower)  # at least 1 when strict, else at least 0

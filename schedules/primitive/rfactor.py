@@ -82,11 +82,11 @@ def _block_of(loop: LoopNode) -> BlockNode:
     block = blocks[0]
     reason = why_not_reduction(block)
     require(reason is None, "rfactor", f"block {block.name!r} is not a reduction block: {reason}")
-    for item in loops_around(block):
+    for around in loops_around(block):
         require(
-            not isinstance(item.body, SeqNode),
+            not isinstance(around.body, SeqNode),
             "rfactor",
-            f"loop {item.var.name!r} around block {block.name!r} has more than one child",
+            f"loop {around.var.name!r} around block {block.name!r} has more than one child",
         )
     for item, value in zip(block.iter_vars, block.iter_values, strict=True):
         if item.iter_type == IterVar.DataPar:
@@ -176,19 +176,21 @@ def _updates(
     for position, store in enumerate(plain):
         if isinstance(store.value, tir.Var) or position == 0:
             continue
-        loads: list[Any] = []
-        tir.post_order_visit(
-            store.value,
-            lambda node: (
-                loads.append(node) if isinstance(node, tir.BufferLoad) and node.buffer in buffers else None
-            ),
-        )
         require(
-            not loads,
+            not _collected(
+                store.value, lambda node: isinstance(node, tir.BufferLoad) and node.buffer in buffers
+            ),
             primitive,
             f"block {name!r} stores reduced values one after the other; bind them by let first",
         )
     return plain, [substitute(item.value, lets) for item in plain]
+
+
+def _collected(expr: tir.PrimExpr, wanted: Callable[[Any], bool]) -> list[Any]:
+    """The nodes of an expression that are wanted, inner ones first."""
+    found: list[Any] = []
+    tir.post_order_visit(expr, lambda node: found.append(node) if wanted(node) else None)
+    return found
 
 
 _BINARY = (tir.Add, tir.Mul, tir.Max, tir.Min)
@@ -259,14 +261,11 @@ def _tuple_combiner(
     results = [abstract.visit(value) for value in values]
     known = {*there_vars, *coming_vars}
     for result in results:
-        strange: list[Any] = []
-        tir.post_order_visit(
+        strange = _collected(
             result,
             lambda node: (
-                strange.append(node)
-                if (isinstance(node, tir.Var) and node not in known)
+                (isinstance(node, tir.Var) and node not in known)
                 or isinstance(node, tir.BufferLoad | tir.Call)
-                else None
             ),
         )
         require(
@@ -312,13 +311,9 @@ def _require_selection(
     refused = f"the selection of block {name!r} is not that of an argmax or argmin"
     signs = set()
     for result in results:
-        compared: list[Any] = []
         if isinstance(result, tir.Select):
-            tir.post_order_visit(
-                result.condition,
-                lambda node: (
-                    compared.append(node) if isinstance(node, tir.CmpExpr) and type(node) in _ORDERS else None
-                ),
+            compared = _collected(
+                result.condition, lambda node: isinstance(node, tir.CmpExpr) and type(node) in _ORDERS
             )
             require(compared, primitive, refused)
             main = compared[0]

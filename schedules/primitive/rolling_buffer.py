@@ -53,6 +53,7 @@ def rolling_buffer(block: BlockNode, write_buffer_index: int) -> None:
         primitive,
         f"block {block.name!r} stores dimension {dim} at {index}, not at a variable",
     )
+    assert isinstance(index, tir.Var)
     value = bound[index]
     own = [item for item in inner if (item.var,) in polynomial(value).terms]
     require(

@@ -350,7 +350,7 @@ def _auto_copy(source: tir.Buffer, target: tir.Buffer, box: Any, name: str) -> B
         (tir.BufferRegion(source, region),),
         (tir.BufferRegion(target, region),),
         tree_of(store),
-        annotations={"auto_copy": tir.const(1)},
+        annotations={"auto_copy": 1},
     )
 
 

@@ -274,9 +274,9 @@ class MultiLevelTiling(ScheduleRule):
             n_inner += 1
         loops = sch.get_loops(epilogue)
         inner = loops[len(loops) - n_inner :]
-        for position, loop in enumerate(inner):
+        for position, inner_loop in enumerate(inner):
             last = position == len(inner) - 1
-            sch.annotate(loop, "meta_schedule.vectorize" if last else "meta_schedule.unroll", 1)
+            sch.annotate(inner_loop, "meta_schedule.vectorize" if last else "meta_schedule.unroll", 1)
 
     def _pack(
         self,

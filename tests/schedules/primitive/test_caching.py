@@ -1,0 +1,374 @@
+"""cache_read, cache_write, reindex and its cached forms, cache_inplace, cache_index, read_at, write_at."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ir.script import tir as T
+from schedules import Schedule, ScheduleError
+
+from ..checks import assert_program, assert_refused, assert_replays, assert_same_meaning
+
+
+@T.prim_func
+def chain(A: T.Buffer((16, 16), "float32"), C: T.Buffer((16, 16), "float32")):
+    B = T.alloc_buffer((16, 16))
+    for i, j in T.grid(16, 16):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] * T.float32(2)
+    for i, j in T.grid(16, 16):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[vi, vj] + T.float32(1)
+
+
+@T.prim_func
+def multi_consumer(B: T.Buffer((32,), "float32"), C: T.Buffer((32,), "float32")):
+    A = T.alloc_buffer((32,))
+    for i in range(8):
+        for j in range(4):
+            with T.block("A"):
+                vi = T.axis.spatial(32, i * 4 + j)
+                A[vi] = T.float32(1)
+        for j in range(4):
+            with T.block("B"):
+                vi = T.axis.spatial(32, i * 4 + j)
+                B[vi] = A[vi] + T.float32(1)
+    for i in range(32):
+        with T.block("C"):
+            vi = T.axis.spatial(32, i)
+            C[vi] = A[vi]
+
+
+@T.prim_func
+def matmul(A: T.Buffer((6, 5), "float32"), B: T.Buffer((5, 7), "float32"), C: T.Buffer((6, 7), "float32")):
+    for i, j, k in T.grid(6, 7, 5):
+        with T.block("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                C[vi, vj] = T.float32(0)
+            C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+
+
+@T.prim_func
+def transpose(A: T.Buffer((8, 4), "float32"), B: T.Buffer((4, 8), "float32")):
+    for i, j in T.grid(4, 8):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vj, vi] * T.float32(2)
+
+
+def test_cache_read_of_an_input_and_of_an_intermediate() -> None:
+    @T.prim_func
+    def expected(A: T.Buffer((16, 16), "float32"), C: T.Buffer((16, 16), "float32")):
+        B = T.alloc_buffer((16, 16))
+        A_global = T.alloc_buffer((16, 16))
+        B_local = T.alloc_buffer((16, 16), scope="local")
+        for ax0, ax1 in T.grid(16, 16):
+            with T.block("A_global"):
+                v0, v1 = T.axis.remap("SS", [ax0, ax1])
+                A_global[v0, v1] = A[v0, v1]
+        for i, j in T.grid(16, 16):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A_global[vi, vj] * T.float32(2)
+        for ax0, ax1 in T.grid(16, 16):
+            with T.block("B_local"):
+                v0, v1 = T.axis.remap("SS", [ax0, ax1])
+                B_local[v0, v1] = B[v0, v1]
+        for i, j in T.grid(16, 16):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = B_local[vi, vj] + T.float32(1)
+
+    sch = Schedule(chain)
+    copy = sch.cache_read(sch.get_block("B"), 0, "global")
+    assert sch.get(copy).name_hint == "A_global"
+    assert sch.get(sch.cache_read("C", 0, "local")).name_hint == "B_local"
+    assert_program(sch, expected)
+    assert_same_meaning(chain, sch)
+    assert_replays(sch, chain)
+
+
+def test_cache_read_lies_between_the_writer_and_its_first_reader() -> None:
+    @T.prim_func
+    def expected(B: T.Buffer((32,), "float32"), C: T.Buffer((32,), "float32")):
+        A = T.alloc_buffer((32,))
+        A_global = T.alloc_buffer((32,))
+        for i in range(8):
+            for j in range(4):
+                with T.block("A"):
+                    vi = T.axis.spatial(32, i * 4 + j)
+                    A[vi] = T.float32(1)
+            for ax0 in range(4):
+                with T.block("A_global"):
+                    v0 = T.axis.spatial(32, i * 4 + ax0)
+                    A_global[v0] = A[v0]
+            for j in range(4):
+                with T.block("B"):
+                    vi = T.axis.spatial(32, i * 4 + j)
+                    B[vi] = A_global[vi] + T.float32(1)
+        for i in range(32):
+            with T.block("C"):
+                vi = T.axis.spatial(32, i)
+                C[vi] = A_global[vi]
+
+    sch = Schedule(multi_consumer)
+    sch.cache_read("B", 0, "global")
+    assert_program(sch, expected)
+    assert_same_meaning(multi_consumer, sch)
+    chosen = Schedule(multi_consumer)
+    chosen.cache_read("B", "A", "global", [chosen.get_block("C")])
+    (read,) = chosen.get(chosen.get_block("B")).reads
+    assert read.buffer.name == "A"  # only the consumer asked for reads the copy
+    assert_same_meaning(multi_consumer, chosen)
+    assert_replays(chosen, multi_consumer)
+
+
+def test_cache_write() -> None:
+    @T.prim_func
+    def expected(
+        A: T.Buffer((6, 5), "float32"), B: T.Buffer((5, 7), "float32"), C: T.Buffer((6, 7), "float32")
+    ):
+        C_local = T.alloc_buffer((6, 7), scope="local")
+        for i, j, k in T.grid(6, 7, 5):
+            with T.block("C"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.init():
+                    C_local[vi, vj] = T.float32(0)
+                C_local[vi, vj] = C_local[vi, vj] + A[vi, vk] * B[vk, vj]
+        for ax0, ax1 in T.grid(6, 7):
+            with T.block("C_local"):
+                v0, v1 = T.axis.remap("SS", [ax0, ax1])
+                C[v0, v1] = C_local[v0, v1]
+
+    sch = Schedule(matmul)
+    sch.cache_write("C", 0, "local")
+    assert_program(sch, expected)
+    assert_same_meaning(matmul, sch)
+    assert_replays(sch, matmul)
+
+
+def test_cache_refusals() -> None:
+    sch = Schedule(chain)
+    block = sch.get_block("B")
+    assert_refused(sch, lambda: sch.cache_read(block, 1, "local"), "cache_read", "'B'", "no read buffer 1")
+    assert_refused(sch, lambda: sch.cache_write(block, 1, "local"), "cache_write", "'B'", "no write buffer 1")
+    assert_refused(sch, lambda: sch.cache_read(block, "X", "local"), "'B'", "'X'")
+    root = sch.get_block("root")
+    assert_refused(sch, lambda: sch.cache_read(root, 0, "local"), "root")
+    split = Schedule(matmul)
+    split.decompose_reduction("C", split.get_loops("C")[0])
+    assert_refused(split, lambda: split.cache_write("C_update", 0, "local"), "2 blocks")
+
+
+def test_reindex_of_input_and_output() -> None:
+    @T.prim_func
+    def expected(A: T.Buffer((8, 4), "float32"), B: T.Buffer((4, 8), "float32")):
+        A_reindex = T.alloc_buffer((4, 8))
+        B_reindex = T.alloc_buffer((4, 8))
+        for ax0, ax1 in T.grid(4, 8):
+            with T.block("A_reindex"):
+                vi, vj = T.axis.remap("SS", [ax0, ax1])
+                A_reindex[vi, vj] = A[vj, vi]
+        for i, j in T.grid(4, 8):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B_reindex[vi, vj] = A_reindex[vi, vj] * T.float32(2)
+        for ax0, ax1 in T.grid(4, 8):
+            with T.block("B_reindex"):
+                vi, vj = T.axis.remap("SS", [ax0, ax1])
+                B[vi, vj] = B_reindex[vi, vj]
+
+    sch = Schedule(transpose)
+    sch.reindex("B", ("read", 0))
+    sch.reindex("B", ("write", 0))
+    assert_program(sch, expected)
+    assert_same_meaning(transpose, sch)
+    assert_replays(sch, transpose)
+    assert_refused(sch, lambda: sch.reindex("B", ("read", 3)), "'B'", "no buffer 3")
+
+
+def test_reindex_leaves_out_variables_that_do_not_index() -> None:
+    sch = Schedule(matmul)
+    sch.reindex("C", "A")
+    assert [int(item.value) for item in sch.get(sch.get_block("A_reindex")).writes[0].buffer.shape] == [6, 5]
+    assert_same_meaning(matmul, sch)
+
+
+def test_reindex_cache_read_and_write() -> None:
+    @T.prim_func
+    def expected(A: T.Buffer((8, 4), "float32"), B: T.Buffer((4, 8), "float32")):
+        A_shared = T.alloc_buffer((8, 4), scope="shared")
+        for ax0, ax1 in T.grid(4, 8):
+            with T.block("A_shared"):
+                vi, vj = T.axis.remap("SS", [ax0, ax1])
+                A_shared[vj, vi] = A[vj, vi]
+        for i, j in T.grid(4, 8):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A_shared[vj, vi] * T.float32(2)
+
+    sch = Schedule(transpose)
+    sch.reindex_cache_read("B", 0, "shared", lambda i, j: (j, i))
+    assert_program(sch, expected)
+    sch.reindex_cache_write("B", 0, "local", lambda i, j: (i // 2, j, i % 2))
+    assert_same_meaning(transpose, sch)
+    assert_replays(sch, transpose)
+    other = Schedule(matmul)
+    assert_refused(
+        other,
+        lambda: other.reindex_cache_read("C", 0, "local", lambda i, j, k: (i, j)),
+        "reindex_cache_read",
+        "'C'",
+    )
+    assert_refused(other, lambda: other.reindex_cache_read("C", 0, "local", lambda i, j: (i, j)), "2 indices")
+
+
+def test_cache_inplace() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((16,), "float32")):
+        for i in range(16):
+            with T.block("A"):
+                vi = T.axis.spatial(16, i)
+                T.reads(A[vi])
+                T.writes(A[vi])
+                A[vi] = A[vi] * T.float32(2)
+
+    @T.prim_func
+    def expected(A: T.Buffer((16,), "float32")):
+        A_local = T.alloc_buffer((16,), scope="local")
+        for ax0 in range(16):
+            with T.block("A_local"):
+                v0 = T.axis.spatial(16, ax0)
+                A_local[v0] = A[v0]
+        for i in range(16):
+            with T.block("A"):
+                vi = T.axis.spatial(16, i)
+                T.reads(A_local[vi])
+                T.writes(A_local[vi])
+                A_local[vi] = A_local[vi] * T.float32(2)
+        for ax0 in range(16):
+            with T.block("A_local"):
+                v0 = T.axis.spatial(16, ax0)
+                A[v0] = A_local[v0]
+
+    sch = Schedule(before)
+    assert len(sch.cache_inplace("A", 0, "local")) == 2
+    assert_program(sch, expected)
+    assert_same_meaning(before, sch)
+    assert_replays(sch, before)
+    other = Schedule(chain)
+    assert_refused(other, lambda: other.cache_inplace("B", 0, "local"), "'B'", "does not write")
+
+
+def test_cache_index() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((3, 10, 10), "float32"), B: T.Buffer((3, 20, 20), "float32")):
+        for c, i, j in T.grid(3, 20, 20):
+            with T.block("B"):
+                vc, vi, vj = T.axis.remap("SSS", [c, i, j])
+                B[vc, vi, vj] = A[vc, vi // 4 + vj // 4, vj // 2]
+
+    @T.prim_func
+    def expected(A: T.Buffer((3, 10, 10), "float32"), B: T.Buffer((3, 20, 20), "float32")):
+        index_0 = T.alloc_buffer((20, 20), "int32")
+        index_1 = T.alloc_buffer((20,), "int32")
+        for ax0, ax1 in T.grid(20, 20):
+            with T.block("index_0"):
+                v0, v1 = T.axis.remap("SS", [ax0, ax1])
+                T.reads()
+                T.writes(index_0[v0, v1])
+                index_0[v0, v1] = v0 // 4 + v1 // 4
+        for ax0 in range(20):
+            with T.block("index_1"):
+                v0 = T.axis.spatial(20, ax0)
+                T.reads()
+                T.writes(index_1[v0])
+                index_1[v0] = v0 // 2
+        for c, i, j in T.grid(3, 20, 20):
+            with T.block("B"):
+                vc, vi, vj = T.axis.remap("SSS", [c, i, j])
+                T.reads(A[vc, vi // 4 + vj // 4, vj // 2], index_0[vi, vj], index_1[vj])
+                T.writes(B[vc, vi, vj])
+                B[vc, vi, vj] = A[vc, index_0[vi, vj], index_1[vj]]
+
+    sch = Schedule(before)
+    assert len(sch.cache_index("B", "global")) == 2
+    assert_program(sch, expected)
+    assert_same_meaning(before, sch)
+    assert_replays(sch, before)
+    plain = Schedule(chain)
+    assert plain.cache_index("B", "global") == []
+    assert_program(plain, chain)
+    assert_refused(plain, lambda: plain.cache_index("B", "global", -1), "cse_thresh")
+
+
+def test_read_at_and_write_at() -> None:
+    @T.prim_func
+    def expected(A: T.Buffer((16, 16), "float32"), C: T.Buffer((16, 16), "float32")):
+        B = T.alloc_buffer((16, 16))
+        A_shared = T.alloc_buffer((16, 16), scope="shared")
+        for i_0 in range(4):
+            with T.block("A_shared"):
+                v0 = T.axis.spatial(4, i_0)
+                v1 = T.axis.spatial(1, 0)
+                T.reads(A[v0 * 4 : v0 * 4 + 4, v1 * 16 : v1 * 16 + 16])
+                T.writes(A_shared[v0 * 4 : v0 * 4 + 4, v1 * 16 : v1 * 16 + 16])
+                T.block_attr({"auto_copy": 1})
+                for ax0, ax1 in T.grid(4, 16):
+                    A_shared[v0 * 4 + ax0, v1 * 16 + ax1] = A[v0 * 4 + ax0, v1 * 16 + ax1]
+            for i_1, j in T.grid(4, 16):
+                with T.block("B"):
+                    vi = T.axis.spatial(16, i_0 * 4 + i_1)
+                    vj = T.axis.spatial(16, j)
+                    B[vi, vj] = A_shared[vi, vj] * T.float32(2)
+        for i, j in T.grid(16, 16):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = B[vi, vj] + T.float32(1)
+
+    sch = Schedule(chain)
+    i0, _ = sch.split(sch.get_loops("B")[0], [None, 4])
+    sch.read_at(i0, "B", 0, "shared")
+    assert_program(sch, expected)
+    assert_same_meaning(chain, sch)
+    assert_replays(sch, chain)
+    loop = sch.get_loops("C")[0]
+    sch.write_at(loop, "C", 0, "local")
+    assert_same_meaning(chain, sch)
+    assert_replays(sch, chain)
+    assert_refused(sch, lambda: sch.read_at(loop, "B", 0, "shared"), "read_at", "not around")
+    reduction = Schedule(matmul)
+    inner = reduction.get_loops("C")[2]
+    assert_refused(reduction, lambda: reduction.write_at(inner, "C", 0, "local"), "write_at", "not finished")
+
+
+@settings(max_examples=20)
+@given(st.data())
+def test_random_caching_keeps_the_meaning(data: st.DataObject) -> None:
+    program = data.draw(st.sampled_from([chain, multi_consumer, matmul, transpose]))
+    sch = Schedule(program)
+    names = [sch.get(block).name_hint for block in sch.get_child_blocks(sch.get_block("root"))]
+    for _ in range(data.draw(st.integers(1, 3))):
+        block = data.draw(st.sampled_from(names))
+        loops = sch.get_loops(block)
+        kind = data.draw(st.sampled_from(["read", "write", "split", "reindex", "read_at", "write_at"]))
+        before = sch.mod.script()
+        try:
+            if kind == "read":
+                sch.cache_read(block, 0, "global")
+            elif kind == "write":
+                sch.cache_write(block, 0, "global")
+            elif kind == "reindex":
+                sch.reindex(block, (data.draw(st.sampled_from(["read", "write"])), 0))
+            elif kind == "split":
+                sch.split(loops[0], [None, data.draw(st.integers(1, 4))])
+            else:
+                loop = loops[data.draw(st.integers(0, len(loops) - 1))]
+                (sch.read_at if kind == "read_at" else sch.write_at)(loop, block, 0, "global")
+        except ScheduleError:
+            assert sch.mod.script() == before
+    assert_same_meaning(program, sch)

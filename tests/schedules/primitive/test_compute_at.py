@@ -1,0 +1,311 @@
+"""compute_at and reverse_compute_at: structure, halos, predicates, refusals, meaning."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ir.script import tir as T
+from schedules import Schedule
+
+from ..checks import assert_program, assert_refused, assert_replays, assert_same_meaning
+
+
+@T.prim_func
+def chain(A: T.Buffer((16, 16), "float32"), C: T.Buffer((16, 16), "float32")):
+    B = T.alloc_buffer((16, 16))
+    for i, j in T.grid(16, 16):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] * T.float32(2)
+    for i, j in T.grid(16, 16):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[vi, vj] + T.float32(1)
+
+
+@T.prim_func
+def stencil(A: T.Buffer((18,), "float32"), C: T.Buffer((16,), "float32")):
+    B = T.alloc_buffer((18,))
+    for i in range(18):
+        with T.block("B"):
+            vi = T.axis.spatial(18, i)
+            B[vi] = A[vi] * T.float32(2)
+    for i in range(16):
+        with T.block("C"):
+            vi = T.axis.spatial(16, i)
+            C[vi] = B[vi] + B[vi + 1] + B[vi + 2]
+
+
+@T.prim_func
+def pooling(X: T.Buffer((8, 8), "float32"), Y: T.Buffer((8, 8), "float32")):
+    cache = T.alloc_buffer((8, 8))
+    for i, j in T.grid(8, 8):
+        with T.block("cache"):
+            h, w = T.axis.remap("SS", [i, j])
+            cache[h, w] = X[h, w]
+    for i0, j0, i1, j1, ki, kj in T.grid(2, 2, 4, 4, 3, 3):
+        with T.block("compute"):
+            h = T.axis.spatial(8, i0 * 4 + i1)
+            w = T.axis.spatial(8, j0 * 4 + j1)
+            kh, kw = T.axis.remap("RR", [ki, kj])
+            with T.init():
+                Y[h, w] = T.float32(0)
+            Y[h, w] = T.max(
+                Y[h, w],
+                T.if_then_else(
+                    1 <= h + kh and h + kh < 9 and 1 <= w + kw and w + kw < 9,
+                    cache[h + kh - 1, w + kw - 1],
+                    T.float32(0),
+                ),
+            )
+
+
+@T.prim_func
+def matmul_relu(
+    A: T.Buffer((8, 6), "float32"), B: T.Buffer((6, 8), "float32"), D: T.Buffer((8, 8), "float32")
+):
+    C = T.alloc_buffer((8, 8))
+    for i, j, k in T.grid(8, 8, 6):
+        with T.block("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                C[vi, vj] = T.float32(0)
+            C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+    for i, j in T.grid(8, 8):
+        with T.block("D"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            D[vi, vj] = T.max(C[vi, vj], T.float32(0))
+
+
+@T.prim_func
+def divided(X: T.Buffer((4, 4), "float32"), Y: T.Buffer((16,), "float32")):
+    temp = T.alloc_buffer((4, 4))
+    for i, j in T.grid(4, 4):
+        with T.block("A"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            temp[vi, vj] = X[vj, vi] + T.float32(1)
+    for i in range(16):
+        with T.block("B"):
+            vi = T.axis.spatial(16, i)
+            Y[vi] = temp[vi // 4, vi % 4]
+
+
+def test_compute_at() -> None:
+    @T.prim_func
+    def expected(A: T.Buffer((16, 16), "float32"), C: T.Buffer((16, 16), "float32")):
+        B = T.alloc_buffer((16, 16))
+        for i in range(16):
+            for ax0 in range(16):
+                with T.block("B"):
+                    vi, vj = T.axis.remap("SS", [i, ax0])
+                    B[vi, vj] = A[vi, vj] * T.float32(2)
+            for j in range(16):
+                with T.block("C"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    C[vi, vj] = B[vi, vj] + T.float32(1)
+
+    sch = Schedule(chain)
+    sch.compute_at(sch.get_block("B"), sch.get_loops("C")[0])
+    assert_program(sch, expected)
+    assert_same_meaning(chain, sch)
+    assert_replays(sch, chain)
+
+
+def test_compute_at_keeps_unit_loops_on_request() -> None:
+    @T.prim_func
+    def expected(A: T.Buffer((16, 16), "float32"), C: T.Buffer((16, 16), "float32")):
+        B = T.alloc_buffer((16, 16))
+        for i in range(16):
+            for ax0, ax1 in T.grid(1, 16):
+                with T.block("B"):
+                    vi = T.axis.spatial(16, i + ax0)
+                    vj = T.axis.spatial(16, ax1)
+                    B[vi, vj] = A[vi, vj] * T.float32(2)
+            for j in range(16):
+                with T.block("C"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    C[vi, vj] = B[vi, vj] + T.float32(1)
+
+    sch = Schedule(chain)
+    sch.compute_at("B", sch.get_loops("C")[0], preserve_unit_loops=True)
+    assert_program(sch, expected)
+
+
+def test_compute_at_with_a_halo_at_both_ends() -> None:
+    @T.prim_func
+    def expected(X: T.Buffer((8, 8), "float32"), Y: T.Buffer((8, 8), "float32")):
+        cache = T.alloc_buffer((8, 8))
+        for i0, j0 in T.grid(2, 2):
+            for ax0, ax1 in T.grid(6, 6):
+                with T.block("cache"):
+                    h = T.axis.spatial(8, i0 * 4 - 1 + ax0)
+                    w = T.axis.spatial(8, j0 * 4 - 1 + ax1)
+                    T.where(1 <= i0 * 4 + ax0 and i0 * 4 + ax0 < 9 and 1 <= j0 * 4 + ax1 and j0 * 4 + ax1 < 9)
+                    cache[h, w] = X[h, w]
+            for i1, j1, ki, kj in T.grid(4, 4, 3, 3):
+                with T.block("compute"):
+                    h = T.axis.spatial(8, i0 * 4 + i1)
+                    w = T.axis.spatial(8, j0 * 4 + j1)
+                    kh, kw = T.axis.remap("RR", [ki, kj])
+                    T.reads(cache[h + kh - 1, w + kw - 1])
+                    T.writes(Y[h, w])
+                    with T.init():
+                        Y[h, w] = T.float32(0)
+                    Y[h, w] = T.max(
+                        Y[h, w],
+                        T.if_then_else(
+                            1 <= h + kh and h + kh < 9 and 1 <= w + kw and w + kw < 9,
+                            cache[h + kh - 1, w + kw - 1],
+                            T.float32(0),
+                        ),
+                    )
+
+    sch = Schedule(pooling)
+    sch.compute_at("cache", sch.get_loops("compute")[1])
+    assert_program(sch, expected)
+    assert_same_meaning(pooling, sch)
+
+
+def test_reverse_compute_at_solves_divisions() -> None:
+    @T.prim_func
+    def expected(X: T.Buffer((4, 4), "float32"), Y: T.Buffer((16,), "float32")):
+        temp = T.alloc_buffer((4, 4))
+        for i in range(4):
+            for j in range(4):
+                with T.block("A"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    temp[vi, vj] = X[vj, vi] + T.float32(1)
+            for ax0 in range(4):
+                with T.block("B"):
+                    vi = T.axis.spatial(16, i * 4 + ax0)
+                    Y[vi] = temp[vi // 4, vi % 4]
+
+    sch = Schedule(divided)
+    sch.reverse_compute_at("B", sch.get_loops("A")[0])
+    assert_program(sch, expected)
+    assert_same_meaning(divided, sch)
+    assert_replays(sch, divided)
+
+
+def test_reverse_compute_at_behind_a_tile() -> None:
+    @T.prim_func
+    def expected(
+        A: T.Buffer((8, 6), "float32"), B: T.Buffer((6, 8), "float32"), D: T.Buffer((8, 8), "float32")
+    ):
+        C = T.alloc_buffer((8, 8))
+        for i_0, j_0 in T.grid(2, 2):
+            for i_1, j_1, k in T.grid(4, 4, 6):
+                with T.block("C"):
+                    vi = T.axis.spatial(8, i_0 * 4 + i_1)
+                    vj = T.axis.spatial(8, j_0 * 4 + j_1)
+                    vk = T.axis.reduce(6, k)
+                    with T.init():
+                        C[vi, vj] = T.float32(0)
+                    C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+            for ax0, ax1 in T.grid(4, 4):
+                with T.block("D"):
+                    vi = T.axis.spatial(8, i_0 * 4 + ax0)
+                    vj = T.axis.spatial(8, j_0 * 4 + ax1)
+                    D[vi, vj] = T.max(C[vi, vj], T.float32(0))
+
+    sch = Schedule(matmul_relu)
+    i, j, k = sch.get_loops("C")
+    i0, i1 = sch.split(i, [None, 4])
+    j0, j1 = sch.split(j, [None, 4])
+    sch.reorder(i0, j0, i1, j1, k)
+    sch.reverse_compute_at("D", j0)
+    assert_program(sch, expected)
+    assert_same_meaning(matmul_relu, sch)
+    assert_replays(sch, matmul_relu)
+
+
+def test_compute_at_refusals() -> None:
+    sch = Schedule(chain)
+    b, c = sch.get_block("B"), sch.get_block("C")
+    loop_b, loop_c = sch.get_loops(b)[0], sch.get_loops(c)[0]
+    assert_refused(sch, lambda: sch.compute_at(c, loop_b), "compute_at", "'C'", "output")
+    assert_refused(sch, lambda: sch.compute_at(b, loop_b), "'i'", "already around")
+    assert_refused(sch, lambda: sch.reverse_compute_at(b, loop_c), "reverse_compute_at", "no producer")
+    reduce_first = Schedule(matmul_relu)
+    loops = reduce_first.get_loops("C")
+    reduce_first.reorder(loops[2], loops[0], loops[1])
+    assert_refused(
+        reduce_first, lambda: reduce_first.reverse_compute_at("D", loops[0]), "'vk'", "not finished"
+    )
+    halo = Schedule(stencil)
+    assert_refused(halo, lambda: halo.reverse_compute_at("C", halo.get_loops("B")[0]), "only", "produced")
+
+
+def test_compute_at_two_consumers_in_different_nests_is_refused() -> None:
+    @T.prim_func
+    def program(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32"), D: T.Buffer((8,), "float32")):
+        B = T.alloc_buffer((8,))
+        for i in range(8):
+            with T.block("B"):
+                vi = T.axis.spatial(8, i)
+                B[vi] = A[vi]
+        for i in range(8):
+            with T.block("C"):
+                vi = T.axis.spatial(8, i)
+                C[vi] = B[vi]
+        for i in range(8):
+            with T.block("D"):
+                vi = T.axis.spatial(8, i)
+                D[vi] = B[vi]
+
+    sch = Schedule(program)
+    loop = sch.get_loops("C")[0]
+    assert_refused(sch, lambda: sch.compute_at("B", loop), "'D'", "not under loop")
+
+
+def test_locations_of_sampling() -> None:
+    sch = Schedule(chain)
+    block = sch.get_block("B")
+    sch.compute_at(block, sch.sample_compute_location(block, decision=0))
+    assert [sch.get(loop).extent.value for loop in sch.get_loops(block)] == [16, 16]
+    assert_replays(sch, chain)
+    inlined = Schedule(chain)
+    block = inlined.get_block("B")
+    inlined.compute_at(block, inlined.sample_compute_location(block, decision=-2))
+    assert_same_meaning(chain, inlined)
+    assert_refused(inlined, lambda: inlined.get_block("B"), "'B'")
+    root = Schedule(chain)
+    block = root.get_block("B")
+    root.compute_at(block, root.sample_compute_location(block, decision=-1))
+    assert_program(root, chain)
+
+
+@settings(max_examples=20)
+@given(st.data())
+def test_random_tiles_and_places_keep_the_meaning(data: st.DataObject) -> None:
+    program, producer, consumer = data.draw(
+        st.sampled_from(
+            [
+                (chain, "B", "C"),
+                (stencil, "B", "C"),
+                (pooling, "cache", "compute"),
+                (matmul_relu, "C", "D"),
+                (divided, "A", "B"),
+            ]
+        )
+    )
+    sch = Schedule(program)
+    reverse = data.draw(st.booleans())
+    fixed, moved = (producer, consumer) if reverse else (consumer, producer)
+    for _ in range(data.draw(st.integers(0, 2))):
+        loops = sch.get_loops(fixed)
+        at = data.draw(st.integers(0, len(loops) - 1))
+        sch.split(loops[at], [None, data.draw(st.integers(1, 5))])
+    loops = sch.get_loops(fixed)
+    loop = loops[data.draw(st.integers(0, len(loops) - 1))]
+    before = sch.mod.script()
+    preserve = data.draw(st.booleans())
+    from schedules import ScheduleError
+
+    try:
+        (sch.reverse_compute_at if reverse else sch.compute_at)(moved, loop, preserve)
+    except ScheduleError:
+        assert sch.mod.script() == before
+    assert_same_meaning(program, sch)
+    assert_replays(sch, program)

@@ -1,0 +1,192 @@
+"""compute_inline and reverse_compute_inline."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ir.script import tir as T
+from schedules import Schedule
+
+from ..checks import assert_program, assert_refused, assert_replays, assert_same_meaning
+
+
+@T.prim_func
+def chain(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
+    B = T.alloc_buffer((8, 8))
+    for i, j in T.grid(8, 8):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] * T.float32(2)
+    for i, j in T.grid(8, 8):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[vi, vj] + T.float32(1)
+
+
+@T.prim_func
+def inlined(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
+    for i, j in T.grid(8, 8):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = A[vi, vj] * T.float32(2) + T.float32(1)
+
+
+@T.prim_func
+def affine(A: T.Buffer((16, 16), "float32"), C: T.Buffer((8, 4, 8), "float32")):
+    B = T.alloc_buffer((16, 16))
+    for i, j in T.grid(16, 16):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] * T.float32(2)
+    for i, j, k in T.grid(8, 4, 8):
+        with T.block("C"):
+            vi, vj, vk = T.axis.remap("SSS", [i, j, k])
+            C[vi, vj, vk] = B[((vi * 4 + vj) * 8 + vk) // 16, ((vi * 4 + vj) * 8 + vk) % 16] + T.float32(1)
+
+
+@T.prim_func
+def smaller_consumer(A: T.Buffer((8, 8), "float32"), C: T.Buffer((7, 7), "float32")):
+    B = T.alloc_buffer((8, 8))
+    for i, j in T.grid(8, 8):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] * T.float32(2)
+    for i, j in T.grid(7, 7):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[vi, vj] + T.float32(1)
+
+
+def test_compute_inline() -> None:
+    sch = Schedule(chain)
+    sch.compute_inline(sch.get_block("B"))
+    assert_program(sch, inlined)
+    assert_same_meaning(chain, sch)
+    assert_replays(sch, chain)
+
+
+def test_compute_inline_into_several_loads() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((8,), "float32"), C: T.Buffer((4,), "float32"), D: T.Buffer((8,), "float32")):
+        B = T.alloc_buffer((8,))
+        for i in range(8):
+            with T.block("B"):
+                vi = T.axis.spatial(8, i)
+                B[vi] = A[vi] * T.float32(2)
+        for i in range(4):
+            with T.block("C"):
+                vi = T.axis.spatial(4, i)
+                C[vi] = B[vi] + B[7 - vi]
+        for i in range(8):
+            with T.block("D"):
+                vi = T.axis.spatial(8, i)
+                D[vi] = B[vi]
+
+    sch = Schedule(before)
+    sch.compute_inline("B")
+    assert_same_meaning(before, sch)
+    assert len(sch.get_child_blocks(sch.get_block("root"))) == 2
+
+
+def test_reverse_compute_inline() -> None:
+    @T.prim_func
+    def expected(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
+        for i, j in T.grid(8, 8):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = A[vi, vj] * T.float32(2) + T.float32(1)
+
+    sch = Schedule(chain)
+    sch.reverse_compute_inline(sch.get_block("C"))
+    assert_program(sch, expected)
+    assert_same_meaning(chain, sch)
+    assert_replays(sch, chain)
+
+
+def test_reverse_compute_inline_inverts_affine_reads() -> None:
+    sch = Schedule(affine)
+    sch.reverse_compute_inline("C")
+    assert_same_meaning(affine, sch)
+    assert_replays(sch, affine)
+
+
+def test_reverse_compute_inline_guards_what_the_consumer_leaves_out() -> None:
+    @T.prim_func
+    def expected(A: T.Buffer((8, 8), "float32"), C: T.Buffer((7, 7), "float32")):
+        for i, j in T.grid(8, 8):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                if vi < 7 and vj < 7:
+                    C[vi, vj] = A[vi, vj] * T.float32(2) + T.float32(1)
+
+    sch = Schedule(smaller_consumer)
+    sch.reverse_compute_inline("C")
+    assert_program(sch, expected)
+    assert_same_meaning(smaller_consumer, sch)
+
+
+@T.prim_func
+def opaque_use(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
+    B = T.alloc_buffer((8, 8))
+    for i, j in T.grid(8, 8):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] * T.float32(2)
+    for i, j in T.grid(8, 8):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            T.reads(B[0:8, 0:8])
+            T.writes(C[0:8, 0:8])
+            T.evaluate(T.call_extern("int32", "f", B.data, C.data))
+
+
+@T.prim_func
+def reduction(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8,), "float32")):
+    B = T.alloc_buffer((8,))
+    for i, j in T.grid(8, 8):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SR", [i, j])
+            with T.init():
+                B[vi] = T.float32(0)
+            B[vi] = B[vi] + A[vi, vj]
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = B[vi] + T.float32(1)
+
+
+def test_inline_refusals() -> None:
+    sch = Schedule(chain)
+    assert_refused(sch, lambda: sch.compute_inline("C"), "compute_inline", "'C'", "output")
+    assert_refused(
+        sch, lambda: sch.reverse_compute_inline("B"), "reverse_compute_inline", "'B'", "0 producers"
+    )
+    pointer = Schedule(opaque_use)
+    assert_refused(pointer, lambda: pointer.compute_inline("B"), "pointer")
+    reduce = Schedule(reduction)
+    assert_refused(reduce, lambda: reduce.compute_inline("B"), "'B'")
+    assert_refused(reduce, lambda: reduce.reverse_compute_inline("C"), "'B'", "not complete")
+
+
+@settings(max_examples=20)
+@given(st.data())
+def test_random_inlining_keeps_the_meaning(data: st.DataObject) -> None:
+    program = data.draw(st.sampled_from([chain, affine, smaller_consumer]))
+    sch = Schedule(program)
+    for name in data.draw(st.permutations(["B", "C"])):
+        loops = sch.get_loops(name)
+        if data.draw(st.booleans()):
+            sch.split(loops[0], [None, data.draw(st.integers(1, 4))])
+    if data.draw(st.booleans()):
+        sch.compute_inline("B")
+    else:
+        from schedules import ScheduleError
+
+        before = sch.mod.script()
+        try:
+            sch.reverse_compute_inline("C")
+        except ScheduleError:
+            assert sch.mod.script() == before
+    assert_same_meaning(program, sch)
+    assert_replays(sch, program)

@@ -1,0 +1,481 @@
+"""split, fuse, reorder, add_unit_loop: structure, refusals, meaning."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ir.script import tir as T
+from schedules import Schedule
+
+from ..checks import assert_program, assert_refused, assert_replays, assert_same_meaning
+
+
+@T.prim_func
+def elementwise(A: T.Buffer((128, 128, 128), "float32"), B: T.Buffer((128, 128, 128), "float32")):
+    for i, j, k in T.grid(128, 128, 128):
+        with T.block("B"):
+            vi, vj, vk = T.axis.remap("SSS", [i, j, k])
+            B[vi, vj, vk] = A[vi, vj, vk] * T.float32(2)
+
+
+@T.prim_func
+def opaque(A: T.Buffer((128, 128), "float32"), B: T.Buffer((128, 128), "float32")):
+    for i, j in T.grid(128, 128):
+        with T.block("opaque"):
+            T.reads(A[i, j])
+            T.writes(B[i, j])
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] * T.float32(2)
+
+
+@T.prim_func
+def matmul(A: T.Buffer((6, 5), "float32"), B: T.Buffer((5, 7), "float32"), C: T.Buffer((6, 7), "float32")):
+    for i, j, k in T.grid(6, 7, 5):
+        with T.block("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                C[vi, vj] = T.float32(0)
+            C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+
+
+@T.prim_func
+def two_blocks(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
+    B = T.alloc_buffer((8, 8))
+    for i in range(8):
+        for j in range(8):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj]
+        for j in range(8):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = B[vi, vj]
+
+
+# ---- split ------------------------------------------------------------------------------------------------------
+
+
+def test_split_by_given_factors() -> None:
+    @T.prim_func
+    def expected(A: T.Buffer((128, 128, 128), "float32"), B: T.Buffer((128, 128, 128), "float32")):
+        for i1, i2, i3, j1, j2, k1, k2 in T.grid(2, 1, 64, 4, 32, 16, 8):
+            with T.block("B"):
+                vi = T.axis.spatial(128, i1 * 64 + i2 * 64 + i3)
+                vj = T.axis.spatial(128, j1 * 32 + j2)
+                vk = T.axis.spatial(128, k1 * 8 + k2)
+                B[vi, vj, vk] = A[vi, vj, vk] * T.float32(2)
+
+    sch = Schedule(elementwise)
+    i, j, k = sch.get_loops(sch.get_block("B"))
+    sch.split(i, factors=[2, 1, 64])
+    sch.split(j, factors=[4, 32])
+    sch.split(k, factors=[16, 8])
+    assert_program(sch, expected)
+    assert_replays(sch, elementwise)
+
+
+def test_split_infers_a_factor() -> None:
+    @T.prim_func
+    def expected(A: T.Buffer((128, 128, 128), "float32"), B: T.Buffer((128, 128, 128), "float32")):
+        for i1, i2, i3, j1, j2, j3, k1, k2, k3 in T.grid(2, 1, 64, 2, 1, 64, 2, 1, 64):
+            with T.block("B"):
+                vi = T.axis.spatial(128, i1 * 64 + i2 * 64 + i3)
+                vj = T.axis.spatial(128, j1 * 64 + j2 * 64 + j3)
+                vk = T.axis.spatial(128, k1 * 64 + k2 * 64 + k3)
+                B[vi, vj, vk] = A[vi, vj, vk] * T.float32(2)
+
+    sch = Schedule(elementwise)
+    i, j, k = sch.get_loops(sch.get_block("B"))
+    sch.split(i, factors=[None, 1, 64])
+    sch.split(j, factors=[2, None, 64])
+    sch.split(k, factors=[2, 1, None])
+    assert_program(sch, expected)
+
+
+def test_split_that_does_not_divide_adds_a_predicate() -> None:
+    @T.prim_func
+    def expected(A: T.Buffer((128, 128, 128), "float32"), B: T.Buffer((128, 128, 128), "float32")):
+        for i0, i1, i2, j0, j1, k0, k1 in T.grid(1000, 2, 3, 1, 129, 3, 43):
+            with T.block("B"):
+                vi = T.axis.spatial(128, i0 * 6 + i1 * 3 + i2)
+                vj = T.axis.spatial(128, j0 * 129 + j1)
+                vk = T.axis.spatial(128, k0 * 43 + k1)
+                T.where((i0 * 2 + i1) * 3 + i2 < 128 and j0 * 129 + j1 < 128 and k0 * 43 + k1 < 128)
+                B[vi, vj, vk] = A[vi, vj, vk] * T.float32(2)
+
+    sch = Schedule(elementwise)
+    i, j, k = sch.get_loops(sch.get_block("B"))
+    sch.split(i, factors=[1000, 2, 3])
+    sch.split(j, factors=[None, 129])
+    sch.split(k, factors=[3, None])
+    assert_program(sch, expected)
+    assert_replays(sch, elementwise)
+
+
+def test_split_without_predication_and_without_unit_iterators() -> None:
+    @T.prim_func
+    def expected(A: T.Buffer((128, 128, 128), "float32"), B: T.Buffer((128, 128, 128), "float32")):
+        for i0, i1, j0, j1, k in T.grid(1, 128, 3, 43, 128):
+            with T.block("B"):
+                vi = T.axis.spatial(128, i1)
+                vj = T.axis.spatial(128, j0 * 43 + j1)
+                vk = T.axis.spatial(128, k)
+                B[vi, vj, vk] = A[vi, vj, vk] * T.float32(2)
+
+    sch = Schedule(elementwise)
+    i, j, _ = sch.get_loops(sch.get_block("B"))
+    sch.split(i, [1, None], preserve_unit_iters=False)
+    sch.split(j, [3, None], disable_predication=True)
+    assert_program(sch, expected)
+    assert_replays(sch, elementwise)
+
+
+def test_split_rewrites_opaque_blocks() -> None:
+    @T.prim_func
+    def expected(A: T.Buffer((128, 128), "float32"), B: T.Buffer((128, 128), "float32")):
+        for i0, i1, j in T.grid(8, 16, 128):
+            with T.block("opaque"):
+                T.reads(A[i0 * 16 + i1, j])
+                T.writes(B[i0 * 16 + i1, j])
+                with T.block("B"):
+                    vi = T.axis.spatial(128, i0 * 16 + i1)
+                    vj = T.axis.spatial(128, j)
+                    B[vi, vj] = A[vi, vj] * T.float32(2)
+
+    sch = Schedule(opaque)
+    i, _ = sch.get_loops(sch.get_block("opaque"))
+    sch.split(i, [None, 16])
+    assert_program(sch, expected)
+    assert_replays(sch, opaque)
+
+
+def test_split_refusals() -> None:
+    sch = Schedule(elementwise)
+    i, j, k = sch.get_loops(sch.get_block("B"))
+    assert_refused(sch, lambda: sch.split(i, [2, 3]), "split", "'i'", "128")
+    assert_refused(sch, lambda: sch.split(i, [None, None]), "at most one")
+    assert_refused(sch, lambda: sch.split(i, []), "'i'")
+    assert_refused(sch, lambda: sch.split(i, [0, 128]), "positive")
+    sch.annotate(j, "mark", 1)
+    assert_refused(sch, lambda: sch.split(j, [None, 2]), "'j'", "annotations")
+    sch.bind(k, "threadIdx.x")
+    assert_refused(sch, lambda: sch.split(k, [None, 2]), "'k'", "thread binding")
+
+
+def test_a_split_loop_cannot_be_used_again() -> None:
+    sch = Schedule(elementwise)
+    i, _, _ = sch.get_loops(sch.get_block("B"))
+    sch.split(i, [None, 4])
+    assert_refused(sch, lambda: sch.split(i, [None, 2]), "'i'", "get it anew")
+
+
+# ---- fuse -------------------------------------------------------------------------------------------------------
+
+
+def test_fuse() -> None:
+    @T.prim_func
+    def expected(A: T.Buffer((128, 128, 128), "float32"), B: T.Buffer((128, 128, 128), "float32")):
+        for fused in range(2097152):
+            with T.block("B"):
+                vi = T.axis.spatial(128, fused // 16384)
+                vj = T.axis.spatial(128, fused % 16384 // 128)
+                vk = T.axis.spatial(128, fused % 128)
+                B[vi, vj, vk] = A[vi, vj, vk] * T.float32(2)
+
+    sch = Schedule(elementwise)
+    sch.fuse(*sch.get_loops(sch.get_block("B")))
+    assert_program(sch, expected)
+    assert_replays(sch, elementwise)
+
+
+def test_fuse_and_split_keeps_the_normal_form() -> None:
+    @T.prim_func
+    def expected(A: T.Buffer((128, 128, 128), "float32"), B: T.Buffer((128, 128, 128), "float32")):
+        for f0, f1 in T.grid(32768, 64):
+            with T.block("B"):
+                vi = T.axis.spatial(128, (f0 * 64 + f1) // 16384)
+                vj = T.axis.spatial(128, (f0 * 64 + f1) % 16384 // 128)
+                vk = T.axis.spatial(128, (f0 * 64 + f1) % 128)
+                B[vi, vj, vk] = A[vi, vj, vk] * T.float32(2)
+
+    sch = Schedule(elementwise)
+    fused = sch.fuse(*sch.get_loops(sch.get_block("B")))
+    sch.split(fused, [None, 64])
+    assert_program(sch, expected)
+
+
+def test_split_and_fuse_is_the_identity() -> None:
+    sch = Schedule(matmul)
+    i, _, _ = sch.get_loops("C")
+    sch.fuse(*sch.split(i, [2, 3]))
+    assert_program(sch, matmul)
+
+
+def test_fuse_opaque_blocks() -> None:
+    sch = Schedule(opaque)
+    sch.fuse(*sch.get_loops(sch.get_block("opaque")))
+
+    @T.prim_func
+    def expected(A: T.Buffer((128, 128), "float32"), B: T.Buffer((128, 128), "float32")):
+        for f in range(16384):
+            with T.block("opaque"):
+                T.reads(A[f // 128, f % 128])
+                T.writes(B[f // 128, f % 128])
+                with T.block("B"):
+                    vi = T.axis.spatial(128, f // 128)
+                    vj = T.axis.spatial(128, f % 128)
+                    B[vi, vj] = A[vi, vj] * T.float32(2)
+
+    assert_program(sch, expected)
+
+
+def test_fuse_refusals() -> None:
+    sch = Schedule(elementwise)
+    i, j, k = sch.get_loops(sch.get_block("B"))
+    assert_refused(sch, lambda: sch.fuse(j, i), "fuse", "not the only child")
+    assert_refused(sch, lambda: sch.fuse(i, k), "'k'", "'i'")
+    shared = Schedule(two_blocks)
+    outer, inner = shared.get_loops("B")
+    assert_refused(shared, lambda: shared.fuse(outer, inner), "not the only child")
+    sch.annotate(i, "mark", 1)
+    assert_refused(sch, lambda: sch.fuse(i, j), "'i'")
+
+
+# ---- reorder ----------------------------------------------------------------------------------------------------
+
+
+def test_reorder_with_loops_between() -> None:
+    @T.prim_func
+    def expected(A: T.Buffer((128, 128, 128), "float32"), B: T.Buffer((128, 128, 128), "float32")):
+        for k, j, i in T.grid(128, 128, 128):
+            with T.block("B"):
+                vi, vj, vk = T.axis.remap("SSS", [i, j, k])
+                B[vi, vj, vk] = A[vi, vj, vk] * T.float32(2)
+
+    sch = Schedule(elementwise)
+    i, _, k = sch.get_loops(sch.get_block("B"))
+    sch.reorder(k, i)
+    assert_program(sch, expected)
+    assert_replays(sch, elementwise)
+
+
+def test_reorder_after_decomposition() -> None:
+    sch = Schedule(matmul)
+    i, j, k = sch.get_loops("C")
+    sch.decompose_reduction("C", k)
+    before = sch.get_loops("C_update")
+    assert len(before) == 3
+    sch = Schedule(matmul)
+    i, j, k = sch.get_loops("C")
+    sch.decompose_reduction("C", i)
+    i, j, k = sch.get_loops("C_update")
+    sch.reorder(k, i, j)
+    assert_same_meaning(matmul, sch)
+
+
+@T.prim_func
+def not_affine(A: T.Buffer((16, 128), "float32"), B: T.Buffer((16, 128), "float32")):
+    for i, j in T.grid(16, 8):
+        with T.block("B"):
+            vi = T.axis.spatial(16, i)
+            vj = T.axis.spatial(128, j * 16)
+            B[vi, vj] = A[vi, vj]
+
+
+@T.prim_func
+def dependent(A: T.Buffer((16, 16), "float32"), B: T.Buffer((16, 16), "float32")):
+    for i in range(16):
+        for j in range(i + 1):
+            with T.block("B"):
+                vi = T.axis.spatial(16, i)
+                vj = T.axis.spatial(16, j)
+                B[vi, vj] = A[vi, vj]
+
+
+@T.prim_func
+def scan(A: T.Buffer((16, 16), "float32"), B: T.Buffer((16, 16), "float32")):
+    for i, j in T.grid(16, 16):
+        with T.block("B"):
+            vi = T.axis.scan(16, i)
+            vj = T.axis.spatial(16, j)
+            B[vi, vj] = A[vi, vj]
+
+
+def test_reorder_refusals() -> None:
+    sch = Schedule(elementwise)
+    i, j, _ = sch.get_loops(sch.get_block("B"))
+    assert_refused(sch, lambda: sch.reorder(i, i), "reorder", "twice")
+    shared = Schedule(two_blocks)
+    i, j = shared.get_loops("B")
+    _, j2 = shared.get_loops("C")
+    assert_refused(shared, lambda: shared.reorder(j, j2), "not one chain")
+    assert_refused(shared, lambda: shared.reorder(j, i), "chain")
+    for program, word in ((not_affine, "affine"), (dependent, "'j'"), (scan, "must run in order")):
+        sch = Schedule(program)
+        i, j = sch.get_loops("B")
+        assert_refused(sch, lambda sch=sch, i=i, j=j: sch.reorder(j, i), word)
+
+
+# ---- add_unit_loop ----------------------------------------------------------------------------------------------
+
+
+def test_add_unit_loop() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((), "int32"), B: T.Buffer((), "int32")):
+        with T.block("B"):
+            vi = T.axis.spatial(1, 0)
+            B[()] = A[()]
+
+    @T.prim_func
+    def expected(A: T.Buffer((), "int32"), B: T.Buffer((), "int32")):
+        for u, w in T.grid(1, 1):
+            with T.block("B"):
+                vi = T.axis.spatial(1, 0)
+                B[()] = A[()]
+
+    sch = Schedule(before)
+    loop = sch.add_unit_loop(sch.get_block("B"))
+    sch.add_unit_loop(loop)
+    assert_program(sch, expected)
+    assert_replays(sch, before)
+    root = sch.get_block("root")
+    assert_refused(sch, lambda: sch.add_unit_loop(root), "add_unit_loop", "root")
+
+
+# ---- loop_partition, merge --------------------------------------------------------------------------------------
+
+
+def test_loop_partition() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((8, 4), "float32"), B: T.Buffer((8, 4), "float32")):
+        for i, j in T.grid(8, 4):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] * T.float32(2)
+
+    @T.prim_func
+    def expected(A: T.Buffer((8, 4), "float32"), B: T.Buffer((8, 4), "float32")):
+        with T.block("root"):
+            T.reads()
+            T.writes()
+            with T.block("B_i_common"):
+                T.reads()
+                T.writes()
+                with T.block("B_i0_partition"):
+                    T.reads()
+                    T.writes()
+                    for i0, j in T.grid(2, 4):
+                        with T.block("B_i0"):
+                            vi = T.axis.spatial(8, i0)
+                            vj = T.axis.spatial(4, j)
+                            T.reads(A[0:2, 0:4])
+                            T.writes(B[0:2, 0:4])
+                            B[vi, vj] = A[vi, vj] * T.float32(2)
+                with T.block("B_i1_partition"):
+                    T.reads()
+                    T.writes()
+                    for i1 in range(2, 8):
+                        for j in range(4):
+                            with T.block("B_i1"):
+                                vi = T.axis.spatial(8, i1)
+                                vj = T.axis.spatial(4, j)
+                                T.reads(A[2:8, 0:4])
+                                T.writes(B[2:8, 0:4])
+                                B[vi, vj] = A[vi, vj] * T.float32(2)
+
+    sch = Schedule(before)
+    i, _ = sch.get_loops("B")
+    assert_refused(sch, lambda: sch.loop_partition(i, [5, 5]), "loop_partition", "'i'", "extent 8")
+    assert_refused(sch, lambda: sch.loop_partition(i, [None, None]), "at most one")
+    assert len(sch.loop_partition(i, [2, None])) == 2
+    assert_program(sch, expected)
+    assert_same_meaning(before, sch)
+    assert_replays(sch, before)
+    whole = Schedule(before)
+    assert len(whole.loop_partition(whole.get_loops("B")[0], [2, 3])) == 3
+    assert_same_meaning(before, whole)
+
+
+@T.prim_func
+def two_nests(A: T.Buffer((8, 4), "float32"), C: T.Buffer((8, 4), "float32"), D: T.Buffer((8, 4), "float32")):
+    B = T.alloc_buffer((8, 4))
+    for i, j in T.grid(8, 4):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] * T.float32(2)
+    for i, j in T.grid(8, 4):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[vi, vj] + T.float32(1)
+    for i, j in T.grid(8, 4):
+        with T.block("D"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            D[vi, vj] = B[7 - vi, vj]
+
+
+def test_merge() -> None:
+    @T.prim_func
+    def expected(
+        A: T.Buffer((8, 4), "float32"), C: T.Buffer((8, 4), "float32"), D: T.Buffer((8, 4), "float32")
+    ):
+        B = T.alloc_buffer((8, 4))
+        for i_m in range(8):
+            for j in range(4):
+                with T.block("B"):
+                    vi, vj = T.axis.remap("SS", [i_m, j])
+                    B[vi, vj] = A[vi, vj] * T.float32(2)
+            for j in range(4):
+                with T.block("C"):
+                    vi, vj = T.axis.remap("SS", [i_m, j])
+                    C[vi, vj] = B[vi, vj] + T.float32(1)
+        for i, j in T.grid(8, 4):
+            with T.block("D"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                D[vi, vj] = B[7 - vi, vj]
+
+    sch = Schedule(two_nests)
+    outer = [sch.get_loops(name)[0] for name in "BCD"]
+    inner = [sch.get_loops(name)[1] for name in "BCD"]
+    assert_refused(sch, lambda: sch.merge(outer[0], inner[1]), "merge")
+    assert_refused(sch, lambda: sch.merge(outer[0], outer[2]), "follow each other")
+    assert_refused(sch, lambda: sch.merge(outer[1], inner[1]), "merge")
+    assert_refused(sch, lambda: sch.merge(*outer), "buffer B")
+    sch.merge(outer[0], outer[1])
+    assert_program(sch, expected)
+    assert_same_meaning(two_nests, sch)
+    assert_replays(sch, two_nests)
+
+
+# ---- random sequences -------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=20)
+@given(st.data())
+def test_random_loop_restructuring_keeps_the_meaning(data: st.DataObject) -> None:
+    sch = Schedule(matmul)
+    block = sch.get_block("C")
+    for _ in range(data.draw(st.integers(1, 5))):
+        loops = sch.get_loops(block)
+        kind = data.draw(st.sampled_from(["split", "fuse", "reorder", "unit"]))
+        at = data.draw(st.integers(0, len(loops) - 1))
+        if kind == "split":
+            factor = data.draw(st.integers(1, 4))
+            factors = [None, factor] if data.draw(st.booleans()) else [factor, None]
+            sch.split(loops[at], factors, preserve_unit_iters=data.draw(st.booleans()))
+        elif kind == "fuse" and at + 1 < len(loops):
+            # A fused data-parallel and reduction loop is no legal binding for what follows; stay within a kind.
+            kinds = [_kind(sch, loop) for loop in loops[at : at + 2]]
+            if kinds[0] == kinds[1]:
+                sch.fuse(loops[at], loops[at + 1], preserve_unit_iters=data.draw(st.booleans()))
+        elif kind == "reorder":
+            sch.reorder(*data.draw(st.permutations(loops)))
+        elif kind == "unit":
+            sch.add_unit_loop(loops[at])
+    assert_same_meaning(matmul, sch)
+    assert_replays(sch, matmul)
+
+
+def _kind(sch: Schedule, loop: object) -> str:
+    return "R" if sch.get(loop).loop_var.name.startswith("k") else "S"

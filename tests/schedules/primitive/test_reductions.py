@@ -1,0 +1,355 @@
+"""decompose_reduction, rfactor, decompose_padding, pad_einsum, rolling_buffer."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ir.script import tir as T
+from schedules import Schedule, ScheduleError
+
+from ..checks import assert_program, assert_refused, assert_replays, assert_same_meaning, main_of, outputs_of
+
+
+@T.prim_func
+def matmul(A: T.Buffer((4, 8), "float32"), B: T.Buffer((8, 4), "float32"), C: T.Buffer((4, 4), "float32")):
+    for i, j, k in T.grid(4, 4, 8):
+        with T.block("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            T.block_attr({"mark": 1})
+            with T.init():
+                C[vi, vj] = T.float32(0)
+            C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+
+
+@T.prim_func
+def rowsum(A: T.Buffer((6, 10), "float32"), B: T.Buffer((6,), "float32")):
+    for i, k in T.grid(6, 10):
+        with T.block("B"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                B[vi] = T.float32(0)
+            B[vi] = B[vi] + A[vi, vk]
+
+
+@T.prim_func
+def argmax(
+    idx: T.Buffer((4, 12), "int32"),
+    val: T.Buffer((4, 12), "float32"),
+    argmax_v0: T.Buffer((4,), "int32"),
+    argmax_v1: T.Buffer((4,), "float32"),
+):
+    for i0, i1 in T.grid(4, 12):
+        with T.block("argmax"):
+            i, k = T.axis.remap("SR", [i0, i1])
+            T.reads(idx[i, k], val[i, k])
+            T.writes(argmax_v0[i], argmax_v1[i])
+            with T.init():
+                argmax_v0[i] = -1
+                argmax_v1[i] = T.min_value("float32")
+            v0: T.int32 = T.Select(argmax_v1[i] >= val[i, k], argmax_v0[i], idx[i, k])
+            v1: T.float32 = T.Select(argmax_v1[i] >= val[i, k], argmax_v1[i], val[i, k])
+            argmax_v0[i] = v0
+            argmax_v1[i] = v1
+
+
+def test_decompose_reduction() -> None:
+    @T.prim_func
+    def expected(
+        A: T.Buffer((4, 8), "float32"), B: T.Buffer((8, 4), "float32"), C: T.Buffer((4, 4), "float32")
+    ):
+        for i, j in T.grid(4, 4):
+            with T.block("C_init"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                T.block_attr({"mark": 1})
+                C[vi, vj] = T.float32(0)
+        for i, j, k in T.grid(4, 4, 8):
+            with T.block("C_update"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                T.reads(C[vi, vj], A[vi, vk], B[vk, vj])
+                T.writes(C[vi, vj])
+                T.block_attr({"mark": 1})
+                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+
+    sch = Schedule(matmul)
+    block = sch.get_block("C")
+    init = sch.decompose_reduction(block, sch.get_loops(block)[0])
+    assert sch.get(init).name_hint == "C_init"
+    assert sch.get(block).name_hint == "C_update"
+    assert_program(sch, expected)
+    assert_same_meaning(matmul, sch)
+    assert_replays(sch, matmul)
+
+
+def test_decompose_reduction_keeps_vector_loops() -> None:
+    sch = Schedule(matmul)
+    i, j, k = sch.get_loops("C")
+    sch.reorder(k, i, j)
+    sch.vectorize(j)
+    sch.decompose_reduction("C", k)
+    assert [str(sch.get(loop).kind) for loop in sch.get_loops("C_init")][-1] == str(
+        sch.get(sch.get_loops("C_update")[-1]).kind
+    )
+    assert_same_meaning(matmul, sch)
+
+
+def test_decompose_reduction_refusals() -> None:
+    sch = Schedule(matmul)
+    i, j, k = sch.get_loops("C")
+    sch.reorder(k, i, j)
+    assert_refused(sch, lambda: sch.decompose_reduction("C", i), "decompose_reduction", "'vk'", "outside")
+    sch.decompose_reduction("C", k)
+    assert_refused(sch, lambda: sch.decompose_reduction("C_update", k), "no init")
+
+
+def test_rfactor() -> None:
+    @T.prim_func
+    def expected(A: T.Buffer((6, 10), "float32"), B: T.Buffer((6,), "float32")):
+        B_rf = T.alloc_buffer((6, 5))
+        for i, k0, k1 in T.grid(6, 2, 5):
+            with T.block("B_rf"):
+                vk1, vi, vk0 = T.axis.remap("SSR", [k1, i, k0])
+                with T.init():
+                    B_rf[vi, vk1] = T.float32(0)
+                B_rf[vi, vk1] = B_rf[vi, vk1] + A[vi, vk0 * 5 + vk1]
+        for i, k1 in T.grid(6, 5):
+            with T.block("B"):
+                vk1, vi = T.axis.remap("RS", [k1, i])
+                with T.init():
+                    B[vi] = T.float32(0)
+                B[vi] = B[vi] + B_rf[vi, vk1]
+
+    sch = Schedule(rowsum)
+    _, k = sch.get_loops("B")
+    _, k1 = sch.split(k, [None, 5])
+    rf = sch.rfactor(k1, 1)
+    assert sch.get(rf).name_hint == "B_rf"
+    assert_program(sch, expected)
+    assert_same_meaning(rowsum, sch)
+    assert_replays(sch, rowsum)
+
+
+def test_rfactor_of_an_argmax() -> None:
+    @T.prim_func
+    def expected(
+        idx: T.Buffer((4, 12), "int32"),
+        val: T.Buffer((4, 12), "float32"),
+        argmax_v0: T.Buffer((4,), "int32"),
+        argmax_v1: T.Buffer((4,), "float32"),
+    ):
+        rf0 = T.alloc_buffer((4, 3), "int32")
+        rf1 = T.alloc_buffer((4, 3))
+        for i0, k0, k1 in T.grid(4, 4, 3):
+            with T.block("argmax_rf"):
+                vk1, i, vk0 = T.axis.remap("SSR", [k1, i0, k0])
+                T.reads(idx[i, vk0 * 3 + vk1], val[i, vk0 * 3 + vk1])
+                T.writes(rf0[i, vk1], rf1[i, vk1])
+                with T.init():
+                    rf0[i, vk1] = -1
+                    rf1[i, vk1] = T.min_value("float32")
+                v0: T.int32 = T.Select(
+                    rf1[i, vk1] >= val[i, vk0 * 3 + vk1], rf0[i, vk1], idx[i, vk0 * 3 + vk1]
+                )
+                v1: T.float32 = T.Select(
+                    rf1[i, vk1] >= val[i, vk0 * 3 + vk1], rf1[i, vk1], val[i, vk0 * 3 + vk1]
+                )
+                rf0[i, vk1] = v0
+                rf1[i, vk1] = v1
+        for i0, k1 in T.grid(4, 3):
+            with T.block("argmax"):
+                vk1, i = T.axis.remap("RS", [k1, i0])
+                T.reads(rf0[i, vk1], rf1[i, vk1])
+                T.writes(argmax_v0[i], argmax_v1[i])
+                with T.init():
+                    argmax_v0[i] = -1
+                    argmax_v1[i] = T.min_value("float32")
+                v0: T.int32 = T.Select(argmax_v1[i] >= rf1[i, vk1], argmax_v0[i], rf0[i, vk1])
+                v1: T.float32 = T.Select(argmax_v1[i] >= rf1[i, vk1], argmax_v1[i], rf1[i, vk1])
+                argmax_v0[i] = v0
+                argmax_v1[i] = v1
+
+    sch = Schedule(argmax)
+    _, k = sch.get_loops("argmax")
+    _, k1 = sch.split(k, [None, 3])
+    sch.rfactor(k1, 1)
+    assert_program(sch, expected)
+    assert_replays(sch, argmax)
+    # Without ties, for which the order of comparisons decides.
+    values = np.random.default_rng(0).permutation(48).reshape(4, 12).astype("float32")
+    arrays = [
+        np.arange(48, dtype="int32").reshape(4, 12) % 12,
+        values,
+        np.zeros(4, "int32"),
+        np.zeros(4, "float32"),
+    ]
+    *_, found, largest = outputs_of(main_of(sch), arrays)
+    np.testing.assert_array_equal(found, values.argmax(axis=1))
+    np.testing.assert_array_equal(largest, values.max(axis=1))
+
+
+def test_rfactor_refusals() -> None:
+    sch = Schedule(rowsum)
+    i, k = sch.get_loops("B")
+    assert_refused(sch, lambda: sch.rfactor(i, 0), "rfactor", "'i'", "data-parallel")
+    assert_refused(sch, lambda: sch.rfactor(k, 3), "factor_axis 3")
+    empty_parts = Schedule(rowsum)
+    outer, _ = empty_parts.split(empty_parts.get_loops("B")[1], [4, 4])
+    assert_refused(empty_parts, lambda: empty_parts.rfactor(outer, 0), "predicate")
+
+    @T.prim_func
+    def biased(A: T.Buffer((6, 10), "float32"), B: T.Buffer((6,), "float32")):
+        for i, k in T.grid(6, 10):
+            with T.block("B"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    B[vi] = T.float32(3)
+                B[vi] = B[vi] + A[vi, vk]
+
+    other = Schedule(biased)
+    assert_refused(other, lambda: other.rfactor(other.get_loops("B")[1], 0), "identity")
+
+
+@T.prim_func
+def padded(X: T.Buffer((8,), "int32"), Y: T.Buffer((14,), "int32")):
+    for i in range(14):
+        with T.block("block"):
+            vi = T.axis.spatial(14, i)
+            Y[vi] = T.if_then_else(vi >= 2 and vi < 10, X[vi - 2], 0)
+
+
+def test_decompose_padding() -> None:
+    @T.prim_func
+    def expected(X: T.Buffer((8,), "int32"), Y: T.Buffer((14,), "int32")):
+        for i in range(14):
+            with T.block("block_pad_const"):
+                vi = T.axis.spatial(14, i)
+                Y[vi] = 0
+        for i in range(8):
+            with T.block("block"):
+                vi = T.axis.spatial(8, i)
+                Y[vi + 2] = X[vi]
+
+    sch = Schedule(padded)
+    fill = sch.decompose_padding("block", sch.get_loops("block")[0])
+    assert sch.get(fill).name_hint == "block_pad_const"
+    assert_program(sch, expected)
+    assert_same_meaning(padded, sch)
+    assert_replays(sch, padded)
+    other = Schedule(rowsum)
+    assert_refused(
+        other, lambda: other.decompose_padding("B", other.get_loops("B")[0]), "'B'", "not complete"
+    )
+
+
+@T.prim_func
+def odd_matmul(
+    A: T.Buffer((7, 5), "float32"), B: T.Buffer((5, 6), "float32"), C: T.Buffer((7, 6), "float32")
+):
+    for i, j, k in T.grid(7, 6, 5):
+        with T.block("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                C[vi, vj] = T.float32(0)
+            C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+
+
+def test_pad_einsum() -> None:
+    @T.prim_func
+    def expected(
+        A: T.Buffer((7, 5), "float32"), B: T.Buffer((5, 6), "float32"), C: T.Buffer((7, 6), "float32")
+    ):
+        A_pad = T.alloc_buffer((8, 8))
+        B_pad = T.alloc_buffer((8, 6))
+        C_pad = T.alloc_buffer((8, 6))
+        for i0, i1 in T.grid(8, 8):
+            with T.block("A_pad"):
+                v0, v1 = T.axis.remap("SS", [i0, i1])
+                A_pad[v0, v1] = T.if_then_else(v0 < 7 and v1 < 5, A[v0, v1], T.float32(0))
+        for i0, i1 in T.grid(8, 6):
+            with T.block("B_pad"):
+                v0, v1 = T.axis.remap("SS", [i0, i1])
+                B_pad[v0, v1] = T.if_then_else(v0 < 5, B[v0, v1], T.float32(0))
+        for i, j, k in T.grid(8, 6, 8):
+            with T.block("C"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.init():
+                    C_pad[vi, vj] = T.float32(0)
+                C_pad[vi, vj] = C_pad[vi, vj] + A_pad[vi, vk] * B_pad[vk, vj]
+        for i0, i1 in T.grid(7, 6):
+            with T.block("C_pad"):
+                v0, v1 = T.axis.remap("SS", [i0, i1])
+                C[v0, v1] = C_pad[v0, v1]
+
+    sch = Schedule(odd_matmul)
+    assert_refused(sch, lambda: sch.pad_einsum("C", [8, 8]), "pad_einsum", "'C'", "3 iteration variables")
+    sch.pad_einsum("C", [8, 1, 8])
+    assert_program(sch, expected)
+    assert_same_meaning(odd_matmul, sch)
+    assert_replays(sch, odd_matmul)
+    maxima = Schedule(padded)
+    assert_refused(maxima, lambda: maxima.pad_einsum("block", [16]), "'block'", "einsum")
+
+
+@T.prim_func
+def sliding(A: T.Buffer((10,), "float32"), C: T.Buffer((8,), "float32")):
+    B = T.alloc_buffer((10,))
+    for i in range(10):
+        with T.block("B"):
+            vi = T.axis.spatial(10, i)
+            B[vi] = A[vi] * T.float32(2)
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = B[vi] + B[vi + 1] + B[vi + 2]
+
+
+def test_rolling_buffer() -> None:
+    @T.prim_func
+    def expected(A: T.Buffer((10,), "float32"), C: T.Buffer((8,), "float32")):
+        B = T.alloc_buffer((3,))
+        for i in range(8):
+            for ax0 in range(3):
+                with T.block("B"):
+                    vi = T.axis.spatial(10, i + ax0)
+                    T.where(i < 1 or 2 <= ax0)
+                    T.reads(A[vi])
+                    T.writes(B[vi % 3])
+                    B[vi % 3] = A[vi] * T.float32(2)
+            with T.block("C"):
+                vi = T.axis.spatial(8, i)
+                T.reads(B[0:3])
+                T.writes(C[vi])
+                C[vi] = B[vi % 3] + B[(vi + 1) % 3] + B[(vi + 2) % 3]
+
+    sch = Schedule(sliding)
+    assert_refused(sch, lambda: sch.rolling_buffer("B", 0), "rolling_buffer", "'B'")
+    sch.compute_at("B", sch.get_loops("C")[0])
+    sch.rolling_buffer("B", 0)
+    assert_program(sch, expected)
+    assert_same_meaning(sliding, sch)
+    assert_replays(sch, sliding)
+
+
+@settings(max_examples=20)
+@given(st.data())
+def test_random_reductions_keep_the_meaning(data: st.DataObject) -> None:
+    program, name = data.draw(st.sampled_from([(matmul, "C"), (rowsum, "B"), (odd_matmul, "C")]))
+    sch = Schedule(program)
+    for _ in range(data.draw(st.integers(0, 2))):
+        loops = sch.get_loops(name)
+        sch.split(loops[data.draw(st.integers(0, len(loops) - 1))], [None, data.draw(st.integers(1, 4))])
+    if data.draw(st.booleans()):
+        sch.reorder(*data.draw(st.permutations(sch.get_loops(name))))
+    loops = sch.get_loops(name)
+    loop = loops[data.draw(st.integers(0, len(loops) - 1))]
+    before = sch.mod.script()
+    try:
+        if data.draw(st.booleans()):
+            sch.rfactor(loop, data.draw(st.integers(-2, 1)))
+        else:
+            sch.decompose_reduction(name, loop)
+    except ScheduleError:
+        assert sch.mod.script() == before
+    assert_same_meaning(program, sch)
+    assert_replays(sch, program)
