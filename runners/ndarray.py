@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -27,7 +28,7 @@ def numpy_dtype(dtype: Any) -> np.dtype[Any]:
 def aligned_empty(shape: Iterable[int], dtype: Any = "float32") -> np.ndarray[Any, Any]:
     """An uninitialized C-contiguous numpy array that starts on a 64-byte boundary."""
     kind, extents = numpy_dtype(dtype), tuple(int(extent) for extent in shape)
-    size = int(np.prod(extents, dtype=np.int64)) * kind.itemsize
+    size = math.prod(extents) * kind.itemsize
     raw = np.empty(size + ALIGNMENT, np.uint8)
     begin = -raw.ctypes.data % ALIGNMENT
     return raw[begin : begin + size].view(kind).reshape(extents)
