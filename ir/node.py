@@ -111,13 +111,14 @@ class NodeMeta(type):
         namespace["__slots__"] = tuple(item.name for item in own if item.name not in inherited) + tuple(
             namespace.get("__slots__", ())
         )
-        cls = super().__new__(mcs, name, bases, namespace)
+        cls: Any = super().__new__(mcs, name, bases, namespace)  # its class-level tables are filled in here
         cls._fields = tuple(merged.values())
         cls._type_key = type_key or name
         if type_key is not None:
             TYPE_KEYS[type_key] = cls
         _compile(cls)
-        return cls
+        made: NodeMeta = cls
+        return made
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **_: Any) -> None:
         super().__init__(name, bases, namespace)

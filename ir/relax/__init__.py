@@ -1,5 +1,7 @@
 """Relax: the graph-level IR; functions over tensors with symbolic shapes, bindings in blocks, operators and external calls."""
 
+from typing import TYPE_CHECKING
+
 from ..expr import GlobalVar
 from .expr import (
     Binding,
@@ -48,6 +50,9 @@ from .block_builder import BlockBuilder
 from .expr_functor import ExprFunctor, ExprMutator, ExprVisitor, PyExprMutator, PyExprVisitor
 from .op.base import call_dps_packed, call_pure_packed, call_tir
 from .op.base import print as print_
+
+if TYPE_CHECKING:
+    from .vm_build import build, get_default_pipeline, get_pipeline, register_pipeline
 
 _LAZY = {
     "build": ".vm_build",

@@ -187,7 +187,7 @@ class Var(PrimExpr, type_key="tir.Var"):
 _set_name = Var.name.__set__  # type: ignore[attr-defined]
 _set_dtype = PrimExpr.dtype.__set__  # type: ignore[attr-defined]
 _set_annotation = Var.type_annotation.__set__  # type: ignore[attr-defined]
-_set_span = BaseExpr.span.__set__  # type: ignore[attr-defined]
+_set_span = BaseExpr.span.__set__  # type: ignore[union-attr]
 
 
 class SizeVar(Var, type_key="tir.SizeVar"):
@@ -509,7 +509,7 @@ class Range(Node, type_key="Range"):
 
 _set_range_min = Range.min.__set__  # type: ignore[attr-defined]
 _set_range_extent = Range.extent.__set__  # type: ignore[attr-defined]
-_set_range_span = Range.span.__set__  # type: ignore[attr-defined]
+_set_range_span = Range.span.__set__  # type: ignore[union-attr]
 
 
 class IterVar(PrimExpr, type_key="tir.IterVar"):

@@ -134,7 +134,7 @@ _set_ret_type = PrimFunc.ret_type.__set__  # type: ignore[attr-defined]
 _set_buffer_map = PrimFunc.buffer_map.__set__  # type: ignore[attr-defined]
 _set_attrs = BaseFunc.attrs.__set__  # type: ignore[attr-defined]
 _set_struct_info = BaseFunc.struct_info_.__set__  # type: ignore[attr-defined]
-_set_span = BaseFunc.span.__set__  # type: ignore[attr-defined]
+_set_span = BaseFunc.span.__set__  # type: ignore[union-attr]
 
 
 def _match_shapes(old: Buffer, new: Buffer) -> dict[Var, PrimExpr]:

@@ -67,7 +67,8 @@ class IndexMap(Node, type_key="tir.IndexMap"):
         initial = [Var(name, index_dtype) for name in names]
         result = mapping_function(*initial)
         items = list(result) if isinstance(result, tuple | list) else [result]
-        final, separators = [], []
+        final: list[PrimExpr] = []
+        separators: list[int] = []
         for item in items:
             if isinstance(item, str) and item == IndexMap.AXIS_SEPARATOR:
                 separators.append(len(final))
@@ -109,7 +110,11 @@ class IndexMap(Node, type_key="tir.IndexMap"):
             else:
                 from ..arith import int_set
 
-                top = analyzer.int_set(item, {v: int_set.interval(0, convert(e, v.dtype) - 1) for v, e in zip(self.initial_indices, shape, strict=True)}).max_value
+                domains = {
+                    var: int_set.interval(0, convert(extent, var.dtype) - 1)
+                    for var, extent in zip(self.initial_indices, shape, strict=True)
+                }
+                top = analyzer.int_set(item, domains).max_value
                 result.append(analyzer.simplify(top + 1))
         return result
 
@@ -125,8 +130,7 @@ class IndexMap(Node, type_key="tir.IndexMap"):
 
     def inverse(self, shape: Sequence[Any]) -> IndexMap:
         """The inverse over ``shape``; raises IRValueError when the map is not bijective there."""
-        inverse, predicate = self._inverted(shape, check_bijective=True)
-        return inverse
+        return self._inverted(shape, check_bijective=True)[0]
 
     def non_surjective_inverse(self, shape: Sequence[Any]) -> tuple[IndexMap, PrimExpr]:
         """The inverse, and the condition on final indices that no initial index maps to (padding)."""

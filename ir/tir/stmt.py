@@ -239,12 +239,12 @@ class BlockRealize(Stmt, type_key="tir.BlockRealize"):
 def seq(*statements: Stmt | Sequence[Stmt]) -> Stmt:
     """Statements in order as one statement: nested sequences are flattened, no-ops dropped, one alone stays itself."""
     flat: list[Stmt] = []
-    stack = list(reversed(statements))
+    stack: list[Stmt | Sequence[Stmt]] = list(reversed(statements))
     while stack:
         item = stack.pop()
         if isinstance(item, SeqStmt):
             stack.extend(reversed(item.seq))
-        elif isinstance(item, list | tuple):
+        elif not isinstance(item, Stmt):
             stack.extend(reversed(item))
         elif not (isinstance(item, Evaluate) and isinstance(item.value, IntImm)):
             flat.append(item)

@@ -16,9 +16,11 @@ from .pattern import DFPattern
 class PatternContext:
     """Collects constraints between patterns; ``used_by``, ``only_used_by`` and calls of patterns inside add to it.
 
-    >>> with PatternContext() as ctx:
-    ...     lhs, rhs = is_op("relax.matmul")(x, w1), is_op("relax.matmul")(x, w2)
-    ... matched = ctx.match_dfb(block)
+    As in::
+
+        with PatternContext() as ctx:
+            lhs, rhs = is_op("relax.matmul")(x, w1), is_op("relax.matmul")(x, w2)
+        matched = ctx.match_dfb(block)
 
     Args:
         incremental: start with the constraints of the context around this one.

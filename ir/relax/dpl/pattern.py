@@ -140,7 +140,8 @@ class DFPattern:
         return ()
 
     def __repr__(self) -> str:
-        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
+        slots: tuple[str, ...] = self.__slots__
+        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in slots)
         return f"{type(self).__name__}({fields})"
 
 
