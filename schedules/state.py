@@ -6,18 +6,21 @@ The primitives' methods are mixins over this class, one file per family in :mod:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
 from ir import IRModule, tir
 from ir.tir import IndexMap, PrimFunc
 
+from .affine import simplify_polynomial
 from .error import ScheduleError
 from .instruction import Instruction, InstructionKind
 from .random_variable import BlockRV, ExprRV, LoopRV, RandomVariable
 from .trace import Trace
 from .tree import BlockNode, LoopNode, TreeNode, root_of, tree_of, walk
+
+_RV = TypeVar("_RV", bound=RandomVariable)
 
 _ERROR_WINDOW = 60
 """Lines of the program that an error quotes."""
@@ -195,7 +198,9 @@ class ScheduleState:
         if isinstance(item, ExprRV):
             return self._table[item]
         if isinstance(item, tir.PrimExpr) and not isinstance(item, tir.IntImm):
-            return tir.substitute(item, lambda var: self._table.get(var) if isinstance(var, ExprRV) else None)
+            return simplify_polynomial(
+                tir.substitute(item, lambda var: self._table.get(var) if isinstance(var, ExprRV) else None)
+            )
         return tir.convert(item)
 
     def _new(self, node: TreeNode) -> Any:
@@ -278,7 +283,11 @@ class ScheduleState:
             f"get_block: {problem} named {name!r} in function {func!r}; its blocks are {names}"
         )
 
-    def _as_rv(self, block: Any) -> Any:
+    if TYPE_CHECKING:
+        # A primitive of the trace like any other, so it is in LookupMethods; names stand for blocks here too.
+        def get_block(self, name: str, func_name: str | None = None) -> BlockRV: ...
+
+    def _as_rv(self, block: _RV | str) -> _RV | BlockRV:
         return self.get_block(block) if isinstance(block, str) else block
 
     # ---- arguments that several primitives share ----

@@ -176,12 +176,13 @@ class Trace:
         print(self)
 
 
+_METHOD_NAMES = {"RFactor": "rfactor", "ReIndex": "reindex", "UnsafeSetDType": "unsafe_set_dtype"}
+
+
 def _method_name(kind: str) -> str:
-    return (
-        "".join(f"_{c.lower()}" if c.isupper() else c for c in kind)
-        .lstrip("_")
-        .replace("r_factor", "rfactor")
-    )
+    """The schedule's method for an instruction kind: ``GetBlock`` is ``get_block``."""
+    found = _METHOD_NAMES.get(kind)
+    return found or "".join(f"_{c.lower()}" if c.isupper() else c for c in kind).lstrip("_")
 
 
 def _as_list(value: Any) -> list[Any]:
@@ -223,6 +224,10 @@ def _input_json(item: Any, names: Mapping[Any, str]) -> Any:
         return f'"{item}"'
     if isinstance(item, list | tuple):
         return [_input_json(value, names) for value in item]
+    if isinstance(item, tir.PrimExpr) and not isinstance(item, tir.IntImm | tir.FloatImm | tir.StringImm):
+        # Sampled integers become variables of that name; the reader puts its own in their place.
+        named = {key: tir.Var(name, key.dtype) for key, name in names.items() if isinstance(key, ExprRV)}
+        return {"expr": save_json(tir.substitute(item, named))}
     return _value_json(item)
 
 
@@ -235,6 +240,8 @@ def _input_from_json(item: Any, table: Mapping[str, Any]) -> Any:
         raise TraceError(f"{item!r} is used before an instruction defines it")
     if isinstance(item, list):
         return [_input_from_json(value, table) for value in item]
+    if isinstance(item, dict) and "expr" in item:
+        return tir.substitute(load_json(item["expr"]), lambda var: table.get(var.name))
     return _value_from_json(item)
 
 

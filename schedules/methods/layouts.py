@@ -28,18 +28,25 @@ class LayoutMethods(ScheduleState):
         """Store a buffer in another layout, rewriting every access in its scope.
 
         ``buffer`` is ("read" or "write", position), a name, or a Buffer. With ``lambda i, j: [j, i]`` an access ``B[i, j]``
-        becomes ``B[j, i]``.
+        becomes ``B[j, i]``. Maps that leave gaps need ``pad_value`` (a number, or a function of the new indices), which fills
+        them behind the last writer.
+
+        Raises:
+            ScheduleError: the block does not access the buffer, or the map is not injective, or it pads without a value.
         """
         block = self._as_rv(block)
         node = self._block(block, "transform_layout")
         is_write, position = self._which_buffer(node, buffer, "transform_layout")
-        ndim = len((node.writes if is_write else node.reads)[position].buffer.shape)
+        ndim = len(layout.buffer_of(node, position, is_write, "transform_layout").shape)
         mapping = (
             index_map
             if isinstance(index_map, IndexMap)
             else IndexMap.from_func(index_map, ndim, index_dtype=index_dtype(node))
         )
         resolved = self._resolved_map(mapping)
+        padding = pad_value
+        if callable(pad_value) and not isinstance(pad_value, IndexMap):
+            padding = IndexMap.from_func(pad_value, len(mapping.final_indices), index_dtype=index_dtype(node))
 
         def step() -> None:
             func = self._function_of(node)
@@ -48,11 +55,12 @@ class LayoutMethods(ScheduleState):
                 position,
                 is_write,
                 resolved,
-                pad_value,
+                padding,
                 self._buffer_maps[func],
                 self._symbolic_shape(
                     resolved, (node.writes if is_write else node.reads)[position].buffer.shape
                 ),
+                assume_injective_transform,
             )
 
         self._run(
@@ -62,7 +70,7 @@ class LayoutMethods(ScheduleState):
                 position,
                 is_write,
                 self._recorded_map(mapping, resolved),
-                pad_value,
+                padding,
                 assume_injective_transform,
             ],
             step,

@@ -60,7 +60,10 @@ class PlacementMethods(ScheduleState):
         self._run("ReverseComputeAt", [block, loop], [preserve_unit_loops, index], step)
 
     def compute_inline(self, block: BlockRV | str) -> None:
-        """Replace every load of the block's result by its expression: ``B[i] = A[i] + 1; C[i] = B[i] * 2`` becomes ``C[i] = (A[i] + 1) * 2``."""
+        """Replace every load of the block's result by its expression.
+
+        ``B[i] = A[i] + 1; C[i] = B[i] * 2`` becomes ``C[i] = (A[i] + 1) * 2``.
+        """
         block = self._as_rv(block)
         self._run(
             "ComputeInline", [block], [], lambda: inline.compute_inline(self._block(block, "compute_inline"))

@@ -71,7 +71,9 @@ class Nest:
     loops: list[LoopAxis]
     accesses: list[Access]
     operations: dict[str, int]
-    """Counts per innermost iteration: float_mad, float_addsub, float_mul, float_divmod, float_cmp, float_math, int_ops, bool_ops, select."""
+    """Counts per innermost iteration: float_mad, float_addsub, float_mul, float_divmod, float_cmp, float_math, int_ops, bool_ops,
+    select.
+    """
     is_reduction: bool
     is_preprocessing: bool = False
     """Runs once when the model is compiled (packing of constant weights), not with the kernel."""

@@ -39,11 +39,5 @@ def bind(loop: LoopNode, thread_axis: str) -> None:
         f"unknown thread axis {thread_axis!r}; use one of {sorted(THREAD_TAGS)}",
     )
     require_loop_can_run_in_any_order(loop, "bind", allow_reduction=thread_axis.startswith("threadIdx"))
-    extent = loop.extent
-    axis = tir.IterVar(
-        tir.Range.from_min_extent(tir.const(0, extent.dtype), extent),
-        tir.Var(thread_axis, loop.var.dtype),
-        tir.IterVar.ThreadIndex,
-        thread_axis,
-    )
+    axis = tir.IterVar(None, tir.Var(thread_axis, loop.var.dtype), tir.IterVar.ThreadIndex, thread_axis)
     set_kind(loop, ForKind.THREAD_BINDING, axis)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ir import tir
+from ir.arith import Analyzer
 from ir.error import IRError
 from ir.tir import IndexMap, IterVar
 from ir.tir.functor import StmtExprMutator, substitute
@@ -13,7 +14,19 @@ from ir.tir.functor import StmtExprMutator, substitute
 from ..affine import constant_difference, polynomial, simplify_polynomial
 from ..analysis import require, require_complete_or_reduction
 from ..error import ScheduleError
-from ..tree import BlockNode, LeafNode, LoopNode, TreeNode, loops_around, replace_node, scope_of, walk
+from ..tree import (
+    BlockNode,
+    LeafNode,
+    LoopNode,
+    SeqNode,
+    TreeNode,
+    child_blocks,
+    insert_beside,
+    loops_around,
+    replace_node,
+    scope_of,
+    walk,
+)
 from .caching import replace_buffer
 
 
@@ -76,8 +89,12 @@ def transform_layout(
     pad_value: Any = None,
     function_buffers: dict[Any, tir.Buffer] | None = None,
     new_shape: list[Any] | None = None,
+    assume_injective: bool = False,
 ) -> tuple[tir.Buffer, tir.Buffer]:
-    """Store a buffer in another layout; every block of its scope that accesses it is rewritten. Returns (old, new)."""
+    """Store a buffer in another layout; every block of its scope that accesses it is rewritten. Returns (old, new).
+
+    Elements of the new layout that no old one maps to are set to ``pad_value`` behind the last block that writes the buffer.
+    """
     buffer = buffer_of(block, buffer_index, is_write, "transform_layout")
     require(
         len(index_map.initial_indices) == len(buffer.shape),
@@ -86,6 +103,9 @@ def transform_layout(
     )
     shape = new_shape if new_shape is not None else index_map.map_shape(buffer.shape)
     _check_padding(buffer, shape, pad_value)
+    padding: Any = None
+    if new_shape is None and not assume_injective and index_map.inverse_index_map is None:
+        padding = _require_injective(buffer, index_map)
     new = buffer.replace(
         shape=tuple(
             tir.convert(item) if not isinstance(item, int) else tir.const(item, buffer.shape[0].dtype)
@@ -124,7 +144,68 @@ def transform_layout(
             )
             init = None if node.init is None else mapper.visit(node.init)
             node.change(reads=reads, writes=writes, init=init)
+    if padding is not None and pad_value is not None:
+        _fill_padding(scope if scope is not None else top, new, padding, pad_value)
     return buffer, new
+
+
+def _require_injective(buffer: tir.Buffer, index_map: IndexMap) -> tuple[IndexMap, tir.PrimExpr] | None:
+    """(inverse, condition of padding over the final indices); refuses maps that send two elements to one place."""
+    analyzer = Analyzer()
+    for var, extent in zip(index_map.initial_indices, buffer.shape, strict=True):
+        analyzer.bind(var, tir.Range.from_min_extent(tir.const(0, var.dtype), tir.cast(var.dtype, extent)))
+    refused = f"transform_layout: the index map sends several elements of buffer {buffer.name} to one place"
+    try:
+        inverse, condition = index_map.non_surjective_inverse(buffer.shape)
+    except IRError as error:
+        raise ScheduleError(f"{refused}: {error}") from error
+    restored = map_indices(inverse, list(index_map.final_indices))
+    for var, value in zip(index_map.initial_indices, restored, strict=True):
+        require(
+            analyzer.can_prove_equal(value, var),
+            "transform_layout",
+            refused.removeprefix("transform_layout: "),
+        )
+    if isinstance(condition, tir.IntImm) and not condition.value:
+        return None
+    return inverse, condition
+
+
+def _fill_padding(
+    scope: TreeNode, buffer: tir.Buffer, padding: tuple[IndexMap, tir.PrimExpr], pad_value: Any
+) -> None:
+    """Store the pad value behind the last block of the scope that writes the buffer; parameters are padded by the caller."""
+    assert isinstance(scope, BlockNode)
+    writers = [item for item in child_blocks(scope) if any(region.buffer is buffer for region in item.writes)]
+    if not writers:
+        return
+    inverse, condition = padding
+    loops = [tir.Var(f"ax{n}", dim.dtype) for n, dim in enumerate(buffer.shape)]
+    point = [tir.Var(f"v{n}", dim.dtype) for n, dim in enumerate(buffer.shape)]
+    value = pad_value.map_indices(point)[0] if isinstance(pad_value, IndexMap) else tir.convert(pad_value)
+    inside = substitute(condition, dict(zip(inverse.initial_indices, point, strict=True)))
+    node: TreeNode = BlockNode(
+        f"buffer_{buffer.name}_padding",
+        tuple(
+            IterVar(tir.Range.from_min_extent(tir.const(0, dim.dtype), dim), var, IterVar.DataPar)
+            for var, dim in zip(point, buffer.shape, strict=True)
+        ),
+        tuple(loops),
+        (),
+        (
+            tir.BufferRegion(
+                buffer, [tir.Range.from_min_extent(var, tir.const(1, var.dtype)) for var in point]
+            ),
+        ),
+        LeafNode(tir.IfThenElse(inside, tir.BufferStore(buffer, tir.cast(buffer.dtype, value), point))),
+    )
+    for var, dim in zip(reversed(loops), reversed(buffer.shape), strict=True):
+        node = LoopNode(var, dim, node)
+    top: TreeNode = writers[-1]
+    while top.parent is not scope and not (isinstance(top.parent, SeqNode) and top.parent.parent is scope):
+        assert top.parent is not None
+        top = top.parent
+    insert_beside(top, node, before=False)
 
 
 def _check_padding(buffer: tir.Buffer, shape: list[Any], pad_value: Any) -> None:
@@ -229,8 +310,8 @@ def _nest_of(block: BlockNode, primitive: str) -> TreeNode:
     loops: dict[Any, LoopNode] = {loop.var: loop for loop in loops_around(block)}
     plain = set()
     for item, value in zip(block.iter_vars, block.iter_values, strict=True):
-        loop = loops.get(value)
-        if loop is not None and constant_difference(loop.extent, item.dom.extent) == 0 and value not in plain:
+        own = loops.get(value)
+        if own is not None and constant_difference(own.extent, item.dom.extent) == 0 and value not in plain:
             plain.add(value)
             continue
         require(

@@ -275,7 +275,8 @@ def _stage_at(
                     variable.iter_type != IterVar.CommReduce
                     or not mentions(values[variable.var], set(around)),
                     primitive,
-                    f"the reduction {variable.var.name!r} of block {item.name!r} is not finished in one iteration of loop {loop.var.name!r}",
+                    f"the reduction {variable.var.name!r} of block {item.name!r} is not finished in one iteration of"
+                    f" loop {loop.var.name!r}",
                 )
     else:
         require(

@@ -1,0 +1,88 @@
+"""annotate, unannotate; parallel, vectorize, unroll, bind."""
+
+from __future__ import annotations
+
+from ir.script import tir as T
+from schedules import Schedule
+
+from ..checks import assert_program, assert_refused, assert_replays, assert_same_meaning
+
+
+@T.prim_func
+def rowsum(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8,), "float32")):
+    for i, k in T.grid(8, 8):
+        with T.block("B"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                B[vi] = T.float32(0)
+            B[vi] = B[vi] + A[vi, vk]
+
+
+def test_kinds_of_loops() -> None:
+    @T.prim_func
+    def expected(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8,), "float32")):
+        for i_0 in T.parallel(4):
+            for k in T.unroll(8):
+                for i_1 in T.vectorized(2):
+                    with T.block("B"):
+                        vi = T.axis.spatial(8, i_0 * 2 + i_1)
+                        vk = T.axis.reduce(8, k)
+                        with T.init():
+                            B[vi] = T.float32(0)
+                        B[vi] = B[vi] + A[vi, vk]
+
+    sch = Schedule(rowsum)
+    i, k = sch.get_loops("B")
+    i0, i1 = sch.split(i, [None, 2])
+    sch.reorder(i0, k, i1)
+    sch.parallel(i0)
+    sch.unroll(k)
+    sch.vectorize(i1)
+    assert_program(sch, expected)
+    assert_same_meaning(rowsum, sch)
+    assert_replays(sch, rowsum)
+
+
+def test_bind() -> None:
+    @T.prim_func
+    def expected(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8,), "float32")):
+        for i in T.thread_binding(8, thread="blockIdx.x"):
+            for k in T.thread_binding(8, thread="threadIdx.x"):
+                with T.block("B"):
+                    vi, vk = T.axis.remap("SR", [i, k])
+                    with T.init():
+                        B[vi] = T.float32(0)
+                    B[vi] = B[vi] + A[vi, vk]
+
+    sch = Schedule(rowsum)
+    i, k = sch.get_loops("B")
+    assert_refused(sch, lambda: sch.bind(k, "blockIdx.x"), "bind", "'k'", "reduction")
+    assert_refused(sch, lambda: sch.bind(i, "threadIdx.w"), "threadIdx.w")
+    sch.bind(i, "blockIdx.x")
+    sch.bind(k, "threadIdx.x")
+    assert_program(sch, expected)
+    assert_replays(sch, rowsum)
+
+
+def test_order_of_iterations_is_respected() -> None:
+    sch = Schedule(rowsum)
+    _, k = sch.get_loops("B")
+    assert_refused(sch, lambda: sch.parallel(k), "parallel", "'k'", "'vk'", "'B'")
+    assert_refused(sch, lambda: sch.vectorize(k), "vectorize", "'k'")
+
+
+def test_annotations() -> None:
+    sch = Schedule(rowsum)
+    block = sch.get_block("B")
+    i, _ = sch.get_loops(block)
+    choice = sch.sample_categorical([0, 16, 64], [0.0, 1.0, 0.0])
+    sch.annotate(block, "unroll", choice)
+    sch.annotate(i, "names", ["a", "b"])
+    sch.annotate(i, "table", {"x": 1})
+    assert int(sch.get(block).annotations["unroll"].value) == 16
+    assert_replays(sch, rowsum)
+    assert_refused(sch, lambda: sch.annotate(i, "names", ["c"]), "annotate", "names")
+    sch.unannotate(i, "names")
+    assert "names" not in sch.get(i).annotations
+    assert_refused(sch, lambda: sch.unannotate(i, "names"), "unannotate", "names", "table")
+    assert_replays(sch, rowsum)

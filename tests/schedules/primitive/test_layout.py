@@ -1,0 +1,225 @@
+"""transform_layout, transform_block_layout, set_scope, storage_align, set_axis_separator, unsafe_set_dtype."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ir.script import tir as T
+from ir.tir import IndexMap
+from schedules import Schedule
+
+from ..checks import assert_program, assert_refused, assert_replays, assert_same_meaning, main_of
+
+
+@T.prim_func
+def chain(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
+    B = T.alloc_buffer((8, 8))
+    for i, j in T.grid(8, 8):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] * T.float32(2)
+    for i, j in T.grid(8, 8):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[vi, vj] + T.float32(1)
+
+
+def test_transform_layout_of_an_intermediate() -> None:
+    @T.prim_func
+    def expected(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
+        B = T.alloc_buffer((2, 2, 4, 4))
+        for i, j in T.grid(8, 8):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi // 4, vj // 4, vi % 4, vj % 4] = A[vi, vj] * T.float32(2)
+        for i, j in T.grid(8, 8):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = B[vi // 4, vj // 4, vi % 4, vj % 4] + T.float32(1)
+
+    for buffer in ("B", ("write", 0)):
+        sch = Schedule(chain)
+        sch.transform_layout("B", buffer, lambda i, j: (i // 4, j // 4, i % 4, j % 4))
+        assert_program(sch, expected)
+        assert_same_meaning(chain, sch)
+        assert_replays(sch, chain)
+
+
+def test_transform_layout_of_a_parameter_changes_the_signature() -> None:
+    sch = Schedule(chain)
+    sch.transform_layout("C", ("write", 0), lambda i, j: (j, i))
+    func = main_of(sch)
+    assert [func.buffer_map[param].name for param in func.params] == ["A", "C"]
+    assert "C[vj, vi] = " in func.script()
+    assert_replays(sch, chain)
+
+
+def test_transform_layout_refusals() -> None:
+    sch = Schedule(chain)
+    assert_refused(
+        sch, lambda: sch.transform_layout("B", ("write", 1), lambda i, j: (j, i)), "transform_layout", "'B'"
+    )
+    assert_refused(
+        sch, lambda: sch.transform_layout("B", ("write", 0), lambda i: i), "1 indices", "2 dimensions"
+    )
+    assert_refused(
+        sch, lambda: sch.transform_layout("B", ("write", 0), lambda i, j: (i // 3, i % 3, j)), "pad_value"
+    )
+    assert_refused(sch, lambda: sch.transform_layout("B", "X", lambda i, j: (j, i)), "'X'")
+    assert_refused(
+        sch, lambda: sch.transform_layout("B", ("write", 0), lambda i, j: (i, i)), "transform_layout"
+    )
+
+
+def test_transform_layout_with_padding_fills_it() -> None:
+    @T.prim_func
+    def before(A: T.Buffer((7,), "float32"), C: T.Buffer((7,), "float32")):
+        B = T.alloc_buffer((7,))
+        for i in range(7):
+            with T.block("B"):
+                vi = T.axis.spatial(7, i)
+                B[vi] = A[vi]
+        for i in range(7):
+            with T.block("C"):
+                vi = T.axis.spatial(7, i)
+                C[vi] = B[vi]
+
+    sch = Schedule(before)
+    sch.transform_layout("B", ("write", 0), lambda i: (i // 4, i % 4), pad_value=0.0)
+    assert_same_meaning(before, sch)
+    assert "buffer_B_padding" in sch.mod["main"].script()
+    assert_replays(sch, before)
+
+
+def test_transform_block_layout() -> None:
+    @T.prim_func
+    def expected(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
+        B = T.alloc_buffer((8, 8))
+        for ax0 in range(64):
+            with T.block("B"):
+                v0 = T.axis.spatial(64, ax0)
+                B[v0 // 8, v0 % 8] = A[v0 // 8, v0 % 8] * T.float32(2)
+        for i, j in T.grid(8, 8):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = B[vi, vj] + T.float32(1)
+
+    sch = Schedule(chain)
+    sch.transform_block_layout("B", lambda i, j: (i * 8 + j,))
+    assert_program(sch, expected)
+    assert_same_meaning(chain, sch)
+    assert_replays(sch, chain)
+    fresh = Schedule(chain)
+    assert_refused(
+        fresh,
+        lambda: fresh.transform_block_layout("B", lambda i, j: (i + j,)),
+        "transform_block_layout",
+        "'B'",
+    )
+    fresh.split(fresh.get_loops("B")[0], [None, 3])
+    assert_refused(fresh, lambda: fresh.transform_block_layout("B", lambda i, j: (j, i)), "'vi'")
+
+
+def test_set_scope() -> None:
+    sch = Schedule(chain)
+    sch.set_scope("B", 0, "shared")
+    assert sch.get(sch.get_block("C")).reads[0].buffer.scope() == "shared"
+    assert_same_meaning(chain, sch)
+    assert_replays(sch, chain)
+    assert_refused(sch, lambda: sch.set_scope("C", 0, "shared"), "set_scope", "parameter")
+
+
+def test_storage_align() -> None:
+    sch = Schedule(chain)
+    sch.storage_align("B", 0, axis=-2, factor=32, offset=8)
+    assert sch.get(sch.get_block("B")).annotations["buffer_dim_align"] == ((0, 0, 32, 8),)
+    assert_same_meaning(chain, sch)
+    assert_replays(sch, chain)
+    assert_refused(sch, lambda: sch.storage_align("B", 0, 2, 32, 8), "axis 2")
+    assert_refused(sch, lambda: sch.storage_align("B", 0, 0, 0, 8), "factor")
+    assert_refused(sch, lambda: sch.storage_align("C", 0, 0, 32, 8), "parameter")
+
+
+def test_set_axis_separator() -> None:
+    sch = Schedule(chain)
+    sch.set_axis_separator("B", ("write", 0), [1])
+    assert [int(item.value) for item in sch.get(sch.get_block("C")).reads[0].buffer.axis_separators] == [1]
+    assert_same_meaning(chain, sch)
+    assert_replays(sch, chain)
+    assert_refused(sch, lambda: sch.set_axis_separator("B", ("write", 0), [3]), "separators")
+
+
+def test_unsafe_set_dtype() -> None:
+    @T.prim_func
+    def expected(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
+        B = T.alloc_buffer((8, 8), "float16")
+        for i, j in T.grid(8, 8):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = T.Cast("float16", A[vi, vj] * T.float32(2))
+        for i, j in T.grid(8, 8):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = T.Cast("float32", B[vi, vj]) + T.float32(1)
+
+    sch = Schedule(chain)
+    sch.unsafe_set_dtype("B", 0, "float16")
+    assert_program(sch, expected)
+    assert_replays(sch, chain)
+    assert_refused(sch, lambda: sch.unsafe_set_dtype("C", 0, "float16"), "parameter")
+
+
+def test_hide_buffer_access_and_reorder_block_iter_var() -> None:
+    sch = Schedule(chain)
+    block = sch.get_block("B")
+    sch.reorder_block_iter_var(block, [1, 0])
+    assert [item.var.name for item in sch.get(block).iter_vars] == ["vj", "vi"]
+    assert_same_meaning(chain, sch)
+    sch.unsafe_hide_buffer_access(block, "read", [0])
+    assert sch.get(block).reads == ()
+    assert_replays(sch, chain)
+    assert_refused(sch, lambda: sch.reorder_block_iter_var(block, [0, 0]), "permutation", "'B'")
+    assert_refused(sch, lambda: sch.unsafe_hide_buffer_access(block, "write", [1]), "no region 1")
+    assert_refused(sch, lambda: sch.unsafe_hide_buffer_access(block, "both", [0]), "buf_type")
+
+
+@settings(max_examples=20)
+@given(st.data())
+def test_random_layouts_keep_the_meaning(data: st.DataObject) -> None:
+    maps = {
+        "swap": lambda i, j: (j, i),
+        "tile": lambda i, j: (i // 2, j // 4, i % 2, j % 4),
+        "fuse": lambda i, j: (i * 8 + j,),
+        "shuffle": lambda i, j: (j % 4, i, j // 4),
+    }
+    sch = Schedule(chain)
+    for name in data.draw(st.permutations(["B", "C"])):
+        chosen = maps[data.draw(st.sampled_from(sorted(maps)))]
+        if data.draw(st.booleans()):
+            sch.transform_block_layout(name, chosen)
+    if data.draw(st.booleans()):
+        sch.transform_layout("B", ("write", 0), maps[data.draw(st.sampled_from(sorted(maps)))])
+    assert_same_meaning(chain, sch)
+    assert_replays(sch, chain)
+
+
+def test_index_map_given_with_its_inverse() -> None:
+    index_map = IndexMap.from_func(lambda i, j: (j, i), 2, lambda a, b: (b, a), index_dtype="int32")
+    sch = Schedule(chain)
+    sch.transform_block_layout("B", index_map)
+    assert_same_meaning(chain, sch)
+
+
+@pytest.mark.parametrize("method", ["set_scope", "storage_align", "transform_layout"])
+def test_unknown_blocks_are_named(method: str) -> None:
+    sch = Schedule(chain)
+    arguments = {
+        "set_scope": (0, "local"),
+        "storage_align": (0, 0, 1, 0),
+        "transform_layout": (("read", 0), lambda i, j: (j, i)),
+    }
+    assert_refused(
+        sch, lambda: getattr(sch, method)("nowhere", *arguments[method]), "'nowhere'", "'B'", "'C'"
+    )

@@ -1,0 +1,244 @@
+"""blockize and tensorize."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ir.script import tir as T
+from ir.tir import TensorIntrin
+from schedules import Schedule, ScheduleError
+
+from ..checks import assert_program, assert_refused, assert_replays, assert_same_meaning
+
+
+@T.prim_func
+def matmul(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
+    for i, j, k in T.grid(8, 8, 8):
+        with T.block("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                C[vi, vj] = T.float32(0)
+            C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vj, vk]
+
+
+@T.prim_func
+def elementwise(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32")):
+    for i, j in T.grid(8, 8):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] * T.float32(2)
+
+
+@T.prim_func
+def chain(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
+    B = T.alloc_buffer((8, 8))
+    for i in range(8):
+        for j in range(8):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] * T.float32(2)
+        for j in range(8):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = B[vi, vj] + T.float32(1)
+
+
+@T.prim_func
+def dot_desc(a: T.handle, b: T.handle, c: T.handle) -> None:
+    A = T.match_buffer(a, (4,), offset_factor=1)
+    B = T.match_buffer(b, (4,), offset_factor=1)
+    C = T.match_buffer(c, (1,), offset_factor=1)
+    with T.block("root"):
+        T.reads(C[0:1], A[0:4], B[0:4])
+        T.writes(C[0:1])
+        for k in range(4):
+            with T.block("dot"):
+                vk = T.axis.reduce(4, k)
+                C[0] = C[0] + A[vk] * B[vk]
+
+
+@T.prim_func
+def dot_impl(a: T.handle, b: T.handle, c: T.handle) -> None:
+    A = T.match_buffer(a, (4,), offset_factor=1)
+    B = T.match_buffer(b, (4,), offset_factor=1)
+    C = T.match_buffer(c, (1,), offset_factor=1)
+    with T.block("root"):
+        T.reads(C[0:1], A[0:4], B[0:4])
+        T.writes(C[0:1])
+        C[0] = C[0] + (A[0] * B[0] + A[1] * B[1] + (A[2] * B[2] + A[3] * B[3]))
+
+
+@pytest.fixture(autouse=True)
+def intrinsics() -> None:
+    TensorIntrin.register("test.dot4", dot_desc, dot_impl, override=True)
+
+
+def test_blockize_inner_loop() -> None:
+    @T.prim_func
+    def expected(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32")):
+        for i in range(8):
+            with T.block("B_o"):
+                vi = T.axis.spatial(8, i)
+                vj_o = T.axis.spatial(1, 0)
+                T.reads(A[vi, 0:8])
+                T.writes(B[vi, 0:8])
+                for j in range(8):
+                    with T.block("B"):
+                        vj_i = T.axis.spatial(8, j)
+                        T.reads(A[vi, vj_i])
+                        T.writes(B[vi, vj_i])
+                        B[vi, vj_i] = A[vi, vj_i] * T.float32(2)
+
+    sch = Schedule(elementwise)
+    outer = sch.blockize(sch.get_loops("B")[1])
+    assert sch.get(outer).name_hint == "B_o"
+    assert_program(sch, expected)
+    assert_same_meaning(elementwise, sch)
+    assert_replays(sch, elementwise)
+
+
+def test_blockize_reduction_moves_the_init() -> None:
+    @T.prim_func
+    def expected(
+        A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")
+    ):
+        for i_0, j_0, k_0 in T.grid(2, 2, 2):
+            with T.block("C_o"):
+                vi_o, vj_o, vk_o = T.axis.remap("SSR", [i_0, j_0, k_0])
+                T.reads(
+                    A[vi_o * 4 : vi_o * 4 + 4, vk_o * 4 : vk_o * 4 + 4],
+                    B[vj_o * 4 : vj_o * 4 + 4, vk_o * 4 : vk_o * 4 + 4],
+                )
+                T.writes(C[vi_o * 4 : vi_o * 4 + 4, vj_o * 4 : vj_o * 4 + 4])
+                with T.init():
+                    for i_1, j_1 in T.grid(4, 4):
+                        with T.block("C_init"):
+                            vi, vj = T.axis.remap("SS", [i_1, j_1])
+                            C[vi_o * 4 + vi, vj_o * 4 + vj] = T.float32(0)
+                for i_1, j_1, k_1 in T.grid(4, 4, 4):
+                    with T.block("C"):
+                        vi, vj, vk = T.axis.remap("SSR", [i_1, j_1, k_1])
+                        T.reads(
+                            C[vi_o * 4 + vi, vj_o * 4 + vj],
+                            A[vi_o * 4 + vi, vk_o * 4 + vk],
+                            B[vj_o * 4 + vj, vk_o * 4 + vk],
+                        )
+                        T.writes(C[vi_o * 4 + vi, vj_o * 4 + vj])
+                        C[vi_o * 4 + vi, vj_o * 4 + vj] = (
+                            C[vi_o * 4 + vi, vj_o * 4 + vj]
+                            + A[vi_o * 4 + vi, vk_o * 4 + vk] * B[vj_o * 4 + vj, vk_o * 4 + vk]
+                        )
+
+    sch = Schedule(matmul)
+    tiles = [sch.split(loop, [None, 4]) for loop in sch.get_loops("C")]
+    sch.reorder(*[tile[0] for tile in tiles], *[tile[1] for tile in tiles])
+    block = sch.blockize(tiles[0][1])
+    assert_program(sch, expected)
+    assert_same_meaning(matmul, sch)
+    assert_replays(sch, matmul)
+    sch.decompose_reduction(block, sch.get_loops(block)[2])
+    assert_same_meaning(matmul, sch)
+
+
+def test_blockize_blocks() -> None:
+    @T.prim_func
+    def expected(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
+        B = T.alloc_buffer((8, 8))
+        for i in range(8):
+            with T.block("outer_B_C_"):
+                vi = T.axis.spatial(8, i)
+                vj_o = T.axis.spatial(1, 0)
+                T.reads(A[vi, 0:8], B[vi, 0:8])
+                T.writes(B[vi, 0:8], C[vi, 0:8])
+                for j in range(8):
+                    with T.block("B"):
+                        vj = T.axis.spatial(8, j)
+                        T.reads(A[vi, vj])
+                        T.writes(B[vi, vj])
+                        B[vi, vj] = A[vi, vj] * T.float32(2)
+                for j in range(8):
+                    with T.block("C"):
+                        vj = T.axis.spatial(8, j)
+                        T.reads(B[vi, vj])
+                        T.writes(C[vi, vj])
+                        C[vi, vj] = B[vi, vj] + T.float32(1)
+
+    sch = Schedule(chain)
+    sch.blockize([sch.get_block("B"), sch.get_block("C")])
+    assert_program(sch, expected)
+    assert_same_meaning(chain, sch)
+    assert_replays(sch, chain)
+
+
+def test_blockize_without_unit_variables() -> None:
+    sch = Schedule(elementwise)
+    outer = sch.blockize(sch.get_loops("B")[1], preserve_unit_iters=False)
+    assert [item.var.name for item in sch.get(outer).iter_vars] == ["vi"]
+    assert_same_meaning(elementwise, sch)
+
+
+def test_blockize_refusals() -> None:
+    sch = Schedule(chain)
+    assert_refused(sch, lambda: sch.blockize(sch.get_loops("B")[0]), "blockize", "'i'", "2 blocks")
+    crooked = Schedule(elementwise)
+    fused = crooked.fuse(*crooked.get_loops("B"))
+    _, inner = crooked.split(fused, [None, 3])
+    assert_refused(crooked, lambda: crooked.blockize(inner), "'B'")
+    reduce = Schedule(matmul)
+    assert_refused(reduce, lambda: reduce.blockize([]), "at least one block")
+
+
+def test_tensorize_a_loop() -> None:
+    sch = Schedule(matmul)
+    i, j, k = sch.get_loops("C")
+    _, k1 = sch.split(k, [None, 4])
+    sch.decompose_reduction("C", sch.get_loops("C")[2])
+    sch.tensorize(k1, "test.dot4")
+    text = sch.mod["main"].script()
+    assert "match_buffer(A[" in text and "C_update_o" in text
+    assert_same_meaning(matmul, sch)
+    assert_replays(sch, matmul)
+
+
+def test_tensorize_a_block() -> None:
+    sch = Schedule(matmul)
+    _, k1 = sch.split(sch.get_loops("C")[2], [None, 4])
+    block = sch.blockize(k1)
+    sch.tensorize(block, "test.dot4")
+    assert_same_meaning(matmul, sch)
+    assert_replays(sch, matmul)
+
+
+def test_tensorize_refusals_say_what_differs() -> None:
+    sch = Schedule(matmul)
+    i, j, k = sch.get_loops("C")
+    k0, k1 = sch.split(k, [None, 2])
+    assert_refused(sch, lambda: sch.tensorize(k1, "test.unknown"), "no tensor intrinsic", "test.dot4")
+    assert_refused(sch, lambda: sch.tensorize(k1, "test.dot4"), "extent 2", "has 4")
+    other = Schedule(elementwise)
+    _, inner = other.split(other.get_loops("B")[1], [None, 4])
+    assert_refused(other, lambda: other.tensorize(inner, "test.dot4"), "does not match")
+
+
+@settings(max_examples=20)
+@given(st.data())
+def test_random_blockizing_keeps_the_meaning(data: st.DataObject) -> None:
+    program, name = data.draw(st.sampled_from([(matmul, "C"), (elementwise, "B")]))
+    sch = Schedule(program)
+    for _ in range(data.draw(st.integers(0, 2))):
+        loops = sch.get_loops(name)
+        sch.split(loops[data.draw(st.integers(0, len(loops) - 1))], [None, data.draw(st.integers(1, 5))])
+    if data.draw(st.booleans()):
+        sch.reorder(*data.draw(st.permutations(sch.get_loops(name))))
+    loops = sch.get_loops(name)
+    before = sch.mod.script()
+    try:
+        sch.blockize(
+            loops[data.draw(st.integers(0, len(loops) - 1))], preserve_unit_iters=data.draw(st.booleans())
+        )
+    except ScheduleError:
+        assert sch.mod.script() == before
+    assert_same_meaning(program, sch)
+    assert_replays(sch, program)

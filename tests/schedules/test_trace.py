@@ -1,0 +1,113 @@
+"""Traces: JSON, replay, simplification, decisions, errors."""
+
+from __future__ import annotations
+
+import pytest
+
+from ir.script import tir as T
+from schedules import Instruction, InstructionKind, Schedule, Trace, TraceError
+
+from .checks import assert_replays
+
+
+@T.prim_func
+def program(A: T.Buffer((16, 16), "float32"), B: T.Buffer((16, 16), "float32")):
+    for i, j in T.grid(16, 16):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] * T.float32(2)
+
+
+def scheduled() -> Schedule:
+    sch = Schedule(program, seed=0)
+    block = sch.get_block("B")
+    i, j = sch.get_loops(block)
+    sch.split(i, sch.sample_perfect_tile(i, 2, decision=[4, 4]))
+    sch.annotate(j, "unroll", sch.sample_categorical([0, 16], [0.5, 0.5], decision=1))
+    sch.enter_postproc()
+    sch.vectorize(sch.get_loops(block)[-1])
+    return sch
+
+
+def test_json_and_replay() -> None:
+    assert_replays(scheduled(), program)
+
+
+def test_decisions_can_be_replaced() -> None:
+    trace = scheduled().trace
+    assert trace is not None
+    tile = next(inst for inst in trace.insts if inst.kind.name == "SamplePerfectTile")
+    assert trace.get_decision(tile) == [4, 4]
+    other = trace.with_decision(tile, [2, 8], remove_postproc=True)
+    sch = Schedule(program)
+    other.apply_to_schedule(sch, remove_postproc=False)
+    assert [sch.get(loop).extent.value for loop in sch.get_loops("B")] == [2, 8, 16]
+    assert "vectorized" not in sch.mod.script()
+    assert trace.get_decision(tile) == [4, 4]
+
+
+def test_decision_provider() -> None:
+    trace = scheduled().trace
+    assert trace is not None
+    sch = Schedule(program)
+
+    def provide(inst: Instruction, inputs: object, attrs: object, decision: object) -> object:
+        return [8, 2] if inst.kind.name == "SamplePerfectTile" else decision
+
+    trace.apply_to_schedule(sch, True, provide)
+    assert [sch.get(loop).extent.value for loop in sch.get_loops("B")][:2] == [8, 2]
+
+
+def test_simplified_drops_what_nobody_uses() -> None:
+    sch = Schedule(program)
+    sch.get_consumers("B")
+    sch.sample_categorical([1, 2], [0.5, 0.5])
+    sch.parallel(sch.get_loops("B")[0])
+    assert sch.trace is not None
+    assert [inst.kind.name for inst in sch.trace.simplified(False).insts] == [
+        "GetBlock",
+        "GetLoops",
+        "Parallel",
+    ]
+
+
+def test_python_form_and_pop() -> None:
+    trace = scheduled().trace
+    assert trace is not None
+    text = str(trace)
+    assert "sch.sample_perfect_tile(" in text and "decision=[4, 4]" in text and "sch.enter_postproc()" in text
+    steps = len(trace.insts)
+    last = trace.pop()
+    assert last is not None and last.kind.name == "Vectorize" and len(trace.insts) == steps - 1
+    assert Trace().pop() is None
+
+
+@pytest.mark.parametrize(
+    "broken", [None, [], [[["Nothing", [], [], []]], []], [[["Parallel", ["l0"], [], []]], []]]
+)
+def test_broken_traces_are_named(broken: object) -> None:
+    with pytest.raises(TraceError):
+        Trace.apply_json_to_schedule(broken, Schedule(program))
+
+
+def test_a_trace_of_another_program_is_refused() -> None:
+    @T.prim_func
+    def other(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):
+        for i in range(16):
+            with T.block("B"):
+                vi = T.axis.spatial(16, i)
+                B[vi] = A[vi]
+
+    trace = scheduled().trace
+    assert trace is not None
+    with pytest.raises(TraceError, match="another program"):
+        trace.apply_to_schedule(Schedule(other), False)
+
+
+def test_every_kind_has_a_method() -> None:
+    from schedules.instruction import KINDS
+    from schedules.trace import _method_name
+
+    for name in KINDS:
+        assert hasattr(Schedule, _method_name(name)), name
+        assert InstructionKind.get(name).name == name
