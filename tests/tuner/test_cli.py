@@ -120,3 +120,16 @@ def test_from_a_file_to_a_checked_library(tmp_path: Path) -> None:
     assert "task 0" in loopsmith("db", "top", "t.db", "--task", "0", cwd=tmp_path).stdout
     assert "8 records" in loopsmith("db", "export", "t.db", "records.jsonl", cwd=tmp_path).stdout
     assert loopsmith("db", "import", "other.db", "records.jsonl", cwd=tmp_path).returncode == 0
+
+
+def test_a_zoo_model_with_its_onnx_file(tmp_path: Path) -> None:
+    pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    built = loopsmith("build", "--zoo", "resnet18", "-o", "r.so", "--save-onnx", cwd=tmp_path)
+    assert built.returncode == 0, built.stderr
+    ran = loopsmith("run", "r.so", "--check", "r.onnx", cwd=tmp_path)
+    assert ran.returncode == 0 and "relative error" in ran.stdout, ran.stderr
+    timed = loopsmith("bench", "r.so", "--compare", "onnxruntime", "--rounds", "1", cwd=tmp_path)
+    assert timed.returncode == 0 and "onnxruntime" in timed.stdout, timed.stderr
+    refused = loopsmith("build", "r.onnx", "-o", "s.so", "--save-onnx", cwd=tmp_path)
+    assert refused.returncode == 2 and "--save-onnx" in refused.stderr and _is_one_paragraph(refused.stderr)

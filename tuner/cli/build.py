@@ -10,6 +10,7 @@ import typer
 
 from ir.target import Target
 
+from ..compare import exported
 from ..error import TunerError
 from .console import out
 from .model import load_model
@@ -18,12 +19,15 @@ from .options import DatabaseOption, ModelFile, Shapes, TargetOption, Zoo
 
 def build(
     model: ModelFile = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The shared library to write; a C header goes beside it.")] = Path("model.so"),
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The shared library to write; a C header goes beside it.")
+    ] = Path("model.so"),
     zoo: Zoo = None,
     target: TargetOption = "cpu",
     database: DatabaseOption = None,
     shape: Shapes = [],  # noqa: B006
     strict: Annotated[bool, typer.Option(help="A kernel without a record is an error.")] = False,
+    save_onnx: Annotated[bool, typer.Option("--save-onnx", help="Write the --zoo model as ONNX beside the library too.")] = False,
 ) -> None:
     """Build a model with the best records of a database; kernels without one get a sensible default schedule."""
     from database.apply import ApplyReport
@@ -31,6 +35,11 @@ def build(
     from ..compile import compile_relax
 
     check_writable(output)
+    onnx = output.with_suffix(".onnx") if save_onnx else None
+    if onnx is not None:
+        if zoo is None:
+            raise TunerError(f"--save-onnx writes models of --zoo; {model} is an ONNX file already")
+        check_writable(onnx)
     loaded = load_model(model, zoo, shape)
     report = ApplyReport()
     with out.status("building"):
@@ -39,6 +48,9 @@ def build(
         )
         executable.export_library(output)
     out.print(str(report))
+    if onnx is not None:
+        onnx.write_bytes(exported(loaded))
+        out.print(f"wrote {onnx}")
     out.print(f"wrote {output} ({output.stat().st_size / 1e6:.1f} MB) and {output.with_suffix('.h')}")
 
 

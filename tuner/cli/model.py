@@ -21,6 +21,8 @@ class Model:
     mod: IRModule
     params: dict[str, Any]
     inputs: dict[str, np.ndarray]
+    onnx_path: Path | None = None
+    """The file that it comes from; models of the zoo have none."""
 
 
 def load_model(path: Path | None, zoo: str | None, shapes: list[str], seed: int = 0) -> Model:
@@ -46,7 +48,7 @@ def load_model(path: Path | None, zoo: str | None, shapes: list[str], seed: int 
         raise TunerError(f"reading ONNX files needs the extra: pip install 'loopsmith[onnx]' ({error})") from error
     mod = from_onnx(str(path), shape_dict=parse_shapes(shapes) or None)
     require_static(mod, path)
-    return Model(path.stem, mod, {}, random_inputs(mod, seed))
+    return Model(path.stem, mod, {}, random_inputs(mod, seed), onnx_path=path)
 
 
 def parse_shapes(items: list[str]) -> dict[str, list[int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import Annotated, Optional
 
 import numpy as np
 import typer
@@ -11,20 +11,18 @@ import typer
 import runners
 
 from ..error import TunerError
+from ..reference import TOLERANCE, flatten, onnx_session, relative_error
 from .console import out
 from .model import random_array
 from .options import Seed
-
-TOLERANCE = 1e-4
-"""Relative error against ONNX Runtime, of the largest magnitude of each output, that float32 models must keep."""
 
 
 def run(
     library: Annotated[Path, typer.Argument(help="A model built by `loopsmith build`.")],
     random_inputs: Annotated[bool, typer.Option("--random-inputs", help="Random inputs; the default without --inputs.")] = False,
-    inputs: Annotated[Optional[Path], typer.Option(help="An .npz file with an array per input.")] = None,
-    outputs: Annotated[Optional[Path], typer.Option(help="Write the outputs to this .npz file.")] = None,
-    check: Annotated[Optional[Path], typer.Option(help="The ONNX file to compare with, through ONNX Runtime.")] = None,
+    inputs: Annotated[Path | None, typer.Option(help="An .npz file with an array per input.")] = None,
+    outputs: Annotated[Path | None, typer.Option(help="Write the outputs to this .npz file.")] = None,
+    check: Annotated[Path | None, typer.Option(help="The ONNX file to compare with, through ONNX Runtime.")] = None,
     seed: Seed = 0,
 ) -> None:
     """Run a built model and describe its outputs."""
@@ -55,19 +53,6 @@ def _arrays(specs: list[dict[str, object]], path: Path | None, seed: int) -> dic
     return {str(s["name"]): given[str(s["name"])] for s in specs}
 
 
-def flatten(result: object) -> list[np.ndarray]:
-    """All arrays of a result, depth first."""
-    if isinstance(result, list | tuple):
-        return [array for item in result for array in flatten(item)]
-    return [result.numpy() if hasattr(result, "numpy") else np.asarray(result)]
-
-
-def relative_error(found: np.ndarray, wanted: np.ndarray) -> float:
-    """Largest difference over the largest magnitude of what was wanted."""
-    scale = max(float(np.abs(wanted).max()), 1e-30) if wanted.size else 1.0
-    return float(np.abs(found.astype(np.float64) - wanted).max() / scale) if wanted.size else 0.0
-
-
 def _compare(path: Path, arrays: dict[str, np.ndarray], found: list[np.ndarray]) -> None:
     session = onnx_session(path, threads=0)
     names = [item.name for item in session.get_inputs()]
@@ -81,21 +66,3 @@ def _compare(path: Path, arrays: dict[str, np.ndarray], found: list[np.ndarray])
         out.print(f"output {number} against ONNX Runtime: relative error {error:.2e}")
     if worst > TOLERANCE:
         raise TunerError(f"outputs differ from ONNX Runtime's by {worst:.2e}, more than {TOLERANCE:g}")
-
-
-def onnx_session(path: Path, threads: int) -> Any:
-    """An ONNX Runtime session on the CPU; ``threads`` 0 takes ONNX Runtime's default."""
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise TunerError(f"comparing needs ONNX Runtime: pip install 'loopsmith[onnx]' ({error})") from error
-    if not path.is_file():
-        raise TunerError(f"there is no file {path} to compare with")
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    if threads:
-        options.intra_op_num_threads = threads
-    try:
-        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # onnxruntime raises its own classes, which share no public base
-        raise TunerError(f"ONNX Runtime cannot load {path}: {error}") from error

@@ -10,6 +10,7 @@ from ir.target import Target
 
 from ..error import TunerError
 from ..progress import progress_display
+from ..reference import TOLERANCE
 from ..tune import check_budget, contexts_of, open_store, tune_tasks
 from .console import out
 from .model import Model, load_model
@@ -21,8 +22,8 @@ def tune(
     zoo: Zoo = None,
     target: TargetOption = "cpu",
     trials: Annotated[int, typer.Option(help="Candidates to measure, all kernels and earlier runs on this database together.")] = 1000,
-    trials_per_task: Annotated[Optional[int], typer.Option(help="Limit for one kernel.")] = None,
-    time: Annotated[Optional[str], typer.Option(help="Wall-clock budget, such as 30m or 2h.")] = None,
+    trials_per_task: Annotated[int | None, typer.Option(help="Limit for one kernel.")] = None,
+    time: Annotated[str | None, typer.Option(help="Wall-clock budget, such as 30m or 2h.")] = None,
     database: DatabaseOption = "tuning.db",
     shape: Shapes = [],  # noqa: B006  typer copies it
     seed: Seed = 0,
@@ -72,5 +73,7 @@ def _show(model: Model, target: Target, store: object) -> None:
 
     with out.status("building with the best records and comparing"):
         outcome = compare_builds(model, target, store)
-    for line in outcome:
+    for line in outcome.lines:
         out.print(line)
+    if not outcome.is_accurate:
+        raise TunerError(f"outputs differ from ONNX Runtime's by {outcome.error:.2e}, more than {TOLERANCE:g}")

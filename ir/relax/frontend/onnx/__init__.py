@@ -1,4 +1,4 @@
-"""Import of ONNX models: :func:`from_onnx` and the table of converters behind it."""
+"""Import of ONNX models, :func:`from_onnx` and the table of converters behind it; and :func:`to_onnx`, the way back."""
 
 from . import converters as _converters
 from .context import Known, NodeContext
@@ -6,9 +6,11 @@ from .error import (
     ConversionError,
     DynamicShapeError,
     InvalidModelError,
+    ONNXExportError,
     ONNXImportError,
     UnsupportedOperatorError,
 )
+from .exporter import exportable_operators, to_onnx
 from .importer import dynamic_dimensions, from_onnx, load_model, require_static_shapes
 from .registry import converter, find_converter, supported_operators
 
@@ -17,6 +19,8 @@ __all__ = [
     "load_model",
     "dynamic_dimensions",
     "require_static_shapes",
+    "to_onnx",
+    "exportable_operators",
     # adding operators
     "converter",
     "find_converter",
@@ -25,6 +29,7 @@ __all__ = [
     "Known",
     # errors
     "ONNXImportError",
+    "ONNXExportError",
     "InvalidModelError",
     "UnsupportedOperatorError",
     "DynamicShapeError",

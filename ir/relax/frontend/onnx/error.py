@@ -1,4 +1,4 @@
-"""What can go wrong while an ONNX model is read; messages name the node and say what to do."""
+"""What can go wrong while an ONNX model is read or written; messages name the node and say what to do."""
 
 from __future__ import annotations
 
@@ -27,3 +27,11 @@ class DynamicShapeError(ONNXImportError, IRValueError):
 
 class ConversionError(ONNXImportError, IRValueError):
     """A node has inputs or attributes that its converter cannot take."""
+
+
+class ONNXExportError(IRError):
+    """A module cannot be written as ONNX; ``operators`` lists the Relax operators without a counterpart, if those are why."""
+
+    def __init__(self, message: str, operators: list[str] | None = None) -> None:
+        super().__init__(message)
+        self.operators = operators or []

@@ -1,0 +1,63 @@
+"""ONNX Runtime as the reference: sessions of it, and how far outputs are from its outputs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .error import TunerError
+
+TOLERANCE = 1e-4
+"""Relative error against ONNX Runtime, of the largest magnitude of each output, that float32 models must keep."""
+
+OnnxSource = Path | bytes
+"""An ONNX model: a file, or a serialized ``ModelProto``."""
+
+
+def flatten(result: object) -> list[np.ndarray]:
+    """All arrays of a result, depth first."""
+    if isinstance(result, list | tuple):
+        return [array for item in result for array in flatten(item)]
+    return [result.numpy() if hasattr(result, "numpy") else np.asarray(result)]
+
+
+def relative_error(found: np.ndarray, wanted: np.ndarray) -> float:
+    """Largest difference over the largest magnitude of what was wanted."""
+    scale = max(float(np.abs(wanted).max()), 1e-30) if wanted.size else 1.0
+    return float(np.abs(found.astype(np.float64) - wanted).max() / scale) if wanted.size else 0.0
+
+
+def require_onnxruntime() -> Any:
+    """The onnxruntime package.
+
+    Raises:
+        TunerError: it is not installed.
+    """
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise TunerError(f"comparing needs ONNX Runtime: pip install 'loopsmith[onnx]' ({error})") from error
+    return onnxruntime
+
+
+def onnx_session(source: OnnxSource, threads: int) -> Any:
+    """An ONNX Runtime session on the CPU; ``threads`` 0 takes ONNX Runtime's default.
+
+    Raises:
+        TunerError: ONNX Runtime is not installed, there is no such file, or ONNX Runtime cannot load the model.
+    """
+    onnxruntime = require_onnxruntime()
+    if isinstance(source, Path) and not source.is_file():
+        raise TunerError(f"there is no file {source} to compare with")
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    if threads:
+        options.intra_op_num_threads = threads
+    model = str(source) if isinstance(source, Path) else source
+    try:
+        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime raises its own classes, which share no public base
+        shown = source if isinstance(source, Path) else "the exported model"
+        raise TunerError(f"ONNX Runtime cannot load {shown}: {error}") from error
