@@ -39,6 +39,7 @@ from .fuse_tir import FuseTIR
 from .fuse_transpose_matmul import FuseTransposeMatmul
 from .gradient import Gradient
 from .inline_private_functions import InlinePrivateFunctions
+from .ipc_memory import IPCAllReduceRewrite, LowerGPUIPCAllocStorage
 from .kill_after_last_use import KillAfterLastUse
 from .lambda_lift import LambdaLift
 from .lazy_params import LazyGetInput, LazySetOutput, LazyTransformParams

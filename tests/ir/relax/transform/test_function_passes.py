@@ -466,3 +466,33 @@ def test_dataflow_use_inplace_calls(same_numbers):
     ops = [b.value.op.name for b in after["main"].body.blocks[0].bindings]
     assert ops == ["relax.add", "relax.call_tir_inplace", "relax.call_tir_inplace", "relax.exp"]
     same_numbers(Before, after, [(8,), (8,)])
+
+
+def test_all_reduce_over_shared_memory():
+    @I.ir_module
+    class Before:
+        @R.function(pure=False)
+        def main(x: R.Tensor((8,), "float16")) -> R.Tensor((8,), "float16"):
+            storage: R.Object = R.memory.alloc_storage(
+                R.shape([16]), R.prim_value(0), R.str("global"), R.dtype("float16")
+            )
+            a: R.Tensor((8,), "float16") = R.memory.alloc_tensor(
+                storage, R.prim_value(0), R.shape([8]), R.dtype("float16")
+            )
+            out: R.Tensor((8,), "float16") = R.builtin.alloc_tensor(
+                R.shape([8]), R.dtype("float16"), R.prim_value(0)
+            )
+            _ = R.call_packed(
+                "runtime.disco.allreduce", a, R.shape([0]), R.prim_value(True), out, sinfo_args=R.Tuple()
+            )
+            return out
+
+    after = transform.IPCAllReduceRewrite(1)(Before)
+    bindings = after["main"].body.blocks[0].bindings
+    assert bindings[0].value.args[2].value == "ipc_memory"
+    assert bindings[3].value.op.global_symbol == "runtime.disco.cuda_ipc.custom_allreduce"
+    lowered = transform.LowerGPUIPCAllocStorage()(after)
+    assert (
+        lowered["main"].body.blocks[0].bindings[0].value.op.global_symbol
+        == "runtime.disco.cuda_ipc.alloc_storage"
+    )

@@ -1,0 +1,120 @@
+"""IPCAllReduceRewrite and LowerGPUIPCAllocStorage: all-reduce over memory that processes of one machine share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...module import IRModule
+from ...transform import PassContext
+from ..expr import Call, ExternFunc, Function, PrimValue, SeqExpr, StringImm, Var
+from ..struct_info import ObjectStructInfo
+from .binding_rewriter import BindingRewriter, is_call_to
+from .function_pass import FunctionPass
+
+ALL_REDUCE = "runtime.disco.allreduce"
+CUSTOM_ALL_REDUCE = "runtime.disco.cuda_ipc.custom_allreduce"
+ALLOC_STORAGE = "runtime.disco.cuda_ipc.alloc_storage"
+SCOPE = "ipc_memory"
+
+
+def _is_all_reduce(value: object) -> bool:
+    return isinstance(value, Call) and isinstance(value.op, ExternFunc) and value.op.global_symbol == ALL_REDUCE
+
+
+class _Rewriter(BindingRewriter):
+    """Calls the custom all-reduce, and puts what it reads into shared memory."""
+
+    def __init__(self, mod: IRModule, strategy: int) -> None:
+        super().__init__(mod)
+        self._strategy = strategy
+        self._shared: set[Var] = set()
+
+    def visit_seq(self, seq: SeqExpr) -> SeqExpr:
+        self._collect(seq)
+        return super().visit_seq(seq)
+
+    def _collect(self, seq: SeqExpr) -> None:
+        """Storage (or tensors allocated by themselves) that an all-reduce of sums reads."""
+        source: dict[Var, Var] = {}
+        for block in seq.blocks:
+            for binding in block.bindings:
+                value: Any = binding.value  # type: ignore[attr-defined]
+                if isinstance(value, Var):
+                    source[binding.var] = value
+                elif is_call_to(value, "relax.reshape", "relax.memory.alloc_tensor") and isinstance(value.args[0], Var):
+                    source[binding.var] = value.args[0]
+                elif _is_all_reduce(value) and self._is_sum(value):
+                    var: Var | None = value.args[0] if isinstance(value.args[0], Var) else None
+                    while var is not None:
+                        self._shared.add(var)
+                        var = source.get(var)
+
+    def _is_sum(self, call: Call) -> bool:
+        kind = call.args[1] if len(call.args) > 1 else None
+        values = getattr(kind, "values", None) or [getattr(kind, "value", None)]
+        return getattr(values[0], "value", values[0]) == 0
+
+    def visit_call(self, var: Var, call: Call) -> None:
+        if _is_all_reduce(call) and self._is_sum(call):
+            args = (call.args[0], PrimValue(self._strategy), *call.args[2:])
+            call = Call(ExternFunc(CUSTOM_ALL_REDUCE), args, call.attrs, call.sinfo_args, call.span, call.struct_info_)
+        elif var in self._shared and is_call_to(call, "relax.builtin.alloc_tensor"):
+            args = (*call.args[:3], StringImm(SCOPE))
+            call = Call(call.op, args, call.attrs, call.sinfo_args, call.span, call.struct_info_)
+        elif var in self._shared and is_call_to(call, "relax.memory.alloc_storage"):
+            args = (*call.args[:2], StringImm(SCOPE), *call.args[3:])
+            call = Call(call.op, args, call.attrs, call.sinfo_args, call.span, call.struct_info_)
+        self.bind(var, call)
+
+
+@dataclass(frozen=True)
+class IPCAllReduceRewrite(FunctionPass):
+    """Rewrite all-reduce (of sums) to the custom implementation over memory shared between the GPUs' processes.
+
+    Before::
+
+        alloc = R.builtin.alloc_tensor(R.shape([m, n]), R.dtype("float16"), R.prim_value(0))
+        _ = R.call_packed("runtime.disco.allreduce", alloc, R.shape([0]), R.prim_value(True), out)
+
+    After::
+
+        alloc = R.builtin.alloc_tensor(R.shape([m, n]), R.dtype("float16"), R.prim_value(0), R.str("ipc_memory"))
+        _ = R.call_packed("runtime.disco.cuda_ipc.custom_allreduce", alloc, R.prim_value(strategy), R.prim_value(True), out)
+
+    Args:
+        allreduce_strategy: the number of the strategy: 0 ring, 1 one-shot, 2 two-shot, 3 chosen when it runs.
+    """
+
+    allreduce_strategy: int
+
+    def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        """The function with custom all-reduce."""
+        return _Rewriter(mod, self.allreduce_strategy).rewrite(func)
+
+
+class _Lowerer(BindingRewriter):
+    def visit_call(self, var: Var, call: Call) -> None:
+        scope = call.args[2] if is_call_to(call, "relax.memory.alloc_storage") else None
+        if isinstance(scope, StringImm) and scope.value == SCOPE:
+            size, device, _, dtype = call.args
+            info = ObjectStructInfo()
+            call = Call(ExternFunc(ALLOC_STORAGE), (size, device, dtype), None, [info], call.span, info)
+        self.bind(var, call)
+
+
+@dataclass(frozen=True)
+class LowerGPUIPCAllocStorage(FunctionPass):
+    """Lower allocations of storage in memory that processes share.
+
+    Before: ``s = R.memory.alloc_storage(R.shape([512]), R.prim_value(0), R.str("ipc_memory"), R.dtype("float16"))``
+
+    After: ``s = R.call_packed("runtime.disco.cuda_ipc.alloc_storage", R.shape([512]), R.prim_value(0), R.dtype("float16"))``
+    """
+
+    def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        """The lowered function."""
+        return _Lowerer(mod).rewrite(func)
+
+
+__all__ = ["IPCAllReduceRewrite", "LowerGPUIPCAllocStorage"]
