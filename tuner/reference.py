@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,13 @@ def flatten(result: object) -> list[np.ndarray]:
 
 
 def relative_error(found: np.ndarray, wanted: np.ndarray) -> float:
-    """Largest difference over the largest magnitude of what was wanted."""
-    scale = max(float(np.abs(wanted).max()), 1e-30) if wanted.size else 1.0
-    return float(np.abs(found.astype(np.float64) - wanted).max() / scale) if wanted.size else 0.0
+    """Largest difference over the largest magnitude of what was wanted; infinite when a NaN is among them."""
+    if not wanted.size:
+        return 0.0
+    scale = max(float(np.abs(wanted).max()), 1e-30)
+    error = float(np.abs(found.astype(np.float64) - wanted).max() / scale)
+    # NaN compares as smaller than nothing, so the largest of several errors would hide it.
+    return math.inf if math.isnan(error) else error
 
 
 def require_onnxruntime() -> Any:

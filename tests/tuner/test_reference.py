@@ -1,0 +1,40 @@
+"""How far outputs are from the reference, and what is said when there is no reference."""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tuner.error import TunerError
+from tuner.reference import flatten, onnx_session, relative_error
+
+
+def test_error_is_relative_to_the_largest_magnitude() -> None:
+    wanted = np.array([0.0, -4.0, 2.0], "float32")
+    assert relative_error(wanted + np.array([0, 0, 1], "float32"), wanted) == 0.25
+    assert relative_error(wanted[:0], wanted[:0]) == 0.0
+
+
+def test_nan_is_the_worst_error_among_others() -> None:
+    wanted = np.ones(3, "float32")
+    bad = np.array([1, np.nan, 1], "float32")
+    assert max(0.1, relative_error(bad, wanted)) == math.inf == relative_error(wanted, bad)
+
+
+def test_flatten_goes_depth_first() -> None:
+    assert [int(item) for item in flatten((np.array(1), [np.array(2), (np.array(3),)]))] == [1, 2, 3]
+
+
+def test_what_is_missing_or_broken_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("onnxruntime")
+    with pytest.raises(TunerError, match="no file .*missing.onnx"):
+        onnx_session(tmp_path / "missing.onnx", threads=1)
+    with pytest.raises(TunerError, match="cannot load the exported model"):
+        onnx_session(b"nonsense", threads=1)
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(TunerError, match="pip install"):
+        onnx_session(b"", threads=1)
