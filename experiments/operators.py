@@ -112,7 +112,8 @@ class Child:
         self.name = contestant
         environment = dict(os.environ, OMP_NUM_THREADS=str(threads), OPENBLAS_NUM_THREADS=str(threads))
         row = f"{name}:{','.join(map(str, shape))}"
-        command = [sys.executable, "-m", "experiments.operators", row, "--child", contestant, "--threads", str(threads), "--database", database]
+        command = [sys.executable, "-m", "experiments.operators", row, "--child", contestant]
+        command += ["--threads", str(threads), "--database", database]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
         )

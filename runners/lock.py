@@ -1,8 +1,8 @@
 """One measurement at a time on a machine, undisturbed by builds, across all processes and users.
 
 Builds share the machine, a measurement has it alone: one build beside it, on a machine of two cores, made a kernel of two
-threads 1.6 times slower, so that overlapping the two would save time and spoil the times. The lock belongs to the worker process that holds it, so
-that the system releases it when the worker is killed.
+threads 1.6 times slower, so that overlapping the two would save time and spoil the times. The lock belongs to the worker
+process that holds it, so that the system releases it when the worker is killed.
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ from typing import Any
 
 from database import Database, Session, hardware_fingerprint, open_database, software_versions
 from ir import IRModule
-from ir.target import Target
 from ir.tir import PrimFunc
 from schedules.population import flops_of
 

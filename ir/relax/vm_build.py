@@ -4,8 +4,9 @@
     vm = runners.VirtualMachine(executable, runners.cpu())
     y = vm["main"](x)
 
-Kernels without a schedule get one without tuning (or that of the enclosing ``with database:``), see ``tir_pipeline``. A function with static shapes becomes one native function that calls all its kernels with addresses fixed at build time; the
-others become instructions for the virtual machine.
+Kernels without a schedule get one without tuning (or that of the enclosing ``with database:``), see ``tir_pipeline``. A function
+with static shapes becomes one native function that calls all its kernels with addresses fixed at build time; the others
+become instructions for the virtual machine.
 """
 
 from __future__ import annotations

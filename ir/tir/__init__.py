@@ -50,7 +50,7 @@ from .expr import (
 from .function import PrimFunc, TensorIntrin
 from .functor import StmtExprMutator, StmtExprVisitor, ir_transform, post_order_visit, pre_order_visit, substitute
 from .index_map import IndexMap
-from .op import *  # noqa: F403  the table of intrinsics; op.__all__ lists them
+from .op import *
 from .stmt import (
     Allocate,
     AllocateConst,

@@ -17,7 +17,7 @@ from ..error import IRTypeError, IRValueError
 from ..expr import BaseExpr
 from ..node import Node, derived, field
 from ..span import Span
-from ..type import PointerType, PrimType, Type
+from ..type import PrimType, Type
 
 if TYPE_CHECKING:
     from .buffer import Buffer

@@ -68,7 +68,13 @@ class PrimFunc(BaseFunc, type_key="tir.PrimFunc"):
 
         It is pure when it writes only to buffers that it allocates, and calls nothing that has effects.
         """
-        from ..relax.struct_info import FuncStructInfo, ObjectStructInfo, PrimStructInfo, TensorStructInfo, TupleStructInfo
+        from ..relax.struct_info import (
+            FuncStructInfo,
+            ObjectStructInfo,
+            PrimStructInfo,
+            TensorStructInfo,
+            TupleStructInfo,
+        )
 
         if self.struct_info_ is not None:
             return self.struct_info_

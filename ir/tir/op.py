@@ -12,7 +12,7 @@ from ..error import IRTypeError, IRValueError
 from ..expr import GlobalVar
 from ..op import register_op
 from ..span import Span
-from .expr import (
+from .expr import (  # noqa: F401  add, max and the like are intrinsics of this table too: ir.tir takes them from here
     Call,
     CommReducer,
     FloatImm,
@@ -63,7 +63,8 @@ FLOAT_UNARY = (
 
 _PURE = (
     *FLOAT_UNARY,
-    *"pow fmod atan2 ldexp hypot copysign nextafter fabs abs isnan isinf isfinite isnullptr popcount clz reinterpret likely if_then_else".split(),
+    *"pow fmod atan2 ldexp hypot copysign nextafter fabs abs isnan isinf isfinite isnullptr popcount clz".split(),
+    *"reinterpret likely if_then_else".split(),
     *"shift_left shift_right bitwise_and bitwise_or bitwise_xor bitwise_not q_multiply_shift".split(),
     *"q_multiply_shift_per_axis call_pure_extern call_llvm_pure_intrin large_uint_imm vectorlow vectorhigh vectorcombine".split(),
     *"type_annotation vscale dp4a".split(),
@@ -452,4 +453,5 @@ def reduce_axis(dom: Any, name: str = "rv", thread_tag: str = "", span: Span | N
 
 
 if not TYPE_CHECKING:  # type checkers cannot evaluate this; without it they take all public names
-    __all__ = [name for name in dir() if not name.startswith("_") and name not in ("Any", "Callable", "Sequence", "annotations", "dt", "functools", "TYPE_CHECKING")]
+    _IMPORTED = ("Any", "Callable", "Sequence", "annotations", "dt", "functools", "TYPE_CHECKING")
+    __all__ = [name for name in dir() if not name.startswith("_") and name not in _IMPORTED]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 from rich.table import Table
@@ -16,7 +16,7 @@ from .console import out
 def bench(
     library: Annotated[Path, typer.Argument(help="A model built by `loopsmith build`.")],
     compare: Annotated[str, typer.Option(help="Runtimes to compare with, comma-separated: onnxruntime, torch.")] = "",
-    onnx: Annotated[Optional[Path], typer.Option(help="The ONNX file of the model (default: beside the library).")] = None,
+    onnx: Annotated[Path | None, typer.Option(help="The ONNX file of the model (default: beside the library).")] = None,
     rounds: Annotated[int, typer.Option(help="Rounds in which the contestants take turns.")] = 9,
     threads: Annotated[int, typer.Option(help="Threads of every contestant; 0 takes all cores.")] = 0,
 ) -> None:

@@ -66,7 +66,10 @@ def parse_shapes(items: list[str]) -> dict[str, list[int]]:
 
 
 def _inputs_of(mod: IRModule) -> list[tuple[str, Any]]:
+    from ir.relax import Function
+
     main = mod["main"]
+    assert isinstance(main, Function), "models are Relax functions"
     count = main.attrs.get("num_input", len(main.params))
     return [(param.name_hint, param.struct_info) for param in main.params[: int(count)]]
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
 from ..error import TunerError
 
-ModelFile = Annotated[Optional[Path], typer.Argument(help="An ONNX file.", show_default=False)]
+ModelFile = Annotated[Path | None, typer.Argument(help="An ONNX file.", show_default=False)]
 Zoo = Annotated[
-    Optional[str],
+    str | None,
     typer.Option(help="An architecture with random weights instead of a file: resnet18, mobilenet_v2, bert_base, llama_block."),
 ]
 TargetOption = Annotated[str, typer.Option(help="What to build for, such as cpu or 'llvm -mcpu=znver4 -num-cores 2'.")]
 Shapes = Annotated[list[str], typer.Option("--shape", help="Shape of an input with open dimensions, as name:1,3,224,224.")]
 DatabaseOption = Annotated[
-    Optional[str], typer.Option(help="Tuning database: a path (SQLite) or an SQLAlchemy URL.", show_default=False)
+    str | None, typer.Option(help="Tuning database: a path (SQLite) or an SQLAlchemy URL.", show_default=False)
 ]
 Seed = Annotated[int, typer.Option(help="Seed of all random choices.")]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -33,7 +33,10 @@ def run(
     result = machine["main"](*arrays.values())
     found = flatten(result)
     for number, value in enumerate(found):
-        out.print(f"output {number}: {value.dtype}{list(value.shape)}  mean {value.mean():.6g}  min {value.min():.6g}  max {value.max():.6g}")
+        out.print(
+            f"output {number}: {value.dtype}{list(value.shape)}"
+            f"  mean {value.mean():.6g}  min {value.min():.6g}  max {value.max():.6g}"
+        )
     if outputs is not None:
         np.savez(outputs, *found)
     if check is not None:

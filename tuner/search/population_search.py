@@ -184,7 +184,7 @@ class EvolutionarySearch(SearchStrategy):
         self, pools: Sequence[tuple[np.ndarray, np.ndarray]], wanted: int
     ) -> list[tuple[int, np.ndarray, float]]:
         """The best of all structures, kept apart from each other in decision space, and a few at random."""
-        n_random = int(round(wanted * self.eps_greedy)) if self._trials else 0
+        n_random = round(wanted * self.eps_greedy) if self._trials else 0
         entries = [
             (float(score), number, row)
             for number, (rows, scores) in enumerate(pools)

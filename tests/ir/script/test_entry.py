@@ -171,12 +171,12 @@ def test_macros() -> None:
 
     @T.prim_func(private=True)
     def static(A: T.Buffer((8,), "int32"), B: T.Buffer((), "int32")):
-        for x_value in T.serial(8):  # noqa: B007
+        for x_value in T.serial(8):
             hygienic(A, B)
 
     @T.prim_func(private=True)
     def moving(A: T.Buffer((8,), "int32"), B: T.Buffer((), "int32")):
-        for x_value in T.serial(8):  # noqa: B007  the macro reads it
+        for x_value in T.serial(8):
             dynamic(A, B=B)
 
     assert "B[()] = A[2]" in static.script()
