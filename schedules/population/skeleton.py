@@ -56,7 +56,7 @@ class Access:
     shape: list[np.ndarray]
     """Extent of each dimension [N] (of the whole buffer, before compaction)."""
     strides: np.ndarray
-    """Elements that the flattened index moves per step of each loop: int64 [n_loops, N]."""
+    """Elements that the flattened index moves per step of each loop: int64 [n_loops, N]; 0 for loops of extent 1."""
     reach: np.ndarray
     """Index distance per step of each loop and dimension: int64 [n_dims, n_loops, N]."""
     count: int = 1
@@ -308,8 +308,10 @@ class _SymbolicNest:
         step = np.ones(size, dtype=np.int64)
         for dim in range(len(indices) - 1, -1, -1):
             for var, distance in indices[dim].evaluate(zeros, extents).items():
-                reach[dim, positions[var]] = distance
-                strides[positions[var]] += distance * step
+                # A loop that runs once moves nothing, whatever its factor in the index: a replayed program drops it there.
+                moved = distance * (extents[var] > 1)
+                reach[dim, positions[var]] = moved
+                strides[positions[var]] += moved * step
             step = step * shape[dim]
         return Access(
             number, buffer.name, buffer.scope(), is_write, dt.bytes_of(buffer.dtype), shape, strides, reach

@@ -1,0 +1,163 @@
+"""The arrays of a population equal the materialized programs, for every sketch of the operator suite."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+
+import numpy as np
+import pytest
+from experiments.suite import workload
+
+from ir.target import Target
+from ir.tir import PrimFunc
+from schedules import Trace
+from schedules.population import Extraction, Nest, Sketch
+from schedules.postproc import postprocess
+from schedules.space import PostOrderApply
+
+from ..checks import arrays_for, outputs_of
+
+TARGET = Target("llvm -mcpu=skylake-avx512 -num-cores 2")
+
+SHAPES = {
+    "C1D": (1, 16, 8, 16, 3, 2, 1),
+    "C2D": (1, 8, 8, 8, 16, 3, 1, 1),
+    "C3D": (1, 4, 6, 6, 4, 16, 3, 1, 1),
+    "GRP": (1, 8, 8, 8, 16, 3, 2, 1, 1, 2),
+    "DIL": (1, 8, 8, 8, 16, 3, 1, 1, 2),
+    "DEP": (1, 8, 8, 16, 3, 1, 1),
+    "T2D": (1, 4, 4, 8, 16, 4, 2, 1),
+    "CAP": (1, 4, 4, 4, 4, 3, 1, 1),
+    "GMM": (1, 32, 32, 32),
+    "TBG": (1, 16, 4, 16),
+    "NRM": (1, 64, 96),
+    "SFM": (16, 64),
+    "CBR": (1, 8, 8, 8, 16, 3, 1, 1),
+}
+
+
+@lru_cache(maxsize=None)
+def space(name: str) -> tuple[PrimFunc, tuple[Sketch, ...]]:
+    """A small workload and its sketches."""
+    func = workload(name, SHAPES[name])
+    return func, tuple(PostOrderApply().generate_sketches(func, TARGET))
+
+
+def population(sketch: Sketch, count: int, seed: int = 0) -> np.ndarray:
+    """Random valid candidates, and some of their mutants and children."""
+    generator = np.random.default_rng(seed)
+    rows = sketch.sample(count, generator)
+    if not len(rows) or not sketch.n_columns:
+        return rows
+    mutants = sketch.mutate(rows, generator)
+    children = sketch.crossover(rows, mutants[::-1], generator)
+    rows = np.concatenate([rows, mutants, children])
+    return rows[sketch.valid(rows)]
+
+
+def assert_same_nest(found: Nest, row: int, expected: Nest) -> None:
+    """Row ``row`` of a nest of a population equals the nest of one program."""
+    assert found.name == expected.name
+    assert [loop.name for loop in found.loops] == [loop.name for loop in expected.loops]
+    assert [loop.mark for loop in found.loops] == [loop.mark for loop in expected.loops]
+    assert [int(loop.extent[row]) for loop in found.loops] == [int(loop.extent[0]) for loop in expected.loops]
+    runs = [int(loop.extent[0]) > 1 for loop in expected.loops]
+    assert [loop.is_reduction and run for loop, run in zip(found.loops, runs, strict=True)] == [
+        loop.is_reduction and run for loop, run in zip(expected.loops, runs, strict=True)
+    ]
+    assert found.operations == expected.operations
+    assert accesses_of(found, row) == accesses_of(expected, 0)
+
+
+def accesses_of(nest: Nest, row: int) -> list[object]:
+    """Buffer, direction, shape, strides and reach of each access; equal ones are counted together."""
+    counts: dict[tuple[object, ...], int] = {}
+    for access in nest.accesses:
+        key = (
+            access.name,
+            access.is_write,
+            access.scope,
+            tuple(int(extent[row]) for extent in access.shape),
+            tuple(access.strides[:, row].tolist()),
+            tuple(map(tuple, access.reach[:, :, row].tolist())),
+        )
+        counts[key] = counts.get(key, 0) + access.count
+    return sorted(counts.items(), key=repr)
+
+
+@pytest.mark.parametrize("name", sorted(SHAPES))
+def test_arrays_equal_materialized_programs(name: str) -> None:
+    func, sketches = space(name)
+    assert sketches
+    for sketch in sketches:
+        rows = population(sketch, 4)
+        skeleton = sketch.skeleton(rows)
+        for number, row in enumerate(rows[:8]):
+            sch = sketch.materialize(func, row)
+            (materialized,) = [Extraction(sch._root("main")).evaluate({}, 1)]
+            assert len(skeleton.nests) == len(materialized.nests)
+            for found, expected in zip(skeleton.nests, materialized.nests, strict=True):
+                assert_same_nest(found, number, expected)
+
+
+@pytest.mark.parametrize("name", sorted(SHAPES))
+def test_valid_rows_replay_and_pass_the_postprocessors(name: str) -> None:
+    func, sketches = space(name)
+    for sketch in sketches:
+        for row in population(sketch, 3, seed=1)[:6]:
+            assert postprocess(sketch.materialize(func, row), TARGET)
+
+
+@pytest.mark.parametrize("name", sorted(SHAPES))
+def test_rows_survive_traces_and_json(name: str) -> None:
+    func, sketches = space(name)
+    for sketch in sketches:
+        for row in population(sketch, 3, seed=2)[:4]:
+            used = np.array([decision.size > 1 for decision in sketch.decisions], dtype=bool)
+            trace = sketch.trace_of(row)
+            found = sketch.row_of(trace)
+            assert found is not None and (found[used] == row[used]).all()
+            sch = sketch.materialize(func, row)
+            assert postprocess(sch, TARGET) and sch.trace is not None
+            stored = Trace.from_json(json.loads(json.dumps(sch.trace.simplified(True).as_json())))
+            again = sketch.row_of(stored)
+            assert again is not None and (again[used] == row[used]).all()
+
+
+@pytest.mark.parametrize("name", ["C2D", "GMM", "SFM", "DEP", "CBR"])
+def test_candidates_keep_the_meaning(name: str) -> None:
+    func, sketches = space(name)
+    small = {"C2D": (1, 2, 2, 2, 16, 3, 1, 1), "GMM": (1, 8, 16, 8), "SFM": (4, 32), "DEP": (1, 3, 3, 16, 3, 1, 1), "CBR": (1, 2, 2, 2, 16, 3, 1, 1)}
+    func = workload(name, small[name])
+    for sketch in PostOrderApply().generate_sketches(func, TARGET):
+        rows = population(sketch, 2, seed=3)
+        if len(rows):
+            sch = sketch.materialize(func, rows[-1])
+            assert postprocess(sch, TARGET)
+            _assert_close(func, sch.mod["main"])
+
+
+def _assert_close(before: PrimFunc, after: PrimFunc) -> None:
+
+    arrays = arrays_for(before)
+    for expected, found in zip(outputs_of(before, arrays), outputs_of(after, arrays), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_same_seed_same_population() -> None:
+    _, sketches = space("C2D")
+    for sketch in sketches:
+        assert (population(sketch, 8, seed=5) == population(sketch, 8, seed=5)).all()
+
+
+def test_neighbours_differ_and_stay_in_the_table() -> None:
+    _, sketches = space("C2D")
+    generator = np.random.default_rng(0)
+    for sketch in sketches:
+        for decision in sketch.decisions:
+            column = generator.integers(decision.size, size=50)
+            near = decision.neighbours(column, generator)
+            assert ((near >= 0) & (near < decision.size)).all()
+
+
