@@ -7,8 +7,8 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
-from experiments.suite import workload
 
+from experiments.suite import workload
 from ir.target import Target
 from ir.tir import PrimFunc
 from schedules import Trace
@@ -128,7 +128,13 @@ def test_rows_survive_traces_and_json(name: str) -> None:
 @pytest.mark.parametrize("name", ["C2D", "GMM", "SFM", "DEP", "CBR"])
 def test_candidates_keep_the_meaning(name: str) -> None:
     func, sketches = space(name)
-    small = {"C2D": (1, 2, 2, 2, 16, 3, 1, 1), "GMM": (1, 8, 16, 8), "SFM": (4, 32), "DEP": (1, 3, 3, 16, 3, 1, 1), "CBR": (1, 2, 2, 2, 16, 3, 1, 1)}
+    small = {
+        "C2D": (1, 2, 2, 2, 16, 3, 1, 1),
+        "GMM": (1, 8, 16, 8),
+        "SFM": (4, 32),
+        "DEP": (1, 3, 3, 16, 3, 1, 1),
+        "CBR": (1, 2, 2, 2, 16, 3, 1, 1),
+    }
     func = workload(name, small[name])
     for sketch in PostOrderApply().generate_sketches(func, TARGET):
         rows = population(sketch, 2, seed=3)
