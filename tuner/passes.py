@@ -1,170 +1,149 @@
-"""Tuning as passes: the names that the documents place in ``ir.relax.transform``, found there through ``ir.external``.
-
-They run under ``with Target(...):`` and leave records in ``work_dir/tuning.db``, which MetaScheduleApplyDatabase with the same
-``work_dir`` applies.
-"""
+"""Passes that tune: the names that the documents place in ``ir.relax.transform`` but that need the tuner."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from cost_models import estimate_seconds
 from database import kernel_module
 from ir import IRModule
 from ir.target import Target
 from ir.tir import PrimFunc
 from ir.transform import ModulePass, PassContext
-from schedules import Schedule
+from schedules import Schedule, ScheduleError
 from schedules.postproc import postprocess
+from schedules.space import PostOrderApply
 
-from .context import TuneContext
 from .error import TunerError
-from .task import ExtractedTask, has_symbolic_shapes, tasks_of
-from .tune import contexts_of, tune_relax, tune_tasks
+from .task import has_symbolic_shapes, tasks_of
+from .tune import contexts_of, tune_tasks, tune_tir
 
 
-def _target(name: str) -> Target:
-    target = Target.current(allow_none=True)
-    if target is None:
-        raise TunerError(f"{name} needs a target; apply it within `with Target(...):`")
-    return target
-
-
-def _tunable(mod: IRModule) -> dict[Any, PrimFunc]:
-    return {
-        var: func
-        for var, func in mod.functions.items()
-        if isinstance(func, PrimFunc) and not func.attrs.get("tir.is_scheduled") and not has_symbolic_shapes(func)
-    }
-
-
-@dataclass(frozen=True)
-class MetaScheduleTuneTIR(ModulePass):
-    """Tune every PrimFunc of a module, each once; the module stays as it is.
-
-    Args:
-        work_dir: folder for the database.
-        max_trials_global: trials of all kernels together.
-    """
-
-    work_dir: str
-    max_trials_global: int
-
-    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        """The same module."""
-        target = _target("MetaScheduleTuneTIR")
-        contexts = [
-            TuneContext(kernel_module(func), target, task_name=var.name_hint, seed=number)
-            for number, (var, func) in enumerate(_tunable(mod).items())
-        ]
-        if contexts:
-            tune_tasks(tasks=contexts, work_dir=self.work_dir, max_trials_global=self.max_trials_global)
-        return mod
+def _target() -> Target:
+    found = Target.current(allow_none=True)
+    if found is None:
+        raise TunerError("tuning passes need a target; apply them within `with Target(...):`")
+    return found
 
 
 @dataclass(frozen=True)
 class MetaScheduleTuneIRMod(ModulePass):
-    """Tune the kernels of a Relax module; the module stays as it is.
+    """Tune the kernels that a Relax module calls; the records go to ``work_dir/tuning.db`` and the module stays as it is.
 
     Args:
-        params: weights of ``main`` by name, which kernels may then pack.
-        work_dir: folder for the database.
+        params: weights of ``main`` by name; they are bound for tuning only.
+        work_dir: folder of the database.
         max_trials_global: trials of all kernels together.
         max_trials_per_task: limit of one kernel.
         op_names: tune only kernels whose name contains one of these.
     """
 
-    params: Mapping[str, Any]
-    work_dir: str
-    max_trials_global: int
+    params: Mapping[str, Any] = field(default_factory=dict)
+    work_dir: str = "."
+    max_trials_global: int = 1000
     max_trials_per_task: int | None = None
     op_names: Sequence[str] | None = None
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        """The same module."""
-        target = _target("MetaScheduleTuneIRMod")
-        calls_kernels = bool(tasks_of(mod, target))
-        if not calls_kernels and self.op_names is None:
-            tune_relax(
-                mod,
-                dict(self.params or {}),
-                target,
-                self.work_dir,
-                self.max_trials_global,
+        """The same module; its kernels' records are in the database."""
+        from ir import relax
+
+        bound = relax.transform.BindParams("main", dict(self.params))(mod) if self.params else mod
+        tasks = tasks_of(bound, _target())
+        if self.op_names is not None:
+            tasks = [task for task in tasks if any(name in task.task_name for name in self.op_names)]
+        contexts = contexts_of(tasks, 0)
+        if contexts:
+            tune_tasks(
+                tasks=contexts,
+                work_dir=self.work_dir,
+                max_trials_global=self.max_trials_global,
                 max_trials_per_task=self.max_trials_per_task,
             )
-            return mod
-        tasks = self._chosen(tasks_of(mod, target) if calls_kernels else self._extracted(mod, target))
-        if not tasks:
-            raise TunerError(f"no kernel's name contains any of {', '.join(self.op_names or ())}")
-        contexts = contexts_of(tasks, 0)
-        tune_tasks(
-            tasks=contexts,
-            work_dir=self.work_dir,
-            max_trials_global=self.max_trials_global,
-            max_trials_per_task=self.max_trials_per_task,
-        )
         return mod
 
-    def _extracted(self, mod: IRModule, target: Target) -> list[ExtractedTask]:
-        from .task import extract_tasks
 
-        return extract_tasks(mod, target, dict(self.params or {}))
+@dataclass(frozen=True)
+class MetaScheduleTuneTIR(ModulePass):
+    """Tune every PrimFunc of a module on its own; the records go to ``work_dir/tuning.db``.
 
-    def _chosen(self, tasks: list[ExtractedTask]) -> list[ExtractedTask]:
-        if self.op_names is None:
-            return tasks
-        return [task for task in tasks if any(name in task_name for task_name in task.names for name in self.op_names)]
+    Args:
+        work_dir: folder of the database.
+        max_trials_global: trials of one PrimFunc.
+    """
+
+    work_dir: str = "."
+    max_trials_global: int = 64
+
+    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """The same module; its kernels' records are in the database."""
+        target = _target()
+        for var, func in mod.functions_items():
+            if isinstance(func, PrimFunc) and not has_symbolic_shapes(func):
+                tune_tir(kernel_module(func), target, self.work_dir, self.max_trials_global, task_name=var.name_hint)
+        return mod
 
 
 @dataclass(frozen=True)
 class FewShotTuning(ModulePass):
-    """Schedule PrimFuncs of static shape by a few samples of the design space, without a search.
+    """Schedule static PrimFuncs by a few samples of their design space instead of a search.
+
+    Before: a PrimFunc with plain loops. After: the same function tiled, vectorized and parallel.
 
     Args:
-        valid_count: how many valid samples to look at.
-        benchmark: measure them and take the fastest; otherwise the first one is taken.
+        valid_count: valid samples to consider for each function.
+        benchmark: run them and take the fastest; otherwise the analytical model chooses.
     """
 
     valid_count: int = 1
     benchmark: bool = False
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        """The module with scheduled kernels; those of symbolic shapes stay."""
-        target = _target("FewShotTuning")
+        """The module with scheduled functions."""
         if self.valid_count < 1:
             raise TunerError(f"FewShotTuning: valid_count must be at least 1, got {self.valid_count}")
-        functions: dict[Any, Any] = dict(mod.functions)
-        for var, func in _tunable(mod).items():
-            context = TuneContext(kernel_module(func), target, task_name=var.name_hint)
-            scheduled: Any = self._measured(context) if self.benchmark else self._samples(context)[0].mod["main"]
-            functions[var] = scheduled.with_attrs({**func.attrs.dict, "tir.is_scheduled": True})
+        target = _target()
+        functions = dict(mod.functions)
+        for var, func in mod.functions.items():
+            if not isinstance(func, PrimFunc) or func.attrs.get("tir.is_scheduled") or has_symbolic_shapes(func):
+                continue
+            samples = self._samples(kernel_module(func), target)
+            if samples:
+                chosen = self._fastest(samples, target) if self.benchmark else samples[0]
+                scheduled = chosen.mod["main"]
+                functions[var] = scheduled.with_attrs({**func.attrs.dict, "tir.is_scheduled": True})
         return mod.replace(functions=functions)
 
-    def _samples(self, context: TuneContext) -> list[Schedule]:
-        """Valid, postprocessed samples; at least one."""
+    def _samples(self, kernel: IRModule, target: Target) -> list[Schedule]:
+        """Valid schedules of random candidates, the most promising first."""
         generator = np.random.default_rng(0)
+        ranked: list[tuple[float, int, Any, np.ndarray]] = []
+        for number, sketch in enumerate(PostOrderApply().generate_sketches(kernel, target)):
+            rows = sketch.sample(max(64, self.valid_count), generator)
+            if len(rows):
+                costs = estimate_seconds(sketch.skeleton(rows), target)
+                ranked += [(float(cost), number, sketch, row) for cost, row in zip(costs, rows, strict=True)]
+        ranked.sort(key=lambda item: (item[0], item[1]))
         found: list[Schedule] = []
-        for _ in range(8):
-            for sketch in context.sketches():
-                for row in sketch.sample(1, generator):
-                    sch = sketch.materialize(context.mod, row)
-                    if postprocess(sch, context.target):
-                        found.append(sch)
-                    if len(found) == self.valid_count:
-                        return found
-        if not found:
-            raise TunerError(f"FewShotTuning: no valid schedule of {context.task_name} was found")
+        for _cost, _number, sketch, row in ranked:
+            if len(found) == self.valid_count:
+                break
+            try:
+                sch = sketch.materialize(kernel, row)
+                if postprocess(sch, target):
+                    found.append(sch)
+            except ScheduleError:
+                continue  # another sample takes its place
         return found
 
-    def _measured(self, context: TuneContext) -> PrimFunc:
-        store = tune_tasks(tasks=[context], max_trials_global=self.valid_count, strategy="random", cost_model="random")
-        record = store.query_tuning_record(context.mod, context.target, context.task_name)
-        if record is None:
-            raise TunerError(f"FewShotTuning: none of {self.valid_count} samples of {context.task_name} ran")
-        main = record.schedule().mod["main"]
-        assert isinstance(main, PrimFunc)
-        return main
+    def _fastest(self, samples: Sequence[Schedule], target: Target) -> Schedule:
+        from runners import BuilderInput, final_choice
+        from schedules.layout_rewrite import split_module
+
+        times = final_choice([BuilderInput(split_module(sch.mod), target) for sch in samples])
+        order = [(secs, i) for i, secs in enumerate(times) if secs is not None]
+        return samples[min(order)[1]] if order else samples[0]
