@@ -83,5 +83,6 @@ def test_every_seam_is_linked_from_the_architecture() -> None:
 @pytest.mark.parametrize("page", LINKED, ids=name_of)
 def test_files_that_a_page_names_exist(page: Path) -> None:
     """Paths in backticks that begin with one of the project's folders and end in a file's suffix."""
-    named = re.findall(r"`((?:ir|schedules|cost_models|database|runners|tuner|tests|experiments|docs)/[\w./]+\.(?:py|md))`", page.read_text())
+    folders = "ir|schedules|cost_models|database|runners|tuner|tests|experiments|docs"
+    named = re.findall(rf"`((?:{folders})/[\w./]+\.(?:py|md))`", page.read_text())
     assert [path for path in named if not (ROOT / path).exists()] == []
