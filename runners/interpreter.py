@@ -467,6 +467,68 @@ def _invoke_shape(value: Any) -> tuple[int, ...]:
     return tuple(int(item) for item in value)
 
 
+def _check_tensor_info(value: Any, ndim: int, dtype: str, context: str = "") -> tuple[()]:
+    fits = isinstance(value, np.ndarray) and (ndim < 0 or value.ndim == ndim)
+    if not fits or (dtype and dtype != "void" and value.dtype != numpy_dtype(dtype)):
+        got = f"{value.dtype.name}{list(value.shape)}" if isinstance(value, np.ndarray) else type(value).__name__
+        raise ArgumentError(f"{context or 'a value'}: expected a {dtype} tensor of {ndim} dimensions, got {got}")
+    return ()
+
+
+def _check_shape_info(value: Any, ndim: int, context: str = "") -> tuple[()]:
+    if not isinstance(value, tuple) or (ndim >= 0 and len(value) != ndim):
+        raise ArgumentError(f"{context or 'a value'}: expected a shape of {ndim} extents, got {value!r}")
+    return ()
+
+
+def _check_tuple_info(value: Any, size: int, context: str = "") -> tuple[()]:
+    if not isinstance(value, tuple) or len(value) != size:
+        raise ArgumentError(f"{context or 'a value'}: expected a tuple of {size} values, got {type(value).__name__}")
+    return ()
+
+
+def _check_prim_value_info(value: Any, dtype: str, context: str = "") -> tuple[()]:
+    if not isinstance(value, int | float | np.generic):
+        raise ArgumentError(f"{context or 'a value'}: expected a {dtype} number, got {type(value).__name__}")
+    return ()
+
+
+def _check_func_info(value: Any, context: str = "") -> tuple[()]:
+    if not callable(value):
+        raise ArgumentError(f"{context or 'a value'}: expected a function, got {type(value).__name__}")
+    return ()
+
+
+def _match_extents(extents: Any, heap: Any, codes: Any, context: str) -> tuple[()]:
+    """Per extent a code and a number: 0 compare with it, 1 store there, 2 nothing, 3 compare with what is stored there."""
+    for axis, extent in enumerate(extents):
+        code, number = codes[2 * axis], codes[2 * axis + 1]
+        if code == 1:
+            heap[number] = extent
+        elif code in (0, 3):
+            wanted = number if code == 0 else int(heap[number])
+            if extent != wanted:
+                raise ArgumentError(f"{context or 'a value'}: expected extent {wanted} on axis {axis}, got {list(extents)}")
+    return ()
+
+
+def _match_shape(value: Any, heap: Any, size: int, *codes_and_context: Any) -> tuple[()]:
+    *codes, context = codes_and_context
+    extents = value.shape if isinstance(value, np.ndarray) else value
+    if len(extents) != size:
+        raise ArgumentError(f"{context or 'a value'}: expected {size} extents, got {list(extents)}")
+    return _match_extents(extents, heap, codes, context)
+
+
+def _match_prim_value(value: Any, heap: Any, code: int, number: int, context: str = "") -> tuple[()]:
+    return _match_extents((int(value),), heap, (code, number), context)
+
+
+def _make_shape(heap: Any, size: int, *codes: int) -> tuple[int, ...]:
+    pairs = zip(codes[::2], codes[1::2], strict=True)
+    return tuple(int(heap[number]) if code == 1 else number for code, number in pairs)
+
+
 BUILTINS: dict[str, Callable[..., Any]] = {
     "shape_of": lambda value: tuple(int(extent) for extent in value.shape),
     "tensor_to_shape": _invoke_shape,
@@ -479,5 +541,15 @@ BUILTINS: dict[str, Callable[..., Any]] = {
     "print": _print,
     "to_device": lambda value, *_: value,
     "reshape": lambda value, shape: value.reshape(shape),
+    "alloc_shape_heap": lambda size: np.zeros(size, "int64"),
+    "check_tensor_info": _check_tensor_info,
+    "check_shape_info": _check_shape_info,
+    "check_tuple_info": _check_tuple_info,
+    "check_prim_value_info": _check_prim_value_info,
+    "check_func_info": _check_func_info,
+    "match_shape": _match_shape,
+    "match_prim_value": _match_prim_value,
+    "make_shape": _make_shape,
+    "make_prim_value": lambda heap, code, number: _make_shape(heap, 1, code, number)[0],
 }
 """Functions of the machine itself, on raw values."""

@@ -65,6 +65,7 @@ from .to_non_dataflow import ToNonDataflow
 from .topological_sort import TopologicalSort
 from .update_param_struct_info import UpdateParamStructInfo
 from .vdevices import RealizeVDevice, UpdateVDevice
+from .vm_shape_lower import VMShapeLower
 
 
 def __getattr__(name: str) -> Any:

@@ -355,10 +355,10 @@ class _Compiler:
         if name in ("relax.builtin.alloc_tensor", "relax.memory.alloc_tensor", "relax.vm.alloc_tensor"):
             return self._alloc_tensor(dst, name, call)
         if name in ("relax.memory.alloc_storage", "relax.vm.alloc_storage"):
-            size = args[0]
-            if not isinstance(size, ShapeExpr) or len(size.values) != 1:
+            size = self._extents(args[0])
+            if len(size) != 1:
                 raise BytecodeError(f"{self._name}: alloc_storage takes a size in bytes as a one-element shape")
-            self._emit("storage", dst, self._symbols.source(size.values[0]))
+            self._emit("storage", dst, self._symbols.source(size[0]))
             return dst
         if name in ("relax.memory.kill_storage", "relax.memory.kill_tensor", "relax.vm.kill_object"):
             self._emit("kill", [self._value(args[0])])
@@ -404,7 +404,7 @@ class _Compiler:
         args = call.args
         if name == "relax.builtin.alloc_tensor":
             shape, dtype = args[0], args[1]
-            self._emit("empty", dst, [self._symbols.source(dim) for dim in _shape_values(shape)], dtype.value)
+            self._emit("empty", dst, [self._symbols.source(dim) for dim in self._extents(shape)], dtype.value)
             return dst
         storage, offset, shape, dtype = args[:4]
         self._emit(
@@ -412,10 +412,22 @@ class _Compiler:
             dst,
             self._value(storage),
             self._symbols.source(offset.value),
-            [self._symbols.source(dim) for dim in _shape_values(shape)],
+            [self._symbols.source(dim) for dim in self._extents(shape)],
             dtype.value,
         )
         return dst
+
+    def _extents(self, shape: Any) -> tuple[Any, ...]:
+        """The extents of a shape; one that is a value is read into new symbols."""
+        if isinstance(shape, ShapeExpr):
+            return shape.values
+        info = shape.struct_info_
+        if not isinstance(info, ShapeStructInfo) or info.ndim < 0:
+            raise BytecodeError(f"{self._name}: an allocation needs a shape of known length, got {info}")
+        symbols = [tir.Var(f"extent{axis}", "int64") for axis in range(info.ndim)]
+        binds = [[axis, self._symbols.number(symbol)] for axis, symbol in enumerate(symbols)]
+        self._emit("match", self._value(shape), "shape", "", info.ndim, binds, "a computed shape")
+        return tuple(symbols)
 
     def _outputs(self, dst: int, info: StructInfo) -> list[int]:
         """Allocate what a call writes; ``dst`` becomes the tensor or the tuple of tensors."""
@@ -477,6 +489,8 @@ class _Compiler:
         for position, arg in enumerate(args):
             if isinstance(arg, ShapeExpr):
                 scalars += arg.values
+            elif isinstance(_info_of(arg), ShapeStructInfo):
+                scalars += self._extents(arg)
             elif isinstance(arg, PrimValue):
                 scalars.append(arg.value)
             else:
@@ -524,6 +538,16 @@ _EXTERN_BUILTINS = {
     "vm.builtin.null_value": "null_value",
     "vm.builtin.to_device": "to_device",
     "relax.run.shape_to_tensor": "shape_to_tensor",
+    "vm.builtin.alloc_shape_heap": "alloc_shape_heap",
+    "vm.builtin.check_tensor_info": "check_tensor_info",
+    "vm.builtin.check_shape_info": "check_shape_info",
+    "vm.builtin.check_tuple_info": "check_tuple_info",
+    "vm.builtin.check_prim_value_info": "check_prim_value_info",
+    "vm.builtin.check_func_info": "check_func_info",
+    "vm.builtin.match_shape": "match_shape",
+    "vm.builtin.match_prim_value": "match_prim_value",
+    "vm.builtin.make_shape": "make_shape",
+    "vm.builtin.make_prim_value": "make_prim_value",
     "relax.run.print": "print",
     "relax.run.assert_op": "assert",
 }
@@ -571,15 +595,6 @@ def _tensor_infos(info: StructInfo) -> list[StructInfo]:
 
 def _info_of(value: Any) -> StructInfo | None:
     return getattr(value, "struct_info_", None)
-
-
-def _shape_values(expr: Expr) -> tuple[Any, ...]:
-    if isinstance(expr, ShapeExpr):
-        return expr.values
-    info = expr.struct_info_
-    if isinstance(info, ShapeStructInfo) and info.values is not None:
-        return tuple(info.values)
-    raise BytecodeError(f"an allocation needs a shape with known extents, got {expr}")
 
 
 def _last_uses(seq: SeqExpr) -> dict[int, list[Var]]:

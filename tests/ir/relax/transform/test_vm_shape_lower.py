@@ -1,0 +1,84 @@
+"""VMShapeLower: the calls that it makes, and that the virtual machine runs them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import runners
+from ir import relax
+from ir.relax import transform
+from ir.relax.transform.vm_shape_lower import MakeShapeCode, MatchShapeCode
+from ir.script import ir as I
+from ir.script import relax as R
+from ir.script import tir as T
+from ir.tir import PrimFunc
+from runners.program import ArgumentError
+
+
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor(("n", "m"), "float32"), y: R.Tensor(("n", 4), "float32")) -> R.Shape(ndim=2):
+        n, m = T.int64(), T.int64()
+        s: R.Shape([n * 2, m]) = R.shape([n * 2, m])
+        return s
+
+
+def _packed(mod, name):
+    found = []
+    for block in mod["main"].body.blocks:
+        for binding in block.bindings:
+            op = getattr(binding.value, "op", None)
+            if isinstance(op, relax.ExternFunc) and op.global_symbol == name:
+                found.append([getattr(arg, "value", None) for arg in binding.value.args])
+    return found
+
+
+def test_structure():
+    after = transform.VMShapeLower(emit_err_ctx=False)(Module)
+    assert len(_packed(after, "vm.builtin.check_tensor_info")) == 2
+    first, second = _packed(after, "vm.builtin.match_shape")
+    store, same, exact = (
+        MatchShapeCode.STORE_TO_HEAP,
+        MatchShapeCode.ASSERT_EQUAL_TO_LOAD,
+        MatchShapeCode.ASSERT_EQUAL_TO_IMM,
+    )
+    assert [int(v.value) for v in first[3:-1]] == [store, 0, store, 1]
+    assert [int(v.value) for v in second[3:-1]] == [same, 0, exact, 4]
+    (made,) = _packed(after, "vm.builtin.make_shape")
+    load = MakeShapeCode.LOAD_SHAPE
+    assert [int(v.value) for v in made[2:]] == [load, 2, load, 1]
+    (computed,) = [func for func in after.functions.values() if isinstance(func, PrimFunc)]
+    assert computed.attrs["tir.is_host_func"]
+
+
+def test_runs_and_checks():
+    after = transform.VMShapeLower()(Module)
+    vm = runners.VirtualMachine(relax.build(after, "llvm", pipeline=None), runners.cpu())
+    assert vm["main"](np.zeros((3, 5), "float32"), np.zeros((3, 4), "float32")) == (6, 5)
+    with pytest.raises(ArgumentError):
+        vm["main"](np.zeros((3, 5), "float32"), np.zeros((2, 4), "float32"))
+
+
+def test_a_whole_lowered_network():
+    @I.ir_module
+    class Network:
+        @R.function
+        def main(x: R.Tensor(("n", 4), "float32"), w: R.Tensor((4, 4), "float32")) -> R.Tensor(
+            ("n * 4",), "float32"
+        ):
+            n = T.int64()
+            with R.dataflow():
+                lv = R.matmul(x, w)
+                lv1 = R.nn.relu(lv)
+                gv = R.reshape(lv1, (n * 4,))
+                R.output(gv)
+            return gv
+
+    lowered = transform.VMShapeLower()(relax.get_pipeline("default")(Network))
+    vm = runners.VirtualMachine(relax.build(lowered, "llvm", pipeline=None), runners.cpu())
+    for rows in (1, 3):
+        x = np.random.default_rng(rows).standard_normal((rows, 4)).astype("float32")
+        w = np.eye(4, dtype="float32") * 2
+        np.testing.assert_allclose(vm["main"](x, w).numpy(), np.maximum(2 * x, 0).reshape(-1), rtol=1e-6)
