@@ -15,6 +15,8 @@ from ..tree import BlockNode, LoopNode, blocks_below, loops_around
 from .base import ScheduleRule
 from .block_facts import PREPROC_ANNOTATION, contiguous_var, is_leaf_block, node_of, reduce_vars
 
+_MIN_PARALLEL_WORK = 4096
+"""Iterations of a nest below which waking other cores costs more than it saves."""
 _MARKS = ("meta_schedule.parallel", "meta_schedule.vectorize", "meta_schedule.unroll")
 
 
@@ -51,7 +53,8 @@ class ParallelizeVectorizeUnroll(ScheduleRule):
         rvs = sch.get_loops(block)
         if not loops:
             return [sch]
-        if not any(mark in loop.annotations for loop in loops for mark in _MARKS):
+        marked = any(mark in loop.annotations for loop in loops for mark in _MARKS)
+        if not marked and _work(loops) >= _MIN_PARALLEL_WORK:
             for position in self._parallel_loops(node, loops):
                 sch.annotate(rvs[position], "meta_schedule.parallel", 1)
         self._mark_vector(sch, node, loops, rvs)
@@ -127,3 +130,11 @@ def _all_parallel(loop: LoopNode) -> bool:
 def _extent(loop: LoopNode) -> int:
     """The extent, or a typical one where a decision is open."""
     return loop.extent.value if isinstance(loop.extent, tir.IntImm) else 16
+
+
+def _work(loops: Sequence[LoopNode]) -> int:
+    """Iterations of a nest, as far as extents are known."""
+    total = 1
+    for loop in loops:
+        total *= _extent(loop)
+    return total
