@@ -30,9 +30,12 @@ def blocks(page: Path, language: str) -> list[str]:
     )
 
 
-RUNNABLE = [
-    page for page in PAGES if blocks(page, "python") and not (page.parent == DOCS and page.name in EXCERPTS)
-]
+def is_excerpt(page: Path) -> bool:
+    """Whether a page quotes files instead of showing programs."""
+    return page.parent == DOCS and page.name in EXCERPTS
+
+
+RUNNABLE = [page for page in PAGES if blocks(page, "python") and not is_excerpt(page)]
 
 
 def execute(page: Path, folder: Path) -> None:
@@ -83,7 +86,7 @@ def test_every_seam_is_linked_from_the_architecture() -> None:
     assert [page.name for page in (DOCS / "seams").glob("*.md") if f"(seams/{page.name})" not in text] == []
 
 
-@pytest.mark.parametrize("page", [page for page in LINKED if page.name not in EXCERPTS], ids=name_of)
+@pytest.mark.parametrize("page", [page for page in LINKED if not is_excerpt(page)], ids=name_of)
 def test_files_that_a_page_names_exist(page: Path) -> None:
     """Paths in backticks that begin with one of the project's folders and end in a file's suffix."""
     folders = "ir|schedules|cost_models|database|runners|tuner|tests|experiments|docs"
