@@ -17,7 +17,7 @@ from .jsonl import FORMAT_VERSION, export_records, import_records
 from .memory import MemoryDatabase
 from .nearest import Difference, NearestRecord
 from .opening import open_database
-from .record import Session, TuningRecord
+from .record import Session, TuningRecord, by_speed, standing
 from .schedule_fn import ScheduleFnDatabase
 from .target_key import target_differences, target_fields, target_key
 from .union import OrderedUnionDatabase, UnionDatabase
@@ -42,6 +42,8 @@ __all__ = [
     "kernel_module",
     "TuningRecord",
     "Session",
+    "standing",
+    "by_speed",
     "ArgInfo",
     "TensorInfo",
     # finding and explaining

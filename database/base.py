@@ -25,6 +25,8 @@ class Database(ABC):
     - A record that ``commit_tuning_record`` has taken is there for every later reader, and after a crash of this process.
     - ``get_top_k`` and the queries see only candidates that ran, fastest first. Failed ones are kept for the search and
       show in ``get_all_tuning_records``.
+    - A record that is ``remeasured`` supersedes the others of its workload, target and trace in ``get_top_k`` and the queries,
+      whichever came first; all of them stay in ``get_all_tuning_records``.
     - Queries never answer with a record of another target.
     - ``with db:`` makes it ``Database.current()`` for this thread; blocks nest.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
 import uuid
@@ -11,7 +12,7 @@ from typing import Any
 
 from .arg_info import ArgInfo
 from .error import DatabaseError
-from .target_key import as_target
+from .target_key import as_target, target_key
 from .workload import Workload
 
 
@@ -42,7 +43,8 @@ class TuningRecord:
     """The outcome of one candidate.
 
     The first five parameters are MetaSchedule's. A candidate that failed has no ``run_secs`` and says why in
-    ``failure_kind`` (``"crash"``, ``"wrong_result"``, ...) and ``failure_message``. The trace of a record that comes from storage
+    ``failure_kind`` (``"crash"``, ``"wrong_result"``, ...) and ``failure_message``. One that is ``remeasured`` supersedes what
+    earlier records say of its trace; see :func:`standing`. The trace of a record that comes from storage
     is parsed when it is first read; ``trace_json`` never needs parsing.
     """
 
@@ -55,6 +57,7 @@ class TuningRecord:
         "failure_kind",
         "failure_message",
         "fingerprint",
+        "remeasured",
         "run_secs",
         "session_id",
         "target",
@@ -73,6 +76,7 @@ class TuningRecord:
         *,
         verified: bool = False,
         cut: bool = False,
+        remeasured: bool = False,
         failure_kind: str | None = None,
         failure_message: str | None = None,
         fingerprint: dict[str, Any] | None = None,
@@ -89,6 +93,7 @@ class TuningRecord:
             args_info: dtypes and shapes of the arguments.
             verified: the outputs were compared with the unscheduled program's before the time counted.
             cut: the candidate was far behind, so that ``run_secs`` holds its first call only.
+            remeasured: no trial, but a second measurement of one, in turns with its rivals.
             failure_kind: why there is no time; None for a candidate that ran.
             failure_message: the details, for a person.
             fingerprint: the hardware, as :func:`database.hardware_fingerprint` describes it.
@@ -116,6 +121,7 @@ class TuningRecord:
         self.args_info = None if args_info is None else tuple(args_info)
         self.verified = verified
         self.cut = cut
+        self.remeasured = remeasured
         self.failure_kind = failure_kind
         self.failure_message = failure_message
         self.fingerprint = fingerprint or {}
@@ -144,6 +150,31 @@ class TuningRecord:
         """Mean seconds per call; infinity for a candidate without times."""
         return sum(self.run_secs) / len(self.run_secs) if self.run_secs else math.inf
 
+    @property
+    def trace_key(self) -> str:
+        """A text that is equal for equal traces."""
+        return json.dumps(self.trace_json, sort_keys=True)
+
+    def measured_again(
+        self, run_secs: Sequence[float] | None, *, failure_kind: str | None = None, session_id: str | None = None
+    ) -> TuningRecord:
+        """A record of the same candidate that supersedes this one: other times, or why it did not run this time."""
+        record = TuningRecord(
+            self._trace,
+            self.workload,
+            run_secs,
+            self.target,
+            self.args_info,
+            verified=self.verified,
+            remeasured=True,
+            failure_kind=failure_kind,
+            fingerprint=self.fingerprint,
+            versions=self.versions,
+            session_id=session_id,
+        )
+        record._trace_json = self._trace_json
+        return record
+
     def is_valid(self) -> bool:
         """Whether the candidate ran and has a time."""
         return self.failure_kind is None and bool(self.run_secs)
@@ -166,6 +197,7 @@ class TuningRecord:
             "args_info": None if self.args_info is None else [info.as_json() for info in self.args_info],
             "verified": self.verified,
             "cut": self.cut,
+            "remeasured": self.remeasured,
             "failure_kind": self.failure_kind,
             "failure_message": self.failure_message,
             "fingerprint": self.fingerprint,
@@ -195,6 +227,7 @@ class TuningRecord:
                 None if infos is None else [ArgInfo.from_json(info) for info in infos],
                 verified=json_obj.get("verified", False),
                 cut=json_obj.get("cut", False),
+                remeasured=json_obj.get("remeasured", False),
                 failure_kind=json_obj.get("failure_kind"),
                 failure_message=json_obj.get("failure_message"),
                 fingerprint=json_obj.get("fingerprint"),
@@ -215,8 +248,35 @@ class TuningRecord:
         return f"TuningRecord({self.workload.summary.name}, {outcome}, target={self.target}, verified={self.verified})"
 
 
+def standing(records: Sequence[TuningRecord]) -> list[TuningRecord]:
+    """The records that count, in their order: a candidate that was measured again has its newest such record only.
+
+    It makes no difference in which order the records came, so that imports and unions agree with the database that wrote them.
+    """
+    newest: dict[tuple[str, str, str], TuningRecord] = {}
+    for record in records:
+        if record.remeasured:
+            key = (*_place(record), record.trace_key)
+            if key not in newest or newest[key].created_at <= record.created_at:
+                newest[key] = record
+    if not newest:
+        return list(records)
+    # Traces are long: they are compared only where something was measured again.
+    places = {key[:2] for key in newest}
+    kept = []
+    for record in records:
+        place = _place(record)
+        if place not in places or newest.get((*place, record.trace_key), record) is record:
+            kept.append(record)
+    return kept
+
+
 def by_speed(records: Sequence[TuningRecord]) -> list[TuningRecord]:
-    """The records that ran, fastest first; of equal times the one that came first."""
+    """The records that ran and stand, fastest first; of equal times the one that came first."""
     return sorted(
-        (record for record in records if record.is_valid()), key=lambda r: (r.mean_secs, r.created_at)
+        (record for record in standing(records) if record.is_valid()), key=lambda r: (r.mean_secs, r.created_at)
     )
+
+
+def _place(record: TuningRecord) -> tuple[str, str]:
+    return record.workload.shash, "" if record.target is None else target_key(record.target)

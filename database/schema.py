@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import JSON, Boolean, Double, ForeignKey, Index, Integer, String, Text
+from sqlalchemy import JSON, Boolean, Double, ForeignKey, Index, Integer, String, Text, false
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
-HEAD_REVISION = "0001"
+HEAD_REVISION = "0002"
 """The newest migration; a test holds it equal to what alembic finds in the folder."""
 
 
@@ -67,6 +67,8 @@ class RecordRow(Base):
     mean_secs: Mapped[float | None] = mapped_column(Double)
     verified: Mapped[bool] = mapped_column(Boolean)
     cut: Mapped[bool] = mapped_column(Boolean)
+    remeasured: Mapped[bool] = mapped_column(Boolean, server_default=false())
+    """Supersedes the other records of its workload, target and trace."""
     failure_kind: Mapped[str | None] = mapped_column(String(64))
     created_at: Mapped[float] = mapped_column(Double)
     trace: Mapped[Any] = mapped_column(JSON)

@@ -11,7 +11,10 @@ from .workload import Workload
 
 
 class _ReadOnlyUnion(Database):
-    """What both unions share: reading goes to all members, writing is refused."""
+    """What both unions share: reading goes to all members, writing is refused.
+
+    What was measured again supersedes the records of its own member, and those that other members would answer with.
+    """
 
     def __init__(self, *databases: Database) -> None:
         self.databases = databases
@@ -65,7 +68,7 @@ class UnionDatabase(_ReadOnlyUnion):
         found = [member.query_tuning_record(mod, target, workload_name) for member in self.databases]
         records = [record for record in found if record is not None]
         # A record without times comes from a schedule function: it answers when nothing measured does.
-        return min(records, key=lambda record: record.mean_secs, default=None)
+        return next(iter([*by_speed(records), *records]), None)
 
 
 class OrderedUnionDatabase(_ReadOnlyUnion):

@@ -63,6 +63,10 @@ class Builder(ABC):
     def build(self, build_inputs: Sequence[BuilderInput]) -> list[BuilderResult]:
         """Build all inputs; results in their order. Never raises for a bad candidate."""
 
+    def unbuilt(self, build_input: BuilderInput) -> Any:
+        """An artifact that is built where it first runs, for :meth:`Runner.final_choice`; None where there is no such thing."""
+        return None
+
     @staticmethod
     def create(kind: str = "local", *args: Any, **kwargs: Any) -> Builder:
         """A builder by name.
@@ -106,6 +110,9 @@ class LocalBuilder(Builder):
 
     def build(self, build_inputs: Sequence[BuilderInput]) -> list[BuilderResult]:
         return [future.result() for future in self.submit(build_inputs)]
+
+    def unbuilt(self, build_input: BuilderInput) -> Artifact:
+        return Artifact(build_input.mod, build_input.target, self.f_build)
 
     def submit(self, build_inputs: Sequence[BuilderInput]) -> list[Future[BuilderResult]]:
         """Start building all inputs; each future gets its result when it is there."""

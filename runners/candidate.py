@@ -157,9 +157,9 @@ def _reference_run(mod: Any, target: Any, f_build: Build | None) -> Callable[[li
     return lambda arguments: kernel.call(*arguments)
 
 
-def _free_arguments(kernel: Kernel) -> list[Array]:
+def _free_arguments(mod: Any) -> list[Array]:
     rng = np.random.default_rng(0)
-    return [make_value(param, rng, magnitude=0, positive=False) for param in params_of(entry(kernel.mod))]
+    return [make_value(param, rng, magnitude=0, positive=False) for param in params_of(entry(mod))]
 
 
 def _time(
@@ -169,7 +169,7 @@ def _time(
     baseline = None if reference is None else reference.secs
     limit = first_call_limit(baseline, best_secs, settings.timeout_sec)
     if reference is None:
-        arguments = _free_arguments(kernel)
+        arguments = _free_arguments(kernel.mod)
         secs = _one_call(kernel, arguments, limit)
     else:
         arguments, secs = [], math.inf
@@ -265,7 +265,10 @@ def run_rivals(
     round_secs: float,
     timeout_sec: float,
 ) -> list[float]:
-    """Time several candidates in turns, so that whatever disturbs the machine disturbs all; the medians of the rounds."""
+    """Time several candidates in turns, so that whatever disturbs the machine disturbs all; the medians of the rounds.
+
+    ``reference`` is the unscheduled module, which tells best what arguments are for; a candidate may hide it.
+    """
     phase("waiting for the machine", None)
     with machine(alone=True):
         calls: list[Callable[[], object]] = []
@@ -273,7 +276,9 @@ def run_rivals(
         for number, program, target, f_build in candidates:
             kernel = _kernel(number, program, target, f_build, timeout_sec)
             phase("preparing inputs", 120.0)
-            arguments = _free_arguments(kernel)
+            arguments = _free_arguments(kernel.mod if reference is None else reference)
+            if reference is not None:
+                arguments = pack_arguments(kernel.mod, arguments)
             call = kernel.bind(arguments)
             phase("first call", timeout_sec)
             call()

@@ -13,6 +13,7 @@ from .pool import WorkerPool, shared_pool
 def final_choice(
     inputs: Sequence[BuilderInput | Artifact],
     *,
+    reference: Any = None,
     rounds: int = 7,
     round_secs: float = 0.02,
     timeout_sec: float = 60.0,
@@ -20,21 +21,22 @@ def final_choice(
 ) -> list[float | None]:
     """Median seconds per call of each candidate over ``rounds`` interleaved rounds of about ``round_secs`` seconds.
 
-    Candidates that were checked before are given; nothing is checked here. A candidate whose process dies gets None, and
+    Candidates that were checked before are given; nothing is checked here. ``reference`` is the unscheduled module, from which
+    the inputs are made; without it they are made from each candidate. A candidate whose process dies gets None, and
     the others are measured again without it.
     """
     processes = pool or shared_pool()
     artifacts = [_artifact(item) for item in inputs]
     alive = list(range(len(artifacts)))
     medians: list[float | None] = [None] * len(artifacts)
-    found = _together([artifacts[i] for i in alive], rounds, round_secs, timeout_sec, processes)
+    found = _together([artifacts[i] for i in alive], reference, rounds, round_secs, timeout_sec, processes)
     if found is None and len(alive) > 1:
         # Somebody ruins it for all; find out who, and let the others take turns.
         alive = [
-            i for i in alive if _together([artifacts[i]], 1, round_secs, timeout_sec, processes) is not None
+            i for i in alive if _together([artifacts[i]], reference, 1, round_secs, timeout_sec, processes)
         ]
         found = (
-            _together([artifacts[i] for i in alive], rounds, round_secs, timeout_sec, processes)
+            _together([artifacts[i] for i in alive], reference, rounds, round_secs, timeout_sec, processes)
             if alive
             else None
         )
@@ -48,11 +50,16 @@ def _artifact(item: BuilderInput | Artifact) -> Artifact:
 
 
 def _together(
-    artifacts: list[Artifact], rounds: int, round_secs: float, timeout_sec: float, pool: WorkerPool
+    artifacts: list[Artifact],
+    reference: Any,
+    rounds: int,
+    round_secs: float,
+    timeout_sec: float,
+    pool: WorkerPool,
 ) -> list[float] | None:
     entries = [(item.number, item.mod, item.target, item.build) for item in artifacts]
     call = pool.submit(
-        candidate.run_rivals, entries, None, rounds, round_secs, timeout_sec, limit=timeout_sec
+        candidate.run_rivals, entries, reference, rounds, round_secs, timeout_sec, limit=timeout_sec
     )
     outcome = call.result()
     value: Any = outcome.value

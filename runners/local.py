@@ -12,6 +12,7 @@ from .builder import Artifact, failure_kind, message_of
 from .candidate import RunReport, RunSettings
 from .error import RunnerError
 from .evaluator import EvaluatorConfig
+from .final import final_choice
 from .pool import Outcome, WorkerPool, shared_pool
 from .result import ResultKind
 from .runner import Runner, RunnerFuture, RunnerInput, RunnerResult
@@ -51,6 +52,11 @@ class LocalRunner(Runner):
 
     def run(self, runner_inputs: Sequence[RunnerInput]) -> list[RunnerFuture]:
         return [_future(self.submit(item)) for item in runner_inputs]
+
+    def final_choice(self, artifacts: Sequence[Any], reference: Any = None) -> list[float | None] | None:
+        if not all(isinstance(artifact, Artifact) for artifact in artifacts):
+            return None
+        return final_choice(artifacts, reference=reference, timeout_sec=2 * self.timeout_sec, pool=self.pool)
 
     def submit(self, item: RunnerInput) -> Future[RunnerResult]:
         """Start one measurement.

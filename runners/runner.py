@@ -79,6 +79,15 @@ class Runner(ABC):
     def run(self, runner_inputs: Sequence[RunnerInput]) -> list[RunnerFuture]:
         """Start measuring."""
 
+    def final_choice(self, artifacts: Sequence[Any], reference: Any = None) -> list[float | None] | None:
+        """Measure a few candidates, which were checked before, in turns; the median seconds of each, None for one that fails.
+
+        ``reference`` is the unscheduled module, from which inputs are made.
+
+        The answer None says that this runner cannot, and is the default.
+        """
+        return None
+
     @staticmethod
     def create(kind: str = "local", *args: Any, **kwargs: Any) -> Runner:
         """A runner by name.

@@ -73,6 +73,7 @@ class DatabaseContract:
             1.5e-3,
             verified=True,
             cut=True,
+            remeasured=True,
             fingerprint={"cpu": "x", "cores": 2},
             versions={"loopsmith": "0.1"},
             session_id="s1",
@@ -86,7 +87,7 @@ class DatabaseContract:
         first, second = again.get_all_tuning_records()
         assert first.as_json() == good.as_json()
         assert first.run_secs == (1.5e-3, 1.5e-3) and first.mean_secs == 1.5e-3
-        assert first.verified and first.cut and first.target == TARGET
+        assert first.verified and first.cut and first.remeasured and first.target == TARGET
         assert first.args_info == (TensorInfo("float32", (4, 4)),)
         assert second.failure_kind == "wrong_result" and not second.is_valid()
         assert (second.failure_message or "").startswith("output C differs \u2260")
@@ -135,6 +136,51 @@ class DatabaseContract:
         assert found.mean_secs == 1.0
         with pytest.raises(DatabaseError, match="unknown kind of query 'best'"):
             again.query(matmul(), TARGET, kind="best")
+
+    @pytest.mark.parametrize("order", [[0, 1, 2, 3, 4, 5], [5, 4, 3, 2, 1, 0], [3, 0, 5, 2, 1, 4]])
+    def test_what_was_measured_again_supersedes(self, database: Database, order: list[int]) -> None:
+        workload, other = database.commit_workload(matmul()), database.commit_workload(scaled())
+        records = [
+            record(workload, 1.0, name="lucky", created_at=1.0),
+            record(workload, 1.1, name="lucky", created_at=2.0),
+            record(workload, 2.0, name="solid", created_at=3.0),
+            record(workload, 3.0, name="lucky", created_at=5.0, remeasured=True),
+            record(workload, 0.5, name="lucky", created_at=4.0, remeasured=True),
+            record(workload, 4.0, name="lucky", target=OTHER, created_at=1.0),
+        ]
+        database.commit_tuning_record(record(other, 1.0, name="lucky"))
+        for index in order:
+            database.commit_tuning_record(records[index])
+        again = self.reopen(database)
+        found = again.query_tuning_record(matmul(), TARGET)
+        assert found is not None and found.mean_secs == 2.0
+        elsewhere = again.query_tuning_record(scaled(), TARGET)
+        assert elsewhere is not None and elsewhere.mean_secs == 1.0
+        for count in (1, 2, 3, 9):
+            assert [r.mean_secs for r in again.get_top_k(workload, count)] == [2.0, 3.0, 4.0][:count]
+        assert len(again) == 7 and len(again.get_records(workload, TARGET)) == 5
+        pruned = MemoryDatabase()
+        again.dump_pruned(pruned)
+        assert sorted(r.mean_secs for r in pruned.get_all_tuning_records()) == [1.0, 2.0, 4.0]
+
+    def test_what_fails_when_measured_again_is_not_found(self, database: Database) -> None:
+        workload = database.commit_workload(matmul())
+        first = record(workload, 1.0)
+        database.commit_tuning_record(first)
+        database.commit_tuning_record(first.measured_again(None, failure_kind="crash"))
+        again = self.reopen(database)
+        assert again.query_tuning_record(matmul(), TARGET) is None
+        assert again.get_top_k(workload, 1) == []
+
+    def test_many_superseded_records_hide_nothing(self, database: Database) -> None:
+        workload = database.commit_workload(matmul())
+        for index in range(12):
+            database.commit_tuning_record(record(workload, 1.0 + index / 100, name="lucky"))
+        database.commit_tuning_record(record(workload, 5.0, name="lucky", remeasured=True))
+        database.commit_tuning_record(record(workload, 2.0, name="solid"))
+        again = self.reopen(database)
+        assert [r.mean_secs for r in again.get_top_k(workload, 1)] == [2.0]
+        assert [r.mean_secs for r in again.get_top_k(workload, 5)] == [2.0, 5.0]
 
     def test_nearest_record_says_what_differs(self, database: Database) -> None:
         workload = database.commit_workload(matmul())

@@ -156,6 +156,23 @@ def test_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
         assert connection.execute("SELECT version_num FROM alembic_version").fetchone() == ("9999",)
 
 
+def test_a_database_of_the_first_schema_is_upgraded_with_its_records(tmp_path: Path) -> None:
+    path = tmp_path / "old.db"
+    made = SQLDatabase(path)
+    made.commit_tuning_record(record(made.commit_workload(matmul()), 1.0))
+    made.commit_tuning_record(record(made.commit_workload(matmul()), 2.0, remeasured=True))
+    engine = create_engine(made.url)
+    with engine.begin() as connection:
+        from alembic import command
+
+        command.downgrade(alembic_config(connection), "0001")
+        columns = {column["name"] for column in inspect(connection).get_columns("records")}
+        assert "remeasured" not in columns
+    again = SQLDatabase(path)
+    (kept,) = again.get_all_tuning_records()
+    assert kept.mean_secs == 1.0 and not kept.remeasured
+
+
 def test_a_database_of_something_else_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "other.db"
     with sqlite3.connect(path) as connection:

@@ -24,6 +24,16 @@ def test_union_takes_the_fastest(members: tuple[MemoryDatabase, MemoryDatabase])
     assert found is not None and found.mean_secs == 1.0
 
 
+def test_a_second_measurement_counts_across_members(members: tuple[MemoryDatabase, MemoryDatabase]) -> None:
+    slow, fast = members
+    (lucky,) = fast.get_top_k(fast.commit_workload(matmul()), 1)
+    slow.commit_tuning_record(lucky.measured_again([3.0]))
+    union = UnionDatabase(slow, fast)
+    found = union.query_tuning_record(matmul(), TARGET)
+    assert found is not None and found.mean_secs == 3.0
+    assert [r.mean_secs for r in union.get_top_k(lucky.workload, 5)] == [3.0]
+
+
 def test_ordered_union_takes_the_first(members: tuple[MemoryDatabase, MemoryDatabase]) -> None:
     union = OrderedUnionDatabase(*members)
     found = union.query_tuning_record(matmul(), TARGET)

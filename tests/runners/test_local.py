@@ -193,6 +193,13 @@ def test_final_choice_takes_turns_and_survives_a_crash(builder: LocalBuilder, po
     assert fast is not None and slow is not None and fast < slow
 
 
+def test_the_runner_builds_the_rivals_of_a_final_choice_where_they_run(builder: LocalBuilder, runner: LocalRunner) -> None:
+    rivals = [builder.unbuilt(BuilderInput(mod, "llvm")) for mod in (matmul(3, 3, 3), injected("segfault"))]
+    medians = runner.final_choice(rivals)
+    assert medians is not None and medians[0] is not None and medians[1] is None
+    assert runner.final_choice(["some/path.tar"]) is None
+
+
 def test_inputs_of_others_are_refused(runner: LocalRunner, builder: LocalBuilder) -> None:
     with pytest.raises(RunnerError, match="LocalBuilder built"):
         runner.run([RunnerInput("some/path.tar")])

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from database import Database, export_records, import_records, open_database
+from database import Database, TuningRecord, Workload, by_speed, export_records, import_records, open_database
 
 from ..error import TunerError
 from .build import check_writable
@@ -18,8 +18,8 @@ app = typer.Typer(help="Look into a tuning database, and move records.", no_args
 Path_ = Annotated[str, typer.Argument(help="Path or URL of the database.")]
 
 
-def _workloads(store: Database) -> list[tuple[int, object, list[object]]]:
-    by_hash: dict[str, list[object]] = {}
+def _workloads(store: Database) -> list[tuple[int, Workload, list[TuningRecord]]]:
+    by_hash: dict[str, list[TuningRecord]] = {}
     for record in store.get_all_tuning_records():
         by_hash.setdefault(record.workload.shash, []).append(record)
     return [(i, item, by_hash.get(item.shash, [])) for i, item in enumerate(store.get_workloads())]
@@ -35,16 +35,16 @@ def list_workloads(path: Path_) -> None:
     from schedules.population import flops_of
 
     for number, workload, records in _workloads(store):
-        valid = [item for item in records if item.is_valid()]  # type: ignore[attr-defined]
-        best = min((item.mean_secs for item in valid), default=None)  # type: ignore[attr-defined]
-        func = workload.mod["main"]  # type: ignore[attr-defined]
+        trials = [item for item in records if not item.remeasured]
+        best = next((item.mean_secs for item in by_speed(records)), None)
+        func = workload.mod["main"]
         shapes = ", ".join("x".join(str(getattr(d, "value", d)) for d in b.shape) for b in func.buffer_map.values())
-        targets = {str(item.target) for item in records}  # type: ignore[attr-defined]
+        targets = {str(item.target) for item in records}
         table.add_row(
             str(number),
             shapes,
-            str(len(records)),
-            str(len(records) - len(valid)),
+            str(len(trials)),
+            str(sum(not item.is_valid() for item in trials)),
             "-" if best is None else f"{best * 1e3:.4f}",
             "-" if best is None else f"{flops_of(func) / best / 1e9:.1f}",
             "; ".join(sorted(target[:60] for target in targets)),
@@ -65,7 +65,7 @@ def top(
     if not 0 <= task < len(found):
         raise TunerError(f"the database has no task {task}; it has 0 to {len(found) - 1}" if found else "the database has no task yet")
     _, workload, _ = found[task]
-    records = store.get_top_k(workload, count)  # type: ignore[arg-type]
+    records = store.get_top_k(workload, count)
     table = Table(title=f"task {task}: the {len(records)} fastest", title_justify="left")
     for name in ("ms", "runs", "checked", "decisions"):
         table.add_column(name, justify="left" if name == "decisions" else "right")

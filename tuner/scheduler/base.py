@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from database import TuningRecord, Workload
+from database import TuningRecord, Workload, by_speed
 from runners import MeasureRequest, MeasureResult, measure_candidates
 from schedules import ScheduleError
 
@@ -17,6 +17,12 @@ from ..callback import MeasureCallback
 from ..context import TuneContext
 from ..program import ScheduledProgram
 from ..search import MeasureCandidate, SearchStrategy
+from .final import settle
+
+_LEAST_SHARE = 0.01
+"""Share of a task in the model's time from which its final choice is worth a second."""
+_SETTLING_SECS, _SETTLING_SHARE = 10.0, 0.05
+"""Final choices begin, the heaviest first, for so many seconds or such a share of the search, whichever is more."""
 
 
 @dataclass(eq=False)
@@ -36,6 +42,8 @@ class TaskState:
     failures: Counter[str] = field(default_factory=Counter)
     last_errors: dict[str, str] = field(default_factory=dict)
     finished: bool = False
+    choice: str | None = None
+    """"confirmed" or "changed" when the fastest candidates were measured again in turns."""
 
     @property
     def gflops(self) -> float:
@@ -93,6 +101,7 @@ class TaskScheduler(ABC):
         """Tune until the trials or the seconds are used up, all spaces are exhausted, or Ctrl-C.
 
         Each result is committed to the database as soon as it is there; Ctrl-C ends cleanly with all of them kept.
+        Without Ctrl-C the fastest candidates of each task that got trials are measured again in turns at the end.
         """
         begin = time.monotonic()
         self._builder, self._runner, self._database, self._session = builder, runner, database, session_id
@@ -103,6 +112,7 @@ class TaskScheduler(ABC):
             for callback in self.measure_callbacks:
                 callback.start(self)
             self._loop(max_trials_global, max_seconds, begin)
+            self._settle()
         except KeyboardInterrupt:
             self.interrupted = True
         finally:
@@ -118,11 +128,12 @@ class TaskScheduler(ABC):
         context.mod = workload.mod
         state = TaskState(context, strategy, workload)
         records = self._database.get_records(workload, context.target)
-        state.earlier_trials = len(records)
-        state.best_secs = min((item.mean_secs for item in records if item.is_valid()), default=float("inf"))
+        # A second measurement is no trial: it must not shorten the search of a session that resumes.
+        state.earlier_trials = sum(not item.remeasured for item in records)
+        state.best_secs = next((item.mean_secs for item in by_speed(records)), float("inf"))
         strategy.initialize_with_tune_context(context)
-        strategy.pre_tuning(max(0, per_task - len(records)), batch, context.sketches(), self._database, cost_model)
-        state.finished = per_task <= len(records)
+        strategy.pre_tuning(max(0, per_task - state.earlier_trials), batch, context.sketches(), self._database, cost_model)
+        state.finished = per_task <= state.earlier_trials
         return state
 
     def _loop(self, max_trials: int, max_seconds: float | None, begin: float) -> None:
@@ -148,6 +159,23 @@ class TaskScheduler(ABC):
             self.times.search += time.monotonic() - searching
             for callback in self.measure_callbacks:
                 callback.apply(self, task_id, candidates, results)
+
+    def _settle(self) -> None:
+        """Measure the fastest candidates of each task again; tasks in which the model spends next to no time are left out."""
+        spent = [task.context.weight * task.best_secs for task in self.tasks]
+        total = sum(secs for secs in spent if secs < float("inf"))
+        begin = time.monotonic()
+        allowed = max(_SETTLING_SECS, _SETTLING_SHARE * (self.times.search + self.times.measure))
+        for secs, task in sorted(zip(spent, self.tasks), key=lambda item: -item[0]):
+            if time.monotonic() - begin > allowed:
+                break
+            if task.trials and secs < float("inf") and secs >= _LEAST_SHARE * total:
+                found = settle(
+                    self._database, task.workload, task.context.target, self._builder, self._runner, self._session
+                )
+                if found is not None:
+                    task.choice, task.best_secs = found
+        self.times.measure += time.monotonic() - begin
 
     def _measure(self, task: TaskState, candidates: Sequence[MeasureCandidate]) -> list[MeasureResult]:
         """Build and measure a batch, committing each result when it comes."""

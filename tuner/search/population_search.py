@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from cost_models import PerStoreFeature
+from database import standing
 from schedules.population import Sketch
 
 from .base import MeasureCandidate, SearchStrategy
@@ -70,7 +71,7 @@ class EvolutionarySearch(SearchStrategy):
         """Take over what earlier sessions measured for this workload and target."""
         workload = database.commit_workload(self.context.mod)
         rows: list[tuple[int, np.ndarray, float]] = []
-        for record in database.get_records(workload, self.context.target):
+        for record in standing(database.get_records(workload, self.context.target)):
             for number, sketch in enumerate(self._sketches):
                 row = sketch.row_of(record.trace) if record.trace is not None else None
                 if row is not None:

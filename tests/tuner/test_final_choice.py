@@ -1,0 +1,195 @@
+"""The final choice: the fastest candidates are measured again in turns, and the new times decide what the database answers."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from database import Database, MemoryDatabase, TuningRecord
+from database.sql import SQLDatabase
+from ir.target import Target
+from runners import Builder, BuilderInput, ReplayBuilder, ReplayRunner, Runner
+from tests.database.contract import FakeTrace
+from tests.tuner.strategy_contract import matmul
+from tuner import MeasureCallback, TuneContext, tune_tasks, tune_tir
+from tuner.progress import PlainProgress
+from tuner.scheduler import GradientBased
+from tuner.scheduler.final import settle
+
+TARGET = Target("llvm -mcpu=znver4 -num-cores 2")
+Medians = Callable[[list[Any]], "list[float | None] | None"]
+
+
+class _Builder(ReplayBuilder):
+    def unbuilt(self, build_input: BuilderInput) -> Any:
+        return build_input.mod
+
+
+class _Runner(ReplayRunner):
+    """Trials take 1.00, 1.01, 1.02... milliseconds in the order in which they come; ``medians`` answers the final choice."""
+
+    def __init__(self, medians: Medians) -> None:
+        super().__init__(lambda _: 1e-3 + 1e-5 * self.count)
+        self.medians = medians
+        self.contests: list[list[Any]] = []
+
+    def final_choice(self, artifacts: Sequence[Any], reference: Any = None) -> list[float | None] | None:
+        self.contests.append([artifact.trace_json for artifact in artifacts])
+        return self.medians(self.contests[-1])
+
+
+def _same(traces: list[Any]) -> list[float | None]:
+    return [1e-3 + 1e-5 * i for i in range(len(traces))]
+
+
+def _reversed(traces: list[Any]) -> list[float | None]:
+    return [1e-3 - 1e-5 * i for i in range(len(traces))]
+
+
+def _filled(store: Database, times: Sequence[float], **options: Any) -> Any:
+    workload = store.commit_workload(matmul(8))
+    for index, secs in enumerate(times):
+        options.setdefault("verified", True)
+        store.commit_tuning_record(TuningRecord(FakeTrace(f"t{index}"), workload, [secs], TARGET, **options))
+    return workload
+
+
+def _settle(store: Database, workload: Any, runner: Runner, builder: Builder | None = None) -> Any:
+    return settle(store, workload, TARGET, builder or _Builder(), runner)
+
+
+def _name(trace: Any) -> str:
+    return str(json.loads(json.dumps(trace))[0][0][2][0])
+
+
+def _by_name(**secs: float | None) -> Medians:
+    return lambda traces: [secs[_name(trace)] for trace in traces]
+
+
+def test_rivals_are_the_fastest_within_the_margin() -> None:
+    store, runner = MemoryDatabase(), _Runner(_same)
+    workload = _filled(store, [1.0, 1.2, 1.09, 1.05, 1.01, 1.02])
+    assert _settle(store, workload, runner) == ("confirmed", 1e-3)
+    assert [[_name(trace) for trace in contest] for contest in runner.contests] == [["t0", "t4", "t5", "t3"]]
+
+
+@pytest.mark.parametrize("options", [{"verified": False}, {"cut": True}])
+def test_what_was_not_checked_or_was_cut_takes_no_part(options: dict[str, Any]) -> None:
+    store, runner = MemoryDatabase(), _Runner(_same)
+    workload = _filled(store, [1.0, 1.01], **options)
+    assert _settle(store, workload, runner) is None
+    assert runner.contests == []
+
+
+def test_one_candidate_alone_has_no_rival() -> None:
+    store, runner = MemoryDatabase(), _Runner(_same)
+    workload = _filled(store, [1.0, 1.2])
+    assert _settle(store, workload, runner) is None
+    assert runner.contests == [] and len(store) == 2
+
+
+def test_the_new_times_decide(tmp_path: Any) -> None:
+    for store in (MemoryDatabase(), SQLDatabase(tmp_path / "a.db")):
+        workload = _filled(store, [1.0, 1.05])
+        runner = _Runner(_by_name(t0=1.3, t1=1.04))
+        assert _settle(store, workload, runner) == ("changed", 1.04)
+        best = store.query_tuning_record(matmul(8), TARGET)
+        assert best is not None and _name(best.trace_json) == "t1"
+        assert [item.mean_secs for item in store.get_top_k(workload, 5)] == [1.04, 1.3]
+        assert len(store) == 4
+
+
+def test_a_candidate_that_took_no_part_challenges_the_winner() -> None:
+    store = MemoryDatabase()
+    workload = _filled(store, [1.0, 1.01, 1.02, 1.03, 1.04])
+    runner = _Runner(_by_name(t0=1.2, t1=1.1, t2=1.3, t3=1.3, t4=1.15))
+    assert _settle(store, workload, runner) == ("changed", 1.1)
+    assert [[_name(trace) for trace in contest] for contest in runner.contests] == [["t0", "t1", "t2", "t3"], ["t1", "t4"]]
+
+
+def test_a_rival_that_fails_is_out_but_not_when_all_fail() -> None:
+    store = MemoryDatabase()
+    workload = _filled(store, [1.0, 1.05])
+    assert _settle(store, workload, _Runner(_by_name(t0=None, t1=None))) is None
+    assert len(store) == 2
+    assert _settle(store, workload, _Runner(_by_name(t0=None, t1=1.05))) == ("changed", 1.05)
+    assert [_name(item.trace_json) for item in store.get_top_k(workload, 5)] == ["t1"]
+
+
+def test_builders_and_runners_that_cannot_are_left_alone() -> None:
+    store = MemoryDatabase()
+    workload = _filled(store, [1.0, 1.05])
+    assert _settle(store, workload, _Runner(_same), ReplayBuilder()) is None
+    assert _settle(store, workload, ReplayRunner(lambda _: 1.0)) is None
+    assert len(store) == 2
+
+
+def test_killed_in_between_nothing_is_lost() -> None:
+    class Killed(MemoryDatabase):
+        def commit_tuning_record(self, record: TuningRecord) -> None:
+            if record.remeasured and any(item.remeasured for item in self.get_all_tuning_records()):
+                raise KeyboardInterrupt
+            super().commit_tuning_record(record)
+
+    store = Killed()
+    workload = _filled(store, [1.0, 1.05, 1.06])
+    with pytest.raises(KeyboardInterrupt):
+        _settle(store, workload, _Runner(_reversed))
+    assert len(store) == 4
+    assert len(store.get_top_k(workload, 9)) == 3
+
+
+# ------------------------------------------------------------------------------------- at the end of a session
+
+
+class _Stop(MeasureCallback):
+    def trial(self, task_scheduler: object, task: object, result: object) -> None:
+        raise KeyboardInterrupt
+
+
+def _tune(store: Database, runner: Runner, trials: int, *callbacks: MeasureCallback) -> None:
+    tune_tir(
+        matmul(32), "cpu", None, trials, database=store, builder=_Builder(), runner=runner, cost_model="random",
+        strategy="random", num_trials_per_iter=4, measure_callbacks=callbacks,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("medians", "text"), [(_same, "1 choices confirmed, 0 changed"), (_reversed, "0 choices confirmed, 1 changed")])
+def test_the_summary_counts_choices(medians: Medians, text: str) -> None:
+    shown = io.StringIO()
+    store, runner = MemoryDatabase(), _Runner(medians)
+    _tune(store, runner, 6, PlainProgress(6, None, Console(file=shown, width=200)))
+    assert len(runner.contests) == 1 and len(store) == 10
+    assert text in shown.getvalue()
+
+
+def test_second_measurements_are_no_trials_of_a_resumed_session() -> None:
+    store, runner = MemoryDatabase(), _Runner(_same)
+    _tune(store, runner, 6)
+    _tune(store, runner, 6)
+    assert runner.count == 6 and len(runner.contests) == 1, "nothing was tried, so that nothing is chosen"
+    _tune(store, runner, 9)
+    assert runner.count == 9 and len(runner.contests) == 2
+    assert sum(not item.remeasured for item in store.get_all_tuning_records()) == 9
+
+
+def test_ctrl_c_ends_without_a_final_choice() -> None:
+    store, runner = MemoryDatabase(), _Runner(_same)
+    _tune(store, runner, 6, _Stop())
+    assert runner.contests == [] and len(store) == 1
+
+
+def test_tasks_that_hardly_matter_are_left_out() -> None:
+    runner, scheduler = _Runner(_same), GradientBased()
+    contexts = [TuneContext(matmul(n), "cpu", task_name=str(n), weight=weight) for n, weight in ((32, 1000.0), (48, 1.0))]
+    tune_tasks(
+        tasks=contexts, database=MemoryDatabase(), max_trials_global=12, max_trials_per_task=6, num_trials_per_iter=3,
+        builder=_Builder(), runner=runner, cost_model="random", strategy="random", task_scheduler=scheduler,
+    )  # fmt: skip
+    assert [task.trials for task in scheduler.tasks] == [6, 6]
+    assert [task.choice for task in scheduler.tasks] == ["confirmed", None]
