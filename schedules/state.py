@@ -198,9 +198,10 @@ class ScheduleState:
         if isinstance(item, ExprRV):
             return self._table[item]
         if isinstance(item, tir.PrimExpr) and not isinstance(item, tir.IntImm):
-            return simplify_polynomial(
-                tir.substitute(item, lambda var: self._table.get(var) if isinstance(var, ExprRV) else None)
+            filled = tir.substitute(
+                item, lambda var: self._table.get(var) if isinstance(var, ExprRV) else None
             )
+            return item if filled is item else simplify_polynomial(filled)
         return tir.convert(item)
 
     def _new(self, node: TreeNode) -> Any:

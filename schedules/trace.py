@@ -67,8 +67,12 @@ class Trace:
 
     def apply_to_schedule(
         self, sch: Schedule, remove_postproc: bool, decision_provider: DecisionProvider | None = None
-    ) -> None:
-        """Replay on a schedule. ``decision_provider(inst, inputs, attrs, decision)`` may replace decisions."""
+    ) -> dict[Any, Any]:
+        """Replay on a schedule. ``decision_provider(inst, inputs, attrs, decision)`` may replace decisions.
+
+        Returns:
+            The schedule's random variables by this trace's.
+        """
         table: dict[Any, Any] = {}
         for inst in self._kept(remove_postproc):
             inputs = [_lookup(item, table) for item in inst.inputs]
@@ -83,6 +87,7 @@ class Trace:
                     " the trace belongs to another program"
                 )
             table.update(zip(inst.outputs, outputs, strict=True))
+        return table
 
     def simplified(self, remove_postproc: bool) -> Trace:
         """A copy without pure instructions whose outputs nobody uses."""

@@ -52,7 +52,9 @@ class SketchSchedule(Schedule):
     def sample_perfect_tile(
         self, loop: LoopRV, n: int, max_innermost_factor: int = 16, decision: Sequence[int] | None = None
     ) -> list[ExprRV]:
-        """Factors left open: decision variables, one per factor."""
+        """Factors left open: decision variables, one per factor; a given decision stays what it is."""
+        if decision is not None:
+            return super().sample_perfect_tile(loop, n, max_innermost_factor, decision)
         node = self._loop(loop, "sample_perfect_tile")
         if not isinstance(node.extent, tir.IntImm):
             raise ScheduleError(
@@ -67,7 +69,9 @@ class SketchSchedule(Schedule):
     def sample_categorical(
         self, candidates: Sequence[int], probs: Sequence[float], decision: int | None = None
     ) -> ExprRV:
-        """A choice left open: a decision variable."""
+        """A choice left open: a decision variable; a given decision stays what it is."""
+        if decision is not None:
+            return super().sample_categorical(candidates, probs, decision)
         choice = CategoricalDecision.create(f"choice{len(self.columns)}", candidates, probs)
         rv = ExprRV()
         self._table[rv] = choice.variable

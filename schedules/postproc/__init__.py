@@ -7,6 +7,7 @@ from .base import Postproc
 from .disallow_dynamic_loop import DisallowDynamicLoop
 from .rewrite_parallel_vectorize_unroll import ParallelizeMarked, RewriteParallelVectorizeUnroll
 from .rewrite_reduction_block import RewriteReductionBlock
+from .rewrite_tensorize import RewriteTensorize
 
 
 def default_postprocs(target: Target) -> list[Postproc]:
@@ -15,6 +16,7 @@ def default_postprocs(target: Target) -> list[Postproc]:
         ParallelizeMarked(),
         RewriteParallelVectorizeUnroll(),
         RewriteReductionBlock(),
+        RewriteTensorize(),
     ]
     for postproc in postprocs:
         postproc.initialize(target)
@@ -25,3 +27,15 @@ def postprocess(sch: Schedule, target: Target) -> bool:
     """Apply the default postprocessors; False when one refuses the candidate."""
     sch.enter_postproc()
     return all(postproc.apply(sch) for postproc in default_postprocs(target))
+
+
+__all__ = [
+    "DisallowDynamicLoop",
+    "ParallelizeMarked",
+    "Postproc",
+    "RewriteParallelVectorizeUnroll",
+    "RewriteReductionBlock",
+    "RewriteTensorize",
+    "default_postprocs",
+    "postprocess",
+]

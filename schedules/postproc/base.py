@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
+from typing import Any
 
 from ir.target import Target
 
+from ..error import ScheduleError
 from ..schedule import Schedule
 
 
@@ -19,6 +22,23 @@ class Postproc(ABC):
     def initialize(self, target: Target) -> None:
         """Learn the target before the first ``apply``."""
         self.target = target
+
+    def initialize_with_tune_context(self, context: Any) -> None:
+        """Learn the target of a tuning context."""
+        self.initialize(context.target)
+
+    @staticmethod
+    def create(kind: str) -> list[Postproc]:
+        """The default postprocessors for a kind of target: "llvm" or "cpu"."""
+        from . import default_postprocs
+
+        if kind not in ("llvm", "cpu"):
+            raise ScheduleError(f"there are no postprocessors for {kind!r}; there are for 'llvm' and 'cpu'")
+        return default_postprocs(Target(kind))
+
+    def clone(self) -> Postproc:
+        """An independent copy."""
+        return copy.copy(self)
 
     @abstractmethod
     def apply(self, sch: Schedule) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 from ir.target import Target
 
+from ..error import ScheduleError
 from ..random_variable import BlockRV
 from ..schedule import Schedule
 
@@ -27,6 +28,19 @@ class ScheduleRule(ABC):
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         """The schedules that the rule offers for a block."""
 
+    def initialize_with_tune_context(self, context: Any) -> None:
+        """Learn the target of a tuning context."""
+        self.initialize(context.target)
+
+    @staticmethod
+    def create(kind: str) -> list[ScheduleRule]:
+        """The default rules for a kind of target: "llvm" or "cpu"."""
+        from . import default_rules
+
+        if kind not in ("llvm", "cpu"):
+            raise ScheduleError(f"there are no schedule rules for {kind!r}; there are for 'llvm' and 'cpu'")
+        return default_rules(Target(kind))
+
     def clone(self) -> ScheduleRule:
         """An independent copy."""
         import copy
@@ -36,6 +50,10 @@ class ScheduleRule(ABC):
 
 class PyScheduleRule(ScheduleRule):
     """Base for rules written by users: override ``apply`` (and ``_initialize_with_tune_context`` if wanted)."""
+
+    def initialize_with_tune_context(self, context: Any) -> None:
+        super().initialize_with_tune_context(context)
+        self._initialize_with_tune_context(context)
 
     def _initialize_with_tune_context(self, context: Any) -> None:
         """Called with the tuning context before the search."""

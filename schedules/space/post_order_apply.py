@@ -2,33 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from ir import IRModule
+from ir import IRModule, tir
 from ir.target import Target
 from ir.tir import PrimFunc
 
 from ..population.sketch import Sketch, SketchSchedule
 from ..random_variable import BlockRV
-from ..rule import ScheduleRule, default_rules
+from ..rule import FunctionRule, ScheduleRule, default_rules
 from ..schedule import Schedule
 from ..tree import BlockNode, child_blocks
+from .base import SpaceGenerator
 
 
-class PostOrderApply:
+class PostOrderApply(SpaceGenerator):
     """Generates the sketches of a program.
 
     Rules run one after the other; each visits the blocks from the output backwards (so that producers find their consumers
     tiled), and every schedule that a rule returns is taken further by the rules behind it.
 
     Args:
-        sch_rules: the rules; None takes the default ones for the target.
+        sch_rules: the rules, or plain functions ``(schedule, block) -> schedules``; None takes the default ones for the target.
         max_sketches: structures kept at most.
+        f_block_filter: which blocks rules visit, a function of the Block; all by default.
     """
 
-    def __init__(self, sch_rules: Sequence[ScheduleRule] | None = None, max_sketches: int = 12) -> None:
-        self.sch_rules = None if sch_rules is None else list(sch_rules)
+    def __init__(
+        self,
+        sch_rules: Sequence[ScheduleRule | Callable[..., Any]] | None = None,
+        max_sketches: int = 12,
+        f_block_filter: Callable[[tir.Block], bool] | None = None,
+    ) -> None:
+        self.sch_rules = (
+            None
+            if sch_rules is None
+            else [item if isinstance(item, ScheduleRule) else FunctionRule(item) for item in sch_rules]
+        )
         self.max_sketches = max_sketches
+        self.f_block_filter = f_block_filter
 
     def _rules(self, target: Target) -> list[ScheduleRule]:
         rules = self.sch_rules if self.sch_rules is not None else default_rules(target)
@@ -53,16 +66,18 @@ class PostOrderApply:
         for rule in self._rules(target):
             grown: list[Schedule] = []
             for state in states:
-                grown += _apply_everywhere(rule, state)
+                grown += _apply_everywhere(rule, state, self.f_block_filter)
             states = grown[: self.max_sketches]
         return states
 
 
-def _apply_everywhere(rule: ScheduleRule, start: Schedule) -> list[Schedule]:
+def _apply_everywhere(
+    rule: ScheduleRule, start: Schedule, accept: Callable[[tir.Block], bool] | None
+) -> list[Schedule]:
     """Apply a rule to every block that exists when the rule's turn comes, last block first."""
     func = start.func_working_on
     assert func is not None
-    names = [node.name for node in _all_blocks(start._root(func))]
+    names = [node.name for node in _all_blocks(start._root(func)) if accept is None or accept(node.block())]
     states = [start]
     for name in reversed(names):
         grown: list[Schedule] = []

@@ -165,5 +165,3 @@ def test_neighbours_differ_and_stay_in_the_table() -> None:
             column = generator.integers(decision.size, size=50)
             near = decision.neighbours(column, generator)
             assert ((near >= 0) & (near < decision.size)).all()
-
-

@@ -1,0 +1,84 @@
+"""MutateParallel: more or fewer jobs for the cores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..instruction import Instruction
+from ..trace import Trace
+from .base import Mutator, annotated_with, other_category, sampled
+
+_KEY = "meta_schedule.parallel"
+
+
+class MutateParallel(Mutator):
+    """Change what decides the number of parallel jobs: a sampled limit, or the outer factor of a tile that runs in parallel.
+
+    Args:
+        max_jobs_per_core: as the rule's parameter of this name; kept for programs that pass it.
+        seed: of the random choices.
+    """
+
+    def __init__(self, max_jobs_per_core: int = 64, seed: int = 0) -> None:
+        super().__init__(seed)
+        self.max_jobs_per_core = max_jobs_per_core
+
+    def apply(self, trace: Trace) -> Trace | None:
+        limits = annotated_with(trace, _KEY)
+        found = sampled(
+            trace, "SampleCategorical", lambda inst: id(inst.outputs[0]) in limits and len(inst.attrs[0]) > 1
+        )
+        outer = _outer_factors(trace)
+        found += sampled(
+            trace, "SamplePerfectTile", lambda inst: id(inst.outputs[0]) in outer and inst.attrs[0] > 1
+        )
+        found = [
+            inst
+            for inst in found
+            if inst.kind.name == "SampleCategorical" or _moves(trace.get_decision(inst))
+        ]
+        if not found:
+            return None
+        inst = self._pick(found)
+        if inst.kind.name == "SampleCategorical":
+            return self._changed(trace, inst, other_category(inst, trace.get_decision(inst), self._generator))
+        moves = _moves(trace.get_decision(inst))
+        return self._changed(trace, inst, moves[int(self._generator.integers(len(moves)))])
+
+
+def _outer_factors(trace: Trace) -> set[int]:
+    """Ids of the first factors of splits whose outermost loop is marked parallel."""
+    parallel = {
+        id(inst.inputs[0]) for inst in trace.insts if inst.kind.name == "Annotate" and inst.attrs[0] == _KEY
+    }
+    return {id(inst.inputs[1]) for inst in trace.insts if _splits_parallel(inst, parallel)}
+
+
+def _splits_parallel(inst: Instruction, parallel: set[int]) -> bool:
+    return inst.kind.name == "Split" and bool(inst.outputs) and id(inst.outputs[0]) in parallel
+
+
+def _moves(decision: Any) -> list[list[int]]:
+    """Tiles with a prime factor moved between the outermost factor and the next."""
+    factors = [int(item) for item in decision]
+    result = []
+    for source, target in ((0, 1), (1, 0)):
+        for prime in _primes(factors[source]):
+            moved = list(factors)
+            moved[source] //= prime
+            moved[target] *= prime
+            result.append(moved)
+    if len(factors) == 2:
+        return [item for item in result if item[0] < factors[0] or item[1] < factors[1]]
+    return result
+
+
+def _primes(number: int) -> list[int]:
+    found, divisor = [], 2
+    while number > 1:
+        if number % divisor == 0:
+            found.append(divisor)
+            while number % divisor == 0:
+                number //= divisor
+        divisor += 1
+    return found

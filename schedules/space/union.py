@@ -1,0 +1,38 @@
+"""SpaceGeneratorUnion: several design spaces as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ir import IRModule
+from ir.target import Target
+from ir.tir import PrimFunc
+
+from ..population.sketch import Sketch
+from ..schedule import Schedule
+from .base import SpaceGenerator
+
+
+class SpaceGeneratorUnion(SpaceGenerator):
+    """What all of some generators offer, in their order."""
+
+    def __init__(self, space_generators: Sequence[SpaceGenerator]) -> None:
+        self.space_generators = list(space_generators)
+
+    def initialize_with_tune_context(self, context: Any) -> None:
+        super().initialize_with_tune_context(context)
+        for generator in self.space_generators:
+            generator.initialize_with_tune_context(context)
+
+    def generate_design_space(self, mod: PrimFunc | IRModule, target: Target | None = None) -> list[Schedule]:
+        return [
+            sch for generator in self.space_generators for sch in generator.generate_design_space(mod, target)
+        ]
+
+    def generate_sketches(self, mod: PrimFunc | IRModule, target: Target) -> list[Sketch]:
+        return [
+            sketch
+            for generator in self.space_generators
+            for sketch in generator.generate_sketches(mod, target)
+        ]

@@ -1,0 +1,142 @@
+"""Mutators: one decision changes, legally, reproducibly."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ir.script import tir as T
+from ir.tir import PrimFunc
+from schedules import Schedule, Trace
+from schedules.mutator import (
+    MutateComputeLocation,
+    MutateParallel,
+    MutateThreadBinding,
+    MutateTileSize,
+    MutateUnroll,
+    Mutator,
+)
+
+from ..checks import assert_same_meaning
+
+
+@T.prim_func
+def program(A: T.Buffer((16, 24), "float32"), C: T.Buffer((16, 24), "float32")):
+    B = T.alloc_buffer((16, 24))
+    for i, j in T.grid(16, 24):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] * T.float32(2)
+    for i, j in T.grid(16, 24):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[vi, vj] + T.float32(1)
+
+
+def trace_of_program() -> Trace:
+    sch = Schedule(program, seed=0)
+    block = sch.get_block("C")
+    i, j = sch.get_loops(block)
+    outer, _ = sch.split(i, sch.sample_perfect_tile(i, 2, decision=[4, 4]))
+    threads = sch.sample_categorical([2, 4, 8], [0.3, 0.3, 0.4], decision=1)
+    _, inner = sch.split(j, [None, threads])
+    sch.annotate(outer, "meta_schedule.parallel", 1)
+    sch.annotate(
+        block,
+        "meta_schedule.unroll_explicit",
+        sch.sample_categorical([0, 16, 64], [0.3, 0.3, 0.4], decision=0),
+    )
+    producer = sch.get_block("B")
+    sch.compute_at(producer, sch.sample_compute_location(producer, decision=1))
+    sch.bind(inner, "threadIdx.x")
+    sch.enter_postproc()
+    assert sch.trace is not None
+    return sch.trace
+
+
+EXPECTED = {
+    "MutateTileSize": "SamplePerfectTile",
+    "MutateParallel": "SamplePerfectTile",
+    "MutateUnroll": "SampleCategorical",
+    "MutateThreadBinding": "SampleCategorical",
+    "MutateComputeLocation": "SampleComputeLocation",
+}
+
+
+def mutators(seed: int = 0) -> list[Mutator]:
+    return [
+        MutateTileSize(seed=seed),
+        MutateParallel(seed=seed),
+        MutateUnroll(seed=seed),
+        MutateThreadBinding(seed=seed),
+        MutateComputeLocation(program, seed=seed),
+    ]
+
+
+@pytest.mark.parametrize("position", range(5))
+def test_one_decision_changes_and_the_program_means_the_same(position: int) -> None:
+    trace = trace_of_program()
+    before = trace.as_json()
+    mutator = mutators()[position]
+    seen = set()
+    for _ in range(8):
+        found = mutator.apply(trace)
+        assert found is not None
+        changed = [
+            inst
+            for inst in found.insts
+            if inst.kind.takes_decision and found.get_decision(inst) != trace.get_decision(inst)
+        ]
+        assert [inst.kind.name for inst in changed] == [EXPECTED[type(mutator).__name__]]
+        assert not any(inst.kind.is_postproc for inst in found.insts)
+        seen.add(str(found.get_decision(changed[0])))
+        sch = Schedule(program)
+        found.apply_to_schedule(sch, remove_postproc=False)
+        assert_same_meaning(program, sch)
+    assert seen and trace.as_json() == before
+
+
+@pytest.mark.parametrize("position", range(5))
+def test_same_seed_same_mutations(position: int) -> None:
+    trace = trace_of_program()
+
+    def run(mutator: Mutator) -> list[str]:
+        return [
+            str(found.as_json()) for found in (mutator.apply(trace) for _ in range(5)) if found is not None
+        ]
+
+    assert run(mutators(7)[position]) == run(mutators(7)[position])
+    fresh = mutators(7)[position]
+    assert run(fresh.clone()) == run(fresh)
+
+
+@pytest.mark.parametrize("position", range(5))
+def test_nothing_to_change(position: int) -> None:
+    sch = Schedule(program)
+    sch.parallel(sch.get_loops("C")[0])
+    assert sch.trace is not None
+    assert mutators()[position].apply(sch.trace) is None
+
+
+def test_create() -> None:
+    found = Mutator.create("llvm")
+    assert {type(item) for item in found} >= {
+        MutateTileSize,
+        MutateUnroll,
+        MutateParallel,
+        MutateComputeLocation,
+    }
+    assert all(0 < probability <= 1 for probability in found.values())
+    assert any(isinstance(item, MutateThreadBinding) for item in Mutator.create("cuda"))
+
+
+def test_context_gives_program_and_seed() -> None:
+    class Context:
+        mod: PrimFunc = program
+        seed = 3
+
+    mutator = MutateComputeLocation()
+    assert mutator.apply(trace_of_program()) is None  # it does not know the program
+    mutator.initialize_with_tune_context(Context())
+    found = mutator.apply(trace_of_program())
+    assert found is not None and isinstance(np.random.default_rng(3), np.random.Generator)

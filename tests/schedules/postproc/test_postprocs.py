@@ -1,0 +1,101 @@
+"""The contract of postprocessors, and each of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from ir import te
+from ir.script import tir as T
+from schedules import Schedule, ScheduleError
+from schedules.postproc import (
+    DisallowDynamicLoop,
+    ParallelizeMarked,
+    Postproc,
+    RewriteParallelVectorizeUnroll,
+    RewriteReductionBlock,
+    RewriteTensorize,
+    postprocess,
+)
+
+from ..checks import assert_replays, assert_same_meaning
+from ..rule_contract import TARGET, elementwise, matmul_bias
+
+ALL = [
+    DisallowDynamicLoop,
+    ParallelizeMarked,
+    RewriteParallelVectorizeUnroll,
+    RewriteReductionBlock,
+    RewriteTensorize,
+]
+
+
+def marked() -> Schedule:
+    """A matmul with all the marks that rules leave."""
+    sch = Schedule(matmul_bias(), seed=0)
+    for name in ("Y", "Z"):
+        loops = sch.get_loops(name)
+        sch.annotate(loops[0], "meta_schedule.parallel", 1)
+        if name == "Z":
+            sch.annotate(loops[1], "meta_schedule.vectorize", 1)
+        else:
+            sch.annotate(loops[2], "meta_schedule.unroll", 1)
+    return sch
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_contract(kind: type[Postproc]) -> None:
+    sch = marked()
+    for postproc in (kind(), kind().clone()):
+        postproc.initialize(TARGET)
+        copy = sch.copy()
+        assert postproc.apply(copy) is True
+        assert_same_meaning(matmul_bias(), copy)
+        assert_replays(copy, matmul_bias())
+        assert postproc.apply(copy) is True  # again: nothing is left to do
+    unmarked = Schedule(elementwise())
+    before = unmarked.mod.script()
+    postproc = kind()
+    postproc.initialize(TARGET)
+    assert postproc.apply(unmarked) and unmarked.mod.script() == before
+
+
+def test_all_together() -> None:
+    sch = marked()
+    assert postprocess(sch, TARGET)
+    text = sch.mod.script()
+    assert (
+        "T.parallel" in text and "T.vectorized" in text and "Y_init" in text and "meta_schedule" not in text
+    )
+    assert_same_meaning(matmul_bias(), sch)
+
+
+def test_dynamic_loops_are_refused() -> None:
+    n = te.var("n")
+    a = te.placeholder((n,), "float32", name="A")
+    func = te.create_prim_func([a, te.compute((n,), lambda i: a[i] + 1.0, name="B")])
+    assert not DisallowDynamicLoop().apply(_looked_at(func))
+
+
+def _looked_at(func: object) -> Schedule:
+    sch = Schedule(func)
+    sch.get_block("B")
+    return sch
+
+
+def test_a_tile_that_does_not_match_is_refused() -> None:
+    @T.prim_func
+    def program(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
+        for i in range(4):
+            with T.block("B"):
+                vi = T.axis.spatial(4, i)
+                B[vi] = A[vi]
+
+    sch = Schedule(program)
+    sch.annotate(sch.get_block("B"), "meta_schedule.auto_tensorize", "test.not_registered")
+    assert not RewriteTensorize().apply(sch)
+
+
+def test_create() -> None:
+    assert [type(item) for item in Postproc.create("llvm")]
+    with pytest.raises(ScheduleError, match="'abacus'"):
+        Postproc.create("abacus")

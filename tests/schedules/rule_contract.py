@@ -1,0 +1,105 @@
+"""The contract that every schedule rule keeps; a test class per rule inherits it and supplies the rule."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ir import te
+from ir.target import Target
+from ir.tir import PrimFunc
+from schedules import Schedule
+from schedules.population import Sketch
+from schedules.population.sketch import SketchSchedule
+from schedules.rule import ScheduleRule
+
+from .checks import assert_replays, assert_same_meaning
+
+TARGET = Target("llvm -mcpu=skylake-avx512 -num-cores 2")
+
+
+def matmul_bias(n: int = 8, m: int = 32, k: int = 8) -> PrimFunc:
+    """A matmul with an elementwise block behind it."""
+    a = te.placeholder((n, k), "float32", name="A")
+    b = te.placeholder((k, m), "float32", name="B")
+    c = te.placeholder((m,), "float32", name="bias")
+    r = te.reduce_axis((0, k), name="r")
+    y = te.compute((n, m), lambda i, j: te.sum(a[i, r] * b[r, j], axis=r), name="Y")
+    z = te.compute((n, m), lambda i, j: y[i, j] + c[j], name="Z")
+    return te.create_prim_func([a, b, c, z])
+
+
+def elementwise(n: int = 16, m: int = 32) -> PrimFunc:
+    """Two elementwise blocks."""
+    a = te.placeholder((n, m), "float32", name="A")
+    b = te.compute((n, m), lambda i, j: a[i, j] * 2.0, name="B")
+    c = te.compute((n, m), lambda i, j: b[i, j] + 1.0, name="C")
+    return te.create_prim_func([a, c])
+
+
+def row_sum(n: int = 2, m: int = 8192) -> PrimFunc:
+    """A long reduction with few outputs."""
+    a = te.placeholder((n, m), "float32", name="A")
+    r = te.reduce_axis((0, m), name="r")
+    b = te.compute((n,), lambda i: te.sum(a[i, r], axis=r), name="B")
+    return te.create_prim_func([a, b])
+
+
+PROGRAMS = {"matmul_bias": matmul_bias, "elementwise": elementwise, "row_sum": row_sum}
+
+
+class RuleContract:
+    """What holds for every rule on every program."""
+
+    def rule(self) -> ScheduleRule:
+        """The rule under test."""
+        raise AssertionError("a subclass supplies the rule")
+
+    def ready(self) -> ScheduleRule:
+        rule = self.rule()
+        rule.initialize(TARGET)
+        return rule
+
+    @pytest.mark.parametrize("name", sorted(PROGRAMS))
+    def test_gives_schedules_that_mean_the_same(self, name: str) -> None:
+        func = PROGRAMS[name]()
+        for block in self.blocks(func):
+            sch = Schedule(func, seed=0, error_render_level="none")
+            found = self.ready().apply(sch, sch.get_block(block))
+            assert found and all(isinstance(item, Schedule) for item in found)
+            for item in found[:2]:
+                assert_replays(item, func)
+                if name != "row_sum":
+                    assert_same_meaning(func, item)
+
+    @pytest.mark.parametrize("name", sorted(PROGRAMS))
+    def test_works_on_sketches(self, name: str) -> None:
+        func = PROGRAMS[name]()
+        for block in self.blocks(func):
+            start = SketchSchedule(func, seed=0)
+            for item in self.ready().apply(start, start.get_block(block)):
+                assert isinstance(item, SketchSchedule)
+                sketch = Sketch(item)
+                for row in sketch.sample(2, np.random.default_rng(0)):
+                    assert_replays(sketch.materialize(func, row), func)
+
+    def test_a_clone_does_the_same(self) -> None:
+        func = matmul_bias()
+        texts = []
+        rule = self.ready()
+        for item in (rule, rule.clone()):
+            sch = Schedule(func, seed=0, error_render_level="none")
+            texts.append([found.mod.script() for found in item.apply(sch, sch.get_block("Y"))])
+        assert texts[0] == texts[1]
+
+    def test_a_finished_block_is_left_alone_or_refused_nowhere(self) -> None:
+        func = elementwise()
+        sch = Schedule(func, seed=0, error_render_level="none")
+        loop = sch.get_loops("C")[0]
+        sch.annotate(loop, "meta_schedule.parallel", 1)
+        assert self.ready().apply(sch, sch.get_block("C"))
+
+    @staticmethod
+    def blocks(func: PrimFunc) -> list[str]:
+        sch = Schedule(func)
+        return [sch.get(block).name_hint for block in sch.get_child_blocks(sch.get_block("root"))]

@@ -1,0 +1,80 @@
+"""Design-space generators."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from schedules import BlockRV, Schedule, ScheduleError
+from schedules.rule import AutoInline, ParallelizeVectorizeUnroll
+from schedules.space import PostOrderApply, ScheduleFn, SpaceGenerator, SpaceGeneratorUnion
+
+from ..checks import assert_replays
+from ..rule_contract import TARGET, elementwise, matmul_bias
+
+
+def tile_c(sch: Schedule) -> None:
+    """Samples and passes on what it sampled."""
+    loop = sch.get_loops("C")[0]
+    sch.split(loop, sch.sample_perfect_tile(loop, 2))
+
+
+def looks_at_numbers(sch: Schedule) -> Schedule:
+    """Decides by the numbers that it sampled."""
+    loop = sch.get_loops("C")[0]
+    outer, inner = sch.sample_perfect_tile(loop, 2)
+    if sch.get(outer) > sch.get(inner):
+        sch.split(loop, [outer, inner])
+    return sch
+
+
+def split_first(sch: Schedule, block: BlockRV) -> list[Schedule]:
+    """A rule that is a plain function."""
+    loop = sch.get_loops(block)[0]
+    sch.split(loop, sch.sample_perfect_tile(loop, 2))
+    return [sch]
+
+
+GENERATORS = {
+    "post order": lambda: PostOrderApply(),
+    "own rules": lambda: PostOrderApply([AutoInline(), split_first, ParallelizeVectorizeUnroll()]),
+    "function": lambda: ScheduleFn(tile_c),
+    "function that looks": lambda: ScheduleFn(looks_at_numbers),
+    "union": lambda: SpaceGeneratorUnion([ScheduleFn(tile_c), PostOrderApply()]),
+}
+
+
+@pytest.mark.parametrize("name", sorted(GENERATORS))
+def test_contract(name: str) -> None:
+    func = elementwise()
+    generator = GENERATORS[name]().clone()
+    schedules = generator.generate_design_space(func, TARGET)
+    sketches = generator.generate_sketches(func, TARGET)
+    assert schedules and sketches
+    for sch in schedules:
+        assert_replays(sch, func)
+    for sketch in sketches:
+        rows = sketch.sample(3, np.random.default_rng(0))
+        assert len(rows)
+        for row in rows:
+            assert_replays(sketch.materialize(func, row), func)
+    again = generator.generate_sketches(func, TARGET)
+    assert [str(item.trace) for item in again] == [str(item.trace) for item in sketches]
+
+
+def test_a_function_that_looks_gives_several_structures() -> None:
+    sketches = ScheduleFn(looks_at_numbers).generate_sketches(elementwise(), TARGET)
+    assert len(sketches) > 1
+
+
+def test_blocks_can_be_left_out() -> None:
+    generator = PostOrderApply([split_first], f_block_filter=lambda block: block.name_hint == "Z")
+    (sch,) = generator.generate_design_space(matmul_bias(), TARGET)
+    assert len(sch.get_loops("Z")) == 3 and len(sch.get_loops("Y")) == 3
+
+
+def test_create() -> None:
+    assert isinstance(SpaceGenerator.create("post-order-apply"), PostOrderApply)
+    assert isinstance(SpaceGenerator.create(tile_c), ScheduleFn)
+    with pytest.raises(ScheduleError, match="'abacus'"):
+        SpaceGenerator.create("abacus")
