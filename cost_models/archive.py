@@ -19,7 +19,9 @@ def write_archive(path: str | os.PathLike[str], kind: str, arrays: dict[str, Any
     final = Path(path)
     temporary = final.with_name(f"{final.name}.{os.getpid()}.tmp")
     with temporary.open("wb") as file:
-        np.savez_compressed(file, **{"archive.kind": np.array(kind), "archive.version": np.array(VERSION), **arrays})
+        np.savez_compressed(
+            file, **{"archive.kind": np.array(kind), "archive.version": np.array(VERSION), **arrays}
+        )
     temporary.replace(final)
 
 
@@ -36,7 +38,9 @@ def read_archive(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
         raise CostModelError(f"the cost model file {os.fspath(path)!r} cannot be read: {error}") from error
     found, version = str(arrays.get("archive.kind", "")), int(arrays.get("archive.version", 0))
     if found != kind:
-        raise CostModelError(f"{os.fspath(path)!r} holds a model of kind {found or 'unknown'!r}, expected {kind!r}")
+        raise CostModelError(
+            f"{os.fspath(path)!r} holds a model of kind {found or 'unknown'!r}, expected {kind!r}"
+        )
     if version > VERSION:
         raise CostModelError(f"{os.fspath(path)!r} has format {version}; this release reads up to {VERSION}")
     return arrays

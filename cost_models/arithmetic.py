@@ -103,7 +103,9 @@ def _lanes(loops: NestLoops, slots: list[Slot], machine: Machine, free: Array) -
         whole = extent % most == 0
         integer = extent.astype(np.int64)
         power = np.minimum(integer & -integer, most).astype(np.float64)
-        narrow = np.where((extent <= most) & (power == extent), extent, np.where((extent > most) & (power >= 4), power, 1.0))
+        narrow = np.where(
+            (extent <= most) & (power == extent), extent, np.where((extent > most) & (power >= 4), power, 1.0)
+        )
         lanes = np.where(whole, float(most), narrow)
     # LLVM vectorizes an innermost loop by itself where accesses are contiguous or invariant; in a reduction, what it writes
     # must be invariant.
@@ -128,7 +130,9 @@ def compiler_vectorizes(loops: Sequence[NestLoops]) -> Array:
     for nest in loops:
         wide = np.zeros(size, dtype=bool) if nest.vector is None else nest.extents[nest.vector] > 1
         explicit |= wide
-        innermost_reduces = nest.innermost(np.array(nest.reductions, dtype=np.float64)[:, None] * np.ones_like(nest.extents))
+        innermost_reduces = nest.innermost(
+            np.array(nest.reductions, dtype=np.float64)[:, None] * np.ones_like(nest.extents)
+        )
         scalar_reduction |= ~wide & (innermost_reduces > 0)
     return ~explicit | scalar_reduction
 
@@ -153,7 +157,9 @@ def register_tile(loops: NestLoops, slots: list[Slot], machine: Machine, free: A
         stride = _vector_stride(slot, loops, implicit)
         count = at_level(slot.elements, body)
         contiguous = stride == 1
-        vectors = np.where(contiguous | (lanes == 1), count / np.where(implicit & (body == loops.count), 1.0, lanes), count)
+        vectors = np.where(
+            contiguous | (lanes == 1), count / np.where(implicit & (body == loops.count), 1.0, lanes), count
+        )
         vectors = np.maximum(vectors, 1.0)
         still = np.zeros(size, dtype=bool)
         if loops.count:
@@ -200,13 +206,19 @@ def register_tile(loops: NestLoops, slots: list[Slot], machine: Machine, free: A
         operands = operands + np.where(stride == 0, 1.0, np.minimum(vectors / steps, 8.0))
     pressure = accumulators + operands
     # One register too few makes the compiler keep most accumulators on the stack from one body to the next.
-    spilled = np.where(pressure > machine.vector_registers, np.maximum(pressure - machine.vector_registers, 0.7 * accumulators), 0.0)
+    spilled = np.where(
+        pressure > machine.vector_registers,
+        np.maximum(pressure - machine.vector_registers, 0.7 * accumulators),
+        0.0,
+    )
     # Loads that several steps share stay live from the first to the last of these steps.
     crowded = np.clip((pressure + live - machine.vector_registers) / np.maximum(live, 1.0), 0.0, 1.0)
     reloads = np.where(live > 0, crowded, 0.0) * repeated
     # In long bodies the compiler moves loads far ahead of their use.
     half = machine.vector_registers / 2
-    reloads = reloads + 0.3 * np.clip((pressure - half - 1.0) / 2.0, 0.0, 1.0) * np.maximum(iterations / lanes - 112.0, 0.0)
+    reloads = reloads + 0.3 * np.clip((pressure - half - 1.0) / 2.0, 0.0, 1.0) * np.maximum(
+        iterations / lanes - 112.0, 0.0
+    )
     return RegisterTile(
         lanes,
         vector_extent,
@@ -251,4 +263,6 @@ def _vector_stride(slot: Slot, loops: NestLoops, implicit: Array) -> Array:
     inner = loops.innermost(slot.strides.astype(np.float64)).astype(np.int64)
     if loops.vector is None:
         return inner
-    return np.asarray(np.where(implicit | (loops.extents[loops.vector] == 1), inner, slot.strides[loops.vector]))
+    return np.asarray(
+        np.where(implicit | (loops.extents[loops.vector] == 1), inner, slot.strides[loops.vector])
+    )

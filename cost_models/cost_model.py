@@ -75,7 +75,9 @@ class CostModel(ABC):
     def update(self, context: Context, candidates: Sequence[Candidate], results: Sequence[Result]) -> None:
         """Learn from measured schedules."""
         if len(candidates) != len(results):
-            raise CostModelError(f"update got {len(candidates)} candidates and {len(results)} results; one result per candidate")
+            raise CostModelError(
+                f"update got {len(candidates)} candidates and {len(results)} results; one result per candidate"
+            )
         seconds = np.array([_mean_seconds(result) for result in results])
         for rows, array in _by_shape(self.extractor.extract_from(context, candidates)):
             self.update_arrays(array, seconds[rows], group_of(context))

@@ -127,7 +127,9 @@ class PerStoreFeature(FeatureExtractor):
     @property
     def names(self) -> tuple[str, ...]:
         """Column names."""
-        return feature_names(self.buffers_per_store, self.arith_intensity_curve_num_samples, self.extract_workload)
+        return feature_names(
+            self.buffers_per_store, self.arith_intensity_curve_num_samples, self.extract_workload
+        )
 
     @property
     def feature_vector_length(self) -> int:
@@ -254,7 +256,12 @@ def _loop_columns(columns: _Columns, facts: NestFacts, machine: Machine) -> None
     put(reduction)
     put(float(facts.nest.is_reduction), log=False)
     put(loops.innermost(loops.extents, 1.0))
-    put(loops.innermost(np.asarray(loops.reductions, dtype=np.float64)[:, None] * np.ones_like(loops.extents)), log=False)
+    put(
+        loops.innermost(
+            np.asarray(loops.reductions, dtype=np.float64)[:, None] * np.ones_like(loops.extents)
+        ),
+        log=False,
+    )
     put(jobs)
     put(jobs / machine.cores)
     put(np.ceil(jobs / machine.cores) * machine.cores / jobs)
@@ -340,7 +347,15 @@ def _tile_columns(columns: _Columns, facts: NestFacts, machine: Machine) -> None
     put(facts.estimate.compute_cycles)
 
 
-_CACHE_NAMES = ("bytes", "bytes_per_iteration", "fitting_iterations", "fitting_bytes", "headroom", "cycles", "share")
+_CACHE_NAMES = (
+    "bytes",
+    "bytes_per_iteration",
+    "fitting_iterations",
+    "fitting_bytes",
+    "headroom",
+    "cycles",
+    "share",
+)
 
 
 def _cache_columns(columns: _Columns, facts: NestFacts, machine: Machine) -> None:

@@ -101,7 +101,11 @@ def _slot(accesses: list[Access], loops: NestLoops, allocated: int, shared: int)
         moved = np.flatnonzero(moving[:, level])
         if len(moved) == 0 or level < allocated:
             # Nothing new is reached, or the buffer is used again for the next tile.
-            elements[level], lines[level], chunk[level] = elements[level + 1], lines[level + 1], chunk[level + 1]
+            elements[level], lines[level], chunk[level] = (
+                elements[level + 1],
+                lines[level + 1],
+                chunk[level + 1],
+            )
             continue
         extent = loops.extents[level]
         for dim in moved.tolist():
@@ -196,5 +200,3 @@ def traffic_of(slots: list[Slot], loops: NestLoops, machine: Machine, in_registe
             else np.zeros((0, size))
         )
     return Traffic(all_lines, fitting, footprint)
-
-

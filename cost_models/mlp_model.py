@@ -69,7 +69,10 @@ class MLPModel(CostModel):
             return base, np.zeros(len(base))
         rows = self._standardized(matrix.values.reshape(-1, matrix.values.shape[2]))
         scores = np.stack(
-            [_forward(member, rows)[-1].astype(np.float64).reshape(len(matrix), -1).sum(axis=1) for member in self._members]
+            [
+                _forward(member, rows)[-1].astype(np.float64).reshape(len(matrix), -1).sum(axis=1)
+                for member in self._members
+            ]
         )
         return base + scores.mean(axis=0), scores.std(axis=0)
 
@@ -97,7 +100,9 @@ class MLPModel(CostModel):
             for number in range(self.num_members)
         ]
 
-    def _train_member(self, rows: Array, training: TrainingSet, generator: np.random.Generator) -> dict[str, Array]:
+    def _train_member(
+        self, rows: Array, training: TrainingSet, generator: np.random.Generator
+    ) -> dict[str, Array]:
         net = _initial(rows.shape[1], self.hidden, generator)
         moments = {name: (np.zeros_like(value), np.zeros_like(value)) for name, value in net.items()}
         weight = training.weight / training.weight.mean()
@@ -117,7 +122,13 @@ class MLPModel(CostModel):
         return net
 
     def _gradients(
-        self, net: dict[str, Array], rows: Array, owner: Array, training: TrainingSet, weight: Array, chosen: Array
+        self,
+        net: dict[str, Array],
+        rows: Array,
+        owner: Array,
+        training: TrainingSet,
+        weight: Array,
+        chosen: Array,
     ) -> dict[str, Array]:
         first, second, output = _forward(net, rows)
         predicted = training.base[chosen] + np.bincount(owner, weights=output, minlength=len(chosen))

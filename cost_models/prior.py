@@ -60,7 +60,11 @@ def analyze(skeleton: Skeleton, machine: Machine) -> list[NestFacts]:
             continue
         tile = register_tile(loops, slots, machine, free)
         traffic = traffic_of(slots, loops, machine, tile.in_registers)
-        result.append(NestFacts(nest, loops, slots, tile, traffic, _estimate(nest, loops, slots, tile, traffic, machine)))
+        result.append(
+            NestFacts(
+                nest, loops, slots, tile, traffic, _estimate(nest, loops, slots, tile, traffic, machine)
+            )
+        )
     return result
 
 
@@ -87,7 +91,9 @@ def _body_cycles(nest: Nest, loops: NestLoops, tile: RegisterTile, machine: Mach
     # A chain of dependent additions. Where no accumulator connects bodies, the core runs as many at a time as its window holds.
     # The compiler interleaves four vectors of a reduction that it vectorizes.
     apart = np.clip(issued / machine.window, 0.25, 1.0)
-    chain = np.where(tile.chained, np.where(tile.implicit, 0.25, 1.0), apart) * tile.steps * machine.fma_latency
+    chain = (
+        np.where(tile.chained, np.where(tile.implicit, 0.25, 1.0), apart) * tile.steps * machine.fma_latency
+    )
     chain = np.where(nest.is_reduction, chain, 0.0)
     # Bodies beyond what the instruction cache holds are fed slowly from the level behind it.
     slow = 1.0 + np.clip(issued / 4000.0 - 1.0, 0.0, 2.0)

@@ -74,7 +74,9 @@ class Samples:
         """
         seconds = np.asarray(seconds, dtype=np.float64).reshape(-1)
         if len(seconds) != len(features):
-            raise CostModelError(f"{len(features)} candidates have features, {len(seconds)} have times; the numbers must agree")
+            raise CostModelError(
+                f"{len(features)} candidates have features, {len(seconds)} have times; the numbers must agree"
+            )
         if self._features and self._features[0].shape[2] != features.values.shape[2]:
             raise CostModelError(
                 f"features have {features.values.shape[2]} columns, earlier ones {self._features[0].shape[2]}; "
@@ -113,7 +115,11 @@ class Samples:
             groups += [group] * len(gain)
         if not target or not any(np.isfinite(best[group]) for group in groups):
             return None
-        all_base, all_target, all_weight = np.concatenate(base), np.concatenate(target), np.concatenate(weight)
+        all_base, all_target, all_weight = (
+            np.concatenate(base),
+            np.concatenate(target),
+            np.concatenate(weight),
+        )
         labels = np.array(groups)
         for group in set(groups):
             mine = labels == group

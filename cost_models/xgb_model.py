@@ -107,7 +107,9 @@ class XGBModel(CostModel):
             for number in range(self.num_members)
         ]
 
-    def _train_member(self, xgboost: Any, data: Any, training: TrainingSet, bootstrap: Array, number: int) -> Any:
+    def _train_member(
+        self, xgboost: Any, data: Any, training: TrainingSet, bootstrap: Array, number: int
+    ) -> Any:
         weight = training.weight * bootstrap
         weight = weight / weight.mean()
 

@@ -65,7 +65,10 @@ class ApplyReport:
     def __str__(self) -> str:
         width = max([len(item.name) for item in self.kernels] + [6])
         lines = [f"{'kernel':{width}}  {'source':11}  {'MFLOP':>10}  record, or why there is none"]
-        lines += [f"{item.name:{width}}  {item.source:11}  {item.flops / 1e6:10.2f}  {item.reason}" for item in self.kernels]
+        lines += [
+            f"{item.name:{width}}  {item.source:11}  {item.flops / 1e6:10.2f}  {item.reason}"
+            for item in self.kernels
+        ]
         lines.append(f"records cover {self.coverage:.1%} of the floating-point operations")
         return "\n".join(lines)
 
@@ -105,7 +108,9 @@ class MetaScheduleApplyDatabase(ModulePass):
         """
         target = Target.current(allow_none=True)
         if target is None:
-            raise DatabaseError("MetaScheduleApplyDatabase needs a target; apply it within `with Target(...):`")
+            raise DatabaseError(
+                "MetaScheduleApplyDatabase needs a target; apply it within `with Target(...):`"
+            )
         store = self._store()
         functions = dict(mod.functions)
         done: dict[int, tuple[PrimFunc, str, str]] = {}
@@ -162,6 +167,6 @@ class MetaScheduleApplyDatabase(ModulePass):
 
 
 def _is_symbolic(func: PrimFunc) -> bool:
-    return any(not hasattr(extent, "value") for buffer in func.buffer_map.values() for extent in buffer.shape) or any(
-        param not in func.buffer_map for param in func.params
-    )
+    return any(
+        not hasattr(extent, "value") for buffer in func.buffer_map.values() for extent in buffer.shape
+    ) or any(param not in func.buffer_map for param in func.params)

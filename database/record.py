@@ -156,7 +156,11 @@ class TuningRecord:
         return json.dumps(self.trace_json, sort_keys=True)
 
     def measured_again(
-        self, run_secs: Sequence[float] | None, *, failure_kind: str | None = None, session_id: str | None = None
+        self,
+        run_secs: Sequence[float] | None,
+        *,
+        failure_kind: str | None = None,
+        session_id: str | None = None,
     ) -> TuningRecord:
         """A record of the same candidate that supersedes this one: other times, or why it did not run this time."""
         record = TuningRecord(
@@ -274,7 +278,8 @@ def standing(records: Sequence[TuningRecord]) -> list[TuningRecord]:
 def by_speed(records: Sequence[TuningRecord]) -> list[TuningRecord]:
     """The records that ran and stand, fastest first; of equal times the one that came first."""
     return sorted(
-        (record for record in standing(records) if record.is_valid()), key=lambda r: (r.mean_secs, r.created_at)
+        (record for record in standing(records) if record.is_valid()),
+        key=lambda r: (r.mean_secs, r.created_at),
     )
 
 

@@ -48,7 +48,9 @@ def conv2d(h: int, ci: int, co: int, k: int, stride: int) -> tir.PrimFunc:
 def matmul(n: int) -> tir.PrimFunc:
     """Square matrix product."""
     a, b, k = te.placeholder((n, n), name="A"), te.placeholder((n, n), name="B"), te.reduce_axis((0, n), "k")
-    return te.create_prim_func([a, b, te.compute((n, n), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")])
+    return te.create_prim_func(
+        [a, b, te.compute((n, n), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")]
+    )
 
 
 def softmax(n: int) -> tir.PrimFunc:
@@ -101,7 +103,9 @@ def main() -> None:
                 best = min(best, *(timed(partial(run, *arrays))[1] for _ in range(5)))
         costs = ", ".join(f"{stage} {np.median(v):.1f} (max {max(v):.0f})" for stage, v in stages.items())
         count = len(stages["lower"])
-        print(f"{name}: {count} candidates, ms: {costs}; best {best:.3f} ms = {flops / best / 1e6:.0f} GFLOP/s")
+        print(
+            f"{name}: {count} candidates, ms: {costs}; best {best:.3f} ms = {flops / best / 1e6:.0f} GFLOP/s"
+        )
 
 
 if __name__ == "__main__":

@@ -29,8 +29,14 @@ def fit(f: Callable[[mp.mpf], mp.mpf], low: float, high: float, degree: int) -> 
     return list(mp.lu_solve(matrix, right))
 
 
-def show(name: str, coefficients: list[mp.mpf], whole: Callable[[mp.mpf, list[mp.mpf]], mp.mpf],
-         exact: Callable[[mp.mpf], mp.mpf], low: float, high: float) -> None:
+def show(
+    name: str,
+    coefficients: list[mp.mpf],
+    whole: Callable[[mp.mpf, list[mp.mpf]], mp.mpf],
+    exact: Callable[[mp.mpf], mp.mpf],
+    low: float,
+    high: float,
+) -> None:
     """Prints one table and the largest relative error of the whole approximation."""
     rounded = [mp.mpf(float(np.float32(float(c)))) for c in coefficients]
     grid = [mp.mpf(low) + (mp.mpf(high) - mp.mpf(low)) * (k + mp.mpf(1) / 3) / 200 for k in range(200)]

@@ -49,7 +49,8 @@ def function(statements: int) -> tir.PrimFunc:
     a, b = decl_buffer((1024, 1024), "float32", "A"), decl_buffer((1024, 1024), "float32", "B")
     i, j = Var("i"), Var("j")
     stores = [
-        tir.BufferStore(b, a[i * 4 + k, j * 8 + k // 3] * 2.0 + a[j + k, i % 7], [i * 4 + k, j]) for k in range(statements)
+        tir.BufferStore(b, a[i * 4 + k, j * 8 + k // 3] * 2.0 + a[j + k, i % 7], [i * 4 + k, j])
+        for k in range(statements)
     ]
     body = tir.For(i, 0, 16, tir.ForKind.SERIAL, tir.For(j, 0, 16, tir.ForKind.SERIAL, tir.seq(*stores)))
     return tir.PrimFunc([a, b], body)

@@ -27,7 +27,10 @@ def kernel(rows: int, columns: int) -> str:
     type_ = vector("float", LANES)
     pointer = "ptr noalias align 64"
     b = FunctionBuilder(
-        "kernel", "void", [(pointer, "A"), (pointer, "B"), (pointer, "C"), ("i64", "K")], module.attributes("nounwind")
+        "kernel",
+        "void",
+        [(pointer, "A"), (pointer, "B"), (pointer, "C"), ("i64", "K")],
+        module.attributes("nounwind"),
     )
     tile = b.alloca(f"[{rows * columns * LANES} x float]", 64)
 
@@ -48,8 +51,12 @@ def kernel(rows: int, columns: int) -> str:
     k = Value("%k", "i64")
     for i in range(rows):
         for j in range(columns):
-            right = b.load(type_, at(Value("%B", "ptr"), b.add(b.mul(k, number(columns * LANES)), number(j * LANES))), 64)
-            left = b.splat(b.load("float", at(Value("%A", "ptr"), b.add(b.mul(k, number(rows)), number(i))), 4), LANES)
+            right = b.load(
+                type_, at(Value("%B", "ptr"), b.add(b.mul(k, number(columns * LANES)), number(j * LANES))), 64
+            )
+            left = b.splat(
+                b.load("float", at(Value("%A", "ptr"), b.add(b.mul(k, number(rows)), number(i))), 4), LANES
+            )
             place = at(tile, number((i * columns + j) * LANES))
             product = b.binary("fmul contract", left, right)
             b.store(b.binary("fadd contract", b.load(type_, place, 64), product), place, 64)
@@ -94,7 +101,9 @@ def main() -> None:
         np.testing.assert_allclose(c.reshape(rows, columns * LANES), expected, rtol=1e-4)
         rate = 2 * rows * columns * LANES * depth * REPEATS / best / 1e9
         share = f" = {rate / peak:.0%} of peak" if peak else ""
-        print(f"{rows:2} x {columns * LANES:2}: {rate:6.1f} GFLOP/s{share}, {spills} stack accesses, {seconds * 1e3:.0f} ms")
+        print(
+            f"{rows:2} x {columns * LANES:2}: {rate:6.1f} GFLOP/s{share}, {spills} stack accesses, {seconds * 1e3:.0f} ms"
+        )
 
 
 if __name__ == "__main__":

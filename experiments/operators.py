@@ -41,7 +41,9 @@ def measure_here(contestant: str, name: str, shape: tuple[int, ...], threads: in
         print(json.dumps({"secs": (time.perf_counter() - begin) / count}), flush=True)
 
 
-def _call_of(contestant: str, name: str, shape: tuple[int, ...], threads: int, database: str) -> tuple[Any, float]:
+def _call_of(
+    contestant: str, name: str, shape: tuple[int, ...], threads: int, database: str
+) -> tuple[Any, float]:
     from . import peers
 
     if contestant == "peak":
@@ -108,14 +110,21 @@ def tune(rows: list[tuple[str, tuple[int, ...]]], trials: int, database: str) ->
 class Child:
     """A contestant in its own process."""
 
-    def __init__(self, contestant: str, name: str, shape: tuple[int, ...], threads: int, database: str) -> None:
+    def __init__(
+        self, contestant: str, name: str, shape: tuple[int, ...], threads: int, database: str
+    ) -> None:
         self.name = contestant
         environment = dict(os.environ, OMP_NUM_THREADS=str(threads), OPENBLAS_NUM_THREADS=str(threads))
         row = f"{name}:{','.join(map(str, shape))}"
         command = [sys.executable, "-m", "experiments.operators", row, "--child", contestant]
         command += ["--threads", str(threads), "--database", database]
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
         )
         first = self._read()
         self.alive = first is not None
@@ -144,7 +153,9 @@ class Child:
 
 def compare(name: str, shape: tuple[int, ...], rounds: int, threads: int, database: str) -> dict[str, Any]:
     """One row: medians of every contestant, and loopsmith's speed relative to each."""
-    children = [Child(item, name, shape, threads, database) for item in ("loopsmith", "torch", "onnxruntime", "peak")]
+    children = [
+        Child(item, name, shape, threads, database) for item in ("loopsmith", "torch", "onnxruntime", "peak")
+    ]
     alive = [child for child in children if child.alive]
     for _ in range(rounds):
         for child in alive:
@@ -153,11 +164,17 @@ def compare(name: str, shape: tuple[int, ...], rounds: int, threads: int, databa
     flops = {child.name: child.flops for child in alive}
     for child in children:
         child.close()
-    row: dict[str, Any] = {"row": name, "shape": list(shape), "ms": {key: value * 1e3 for key, value in medians.items() if key != "peak"}}
+    row: dict[str, Any] = {
+        "row": name,
+        "shape": list(shape),
+        "ms": {key: value * 1e3 for key, value in medians.items() if key != "peak"},
+    }
     if "loopsmith" in medians:
         ours = medians["loopsmith"]
         row["gflops"] = flops["loopsmith"] / ours / 1e9
-        row["speedup_over"] = {key: value / ours for key, value in medians.items() if key not in ("loopsmith", "peak")}
+        row["speedup_over"] = {
+            key: value / ours for key, value in medians.items() if key not in ("loopsmith", "peak")
+        }
         if "peak" in medians:
             row["peak_gflops"] = flops["peak"] / medians["peak"] / 1e9
             row["share_of_peak"] = row["gflops"] / row["peak_gflops"]
@@ -180,7 +197,9 @@ def parse_rows(items: list[str]) -> list[tuple[str, tuple[int, ...]]]:
 
 def main() -> None:
     """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("rows", nargs="+", help="all, a name, or name:shape")
     parser.add_argument("--trials", type=int, default=64, help="measured trials per row; 0 only compares")
     parser.add_argument("--rounds", type=int, default=7)

@@ -96,7 +96,13 @@ def onnxruntime_call(name: str, shape: Sequence[int], arrays: Sequence[np.ndarra
         constants.append(numpy_helper.from_array(weight, "w"))
         nodes = [
             helper.make_node(
-                "Conv", inputs, ["y"], strides=[stride] * dim, pads=[padding] * (2 * dim), dilations=[dilation] * dim, group=groups
+                "Conv",
+                inputs,
+                ["y"],
+                strides=[stride] * dim,
+                pads=[padding] * (2 * dim),
+                dilations=[dilation] * dim,
+                group=groups,
             )
         ]
         if name == "CBR":
@@ -122,7 +128,9 @@ def onnxruntime_call(name: str, shape: Sequence[int], arrays: Sequence[np.ndarra
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
     return lambda: session.run(None, {"x": x})
 
 
@@ -148,7 +156,9 @@ def peak_call(threads: int) -> tuple[Call, float]:
     update = nest(tir.BufferStore(accumulator, accumulator[chain, lane] * one + small, (chain, lane)))
     finish = nest(tir.BufferStore(out, accumulator[chain, lane], (job, chain, lane)))
     body = tir.SeqStmt([start, tir.For(step, 0, steps, ForKind.SERIAL, update), finish])
-    allocated = tir.Allocate(accumulator.data, "float32", (chains, lanes), tir.const(True), tir.DeclBuffer(accumulator, body))
+    allocated = tir.Allocate(
+        accumulator.data, "float32", (chains, lanes), tir.const(True), tir.DeclBuffer(accumulator, body)
+    )
     loop = tir.For(job, 0, threads * 8, ForKind.PARALLEL, allocated)
     native = build(tir.PrimFunc([out], loop), target)
     array = np.zeros((threads * 8, chains, lanes), np.float32)

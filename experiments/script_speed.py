@@ -60,7 +60,9 @@ def measure(name: str, mod: IRModule, profile: bool) -> None:
     printing = best(mod.script) / lines * 1e6
     reading = best(lambda: from_source(text), 3) / lines * 1e6
     unchecked = best(lambda: from_source(text, check_well_formed=False), 3) / lines * 1e6
-    print(f"{name:6} {lines:5} lines; ms per 1,000 lines: print {printing:.0f}, read {reading:.0f}, without verification {unchecked:.0f}")
+    print(
+        f"{name:6} {lines:5} lines; ms per 1,000 lines: print {printing:.0f}, read {reading:.0f}, without verification {unchecked:.0f}"
+    )
     if profile:
         profiler = cProfile.Profile()
         profiler.runcall(from_source, text, None, False)

@@ -1,6 +1,6 @@
 """What the search itself costs: candidates sampled, checked and scored per second on one core, and materializing one.
 
-    python -m experiments.search_speed C2D GMM --candidates 4000
+python -m experiments.search_speed C2D GMM --candidates 4000
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from . import suite
 
 def main() -> None:
     """Print one line per row of the suite."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("rows", nargs="*", default=["C2D", "GMM", "DEP", "C3D"])
     parser.add_argument("--candidates", type=int, default=4000)
     options = parser.parse_args()
@@ -36,7 +38,11 @@ def main() -> None:
         sketch = max(sketches, key=lambda item: item.size())
         warm = sketch.sample(64, generator)
         model = XGBModel(seed=0)
-        model.update_arrays(extractor.features_of(sketch.skeleton(warm), target), estimate_seconds(sketch.skeleton(warm), target), name)
+        model.update_arrays(
+            extractor.features_of(sketch.skeleton(warm), target),
+            estimate_seconds(sketch.skeleton(warm), target),
+            name,
+        )
         model.predict_arrays(extractor.features_of(sketch.skeleton(warm), target))
         begin = time.perf_counter()
         rows = sketch.sample(options.candidates, generator)

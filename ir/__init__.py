@@ -13,7 +13,12 @@ from .node import Mutator, Node, Visitor, children, map_children, post_order_vis
 from .op import Op, register_op, register_op_attr
 from .registry import get_global_func, list_global_func_names, register_func, remove_global_func
 from .span import SourceName, Span
-from .structural import assert_structural_equal, get_first_structural_mismatch, structural_equal, structural_hash
+from .structural import (
+    assert_structural_equal,
+    get_first_structural_mismatch,
+    structural_equal,
+    structural_hash,
+)
 from .tir.expr import PrimExpr, Range
 from .type import FuncType, PointerType, PrimType, TupleType, Type
 from . import instrument, target, transform  # isort: skip  they use the names above

@@ -13,7 +13,9 @@ import numpy as np
 
 from .error import IRTypeError
 
-_PATTERN = re.compile(r"^(bool|void|handle|(?:u?int|float|bfloat|custom\[\w+\])(\d*)(?:_e\d+m\d+(?:fnuz|fn|b11fnuz)?)?)(?:x(\d+))?$")
+_PATTERN = re.compile(
+    r"^(bool|void|handle|(?:u?int|float|bfloat|custom\[\w+\])(\d*)(?:_e\d+m\d+(?:fnuz|fn|b11fnuz)?)?)(?:x(\d+))?$"
+)
 _CODES = ("bfloat", "float", "uint", "int")
 
 
@@ -30,7 +32,9 @@ def parse(dtype: str) -> tuple[str, int, int]:
         return ("void", 0, 1)
     match = _PATTERN.match(dtype)
     if match is None:
-        raise IRTypeError(f"unknown dtype {dtype!r}; expected for example 'float32', 'int8', 'bool' or 'float32x4'")
+        raise IRTypeError(
+            f"unknown dtype {dtype!r}; expected for example 'float32', 'int8', 'bool' or 'float32x4'"
+        )
     base, bits, lanes = match.groups()
     n_lanes = int(lanes) if lanes else 1
     if base == "bool":

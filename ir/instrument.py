@@ -48,7 +48,9 @@ def pass_instrument(pi_cls: type | None = None) -> Any:
     def decorate(cls: type) -> type:
         if issubclass(cls, PassInstrument):
             return cls
-        return type(cls.__name__, (cls, PassInstrument), {"__doc__": cls.__doc__, "__module__": cls.__module__})
+        return type(
+            cls.__name__, (cls, PassInstrument), {"__doc__": cls.__doc__, "__module__": cls.__module__}
+        )
 
     return decorate if pi_cls is None else decorate(pi_cls)
 
@@ -110,7 +112,8 @@ class PassTimingInstrument(PassInstrument):
         rows = instrument.profile()
         total = sum(seconds for _, depth, seconds in rows if depth == 0) or 1.0
         return "".join(
-            f"{'  ' * depth}{name}: {seconds * 1e6:.0f}us ({100 * seconds / total:.2f}%)\n" for name, depth, seconds in rows
+            f"{'  ' * depth}{name}: {seconds * 1e6:.0f}us ({100 * seconds / total:.2f}%)\n"
+            for name, depth, seconds in rows
         )
 
 

@@ -26,7 +26,13 @@ class _Writer:
         if value is None or isinstance(value, bool | str):
             return value
         if isinstance(value, int | float):
-            return value if type(value) in (int, float) else int(value) if isinstance(value, int) else float(value)
+            return (
+                value
+                if type(value) in (int, float)
+                else int(value)
+                if isinstance(value, int)
+                else float(value)
+            )
         if isinstance(value, Node):
             return {"$": self._node(value)}
         if isinstance(value, tuple):
@@ -43,7 +49,9 @@ class _Writer:
         if isinstance(value, bytes):
             return {"b": base64.b64encode(value).decode()}
         if isinstance(value, Span):
-            return {"span": [value.source_name.name, value.line, value.end_line, value.column, value.end_column]}
+            return {
+                "span": [value.source_name.name, value.line, value.end_line, value.column, value.end_column]
+            }
         raise IRValueError(f"cannot save a {type(value).__name__} as JSON: {value!r}")
 
     def _node(self, node: Any) -> int:
@@ -68,14 +76,18 @@ def save_json(node: Any) -> str:
     """The program (a node, or tuples, lists and dicts of nodes) as JSON text."""
     writer = _Writer()
     root = writer.encode(node)
-    return json.dumps({"loopsmith_ir": FORMAT_VERSION, "root": root, "nodes": writer.nodes}, separators=(",", ":"))
+    return json.dumps(
+        {"loopsmith_ir": FORMAT_VERSION, "root": root, "nodes": writer.nodes}, separators=(",", ":")
+    )
 
 
 class _Reader:
     def __init__(self, nodes: list[Any]) -> None:
         self._made: list[Any] = []
         for type_key, fields in nodes:
-            self._made.append(self._make(type_key, {name: self.decode(value) for name, value in fields.items()}))
+            self._made.append(
+                self._make(type_key, {name: self.decode(value) for name, value in fields.items()})
+            )
 
     def decode(self, value: Any) -> Any:
         if isinstance(value, list):
@@ -121,5 +133,7 @@ def load_json(text: str) -> Any:
     except (ValueError, KeyError, TypeError) as error:
         raise IRValueError(f"not a saved loopsmith program: {error}") from error
     if version > FORMAT_VERSION:
-        raise IRValueError(f"the program has format {version}, this version reads up to {FORMAT_VERSION}; upgrade loopsmith")
+        raise IRValueError(
+            f"the program has format {version}, this version reads up to {FORMAT_VERSION}; upgrade loopsmith"
+        )
     return _Reader(nodes).decode(root)

@@ -33,7 +33,9 @@ class IRModule(Node, type_key="IRModule"):
         for key, func in (functions or {}).items():
             var = GlobalVar(key, _struct_info_of(func)) if isinstance(key, str) else key
             if not isinstance(var, GlobalVar):
-                raise IRTypeError(f"functions of a module are keyed by str or GlobalVar, got {type(key).__name__}")
+                raise IRTypeError(
+                    f"functions of a module are keyed by str or GlobalVar, got {type(key).__name__}"
+                )
             table[var] = func
         _set_functions(self, table)
         _set_attrs(self, as_attrs(attrs))
@@ -148,7 +150,9 @@ class IRModule(Node, type_key="IRModule"):
         """The module's text form."""
         return self.script(**options)
 
-    def _structural_equal(self, other: IRModule, check: Callable[[Any, Any, str], None], fail: Callable[[], None]) -> None:
+    def _structural_equal(
+        self, other: IRModule, check: Callable[[Any, Any, str], None], fail: Callable[[], None]
+    ) -> None:
         """Functions are matched by name; references pair up before the bodies are compared."""
         if {v.name_hint for v in self.functions} != {v.name_hint for v in other.functions}:
             fail()

@@ -84,7 +84,12 @@ class NodeMeta(type):
     """Compiles the constructor and the walks of a node class from its annotated fields."""
 
     def __new__(
-        mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], type_key: str | None = None, **_: Any
+        mcs,
+        name: str,
+        bases: tuple[type, ...],
+        namespace: dict[str, Any],
+        type_key: str | None = None,
+        **_: Any,
     ) -> NodeMeta:
         own: list[Field] = []
         for attr, annotation in namespace.get("__annotations__", {}).items():
@@ -148,12 +153,17 @@ def _compile(cls: Any) -> None:
             body.append(f"    if type({item.name}) is not tuple: {item.name} = tuple({item.name})")
     stores = [f"    _set_{item.name}(self, {item.name})" for item in plain]
     stores += [
-        f"    {item.name} = {item.derived}; _set_{item.name}(self, {item.name})" for item in fields if item.derived
+        f"    {item.name} = {item.derived}; _set_{item.name}(self, {item.name})"
+        for item in fields
+        if item.derived
     ]
     hook = ["    self._check()"] if "_check" in dir(cls) else []
     code = [f"def __init__(self, {', '.join(params)}):", *(body + stores + hook or ["    pass"])]
     # _rebuild skips conversions and checks: it is given what a walk made of already valid children.
-    rebuild = [f"def _rebuild({', '.join(['self', *[item.name for item in plain]])}):", "    self = _new(_cls)"]
+    rebuild = [
+        f"def _rebuild({', '.join(['self', *[item.name for item in plain]])}):",
+        "    self = _new(_cls)",
+    ]
     code += [*rebuild, *stores, "    return self"]
     walked = [item for item in plain if item.kind != "leaf"]
     visit = ["def _visit_children(self, f):"]
@@ -189,7 +199,11 @@ def _compile(cls: Any) -> None:
             code.append(f"    {new} = f({old}) if {old} is not None else None")
         tests.append(f"{new} is {old}")
     args = ", ".join(f"new_{item.name}" if item in walked else f"self.{item.name}" for item in plain)
-    code.append(f"    return self if {' and '.join(tests)} else self._rebuild({args})" if walked else "    return self")
+    code.append(
+        f"    return self if {' and '.join(tests)} else self._rebuild({args})"
+        if walked
+        else "    return self"
+    )
     exec("\n".join(code), env)
     own = cls.__dict__
     handwritten = "__init__" in own
@@ -221,7 +235,9 @@ class Node(metaclass=NodeMeta):
         def _map_children(self, f: Callable[[Any], Any]) -> Any: ...
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise IRTypeError(f"{type(self).__name__} is immutable; use .replace({name}=...) to make a changed copy")
+        raise IRTypeError(
+            f"{type(self).__name__} is immutable; use .replace({name}=...) to make a changed copy"
+        )
 
     def __delattr__(self, name: str) -> None:
         raise IRTypeError(f"{type(self).__name__} is immutable; {name} cannot be deleted")
@@ -237,7 +253,9 @@ class Node(metaclass=NodeMeta):
         values = {item.name: getattr(self, item.name) for item in self._fields if item.derived is None}
         unknown = changes.keys() - values.keys()
         if unknown:
-            raise IRTypeError(f"{type(self).__name__} has no field {sorted(unknown)}; its fields are {sorted(values)}")
+            raise IRTypeError(
+                f"{type(self).__name__} has no field {sorted(unknown)}; its fields are {sorted(values)}"
+            )
         values.update(changes)
         return type(self)(**values)
 

@@ -10,7 +10,9 @@ from .error import IRValueError
 _FUNCTIONS: dict[str, Callable[..., Any]] = {}
 
 
-def register_func(func_name: str | Callable[..., Any], f: Callable[..., Any] | None = None, override: bool = False) -> Any:
+def register_func(
+    func_name: str | Callable[..., Any], f: Callable[..., Any] | None = None, override: bool = False
+) -> Any:
     """Register a Python function under a name; usable as a decorator, with or without the name.
 
     Raises:
@@ -21,7 +23,9 @@ def register_func(func_name: str | Callable[..., Any], f: Callable[..., Any] | N
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         if func_name in _FUNCTIONS and not override:
-            raise IRValueError(f"a function {func_name!r} is registered already; pass override=True to replace it")
+            raise IRValueError(
+                f"a function {func_name!r} is registered already; pass override=True to replace it"
+            )
         _FUNCTIONS[func_name] = function
         return function
 

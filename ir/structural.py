@@ -49,7 +49,9 @@ def _render_path(path: Any) -> str:
     steps: list[str] = []
     while path is not None:
         path, step = path
-        steps.append(f"[{step}]" if isinstance(step, int) else step if step.startswith((".", "<")) else f".{step}")
+        steps.append(
+            f"[{step}]" if isinstance(step, int) else step if step.startswith((".", "<")) else f".{step}"
+        )
     return "".join(reversed(steps))
 
 
@@ -108,7 +110,11 @@ class _Equality:
             return
         cls = a.__class__
         if hasattr(cls, "_structural_equal"):
-            a._structural_equal(b, lambda x, y, name: self.check(x, y, (path, "." + name), defining), lambda: _fail(path, a, b))
+            a._structural_equal(
+                b,
+                lambda x, y, name: self.check(x, y, (path, "." + name), defining),
+                lambda: _fail(path, a, b),
+            )
             return
         for name, defines in _plan(cls):
             x, y = getattr(a, name), getattr(b, name)
@@ -144,7 +150,9 @@ def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
     return True
 
 
-def get_first_structural_mismatch(lhs: Any, rhs: Any, map_free_vars: bool = False) -> tuple[str, Any, Any] | None:
+def get_first_structural_mismatch(
+    lhs: Any, rhs: Any, map_free_vars: bool = False
+) -> tuple[str, Any, Any] | None:
     """The path to the first difference with both values there, or None when the programs are equal."""
     try:
         _Equality(map_free_vars).check(lhs, rhs, (None, "<root>"))

@@ -113,7 +113,9 @@ def _checked_config(config: Mapping[str, Any] | None) -> dict[str, Any]:
         option = _OPTIONS.get(name)
         if option is None:
             near = difflib.get_close_matches(name, _OPTIONS, n=3)
-            hint = f"; did you mean {', '.join(near)}?" if near else f"; there are {', '.join(sorted(_OPTIONS))}"
+            hint = (
+                f"; did you mean {', '.join(near)}?" if near else f"; there are {', '.join(sorted(_OPTIONS))}"
+            )
             raise PassError(f"PassContext has no config option {name!r}{hint}")
         kinds = option.type if isinstance(option.type, tuple) else (option.type,)
         if bool in kinds and isinstance(value, int):
@@ -123,7 +125,9 @@ def _checked_config(config: Mapping[str, Any] | None) -> dict[str, Any]:
                 value = value.value
             else:
                 wanted = " or ".join(kind.__name__ for kind in kinds)
-                raise PassError(f"config option {name!r} takes {wanted}, got {value!r} ({type(value).__name__})")
+                raise PassError(
+                    f"config option {name!r} takes {wanted}, got {value!r} ({type(value).__name__})"
+                )
         checked[name] = value
     return checked
 
@@ -179,7 +183,10 @@ class PassContext:
     @staticmethod
     def list_configs() -> dict[str, dict[str, str]]:
         """Every config option with the type of its values."""
-        return {name: {"type": _type_name(option.type), "doc": option.doc} for name, option in sorted(_OPTIONS.items())}
+        return {
+            name: {"type": _type_name(option.type), "doc": option.doc}
+            for name, option in sorted(_OPTIONS.items())
+        }
 
     @staticmethod
     def register_config_option(name: str, type: type | tuple[type, ...], doc: str = "") -> ConfigOption:
@@ -214,7 +221,9 @@ class PassContext:
         for instrument in instruments:
             try:
                 _hook(instrument, "exit_pass_ctx")
-            except BaseException as error:  # the others must still be told; the first error is raised behind them
+            except (
+                BaseException
+            ) as error:  # the others must still be told; the first error is raised behind them
                 first_error = first_error or error
         if first_error is not None:
             self.instruments = []
@@ -235,7 +244,9 @@ class PassContext:
     def get(self, name: str, default: Any = None) -> Any:
         """The value of a config option, or ``default`` where it is not set."""
         if name not in _OPTIONS:
-            raise PassError(f"config option {name!r} is not registered; register it with register_config_option")
+            raise PassError(
+                f"config option {name!r} is not registered; register it with register_config_option"
+            )
         return self.config.get(name, default)
 
     def instrument_before_pass(self, mod: IRModule, info: PassInfo) -> bool:
@@ -363,7 +374,9 @@ class Sequential(Pass):
         items = tuple(passes or ())
         for item in items:
             if not isinstance(item, Pass):
-                raise IRTypeError(f"Sequential {name} takes passes, got {type(item).__name__}; was a pass not called?")
+                raise IRTypeError(
+                    f"Sequential {name} takes passes, got {type(item).__name__}; was a pass not called?"
+                )
         object.__setattr__(self, "passes", items)
         object.__setattr__(self, "_info", PassInfo(opt_level, name, tuple(required or ()), traceable))
 
@@ -395,7 +408,9 @@ def register_pass(name: str, factory: Callable[[], Pass]) -> None:
 def get_pass(name: str) -> Pass:
     """The pass registered under ``name``; raises PassError listing what there is."""
     if name not in _PASSES:
-        raise PassError(f"no pass is registered as {name!r}; registered are: {', '.join(sorted(_PASSES)) or 'none'}")
+        raise PassError(
+            f"no pass is registered as {name!r}; registered are: {', '.join(sorted(_PASSES)) or 'none'}"
+        )
     return _PASSES[name]()
 
 
@@ -423,9 +438,15 @@ def make_pass(
     if inspect.isclass(target):
         return _pass_class(base, method, target, info)
     if not callable(target):
-        raise IRTypeError(f"a pass is made of a function or a class with {method}, got {type(target).__name__}")
+        raise IRTypeError(
+            f"a pass is made of a function or a class with {method}, got {type(target).__name__}"
+        )
 
-    members = {"__doc__": target.__doc__, "info": property(lambda self: info), "__module__": target.__module__}
+    members = {
+        "__doc__": target.__doc__,
+        "info": property(lambda self: info),
+        "__module__": target.__module__,
+    }
     members[method] = lambda self, *args: target(*args)
     return type(label, (base,), members)()
 
@@ -534,11 +555,15 @@ class ApplyPassToFunction(ModulePass):
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """The module with the matching functions transformed."""
-        chosen = {var: func for var, func in mod.functions.items() if re.match(self.func_name_regex, var.name_hint)}
+        chosen = {
+            var: func for var, func in mod.functions.items() if re.match(self.func_name_regex, var.name_hint)
+        }
         if not chosen:
             if self.error_if_no_function_matches_regex:
                 names = ", ".join(var.name_hint for var in mod.get_global_vars())
-                raise PassError(f"no function matches {self.func_name_regex!r}; the module has: {names or 'none'}")
+                raise PassError(
+                    f"no function matches {self.func_name_regex!r}; the module has: {names or 'none'}"
+                )
             return mod
         internal = {var for var, func in chosen.items() if "global_symbol" not in func.attrs}
         # A pass may drop private functions that nothing calls; within the part they count as entries.
@@ -553,7 +578,9 @@ class ApplyPassToFunction(ModulePass):
         for var, func in changed.functions.items():
             functions[var] = func.without_attr("global_symbol") if var.name_hint in private else func
         if len({var.name_hint for var in functions}) != len(functions):
-            raise PassError(f"pass {self.transform.info.name} added a function whose name the module has already")
+            raise PassError(
+                f"pass {self.transform.info.name} added a function whose name the module has already"
+            )
         return mod.replace(functions=functions)
 
 

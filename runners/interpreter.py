@@ -106,7 +106,9 @@ def packed_function(name: str) -> Callable[..., Any]:
     else:
         found = get_global_func(name, allow_missing=True)
     if found is None:
-        raise ExecutableError(f"the model calls {name!r}, which is not registered; register it with ir.register_func")
+        raise ExecutableError(
+            f"the model calls {name!r}, which is not registered; register it with ir.register_func"
+        )
     return found
 
 
@@ -147,7 +149,9 @@ class Interpreter:
         params = self.entry["params"]
         if len(args) != len(params):
             names = ", ".join(param["name"] for param in params)
-            raise ArgumentError(f"function {self.name} takes {len(params)} arguments ({names}), got {len(args)}")
+            raise ArgumentError(
+                f"function {self.name} takes {len(params)} arguments ({names}), got {len(args)}"
+            )
         values = []
         for value, param in zip(args, params, strict=True):
             raw = unwrap(value)
@@ -194,7 +198,9 @@ class Interpreter:
 
         def fail(got: str) -> ArgumentError:
             extents = f" of {ndim} dimensions" if ndim >= 0 else ""
-            return ArgumentError(f"{function}: {context} must be a {dtype or ''}{' ' if dtype else ''}{kind}{extents}, got {got}")
+            return ArgumentError(
+                f"{function}: {context} must be a {dtype or ''}{' ' if dtype else ''}{kind}{extents}, got {got}"
+            )
 
         def match_tensor(registers: Registers, symbols: list[int]) -> None:
             value = registers[reg]
@@ -219,7 +225,9 @@ class Interpreter:
         def match_tuple(registers: Registers, symbols: list[int]) -> None:
             value = registers[reg]
             if not isinstance(value, tuple) or len(value) != ndim:
-                raise ArgumentError(f"{function}: {context} must be a tuple of {ndim} values, got {type(value).__name__}")
+                raise ArgumentError(
+                    f"{function}: {context} must be a tuple of {ndim} values, got {type(value).__name__}"
+                )
 
         def match_prim(registers: Registers, symbols: list[int]) -> None:
             value = registers[reg]
@@ -238,7 +246,13 @@ class Interpreter:
 
         def check(registers: Registers, symbols: list[int]) -> None:
             value = registers[reg]
-            extents = value.shape if isinstance(value, np.ndarray) else value if isinstance(value, tuple) else (value,)
+            extents = (
+                value.shape
+                if isinstance(value, np.ndarray)
+                else value
+                if isinstance(value, tuple)
+                else (value,)
+            )
             for axis, expected in axes:
                 if extents[axis] != expected(symbols):
                     raise ArgumentError(
@@ -332,7 +346,8 @@ class Interpreter:
         regs = [item for item in operands if isinstance(item, int)]
         scalars = [item for item in operands if not isinstance(item, int)]
         types = [
-            ctypes.c_void_p if isinstance(item, int) else _FLOATS.get(item[1], ctypes.c_int64) for item in operands
+            ctypes.c_void_p if isinstance(item, int) else _FLOATS.get(item[1], ctypes.c_int64)
+            for item in operands
         ]
         call = ctypes.CFUNCTYPE(ctypes.c_int32, *types)(library.address(symbol))
         values = _compiled_shape([item[0] for item in scalars]) if scalars else None
@@ -470,8 +485,14 @@ def _invoke_shape(value: Any) -> tuple[int, ...]:
 def _check_tensor_info(value: Any, ndim: int, dtype: str, context: str = "") -> tuple[()]:
     fits = isinstance(value, np.ndarray) and (ndim < 0 or value.ndim == ndim)
     if not fits or (dtype and dtype != "void" and value.dtype != numpy_dtype(dtype)):
-        got = f"{value.dtype.name}{list(value.shape)}" if isinstance(value, np.ndarray) else type(value).__name__
-        raise ArgumentError(f"{context or 'a value'}: expected a {dtype} tensor of {ndim} dimensions, got {got}")
+        got = (
+            f"{value.dtype.name}{list(value.shape)}"
+            if isinstance(value, np.ndarray)
+            else type(value).__name__
+        )
+        raise ArgumentError(
+            f"{context or 'a value'}: expected a {dtype} tensor of {ndim} dimensions, got {got}"
+        )
     return ()
 
 
@@ -483,7 +504,9 @@ def _check_shape_info(value: Any, ndim: int, context: str = "") -> tuple[()]:
 
 def _check_tuple_info(value: Any, size: int, context: str = "") -> tuple[()]:
     if not isinstance(value, tuple) or len(value) != size:
-        raise ArgumentError(f"{context or 'a value'}: expected a tuple of {size} values, got {type(value).__name__}")
+        raise ArgumentError(
+            f"{context or 'a value'}: expected a tuple of {size} values, got {type(value).__name__}"
+        )
     return ()
 
 
@@ -508,7 +531,9 @@ def _match_extents(extents: Any, heap: Any, codes: Any, context: str) -> tuple[(
         elif code in (0, 3):
             wanted = number if code == 0 else int(heap[number])
             if extent != wanted:
-                raise ArgumentError(f"{context or 'a value'}: expected extent {wanted} on axis {axis}, got {list(extents)}")
+                raise ArgumentError(
+                    f"{context or 'a value'}: expected extent {wanted} on axis {axis}, got {list(extents)}"
+                )
     return ()
 
 

@@ -11,10 +11,23 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-HEAVY = ("torch", "onnx", "onnxruntime", "xgboost", "optuna", "sqlalchemy", "alembic", "jax", "scipy", "matplotlib")
+HEAVY = (
+    "torch",
+    "onnx",
+    "onnxruntime",
+    "xgboost",
+    "optuna",
+    "sqlalchemy",
+    "alembic",
+    "jax",
+    "scipy",
+    "matplotlib",
+)
 
 
-@pytest.mark.parametrize("package", ["ir", "ir.tir", "schedules", "cost_models", "database", "runners", "tuner"])
+@pytest.mark.parametrize(
+    "package", ["ir", "ir.tir", "schedules", "cost_models", "database", "runners", "tuner"]
+)
 def test_importing_a_package_loads_nothing_heavy(package: str) -> None:
     program = f"import sys, {package}; print([name for name in {HEAVY!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT)
@@ -24,7 +37,9 @@ def test_importing_a_package_loads_nothing_heavy(package: str) -> None:
 def test_ir_imports_in_half_a_second() -> None:
     program = "import time; t = time.process_time(); import ir; print(time.process_time() - t)"
     times = [
-        float(subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT).stdout)
+        float(
+            subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT).stdout
+        )
         for _ in range(2)
     ]
     assert min(times) < 0.5
@@ -40,7 +55,9 @@ def test_every_source_folder_is_packaged() -> None:
 
 def test_readme_begins_with_the_two_set_up_commands() -> None:
     commands = re.findall(r"^```sh\n(.+)$", (ROOT / "README.md").read_text(), re.MULTILINE)
-    assert commands[0].startswith("pip install -e '.[onnx]' && loopsmith tune --zoo resnet18 --target cpu --trials 256")
+    assert commands[0].startswith(
+        "pip install -e '.[onnx]' && loopsmith tune --zoo resnet18 --target cpu --trials 256"
+    )
     assert commands[1] == "pip install -e '.[test]' && pytest -n 2 tests"
 
 

@@ -72,14 +72,17 @@ def contestant_of_library(path: Path, threads: int) -> tuple[Contestant, list[np
     executable = runners.load_module(path)
     generator = np.random.default_rng(0)
     arrays = [
-        random_array(generator, list(item["shape"]), item["dtype"]) for item in executable.signature("main")["params"]
+        random_array(generator, list(item["shape"]), item["dtype"])
+        for item in executable.signature("main")["params"]
     ]
     machine = runners.VirtualMachine(executable, runners.cpu())
     main = machine["main"]
     return Contestant("loopsmith", lambda: main(*arrays)), arrays
 
 
-def contestants(names: Sequence[str], onnx: Path, arrays: Sequence[np.ndarray], threads: int) -> list[Contestant]:
+def contestants(
+    names: Sequence[str], onnx: Path, arrays: Sequence[np.ndarray], threads: int
+) -> list[Contestant]:
     """Other runtimes on the same inputs.
 
     Raises:
@@ -111,9 +114,13 @@ def _torch(onnx: Path, arrays: Sequence[np.ndarray], threads: int) -> Contestant
     try:
         import torch
     except ImportError as error:
-        raise TunerError(f"comparing with PyTorch needs the extra: pip install 'loopsmith[torch]' ({error})") from error
+        raise TunerError(
+            f"comparing with PyTorch needs the extra: pip install 'loopsmith[torch]' ({error})"
+        ) from error
     if not module_file.is_file():
-        raise TunerError(f"comparing with PyTorch needs the exported program {module_file} (torch.export.save)")
+        raise TunerError(
+            f"comparing with PyTorch needs the exported program {module_file} (torch.export.save)"
+        )
     if threads:
         torch.set_num_threads(threads)
     module = torch.export.load(module_file).module()
@@ -162,12 +169,16 @@ def compare_builds(model: Any, target: Any, store: Any) -> Comparison:
     outputs = {entry.name: flatten(entry.call()) for entry in entries}
     if "onnxruntime" in outputs:
         error = _largest_error(outputs["tuned"], outputs["onnxruntime"])
-        notes.append(f"outputs of the tuned build and ONNX Runtime's differ by {error:.1e} (relative; limit {TOLERANCE:g})")
+        notes.append(
+            f"outputs of the tuned build and ONNX Runtime's differ by {error:.1e} (relative; limit {TOLERANCE:g})"
+        )
     times = take_turns(entries, 7)
     base = times["tuned"].median
     lines = [str(report), f"tuned build: {base * 1e3:.3f} ms per run"]
     for entry in entries[1:]:
-        lines.append(f"  {times[entry.name].median / base:6.2f}x the speed of {entry.name} ({times[entry.name].median * 1e3:.3f} ms)")
+        lines.append(
+            f"  {times[entry.name].median / base:6.2f}x the speed of {entry.name} ({times[entry.name].median * 1e3:.3f} ms)"
+        )
     difference = _largest_error(outputs["tuned"], outputs["untuned loops"])
     lines.append(f"outputs of the tuned and the untuned build differ by {difference:.1e} (relative)")
     return Comparison(lines + notes, error)

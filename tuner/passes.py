@@ -84,7 +84,13 @@ class MetaScheduleTuneTIR(ModulePass):
         target = _target()
         for var, func in mod.functions_items():
             if isinstance(func, PrimFunc) and not has_symbolic_shapes(func):
-                tune_tir(kernel_module(func), target, self.work_dir, self.max_trials_global, task_name=var.name_hint)
+                tune_tir(
+                    kernel_module(func),
+                    target,
+                    self.work_dir,
+                    self.max_trials_global,
+                    task_name=var.name_hint,
+                )
         return mod
 
 
@@ -109,7 +115,11 @@ class FewShotTuning(ModulePass):
         target = _target()
         functions = dict(mod.functions)
         for var, func in mod.functions.items():
-            if not isinstance(func, PrimFunc) or func.attrs.get("tir.is_scheduled") or has_symbolic_shapes(func):
+            if (
+                not isinstance(func, PrimFunc)
+                or func.attrs.get("tir.is_scheduled")
+                or has_symbolic_shapes(func)
+            ):
                 continue
             samples = self._samples(kernel_module(func), target)
             if samples:

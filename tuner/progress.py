@@ -32,7 +32,9 @@ class Progress(MeasureCallback):
 
     def _done(self, scheduler: TaskScheduler) -> tuple[int, int]:
         """(trials of this session, trials there were before)."""
-        return sum(task.trials for task in scheduler.tasks), sum(task.earlier_trials for task in scheduler.tasks)
+        return sum(task.trials for task in scheduler.tasks), sum(
+            task.earlier_trials for task in scheduler.tasks
+        )
 
     def _remaining(self, scheduler: TaskScheduler) -> str:
         now, before = self._done(scheduler)
@@ -47,11 +49,15 @@ class Progress(MeasureCallback):
     def table(self, scheduler: TaskScheduler) -> Table:
         """One row per task, heaviest first."""
         now, before = self._done(scheduler)
-        total = sum(task.context.weight * task.best_secs for task in scheduler.tasks if task.best_secs < float("inf"))
+        total = sum(
+            task.context.weight * task.best_secs for task in scheduler.tasks if task.best_secs < float("inf")
+        )
         title = f"{now + before}/{self.max_trials} trials, {_duration(time.monotonic() - self._begin)}, {self._remaining(scheduler)} left"
         table = Table(title=title, title_justify="left")
         for name in ("#", "kernel", "weight", "trials", "best ms", "GFLOP/s", "share", "errors"):
-            table.add_column(name, justify="left" if name in ("kernel", "errors") else "right", no_wrap=name != "errors")
+            table.add_column(
+                name, justify="left" if name in ("kernel", "errors") else "right", no_wrap=name != "errors"
+            )
         for number, task in enumerate(scheduler.tasks[:_MAX_ROWS]):
             found = task.best_secs < float("inf")
             table.add_row(
@@ -84,8 +90,13 @@ class Progress(MeasureCallback):
             )
         for task in task_scheduler.tasks:
             if task.trials and task.best_secs == float("inf"):
-                reasons = "; ".join(f"{kind}: {text.splitlines()[0] if text else ''}" for kind, text in task.last_errors.items())
-                self.console.print(f"[bold]{task.context.task_name}[/bold]: all {task.trials} trials failed: {reasons}")
+                reasons = "; ".join(
+                    f"{kind}: {text.splitlines()[0] if text else ''}"
+                    for kind, text in task.last_errors.items()
+                )
+                self.console.print(
+                    f"[bold]{task.context.task_name}[/bold]: all {task.trials} trials failed: {reasons}"
+                )
 
 
 class LiveProgress(Progress):
@@ -93,7 +104,9 @@ class LiveProgress(Progress):
 
     def start(self, task_scheduler: TaskScheduler) -> None:
         super().start(task_scheduler)
-        self._live = Live(self.table(task_scheduler), console=self.console, refresh_per_second=4, transient=True)
+        self._live = Live(
+            self.table(task_scheduler), console=self.console, refresh_per_second=4, transient=True
+        )
         self._live.start()
 
     def trial(self, task_scheduler: TaskScheduler, task: Any, result: Any) -> None:
@@ -109,11 +122,19 @@ class PlainProgress(Progress):
     """A line per batch, for logs and pipes."""
 
     def apply(
-        self, task_scheduler: TaskScheduler, task_id: int, measure_candidates: Sequence[Any], results: Sequence[Any]
+        self,
+        task_scheduler: TaskScheduler,
+        task_id: int,
+        measure_candidates: Sequence[Any],
+        results: Sequence[Any],
     ) -> None:
         task = task_scheduler.tasks[task_id]
         now, before = self._done(task_scheduler)
-        best = f"{task.best_secs * 1e3:.4f} ms, {task.gflops:.1f} GFLOP/s" if task.best_secs < float("inf") else "nothing yet"
+        best = (
+            f"{task.best_secs * 1e3:.4f} ms, {task.gflops:.1f} GFLOP/s"
+            if task.best_secs < float("inf")
+            else "nothing yet"
+        )
         failed = sum(not result.ok for result in results)
         suffix = f", {failed} failed" if failed else ""
         self.console.print(

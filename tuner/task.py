@@ -78,7 +78,9 @@ def tasks_of(mod: IRModule, target: Target) -> list[ExtractedTask]:
             found[key].names.append(var.name_hint)
             continue
         flops = 0.0 if has_symbolic_shapes(func) else flops_of(func)
-        found[key] = ExtractedTask(var.name_hint, module, target, counts[var.name_hint], flops, [var.name_hint])
+        found[key] = ExtractedTask(
+            var.name_hint, module, target, counts[var.name_hint], flops, [var.name_hint]
+        )
     return sorted(found.values(), key=lambda task: -task.weight * task.flops)
 
 

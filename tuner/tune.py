@@ -60,7 +60,9 @@ def _cost_model(kind: Any, seed: int) -> Any:
 def check_budget(max_trials: int, max_seconds: float | None) -> None:
     """Refuse budgets under which nothing would be tuned."""
     if max_trials < 1:
-        raise TunerError(f"the number of trials must be at least 1, got {max_trials}; leave it out for the default")
+        raise TunerError(
+            f"the number of trials must be at least 1, got {max_trials}; leave it out for the default"
+        )
     if max_seconds is not None and max_seconds <= 0:
         raise TunerError(f"the time budget must be positive, got {max_seconds} seconds")
 
@@ -146,7 +148,10 @@ def _run(
     scheduler = _scheduler(task_scheduler)
     scheduler.measure_callbacks += list(measure_callbacks)
     session = Session(
-        command=" ".join(sys.argv), seed=seed, fingerprint=hardware_fingerprint(), versions=software_versions()
+        command=" ".join(sys.argv),
+        seed=seed,
+        fingerprint=hardware_fingerprint(),
+        versions=software_versions(),
     )
     store.commit_session(session)
     scheduler.tune(
@@ -179,7 +184,13 @@ def contexts_of(tasks: Sequence[ExtractedTask], seed: int, space: Any = None) ->
         options = {} if space is None else {"space_generator": space}
         contexts.append(
             TuneContext(
-                task.mod, task.target, task_name=task.task_name, seed=own, weight=task.weight, flops=task.flops, **options
+                task.mod,
+                task.target,
+                task_name=task.task_name,
+                seed=own,
+                weight=task.weight,
+                flops=task.flops,
+                **options,
             )
         )
     return contexts
@@ -200,7 +211,12 @@ def tune_tir(
     context = TuneContext(mod, target, task_name=task_name, seed=seed)
     context.flops = flops_of(context.func)
     return tune_tasks(
-        tasks=[context], database=database, work_dir=work_dir, max_trials_global=max_trials_global, seed=seed, **options
+        tasks=[context],
+        database=database,
+        work_dir=work_dir,
+        max_trials_global=max_trials_global,
+        seed=seed,
+        **options,
     )
 
 
@@ -225,5 +241,10 @@ def tune_relax(
     if not contexts:
         raise TunerError("the model has no kernel to tune: it calls no operator on tensors of known shape")
     return tune_tasks(
-        tasks=contexts, database=database, work_dir=work_dir, max_trials_global=max_trials_global, seed=seed, **options
+        tasks=contexts,
+        database=database,
+        work_dir=work_dir,
+        max_trials_global=max_trials_global,
+        seed=seed,
+        **options,
     )

@@ -110,7 +110,9 @@ class Analyzer:
         elif isinstance(info, ModularSet):
             self._modular.variables[var] = normalized(info.coeff, info.base)
         else:
-            raise IRTypeError(f"update of {var.name} takes a ConstIntBound or ModularSet, got {type(info).__name__}")
+            raise IRTypeError(
+                f"update of {var.name} takes a ConstIntBound or ModularSet, got {type(info).__name__}"
+            )
 
     def _forget(self) -> None:
         self._bounds.memo, self._modular.memo = {}, {}

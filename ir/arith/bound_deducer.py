@@ -47,7 +47,13 @@ class _Solver:
         if cls not in _FLIPPED:
             raise _Cannot
         if not _uses(condition, self._var):
-            return EVERYTHING if self.analyzer.can_prove(condition) else NOTHING if self._false(condition) else EVERYTHING
+            return (
+                EVERYTHING
+                if self.analyzer.can_prove(condition)
+                else NOTHING
+                if self._false(condition)
+                else EVERYTHING
+            )
         left, right = condition.a, condition.b
         if _uses(right, self._var):
             if _uses(left, self._var):
@@ -58,7 +64,9 @@ class _Solver:
             else:
                 left, right, cls = right, left, _FLIPPED[cls]
         if cls is E.EQ:
-            return intersect([self._bounded(left, right, E.LE), self._bounded(left, right, E.GE)], self.analyzer)
+            return intersect(
+                [self._bounded(left, right, E.LE), self._bounded(left, right, E.GE)], self.analyzer
+            )
         one = build.const(1, right.dtype)
         if cls is E.LT:
             return self._bounded(left, build.sub(right, one), E.LE)
@@ -85,12 +93,16 @@ class _Solver:
         in_a, in_b = _uses(left.a, self._var), _uses(left.b, self._var)
         if in_a and in_b:
             simplified = self.analyzer.canonical_simplify(left)
-            both = hasattr(simplified, "b") and _uses(simplified.a, self._var) and _uses(simplified.b, self._var)
+            both = (
+                hasattr(simplified, "b") and _uses(simplified.a, self._var) and _uses(simplified.b, self._var)
+            )
             if both or simplified.__class__ not in (E.Add, E.Sub, E.Mul):
                 raise _Cannot
             return simplified, right, cls
         if kind is E.Add:
-            return (left.a, build.sub(right, left.b), cls) if in_a else (left.b, build.sub(right, left.a), cls)
+            return (
+                (left.a, build.sub(right, left.b), cls) if in_a else (left.b, build.sub(right, left.a), cls)
+            )
         if kind is E.Sub:
             if in_a:
                 return left.a, build.add(right, left.b), cls
@@ -118,7 +130,9 @@ class _Solver:
             raise _Cannot
         if cls is E.GE:
             # Rounded up: the smallest var with var * c >= r.
-            divided = build.floordiv(build.add(right, build.sub(factor, build.const(1, factor.dtype))), factor)
+            divided = build.floordiv(
+                build.add(right, build.sub(factor, build.const(1, factor.dtype))), factor
+            )
         return inner, divided, cls
 
 

@@ -18,7 +18,9 @@ class Split:
 
     __slots__ = ("expr", "index", "lower", "mode", "scale", "upper")
 
-    def __init__(self, index: Any, lower: int = 1, upper: int = UNBOUNDED, scale: int = 1, mode: int = FLOOR) -> None:
+    def __init__(
+        self, index: Any, lower: int = 1, upper: int = UNBOUNDED, scale: int = 1, mode: int = FLOOR
+    ) -> None:
         self.index, self.lower, self.upper, self.scale, self.mode = index, lower, upper, scale, mode
         self.expr: Any = None
 
@@ -28,7 +30,9 @@ class Split:
 
     def scaled(self, factor: int) -> Split:
         """Times an integer."""
-        return self if factor == 1 else Split(self.index, self.lower, self.upper, self.scale * factor, self.mode)
+        return (
+            self if factor == 1 else Split(self.index, self.lower, self.upper, self.scale * factor, self.mode)
+        )
 
     def is_plain(self) -> bool:
         """Just a multiple of the index."""
@@ -95,7 +99,9 @@ class Sum:
                 return
             if item.lower == there.lower and item.upper == there.upper and item.compatible(there):
                 mode = there.mode if there.lower != 1 or there.upper != UNBOUNDED else item.mode
-                args[position] = Split(there.index, there.lower, there.upper, there.scale + item.scale * factor, mode)
+                args[position] = Split(
+                    there.index, there.lower, there.upper, there.scale + item.scale * factor, mode
+                )
                 return
             position += 1
         args.append(item.scaled(factor))

@@ -33,6 +33,7 @@ from .polynomial import Atoms, Polynomial, TooLarge, plus, split_by
 if TYPE_CHECKING:
     from .analyzer import Analyzer
 
+
 class CanonicalSimplifier:
     """Brings expressions to canonical form for one analyzer."""
 
@@ -65,7 +66,10 @@ class CanonicalSimplifier:
         if found is not None:
             return found[1]
         method = _TABLE.get(cls)
-        if method is not None and dt.parse(e.dtype if cls is not E.LT else e.a.dtype)[::2] in _SCALAR_INTEGERS:
+        if (
+            method is not None
+            and dt.parse(e.dtype if cls is not E.LT else e.a.dtype)[::2] in _SCALAR_INTEGERS
+        ):
             result = method(self, e)
         else:
             result = self._other(e)
@@ -94,7 +98,9 @@ class CanonicalSimplifier:
             flat = Sum(dtype, [], base)
             for item in args:
                 part = self._form(item.index) if item.index.__class__ in _SUMS and item.is_plain() else None
-                flat = flat.plus(item, 1) if part is None else flat.plus(self._as_sum(part, dtype), item.scale)
+                flat = (
+                    flat.plus(item, 1) if part is None else flat.plus(self._as_sum(part, dtype), item.scale)
+                )
             args, base = recombined(flat.args), flat.base
         if len(args) > 1 or base:
             args, base = self._cancelled(args, base, dtype)
@@ -105,7 +111,9 @@ class CanonicalSimplifier:
                 term = item.normalized()
                 result = term if result is None else build.add(result, term)
         if base > 0 or base == low:
-            result = build.const(base, dtype) if result is None else build.add(result, build.const(base, dtype))
+            result = (
+                build.const(base, dtype) if result is None else build.add(result, build.const(base, dtype))
+            )
         if result is None:
             result = build.const(0, dtype)
         for item in args:
@@ -134,7 +142,9 @@ class CanonicalSimplifier:
         if len(total) >= separate:
             return args, base
         merged = [
-            Split(atoms.product(monomial, 1, dtype), scale=coeff) for monomial, coeff in total.items() if monomial
+            Split(atoms.product(monomial, 1, dtype), scale=coeff)
+            for monomial, coeff in total.items()
+            if monomial
         ]
         return recombined(merged + others), total.get((), 0)
 
@@ -237,7 +247,9 @@ class CanonicalSimplifier:
                 return result.plus(low // divisor, 1)
             if not result.args and result.base == 0:
                 return self._split_div(self._as_split(self._by_carry(temp, divisor)), divisor, FLOOR)
-            return result.plus(self._split_div(self._as_split(self._by_carry(temp, divisor)), divisor, FLOOR), 1)
+            return result.plus(
+                self._split_div(self._as_split(self._by_carry(temp, divisor)), divisor, FLOOR), 1
+            )
         low, high = self._parent._bounds(self._normalized(a))
         if low > NEG_INF and high < POS_INF and low // divisor == high // divisor:
             return build.const(low // divisor, e.dtype)
@@ -289,7 +301,11 @@ class CanonicalSimplifier:
             return carried if carried is not None else self._split_mod(self._as_split(rest), divisor, FLOOR)
         low, high = self._parent._bounds(self._normalized(a))
         if low > NEG_INF and high < POS_INF and low // divisor == high // divisor:
-            return a if low >= 0 and high < divisor else self._as_sum(a, e.dtype).plus(-(low // divisor) * divisor, 1)
+            return (
+                a
+                if low >= 0 and high < divisor
+                else self._as_sum(a, e.dtype).plus(-(low // divisor) * divisor, 1)
+            )
         return self._split_mod(self._as_split(a), divisor, FLOOR)
 
     def _split_remainder(self, form: Sum, divisor: int) -> Any:
@@ -317,8 +333,10 @@ class CanonicalSimplifier:
     def _split_div(self, split: Split, divisor: int, mode: int) -> Any:
         """A split divided by a positive constant."""
         if split.mode != mode:
-            split = Split(split.index, split.lower, split.upper, split.scale, mode) if split.is_plain() else Split(
-                split.normalized(), mode=mode
+            split = (
+                Split(split.index, split.lower, split.upper, split.scale, mode)
+                if split.is_plain()
+                else Split(split.normalized(), mode=mode)
             )
         if split.scale % divisor == 0:
             return Split(split.index, split.lower, split.upper, split.scale // divisor, mode)
@@ -328,14 +346,18 @@ class CanonicalSimplifier:
                 return Split(split.index, split.lower * factor, split.upper, 1, mode)
             if split.upper <= split.lower * factor:
                 return build.const(0, split.dtype)  # (x % a) // b is 0 for b >= a
-            return Split(remainder_of(split.index, split.upper, mode), split.lower * factor, UNBOUNDED, 1, mode)
+            return Split(
+                remainder_of(split.index, split.upper, mode), split.lower * factor, UNBOUNDED, 1, mode
+            )
         return Split(split.normalized(), divisor, UNBOUNDED, 1, mode)
 
     def _split_mod(self, split: Split, divisor: int, mode: int) -> Any:
         """A split modulo a positive constant."""
         if split.mode != mode:
-            split = Split(split.index, split.lower, split.upper, split.scale, mode) if split.is_plain() else Split(
-                split.normalized(), mode=mode
+            split = (
+                Split(split.index, split.lower, split.upper, split.scale, mode)
+                if split.is_plain()
+                else Split(split.normalized(), mode=mode)
             )
         if split.scale % divisor == 0:
             return build.const(0, split.dtype)
@@ -346,7 +368,11 @@ class CanonicalSimplifier:
                 if split.upper != UNBOUNDED and upper < split.upper:
                     # A smaller modulus may let more of the index go.
                     index = build.const(upper, split.dtype)
-                    form = self._form(build.floormod(split.index, index) if mode == FLOOR else build.truncmod(split.index, index))
+                    form = self._form(
+                        build.floormod(split.index, index)
+                        if mode == FLOOR
+                        else build.truncmod(split.index, index)
+                    )
                     if split.lower != 1:
                         form = self._split_div(self._as_split(form), split.lower, mode)
                     if form.__class__ is Sum:
@@ -539,9 +565,17 @@ class CanonicalSimplifier:
             if len(rest.args) == 1 and rest.base == 0:
                 # x c + (y % m) // l < 0 with c l dividing m is x + (y % m) // (c l) < 0
                 extra = rest.args[0]
-                if extra.scale == 1 and extra.upper != UNBOUNDED and extra.upper % (candidate * extra.lower) == 0:
+                if (
+                    extra.scale == 1
+                    and extra.upper != UNBOUNDED
+                    and extra.upper % (candidate * extra.lower) == 0
+                ):
                     shorter = self._split_div(extra, candidate, extra.mode)
-                    return Sum(form.dtype, whole.args, constant).divided(candidate).plus(self._as_split(shorter), 1)
+                    return (
+                        Sum(form.dtype, whole.args, constant)
+                        .divided(candidate)
+                        .plus(self._as_split(shorter), 1)
+                    )
         return None
 
     def _less_than_zero(self, form: Sum) -> Any:
@@ -620,7 +654,13 @@ class CanonicalSimplifier:
     def _child(self, e: Any) -> Any:
         if isinstance(e, E.PrimExpr):
             return self.visit(e)
-        return e if e.is_variable or not e._fields else self._parent._rewrite.visit(e) if isinstance(e, E.Range) else e
+        return (
+            e
+            if e.is_variable or not e._fields
+            else self._parent._rewrite.visit(e)
+            if isinstance(e, E.Range)
+            else e
+        )
 
     def _comparison(self, e: Any) -> Any:
         """``<=``, ``>`` and ``>=`` by way of ``<``; ``==`` of canonical differences."""

@@ -38,7 +38,9 @@ def _equal_field(a: Any, b: Any) -> bool:
     if isinstance(a, E.PrimExpr):
         return isinstance(b, E.PrimExpr) and expr_deep_equal(a, b)
     if isinstance(a, E.Range):
-        return isinstance(b, E.Range) and expr_deep_equal(a.min, b.min) and expr_deep_equal(a.extent, b.extent)
+        return (
+            isinstance(b, E.Range) and expr_deep_equal(a.min, b.min) and expr_deep_equal(a.extent, b.extent)
+        )
     if isinstance(a, Node):
         if a is b or a.is_variable or type(a) is not type(b):
             return a is b

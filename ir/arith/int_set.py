@@ -232,7 +232,9 @@ class _Evaluator:
         if expr.is_variable:
             return False
         found: list[bool] = []
-        expr._visit_children(lambda child: found.append(self._uses_domain(child)) if not found or not found[-1] else None)
+        expr._visit_children(
+            lambda child: found.append(self._uses_domain(child)) if not found or not found[-1] else None
+        )
         return any(found)
 
     def _var(self, var: Any) -> IntervalSet:
@@ -313,7 +315,10 @@ class _Evaluator:
         if low > 0 or (low >= 0 and divisor.__class__ is not IntImm):
             ends = [item if _infinite(item) else divide(item, divisor) for item in (a.min_value, a.max_value)]
         elif high < 0:
-            ends = [_flipped(item) if _infinite(item) else divide(item, divisor) for item in (a.max_value, a.min_value)]
+            ends = [
+                _flipped(item) if _infinite(item) else divide(item, divisor)
+                for item in (a.max_value, a.min_value)
+            ]
         else:
             return self._opaque(e)
         return IntervalSet(*ends)
@@ -336,7 +341,8 @@ class _Evaluator:
             if expr_deep_equal(first, last) or analyzer.can_prove_equal(first, last):
                 offset = build.mul(first, divisor)
                 return IntervalSet(
-                    analyzer.simplify(build.sub(a.min_value, offset)), analyzer.simplify(build.sub(a.max_value, offset))
+                    analyzer.simplify(build.sub(a.min_value, offset)),
+                    analyzer.simplify(build.sub(a.max_value, offset)),
                 )
         # Multiples of a step that divides the divisor stay multiples of it.
         return IntervalSet(zero, build.sub(divisor, build.const(1, e.dtype)))
@@ -349,7 +355,9 @@ class _Evaluator:
         if b.is_single_point() and self._analyzer._bounds(divisor)[0] > 0:
             top = build.sub(divisor, build.const(1, e.dtype))
             nonnegative = not _infinite(a.min_value) and self._analyzer._bounds(a.min_value)[0] >= 0
-            return IntervalSet(build.const(0, e.dtype) if nonnegative else build.sub(build.const(0, e.dtype), top), top)
+            return IntervalSet(
+                build.const(0, e.dtype) if nonnegative else build.sub(build.const(0, e.dtype), top), top
+            )
         return self._opaque(e)
 
     def _min(self, e: Any) -> IntervalSet:
@@ -387,7 +395,9 @@ class _Evaluator:
         if inner.min_value is e.value:
             return IntervalSet(e, e)
         element = dt.element_of(e.dtype)
-        ends = [item if _infinite(item) else E.cast(element, item) for item in (inner.min_value, inner.max_value)]
+        ends = [
+            item if _infinite(item) else E.cast(element, item) for item in (inner.min_value, inner.max_value)
+        ]
         return IntervalSet(*ends)
 
     def _load(self, e: Any) -> IntervalSet:
@@ -404,9 +414,17 @@ class _Evaluator:
             return _hull(self(e.args[1]), self(e.args[2]))
         if name == "tir.likely":
             return self(e.args[0])
-        if name in ("tir.shift_right", "tir.shift_left") and e.args[1].__class__ is IntImm and 0 <= e.args[1].value < 31:
+        if (
+            name in ("tir.shift_right", "tir.shift_left")
+            and e.args[1].__class__ is IntImm
+            and 0 <= e.args[1].value < 31
+        ):
             factor = build.const(1 << e.args[1].value, e.dtype)
-            node: Any = build.floordiv(e.args[0], factor) if name == "tir.shift_right" else build.mul(e.args[0], factor)
+            node: Any = (
+                build.floordiv(e.args[0], factor)
+                if name == "tir.shift_right"
+                else build.mul(e.args[0], factor)
+            )
             return self(node)
         return self._opaque(e)
 
@@ -444,13 +462,17 @@ def _product_negative(a: Any, b: Any) -> Any:
 def _smaller(a: Any, b: Any) -> Any:
     if _NEG_INF in (a, b):
         return _NEG_INF
-    return b if a is _POS_INF else a if b is _POS_INF else a if a is b or expr_deep_equal(a, b) else E.min(a, b)
+    return (
+        b if a is _POS_INF else a if b is _POS_INF else a if a is b or expr_deep_equal(a, b) else E.min(a, b)
+    )
 
 
 def _larger(a: Any, b: Any) -> Any:
     if a is _POS_INF or b is _POS_INF:
         return _POS_INF
-    return b if a is _NEG_INF else a if b is _NEG_INF else a if a is b or expr_deep_equal(a, b) else E.max(a, b)
+    return (
+        b if a is _NEG_INF else a if b is _NEG_INF else a if a is b or expr_deep_equal(a, b) else E.max(a, b)
+    )
 
 
 def _hull(a: IntervalSet, b: IntervalSet) -> IntervalSet:
@@ -503,7 +525,8 @@ def eval_set(expr: PrimExpr, dom_map: Mapping[Any, Any], analyzer: Analyzer | No
     if low is high:
         return found if _infinite(low) else single_point(analyzer.simplify(low))
     return IntervalSet(
-        low if _infinite(low) else analyzer.simplify(low), high if _infinite(high) else analyzer.simplify(high)
+        low if _infinite(low) else analyzer.simplify(low),
+        high if _infinite(high) else analyzer.simplify(high),
     )
 
 
@@ -557,14 +580,17 @@ def _simplified(found: IntervalSet, analyzer: Analyzer | None) -> IntervalSet:
         analyzer = Analyzer()
     low, high = found.min_value, found.max_value
     return IntervalSet(
-        low if _infinite(low) else analyzer.simplify(low), high if _infinite(high) else analyzer.simplify(high)
+        low if _infinite(low) else analyzer.simplify(low),
+        high if _infinite(high) else analyzer.simplify(high),
     )
 
 
 # ---- regions ----------------------------------------------------------------------------------------------------
 
 
-def eval_region(region: Sequence[Range], dom_map: Mapping[Any, Any], analyzer: Analyzer | None = None) -> list[IntervalSet]:
+def eval_region(
+    region: Sequence[Range], dom_map: Mapping[Any, Any], analyzer: Analyzer | None = None
+) -> list[IntervalSet]:
     """The set of each dimension of a box while variables run over ``dom_map``."""
     if analyzer is None:
         from .analyzer import Analyzer
@@ -583,7 +609,10 @@ def eval_region(region: Sequence[Range], dom_map: Mapping[Any, Any], analyzer: A
 
 
 def estimate_region_upper_bound(
-    region: Sequence[Range], var_dom: Mapping[Any, Any], predicate: Any = True, analyzer: Analyzer | None = None
+    region: Sequence[Range],
+    var_dom: Mapping[Any, Any],
+    predicate: Any = True,
+    analyzer: Analyzer | None = None,
 ) -> list[IntervalSet]:
     """Sets that hold all that a region covers while the variables run over ``var_dom``.
 
@@ -595,14 +624,22 @@ def estimate_region_upper_bound(
 
 
 def estimate_region_strict_bound(
-    region: Sequence[Range], var_dom: Mapping[Any, Any], predicate: Any = True, analyzer: Analyzer | None = None
+    region: Sequence[Range],
+    var_dom: Mapping[Any, Any],
+    predicate: Any = True,
+    analyzer: Analyzer | None = None,
 ) -> list[IntervalSet] | None:
     """The exact sets that a region covers; None where its indices are not independent affine maps of the variables."""
-    return _strict(region, {getattr(k, "var", k): _as_range(v) for k, v in var_dom.items()}, predicate, analyzer)
+    return _strict(
+        region, {getattr(k, "var", k): _as_range(v) for k, v in var_dom.items()}, predicate, analyzer
+    )
 
 
 def estimate_region_lower_bound(
-    region: Sequence[Range], var_dom: Mapping[Any, Any], predicate: Any = True, analyzer: Analyzer | None = None
+    region: Sequence[Range],
+    var_dom: Mapping[Any, Any],
+    predicate: Any = True,
+    analyzer: Analyzer | None = None,
 ) -> list[IntervalSet] | None:
     """Sets all of which a region certainly covers; None where nothing is certain."""
     return estimate_region_strict_bound(region, var_dom, predicate, analyzer)
@@ -667,7 +704,12 @@ def _strict(
         ranges[var] = value if isinstance(value, Range) else range_of(found, analyzer=analyzer)
     condition = predicate if isinstance(predicate, PrimExpr) else build.boolean(True)
     result = detect_iter_map(
-        [item.min for item in region], ranges, condition, IterMapLevel.Surjective, analyzer, simplify_trivial_iterators=True
+        [item.min for item in region],
+        ranges,
+        condition,
+        IterMapLevel.Surjective,
+        analyzer,
+        simplify_trivial_iterators=True,
     )
     if not result.indices:
         return [] if not region else None

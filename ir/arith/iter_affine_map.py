@@ -80,7 +80,9 @@ def detect_iter_map(
     level = level_of(check_level)
     analyzer = _Analyzer() if analyzer is None else analyzer
     with Iterators(analyzer, input_iters):
-        found = detect(list(indices), dict(input_iters), predicate, level, analyzer, simplify_trivial_iterators)
+        found = detect(
+            list(indices), dict(input_iters), predicate, level, analyzer, simplify_trivial_iterators
+        )
     # Simplified where the iterators' ranges are unknown: within them there is no padding.
     found.padding_predicate = analyzer.simplify(found.padding_predicate)
     return found
@@ -109,7 +111,10 @@ class Iterators:
             a._bounds.variables, a._symbolic, a._modular.variables, a._rewrite.substitutions,
         )  # fmt: skip
         a._bounds.variables, a._symbolic = dict(a._bounds.variables), dict(a._symbolic)
-        a._modular.variables, a._rewrite.substitutions = dict(a._modular.variables), dict(a._rewrite.substitutions)
+        a._modular.variables, a._rewrite.substitutions = (
+            dict(a._modular.variables),
+            dict(a._rewrite.substitutions),
+        )
         a._forget()
         for var, domain in self._iters.items():
             a._rewrite.substitutions.pop(var, None)
@@ -135,7 +140,9 @@ def detect(
     parts = _predicate_parts(analyzer.simplify(E.convert(predicate)))
     false = build.boolean(False)
     if parts is None:
-        return IterMapResult((), (f"the predicate {predicate!r} is no conjunction of bounds on sums of iterators",), false)
+        return IterMapResult(
+            (), (f"the predicate {predicate!r} is no conjunction of bounds on sums of iterators",), false
+        )
     parts.sort(key=lambda part: len(variables_of(part[0])) + len(variables_of(part[1])))
     problem: Any = None
     for terms_apart in (False, True):
@@ -157,7 +164,9 @@ def detect(
     return IterMapResult((), (problem,), false)
 
 
-def _sums_of(detector: Detector, indices: list[Any], parts: list[tuple[Any, Any, Any]]) -> list[IterSumExpr] | str:
+def _sums_of(
+    detector: Detector, indices: list[Any], parts: list[tuple[Any, Any, Any]]
+) -> list[IterSumExpr] | str:
     """The sum of each index under the predicate, or what is wrong."""
     for low, high, inclusive in parts:
         problem = _apply_bound(detector, low, high, inclusive)
@@ -280,7 +289,12 @@ def _check_partition(
             # A gap below: surjective maps may leave iterators unused; the next piece must start at a multiple.
             constants = [item for item in remaining if item.lower_factor.__class__ is IntImm]
             candidates = constants or remaining
-            matching = [min(candidates, key=lambda i: i.lower_factor.value if i.lower_factor.__class__ is IntImm else 0)]
+            matching = [
+                min(
+                    candidates,
+                    key=lambda i: i.lower_factor.value if i.lower_factor.__class__ is IntImm else 0,
+                )
+            ]
             if not detector.divides(expected, matching[0].lower_factor):
                 return "pieces of an iterator overlap"
         item = next((each for each in matching if build.is_const(each.extent, 1)), matching[0])
@@ -324,13 +338,17 @@ def iter_map_simplify(
     from .analyzer import Analyzer as _Analyzer
 
     analyzer = _Analyzer() if analyzer is None else analyzer
-    result = detect_iter_map(indices, input_iters, input_pred, check_level, analyzer, simplify_trivial_iterators)
+    result = detect_iter_map(
+        indices, input_iters, input_pred, check_level, analyzer, simplify_trivial_iterators
+    )
     with Iterators(analyzer, input_iters):
         if not result.indices:
             if len(indices) > 1:
                 # Indices that overlap may still be maps one by one.
                 single = [
-                    detect_iter_map([item], input_iters, input_pred, check_level, analyzer, simplify_trivial_iterators).indices
+                    detect_iter_map(
+                        [item], input_iters, input_pred, check_level, analyzer, simplify_trivial_iterators
+                    ).indices
                     for item in indices
                 ]
                 return [

@@ -104,7 +104,11 @@ class Detector:
             return self._remainder(expr)
         if cls is E.Cast and dt.is_integral(expr.value.dtype):
             return self._cast(expr)
-        if cls is E.Call and getattr(expr.op, "name", "") == "tir.shift_right" and expr.args[1].__class__ is IntImm:
+        if (
+            cls is E.Call
+            and getattr(expr.op, "name", "") == "tir.shift_right"
+            and expr.args[1].__class__ is IntImm
+        ):
             return self._divide(E.FloorDiv(expr.args[0], build.const(1 << expr.args[1].value, expr.dtype)))
         raise NotAffine(f"{expr!r} is not affine in the iterators")
 
@@ -125,7 +129,9 @@ class Detector:
         """``a + sign * b``; splits of the same piece are joined."""
         args = list(a.args)
         for item in b.args:
-            scale = item.scale if sign == 1 else self.simplify(build.sub(build.const(0, item.dtype), item.scale))
+            scale = (
+                item.scale if sign == 1 else self.simplify(build.sub(build.const(0, item.dtype), item.scale))
+            )
             for position, there in enumerate(args):
                 if (
                     self.same_mark(there.source, item.source)
@@ -162,7 +168,8 @@ class Detector:
         if build.is_const(factor, 0):
             return IterSumExpr((), factor)
         args = [
-            IterSplitExpr(i.source, i.lower_factor, i.extent, self.simplify(build.mul(i.scale, factor))) for i in a.args
+            IterSplitExpr(i.source, i.lower_factor, i.extent, self.simplify(build.mul(i.scale, factor)))
+            for i in a.args
         ]
         return IterSumExpr(args, self.simplify(build.mul(a.base, factor)))
 
@@ -174,7 +181,9 @@ class Detector:
             # Extents and scales take the wider dtype; the marks stay what they are over the cast source.
             args = []
             for item in inner.args:
-                mark = IterMark(E.cast(expr.dtype, source_expr(item.source)), E.cast(expr.dtype, item.source.extent))
+                mark = IterMark(
+                    E.cast(expr.dtype, source_expr(item.source)), E.cast(expr.dtype, item.source.extent)
+                )
                 args.append(
                     IterSplitExpr(
                         mark,
@@ -255,13 +264,19 @@ class Detector:
             scale = split.scale
             if self.divides(divisor, scale):
                 factor = self.simplify(build.floordiv(scale, divisor))
-                return IterSumExpr((IterSplitExpr(split.source, split.lower_factor, split.extent, factor),), shift)
+                return IterSumExpr(
+                    (IterSplitExpr(split.source, split.lower_factor, split.extent, factor),), shift
+                )
             if self.divides(scale, divisor) and self.analyzer._prove_ge(scale, 1):
                 divisor = self.simplify(build.floordiv(divisor, scale))
                 split = IterSplitExpr(split.source, split.lower_factor, split.extent, one(dtype))
             else:
                 split = self._strided(split, divisor)
-        if build.is_const(padding_left, 0) and self._at_most(split.extent, divisor) and not self.equal(split.extent, divisor):
+        if (
+            build.is_const(padding_left, 0)
+            and self._at_most(split.extent, divisor)
+            and not self.equal(split.extent, divisor)
+        ):
             return IterSumExpr((), shift)
         split, correction = self._padded(split, padding_left, divisor)
         shift = self.simplify(build.add(shift, correction))
@@ -361,7 +376,9 @@ class Detector:
             if fits:
                 return split, zero
             if self.check_level == IterMapLevel.Bijective:
-                raise NotAffine(f"extent {_text(split.extent)} is not divisible by {_text(divisor)}, so padding is needed")
+                raise NotAffine(
+                    f"extent {_text(split.extent)} is not divisible by {_text(divisor)}, so padding is needed"
+                )
             if not whole:
                 raise NotAffine(
                     f"the piece of extent {_text(split.extent)} of an iterator is not divisible by {_text(divisor)}"
@@ -467,8 +484,13 @@ class Detector:
         args, base_scale, reach = ordered
         zero = build.const(0, total.dtype)
         scaled = [
-            item if build.is_const(base_scale, 1) else IterSplitExpr(
-                item.source, item.lower_factor, item.extent, self.simplify(build.floordiv(item.scale, base_scale))
+            item
+            if build.is_const(base_scale, 1)
+            else IterSplitExpr(
+                item.source,
+                item.lower_factor,
+                item.extent,
+                self.simplify(build.floordiv(item.scale, base_scale)),
             )
             for item in args
         ]
@@ -477,7 +499,9 @@ class Detector:
             if ahead is not None:
                 return None
             only = joined[0]
-            return IterSplitExpr(only.source, only.lower_factor, only.extent, self.simplify(build.mul(only.scale, base_scale)))
+            return IterSplitExpr(
+                only.source, only.lower_factor, only.extent, self.simplify(build.mul(only.scale, base_scale))
+            )
         extent = self.simplify(build.floordiv(reach, base_scale))
         mark = self._mark_of(IterSumExpr(joined, zero), extent)
         if ahead is not None and id(mark) not in self._offsets:
@@ -544,7 +568,10 @@ class Detector:
         overlap, as the windows of a convolution, cover what lies between without gaps.
         """
         remaining = list(args)
-        if any(not self.analyzer._prove_ge(item.scale, 1) and item.scale.__class__ is IntImm for item in remaining):
+        if any(
+            not self.analyzer._prove_ge(item.scale, 1) and item.scale.__class__ is IntImm
+            for item in remaining
+        ):
             return None
         base_scale = self._smallest_scale(remaining)
         if base_scale is None:
@@ -568,7 +595,9 @@ class Detector:
             reach = self.simplify(following)
         return ordered[::-1], base_scale, reach
 
-    def _overlapping(self, remaining: list[IterSplitExpr], reach: Any, base_scale: Any) -> IterSplitExpr | None:
+    def _overlapping(
+        self, remaining: list[IterSplitExpr], reach: Any, base_scale: Any
+    ) -> IterSplitExpr | None:
         """The piece of the smallest scale, if that is a multiple of the base and smaller than the reach of the others."""
         if self.check_level == IterMapLevel.Bijective or reach.__class__ is not IntImm:
             return None
@@ -630,7 +659,11 @@ class Detector:
         """The marks of fused sums that the predicate bounds (or the padded ones in their place)."""
         found = []
         for _, mark in self._bounded:
-            padded = (item.padded for item in self.paddings if item.padded is not None and self.same_mark(item.mark, mark))
+            padded = (
+                item.padded
+                for item in self.paddings
+                if item.padded is not None and self.same_mark(item.mark, mark)
+            )
             found.append(next(padded, mark))
         return found
 

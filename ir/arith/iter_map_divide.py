@@ -42,7 +42,9 @@ def subspace_divide(
     analyzer = _Analyzer() if analyzer is None else analyzer
     inner = set(sub_iters)
     with Iterators(analyzer, input_iters):
-        result = detect(list(bindings), dict(input_iters), predicate, level, analyzer, simplify_trivial_iterators)
+        result = detect(
+            list(bindings), dict(input_iters), predicate, level, analyzer, simplify_trivial_iterators
+        )
         if not result.indices and bindings:
             return []
         divider = _Divider(analyzer, inner)
@@ -104,14 +106,20 @@ class _Divider:
         (outer, outer_extent), (inner, inner_extent) = divided
         if not build.is_const(total.base, 0):
             if outer.args:
-                outer = IterSumExpr(outer.args, build.add(outer.base, total.base)) if build.is_const(inner_extent, 1) else outer
+                outer = (
+                    IterSumExpr(outer.args, build.add(outer.base, total.base))
+                    if build.is_const(inner_extent, 1)
+                    else outer
+                )
                 if not build.is_const(inner_extent, 1):
                     inner = IterSumExpr(inner.args, build.add(inner.base, total.base))
             else:
                 inner = IterSumExpr(inner.args, build.add(inner.base, total.base))
         return IterMark(outer, outer_extent), IterMark(inner, inner_extent)
 
-    def _divide_split(self, split: IterSplitExpr) -> tuple[tuple[IterSumExpr, Any], tuple[IterSumExpr, Any]] | None:
+    def _divide_split(
+        self, split: IterSplitExpr
+    ) -> tuple[tuple[IterSumExpr, Any], tuple[IterSumExpr, Any]] | None:
         dtype = split.dtype
         zero, one = build.const(0, dtype), build.const(1, dtype)
         nothing = (IterSumExpr((), zero), one)
@@ -125,7 +133,9 @@ class _Divider:
         if not isinstance(mark.source, IterSumExpr):
             return None
         simplify = self._analyzer.simplify
-        whole = build.is_const(split.lower_factor, 1) and self._analyzer.can_prove_equal(split.extent, mark.extent)
+        whole = build.is_const(split.lower_factor, 1) and self._analyzer.can_prove_equal(
+            split.extent, mark.extent
+        )
         if not whole:
             return self._divide_piece(split)
         terms = list(mark.source.args)
@@ -141,7 +151,9 @@ class _Divider:
             mixed, inner_terms = rest[0], rest[1:]
         if any(self._kind(item) != "inner" for item in inner_terms):
             return None
-        inner_extent = one if not inner_terms else simplify(build.mul(inner_terms[0].extent, inner_terms[0].scale))
+        inner_extent = (
+            one if not inner_terms else simplify(build.mul(inner_terms[0].extent, inner_terms[0].scale))
+        )
         outer_sum = list(outer_terms)
         inner_sum = list(inner_terms)
         if mixed is not None:
@@ -151,7 +163,8 @@ class _Divider:
             (outer_part, _), (inner_part, part_extent) = divided
             scale = inner_extent
             inner_sum = [
-                IterSplitExpr(i.source, i.lower_factor, i.extent, simplify(build.mul(i.scale, scale))) for i in inner_part.args
+                IterSplitExpr(i.source, i.lower_factor, i.extent, simplify(build.mul(i.scale, scale)))
+                for i in inner_part.args
             ] + inner_sum
             inner_extent = simplify(build.mul(inner_extent, part_extent))
             outer_sum += [
@@ -169,7 +182,9 @@ class _Divider:
             return None
         return (IterSumExpr(scaled, zero), outer_extent), (IterSumExpr(inner_sum, zero), inner_extent)
 
-    def _divide_piece(self, split: IterSplitExpr) -> tuple[tuple[IterSumExpr, Any], tuple[IterSumExpr, Any]] | None:
+    def _divide_piece(
+        self, split: IterSplitExpr
+    ) -> tuple[tuple[IterSumExpr, Any], tuple[IterSumExpr, Any]] | None:
         """A piece of a fused mark: the terms that it covers, if it covers whole terms."""
         simplify = self._analyzer.simplify
         mark: Any = split.source
@@ -194,7 +209,9 @@ class _Divider:
             inner, scale, extent = exact(start, item.scale), exact(start, low), exact(end, start)
             if inner is None or scale is None or extent is None:
                 return None
-            terms.append(IterSplitExpr(item.source, simplify(build.mul(item.lower_factor, inner)), extent, scale))
+            terms.append(
+                IterSplitExpr(item.source, simplify(build.mul(item.lower_factor, inner)), extent, scale)
+            )
         if not terms:
             return None
         covered = IterMark(IterSumExpr(terms, build.const(0, dtype)), split.extent)

@@ -64,7 +64,9 @@ class IterMapResult:
     ``padding_predicate`` holds where an index of the padded iteration space has no iteration behind it.
     """
 
-    def __init__(self, indices: Sequence[IterSumExpr], errors: Sequence[str], padding_predicate: PrimExpr) -> None:
+    def __init__(
+        self, indices: Sequence[IterSumExpr], errors: Sequence[str], padding_predicate: PrimExpr
+    ) -> None:
         self.indices = tuple(indices)
         self.errors = tuple(errors)
         self.padding_predicate = padding_predicate

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from ..tir.index_map import IndexMap
 
 
-def inverse_affine_iter_map(iter_map: Sequence[IterSumExpr], outputs: Sequence[PrimExpr]) -> dict[E.Var, PrimExpr]:
+def inverse_affine_iter_map(
+    iter_map: Sequence[IterSumExpr], outputs: Sequence[PrimExpr]
+) -> dict[E.Var, PrimExpr]:
     """The iterators in terms of the values of the indices (``outputs``), for a bijective map.
 
     Each index gives its value to its split; splits add up to their mark; marks that are sums pass values on.

@@ -35,7 +35,9 @@ def _linear(expr: Any, variables: Sequence[Any]) -> list[Any] | None:
         if a is None or b is None:
             return None
         join = build.add if cls is E.Add else build.sub
-        return [join(x, y) if not (build.is_const(x, 0) and build.is_const(y, 0)) else zero for x, y in zip(a, b)]
+        return [
+            join(x, y) if not (build.is_const(x, 0) and build.is_const(y, 0)) else zero for x, y in zip(a, b)
+        ]
     if cls is E.Mul:
         a, b = _linear(expr.a, variables), _linear(expr.b, variables)
         if a is None or b is None:
@@ -200,7 +202,9 @@ def _integer_rows(constraints: IntConstraints) -> tuple[list[list[int]], list[An
     return rows, right, other
 
 
-def smith_normal_form(matrix: list[list[int]], right: list[Any]) -> tuple[list[list[int]], list[Any], list[list[int]]]:
+def smith_normal_form(
+    matrix: list[list[int]], right: list[Any]
+) -> tuple[list[list[int]], list[Any], list[list[int]]]:
     """Diagonal ``D = U A V`` by integer row and column operations; returns (D, U applied to ``right``, V)."""
     rows, columns = len(matrix), len(matrix[0]) if matrix else 0
     a = [list(row) for row in matrix]
@@ -217,7 +221,9 @@ def smith_normal_form(matrix: list[list[int]], right: list[Any]) -> tuple[list[l
 
     for step in range(min(rows, columns)):
         while True:
-            pivots = [(abs(a[i][j]), i, j) for i in range(step, rows) for j in range(step, columns) if a[i][j]]
+            pivots = [
+                (abs(a[i][j]), i, j) for i in range(step, rows) for j in range(step, columns) if a[i][j]
+            ]
             if not pivots:
                 return a, b, v
             _, i, j = min(pivots)
@@ -305,7 +311,9 @@ def solve_linear_equations(
     return IntConstraintsTransform(src, dst, src_to_dst, dst_to_src)
 
 
-def _solved_for_free(unknowns: list[Any], src_to_dst: Mapping[Any, Any], free: list[Any], analyzer: Analyzer) -> dict[Any, Any]:
+def _solved_for_free(
+    unknowns: list[Any], src_to_dst: Mapping[Any, Any], free: list[Any], analyzer: Analyzer
+) -> dict[Any, Any]:
     """Each free variable in terms of the unknowns, from an unknown in which it stands alone with a unit coefficient."""
     result: dict[Any, Any] = {}
     for target in free:
@@ -317,12 +325,16 @@ def _solved_for_free(unknowns: list[Any], src_to_dst: Mapping[Any, Any], free: l
             position = next(i for i, item in enumerate(free) if item is target)
             alone = all(build.is_const(item, 0) for i, item in enumerate(factors[:-1]) if i != position)
             if alone and factors[position].__class__ is IntImm and factors[position].value in (1, -1):
-                result[target] = analyzer.simplify(E.multiply(E.subtract(var, factors[-1]), factors[position].value))
+                result[target] = analyzer.simplify(
+                    E.multiply(E.subtract(var, factors[-1]), factors[position].value)
+                )
                 break
     return result
 
 
-def _ranges_from(variables: list[Any], relations: list[Any], analyzer: Analyzer) -> tuple[dict[Any, Range], list[Any]]:
+def _ranges_from(
+    variables: list[Any], relations: list[Any], analyzer: Analyzer
+) -> tuple[dict[Any, Range], list[Any]]:
     """Ranges of variables with a lower and an upper bound among the relations; the others stay relations."""
     ranges: dict[Any, Range] = {}
     for var in variables:
@@ -425,7 +437,11 @@ def _rest(row: list[Any], position: int, variables: list[Any], factor: int, anal
 
 
 def _add_inequality(
-    relation: Any, variables: list[Any], inequalities: list[list[Any]], leftover: list[Any], analyzer: Analyzer
+    relation: Any,
+    variables: list[Any],
+    inequalities: list[list[Any]],
+    leftover: list[Any],
+    analyzer: Analyzer,
 ) -> None:
     cls = relation.__class__
     if cls is IntImm:
@@ -498,7 +514,9 @@ def solve_linear_inequalities(
         for item in group.upper:
             relations.append(analyzer.simplify(E._compare(E.LE, scaled, item)))
     kept = [item for item in [*relations, *leftover] if not (item.__class__ is IntImm and item.value)]
-    solved = IntConstraints(src.variables, {var: found[var] for var in src.variables if var in found}, tuple(kept))
+    solved = IntConstraints(
+        src.variables, {var: found[var] for var in src.variables if var in found}, tuple(kept)
+    )
     return _deskewed(solved) if deskew_range else solved
 
 
@@ -529,4 +547,6 @@ def _deskewed(solved: IntConstraints) -> IntConstraintsTransform:
         ranges[fresh] = Range.from_min_extent(build.const(0, var.dtype), extent)
     relations = [analyzer.simplify(substitute(item, src_to_dst)) for item in solved.relations]
     kept = tuple(item for item in relations if not (item.__class__ is IntImm and item.value))
-    return IntConstraintsTransform(solved, IntConstraints(tuple(reversed(names)), ranges, kept), src_to_dst, dst_to_src)
+    return IntConstraintsTransform(
+        solved, IntConstraints(tuple(reversed(names)), ranges, kept), src_to_dst, dst_to_src
+    )

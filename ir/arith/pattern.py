@@ -138,7 +138,11 @@ class _Matcher:
         if isinstance(pattern, int):
             return 0
         if len(pattern) == 1:
-            return 3 if pattern[0] in self.bound and not _is_constant_name(pattern[0]) else 1 - _is_constant_name(pattern[0])
+            return (
+                3
+                if pattern[0] in self.bound and not _is_constant_name(pattern[0])
+                else 1 - _is_constant_name(pattern[0])
+            )
         return 2
 
 
@@ -249,7 +253,11 @@ def _condition(text: str) -> str:
     """Calls of the analyzer's questions get the analyzer in front."""
     tree = ast.parse(text, mode="eval")
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("ge", "lt", "zero", "nonzero"):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id in ("ge", "lt", "zero", "nonzero")
+        ):
             node.func = ast.Attribute(ast.Name("A", ast.Load()), f"_prove_{node.func.id}", ast.Load())
     return ast.unparse(ast.fix_missing_locations(tree))
 

@@ -199,7 +199,11 @@ class RewriteSimplifier:
             if divisor > 0 and low > -(1 << 62) and high < 1 << 62:
                 quotient = low // divisor
                 if quotient == high // divisor:
-                    return a if quotient == 0 else self._scalar(E.Add, a, build.const(-quotient * divisor, a.dtype))
+                    return (
+                        a
+                        if quotient == 0
+                        else self._scalar(E.Add, a, build.const(-quotient * divisor, a.dtype))
+                    )
             coeff, base = self._parent._modular(a)
             if coeff % divisor == 0 and divisor > 0:
                 return build.const(base % divisor, a.dtype)
@@ -362,7 +366,11 @@ class RewriteSimplifier:
             return args[0]
         if name in E._FOLD_BITWISE and all(item.__class__ is IntImm for item in args):
             return E._bitwise(name, *args)
-        if name in ("tir.shift_left", "tir.shift_right") and args[1].__class__ is IntImm and args[1].value == 0:
+        if (
+            name in ("tir.shift_left", "tir.shift_right")
+            and args[1].__class__ is IntImm
+            and args[1].value == 0
+        ):
             return args[0]
         return e if all(a is b for a, b in zip(args, e.args)) else e.replace(args=args)
 
@@ -401,7 +409,9 @@ class RewriteSimplifier:
             if a.__class__ is E.Broadcast and b.__class__ is E.Ramp:
                 a, b = b, a
             if a.__class__ is E.Ramp and b.__class__ is E.Broadcast:
-                return self._ramp_of(self._scalar(cls, a.base, b.value), self._scalar(cls, a.stride, b.value), a.lanes)
+                return self._ramp_of(
+                    self._scalar(cls, a.base, b.value), self._scalar(cls, a.stride, b.value), a.lanes
+                )
         if cls in (E.FloorDiv, E.FloorMod) and a.__class__ is E.Ramp and b.__class__ is E.Broadcast:
             return self._ramp_division(cls, a, b)
         if cls in (E.LT, E.EQ):
@@ -416,11 +426,15 @@ class RewriteSimplifier:
 
     def _vector_sum(self, cls: type, a: Any, b: Any) -> Any:
         if a.__class__ is E.Ramp and b.__class__ is E.Ramp:
-            return self._ramp_of(self._scalar(cls, a.base, b.base), self._scalar(cls, a.stride, b.stride), a.lanes)
+            return self._ramp_of(
+                self._scalar(cls, a.base, b.base), self._scalar(cls, a.stride, b.stride), a.lanes
+            )
         if a.__class__ is E.Ramp and b.__class__ is E.Broadcast:
             return E.Ramp(self._scalar(cls, a.base, b.value), a.stride, a.lanes)
         if a.__class__ is E.Broadcast and b.__class__ is E.Ramp:
-            stride = b.stride if cls is E.Add else self._scalar(E.Sub, build.const(0, b.stride.dtype), b.stride)
+            stride = (
+                b.stride if cls is E.Add else self._scalar(E.Sub, build.const(0, b.stride.dtype), b.stride)
+            )
             return E.Ramp(self._scalar(cls, a.value, b.base), stride, b.lanes)
         if build.is_const(b, 0):
             return a

@@ -1,8 +1,8 @@
 """``build``: from a PrimFunc or module to native code that is called with numpy arrays, saved, or exported::
 
-    native = build(func, "llvm")
-    native["main"](a, b, c)
-    native.export_library("kernels.so", header="kernels.h")
+native = build(func, "llvm")
+native["main"](a, b, c)
+native.export_library("kernels.so", header="kernels.h")
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ class KernelError(IRError):
     """A kernel was called with wrong arguments, or reported an error."""
 
 
-_PACKED = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(ctypes.c_int64), ctypes.POINTER(ctypes.c_int64))
+_PACKED = ctypes.CFUNCTYPE(
+    ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(ctypes.c_int64), ctypes.POINTER(ctypes.c_int64)
+)
 
 
 def _as_array(value: Any) -> np.ndarray | None:
@@ -110,14 +112,18 @@ class NativeFunction:
     def _check_array(self, item: Parameter, value: Any, symbols: dict[str, int]) -> np.ndarray:
         array = _as_array(value)
         if array is None:
-            raise KernelError(f"{self.name}: argument {item.name} must be an array, got {type(value).__name__}")
+            raise KernelError(
+                f"{self.name}: argument {item.name} must be an array, got {type(value).__name__}"
+            )
         if item.shape == ("?",) and item.dtype == "uint8":
             return array  # an untyped pointer
         wanted = dt.to_numpy(item.dtype)
         if array.dtype != wanted:
             raise KernelError(f"{self.name}: argument {item.name} must be {item.dtype}, got {array.dtype}")
         if not array.flags.c_contiguous:
-            raise KernelError(f"{self.name}: argument {item.name} must be contiguous; use numpy.ascontiguousarray")
+            raise KernelError(
+                f"{self.name}: argument {item.name} must be contiguous; use numpy.ascontiguousarray"
+            )
         shape = array.shape
         lanes = dt.lanes(item.dtype)
         if lanes > 1 and shape and shape[-1] == lanes:
@@ -181,7 +187,9 @@ class NativeModule:
         found = self._functions.get(name)
         if found is None:
             if name not in self.signatures:
-                raise KernelError(f"no kernel {name!r}; there are: {', '.join(sorted(self.signatures)) or 'none'}")
+                raise KernelError(
+                    f"no kernel {name!r}; there are: {', '.join(sorted(self.signatures)) or 'none'}"
+                )
             found = self._functions[name] = NativeFunction(self, self.signatures[name])
         return found
 
@@ -281,7 +289,9 @@ class NativeModule:
         for signature in self.signatures.values():
             for item in signature.parameters:
                 if item.kind == "buffer":
-                    lines.append(f"/*   {item.name}: {item.dtype} [{', '.join(str(e) for e in item.shape)}] */")
+                    lines.append(
+                        f"/*   {item.name}: {item.dtype} [{', '.join(str(e) for e in item.shape)}] */"
+                    )
             lines.append(signature.c_declaration())
         lines += [
             "/* Threads of parallel loops; 0 restores one per online cpu. */",

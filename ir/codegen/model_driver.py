@@ -22,7 +22,9 @@ def driver_text(symbol: str, calls: Sequence[tuple[str, Sequence[tuple[str, int]
     declared = {kernel: (len(buffers), len(scalars)) for kernel, buffers, scalars in calls}
     for kernel, (n_buffers, n_scalars) in declared.items():
         lines.append(f"declare i32 @{quoted(kernel)}({', '.join(['ptr'] * n_buffers + ['i64'] * n_scalars)})")
-    lines.append(f"define i32 @{quoted(symbol)}(ptr %inputs, ptr %outputs, ptr %constants, ptr %arena) nounwind {{")
+    lines.append(
+        f"define i32 @{quoted(symbol)}(ptr %inputs, ptr %outputs, ptr %constants, ptr %arena) nounwind {{"
+    )
     known: dict[tuple[str, int], str] = {}
     for kind, index in dict.fromkeys(item for _, buffers, _ in calls for item in buffers):
         name = f"%{kind}.{index}"

@@ -72,7 +72,9 @@ def _entry_text(metadata: Mapping[str, Any], offsets: Sequence[int]) -> str:
         "declare void @loopsmith_set_error(ptr)",
         f'@no_memory = internal constant [{len(_NO_MEMORY)} x i8] c"{_quoted(_NO_MEMORY)}"',
     ]
-    pointers = [f"ptr getelementptr (i8, ptr @{CONSTANTS_SYMBOL}, i64 {offset})" for offset in offsets] or ["ptr null"]
+    pointers = [f"ptr getelementptr (i8, ptr @{CONSTANTS_SYMBOL}, i64 {offset})" for offset in offsets] or [
+        "ptr null"
+    ]
     lines.append(f"@constant_table = internal constant [{len(pointers)} x ptr] [{', '.join(pointers)}]")
     for name, entry in sorted(metadata["functions"].items()):
         if entry["kind"] != "native":
@@ -103,7 +105,9 @@ def _entry_text(metadata: Mapping[str, Any], offsets: Sequence[int]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _weights_object(constants: Sequence[np.ndarray], offsets: Sequence[int], size: int, options: MachineOptions) -> bytes:
+def _weights_object(
+    constants: Sequence[np.ndarray], offsets: Sequence[int], size: int, options: MachineOptions
+) -> bytes:
     """An object file with the bytes of all constants; the assembler reads them from a file, so none goes through text."""
     import llvmlite.binding as llvm
 
@@ -204,7 +208,9 @@ def header_text(metadata: Mapping[str, Any], guard: str) -> str:
         if entry["kind"] != "native":
             continue
         inputs = [(_identifier(item["name"]), item) for item in entry["inputs"]]
-        outputs = [(_identifier(item.get("name") or f"output{i}"), item) for i, item in enumerate(entry["outputs"])]
+        outputs = [
+            (_identifier(item.get("name") or f"output{i}"), item) for i, item in enumerate(entry["outputs"])
+        ]
         symbol = entry_symbol(name)
         lines += ["", f"/* Bytes of workspace that {symbol} needs. */"]
         lines.append(f"#define {symbol.upper()}_WORKSPACE_BYTES {max(64, entry['workspace_bytes'])}")

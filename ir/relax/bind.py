@@ -76,9 +76,13 @@ class _Bind(ExprMutatorBase):
         return new
 
 
-def bind(expr: Any, values: Mapping[Var, RelaxExpr] | None = None, symbols: Mapping[Any, Any] | None = None) -> Any:
+def bind(
+    expr: Any, values: Mapping[Var, RelaxExpr] | None = None, symbols: Mapping[Any, Any] | None = None
+) -> Any:
     """Replace Relax variables and symbolic variables in an expression; the struct infos are rewritten along."""
-    symbols = {var: as_dim(value) if var.dtype == "int64" else value for var, value in (symbols or {}).items()}
+    symbols = {
+        var: as_dim(value) if var.dtype == "int64" else value for var, value in (symbols or {}).items()
+    }
     return _Bind(values or {}, symbols).visit_expr(expr)
 
 
@@ -100,7 +104,9 @@ def match_struct_info(param: StructInfo, value: StructInfo, found: dict[Any, Any
     for left, right in pairs:
         if isinstance(left, TirVar) and left is not right:
             if left in found and not prove_dim_equal(found[left], right):
-                raise IRValueError(f"symbolic variable {left.name} is bound to both {found[left]} and {right}")
+                raise IRValueError(
+                    f"symbolic variable {left.name} is bound to both {found[left]} and {right}"
+                )
             found[left] = right
 
 
@@ -115,7 +121,9 @@ def bind_symbolic_vars(func: Function, binding_map: Mapping[Any, Any]) -> Functi
     for key, value in binding_map.items():
         matches = [var for var in variables if (var.name == key if isinstance(key, str) else var is key)]
         if not matches:
-            raise IRValueError(f"bind_symbolic_vars: {key} is no symbolic variable of the function; it has {variables}")
+            raise IRValueError(
+                f"bind_symbolic_vars: {key} is no symbolic variable of the function; it has {variables}"
+            )
         for var in matches:
             if var in symbols:
                 raise IRValueError(f"bind_symbolic_vars: symbolic variable {var.name} is given twice")
@@ -237,7 +245,9 @@ class _Inline(ExprMutator):
             return call
         name = call.op.name_hint
         if name in self._active:
-            raise IRValueError(f"inline_functions: {name} calls itself ({' -> '.join([*self._active, name])})")
+            raise IRValueError(
+                f"inline_functions: {name} calls itself ({' -> '.join([*self._active, name])})"
+            )
         self._active.append(name)
         try:
             return self.visit_expr(inlined_body(func, call.args))
@@ -259,4 +269,3 @@ def inlined_body(func: Function, args: tuple[RelaxExpr, ...]) -> SeqExpr:
 def inline_functions(func: Function, function_map: Mapping[Any, Function]) -> Function:
     """A copy of ``func`` in which calls of the functions in the map (by GlobalVar or name) are replaced by their bodies."""
     return _Inline(function_map).visit_expr(func)
-

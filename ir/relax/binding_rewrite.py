@@ -60,7 +60,8 @@ class DataflowBlockRewrite:
         position = next(i for i, block in enumerate(self._fn.body.blocks) if block is self._dfb)
         new_dfb = _in_order(rename.visit_binding_block(self._dfb))
         blocks = [
-            new_dfb if i == position else rename.visit_binding_block(block) for i, block in enumerate(self._fn.body.blocks)
+            new_dfb if i == position else rename.visit_binding_block(block)
+            for i, block in enumerate(self._fn.body.blocks)
         ]
         body = rename.visit_expr(self._fn.body.body)
         self._fn = self._with_body(SeqExpr(blocks, body, self._fn.body.struct_info_))
@@ -69,7 +70,9 @@ class DataflowBlockRewrite:
     def add_binding(self, binding: Binding) -> None:
         """Add a binding at the end of the block."""
         if any(binding.var.vid is item.var.vid for block in self._fn.body.blocks for item in block.bindings):
-            raise IRValueError(f"variable {binding.var.name_hint} is bound already; bindings are added with new variables")
+            raise IRValueError(
+                f"variable {binding.var.name_hint} is bound already; bindings are added with new variables"
+            )
         self._set_block(DataflowBlock((*self._dfb.bindings, binding)))
 
     def add(self, expr: RelaxExpr, name: str | None = None, is_dfvar: bool = False) -> None:
@@ -97,7 +100,9 @@ class DataflowBlockRewrite:
             raise IRValueError(f"remove_unused: the block does not bind {var.name_hint}")
         users = [item for item in used_vars(self._fn.body) if item.vid is var.vid]
         if users:
-            raise IRValueError(f"remove_unused: {var.name_hint} is still used by {udchain(self._dfb).get(var, [])}")
+            raise IRValueError(
+                f"remove_unused: {var.name_hint} is still used by {udchain(self._dfb).get(var, [])}"
+            )
         self._set_block(DataflowBlock([item for item in self._dfb.bindings if item.var.vid is not var.vid]))
 
     def remove_all_unused(self) -> None:

@@ -164,7 +164,9 @@ class BlockBuilder:
         if params is not None:
             for param in params:  # type: ignore[union-attr]
                 if not isinstance(param, Var):
-                    raise IRTypeError(f"function {name}: parameters must be relax.Var, got {type(param).__name__}")
+                    raise IRTypeError(
+                        f"function {name}: parameters must be relax.Var, got {type(param).__name__}"
+                    )
         attrs = dict(attrs or {})
         if not private:
             attrs.setdefault("global_symbol", name)
@@ -174,7 +176,9 @@ class BlockBuilder:
 
     def _enter_function_scope(self, scope: FunctionScope) -> None:
         if self._func is not None:
-            raise IRValueError("a function is being built already; BlockBuilder scopes of functions do not nest")
+            raise IRValueError(
+                "a function is being built already; BlockBuilder scopes of functions do not nest"
+            )
         stack = BlockBuilder._stack.__dict__.setdefault("builders", [])
         stack.append(self)
         self._func = scope
@@ -254,7 +258,9 @@ class BlockBuilder:
 
     def _current_bindings(self) -> list[Binding]:
         if not self._blocks:
-            raise BlockBuilderError("nothing to emit into: use the builder inside bb.function(...) or a mutator")
+            raise BlockBuilderError(
+                "nothing to emit into: use the builder inside bb.function(...) or a mutator"
+            )
         return self._blocks[-1][1]
 
     def _new_var(self, name_hint: str, info: StructInfo, output: bool) -> Var:
@@ -271,7 +277,9 @@ class BlockBuilder:
         if isinstance(output, list | tuple):
             output = Tuple(output)
         if not self.current_block_is_dataflow():
-            raise BlockBuilderError("emit_output belongs into a dataflow block; use emit or emit_func_output here")
+            raise BlockBuilderError(
+                "emit_output belongs into a dataflow block; use emit or emit_func_output here"
+            )
         return self._emit(output, name_hint, True)
 
     def _emit(self, expr: Any, name_hint: str, output: bool) -> Var:
@@ -353,7 +361,12 @@ class BlockBuilder:
             prim_func = prim_func.with_attr(dict(attrs))
         gvar = self.add_func(prim_func, name)
         return call_tir_with_grad(
-            gvar, call_args, out_sinfo, tir_vars=tir_vars, te_grad_name=te_grad_name, te_grad_kwargs=te_grad_kwargs
+            gvar,
+            call_args,
+            out_sinfo,
+            tir_vars=tir_vars,
+            te_grad_name=te_grad_name,
+            te_grad_kwargs=te_grad_kwargs,
         )
 
     def emit_te_with_grad(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Var:
@@ -378,7 +391,9 @@ class BlockBuilder:
                 var for param in scope._params for var in definable_tir_vars_in_struct_info(param.struct_info)
             )
         if scope._params is None:
-            raise BlockBuilderError("emit_func_output: the function has no parameters; pass [] when it takes none")
+            raise BlockBuilderError(
+                "emit_func_output: the function has no parameters; pass [] when it takes none"
+            )
         if isinstance(output, list | tuple):
             output = Tuple(output)
         block = self._end_block()
@@ -457,7 +472,9 @@ class BlockBuilder:
             for entries in table.values():
                 entries[:] = [entry for entry in entries if entry[0] is not gv]
         if type(updated_func) in self._by_hash:
-            self._by_hash[type(updated_func)].setdefault(structural_hash(updated_func), []).append((gv, updated_func))
+            self._by_hash[type(updated_func)].setdefault(structural_hash(updated_func), []).append(
+                (gv, updated_func)
+            )
 
     def finalize(self) -> IRModule:
         """The module built so far; private functions whose name a public one claims are renamed."""
@@ -490,4 +507,3 @@ def _unique(taken: dict[str, int], prefix: str) -> str:
             taken[prefix] = count
             taken[name] = 0
             return name
-

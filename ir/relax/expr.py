@@ -60,7 +60,9 @@ class ExprWithOp(RelaxExpr):
 
         if not isinstance(other, RelaxExpr):
             if not isinstance(other, int | float | np.generic | np.ndarray):
-                raise IRTypeError(f"{name}: expected a Relax expression or a number, got {type(other).__name__}")
+                raise IRTypeError(
+                    f"{name}: expected a Relax expression or a number, got {type(other).__name__}"
+                )
             other = const(other, getattr(self.struct_info_, "dtype", None) or None)
         make = getattr(op, name)
         return make(other, self) if swapped else make(self, other)
@@ -137,7 +139,9 @@ class ExprWithOp(RelaxExpr):
         """The field of a tuple; IndexError past the end, so that a tuple can be unpacked."""
         info = self.struct_info_
         if info is not None and not isinstance(info, TupleStructInfo | ObjectStructInfo):
-            raise IRTypeError(f"only tuples can be indexed, this is {info}; index tensors with take or strided_slice")
+            raise IRTypeError(
+                f"only tuples can be indexed, this is {info}; index tensors with take or strided_slice"
+            )
         if isinstance(info, TupleStructInfo):
             if not -len(info.fields) <= index < len(info.fields):
                 raise IndexError(f"tuple index {index} out of range: the tuple has {len(info.fields)} fields")
@@ -193,9 +197,13 @@ class Var(ExprWithOp, type_key="relax.expr.Var"):
 
     is_variable: ClassVar[bool] = True
 
-    def __init__(self, name_hint: str | Id, struct_info: StructInfo | None = None, span: Span | None = None) -> None:
+    def __init__(
+        self, name_hint: str | Id, struct_info: StructInfo | None = None, span: Span | None = None
+    ) -> None:
         if struct_info is not None and not isinstance(struct_info, StructInfo):
-            raise IRTypeError(f"variable {name_hint}: expected a StructInfo, got {type(struct_info).__name__}")
+            raise IRTypeError(
+                f"variable {name_hint}: expected a StructInfo, got {type(struct_info).__name__}"
+            )
         _set_vid(self, Id(name_hint) if isinstance(name_hint, str) else name_hint)
         _set_struct_info(self, struct_info)
         _set_span(self, span)
@@ -208,7 +216,9 @@ class Var(ExprWithOp, type_key="relax.expr.Var"):
     def replace(self, **changes: Any) -> Any:
         """A copy with ``vid``, ``name_hint``, ``struct_info_`` or ``span`` changed."""
         name = changes.get("vid", changes.get("name_hint", self.vid))
-        return type(self)(name, changes.get("struct_info_", self.struct_info_), changes.get("span", self.span))
+        return type(self)(
+            name, changes.get("struct_info_", self.struct_info_), changes.get("span", self.span)
+        )
 
     @classmethod
     def _from_json(cls, values: dict[str, Any]) -> Var:
@@ -232,7 +242,9 @@ class DataflowVar(Var, type_key="relax.expr.DataflowVar"):
 
 
 def _as_array(data: Any) -> np.ndarray:
-    array = data if isinstance(data, np.ndarray) else np.asarray(data.numpy() if hasattr(data, "numpy") else data)
+    array = (
+        data if isinstance(data, np.ndarray) else np.asarray(data.numpy() if hasattr(data, "numpy") else data)
+    )
     if array.flags.writeable:
         array = array.view()
         array.flags.writeable = False
@@ -260,7 +272,9 @@ def const(value: Any, dtype: str | None = None) -> Constant:
     if dtype is not None:
         wanted: Any = dt.to_numpy(dtype)
     else:
-        wanted = {"int64": np.dtype("int32"), "float64": np.dtype("float32")}.get(array.dtype.name, array.dtype)
+        wanted = {"int64": np.dtype("int32"), "float64": np.dtype("float32")}.get(
+            array.dtype.name, array.dtype
+        )
     return Constant(array.astype(wanted) if array.dtype != wanted else array)
 
 
@@ -390,7 +404,9 @@ class TupleGetItem(ExprWithOp, type_key="relax.expr.TupleGetItem"):
         info = self.tuple_value.struct_info_
         if isinstance(info, TupleStructInfo):
             if not 0 <= self.index < len(info.fields):
-                raise IRValueError(f"tuple index {self.index} out of range: the tuple has {len(info.fields)} fields")
+                raise IRValueError(
+                    f"tuple index {self.index} out of range: the tuple has {len(info.fields)} fields"
+                )
             if self.struct_info_ is None:
                 _set_struct_info(self, info.fields[self.index])
 
@@ -441,8 +457,14 @@ class Call(ExprWithOp, type_key="relax.expr.Call"):
             old is new or (old.struct_info_ is not None and old.struct_info_ == new.struct_info_)
             for old, new in zip((self.op, *self.args), (op, *args), strict=True)
         )
-        literal = all(old is new or not isinstance(new, _LITERALS) for old, new in zip(self.args, args, strict=False))
-        kept = struct_info_ if same and literal and attrs is self.attrs and sinfo_args is self.sinfo_args else None
+        literal = all(
+            old is new or not isinstance(new, _LITERALS) for old, new in zip(self.args, args, strict=False)
+        )
+        kept = (
+            struct_info_
+            if same and literal and attrs is self.attrs and sinfo_args is self.sinfo_args
+            else None
+        )
         return Call(op, args, attrs, sinfo_args, span, kept)
 
     def replace(self, **changes: Any) -> Any:
@@ -546,7 +568,9 @@ class Function(BaseFunc, type_key="relax.expr.Function"):
         params = tuple(params)
         for param in params:
             if not isinstance(param, Var):
-                raise IRTypeError(f"a parameter of a Function must be a relax.Var, got {type(param).__name__}")
+                raise IRTypeError(
+                    f"a parameter of a Function must be a relax.Var, got {type(param).__name__}"
+                )
             if param.struct_info_ is None:
                 raise IRTypeError(f"parameter {param.name_hint} of a Function needs a struct info")
         body = _as_seq(body)
@@ -564,7 +588,11 @@ class Function(BaseFunc, type_key="relax.expr.Function"):
 
     @staticmethod
     def create_empty(
-        params: Sequence[Var], ret_struct_info: StructInfo, is_pure: bool = True, attrs: Any = None, span: Span | None = None
+        params: Sequence[Var],
+        ret_struct_info: StructInfo,
+        is_pure: bool = True,
+        attrs: Any = None,
+        span: Span | None = None,
     ) -> Function:
         """A declaration: a function whose body is an empty tuple of the declared result type, to be replaced later."""
         return Function(params, SeqExpr((), Tuple(())), ret_struct_info, is_pure, attrs, span)
@@ -577,7 +605,14 @@ class Function(BaseFunc, type_key="relax.expr.Function"):
         return super().replace(**_dropping_struct_info(self, changes))
 
     def _rebuild(
-        self, params: Any, body: Any, ret_struct_info: Any, is_pure: bool, attrs: Any, struct_info_: Any, span: Any
+        self,
+        params: Any,
+        body: Any,
+        ret_struct_info: Any,
+        is_pure: bool,
+        attrs: Any,
+        struct_info_: Any,
+        span: Any,
     ) -> Function:
         return Function(params, body, ret_struct_info, is_pure, attrs, span)
 
@@ -673,7 +708,9 @@ def get_shape_of(expr: RelaxExpr) -> RelaxExpr:
     return op.shape_of(expr)
 
 
-def te_tensor(value: RelaxExpr, tir_var_map: Mapping[Any, PrimExpr] | None = None, name: str = "rxplaceholder") -> Any:
+def te_tensor(
+    value: RelaxExpr, tir_var_map: Mapping[Any, PrimExpr] | None = None, name: str = "rxplaceholder"
+) -> Any:
     """A te placeholder with the shape and dtype of ``value``; symbolic variables are replaced through ``tir_var_map``."""
     from .. import te
     from ..tir import substitute

@@ -81,7 +81,9 @@ class ExprFunctor:
                     name = self._methods[base]
                     break
             else:
-                raise IRTypeError(f"{type(self).__name__} cannot visit a {type(node).__name__}; expected a Relax expression")
+                raise IRTypeError(
+                    f"{type(self).__name__} cannot visit a {type(node).__name__}; expected a Relax expression"
+                )
         return getattr(self, name)(node)
 
     def visit_expr(self, expr: Any) -> Any:
@@ -336,7 +338,9 @@ class ExprMutatorBase(ExprFunctor):
         """The value, then the definition."""
         value = self.visit_expr(binding.value)
         var = self.visit_var_def(binding.var)
-        return binding if value is binding.value and var is binding.var else VarBinding(var, value, binding.span)
+        return (
+            binding if value is binding.value and var is binding.var else VarBinding(var, value, binding.span)
+        )
 
     def visit_match_cast_(self, binding: Any) -> Any:
         """The value, the struct info, then the definition."""
@@ -403,7 +407,9 @@ class ExprMutator(ExprMutatorBase):
 
     def with_struct_info(self, var: Var, struct_info: StructInfo) -> Var:
         """``var``, or a variable of the same identity with another struct info when it differs."""
-        if var.struct_info_ is struct_info or (var.struct_info_ is not None and var.struct_info_ == struct_info):
+        if var.struct_info_ is struct_info or (
+            var.struct_info_ is not None and var.struct_info_ == struct_info
+        ):
             return var
         return type(var)(var.vid, struct_info, var.span)
 
@@ -478,7 +484,9 @@ class ExprMutator(ExprMutatorBase):
             self.visit_binding(binding)
         new = self.builder_._end_block()
         same = len(new.bindings) == len(block.bindings) and type(new) is type(block)
-        return block if same and all(a is b for a, b in zip(new.bindings, block.bindings, strict=True)) else new
+        return (
+            block if same and all(a is b for a, b in zip(new.bindings, block.bindings, strict=True)) else new
+        )
 
     def visit_binding_block_(self, block: Any) -> Any:
         """The bindings in order, emitted into a new block."""

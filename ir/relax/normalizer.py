@@ -66,7 +66,9 @@ def infer_call(call: Call, builder: BlockBuilder) -> StructInfo:
     if isinstance(info, FuncStructInfo):
         return derive_call_ret_struct_info(info, call, builder)
     if info is None and isinstance(call.op, GlobalVar):
-        raise IRValueError(f"call of {call.op.name_hint}: the function has no struct info; add it with BlockBuilder.add_func")
+        raise IRValueError(
+            f"call of {call.op.name_hint}: the function has no struct info; add it with BlockBuilder.add_func"
+        )
     if isinstance(info, ObjectStructInfo):
         return ObjectStructInfo()
     raise IRTypeError(f"call of {call.op}: the callee is no function but has struct info {info}")
@@ -82,7 +84,9 @@ class Normalizer:
         """The expression with its parts in A-normal form and its struct info; the same object when it was so already."""
         if isinstance(expr, LEAVES):
             if expr.struct_info_ is None and isinstance(expr, Var):
-                raise IRValueError(f"variable {expr.name_hint} has no struct info; give it one where it is made")
+                raise IRValueError(
+                    f"variable {expr.name_hint} has no struct info; give it one where it is made"
+                )
             return expr
         method = self._METHODS.get(type(expr))
         if method is None:
@@ -121,7 +125,9 @@ class Normalizer:
         if expr.struct_info_ is None:
             info = value.struct_info
             if not isinstance(info, ObjectStructInfo):
-                raise IRTypeError(f"field {expr.index} of {value}: only tuples have fields, this has struct info {info}")
+                raise IRTypeError(
+                    f"field {expr.index} of {value}: only tuples have fields, this has struct info {info}"
+                )
             update_struct_info(expr, ObjectStructInfo())
         return expr
 
@@ -144,7 +150,9 @@ class Normalizer:
         if cond is not expr.cond or yes is not expr.true_branch or no is not expr.false_branch:
             expr = If(cond, yes, no, None, expr.span)
         if expr.struct_info_ is None:
-            update_struct_info(expr, struct_info_lca(yes.struct_info, no.struct_info, self._builder.get_analyzer()))
+            update_struct_info(
+                expr, struct_info_lca(yes.struct_info, no.struct_info, self._builder.get_analyzer())
+            )
         return expr
 
     def in_inner_scope(self, body: Any) -> SeqExpr:
@@ -230,7 +238,11 @@ class Normalizer:
                     done.extend(value.blocks)
                     builder._begin_block(is_dataflow)
                 value = value.body
-            if isinstance(value, Call | TupleGetItem) is False and isinstance(binding, MatchCast) and not is_leaf(value):
+            if (
+                isinstance(value, Call | TupleGetItem) is False
+                and isinstance(binding, MatchCast)
+                and not is_leaf(value)
+            ):
                 value = builder.emit(value)
             builder.emit_normalized(_rebound(binding, value))
         new = builder._end_block()
@@ -289,4 +301,3 @@ def _rebound(binding: Any, value: Any) -> Any:
     if var.struct_info_ is None:
         update_struct_info(var, value.struct_info)
     return binding if value is binding.value else VarBinding(var, value, binding.span)
-

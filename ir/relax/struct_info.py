@@ -58,7 +58,9 @@ def as_dim(value: Any) -> PrimExpr:
             return value
         if dt.is_integral(value.dtype) and not isinstance(value, Var):
             return value.astype("int64")
-        raise IRTypeError(f"a dimension of a shape must be an int64 expression, got {value} of dtype {value.dtype}")
+        raise IRTypeError(
+            f"a dimension of a shape must be an int64 expression, got {value} of dtype {value.dtype}"
+        )
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise IRTypeError(f"a dimension of a shape must be an integer or an int64 expression, got {value!r}")
     return IntImm("int64", value.__index__())
@@ -97,7 +99,9 @@ class PrimStructInfo(StructInfo, type_key="relax.PrimStructInfo"):
             value = FloatImm(dtype or "float64", value)
         if value is not None:
             if dtype is not None and dtype != value.dtype:
-                raise IRTypeError(f"PrimStructInfo: dtype {dtype!r} does not match the value {value} of dtype {value.dtype!r}")
+                raise IRTypeError(
+                    f"PrimStructInfo: dtype {dtype!r} does not match the value {value} of dtype {value.dtype!r}"
+                )
             dtype = value.dtype
         if dtype is None:
             raise IRTypeError("PrimStructInfo needs a dtype or a value")
@@ -170,7 +174,9 @@ class TensorStructInfo(StructInfo, type_key="relax.TensorStructInfo"):
             shape, known = _as_shape(shape)
             if known != -1:
                 if ndim not in (-1, known):
-                    raise IRValueError(f"TensorStructInfo: ndim={ndim} contradicts the {known}-dimensional shape {shape}")
+                    raise IRValueError(
+                        f"TensorStructInfo: ndim={ndim} contradicts the {known}-dimensional shape {shape}"
+                    )
                 ndim = known
         if isinstance(vdevice, str):
             vdevice = VDevice(vdevice)
@@ -180,7 +186,9 @@ class TensorStructInfo(StructInfo, type_key="relax.TensorStructInfo"):
         _set_ndim(self, ndim)
         _set_span(self, span)
 
-    def _rebuild(self, shape: Any, dtype: str, vdevice: VDevice | None, ndim: int, span: Span | None) -> TensorStructInfo:
+    def _rebuild(
+        self, shape: Any, dtype: str, vdevice: VDevice | None, ndim: int, span: Span | None
+    ) -> TensorStructInfo:
         return TensorStructInfo(shape, dtype, vdevice, ndim, span)
 
     @property
@@ -202,7 +210,9 @@ def _as_shape(shape: Any) -> tuple[Any, int]:
         if info is None:
             return shape, -1
         if not isinstance(info, ShapeStructInfo):
-            raise IRTypeError(f"the shape of a TensorStructInfo must be a shape, got {shape} of {type(info).__name__}")
+            raise IRTypeError(
+                f"the shape of a TensorStructInfo must be a shape, got {shape} of {type(info).__name__}"
+            )
         return shape, info.ndim
     built = ShapeExpr(shape)
     return built, len(built.values)
@@ -258,7 +268,10 @@ class FuncStructInfo(StructInfo, type_key="relax.FuncStructInfo"):
 
     @staticmethod
     def opaque_func(
-        *, ret: StructInfo | None = None, derive_func: str | Callable[..., StructInfo] | None = None, purity: bool = False,
+        *,
+        ret: StructInfo | None = None,
+        derive_func: str | Callable[..., StructInfo] | None = None,
+        purity: bool = False,
         span: Span | None = None,
     ) -> FuncStructInfo:
         """A function that takes anything; ``ret`` (default: any value) or ``derive_func`` tells the result of a call."""
@@ -278,7 +291,9 @@ class FuncStructInfo(StructInfo, type_key="relax.FuncStructInfo"):
     def _map_children(self, f: Callable[[Any], Any]) -> FuncStructInfo:
         params = None if self.params is None else tuple([f(param) for param in self.params])
         ret = f(self.ret)
-        if ret is self.ret and (params is None or all(new is old for new, old in zip(params, self.params, strict=True))):
+        if ret is self.ret and (
+            params is None or all(new is old for new, old in zip(params, self.params, strict=True))
+        ):
             return self
         return FuncStructInfo(params, ret, self.purity, self.span, self.derive_func)
 

@@ -104,9 +104,13 @@ def gen_call_tir_inputs(
     out_list = list(outs) if many else [outs]
     for out in out_list:
         if not isinstance(out, te.Tensor):
-            raise IRTypeError(f"{getattr(func, '__name__', 'the te function')} must return te tensors, got {type(out).__name__}")
+            raise IRTypeError(
+                f"{getattr(func, '__name__', 'the te function')} must return te tensors, got {type(out).__name__}"
+            )
     unbound = _unbound_vars([*state.placeholders, *out_list], state.extra)
-    prim_func = te.create_prim_func([*state.placeholders, *out_list, *unbound], "int64").without_attr("global_symbol")
+    prim_func = te.create_prim_func([*state.placeholders, *out_list, *unbound], "int64").without_attr(
+        "global_symbol"
+    )
     back = {new: old for old, new in state.fresh.items()}
     sinfos: list[StructInfo] = [
         TensorStructInfo([substitute(dim, back) for dim in out.shape], out.dtype) for out in out_list

@@ -27,4 +27,13 @@ class PackedFuncType(Type, type_key="relax.PackedFuncType"):
     """An opaque function."""
 
 
-__all__ = ["DynTensorType", "FuncType", "ObjectType", "PackedFuncType", "PrimType", "ShapeType", "TupleType", "Type"]
+__all__ = [
+    "DynTensorType",
+    "FuncType",
+    "ObjectType",
+    "PackedFuncType",
+    "PrimType",
+    "ShapeType",
+    "TupleType",
+    "Type",
+]

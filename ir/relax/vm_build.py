@@ -64,7 +64,12 @@ def zero_pipeline(*, enable_warning: bool = False) -> Sequential:
     """The graph optimizations: everything up to fused kernels, without tuning them."""
     passes = optimize_passes()
     return Sequential(
-        [transform.LegalizeOps(enable_warning=enable_warning) if isinstance(p, transform.LegalizeOps) else p for p in passes],
+        [
+            transform.LegalizeOps(enable_warning=enable_warning)
+            if isinstance(p, transform.LegalizeOps)
+            else p
+            for p in passes
+        ],
         name="zero",
     )
 
@@ -141,7 +146,9 @@ def _final_passes() -> list[Pass]:
 
 def _kernels_of(func: Any) -> list[str]:
     found: dict[str, None] = {}
-    post_order_visit(func.body, lambda node: found.setdefault(node.name_hint) if isinstance(node, GlobalVar) else None)
+    post_order_visit(
+        func.body, lambda node: found.setdefault(node.name_hint) if isinstance(node, GlobalVar) else None
+    )
     return list(found)
 
 
@@ -160,9 +167,13 @@ def _target_facts(target: Target) -> dict[str, Any]:
         flags = [item[1:] for item in host_features().split(",") if item.startswith("+")]
     else:
         # LLVM does not tell what a processor's name implies; the width of its vectors does, for what matters most.
-        flags = [item.lstrip("+") for item in options.features.split(",") if item and not item.startswith("-")]
+        flags = [
+            item.lstrip("+") for item in options.features.split(",") if item and not item.startswith("-")
+        ]
         if not options.triple or options.triple.startswith("x86_64"):
-            flags += [name for bits, names in _X86_FEATURES.items() if target.vector_bits >= bits for name in names]
+            flags += [
+                name for bits, names in _X86_FEATURES.items() if target.vector_bits >= bits for name in names
+            ]
     return {
         "text": str(target),
         "machine": options.triple.split("-")[0] or platform.machine().lower(),
@@ -208,7 +219,9 @@ def build(
         target = Target.current(allow_none=True) or Target("llvm")
     target = target if isinstance(target, Target) else Target(target)
     if target.is_gpu:
-        raise BuildError(f"models are built for processors; {target.kind.name} kernels can be built one by one with ir.build")
+        raise BuildError(
+            f"models are built for processors; {target.kind.name} kernels can be built one by one with ir.build"
+        )
     if params:
         mod = transform.BindParams("main", params)(mod)
     chosen = pipeline if relax_pipeline is None else relax_pipeline

@@ -19,14 +19,27 @@ DTYPE_FIRST = frozenset(
 """Intrinsics whose first argument in the text is the dtype of the result."""
 
 FIXED_DTYPE: dict[str, str] = {
-    **dict.fromkeys("tvm_call_packed tvm_call_cpacked prefetch tvm_throw_last_error tvm_check_return".split(), "int32"),
+    **dict.fromkeys(
+        "tvm_call_packed tvm_call_cpacked prefetch tvm_throw_last_error tvm_check_return".split(), "int32"
+    ),
     **dict.fromkeys("tvm_storage_sync tvm_struct_set undef vscale clz q_multiply_shift".split(), "int32"),
-    **dict.fromkeys("q_multiply_shift_per_axis dp4a start_profile_intrinsic end_profile_intrinsic".split(), "int32"),
+    **dict.fromkeys(
+        "q_multiply_shift_per_axis dp4a start_profile_intrinsic end_profile_intrinsic".split(), "int32"
+    ),
     **dict.fromkeys("ptx_commit_group ptx_wait_group tvm_warp_activemask lookup_param".split(), "int32"),
-    **dict.fromkeys("address_of tvm_access_ptr tvm_stack_alloca tvm_tuple tvm_thread_allreduce buffer_offset".split(), "handle"),
-    **dict.fromkeys("tvm_load_matrix_sync tvm_store_matrix_sync tvm_mma_sync tvm_fill_fragment tvm_bmma_sync".split(), "handle"),
+    **dict.fromkeys(
+        "address_of tvm_access_ptr tvm_stack_alloca tvm_tuple tvm_thread_allreduce buffer_offset".split(),
+        "handle",
+    ),
+    **dict.fromkeys(
+        "tvm_load_matrix_sync tvm_store_matrix_sync tvm_mma_sync tvm_fill_fragment tvm_bmma_sync".split(),
+        "handle",
+    ),
     **dict.fromkeys("texture2d_store".split(), "handle"),
     **dict.fromkeys("isnullptr assume tvm_thread_invariant".split(), "bool"),
-    **dict.fromkeys("fabs bitwise_not ret popcount likely tvm_warp_shuffle tvm_warp_shuffle_up tvm_warp_shuffle_down".split(), ""),
+    **dict.fromkeys(
+        "fabs bitwise_not ret popcount likely tvm_warp_shuffle tvm_warp_shuffle_up tvm_warp_shuffle_down".split(),
+        "",
+    ),
 }
 """Intrinsics whose result has one dtype; "" is the dtype of the first argument. Others are built by :mod:`ir.tir.op`."""

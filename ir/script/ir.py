@@ -1,6 +1,5 @@
 """The namespace ``I`` of scripts: ``from ir.script import ir as I``."""
 
-
 from __future__ import annotations
 
 import sys

@@ -133,7 +133,12 @@ def call_tir(func: Any, args: Any, out_sinfo: Any, tir_vars: Any = None, dtype: 
 
 
 def call_tir_with_grad(
-    func: Any, args: Any, out_sinfo: Any, te_grad_name: Any = None, te_grad_kwargs: Any = None, tir_vars: Any = None
+    func: Any,
+    args: Any,
+    out_sinfo: Any,
+    te_grad_name: Any = None,
+    te_grad_kwargs: Any = None,
+    tir_vars: Any = None,
 ) -> _x.Call:
     """``R.call_tir`` with the name of a registered gradient."""
     return _base.call_tir_with_grad(func, args, _out(out_sinfo, None), te_grad_name, te_grad_kwargs, tir_vars)
@@ -143,7 +148,9 @@ def call_tir_inplace(
     func: Any, args: Any, out_sinfo: Any = None, inplace_indices: Any = None, tir_vars: Any = None
 ) -> _x.Call:
     """``R.call_tir`` that overwrites some arguments; outputs and indices may come in either order."""
-    if isinstance(out_sinfo, int) or (isinstance(out_sinfo, list) and out_sinfo and isinstance(out_sinfo[0], int)):
+    if isinstance(out_sinfo, int) or (
+        isinstance(out_sinfo, list) and out_sinfo and isinstance(out_sinfo[0], int)
+    ):
         out_sinfo, inplace_indices = inplace_indices, out_sinfo
     return _base.call_tir_inplace(func, args, inplace_indices, _out(out_sinfo, None), tir_vars)
 
@@ -175,9 +182,7 @@ def assert_op(condition: Any, format_args: Any = None, format: Any = "") -> _x.C
     return _base.assert_op(condition, format_args, format)
 
 
-def Call(
-    op: Any, args: Any, attrs: Any = None, sinfo_args: Any = None
-) -> _x.Call:
+def Call(op: Any, args: Any, attrs: Any = None, sinfo_args: Any = None) -> _x.Call:
     """A call by its parts: an operator's name or a function, arguments, attributes, struct infos."""
     return _x.Call(op, [_x.convert_to_expr(item) for item in args], attrs, _infos(sinfo_args))
 
@@ -221,7 +226,15 @@ def _operator(name: Any) -> Any:
     raise AttributeError(f"there is no operator or function R.{name}{hint}")
 
 
-_ALIASES = {"nn": "nn", "image": "image", "builtin": "builtin", "memory": "memory", "grad": "grad", "vm": "vm", "ccl": "ccl"}
+_ALIASES = {
+    "nn": "nn",
+    "image": "image",
+    "builtin": "builtin",
+    "memory": "memory",
+    "grad": "grad",
+    "vm": "vm",
+    "ccl": "ccl",
+}
 
 
 def __getattr__(name: Any) -> Any:
@@ -236,4 +249,3 @@ def __getattr__(name: Any) -> Any:
 def __dir__() -> Any:
     own = [key for key in globals() if not key.startswith("_")]
     return sorted({*own, *[key.split(".")[1] for key in _OPERATORS]})
-

@@ -131,7 +131,9 @@ class DtypeFunction:
         if isinstance(expr, PrimExpr):
             return _cast(self.dtype, expr)
         if isinstance(expr, _BufferNode):
-            raise IRTypeError(f"T.{self.dtype}: expected a number or expression, got buffer {expr.name}; index it first")
+            raise IRTypeError(
+                f"T.{self.dtype}: expected a number or expression, got buffer {expr.name}; index it first"
+            )
         return _const(expr, self.dtype)
 
     def __repr__(self) -> str:
@@ -144,7 +146,12 @@ class _HandleFunction(DtypeFunction):
     __slots__ = ()
 
     def __call__(
-        self, dtype: Any = None, storage_scope: str = "global", *, is_size_var: bool = False, type_annotation: Any = None
+        self,
+        dtype: Any = None,
+        storage_scope: str = "global",
+        *,
+        is_size_var: bool = False,
+        type_annotation: Any = None,
     ) -> Any:
         if dtype is None:
             return Var("", "handle") if type_annotation is None else Var("", type_annotation)
@@ -224,7 +231,9 @@ def _intrinsic(name: str) -> Callable[..., Any]:
 
     build = with_dtype if name in DTYPE_FIRST or fixed is None else with_fixed
     build.__name__ = build.__qualname__ = name
-    build.__doc__ = f"Call the intrinsic ``{name}``" + ("; the first argument is the dtype of the result." if build is with_dtype else ".")
+    build.__doc__ = f"Call the intrinsic ``{name}``" + (
+        "; the first argument is the dtype of the result." if build is with_dtype else "."
+    )
     return build
 
 
@@ -263,10 +272,16 @@ def _lifted(function: Callable[..., Any]) -> Callable[..., Any]:
 _OP_FUNCTIONS = {
     name: getattr(_op, name)
     for name in vars(_op)["__all__"]
-    if callable(getattr(_op, name)) and not isinstance(getattr(_op, name), type) and name not in ("register_op", "effect_of")
+    if callable(getattr(_op, name))
+    and not isinstance(getattr(_op, name), type)
+    and name not in ("register_op", "effect_of")
 }
 for _name, _function in _OP_FUNCTIONS.items():
-    if _name not in _NAMESPACE and _name not in DTYPE_FIRST and _name not in ("sum", "comm_reducer", "reduce_axis"):
+    if (
+        _name not in _NAMESPACE
+        and _name not in DTYPE_FIRST
+        and _name not in ("sum", "comm_reducer", "reduce_axis")
+    ):
         _NAMESPACE[_name] = _lifted(_function)
 for _name in (item.removeprefix("tir.") for item in list(_Op.registry) if item.startswith("tir.")):
     _script_name = SCRIPT_NAMES.get(_name, _name)
@@ -313,4 +328,6 @@ truncdiv = _NAMESPACE["truncdiv"]
 vectorize = vectorized
 unrolled = unroll
 
-__all__ = [name for name in _NAMESPACE if not name.startswith("_") and name not in ("annotations", "Any", "Callable")]
+__all__ = [
+    name for name in _NAMESPACE if not name.startswith("_") and name not in ("annotations", "Any", "Callable")
+]

@@ -161,7 +161,13 @@ def facts_of_cpu(cpu: str, triple: str = "", features: tuple[str, ...] = ()) -> 
             if not disabled and not enabled:
                 return host.facts
             bits, registers = vector_facts(host.triple, (frozenset(host.features) | enabled) - disabled)
-            return CpuFacts(bits, registers, host.facts.l1_cache_bytes, host.facts.l2_cache_bytes, host.facts.l3_cache_bytes)
+            return CpuFacts(
+                bits,
+                registers,
+                host.facts.l1_cache_bytes,
+                host.facts.l2_cache_bytes,
+                host.facts.l3_cache_bytes,
+            )
         for prefixes, (bits, registers) in _FEATURES_BY_CPU:
             if cpu.startswith(prefixes):
                 if bits == 512 and "avx512f" in disabled:

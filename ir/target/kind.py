@@ -39,7 +39,9 @@ class TargetKind:
             return self.options[name]
         except KeyError:
             near = difflib.get_close_matches(name, self.options, n=3)
-            hint = f"did you mean -{', -'.join(near)}?" if near else f"it takes: {', '.join(self.options_names)}"
+            hint = (
+                f"did you mean -{', -'.join(near)}?" if near else f"it takes: {', '.join(self.options_names)}"
+            )
             raise TargetError(f"target kind {self.name!r} has no option -{name}; {hint}") from None
 
 
@@ -121,7 +123,9 @@ def get_kind(name: str) -> TargetKind:
     try:
         return _KINDS[name]
     except KeyError:
-        raise TargetError(f"unknown target kind {name!r}; there are: cpu, {', '.join(sorted(_KINDS))}") from None
+        raise TargetError(
+            f"unknown target kind {name!r}; there are: cpu, {', '.join(sorted(_KINDS))}"
+        ) from None
 
 
 def list_kinds() -> list[str]:
@@ -133,7 +137,9 @@ register_kind("llvm", 1, ("cpu",), _CPU)
 register_kind("c", 1, ("cpu",), _CPU)
 register_kind("cuda", 2, ("cuda", "gpu"), _GPU)
 register_kind("nvptx", 2, ("cuda", "gpu"), _GPU)
-register_kind("rocm", 10, ("rocm", "gpu"), {**_GPU, "mattr": OptionSpec(list), "thread_warp_size": OptionSpec(int, 64)})
+register_kind(
+    "rocm", 10, ("rocm", "gpu"), {**_GPU, "mattr": OptionSpec(list), "thread_warp_size": OptionSpec(int, 64)}
+)
 register_kind("opencl", 4, ("opencl", "gpu"), {**_GPU, "max_num_threads": OptionSpec(int, 256)})
 register_kind("metal", 8, ("metal", "gpu"), {**_GPU, "max_num_threads": OptionSpec(int, 256)})
 register_kind(
@@ -142,7 +148,10 @@ register_kind(
     ("vulkan", "gpu"),
     {
         **_GPU,
-        **{f"supports_{what}": OptionSpec(bool) for what in ("float16", "float32", "float64", "int8", "int16", "int32", "int64")},
+        **{
+            f"supports_{what}": OptionSpec(bool)
+            for what in ("float16", "float32", "float64", "int8", "int16", "int32", "int64")
+        },
     },
 )
 register_kind("webgpu", 15, ("webgpu", "gpu"), {**_GPU, "max_num_threads": OptionSpec(int, 256)})

@@ -74,6 +74,12 @@ register_tag(
         "mcpu": "cortex-a72",
         "mattr": ["+neon"],
         "num-cores": 4,
-        "host": {"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "cortex-a72", "mattr": ["+neon"], "num-cores": 4},
+        "host": {
+            "kind": "llvm",
+            "mtriple": "aarch64-linux-gnu",
+            "mcpu": "cortex-a72",
+            "mattr": ["+neon"],
+            "num-cores": 4,
+        },
     },
 )

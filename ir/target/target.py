@@ -62,18 +62,30 @@ class Target(Node, type_key="Target"):
 
     @classmethod
     def _from_json(cls, values: dict[str, Any]) -> Target:
-        config = {"kind": values["kind_name"], "tag": values["tag"], "keys": list(values["keys"]), **values["attrs"]}
+        config = {
+            "kind": values["kind_name"],
+            "tag": values["tag"],
+            "keys": list(values["keys"]),
+            **values["attrs"],
+        }
         return cls(config, values.get("host"))
 
     def replace(self, **changes: Any) -> Target:
         """A copy with some fields (``attrs``, ``keys``, ``tag``, ``host``) changed."""
         config = {"kind": self.kind_name, "tag": self.tag, "keys": list(self.keys), **self.attrs}
         if "attrs" in changes:
-            config = {"kind": self.kind_name, "tag": self.tag, "keys": list(self.keys), **changes.pop("attrs")}
+            config = {
+                "kind": self.kind_name,
+                "tag": self.tag,
+                "keys": list(self.keys),
+                **changes.pop("attrs"),
+            }
         host = changes.pop("host", self.host)
         unknown = changes.keys() - {"tag", "keys"}
         if unknown:
-            raise TargetError(f"a target has no field {sorted(unknown)}; its fields are tag, keys, attrs and host")
+            raise TargetError(
+                f"a target has no field {sorted(unknown)}; its fields are tag, keys, attrs and host"
+            )
         return Target({**config, **changes}, host)
 
     # -- scopes -------------------------------------------------------------------------------------------------
@@ -349,7 +361,9 @@ def _config_of_mapping(config: Mapping[str, Any]) -> dict[str, Any]:
     if "kind" not in found:
         tagged = find_tag(str(tag)) if tag else None
         if tagged is None:
-            raise TargetError(f'a target given as a dict needs the key "kind" (such as "llvm"), got {sorted(found)}')
+            raise TargetError(
+                f'a target given as a dict needs the key "kind" (such as "llvm"), got {sorted(found)}'
+            )
         found = {**tagged, **found}
     if found["kind"] == "cpu":
         found = {**_host_config(), **{key: value for key, value in found.items() if key != "kind"}}
@@ -375,7 +389,9 @@ def _config_of_text(text: str) -> dict[str, Any]:
         word = words[position]
         position += 1
         if not word.startswith("-"):
-            raise TargetError(f"cannot read {word!r} in target {text!r}; options start with - as in -mcpu=znver4")
+            raise TargetError(
+                f"cannot read {word!r} in target {text!r}; options start with - as in -mcpu=znver4"
+            )
         name, given, value = word.lstrip("-").partition("=")
         spec = kind.option(name)
         if not given:
@@ -433,7 +449,9 @@ def _value_of(kind: TargetKind, name: str, value: Any) -> Any:
             raise TypeError
         return spec.type(getattr(value, "value", value))
     except (KeyError, TypeError, ValueError):
-        raise TargetError(f"option -{name} of target kind {kind.name!r} takes {spec.type.__name__}, got {value!r}") from None
+        raise TargetError(
+            f"option -{name} of target kind {kind.name!r} takes {spec.type.__name__}, got {value!r}"
+        ) from None
 
 
 def _option_text(value: Any) -> str:

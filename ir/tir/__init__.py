@@ -48,7 +48,14 @@ from .expr import (
     convert,
 )
 from .function import PrimFunc, TensorIntrin
-from .functor import StmtExprMutator, StmtExprVisitor, ir_transform, post_order_visit, pre_order_visit, substitute
+from .functor import (
+    StmtExprMutator,
+    StmtExprVisitor,
+    ir_transform,
+    post_order_visit,
+    pre_order_visit,
+    substitute,
+)
 from .index_map import IndexMap
 from .op import *
 from .stmt import (

@@ -70,7 +70,9 @@ class Buffer(Node, type_key="tir.Buffer"):
             if isinstance(item, Range):
                 region.append(item)
             elif isinstance(item, slice):
-                region.append(Range(0 if item.start is None else item.start, extent if item.stop is None else item.stop))
+                region.append(
+                    Range(0 if item.start is None else item.start, extent if item.stop is None else item.stop)
+                )
             else:
                 start = convert(item)
                 region.append(Range.from_min_extent(start, const(1, start.dtype)))
@@ -92,7 +94,9 @@ class Buffer(Node, type_key="tir.Buffer"):
         """The element offset that ``indices`` address in the flattened buffer, as a one-element list."""
         values = [convert(item) for item in indices]
         if len(values) != len(self.shape):
-            raise IRValueError(f"buffer {self.name} has {len(self.shape)} dimensions, got {len(values)} indices")
+            raise IRValueError(
+                f"buffer {self.name} has {len(self.shape)} dimensions, got {len(values)} indices"
+            )
         offset: Any = None
         if self.strides:
             for index, stride in zip(values, self.strides, strict=True):
@@ -105,7 +109,12 @@ class Buffer(Node, type_key="tir.Buffer"):
         return [offset if self.elem_offset is None else offset + self.elem_offset]
 
     def access_ptr(
-        self, access_mask: int | str, ptr_type: str = "handle", content_lanes: int = 1, offset: Any = 0, extent: Any = None
+        self,
+        access_mask: int | str,
+        ptr_type: str = "handle",
+        content_lanes: int = 1,
+        offset: Any = 0,
+        extent: Any = None,
     ) -> PrimExpr:
         """A pointer into the buffer for an intrinsic; ``access_mask`` is "r", "w" or "rw" (or bits 1 and 2)."""
         from .expr import Call
@@ -120,7 +129,9 @@ class Buffer(Node, type_key="tir.Buffer"):
                 total = total * item
             extent = total - offset
         element = dt.with_lanes(dt.element_of(self.dtype), content_lanes)
-        return Call("handle", "tir.tvm_access_ptr", (type_annotation(element), self.data, start, extent, access_mask))
+        return Call(
+            "handle", "tir.tvm_access_ptr", (type_annotation(element), self.data, start, extent, access_mask)
+        )
 
     def get_flattened_buffer(self) -> Buffer:
         """The one-dimensional buffer over the same data (one dimension per axis separator group)."""
@@ -135,8 +146,10 @@ class Buffer(Node, type_key="tir.Buffer"):
                     groups.append(None)
                 groups[-1] = extent if groups[-1] is None else groups[-1] * extent
             shape = [const(1) if item is None else item for item in groups]
-        if len(shape) == len(self.shape) and not self.strides and builtins.all(
-            a is b for a, b in zip(shape, self.shape, strict=True)
+        if (
+            len(shape) == len(self.shape)
+            and not self.strides
+            and builtins.all(a is b for a, b in zip(shape, self.shape, strict=True))
         ):
             return self
         return self.replace(

@@ -71,8 +71,10 @@ class PrimExpr(BaseExpr):
         return floormod(other, self)
 
     def __neg__(self) -> PrimExpr:
-        return multiply(const(-1, self.dtype), self) if not isinstance(self, _IMMEDIATES) else const(
-            -self.value, self.dtype
+        return (
+            multiply(const(-1, self.dtype), self)
+            if not isinstance(self, _IMMEDIATES)
+            else const(-self.value, self.dtype)
         )
 
     def __pow__(self, other: Any) -> PrimExpr:
@@ -130,14 +132,22 @@ class PrimExpr(BaseExpr):
     def __eq__(self, other: Any) -> Any:
         if other is None or not isinstance(other, PrimExpr | int | float | np.generic):
             return False
-        if isinstance(other, PrimExpr) and other.dtype != self.dtype and not _comparable(self.dtype, other.dtype):
+        if (
+            isinstance(other, PrimExpr)
+            and other.dtype != self.dtype
+            and not _comparable(self.dtype, other.dtype)
+        ):
             return False
         return _compare(EQ, self, other)
 
     def __ne__(self, other: Any) -> Any:
         if other is None or not isinstance(other, PrimExpr | int | float | np.generic):
             return True
-        if isinstance(other, PrimExpr) and other.dtype != self.dtype and not _comparable(self.dtype, other.dtype):
+        if (
+            isinstance(other, PrimExpr)
+            and other.dtype != self.dtype
+            and not _comparable(self.dtype, other.dtype)
+        ):
             return True
         return _compare(NE, self, other)
 
@@ -169,7 +179,11 @@ class Var(PrimExpr, type_key="tir.Var"):
     is_variable: ClassVar[bool] = True
 
     def __init__(
-        self, name: str, dtype: str | Type = "int32", span: Span | None = None, type_annotation: Type | None = None
+        self,
+        name: str,
+        dtype: str | Type = "int32",
+        span: Span | None = None,
+        type_annotation: Type | None = None,
     ) -> None:
         if isinstance(dtype, PrimType):  # says no more than the dtype
             dtype = dtype.dtype
@@ -273,7 +287,9 @@ def _as_op(op: Any) -> Any:
 
 
 def _call_args(args: Sequence[Any]) -> tuple[Any, ...]:
-    return tuple([item if isinstance(item, Node) and item.__class__ is not IterVar else convert(item) for item in args])
+    return tuple(
+        [item if isinstance(item, Node) and item.__class__ is not IterVar else convert(item) for item in args]
+    )
 
 
 _with_lanes = dt.with_lanes
@@ -483,7 +499,13 @@ class Range(Node, type_key="Range"):
     span: Span | None = field(default=None, compare=False, kind="leaf")
 
     def __init__(
-        self, begin: Any = None, end: Any = None, span: Span | None = None, *, min: Any = None, extent: Any = None
+        self,
+        begin: Any = None,
+        end: Any = None,
+        span: Span | None = None,
+        *,
+        min: Any = None,
+        extent: Any = None,
     ) -> None:
         if extent is not None:
             low, count = _expr(begin if min is None else min), _expr(extent)
@@ -504,7 +526,9 @@ class Range(Node, type_key="Range"):
 
     def replace(self, **changes: Any) -> Range:
         """A copy with ``min`` or ``extent`` changed."""
-        return Range.from_min_extent(changes.get("min", self.min), changes.get("extent", self.extent), self.span)
+        return Range.from_min_extent(
+            changes.get("min", self.min), changes.get("extent", self.extent), self.span
+        )
 
 
 _set_range_min = Range.min.__set__  # type: ignore[attr-defined]
@@ -554,7 +578,14 @@ class Reduce(PrimExpr, type_key="tir.Reduce"):
     init: tuple[PrimExpr, ...] = field(default=(), convert=_exprs)
     dtype: str = derived("source[value_index].dtype")
 
-    _compare_order: ClassVar[tuple[str, ...]] = ("combiner", "axis", "source", "condition", "value_index", "init")
+    _compare_order: ClassVar[tuple[str, ...]] = (
+        "combiner",
+        "axis",
+        "source",
+        "condition",
+        "value_index",
+        "init",
+    )
 
 
 # ---- constants and conversion -----------------------------------------------------------------------------------

@@ -48,11 +48,15 @@ class PrimFunc(BaseFunc, type_key="tir.PrimFunc"):
         handles = []
         for item in params:
             if isinstance(item, Buffer):
-                handle = Var(f"{item.name}_handle" if not item.name.endswith("_handle") else item.name, "handle")
+                handle = Var(
+                    f"{item.name}_handle" if not item.name.endswith("_handle") else item.name, "handle"
+                )
                 buffers[handle] = item
                 item = handle
             if not isinstance(item, Var):
-                raise IRTypeError(f"a PrimFunc parameter must be a Var or a Buffer, got {type(item).__name__}")
+                raise IRTypeError(
+                    f"a PrimFunc parameter must be a Var or a Buffer, got {type(item).__name__}"
+                )
             handles.append(item)
         _set_params(self, tuple(handles))
         _set_body(self, body)
@@ -82,7 +86,9 @@ class PrimFunc(BaseFunc, type_key="tir.PrimFunc"):
         for param in self.params:
             buffer = self.buffer_map.get(param)
             if buffer is not None:
-                infos.append(TensorStructInfo([extent.astype("int64") for extent in buffer.shape], buffer.dtype))
+                infos.append(
+                    TensorStructInfo([extent.astype("int64") for extent in buffer.shape], buffer.dtype)
+                )
             else:
                 infos.append(ObjectStructInfo() if param.dtype == "handle" else PrimStructInfo(param.dtype))
         void = isinstance(self.ret_type, TupleType) and not self.ret_type.fields
@@ -94,7 +100,9 @@ class PrimFunc(BaseFunc, type_key="tir.PrimFunc"):
         from .op import CallEffectKind, effect_of
         from .stmt import BufferStore
 
-        outside = {id(buffer.data) for buffer in self.buffer_map.values()} | {id(param) for param in self.params}
+        outside = {id(buffer.data) for buffer in self.buffer_map.values()} | {
+            id(param) for param in self.params
+        }
         effects: list[Any] = []
 
         def look(node: Any) -> None:
@@ -154,7 +162,9 @@ def _match_shapes(old: Buffer, new: Buffer) -> dict[Var, PrimExpr]:
         if isinstance(before, Var):
             values[before] = after
         elif before is not after and getattr(before, "value", None) != getattr(after, "value", None):
-            raise IRValueError(f"specialize: buffer {old.name} has extent {before}, which cannot become {after}")
+            raise IRValueError(
+                f"specialize: buffer {old.name} has extent {before}, which cannot become {after}"
+            )
     return values
 
 
@@ -170,9 +180,13 @@ class TensorIntrin(Node, type_key="tir.TensorIntrin"):
     def register(name: str, desc: PrimFunc, impl: PrimFunc, override: bool = False) -> TensorIntrin:
         """Register under ``name``; raises IRValueError when it exists and ``override`` is False."""
         if name in TensorIntrin.registry and not override:
-            raise IRValueError(f"tensor intrinsic {name!r} is registered already; pass override=True to replace it")
+            raise IRValueError(
+                f"tensor intrinsic {name!r} is registered already; pass override=True to replace it"
+            )
         if len(desc.params) != len(impl.params):
-            raise IRValueError(f"tensor intrinsic {name!r}: desc has {len(desc.params)} parameters, impl {len(impl.params)}")
+            raise IRValueError(
+                f"tensor intrinsic {name!r}: desc has {len(desc.params)} parameters, impl {len(impl.params)}"
+            )
         intrin = TensorIntrin.registry[name] = TensorIntrin(desc, impl)
         return intrin
 
@@ -181,5 +195,7 @@ class TensorIntrin(Node, type_key="tir.TensorIntrin"):
         """The intrinsic registered under ``name``."""
         found = TensorIntrin.registry.get(name)
         if found is None and not allow_missing:
-            raise IRValueError(f"no tensor intrinsic {name!r}; registered are {sorted(TensorIntrin.registry)}")
+            raise IRValueError(
+                f"no tensor intrinsic {name!r}; registered are {sorted(TensorIntrin.registry)}"
+            )
         return found

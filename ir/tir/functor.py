@@ -92,14 +92,21 @@ def substitute(node: Any, values: Mapping[Any, Any] | Callable[[Var], PrimExpr |
     """
     if callable(values):
         return _Substitute(values).visit(node)
-    table: dict[Any, Any] = {key: item if isinstance(item, Node) else convert(item) for key, item in values.items()}
+    table: dict[Any, Any] = {
+        key: item if isinstance(item, Node) else convert(item) for key, item in values.items()
+    }
     walker = _Substitute(table.get)
     walker._buffers.update({key: item for key, item in table.items() if isinstance(key, Buffer)})
     return walker.visit(node)
 
 
 class _TransformOnce(Mutator):
-    def __init__(self, preorder: Callable[[Any], Any] | None, postorder: Callable[[Any], Any] | None, only: tuple[type, ...]) -> None:
+    def __init__(
+        self,
+        preorder: Callable[[Any], Any] | None,
+        postorder: Callable[[Any], Any] | None,
+        only: tuple[type, ...],
+    ) -> None:
         super().__init__()
         self._preorder, self._postorder, self._only = preorder, postorder, only
 

@@ -92,7 +92,9 @@ class IndexMap(Node, type_key="tir.IndexMap"):
         """The final indices for given initial ones, simplified."""
         if len(indices) != len(self.initial_indices):
             raise IRValueError(f"the map takes {len(self.initial_indices)} indices, got {len(indices)}")
-        values: Mapping[Any, Any] = dict(zip(self.initial_indices, [convert(item) for item in indices], strict=True))
+        values: Mapping[Any, Any] = dict(
+            zip(self.initial_indices, [convert(item) for item in indices], strict=True)
+        )
         return [_simplify(substitute(item, values)) for item in self.final_indices]
 
     def map_shape(self, shape: Sequence[Any]) -> list[Any]:
@@ -125,7 +127,9 @@ class IndexMap(Node, type_key="tir.IndexMap"):
         from .evaluate import evaluate
 
         values = {var: grids[i] for i, var in enumerate(self.initial_indices)}
-        result[tuple(np.broadcast_to(evaluate(item, values), arr_src.shape) for item in self.final_indices)] = arr_src
+        result[
+            tuple(np.broadcast_to(evaluate(item, values), arr_src.shape) for item in self.final_indices)
+        ] = arr_src
         return result
 
     def inverse(self, shape: Sequence[Any]) -> IndexMap:
@@ -141,7 +145,9 @@ class IndexMap(Node, type_key="tir.IndexMap"):
 
         if self.inverse_index_map is not None:
             given = self.inverse_index_map
-            given = given if isinstance(given, IndexMap) else IndexMap.from_func(given, len(self.final_indices))
+            given = (
+                given if isinstance(given, IndexMap) else IndexMap.from_func(given, len(self.final_indices))
+            )
             return given, const(False)
         return invert_index_map(self, [Range(convert(extent)) for extent in shape], check_bijective)
 

@@ -200,7 +200,9 @@ class Interpreter(Visitor):
             count = shape[0] * int(self.visit(buffer.strides[0])) if shape else 1
         else:
             count = math.prod(shape)
-        self.values[buffer.data] = _Pointer(_poison(count * dt.lanes(buffer.dtype), dt.element_of(buffer.dtype)))
+        self.values[buffer.data] = _Pointer(
+            _poison(count * dt.lanes(buffer.dtype), dt.element_of(buffer.dtype))
+        )
 
     def visit_BlockRealize(self, node: S.BlockRealize) -> None:
         if not bool(self.visit(node.predicate)):
@@ -269,20 +271,26 @@ class Interpreter(Visitor):
         if buffer.elem_offset is not None:
             offset = offset + int(self.visit(buffer.elem_offset))
         if len(indices) != len(buffer.shape):
-            raise InterpreterError(f"buffer {buffer.name} has {len(buffer.shape)} dimensions, got {len(indices)} indices")
+            raise InterpreterError(
+                f"buffer {buffer.name} has {len(buffer.shape)} dimensions, got {len(indices)} indices"
+            )
         for position, (index, extent, stride) in enumerate(zip(indices, buffer.shape, self._strides(buffer))):
             value = np.asarray(self.visit(index)).astype("int64")
             bound = int(self.visit(extent))
             outside = (value < 0) | (value >= bound)
             if np.any(outside if mask is None else outside & mask):
-                raise InterpreterError(f"index {value} of dimension {position} of {buffer.name} is not in [0, {bound})")
+                raise InterpreterError(
+                    f"index {value} of dimension {position} of {buffer.name} is not in [0, {bound})"
+                )
             offset = offset + value * stride
         lanes = dt.lanes(buffer.dtype)
         if lanes > 1:  # elements that are vectors themselves
             offset = (np.asarray(offset)[..., None] * lanes + np.arange(lanes)).reshape(-1)
         beyond = np.asarray(offset) >= len(pointer.storage)
         if np.any(beyond if mask is None else beyond & mask):
-            raise InterpreterError(f"an access of {buffer.name} is behind its {len(pointer.storage)} elements")
+            raise InterpreterError(
+                f"an access of {buffer.name} is behind its {len(pointer.storage)} elements"
+            )
         return pointer, offset
 
     # -- expressions -------------------------------------------------------------
@@ -439,7 +447,9 @@ class Interpreter(Visitor):
 
     def _call_function(self, node: E.Call) -> Any:
         if self.module is None:
-            raise InterpreterError(f"a call of {node.op.name_hint} needs the module; run the module instead of the function")
+            raise InterpreterError(
+                f"a call of {node.op.name_hint} needs the module; run the module instead of the function"
+            )
         inner = Interpreter(self.module)
         callee = self.module[node.op]
         assert isinstance(callee, PrimFunc)
@@ -465,7 +475,9 @@ def _packed(value: Any) -> Any:
     return value.storage[value.offset :] if isinstance(value, _Pointer) else value
 
 
-def run(program: PrimFunc | IRModule, *args: Any, name: str = "main", values: Mapping[E.Var, Any] | None = None) -> Any:
+def run(
+    program: PrimFunc | IRModule, *args: Any, name: str = "main", values: Mapping[E.Var, Any] | None = None
+) -> Any:
     """Runs a function on numpy arrays (outputs are written in place) and numbers.
 
     Parameters

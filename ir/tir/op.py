@@ -78,7 +78,11 @@ _UPDATES = (
     *"end_profile_intrinsic tvm_stack_alloca lookup_param tvm_tuple tvm_check_return texture2d_load texture2d_store".split(),
 )
 
-for _effect, _names in ((CallEffectKind.PURE, _PURE), (CallEffectKind.READ_STATE, _READS), (CallEffectKind.UPDATE_STATE, _UPDATES)):
+for _effect, _names in (
+    (CallEffectKind.PURE, _PURE),
+    (CallEffectKind.READ_STATE, _READS),
+    (CallEffectKind.UPDATE_STATE, _UPDATES),
+):
     for _name in _names:
         register_op(f"tir.{_name}").set_attr("TCallEffectKind", _effect)
 
@@ -142,7 +146,12 @@ def _binary(name: str) -> Callable[..., PrimExpr]:
     def build(x1: Any, x2: Any, span: Span | None = None) -> PrimExpr:
         a = _as_float(x1)
         b = convert(x2, a.dtype)
-        return Call(a.dtype, f"tir.{name}", (a, b if b.dtype == a.dtype or name == "ldexp" else cast(a.dtype, b)), span)
+        return Call(
+            a.dtype,
+            f"tir.{name}",
+            (a, b if b.dtype == a.dtype or name == "ldexp" else cast(a.dtype, b)),
+            span,
+        )
 
     build.__name__ = build.__qualname__ = name
     build.__doc__ = f"``{name}(x1, x2)`` elementwise on floats."
@@ -229,7 +238,11 @@ def if_then_else(cond: Any, t: Any, f: Any, span: Span | None = None) -> PrimExp
 def likely(cond: Any, span: Span | None = None) -> PrimExpr:
     """Mark a condition as holding nearly always (the guard of a tile's tail)."""
     condition = convert(cond)
-    return condition if isinstance(condition, IntImm) else Call(condition.dtype, "tir.likely", (condition,), span)
+    return (
+        condition
+        if isinstance(condition, IntImm)
+        else Call(condition.dtype, "tir.likely", (condition,), span)
+    )
 
 
 def reinterpret(dtype: str, value: Any, span: Span | None = None) -> PrimExpr:
@@ -414,7 +427,9 @@ def trace(args: Sequence[Any], trace_action: str = "tvm.default_trace_action") -
     return Call(convert(args[-1]).dtype, "tir.tvm_call_packed", (StringImm(trace_action), *args))
 
 
-def comm_reducer(fcombine: Callable[[Any, Any], Any], fidentity: Callable[..., Any], name: str = "reduce") -> Callable[..., Any]:
+def comm_reducer(
+    fcombine: Callable[[Any, Any], Any], fidentity: Callable[..., Any], name: str = "reduce"
+) -> Callable[..., Any]:
     """A reduction operator from a combiner and its identity.
 
     The result is called as ``reducer(expr, axis=..., where=None, init=None)`` in a tensor expression; for tuples both
@@ -435,7 +450,11 @@ def comm_reducer(fcombine: Callable[[Any, Any], Any], fidentity: Callable[..., A
             identity = [convert(item) for item in fidentity(*[item.dtype for item in sources])]
         combiner = CommReducer(lhs, rhs, results, identity)
         condition = const(True) if where is None else convert(where)
-        inits = () if init is None else tuple(convert(item) for item in (init if isinstance(init, list | tuple) else (init,)))
+        inits = (
+            ()
+            if init is None
+            else tuple(convert(item) for item in (init if isinstance(init, list | tuple) else (init,)))
+        )
         outputs = tuple(Reduce(combiner, sources, axes, condition, i, inits) for i in range(len(sources)))
         return outputs[0] if single else outputs
 

@@ -184,7 +184,9 @@ class BufferRegion(Node, type_key="tir.BufferRegion"):
         for item in self.region:
             lanes = item.extent.value if isinstance(item.extent, IntImm) else 0
             if lanes < 1:
-                raise IRTypeError(f"a region of buffer {self.buffer.name} of extent {item.extent} cannot be used as a value")
+                raise IRTypeError(
+                    f"a region of buffer {self.buffer.name} of extent {item.extent} cannot be used as a value"
+                )
             indices.append(item.min if lanes == 1 else Ramp(item.min, const(1, item.min.dtype), lanes))
         return BufferLoad(self.buffer, indices)
 

@@ -89,7 +89,9 @@ class CostModelContract:
 
     def test_same_seed_same_scores(self) -> None:
         features, _ = measured(20, seed=5)
-        np.testing.assert_array_equal(self.trained(3).predict_arrays(features), self.trained(3).predict_arrays(features))
+        np.testing.assert_array_equal(
+            self.trained(3).predict_arrays(features), self.trained(3).predict_arrays(features)
+        )
 
     def test_scores_do_not_depend_on_the_company(self) -> None:
         if self.depends_on_order:
@@ -97,7 +99,9 @@ class CostModelContract:
         model = self.trained()
         features, _ = measured(20, seed=5)
         whole = model.predict_arrays(features)
-        np.testing.assert_allclose(model.predict_arrays(features.take([7, 3])), whole[[7, 3]], rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(
+            model.predict_arrays(features.take([7, 3])), whole[[7, 3]], rtol=1e-4, atol=1e-5
+        )
 
     def test_saved_and_loaded_it_predicts_the_same(self, tmp_path: Path) -> None:
         features, _ = measured(20, seed=5)
@@ -193,5 +197,7 @@ class LearningModelContract(CostModelContract):
 
 def rank_correlation(a: np.ndarray, b: np.ndarray) -> float:
     """Spearman's coefficient (ties broken by position)."""
-    first, second = (np.argsort(np.argsort(item, kind="stable"), kind="stable").astype(float) for item in (a, b))
+    first, second = (
+        np.argsort(np.argsort(item, kind="stable"), kind="stable").astype(float) for item in (a, b)
+    )
     return float(np.corrcoef(first, second)[0, 1])

@@ -22,7 +22,9 @@ TARGET = Target(
 def matmul(n: int = 128) -> Any:
     a, b = te.placeholder((n, n), name="A"), te.placeholder((n, n), name="B")
     k = te.reduce_axis((0, n), name="k")
-    return te.create_prim_func([a, b, te.compute((n, n), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")])
+    return te.create_prim_func(
+        [a, b, te.compute((n, n), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")]
+    )
 
 
 def conv2d(size: int = 14, channels: int = 32) -> Any:
@@ -42,7 +44,12 @@ def softmax(n: int = 64) -> Any:
     return te.create_prim_func([data, topi.nn.softmax(data)])
 
 
-PROGRAMS: dict[str, Callable[[], Any]] = {"matmul": matmul, "conv2d": conv2d, "grouped": grouped, "softmax": softmax}
+PROGRAMS: dict[str, Callable[[], Any]] = {
+    "matmul": matmul,
+    "conv2d": conv2d,
+    "grouped": grouped,
+    "softmax": softmax,
+}
 
 
 @cache

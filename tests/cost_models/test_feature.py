@@ -32,7 +32,8 @@ def test_a_row_has_the_features_of_its_schedule(name: str) -> None:
             (alone,) = EXTRACTOR.extract_from(Context(func), [Candidate(schedule)])
             differing = ~np.isclose(alone, features.values[position], rtol=1e-6, atol=1e-6)
             assert not differing.any(), [
-                (sketch.name, features.nests[nest], features.names[column]) for nest, column in np.argwhere(differing)
+                (sketch.name, features.nests[nest], features.names[column])
+                for nest, column in np.argwhere(differing)
             ]
 
 
@@ -85,7 +86,8 @@ def _without_unit_loops(skeleton: Skeleton) -> Skeleton:
     for nest in skeleton.nests:
         keep = [position for position, loop in enumerate(nest.loops) if loop.extent[0] != 1]
         accesses = [
-            replace(access, strides=access.strides[keep], reach=access.reach[:, keep]) for access in nest.accesses
+            replace(access, strides=access.strides[keep], reach=access.reach[:, keep])
+            for access in nest.accesses
         ]
         nests.append(replace(nest, loops=[nest.loops[position] for position in keep], accesses=accesses))
     return Skeleton(skeleton.size, nests)

@@ -17,7 +17,9 @@ def array(*values: int) -> np.ndarray:
     return np.array(values, dtype=np.int64)
 
 
-def nest(loops: list[tuple[str, int]], accesses: list[tuple[str, list[int], list[list[int]], bool]]) -> Skeleton:
+def nest(
+    loops: list[tuple[str, int]], accesses: list[tuple[str, list[int], list[list[int]], bool]]
+) -> Skeleton:
     """One candidate; accesses are (name, shape, distance per loop for each dimension, is written)."""
     axes = [LoopAxis(name, array(extent), "", False, number) for number, (name, extent) in enumerate(loops)]
     names = sorted({name for name, *_ in accesses})
@@ -27,7 +29,16 @@ def nest(loops: list[tuple[str, int]], accesses: list[tuple[str, list[int], list
         steps = np.append(np.cumprod(shape[:0:-1])[::-1], 1)
         strides = (distances[:, :, 0] * steps[:, None]).sum(axis=0)[:, None]
         found.append(
-            Access(names.index(name), name, "global", is_write, 4, [array(item) for item in shape], strides, distances)
+            Access(
+                names.index(name),
+                name,
+                "global",
+                is_write,
+                4,
+                [array(item) for item in shape],
+                strides,
+                distances,
+            )
         )
     return Skeleton(1, [Nest("block", axes, found, {}, False)])
 

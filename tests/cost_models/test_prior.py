@@ -103,4 +103,6 @@ def test_larger_caches_and_more_cores_never_hurt(large: list[Sketch]) -> None:
 def test_hand_made_machines_are_used(large: list[Sketch]) -> None:
     skeleton = large[1].skeleton(population(large[1], 50))
     slow = replace(MACHINE, hertz=MACHINE.hertz / 10)
-    np.testing.assert_allclose(AnalyticalPrior(TARGET, slow).seconds(skeleton), 10 * AnalyticalPrior(TARGET).seconds(skeleton))
+    np.testing.assert_allclose(
+        AnalyticalPrior(TARGET, slow).seconds(skeleton), 10 * AnalyticalPrior(TARGET).seconds(skeleton)
+    )

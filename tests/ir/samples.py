@@ -63,7 +63,10 @@ SAMPLES: dict[str, Any] = {
     "IntImm": tir.const(5, "int64"),
     "FloatImm": tir.const(1.5, "float16"),
     "StringImm": tir.StringImm("text"),
-    **{name: getattr(tir, name)(x, y) for name in ("Add", "Sub", "Mul", "Div", "Mod", "FloorDiv", "FloorMod", "Min", "Max")},
+    **{
+        name: getattr(tir, name)(x, y)
+        for name in ("Add", "Sub", "Mul", "Div", "Mod", "FloorDiv", "FloorMod", "Min", "Max")
+    },
     **{name: getattr(tir, name)(x, y) for name in ("EQ", "NE", "LT", "LE", "GT", "GE")},
     "And": tir.And(x < y, x > 0),
     "Or": tir.Or(x < y, x > 0),

@@ -40,7 +40,12 @@ def test_sharing_is_kept() -> None:
 
 
 def test_plain_values_and_arrays() -> None:
-    value = {"a": (1, 2.5, None, True, "text"), "b": [x + 1], "c": np.arange(6, dtype="float16").reshape(2, 3), "d": b"\0\1"}
+    value = {
+        "a": (1, 2.5, None, True, "text"),
+        "b": [x + 1],
+        "c": np.arange(6, dtype="float16").reshape(2, 3),
+        "d": b"\0\1",
+    }
     loaded = load_json(save_json(value))
     assert loaded["a"] == (1, 2.5, None, True, "text") and loaded["d"] == b"\0\1"
     np.testing.assert_array_equal(loaded["c"], value["c"])

@@ -100,7 +100,12 @@ def test_changes_rebuild_only_the_path() -> None:
 
 
 def test_children_in_field_order() -> None:
-    assert [type(child).__name__ for child in children(SAMPLES["For"])] == ["Var", "IntImm", "SizeVar", "BufferStore"]
+    assert [type(child).__name__ for child in children(SAMPLES["For"])] == [
+        "Var",
+        "IntImm",
+        "SizeVar",
+        "BufferStore",
+    ]
 
 
 def test_post_order_visits_each_object_once_children_first() -> None:

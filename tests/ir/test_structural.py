@@ -19,7 +19,9 @@ from .samples import SAMPLES, A, nothing, store, x, y
 def loop(name: str, extent: int = 4, step: int = 1) -> tir.PrimFunc:
     """A function that stores in a loop whose variable has this name."""
     buffer, i = decl_buffer((16,), "float32", name + "_buffer"), Var(name)
-    return tir.PrimFunc([buffer], For(i, 0, extent, ForKind.SERIAL, tir.BufferStore(buffer, tir.const(1.0), [i * step])))
+    return tir.PrimFunc(
+        [buffer], For(i, 0, extent, ForKind.SERIAL, tir.BufferStore(buffer, tir.const(1.0), [i * step]))
+    )
 
 
 def test_defined_variables_may_have_other_names() -> None:

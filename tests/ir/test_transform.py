@@ -170,7 +170,10 @@ def test_a_pass_that_changes_its_input_is_caught() -> None:
         del mod["main"]
         return mod
 
-    with PassContext(config={"testing.immutable_module": True}), pytest.raises(PassError, match="changed its input"):
+    with (
+        PassContext(config={"testing.immutable_module": True}),
+        pytest.raises(PassError, match="changed its input"),
+    ):
         mutate(module())
 
 
@@ -197,7 +200,11 @@ def test_errors_name_the_passes_around() -> None:
 def test_apply_pass_to_function() -> None:
     tag = prim_func_pass(lambda func, mod, ctx: func.with_attr("tagged", len(mod)), opt_level=0, name="tag")
     out = ApplyPassToFunction(tag, "conv.*")(module("conv1", "conv2", "dense"))
-    assert {v.name_hint: f.attrs.get("tagged") for v, f in out.functions.items()} == {"conv1": 2, "conv2": 2, "dense": None}
+    assert {v.name_hint: f.attrs.get("tagged") for v, f in out.functions.items()} == {
+        "conv1": 2,
+        "conv2": 2,
+        "dense": None,
+    }
     assert ApplyPassToFunction(tag, "none")(out) is out
     with pytest.raises(PassError, match="no function matches 'none'; the module has: conv1"):
         ApplyPassToFunction(tag, "none", True)(out)
@@ -258,7 +265,10 @@ def test_an_instrument_that_fails_to_enter_undoes_the_others() -> None:
         def enter_pass_ctx(self) -> None:
             raise RuntimeError("no")
 
-    with pytest.raises(RuntimeError), PassContext(instruments=[Recorder("a", log), Fails(), Recorder("c", log)]):
+    with (
+        pytest.raises(RuntimeError),
+        PassContext(instruments=[Recorder("a", log), Fails(), Recorder("c", log)]),
+    ):
         pass
     assert log == ["a enters", "a exits"]
     assert PassContext.current().opt_level == 2
@@ -303,5 +313,7 @@ def test_well_formed_instrument_blames_the_pass() -> None:
 
     with PassContext(instruments=[WellFormedInstrument()]):
         mark("fine")(module())
-        with pytest.raises(PassError, match=r"module made by pass breaks .* \(undefined variable\): variable i"):
+        with pytest.raises(
+            PassError, match=r"module made by pass breaks .* \(undefined variable\): variable i"
+        ):
             breaks(module())

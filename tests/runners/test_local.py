@@ -193,7 +193,9 @@ def test_final_choice_takes_turns_and_survives_a_crash(builder: LocalBuilder, po
     assert fast is not None and slow is not None and fast < slow
 
 
-def test_the_runner_builds_the_rivals_of_a_final_choice_where_they_run(builder: LocalBuilder, runner: LocalRunner) -> None:
+def test_the_runner_builds_the_rivals_of_a_final_choice_where_they_run(
+    builder: LocalBuilder, runner: LocalRunner
+) -> None:
     rivals = [builder.unbuilt(BuilderInput(mod, "llvm")) for mod in (matmul(3, 3, 3), injected("segfault"))]
     medians = runner.final_choice(rivals)
     assert medians is not None and medians[0] is not None and medians[1] is None

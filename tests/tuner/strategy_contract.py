@@ -80,5 +80,3 @@ class StrategyContract:
 def one_row(sketch: Sketch) -> np.ndarray:
     """Any valid row."""
     return sketch.sample(1, np.random.default_rng(0))[0]
-
-

@@ -23,7 +23,11 @@ def loopsmith(*arguments: str, cwd: Path, timeout: float = 240) -> subprocess.Co
 
 
 def _is_one_paragraph(text: str) -> bool:
-    return text.startswith("loopsmith: error: ") and len(text.strip().splitlines()) == 1 and "Traceback" not in text
+    return (
+        text.startswith("loopsmith: error: ")
+        and len(text.strip().splitlines()) == 1
+        and "Traceback" not in text
+    )
 
 
 @pytest.mark.parametrize(
@@ -101,7 +105,10 @@ def test_from_a_file_to_a_checked_library(tmp_path: Path) -> None:
     info = helper.make_tensor_value_info("x", 1, [1, 8, 12, 12])
     out = helper.make_tensor_value_info("y", 1, None)
     graph = helper.make_graph(nodes, "net", [info], [out], [conv])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), tmp_path / "net.onnx")
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9),
+        tmp_path / "net.onnx",
+    )
 
     listed = loopsmith("tasks", "net.onnx", cwd=tmp_path)
     assert listed.returncode == 0 and "conv2d" in listed.stdout

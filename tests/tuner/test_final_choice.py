@@ -109,7 +109,10 @@ def test_a_candidate_that_took_no_part_challenges_the_winner() -> None:
     workload = _filled(store, [1.0, 1.01, 1.02, 1.03, 1.04])
     runner = _Runner(_by_name(t0=1.2, t1=1.1, t2=1.3, t3=1.3, t4=1.15))
     assert _settle(store, workload, runner) == ("changed", 1.1)
-    assert [[_name(trace) for trace in contest] for contest in runner.contests] == [["t0", "t1", "t2", "t3"], ["t1", "t4"]]
+    assert [[_name(trace) for trace in contest] for contest in runner.contests] == [
+        ["t0", "t1", "t2", "t3"],
+        ["t1", "t4"],
+    ]
 
 
 def test_a_rival_that_fails_is_out_but_not_when_all_fail() -> None:
@@ -159,7 +162,10 @@ def _tune(store: Database, runner: Runner, trials: int, *callbacks: MeasureCallb
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("medians", "text"), [(_same, "1 choices confirmed, 0 changed"), (_reversed, "0 choices confirmed, 1 changed")])
+@pytest.mark.parametrize(
+    ("medians", "text"),
+    [(_same, "1 choices confirmed, 0 changed"), (_reversed, "0 choices confirmed, 1 changed")],
+)
 def test_the_summary_counts_choices(medians: Medians, text: str) -> None:
     shown = io.StringIO()
     store, runner = MemoryDatabase(), _Runner(medians)
@@ -186,7 +192,10 @@ def test_ctrl_c_ends_without_a_final_choice() -> None:
 
 def test_tasks_that_hardly_matter_are_left_out() -> None:
     runner, scheduler = _Runner(_same), GradientBased()
-    contexts = [TuneContext(matmul(n), "cpu", task_name=str(n), weight=weight) for n, weight in ((32, 1000.0), (48, 1.0))]
+    contexts = [
+        TuneContext(matmul(n), "cpu", task_name=str(n), weight=weight)
+        for n, weight in ((32, 1000.0), (48, 1.0))
+    ]
     tune_tasks(
         tasks=contexts, database=MemoryDatabase(), max_trials_global=12, max_trials_per_task=6, num_trials_per_iter=3,
         builder=_Builder(), runner=runner, cost_model="random", strategy="random", task_scheduler=scheduler,

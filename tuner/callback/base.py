@@ -19,7 +19,11 @@ class MeasureCallback:
         """One candidate has its result, which is committed."""
 
     def apply(
-        self, task_scheduler: TaskScheduler, task_id: int, measure_candidates: Sequence[Any], results: Sequence[Any]
+        self,
+        task_scheduler: TaskScheduler,
+        task_id: int,
+        measure_candidates: Sequence[Any],
+        results: Sequence[Any],
     ) -> None:
         """A batch of a task is complete, and the search has learned from it."""
 

@@ -15,8 +15,12 @@ from .console import out
 
 def bench(
     library: Annotated[Path, typer.Argument(help="A model built by `loopsmith build`.")],
-    compare: Annotated[str, typer.Option(help="Runtimes to compare with, comma-separated: onnxruntime, torch.")] = "",
-    onnx: Annotated[Path | None, typer.Option(help="The ONNX file of the model (default: beside the library).")] = None,
+    compare: Annotated[
+        str, typer.Option(help="Runtimes to compare with, comma-separated: onnxruntime, torch.")
+    ] = "",
+    onnx: Annotated[
+        Path | None, typer.Option(help="The ONNX file of the model (default: beside the library).")
+    ] = None,
     rounds: Annotated[int, typer.Option(help="Rounds in which the contestants take turns.")] = 9,
     threads: Annotated[int, typer.Option(help="Threads of every contestant; 0 takes all cores.")] = 0,
 ) -> None:
@@ -25,7 +29,10 @@ def bench(
         raise TunerError(f"--rounds must be at least 1, got {rounds}")
     names = [item.strip() for item in compare.split(",") if item.strip()]
     ours, arrays = contestant_of_library(library, threads)
-    entries: list[Contestant] = [ours, *contestants(names, onnx or library.with_suffix(".onnx"), arrays, threads)]
+    entries: list[Contestant] = [
+        ours,
+        *contestants(names, onnx or library.with_suffix(".onnx"), arrays, threads),
+    ]
     times = take_turns(entries, rounds)
     table = Table(title=str(library), title_justify="left")
     for name in ("runtime", "median ms", "min ms", "ratio to loopsmith"):
@@ -33,5 +40,7 @@ def bench(
     for entry in entries:
         result = times[entry.name]
         ratio = result.median / times[ours.name].median
-        table.add_row(entry.name, f"{result.median * 1e3:.3f}", f"{result.minimum * 1e3:.3f}", f"{ratio:.2f}x")
+        table.add_row(
+            entry.name, f"{result.median * 1e3:.3f}", f"{result.minimum * 1e3:.3f}", f"{ratio:.2f}x"
+        )
     out.print(table)

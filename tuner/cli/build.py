@@ -27,7 +27,9 @@ def build(
     database: DatabaseOption = None,
     shape: Shapes = [],  # noqa: B006
     strict: Annotated[bool, typer.Option(help="A kernel without a record is an error.")] = False,
-    save_onnx: Annotated[bool, typer.Option("--save-onnx", help="Write the --zoo model as ONNX beside the library too.")] = False,
+    save_onnx: Annotated[
+        bool, typer.Option("--save-onnx", help="Write the --zoo model as ONNX beside the library too.")
+    ] = False,
 ) -> None:
     """Build a model with the best records of a database; kernels without one get a sensible default schedule."""
     from database.apply import ApplyReport

@@ -38,7 +38,9 @@ def list_workloads(path: Path_) -> None:
         trials = [item for item in records if not item.remeasured]
         best = next((item.mean_secs for item in by_speed(records)), None)
         func = workload.mod["main"]
-        shapes = ", ".join("x".join(str(getattr(d, "value", d)) for d in b.shape) for b in func.buffer_map.values())
+        shapes = ", ".join(
+            "x".join(str(getattr(d, "value", d)) for d in b.shape) for b in func.buffer_map.values()
+        )
         targets = {str(item.target) for item in records}
         table.add_row(
             str(number),
@@ -63,7 +65,11 @@ def top(
     store = open_database(path, must_exist=True)
     found = _workloads(store)
     if not 0 <= task < len(found):
-        raise TunerError(f"the database has no task {task}; it has 0 to {len(found) - 1}" if found else "the database has no task yet")
+        raise TunerError(
+            f"the database has no task {task}; it has 0 to {len(found) - 1}"
+            if found
+            else "the database has no task yet"
+        )
     _, workload, _ = found[task]
     records = store.get_top_k(workload, count)
     table = Table(title=f"task {task}: the {len(records)} fastest", title_justify="left")
@@ -71,7 +77,12 @@ def top(
         table.add_column(name, justify="left" if name == "decisions" else "right")
     for record in records:
         decisions = [value for _, value in record.trace_json[1]]
-        table.add_row(f"{record.mean_secs * 1e3:.4f}", str(len(record.run_secs or ())), "yes" if record.verified else "no", str(decisions))
+        table.add_row(
+            f"{record.mean_secs * 1e3:.4f}",
+            str(len(record.run_secs or ())),
+            "yes" if record.verified else "no",
+            str(decisions),
+        )
     out.print(table)
     if trace and records:
         out.print(str(records[0].trace))
@@ -90,11 +101,11 @@ def export(
 
 
 @app.command("import")
-def import_(path: Path_, source: Annotated[Path, typer.Argument(help="A .jsonl file of exported records.")]) -> None:
+def import_(
+    path: Path_, source: Annotated[Path, typer.Argument(help="A .jsonl file of exported records.")]
+) -> None:
     """Add the records of a file; those that are there already are skipped."""
     if not source.is_file():
         raise TunerError(f"there is no file {source}")
     count = import_records(open_database(path), source)
     out.print(f"read {count} records from {source}")
-
-

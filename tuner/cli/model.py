@@ -41,11 +41,15 @@ def load_model(path: Path | None, zoo: str | None, shapes: list[str], seed: int 
         return Model(zoo, mod, params, inputs)
     assert path is not None
     if not path.is_file():
-        raise TunerError(f"there is no file {path}; check the path, or use --zoo for an architecture without a file")
+        raise TunerError(
+            f"there is no file {path}; check the path, or use --zoo for an architecture without a file"
+        )
     try:
         from ir.relax.frontend.onnx import from_onnx
     except ImportError as error:
-        raise TunerError(f"reading ONNX files needs the extra: pip install 'loopsmith[onnx]' ({error})") from error
+        raise TunerError(
+            f"reading ONNX files needs the extra: pip install 'loopsmith[onnx]' ({error})"
+        ) from error
     mod = from_onnx(str(path), shape_dict=parse_shapes(shapes) or None)
     require_static(mod, path)
     return Model(path.stem, mod, {}, random_inputs(mod, seed), onnx_path=path)
@@ -78,7 +82,11 @@ def require_static(mod: IRModule, path: Path) -> None:
     """Refuse inputs with open dimensions, naming them and the option that fills them in."""
     open_inputs = []
     for name, info in _inputs_of(mod):
-        dims = list(info.shape.values) if getattr(info, "shape", None) is not None and hasattr(info.shape, "values") else []
+        dims = (
+            list(info.shape.values)
+            if getattr(info, "shape", None) is not None and hasattr(info.shape, "values")
+            else []
+        )
         if any(not hasattr(dim, "value") for dim in dims):
             shown = ",".join(str(getattr(dim, "value", getattr(dim, "name", "?"))) for dim in dims)
             open_inputs.append(f"{name} ({shown})")

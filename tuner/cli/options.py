@@ -13,12 +13,19 @@ from ..error import TunerError
 ModelFile = Annotated[Path | None, typer.Argument(help="An ONNX file.", show_default=False)]
 Zoo = Annotated[
     str | None,
-    typer.Option(help="An architecture with random weights instead of a file: resnet18, mobilenet_v2, bert_base, llama_block."),
+    typer.Option(
+        help="An architecture with random weights instead of a file: resnet18, mobilenet_v2, bert_base, llama_block."
+    ),
 ]
-TargetOption = Annotated[str, typer.Option(help="What to build for, such as cpu or 'llvm -mcpu=znver4 -num-cores 2'.")]
-Shapes = Annotated[list[str], typer.Option("--shape", help="Shape of an input with open dimensions, as name:1,3,224,224.")]
+TargetOption = Annotated[
+    str, typer.Option(help="What to build for, such as cpu or 'llvm -mcpu=znver4 -num-cores 2'.")
+]
+Shapes = Annotated[
+    list[str], typer.Option("--shape", help="Shape of an input with open dimensions, as name:1,3,224,224.")
+]
 DatabaseOption = Annotated[
-    str | None, typer.Option(help="Tuning database: a path (SQLite) or an SQLAlchemy URL.", show_default=False)
+    str | None,
+    typer.Option(help="Tuning database: a path (SQLite) or an SQLAlchemy URL.", show_default=False),
 ]
 Seed = Annotated[int, typer.Option(help="Seed of all random choices.")]
 

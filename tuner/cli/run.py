@@ -19,10 +19,14 @@ from .options import Seed
 
 def run(
     library: Annotated[Path, typer.Argument(help="A model built by `loopsmith build`.")],
-    random_inputs: Annotated[bool, typer.Option("--random-inputs", help="Random inputs; the default without --inputs.")] = False,
+    random_inputs: Annotated[
+        bool, typer.Option("--random-inputs", help="Random inputs; the default without --inputs.")
+    ] = False,
     inputs: Annotated[Path | None, typer.Option(help="An .npz file with an array per input.")] = None,
     outputs: Annotated[Path | None, typer.Option(help="Write the outputs to this .npz file.")] = None,
-    check: Annotated[Path | None, typer.Option(help="The ONNX file to compare with, through ONNX Runtime.")] = None,
+    check: Annotated[
+        Path | None, typer.Option(help="The ONNX file to compare with, through ONNX Runtime.")
+    ] = None,
     seed: Seed = 0,
 ) -> None:
     """Run a built model and describe its outputs."""
@@ -60,7 +64,9 @@ def _compare(path: Path, arrays: dict[str, np.ndarray], found: list[np.ndarray])
     session = onnx_session(path, threads=0)
     names = [item.name for item in session.get_inputs()]
     if len(names) != len(arrays):
-        raise TunerError(f"{path} takes {len(names)} inputs, the library {len(arrays)}; they are not the same model")
+        raise TunerError(
+            f"{path} takes {len(names)} inputs, the library {len(arrays)}; they are not the same model"
+        )
     wanted = session.run(None, dict(zip(names, arrays.values(), strict=True)))
     worst = 0.0
     for number, (ours, theirs) in enumerate(zip(found, wanted, strict=True)):

@@ -21,7 +21,10 @@ def tune(
     model: ModelFile = None,
     zoo: Zoo = None,
     target: TargetOption = "cpu",
-    trials: Annotated[int, typer.Option(help="Candidates to measure, all kernels and earlier runs on this database together.")] = 1000,
+    trials: Annotated[
+        int,
+        typer.Option(help="Candidates to measure, all kernels and earlier runs on this database together."),
+    ] = 1000,
     trials_per_task: Annotated[int | None, typer.Option(help="Limit for one kernel.")] = None,
     time: Annotated[str | None, typer.Option(help="Wall-clock budget, such as 30m or 2h.")] = None,
     database: DatabaseOption = "tuning.db",
@@ -29,7 +32,9 @@ def tune(
     seed: Seed = 0,
     strategy: Annotated[str, typer.Option(help="evolutionary or replay-trace (random).")] = "evolutionary",
     cost_model: Annotated[str, typer.Option(help="xgb, mlp or random.")] = "xgb",
-    check: Annotated[bool, typer.Option(help="Afterwards build, run and compare with the untuned build and ONNX Runtime.")] = True,
+    check: Annotated[
+        bool, typer.Option(help="Afterwards build, run and compare with the untuned build and ONNX Runtime.")
+    ] = True,
 ) -> None:
     """Search for fast schedules of a model's kernels on this machine.
 
@@ -76,4 +81,6 @@ def _show(model: Model, target: Target, store: object) -> None:
     for line in outcome.lines:
         out.print(line)
     if not outcome.is_accurate:
-        raise TunerError(f"outputs differ from ONNX Runtime's by {outcome.error:.2e}, more than {TOLERANCE:g}")
+        raise TunerError(
+            f"outputs differ from ONNX Runtime's by {outcome.error:.2e}, more than {TOLERANCE:g}"
+        )

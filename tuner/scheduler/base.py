@@ -132,7 +132,9 @@ class TaskScheduler(ABC):
         state.earlier_trials = sum(not item.remeasured for item in records)
         state.best_secs = next((item.mean_secs for item in by_speed(records)), float("inf"))
         strategy.initialize_with_tune_context(context)
-        strategy.pre_tuning(max(0, per_task - state.earlier_trials), batch, context.sketches(), self._database, cost_model)
+        strategy.pre_tuning(
+            max(0, per_task - state.earlier_trials), batch, context.sketches(), self._database, cost_model
+        )
         state.finished = per_task <= state.earlier_trials
         return state
 
@@ -171,7 +173,12 @@ class TaskScheduler(ABC):
                 break
             if task.trials and secs < float("inf") and secs >= _LEAST_SHARE * total:
                 found = settle(
-                    self._database, task.workload, task.context.target, self._builder, self._runner, self._session
+                    self._database,
+                    task.workload,
+                    task.context.target,
+                    self._builder,
+                    self._runner,
+                    self._session,
                 )
                 if found is not None:
                     task.choice, task.best_secs = found
@@ -197,7 +204,9 @@ class TaskScheduler(ABC):
                 continue
             program = ScheduledProgram(module_json, trace.as_json())
             best = None if task.best_secs == float("inf") else task.best_secs
-            requests.append(MeasureRequest(program, task.context.target, reference=task.context.mod, best_secs=best))
+            requests.append(
+                MeasureRequest(program, task.context.target, reference=task.context.mod, best_secs=best)
+            )
             positions.append(position)
         self.times.search += time.monotonic() - searching
         measuring = time.monotonic()

@@ -22,7 +22,12 @@ _CONTESTS = 3
 
 
 def settle(
-    database: Database, workload: Workload, target: Any, builder: Any, runner: Any, session_id: str | None = None
+    database: Database,
+    workload: Workload,
+    target: Any,
+    builder: Any,
+    runner: Any,
+    session_id: str | None = None,
 ) -> tuple[str, float] | None:
     """Let the fastest checked candidates of a workload compete, and commit their new times, which supersede the old.
 
@@ -38,7 +43,11 @@ def settle(
         ranked = _fastest(database, workload, target)
         if not ranked or ranked[0].trace_key in settled:
             break
-        rivals = [item for item in ranked if item.mean_secs <= _MARGIN * ranked[0].mean_secs and item.trace_key not in settled]
+        rivals = [
+            item
+            for item in ranked
+            if item.mean_secs <= _MARGIN * ranked[0].mean_secs and item.trace_key not in settled
+        ]
         rivals = [*sorted(settled.values(), key=lambda item: item.mean_secs)[:1], *rivals][:_RIVALS]
         if len(rivals) < 2:
             break
@@ -68,9 +77,13 @@ def _fastest(database: Database, workload: Workload, target: Any) -> list[Tuning
     return [record for record in records if record.verified and not record.cut]
 
 
-def _contest(rivals: list[TuningRecord], workload: Workload, builder: Any, runner: Any) -> list[float | None] | None:
+def _contest(
+    rivals: list[TuningRecord], workload: Workload, builder: Any, runner: Any
+) -> list[float | None] | None:
     programs = [ScheduledProgram(workload.module_json, rival.trace_json) for rival in rivals]
-    artifacts = [builder.unbuilt(BuilderInput(program, rival.target)) for program, rival in zip(programs, rivals)]
+    artifacts = [
+        builder.unbuilt(BuilderInput(program, rival.target)) for program, rival in zip(programs, rivals)
+    ]
     if any(artifact is None for artifact in artifacts):
         return None
     medians: list[float | None] | None = runner.final_choice(artifacts, workload.mod)

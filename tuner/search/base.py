@@ -67,7 +67,12 @@ class SearchStrategy(ABC):
 
     @abstractmethod
     def pre_tuning(
-        self, max_trials: int, num_trials_per_iter: int, design_spaces: Sequence[Sketch], database: Any, cost_model: Any
+        self,
+        max_trials: int,
+        num_trials_per_iter: int,
+        design_spaces: Sequence[Sketch],
+        database: Any,
+        cost_model: Any,
     ) -> None:
         """Begin: the budget, the batch size, the structures to search, what is known, and the model to ask."""
 
@@ -76,7 +81,9 @@ class SearchStrategy(ABC):
         """The next batch, or None when the budget or the space is used up."""
 
     @abstractmethod
-    def notify_runner_results(self, measure_candidates: Sequence[MeasureCandidate], results: Sequence[float | None]) -> None:
+    def notify_runner_results(
+        self, measure_candidates: Sequence[MeasureCandidate], results: Sequence[float | None]
+    ) -> None:
         """Seconds of each candidate of the last batch, None for those that failed."""
 
     def post_tuning(self) -> None:

@@ -53,7 +53,12 @@ class EvolutionarySearch(SearchStrategy):
     # ---- lifecycle ---------------------------------------------------------------------------------------------
 
     def pre_tuning(
-        self, max_trials: int, num_trials_per_iter: int, design_spaces: Sequence[Sketch], database: Any, cost_model: Any
+        self,
+        max_trials: int,
+        num_trials_per_iter: int,
+        design_spaces: Sequence[Sketch],
+        database: Any,
+        cost_model: Any,
     ) -> None:
         self._max_trials, self._batch = max_trials, num_trials_per_iter
         self._sketches = list(design_spaces)
@@ -148,7 +153,9 @@ class EvolutionarySearch(SearchStrategy):
         for _ in range(self.genetic_num_iters):
             children = self._children(sketch, rows, scores, share)
             child_scores = self._scores(sketch, children)
-            rows, scores = _top(np.concatenate([rows, children]), np.concatenate([scores, child_scores]), share)
+            rows, scores = _top(
+                np.concatenate([rows, children]), np.concatenate([scores, child_scores]), share
+            )
             best_rows, best_scores = rows, scores
         kept = self._unmeasured_mask(number, best_rows)
         return _sorted(best_rows[kept], best_scores[kept])
@@ -158,7 +165,10 @@ class EvolutionarySearch(SearchStrategy):
         fresh = sketch.sample(share, self._rng)
         best = sorted(self._measured[number].items(), key=lambda item: item[1])[:32]
         if best:
-            parents = np.stack([np.frombuffer(key, dtype=np.int64) for key, secs in best if np.isfinite(secs)] or [self._rows[number][0]])
+            parents = np.stack(
+                [np.frombuffer(key, dtype=np.int64) for key, secs in best if np.isfinite(secs)]
+                or [self._rows[number][0]]
+            )
             count = int(share * self.init_measured_ratio)
             picks = parents[self._rng.integers(len(parents), size=count)]
             mutated = sketch.mutate(picks, self._rng)
@@ -242,7 +252,9 @@ class EvolutionarySearch(SearchStrategy):
         if sketch.size() > self.exhaustive_limit:
             return None
         grids = np.meshgrid(*[np.arange(decision.size) for decision in sketch.decisions], indexing="ij")
-        rows = np.stack([grid.ravel() for grid in grids], axis=1) if grids else np.zeros((1, 0), dtype=np.int64)
+        rows = (
+            np.stack([grid.ravel() for grid in grids], axis=1) if grids else np.zeros((1, 0), dtype=np.int64)
+        )
         rows = rows.astype(np.int64)
         return rows[sketch.valid(rows)]
 

@@ -16,7 +16,12 @@ class ReplayTrace(SearchStrategy):
     """Draws structures and decisions at random; never proposes a candidate twice."""
 
     def pre_tuning(
-        self, max_trials: int, num_trials_per_iter: int, design_spaces: Sequence[Sketch], database: Any, cost_model: Any
+        self,
+        max_trials: int,
+        num_trials_per_iter: int,
+        design_spaces: Sequence[Sketch],
+        database: Any,
+        cost_model: Any,
     ) -> None:
         self._left, self._batch = max_trials, num_trials_per_iter
         self._sketches = list(design_spaces)

@@ -103,7 +103,11 @@ class LoopShapes(Visitor):
 def _is_scalar_reduction(store: S.BufferStore) -> bool:
     """Whether a store is ``x[i] = x[i] op value`` of one float: a step of a reduction."""
     value = store.value
-    if value.__class__ not in (E.Add, E.Mul, E.Max, E.Min) or not dt.is_float(value.dtype) or dt.lanes(value.dtype) != 1:
+    if (
+        value.__class__ not in (E.Add, E.Mul, E.Max, E.Min)
+        or not dt.is_float(value.dtype)
+        or dt.lanes(value.dtype) != 1
+    ):
         return False
     return any(
         isinstance(side, E.BufferLoad)
@@ -176,7 +180,9 @@ class FunctionEmitter(ExpressionEmitter, Visitor):
 
     def visit_DeclBuffer(self, node: S.DeclBuffer) -> None:
         if node.buffer.data not in self.variables:
-            self._allocate(node.buffer.data, node.buffer.dtype, node.buffer.shape, node.buffer.scope(), node.body)
+            self._allocate(
+                node.buffer.data, node.buffer.dtype, node.buffer.shape, node.buffer.scope(), node.body
+            )
         else:
             self.visit(node.body)
 
@@ -253,7 +259,9 @@ class FunctionEmitter(ExpressionEmitter, Visitor):
             self._copies *= count
             for i in range(count):
                 self.variables[loop.loop_var] = (
-                    Value(str(first + i), "i64") if first is not None else self.b.add(start, Value(str(i), "i64"))
+                    Value(str(first + i), "i64")
+                    if first is not None
+                    else self.b.add(start, Value(str(i), "i64"))
                 )
                 self.visit(loop.body)
             self._copies //= count
@@ -349,10 +357,16 @@ class FunctionEmitter(ExpressionEmitter, Visitor):
         post_order_visit(loop.body, check)
         return list(found.items())
 
-    def _define_trampoline(self, name: str, inner: str, fields: list[Value], emitter: FunctionEmitter) -> None:
+    def _define_trampoline(
+        self, name: str, inner: str, fields: list[Value], emitter: FunctionEmitter
+    ) -> None:
         """``int32 name(begin, end, env)``: unpacks the struct, gets the workspace, calls the body."""
         b = FunctionBuilder(
-            name, "i32", [("i64", "begin"), ("i64", "end"), ("ptr", "env")], self.context.attributes, "internal"
+            name,
+            "i32",
+            [("i64", "begin"), ("i64", "end"), ("ptr", "env")],
+            self.context.attributes,
+            "internal",
         )
         args = [Value("%begin", "i64"), Value("%end", "i64")]
         for i, value in enumerate(fields):
@@ -367,7 +381,9 @@ class FunctionEmitter(ExpressionEmitter, Visitor):
         scope = getattr(annotation, "storage_scope", "") or "global"
         self._allocate(node.buffer_var, node.dtype, node.extents, scope, node.body)
 
-    def _allocate(self, var: Var, dtype: str, extents: tuple[E.PrimExpr, ...], scope: str, body: S.Stmt) -> None:
+    def _allocate(
+        self, var: Var, dtype: str, extents: tuple[E.PrimExpr, ...], scope: str, body: S.Stmt
+    ) -> None:
         count: Value = Value("1", "i64")
         for extent in extents:
             count = self.b.mul(count, self.index(extent))
@@ -394,7 +410,10 @@ class FunctionEmitter(ExpressionEmitter, Visitor):
         self.module.declare("loopsmith_workspace_acquire", "ptr", ["i64"], " nounwind")
         self.module.declare("loopsmith_workspace_release", "void", ["ptr"], " nounwind")
         pointer = b.define(f"call noalias ptr @loopsmith_workspace_acquire(i64 {size.ref})", "ptr")
-        self._fail_if(b.icmp("eq", pointer, Value("null", "ptr")), lambda: self._set_error("out of memory", OUT_OF_MEMORY))
+        self._fail_if(
+            b.icmp("eq", pointer, Value("null", "ptr")),
+            lambda: self._set_error("out of memory", OUT_OF_MEMORY),
+        )
         self.variables[var] = pointer
 
         def release() -> None:
@@ -410,7 +429,9 @@ class FunctionEmitter(ExpressionEmitter, Visitor):
         raw = np.ascontiguousarray(data).tobytes()
         name = f"{self.b.name}.constant.{self.b.fresh('k')}"
         body = "".join(f"\\{byte:02X}" for byte in raw)
-        self.module.add_global(f'@{name} = private unnamed_addr constant [{len(raw)} x i8] c"{body}", align 64')
+        self.module.add_global(
+            f'@{name} = private unnamed_addr constant [{len(raw)} x i8] c"{body}", align 64'
+        )
         self.variables[node.buffer_var] = Value(f"@{name}", "ptr")
         self.visit(node.body)
 
@@ -467,7 +488,9 @@ class FunctionEmitter(ExpressionEmitter, Visitor):
         self._check_status(status)
         if dt.is_float(call.dtype):
             return self.convert(self.b.load("double", result, 8), "float64", call.dtype)
-        return self.convert(self.b.load("i64", result, 8), "int64", call.dtype if call.dtype != "void" else "int32")
+        return self.convert(
+            self.b.load("i64", result, 8), "int64", call.dtype if call.dtype != "void" else "int32"
+        )
 
     def generic_visit(self, node: Any) -> None:
         raise CodegenError(
@@ -501,7 +524,11 @@ def call_with_workspace(
     base = b.call("loopsmith_workspace_acquire", "ptr", [Value(str(emitter.workspace_bytes), "i64")])
     b.cond_branch(b.icmp("eq", base, Value("null", "ptr")), "failed", "go")
     b.label("failed")
-    b.call("loopsmith_set_error", "void", [module.string(f"no memory for a workspace of {emitter.workspace_bytes} bytes")])
+    b.call(
+        "loopsmith_set_error",
+        "void",
+        [module.string(f"no memory for a workspace of {emitter.workspace_bytes} bytes")],
+    )
     b.ret(Value(str(OUT_OF_MEMORY), "i32"))
     b.label("go")
     pointers = [b.element_pointer(base, "i8", Value(str(offset), "i64")) for _, offset in emitter.workspace]

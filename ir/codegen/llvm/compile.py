@@ -133,7 +133,9 @@ def optimize(
         module.verify()
     except RuntimeError as error:
         raise CodegenError(f"LLVM rejects the generated code: {error}") from error
-    tuning = llvm.create_pipeline_tuning_options(speed_level=options.opt_level if level is None else min(level, options.opt_level))
+    tuning = llvm.create_pipeline_tuning_options(
+        speed_level=options.opt_level if level is None else min(level, options.opt_level)
+    )
     tuning.loop_vectorization = loop_vectorize
     tuning.slp_vectorization = slp
     tuning.loop_unrolling = unroll
@@ -200,7 +202,9 @@ class LoadedObject:
         return address
 
 
-def link_shared_library(objects: list[bytes], path: str | os.PathLike[str], *, export: list[str] | None = None) -> None:
+def link_shared_library(
+    objects: list[bytes], path: str | os.PathLike[str], *, export: list[str] | None = None
+) -> None:
     """Links object files into a shared library with the system's compiler driver or linker.
 
     Parameters

@@ -98,9 +98,7 @@ class ExpressionEmitter(IntrinsicEmitter):
         zero = constant(0.0, a.type)
         if kind is E.FloorDiv:
             return self.b.call(self.module.intrinsic("floor", a.type), a.type, [self.b.binary("fdiv", a, b)])
-        wrong_sign = self.b.binary(
-            "xor", self.b.fcmp("olt", remainder, zero), self.b.fcmp("olt", b, zero)
-        )
+        wrong_sign = self.b.binary("xor", self.b.fcmp("olt", remainder, zero), self.b.fcmp("olt", b, zero))
         inexact = self.b.binary("and", wrong_sign, self.b.fcmp("one", remainder, zero))
         return self.b.select(inexact, self.b.binary("fadd", remainder, b), remainder)
 
@@ -115,7 +113,9 @@ class ExpressionEmitter(IntrinsicEmitter):
             return self.b.binary("fmul reassoc nsz contract", a, b)
         if kind is E.Max or kind is E.Min:
             larger = self.b.fcmp("nnan nsz ogt" if kind is E.Max else "nnan nsz olt", b, a)
-            return self.b.define(f"select nnan nsz {larger.type} {larger.ref}, {b.type} {b.ref}, {a.type} {a.ref}", a.type)
+            return self.b.define(
+                f"select nnan nsz {larger.type} {larger.ref}, {b.type} {b.ref}, {a.type} {a.ref}", a.type
+            )
         return self._float_arithmetic(kind, a, b)
 
     def _integer_arithmetic(self, kind: type, a: Value, b: Value, dtype: str, expr: Any) -> Value:
@@ -225,7 +225,11 @@ class ExpressionEmitter(IntrinsicEmitter):
                     value = self.b.cast("fptrunc", value, vector("float", lanes))
                 return self.narrow_float(value, target)
             narrower = dt.bits(target) < dt.bits(source)
-            return self.b.cast("fptrunc" if narrower else "fpext", value, wanted) if value.type != wanted else value
+            return (
+                self.b.cast("fptrunc" if narrower else "fpext", value, wanted)
+                if value.type != wanted
+                else value
+            )
         signed = dt.is_int(source)
         if dt.is_float(target):
             wide = vector("float", lanes) if dt.bits(target) == 16 else wanted

@@ -31,8 +31,6 @@ class IndexForm:
         self.constant = 0
 
 
-
-
 def _pure_variables(expr: PrimExpr) -> tuple[Var, ...] | None:
     """Variables of an expression whose value depends on nothing else; None if it loads or calls."""
     found: dict[Var, None] = {}
@@ -51,7 +49,6 @@ def _pure_variables(expr: PrimExpr) -> tuple[Var, ...] | None:
 
 class IndexEmitter:
     """Emits integer scalars of one LLVM function as 64-bit values; the rest is added by subclasses."""
-
 
     def __init__(self, module: ModuleBuilder, builder: FunctionBuilder) -> None:
         self.module = module
@@ -105,7 +102,9 @@ class IndexEmitter:
             self._alive.append(expr)
         return form
 
-    def _collect(self, expr: Any, factor: int, terms: dict[Var, int], opaque: list[tuple[PrimExpr, int]]) -> int:
+    def _collect(
+        self, expr: Any, factor: int, terms: dict[Var, int], opaque: list[tuple[PrimExpr, int]]
+    ) -> int:
         kind = expr.__class__
         if kind is E.IntImm:
             return factor * expr.value
@@ -115,7 +114,9 @@ class IndexEmitter:
         if kind is E.Add:
             return self._collect(expr.a, factor, terms, opaque) + self._collect(expr.b, factor, terms, opaque)
         if kind is E.Sub:
-            return self._collect(expr.a, factor, terms, opaque) + self._collect(expr.b, -factor, terms, opaque)
+            return self._collect(expr.a, factor, terms, opaque) + self._collect(
+                expr.b, -factor, terms, opaque
+            )
         if kind is E.Mul:
             if expr.b.__class__ is E.IntImm:
                 return self._collect(expr.a, factor * expr.b.value, terms, opaque)

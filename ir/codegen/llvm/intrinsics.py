@@ -15,12 +15,23 @@ from .memory import MemoryEmitter
 from .types import memory_type, register_type
 
 #: Intrinsics of LLVM with the same meaning, for every float type.
-_LLVM_UNARY = {"tir.floor": "floor", "tir.ceil": "ceil", "tir.trunc": "trunc", "tir.nearbyint": "nearbyint", "tir.fabs": "fabs"}
+_LLVM_UNARY = {
+    "tir.floor": "floor",
+    "tir.ceil": "ceil",
+    "tir.trunc": "trunc",
+    "tir.nearbyint": "nearbyint",
+    "tir.fabs": "fabs",
+}
 
 #: Functions of libm that have no vector form here: called lane by lane.
 _LIBM = {"tir.erfc": "erfc", "tir.fmod": "fmod", "tir.hypot": "hypot", "tir.nextafter": "nextafter"}
 
-_BITWISE = {"tir.bitwise_and": "and", "tir.bitwise_or": "or", "tir.bitwise_xor": "xor", "tir.shift_left": "shl"}
+_BITWISE = {
+    "tir.bitwise_and": "and",
+    "tir.bitwise_or": "or",
+    "tir.bitwise_xor": "xor",
+    "tir.shift_left": "shl",
+}
 
 #: Widest vector (in lanes of float32) that a polynomial is computed for at once; wider ones are split to save registers.
 _MATH_LANES = 16
@@ -51,7 +62,9 @@ class IntrinsicEmitter(MemoryEmitter):
             odd = b.binary("and", upper, constant(1, bits.type))
             rounded = b.binary("add", b.binary("add", bits, constant(0x7FFF, bits.type)), odd)
             result = b.binary("lshr", rounded, constant(16, bits.type))
-            nan = b.binary("or", upper, constant(0x40, bits.type))  # stays a NaN when its low bits are cut off
+            nan = b.binary(
+                "or", upper, constant(0x40, bits.type)
+            )  # stays a NaN when its low bits are cut off
             result = b.select(b.fcmp("uno", value, value), nan, result)
             return b.cast("trunc", result, vector("i16", lanes))
         return self.b.cast("fptrunc", value, vector("half", lanes)) if dt.bits(dtype) == 16 else value
@@ -73,7 +86,8 @@ class IntrinsicEmitter(MemoryEmitter):
         if name in _LLVM_UNARY:
             intrinsic = _LLVM_UNARY[name]
             return self._elementwise(
-                call, lambda args: self.b.call(self.module.intrinsic(intrinsic, args[0].type), args[0].type, args)
+                call,
+                lambda args: self.b.call(self.module.intrinsic(intrinsic, args[0].type), args[0].type, args),
             )
         if name in _LIBM:
             function = _LIBM[name]
@@ -122,7 +136,9 @@ class IntrinsicEmitter(MemoryEmitter):
     def _libm(self, name: str, args: list[Value]) -> Value:
         type_ = args[0].type
         element = element_of(type_)
-        symbol = self.module.declare(name + ("f" if element == "float" else ""), element, [element] * len(args))
+        symbol = self.module.declare(
+            name + ("f" if element == "float" else ""), element, [element] * len(args)
+        )
         lanes = lanes_of(type_)
         result = Value("poison", type_)
         for i in range(lanes):
@@ -135,14 +151,19 @@ class IntrinsicEmitter(MemoryEmitter):
         def compute(args: list[Value]) -> Value:
             (x,) = args
             below_half = 0.49999997019767761 if element_of(x.type) == "float" else 0.49999999999999994
-            half = self.b.call(self.module.intrinsic("copysign", x.type, 2), x.type, [constant(below_half, x.type), x])
-            return self.b.call(self.module.intrinsic("trunc", x.type), x.type, [self.b.binary("fadd", x, half)])
+            half = self.b.call(
+                self.module.intrinsic("copysign", x.type, 2), x.type, [constant(below_half, x.type), x]
+            )
+            return self.b.call(
+                self.module.intrinsic("trunc", x.type), x.type, [self.b.binary("fadd", x, half)]
+            )
 
         return self._elementwise(call, compute)
 
     def _copysign(self, call: E.Call) -> Value:
         return self._elementwise(
-            call, lambda args: self.b.call(self.module.intrinsic("copysign", args[0].type, 2), args[0].type, args)
+            call,
+            lambda args: self.b.call(self.module.intrinsic("copysign", args[0].type, 2), args[0].type, args),
         )
 
     def _ldexp(self, call: E.Call) -> Value:
@@ -152,13 +173,16 @@ class IntrinsicEmitter(MemoryEmitter):
 
         first, second = call.args
         if not dt.is_float(second.dtype):
-            call = call.replace(args=(first, E.Cast(dt.with_lanes("float32", dt.lanes(second.dtype)), second)))
+            call = call.replace(
+                args=(first, E.Cast(dt.with_lanes("float32", dt.lanes(second.dtype)), second))
+            )
         return self._elementwise(call, compute)
 
     def _abs(self, call: E.Call) -> Value:
         if dt.is_float(call.dtype):
             return self._elementwise(
-                call, lambda args: self.b.call(self.module.intrinsic("fabs", args[0].type), args[0].type, args)
+                call,
+                lambda args: self.b.call(self.module.intrinsic("fabs", args[0].type), args[0].type, args),
             )
         value = self.value(call.args[0])
         zero = constant(0, value.type)
@@ -249,7 +273,9 @@ class IntrinsicEmitter(MemoryEmitter):
         value = self.value(call.args[0])
         name = self.module.declare(f"llvm.ctlz.{mangled(value.type)}", value.type, [value.type, "i1"])
         zeros = self.b.call(name, value.type, [value, Value("false", "i1")])
-        return self.convert(zeros, dt.with_lanes(f"uint{dt.bits(call.args[0].dtype)}", lanes_of(value.type)), call.dtype)
+        return self.convert(
+            zeros, dt.with_lanes(f"uint{dt.bits(call.args[0].dtype)}", lanes_of(value.type)), call.dtype
+        )
 
     def _reinterpret(self, call: E.Call) -> Value:
         value = self.value(call.args[0])
@@ -263,7 +289,8 @@ class IntrinsicEmitter(MemoryEmitter):
         lanes = lanes_of(x.type)
         wide = vector("i64", lanes)
         x, y, q, s = (
-            self.b.cast("sext", self.b.splat(v, lanes) if lanes_of(v.type) != lanes else v, wide) for v in (x, y, q, s)
+            self.b.cast("sext", self.b.splat(v, lanes) if lanes_of(v.type) != lanes else v, wide)
+            for v in (x, y, q, s)
         )
         zero, one = constant(0, wide), constant(1, wide)
         smax = self.module.intrinsic("smax", wide, 2)
@@ -352,7 +379,20 @@ def _constant(arg: Any) -> Any:
     return arg.value
 
 
-_ARITHMETIC = (E.Add, E.Sub, E.Mul, E.Max, E.Min, E.Cast, E.CmpExpr, E.LogicalExpr, E.Not, E.Select, E.Broadcast, E.Ramp)
+_ARITHMETIC = (
+    E.Add,
+    E.Sub,
+    E.Mul,
+    E.Max,
+    E.Min,
+    E.Cast,
+    E.CmpExpr,
+    E.LogicalExpr,
+    E.Not,
+    E.Select,
+    E.Broadcast,
+    E.Ramp,
+)
 _CHEAP_NODES = 24
 
 
@@ -369,7 +409,9 @@ def _is_cheap(expr: Any) -> bool:
             plain = not node.indices or isinstance(node.indices[-1], E.Ramp) or dt.lanes(node.dtype) == 1
             cheap = cheap and known and plain and node.predicate is None
             for index in node.indices:
-                if isinstance(index, E.Ramp) and not (isinstance(index.stride, E.IntImm) and index.stride.value == 1):
+                if isinstance(index, E.Ramp) and not (
+                    isinstance(index.stride, E.IntImm) and index.stride.value == 1
+                ):
                     cheap = False
             count += 1
             return  # index arithmetic is shared and short

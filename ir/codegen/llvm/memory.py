@@ -33,7 +33,9 @@ class MemoryEmitter(IndexEmitter):
         displaced = ("displaced", base.ref, element, const)
         found = self._known(displaced)
         if found is None:
-            found = self._scopes[-1][displaced] = self.b.offset_pointer(base, element, Value(str(const), "i64"))
+            found = self._scopes[-1][displaced] = self.b.offset_pointer(
+                base, element, Value(str(const), "i64")
+            )
         return found
 
     def _run_time_address(
@@ -79,9 +81,13 @@ class MemoryEmitter(IndexEmitter):
             value = self._masked_load(buffer, index, expr.predicate, type_, align)
             return self._from_memory(value, expr.dtype)
         if index is None or dt.lanes(index.dtype) == 1:
-            return self._from_memory(self._plain_load(buffer, self.address(buffer, index), type_, align), expr.dtype)
+            return self._from_memory(
+                self._plain_load(buffer, self.address(buffer, index), type_, align), expr.dtype
+            )
         if isinstance(index, E.Broadcast):
-            scalar = self._plain_load(buffer, self.address(buffer, index.value), memory_type(buffer.dtype), align)
+            scalar = self._plain_load(
+                buffer, self.address(buffer, index.value), memory_type(buffer.dtype), align
+            )
             return self._from_memory(self.b.splat(scalar, index.lanes), expr.dtype)
         if isinstance(index, E.Ramp):
             stride = self.index(index.stride).literal
@@ -135,7 +141,9 @@ class MemoryEmitter(IndexEmitter):
             terms, const = self.split_index(index.base)
             stride = self.index(index.stride)
             if stride.literal is not None:
-                return [self._offset(base, element, terms, const + i * stride.literal) for i in range(index.lanes)]
+                return [
+                    self._offset(base, element, terms, const + i * stride.literal) for i in range(index.lanes)
+                ]
         lanes = self.value(index)
         result = []
         for i in range(lanes_of(lanes.type)):
@@ -150,10 +158,13 @@ class MemoryEmitter(IndexEmitter):
             lanes = self.b.cast("sext", lanes, vector("i64", count))
         base = self._variable(buffer.data)
         return self.b.define(
-            f"getelementptr {memory_type(buffer.dtype)}, ptr {base.ref}, {lanes.type} {lanes.ref}", vector("ptr", count)
+            f"getelementptr {memory_type(buffer.dtype)}, ptr {base.ref}, {lanes.type} {lanes.ref}",
+            vector("ptr", count),
         )
 
-    def _masked_load(self, buffer: Buffer, index: PrimExpr | None, predicate: PrimExpr, type_: str, align: int) -> Value:
+    def _masked_load(
+        self, buffer: Buffer, index: PrimExpr | None, predicate: PrimExpr, type_: str, align: int
+    ) -> Value:
         mask = self.value(predicate)
         count = lanes_of(type_)
         if index is None or count == 1:
@@ -186,7 +197,9 @@ class MemoryEmitter(IndexEmitter):
         self.b.label(join)
         return self.b.define(f"phi {type_} [{value.ref}, %{last}], [zeroinitializer, %{before}]", type_)
 
-    def store(self, buffer: Buffer, indices: tuple[PrimExpr, ...], value: PrimExpr, predicate: PrimExpr | None) -> None:
+    def store(
+        self, buffer: Buffer, indices: tuple[PrimExpr, ...], value: PrimExpr, predicate: PrimExpr | None
+    ) -> None:
         """Emits a store."""
         index = self._flat_index(indices, buffer)
         stored = self._to_memory(self.value(value), value.dtype)
@@ -222,7 +235,9 @@ class MemoryEmitter(IndexEmitter):
         self._forget(buffer)
         self._loaded[buffer.data] = {(pointer.ref, value.type): value}
 
-    def _masked_store(self, buffer: Buffer, index: PrimExpr | None, value: Value, mask: Value, align: int) -> None:
+    def _masked_store(
+        self, buffer: Buffer, index: PrimExpr | None, value: Value, mask: Value, align: int
+    ) -> None:
         count = lanes_of(value.type)
         if index is None or count == 1:
             then, join = self.b.fresh("then"), self.b.fresh("join")
@@ -236,7 +251,9 @@ class MemoryEmitter(IndexEmitter):
         if isinstance(index, E.Ramp) and self.index(index.stride).literal == 1:
             name = f"llvm.masked.store.{mangled(value.type)}.p0"
             self.module.declare(name, "void", [value.type, "ptr", "i32", mask.type])
-            self.b.call(name, "void", [value, self.address(buffer, index.base), Value(str(align), "i32"), mask])
+            self.b.call(
+                name, "void", [value, self.address(buffer, index.base), Value(str(align), "i32"), mask]
+            )
             return
         pointers = self._address_vector(buffer, index)
         name = f"llvm.masked.scatter.{mangled(value.type)}.v{count}p0"

@@ -52,10 +52,14 @@ def runtime_text(machine: str = "") -> str:
     """
     machine = (machine or platform.machine()).lower()
     if machine not in _MACHINES:
-        raise CodegenError(f"the thread pool does not know machine {machine!r}; it knows {', '.join(_MACHINES)}")
+        raise CodegenError(
+            f"the thread pool does not know machine {machine!r}; it knows {', '.join(_MACHINES)}"
+        )
     futex, declaration, call = _MACHINES[machine]
     source = Path(__file__).with_name("runtime.ll").read_text(encoding="utf-8")
-    return source.replace("@FUTEX@", futex).replace("@DECLARE_PAUSE@", declaration).replace("@CALL_PAUSE@", call)
+    return (
+        source.replace("@FUTEX@", futex).replace("@DECLARE_PAUSE@", declaration).replace("@CALL_PAUSE@", call)
+    )
 
 
 @lru_cache(maxsize=4)
@@ -78,9 +82,9 @@ class Runtime:
         self._get_threads = ctypes.CFUNCTYPE(ctypes.c_int32)(a["loopsmith_get_num_threads"])
         self._last_error = ctypes.CFUNCTYPE(ctypes.c_char_p)(a["loopsmith_last_error"])
         self._set_error = ctypes.CFUNCTYPE(None, ctypes.c_char_p)(a["loopsmith_set_error"])
-        self.parallel_for = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)(
-            a["loopsmith_parallel_for"]
-        )
+        self.parallel_for = ctypes.CFUNCTYPE(
+            ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p
+        )(a["loopsmith_parallel_for"])
 
     def set_num_threads(self, count: int) -> None:
         """Threads of parallel loops from the next one on, the caller included; 0 restores one per online cpu."""

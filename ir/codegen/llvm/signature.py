@@ -94,13 +94,17 @@ def bind_parameters(func: PrimFunc, name: str) -> tuple[Signature, list[BoundPar
         buffer = func.buffer_map.get(param)
         if buffer is not None:
             shape = tuple(_shape_text(extent) for extent in buffer.shape)
-            bound.append(BoundParameter(Parameter("buffer", buffer.name, buffer.dtype, shape), buffer.data, "ptr"))
+            bound.append(
+                BoundParameter(Parameter("buffer", buffer.name, buffer.dtype, shape), buffer.data, "ptr")
+            )
         elif param.dtype == "handle":
             bound.append(BoundParameter(Parameter("buffer", param.name, "uint8", ("?",)), param, "ptr"))
         else:
             llvm_type = register_type(param.dtype) if dt.is_float(param.dtype) else "i64"
             if param.dtype in ("float16", "bfloat16"):
-                raise CodegenError(f"parameter {param.name} of {name}: a scalar {param.dtype} has no C type; pass float32")
+                raise CodegenError(
+                    f"parameter {param.name} of {name}: a scalar {param.dtype} has no C type; pass float32"
+                )
             bound.append(BoundParameter(Parameter("scalar", param.name, param.dtype), param, llvm_type))
             given.add(param)
     for param in func.params:

@@ -55,7 +55,9 @@ _MAGIC = 12582912.0  # 1.5 * 2**23: adding it rounds to an integer and leaves th
 class _Math:
     """Short names for arithmetic on one type, over a function builder."""
 
-    def __init__(self, builder: FunctionBuilder, module: ModuleBuilder, lanes: int, element: str = "float") -> None:
+    def __init__(
+        self, builder: FunctionBuilder, module: ModuleBuilder, lanes: int, element: str = "float"
+    ) -> None:
         self.b = builder
         self.module = module
         self.lanes = lanes
@@ -266,15 +268,15 @@ def _log2(m: _Math, x: Value) -> Value:
 
 
 def _log10(m: _Math, x: Value) -> Value:
-    return _log_base(m, x, 0.434326171875, 0.4342944819032518 - 0.434326171875, 0.301025390625, 4.6050389811952e-6)
+    return _log_base(
+        m, x, 0.434326171875, 0.4342944819032518 - 0.434326171875, 0.301025390625, 4.6050389811952e-6
+    )
 
 
 def _log1p(m: _Math, x: Value) -> Value:
     u = m.add(x, m.c(1.0))
     # what the sum lost, relative to u: log(u + c) = log(u) + c / u
-    lost = m.select(
-        m.cmp("oge", x, m.c(1.0)), m.sub(m.c(1.0), m.sub(u, x)), m.sub(x, m.sub(u, m.c(1.0)))
-    )
+    lost = m.select(m.cmp("oge", x, m.c(1.0)), m.sub(m.c(1.0), m.sub(u, x)), m.sub(x, m.sub(u, m.c(1.0))))
     result = m.add(_log_core(m, u), m.div(lost, u))
     result = _log_special(m, u, result)
     return m.select(m.cmp("olt", m.abs(x), m.c(1e-7)), x, result)
@@ -455,7 +457,9 @@ def _acos(m: _Math, x: Value) -> Value:
     large, p, _ = _asin_parts(m, m.abs(x))
     negative = m.cmp("olt", x, m.c(0.0))
     twice = m.mul(p, m.c(2.0))
-    near_one = m.select(negative, m.add(m.sub(m.c(3.1415927410125732), twice), m.c(-8.742278000372482e-08)), twice)
+    near_one = m.select(
+        negative, m.add(m.sub(m.c(3.1415927410125732), twice), m.c(-8.742278000372482e-08)), twice
+    )
     signed = m.copysign(p, x)
     middle = m.add(m.sub(m.c(1.5707963705062866), signed), m.c(-4.371139000186241e-08))
     return m.select(large, near_one, middle)

@@ -38,7 +38,11 @@ class _Purity(Visitor):
         for arg in call.args:
             self.visit(arg)
         own = isinstance(self.own_name, Var) and isinstance(call.op, Var) and call.op.vid is self.own_name.vid
-        own = own or (isinstance(self.own_name, str) and isinstance(call.op, GlobalVar) and call.op.name_hint == self.own_name)
+        own = own or (
+            isinstance(self.own_name, str)
+            and isinstance(call.op, GlobalVar)
+            and call.op.name_hint == self.own_name
+        )
         own = own or call.op is self.own_name
         if self.found is None and not own and is_impure_call(call):
             self.found = call

@@ -20,7 +20,9 @@ def _symbols_in(node: Any) -> set[Any]:
         if info is not None and not isinstance(item, Function):
             found.update(tir_vars_in(info))
         if not isinstance(item, Function):
-            found.update(tir_vars_in(item) if not hasattr(item, "blocks") and not hasattr(item, "bindings") else ())
+            found.update(
+                tir_vars_in(item) if not hasattr(item, "blocks") and not hasattr(item, "bindings") else ()
+            )
         item._visit_children(walk)
 
     walk(node)
@@ -48,7 +50,9 @@ class _RemoveUnused(ExprMutatorBase):
                 if binding.var.struct_info_ is not None:
                     symbols.update(tir_vars_in(binding.var.struct_info_))
             kept.reverse()
-            if len(kept) == len(block.bindings) and all(a is b for a, b in zip(kept, block.bindings, strict=True)):
+            if len(kept) == len(block.bindings) and all(
+                a is b for a, b in zip(kept, block.bindings, strict=True)
+            ):
                 blocks.append(block)
             elif kept:
                 blocks.append(type(block)(kept, block.span))

@@ -65,7 +65,9 @@ def can_prove_shape_equal(a: Any, b: Any, analyzer: Any = None) -> bool:
     left, right = getattr(a, "values", a), getattr(b, "values", b)
     if not isinstance(left, Sequence) or not isinstance(right, Sequence):
         return False
-    return len(left) == len(right) and all(prove_dim_equal(x, y, analyzer) for x, y in zip(left, right, strict=True))
+    return len(left) == len(right) and all(
+        prove_dim_equal(x, y, analyzer) for x, y in zip(left, right, strict=True)
+    )
 
 
 def _dim_check(base: Any, derived: Any, analyzer: Any) -> BaseCheckResult:
@@ -79,7 +81,9 @@ def _dim_check(base: Any, derived: Any, analyzer: Any) -> BaseCheckResult:
 def _dims_check(base: Sequence[Any], derived: Sequence[Any], analyzer: Any) -> BaseCheckResult:
     if len(base) != len(derived):
         return BaseCheckResult.FAIL_L0
-    return min((_dim_check(x, y, analyzer) for x, y in zip(base, derived, strict=True)), default=BaseCheckResult.PASS)
+    return min(
+        (_dim_check(x, y, analyzer) for x, y in zip(base, derived, strict=True)), default=BaseCheckResult.PASS
+    )
 
 
 def _other_kind(derived: StructInfo) -> BaseCheckResult:
@@ -157,7 +161,9 @@ def _check_func(base: FuncStructInfo, derived: StructInfo, analyzer: Any) -> Bas
         return BaseCheckResult.FAIL_L0
     if base.is_opaque():
         if base.derive_func is not None:
-            return BaseCheckResult.PASS if base.derive_func == derived.derive_func else BaseCheckResult.FAIL_L2
+            return (
+                BaseCheckResult.PASS if base.derive_func == derived.derive_func else BaseCheckResult.FAIL_L2
+            )
         return struct_info_base_check(base.ret, derived.ret, analyzer)
     if derived.is_opaque():
         return BaseCheckResult.FAIL_L1
@@ -213,7 +219,9 @@ def _lca_shape(a: ShapeStructInfo, b: ShapeStructInfo, analyzer: Any) -> StructI
 def _lca_tensor(a: TensorStructInfo, b: TensorStructInfo, analyzer: Any) -> StructInfo:
     dtype = a.dtype if a.dtype == b.dtype else ""
     ndim = a.ndim if a.ndim == b.ndim else -1
-    vdevice = a.vdevice if a.vdevice is not None and b.vdevice is not None and a.vdevice == b.vdevice else None
+    vdevice = (
+        a.vdevice if a.vdevice is not None and b.vdevice is not None and a.vdevice == b.vdevice else None
+    )
     same = a.shape is not None and a.shape is b.shape
     if not same and a.shape_values is not None and b.shape_values is not None:
         same = can_prove_shape_equal(a.shape_values, b.shape_values, analyzer)
@@ -326,7 +334,9 @@ class _Eraser(Mutator):
 
         if info.params is None:
             return self.generic_visit(info)
-        own = {id(var) for param in info.params for var in definable_tir_vars_in_struct_info(param)} - self._keep
+        own = {
+            id(var) for param in info.params for var in definable_tir_vars_in_struct_info(param)
+        } - self._keep
         self._keep |= own
         try:
             return self.generic_visit(info)
@@ -338,7 +348,9 @@ class _Undefined(Exception):
     """A variable is not known outside its scope."""
 
 
-def erase_to_well_defined(info: StructInfo, shape_var_map: Lookup = None, var_map: Lookup = None) -> StructInfo:
+def erase_to_well_defined(
+    info: StructInfo, shape_var_map: Lookup = None, var_map: Lookup = None
+) -> StructInfo:
     """Replace the variables in a struct info, and erase what mentions variables that the maps do not know.
 
     Args:
@@ -389,7 +401,9 @@ def derive_call_ret_struct_info(func_sinfo: FuncStructInfo, call: Call, ctx: Any
             derive = get_global_func(derive)
         return derive(call, ctx)
     if len(func_sinfo.params) != len(call.args):
-        raise IRValueError(f"call of {call.op}: expected {len(func_sinfo.params)} arguments, got {len(call.args)}")
+        raise IRValueError(
+            f"call of {call.op}: expected {len(func_sinfo.params)} arguments, got {len(call.args)}"
+        )
     known: dict[Any, Any] = {}
     for param, arg in zip(func_sinfo.params, call.args, strict=True):
         _match_param(param, arg.struct_info, known)
@@ -435,4 +449,3 @@ def byte_size(info: TensorStructInfo) -> int | None:
     for dim in dims:
         total *= dim
     return total * dt.bytes_of(info.dtype)
-

@@ -68,7 +68,11 @@ def has_reshape_pattern(func: PrimFunc) -> bool:
         return False
     block = blocks[0][0]
     store = block.body
-    if not isinstance(store, BufferStore) or not isinstance(store.value, BufferLoad) or block.init is not None:
+    if (
+        not isinstance(store, BufferStore)
+        or not isinstance(store.value, BufferLoad)
+        or block.init is not None
+    ):
         return False
     if store.buffer is not target or store.value.buffer is not source:
         return False
@@ -117,7 +121,9 @@ def suggest_layout_transforms(
     Returns:
         Per block, a map from the block itself (its iteration space) and from buffers to index maps.
     """
-    maps = [item if isinstance(item, IndexMap) else IndexMap.from_func(item) for item in write_buffer_transforms]
+    maps = [
+        item if isinstance(item, IndexMap) else IndexMap.from_func(item) for item in write_buffer_transforms
+    ]
     buffers = [func.buffer_map[param] for param in func.params if param in func.buffer_map]
     outputs = dict(zip([id(buffer) for buffer in buffers[-len(maps) :]], maps, strict=True)) if maps else {}
     result: dict[Block, dict[Any, IndexMap]] = {}
@@ -128,14 +134,18 @@ def suggest_layout_transforms(
         wanted = outputs[id(written[0])]
         store_axes = [index_range.min for index_range in block.writes[0].region]
         spatial = [iter_var.var for iter_var in block.iter_vars]
-        if len(store_axes) != len(spatial) or any(a is not b for a, b in zip(store_axes, spatial, strict=True)):
+        if len(store_axes) != len(spatial) or any(
+            a is not b for a, b in zip(store_axes, spatial, strict=True)
+        ):
             continue
         if len(wanted.initial_indices) != len(spatial):
             continue
         transforms: dict[Any, IndexMap] = {block: wanted, written[0]: wanted}
         for region in block.reads:
             read_axes = [index_range.min for index_range in region.region]
-            if len(read_axes) == len(spatial) and all(a is b for a, b in zip(read_axes, spatial, strict=True)):
+            if len(read_axes) == len(spatial) and all(
+                a is b for a, b in zip(read_axes, spatial, strict=True)
+            ):
                 transforms[region.buffer] = wanted
         result[block] = transforms
     return result
@@ -147,9 +157,11 @@ def estimate_memory_usage(mod: IRModule | Function) -> str:
     Dynamic sizes are counted, not summed. Of a function that allocates storages, it says by how much planning them reduced
     the memory.
     """
-    functions = {"function": mod} if isinstance(mod, Function) else {
-        var.name_hint: func for var, func in mod.functions.items() if isinstance(func, Function)
-    }
+    functions = (
+        {"function": mod}
+        if isinstance(mod, Function)
+        else {var.name_hint: func for var, func in mod.functions.items() if isinstance(func, Function)}
+    )
     lines = ["Memory usage estimation:"]
     for name, func in functions.items():
         counts = _MemoryCounts()
@@ -181,9 +193,15 @@ class _MemoryCounts(Visitor):
 
     def _tensor(self, shape: Any, dtype: Any) -> None:
         values = getattr(shape, "values", None)
-        if values is not None and all(isinstance(dim, IntImm) for dim in values) and isinstance(dtype, RelaxDataType):
+        if (
+            values is not None
+            and all(isinstance(dim, IntImm) for dim in values)
+            and isinstance(dtype, RelaxDataType)
+        ):
             self.tensors += 1
-            self.tensor_bytes += int(np.prod([dim.value for dim in values], dtype="int64")) * dt.bytes_of(dtype.value)
+            self.tensor_bytes += int(np.prod([dim.value for dim in values], dtype="int64")) * dt.bytes_of(
+                dtype.value
+            )
         else:
             self.dynamic_tensors += 1
 
@@ -206,4 +224,3 @@ class _MemoryCounts(Visitor):
                 + (f"; {self.dynamic_storages} of dynamic size" if self.dynamic_storages else "")
             )
         return lines
-

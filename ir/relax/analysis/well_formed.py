@@ -67,7 +67,9 @@ class _Checker:
         if isinstance(expr, GlobalVar):
             if self.mod is not None and not any(var is expr for var in self.mod.functions):
                 if expr.name_hint not in self.mod:
-                    self.problem(f"reference to a function {expr.name_hint!r} that is not in the module", expr)
+                    self.problem(
+                        f"reference to a function {expr.name_hint!r} that is not in the module", expr
+                    )
             return
         method = _EXPRESSIONS.get(type(expr))
         if method is not None:
@@ -91,7 +93,10 @@ class _Checker:
             for item in expr.fields:
                 self.argument(item, parent)
         elif not is_leaf(expr) and not isinstance(expr, PrimFunc):
-            self.problem(f"an argument is no variable or constant but a {type(expr).__name__} (not in A-normal form)", parent)
+            self.problem(
+                f"an argument is no variable or constant but a {type(expr).__name__} (not in A-normal form)",
+                parent,
+            )
         self.expr(expr)
 
     def tuple(self, expr: Tuple) -> None:
@@ -163,7 +168,10 @@ class _Checker:
         for block in seq.blocks:
             self.block(block)
         if not is_leaf(seq.body):
-            self.problem(f"the result of a sequence is no variable or constant but a {type(seq.body).__name__}", seq.body)
+            self.problem(
+                f"the result of a sequence is no variable or constant but a {type(seq.body).__name__}",
+                seq.body,
+            )
         self.expr(seq.body)
 
     def block(self, block: Any) -> None:
@@ -196,7 +204,8 @@ class _Checker:
             wanted = binding.struct_info if isinstance(binding, MatchCast) else value.struct_info_
             if struct_info_base_check(binding.var.struct_info_, wanted) is BaseCheckResult.FAIL_L0:
                 self.problem(
-                    f"variable {binding.var.name_hint} has struct info {binding.var.struct_info_}, its value {wanted}", value
+                    f"variable {binding.var.name_hint} has struct info {binding.var.struct_info_}, its value {wanted}",
+                    value,
                 )
 
     def define(self, var: Var) -> None:
@@ -273,7 +282,9 @@ def find_problems(obj: IRModule | Function, check_struct_info: bool = True) -> l
         names.add(var.name_hint)
         symbol = func.attrs.get("global_symbol")
         if symbol is not None and symbol != var.name_hint:
-            checker.problems.append(f"function {var.name_hint}: its global_symbol attribute is {symbol!r}, not its name")
+            checker.problems.append(
+                f"function {var.name_hint}: its global_symbol attribute is {symbol!r}, not its name"
+            )
         if isinstance(func, Function):
             checker.name = var.name_hint
             checker.expr(func)

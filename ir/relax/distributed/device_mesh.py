@@ -31,7 +31,9 @@ class DeviceMesh(GlobalInfo, type_key="relax.distributed.DeviceMesh"):
 
     def _check(self) -> None:
         if prod(self.shape) != len(self.device_ids):
-            raise IRValueError(f"a mesh of shape {self.shape} has {prod(self.shape)} places for {len(self.device_ids)} devices")
+            raise IRValueError(
+                f"a mesh of shape {self.shape} has {prod(self.shape)} places for {len(self.device_ids)} devices"
+            )
 
 
 def device_mesh(shape: Sequence[int], device_ids: Sequence[int] | Range) -> DeviceMesh:

@@ -53,7 +53,9 @@ class Placement(Node, type_key="relax.distributed.Placement"):
 
     def to_text(self) -> str:
         """The form that :meth:`from_text` reads."""
-        return ", ".join("R" if s.kind == PlacementSpecKind.kReplica else f"S[{s.axis}]" for s in self.dim_specs)
+        return ", ".join(
+            "R" if s.kind == PlacementSpecKind.kReplica else f"S[{s.axis}]" for s in self.dim_specs
+        )
 
 
 def specs_of(placement: Placement | str | Sequence[PlacementSpec]) -> Placement:

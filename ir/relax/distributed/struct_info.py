@@ -21,10 +21,14 @@ class DTensorStructInfo(StructInfo, type_key="relax.DTensorStructInfo"):
     def _check(self) -> None:
         specs, axes = self.placement.dim_specs, len(self.device_mesh.shape)
         if len(specs) != axes:
-            raise IRValueError(f"a mesh of {axes} axes needs as many placements, got {self.placement.to_text()!r}")
+            raise IRValueError(
+                f"a mesh of {axes} axes needs as many placements, got {self.placement.to_text()!r}"
+            )
         for spec in specs:
             if spec.axis >= 0 and self.tensor_sinfo.ndim not in (-1,) and spec.axis >= self.tensor_sinfo.ndim:
-                raise IRValueError(f"cannot shard axis {spec.axis} of a tensor of {self.tensor_sinfo.ndim} dimensions")
+                raise IRValueError(
+                    f"cannot shard axis {spec.axis} of a tensor of {self.tensor_sinfo.ndim} dimensions"
+                )
 
     @property
     def shape(self) -> Any:

@@ -30,7 +30,9 @@ class PatternContext:
 
     def __init__(self, incremental: bool = False) -> None:
         outer = PatternContext.current() if incremental else None
-        self._constraints: list[tuple[DFPattern, DFPattern, int, bool]] = list(outer._constraints) if outer else []
+        self._constraints: list[tuple[DFPattern, DFPattern, int, bool]] = (
+            list(outer._constraints) if outer else []
+        )
 
     @staticmethod
     def current() -> PatternContext | None:
@@ -47,7 +49,9 @@ class PatternContext:
     ) -> None:
         PatternContext._local.stack.pop()
 
-    def add_constraint(self, producer: DFPattern, consumer: DFPattern, index: int = -1, only_use: bool = False) -> None:
+    def add_constraint(
+        self, producer: DFPattern, consumer: DFPattern, index: int = -1, only_use: bool = False
+    ) -> None:
         """Require that the consumer uses the producer's result as argument ``index`` (-1: any), and, if wanted, that nothing else does."""
         self._constraints.append((producer, consumer, index, only_use))
 
@@ -80,7 +84,9 @@ class _GraphMatcher:
         order = [pattern for pattern in found if pattern not in producers]
         remaining = [pattern for pattern in found if pattern in producers]
         while remaining:
-            ready = [p for p in remaining if all(c in order for q, c, _, _ in self.constraints if q is p)] or remaining[:1]
+            ready = [
+                p for p in remaining if all(c in order for q, c, _, _ in self.constraints if q is p)
+            ] or remaining[:1]
             order += ready
             remaining = [p for p in remaining if p not in ready]
         return order

@@ -68,7 +68,9 @@ def _wildcard(self: Matcher, pattern: Any, expr: Any) -> bool:
 def _expr(self: Matcher, pattern: Any, expr: Any) -> bool:
     if isinstance(pattern.expr, Op):
         return pattern.expr is expr
-    return structural.structural_equal(pattern.expr, expr) or structural.structural_equal(pattern.expr, self.unwrap(expr))
+    return structural.structural_equal(pattern.expr, expr) or structural.structural_equal(
+        pattern.expr, self.unwrap(expr)
+    )
 
 
 def _var(self: Matcher, pattern: Any, expr: Any) -> bool:
@@ -112,7 +114,8 @@ def _function(self: Matcher, pattern: Any, expr: Any) -> bool:
     if not isinstance(func, Function):
         return False
     if pattern.params is not None and (
-        len(pattern.params) != len(func.params) or not self.match_all(zip(pattern.params, func.params, strict=True))
+        len(pattern.params) != len(func.params)
+        or not self.match_all(zip(pattern.params, func.params, strict=True))
     ):
         return False
     from ..analysis import get_var2val
@@ -183,7 +186,9 @@ def _attr(self: Matcher, pattern: Any, expr: Any) -> bool:
         return False
     value = self.unwrap(expr)
     if isinstance(value, Op):
-        return all(value.has_attr(name) and value.get_attr(name) == wanted for name, wanted in pattern.attrs.items())
+        return all(
+            value.has_attr(name) and value.get_attr(name) == wanted for name, wanted in pattern.attrs.items()
+        )
     if isinstance(value, Call | Function):
         if _attrs_agree(value.attrs.dict, pattern.attrs):
             return True

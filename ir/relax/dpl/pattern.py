@@ -24,7 +24,9 @@ class DFPattern:
 
     __slots__ = ()
 
-    def __call__(self, *args: Any, varg_default_wildcard: bool = False, add_constraint: bool = True) -> CallPattern:
+    def __call__(
+        self, *args: Any, varg_default_wildcard: bool = False, add_constraint: bool = True
+    ) -> CallPattern:
         """The pattern of a call of what this matches.
 
         Args:
@@ -233,7 +235,9 @@ class CallPattern(DFPattern):
 
     __slots__ = ("args", "op", "varg_default_wildcard")
 
-    def __init__(self, op: Any, args: Sequence[Any] | None = None, varg_default_wildcard: bool = False) -> None:
+    def __init__(
+        self, op: Any, args: Sequence[Any] | None = None, varg_default_wildcard: bool = False
+    ) -> None:
         self.op = as_pattern(op)
         self.args = None if args is None else tuple(as_pattern(arg) for arg in args)
         self.varg_default_wildcard = varg_default_wildcard
@@ -554,12 +558,16 @@ def is_call_tir(func_name: str, args: Any = None, tir_vars: Any = None) -> CallP
         return is_op("relax.call_tir")(
             GlobalVarPattern(func_name), _args_pattern(args), varg_default_wildcard=True, add_constraint=False
         )
-    return is_op("relax.call_tir")(GlobalVarPattern(func_name), _args_pattern(args), tir_vars, add_constraint=False)
+    return is_op("relax.call_tir")(
+        GlobalVarPattern(func_name), _args_pattern(args), tir_vars, add_constraint=False
+    )
 
 
 def is_call_dps_packed(func_name: str, args: Any = None) -> CallPattern:
     """A call_dps_packed of the external function of that name."""
-    return is_op("relax.call_dps_packed")(ExternFuncPattern(func_name), _args_pattern(args), add_constraint=False)
+    return is_op("relax.call_dps_packed")(
+        ExternFuncPattern(func_name), _args_pattern(args), add_constraint=False
+    )
 
 
 def is_call_packed(func_name: str, args: Sequence[DFPattern] | None = None) -> CallPattern:
@@ -568,7 +576,9 @@ def is_call_packed(func_name: str, args: Sequence[DFPattern] | None = None) -> C
     return callee(None) if args is None else callee(*args, add_constraint=False)
 
 
-def make_fused_bias_activation_pattern(op_name: str, with_bias: bool = False, activation: str | None = None) -> DFPattern:
+def make_fused_bias_activation_pattern(
+    op_name: str, with_bias: bool = False, activation: str | None = None
+) -> DFPattern:
     """``op(lhs, rhs)``, with an added bias and an activation if wanted.
 
     Args:
@@ -583,7 +593,9 @@ def make_fused_bias_activation_pattern(op_name: str, with_bias: bool = False, ac
     return is_op(activation)(out) if activation else out
 
 
-def make_residual_block_pattern(node_output: DFPattern | tuple[DFPattern, ...], activation: str | None = "relu") -> DFPattern:
+def make_residual_block_pattern(
+    node_output: DFPattern | tuple[DFPattern, ...], activation: str | None = "relu"
+) -> DFPattern:
     """The output added to a residual input, with an activation if wanted."""
     if isinstance(node_output, tuple):
         node_output = node_output[0]

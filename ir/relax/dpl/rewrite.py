@@ -71,7 +71,9 @@ def rewrite_call(pattern: DFPattern, rewriter: Rewriter, func: Function) -> Func
         if not walk.changed:
             return func
         func = remove_all_unused(new)
-    raise IRValueError(f"rewrite_call: the rewriter still finds matches after {_MAX_ROUNDS} rounds; does its result match again?")
+    raise IRValueError(
+        f"rewrite_call: the rewriter still finds matches after {_MAX_ROUNDS} rounds; does its result match again?"
+    )
 
 
 class _BlockRewriter(ExprMutator):
@@ -192,7 +194,9 @@ class PatternMatchingRewriter:
 class ExprPatternRewriter(PatternMatchingRewriter):
     """Replaces what a pattern matches."""
 
-    def __init__(self, pattern: DFPattern, func: Rewriter, additional_bindings: Any = None, new_subexpr: Any = None) -> None:
+    def __init__(
+        self, pattern: DFPattern, func: Rewriter, additional_bindings: Any = None, new_subexpr: Any = None
+    ) -> None:
         self.pattern, self.func = pattern, func
 
     def rewrite(self, func: Function) -> Function:
@@ -233,7 +237,9 @@ class TupleRewriter(PatternMatchingRewriter):
             if not walk.changed:
                 return func
             func = remove_all_unused(new)
-        raise IRValueError(f"the rewriter still finds matches after {_MAX_ROUNDS} rounds; does its result match again?")
+        raise IRValueError(
+            f"the rewriter still finds matches after {_MAX_ROUNDS} rounds; does its result match again?"
+        )
 
 
 class _TupleWalk(_BlockRewriter):
@@ -281,11 +287,15 @@ def _rewriter_of_module(mod: IRModule) -> PatternMatchingRewriter:
 
     names = {var.name_hint for var in mod.functions}
     if not {"pattern", "replacement"} <= names:
-        raise IRValueError(f"a rewriter module needs functions 'pattern' and 'replacement', it has {sorted(names)}")
+        raise IRValueError(
+            f"a rewriter module needs functions 'pattern' and 'replacement', it has {sorted(names)}"
+        )
     before, after = mod["pattern"], mod["replacement"]
     assert isinstance(before, Function) and isinstance(after, Function)
     if len(before.params) != len(after.params):
-        raise IRValueError(f"'pattern' has {len(before.params)} parameters, 'replacement' {len(after.params)}")
+        raise IRValueError(
+            f"'pattern' has {len(before.params)} parameters, 'replacement' {len(after.params)}"
+        )
     if before.struct_info_ != after.struct_info_ and before.ret_struct_info != after.ret_struct_info:
         raise IRValueError("'pattern' and 'replacement' must take and return the same struct infos")
     table: dict[Any, DFPattern] = {}
@@ -358,4 +368,3 @@ def _inline_bindings(seq: Any) -> RelaxExpr:
         for binding in block.bindings:
             values[binding.var.vid] = expand(binding.value)
     return expand(seq.body)
-

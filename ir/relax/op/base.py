@@ -82,7 +82,9 @@ def call_tir(gvar: GlobalVar, args: Any, out_sinfo: Any, tir_vars: Any = None) -
         out_sinfo: the struct info of the output, or a list for several outputs.
         tir_vars: integers to pass behind the tensors, the symbolic variables that no tensor's shape tells.
     """
-    return call("relax.call_tir", *_call_tir_args(gvar, args, tir_vars), sinfo_args=[_out_struct_info(out_sinfo)])
+    return call(
+        "relax.call_tir", *_call_tir_args(gvar, args, tir_vars), sinfo_args=[_out_struct_info(out_sinfo)]
+    )
 
 
 @operator("relax.call_tir_with_grad", infer=_infer_call_tir)
@@ -122,7 +124,9 @@ def _infer_call_tir_inplace(node: Call, builder: Any) -> StructInfo:
 
 
 @operator("relax.call_tir_inplace", infer=_infer_call_tir_inplace)
-def call_tir_inplace(gvar: GlobalVar, args: Any, inplace_indices: Any, out_sinfo: Any, tir_vars: Any = None) -> Call:
+def call_tir_inplace(
+    gvar: GlobalVar, args: Any, inplace_indices: Any, out_sinfo: Any, tir_vars: Any = None
+) -> Call:
     """As :func:`call_tir`, where output ``i`` overwrites the argument ``inplace_indices[i]`` (-1: a new tensor).
 
     The overwritten arguments must not be used afterwards; the operator counts as pure under that condition.
@@ -166,7 +170,9 @@ def call_pure_packed(func: str | ExternFunc | GlobalVar, *args: Any, sinfo_args:
 
 
 @operator("relax.call_inplace_packed", infer=_infer_packed_result)
-def call_inplace_packed(func: str | ExternFunc | GlobalVar, *args: Any, inplace_indices: Any, sinfo_args: Any) -> Call:
+def call_inplace_packed(
+    func: str | ExternFunc | GlobalVar, *args: Any, inplace_indices: Any, sinfo_args: Any
+) -> Call:
     """Call an external function that overwrites some arguments (-1: a new value) and has no other visible effect."""
     callee = ExternFunc(func) if isinstance(func, str) else func
     indices = [inplace_indices] if isinstance(inplace_indices, int) else list(inplace_indices)
@@ -256,7 +262,13 @@ def assert_op(condition: Any, format_args: Any = None, format: str | Expr = "") 
         format_args: values for the message: an expression or a list.
         format: a Python format string.
     """
-    values = [] if format_args is None else [format_args] if isinstance(format_args, RelaxExpr) else list(format_args)
+    values = (
+        []
+        if format_args is None
+        else [format_args]
+        if isinstance(format_args, RelaxExpr)
+        else list(format_args)
+    )
     template = StringImm(format) if isinstance(format, str) else format
     return call("relax.assert_op", convert_to_expr(condition), template, *values)
 
@@ -349,7 +361,11 @@ def _infer_hint_on_device(node: Call, builder: Any) -> StructInfo:
 def hint_on_device(data: Expr, dst_vdevice: Any, memory_scope: str = "global") -> Call:
     """Say that a tensor should live on a device; ``RealizeVDevice`` acts on it."""
     if isinstance(dst_vdevice, VDevice):
-        attrs = {"device_type": dst_vdevice.target_kind, "index": dst_vdevice.vdevice_id, "vdevice": dst_vdevice}
+        attrs = {
+            "device_type": dst_vdevice.target_kind,
+            "index": dst_vdevice.vdevice_id,
+            "vdevice": dst_vdevice,
+        }
     else:
         attrs = {
             "device_type": getattr(dst_vdevice, "device_type", str(dst_vdevice)),
@@ -407,4 +423,3 @@ def register_gradient(
     from ...op import register_op_attr
 
     return register_op_attr(op_name, "FPrimalGradient", fgradient)
-

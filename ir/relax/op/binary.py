@@ -92,7 +92,9 @@ def _np_divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 add = _binary("add", "add", np.add, "Addition.")
 divide = _binary("divide", "divide", _np_divide, "Division; of integers, towards zero.")
-floor_divide = _binary("floor_divide", "floor_divide", np.floor_divide, "Division rounded towards minus infinity.")
+floor_divide = _binary(
+    "floor_divide", "floor_divide", np.floor_divide, "Division rounded towards minus infinity."
+)
 floor_mod = _binary("floor_mod", "floor_mod", np.mod, "Remainder of floor division, with the divisor's sign.")
 log_add_exp = _binary("log_add_exp", "log_add_exp", np.logaddexp, "log(exp(x1) + exp(x2)).")
 mod = _binary("mod", "mod", np.fmod, "Remainder of truncating division, with the dividend's sign.")
@@ -112,7 +114,9 @@ not_equal = _binary("not_equal", "not_equal", np.not_equal, "x1 != x2.", infer_c
 
 logical_and = _binary("logical_and", "logical_and", np.logical_and, "Logical and of bools.", _infer_logical)
 logical_or = _binary("logical_or", "logical_or", np.logical_or, "Logical or of bools.", _infer_logical)
-logical_xor = _binary("logical_xor", "logical_xor", np.logical_xor, "Logical exclusive or of bools.", _infer_logical)
+logical_xor = _binary(
+    "logical_xor", "logical_xor", np.logical_xor, "Logical exclusive or of bools.", _infer_logical
+)
 
 bitwise_and = _binary("bitwise_and", "bitwise_and", np.bitwise_and, "Bitwise and.", _infer_bitwise)
 bitwise_or = _binary("bitwise_or", "bitwise_or", np.bitwise_or, "Bitwise or.", _infer_bitwise)

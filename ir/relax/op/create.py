@@ -77,14 +77,20 @@ def _fill_with(bb: Any, shape: list[Any], dtype: str, value: Any) -> Expr:
     def te_full(dims: Any, fill: Any) -> Any:
         from ... import te
 
-        return te.compute(dims, lambda *_: fill() if fill.dtype == dtype else fill().astype(dtype), name="T_full")
+        return te.compute(
+            dims, lambda *_: fill() if fill.dtype == dtype else fill().astype(dtype), name="T_full"
+        )
 
     return bb.call_te(te_full, ShapeExpr(shape), value, primfunc_name_hint="full")
 
 
 @operator(
-    "relax.full", infer=_infer_full, legalize=_legalize_full,
-    reference=lambda shape, value, dtype: np.full(shape, value, dt.to_numpy(dtype) if dtype else np.asarray(value).dtype),
+    "relax.full",
+    infer=_infer_full,
+    legalize=_legalize_full,
+    reference=lambda shape, value, dtype: np.full(
+        shape, value, dt.to_numpy(dtype) if dtype else np.asarray(value).dtype
+    ),
     **_MAKES,
 )
 def full(shape: Any, fill_value: Any, dtype: str | None = None) -> Expr:
@@ -101,8 +107,11 @@ def _infer_full_like(node: Call, builder: Any) -> StructInfo:
 
 
 @operator(
-    "relax.full_like", infer=_infer_full_like, legalize=_legalize_full,
-    reference=lambda x, value, dtype: np.full_like(x, value, dt.to_numpy(dtype) if dtype else None), **_MAKES,
+    "relax.full_like",
+    infer=_infer_full_like,
+    legalize=_legalize_full,
+    reference=lambda x, value, dtype: np.full_like(x, value, dt.to_numpy(dtype) if dtype else None),
+    **_MAKES,
 )
 def full_like(x: Expr, fill_value: Any, dtype: str | None = None) -> Expr:
     """A tensor of one value with the shape of ``x``; ``dtype`` defaults to that of ``x``."""
@@ -130,7 +139,10 @@ def _legalize_constant(number: int) -> Any:
         info = node.struct_info
         name = "ones" if number else "zeros"
         return bb.call_te(
-            topi_function("full"), ShapeExpr(info.shape_values), info.dtype, tir_const(number, info.dtype),
+            topi_function("full"),
+            ShapeExpr(info.shape_values),
+            info.dtype,
+            tir_const(number, info.dtype),
             primfunc_name_hint=name,
         )
 
@@ -151,12 +163,18 @@ def _make_constant(name: str, number: int) -> tuple[Any, Any]:
     build_like.__name__ = build_like.__qualname__ = f"{name}_like"
     build_like.__doc__ = f"A tensor of {name} with the shape of ``x``; ``dtype`` defaults to that of ``x``."
     made = operator(
-        f"relax.{name}", infer=_infer_shaped, legalize=_legalize_constant(number),
-        reference=lambda shape, dtype: np.full(shape, number, dt.to_numpy(dtype)), **_MAKES,
+        f"relax.{name}",
+        infer=_infer_shaped,
+        legalize=_legalize_constant(number),
+        reference=lambda shape, dtype: np.full(shape, number, dt.to_numpy(dtype)),
+        **_MAKES,
     )(build)
     like = operator(
-        f"relax.{name}_like", infer=_infer_like, legalize=_legalize_constant(number),
-        reference=lambda x, dtype: np.full_like(x, number, dt.to_numpy(dtype) if dtype else None), **_MAKES,
+        f"relax.{name}_like",
+        infer=_infer_like,
+        legalize=_legalize_constant(number),
+        reference=lambda x, dtype: np.full_like(x, number, dt.to_numpy(dtype) if dtype else None),
+        **_MAKES,
     )(build_like)
     return made, like
 
@@ -181,13 +199,22 @@ def _legalize_eye(bb: Any, node: Call) -> Expr:
 
 
 @operator(
-    "relax.eye", infer=_infer_eye, legalize=_legalize_eye,
-    reference=lambda n, m, k, dtype: np.eye(n, m, k).astype(dt.to_numpy(dtype)), **_MAKES,
+    "relax.eye",
+    infer=_infer_eye,
+    legalize=_legalize_eye,
+    reference=lambda n, m, k, dtype: np.eye(n, m, k).astype(dt.to_numpy(dtype)),
+    **_MAKES,
 )
 def eye(n: Any, m: Any = None, k: Any = 0, dtype: str = "float32") -> Expr:
     """A matrix of ``n`` rows and ``m`` columns (default ``n``) with ones on the diagonal number ``k``."""
     rows = convert_to_expr(n)
-    return call("relax.eye", rows, rows if m is None else convert_to_expr(m), convert_to_expr(k), attrs={"dtype": dtype})
+    return call(
+        "relax.eye",
+        rows,
+        rows if m is None else convert_to_expr(m),
+        convert_to_expr(k),
+        attrs={"dtype": dtype},
+    )
 
 
 def _infer_eye_like(node: Call, builder: Any) -> StructInfo:
@@ -198,8 +225,13 @@ def _infer_eye_like(node: Call, builder: Any) -> StructInfo:
 
 
 @operator(
-    "relax.eye_like", infer=_infer_eye_like, legalize=_legalize_eye,
-    reference=lambda x, k, dtype: np.eye(x.shape[0], x.shape[1], k).astype(dt.to_numpy(dtype) if dtype else x.dtype), **_MAKES,
+    "relax.eye_like",
+    infer=_infer_eye_like,
+    legalize=_legalize_eye,
+    reference=lambda x, k, dtype: np.eye(x.shape[0], x.shape[1], k).astype(
+        dt.to_numpy(dtype) if dtype else x.dtype
+    ),
+    **_MAKES,
 )
 def eye_like(x: Expr, k: Any = 0, dtype: str | None = None) -> Expr:
     """A matrix of the shape of ``x`` with ones on the diagonal number ``k``."""
@@ -258,15 +290,20 @@ def _legalize_arange(bb: Any, node: Call) -> Expr:
 
     def te_arange(size: Any, first: Any, by: Any) -> Any:
         return te.compute(
-            size, lambda i: (first.astype(info.dtype) + i.astype(info.dtype) * by.astype(info.dtype)), name="T_arange"
+            size,
+            lambda i: first.astype(info.dtype) + i.astype(info.dtype) * by.astype(info.dtype),
+            name="T_arange",
         )
 
     return bb.call_te(te_arange, ShapeExpr(info.shape_values), start, step, primfunc_name_hint="arange")
 
 
 @operator(
-    "relax.arange", infer=_infer_arange, legalize=_legalize_arange,
-    reference=lambda start, end, step, dtype: np.arange(start, end, step).astype(dt.to_numpy(dtype)), **_MAKES,
+    "relax.arange",
+    infer=_infer_arange,
+    legalize=_legalize_arange,
+    reference=lambda start, end, step, dtype: np.arange(start, end, step).astype(dt.to_numpy(dtype)),
+    **_MAKES,
 )
 def arange(start: Any, end: Any = None, step: Any = 1, dtype: str | None = None) -> Expr:
     """Evenly spaced values from ``start`` (0 when only one bound is given) to ``end``, which is not included.
@@ -301,11 +338,15 @@ def _make_trilu(name: str, reference: Any, side: str) -> Any:
         return call(f"relax.{name}", x, convert_to_expr(k))
 
     def legalize(bb: Any, node: Call) -> Expr:
-        return bb.call_te(topi_function("trilu"), node.args[0], prim_arg(node, 1), name == "triu", primfunc_name_hint=name)
+        return bb.call_te(
+            topi_function("trilu"), node.args[0], prim_arg(node, 1), name == "triu", primfunc_name_hint=name
+        )
 
     build.__name__ = build.__qualname__ = name
     build.__doc__ = f"The {side} triangle of each matrix, from diagonal number ``k``; zero elsewhere."
-    return operator(f"relax.{name}", infer=_infer_trilu, legalize=legalize, reference=reference, **_MAKES)(build)
+    return operator(f"relax.{name}", infer=_infer_trilu, legalize=legalize, reference=reference, **_MAKES)(
+        build
+    )
 
 
 tril = _make_trilu("tril", np.tril, "lower")
@@ -324,7 +365,9 @@ def _infer_hamming_window(node: Call, builder: Any) -> StructInfo:
 
 def _np_hamming(size: int, periodic: int, alpha: float, beta: float, dtype: str) -> np.ndarray:
     points = size if periodic else size - 1
-    return (alpha - beta * np.cos(2 * np.pi * np.arange(size) / builtin_max(points, 1))).astype(dt.to_numpy(dtype))
+    return (alpha - beta * np.cos(2 * np.pi * np.arange(size) / builtin_max(points, 1))).astype(
+        dt.to_numpy(dtype)
+    )
 
 
 def _legalize_hamming(bb: Any, node: Call) -> Expr:
@@ -335,10 +378,19 @@ def _legalize_hamming(bb: Any, node: Call) -> Expr:
     return const(_np_hamming(size, periodic, alpha, beta, node.attrs["dtype"]), node.attrs["dtype"])
 
 
-@operator("relax.hamming_window", infer=_infer_hamming_window, legalize=_legalize_hamming, reference=_np_hamming, **_MAKES)
+@operator(
+    "relax.hamming_window",
+    infer=_infer_hamming_window,
+    legalize=_legalize_hamming,
+    reference=_np_hamming,
+    **_MAKES,
+)
 def hamming_window(
     window_size: Any, periodic: Any = True, alpha: Any = 0.54, beta: Any = 0.46, dtype: str = "float32"
 ) -> Expr:
     """The window ``alpha - beta * cos(2 pi i / (n - 1))``, for a periodic one with ``n`` larger by one."""
-    args = (convert_to_expr(v) for v in (window_size, bool(periodic) if isinstance(periodic, int) else periodic, alpha, beta))
+    args = (
+        convert_to_expr(v)
+        for v in (window_size, bool(periodic) if isinstance(periodic, int) else periodic, alpha, beta)
+    )
     return call("relax.hamming_window", *args, attrs={"dtype": dtype})

@@ -32,8 +32,12 @@ def _np_astype(x: np.ndarray, dtype: str) -> np.ndarray:
 
 
 @operator(
-    "relax.astype", infer=_infer_cast, legalize=_legalize_astype, reference=_np_astype,
-    mixed_precision=MixedPrecisionPolicy.FOLLOW, pattern=OpPatternKind.kElemWise,
+    "relax.astype",
+    infer=_infer_cast,
+    legalize=_legalize_astype,
+    reference=_np_astype,
+    mixed_precision=MixedPrecisionPolicy.FOLLOW,
+    pattern=OpPatternKind.kElemWise,
 )
 def astype(x: Expr, dtype: str) -> Expr:
     """The elements converted to ``dtype``."""
@@ -48,8 +52,12 @@ def _legalize_wrap_param(bb: Any, node: Call) -> Expr:
 
 
 @operator(
-    "relax.wrap_param", infer=_infer_cast, legalize=_legalize_wrap_param, reference=_np_astype,
-    mixed_precision=MixedPrecisionPolicy.FOLLOW, pattern=OpPatternKind.kElemWise,
+    "relax.wrap_param",
+    infer=_infer_cast,
+    legalize=_legalize_wrap_param,
+    reference=_np_astype,
+    mixed_precision=MixedPrecisionPolicy.FOLLOW,
+    pattern=OpPatternKind.kElemWise,
 )
 def wrap_param(data: Expr, dtype: str = "float32") -> Expr:
     """Mark a constant as a model parameter and convert it, for mixed precision."""

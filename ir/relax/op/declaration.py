@@ -115,5 +115,7 @@ def operator(name: str, **what: Any) -> Callable[[F], F]:
 def call(op_name: str, *args: Any, attrs: dict[str, Any] | None = None, sinfo_args: Any = None) -> Call:
     """A call of a declared operator; a dtype attribute may be written "void" for one that is not given."""
     if attrs and "void" in (attrs.get("out_dtype"), attrs.get("dtype")):
-        attrs = {name: "" if value == "void" and name.endswith("dtype") else value for name, value in attrs.items()}
+        attrs = {
+            name: "" if value == "void" and name.endswith("dtype") else value for name, value in attrs.items()
+        }
     return Call(Op.get(op_name), args, attrs, sinfo_args)

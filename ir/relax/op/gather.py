@@ -38,7 +38,9 @@ def _infer_gather_elements(node: Call, builder: Any) -> StructInfo:
     info, indices = tensor_args(node, 2)
     require_int(node, indices, "indices")
     if info.ndim != -1 and indices.ndim not in (-1, info.ndim):
-        raise fail(node, f"indices must have as many dimensions as the data ({info.ndim}), got {indices.ndim}")
+        raise fail(
+            node, f"indices must have as many dimensions as the data ({info.ndim}), got {indices.ndim}"
+        )
     if info.ndim != -1:
         normalize_axis(node, info.ndim, node.attrs["axis"])
     return TensorStructInfo(indices.shape, info.dtype, common_vdevice(node, [info, indices]), indices.ndim)
@@ -46,13 +48,20 @@ def _infer_gather_elements(node: Call, builder: Any) -> StructInfo:
 
 def _legalize_gather_elements(bb: Any, node: Call) -> Expr:
     return bb.call_te(
-        topi_function("gather"), node.args[0], node.attrs["axis"], node.args[1], primfunc_name_hint="gather_elements"
+        topi_function("gather"),
+        node.args[0],
+        node.attrs["axis"],
+        node.args[1],
+        primfunc_name_hint="gather_elements",
     )
 
 
 @operator(
-    "relax.gather_elements", infer=_infer_gather_elements, legalize=_legalize_gather_elements,
-    reference=lambda x, indices, axis: np.take_along_axis(x, indices, axis), **_MOVES,
+    "relax.gather_elements",
+    infer=_infer_gather_elements,
+    legalize=_legalize_gather_elements,
+    reference=lambda x, indices, axis: np.take_along_axis(x, indices, axis),
+    **_MOVES,
 )
 def gather_elements(data: Expr, indices: Expr, axis: int = 0) -> Expr:
     """``out[i, j, k] = data[indices[i, j, k], j, k]`` for axis 0, and likewise for others."""
@@ -72,11 +81,16 @@ def _infer_gather_nd(node: Call, builder: Any) -> StructInfo:
     if depth is None:
         return TensorStructInfo(None, info.dtype, vdevice)
     if batch + depth > info.ndim:
-        raise fail(node, f"{depth} indices after {batch} batch dimensions exceed the {info.ndim} dimensions of the data")
+        raise fail(
+            node,
+            f"{depth} indices after {batch} batch dimensions exceed the {info.ndim} dimensions of the data",
+        )
     ndim = indices.ndim - 1 + info.ndim - batch - depth
     if info.shape_values is None or indices.shape_values is None:
         return TensorStructInfo(None, info.dtype, vdevice, ndim)
-    return TensorStructInfo([*indices.shape_values[:-1], *info.shape_values[batch + depth :]], info.dtype, vdevice)
+    return TensorStructInfo(
+        [*indices.shape_values[:-1], *info.shape_values[batch + depth :]], info.dtype, vdevice
+    )
 
 
 def _np_gather_nd(x: np.ndarray, indices: np.ndarray, batch_dims: int) -> np.ndarray:
@@ -91,7 +105,9 @@ def _legalize_gather_nd(bb: Any, node: Call) -> Expr:
     def te_gather_nd(data: Any, indices: Any) -> Any:
         # topi keeps the index vector in the first dimension
         order = [len(indices.shape) - 1, *range(len(indices.shape) - 1)]
-        return topi_function("gather_nd")(data, topi_function("transpose")(indices, order), node.attrs["batch_dims"])
+        return topi_function("gather_nd")(
+            data, topi_function("transpose")(indices, order), node.attrs["batch_dims"]
+        )
 
     return bb.call_te(te_gather_nd, *node.args, primfunc_name_hint="gather_nd")
 
@@ -106,7 +122,9 @@ def gather_nd(data: Expr, indices: Expr, batch_dims: int = 0) -> Expr:
 
 def _index_list(node: Call, index: int) -> list[TensorStructInfo]:
     info = node.args[index].struct_info
-    if not isinstance(info, TupleStructInfo) or not all(isinstance(item, TensorStructInfo) for item in info.fields):
+    if not isinstance(info, TupleStructInfo) or not all(
+        isinstance(item, TensorStructInfo) for item in info.fields
+    ):
         raise wrong_kind(node, f"indices must be a tuple of tensors, got {info}")
     for item in info.fields:
         require_dtype(node, item, lambda d: dt.is_integral(d), "integer indices")  # type: ignore[arg-type]
@@ -126,7 +144,11 @@ def _infer_index_tensor(node: Call, builder: Any) -> StructInfo:
     ndim = max(item.ndim for item in indices) + info.ndim - len(indices)
     dims: Any = ()
     for item in indices:
-        dims = None if dims is None or item.shape_values is None else broadcast_dims(node, dims, item.shape_values)
+        dims = (
+            None
+            if dims is None or item.shape_values is None
+            else broadcast_dims(node, dims, item.shape_values)
+        )
     if dims is None or info.shape_values is None:
         return TensorStructInfo(None, info.dtype, info.vdevice, ndim)
     return TensorStructInfo([*dims, *info.shape_values[len(indices) :]], info.dtype, info.vdevice)
@@ -140,13 +162,19 @@ def _tuple_items(bb: Any, expr: Any) -> list[Any]:
 
 def _legalize_index_tensor(bb: Any, node: Call) -> Expr:
     return bb.call_te(
-        topi_function("adv_index"), node.args[0], _tuple_items(bb, node.args[1]), primfunc_name_hint="index_tensor"
+        topi_function("adv_index"),
+        node.args[0],
+        _tuple_items(bb, node.args[1]),
+        primfunc_name_hint="index_tensor",
     )
 
 
 @operator(
-    "relax.index_tensor", infer=_infer_index_tensor, legalize=_legalize_index_tensor,
-    reference=lambda x, indices: x[tuple(indices)], **_MOVES,
+    "relax.index_tensor",
+    infer=_infer_index_tensor,
+    legalize=_legalize_index_tensor,
+    reference=lambda x, indices: x[tuple(indices)],
+    **_MOVES,
 )
 def index_tensor(data: Expr, indices: Any) -> Expr:
     """Advanced indexing of the leading dimensions with broadcast index tensors, as ``data[i, j]`` in numpy."""
@@ -187,7 +215,9 @@ _COMBINE: dict[str, Any] = {
 }
 
 
-def _np_scatter_elements(x: np.ndarray, indices: np.ndarray, updates: np.ndarray, axis: int, reduction: str) -> np.ndarray:
+def _np_scatter_elements(
+    x: np.ndarray, indices: np.ndarray, updates: np.ndarray, axis: int, reduction: str
+) -> np.ndarray:
     out, count = x.copy(), np.ones(x.shape, "int64")
     for place in np.ndindex(*indices.shape):
         target = list(place)
@@ -199,16 +229,25 @@ def _np_scatter_elements(x: np.ndarray, indices: np.ndarray, updates: np.ndarray
 
 def _legalize_scatter_elements(bb: Any, node: Call) -> Expr:
     return bb.call_te(
-        topi_function("scatter_elements"), *node.args, node.attrs["axis"], node.attrs["reduction"],
+        topi_function("scatter_elements"),
+        *node.args,
+        node.attrs["axis"],
+        node.attrs["reduction"],
         primfunc_name_hint="scatter_elements",
     )
 
 
 @operator(
-    "relax.scatter_elements", infer=_infer_scatter_elements, legalize=_legalize_scatter_elements,
-    reference=_np_scatter_elements, mixed_precision=FOLLOW, pattern=OpPatternKind.kOpaque,
+    "relax.scatter_elements",
+    infer=_infer_scatter_elements,
+    legalize=_legalize_scatter_elements,
+    reference=_np_scatter_elements,
+    mixed_precision=FOLLOW,
+    pattern=OpPatternKind.kOpaque,
 )
-def scatter_elements(data: Expr, indices: Expr, updates: Expr, axis: int = 0, reduction: str = "update") -> Expr:
+def scatter_elements(
+    data: Expr, indices: Expr, updates: Expr, axis: int = 0, reduction: str = "update"
+) -> Expr:
     """A copy of ``data`` with ``out[indices[i, j], j] = updates[i, j]`` for axis 0, and likewise for others.
 
     ``reduction`` tells how an update meets the value there: "update", "add", "mul", "mean", "max", "min".
@@ -249,8 +288,12 @@ def _legalize_scatter_nd(bb: Any, node: Call) -> Expr:
 
 
 @operator(
-    "relax.scatter_nd", infer=_infer_scatter_nd, legalize=_legalize_scatter_nd, reference=_np_scatter_nd,
-    mixed_precision=FOLLOW, pattern=OpPatternKind.kOpaque,
+    "relax.scatter_nd",
+    infer=_infer_scatter_nd,
+    legalize=_legalize_scatter_nd,
+    reference=_np_scatter_nd,
+    mixed_precision=FOLLOW,
+    pattern=OpPatternKind.kOpaque,
 )
 def scatter_nd(data: Expr, indices: Expr, updates: Expr, reduction: str = "update") -> Expr:
     """A copy of ``data`` with the slices at the index vectors (last dimension of ``indices``) replaced by ``updates``.
@@ -283,14 +326,22 @@ def _np_index_put(x: np.ndarray, indices: Any, values: np.ndarray, accumulate: b
 
 def _legalize_index_put(bb: Any, node: Call) -> Expr:
     return bb.call_te(
-        topi_function("index_put"), node.args[0], _tuple_items(bb, node.args[1]), node.args[2], node.attrs["accumulate"],
+        topi_function("index_put"),
+        node.args[0],
+        _tuple_items(bb, node.args[1]),
+        node.args[2],
+        node.attrs["accumulate"],
         primfunc_name_hint="index_put",
     )
 
 
 @operator(
-    "relax.index_put", infer=_infer_index_put, legalize=_legalize_index_put, reference=_np_index_put,
-    mixed_precision=FOLLOW, pattern=OpPatternKind.kOpaque,
+    "relax.index_put",
+    infer=_infer_index_put,
+    legalize=_legalize_index_put,
+    reference=_np_index_put,
+    mixed_precision=FOLLOW,
+    pattern=OpPatternKind.kOpaque,
 )
 def index_put(data: Expr, indices: Any, values: Expr, accumulate: bool = False) -> Expr:
     """A copy of ``data`` with the elements at the index tensors set to (or, accumulating, increased by) ``values``."""
@@ -319,7 +370,9 @@ def _infer_slice_scatter(node: Call, builder: Any) -> StructInfo:
     return TensorStructInfo(info.shape, info.dtype, info.vdevice, info.ndim)
 
 
-def _np_slice_scatter(x: np.ndarray, src: np.ndarray, start: int, end: int, step: int, axis: int) -> np.ndarray:
+def _np_slice_scatter(
+    x: np.ndarray, src: np.ndarray, start: int, end: int, step: int, axis: int
+) -> np.ndarray:
     out = x.copy()
     index: list[Any] = [slice(None)] * x.ndim
     index[axis] = slice(start, end, step)
@@ -349,11 +402,18 @@ def _legalize_slice_scatter(bb: Any, node: Call) -> Expr:
 
 
 @operator(
-    "relax.slice_scatter", infer=_infer_slice_scatter, legalize=_legalize_slice_scatter, reference=_np_slice_scatter,
+    "relax.slice_scatter",
+    infer=_infer_slice_scatter,
+    legalize=_legalize_slice_scatter,
+    reference=_np_slice_scatter,
     **_MOVES,
 )
 def slice_scatter(input_tensor: Expr, src: Expr, start: Any, end: Any, step: Any, axis: int = 0) -> Expr:
     """A copy of ``input_tensor`` whose slice ``start:end:step`` along an axis is replaced by ``src``."""
     return call(
-        "relax.slice_scatter", input_tensor, src, *(convert_to_expr(v) for v in (start, end, step)), attrs={"axis": int(axis)}
+        "relax.slice_scatter",
+        input_tensor,
+        src,
+        *(convert_to_expr(v) for v in (start, end, step)),
+        attrs={"axis": int(axis)},
     )

@@ -103,10 +103,22 @@ _binary("maximum")(
 _binary("minimum")(
     lambda x, y, z, g: (where(less_equal(x, y), g, zeros_like(g)), where(less_equal(x, y), zeros_like(g), g))
 )
-_binary("log_add_exp")(lambda x, y, z, g: (multiply(g, exp(subtract(x, z))), multiply(g, exp(subtract(y, z)))))
+_binary("log_add_exp")(
+    lambda x, y, z, g: (multiply(g, exp(subtract(x, z))), multiply(g, exp(subtract(y, z))))
+)
 
 
-@gradient_of("equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_or", "logical_xor")
+@gradient_of(
+    "equal",
+    "not_equal",
+    "less",
+    "less_equal",
+    "greater",
+    "greater_equal",
+    "logical_and",
+    "logical_or",
+    "logical_xor",
+)
 def _no_gradient_of_both(var: Var, node: Call, grad: Expr, builder: Any) -> list[Any]:
     """Comparisons are constant almost everywhere."""
     return [None, None]
@@ -136,7 +148,9 @@ _unary("square")(lambda x, y, g: multiply(g, multiply(_scalar(2.0, x), x)))
 _unary("tan")(lambda x, y, g: multiply(g, add(_scalar(1.0, x), multiply(y, y))))
 _unary("tanh")(lambda x, y, g: multiply(g, subtract(_scalar(1.0, x), multiply(y, y))))
 _unary("erf")(
-    lambda x, y, g: multiply(multiply(g, _scalar(2.0 / 3.141592653589793**0.5, x)), exp(negative(multiply(x, x))))
+    lambda x, y, g: multiply(
+        multiply(g, _scalar(2.0 / 3.141592653589793**0.5, x)), exp(negative(multiply(x, x)))
+    )
 )
 _unary("nn.relu")(lambda x, y, g: where(less(x, _scalar(0.0, x)), zeros_like(g), g))
 _unary("grad.no_grad")(lambda x, y, g: zeros_like(x))
@@ -283,12 +297,17 @@ def _conv2d(var: Var, node: Call, grad: Expr, builder: Any) -> list[Any]:
     in_dims, out_dims, kernel = _static(data)[2:], _static(grad)[2:], _static(weight)[2:]
     pads, strides, dilation = attrs["padding"], attrs["strides"], attrs["dilation"]
     missing = [
-        in_dims[i] - ((out_dims[i] - 1) * strides[i] - pads[i] - pads[i + 2] + (kernel[i] - 1) * dilation[i] + 1)
+        in_dims[i]
+        - ((out_dims[i] - 1) * strides[i] - pads[i] - pads[i + 2] + (kernel[i] - 1) * dilation[i] + 1)
         for i in range(2)
     ]
     to_data = conv2d_transpose(grad, weight, strides, pads, missing, dilation)
     swapped = conv2d(
-        permute_dims(data, [1, 0, 2, 3]), permute_dims(grad, [1, 0, 2, 3]), strides=dilation, padding=pads, dilation=strides
+        permute_dims(data, [1, 0, 2, 3]),
+        permute_dims(grad, [1, 0, 2, 3]),
+        strides=dilation,
+        padding=pads,
+        dilation=strides,
     )
     cut = strided_slice(swapped, [2, 3], [0, 0], list(kernel))
     return [to_data, permute_dims(cut, [1, 0, 2, 3])]
@@ -329,7 +348,9 @@ def _cross_entropy(var: Var, node: Call, grad: Expr, builder: Any) -> list[Any]:
 def _nll_loss(var: Var, node: Call, grad: Expr, builder: Any) -> list[Any]:
     attrs = node.attrs
     weights = node.args[2] if len(node.args) == 3 else None
-    back = nll_loss_backward(grad, node.args[0], node.args[1], weights, attrs["reduction"], attrs["ignore_index"])
+    back = nll_loss_backward(
+        grad, node.args[0], node.args[1], weights, attrs["reduction"], attrs["ignore_index"]
+    )
     return [back, None, None][: len(node.args)]
 
 
@@ -401,14 +422,20 @@ def _take(var: Var, node: Call, grad: Expr, builder: Any) -> list[Any]:
 def _where(var: Var, node: Call, grad: Expr, builder: Any) -> list[Any]:
     condition, x, y = node.args
     zero = builder.emit(zeros_like(grad))
-    return [None, _fit(builder, where(condition, grad, zero), x), _fit(builder, where(condition, zero, grad), y)]
+    return [
+        None,
+        _fit(builder, where(condition, grad, zero), x),
+        _fit(builder, where(condition, zero, grad), y),
+    ]
 
 
 @gradient_of("nn.pad")
 def _pad(var: Var, node: Call, grad: Expr, builder: Any) -> list[Any]:
     """Cut off what was added, which is padding by negative widths."""
     if node.attrs["pad_mode"] != "constant":
-        raise IRValueError(f"the gradient of relax.nn.pad needs constant padding, got {node.attrs['pad_mode']!r}")
+        raise IRValueError(
+            f"the gradient of relax.nn.pad needs constant padding, got {node.attrs['pad_mode']!r}"
+        )
     return [pad(grad, [-width for width in node.attrs["pad_width"]])]
 
 

@@ -78,8 +78,13 @@ def _legalize_take(bb: Any, node: Call) -> Expr:
 
 
 @operator(
-    "relax.take", infer=_infer_take, legalize=_legalize_take,
-    reference=lambda x, indices, axis, mode: np.take(x, indices, axis, mode="raise" if mode == "fast" else mode), **_MOVES,
+    "relax.take",
+    infer=_infer_take,
+    legalize=_legalize_take,
+    reference=lambda x, indices, axis, mode: np.take(
+        x, indices, axis, mode="raise" if mode == "fast" else mode
+    ),
+    **_MOVES,
 )
 def take(x: Expr, indices: Any, axis: int | None = None, mode: str = "fast") -> Expr:
     """The elements at ``indices`` (an integer tensor or value) along an axis; without an axis, of a 1-dimensional tensor.
@@ -140,7 +145,9 @@ def _bound(value: PrimExpr, extent: PrimExpr, forward: bool, is_end: bool) -> Pr
         limited = max(shifted_expr, low) if number < 0 else min(value, high)
         return simplify(limited)
     shifted_expr = Select(value < 0, value + extent, value) if not _is_extent(value) else value
-    return simplify(min(max(shifted_expr, low), high)) if not _is_extent(value) else simplify(min(value, high))
+    return (
+        simplify(min(max(shifted_expr, low), high)) if not _is_extent(value) else simplify(min(value, high))
+    )
 
 
 def _is_extent(value: PrimExpr) -> bool:
@@ -161,7 +168,9 @@ def slice_length(
         raise fail(node, "strides must not be 0")
     if step is None:
         raise fail(node, f"strides must be constants, got {stride}")
-    begin, end, stride = (item if item.dtype == "int64" else item.astype("int64") for item in (begin, end, stride))
+    begin, end, stride = (
+        item if item.dtype == "int64" else item.astype("int64") for item in (begin, end, stride)
+    )
     forward = step > 0
     if assume_inbound:
         first, last = begin, end
@@ -184,7 +193,9 @@ def slice_length(
     return first, simplify(max(simplified, int64(0)))
 
 
-def _slice_parts(node: Call, info: TensorStructInfo) -> tuple[list[int], list[Any], list[Any], list[Any]] | None:
+def _slice_parts(
+    node: Call, info: TensorStructInfo
+) -> tuple[list[int], list[Any], list[Any], list[Any]] | None:
     axes = _tuple_values(node, 1, "axes")
     begin, end = _tuple_values(node, 2, "begin"), _tuple_values(node, 3, "end")
     strides = _tuple_values(node, 4, "strides") if len(node.args) > 4 else None
@@ -251,11 +262,17 @@ def _legalize_strided_slice(bb: Any, node: Call) -> Expr:
         return te.compute(out_shape, element, name="T_strided_slice")
 
     return bb.call_te(
-        te_strided_slice, node.args[0], [first[axis] for axis in names], out, primfunc_name_hint="strided_slice"
+        te_strided_slice,
+        node.args[0],
+        [first[axis] for axis in names],
+        out,
+        primfunc_name_hint="strided_slice",
     )
 
 
-def _np_strided_slice(x: np.ndarray, axes: Any, begin: Any, end: Any, strides: Any = None, assume_inbound: bool = False) -> Any:
+def _np_strided_slice(
+    x: np.ndarray, axes: Any, begin: Any, end: Any, strides: Any = None, assume_inbound: bool = False
+) -> Any:
     index: list[Any] = [slice(None)] * x.ndim
     for i, axis in enumerate(axes):
         step = 1 if strides is None else strides[i]
@@ -275,7 +292,10 @@ def _int_tuple(values: Any) -> Expr:
 
 
 @operator(
-    "relax.strided_slice", infer=_infer_strided_slice, legalize=_legalize_strided_slice, reference=_np_strided_slice,
+    "relax.strided_slice",
+    infer=_infer_strided_slice,
+    legalize=_legalize_strided_slice,
+    reference=_np_strided_slice,
     **_MOVES,
 )
 def strided_slice(
@@ -341,7 +361,9 @@ def _legalize_dynamic_strided_slice(bb: Any, node: Call) -> Expr:
     shape = bb.emit(bb.call_te(te_shape_func, *node.args, primfunc_name_hint="shape_func"))
     from .base import call_pure_packed
 
-    runtime = bb.emit(call_pure_packed("vm.builtin.tensor_to_shape", shape, sinfo_args=ShapeStructInfo(ndim=ndim)))
+    runtime = bb.emit(
+        call_pure_packed("vm.builtin.tensor_to_shape", shape, sinfo_args=ShapeStructInfo(ndim=ndim))
+    )
     names = [tir.Var(f"s{axis}" if ndim > 1 else "s", "int64") for axis in range(ndim)]
     bb.match_cast(runtime, ShapeStructInfo(names))
 
@@ -363,9 +385,12 @@ def _legalize_dynamic_strided_slice(bb: Any, node: Call) -> Expr:
 
 
 @operator(
-    "relax.dynamic_strided_slice", infer=_infer_dynamic_strided_slice, legalize=_legalize_dynamic_strided_slice,
+    "relax.dynamic_strided_slice",
+    infer=_infer_dynamic_strided_slice,
+    legalize=_legalize_dynamic_strided_slice,
     reference=lambda x, b, e, s: _np_strided_slice(x, range(x.ndim), b.tolist(), e.tolist(), s.tolist()),
-    mixed_precision=FOLLOW, data_dependent=True,
+    mixed_precision=FOLLOW,
+    data_dependent=True,
 )
 def dynamic_strided_slice(x: Expr, begin: Expr, end: Expr, strides: Expr) -> Expr:
     """As :func:`strided_slice` over all axes, with bounds and steps in 1-dimensional int64 tensors."""

@@ -140,7 +140,9 @@ def tensor(shape: Any, dtype: str, vdevice: Any = None, ndim: int = -1) -> Tenso
 def same_as(info: TensorStructInfo, dtype: str | None = None) -> TensorStructInfo:
     """A tensor of the same shape and device, with another dtype if given."""
     if dtype is None or dtype == info.dtype:
-        return info if info.span is None else TensorStructInfo(info.shape, info.dtype, info.vdevice, info.ndim)
+        return (
+            info if info.span is None else TensorStructInfo(info.shape, info.dtype, info.vdevice, info.ndim)
+        )
     return TensorStructInfo(info.shape, dtype, info.vdevice, info.ndim)
 
 
@@ -164,7 +166,9 @@ def common_vdevice(call: Call, infos: Sequence[TensorStructInfo]) -> Any:
         if info.vdevice is None:
             continue
         if found is not None and found != info.vdevice:
-            raise wrong_kind(call, f"tensors are on different devices: {found} and {info.vdevice}; use to_vdevice")
+            raise wrong_kind(
+                call, f"tensors are on different devices: {found} and {info.vdevice}; use to_vdevice"
+            )
         found = info.vdevice
     return found
 
@@ -174,7 +178,9 @@ def common_dtype(call: Call, infos: Sequence[TensorStructInfo | PrimStructInfo])
     dtypes = {info.dtype for info in infos}
     known = sorted(dtypes - {""})
     if len(known) > 1:
-        raise wrong_kind(call, f"operands must have one dtype, got {' and '.join(known)}; convert one with astype")
+        raise wrong_kind(
+            call, f"operands must have one dtype, got {' and '.join(known)}; convert one with astype"
+        )
     return "" if "" in dtypes else known[0]
 
 
@@ -223,7 +229,13 @@ def broadcast_dims(call: Call, lhs: Sequence[PrimExpr], rhs: Sequence[PrimExpr])
 
 def show_dims(dims: Sequence[Any]) -> str:
     """A shape for messages."""
-    return "(" + ", ".join(str(as_int(dim)) if as_int(dim) is not None else str(getattr(dim, "name", dim)) for dim in dims) + ")"
+    return (
+        "("
+        + ", ".join(
+            str(as_int(dim)) if as_int(dim) is not None else str(getattr(dim, "name", dim)) for dim in dims
+        )
+        + ")"
+    )
 
 
 def broadcast_tensors(call: Call, infos: Sequence[TensorStructInfo], dtype: str) -> TensorStructInfo:

@@ -41,7 +41,6 @@ for _name, _function in _RUN.items():
     register_func(f"relax.run.{_name}", _function, override=True)
 
 
-
 def _field(name: str, dtype: str, known: Any, doc: str) -> Any:
     def infer(node: Call, builder: Any) -> StructInfo:
         info = tensor_arg(node, 0)
@@ -72,17 +71,27 @@ def _known(read: Any) -> Any:
 
 
 tensor_dtype_code = _field(
-    "tensor_dtype_code", "uint8", _known(lambda d: _CODES[dt.code(d)]), "The number of the dtype's kind, as in DLPack."
+    "tensor_dtype_code",
+    "uint8",
+    _known(lambda d: _CODES[dt.code(d)]),
+    "The number of the dtype's kind, as in DLPack.",
 )
 tensor_dtype_bits = _field(
-    "tensor_dtype_bits", "uint8", _known(lambda d: 8 if dt.is_bool(d) else dt.bits(d)), "The bits of an element."
+    "tensor_dtype_bits",
+    "uint8",
+    _known(lambda d: 8 if dt.is_bool(d) else dt.bits(d)),
+    "The bits of an element.",
 )
 tensor_dtype_lanes = _field("tensor_dtype_lanes", "uint16", _known(dt.lanes), "The lanes of an element.")
 tensor_ndim = _field(
     "tensor_ndim", "int32", lambda info: None if info.ndim == -1 else info.ndim, "The number of dimensions."
 )
-tensor_byte_offset = _field("tensor_byte_offset", "uint64", lambda info: 0, "The offset of the first element in bytes.")
-tensor_elem_offset = _field("tensor_elem_offset", "uint64", lambda info: 0, "The offset of the first element in elements.")
+tensor_byte_offset = _field(
+    "tensor_byte_offset", "uint64", lambda info: 0, "The offset of the first element in bytes."
+)
+tensor_elem_offset = _field(
+    "tensor_elem_offset", "uint64", lambda info: 0, "The offset of the first element in elements."
+)
 
 
 def _entry(node: Call) -> tuple[TensorStructInfo, int | None]:
@@ -124,7 +133,9 @@ def _legalize_entry(name: str, infer: Any) -> Any:
 
 
 @operator(
-    "relax.inspect.tensor_shape_i", infer=_infer_shape_i, legalize=_legalize_entry("tensor_shape_i", _infer_shape_i)
+    "relax.inspect.tensor_shape_i",
+    infer=_infer_shape_i,
+    legalize=_legalize_entry("tensor_shape_i", _infer_shape_i),
 )
 def tensor_shape_i(expr: Expr, axis: Any) -> Call:
     """The extent of an axis (int64)."""
@@ -132,7 +143,9 @@ def tensor_shape_i(expr: Expr, axis: Any) -> Call:
 
 
 @operator(
-    "relax.inspect.tensor_stride_i", infer=_infer_stride_i, legalize=_legalize_entry("tensor_stride_i", _infer_stride_i)
+    "relax.inspect.tensor_stride_i",
+    infer=_infer_stride_i,
+    legalize=_legalize_entry("tensor_stride_i", _infer_stride_i),
 )
 def tensor_stride_i(expr: Expr, axis: Any) -> Call:
     """The stride of an axis in elements (int64); tensors are compact."""

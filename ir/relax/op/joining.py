@@ -59,7 +59,12 @@ def _infer_concat(node: Call, builder: Any) -> StructInfo:
     with_shape = [shape for shape in shapes if shape is not None]
     for shape in with_shape:
         for index, (a, b) in enumerate(zip(with_shape[0], shape, strict=True)):
-            if index != position and as_int(a) is not None and as_int(b) is not None and as_int(a) != as_int(b):
+            if (
+                index != position
+                and as_int(a) is not None
+                and as_int(b) is not None
+                and as_int(a) != as_int(b)
+            ):
                 raise fail(
                     node,
                     f"shapes {show_dims(with_shape[0])} and {show_dims(shape)} differ at dimension {index},"
@@ -69,7 +74,10 @@ def _infer_concat(node: Call, builder: Any) -> StructInfo:
         return TensorStructInfo(None, dtype, vdevice, ndim)
     first = with_shape[0]
     for shape in with_shape[1:]:
-        if not all(index == position or prove_dim_equal(a, b) for index, (a, b) in enumerate(zip(first, shape, strict=True))):
+        if not all(
+            index == position or prove_dim_equal(a, b)
+            for index, (a, b) in enumerate(zip(first, shape, strict=True))
+        ):
             return TensorStructInfo(None, dtype, vdevice, ndim)
     total: PrimExpr = int64(0)
     for shape in with_shape:
@@ -80,7 +88,9 @@ def _infer_concat(node: Call, builder: Any) -> StructInfo:
 def _legalize_concat(bb: Any, node: Call) -> Expr:
     tensors = node.args[0]
     count = len(node.args[0].struct_info.fields)
-    items = list(tensors.fields) if isinstance(tensors, Tuple) else [bb.emit(tensors[i]) for i in range(count)]  # type: ignore[index]
+    items = (
+        list(tensors.fields) if isinstance(tensors, Tuple) else [bb.emit(tensors[i]) for i in range(count)]
+    )  # type: ignore[index]
     axis = node.attrs.get("axis")
     return bb.call_te(topi_function("concatenate"), items, 0 if axis is None else axis)
 
@@ -128,7 +138,9 @@ def _infer_stack(node: Call, builder: Any) -> StructInfo:
 def _legalize_stack(bb: Any, node: Call) -> Expr:
     tensors = node.args[0]
     count = len(node.args[0].struct_info.fields)
-    items = list(tensors.fields) if isinstance(tensors, Tuple) else [bb.emit(tensors[i]) for i in range(count)]  # type: ignore[index]
+    items = (
+        list(tensors.fields) if isinstance(tensors, Tuple) else [bb.emit(tensors[i]) for i in range(count)]
+    )  # type: ignore[index]
     return bb.call_te(topi_function("stack"), items, node.attrs["axis"])
 
 
@@ -192,7 +204,9 @@ def _legalize_split(bb: Any, node: Call) -> Expr:
     if isinstance(what, int) and size is not None and size % what:
         step = -(-size // what)
         what = [min(step * i, size) for i in range(1, what)]
-    return bb.call_te(topi_function("split"), node.args[0], what if isinstance(what, int) else list(what), axis)
+    return bb.call_te(
+        topi_function("split"), node.args[0], what if isinstance(what, int) else list(what), axis
+    )
 
 
 def _np_split(x: np.ndarray, indices_or_sections: Any, axis: int) -> list[np.ndarray]:
@@ -234,15 +248,23 @@ def _infer_meshgrid(node: Call, builder: Any) -> StructInfo:
 
 def _legalize_meshgrid(bb: Any, node: Call) -> Expr:
     tensors = node.args[0]
-    items = list(tensors.fields) if isinstance(tensors, Tuple) else [
-        bb.emit(tensors[i]) for i in range(len(tensors.struct_info.fields))  # type: ignore[index]
-    ]
+    items = (
+        list(tensors.fields)
+        if isinstance(tensors, Tuple)
+        else [
+            bb.emit(tensors[i])
+            for i in range(len(tensors.struct_info.fields))  # type: ignore[index]
+        ]
+    )
     return bb.call_te(topi_function("meshgrid"), items, node.attrs["indexing"])
 
 
 @operator(
-    "relax.meshgrid", infer=_infer_meshgrid, legalize=_legalize_meshgrid,
-    reference=lambda tensors, indexing: list(np.meshgrid(*tensors, indexing=indexing)), **_MOVES,
+    "relax.meshgrid",
+    infer=_infer_meshgrid,
+    legalize=_legalize_meshgrid,
+    reference=lambda tensors, indexing: list(np.meshgrid(*tensors, indexing=indexing)),
+    **_MOVES,
 )
 def meshgrid(tensors: Any, indexing: str | None = "ij") -> Expr:
     """Coordinate matrices from coordinate vectors; ``indexing`` is "ij" (matrix) or "xy" (Cartesian)."""
@@ -257,7 +279,9 @@ def _infer_one_hot(node: Call, builder: Any) -> StructInfo:
     info = tensor_arg(node, 0)
     on, off = node.args[1].struct_info, node.args[2].struct_info
     if not isinstance(on, PrimStructInfo) or not isinstance(off, PrimStructInfo) or on.dtype != off.dtype:
-        raise wrong_kind(node, f"on_value and off_value must be scalar values of one dtype, got {on} and {off}")
+        raise wrong_kind(
+            node, f"on_value and off_value must be scalar values of one dtype, got {on} and {off}"
+        )
     if info.ndim == -1:
         return TensorStructInfo(None, on.dtype, info.vdevice)
     axis = normalize_axis(node, info.ndim + 1, node.attrs["axis"])
@@ -276,7 +300,13 @@ def _np_one_hot(indices: np.ndarray, on: float, off: float, depth: int, axis: in
 def _legalize_one_hot(bb: Any, node: Call) -> Expr:
     on, off = (arg.value for arg in node.args[1:])  # type: ignore[attr-defined]
     return bb.call_te(
-        topi_function("one_hot"), node.args[0], on, off, node.attrs["depth"], node.attrs["axis"], on.dtype,
+        topi_function("one_hot"),
+        node.args[0],
+        on,
+        off,
+        node.attrs["depth"],
+        node.attrs["axis"],
+        on.dtype,
         primfunc_name_hint="one_hot",
     )
 

@@ -66,7 +66,9 @@ def with_attrs(path: str, *names: str, primfunc_name_hint: str | None = None, **
 
     def legalize(bb: Any, call: Call) -> RelaxExpr:
         values = [call.attrs[name] for name in names]
-        return bb.call_te(topi_function(path), *call.args, *values, primfunc_name_hint=primfunc_name_hint, **fixed)
+        return bb.call_te(
+            topi_function(path), *call.args, *values, primfunc_name_hint=primfunc_name_hint, **fixed
+        )
 
     return legalize
 

@@ -90,8 +90,12 @@ def _legalize_matmul(bb: Any, node: Call) -> Expr:
 
     def _broadcast_index(batch: tuple[Any, ...], shape: list[Any]) -> list[Any]:
         used = batch[len(batch) - len(shape) :]
-        return [tir.IntImm(index.var.dtype if hasattr(index, "var") else index.dtype, 0) if as_int(_dim(extent)) == 1 else index
-                for index, extent in zip(used, shape, strict=True)]
+        return [
+            tir.IntImm(index.var.dtype if hasattr(index, "var") else index.dtype, 0)
+            if as_int(_dim(extent)) == 1
+            else index
+            for index, extent in zip(used, shape, strict=True)
+        ]
 
     return bb.call_te(te_matmul, node.args[0], node.args[1], primfunc_name_hint="matmul")
 
@@ -110,7 +114,9 @@ def _cast(value: Any, dtype: str) -> Any:
     "relax.matmul",
     infer=_infer_matmul,
     legalize=_legalize_matmul,
-    reference=lambda a, b, out_dtype: np.matmul(a, b).astype(dt.to_numpy(out_dtype) if out_dtype else a.dtype),
+    reference=lambda a, b, out_dtype: np.matmul(a, b).astype(
+        dt.to_numpy(out_dtype) if out_dtype else a.dtype
+    ),
     mixed_precision=MixedPrecisionPolicy.ALWAYS,
     infer_mixed_precision=lambda node, out_dtype: _matmul(node.args[0], node.args[1], out_dtype),
     pattern=OpPatternKind.kOutEWiseFusable,
@@ -147,7 +153,9 @@ def parse_einsum(subscripts: str, ndims: list[int]) -> tuple[list[str], str]:
     if len(terms) != len(ndims):
         raise IRValueError(f"relax.einsum: {subscripts!r} has {len(terms)} operands, got {len(ndims)}")
     spare = [letter for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ" if letter not in text]
-    widest = max((ndim - len(term) + 3 for term, ndim in zip(terms, ndims, strict=True) if "..." in term), default=0)
+    widest = max(
+        (ndim - len(term) + 3 for term, ndim in zip(terms, ndims, strict=True) if "..." in term), default=0
+    )
     batch = spare[:widest]
     inputs = []
     for term, ndim in zip(terms, ndims, strict=True):
@@ -155,13 +163,17 @@ def parse_einsum(subscripts: str, ndims: list[int]) -> tuple[list[str], str]:
             count = ndim - (len(term) - 3)
             term = term.replace("...", "".join(batch[widest - count :]))
         if len(term) != ndim:
-            raise IRValueError(f"relax.einsum: {term!r} of {subscripts!r} names {len(term)} dimensions, the operand has {ndim}")
+            raise IRValueError(
+                f"relax.einsum: {term!r} of {subscripts!r} names {len(term)} dimensions, the operand has {ndim}"
+            )
         inputs.append(term)
     if arrow:
         output = right.replace("...", "".join(batch))
     else:
         every = "".join(inputs)
-        output = "".join(batch) + "".join(sorted(c for c in set(every) if every.count(c) == 1 and c not in batch))
+        output = "".join(batch) + "".join(
+            sorted(c for c in set(every) if every.count(c) == 1 and c not in batch)
+        )
     return inputs, output
 
 
@@ -191,21 +203,31 @@ def _infer_einsum(node: Call, builder: Any) -> StructInfo:
 
 def _legalize_einsum(bb: Any, node: Call) -> Expr:
     operands = node.args[0]
-    items = list(operands.fields) if isinstance(operands, Tuple) else [
-        bb.emit(operands[i]) for i in range(len(operands.struct_info.fields))  # type: ignore[index]
-    ]
+    items = (
+        list(operands.fields)
+        if isinstance(operands, Tuple)
+        else [
+            bb.emit(operands[i])
+            for i in range(len(operands.struct_info.fields))  # type: ignore[index]
+        ]
+    )
     return bb.call_te(topi_function("einsum"), node.attrs["subscripts"], *items)
 
 
 @operator(
-    "relax.einsum", infer=_infer_einsum, legalize=_legalize_einsum,
+    "relax.einsum",
+    infer=_infer_einsum,
+    legalize=_legalize_einsum,
     reference=lambda operands, subscripts: np.einsum(subscripts, *operands),
-    mixed_precision=MixedPrecisionPolicy.ALWAYS, pattern=OpPatternKind.kOutEWiseFusable,
+    mixed_precision=MixedPrecisionPolicy.ALWAYS,
+    pattern=OpPatternKind.kOutEWiseFusable,
 )
 def einsum(operands: Any, subscripts: str) -> Expr:
     """Einstein summation, as ``numpy.einsum(subscripts, *operands)``."""
     return call(
-        "relax.einsum", operands if isinstance(operands, RelaxExpr) else Tuple(operands), attrs={"subscripts": subscripts}
+        "relax.einsum",
+        operands if isinstance(operands, RelaxExpr) else Tuple(operands),
+        attrs={"subscripts": subscripts},
     )
 
 
@@ -230,8 +252,12 @@ def _legalize_outer(bb: Any, node: Call) -> Expr:
 
 
 @operator(
-    "relax.outer", infer=_infer_outer, legalize=_legalize_outer, reference=np.outer,
-    mixed_precision=MixedPrecisionPolicy.ALWAYS, pattern=OpPatternKind.kBroadcast,
+    "relax.outer",
+    infer=_infer_outer,
+    legalize=_legalize_outer,
+    reference=np.outer,
+    mixed_precision=MixedPrecisionPolicy.ALWAYS,
+    pattern=OpPatternKind.kBroadcast,
 )
 def outer(x1: Expr, x2: Expr) -> Expr:
     """The products of all pairs of elements of two vectors."""

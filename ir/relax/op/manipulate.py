@@ -51,7 +51,8 @@ def _infer_broadcast_to(node: Call, builder: Any) -> StructInfo:
             for got, wanted in zip(result, target.values, strict=True):
                 if as_int(got) is not None and as_int(wanted) is not None and as_int(got) != as_int(wanted):
                     raise fail(
-                        node, f"shape {show_dims(info.shape_values)} cannot be broadcast to {show_dims(target.values)}"
+                        node,
+                        f"shape {show_dims(info.shape_values)} cannot be broadcast to {show_dims(target.values)}",
                     )
     return TensorStructInfo(shape_target(node, 1), info.dtype, info.vdevice)
 
@@ -92,11 +93,15 @@ def _infer_expand_dims(node: Call, builder: Any) -> StructInfo:
     if info.shape_values is None:
         return TensorStructInfo(None, info.dtype, info.vdevice, ndim)
     rest = iter(info.shape_values)
-    return TensorStructInfo([int64(1) if i in places else next(rest) for i in range(ndim)], info.dtype, info.vdevice)
+    return TensorStructInfo(
+        [int64(1) if i in places else next(rest) for i in range(ndim)], info.dtype, info.vdevice
+    )
 
 
 def _legalize_expand_dims(bb: Any, node: Call) -> Expr:
-    axes = sorted(normalize_axes(node, node.args[0].struct_info.ndim + len(node.attrs["axis"]), node.attrs["axis"]))
+    axes = sorted(
+        normalize_axes(node, node.args[0].struct_info.ndim + len(node.attrs["axis"]), node.attrs["axis"])
+    )
 
     def te_expand_dims(data: Any) -> Any:
         for axis in axes:
@@ -107,8 +112,11 @@ def _legalize_expand_dims(bb: Any, node: Call) -> Expr:
 
 
 @operator(
-    "relax.expand_dims", infer=_infer_expand_dims, legalize=_legalize_expand_dims,
-    reference=lambda x, axis: np.expand_dims(x, tuple(axis)), **_MOVES,
+    "relax.expand_dims",
+    infer=_infer_expand_dims,
+    legalize=_legalize_expand_dims,
+    reference=lambda x, axis: np.expand_dims(x, tuple(axis)),
+    **_MOVES,
 )
 def expand_dims(x: Expr, axis: int | Sequence[int]) -> Expr:
     """Insert axes of extent 1 at the given positions of the result."""
@@ -140,7 +148,11 @@ def _np_squeeze(x: np.ndarray, axis: Any) -> np.ndarray:
 
 
 @operator(
-    "relax.squeeze", infer=_infer_squeeze, legalize=with_attrs("squeeze", "axis"), reference=_np_squeeze, **_MOVES
+    "relax.squeeze",
+    infer=_infer_squeeze,
+    legalize=with_attrs("squeeze", "axis"),
+    reference=_np_squeeze,
+    **_MOVES,
 )
 def squeeze(x: Expr, axis: int | Sequence[int] | None = None) -> Expr:
     """Remove axes of extent 1: the given ones, or all."""
@@ -188,9 +200,7 @@ def _legalize_reshape(bb: Any, node: Call) -> Expr:
     return bb.call_te(topi_function("reshape"), node.args[0], list(shape.values))
 
 
-@operator(
-    "relax.reshape", infer=_infer_reshape, legalize=_legalize_reshape, reference=np.reshape, **_MOVES
-)
+@operator("relax.reshape", infer=_infer_reshape, legalize=_legalize_reshape, reference=np.reshape, **_MOVES)
 def reshape(x: Expr, shape: Any) -> Expr:
     """The same elements in row-major order in another shape.
 
@@ -217,7 +227,9 @@ def _complete_shape(x: Expr, dims: list[Any]) -> ShapeExpr:
     if all(as_int(dim) != 0 for dim in known):
         for place in copied:
             if place >= len(known):
-                raise IRValueError(f"relax.reshape: extent 0 at {place} copies an extent that the input does not have")
+                raise IRValueError(
+                    f"relax.reshape: extent 0 at {place} copies an extent that the input does not have"
+                )
             dims[place] = known[place]
     if open_places:
         rest: PrimExpr = int64(1)
@@ -327,7 +339,9 @@ def _legalize_layout_transform(bb: Any, node: Call) -> Expr:
 
 def _np_layout_transform(x: np.ndarray, index_map: Any, pad_value: Any, **separators: Any) -> np.ndarray:
     """Every element is moved to where the map sends its index."""
-    shape = [int(getattr(dim, "value", dim)) for dim in index_map.map_shape([int64(extent) for extent in x.shape])]
+    shape = [
+        int(getattr(dim, "value", dim)) for dim in index_map.map_shape([int64(extent) for extent in x.shape])
+    ]
     out = np.full(shape, 0 if pad_value is None else pad_value.value.value, x.dtype)
     for place in np.ndindex(*x.shape):
         target = tuple(simplify(index).value for index in index_map.map_indices([int64(i) for i in place]))  # type: ignore[attr-defined]
@@ -336,8 +350,11 @@ def _np_layout_transform(x: np.ndarray, index_map: Any, pad_value: Any, **separa
 
 
 @operator(
-    "relax.layout_transform", infer=_infer_layout_transform, legalize=_legalize_layout_transform,
-    reference=_np_layout_transform, **_MOVES,
+    "relax.layout_transform",
+    infer=_infer_layout_transform,
+    legalize=_legalize_layout_transform,
+    reference=_np_layout_transform,
+    **_MOVES,
 )
 def layout_transform(
     x: Expr,
@@ -376,7 +393,13 @@ def _pad_constant(x: Expr, value: Any) -> PrimExpr:
 
     info = x.struct_info_
     number = value.value if isinstance(value, IntImm | FloatImm) else value
-    dtype = info.dtype if isinstance(info, TensorStructInfo) and info.dtype else "float32" if isinstance(number, float) else "int64"
+    dtype = (
+        info.dtype
+        if isinstance(info, TensorStructInfo) and info.dtype
+        else "float32"
+        if isinstance(number, float)
+        else "int64"
+    )
     return const(number, dtype)
 
 
@@ -396,7 +419,9 @@ def _infer_repeat(node: Call, builder: Any) -> StructInfo:
     place = normalize_axis(node, info.ndim, axis)
     if dims is None:
         return TensorStructInfo(None, info.dtype, info.vdevice, info.ndim)
-    return TensorStructInfo([*dims[:place], simplify(dims[place] * repeats), *dims[place + 1 :]], info.dtype, info.vdevice)
+    return TensorStructInfo(
+        [*dims[:place], simplify(dims[place] * repeats), *dims[place + 1 :]], info.dtype, info.vdevice
+    )
 
 
 def _legalize_repeat(bb: Any, node: Call) -> Expr:
@@ -414,7 +439,9 @@ def _legalize_repeat(bb: Any, node: Call) -> Expr:
 @operator("relax.repeat", infer=_infer_repeat, legalize=_legalize_repeat, reference=np.repeat, **_MOVES)
 def repeat(data: Expr, repeats: int, axis: int | None = None) -> Expr:
     """Repeat each element ``repeats`` times along an axis; without an axis, of the flattened tensor."""
-    return call("relax.repeat", data, attrs={"repeats": int(repeats), "axis": None if axis is None else int(axis)})
+    return call(
+        "relax.repeat", data, attrs={"repeats": int(repeats), "axis": None if axis is None else int(axis)}
+    )
 
 
 def _infer_tile(node: Call, builder: Any) -> StructInfo:
@@ -427,12 +454,17 @@ def _infer_tile(node: Call, builder: Any) -> StructInfo:
         return TensorStructInfo(None, info.dtype, info.vdevice, ndim)
     dims = [int64(1)] * (ndim - info.ndim) + list(info.shape_values)
     counts = [1] * (ndim - len(repeats)) + list(repeats)
-    return TensorStructInfo([simplify(d * c) for d, c in zip(dims, counts, strict=True)], info.dtype, info.vdevice)
+    return TensorStructInfo(
+        [simplify(d * c) for d, c in zip(dims, counts, strict=True)], info.dtype, info.vdevice
+    )
 
 
 @operator(
-    "relax.tile", infer=_infer_tile, legalize=with_attrs("tile", "repeats"),
-    reference=lambda x, repeats: np.tile(x, repeats), **_MOVES,
+    "relax.tile",
+    infer=_infer_tile,
+    legalize=with_attrs("tile", "repeats"),
+    reference=lambda x, repeats: np.tile(x, repeats),
+    **_MOVES,
 )
 def tile(data: Expr, repeats: int | Sequence[int]) -> Expr:
     """Repeat the whole tensor along each dimension."""
@@ -453,7 +485,9 @@ def _check_collapsible(node: Call, info: TensorStructInfo, target: Sequence[Prim
     if info.shape_values is None or target is None:
         return
     if len(target) > len(info.shape_values):
-        raise fail(node, f"{show_dims(info.shape_values)} cannot be summed to the larger shape {show_dims(target)}")
+        raise fail(
+            node, f"{show_dims(info.shape_values)} cannot be summed to the larger shape {show_dims(target)}"
+        )
     result = broadcast_dims(node, info.shape_values, target)
     if result is not None and not all(
         as_int(a) is None or as_int(b) is None or as_int(a) == as_int(b)
@@ -471,13 +505,20 @@ def _np_collapse_sum(x: np.ndarray, target: Any) -> np.ndarray:
 
 def _legalize_collapse_sum(bb: Any, node: Call) -> Expr:
     return bb.call_te(
-        topi_function("collapse_sum"), node.args[0], list(node.struct_info.shape_values), primfunc_name_hint="collapse_sum"
+        topi_function("collapse_sum"),
+        node.args[0],
+        list(node.struct_info.shape_values),
+        primfunc_name_hint="collapse_sum",
     )
 
 
 @operator(
-    "relax.collapse_sum_to", infer=_infer_collapse_sum_to, legalize=_legalize_collapse_sum, reference=_np_collapse_sum,
-    mixed_precision=FOLLOW, pattern=OpPatternKind.kCommReduce,
+    "relax.collapse_sum_to",
+    infer=_infer_collapse_sum_to,
+    legalize=_legalize_collapse_sum,
+    reference=_np_collapse_sum,
+    mixed_precision=FOLLOW,
+    pattern=OpPatternKind.kCommReduce,
 )
 def collapse_sum_to(data: Expr, shape: Any) -> Expr:
     """Sum over the dimensions that broadcasting ``shape`` to that of ``data`` would repeat."""
@@ -491,8 +532,12 @@ def _infer_collapse_sum_like(node: Call, builder: Any) -> StructInfo:
 
 
 @operator(
-    "relax.collapse_sum_like", infer=_infer_collapse_sum_like, legalize=_legalize_collapse_sum,
-    reference=_np_collapse_sum, mixed_precision=FOLLOW, pattern=OpPatternKind.kCommReduce,
+    "relax.collapse_sum_like",
+    infer=_infer_collapse_sum_like,
+    legalize=_legalize_collapse_sum,
+    reference=_np_collapse_sum,
+    mixed_precision=FOLLOW,
+    pattern=OpPatternKind.kCommReduce,
 )
 def collapse_sum_like(data: Expr, collapse_target: Expr) -> Expr:
     """Sum over the dimensions that broadcasting ``collapse_target`` to ``data`` would repeat."""

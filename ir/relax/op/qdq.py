@@ -86,7 +86,9 @@ def _legalize_dequantize(bb: Any, node: Call) -> Expr:
         def element(*indices: Any) -> Any:
             s, z = _parameter(scale, indices, at), _parameter(zero, indices, at)
             if dt.is_float(data.dtype):
-                return ((data(*indices).astype("float32") - z.astype("float32")) * s.astype("float32")).astype(out)
+                return (
+                    (data(*indices).astype("float32") - z.astype("float32")) * s.astype("float32")
+                ).astype(out)
             difference = data(*indices).astype("int32") - z.astype("int32")
             return (difference.astype("float32") * s.astype("float32")).astype(out)
 
@@ -109,7 +111,9 @@ def _np_quantize(x: np.ndarray, scale: np.ndarray, zero: np.ndarray, axis: int, 
     return np.clip(value, low, high).astype(out_dtype)
 
 
-def _np_dequantize(x: np.ndarray, scale: np.ndarray, zero: np.ndarray, axis: int, out_dtype: str) -> np.ndarray:
+def _np_dequantize(
+    x: np.ndarray, scale: np.ndarray, zero: np.ndarray, axis: int, out_dtype: str
+) -> np.ndarray:
     shifted = x.astype("int32") - _spread(zero, x.ndim, axis).astype("int32")
     return (shifted * _spread(scale, x.ndim, axis)).astype(out_dtype)
 
@@ -117,13 +121,23 @@ def _np_dequantize(x: np.ndarray, scale: np.ndarray, zero: np.ndarray, axis: int
 _QDQ: dict[str, Any] = {"mixed_precision": MixedPrecisionPolicy.FOLLOW, "pattern": OpPatternKind.kBroadcast}
 
 
-@operator("relax.quantize", infer=_infer_quantize, legalize=_legalize_quantize, reference=_np_quantize, **_QDQ)
+@operator(
+    "relax.quantize", infer=_infer_quantize, legalize=_legalize_quantize, reference=_np_quantize, **_QDQ
+)
 def quantize(data: Expr, scale: Expr, zero_point: Expr, axis: int = -1, out_dtype: str = "int8") -> Expr:
     """``clip(round(data / scale) + zero_point)`` in ``out_dtype``; scale and zero point are scalars or per entry of ``axis``."""
     return call("relax.quantize", data, scale, zero_point, attrs={"axis": int(axis), "out_dtype": out_dtype})
 
 
-@operator("relax.dequantize", infer=_infer_dequantize, legalize=_legalize_dequantize, reference=_np_dequantize, **_QDQ)
+@operator(
+    "relax.dequantize",
+    infer=_infer_dequantize,
+    legalize=_legalize_dequantize,
+    reference=_np_dequantize,
+    **_QDQ,
+)
 def dequantize(data: Expr, scale: Expr, zero_point: Expr, axis: int = -1, out_dtype: str = "float32") -> Expr:
     """``(data - zero_point) * scale``; scale and zero point are scalars or per entry of ``axis``."""
-    return call("relax.dequantize", data, scale, zero_point, attrs={"axis": int(axis), "out_dtype": out_dtype})
+    return call(
+        "relax.dequantize", data, scale, zero_point, attrs={"axis": int(axis), "out_dtype": out_dtype}
+    )

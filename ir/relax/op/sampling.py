@@ -63,9 +63,14 @@ def _legalize_multinomial(bb: Any, node: Call) -> Expr:
 
 
 @operator(
-    "relax.multinomial_from_uniform", infer=_infer_multinomial, legalize=_legalize_multinomial, reference=_np_multinomial
+    "relax.multinomial_from_uniform",
+    infer=_infer_multinomial,
+    legalize=_legalize_multinomial,
+    reference=_np_multinomial,
 )
-def multinomial_from_uniform(prob: Expr, uniform_sample: Expr, sample_indices: Expr, dtype: str = "int64") -> Expr:
+def multinomial_from_uniform(
+    prob: Expr, uniform_sample: Expr, sample_indices: Expr, dtype: str = "int64"
+) -> Expr:
     """Draw a class for each uniform sample from the distribution that ``sample_indices`` names.
 
     Args:
@@ -74,4 +79,6 @@ def multinomial_from_uniform(prob: Expr, uniform_sample: Expr, sample_indices: E
         sample_indices: (n, 1), the row of ``prob`` for each.
         dtype: of the result, (n, 1).
     """
-    return call("relax.multinomial_from_uniform", prob, uniform_sample, sample_indices, attrs={"dtype": dtype})
+    return call(
+        "relax.multinomial_from_uniform", prob, uniform_sample, sample_indices, attrs={"dtype": dtype}
+    )

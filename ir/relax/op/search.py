@@ -28,7 +28,11 @@ def _legalize_where(bb: Any, node: Call) -> Expr:
 
 
 @operator(
-    "relax.where", infer=_infer_where, legalize=_legalize_where, reference=np.where, mixed_precision=FOLLOW,
+    "relax.where",
+    infer=_infer_where,
+    legalize=_legalize_where,
+    reference=np.where,
+    mixed_precision=FOLLOW,
     pattern=OpPatternKind.kBroadcast,
 )
 def where(condition: Expr, x1: Expr, x2: Expr) -> Expr:
@@ -44,7 +48,11 @@ def _infer_arg_reduction(node: Call, builder: Any) -> StructInfo:
 
 def _arg_reduction(name: str, reference: Any, doc: str) -> Any:
     def build(x: Expr, axis: int | None = None, keepdims: bool = False) -> Expr:
-        return call(f"relax.{name}", x, attrs={"axis": None if axis is None else int(axis), "keepdims": bool(keepdims)})
+        return call(
+            f"relax.{name}",
+            x,
+            attrs={"axis": None if axis is None else int(axis), "keepdims": bool(keepdims)},
+        )
 
     def legalize(bb: Any, node: Call) -> Expr:
         axis, keepdims = node.attrs.get("axis"), node.attrs["keepdims"]
@@ -67,9 +75,12 @@ def _arg_reduction(name: str, reference: Any, doc: str) -> Any:
         int64 indices; the first one where several are equal.
     """
     return operator(
-        f"relax.{name}", infer=_infer_arg_reduction, legalize=legalize,
+        f"relax.{name}",
+        infer=_infer_arg_reduction,
+        legalize=legalize,
         reference=lambda x, axis, keepdims: np.asarray(reference(x, axis, keepdims=keepdims)),
-        mixed_precision=NEVER, pattern=OpPatternKind.kCommReduce,
+        mixed_precision=NEVER,
+        pattern=OpPatternKind.kCommReduce,
     )(build)
 
 
@@ -80,18 +91,26 @@ argmin = _arg_reduction("argmin", np.argmin, "The index of the smallest element.
 def _infer_bucketize(node: Call, builder: Any) -> StructInfo:
     values, boundaries = tensor_args(node, 2)
     require_ndim(node, boundaries, 1, "boundaries")
-    return TensorStructInfo(values.shape, "int32" if node.attrs["out_int32"] else "int64", values.vdevice, values.ndim)
+    return TensorStructInfo(
+        values.shape, "int32" if node.attrs["out_int32"] else "int64", values.vdevice, values.ndim
+    )
 
 
 def _legalize_bucketize(bb: Any, node: Call) -> Expr:
     return bb.call_te(
-        topi_function("searchsorted"), node.args[1], node.args[0], node.attrs["right"], node.struct_info.dtype,
+        topi_function("searchsorted"),
+        node.args[1],
+        node.args[0],
+        node.attrs["right"],
+        node.struct_info.dtype,
         primfunc_name_hint="bucketize",
     )
 
 
 def _np_bucketize(x: np.ndarray, boundaries: np.ndarray, out_int32: bool, right: bool) -> np.ndarray:
-    return np.searchsorted(boundaries, x, "right" if right else "left").astype("int32" if out_int32 else "int64")
+    return np.searchsorted(boundaries, x, "right" if right else "left").astype(
+        "int32" if out_int32 else "int64"
+    )
 
 
 @operator("relax.bucketize", infer=_infer_bucketize, legalize=_legalize_bucketize, reference=_np_bucketize)
@@ -100,6 +119,9 @@ def bucketize(input_tensor: Expr, boundaries: Expr, out_int32: bool = False, rig
 
     With ``right``, an element equal to a boundary counts to the interval behind it.
     """
-    return call("relax.bucketize", input_tensor, boundaries, attrs={"out_int32": bool(out_int32), "right": bool(right)})
-
-
+    return call(
+        "relax.bucketize",
+        input_tensor,
+        boundaries,
+        attrs={"out_int32": bool(out_int32), "right": bool(right)},
+    )

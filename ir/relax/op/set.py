@@ -41,7 +41,12 @@ def _call_at_run_time(name: str) -> Any:
 
 
 def np_unique(
-    x: np.ndarray, sorted: int = 1, return_index: int = 0, return_inverse: int = 0, return_counts: int = 0, axis: Any = None
+    x: np.ndarray,
+    sorted: int = 1,
+    return_index: int = 0,
+    return_inverse: int = 0,
+    return_counts: int = 0,
+    axis: Any = None,
 ) -> Any:
     """numpy's unique; the values are sorted either way."""
     values, *rest = np.unique(x, True, True, True, axis=None if axis is None else int(axis))
@@ -61,11 +66,19 @@ def run_unique(x: Any, *options: Any) -> Any:
 
 
 @operator(
-    "relax.unique", infer=_infer_unique, legalize=_call_at_run_time("relax.run.unique"), reference=np_unique,
-    data_dependent=True, call_packed="relax.run.unique",
+    "relax.unique",
+    infer=_infer_unique,
+    legalize=_call_at_run_time("relax.run.unique"),
+    reference=np_unique,
+    data_dependent=True,
+    call_packed="relax.run.unique",
 )
 def unique(
-    x: Expr, sorted: Any = True, return_index: Any = False, return_inverse: Any = False, return_counts: Any = False,
+    x: Expr,
+    sorted: Any = True,
+    return_index: Any = False,
+    return_inverse: Any = False,
+    return_counts: Any = False,
     axis: Any = None,
 ) -> Expr:
     """The distinct elements (of the flattened tensor, or slices along ``axis``).
@@ -77,7 +90,10 @@ def unique(
             distinct element for every element, and the counts; the result is a tuple then.
         axis: the axis to slice along.
     """
-    flags = [PrimValue(int(v)) if isinstance(v, bool | int) else v for v in (sorted, return_index, return_inverse, return_counts)]
+    flags = [
+        PrimValue(int(v)) if isinstance(v, bool | int) else v
+        for v in (sorted, return_index, return_inverse, return_counts)
+    ]
     rest = [] if axis is None else [convert_to_expr(axis)]
     return call("relax.unique", x, *flags, *rest)
 
@@ -99,8 +115,12 @@ def run_nonzero(x: Any) -> Any:
 
 
 @operator(
-    "relax.nonzero", infer=_infer_nonzero, legalize=_call_at_run_time("relax.run.nonzero"), reference=np_nonzero,
-    data_dependent=True, call_packed="relax.run.nonzero",
+    "relax.nonzero",
+    infer=_infer_nonzero,
+    legalize=_call_at_run_time("relax.run.nonzero"),
+    reference=np_nonzero,
+    data_dependent=True,
+    call_packed="relax.run.nonzero",
 )
 def nonzero(x: Expr) -> Expr:
     """The indices of elements other than zero: an int64 tensor of (number of dimensions, number found)."""

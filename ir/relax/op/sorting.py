@@ -43,10 +43,14 @@ def _np_sort(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:
 
 
 def _legalize_sort(bb: Any, node: Call) -> Expr:
-    return bb.call_te(topi_function("sort"), node.args[0], axis=node.attrs["axis"], is_ascend=not node.attrs["descending"])
+    return bb.call_te(
+        topi_function("sort"), node.args[0], axis=node.attrs["axis"], is_ascend=not node.attrs["descending"]
+    )
 
 
-@operator("relax.sort", infer=_infer_sort, legalize=_legalize_sort, reference=_np_sort, mixed_precision=FOLLOW)
+@operator(
+    "relax.sort", infer=_infer_sort, legalize=_legalize_sort, reference=_np_sort, mixed_precision=FOLLOW
+)
 def sort(x: Expr, axis: int = -1, descending: bool = False) -> Expr:
     """The elements in order along an axis; equal ones keep their order."""
     return call("relax.sort", x, attrs={"axis": int(axis), "descending": bool(descending)})
@@ -54,18 +58,25 @@ def sort(x: Expr, axis: int = -1, descending: bool = False) -> Expr:
 
 def _legalize_argsort(bb: Any, node: Call) -> Expr:
     return bb.call_te(
-        topi_function("argsort"), node.args[0], axis=node.attrs["axis"], is_ascend=not node.attrs["descending"],
+        topi_function("argsort"),
+        node.args[0],
+        axis=node.attrs["axis"],
+        is_ascend=not node.attrs["descending"],
         dtype=node.attrs["dtype"],
     )
 
 
 @operator(
-    "relax.argsort", infer=_infer_argsort, legalize=_legalize_argsort,
+    "relax.argsort",
+    infer=_infer_argsort,
+    legalize=_legalize_argsort,
     reference=lambda x, axis, descending, dtype: _order(x, axis, descending).astype(dt.to_numpy(dtype)),
 )
 def argsort(data: Expr, axis: int = -1, descending: bool = False, dtype: str = "int32") -> Expr:
     """The indices that sort along an axis."""
-    return call("relax.argsort", data, attrs={"axis": int(axis), "descending": bool(descending), "dtype": dtype})
+    return call(
+        "relax.argsort", data, attrs={"axis": int(axis), "descending": bool(descending), "dtype": dtype}
+    )
 
 
 def _infer_topk(node: Call, builder: Any) -> StructInfo:
@@ -76,7 +87,9 @@ def _infer_topk(node: Call, builder: Any) -> StructInfo:
         axis = normalize_axis(node, info.ndim, node.attrs["axis"])
         if info.shape_values is not None:
             extent = info.shape_values[axis]
-            count: PrimExpr = extent if isinstance(k, int) and k <= 0 else int64(k) if isinstance(k, int) else k
+            count: PrimExpr = (
+                extent if isinstance(k, int) and k <= 0 else int64(k) if isinstance(k, int) else k
+            )
             a, b = as_int(count), as_int(extent)
             if a is not None and b is not None and a > b:
                 raise fail(node, f"k={a} exceeds the extent {b} of axis {axis}")
@@ -97,8 +110,13 @@ def _np_topk(x: np.ndarray, k: int, axis: int, ret_type: str, largest: bool, dty
 def _legalize_topk(bb: Any, node: Call) -> Expr:
     attrs = node.attrs
     return bb.call_te(
-        topi_function("topk"), node.args[0], k=attrs["k"], axis=attrs["axis"], ret_type=attrs["ret_type"],
-        is_ascend=not attrs["largest"], dtype=attrs["dtype"],
+        topi_function("topk"),
+        node.args[0],
+        k=attrs["k"],
+        axis=attrs["axis"],
+        ret_type=attrs["ret_type"],
+        is_ascend=not attrs["largest"],
+        dtype=attrs["dtype"],
     )
 
 

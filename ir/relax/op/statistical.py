@@ -129,9 +129,13 @@ max = _reduction("max", _topi_reduction("max"), np.max, "The largest element.", 
 mean = _reduction("mean", _te_legalize(te_mean, "mean"), _typed(np.mean), "The arithmetic mean.")
 min = _reduction("min", _topi_reduction("min"), np.min, "The smallest element.", FOLLOW)
 prod = _reduction("prod", _topi_reduction("prod"), _typed(np.prod), "The product.")
-std = _reduction("std", _te_legalize(_te_std, "std"), _typed(np.std), "The standard deviation (of the population).")
+std = _reduction(
+    "std", _te_legalize(_te_std, "std"), _typed(np.std), "The standard deviation (of the population)."
+)
 sum = _reduction("sum", _topi_reduction("sum"), _typed(np.sum), "The sum.")
-variance = _reduction("variance", _te_legalize(te_variance, "variance"), _typed(np.var), "The variance (of the population).")
+variance = _reduction(
+    "variance", _te_legalize(te_variance, "variance"), _typed(np.var), "The variance (of the population)."
+)
 
 
 def _infer_scan(node: Call, builder: Any) -> StructInfo:
@@ -148,14 +152,24 @@ def _infer_scan(node: Call, builder: Any) -> StructInfo:
 
 
 def _scan(name: str, reference: Any, identity: int, doc: str) -> Any:
-    def build(data: Expr, axis: int | None = None, dtype: str | None = None, exclusive: bool | None = None) -> Expr:
-        attrs = {"axis": None if axis is None else int(axis), "dtype": optional_dtype(dtype), "exclusive": bool(exclusive)}
+    def build(
+        data: Expr, axis: int | None = None, dtype: str | None = None, exclusive: bool | None = None
+    ) -> Expr:
+        attrs = {
+            "axis": None if axis is None else int(axis),
+            "dtype": optional_dtype(dtype),
+            "exclusive": bool(exclusive),
+        }
         return call(f"relax.{name}", data, attrs=attrs)
 
     def legalize(bb: Any, node: Call) -> Expr:
         attrs = node.attrs
         return bb.call_te(
-            topi_function(name), node.args[0], attrs.get("axis"), attrs["dtype"] or None, attrs["exclusive"],
+            topi_function(name),
+            node.args[0],
+            attrs.get("axis"),
+            attrs["dtype"] or None,
+            attrs["exclusive"],
             primfunc_name_hint=name,
         )
 
@@ -181,7 +195,11 @@ def _scan(name: str, reference: Any, identity: int, doc: str) -> Any:
         exclusive: leave out the element itself.
     """
     return operator(
-        f"relax.{name}", infer=_infer_scan, legalize=legalize, reference=numpy_scan, mixed_precision=NEVER,
+        f"relax.{name}",
+        infer=_infer_scan,
+        legalize=legalize,
+        reference=numpy_scan,
+        mixed_precision=NEVER,
         pattern=OpPatternKind.kOpaque,
     )(build)
 

@@ -21,7 +21,9 @@ def _infer_ewise_fma(node: Call, builder: Any) -> StructInfo:
     for shape in shapes[1:]:
         for a, b in zip(shapes[0], shape, strict=True):
             if as_int(a) is not None and as_int(b) is not None and as_int(a) != as_int(b):
-                raise fail(node, f"operands must have one shape, got {show_dims(shapes[0])} and {show_dims(shape)}")
+                raise fail(
+                    node, f"operands must have one shape, got {show_dims(shapes[0])} and {show_dims(shape)}"
+                )
     if len(shapes) == 3:
         return TensorStructInfo(infos[0].shape, dtype, vdevice)
     return TensorStructInfo(None, dtype, vdevice, known.pop() if known else -1)
@@ -35,8 +37,12 @@ def _legalize_ewise_fma(bb: Any, node: Call) -> Expr:
 
 
 @operator(
-    "relax.ewise_fma", infer=_infer_ewise_fma, legalize=_legalize_ewise_fma, reference=lambda x, y, z: x * y + z,
-    mixed_precision=MixedPrecisionPolicy.FOLLOW, pattern=OpPatternKind.kElemWise,
+    "relax.ewise_fma",
+    infer=_infer_ewise_fma,
+    legalize=_legalize_ewise_fma,
+    reference=lambda x, y, z: x * y + z,
+    mixed_precision=MixedPrecisionPolicy.FOLLOW,
+    pattern=OpPatternKind.kElemWise,
 )
 def ewise_fma(x1: Expr, x2: Expr, x3: Expr) -> Expr:
     """x1 * x2 + x3, of tensors of one shape."""

@@ -25,7 +25,14 @@ from .legalization import topi_function, topi_unary
 FOLLOW, NEVER = MixedPrecisionPolicy.FOLLOW, MixedPrecisionPolicy.NEVER
 
 
-def _unary(name: str, topi: str | None, reference: Any, doc: str, infer: Any = infer_unary_arith, policy: Any = FOLLOW) -> Any:
+def _unary(
+    name: str,
+    topi: str | None,
+    reference: Any,
+    doc: str,
+    infer: Any = infer_unary_arith,
+    policy: Any = FOLLOW,
+) -> Any:
     """Declare an elementwise operator and return the function that builds its calls."""
 
     def build(x: Expr) -> Expr:
@@ -71,7 +78,9 @@ erf = _unary("erf", "erf", _np_erf, "Gauss error function.", policy=NEVER)
 exp = _unary("exp", "exp", np.exp, "Exponential.", policy=NEVER)
 floor = _unary("floor", "floor", np.floor, "Largest integer that is not larger.", infer_unary_any)
 log = _unary("log", "log", np.log, "Natural logarithm.", policy=NEVER)
-logical_not = _unary("logical_not", "logical_not", np.logical_not, "Logical negation of bools.", infer_unary_any)
+logical_not = _unary(
+    "logical_not", "logical_not", np.logical_not, "Logical negation of bools.", infer_unary_any
+)
 negative = _unary("negative", "negative", np.negative, "Negation.", infer_unary_any)
 round = _unary("round", "round", np.round, "Nearest integer, halves to the even one.", infer_unary_any)
 rsqrt = _unary("rsqrt", "rsqrt", lambda x: 1 / np.sqrt(x), "Reciprocal square root.")
@@ -106,7 +115,9 @@ tan = _unary("tan", "tan", np.tan, "Tangent.")
 tanh = _unary("tanh", "tanh", np.tanh, "Hyperbolic tangent.")
 trunc = _unary("trunc", "trunc", np.trunc, "Integer part.")
 
-isfinite = _unary("isfinite", "isfinite", np.isfinite, "Whether elements are finite (bool).", infer_unary_check)
+isfinite = _unary(
+    "isfinite", "isfinite", np.isfinite, "Whether elements are finite (bool).", infer_unary_check
+)
 isinf = _unary("isinf", "isinf", np.isinf, "Whether elements are infinite (bool).", infer_unary_check)
 isnan = _unary("isnan", "isnan", np.isnan, "Whether elements are NaN (bool).", infer_unary_check)
 

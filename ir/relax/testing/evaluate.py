@@ -52,7 +52,9 @@ class _Evaluator:
         if not hasattr(expr, "value"):
             from ...tir.expr import const
 
-            value = Analyzer().simplify(substitute(expr, {v: const(n, v.dtype) for v, n in self.symbols.items()}))
+            value = Analyzer().simplify(
+                substitute(expr, {v: const(n, v.dtype) for v, n in self.symbols.items()})
+            )
         if not hasattr(value, "value"):
             raise IRValueError(f"the symbolic expression {expr} has no value; known are {list(self.symbols)}")
         return value.value

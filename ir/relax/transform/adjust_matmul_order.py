@@ -87,7 +87,9 @@ class AdjustMatmulOrder(FunctionPass):
             x, y, z = found[a], found[b], found[c]
             if transposed in found:
                 # x @ (y @ z)^T = (x @ z^T) @ y^T
-                if not _swaps_last_axes(value_of(found[turned])) or (is_known(y, known) and is_known(z, known)):
+                if not _swaps_last_axes(value_of(found[turned])) or (
+                    is_known(y, known) and is_known(z, known)
+                ):
                     return expr
                 first, second = _transposed(z), _transposed(y)
                 if first is None or second is None:

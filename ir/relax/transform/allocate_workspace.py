@@ -76,12 +76,21 @@ class AllocateWorkspace(ModulePass):
         changed: dict[GlobalVar, Any] = {}
         for var, func in needy.items():
             workspace = Var("workspace", TensorStructInfo((size,), "uint8"))
-            new = Function([*func.params, workspace], func.body, func.ret_struct_info, func.is_pure, func.attrs, func.span)
+            new = Function(
+                [*func.params, workspace],
+                func.body,
+                func.ret_struct_info,
+                func.is_pure,
+                func.attrs,
+                func.span,
+            )
             changed[var] = (new, lambda rewriter, call: call)
         result = change_functions(mod, changed)
         names = {var.name_hint for var in needy}
         functions = {
-            var: _Allocator(result, names, size).rewrite(func) if isinstance(func, Function) and "Codegen" not in func.attrs else func
+            var: _Allocator(result, names, size).rewrite(func)
+            if isinstance(func, Function) and "Codegen" not in func.attrs
+            else func
             for var, func in result.functions.items()
         }
         return result.replace(functions=functions)

@@ -55,12 +55,23 @@ class _Alterer(BindingRewriter):
         transforms = transforms or [None] * (len(fields) + len(infos))
         args = [
             self._transformed(field, transform, separator, before)
-            for field, transform, separator, before in zip(fields, transforms, separators or transforms, inputs or transforms)
+            for field, transform, separator, before in zip(
+                fields, transforms, separators or transforms, inputs or transforms
+            )
         ]
         outputs = transforms[len(fields) :]
-        new_infos = [self._moved_info(item, transform) for item, transform in zip(infos, outputs, strict=True)]
+        new_infos = [
+            self._moved_info(item, transform) for item, transform in zip(infos, outputs, strict=True)
+        ]
         new_info = TupleStructInfo(new_infos) if isinstance(info, TupleStructInfo) else new_infos[0]
-        made = Call(Op.get("relax.call_tir"), (self._kernel(kind), Tuple(args), *call.args[2:]), None, [new_info], None, new_info)
+        made = Call(
+            Op.get("relax.call_tir"),
+            (self._kernel(kind), Tuple(args), *call.args[2:]),
+            None,
+            [new_info],
+            None,
+            new_info,
+        )
         if all(transform is None for transform in outputs):
             self.bind(var, made)
             return
@@ -98,7 +109,9 @@ class _Alterer(BindingRewriter):
         if transform is None:
             return info
         assert isinstance(info, TensorStructInfo)
-        return TensorStructInfo(ShapeExpr(transform.map_shape(info.shape_values or ())), info.dtype, info.vdevice)
+        return TensorStructInfo(
+            ShapeExpr(transform.map_shape(info.shape_values or ())), info.dtype, info.vdevice
+        )
 
     def _restored(self, value: Expr, info: StructInfo, transform: IndexMap | None) -> Expr:
         """An output in the original layout, what padding added cut off."""

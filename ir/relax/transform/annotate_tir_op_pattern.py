@@ -181,7 +181,13 @@ class _Analyzer:
 def _is_opaque_call(call: TirCall) -> bool:
     """Calls with effects that the analysis cannot see through; mathematical intrinsics are fine."""
     name = getattr(call.op, "name", "")
-    return name in {"tir.call_extern", "tir.call_packed", "tir.tvm_call_packed", "tir.tvm_access_ptr", "tir.address_of"}
+    return name in {
+        "tir.call_extern",
+        "tir.call_packed",
+        "tir.tvm_call_packed",
+        "tir.tvm_access_ptr",
+        "tir.address_of",
+    }
 
 
 def op_pattern_kind(func: PrimFunc) -> OpPatternKind:

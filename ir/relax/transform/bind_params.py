@@ -40,7 +40,11 @@ class BindParams(ModulePass):
         """The module with bound parameters."""
         func = mod[self.func_name]
         if not isinstance(func, Function):
-            raise IRTypeError(f"BindParams: {self.func_name} is no Relax function but a {type(func).__name__}")
+            raise IRTypeError(
+                f"BindParams: {self.func_name} is no Relax function but a {type(func).__name__}"
+            )
         var = mod.get_global_var(self.func_name)
         bound = func.bind_params(self.params)
-        return mod.replace(functions={key: bound if key is var else item for key, item in mod.functions.items()})
+        return mod.replace(
+            functions={key: bound if key is var else item for key, item in mod.functions.items()}
+        )

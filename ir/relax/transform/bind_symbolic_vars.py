@@ -35,10 +35,14 @@ class BindSymbolicVars(ModulePass):
         if self.func_name is not None:
             func = mod[self.func_name]
             if not isinstance(func, Function):
-                raise IRTypeError(f"BindSymbolicVars: {self.func_name} is no Relax function but a {type(func).__name__}")
+                raise IRTypeError(
+                    f"BindSymbolicVars: {self.func_name} is no Relax function but a {type(func).__name__}"
+                )
             var = mod.get_global_var(self.func_name)
             bound = func.bind_symbolic_vars(self.binding_map)
-            return mod.replace(functions={key: bound if key is var else item for key, item in mod.functions.items()})
+            return mod.replace(
+                functions={key: bound if key is var else item for key, item in mod.functions.items()}
+            )
         used: set[Any] = set()
 
         def bind(_: Any, func: Function) -> Function:

@@ -174,7 +174,12 @@ class BindingRewriter:
         """Bind ``value`` to ``var``, or to its successor when the struct info has changed; return the variable."""
         value = normalized(value, self.mod)
         info = value.struct_info_
-        if info is not None and var.struct_info_ is not None and info is not var.struct_info_ and info != var.struct_info_:
+        if (
+            info is not None
+            and var.struct_info_ is not None
+            and info is not var.struct_info_
+            and info != var.struct_info_
+        ):
             new = type(var)(var.vid, info, var.span)
             self.replaced[var] = new
             var = new
@@ -228,7 +233,11 @@ class BindingRewriter:
         if isinstance(value, If):
             cond = self.substitute(value.cond)
             then_branch, else_branch = self.visit_seq(value.true_branch), self.visit_seq(value.false_branch)
-            if cond is not value.cond or then_branch is not value.true_branch or else_branch is not value.false_branch:
+            if (
+                cond is not value.cond
+                or then_branch is not value.true_branch
+                or else_branch is not value.false_branch
+            ):
                 value = If(cond, then_branch, else_branch, value.struct_info_, value.span)
         elif isinstance(value, Function):
             value = self.visit_local_function(binding.var, value)
@@ -265,13 +274,17 @@ class BindingRewriter:
             return seq
         return SeqExpr(tuple(blocks), body, body.struct_info_, seq.span)
 
-    def _append(self, blocks: list[BindingBlock], old: BindingBlock | None, bindings: tuple[Binding, ...]) -> None:
+    def _append(
+        self, blocks: list[BindingBlock], old: BindingBlock | None, bindings: tuple[Binding, ...]
+    ) -> None:
         if not bindings:
             return
         kind = BindingBlock if old is None else type(old)
         if blocks and kind is BindingBlock and type(blocks[-1]) is kind:
             blocks[-1] = kind((*blocks[-1].bindings, *bindings))
-        elif old is not None and len(bindings) == len(old.bindings) and all(map(_same, bindings, old.bindings)):
+        elif (
+            old is not None and len(bindings) == len(old.bindings) and all(map(_same, bindings, old.bindings))
+        ):
             blocks.append(old)
         else:
             blocks.append(kind(bindings))

@@ -81,4 +81,6 @@ class BundleModelParams(FunctionPass):
         info = TupleStructInfo([weight.struct_info for weight in weights])
         bundle = Var(self.param_tuple_name or "model_params", info)
         body = _Unbundler(mod, bundle, weights).visit_seq(func.body)
-        return Function([*func.params[:count], bundle], body, func.ret_struct_info, func.is_pure, func.attrs, func.span)
+        return Function(
+            [*func.params[:count], bundle], body, func.ret_struct_info, func.is_pure, func.attrs, func.span
+        )

@@ -118,7 +118,9 @@ class _Canonicalizer(BindingRewriter):
     def _is_kept(self, var: Var, value: Var) -> bool:
         """An output of a dataflow block cannot be replaced by a variable that only the block sees."""
         if isinstance(var, DataflowVar) or not isinstance(value, DataflowVar):
-            return not _same_info(value.struct_info_, var.struct_info_) and not isinstance(value, DataflowVar | Var)
+            return not _same_info(value.struct_info_, var.struct_info_) and not isinstance(
+                value, DataflowVar | Var
+            )
         return True
 
     def _simplified(self, value: Expr) -> Expr:

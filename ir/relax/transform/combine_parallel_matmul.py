@@ -42,7 +42,9 @@ class _Combination:
 class _Finder:
     """Finds combinations in one block."""
 
-    def __init__(self, block: BindingBlock, counts: dict[Var, int], check: Check | None, bindings: dict[Var, Expr]) -> None:
+    def __init__(
+        self, block: BindingBlock, counts: dict[Var, int], check: Check | None, bindings: dict[Var, Expr]
+    ) -> None:
         self._order = {binding.var: number for number, binding in enumerate(block.bindings)}
         self._block = block
         self._counts = counts
@@ -63,7 +65,9 @@ class _Finder:
                 shape = shape_values(rhs)
                 if shape is not None and len(shape) >= 2 and isinstance(shape[-1], IntImm):
                     out_dtype = binding.value.attrs.get("out_dtype")  # type: ignore[attr-defined]
-                    groups.setdefault((id(lhs), len(shape), rhs.struct_info_.dtype, out_dtype), []).append(binding)
+                    groups.setdefault((id(lhs), len(shape), rhs.struct_info_.dtype, out_dtype), []).append(
+                        binding
+                    )
         found = []
         for members in groups.values():
             combination = self._combination(members)
@@ -104,7 +108,11 @@ class _Finder:
         found = []
         for branch in branches:
             user = self._only_user(branch.chain[-1])
-            if user is None or not is_call_to(user.value, "relax.add") or user.value.args[0] is not branch.chain[-1]:  # type: ignore[attr-defined]
+            if (
+                user is None
+                or not is_call_to(user.value, "relax.add")
+                or user.value.args[0] is not branch.chain[-1]
+            ):  # type: ignore[attr-defined]
                 return
             bias = user.value.args[1]  # type: ignore[attr-defined]
             shape = shape_values(bias)
@@ -145,7 +153,9 @@ class _Combiner(BindingRewriter):
         start = {item.branches[0].chain[0]: item for item in combinations}
         inner = {var for item in combinations for branch in item.branches for var in branch.chain}
         results: dict[Var, tuple[_Combination, int]] = {
-            branch.chain[-1]: (item, number) for item in combinations for number, branch in enumerate(item.branches)
+            branch.chain[-1]: (item, number)
+            for item in combinations
+            for number, branch in enumerate(item.branches)
         }
         pieces: dict[int, Var] = {}
         for binding in block.bindings:

@@ -127,7 +127,11 @@ class _Converter(BindingRewriter):
     def visit_binding(self, binding: Any) -> None:
         value = binding.value
         if isinstance(binding, VarBinding) and isinstance(value, Var | Tuple | TupleGetItem):
-            layout = self.layout_of(value.tuple_value)[value.index] if isinstance(value, TupleGetItem) else self.layout_of(value)
+            layout = (
+                self.layout_of(value.tuple_value)[value.index]
+                if isinstance(value, TupleGetItem)
+                else self.layout_of(value)
+            )
             self._bind(binding.var, value, layout)
         elif isinstance(value, Call) and isinstance(binding, VarBinding):
             self.visit_call(binding.var, value)
@@ -152,11 +156,16 @@ class _Converter(BindingRewriter):
         if plan is None:
             args = tuple(self.natural(arg) for arg in call.args)
             same = all(new is old for new, old in zip(args, call.args, strict=True))
-            new = call if same else Call(call.op, args, call.attrs, call.sinfo_args, call.span, call.struct_info_)
+            new = (
+                call
+                if same
+                else Call(call.op, args, call.attrs, call.sinfo_args, call.span, call.struct_info_)
+            )
             self._bind(var, new, _natural(var.struct_info_))
             return
         operands = [
-            arg if wanted is None else self._operand(arg, wanted) for arg, wanted in zip(call.args, plan.operands, strict=True)
+            arg if wanted is None else self._operand(arg, wanted)
+            for arg, wanted in zip(call.args, plan.operands, strict=True)
         ]
         for number, arg in (plan.args or {}).items():
             operands[number] = arg
@@ -171,7 +180,9 @@ class _Converter(BindingRewriter):
     def _operand(self, arg: Expr, wanted: Any) -> Expr:
         if isinstance(arg, Tuple):
             fields = [self._operand(field, item) for field, item in zip(arg.fields, wanted, strict=True)]
-            return arg if all(new is old for new, old in zip(fields, arg.fields, strict=True)) else Tuple(fields)
+            return (
+                arg if all(new is old for new, old in zip(fields, arg.fields, strict=True)) else Tuple(fields)
+            )
         return self.moved(arg, wanted)
 
     def _bind(self, var: Var, value: Expr, layout: Any) -> None:
@@ -215,7 +226,9 @@ def _conv(converter: _Converter, call: Any) -> _Plan | None:
         return None
     attrs = call.attrs
     if len(wanted) not in (2, 3):
-        raise IRValueError(f"ConvertLayout: {call.op.name} takes [data, kernel] or [data, kernel, out] layouts, got {list(wanted)}")
+        raise IRValueError(
+            f"ConvertLayout: {call.op.name} takes [data, kernel] or [data, kernel, out] layouts, got {list(wanted)}"
+        )
     data, kernel, out = (*wanted, wanted[0])[:3] if len(wanted) == 2 else wanted
     operands = (_between(attrs["data_layout"], data), _between(attrs["kernel_layout"], kernel))
     result = _between(attrs["out_layout"] or attrs["data_layout"], out)
@@ -290,7 +303,9 @@ def _permute_dims(converter: _Converter, call: Call) -> _Plan | None:
     if not _is_permuted(layout):
         return None
     axes = call.attrs["axes"]
-    original = [int(axis) % len(layout) for axis in axes] if axes is not None else list(reversed(range(len(layout))))
+    original = (
+        [int(axis) % len(layout) for axis in axes] if axes is not None else list(reversed(range(len(layout))))
+    )
     return _Plan((layout,), _identity(len(layout)), {"axes": tuple(layout.index(axis) for axis in original)})
 
 
@@ -389,7 +404,8 @@ def _rule_by_pattern(call: Call) -> Rule | None:
     pattern = call.op.get_attr("TOpPattern")
     if pattern in (OpPatternKind.kElemWise, OpPatternKind.kBroadcast) and not call.sinfo_args:
         if isinstance(call.struct_info_, TensorStructInfo) and all(
-            isinstance(arg, Var | Constant) or not isinstance(arg.struct_info_, TensorStructInfo) for arg in call.args
+            isinstance(arg, Var | Constant) or not isinstance(arg.struct_info_, TensorStructInfo)
+            for arg in call.args
         ):
             return _elementwise
     return None

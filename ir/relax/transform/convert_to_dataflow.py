@@ -90,7 +90,9 @@ def _with_dataflow_vars(blocks: list[BindingBlock], seq: SeqExpr) -> list[Bindin
             bindings = []
             for binding in block.bindings:
                 if type(binding.var) is Var and binding.var not in used_later:
-                    binding = binding.replace(var=DataflowVar(binding.var.vid, binding.var.struct_info_, binding.var.span))
+                    binding = binding.replace(
+                        var=DataflowVar(binding.var.vid, binding.var.struct_info_, binding.var.span)
+                    )
                 bindings.append(binding)
             result.append(DataflowBlock(bindings, block.span))
         else:

@@ -29,7 +29,9 @@ def _aliased(block: BindingBlock) -> set[Var]:
     found: set[Var] = set()
     for binding in block.bindings:
         value: Any = binding.value  # type: ignore[attr-defined]
-        if isinstance(value, Var | Tuple | TupleGetItem) or is_call_to(value, "relax.reshape", "relax.memory.view"):
+        if isinstance(value, Var | Tuple | TupleGetItem) or is_call_to(
+            value, "relax.reshape", "relax.memory.view"
+        ):
             found.add(binding.var)
             value._visit_children(lambda node: found.add(node) if isinstance(node, Var) else None)
             if isinstance(value, Var):
@@ -91,7 +93,11 @@ class _Inplace(BindingRewriter):
 
     def _inplace(self, legal: Any, operand: Any) -> Call | None:
         """``call_tir`` of a kernel as ``call_tir_inplace`` of one that writes into its operand."""
-        if not is_call_to(legal, "relax.call_tir") or len(legal.args) != 2 or not isinstance(legal.args[1], Tuple):
+        if (
+            not is_call_to(legal, "relax.call_tir")
+            or len(legal.args) != 2
+            or not isinstance(legal.args[1], Tuple)
+        ):
             return None
         fields = legal.args[1].fields
         if not any(field is operand for field in fields):
@@ -102,7 +108,9 @@ class _Inplace(BindingRewriter):
         new = self._builder.add_func(_writing_into(kernel, position), f"{legal.args[0].name_hint}_inplace")
         attrs = {"inplace_indices": (position,)}
         args = (new, legal.args[1])
-        return Call(Op.get("relax.call_tir_inplace"), args, attrs, legal.sinfo_args, legal.span, legal.struct_info_)
+        return Call(
+            Op.get("relax.call_tir_inplace"), args, attrs, legal.sinfo_args, legal.span, legal.struct_info_
+        )
 
 
 def _writing_into(kernel: PrimFunc, position: int) -> PrimFunc:
@@ -153,7 +161,9 @@ class DataflowUseInplaceCalls(ModulePass):
         result = builder.get()
         used = called_names(result)
         known = {var.name_hint for var in mod.functions}
-        kept = {var: f for var, f in result.functions.items() if var.name_hint in known or var.name_hint in used}
+        kept = {
+            var: f for var, f in result.functions.items() if var.name_hint in known or var.name_hint in used
+        }
         return result.replace(functions=kept)
 
 

@@ -56,7 +56,9 @@ class _Eliminator:
             kept.reverse()
             if not kept:
                 continue
-            same = len(kept) == len(block.bindings) and all(a is b for a, b in zip(kept, block.bindings, strict=True))
+            same = len(kept) == len(block.bindings) and all(
+                a is b for a, b in zip(kept, block.bindings, strict=True)
+            )
             blocks.append(block if same else type(block)(kept, block.span))
         blocks.reverse()
         if len(blocks) == len(seq.blocks) and all(a is b for a, b in zip(blocks, seq.blocks, strict=True)):
@@ -121,7 +123,9 @@ def remove_unused_functions(mod: IRModule, entries: Sequence[str] = ()) -> IRMod
     names = set(entries)
     for name in names:
         if name not in by_name:
-            raise IRValueError(f"entry function {name!r} is not in the module; it has {', '.join(sorted(by_name))}")
+            raise IRValueError(
+                f"entry function {name!r} is not in the module; it has {', '.join(sorted(by_name))}"
+            )
     pending = [
         var
         for var, func in mod.functions.items()
@@ -135,10 +139,14 @@ def remove_unused_functions(mod: IRModule, entries: Sequence[str] = ()) -> IRMod
         if var.name_hint in reached or var.name_hint not in by_name:
             continue
         reached.add(var.name_hint)
-        post_order_visit(mod[var].body, lambda node: pending.append(node) if isinstance(node, GlobalVar) else None)  # type: ignore[attr-defined]
+        post_order_visit(
+            mod[var].body, lambda node: pending.append(node) if isinstance(node, GlobalVar) else None
+        )  # type: ignore[attr-defined]
     if len(reached) == len(by_name):
         return mod
-    return mod.replace(functions={var: func for var, func in mod.functions.items() if var.name_hint in reached})
+    return mod.replace(
+        functions={var: func for var, func in mod.functions.items() if var.name_hint in reached}
+    )
 
 
 def called_names(mod: IRModule) -> set[str]:
@@ -146,7 +154,9 @@ def called_names(mod: IRModule) -> set[str]:
     found: set[str] = set()
     for func in mod.functions.values():
         if isinstance(func, Function):
-            post_order_visit(func.body, lambda node: found.add(node.name_hint) if isinstance(node, GlobalVar) else None)
+            post_order_visit(
+                func.body, lambda node: found.add(node.name_hint) if isinstance(node, GlobalVar) else None
+            )
     return found
 
 

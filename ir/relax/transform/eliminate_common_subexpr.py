@@ -33,7 +33,9 @@ from ..expr import (
 from .binding_rewriter import BindingRewriter
 from .function_pass import FunctionPass
 
-_ALLOCATIONS = frozenset({"relax.builtin.alloc_tensor", "relax.memory.alloc_storage", "relax.memory.alloc_tensor"})
+_ALLOCATIONS = frozenset(
+    {"relax.builtin.alloc_tensor", "relax.memory.alloc_storage", "relax.memory.alloc_tensor"}
+)
 """Two allocations are two buffers, although their calls look alike."""
 
 
@@ -87,7 +89,13 @@ def expression_key(expr: Expr) -> Any:
     if isinstance(expr, Call):
         attrs = structural_hash(expr.attrs) if expr.attrs else None
         sinfo = tuple((hash(info), _ids(info)) for info in expr.sinfo_args)
-        return ("call", expression_key(expr.op), tuple(expression_key(arg) for arg in expr.args), attrs, sinfo)
+        return (
+            "call",
+            expression_key(expr.op),
+            tuple(expression_key(arg) for arg in expr.args),
+            attrs,
+            sinfo,
+        )
     raise _Unkeyed
 
 
@@ -120,7 +128,9 @@ class _Merger(BindingRewriter):
             super().visit_binding(binding)
             return
         earlier = self._seen.get(key)
-        if earlier is not None and (isinstance(binding, MatchCast) or earlier.struct_info_ == binding.var.struct_info_):
+        if earlier is not None and (
+            isinstance(binding, MatchCast) or earlier.struct_info_ == binding.var.struct_info_
+        ):
             self.bind(binding.var, earlier)
             self.replace_var(binding.var, earlier)
             return
@@ -131,7 +141,9 @@ class _Merger(BindingRewriter):
             self._seen[key] = self.bind(binding.var, value)
 
     def _key(self, binding: Binding, value: Expr) -> Any:
-        if isinstance(value, Var | Constant | ShapeExpr | PrimValue | StringImm | DataTypeImm | If | Function):
+        if isinstance(
+            value, Var | Constant | ShapeExpr | PrimValue | StringImm | DataTypeImm | If | Function
+        ):
             return None
         if self._call_only and not isinstance(value, Call):
             return None

@@ -75,5 +75,8 @@ class ExpandTupleArguments(ModulePass):
             bindings: list[VarBinding] = []
             params = [new for param in func.params for new in _expanded_params(param, bindings)]
             body = SeqExpr((BindingBlock(bindings), *func.body.blocks), func.body.body)
-            changed[var] = (Function(params, body, func.ret_struct_info, func.is_pure, func.attrs, func.span), _call)
+            changed[var] = (
+                Function(params, body, func.ret_struct_info, func.is_pure, func.attrs, func.span),
+                _call,
+            )
         return change_functions(mod, changed)

@@ -30,7 +30,11 @@ class _Folder(BindingRewriter):
         source: Any = call.args[0]
         conv: Any = self.lookup(source)
         bias: np.ndarray | None = None
-        if is_call_to(conv, "relax.add") and self._counts.get(source) == 1 and isinstance(conv.args[1], Constant):
+        if (
+            is_call_to(conv, "relax.add")
+            and self._counts.get(source) == 1
+            and isinstance(conv.args[1], Constant)
+        ):
             added = conv.args[1].data
             inner = conv.args[0]
             source, conv = inner, self.lookup(inner)
@@ -64,7 +68,9 @@ class _Folder(BindingRewriter):
         channel = out_layout.index("C")
         from .. import op
 
-        new_conv = self.emit(Call(conv.op, (conv.args[0], Constant(scaled.astype(dtype))), conv.attrs, conv.sinfo_args))
+        new_conv = self.emit(
+            Call(conv.op, (conv.args[0], Constant(scaled.astype(dtype))), conv.attrs, conv.sinfo_args)
+        )
         offset = Constant(shift.astype(dtype).reshape([-1 if i == channel else 1 for i in range(4)]))
         result = self.emit(op.add(new_conv, offset))
         return Tuple([result, call.args[3], call.args[4]])

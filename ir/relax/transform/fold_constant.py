@@ -88,7 +88,9 @@ class _Folder(BindingRewriter):
         if isinstance(binding, VarBinding) and not isinstance(binding.value, Call):
             value = self._simplified(binding.value)
             var = self.bind(binding.var, value)
-            if isinstance(value, Constant | ShapeExpr | PrimValue) or (isinstance(value, Tuple) and _all_constant(value)):
+            if isinstance(value, Constant | ShapeExpr | PrimValue) or (
+                isinstance(value, Tuple) and _all_constant(value)
+            ):
                 self._remember(binding.var, var, value)
             return
         super().visit_binding(binding)
@@ -118,7 +120,11 @@ class _Folder(BindingRewriter):
 
     def visit_result(self, body: Expr) -> Expr:
         """Results stay variables: a function returns what it bound."""
-        kept = {var: value for var, value in self.replaced.items() if not isinstance(value, Constant | ShapeExpr | PrimValue)}
+        kept = {
+            var: value
+            for var, value in self.replaced.items()
+            if not isinstance(value, Constant | ShapeExpr | PrimValue)
+        }
         dropped = {var: value for var, value in self.replaced.items() if var not in kept}
         for var in dropped:
             del self.replaced[var]
@@ -144,7 +150,11 @@ class _Folder(BindingRewriter):
                 return Constant(np.asarray(self._argument(call.args[0]), "int64"))
             if name == "relax.shape_of":
                 return self._shape_of(call)
-            if call.op.get_attr("FPurity") is False or call.op.get_attr("FReference") is None or not _static(info):
+            if (
+                call.op.get_attr("FPurity") is False
+                or call.op.get_attr("FReference") is None
+                or not _static(info)
+            ):
                 return None
             return self._fold_operator(call, info)
         except _NotFoldable:
@@ -182,14 +192,20 @@ class _Folder(BindingRewriter):
             return None
         try:
             with np.errstate(all="ignore"):
-                result = call.op.get_attr("FReference")(*values, **{key: _plain(item) for key, item in call.attrs.items()})
-        except Exception as error:  # a reference may not take every form of arguments; the program still computes it
+                result = call.op.get_attr("FReference")(
+                    *values, **{key: _plain(item) for key, item in call.attrs.items()}
+                )
+        except (
+            Exception
+        ) as error:  # a reference may not take every form of arguments; the program still computes it
             _LOG.debug("not folding %s: %s", call.op.name, error)
             return None
         return _as_constant(result, info)
 
     def _fold_kernel(self, call: Call) -> Expr | None:
-        callee = self.mod[call.args[0]] if self.mod is not None and isinstance(call.args[0], GlobalVar) else None
+        callee = (
+            self.mod[call.args[0]] if self.mod is not None and isinstance(call.args[0], GlobalVar) else None
+        )
         info = call.sinfo_args[0]
         if not isinstance(callee, PrimFunc) or len(call.args) > 2 or not _static(info):
             return None
@@ -226,7 +242,9 @@ def _arrays(values: Any) -> list[np.ndarray]:
 
 def _plain(value: Any) -> Any:
     """An attribute as the numpy reference takes it."""
-    if isinstance(value, IntImm) or (hasattr(value, "value") and not callable(value.value) and hasattr(value, "dtype")):
+    if isinstance(value, IntImm) or (
+        hasattr(value, "value") and not callable(value.value) and hasattr(value, "dtype")
+    ):
         return value.value
     if isinstance(value, tuple):
         return tuple(_plain(item) for item in value)
@@ -239,7 +257,11 @@ def _as_constant(result: Any, info: StructInfo) -> Expr | None:
         if not isinstance(result, list | tuple) or len(result) != len(info.fields):
             return None
         parts = [_as_constant(item, field) for item, field in zip(result, info.fields, strict=True)]
-        return None if any(part is None for part in parts) else Tuple([part for part in parts if part is not None])
+        return (
+            None
+            if any(part is None for part in parts)
+            else Tuple([part for part in parts if part is not None])
+        )
     assert isinstance(info, TensorStructInfo)
     array = np.asarray(result)
     dims = tuple(static_dims(info.shape_values) or ())

@@ -55,7 +55,9 @@ class DataflowBlockPass(Pass):
         def rewrite(block: DataflowBlock) -> DataflowBlock:
             new = self.transform_dataflowblock(block, mod, ctx)
             if not isinstance(new, DataflowBlock):
-                raise PassError(f"pass {self.info.name} must return a DataflowBlock, got {type(new).__name__}")
+                raise PassError(
+                    f"pass {self.info.name} must return a DataflowBlock, got {type(new).__name__}"
+                )
             return new
 
         return rewrite_functions(mod, lambda var, func: rewrite_dataflow_blocks(func, rewrite))
@@ -97,4 +99,6 @@ def dataflowblock_pass(
 
     Args: as those of :func:`function_pass`.
     """
-    return pass_decorator(DataflowBlockPass, "transform_dataflowblock", pass_func, opt_level, name, required, traceable)
+    return pass_decorator(
+        DataflowBlockPass, "transform_dataflowblock", pass_func, opt_level, name, required, traceable
+    )

@@ -114,7 +114,9 @@ def _op_label(value: Expr) -> str:
 class _Partitioner:
     """Finds the groups of one pattern in one function; what other patterns have taken stays theirs."""
 
-    def __init__(self, survey: _Function, pattern: FusionPattern, bind_constants: bool, taken: set[Var]) -> None:
+    def __init__(
+        self, survey: _Function, pattern: FusionPattern, bind_constants: bool, taken: set[Var]
+    ) -> None:
         self._survey = survey
         self._pattern = pattern
         self._bind_constants = bind_constants
@@ -143,7 +145,9 @@ class _Partitioner:
         if members & self._taken or any(self._survey.home[m] is not self._survey.home[var] for m in members):
             return None
         annotated = {
-            name: self._value(matches[part]) for name, part in (self._pattern.annotation_patterns or {}).items() if part in matches
+            name: self._value(matches[part])
+            for name, part in (self._pattern.annotation_patterns or {}).items()
+            if part in matches
         }
         if self._pattern.check is not None:
             context = PatternCheckContext(
@@ -163,7 +167,9 @@ class _Partitioner:
         if self._pattern.attrs_getter is not None:
             attrs |= self._pattern.attrs_getter(annotated)
         labels = "_".join(
-            _op_label(self._survey.values[m]) for m in ordered if not isinstance(self._survey.values[m], TupleGetItem)
+            _op_label(self._survey.values[m])
+            for m in ordered
+            if not isinstance(self._survey.values[m], TupleGetItem)
         )
         bindings = [self._survey.bindings[member] for member in ordered]
         return Group(bindings, f"fused_{labels}", attrs, lift_constants=not self._bind_constants)
@@ -183,7 +189,9 @@ class _Partitioner:
         )
 
 
-def _annotated(mod: IRModule, names: NameTable, composite: GlobalVar, func: Function) -> tuple[GlobalVar, Function]:
+def _annotated(
+    mod: IRModule, names: NameTable, composite: GlobalVar, func: Function
+) -> tuple[GlobalVar, Function]:
     """A function around a composite one, which an external code generator takes as a whole."""
     backend = str(func.attrs["Composite"]).split(".")[0]
     func = func.without_attr("Primitive")  # the code generator owns it: it is no kernel to be

@@ -120,7 +120,9 @@ class _Fuser:
         for block in self._func.body.blocks:
             for binding in block.bindings:
                 if not isinstance(binding, VarBinding):
-                    raise IRValueError("FuseTIR: a primitive function may hold no match_cast; run it behind FuseOps only")
+                    raise IRValueError(
+                        "FuseTIR: a primitive function may hold no match_cast; run it behind FuseOps only"
+                    )
                 self._visit(binding.var, binding.value)
         return self._assemble(outputs)
 
@@ -130,7 +132,8 @@ class _Fuser:
             self._buffers[param] = [_buffer_of(info, param.name_hint)]
         elif isinstance(info, TupleStructInfo):
             self._buffers[param] = [
-                _buffer_of(field, f"{param.name_hint}_{index}") for index, field in enumerate(tensor_fields(info))
+                _buffer_of(field, f"{param.name_hint}_{index}")
+                for index, field in enumerate(tensor_fields(info))
             ]
         elif isinstance(info, ShapeStructInfo) and info.values is not None:
             self._scalars += [value for value in info.values if isinstance(value, tir.Var)]
@@ -139,14 +142,18 @@ class _Fuser:
             self._scalars.append(info.value)
             return
         else:
-            raise IRValueError(f"FuseTIR: parameter {param.name_hint} of a primitive function is {info}, expected tensors")
+            raise IRValueError(
+                f"FuseTIR: parameter {param.name_hint} of a primitive function is {info}, expected tensors"
+            )
         self._params += self._buffers[param]
 
     def _declare_outputs(self) -> list[Buffer]:
         """Result variables write to parameters; their buffers are fixed before the bindings are visited."""
         body = self._func.body.body
         values = {
-            binding.var: binding.value for block in self._func.body.blocks for binding in block.bindings  # type: ignore[attr-defined]
+            binding.var: binding.value
+            for block in self._func.body.blocks
+            for binding in block.bindings  # type: ignore[attr-defined]
         }
         outputs: list[Buffer] = []
 
@@ -166,7 +173,8 @@ class _Fuser:
                 source = values.get(value.tuple_value)
                 if is_call_to(source, "relax.call_tir"):
                     made = self._buffers.setdefault(
-                        value.tuple_value, [None] * len(tensor_fields(value.tuple_value.struct_info))  # type: ignore[list-item]
+                        value.tuple_value,
+                        [None] * len(tensor_fields(value.tuple_value.struct_info)),  # type: ignore[list-item]
                     )
                     made[value.index] = _buffer_of(expr.struct_info, f"p_output{len(outputs)}")
                     outputs.append(made[value.index])
@@ -191,7 +199,11 @@ class _Fuser:
         elif isinstance(value, Var):
             self._buffers[var] = self._buffers[value]
         else:
-            what = f"a call of {value.op.name}" if isinstance(value, Call) and isinstance(value.op, Op) else type(value).__name__
+            what = (
+                f"a call of {value.op.name}"
+                if isinstance(value, Call) and isinstance(value.op, Op)
+                else type(value).__name__
+            )
             raise IRValueError(
                 f"FuseTIR: a primitive function may hold calls of PrimFuncs only, found {what}; run LegalizeOps before"
             )
@@ -208,17 +220,25 @@ class _Fuser:
     def _visit_call(self, var: Var, call: Call) -> None:
         callee = self._mod[call.args[0]] if isinstance(call.args[0], GlobalVar) else None
         if not isinstance(callee, PrimFunc):
-            raise IRValueError("FuseTIR: call_tir inside a primitive function must call a PrimFunc of the module")
+            raise IRValueError(
+                "FuseTIR: call_tir inside a primitive function must call a PrimFunc of the module"
+            )
         root = root_block(callee)
         if root is None:
-            raise IRValueError("FuseTIR: a kernel without a root block cannot be fused; keep it opaque (op_pattern 8)")
+            raise IRValueError(
+                "FuseTIR: a kernel without a root block cannot be fused; keep it opaque (op_pattern 8)"
+            )
         args = self._arg_buffers(call.args[1])
         infos = tensor_fields(call.sinfo_args[0])
         made: list[Any] = list(self._buffers.get(var) or ()) or [None] * len(infos)
         fresh: list[Buffer] = []
         for index, info in enumerate(infos):
             if made[index] is None:
-                name = f"{var.name_hint}_intermediate" if len(infos) == 1 else f"{var.name_hint}_intermediate_{index}"
+                name = (
+                    f"{var.name_hint}_intermediate"
+                    if len(infos) == 1
+                    else f"{var.name_hint}_intermediate_{index}"
+                )
                 made[index] = _buffer_of(info, name)
                 fresh.append(made[index])
         self._buffers[var] = made
@@ -248,7 +268,9 @@ class _Fuser:
         block = Block((), (), (), "root", _UniqueNames().visit(body), None, tuple(self._allocated))
         attrs: dict[str, Any] = {"tir.noalias": True}
         attrs |= {
-            key: value for key, value in self._func.attrs.items() if key not in ("Primitive", "Composite", "relax.force_pure")
+            key: value
+            for key, value in self._func.attrs.items()
+            if key not in ("Primitive", "Composite", "relax.force_pure")
         }
         return PrimFunc(
             [*self._params, *outputs, *self._scalars], BlockRealize((), True, block), None, None, attrs
@@ -257,7 +279,9 @@ class _Fuser:
 
 def _match_extents(formal: Any, actual: Any, values: dict[tir.Var, Any]) -> None:
     if len(formal) != len(actual):
-        raise IRValueError(f"FuseTIR: a kernel takes a {len(formal)}-dimensional buffer, it is given {len(actual)} dimensions")
+        raise IRValueError(
+            f"FuseTIR: a kernel takes a {len(formal)}-dimensional buffer, it is given {len(actual)} dimensions"
+        )
     for extent, value in zip(formal, actual, strict=True):
         if isinstance(extent, tir.Var) and extent not in values:
             values[extent] = value if value.dtype == extent.dtype else value.astype(extent.dtype)
@@ -289,7 +313,7 @@ class _CallRewriter(BindingRewriter):
         info = arg.struct_info_
         if isinstance(info, TupleStructInfo):
             value = self.lookup(arg)
-            fields = (arg if isinstance(arg, Tuple) else value if isinstance(value, Tuple) else None)
+            fields = arg if isinstance(arg, Tuple) else value if isinstance(value, Tuple) else None
             for index in range(len(info.fields)):
                 if fields is not None:
                     self._flatten(fields.fields[index], args, scalars)

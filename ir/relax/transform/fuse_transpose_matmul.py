@@ -82,7 +82,9 @@ class _Lowerer(BindingRewriter):
         transposes = [value for value in values if is_call_to(value, "relax.permute_dims")]
         position = {param: number for number, param in enumerate(func.params)}
         left, right = call.args[position[products[0].args[0]]], call.args[position[transposes[0].args[0]]]
-        self.bind(var, self._builder.call_te(nt_matmul, left, right, out_dtype, primfunc_name_hint="NT_matmul"))
+        self.bind(
+            var, self._builder.call_te(nt_matmul, left, right, out_dtype, primfunc_name_hint="NT_matmul")
+        )
 
 
 @dataclass(frozen=True)
@@ -116,4 +118,6 @@ class FuseTransposeMatmul(ModulePass):
             if isinstance(func, Function) and var.name_hint not in functions:
                 builder.get().functions[var] = _Lowerer(builder, functions).rewrite(func)
         result = builder.get()
-        return result.replace(functions={v: f for v, f in result.functions.items() if v.name_hint not in functions})
+        return result.replace(
+            functions={v: f for v, f in result.functions.items() if v.name_hint not in functions}
+        )

@@ -78,7 +78,9 @@ class _Backward:
             size = len(a) if isinstance(a, list) else len(b)
             parts = zip(_fields_of(a, size), _fields_of(b, size), strict=True)
             return [self._sum(x, y) for x, y in parts]
-        return self._builder.normalize(op.add(self._builder._normalizer.argument(a), self._builder._normalizer.argument(b)))
+        return self._builder.normalize(
+            op.add(self._builder._normalizer.argument(a), self._builder._normalizer.argument(b))
+        )
 
     def zeros(self, info: StructInfo) -> Expr:
         """A zero of a struct info."""
@@ -173,7 +175,9 @@ class _Backward:
         function = get_global_func(name, allow_missing=True)
         if function is None:
             raise IRValueError(f"Gradient: no te gradient {name!r} is registered")
-        result = function(var, Call(Op.get("relax.call_tir"), call.args, None, call.sinfo_args), adjoint, self._builder)
+        result = function(
+            var, Call(Op.get("relax.call_tir"), call.args, None, call.sinfo_args), adjoint, self._builder
+        )
         fields = call.args[1].fields if isinstance(call.args[1], Tuple) else (call.args[1],)
         parts = result if isinstance(result, list | tuple) else [result]
         for arg, contribution in zip(fields, parts, strict=True):
@@ -220,16 +224,29 @@ def _target(func: Function, target_index: int) -> tuple[Var, Expr]:
     if isinstance(result, Tuple):
         outputs = result.fields
     elif isinstance(result, Var):
-        bound = {b.var: b.value for b in func.body.blocks[-1].bindings if isinstance(b, VarBinding)} if func.body.blocks else {}
+        bound = (
+            {b.var: b.value for b in func.body.blocks[-1].bindings if isinstance(b, VarBinding)}
+            if func.body.blocks
+            else {}
+        )
         made = bound.get(result)
         if isinstance(made, Tuple):
             outputs = made.fields
     if not 0 <= target_index < len(outputs):
-        raise IRValueError(f"Gradient: target_index {target_index} is out of range, the function returns {len(outputs)} values")
+        raise IRValueError(
+            f"Gradient: target_index {target_index} is out of range, the function returns {len(outputs)} values"
+        )
     target = outputs[target_index]
     info = target.struct_info_
-    if not isinstance(target, Var) or not isinstance(info, TensorStructInfo) or info.ndim != 0 or not _is_differentiable(info):
-        raise IRValueError(f"Gradient: the target must be a variable that holds a float scalar (a 0-dimensional tensor), got {info}")
+    if (
+        not isinstance(target, Var)
+        or not isinstance(info, TensorStructInfo)
+        or info.ndim != 0
+        or not _is_differentiable(info)
+    ):
+        raise IRValueError(
+            f"Gradient: the target must be a variable that holds a float scalar (a 0-dimensional tensor), got {info}"
+        )
     return target, result
 
 
@@ -237,7 +254,9 @@ def differentiate(mod: IRModule, func: Function, requires: Sequence[int], target
     """The adjoint of a function with respect to the parameters with the given numbers."""
     func = copy_with_new_vars(func)
     if len(func.body.blocks) != 1 or not isinstance(func.body.blocks[0], DataflowBlock):
-        raise IRValueError("Gradient: the function must have exactly one dataflow block; run ConvertToDataflow before")
+        raise IRValueError(
+            "Gradient: the function must have exactly one dataflow block; run ConvertToDataflow before"
+        )
     target, result = _target(func, target_index)
     (block,) = func.body.blocks
     params = [func.params[number] for number in requires]
@@ -361,7 +380,9 @@ class Gradient(ModulePass):
             if found[0] in numbers:
                 raise IRValueError(f"Gradient: parameter {var.name_hint} is given twice")
             if not _is_differentiable(var.struct_info_):
-                raise IRTypeError(f"Gradient: parameter {var.name_hint} is {var.struct_info_}, only float tensors have gradients")
+                raise IRTypeError(
+                    f"Gradient: parameter {var.name_hint} is {var.struct_info_}, only float tensors have gradients"
+                )
             numbers += found
         adjoint = differentiate(mod, func, numbers, self.target_index)
         name = f"{self.func_name}_adjoint"

@@ -100,7 +100,9 @@ class Group:
         lift_constants: whether constants become parameters (kernels cannot hold them) or stay inside.
     """
 
-    def __init__(self, bindings: Sequence[VarBinding], name: str, attrs: dict[str, Any], lift_constants: bool = True) -> None:
+    def __init__(
+        self, bindings: Sequence[VarBinding], name: str, attrs: dict[str, Any], lift_constants: bool = True
+    ) -> None:
         self.bindings = list(bindings)
         self.name = name
         self.attrs = attrs
@@ -146,12 +148,17 @@ class Group:
             var = (Var if binding.var in outputs else DataflowVar)(name, binding.var.struct_info_)
             renamed[binding.var] = var
             if isinstance(value, Call) and value.struct_info_ is None:
-                value = Call(value.op, value.args, value.attrs, value.sinfo_args, value.span, var.struct_info_)
+                value = Call(
+                    value.op, value.args, value.attrs, value.sinfo_args, value.span, var.struct_info_
+                )
             new_bindings.append(VarBinding(var, value))
         results = [renamed[var] for var in self.outputs]
         body: Expr = results[0] if len(results) == 1 else Tuple(results)
         symbols = dict.fromkeys(
-            symbol for binding in new_bindings for part in (binding.var, binding.value) for symbol in tir_vars_of(part)
+            symbol
+            for binding in new_bindings
+            for part in (binding.var, binding.value)
+            for symbol in tir_vars_of(part)
         )
         known = definable_vars(param.struct_info_ for param in params)
         missing = [symbol for symbol in symbols if symbol not in known]
@@ -250,7 +257,13 @@ def op_name(expr: Expr) -> str:
         if name.startswith("relax.call_") and expr.args and isinstance(expr.args[0], GlobalVar):
             return expr.args[0].name_hint
         return name.removeprefix("relax.").replace(".", "_") or "call"
-    return "tuple_get_item" if isinstance(expr, TupleGetItem) else "tuple" if isinstance(expr, Tuple) else "value"
+    return (
+        "tuple_get_item"
+        if isinstance(expr, TupleGetItem)
+        else "tuple"
+        if isinstance(expr, Tuple)
+        else "value"
+    )
 
 
 def leaves(expr: Any) -> list[Expr]:

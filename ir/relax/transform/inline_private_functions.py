@@ -39,17 +39,26 @@ class InlinePrivateFunctions(ModulePass):
         private = {
             var: func
             for var, func in mod.functions.items()
-            if isinstance(func, Function) and "global_symbol" not in func.attrs and var.name_hint not in recursive
+            if isinstance(func, Function)
+            and "global_symbol" not in func.attrs
+            and var.name_hint not in recursive
         }
-        private = {var: func for var, func in private.items() if "Primitive" not in func.attrs and "Composite" not in func.attrs}
+        private = {
+            var: func
+            for var, func in private.items()
+            if "Primitive" not in func.attrs and "Composite" not in func.attrs
+        }
         if not private:
             return mod
-        result = rewrite_functions(mod, lambda var, func: func if var in private else func.inline_functions(private))
+        result = rewrite_functions(
+            mod, lambda var, func: func if var in private else func.inline_functions(private)
+        )
         still_used: set[str] = set()
         for var, func in result.functions.items():
             if var not in private and isinstance(func, Function):
                 post_order_visit(
-                    func.body, lambda node: still_used.add(node.name_hint) if isinstance(node, GlobalVar) else None
+                    func.body,
+                    lambda node: still_used.add(node.name_hint) if isinstance(node, GlobalVar) else None,
                 )
         return result.replace(
             functions={

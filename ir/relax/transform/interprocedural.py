@@ -76,7 +76,10 @@ def change_functions(mod: IRModule, changed: dict[GlobalVar, tuple[Function, New
 
     def with_new_callee(name: str, change: NewCall) -> NewCall:
         def make(rewriter: BindingRewriter, call: Call) -> Expr:
-            return change(rewriter, Call(renamed[name], call.args, call.attrs, call.sinfo_args, call.span, call.struct_info_))
+            return change(
+                rewriter,
+                Call(renamed[name], call.args, call.attrs, call.sinfo_args, call.span, call.struct_info_),
+            )
 
         return make
 

@@ -19,7 +19,9 @@ SCOPE = "ipc_memory"
 
 
 def _is_all_reduce(value: object) -> bool:
-    return isinstance(value, Call) and isinstance(value.op, ExternFunc) and value.op.global_symbol == ALL_REDUCE
+    return (
+        isinstance(value, Call) and isinstance(value.op, ExternFunc) and value.op.global_symbol == ALL_REDUCE
+    )
 
 
 class _Rewriter(BindingRewriter):
@@ -42,7 +44,9 @@ class _Rewriter(BindingRewriter):
                 value: Any = binding.value  # type: ignore[attr-defined]
                 if isinstance(value, Var):
                     source[binding.var] = value
-                elif is_call_to(value, "relax.reshape", "relax.memory.alloc_tensor") and isinstance(value.args[0], Var):
+                elif is_call_to(value, "relax.reshape", "relax.memory.alloc_tensor") and isinstance(
+                    value.args[0], Var
+                ):
                     source[binding.var] = value.args[0]
                 elif _is_all_reduce(value) and self._is_sum(value):
                     var: Var | None = value.args[0] if isinstance(value.args[0], Var) else None
@@ -58,7 +62,9 @@ class _Rewriter(BindingRewriter):
     def visit_call(self, var: Var, call: Call) -> None:
         if _is_all_reduce(call) and self._is_sum(call):
             args = (call.args[0], PrimValue(self._strategy), *call.args[2:])
-            call = Call(ExternFunc(CUSTOM_ALL_REDUCE), args, call.attrs, call.sinfo_args, call.span, call.struct_info_)
+            call = Call(
+                ExternFunc(CUSTOM_ALL_REDUCE), args, call.attrs, call.sinfo_args, call.span, call.struct_info_
+            )
         elif var in self._shared and is_call_to(call, "relax.builtin.alloc_tensor"):
             args = (*call.args[:3], StringImm(SCOPE))
             call = Call(call.op, args, call.attrs, call.sinfo_args, call.span, call.struct_info_)

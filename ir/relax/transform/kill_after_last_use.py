@@ -78,7 +78,9 @@ def _planned_kills(seq: SeqExpr) -> dict[int, list[tuple[Var, str]]]:
                 last[binding.var] = binding
                 # A tensor keeps its storage.
                 sources[binding.var] = {binding.var} | (roots if name.endswith(".alloc_tensor") else set())
-            elif isinstance(value, Var | Tuple | TupleGetItem) or (isinstance(value, Call) and _may_alias(value)):
+            elif isinstance(value, Var | Tuple | TupleGetItem) or (
+                isinstance(value, Call) and _may_alias(value)
+            ):
                 sources[binding.var] = roots
     returned = {root for var in mentioned(seq.body) for root in sources.get(var, ())}
     plan: dict[int, list[tuple[Var, str]]] = {}
@@ -96,7 +98,12 @@ def _may_alias(call: Call) -> bool:
     name = getattr(call.op, "name", "")
     if not name:
         return not isinstance(call.struct_info_, TupleStructInfo) or bool(call.struct_info_.fields)
-    return name in ("relax.reshape", "relax.memory.view", "relax.memory.ensure_zero_offset", "relax.to_vdevice")
+    return name in (
+        "relax.reshape",
+        "relax.memory.view",
+        "relax.memory.ensure_zero_offset",
+        "relax.to_vdevice",
+    )
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,9 @@ class _Lifter(BindingRewriter):
         params = [Var(item.name_hint, item.struct_info_) for item in captured]
         values: dict[Var, Any] = dict(zip(captured, params, strict=True))
         info = FuncStructInfo(
-            [*[p.struct_info_ for p in params], *[p.struct_info_ for p in func.params]], func.ret_struct_info, func.is_pure
+            [*[p.struct_info_ for p in params], *[p.struct_info_ for p in func.params]],
+            func.ret_struct_info,
+            func.is_pure,
         )
         target = GlobalVar(name, info)
         body = bind(func.body, values) if values else func.body
@@ -57,7 +59,9 @@ class _Lifter(BindingRewriter):
         if not captured:
             self.replace_var(var, target)
             return
-        closure = Call(Op.get("relax.make_closure"), (target, Tuple(captured)), None, None, None, ObjectStructInfo())
+        closure = Call(
+            Op.get("relax.make_closure"), (target, Tuple(captured)), None, None, None, ObjectStructInfo()
+        )
         new = self.bind(var, closure)
         self._closures |= {new, var}
 
@@ -81,7 +85,9 @@ class _SelfCaller(BindingRewriter):
     def visit_call(self, var: Var, call: Call) -> None:
         if isinstance(call.op, Var) and call.op.vid is self._var.vid:
             info = call.struct_info_ if call.struct_info_ is not None else var.struct_info_
-            call = Call(self._target, (*self._captured, *call.args), call.attrs, call.sinfo_args, call.span, info)
+            call = Call(
+                self._target, (*self._captured, *call.args), call.attrs, call.sinfo_args, call.span, info
+            )
         self.bind(var, call)
 
 

@@ -151,7 +151,9 @@ class LazySetOutput(FunctionPass):
             return Call(callback, (PrimValue(index), value), None, None, None, nothing)
 
         result = func.body.body
-        bound = {b.var: b.value for block in func.body.blocks for b in block.bindings if isinstance(b, VarBinding)}
+        bound = {
+            b.var: b.value for block in func.body.blocks for b in block.bindings if isinstance(b, VarBinding)
+        }
         made = bound.get(result, result) if isinstance(result, Var) else result
         outputs = list(made.fields) if isinstance(made, Tuple) else [result]
         local = {binding.var for block in func.body.blocks for binding in block.bindings}
@@ -213,14 +215,21 @@ class LazyTransformParams(FunctionPass):
         if len(func.params) != 1 or not isinstance(func.params[0].struct_info_, TupleStructInfo):
             return func
         func = to_non_dataflow(func)
-        extra = list(dict.fromkeys([*(self.extra_get_item_params or ()), *(self.extra_set_item_params or ())]))
+        extra = list(
+            dict.fromkeys([*(self.extra_get_item_params or ()), *(self.extra_set_item_params or ())])
+        )
         rewriter = _TupleFetcher(mod, func.params[0], self._get)
         body = rewriter.visit_seq(func.body)
         fetched = Function(extra, body, None, False, func.attrs, func.span)
         if self.fset_item is None:
             return fetched
         result = fetched.body.body
-        bound = {b.var: b.value for block in fetched.body.blocks for b in block.bindings if isinstance(b, VarBinding)}
+        bound = {
+            b.var: b.value
+            for block in fetched.body.blocks
+            for b in block.bindings
+            if isinstance(b, VarBinding)
+        }
         made = bound.get(result, result) if isinstance(result, Var) else result
         outputs = list(made.fields) if isinstance(made, Tuple) else [result]
         setter = _Setter(mod, self._set, outputs)
@@ -228,7 +237,9 @@ class LazyTransformParams(FunctionPass):
         blocks = list(body.blocks)
         if isinstance(made, Tuple) and isinstance(result, Var):  # the tuple itself is not needed any more
             blocks = [_without(block, result) for block in blocks]
-        return Function(extra, SeqExpr([b for b in blocks if b.bindings], Tuple(())), None, False, func.attrs, func.span)
+        return Function(
+            extra, SeqExpr([b for b in blocks if b.bindings], Tuple(())), None, False, func.attrs, func.span
+        )
 
     def _get(self, index: int) -> Call:
         args = (*(self.extra_get_item_params or ()), PrimValue(index))
@@ -236,7 +247,9 @@ class LazyTransformParams(FunctionPass):
 
     def _set(self, index: int, value: Expr) -> Call:
         args = (*(self.extra_set_item_params or ()), PrimValue(index), value)
-        return Call(ExternFunc(str(self.fset_item)), args, None, [ObjectStructInfo()], None, ObjectStructInfo())
+        return Call(
+            ExternFunc(str(self.fset_item)), args, None, [ObjectStructInfo()], None, ObjectStructInfo()
+        )
 
 
 def _without(block: BindingBlock, var: Var) -> BindingBlock:
@@ -254,7 +267,11 @@ class _TupleFetcher(BindingRewriter):
 
     def visit_binding(self, binding: Any) -> None:
         value = binding.value
-        if isinstance(binding, VarBinding) and isinstance(value, TupleGetItem) and value.tuple_value is self._bundle:
+        if (
+            isinstance(binding, VarBinding)
+            and isinstance(value, TupleGetItem)
+            and value.tuple_value is self._bundle
+        ):
             untyped = self.emit(self._get(value.index), binding.var.name_hint)
             info: StructInfo = binding.var.struct_info
             self.emit_binding(MatchCast(binding.var, untyped, info))

@@ -35,7 +35,9 @@ def _shapes_known(info: StructInfo) -> bool:
 
 
 class _Legalizer(BindingRewriter):
-    def __init__(self, builder: BlockBuilder, custom: Mapping[str, LegalizeFunc], warn: bool, skip: frozenset[str]) -> None:
+    def __init__(
+        self, builder: BlockBuilder, custom: Mapping[str, LegalizeFunc], warn: bool, skip: frozenset[str]
+    ) -> None:
         super().__init__()
         self._builder = builder
         self._custom = custom
@@ -105,7 +107,11 @@ class _Legalizer(BindingRewriter):
             if arg.struct_info_ is not None and not _shapes_known(arg.struct_info_):
                 return None
         info = call.struct_info_
-        if info is not None and not isinstance(info, ObjectStructInfo | ShapeStructInfo) and not _shapes_known(info):
+        if (
+            info is not None
+            and not isinstance(info, ObjectStructInfo | ShapeStructInfo)
+            and not _shapes_known(info)
+        ):
             # The result's shape depends on data: a PrimFunc could not be given its output.
             if not call.op.get_attr("FDataDependent"):
                 return None
@@ -129,7 +135,11 @@ def _call_key(call: Call) -> tuple[Any, list[Expr]]:
             return ("value", arg.value.dtype, _numbers((arg.value,)))
         if isinstance(arg, Constant) and arg.data.size <= 1:
             return ("constant", arg.data.dtype.str, arg.data.shape, arg.data.tobytes())
-        if not isinstance(arg, Var | Constant) or not isinstance(info, TensorStructInfo) or info.shape_values is None:
+        if (
+            not isinstance(arg, Var | Constant)
+            or not isinstance(info, TensorStructInfo)
+            or info.shape_values is None
+        ):
             raise _Unremembered
         same = next((number for number, leaf in enumerate(leaves) if leaf is arg), len(leaves))
         leaves.append(arg)
@@ -158,7 +168,11 @@ def _numbers(values: Any) -> tuple[Any, ...]:
 
 def _positions(value: Expr, leaves: list[Expr]) -> tuple[int, ...] | None:
     """Which of the call's tensors the kernel takes, in order; None when it takes anything else."""
-    if not is_call_to(value, "relax.call_tir") or len(value.args) != 2 or not isinstance(value.args[1], Tuple):  # type: ignore[attr-defined]
+    if (
+        not is_call_to(value, "relax.call_tir")
+        or len(value.args) != 2
+        or not isinstance(value.args[1], Tuple)
+    ):  # type: ignore[attr-defined]
         return None
     found = []
     for field in value.args[1].fields:  # type: ignore[attr-defined]

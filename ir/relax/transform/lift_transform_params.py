@@ -214,7 +214,9 @@ class LiftTransformParams(ModulePass):
         """The module with transforming functions."""
         consume = bool(ctx.get("relax.lift_transform_params.consume_params", False))
         targets = {
-            var: func for var, func in mod.functions.items() if isinstance(func, Function) and "num_input" in func.attrs
+            var: func
+            for var, func in mod.functions.items()
+            if isinstance(func, Function) and "num_input" in func.attrs
         }
         if not targets:
             return mod
@@ -223,7 +225,12 @@ class LiftTransformParams(ModulePass):
             for var, func in targets.items():
                 split = _split(func)
                 weights = func.params[func.attrs.get_int("num_input") :]
-                self._add(functions, f"{var.name_hint}_transform_params", _transform_function(weights, split, consume), func)
+                self._add(
+                    functions,
+                    f"{var.name_hint}_transform_params",
+                    _transform_function(weights, split, consume),
+                    func,
+                )
                 functions[var] = _without_lifted(func, split)
             return mod.replace(functions=functions)
         names = () if self.shared_transform is True else tuple(self.shared_transform)
@@ -236,7 +243,9 @@ class LiftTransformParams(ModulePass):
             functions[var] = _without_lifted(func, splits[var])
         return mod.replace(functions=functions)
 
-    def _add(self, functions: dict[GlobalVar, Any], name: str, transform: Function, original: Function) -> None:
+    def _add(
+        self, functions: dict[GlobalVar, Any], name: str, transform: Function, original: Function
+    ) -> None:
         if "global_symbol" in original.attrs:
             transform = transform.with_attr("global_symbol", name)
         functions[GlobalVar(name, transform.struct_info_)] = transform

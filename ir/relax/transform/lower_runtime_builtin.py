@@ -16,7 +16,14 @@ from .function_pass import FunctionPass
 
 def _storage(call: Call) -> Call:
     size, device, scope, dtype = call.args
-    return Call(Op.get("relax.vm.alloc_storage"), (size, device, dtype, scope), None, None, call.span, ObjectStructInfo())
+    return Call(
+        Op.get("relax.vm.alloc_storage"),
+        (size, device, dtype, scope),
+        None,
+        None,
+        call.span,
+        ObjectStructInfo(),
+    )
 
 
 def _tensor(call: Call) -> Call:
@@ -37,7 +44,14 @@ def _packed(name: str) -> Callable[[Call], Call]:
 def _invoke(call: Call) -> Call:
     closure, args = call.args
     fields = args.fields if isinstance(args, Tuple) else (args,)
-    return Call(ExternFunc("vm.builtin.invoke_closure"), (closure, *fields), None, [call.struct_info], call.span, call.struct_info_)
+    return Call(
+        ExternFunc("vm.builtin.invoke_closure"),
+        (closure, *fields),
+        None,
+        [call.struct_info],
+        call.span,
+        call.struct_info_,
+    )
 
 
 LOWERINGS: dict[str, Callable[[Call], Call]] = {

@@ -63,7 +63,9 @@ class _Regions:
         all_dependencies = set(inputs)
         for item in inputs:
             all_dependencies |= self._dependencies[item]
-        candidates = [item for item in sorted(inputs) if backend is not None and self._backends[item] == backend]
+        candidates = [
+            item for item in sorted(inputs) if backend is not None and self._backends[item] == backend
+        ]
         home: int | None = None
         for candidate in candidates:
             # Joining must not make the region depend on something that depends on it.
@@ -89,8 +91,10 @@ class _Regions:
             item
             for item in range(len(self._members))
             if item not in (home, other)
-            and ((other in self._dependencies[item] and item in self._dependencies[home])
-                 or (home in self._dependencies[item] and item in self._dependencies[other]))
+            and (
+                (other in self._dependencies[item] and item in self._dependencies[home])
+                or (home in self._dependencies[item] and item in self._dependencies[other])
+            )
         }
         return not between
 
@@ -125,7 +129,9 @@ class _Inliner(BindingRewriter):
                 kind = DataflowVar if self.in_dataflow else Var
                 self._local[name] = kind("local_func", local.struct_info_)
                 self.emit_binding(VarBinding(self._local[name], local))
-            call = Call(self._local[name], call.args, call.attrs, call.sinfo_args, call.span, call.struct_info_)
+            call = Call(
+                self._local[name], call.args, call.attrs, call.sinfo_args, call.span, call.struct_info_
+            )
         self.bind(var, call)
 
 
@@ -175,9 +181,13 @@ class MergeCompositeFunctions(ModulePass):
             result, lambda var, func: _Inliner(mod).rewrite(func) if var.name_hint not in before else func
         )
         composites = {
-            var for var, func in mod.functions.items() if isinstance(func, Function) and "Composite" in func.attrs
+            var
+            for var, func in mod.functions.items()
+            if isinstance(func, Function) and "Composite" in func.attrs
         }
-        return result.replace(functions={var: func for var, func in result.functions.items() if var not in composites})
+        return result.replace(
+            functions={var: func for var, func in result.functions.items() if var not in composites}
+        )
 
 
 class _RegionRewriter(GroupRewriter):

@@ -28,7 +28,9 @@ def rename_functions(mod: IRModule, table: dict[GlobalVar, GlobalVar]) -> IRModu
     rename = _Rename(table)
     functions: dict[GlobalVar, Any] = {}
     for var, func in mod.functions.items():
-        functions[table.get(var, var)] = func.replace(body=rename.visit(func.body)) if hasattr(func, "body") else func
+        functions[table.get(var, var)] = (
+            func.replace(body=rename.visit(func.body)) if hasattr(func, "body") else func
+        )
     return mod.replace(functions=functions)
 
 
@@ -51,7 +53,9 @@ class NormalizeGlobalVar(ModulePass):
                 continue
             name = str(symbol)
             if name in taken:
-                raise IRValueError(f"NormalizeGlobalVar: two public functions have the global_symbol {name!r}")
+                raise IRValueError(
+                    f"NormalizeGlobalVar: two public functions have the global_symbol {name!r}"
+                )
             taken[name] = var
             if name != var.name_hint:
                 table[var] = GlobalVar(name, var.struct_info_)

@@ -67,7 +67,9 @@ def _post_dominators(nodes: list[GraphNode]) -> list[_Dominator]:
     """The immediate post-dominator of every node; edges carry the largest kind on the way to it."""
     tree: list[_Dominator] = [_Dominator(None, OpPatternKind.kOpaque, 1)] * len(nodes)
 
-    def common_ancestor(a: int | None, b: int | None, pattern: OpPatternKind) -> tuple[int | None, OpPatternKind]:
+    def common_ancestor(
+        a: int | None, b: int | None, pattern: OpPatternKind
+    ) -> tuple[int | None, OpPatternKind]:
         while a != b:
             if a is None or b is None:
                 return None, pattern
@@ -159,12 +161,16 @@ class _Partitioner:
             parent.pattern = child.pattern
 
     def _fused_size(self, source: int, sink: int) -> tuple[int, int]:
-        groups = {id(self.groups[i].find()): self.groups[i].find() for i in self._members_on_path(source, sink)}
+        groups = {
+            id(self.groups[i].find()): self.groups[i].find() for i in self._members_on_path(source, sink)
+        }
         groups[id(self.groups[sink].find())] = self.groups[sink].find()
         args = 0
         if self._max_args:
             args = sum(
-                node.n_args for index, node in enumerate(self._nodes) if id(self.groups[index].find()) in groups
+                node.n_args
+                for index, node in enumerate(self._nodes)
+                if id(self.groups[index].find()) in groups
             )
         return sum(group.n_nodes for group in groups.values()), args
 
@@ -190,12 +196,15 @@ class _Partitioner:
             if phase == 0 and dominator.pattern == OpPatternKind.kElemWise:
                 self._try(index, sink, lambda kind, is_sink: kind <= OpPatternKind.kBroadcast)
         elif group.pattern <= OpPatternKind.kBroadcast:
-            if dominator.pattern <= OpPatternKind.kInjective or dominator.pattern == OpPatternKind.kCommReduce:
+            if (
+                dominator.pattern <= OpPatternKind.kInjective
+                or dominator.pattern == OpPatternKind.kCommReduce
+            ):
                 self._try(
                     index,
                     sink,
-                    lambda kind, is_sink: kind <= (
-                        OpPatternKind.kOutEWiseFusable if is_sink else OpPatternKind.kInjective
+                    lambda kind, is_sink: (
+                        kind <= (OpPatternKind.kOutEWiseFusable if is_sink else OpPatternKind.kInjective)
                     ),
                 )
         elif group.pattern in (OpPatternKind.kInjective, OpPatternKind.kTuple):
@@ -208,7 +217,10 @@ class _Partitioner:
 
 
 def partition(
-    nodes: list[GraphNode], opt_level: int = 2, max_fuse_depth: int = DEFAULT_MAX_FUSE_DEPTH, max_args: int = 0
+    nodes: list[GraphNode],
+    opt_level: int = 2,
+    max_fuse_depth: int = DEFAULT_MAX_FUSE_DEPTH,
+    max_args: int = 0,
 ) -> list[Group]:
     """Group the nodes of a graph that is given in topological order; one :class:`Group` per node.
 

@@ -15,7 +15,9 @@ from .function_pass import FunctionPass
 class _Unwrapper(BindingRewriter):
     def visit_block(self, block: object) -> None:
         if isinstance(block, DataflowBlock):
-            raise IRValueError("RemovePurityChecking works on functions without dataflow blocks; run ToNonDataflow before")
+            raise IRValueError(
+                "RemovePurityChecking works on functions without dataflow blocks; run ToNonDataflow before"
+            )
         super().visit_block(block)  # type: ignore[arg-type]
 
     def visit_call(self, var: Var, call: Call) -> None:
@@ -30,7 +32,9 @@ class _Unwrapper(BindingRewriter):
         elif is_call_to(call, "relax.invoke_pure_closure"):
             from ...op import Op
 
-            call = Call(Op.get("relax.invoke_closure"), call.args, call.attrs, call.sinfo_args, call.span, info)
+            call = Call(
+                Op.get("relax.invoke_closure"), call.args, call.attrs, call.sinfo_args, call.span, info
+            )
         self.bind(var, call)
 
 

@@ -30,7 +30,9 @@ class _Reshapes(BindingRewriter):
             if type(var) is not Var:
                 self.replace_var(var, source)
         elif source is not call.args[0]:
-            self.bind(var, Call(call.op, (source, *call.args[1:]), call.attrs, None, call.span, call.struct_info_))
+            self.bind(
+                var, Call(call.op, (source, *call.args[1:]), call.attrs, None, call.span, call.struct_info_)
+            )
         else:
             self.bind(var, call)
 

@@ -31,7 +31,11 @@ def _used_fields(mod: IRModule) -> dict[str, set[int] | None]:
         walk_bindings(func, note)
 
         def visit(node: Any, calls: dict[Var, str] = calls) -> None:
-            if isinstance(node, TupleGetItem) and isinstance(node.tuple_value, Var) and node.tuple_value in calls:
+            if (
+                isinstance(node, TupleGetItem)
+                and isinstance(node.tuple_value, Var)
+                and node.tuple_value in calls
+            ):
                 fields = used[calls[node.tuple_value]]
                 if fields is not None:
                     fields.add(node.index)
@@ -69,12 +73,18 @@ class _Reader(BindingRewriter):
 
     def _visit_nested(self, binding: Any) -> None:
         value = binding.value
-        if isinstance(value, TupleGetItem) and isinstance(value.tuple_value, Var) and value.tuple_value in self._calls:
+        if (
+            isinstance(value, TupleGetItem)
+            and isinstance(value.tuple_value, Var)
+            and value.tuple_value in self._calls
+        ):
             # Before substitution: the index is one of the old tuple.
             fields = self._calls[value.tuple_value]
             source = self.replaced.get(value.tuple_value, value.tuple_value)
             self._current = None
-            self.bind(binding.var, source if len(fields) == 1 else TupleGetItem(source, fields.index(value.index)))
+            self.bind(
+                binding.var, source if len(fields) == 1 else TupleGetItem(source, fields.index(value.index))
+            )
             return
         super()._visit_nested(binding)
 
@@ -94,7 +104,9 @@ def _with_fields(func: Function, fields: list[int]) -> Function:
             blocks.append(BindingBlock(parts))
             values = [part.var for part in parts]
     made: Expr = values[0] if len(values) == 1 else Tuple(values)
-    return Function(func.params, SeqExpr(blocks, made, made.struct_info_), None, func.is_pure, func.attrs, func.span)
+    return Function(
+        func.params, SeqExpr(blocks, made, made.struct_info_), None, func.is_pure, func.attrs, func.span
+    )
 
 
 def _visible(expr: Expr) -> bool:

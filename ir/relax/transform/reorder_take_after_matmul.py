@@ -49,7 +49,12 @@ class ReorderTakeAfterMatmul(FunctionPass):
                 return expr
             sx, sw, si = shapes
             axis = int(axis) % len(sw)  # type: ignore[arg-type]
-            if len(si) <= 1 and axis == len(sw) - 1 and len(sw) >= 2 and isinstance(found[indices].struct_info_, TensorStructInfo):  # type: ignore[arg-type]
+            if (
+                len(si) <= 1
+                and axis == len(sw) - 1
+                and len(sw) >= 2
+                and isinstance(found[indices].struct_info_, TensorStructInfo)
+            ):  # type: ignore[arg-type]
                 result = op.matmul(found[x], found[weights])
                 out_axis = max(len(sx), len(sw)) - 1 if len(sx) > 1 else len(sw) - 2  # type: ignore[arg-type]
                 return op.take(result, found[indices], axis=out_axis)

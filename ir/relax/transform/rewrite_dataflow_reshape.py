@@ -30,7 +30,11 @@ class _Rewriter(BindingRewriter):
             return None
         fields: tuple[Any, ...] = getattr(call.args[1], "fields", ())
         info = call.sinfo_args[0]
-        if len(fields) != 1 or not isinstance(info, TensorStructInfo) or not isinstance(fields[0], Var | Constant):
+        if (
+            len(fields) != 1
+            or not isinstance(info, TensorStructInfo)
+            or not isinstance(fields[0], Var | Constant)
+        ):
             return None
         kernel = call.args[0]
         if not isinstance(kernel, GlobalVar) or self.mod is None:
@@ -38,11 +42,15 @@ class _Rewriter(BindingRewriter):
         found = self._is_reshape.get(kernel.name_hint)
         if found is None:
             func = self.mod[kernel]
-            found = self._is_reshape[kernel.name_hint] = isinstance(func, PrimFunc) and has_reshape_pattern(func)
+            found = self._is_reshape[kernel.name_hint] = isinstance(func, PrimFunc) and has_reshape_pattern(
+                func
+            )
         shape = shape_of(info)
         if not found or shape is None:
             return None
-        return Call(Op.get("relax.reshape"), (fields[0], ShapeExpr(shape.values)), None, None, call.span, info)
+        return Call(
+            Op.get("relax.reshape"), (fields[0], ShapeExpr(shape.values)), None, None, call.span, info
+        )
 
 
 @dataclass(frozen=True)

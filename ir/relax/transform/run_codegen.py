@@ -67,7 +67,9 @@ class RunCodegen(ModulePass):
         for backend, functions in by_backend.items():
             compile_functions = get_global_func(f"relax.ext.{backend}", allow_missing=True)
             if compile_functions is None:
-                raise PassError(f"RunCodegen: no backend {backend!r}; register it with ir.register_func('relax.ext.{backend}')")
+                raise PassError(
+                    f"RunCodegen: no backend {backend!r}; register it with ir.register_func('relax.ext.{backend}')"
+                )
             options = dict((self.target_options or {}).get(backend) or {})
             external += list(compile_functions([func for _, func in functions], options, {}) or ())
         symbols = {
@@ -75,7 +77,9 @@ class RunCodegen(ModulePass):
             for functions in by_backend.values()
             for var, func in functions
         }
-        rest = mod.replace(functions={var: func for var, func in mod.functions.items() if var.name_hint not in symbols})
+        rest = mod.replace(
+            functions={var: func for var, func in mod.functions.items() if var.name_hint not in symbols}
+        )
         rest = rewrite_functions(rest, lambda _, func: _Offloader(rest, symbols).rewrite(func))
         rest = remove_unused_functions(rest, tuple(self.entry_functions or ()))
         return rest.with_attr("external_mods", tuple(external)) if external else rest

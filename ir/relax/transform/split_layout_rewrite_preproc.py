@@ -80,7 +80,12 @@ def split_kernel(func: PrimFunc) -> SplitKernel | None:
     packed: list[Buffer] = []
     for part in first:
         loads, stores = _buffers(part)
-        if len(stores) != 1 or len(loads) != 1 or loads[0] not in operands or stores[0] not in root.alloc_buffers:
+        if (
+            len(stores) != 1
+            or len(loads) != 1
+            or loads[0] not in operands
+            or stores[0] not in root.alloc_buffers
+        ):
             return None
         if loads[0] in used_later:
             return None  # the kernel reads the operand in both layouts
@@ -115,7 +120,11 @@ class _Splitter(BindingRewriter):
 
     def visit_call(self, var: Var, call: Call) -> None:
         found = None
-        if is_call_to(call, "relax.call_tir") and isinstance(call.args[0], GlobalVar) and isinstance(call.args[1], Tuple):
+        if (
+            is_call_to(call, "relax.call_tir")
+            and isinstance(call.args[0], GlobalVar)
+            and isinstance(call.args[1], Tuple)
+        ):
             found = self._split.get(call.args[0].name_hint)
         if found is None:
             self.bind(var, call)
@@ -167,5 +176,6 @@ class SplitLayoutRewritePreproc(ModulePass):
             return mod
         result = mod.replace(functions=functions)
         return rewrite_functions(
-            result, lambda _, func: _Splitter(result, split).rewrite(func) if isinstance(func, Function) else func
+            result,
+            lambda _, func: _Splitter(result, split).rewrite(func) if isinstance(func, Function) else func,
         )

@@ -35,7 +35,13 @@ from .function_pass import FunctionPass
 _RANGE = 16
 """Storage is reused for a tensor at most this many times smaller or larger."""
 
-_VIEWS = ("relax.reshape", "relax.memory.view", "relax.memory.ensure_zero_offset", "relax.flatten", "relax.expand_dims")
+_VIEWS = (
+    "relax.reshape",
+    "relax.memory.view",
+    "relax.memory.ensure_zero_offset",
+    "relax.flatten",
+    "relax.expand_dims",
+)
 
 
 @dataclass
@@ -86,7 +92,8 @@ def _only_reads_and_writes(call: Call) -> bool:
     if isinstance(call.op, GlobalVar | ExternFunc):
         return True
     return isinstance(call.op, Op) and (
-        call.op.name in ("relax.vm.call_tir_dyn", "relax.shape_of", "relax.call_tir", "relax.print", "relax.assert_op")
+        call.op.name
+        in ("relax.vm.call_tir_dyn", "relax.shape_of", "relax.call_tir", "relax.print", "relax.assert_op")
         or call.op.name.startswith("relax.memory.kill")
     )
 
@@ -147,7 +154,9 @@ class _Planner(BindingRewriter):
             token.var = self.emit(call, "storage")
         operands = (token.var, PrimValue(0), self.substitute(alloc.args[0]), alloc.args[1])
         info = binding.var.struct_info_
-        self.bind(binding.var, Call(Op.get("relax.memory.alloc_tensor"), operands, None, None, alloc.span, info))
+        self.bind(
+            binding.var, Call(Op.get("relax.memory.alloc_tensor"), operands, None, None, alloc.span, info)
+        )
 
     def _size(self, block: BindingBlock, root: Var) -> int | None:
         """Bytes of a tensor, by upper bounds of symbolic extents; None where there is none."""
@@ -159,7 +168,9 @@ class _Planner(BindingRewriter):
                     values = shape.struct_info_.values
                 if values is None:
                     return None
-                dims = static_dims([substitute(value, self._bounds) for value in values] if self._bounds else values)
+                dims = static_dims(
+                    [substitute(value, self._bounds) for value in values] if self._bounds else values
+                )
                 if dims is None:
                     return None
                 total = dt.bytes_of(dtype.value)
@@ -189,7 +200,13 @@ def _reused(free: list[_Token], size: int, dtype: str) -> _Token | None:
     fitting = [token for token in free if token.dtype == dtype]
     larger = [token for token in fitting if size <= token.size <= size * _RANGE]
     smaller = [token for token in fitting if size // _RANGE <= token.size < size]
-    chosen = min(larger, key=lambda t: t.size) if larger else max(smaller, key=lambda t: t.size) if smaller else None
+    chosen = (
+        min(larger, key=lambda t: t.size)
+        if larger
+        else max(smaller, key=lambda t: t.size)
+        if smaller
+        else None
+    )
     if chosen is not None:
         free.remove(chosen)
         chosen.size = max(chosen.size, size)

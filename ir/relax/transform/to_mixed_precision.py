@@ -71,13 +71,17 @@ def _decisions(func: Function) -> dict[Var, str]:
                 elif isinstance(value, Call):
                     policy = _policy(value)
                     own = wanted.get(binding.var, HIGH) if isinstance(binding.var, DataflowVar) else HIGH
-                    low = policy == MixedPrecisionPolicy.ALWAYS or (policy == MixedPrecisionPolicy.FOLLOW and own == LOW)
+                    low = policy == MixedPrecisionPolicy.ALWAYS or (
+                        policy == MixedPrecisionPolicy.FOLLOW and own == LOW
+                    )
                     for arg in value.args:
                         require(arg, LOW if low else HIGH)
                 elif isinstance(value, TupleGetItem):
                     require(value.tuple_value, wanted.get(binding.var, HIGH))
                 elif isinstance(value, Var | Tuple):
-                    require(value, wanted.get(binding.var, HIGH) if isinstance(binding.var, DataflowVar) else HIGH)
+                    require(
+                        value, wanted.get(binding.var, HIGH) if isinstance(binding.var, DataflowVar) else HIGH
+                    )
 
     walk(func.body)
     return wanted
@@ -102,7 +106,9 @@ class _Caster(BindingRewriter):
         if isinstance(info, TupleStructInfo) and isinstance(expr, Var):
             if not any(_is_float(field) and field.dtype != dtype for field in info.fields):  # type: ignore[attr-defined]
                 return expr
-            return Tuple([self.cast(self.emit(TupleGetItem(expr, i)), dtype) for i in range(len(info.fields))])
+            return Tuple(
+                [self.cast(self.emit(TupleGetItem(expr, i)), dtype) for i in range(len(info.fields))]
+            )
         if not _is_float(info) or info.dtype == dtype or not isinstance(expr, Var | Constant):  # type: ignore[union-attr]
             return expr
         key = (id(expr), dtype)
@@ -153,12 +159,18 @@ class _Caster(BindingRewriter):
             plain = Call(call.op, low, call.attrs, call.sinfo_args, call.span)
             result: Call = call.op.get_attr("FInferMixedPrecision")(plain, self._out_dtype)  # type: ignore[attr-defined]
         elif policy == MixedPrecisionPolicy.FOLLOW and self._all_low(args):
-            result = Call(call.op, tuple(self.cast(arg, LOW) for arg in args), call.attrs, call.sinfo_args, call.span)
+            result = Call(
+                call.op, tuple(self.cast(arg, LOW) for arg in args), call.attrs, call.sinfo_args, call.span
+            )
         else:
             high = tuple(self.cast(arg, HIGH) for arg in args)
             same = all(new is old for new, old in zip(high, args, strict=True))
             info = call.struct_info_
-            result = call if same and info is not None else Call(call.op, high, call.attrs, call.sinfo_args, call.span)
+            result = (
+                call
+                if same and info is not None
+                else Call(call.op, high, call.attrs, call.sinfo_args, call.span)
+            )
         self._finish(var, result)
 
     def _all_low(self, args: Sequence[Expr]) -> bool:
@@ -171,7 +183,9 @@ class _Caster(BindingRewriter):
         from .binding_rewriter import normalized
 
         result = normalized(result, self.mod)
-        wanted = self._decisions.get(var, HIGH) if isinstance(var, DataflowVar) else _dtype_of(var.struct_info_)
+        wanted = (
+            self._decisions.get(var, HIGH) if isinstance(var, DataflowVar) else _dtype_of(var.struct_info_)
+        )
         info = result.struct_info_
         if _is_float(info) and wanted and info.dtype != wanted and _is_float(var.struct_info_):  # type: ignore[union-attr]
             from .. import op
@@ -211,7 +225,9 @@ def _with_low_inputs(func: Function, names: Sequence[str]) -> Function:
             params.append(param)
             continue
         if not isinstance(info, TensorStructInfo) or info.dtype != HIGH:
-            raise IRValueError(f"ToMixedPrecision: parameter {param.name_hint} must be a float32 tensor, it is {info}")
+            raise IRValueError(
+                f"ToMixedPrecision: parameter {param.name_hint} must be a float32 tensor, it is {info}"
+            )
         new = Var(param.name_hint, TensorStructInfo(info.shape, LOW, info.vdevice, info.ndim))
         back = DataflowVar(f"{param.name_hint}_high", info)
         casts.append(VarBinding(back, builder.normalize(op.astype(new, HIGH))))
@@ -222,8 +238,12 @@ def _with_low_inputs(func: Function, names: Sequence[str]) -> Function:
     if blocks and isinstance(blocks[0], DataflowBlock):
         blocks[0] = DataflowBlock((*casts, *blocks[0].bindings))
     else:
-        raise IRValueError("ToMixedPrecision: fp16_input_names needs a function that begins with a dataflow block")
-    return Function(params, SeqExpr(blocks, body.body, body.struct_info_), func.ret_struct_info, func.is_pure, func.attrs)
+        raise IRValueError(
+            "ToMixedPrecision: fp16_input_names needs a function that begins with a dataflow block"
+        )
+    return Function(
+        params, SeqExpr(blocks, body.body, body.struct_info_), func.ret_struct_info, func.is_pure, func.attrs
+    )
 
 
 @dataclass(frozen=True)
@@ -255,7 +275,9 @@ class ToMixedPrecision(FunctionPass):
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """The function in mixed precision."""
         if self.out_dtype not in (LOW, HIGH):
-            raise IRValueError(f"ToMixedPrecision: out_dtype must be float16 or float32, got {self.out_dtype!r}")
+            raise IRValueError(
+                f"ToMixedPrecision: out_dtype must be float16 or float32, got {self.out_dtype!r}"
+            )
         if func.attrs.get("Primitive"):
             return func
         if self.fp16_input_names:

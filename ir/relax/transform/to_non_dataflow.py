@@ -22,7 +22,9 @@ class _Flattener(BindingRewriter):
                 binding = VarBinding(plain, binding.value, binding.span)  # type: ignore[attr-defined]
         self.emit_binding(binding)
 
-    def _append(self, blocks: list[BindingBlock], old: BindingBlock | None, bindings: tuple[Binding, ...]) -> None:
+    def _append(
+        self, blocks: list[BindingBlock], old: BindingBlock | None, bindings: tuple[Binding, ...]
+    ) -> None:
         if not bindings:
             return
         if blocks:
@@ -31,7 +33,11 @@ class _Flattener(BindingRewriter):
             blocks.append(BindingBlock(bindings))
 
     def visit_seq(self, seq: SeqExpr) -> SeqExpr:
-        if all(type(block) is BindingBlock for block in seq.blocks) and len(seq.blocks) <= 1 and not _nested(seq):
+        if (
+            all(type(block) is BindingBlock for block in seq.blocks)
+            and len(seq.blocks) <= 1
+            and not _nested(seq)
+        ):
             return super().visit_seq(seq) if self.replaced else seq
         return super().visit_seq(seq)
 

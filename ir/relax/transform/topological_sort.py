@@ -27,7 +27,9 @@ def _dependencies(block: DataflowBlock) -> list[list[int]]:
     for index, binding in enumerate(block.bindings):
         value = binding.value  # type: ignore[attr-defined]
         found = dict.fromkeys(number[var] for var in _ordered_vars(value) if var in number)
-        found.update(dict.fromkeys(symbols[s] for s in tir_vars_of(value) if s in symbols and symbols[s] < index))
+        found.update(
+            dict.fromkeys(symbols[s] for s in tir_vars_of(value) if s in symbols and symbols[s] < index)
+        )
         result.append([item for item in found if item != index])
     return result
 
@@ -109,9 +111,13 @@ class TopologicalSort(FunctionPass):
 
     def __post_init__(self) -> None:
         if self.order not in ("depth-first", "breadth-first"):
-            raise IRValueError(f"TopologicalSort: order must be 'depth-first' or 'breadth-first', got {self.order!r}")
+            raise IRValueError(
+                f"TopologicalSort: order must be 'depth-first' or 'breadth-first', got {self.order!r}"
+            )
         if self.direction not in ("from-inputs", "from-outputs"):
-            raise IRValueError(f"TopologicalSort: direction must be 'from-inputs' or 'from-outputs', got {self.direction!r}")
+            raise IRValueError(
+                f"TopologicalSort: direction must be 'from-inputs' or 'from-outputs', got {self.direction!r}"
+            )
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """The function with sorted blocks."""

@@ -74,7 +74,9 @@ class UpdateVDevice(ModulePass):
         """The module on the new device."""
         devices = list(mod.global_infos.get("vdevice", ()))
         if not 0 <= self.index < len(devices):
-            raise IRValueError(f"UpdateVDevice: index {self.index} is out of range, the module has {len(devices)} virtual devices")
+            raise IRValueError(
+                f"UpdateVDevice: index {self.index} is out of range, the module has {len(devices)} virtual devices"
+            )
         replace = _Replace(devices[self.index], self.new_vdevice)
         devices[self.index] = self.new_vdevice
         functions = {}
@@ -98,7 +100,12 @@ class _Realizer(BindingRewriter):
             return
         device = self._common([call])
         info = call.struct_info_ if call.struct_info_ is not None else var.struct_info_
-        if device is not None and isinstance(info, TensorStructInfo) and info.vdevice is None and isinstance(call.op, Op):
+        if (
+            device is not None
+            and isinstance(info, TensorStructInfo)
+            and info.vdevice is None
+            and isinstance(call.op, Op)
+        ):
             placed = TensorStructInfo(info.shape, info.dtype, device, info.ndim)
             sinfo = [placed] if call.sinfo_args else None
             self.bind(var, Call(call.op, call.args, call.attrs, sinfo, call.span, placed))
@@ -119,7 +126,9 @@ class _Realizer(BindingRewriter):
         for expr in exprs:
             visit(expr)
         if len(found) > 1:
-            raise IRValueError(f"RealizeVDevice: operands are on different devices: {found[0]} and {found[1]}; insert to_vdevice")
+            raise IRValueError(
+                f"RealizeVDevice: operands are on different devices: {found[0]} and {found[1]}; insert to_vdevice"
+            )
         return found[0] if found else None
 
     def _hint(self, var: Var, call: Call) -> None:
@@ -132,11 +141,16 @@ class _Realizer(BindingRewriter):
         placed = TensorStructInfo(info.shape, info.dtype, wanted, info.ndim)
         if info.vdevice is None and isinstance(source, Var) and self.lookup(source) is not None:
             # The value has no device yet: it is made on the wanted one.
-            self.bind(var, Call(Op.get("relax.hint_on_device"), (source,), call.attrs, None, call.span, placed))
+            self.bind(
+                var, Call(Op.get("relax.hint_on_device"), (source,), call.attrs, None, call.span, placed)
+            )
         elif info.vdevice == wanted:
             self.bind(var, source)
         else:
-            self.bind(var, Call(Op.get("relax.to_vdevice"), (source,), {"dst_vdevice": wanted}, None, call.span, placed))
+            self.bind(
+                var,
+                Call(Op.get("relax.to_vdevice"), (source,), {"dst_vdevice": wanted}, None, call.span, placed),
+            )
 
 
 class _Backwards(BindingRewriter):

@@ -80,7 +80,9 @@ class _Slots:
 
 
 class _Lowerer(BindingRewriter):
-    def __init__(self, mod: IRModule, names: NameTable, functions: dict[GlobalVar, Any], errors: bool) -> None:
+    def __init__(
+        self, mod: IRModule, names: NameTable, functions: dict[GlobalVar, Any], errors: bool
+    ) -> None:
         super().__init__(mod)
         self._names_free = names
         self._functions = functions
@@ -98,9 +100,13 @@ class _Lowerer(BindingRewriter):
 
         self._emitted, self._in_dataflow = [], False
         for param in func.params:
-            self._check(param, param.struct_info, f"ErrorContext(fn={self._name(func)}, param={param.name_hint})")
+            self._check(
+                param, param.struct_info, f"ErrorContext(fn={self._name(func)}, param={param.name_hint})"
+            )
         for param in func.params:
-            self._match(param, param.struct_info, f"ErrorContext(fn={self._name(func)}, param={param.name_hint})")
+            self._match(
+                param, param.struct_info, f"ErrorContext(fn={self._name(func)}, param={param.name_hint})"
+            )
         self._compute_ready()
         checks = list(self._emitted)
         body = self.visit_seq(func.body)
@@ -112,7 +118,9 @@ class _Lowerer(BindingRewriter):
             first: list[Binding] = [VarBinding(self._heap, heap)]
         else:
             null = Var("shape_heap", ObjectStructInfo())
-            first = [VarBinding(null, Call(Op.get("relax.null_value"), (), None, None, None, ObjectStructInfo()))]
+            first = [
+                VarBinding(null, Call(Op.get("relax.null_value"), (), None, None, None, ObjectStructInfo()))
+            ]
         for var in self._computing:  # how large the table is, is known only now
             size_now = {self._heap_size: tir_const(len(self._slots.exprs), "int64")}
             self._functions[var] = substitute(self._functions[var], size_now)
@@ -177,7 +185,9 @@ class _Lowerer(BindingRewriter):
             return
         if dims is not None:
             codes = self._match_codes(dims)
-            self._packed("vm.builtin.match_shape", value, self._heap, PrimValue(len(dims)), *codes, StringImm(context))
+            self._packed(
+                "vm.builtin.match_shape", value, self._heap, PrimValue(len(dims)), *codes, StringImm(context)
+            )
 
     def _match_codes(self, dims: Any) -> list[Expr]:
         codes: list[Expr] = []
@@ -198,7 +208,11 @@ class _Lowerer(BindingRewriter):
 
     def _compute_ready(self) -> None:
         """A call of a function that computes the expressions whose variables are known by now."""
-        known_vars = {self._slots.exprs[number] for number in self._slots.known if isinstance(self._slots.exprs[number], tir.Var)}
+        known_vars = {
+            self._slots.exprs[number]
+            for number in self._slots.known
+            if isinstance(self._slots.exprs[number], tir.Var)
+        }
         ready = [
             number
             for number, expr in enumerate(self._slots.exprs)
@@ -211,7 +225,11 @@ class _Lowerer(BindingRewriter):
             var: heap[tir_const(self._slots.number(var), "int64")] for var in known_vars
         }
         stores = [
-            BufferStore(heap, substitute(self._slots.exprs[number], values).astype("int64"), [tir_const(number, "int64")])
+            BufferStore(
+                heap,
+                substitute(self._slots.exprs[number], values).astype("int64"),
+                [tir_const(number, "int64")],
+            )
             for number in ready
         ]
         body = stores[0] if len(stores) == 1 else SeqStmt(stores)
@@ -237,13 +255,17 @@ class _Lowerer(BindingRewriter):
             self._compute_ready()
             info: StructInfo = ShapeStructInfo(None, len(expr.values))
             args = (self._heap, PrimValue(len(expr.values)), *codes)
-            return self.emit(Call(ExternFunc("vm.builtin.make_shape"), args, None, [info], None, expr.struct_info_))
+            return self.emit(
+                Call(ExternFunc("vm.builtin.make_shape"), args, None, [info], None, expr.struct_info_)
+            )
         if isinstance(expr, PrimValue) and tir_vars_of(expr):
             codes = self._make_code(expr.value)
             self._compute_ready()
             info = PrimStructInfo(expr.value.dtype)
             args = (self._heap, *codes)
-            return self.emit(Call(ExternFunc("vm.builtin.make_prim_value"), args, None, [info], None, expr.struct_info_))
+            return self.emit(
+                Call(ExternFunc("vm.builtin.make_prim_value"), args, None, [info], None, expr.struct_info_)
+            )
         return expr
 
     def _make_code(self, dim: Any) -> list[Expr]:

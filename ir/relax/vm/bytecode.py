@@ -75,7 +75,9 @@ class _Symbols:
         kind = type(expr).__name__
         if isinstance(expr, tir.Var):
             if expr not in self.numbers:
-                raise BytecodeError(f"symbolic variable {expr.name} is used before a parameter or match_cast defines it")
+                raise BytecodeError(
+                    f"symbolic variable {expr.name} is used before a parameter or match_cast defines it"
+                )
             return f"S[{self.numbers[expr]}]"
         if isinstance(expr, tir.IntImm | tir.FloatImm):
             return repr(expr.value)
@@ -115,7 +117,12 @@ class _Compiler:
     """Compiles one function."""
 
     def __init__(
-        self, mod: IRModule, name: str, func: Function, constants: ConstantTable, symbol_of: Callable[[GlobalVar], str]
+        self,
+        mod: IRModule,
+        name: str,
+        func: Function,
+        constants: ConstantTable,
+        symbol_of: Callable[[GlobalVar], str],
     ) -> None:
         self._mod = mod
         self._name = name
@@ -158,7 +165,9 @@ class _Compiler:
     def _emit(self, *instruction: Any) -> None:
         self._code.append(list(instruction))
 
-    def _match(self, reg: int, info: StructInfo | None, context: str, pending: list[tuple[int, list[Any], str]]) -> None:
+    def _match(
+        self, reg: int, info: StructInfo | None, context: str, pending: list[tuple[int, list[Any], str]]
+    ) -> None:
         """Check a value's kind, bind symbolic variables, and note the extents to compare once all are bound."""
         if isinstance(info, TensorStructInfo):
             dims = info.shape_values
@@ -232,7 +241,9 @@ class _Compiler:
         """The register that holds a value, computing it where necessary."""
         if isinstance(value, Var):
             if value not in self._registers:
-                raise BytecodeError(f"{self._name}: variable {value.name_hint} is not bound; run LambdaLift on local functions")
+                raise BytecodeError(
+                    f"{self._name}: variable {value.name_hint} is not bound; run LambdaLift on local functions"
+                )
             return self._registers[value]
         dst = self._register()
         if isinstance(value, Constant):
@@ -254,7 +265,9 @@ class _Compiler:
         elif isinstance(value, Call):
             return self._call(dst, value, var)
         else:
-            raise BytecodeError(f"{self._name}: cannot run a {type(value).__name__}; run LambdaLift on local functions")
+            raise BytecodeError(
+                f"{self._name}: cannot run a {type(value).__name__}; run LambdaLift on local functions"
+            )
         return dst
 
     def _branch(self, dst: int, value: If) -> None:
@@ -268,7 +281,10 @@ class _Compiler:
             parts += [self._code, reg]
             # Numbers stay taken, but what a branch binds is not known after it.
             taken = len(self._symbols.numbers)
-            self._symbols.numbers = {**known, **{tir.Var(f"_{i}", "int64"): i for i in range(len(known), taken)}}
+            self._symbols.numbers = {
+                **known,
+                **{tir.Var(f"_{i}", "int64"): i for i in range(len(known), taken)},
+            }
         self._code = outer
         self._emit("if", dst, cond, *parts)
 
@@ -357,7 +373,9 @@ class _Compiler:
         if name in ("relax.memory.alloc_storage", "relax.vm.alloc_storage"):
             size = self._extents(args[0])
             if len(size) != 1:
-                raise BytecodeError(f"{self._name}: alloc_storage takes a size in bytes as a one-element shape")
+                raise BytecodeError(
+                    f"{self._name}: alloc_storage takes a size in bytes as a one-element shape"
+                )
             self._emit("storage", dst, self._symbols.source(size[0]))
             return dst
         if name in ("relax.memory.kill_storage", "relax.memory.kill_tensor", "relax.vm.kill_object"):
@@ -389,7 +407,11 @@ class _Compiler:
         return [self._value(arg) for arg in ordered]
 
     def _view(self, dst: int, call: Call, var: Var | None) -> int:
-        info = call.struct_info_ if call.struct_info_ is not None else (var.struct_info if var is not None else None)
+        info = (
+            call.struct_info_
+            if call.struct_info_ is not None
+            else (var.struct_info if var is not None else None)
+        )
         source = self._value(call.args[0])
         dims = info.shape_values if isinstance(info, TensorStructInfo) else None
         if dims is not None:
@@ -505,14 +527,18 @@ class _Compiler:
                 f" the call gives {len(buffers)} and {len(scalars)}"
             )
         operands: list[Any] = list(buffers)
-        operands += [[self._symbols.source(value), param.dtype] for param, value in zip(plain, scalars, strict=True)]
+        operands += [
+            [self._symbols.source(value), param.dtype] for param, value in zip(plain, scalars, strict=True)
+        ]
         given = set(plain)
         for handle, actual in zip(handles, dims, strict=True):
             for axis, extent in enumerate(callee.buffer_map[handle].shape):
                 if isinstance(extent, tir.Var) and extent not in given:
                     given.add(extent)
                     if actual is None:
-                        raise BytecodeError(f"{self._name}: the extent {extent.name} of {var.name_hint} is not known")
+                        raise BytecodeError(
+                            f"{self._name}: the extent {extent.name} of {var.name_hint} is not known"
+                        )
                     operands.append([self._symbols.source(actual[axis]), "int64"])
         symbol = self._symbol_of(var)
         self.kernels.setdefault(symbol)
@@ -577,7 +603,11 @@ def _shown_extent(dim: Any) -> int | str:
 
 
 def _symbol(expr: Expr) -> str:
-    return expr.global_symbol if isinstance(expr, ExternFunc) else str(getattr(expr, "value", getattr(expr, "name_hint", expr)))
+    return (
+        expr.global_symbol
+        if isinstance(expr, ExternFunc)
+        else str(getattr(expr, "value", getattr(expr, "name_hint", expr)))
+    )
 
 
 def _fields(expr: Expr) -> tuple[Expr, ...]:

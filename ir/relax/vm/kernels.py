@@ -79,7 +79,9 @@ def compile_kernels(mod: IRModule, used: Sequence[GlobalVar], target: Any) -> Co
             result.modules[symbol] = found
         elif all(item[1] != symbol for item in missing):
             missing.append((entry, symbol, bare.with_attr("global_symbol", symbol)))
-    for (entry, symbol, _), module in zip(missing, _compile_all([item[2] for item in missing], target), strict=True):
+    for (entry, symbol, _), module in zip(
+        missing, _compile_all([item[2] for item in missing], target), strict=True
+    ):
         result.modules[symbol] = module
         _CACHE[entry] = module
         while len(_CACHE) > _CACHE_SIZE:

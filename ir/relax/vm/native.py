@@ -262,7 +262,11 @@ class _Planner:
         made: list[Slot] = []
         fresh: list[Slot] = []
         indices = call.attrs.get("inplace_indices") if inplace else None
-        positions = [int(getattr(item, "value", item)) for item in indices] if indices is not None else [-1] * len(infos)
+        positions = (
+            [int(getattr(item, "value", item)) for item in indices]
+            if indices is not None
+            else [-1] * len(infos)
+        )
         for item, position in zip(infos, positions, strict=True):
             if position >= 0:
                 made.append(args[position])

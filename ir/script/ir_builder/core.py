@@ -44,7 +44,9 @@ class IRBuilder:
         """The innermost open builder; raises IRValueError outside of one."""
         stack = _stack()
         if not stack:
-            raise IRValueError("no builder is open: statements belong inside a script function or a `with IRBuilder()`")
+            raise IRValueError(
+                "no builder is open: statements belong inside a script function or a `with IRBuilder()`"
+            )
         return stack[-1]
 
     @staticmethod

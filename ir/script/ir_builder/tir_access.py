@@ -49,7 +49,17 @@ def declare(
     if isinstance(data, Buffer):
         data = data.data
     return _decl_buffer(
-        as_shape(shape), dtype, "", data, strides, elem_offset, scope, align, offset_factor, buffer_type, axis_separators
+        as_shape(shape),
+        dtype,
+        "",
+        data,
+        strides,
+        elem_offset,
+        scope,
+        align,
+        offset_factor,
+        buffer_type,
+        axis_separators,
     )
 
 
@@ -67,7 +77,8 @@ def check_match(buffer: Buffer, source: S.BufferRegion) -> None:
     surplus = len(extents) - len(buffer.shape)
     wanted = [const(1)] * surplus + list(buffer.shape)
     if surplus < 0 or any(
-        isinstance(a, IntImm) and isinstance(b, IntImm) and a.value != b.value for a, b in zip(extents, wanted)
+        isinstance(a, IntImm) and isinstance(b, IntImm) and a.value != b.value
+        for a, b in zip(extents, wanted)
     ):
         raise IRValueError(
             f"T.match_buffer: the region has extents {[*extents]}, which do not match the shape {[*buffer.shape]}"
@@ -91,7 +102,16 @@ class BufferFactory:
         axis_separators: Any = None,
     ) -> Any:
         return declare(
-            shape, dtype, data, strides, elem_offset, scope, align, offset_factor, buffer_type, axis_separators
+            shape,
+            dtype,
+            data,
+            strides,
+            elem_offset,
+            scope,
+            align,
+            offset_factor,
+            buffer_type,
+            axis_separators,
         )
 
     def __getitem__(self, keys: Any) -> Any:
@@ -105,13 +125,17 @@ def as_region(value: Any) -> S.BufferRegion:
     if isinstance(value, S.BufferRegion):
         return value
     if isinstance(value, Buffer):
-        return S.BufferRegion(value, [Range.from_min_extent(const(0, item.dtype), item) for item in value.shape])
+        return S.BufferRegion(
+            value, [Range.from_min_extent(const(0, item.dtype), item) for item in value.shape]
+        )
     if isinstance(value, BufferLoad):
         region = []
         for index in value.indices:
             if isinstance(index, Ramp):
                 if not (isinstance(index.stride, IntImm) and index.stride.value == 1):
-                    raise IRValueError(f"a region of buffer {value.buffer.name} must be dense, got a stride of {index.stride}")
+                    raise IRValueError(
+                        f"a region of buffer {value.buffer.name} must be dense, got a stride of {index.stride}"
+                    )
                 region.append(Range.from_min_extent(index.base, const(index.lanes, index.base.dtype)))
             else:
                 region.append(Range.from_min_extent(index, const(1, index.dtype)))
@@ -130,7 +154,9 @@ def make_store(buffer: Buffer, value: Any, indices: Any, predicate: Any = None) 
     """The store statement; slices among the indices become vectors."""
     index = vector_indices(buffer, indices if isinstance(indices, list | tuple) else (indices,))
     if len(index) != len(buffer.shape):
-        raise IRValueError(f"buffer {buffer.name} has {len(buffer.shape)} dimensions, got {len(index)} indices")
+        raise IRValueError(
+            f"buffer {buffer.name} has {len(buffer.shape)} dimensions, got {len(index)} indices"
+        )
     lanes = dt.lanes(buffer.dtype)
     if index and isinstance(index[-1], PrimExpr):
         lanes *= dt.lanes(index[-1].dtype)
@@ -140,9 +166,13 @@ def make_store(buffer: Buffer, value: Any, indices: Any, predicate: Any = None) 
     found = value if isinstance(value, PrimExpr) and not isinstance(value, IterVar) else convert(value)
     if found.dtype != wanted:
         if "handle" in (found.dtype, wanted):
-            raise IRTypeError(f"cannot store a value of dtype {found.dtype} to buffer {buffer.name} of dtype {wanted}")
+            raise IRTypeError(
+                f"cannot store a value of dtype {found.dtype} to buffer {buffer.name} of dtype {wanted}"
+            )
         if dt.lanes(found.dtype) not in (1, lanes):
-            raise IRTypeError(f"cannot store {found.dtype} to {lanes} lanes of buffer {buffer.name} ({buffer.dtype})")
+            raise IRTypeError(
+                f"cannot store {found.dtype} to {lanes} lanes of buffer {buffer.name} ({buffer.dtype})"
+            )
         found = cast(wanted, found)
     return S.BufferStore(buffer, found, index, predicate)
 
@@ -152,7 +182,9 @@ def vector_indices(buffer: Buffer, indices: Sequence[Any]) -> list[PrimExpr]:
     found = []
     for position, item in enumerate(indices):
         if isinstance(item, slice):
-            found.append(slice_as_index(item, buffer.shape[position] if position < len(buffer.shape) else None))
+            found.append(
+                slice_as_index(item, buffer.shape[position] if position < len(buffer.shape) else None)
+            )
         else:
             found.append(convert(item))
     return found
@@ -184,7 +216,9 @@ def region_as_load(region: S.BufferRegion) -> PrimExpr:
             lanes = item.extent.value
             indices.append(item.min if lanes == 1 else Ramp(item.min, const(1, item.min.dtype), lanes))
         else:
-            raise IRValueError(f"a region of buffer {region.buffer.name} of extent {item.extent} cannot be used as a value")
+            raise IRValueError(
+                f"a region of buffer {region.buffer.name} of extent {item.extent} cannot be used as a value"
+            )
     return _checked_load(region.buffer, indices)
 
 
@@ -198,9 +232,13 @@ def subscript(buffer: Buffer, indices: Any) -> Any:
     """``buffer[indices]``: a load, or a region when there are slices without step."""
     items = indices if isinstance(indices, tuple | list) else (indices,)
     if len(items) != len(buffer.shape):
-        raise IRValueError(f"buffer {buffer.name} has {len(buffer.shape)} dimensions, got {len(items)} indices")
+        raise IRValueError(
+            f"buffer {buffer.name} has {len(buffer.shape)} dimensions, got {len(items)} indices"
+        )
     slices = [item for item in items if isinstance(item, slice)]
-    if any(isinstance(item, Range) for item in items) or (slices and all(item.step is None for item in slices)):
+    if any(isinstance(item, Range) for item in items) or (
+        slices and all(item.step is None for item in slices)
+    ):
         region = []
         for item, extent in zip(items, buffer.shape, strict=True):
             if isinstance(item, Range):

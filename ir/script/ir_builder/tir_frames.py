@@ -36,7 +36,9 @@ def emit(stmt: S.Stmt) -> None:
     if builder.frames:
         frame = builder.frames[-1]
         if not isinstance(frame, TIRFrame):
-            raise IRValueError(f"a TIR statement cannot stand in a {type(frame).__name__.removesuffix('Frame').lower()}")
+            raise IRValueError(
+                f"a TIR statement cannot stand in a {type(frame).__name__.removesuffix('Frame').lower()}"
+            )
         frame.stmts.append(stmt)
     else:
         builder.set_result(stmt)
@@ -75,7 +77,9 @@ class PrimFuncFrame(TIRFrame):
             )
         if self.name is not None and not self.is_private and "global_symbol" not in attrs:
             attrs["global_symbol"] = self.name
-        self.result = PrimFunc(self.params, body, self.ret_type, self.buffer_map, DictAttrs(attrs), span=self.span)
+        self.result = PrimFunc(
+            self.params, body, self.ret_type, self.buffer_map, DictAttrs(attrs), span=self.span
+        )
         builder = IRBuilder.current()
         if builder.frames:
             builder.frames[-1].take_function(self.name, self.result)  # type: ignore[attr-defined]
@@ -127,12 +131,18 @@ class BlockFrame(TIRFrame):
             block = self._detect_access(block)
         if self.no_realize:
             if self.iter_values or self.predicate is not None:
-                raise IRValueError(f"block {self.name!r} has no_realize=True, but binds its iteration variables")
+                raise IRValueError(
+                    f"block {self.name!r} has no_realize=True, but binds its iteration variables"
+                )
             emit(block)
             return
         if len(self.iter_values) != len(self.iter_vars):
-            raise IRValueError(f"block {self.name!r}: every axis needs a binding, as in T.axis.spatial(128, i)")
-        emit(S.BlockRealize(self.iter_values, const(True) if self.predicate is None else self.predicate, block))
+            raise IRValueError(
+                f"block {self.name!r}: every axis needs a binding, as in T.axis.spatial(128, i)"
+            )
+        emit(
+            S.BlockRealize(self.iter_values, const(True) if self.predicate is None else self.predicate, block)
+        )
 
     def _detect_access(self, block: S.Block) -> S.Block:
         """Fill in the regions that the text leaves out; an outermost block called root keeps them empty."""
@@ -157,7 +167,9 @@ def _buffers_by_data(block: BlockFrame, frames: list[Frame]) -> dict[Var, Buffer
     found: dict[Var, Buffer] = {}
     for frame in [*frames, block]:
         if isinstance(frame, PrimFuncFrame):
-            found.update({buffer.data: buffer for buffer in (*frame.buffer_map.values(), *frame.root_alloc_buffers)})
+            found.update(
+                {buffer.data: buffer for buffer in (*frame.buffer_map.values(), *frame.root_alloc_buffers)}
+            )
         elif isinstance(frame, BlockFrame):
             found.update({buffer.data: buffer for buffer in frame.alloc_buffers})
             found.update({match.buffer.data: match.buffer for match in frame.match_buffers})
@@ -262,7 +274,11 @@ class AllocateFrame(TIRFrame):
         return self.buffer_var
 
     def close(self) -> None:
-        emit(S.Allocate(self.buffer_var, self.dtype, self.extents, self.condition, self.body(), self.annotations))
+        emit(
+            S.Allocate(
+                self.buffer_var, self.dtype, self.extents, self.condition, self.body(), self.annotations
+            )
+        )
 
 
 class AllocateConstFrame(TIRFrame):
@@ -277,7 +293,11 @@ class AllocateConstFrame(TIRFrame):
         return self.buffer_var
 
     def close(self) -> None:
-        emit(S.AllocateConst(self.buffer_var, self.dtype, self.extents, self.data, self.body(), self.annotations))
+        emit(
+            S.AllocateConst(
+                self.buffer_var, self.dtype, self.extents, self.data, self.body(), self.annotations
+            )
+        )
 
 
 class DeclBufferFrame(TIRFrame):

@@ -36,12 +36,6 @@ from .tir_access import as_region, as_shape, check_match, declare, make_store, r
 # ---- buffers -----------------------------------------------------------------------------------------------------
 
 
-
-
-
-
-
-
 def match_buffer(
     param: Any,
     shape: Any = None,
@@ -70,7 +64,9 @@ def match_buffer(
     if isinstance(param, Var):
         func = builder.need(F.PrimFuncFrame, "T.match_buffer", "a prim_func")
         if not any(param is item for item in func.params):
-            raise IRValueError(f"T.match_buffer: {param.name or 'the variable'} is not a parameter of the function")
+            raise IRValueError(
+                f"T.match_buffer: {param.name or 'the variable'} is not a parameter of the function"
+            )
         if param in func.buffer_map:
             raise IRValueError(f"T.match_buffer: parameter {param.name} has a buffer already")
         func.buffer_map[param] = buffer
@@ -80,8 +76,6 @@ def match_buffer(
     check_match(buffer, source)
     block.match_buffers.append(S.MatchBufferRegion(buffer, source))
     return buffer
-
-
 
 
 def alloc_buffer(
@@ -105,12 +99,10 @@ def alloc_buffer(
     if block is not None:
         block.alloc_buffers.append(buffer)
     else:
-        builder.need(F.PrimFuncFrame, "T.alloc_buffer", "a block or prim_func").root_alloc_buffers.append(buffer)
+        builder.need(F.PrimFuncFrame, "T.alloc_buffer", "a block or prim_func").root_alloc_buffers.append(
+            buffer
+        )
     return buffer
-
-
-
-
 
 
 def decl_buffer(
@@ -130,10 +122,6 @@ def decl_buffer(
         shape, dtype, data, strides, elem_offset, scope, align, offset_factor, buffer_type, axis_separators
     )
     return F.DeclBufferFrame(found, data is None)
-
-
-
-
 
 
 # ---- functions ---------------------------------------------------------------------------------------------------
@@ -290,7 +278,12 @@ class axis:
         values: list[Any] = list(bindings) if isinstance(bindings, list | tuple) else [bindings]
         if len(kinds) != len(values):
             raise IRValueError(f"T.axis.remap: {len(kinds)} kinds in {kinds!r}, but {len(values)} bindings")
-        loops = {id(var): dom for item in builder.frames if isinstance(item, F.ForFrame) for var, dom in zip(item.vars, item.doms)}
+        loops = {
+            id(var): dom
+            for item in builder.frames
+            if isinstance(item, F.ForFrame)
+            for var, dom in zip(item.vars, item.doms)
+        }
         found = []
         for kind, value in zip(kinds, values, strict=True):
             if kind not in "SR":
@@ -343,7 +336,9 @@ def _as_extent(value: Any) -> PrimExpr:
     return found
 
 
-def _loop(kind: S.ForKind, start: Any, stop: Any, extent: Any, annotations: Any, thread: str | None = None) -> F.ForFrame:
+def _loop(
+    kind: S.ForKind, start: Any, stop: Any, extent: Any, annotations: Any, thread: str | None = None
+) -> F.ForFrame:
     dom = _domain(start, stop, extent)
     binding = None if thread is None else IterVar(None, Var("", "int32"), IterVar.ThreadIndex, thread)
     notes = plain(dict(annotations or {}))
@@ -380,7 +375,9 @@ def thread_binding(
     """A loop bound to a thread axis such as ``"threadIdx.x"``."""
     if thread is None:
         if not isinstance(stop, str):
-            raise IRValueError('T.thread_binding needs the thread axis, as in T.thread_binding(128, thread="threadIdx.x")')
+            raise IRValueError(
+                'T.thread_binding needs the thread axis, as in T.thread_binding(128, thread="threadIdx.x")'
+            )
         thread, stop = stop, None
     return _loop(S.ForKind.THREAD_BINDING, start, stop, extent, annotations, thread)
 
@@ -438,7 +435,11 @@ def realize(buffer_slice: Any, storage_scope: str, condition: Any = True) -> F.R
 
 
 def allocate(
-    extents: Any, dtype: str = "float32", scope: str = "global", condition: Any = None, annotations: Any = None
+    extents: Any,
+    dtype: str = "float32",
+    scope: str = "global",
+    condition: Any = None,
+    annotations: Any = None,
 ) -> F.AllocateFrame:
     """Memory for the rest of the body; binds the pointer."""
     return F.AllocateFrame(as_shape(extents), dtype, scope, condition, plain(dict(annotations or {})))
@@ -480,7 +481,9 @@ def launch_thread(thread: Any, extent: Any) -> F.AttrFrame:
 
 
 def _same_extent(a: PrimExpr, b: PrimExpr) -> bool:
-    return a is b or (isinstance(a, IntImm) and isinstance(b, IntImm) and a.value == b.value and a.dtype == b.dtype)
+    return a is b or (
+        isinstance(a, IntImm) and isinstance(b, IntImm) and a.value == b.value and a.dtype == b.dtype
+    )
 
 
 def While(condition: Any) -> F.WhileFrame:
@@ -508,18 +511,6 @@ def buffer_store(buffer: Buffer, value: Any, indices: Any, predicate: Any = None
     F.emit(make_store(buffer, value, indices, predicate))
 
 
-
-
-
-
-
-
-
-
-
-
-
-
 def evaluate(value: Any) -> None:
     """Evaluate an expression for its effect."""
     if isinstance(value, S.BufferRegion):
@@ -533,10 +524,16 @@ def evaluate(value: Any) -> None:
 def comm_reducer(combiner: Callable[..., Any], identity: Sequence[Any]) -> CommReducer:
     """A combiner from a function of left and right values, and its identity elements."""
     values = [convert(item) for item in identity]
-    names = list(combiner.__code__.co_varnames[: combiner.__code__.co_argcount]) if hasattr(combiner, "__code__") else []
+    names = (
+        list(combiner.__code__.co_varnames[: combiner.__code__.co_argcount])
+        if hasattr(combiner, "__code__")
+        else []
+    )
     names = names or list(getattr(combiner, "params", ()))
     if len(names) != 2 * len(values):
-        raise IRValueError(f"T.comm_reducer: {len(values)} identity elements need {2 * len(values)} parameters, got {len(names)}")
+        raise IRValueError(
+            f"T.comm_reducer: {len(values)} identity elements need {2 * len(values)} parameters, got {len(names)}"
+        )
     lhs = [Var(name, item.dtype) for name, item in zip(names[: len(values)], values, strict=True)]
     rhs = [Var(name, item.dtype) for name, item in zip(names[len(values) :], values, strict=True)]
     result = combiner(*lhs, *rhs)
@@ -544,7 +541,9 @@ def comm_reducer(combiner: Callable[..., Any], identity: Sequence[Any]) -> CommR
     return CommReducer(lhs, rhs, [convert(item) for item in results], values)
 
 
-def index_map(mapping: Callable[..., Any], *, inverse_index_map: Any = None, index_dtype: str = "int32") -> IndexMap:
+def index_map(
+    mapping: Callable[..., Any], *, inverse_index_map: Any = None, index_dtype: str = "int32"
+) -> IndexMap:
     """An index map from a function."""
     if callable(inverse_index_map) and not isinstance(inverse_index_map, IndexMap):
         inverse_index_map = IndexMap.from_func(inverse_index_map, index_dtype=index_dtype)
@@ -567,4 +566,6 @@ def target(target_config: Any, host: Any = None) -> Any:
 
 def call_of(dtype: str, name: str, args: Sequence[Any]) -> Call:
     """A call of an intrinsic with arguments converted to expressions; regions become vector loads."""
-    return Call(dtype, name, [region_as_load(item) if isinstance(item, S.BufferRegion) else item for item in args])
+    return Call(
+        dtype, name, [region_as_load(item) if isinstance(item, S.BufferRegion) else item for item in args]
+    )

@@ -11,7 +11,12 @@ from ...error import DiagnosticError, IRError
 from .evaluator import Evaluator, _describe
 from .source import Source
 
-STATEMENTS: dict[str, dict[type, Callable[[Any, Any], None]]] = {"ir": {}, "tir": {}, "relax": {}, "python": {}}
+STATEMENTS: dict[str, dict[type, Callable[[Any, Any], None]]] = {
+    "ir": {},
+    "tir": {},
+    "relax": {},
+    "python": {},
+}
 """For each dialect, the function ``(parser, node)`` of each kind of statement."""
 
 
@@ -103,10 +108,17 @@ class Parser(Evaluator):
 CALL_HOOKS: dict[type, Callable[..., Any]] = {}
 """How values of some classes are called in scripts: ``(parser, node, function, args, kwargs)``."""
 
-_DIALECT_NAMES = {"ir": "an ir_module", "tir": "a prim_func", "relax": "a Relax function", "python": "a script"}
+_DIALECT_NAMES = {
+    "ir": "an ir_module",
+    "tir": "a prim_func",
+    "relax": "a Relax function",
+    "python": "a script",
+}
 
 
-def _resolved_arguments(parser: Parser, args: list[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+def _resolved_arguments(
+    parser: Parser, args: list[Any], kwargs: dict[str, Any]
+) -> tuple[list[Any], dict[str, Any]]:
     """Struct infos with quoted extents among arguments (``out_sinfo=R.Tensor(("n",))``), unless they build another one."""
     from .relax_statements import resolve_arguments
 

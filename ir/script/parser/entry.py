@@ -75,7 +75,9 @@ def parse_function(
     """Read a Python function in a dialect."""
     _load_dialects()
     source = source_of_function(func)
-    return _read_function(Parser(source, enclosing(func, frame)), source.body[0], dialect, check_well_formed, options)
+    return _read_function(
+        Parser(source, enclosing(func, frame)), source.body[0], dialect, check_well_formed, options
+    )
 
 
 def _read_function(parser: Parser, node: Any, dialect: str, check: bool, options: dict[str, Any]) -> Any:
@@ -106,7 +108,10 @@ def parse_class(cls: type, frame: FrameType, check_well_formed: bool = True) -> 
 
 
 def from_source(
-    program: Any, extra_vars: Mapping[str, Any] | None = None, check_well_formed: bool = True, filename: str = "<string>"
+    program: Any,
+    extra_vars: Mapping[str, Any] | None = None,
+    check_well_formed: bool = True,
+    filename: str = "<string>",
 ) -> Any:
     """Read a program from its text form.
 
@@ -146,7 +151,9 @@ def from_source(
             raise DiagnosticError(f"{filename} contains no program")
         return _read_statements(parser, statements)
     if statements:
-        raise parser.error(statements[0], "expected only definitions of modules and functions beside each other")
+        raise parser.error(
+            statements[0], "expected only definitions of modules and functions beside each other"
+        )
     return found
 
 
@@ -188,7 +195,9 @@ def _from_object(program: Any, names: dict[str, Any], check: bool) -> Any:
         }
         outer = [names, closure, program.__globals__]  # type: ignore[attr-defined]
     else:
-        raise DiagnosticError(f"expected the text of a program, a function or a class, got {type(program).__name__}")
+        raise DiagnosticError(
+            f"expected the text of a program, a function or a class, got {type(program).__name__}"
+        )
     parser = Parser(source, outer)
     return _read_definition(parser, source.body[0], check)
 

@@ -79,8 +79,12 @@ class Evaluator:
         except KeyError as error:
             if node.__class__ in EVALUATORS:
                 raise self.error(node, _describe(error)) from error
-            raise self.error(node, f"{type(node).__name__} expressions are not supported in scripts") from None
-        except Exception as error:  # a script may call any Python function; its failure is reported at its place
+            raise self.error(
+                node, f"{type(node).__name__} expressions are not supported in scripts"
+            ) from None
+        except (
+            Exception
+        ) as error:  # a script may call any Python function; its failure is reported at its place
             raise self.error(node, _describe(error)) from error
 
     def error(self, node: Any, message: str) -> DiagnosticError:
@@ -233,7 +237,9 @@ def _check_operand(value: Any) -> Any:
     if value.__class__ is BufferRegion:
         return region_as_load(value)
     if value.__class__ is Buffer:
-        raise TypeError(f"buffer {value.name or '(unnamed)'} is no value; read an element, as in {value.name or 'A'}[i]")
+        raise TypeError(
+            f"buffer {value.name or '(unnamed)'} is no value; read an element, as in {value.name or 'A'}[i]"
+        )
     return value
 
 
@@ -328,7 +334,9 @@ def _lambda(evaluator: Evaluator, node: ast.Lambda) -> Any:
     return ScriptFunction(evaluator, node)
 
 
-def _generate(evaluator: Evaluator, generators: Sequence[ast.comprehension], produce: Callable[[], None]) -> None:
+def _generate(
+    evaluator: Evaluator, generators: Sequence[ast.comprehension], produce: Callable[[], None]
+) -> None:
     """Run a comprehension's loops, in a scope of their own."""
     if not generators:
         produce()

@@ -30,14 +30,18 @@ class ModuleReference:
         found = self.__dict__["_functions"].get(name)
         if found is None:
             known = ", ".join(sorted(self.__dict__["_functions"]))
-            raise AttributeError(f"module {self.__dict__['_name']} has no function {name!r}; it has: {known or 'none'}")
+            raise AttributeError(
+                f"module {self.__dict__['_name']} has no function {name!r}; it has: {known or 'none'}"
+            )
         return found
 
     def __getitem__(self, name: str) -> GlobalVar:
         return getattr(self, name)
 
 
-def read_function(parser: Parser, node: ast.FunctionDef, dialect: str, check: bool, options: dict[str, Any]) -> Any:
+def read_function(
+    parser: Parser, node: ast.FunctionDef, dialect: str, check: bool, options: dict[str, Any]
+) -> Any:
     """Read one function that stands alone."""
     if dialect == "tir":
         func: Any = prim_func(parser, node, bool(options.get("private")))
@@ -79,7 +83,9 @@ def read_module(parser: Parser, node: ast.ClassDef, check: bool) -> IRModule:
                         raise parser.error(item, f"module {node.name} has two functions {item.name!r}")
                     dialect, options = function_decorator(parser, item)
                     if dialect is None:
-                        raise parser.error(item, f"function {item.name!r} needs the decorator T.prim_func or R.function")
+                        raise parser.error(
+                            item, f"function {item.name!r} needs the decorator T.prim_func or R.function"
+                        )
                     var = functions[item.name] = GlobalVar(item.name)
                     found.append((item, dialect, options, var))
             for item, dialect, options, var in found:
@@ -99,7 +105,9 @@ def read_module(parser: Parser, node: ast.ClassDef, check: bool) -> IRModule:
     return module
 
 
-def _declare(parser: Parser, node: ast.FunctionDef, dialect: str, options: dict[str, Any], var: GlobalVar) -> None:
+def _declare(
+    parser: Parser, node: ast.FunctionDef, dialect: str, options: dict[str, Any], var: GlobalVar
+) -> None:
     if dialect == "relax":
         update_struct_info(var, declare_function(parser, node, bool(options.get("pure", True))))
         return
@@ -115,7 +123,9 @@ def _module_vdevice(module: IRModule, text: str) -> VDevice:
     index, _, scope = rest.partition(":")
     number = int(index or 0)
     same_kind = [
-        item for item in module.global_infos.get("vdevice", ()) if isinstance(item, VDevice) and item.target_kind == kind
+        item
+        for item in module.global_infos.get("vdevice", ())
+        if isinstance(item, VDevice) and item.target_kind == kind
     ]
     for item in same_kind[number : number + 1]:
         if not scope or item.memory_scope == scope:
@@ -198,9 +208,13 @@ def module_of(parser: Any) -> IRModule:
 # ---- calls -------------------------------------------------------------------------------------------------------
 
 
-def _call_global_var(parser: Parser, node: ast.Call, var: GlobalVar, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _call_global_var(
+    parser: Parser, node: ast.Call, var: GlobalVar, args: list[Any], kwargs: dict[str, Any]
+) -> Any:
     if kwargs:
-        raise parser.error(node, f"call of {var.name_hint}: functions of a module take positional arguments only")
+        raise parser.error(
+            node, f"call of {var.name_hint}: functions of a module take positional arguments only"
+        )
     if parser.dialect == "tir":
         return call_function(parser, node, var, args, kwargs)
     return call_global(parser, var, args)

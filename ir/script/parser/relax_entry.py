@@ -54,7 +54,9 @@ class ScriptOnly:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._quiet:  # Python runs the body of a class before its decorator reads it
             return None
-        raise IRValueError(f"{self.__name__} can be used in a script only, inside a decorated function or class")
+        raise IRValueError(
+            f"{self.__name__} can be used in a script only, inside a decorated function or class"
+        )
 
     def __script_call__(self, parser: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         return self._run(parser, *args, **kwargs)

@@ -102,11 +102,15 @@ def signature(parser: Parser, node: ast.FunctionDef) -> tuple[list[X.Var], Struc
     """The parameters and the declared result of a function."""
     for item in (node.args.vararg, node.args.kwarg, *node.args.kwonlyargs):
         if item is not None:
-            raise parser.error(item, f"parameter {item.arg!r}: a Relax function takes positional parameters only")
+            raise parser.error(
+                item, f"parameter {item.arg!r}: a Relax function takes positional parameters only"
+            )
     params = []
     for item in (*node.args.posonlyargs, *node.args.args):
         if item.annotation is None:
-            raise parser.error(item, f"parameter {item.arg!r} needs an annotation, such as R.Tensor((2, 3), \"float32\")")
+            raise parser.error(
+                item, f'parameter {item.arg!r} needs an annotation, such as R.Tensor((2, 3), "float32")'
+            )
         params.append(X.Var(item.arg, struct_info(parser, item.annotation)))
     returns = node.returns
     return params, None if returns is None else struct_info(parser, returns)
@@ -168,7 +172,11 @@ def relax_function(
 
 def _check_result(parser: Parser, node: ast.FunctionDef, seq: X.SeqExpr, ret: StructInfo) -> None:
     info = seq.body.struct_info_
-    if info is not None and struct_info_base_check(ret, info) < BaseCheckResult.FAIL_L1 and node.returns is not None:
+    if (
+        info is not None
+        and struct_info_base_check(ret, info) < BaseCheckResult.FAIL_L1
+        and node.returns is not None
+    ):
         raise parser.error(node.returns, f"the function is declared to return {ret}, but it returns {info}")
 
 
@@ -189,7 +197,9 @@ def _local_function(parser: Parser, node: ast.FunctionDef) -> None:
             return
     dialect, options = function_decorator(parser, node)
     if dialect != "relax":
-        raise parser.error(node, f"function {node.name!r} inside a Relax function needs the decorator R.function")
+        raise parser.error(
+            node, f"function {node.name!r} inside a Relax function needs the decorator R.function"
+        )
     pure = bool(options.get("pure", True))
     if node.returns is not None:  # it may call itself
         var = _new_var(parser, node.name, declare_function(parser, node, pure))
@@ -280,7 +290,9 @@ def bind(parser: Parser, node: Any, target: ast.expr, value: Any, info: StructIn
     name = target.id
     if isinstance(value, E.Var) and (not value.name or name == value.name) and info is None:
         parser.set(name, _bind_symbol(parser, node, name, value))
-    elif isinstance(value, MatchCastValue | RelaxExpr | bool | int | float | tuple | list | np.ndarray | np.generic):
+    elif isinstance(
+        value, MatchCastValue | RelaxExpr | bool | int | float | tuple | list | np.ndarray | np.generic
+    ):
         parser.set(name, emit(parser, node, name, value, info))
     elif isinstance(value, E.PrimExpr | str):
         parser.set(name, emit(parser, node, name, value, info))
@@ -343,8 +355,10 @@ def _pass(parser: Parser, node: ast.Pass) -> None:
 def _return(parser: Parser, node: ast.Return) -> None:
     state = state_of(parser)
     if state.in_branch or state.dataflow is not None:
-        where = "a branch; bind one name in both branches and return it behind them" if state.in_branch else (
-            "a dataflow block; list the value in R.output(...) and return it behind the block"
+        where = (
+            "a branch; bind one name in both branches and return it behind them"
+            if state.in_branch
+            else ("a dataflow block; list the value in R.output(...) and return it behind the block")
         )
         raise parser.error(node, f"return cannot stand inside {where}")
     if state.returned:
@@ -414,7 +428,9 @@ def _with(parser: Parser, node: ast.With) -> None:
     names = list(state.dataflow)
     position = next((i for i, item in enumerate(node.body) if _is_output(item)), len(node.body))
     if position < len(node.body) - 1:
-        raise parser.error(node.body[position + 1], "R.output ends a dataflow block; nothing can follow it there")
+        raise parser.error(
+            node.body[position + 1], "R.output ends a dataflow block; nothing can follow it there"
+        )
     with parser.scope():
         parser.body(node.body)
         inner = dict(parser.scopes[-1])
@@ -445,7 +461,9 @@ def _branch(parser: Parser, node: ast.If, nodes: list[ast.stmt]) -> tuple[X.SeqE
     state.in_branch -= 1
     if not blocks:
         builder.end_scope()
-        raise parser.error(nodes[0] if nodes else node, "a branch must end by binding the value of the if statement")
+        raise parser.error(
+            nodes[0] if nodes else node, "a branch must end by binding the value of the if statement"
+        )
     last = blocks[-1]
     final = last.bindings[-1]
     if isinstance(last, X.DataflowBlock):
@@ -470,7 +488,9 @@ def _if(parser: Parser, node: ast.If) -> None:
         parser.body(node.body if condition else node.orelse)
         return
     if not node.orelse:
-        raise parser.error(node, "an if statement in a Relax function needs an else, which binds the same name")
+        raise parser.error(
+            node, "an if statement in a Relax function needs an else, which binds the same name"
+        )
     state = state_of(parser)
     if state.dataflow is not None:
         raise parser.error(node, "a dataflow block cannot contain an if statement")
@@ -480,7 +500,8 @@ def _if(parser: Parser, node: ast.If) -> None:
     no, no_var, _ = _branch(parser, node, node.orelse)
     if yes_var.name_hint != no_var.name_hint:
         raise parser.error(
-            node, f"both branches must bind one name last; they bind {yes_var.name_hint!r} and {no_var.name_hint!r}"
+            node,
+            f"both branches must bind one name last; they bind {yes_var.name_hint!r} and {no_var.name_hint!r}",
         )
     with parser.at(node):
         info = yes_var.struct_info_ if annotated else None
@@ -490,5 +511,6 @@ def _if(parser: Parser, node: ast.If) -> None:
 
 def call_global(parser: Parser, var: GlobalVar, args: list[Any]) -> X.Call:
     """A call of a function of the module."""
-    return X.Call(var, [as_expr(item) if not isinstance(item, E.PrimExpr) else X.PrimValue(item) for item in args])
-
+    return X.Call(
+        var, [as_expr(item) if not isinstance(item, E.PrimExpr) else X.PrimValue(item) for item in args]
+    )

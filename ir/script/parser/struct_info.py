@@ -98,7 +98,7 @@ def as_struct_info(value: Any) -> Any:
         return SI.TupleStructInfo(())
     if isinstance(value, tuple | list):
         return _tuple(*value)
-    raise IRTypeError(f"expected a struct info such as R.Tensor((2, 3), \"float32\"), got {value!r}")
+    raise IRTypeError(f'expected a struct info such as R.Tensor((2, 3), "float32"), got {value!r}')
 
 
 def _dtype(dtype: Any) -> Any:
@@ -116,7 +116,9 @@ def _tensor(shape: Any = None, dtype: Any = None, vdevice: Any = None, ndim: int
     if isinstance(shape, tuple | list) and any(_is_deferred(item) for item in shape):
         items = tuple(shape)
         return Deferred(
-            lambda lookup: SI.TensorStructInfo([resolved(item, lookup) for item in items], dtype, vdevice, ndim)
+            lambda lookup: SI.TensorStructInfo(
+                [resolved(item, lookup) for item in items], dtype, vdevice, ndim
+            )
         )
     return SI.TensorStructInfo(shape, dtype, vdevice, ndim)
 

@@ -50,7 +50,9 @@ def meta_var(value: Any) -> Any:
 class ScriptMacro:
     """A piece of script that is inserted where it is called; see :func:`macro`."""
 
-    def __init__(self, name: str, source: Source, node: ast.FunctionDef, outer: Any, scopes: Any, hygienic: bool) -> None:
+    def __init__(
+        self, name: str, source: Source, node: ast.FunctionDef, outer: Any, scopes: Any, hygienic: bool
+    ) -> None:
         self.__name__ = name
         self._source, self._node = source, node
         self._outer, self._scopes = outer, scopes

@@ -64,7 +64,9 @@ def prim_func(parser: Parser, node: ast.FunctionDef, private: bool) -> Any:
         _check_signature(parser, node)
         for item in (*node.args.posonlyargs, *node.args.args):
             if item.annotation is None:
-                raise parser.error(item, f"parameter {item.arg!r} needs an annotation, such as T.Buffer((16,), \"float32\")")
+                raise parser.error(
+                    item, f'parameter {item.arg!r} needs an annotation, such as T.Buffer((16,), "float32")'
+                )
             with parser.at(item.annotation):
                 value = annotated_param(parser.eval(item.annotation))
                 parser.set(item.arg, T.arg(item.arg, value))
@@ -132,13 +134,17 @@ def _assign(parser: Parser, target: ast.expr, value: Any) -> None:
         if isinstance(value, Frame):
             value = value.enter_for_rest()
         if not isinstance(value, list | tuple | MetaVar):
-            raise parser.error(target, f"cannot unpack a {type(value).__name__} into {len(target.elts)} names")
+            raise parser.error(
+                target, f"cannot unpack a {type(value).__name__} into {len(target.elts)} names"
+            )
         for item, part in unpack(parser, target, value.value if isinstance(value, MetaVar) else value):
             _assign(parser, item, MetaVar(part) if isinstance(value, MetaVar) else part)
     elif isinstance(target, ast.Subscript):
         _store(parser, target, value)
     else:
-        raise parser.error(target, f"cannot assign to a {type(target).__name__}; expected a name or an element of a buffer")
+        raise parser.error(
+            target, f"cannot assign to a {type(target).__name__}; expected a name or an element of a buffer"
+        )
 
 
 def _store(parser: Parser, target: ast.Subscript, value: Any) -> None:
@@ -197,7 +203,11 @@ def _ann_assign(parser: Parser, node: ast.AnnAssign) -> None:
         found = lift(value)
         if not isinstance(found, E.PrimExpr) and not isinstance(found, str):
             found = E.const(found, var.dtype)
-        if isinstance(found, E.PrimExpr) and found.dtype != var.dtype and "handle" not in (found.dtype, var.dtype):
+        if (
+            isinstance(found, E.PrimExpr)
+            and found.dtype != var.dtype
+            and "handle" not in (found.dtype, var.dtype)
+        ):
             raise TypeError(f"{node.target.id} is declared {var.dtype}, but its value is {found.dtype}")
         parser.set(node.target.id, bind_frame(node.target.id, T.LetStmt(found, var=var)))
 
@@ -213,7 +223,9 @@ def _iterable(parser: Parser, node: ast.expr) -> Any:
             with parser.at(node):
                 if len(args) == 3:
                     return _stepped(args)
-                return T.serial(*args, **{item.arg: parser.eval(item.value) for item in node.keywords if item.arg})
+                return T.serial(
+                    *args, **{item.arg: parser.eval(item.value) for item in node.keywords if item.arg}
+                )
     return parser.eval(node)
 
 
@@ -243,7 +255,9 @@ def _for(parser: Parser, node: ast.For) -> None:
                 variables = variables[0]
                 parser.set(target.id, name_value(target.id, variables))
             else:
-                parser.set(target.id, [name_value(f"{target.id}_{i}", var) for i, var in enumerate(variables)])
+                parser.set(
+                    target.id, [name_value(f"{target.id}_{i}", var) for i, var in enumerate(variables)]
+                )
         else:
             _name_targets(parser, target, variables)
             assign_names(parser, target, variables)
@@ -259,7 +273,9 @@ def _name_targets(parser: Parser, target: ast.expr, value: Any) -> None:
             name_value(target.id, value)
     elif isinstance(target, ast.Tuple | ast.List):
         if not isinstance(value, list | tuple):
-            raise parser.error(target, f"cannot unpack a {type(value).__name__} into {len(target.elts)} names")
+            raise parser.error(
+                target, f"cannot unpack a {type(value).__name__} into {len(target.elts)} names"
+            )
         for item, part in unpack(parser, target, value):
             _name_targets(parser, item, part)
 
@@ -304,12 +320,15 @@ def _with_items(parser: Parser, node: ast.With, items: list[ast.withitem]) -> No
     frame = parser.eval(item.context_expr)
     if not isinstance(frame, Frame):
         raise parser.error(
-            item.context_expr, f"expected a scope such as T.block, T.init or T.allocate, got a {type(frame).__name__}"
+            item.context_expr,
+            f"expected a scope such as T.block, T.init or T.allocate, got a {type(frame).__name__}",
         )
     with parser.at(item.context_expr), frame as value, parser.scope():
         if item.optional_vars is not None:
             if isinstance(frame, F.BlockFrame):
-                raise parser.error(item.optional_vars, "T.block binds nothing; its axes are made with T.axis in the body")
+                raise parser.error(
+                    item.optional_vars, "T.block binds nothing; its axes are made with T.axis in the body"
+                )
             _name_targets(parser, item.optional_vars, value)
             assign_names(parser, item.optional_vars, value)
         _with_items(parser, node, items[1:])
@@ -347,17 +366,23 @@ def _expr(parser: Parser, node: ast.Expr) -> None:
     elif isinstance(value, list | tuple) and not value:
         return
     else:
-        raise parser.error(node, f"a {type(value).__name__} is no statement; expected a call or an assignment")
+        raise parser.error(
+            node, f"a {type(value).__name__} is no statement; expected a call or an assignment"
+        )
 
 
-def call_function(parser: Parser, node: ast.Call, var: GlobalVar, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def call_function(
+    parser: Parser, node: ast.Call, var: GlobalVar, args: list[Any], kwargs: dict[str, Any]
+) -> Any:
     """A call of another function of the module from TIR."""
     ret_type = parser.functions.get(var)
     dtype = ret_type.dtype if isinstance(ret_type, PrimType) else "void"
     return E.Call(dtype, var, [lift(item) for item in args])
 
 
-def _global_var_call(parser: Parser, node: ast.Call, var: GlobalVar, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _global_var_call(
+    parser: Parser, node: ast.Call, var: GlobalVar, args: list[Any], kwargs: dict[str, Any]
+) -> Any:
     if parser.dialect == "tir" and IRBuilder.is_in_scope():
         return call_function(parser, node, var, args, kwargs)
     return var(*args, **kwargs)

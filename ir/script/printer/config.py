@@ -44,5 +44,7 @@ def make_config(options: dict[str, Any]) -> PrinterConfig:
     """The configuration for keyword options; raises IRTypeError for an unknown one."""
     unknown = options.keys() - _KNOWN
     if unknown:
-        raise IRTypeError(f"script: unknown option {sorted(unknown)[0]!r}; the options are {', '.join(sorted(_KNOWN))}")
+        raise IRTypeError(
+            f"script: unknown option {sorted(unknown)[0]!r}; the options are {', '.join(sorted(_KNOWN))}"
+        )
     return PrinterConfig(**options)

@@ -278,7 +278,11 @@ class Printer:
         if isinstance(value, list | tuple):
             return f"[{', '.join([self.value(item) for item in value])}]"
         if isinstance(value, dict):
-            pairs = sorted(value.items(), key=lambda pair: pair[0]) if all(isinstance(key, str) for key in value) else value.items()
+            pairs = (
+                sorted(value.items(), key=lambda pair: pair[0])
+                if all(isinstance(key, str) for key in value)
+                else value.items()
+            )
             return f"{{{', '.join([f'{self.value(key)}: {self.value(item)}' for key, item in pairs])}}}"
         if isinstance(value, slice):
             return f"slice({self.value(value.start)}, {self.value(value.stop)}, {self.value(value.step)})"

@@ -45,7 +45,9 @@ def script(node: Any, **options: Any) -> str:
     text = "\n".join([*lines, "", body]) if lines else body
     if config.print_line_numbers:
         width = len(str(text.count("\n") + 1))
-        text = "\n".join(f"{number:>{width}} {line}".rstrip() for number, line in enumerate(text.split("\n"), 1))
+        text = "\n".join(
+            f"{number:>{width}} {line}".rstrip() for number, line in enumerate(text.split("\n"), 1)
+        )
     return text
 
 
@@ -80,6 +82,9 @@ def repr_node(node: Any) -> str:
 
 def fields_text(node: Any) -> str:
     """``Class(field=value, ...)``."""
-    shown = [f"{item.name}={getattr(node, item.name)!r}" for item in node._fields if item.name not in ("span", "struct_info_")]
+    shown = [
+        f"{item.name}={getattr(node, item.name)!r}"
+        for item in node._fields
+        if item.name not in ("span", "struct_info_")
+    ]
     return f"{type(node).__name__}({', '.join(shown)})"
-

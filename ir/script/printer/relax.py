@@ -41,7 +41,10 @@ def dim_text(printer: Printer, dim: E.PrimExpr) -> str:
     """An extent: a plain number for int64, quoted when the signature being printed defines a variable in it."""
     if isinstance(dim, E.IntImm) and dim.dtype == "int64":
         return str(dim.value)
-    old, printer.int_dtype = printer.int_dtype, "int64" if _is_plain(dim) and dim.dtype == "int64" else "int32"
+    old, printer.int_dtype = (
+        printer.int_dtype,
+        "int64" if _is_plain(dim) and dim.dtype == "int64" else "int32",
+    )
     text = printer.text(dim)
     printer.int_dtype = old
     if printer.signature_vars:
@@ -76,7 +79,11 @@ def _prim_info(printer: Printer, info: SI.PrimStructInfo) -> Text:
 
 
 def _typed_dim(printer: Printer, value: E.PrimExpr) -> str:
-    return printer.value(value) if isinstance(value, E.IntImm) and value.dtype != "int64" else dim_text(printer, value)
+    return (
+        printer.value(value)
+        if isinstance(value, E.IntImm) and value.dtype != "int64"
+        else dim_text(printer, value)
+    )
 
 
 @expression(SI.ShapeStructInfo)
@@ -117,7 +124,9 @@ def _func_info(printer: Printer, info: SI.FuncStructInfo) -> Text:
         args = []
         if info.derive_func is not None:
             derive = info.derive_func
-            args.append(f"derive_func={printer.value(derive) if isinstance(derive, str) else printer.meta('derive_func', derive)}")
+            args.append(
+                f"derive_func={printer.value(derive) if isinstance(derive, str) else printer.meta('derive_func', derive)}"
+            )
         elif not isinstance(info.ret, SI.ObjectStructInfo):
             args.append(f"ret={printer.text(info.ret)}")
         if info.purity:
@@ -129,7 +138,10 @@ def _func_info(printer: Printer, info: SI.FuncStructInfo) -> Text:
         new = _signature_variables(printer, list(info.params))
         for var in new:
             printer.define(var, var.name or "v")
-        saved, printer.signature_vars = printer.signature_vars, printer.signature_vars | {id(var) for var in new}
+        saved, printer.signature_vars = (
+            printer.signature_vars,
+            printer.signature_vars | {id(var) for var in new},
+        )
         params = printer.items(info.params)
         ret = printer.text(info.ret)
         printer.signature_vars = saved
@@ -295,7 +307,9 @@ def _outputs(printer: Printer, call: X.Call) -> str:
 def _call_dps(printer: Printer, call: X.Call) -> str | None:
     if len(call.sinfo_args) != 1 or len(call.args) != 2 or call.attrs:
         return None
-    args = f"{_callee(printer, call.args[0])}, {printer.text(call.args[1])}, out_sinfo={_outputs(printer, call)}"
+    args = (
+        f"{_callee(printer, call.args[0])}, {printer.text(call.args[1])}, out_sinfo={_outputs(printer, call)}"
+    )
     return f"{printer.relax('call_dps_packed')}({args})"
 
 
@@ -388,14 +402,20 @@ def _general(printer: Printer, call: X.Call) -> str:
 
 def _as_argument(node: Any) -> Any:
     """What the parser hands to an operator's function for this argument."""
-    return tuple([_as_argument(item) for item in node.fields]) if isinstance(node, X.Tuple) and node.fields else node
+    return (
+        tuple([_as_argument(item) for item in node.fields])
+        if isinstance(node, X.Tuple) and node.fields
+        else node
+    )
 
 
 def _same(a: Any, b: Any) -> bool:
     if a is b:
         return True
     if isinstance(a, X.Tuple) and isinstance(b, X.Tuple):
-        return len(a.fields) == len(b.fields) and all(_same(x, y) for x, y in zip(a.fields, b.fields, strict=True))
+        return len(a.fields) == len(b.fields) and all(
+            _same(x, y) for x, y in zip(a.fields, b.fields, strict=True)
+        )
     return structural_equal(a, b)
 
 
@@ -406,7 +426,13 @@ def _reads_back(call: Any) -> bool:
         return False
     try:
         found = declaration.build(*[_as_argument(item) for item in call.args], **call.attrs.dict)
-    except (IRError, TypeError, ValueError, AttributeError, IndexError):  # made with other arguments than it documents
+    except (
+        IRError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        IndexError,
+    ):  # made with other arguments than it documents
         return False
     return (
         isinstance(found, X.Call)
@@ -435,7 +461,11 @@ def _annotation(printer: Printer, var: X.Var, value: Any) -> str:
         return ""
     hide = not printer.config.show_all_struct_info
     inferred: Any = getattr(value, "struct_info_", None)
-    if isinstance(value, X.Call) and isinstance(value.op, Op) and value.op.name in ("relax.call_tir", "relax.call_dps_packed"):
+    if (
+        isinstance(value, X.Call)
+        and isinstance(value.op, Op)
+        and value.op.name in ("relax.call_tir", "relax.call_dps_packed")
+    ):
         hide = True
         inferred = value.sinfo_args[0] if value.sinfo_args else None
     if hide and inferred is not None and (inferred is info or structural_equal(inferred, info)):
@@ -466,7 +496,9 @@ def _match_cast(printer: Printer, binding: X.MatchCast, last: bool) -> None:
     annotation = "" if var.struct_info_ is None else f": {printer.text(var.struct_info_)}"
     if not printer.config.show_all_struct_info and structural_equal(var.struct_info_, binding.struct_info):
         annotation = ""
-    printer.emit(f"{printer.define(var, var.name_hint)}{annotation} = {printer.relax('match_cast')}({value}, {info})")
+    printer.emit(
+        f"{printer.define(var, var.name_hint)}{annotation} = {printer.relax('match_cast')}({value}, {info})"
+    )
 
 
 def _if(printer: Printer, value: X.If, var: X.Var) -> None:
@@ -530,7 +562,11 @@ def _signature_variables(printer: Printer, infos: list[Any]) -> list[E.Var]:
     found: list[E.Var] = []
 
     def collect(node: Any) -> None:
-        if isinstance(node, E.Var) and printer.text_of(node) is None and not any(node is item for item in found):
+        if (
+            isinstance(node, E.Var)
+            and printer.text_of(node) is None
+            and not any(node is item for item in found)
+        ):
             found.append(node)
 
     def walk(node: Any) -> None:
@@ -555,14 +591,20 @@ def relax_function(
     dialect, printer.dialect = printer.dialect, "relax"
     symbol = func.attrs.get("global_symbol")
     name = name or printer.config.name or (str(symbol) if symbol is not None else "main")
-    attrs = {key: value for key, value in func.attrs.items() if local or key != "global_symbol" or str(value) != name}
+    attrs = {
+        key: value
+        for key, value in func.attrs.items()
+        if local or key != "global_symbol" or str(value) != name
+    }
     alias, printer.alias_used = printer.alias_used, False
     outermost, printer.in_function = printer.in_function, True
     with printer.frame() as frame:
         frames = printer.frames
         if not local:
             printer.frames = frames[-1:]
-        new = _signature_variables(printer, [*[param.struct_info_ for param in func.params], func.ret_struct_info])
+        new = _signature_variables(
+            printer, [*[param.struct_info_ for param in func.params], func.ret_struct_info]
+        )
         for var in new:
             text = printer.define(var, var.name or "v")
             printer.emit(f"{text} = {var_definition(printer, var)}")
@@ -578,7 +620,9 @@ def relax_function(
             options.append("private=True")
         if not func.is_pure:
             options.append("pure=False")
-        frame.header.append(f"@{printer.relax('function')}{'(' + ', '.join(options) + ')' if options else ''}")
+        frame.header.append(
+            f"@{printer.relax('function')}{'(' + ', '.join(options) + ')' if options else ''}"
+        )
         frame.header.append(f"def {name}({', '.join(params)}){ret}:")
         if attrs:
             printer.emit(f"{printer.relax('func_attr')}({printer.value(attrs)})")
@@ -587,9 +631,10 @@ def relax_function(
         result = printer.text(func.body.body)
         printer.emit(f"return {result}")
         if printer.alias_used and not local:
-            frame.lines.insert(position, (frame.depth, f"{printer.config.module_alias} = {printer.module_name}"))
+            frame.lines.insert(
+                position, (frame.depth, f"{printer.config.module_alias} = {printer.module_name}")
+            )
         printer.frames = frames
     printer.in_function = outermost
     printer.alias_used = alias or (local and printer.alias_used)
     printer.dialect = dialect
-

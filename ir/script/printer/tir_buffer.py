@@ -108,7 +108,9 @@ def buffer_call(
             _define_variables(printer, (offset,), target)
             args.append(f"elem_offset={printer.text(offset)}")
     scope = buffer.scope()
-    if scope != "global" and (new_data or function != "Buffer" or not isinstance(buffer.data.type_annotation, PointerType)):
+    if scope != "global" and (
+        new_data or function != "Buffer" or not isinstance(buffer.data.type_annotation, PointerType)
+    ):
         args.append(f"scope={quote(scope)}")
     if buffer.data_alignment != 64:
         args.append(f"align={buffer.data_alignment}")
@@ -151,4 +153,3 @@ def _strides(printer: Printer, buffer: Buffer, name: str, frame: Frame) -> str:
             _define_variables(printer, (stride,), frame)
             found.append(printer.text(stride))
     return f"({found[0]},)" if len(found) == 1 else f"({', '.join(found)})"
-

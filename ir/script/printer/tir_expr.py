@@ -186,7 +186,9 @@ def _rebuilds(build: Callable[[Any, Any], Any], node: Any) -> bool:
 @expression(*_OPERATORS)
 def _operator(printer: Printer, node: Any) -> Text:
     sign, precedence, build = _OPERATORS[node.__class__]
-    if not _rebuilds(build, node) or (node.__class__ is E.Div and not node.dtype.startswith(("float", "bfloat"))):
+    if not _rebuilds(build, node) or (
+        node.__class__ is E.Div and not node.dtype.startswith(("float", "bfloat"))
+    ):
         return f"{printer.tir(node.__class__.__name__)}({printer.text(node.a)}, {printer.text(node.b)})", ATOM
     # Comparisons do not chain; the others associate to the left.
     left = printer.text(node.a, precedence + 1 if precedence == COMPARE else precedence)
@@ -214,12 +216,18 @@ def _cast(printer: Printer, node: E.Cast) -> Text:
 
 @expression(E.Select)
 def _select(printer: Printer, node: E.Select) -> Text:
-    return f"{printer.tir('Select')}({printer.texts((node.condition, node.true_value, node.false_value))})", ATOM
+    return (
+        f"{printer.tir('Select')}({printer.texts((node.condition, node.true_value, node.false_value))})",
+        ATOM,
+    )
 
 
 @expression(E.Ramp)
 def _ramp(printer: Printer, node: E.Ramp) -> Text:
-    return f"{printer.tir('Ramp')}({printer.text(node.base)}, {printer.text(node.stride)}, {node.lanes})", ATOM
+    return (
+        f"{printer.tir('Ramp')}({printer.text(node.base)}, {printer.text(node.stride)}, {node.lanes})",
+        ATOM,
+    )
 
 
 @expression(E.Broadcast)
@@ -264,7 +272,10 @@ def _slice_reads_back(ramp: Any, stop: E.PrimExpr) -> bool:
     if ramp.stride.dtype != ramp.base.dtype or ramp.stride.value <= 0 or ramp.lanes <= 1:
         return False
     extent = extent_between(ramp.base, stop)
-    return isinstance(extent, E.IntImm) and (extent.value + ramp.stride.value - 1) // ramp.stride.value == ramp.lanes
+    return (
+        isinstance(extent, E.IntImm)
+        and (extent.value + ramp.stride.value - 1) // ramp.stride.value == ramp.lanes
+    )
 
 
 @expression(E.BufferLoad)
@@ -329,7 +340,10 @@ def _range(printer: Printer, node: E.Range) -> Text:
 def _iter_var(printer: Printer, node: E.IterVar) -> Text:
     dom = "None" if node.dom is None else range_text(printer, node.dom)
     kind = ITER_TYPES[node.iter_type]
-    return f"{printer.tir('iter_var')}({printer.text(node.var)}, {dom}, {quote(kind)}, {quote(node.thread_tag)})", ATOM
+    return (
+        f"{printer.tir('iter_var')}({printer.text(node.var)}, {dom}, {quote(kind)}, {quote(node.thread_tag)})",
+        ATOM,
+    )
 
 
 @expression(E.CommReducer)
@@ -377,7 +391,12 @@ def _as_argument(node: Any) -> Any:
 def _same_argument(a: Any, b: Any) -> bool:
     if a is b:
         return True
-    return a.__class__ is b.__class__ and isinstance(a, E.IntImm | E.StringImm) and a.dtype == b.dtype and a.value == b.value
+    return (
+        a.__class__ is b.__class__
+        and isinstance(a, E.IntImm | E.StringImm)
+        and a.dtype == b.dtype
+        and a.value == b.value
+    )
 
 
 def _call_reads_back(name: str, call: E.Call) -> bool:
@@ -415,7 +434,10 @@ def _call(printer: Printer, call: E.Call) -> Text:
             return f"{printer.tir(script_name)}({args})", ATOM
         if fixed is None and _call_reads_back(short, call):
             return f"{printer.tir(script_name)}({args})", ATOM
-    return f"{printer.tir('call_intrin')}({quote(call.dtype)}, {quote(name)}{', ' if args else ''}{args})", ATOM
+    return (
+        f"{printer.tir('call_intrin')}({quote(call.dtype)}, {quote(name)}{', ' if args else ''}{args})",
+        ATOM,
+    )
 
 
 def _global_call(printer: Printer, call: E.Call) -> str:

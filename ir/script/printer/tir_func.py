@@ -64,7 +64,10 @@ def prim_func(printer: Printer, func: PrimFunc, last: bool = True, name: str | N
         frame.header.append(f"def {_identifier(name)}({params}){ret}:")
         if attrs:
             printer.emit(f"{printer.tir('func_attr')}({printer.value(attrs)})")
-        frames, printer.frames = printer.frames, printer.frames[-1:]  # free variables are declared inside the function
+        frames, printer.frames = (
+            printer.frames,
+            printer.frames[-1:],
+        )  # free variables are declared inside the function
         for param in func.params:
             buffer = func.buffer_map.get(param)
             if buffer is not None and printer.text_of(buffer) is None:
@@ -80,7 +83,9 @@ def prim_func(printer: Printer, func: PrimFunc, last: bool = True, name: str | N
             allocations(printer, root)
             printer.stmt(root.body, True)
         if printer.alias_used:
-            frame.lines.insert(position, (frame.depth, f"{printer.config.module_alias} = {printer.module_name}"))
+            frame.lines.insert(
+                position, (frame.depth, f"{printer.config.module_alias} = {printer.module_name}")
+            )
         printer.frames = frames
     printer.alias_used = alias
     printer.dialect = dialect

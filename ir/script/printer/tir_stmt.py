@@ -39,7 +39,11 @@ def body(printer: Printer, stmt: Any) -> None:
 def _evaluate(printer: Printer, stmt: S.Evaluate, last: bool) -> None:
     value = stmt.value
     if isinstance(value, E.Call):
-        if getattr(value.op, "name", "") == "tir.ret" and len(value.args) == 1 and value.dtype == value.args[0].dtype:
+        if (
+            getattr(value.op, "name", "") == "tir.ret"
+            and len(value.args) == 1
+            and value.dtype == value.args[0].dtype
+        ):
             printer.emit(f"return {printer.text(value.args[0])}")
         else:
             printer.emit(printer.text(value))
@@ -95,7 +99,9 @@ def _let(printer: Printer, stmt: S.LetStmt, last: bool) -> None:
             frame.header.append(f"with {printer.tir('LetStmt')}({value}{annotation}) as {name}:")
             printer.stmt(stmt.body, True)
     else:
-        outer = printer.text(stmt.var)  # a line of its own in front: the value does not tell the variable's type
+        outer = printer.text(
+            stmt.var
+        )  # a line of its own in front: the value does not tell the variable's type
         with printer.frame(f"with {printer.tir('LetStmt')}({value}, var={outer}):"):
             printer.stmt(stmt.body, True)
 
@@ -225,7 +231,11 @@ def _decl(printer: Printer, stmt: S.DeclBuffer, last: bool) -> None:
 
 @statement(S.AllocateConst)
 def _allocate_const(printer: Printer, stmt: S.AllocateConst, last: bool) -> None:
-    if getattr(stmt.data, "size", 1 << 30) <= 32 and getattr(stmt.data, "ndim", 0) == 1 and stmt.data.dtype.name == stmt.dtype:
+    if (
+        getattr(stmt.data, "size", 1 << 30) <= 32
+        and getattr(stmt.data, "ndim", 0) == 1
+        and stmt.data.dtype.name == stmt.dtype
+    ):
         data = printer.value([item.item() for item in stmt.data])
     else:
         data = printer.meta("NDArray", stmt.data)
@@ -354,7 +364,9 @@ def _print_block(printer: Printer, block: S.Block, realize: S.BlockRealize | Non
     options = "" if realize is not None else ", no_realize=True"
     with printer.frame(f"with {printer.tir('block')}({quote(block.name_hint)}{options}):"):
         _iter_vars(printer, block, realize)
-        if realize is not None and not (isinstance(realize.predicate, E.IntImm) and realize.predicate.value == 1):
+        if realize is not None and not (
+            isinstance(realize.predicate, E.IntImm) and realize.predicate.value == 1
+        ):
             printer.emit(f"{printer.tir('where')}({printer.text(realize.predicate)})")
         reads = [_access(printer, item) for item in block.reads]
         writes = [_access(printer, item) for item in block.writes]
@@ -427,7 +439,9 @@ def _axis(printer: Printer, item: E.IterVar, value: E.PrimExpr | None) -> None:
         domain = printer.text(dom.extent)
     else:
         stop = _range_stop(dom)
-        domain = range_text(printer, dom) if stop is None else f"({printer.text(dom.min)}, {printer.text(stop)})"
+        domain = (
+            range_text(printer, dom) if stop is None else f"({printer.text(dom.min)}, {printer.text(stop)})"
+        )
     args = domain if value is None else f"{domain}, {printer.text(value)}"
     width = max(dt.bits(dom.min.dtype), dt.bits(dom.extent.dtype), 32)
     if item.var.dtype != f"int{width}":

@@ -29,7 +29,8 @@ class _Regions:
             self.regions[buffer] = region
         else:
             self.regions[buffer] = [
-                a if _equal(a, b) else union_sets([a, b], analyzer) for a, b in zip(known, region, strict=True)
+                a if _equal(a, b) else union_sets([a, b], analyzer)
+                for a, b in zip(known, region, strict=True)
             ]
 
 
@@ -107,7 +108,9 @@ class _Detector(Visitor):
         """An inner block accesses what it declares, for the values of its iteration variables."""
         for value in realize.iter_values:
             self.visit(value)
-        values = {iv.var: value for iv, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)}
+        values = {
+            iv.var: value for iv, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
+        }
         for found, declared in ((self.reads, realize.block.reads), (self.writes, realize.block.writes)):
             for item in declared:
                 self._access(found, item.buffer, [(r.min, r.extent) for r in item.region], values)
@@ -131,11 +134,17 @@ class _Detector(Visitor):
         """Operators hold nothing."""
 
     def _opaque(self, buffer: Buffer) -> None:
-        region = [from_range(Range.from_min_extent(const(0, extent.dtype), extent)) for extent in buffer.shape]
+        region = [
+            from_range(Range.from_min_extent(const(0, extent.dtype), extent)) for extent in buffer.shape
+        ]
         self._add(self.opaque, buffer, region)
 
     def _access(
-        self, found: _Regions, buffer: Buffer, indices: list[tuple[Any, Any]], values: Mapping[Any, Any] | None = None
+        self,
+        found: _Regions,
+        buffer: Buffer,
+        indices: list[tuple[Any, Any]],
+        values: Mapping[Any, Any] | None = None,
     ) -> None:
         region = []
         for low, extent in indices:

@@ -99,7 +99,12 @@ def estimate_tir_flops(stmt_or_mod: S.Stmt | PrimFunc | IRModule) -> float:
     """
     if isinstance(stmt_or_mod, IRModule):
         return sum(
-            (estimate_tir_flops(func) for func in stmt_or_mod.functions.values() if isinstance(func, PrimFunc)), 0.0
+            (
+                estimate_tir_flops(func)
+                for func in stmt_or_mod.functions.values()
+                if isinstance(func, PrimFunc)
+            ),
+            0.0,
         )
     if isinstance(stmt_or_mod, PrimFunc):
         given = stmt_or_mod.attrs.get("estimated_flops")

@@ -30,7 +30,9 @@ class _Purity(Visitor):
 
     def visit_BufferStore(self, store: S.BufferStore) -> None:
         if store.buffer.data not in self._local:
-            self.problem = self.problem or f"it writes to buffer {store.buffer.name}, which it does not allocate"
+            self.problem = (
+                self.problem or f"it writes to buffer {store.buffer.name}, which it does not allocate"
+            )
         self.generic_visit(store)
 
     def visit_Call(self, call: E.Call) -> None:
@@ -52,5 +54,7 @@ def assert_pure_function(func: PrimFunc) -> bool:
     visitor = _Purity()
     visitor.visit(func.body)
     if visitor.problem is not None:
-        raise IRValueError(f"function {func.attrs.get('global_symbol', '(unnamed)')} is not pure: {visitor.problem}")
+        raise IRValueError(
+            f"function {func.attrs.get('global_symbol', '(unnamed)')} is not pure: {visitor.problem}"
+        )
     return True

@@ -37,7 +37,9 @@ class _HostAccess(Visitor):
 
     def _access(self, node: Any, verb: str) -> None:
         if not self._inside:
-            self.problems.append(f"buffer {node.buffer.name} is {verb} by host code; bind a loop around it to threads")
+            self.problems.append(
+                f"buffer {node.buffer.name} is {verb} by host code; bind a loop around it to threads"
+            )
         self.generic_visit(node)
 
     def visit_BufferLoad(self, load: E.BufferLoad) -> None:
@@ -157,7 +159,9 @@ class _Kernels(Visitor):
                 self._memory[kind] += size
 
     def visit_Allocate(self, stmt: S.Allocate) -> None:
-        self._allocate(getattr(stmt.buffer_var.type_annotation, "storage_scope", ""), stmt.dtype, stmt.extents)
+        self._allocate(
+            getattr(stmt.buffer_var.type_annotation, "storage_scope", ""), stmt.dtype, stmt.extents
+        )
         self._width(stmt.dtype)
         self.visit(stmt.body)
 
@@ -192,7 +196,9 @@ def gpu_code_problems(func: PrimFunc, constraints: Mapping[str, int]) -> list[st
     visitor = _Kernels(limits)
     visitor.visit(func.body)
     if "max_kernels" in limits and visitor.kernels > limits["max_kernels"]:
-        visitor.problems.append(f"max_kernels: {visitor.kernels} is more than the limit {limits['max_kernels']}")
+        visitor.problems.append(
+            f"max_kernels: {visitor.kernels} is more than the limit {limits['max_kernels']}"
+        )
     return visitor.problems
 
 
@@ -205,5 +211,7 @@ def verify_gpu_code(func: PrimFunc | IRModule, constraints: Mapping[str, int]) -
             ``max_local_memory_per_block``, ``max_thread_x`` (y, z), ``max_vthread``, ``max_vector_bytes``, ``max_kernels``.
     """
     if isinstance(func, IRModule):
-        return all(verify_gpu_code(f, constraints) for f in func.functions.values() if isinstance(f, PrimFunc))
+        return all(
+            verify_gpu_code(f, constraints) for f in func.functions.values() if isinstance(f, PrimFunc)
+        )
     return not gpu_code_problems(func, constraints)

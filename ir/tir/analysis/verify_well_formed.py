@@ -35,7 +35,10 @@ class WellFormedError(IRValueError):
     def __init__(self, rule: str, message: str, func_name: str, node: Any) -> None:
         self.rule, self.node = rule, node
         shown = _window(node)
-        super().__init__(f"TIR function {func_name} is not well-formed ({rule}): {message}" + (f"\nat:\n{shown}" if shown else ""))
+        super().__init__(
+            f"TIR function {func_name} is not well-formed ({rule}): {message}"
+            + (f"\nat:\n{shown}" if shown else "")
+        )
 
 
 def _window(node: Any) -> str:
@@ -114,7 +117,11 @@ class _Verifier(ScopedVisitor):
         for index in indices:
             value = index.min if isinstance(index, E.Range) else index
             if dt.code(value.dtype) not in ("int", "uint"):
-                self.fail("index dtype", f"an index of buffer {buffer.name} has dtype {value.dtype}, expected integers", access)
+                self.fail(
+                    "index dtype",
+                    f"an index of buffer {buffer.name} has dtype {value.dtype}, expected integers",
+                    access,
+                )
 
     # ---- statements ---------------------------------------------------------------------------------------------
 
@@ -131,14 +138,20 @@ class _Verifier(ScopedVisitor):
         lanes = dt.lanes(buffer.dtype) * (dt.lanes(store.indices[-1].dtype) if store.indices else 1)
         expected = dt.with_lanes(buffer.dtype, lanes)
         if value.dtype != expected and not _same_bytes(value.dtype, expected):
-            self.fail("stored dtype", f"a value of dtype {value.dtype} is stored to buffer {buffer.name} of {expected}")
+            self.fail(
+                "stored dtype",
+                f"a value of dtype {value.dtype} is stored to buffer {buffer.name} of {expected}",
+            )
         super().visit_BufferStore(store)
 
     def visit_For(self, loop: S.For) -> None:
         var = loop.loop_var
         for what, bound in (("min", loop.min), ("extent", loop.extent)):
             if not dt.is_integral(bound.dtype) or dt.lanes(bound.dtype) != 1:
-                self.fail("loop bounds", f"the {what} of loop {var.name} has dtype {bound.dtype}, expected an integer")
+                self.fail(
+                    "loop bounds",
+                    f"the {what} of loop {var.name} has dtype {bound.dtype}, expected an integer",
+                )
             if bound.dtype != var.dtype and not isinstance(bound, E.IntImm):
                 self.fail("loop bounds", f"loop {var.name} has dtype {var.dtype}, its {what} {bound.dtype}")
         if loop.thread_binding is not None and loop.kind == S.ForKind.THREAD_BINDING:
@@ -157,7 +170,11 @@ class _Verifier(ScopedVisitor):
         if known is not None and tag.startswith("threadIdx") and not expr_deep_equal(known, extent):
             both = isinstance(known, E.IntImm) and isinstance(extent, E.IntImm)
             if both and not self._kernel_boundary:
-                self.fail("thread extent", f"{tag} has extent {extent!r} here and {known!r} elsewhere in the kernel", node)
+                self.fail(
+                    "thread extent",
+                    f"{tag} has extent {extent!r} here and {known!r} elsewhere in the kernel",
+                    node,
+                )
         self._threads[tag] = extent
 
     _kernel_boundary = True
@@ -177,7 +194,9 @@ class _Verifier(ScopedVisitor):
 
     def _check_condition(self, condition: Any, what: str) -> None:
         if not dt.is_integral(condition.dtype):
-            self.fail("condition dtype", f"the condition of {what} has dtype {condition.dtype}, expected bool")
+            self.fail(
+                "condition dtype", f"the condition of {what} has dtype {condition.dtype}, expected bool"
+            )
 
     def visit_BlockRealize(self, realize: S.BlockRealize) -> None:
         block = realize.block
@@ -185,7 +204,9 @@ class _Verifier(ScopedVisitor):
         seen: set[Any] = set()
         for iv, value in zip(block.iter_vars, realize.iter_values, strict=True):
             if iv.var in seen:
-                self.fail("block iteration variables", f"block {block.name_hint} has variable {iv.var.name} twice")
+                self.fail(
+                    "block iteration variables", f"block {block.name_hint} has variable {iv.var.name} twice"
+                )
             seen.add(iv.var)
             if value.dtype != iv.var.dtype:
                 self.fail(

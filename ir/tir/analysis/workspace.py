@@ -100,7 +100,9 @@ def calculate_allocated_bytes(func_or_mod: PrimFunc | IRModule) -> dict[Any, Any
             sizes[scope] = sizes.get(scope, 0) + _constant_size(node.dtype, node.extents)
         elif isinstance(node, S.Block):
             for buffer in node.alloc_buffers:
-                sizes[buffer.scope()] = sizes.get(buffer.scope(), 0) + _constant_size(buffer.dtype, buffer.shape)
+                sizes[buffer.scope()] = sizes.get(buffer.scope(), 0) + _constant_size(
+                    buffer.dtype, buffer.shape
+                )
 
     post_order_visit(func_or_mod.body, count)
     return sizes

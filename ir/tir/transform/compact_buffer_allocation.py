@@ -190,7 +190,9 @@ class _Collect(Visitor):
 
 
 class _Shrink(StmtExprMutator):
-    def __init__(self, simplifier: IndexSimplifier, plan: dict[Buffer, tuple[Buffer, list[Linear | None]]]) -> None:
+    def __init__(
+        self, simplifier: IndexSimplifier, plan: dict[Buffer, tuple[Buffer, list[Linear | None]]]
+    ) -> None:
         super().__init__()
         self.simplifier = simplifier
         self.plan = plan
@@ -219,7 +221,9 @@ class _Shrink(StmtExprMutator):
         if found is None:
             return self.generic_visit(load)
         buffer, starts = found
-        return BufferLoad(buffer, [self._relative(i, s) for i, s in zip(load.indices, starts)], load.predicate, load.span)
+        return BufferLoad(
+            buffer, [self._relative(i, s) for i, s in zip(load.indices, starts)], load.predicate, load.span
+        )
 
     def visit_BufferStore(self, store: BufferStore) -> Stmt:
         found = self.plan.get(store.buffer)

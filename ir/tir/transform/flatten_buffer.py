@@ -68,7 +68,9 @@ class _Flatten(StmtExprMutator):
 
     def visit_BufferLoad(self, load: BufferLoad) -> PrimExpr:
         predicate = self.visit(load.predicate) if load.predicate is not None else None
-        return BufferLoad(self.flat(load.buffer), (self.index(load.buffer, load.indices),), predicate, load.span)
+        return BufferLoad(
+            self.flat(load.buffer), (self.index(load.buffer, load.indices),), predicate, load.span
+        )
 
     def visit_BufferStore(self, store: BufferStore) -> Stmt:
         predicate = self.visit(store.predicate) if store.predicate is not None else None
@@ -89,7 +91,9 @@ def _product(extents: tuple[PrimExpr, ...]) -> PrimExpr:
     total: PrimExpr = const(1, extents[0].dtype if extents else "int32")
     for extent in extents:
         if isinstance(extent, IntImm) and isinstance(total, IntImm):
-            total = const(total.value * extent.value, "int32" if total.value * extent.value < 2**31 else "int64")
+            total = const(
+                total.value * extent.value, "int32" if total.value * extent.value < 2**31 else "int64"
+            )
         else:
             total = total * extent
     return total

@@ -126,7 +126,11 @@ class IndexSimplifier:
             low, high = self.bounds_of(self._atom_linear[atom])
             divisor = atom.b.value
             if divisor <= 0:
-                return (high // divisor, low // divisor) if divisor and low > -INF and high < INF else (-INF, INF)
+                return (
+                    (high // divisor, low // divisor)
+                    if divisor and low > -INF and high < INF
+                    else (-INF, INF)
+                )
             return (low // divisor if low > -INF else -INF, high // divisor if high < INF else INF)
         if kind is E.FloorMod and isinstance(atom.b, E.IntImm):
             low, high = self.bounds_of(self._atom_linear[atom])
@@ -252,7 +256,9 @@ class IndexSimplifier:
             small = Linear({atom: c for atom, c in rest.terms.items() if c % g}, rest.const % g)
             low, high = self.bounds_of(small)
             if low >= 0 and high < g:
-                large = Linear({atom: c // g for atom, c in rest.terms.items() if c % g == 0}, rest.const // g)
+                large = Linear(
+                    {atom: c // g for atom, c in rest.terms.items() if c % g == 0}, rest.const // g
+                )
                 return quotient.plus(self.floordiv(large, divisor // g, dtype))
         if len(rest.terms) == 1 and rest.const == 0:
             item: tuple[Any, int] = next(iter(rest.terms.items()))
@@ -261,7 +267,11 @@ class IndexSimplifier:
                 inner = self._atom_linear[atom]
                 if atom.__class__ is E.FloorDiv and isinstance(atom.b, E.IntImm):
                     return quotient.plus(self.floordiv(inner, atom.b.value * divisor, dtype))
-                if atom.__class__ is E.FloorMod and isinstance(atom.b, E.IntImm) and atom.b.value % divisor == 0:
+                if (
+                    atom.__class__ is E.FloorMod
+                    and isinstance(atom.b, E.IntImm)
+                    and atom.b.value % divisor == 0
+                ):
                     return quotient.plus(
                         self.floormod(self.floordiv(inner, divisor, dtype), atom.b.value // divisor, dtype)
                     )
@@ -285,10 +295,12 @@ class IndexSimplifier:
             small = Linear({atom: c for atom, c in rest.terms.items() if c % g}, rest.const % g)
             low, high = self.bounds_of(small)
             if low >= 0 and high < g:
-                large = Linear({atom: c // g for atom, c in rest.terms.items() if c % g == 0}, rest.const // g)
+                large = Linear(
+                    {atom: c // g for atom, c in rest.terms.items() if c % g == 0}, rest.const // g
+                )
                 return self.floormod(large, divisor // g, dtype).times(g).plus(small)
         if len(rest.terms) == 1 and rest.const == 0:
-            (atom, coefficient), = rest.terms.items()
+            ((atom, coefficient),) = rest.terms.items()
             inner = self._atom_linear.get(atom)
             if coefficient == 1 and inner is not None and atom.__class__ is E.FloorMod:
                 if isinstance(atom.b, E.IntImm) and atom.b.value % divisor == 0:

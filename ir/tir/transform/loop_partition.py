@@ -215,7 +215,9 @@ class _Partition(Mutator):
             interior = _Assume(self.simplifier, guards.symbolic).visit(loop.body)
             condition = conjunction(list(guards.worst_cases.values()))
             assert condition is not None
-            return loop.replace(body=IfThenElse(condition, self.visit(interior), fresh_copy(self.visit(loop.body))))
+            return loop.replace(
+                body=IfThenElse(condition, self.visit(interior), fresh_copy(self.visit(loop.body)))
+            )
         body = self.visit(loop.body)
         return loop if body is loop.body else loop.replace(body=body)
 
@@ -232,7 +234,15 @@ class _Partition(Mutator):
             body = substitute(body, {var: const(begin, var.dtype)})
             return self.visit(body)
         return self.visit(
-            For(var, const(begin, var.dtype), const(end - begin, var.dtype), loop.kind, body, None, loop.annotations)
+            For(
+                var,
+                const(begin, var.dtype),
+                const(end - begin, var.dtype),
+                loop.kind,
+                body,
+                None,
+                loop.annotations,
+            )
         )
 
     def _version_parallel(self, loop: For, low: int, high: int) -> Stmt:

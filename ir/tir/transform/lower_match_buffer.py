@@ -80,7 +80,9 @@ class _Lower(StmtExprMutator):
         source = self.views.get(store.buffer)
         if source is None:
             return self.generic_visit(store)
-        return BufferStore(source.buffer, self.visit(store.value), self._indices(source, store.indices), store.predicate)
+        return BufferStore(
+            source.buffer, self.visit(store.value), self._indices(source, store.indices), store.predicate
+        )
 
     def visit_BufferRegion(self, region: BufferRegion) -> BufferRegion:
         return self._absolute(region) if region.buffer in self.views else self.generic_visit(region)

@@ -36,7 +36,9 @@ class _Lower(StmtExprMutator):
             extents = buffer.shape
             if buffer.strides:
                 extents = (buffer.strides[0] * buffer.shape[0],) if buffer.shape else ()
-            notes: dict[str, Any] = {"data_alignment": buffer.data_alignment} if buffer.data_alignment != 64 else {}
+            notes: dict[str, Any] = (
+                {"data_alignment": buffer.data_alignment} if buffer.data_alignment != 64 else {}
+            )
             body = Allocate(buffer.data, buffer.dtype, extents, const(True), body, notes)
         for key, value in block.annotations.items():
             if key.startswith("pragma_"):
@@ -58,7 +60,9 @@ class _Lower(StmtExprMutator):
             result = self.visit(loop.body)
         else:
             body = self.visit(loop.body)
-            result = For(loop.loop_var, start, extent, loop.kind, body, loop.thread_binding, others, loop.span)
+            result = For(
+                loop.loop_var, start, extent, loop.kind, body, loop.thread_binding, others, loop.span
+            )
         for key, value in pragmas.items():
             result = AttrStmt(loop.loop_var, key, _attr_value(value), result)
         return result

@@ -43,7 +43,16 @@ class _Narrow(StmtExprMutator):
         var = self.vars[loop.loop_var] = Var(loop.loop_var.name, self.dtype)
         start, extent = self._narrow(loop.min), self._narrow(loop.extent)
         self.simplifier.bind_range(var, start, extent)
-        return For(var, start, extent, loop.kind, self.visit(loop.body), loop.thread_binding, loop.annotations, loop.span)
+        return For(
+            var,
+            start,
+            extent,
+            loop.kind,
+            self.visit(loop.body),
+            loop.thread_binding,
+            loop.annotations,
+            loop.span,
+        )
 
     def visit_LetStmt(self, node: LetStmt) -> Stmt:
         return self.generic_visit(node)
@@ -91,7 +100,9 @@ class _Narrow(StmtExprMutator):
 
     def visit_BufferStore(self, store: BufferStore) -> Stmt:
         predicate = self.visit(store.predicate) if store.predicate is not None else None
-        return BufferStore(store.buffer, self.visit(store.value), self._indices(store.indices), predicate, store.span)
+        return BufferStore(
+            store.buffer, self.visit(store.value), self._indices(store.indices), predicate, store.span
+        )
 
     def visit_CmpExpr(self, node: E.CmpExpr) -> PrimExpr:
         a, b = self._try(node.a), self._try(node.b)
@@ -119,7 +130,9 @@ class NarrowDataType(PrimFuncPass):
     def transform_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         """The function with narrower index arithmetic."""
         if self.target_bits not in (32, 64):
-            raise IRValueError(f"NarrowDataType: indices have 32 or 64 bits, got target_bits={self.target_bits}")
+            raise IRValueError(
+                f"NarrowDataType: indices have 32 or 64 bits, got target_bits={self.target_bits}"
+            )
         if self.target_bits == 64:
             return func
         return func.replace(body=_Narrow(self.target_bits).visit(func.body))
@@ -138,7 +151,9 @@ class ForceNarrowIndexToInt32(PrimFuncPass):
 
         def check(node: object) -> None:
             if isinstance(node, For) and node.loop_var.dtype == "int64":
-                raise IRValueError(f"ForceNarrowIndexToInt32: loop {node.loop_var.name} does not fit into int32")
+                raise IRValueError(
+                    f"ForceNarrowIndexToInt32: loop {node.loop_var.name} does not fit into int32"
+                )
 
         post_order_visit(result.body, check)
         return result

@@ -68,7 +68,11 @@ class _Remove(Mutator):
             from ..expr import logical_not
 
             return IfThenElse(logical_not(mapped.condition), otherwise)
-        return mapped if otherwise is mapped.else_case else IfThenElse(mapped.condition, then, otherwise, node.span)
+        return (
+            mapped
+            if otherwise is mapped.else_case
+            else IfThenElse(mapped.condition, then, otherwise, node.span)
+        )
 
     def visit_LetStmt(self, node: LetStmt) -> Stmt:
         mapped = self.generic_visit(node)

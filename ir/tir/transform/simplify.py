@@ -38,7 +38,12 @@ class SimplifyMutator(StmtExprMutator):
         if dt.is_index(node.dtype):
             return self.simplifier.simplify(node)
         a, b = self.visit(node.a), self.visit(node.b)
-        if a is node.a and b is node.b and not isinstance(a, IntImm | E.FloatImm) and not isinstance(b, IntImm | E.FloatImm):
+        if (
+            a is node.a
+            and b is node.b
+            and not isinstance(a, IntImm | E.FloatImm)
+            and not isinstance(b, IntImm | E.FloatImm)
+        ):
             return node
         return _FOLDING[type(node)](a, b)
 
@@ -103,7 +108,9 @@ class SimplifyMutator(StmtExprMutator):
                     return substitute(body, {loop.loop_var: start})
         if start is loop.min and extent is loop.extent and body is loop.body:
             return loop
-        return For(loop.loop_var, start, extent, loop.kind, body, loop.thread_binding, loop.annotations, loop.span)
+        return For(
+            loop.loop_var, start, extent, loop.kind, body, loop.thread_binding, loop.annotations, loop.span
+        )
 
     def visit_IfThenElse(self, node: IfThenElse) -> Stmt:
         condition = self.visit(node.condition)
@@ -132,7 +139,9 @@ class SimplifyMutator(StmtExprMutator):
         if dt.is_index(value.dtype):
             self.simplifier.bind(node.var, *self.simplifier.bounds(value))
         body = self.visit(node.body)
-        return node if value is node.value and body is node.body else LetStmt(node.var, value, body, node.span)
+        return (
+            node if value is node.value and body is node.body else LetStmt(node.var, value, body, node.span)
+        )
 
     def visit_AssertStmt(self, node: AssertStmt) -> Stmt:
         condition = self.visit(node.condition)

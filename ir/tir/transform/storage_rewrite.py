@@ -74,7 +74,9 @@ class _Share(StmtExprMutator):
             post_order_visit(stmt, note)
         sizes = {item.buffer_var: _elements(item) for item in nest}
         dtypes = {item.buffer_var: item.dtype for item in nest}
-        scopes = {item.buffer_var: getattr(item.buffer_var.type_annotation, "storage_scope", "") for item in nest}
+        scopes = {
+            item.buffer_var: getattr(item.buffer_var.type_annotation, "storage_scope", "") for item in nest
+        }
         free: list[tuple[int, Var]] = []  # last use, owner of the memory
         for var in sorted(first, key=lambda v: first[v]):
             size = sizes[var]
@@ -83,7 +85,9 @@ class _Share(StmtExprMutator):
             fitting = [
                 entry
                 for entry in free
-                if entry[0] < first[var] and dtypes[entry[1]] == dtypes[var] and scopes[entry[1]] == scopes[var]
+                if entry[0] < first[var]
+                and dtypes[entry[1]] == dtypes[var]
+                and scopes[entry[1]] == scopes[var]
             ]
             if not fitting:
                 free.append((last[var], var))
@@ -107,7 +111,13 @@ class _Share(StmtExprMutator):
 
     def visit_For(self, loop: For) -> Stmt:
         body = self.visit(loop.body)
-        return self.generic_visit(loop) if self.replaced else loop if body is loop.body else loop.replace(body=body)
+        return (
+            self.generic_visit(loop)
+            if self.replaced
+            else loop
+            if body is loop.body
+            else loop.replace(body=body)
+        )
 
 
 def _elements(node: Allocate) -> int | None:

@@ -101,8 +101,12 @@ class _Unroll(Mutator):
         if self.options.expand and (self.explicit or loop.kind == ForKind.UNROLLED):
             dtype = loop.loop_var.dtype
             copies = [substitute(body, {loop.loop_var: loop.min + const(i, dtype)}) for i in range(extent)]
-            return seq([SimplifyMutator().visit(fresh_copy(item) if i else item) for i, item in enumerate(copies)])
-        return For(loop.loop_var, loop.min, loop.extent, ForKind.UNROLLED, body, None, loop.annotations, loop.span)
+            return seq(
+                [SimplifyMutator().visit(fresh_copy(item) if i else item) for i, item in enumerate(copies)]
+            )
+        return For(
+            loop.loop_var, loop.min, loop.extent, ForKind.UNROLLED, body, None, loop.annotations, loop.span
+        )
 
 
 def _number(value: Any) -> int:
@@ -172,5 +176,7 @@ class UnrollLoop(PrimFuncPass):
         if configured:
             from dataclasses import replace
 
-            options = replace(self, **{key: getattr(value, "value", value) for key, value in configured.items()})
+            options = replace(
+                self, **{key: getattr(value, "value", value) for key, value in configured.items()}
+            )
         return func.replace(body=_Unroll(options).visit(func.body))

@@ -236,7 +236,9 @@ class _Lanes(Mutator):
             return Call(call.dtype, call.op, args, call.span)
         if name not in _ELEMENTWISE:
             raise _NotVectorizable
-        return Call(dt.with_lanes(call.dtype, self.lanes), call.op, [self._widen(arg) for arg in args], call.span)
+        return Call(
+            dt.with_lanes(call.dtype, self.lanes), call.op, [self._widen(arg) for arg in args], call.span
+        )
 
     def _if_then_else(self, call: Call) -> PrimExpr:
         condition = self.visit(call.args[0])
@@ -362,9 +364,9 @@ class _Vectorize(StmtExprMutator):
             outer = Var(loop.loop_var.name + "_o", dtype)
             width = const(native, dtype)
             guarded = IfThenElse(E.LT(loop.loop_var, E.add(loop.min, extent)), loop.body)
-            body = _Lanes(
-                loop.loop_var, E.add(loop.min, outer * width), native, self.simplifier
-            ).visit(guarded)
+            body = _Lanes(loop.loop_var, E.add(loop.min, outer * width), native, self.simplifier).visit(
+                guarded
+            )
             return For(outer, const(0, dtype), E.floordiv(extent + (native - 1), width), ForKind.SERIAL, body)
         count = extent.value
         if count <= 4 * native and count & (count - 1) == 0:

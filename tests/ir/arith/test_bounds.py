@@ -98,7 +98,9 @@ MODULAR = [
 
 
 @pytest.mark.parametrize(("expr", "known", "expected"), MODULAR, ids=lambda value: str(value)[:40])
-def test_modular_sets(expr: tir.PrimExpr, known: dict[Var, tuple[int, int]], expected: tuple[int, int]) -> None:
+def test_modular_sets(
+    expr: tir.PrimExpr, known: dict[Var, tuple[int, int]], expected: tuple[int, int]
+) -> None:
     analyzer = Analyzer()
     for var, value in known.items():
         analyzer.update(var, ModularSet(*value))

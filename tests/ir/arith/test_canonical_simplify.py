@@ -13,7 +13,9 @@ from ir.tir import max as tmax
 x, y, z = (Var(name) for name in "xyz")
 
 
-def check(cases: list[tuple[Any, Any]], analyzer: Analyzer | None = None, method: str = "canonical_simplify") -> None:
+def check(
+    cases: list[tuple[Any, Any]], analyzer: Analyzer | None = None, method: str = "canonical_simplify"
+) -> None:
     """Each left side comes out as exactly the right side."""
     analyzer = analyzer or Analyzer()
     wrong = []

@@ -33,14 +33,18 @@ def domain(**extents: int) -> dict[Var, Range]:
     return {var: Range(0, extents[var.name]) for var in (x, y, z) if var.name in extents}
 
 
-def detected(indices: list[Any], iters: dict[Var, Range], predicate: Any = True, level: str = "surjective") -> Any:
+def detected(
+    indices: list[Any], iters: dict[Var, Range], predicate: Any = True, level: str = "surjective"
+) -> Any:
     """The map, which must exist."""
     found = detect_iter_map([tir.convert(item) for item in indices], iters, predicate, level)
     assert found.indices, found.errors
     return found
 
 
-def check(index: Any, iters: dict[Var, Range], extent: Any, base: Any = 0, scale: Any = 1, **options: Any) -> None:
+def check(
+    index: Any, iters: dict[Var, Range], extent: Any, base: Any = 0, scale: Any = 1, **options: Any
+) -> None:
     """One index becomes one split with this extent, scale and base."""
     (total,) = detected([index], iters, **options).indices
     analyzer = Analyzer()
@@ -53,7 +57,9 @@ def check(index: Any, iters: dict[Var, Range], extent: Any, base: Any = 0, scale
     assert analyzer.can_prove_equal(total.args[0].scale, tir.convert(scale)), total
 
 
-def refused(indices: list[Any], iters: dict[Var, Range], match: str, predicate: Any = True, level: str = "surjective") -> None:
+def refused(
+    indices: list[Any], iters: dict[Var, Range], match: str, predicate: Any = True, level: str = "surjective"
+) -> None:
     """There is no such map, and the error says why."""
     found = detect_iter_map(indices, iters, predicate, level)
     assert not found.indices and match in found.errors[0], found
@@ -72,7 +78,9 @@ def test_variables_constants_and_fused_iterators() -> None:
 def test_splits() -> None:
     check(floordiv(x, 3), domain(x=24), 8)
     check(floormod(x, 3), domain(x=24), 3)
-    found = detected([floordiv(x, 6), floordiv(floormod(x, 6), 2), floormod(x, 2)], domain(x=24), level="bijective")
+    found = detected(
+        [floordiv(x, 6), floordiv(floormod(x, 6), 2), floormod(x, 2)], domain(x=24), level="bijective"
+    )
     assert [total.args[0].extent.value for total in found.indices] == [4, 3, 2]
     check(floordiv(x * 2, 4) * 4 + floormod(x * 2, 4), domain(x=8), 8, scale=2)
     check(floordiv(x * 4 + y, 8), domain(x=8, y=4), 4)
@@ -150,7 +158,11 @@ def test_inverse_undoes_the_map(mapping: Any, shape: tuple[int, ...]) -> None:
 @pytest.mark.parametrize(
     ("mapping", "shape", "padding"),
     [
-        (lambda i: [i // 4, i % 4], (14,), lambda i, j: tir.And(i.equal(3), tir.LE(tir.const(2, "int64"), j))),
+        (
+            lambda i: [i // 4, i % 4],
+            (14,),
+            lambda i, j: tir.And(i.equal(3), tir.LE(tir.const(2, "int64"), j)),
+        ),
         (lambda i: [(i + 1) // 4, (i + 1) % 4], (15,), lambda i, j: tir.And(i.equal(0), j < 1)),
         (lambda i: [i // 4, i % 4], (16,), lambda i, j: tir.const(False)),
     ],
@@ -202,12 +214,16 @@ def splits_of_loops(draw: Any) -> tuple[list[Any], dict[Var, Range]]:
     while rest > 1:
         factor = draw(st.sampled_from([f for f in range(2, rest + 1) if rest % f == 0]))
         rest //= factor
-        indices.append(floormod(floordiv(flat, rest), factor) if rest * factor != total else floordiv(flat, rest))
+        indices.append(
+            floormod(floordiv(flat, rest), factor) if rest * factor != total else floordiv(flat, rest)
+        )
     return indices or [tir.const(0)], {var: Range(0, extent) for var, extent in zip(loops, extents)}
 
 
 @given(splits_of_loops())
-def test_fused_and_split_loops_are_bijective_and_keep_their_values(case: tuple[list[Any], dict[Var, Range]]) -> None:
+def test_fused_and_split_loops_are_bijective_and_keep_their_values(
+    case: tuple[list[Any], dict[Var, Range]],
+) -> None:
     indices, iters = case
     found = detect_iter_map(indices, iters, True, "bijective")
     assert found.indices, found.errors
@@ -287,7 +303,9 @@ def test_what_is_detected_is_true(level: str) -> None:
 
 
 @given(splits_of_loops(), st.integers(1, 40), st.integers(0, 10))
-def test_bounded_maps_reach_exactly_their_box(case: tuple[list[Any], dict[Var, Range]], high: int, low: int) -> None:
+def test_bounded_maps_reach_exactly_their_box(
+    case: tuple[list[Any], dict[Var, Range]], high: int, low: int
+) -> None:
     """Under a bound on the fused loops, the single fused index covers what the bound leaves."""
     _, iters = case
     flat: Any = tir.const(0)

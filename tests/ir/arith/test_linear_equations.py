@@ -77,7 +77,9 @@ def test_solutions_of_equations_hold(rows: list[list[int]], point: list[int]) ->
         assert all(bool(evaluate(equation, solution)) for equation in equations)
 
 
-@given(st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3), st.integers(-6, 6)), min_size=1, max_size=3))
+@given(
+    st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3), st.integers(-6, 6)), min_size=1, max_size=3)
+)
 def test_inequalities_keep_their_solutions(rows: list[tuple[int, int, int]]) -> None:
     relations: list[Any] = [p * a + q * b <= r for p, q, r in rows if p or q]
     if not relations:

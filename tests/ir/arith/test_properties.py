@@ -48,7 +48,9 @@ def numbers(depth: int) -> st.SearchStrategy:
 def conditions(depth: int) -> st.SearchStrategy:
     """Comparisons and connectives of them."""
     sub = numbers(max(depth - 1, 0))
-    compare = st.builds(lambda op, a, b: op(a, b), st.sampled_from([tir.LT, tir.LE, tir.GT, tir.GE, tir.EQ, tir.NE]), sub, sub)
+    compare = st.builds(
+        lambda op, a, b: op(a, b), st.sampled_from([tir.LT, tir.LE, tir.GT, tir.GE, tir.EQ, tir.NE]), sub, sub
+    )
     if depth == 0:
         return compare
     inner = conditions(depth - 1)

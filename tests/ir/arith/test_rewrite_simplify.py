@@ -229,7 +229,9 @@ def test_vectors() -> None:
 
 def test_floats_only_fold_constants() -> None:
     a = Var("a", "float32")
-    check([((a + 1.0) - 1.0, (a + 1.0) - 1.0), (tir.const(1.5) + tir.const(2.0), tir.const(3.5)), (a * 1.0, a)])
+    check(
+        [((a + 1.0) - 1.0, (a + 1.0) - 1.0), (tir.const(1.5) + tir.const(2.0), tir.const(3.5)), (a * 1.0, a)]
+    )
 
 
 @pytest.mark.parametrize("dtype", ["int64", "int32", "int16", "uint8"])

@@ -81,7 +81,11 @@ def test_several_functions_in_one_module() -> None:
     x = te.placeholder((8,), name="x")
     double = te.create_prim_func([x, te.compute((8,), lambda i: x[i] * 2.0, "y")])
     square = te.create_prim_func([x, te.compute((8,), lambda i: x[i] * x[i], "y")])
-    module = build(IRModule({"double": double.without_attr("global_symbol"), "square": square.without_attr("global_symbol")}))
+    module = build(
+        IRModule(
+            {"double": double.without_attr("global_symbol"), "square": square.without_attr("global_symbol")}
+        )
+    )
     assert sorted(module.functions()) == ["double", "square"]
     data, out = np.arange(8, dtype="float32"), np.zeros(8, "float32")
     module["double"](data, out)

@@ -100,7 +100,12 @@ def test_matmul(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(24))
 def test_convolution(seed: int) -> None:
     rng = random.Random(1000 + seed)
-    h, ci, co, stride = rng.choice([5, 8, 14]), rng.choice([3, 8]), rng.choice([4, 16, 17]), rng.choice([1, 2])
+    h, ci, co, stride = (
+        rng.choice([5, 8, 14]),
+        rng.choice([3, 8]),
+        rng.choice([4, 16, 17]),
+        rng.choice([1, 2]),
+    )
     sch = scheduled(convolution(h, ci, co, stride), rng)
     data = np.random.default_rng(seed)
     a = data.integers(-4, 5, (h, h, ci)).astype("float32")

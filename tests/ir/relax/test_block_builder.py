@@ -101,7 +101,9 @@ def test_emit_te_with_scalars_lists_and_several_outputs() -> None:
         return [first * factor, second]
 
     with bb.function("main", [x]):
-        out = bb.emit_te(split_and_scale, [x], rx.PrimValue(tir.const(2.0, "float32")), primfunc_attrs={"tag": 1})
+        out = bb.emit_te(
+            split_and_scale, [x], rx.PrimValue(tir.const(2.0, "float32")), primfunc_attrs={"tag": 1}
+        )
         bb.emit_func_output(out)
     assert out.struct_info == rx.TupleStructInfo([T((3,)), T((3,))])
     assert bb.finalize()["split_and_scale"].attrs["tag"] == 1
@@ -163,7 +165,9 @@ def test_calls_of_functions_in_the_module() -> None:
 def test_add_func_reuses_equal_functions() -> None:
     def doubled() -> tir.PrimFunc:
         a = te.placeholder((4,), name="A")
-        return te.create_prim_func([a, te.compute((4,), lambda i: a[i] * 2.0, name="B")]).without_attr("global_symbol")
+        return te.create_prim_func([a, te.compute((4,), lambda i: a[i] * 2.0, name="B")]).without_attr(
+            "global_symbol"
+        )
 
     bb = rx.BlockBuilder()
     first, second = bb.add_func(doubled(), "f"), bb.add_func(doubled(), "g")
@@ -193,7 +197,9 @@ def test_lookup_binding() -> None:
 
 def test_public_functions_keep_their_names() -> None:
     a = te.placeholder((4,), name="A")
-    prim = te.create_prim_func([a, te.compute((4,), lambda i: a[i] * 2.0, name="B")]).without_attr("global_symbol")
+    prim = te.create_prim_func([a, te.compute((4,), lambda i: a[i] * 2.0, name="B")]).without_attr(
+        "global_symbol"
+    )
     x = rx.Var("x", T((4,)))
     bb = rx.BlockBuilder()
     gv = bb.add_func(prim, "func")
@@ -237,7 +243,9 @@ def test_inference_errors_name_the_operator() -> None:
     bb = rx.BlockBuilder()
     x, y = rx.Var("x", T((2, 3))), rx.Var("y", T((4,)))
     with bb.testing_scope([]):
-        with pytest.raises(ir.IRValueError, match=r"relax\.add: shapes \(2, 3\) and \(4\) cannot be broadcast"):
+        with pytest.raises(
+            ir.IRValueError, match=r"relax\.add: shapes \(2, 3\) and \(4\) cannot be broadcast"
+        ):
             bb.emit(rx.op.add(x, y))
         with pytest.raises(ir.IRTypeError, match=r"relax\.add: operands must have one dtype"):
             bb.emit(rx.op.add(x, rx.Var("z", T((2, 3), "int32"))))

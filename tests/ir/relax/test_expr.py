@@ -76,8 +76,16 @@ def test_tuples() -> None:
 def test_operators_build_calls() -> None:
     x = rx.Var("x", T((2,)))
     for call, name in [
-        (x + x, "add"), (x - 1.0, "subtract"), (2.0 * x, "multiply"), (x / x, "divide"), (-x, "negative"), (x < x, "less"),
-        (x >= 1.0, "greater_equal"), (x**2.0, "power"), (x // x, "floor_divide"), (x % x, "floor_mod"),
+        (x + x, "add"),
+        (x - 1.0, "subtract"),
+        (2.0 * x, "multiply"),
+        (x / x, "divide"),
+        (-x, "negative"),
+        (x < x, "less"),
+        (x >= 1.0, "greater_equal"),
+        (x**2.0, "power"),
+        (x // x, "floor_divide"),
+        (x % x, "floor_mod"),
     ]:
         assert call.op.name == f"relax.{name}"
     assert (1.0 - x).args[1] is x
@@ -178,7 +186,9 @@ def test_copy_with_new_vars() -> None:
     copy = rx.copy_with_new_vars(func)
     ir.assert_structural_equal(func, copy)
     assert rx.analysis.well_formed(copy)
-    old, new = (set(rx.analysis.all_vars(f)) | set(rx.analysis.defined_symbolic_vars(f)) for f in (func, copy))
+    old, new = (
+        set(rx.analysis.all_vars(f)) | set(rx.analysis.defined_symbolic_vars(f)) for f in (func, copy)
+    )
     assert not old & new
 
 

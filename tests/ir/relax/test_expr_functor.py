@@ -62,9 +62,29 @@ def test_visitor_sees_every_kind() -> None:
 
     Collect().visit_expr(example())
     assert seen == [
-        "def x", "def c", "dataflow", "relax.add", "use x", "const", "def lv", "relax.reshape", "use lv",
-        "shape", "tir", "tir", "def gv", "if", "use c", "relax.abs", "use gv", "def gv1", "use gv1", "use gv",
-        "def gv2", "use gv2", "tir",
+        "def x",
+        "def c",
+        "dataflow",
+        "relax.add",
+        "use x",
+        "const",
+        "def lv",
+        "relax.reshape",
+        "use lv",
+        "shape",
+        "tir",
+        "tir",
+        "def gv",
+        "if",
+        "use c",
+        "relax.abs",
+        "use gv",
+        "def gv1",
+        "use gv1",
+        "use gv",
+        "def gv2",
+        "use gv2",
+        "tir",
     ]
 
 

@@ -95,7 +95,11 @@ def test_base_check(base: rx.StructInfo, derived: rx.StructInfo, result: BaseChe
         (T((2,)), S((2,)), rx.ObjectStructInfo()),
         (S((n,)), S((m,)), S(ndim=1)),
         (P(value=n), P(value=m), P("int64")),
-        (rx.TupleStructInfo([T((2,)), S()]), rx.TupleStructInfo([T((3,)), S()]), rx.TupleStructInfo([T(ndim=1), S()])),
+        (
+            rx.TupleStructInfo([T((2,)), S()]),
+            rx.TupleStructInfo([T((3,)), S()]),
+            rx.TupleStructInfo([T(ndim=1), S()]),
+        ),
     ],
 )
 def test_lca(a: rx.StructInfo, b: rx.StructInfo, joined: rx.StructInfo) -> None:
@@ -114,11 +118,15 @@ def test_derive_call_result() -> None:
     signature = rx.FuncStructInfo([T((n, m)), S((n,))], T((m, n + 1)))
     k = tir.Var("k", "int64")
     x = rx.Var("x", T((k, 4)))
-    assert derive_call_ret_struct_info(signature, rx.Call(rx.Var("f", signature), [x, rx.ShapeExpr((k,))])) == T((4, k + 1))
+    assert derive_call_ret_struct_info(
+        signature, rx.Call(rx.Var("f", signature), [x, rx.ShapeExpr((k,))])
+    ) == T((4, k + 1))
     with pytest.raises(ir.IRValueError, match="2 arguments"):
         derive_call_ret_struct_info(signature, rx.Call(rx.Var("f", signature), [x]))
     with pytest.raises(ir.IRTypeError, match="argument 0"):
-        derive_call_ret_struct_info(signature, rx.Call(rx.Var("f", signature), [rx.Var("y", T((k,))), rx.ShapeExpr((k,))]))
+        derive_call_ret_struct_info(
+            signature, rx.Call(rx.Var("f", signature), [rx.Var("y", T((k,))), rx.ShapeExpr((k,))])
+        )
 
 
 def test_opaque_function_derives_by_its_own_rule() -> None:

@@ -20,11 +20,15 @@ def message_of(text: str) -> str:
 
 
 def in_prim_func(body: str) -> str:
-    return message_of(f"@T.prim_func\ndef f(A: T.Buffer((16, 16), 'float32'), n: T.int32):\n{textwrap.indent(body, '    ')}\n")
+    return message_of(
+        f"@T.prim_func\ndef f(A: T.Buffer((16, 16), 'float32'), n: T.int32):\n{textwrap.indent(body, '    ')}\n"
+    )
 
 
 def in_relax(body: str) -> str:
-    return message_of(f"@R.function\ndef f(x: R.Tensor((2, 3), 'float32')):\n{textwrap.indent(body, '    ')}\n")
+    return message_of(
+        f"@R.function\ndef f(x: R.Tensor((2, 3), 'float32')):\n{textwrap.indent(body, '    ')}\n"
+    )
 
 
 def test_the_place_is_marked() -> None:
@@ -50,8 +54,14 @@ def test_the_place_is_marked() -> None:
         ("T.where(n > 0)", "T.where must be inside a block"),
         ("T.axis.spatial(16, n)", "T.axis must be inside a block"),
         ("with T.init():\n    pass", "T.init() must stand directly in a block"),
-        ("with T.block('b'):\n    v = T.axis.remap('S', [n])\n    T.evaluate(v)", "n is not the variable of a loop around the block"),
-        ("for i in range(4):\n    with T.block('b'):\n        v = T.axis.remap('SS', [i])", "2 kinds in 'SS', but 1 bindings"),
+        (
+            "with T.block('b'):\n    v = T.axis.remap('S', [n])\n    T.evaluate(v)",
+            "n is not the variable of a loop around the block",
+        ),
+        (
+            "for i in range(4):\n    with T.block('b'):\n        v = T.axis.remap('SS', [i])",
+            "2 kinds in 'SS', but 1 bindings",
+        ),
         ("B = T.match_buffer(n + 1, (16,))", "T.match_buffer of a region must be inside a block"),
         ("n[0] = 1", "expected a buffer to store to, got a Var"),
         ("a = b = n", "assign to one target at a time"),
@@ -61,7 +71,10 @@ def test_the_place_is_marked() -> None:
         ("def g():\n    pass", "functions inside a prim_func must be macros"),
         ("A", "a Buffer is no statement"),
         ("if A[0, 0]:\n    pass", "the condition of if must be bool, got float32"),
-        ("with T.block('b'):\n    T.reads(A[0, 0])\n    T.reads(A[0, 0])\n    T.writes()", "block 'b' has two T.reads"),
+        (
+            "with T.block('b'):\n    T.reads(A[0, 0])\n    T.reads(A[0, 0])\n    T.writes()",
+            "block 'b' has two T.reads",
+        ),
     ],
     ids=lambda value: value.split("\n")[-1].strip()[:40],
 )
@@ -77,11 +90,17 @@ def test_prim_func(body: str, expected: str) -> None:
         ("y = R.add(x, x)", "must end with a return statement"),
         ("return R.addd(x, x)", "there is no operator or function R.addd; did you mean R.add?"),
         ("return y", "name 'y' is not defined"),
-        ("y: R.Tensor((4, 4), 'float32') = R.add(x, x)\n    return y".replace("    ", ""), "y is declared R.Tensor((4, 4)"),
+        (
+            "y: R.Tensor((4, 4), 'float32') = R.add(x, x)\n    return y".replace("    ", ""),
+            "y is declared R.Tensor((4, 4)",
+        ),
         ("with R.dataflow():\n    y = R.add(x, x)\n    R.output(z)\nreturn x", "name 'z' is not defined"),
         ("with R.dataflow():\n    return x", "return cannot stand inside a dataflow block"),
         ("if R.const(True, 'bool'):\n    y = x\nreturn x", "needs an else"),
-        ("if R.const(True, 'bool'):\n    y = x\nelse:\n    z = x\nreturn x", "both branches must bind one name last"),
+        (
+            "if R.const(True, 'bool'):\n    y = x\nelse:\n    z = x\nreturn x",
+            "both branches must bind one name last",
+        ),
         ("for i in range(4):\n    pass\nreturn x", "For statements are not supported in a Relax function"),
         ("a, b, c = (x, x)\nreturn x", "expected 3 values, got 2"),
         ("y = R.matmul(x, x)\nreturn y", "matmul"),
@@ -95,8 +114,12 @@ def test_relax(body: str, expected: str) -> None:
 
 
 def test_signatures() -> None:
-    assert 'parameter \'a\' needs an annotation, such as T.Buffer((16,), "float32")' in message_of("@T.prim_func\ndef f(a):\n    pass")
-    assert "expected T.Buffer(shape, dtype), T.handle, or a dtype" in message_of("@T.prim_func\ndef f(a: 3):\n    pass")
+    assert "parameter 'a' needs an annotation, such as T.Buffer((16,), \"float32\")" in message_of(
+        "@T.prim_func\ndef f(a):\n    pass"
+    )
+    assert "expected T.Buffer(shape, dtype), T.handle, or a dtype" in message_of(
+        "@T.prim_func\ndef f(a: 3):\n    pass"
+    )
     assert "parameter 'x' needs an annotation" in message_of("@R.function\ndef f(x):\n    return x")
     assert "takes positional parameters only" in message_of("@T.prim_func\ndef f(*a):\n    pass")
     assert "is declared to return" in message_of(
@@ -105,7 +128,9 @@ def test_signatures() -> None:
 
 
 def test_modules() -> None:
-    assert "needs the decorator T.prim_func or R.function" in message_of("@I.ir_module\nclass M:\n    def f():\n        pass")
+    assert "needs the decorator T.prim_func or R.function" in message_of(
+        "@I.ir_module\nclass M:\n    def f():\n        pass"
+    )
     twice = "@I.ir_module\nclass M:\n    @T.prim_func\n    def f():\n        pass\n    @T.prim_func\n    def f():\n        pass"
     assert "module M has two functions 'f'" in message_of(twice)
     missing = """

@@ -15,9 +15,9 @@ def test_gradient_example() -> None:
     @I.ir_module
     class Module:
         @R.function
-        def main(
-            x: R.Tensor((3, 3), dtype="float32"), y: R.Tensor((3, 3), dtype="float32")
-        ) -> R.Tensor((), dtype="float32"):
+        def main(x: R.Tensor((3, 3), dtype="float32"), y: R.Tensor((3, 3), dtype="float32")) -> R.Tensor(
+            (), dtype="float32"
+        ):
             with R.dataflow():
                 lv1: R.Tensor((3, 3), dtype="float32") = R.add(x, y)
                 # use R.sum to reduce the tensor to a scalar
@@ -26,7 +26,7 @@ def test_gradient_example() -> None:
             return lv2
 
     text = check(Module)
-    assert "lv2: R.Tensor((), dtype=\"float32\") = R.sum(lv1, axis=None, keepdims=False)" in text
+    assert 'lv2: R.Tensor((), dtype="float32") = R.sum(lv1, axis=None, keepdims=False)' in text
 
 
 def test_adjoint_example() -> None:
@@ -74,7 +74,9 @@ def test_parameters_by_callback() -> None:
 
 def test_output_callback_takes_plain_values() -> None:
     @R.function(pure=False)
-    def after(A: R.Tensor([16], "float32"), fset_param: R.Callable([R.Prim("int64"), R.Object], purity=False)):
+    def after(
+        A: R.Tensor([16], "float32"), fset_param: R.Callable([R.Prim("int64"), R.Object], purity=False)
+    ):
         fset_param(0, A)
         return R.tuple()
 
@@ -86,9 +88,9 @@ def test_legalization_example_with_the_older_call_tir() -> None:
     @ir.script.ir_module
     class Module:
         @R.function
-        def main(
-            x: R.Tensor((2, 3), "float32"), y: R.Tensor((2, 3), "float32")
-        ) -> R.Tensor((2, 3), "float32"):
+        def main(x: R.Tensor((2, 3), "float32"), y: R.Tensor((2, 3), "float32")) -> R.Tensor(
+            (2, 3), "float32"
+        ):
             z = R.call_tir(add, (y, x), (2, 3), dtype="float32")
             r = R.call_tir(multiply, (y, z), (2, 3), dtype="float32")
             return r
@@ -149,4 +151,4 @@ class InputMod:
         return gv0
 """
     mod = from_source(text, {"Tensor": R.Tensor, "m": m, "n": n})
-    assert "gv0: R.Tensor((m, n), dtype=\"float32\") = R.add(x, x)" in mod.script()
+    assert 'gv0: R.Tensor((m, n), dtype="float32") = R.add(x, x)' in mod.script()

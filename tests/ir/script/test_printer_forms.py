@@ -114,18 +114,27 @@ def test_detached_nodes() -> None:
     a, b = Var("a", "int32"), Var("b", "int32")
     shown(A, 'A = T.Buffer((128, 128), "float16")\nA')
     shown(A[0, a], 'A = T.Buffer((128, 128), "float16")\na = T.int32()\nA[0, a]')
-    shown(tir.BufferStore(A, A[a, b] + tir.const(1.0, "float16"), [a, b]), """
+    shown(
+        tir.BufferStore(A, A[a, b] + tir.const(1.0, "float16"), [a, b]),
+        """
 A = T.Buffer((128, 128), "float16")
 a = T.int32()
 b = T.int32()
-A[a, b] = A[a, b] + T.float16(1)""")
+A[a, b] = A[a, b] + T.float16(1)""",
+    )
     shown(a + b, "a = T.int32()\nb = T.int32()\na + b")
     shown(tir.IterVar(tir.Range(0, 8), a, 0), 'a = T.int32()\nT.iter_var(a, T.Range(0, 8), "DataPar", "")')
     shown(tir.Range(0, 10), "I.Range(0, 10)")
     shown(ir.PointerType(ir.PrimType("int32"), "global"), 'T.handle("int32", "global")')
     shown(ir.PrimType("float32"), "T.float32")
-    shown(tir.AttrStmt("pragma", "unroll", 1, tir.Evaluate(0)), 'with T.attr("pragma", "unroll", 1):\n    T.evaluate(0)')
-    shown(tir.AssertStmt(True, "text", tir.Evaluate(0)), 'with T.Assert(T.bool(True), "text"):\n    T.evaluate(0)')
+    shown(
+        tir.AttrStmt("pragma", "unroll", 1, tir.Evaluate(0)),
+        'with T.attr("pragma", "unroll", 1):\n    T.evaluate(0)',
+    )
+    shown(
+        tir.AssertStmt(True, "text", tir.Evaluate(0)),
+        'with T.Assert(T.bool(True), "text"):\n    T.evaluate(0)',
+    )
     shown(tir.While(a < 10, tir.Evaluate(0)), "a = T.int32()\nwhile a < 10:\n    T.evaluate(0)")
     shown(
         tir.LetStmt(Var("v", "float32"), tir.const(10.0, "float32"), tir.Evaluate(0)),
@@ -207,7 +216,8 @@ def test_relax_nodes_alone() -> None:
     call = relax.call_tir(ir.GlobalVar("tir_func"), a, a.struct_info, [x])
     shown(
         call,
-        declared + 'R.call_tir(tir_func, (a,), out_sinfo=R.Tensor((1, x, 3), dtype="float32"), tir_vars=R.shape([x]))',
+        declared
+        + 'R.call_tir(tir_func, (a,), out_sinfo=R.Tensor((1, x, 3), dtype="float32"), tir_vars=R.shape([x]))',
     )
 
 

@@ -9,7 +9,7 @@ from ir import tir
 from ir.script import from_source
 from tests.ir.script.roundtrip import check
 
-PROGRAMS = r'''
+PROGRAMS = r"""
 @T.prim_func
 def matmul(a: T.handle, b: T.handle, c: T.handle) -> None:
     A = T.match_buffer(a, [128, 128])
@@ -444,7 +444,7 @@ def img(x: R.Tensor((1, 3, 8, 8), "float32"), w: R.Tensor((4, 3, 3, 3), "float32
         at = R.nn.attention(R.reshape(b0, (1, 4, 16, 16)), R.reshape(b0, (1, 4, 16, 16)), R.reshape(b0, (1, 4, 16, 16)))
         R.output(lt, sp, at)
     return (lt, sp, at)
-'''.strip("\n").split("---\n")
+""".strip("\n").split("---\n")
 
 
 def name_of(text: str) -> str:

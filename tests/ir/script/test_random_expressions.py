@@ -11,7 +11,9 @@ from ir import tir
 from ir.tir import Evaluate, PrimFunc, Var, const
 from tests.ir.script.roundtrip import check
 
-VARIABLES = {dtype: [Var(f"{dtype[0]}{i}", dtype) for i in range(2)] for dtype in ("int32", "int64", "float32", "bool")}
+VARIABLES = {
+    dtype: [Var(f"{dtype[0]}{i}", dtype) for i in range(2)] for dtype in ("int32", "int64", "float32", "bool")
+}
 ARITHMETIC = [tir.Add, tir.Sub, tir.Mul, tir.Min, tir.Max]
 INTEGRAL = [*ARITHMETIC, tir.FloorDiv, tir.FloorMod, tir.Div, tir.Mod]
 COMPARISONS = [tir.EQ, tir.NE, tir.LT, tir.LE, tir.GT, tir.GE]
@@ -51,7 +53,9 @@ def expressions(draw: Any, dtype: str, depth: int) -> tir.PrimExpr:
         name = draw(st.sampled_from(["shift_left", "bitwise_and", "bitwise_or", "bitwise_xor"]))
         return tir.Call(dtype, f"tir.{name}", [sub(dtype), sub(dtype)])
     if kind == 2:
-        return tir.Call(dtype, f"tir.{draw(st.sampled_from(['exp', 'tanh', 'sqrt', 'floor', 'fabs']))}", [sub(dtype)])
+        return tir.Call(
+            dtype, f"tir.{draw(st.sampled_from(['exp', 'tanh', 'sqrt', 'floor', 'fabs']))}", [sub(dtype)]
+        )
     if kind == 3:
         return tir.Call(dtype, "tir.if_then_else", [sub("bool"), sub(dtype), sub(dtype)])
     operators = [*ARITHMETIC, tir.Div] if dtype == "float32" else INTEGRAL

@@ -84,10 +84,16 @@ def of_value(value: relax.Expr, *params: Var, pure: bool = True) -> str:
         (TupleStructInfo([F32]), 'R.Tuple(R.Tensor((2, 3), dtype="float32"))'),
         (TupleStructInfo([F32, TupleStructInfo([ObjectStructInfo()])]), "R.Tuple"),
         (FuncStructInfo.opaque_func(), "R.Callable"),
-        (FuncStructInfo.opaque_func(ret=F32, purity=True), 'R.Callable(ret=R.Tensor((2, 3), dtype="float32"), purity=True)'),
+        (
+            FuncStructInfo.opaque_func(ret=F32, purity=True),
+            'R.Callable(ret=R.Tensor((2, 3), dtype="float32"), purity=True)',
+        ),
         (FuncStructInfo([F32], ObjectStructInfo(), False), "R.Callable((R.Tensor((2, 3)"),
         (FuncStructInfo([], F32), "R.Callable((), R.Tensor"),
-        (FuncStructInfo([TensorStructInfo((M,), "int8")], TensorStructInfo((M,), "int8")), 'R.Callable((R.Tensor(("m",)'),
+        (
+            FuncStructInfo([TensorStructInfo((M,), "int8")], TensorStructInfo((M,), "int8")),
+            'R.Callable((R.Tensor(("m",)',
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -136,8 +142,16 @@ SHAPED = Var("s", TensorStructInfo((N, M), "float32"))
         (relax.op.reshape(X, (3, 2)), (X,), "R.reshape(x, R.shape([3, 2]))"),
         (relax.op.concat([X, X], axis=0), (X,), "R.concat((x, x), axis=0)"),
         (relax.op.astype(X, "float16"), (X,), 'R.astype(x, dtype="float16")'),
-        (R.call_pure_packed("f", X, sinfo_args=F32), (X,), 'R.call_pure_packed("f", x, sinfo_args=(R.Tensor((2, 3), dtype="float32"),))'),
-        (R.call_dps_packed("f", (X,), out_sinfo=F32), (X,), 'R.call_dps_packed("f", (x,), out_sinfo=R.Tensor((2, 3), dtype="float32"))'),
+        (
+            R.call_pure_packed("f", X, sinfo_args=F32),
+            (X,),
+            'R.call_pure_packed("f", x, sinfo_args=(R.Tensor((2, 3), dtype="float32"),))',
+        ),
+        (
+            R.call_dps_packed("f", (X,), out_sinfo=F32),
+            (X,),
+            'R.call_dps_packed("f", (x,), out_sinfo=R.Tensor((2, 3), dtype="float32"))',
+        ),
         (
             R.call_dps_packed("f", (X,), out_sinfo=[F32, F32]),
             (X,),
@@ -157,7 +171,10 @@ def test_value(value: relax.Expr, params: tuple[Var, ...], text: str) -> None:
     ("value", "text"),
     [
         (R.call_packed("f", X, sinfo_args=R.Object), 'R.call_packed("f", x, sinfo_args=(R.Object,))'),
-        (R.call_packed("f", X, sinfo_args=R.Tuple, key=1), 'R.call_packed("f", x, key=1, sinfo_args=(R.Tuple,))'),
+        (
+            R.call_packed("f", X, sinfo_args=R.Tuple, key=1),
+            'R.call_packed("f", x, key=1, sinfo_args=(R.Tuple,))',
+        ),
         (R.print(X, format="x = {}"), 'R.print(x, format=R.str("x = {}"))'),
         (
             R.assert_op(R.const(True, "bool"), [X], format="bad {}"),
@@ -186,7 +203,7 @@ def test_dataflow_block_and_outputs() -> None:
     func = Function([X], SeqExpr([block, BindingBlock([VarBinding(tail, relax.op.negative(gv))])], tail), F32)
     text = check(func)
     assert "        R.output(gv, gv_1)\n    gv_2: " in text
-    assert "lv: R.Tensor((2, 3), dtype=\"float32\") = R.add(x, x)" in text
+    assert 'lv: R.Tensor((2, 3), dtype="float32") = R.add(x, x)' in text
 
 
 def test_rebinding_a_name_in_a_dataflow_block() -> None:

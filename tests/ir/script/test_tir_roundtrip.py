@@ -126,7 +126,10 @@ def one(expr: tir.PrimExpr) -> str:
         (Ramp(X, 1, 4), "T.Ramp(x, 1, 4)"),
         (Broadcast(F, 4), "T.Broadcast(f, 4)"),
         (Broadcast(const(1), 4), "T.Broadcast(1, 4)"),
-        (Shuffle([Broadcast(X, 2), Broadcast(Y, 2)], [0, 3]), "T.Shuffle([T.Broadcast(x, 2), T.Broadcast(y, 2)], [0, 3])"),
+        (
+            Shuffle([Broadcast(X, 2), Broadcast(Y, 2)], [0, 3]),
+            "T.Shuffle([T.Broadcast(x, 2), T.Broadcast(y, 2)], [0, 3])",
+        ),
         (tir.exp(F), "T.exp(f)"),
         (tir.pow(F, 2), "T.pow(f, T.float32(2))"),
         (tir.if_then_else(P, X, 0), "T.if_then_else(p, x, 0)"),
@@ -140,7 +143,10 @@ def one(expr: tir.PrimExpr) -> str:
         (tir.reinterpret("float32", X), 'T.reinterpret("float32", x)'),
         (tir.call_extern("float32", "sin", F), 'T.call_extern("float32", "sin", f)'),
         (tir.call_pure_extern("int32", "f", X, 3), 'T.call_pure_extern("int32", "f", x, 3)'),
-        (tir.call_llvm_pure_intrin("int32", "llvm.ctpop.i32", X), 'T.call_llvm_pure_intrin("int32", "llvm.ctpop.i32", x)'),
+        (
+            tir.call_llvm_pure_intrin("int32", "llvm.ctpop.i32", X),
+            'T.call_llvm_pure_intrin("int32", "llvm.ctpop.i32", x)',
+        ),
         (tir.call_packed("f", X, F), 'T.call_packed("f", x, f)'),
         (tir.address_of(BufferLoad(A, [X, 0])), "T.address_of(A[x, 0])"),
         (A.access_ptr("r"), 'T.tvm_access_ptr(T.type_annotation("float32"), A.data, 0, 256, 1)'),
@@ -204,7 +210,9 @@ def test_loop_bounds() -> None:
     assert "for i in range(n, n + 4):" in of_statement(For(i, N, 4, 0, Evaluate(i)))
     assert "for i in range(2, 2 + n):" in of_statement(For(i, 2, N, 0, Evaluate(i)))
     big = Var("i", "int64")
-    assert "for i in range(T.int64(16)):" in of_statement(For(big, const(0, "int64"), const(16, "int64"), 0, Evaluate(big)))
+    assert "for i in range(T.int64(16)):" in of_statement(
+        For(big, const(0, "int64"), const(16, "int64"), 0, Evaluate(big))
+    )
 
 
 def test_loop_annotations_and_threads() -> None:
@@ -237,7 +245,9 @@ def test_scopes_are_concise_at_the_end_only() -> None:
     attr = AttrStmt(A, "key", X, Evaluate(Y))
     assert 'T.attr(A, "key", x)' in of_statement(attr)
     assert 'with T.attr(A, "key", x):' in of_statement(SeqStmt([attr, Evaluate(Y)]))
-    assert 'T.attr("default", "device_id", 0)' in of_statement(AttrStmt("default", "device_id", 0, Evaluate(Y)))
+    assert 'T.attr("default", "device_id", 0)' in of_statement(
+        AttrStmt("default", "device_id", 0, Evaluate(Y))
+    )
     assert "T.attr(None, " in of_statement(AttrStmt(None, "key", 0, Evaluate(Y)))
 
 
@@ -252,7 +262,10 @@ def test_if_while_evaluate_return() -> None:
 
 def test_free_variables_keep_branches_together() -> None:
     free = Var("m", I32)
-    text = check(PrimFunc([P], IfThenElse(P, Evaluate(0), Evaluate(free)), attrs={"global_symbol": "main"}), map_free_vars=True)
+    text = check(
+        PrimFunc([P], IfThenElse(P, Evaluate(0), Evaluate(free)), attrs={"global_symbol": "main"}),
+        map_free_vars=True,
+    )
     assert text.index("m = T.int32()") < text.index("if p:")
 
 
@@ -269,19 +282,28 @@ def test_allocations() -> None:
     body = BufferStore(view, const(0.0, "float32"), [X])
     text = of_statement(Allocate(var, "float32", [16], P, body, {"k": 1}))
     assert 'condition=p, annotations={"k": 1})' in text
-    assert 'view = T.Buffer((16,), data=buf, scope="shared")' in text or "view = T.Buffer((16,), data=buf)" in text
+    assert (
+        'view = T.Buffer((16,), data=buf, scope="shared")' in text
+        or "view = T.Buffer((16,), data=buf)" in text
+    )
     own = decl_buffer((16,), "float32", "own")
-    both = Allocate(own.data, "float32", [16], const(True), DeclBuffer(own, BufferStore(own, const(1.0, "float32"), [0])))
+    both = Allocate(
+        own.data, "float32", [16], const(True), DeclBuffer(own, BufferStore(own, const(1.0, "float32"), [0]))
+    )
     assert "own = T.decl_buffer((16,))" in of_statement(both)
     assert "with T.decl_buffer((16,)) as own:" in of_statement(SeqStmt([both, Evaluate(Y)]))
     alias = decl_buffer((256,), "float32", "flat", data=A.data)
-    assert "flat = T.decl_buffer((256,), data=A.data)" in of_statement(DeclBuffer(alias, BufferStore(alias, const(1.0, "float32"), [0])))
+    assert "flat = T.decl_buffer((256,), data=A.data)" in of_statement(
+        DeclBuffer(alias, BufferStore(alias, const(1.0, "float32"), [0]))
+    )
 
 
 def test_allocate_const() -> None:
     var = allocate("int32", 3)
     data = np.array([1, 2, 3], "int32")
-    assert 'T.allocate_const([1, 2, 3], "int32", [3])' in of_statement(AllocateConst(var, I32, [3], data, Evaluate(X)))
+    assert 'T.allocate_const([1, 2, 3], "int32", [3])' in of_statement(
+        AllocateConst(var, I32, [3], data, Evaluate(X))
+    )
     large = np.arange(100, dtype="int32")
     assert 'metadata["NDArray"][0]' in of_statement(AllocateConst(var, I32, [100], large, Evaluate(X)))
 
@@ -295,7 +317,9 @@ def test_realize() -> None:
 
 def test_launch_thread() -> None:
     def launch(var: Var, tag: str, extent: int, body: tir.Stmt) -> tir.Stmt:
-        return AttrStmt(IterVar(Range(0, extent), var, IterVar.ThreadIndex, tag), "thread_extent", extent, body)
+        return AttrStmt(
+            IterVar(Range(0, extent), var, IterVar.ThreadIndex, tag), "thread_extent", extent, body
+        )
 
     bx, tx = Var("blockIdx_x", I32), Var("threadIdx_x", I32)
     text = of_statement(launch(bx, "blockIdx.x", 8, launch(tx, "threadIdx.x", 32, Evaluate(bx + tx))))
@@ -303,14 +327,21 @@ def test_launch_thread() -> None:
     text = of_statement(SeqStmt([launch(bx, "blockIdx.x", 8, Evaluate(bx)), Evaluate(X)]))
     assert 'with T.launch_thread("blockIdx.x", 8) as blockIdx_x:' in text
     shared = IterVar(Range(0, 8), tx, IterVar.ThreadIndex, "threadIdx.x")
-    twice = SeqStmt([AttrStmt(shared, "thread_extent", 8, Evaluate(tx)), AttrStmt(shared, "thread_extent", 8, Evaluate(tx))])
+    twice = SeqStmt(
+        [
+            AttrStmt(shared, "thread_extent", 8, Evaluate(tx)),
+            AttrStmt(shared, "thread_extent", 8, Evaluate(tx)),
+        ]
+    )
     text = check(PrimFunc([X], twice, attrs={"global_symbol": "main"}), map_free_vars=True)
     assert 'threadIdx_x = T.env_thread("threadIdx.x")' in text
     assert "T.launch_thread(threadIdx_x, 8)" in text
 
 
 def region(buffer: tir.Buffer, *ranges: object) -> BufferRegion:
-    return BufferRegion(buffer, [item if isinstance(item, Range) else Range.from_min_extent(item, 1) for item in ranges])
+    return BufferRegion(
+        buffer, [item if isinstance(item, Range) else Range.from_min_extent(item, 1) for item in ranges]
+    )
 
 
 def test_block() -> None:
@@ -345,7 +376,10 @@ def test_block() -> None:
     assert "T.writes(A[vi, 0:16])" in text
     assert 'T.block_attr({"attr": 1, "flag": True})' in text
     assert 'inner = T.alloc_buffer((4,), scope="local")' in text
-    assert 'view = T.match_buffer(A[vi * 4:vi * 4 + 4, 0:4], (4, 4), strides=("s0", "s1"), offset_factor=1)' in text
+    assert (
+        'view = T.match_buffer(A[vi * 4:vi * 4 + 4, 0:4], (4, 4), strides=("s0", "s1"), offset_factor=1)'
+        in text
+    )
     assert "with T.init():" in text
 
 
@@ -361,7 +395,13 @@ def test_block_without_realize_and_axis_of_other_extent() -> None:
 def test_implicit_root_is_a_comment() -> None:
     local = decl_buffer((16,), "float32", "B")
     vi, i = Var("vi", I32), Var("i", I32)
-    block = Block([IterVar(Range(0, 16), vi, 0)], [], [region(local, vi)], "b", BufferStore(local, const(1.0, "float32"), [vi]))
+    block = Block(
+        [IterVar(Range(0, 16), vi, 0)],
+        [],
+        [region(local, vi)],
+        "b",
+        BufferStore(local, const(1.0, "float32"), [vi]),
+    )
     root = Block([], [], [], "root", For(i, 0, 16, 0, BlockRealize([i], True, block)), None, [local])
     text = of_statement(BlockRealize([], True, root))
     assert '# with T.block("root"):\n    B = T.alloc_buffer((16,))' in text
@@ -373,7 +413,9 @@ def test_parameters() -> None:
     n, m = Var("n", I32), SizeVar("m", "int64")
     pointer = Var("ptr", PointerType(PrimType("float16"), "shared"))
     dynamic = decl_buffer((n, m * 2), "float16", "D")
-    detailed = decl_buffer((8,), "int8", "E", offset_factor=4, scope="local", data_alignment=128, buffer_type="auto_broadcast")
+    detailed = decl_buffer(
+        (8,), "int8", "E", offset_factor=4, scope="local", data_alignment=128, buffer_type="auto_broadcast"
+    )
     handle = Var("h", "handle")
     func = PrimFunc(
         [dynamic, detailed, pointer, handle, X],
@@ -403,7 +445,10 @@ def test_aliased_and_undeclared_buffers() -> None:
     text = of_statement(BufferStore(alias, const(1.0, "float32"), [0]))
     assert "A_1 = T.Buffer((256,), data=A.data)\n" in text
     free = decl_buffer((4,), "float32", "G")
-    text = check(PrimFunc([X], BufferStore(free, const(1.0, "float32"), [0]), attrs={"global_symbol": "main"}), map_free_vars=True)
+    text = check(
+        PrimFunc([X], BufferStore(free, const(1.0, "float32"), [0]), attrs={"global_symbol": "main"}),
+        map_free_vars=True,
+    )
     assert "G = T.Buffer((4,))" in text
 
 
@@ -424,8 +469,13 @@ def test_private_function() -> None:
 
 def test_index_map_and_tensor_intrin() -> None:
     index_map = IndexMap.from_func(lambda i, j: (j, i // 4, i % 4), index_dtype="int32")
-    text = of_statement(AttrStmt(A, "layout", 0, For(Var("i", I32), 0, 4, 0, Evaluate(0), None, {"map": index_map})))
-    assert "T.index_map(lambda i_1, j: (j, i_1 // 4, i_1 % 4))" in text or "T.index_map(lambda i, j: (j, i // 4, i % 4))" in text
+    text = of_statement(
+        AttrStmt(A, "layout", 0, For(Var("i", I32), 0, 4, 0, Evaluate(0), None, {"map": index_map}))
+    )
+    assert (
+        "T.index_map(lambda i_1, j: (j, i_1 // 4, i_1 % 4))" in text
+        or "T.index_map(lambda i, j: (j, i // 4, i % 4))" in text
+    )
     func = PrimFunc([X], Evaluate(X))
     intrin = TensorIntrin(func, func)
     assert "metadata" in repr(intrin)
@@ -449,5 +499,8 @@ def test_repr_is_script() -> None:
     assert repr(region(A, X, Range(0, 4))) == "A[x, 0:4]"
     assert repr(Range(0, 10)) == "I.Range(0, 10)"
     assert repr(IntImm("int64", 3)) == "T.int64(3)"
-    assert repr(BufferStore(A, const(1.0, "float32"), [0, 0])) == "A = T.Buffer((16, 16))\nA[0, 0] = T.float32(1)"
+    assert (
+        repr(BufferStore(A, const(1.0, "float32"), [0, 0]))
+        == "A = T.Buffer((16, 16))\nA[0, 0] = T.float32(1)"
+    )
     assert repr(PointerType(PrimType("float32"), "shared")) == 'T.handle("float32", "shared")'

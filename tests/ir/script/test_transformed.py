@@ -45,7 +45,14 @@ def test_lowered() -> None:
     from ir.tir import transform
 
     mod = IRModule({"main": matmul()})
-    names = ("LowerInitBlock", "ConvertBlocksToOpaque", "CompactBufferAllocation", "LowerOpaqueBlock", "FlattenBuffer", "Simplify")
+    names = (
+        "LowerInitBlock",
+        "ConvertBlocksToOpaque",
+        "CompactBufferAllocation",
+        "LowerOpaqueBlock",
+        "FlattenBuffer",
+        "Simplify",
+    )
     done = 0
     for name in names:
         make = getattr(transform, name, None)
@@ -69,4 +76,6 @@ def test_reading_twice_gives_equal_hashes() -> None:
     from ir import structural_hash
 
     text = matmul().script()
-    assert structural_hash(from_source(text)) == structural_hash(from_source(text)) == structural_hash(matmul())
+    assert (
+        structural_hash(from_source(text)) == structural_hash(from_source(text)) == structural_hash(matmul())
+    )

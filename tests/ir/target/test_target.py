@@ -38,7 +38,11 @@ def test_every_form_survives_text_export_and_json(form: object) -> None:
 
 def test_string_form() -> None:
     target = Target("llvm -mcpu=znver4 -num-cores 2")
-    assert (target.kind.name, target.keys, target.attrs) == ("llvm", ("cpu",), {"mcpu": "znver4", "num-cores": 2})
+    assert (target.kind.name, target.keys, target.attrs) == (
+        "llvm",
+        ("cpu",),
+        {"mcpu": "znver4", "num-cores": 2},
+    )
     assert str(target) == "llvm -keys=cpu -mcpu=znver4 -num-cores=2"
     assert target.export() == {"kind": "llvm", "tag": "", "keys": ["cpu"], "mcpu": "znver4", "num-cores": 2}
 

@@ -12,7 +12,9 @@ def test_struct_info_of_scalars() -> None:
     def func(m: T.int32, n: T.int32) -> T.int32:
         T.ret(m * n)
 
-    expected = relax.FuncStructInfo([relax.PrimStructInfo("int32")] * 2, relax.PrimStructInfo("int32"), purity=True)
+    expected = relax.FuncStructInfo(
+        [relax.PrimStructInfo("int32")] * 2, relax.PrimStructInfo("int32"), purity=True
+    )
     ir.assert_structural_equal(func.struct_info, expected)
 
 
@@ -24,7 +26,9 @@ def test_struct_info_of_buffers_that_are_read() -> None:
         T.ret(B[0])
 
     expected = relax.FuncStructInfo(
-        [relax.TensorStructInfo([16, 16], "float32"), relax.ObjectStructInfo()], relax.PrimStructInfo("float32"), purity=True
+        [relax.TensorStructInfo([16, 16], "float32"), relax.ObjectStructInfo()],
+        relax.PrimStructInfo("float32"),
+        purity=True,
     )
     ir.assert_structural_equal(func.struct_info, expected)
 
@@ -36,7 +40,9 @@ def test_struct_info_of_a_function_that_writes() -> None:
             B[i] = A[i]
 
     tensor = relax.TensorStructInfo([16], "float32")
-    ir.assert_structural_equal(func.struct_info, relax.FuncStructInfo([tensor, tensor], relax.TupleStructInfo([]), purity=False))
+    ir.assert_structural_equal(
+        func.struct_info, relax.FuncStructInfo([tensor, tensor], relax.TupleStructInfo([]), purity=False)
+    )
 
 
 def test_name() -> None:

@@ -70,6 +70,8 @@ def test_passes_can_be_added() -> None:
 
 
 def test_modules_keep_other_functions() -> None:
-    module = IRModule({"f": matmul().without_attr("global_symbol"), "g": matmul().without_attr("global_symbol")})
+    module = IRModule(
+        {"f": matmul().without_attr("global_symbol"), "g": matmul().without_attr("global_symbol")}
+    )
     lowered = lower(module)
     assert {var.name_hint for var in lowered.functions} == {"f", "g"}

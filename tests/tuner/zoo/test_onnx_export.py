@@ -68,7 +68,9 @@ def test_builds_of_a_zoo_model_are_compared_with_onnx_runtime(monkeypatch: pytes
     found = compare_builds(model, Target("cpu"), None)
     assert found.error is None and found.is_accurate
     (said,) = [line for line in found.lines if "ONNX" in line]
-    assert said.startswith("not compared with ONNX Runtime") and "loopsmith[onnx]" in said and "\n" not in said
+    assert (
+        said.startswith("not compared with ONNX Runtime") and "loopsmith[onnx]" in said and "\n" not in said
+    )
     assert any("the speed of untuned loops" in line for line in found.lines)
 
 

@@ -70,7 +70,9 @@ def to_onnx(mod: IRModule, params: Mapping[str, Any] | None = None, func_name: s
     """
     function = mod[func_name]
     if not isinstance(function, Function) or not isinstance(function.body, SeqExpr):
-        raise ONNXExportError(f"{func_name} is no Relax function with bindings; name one of the module's Relax functions")
+        raise ONNXExportError(
+            f"{func_name} is no Relax function with bindings; name one of the module's Relax functions"
+        )
     _require_exportable(function)
     writer = GraphWriter(_onnx_library())
     given = dict(params or {})
@@ -112,7 +114,9 @@ def _require_exportable(function: Function) -> None:
             name = _operator(node)
             if name not in _LOWERINGS:
                 missing[name] = None
-        elif isinstance(node, If | MatchCast | ExternFunc) or (isinstance(node, Function) and node is not function):
+        elif isinstance(node, If | MatchCast | ExternFunc) or (
+            isinstance(node, Function) and node is not function
+        ):
             missing[str(type(node).__name__)] = None
 
     post_order_visit(function, visit)
@@ -137,7 +141,9 @@ def _extents(info: StructInfo | None, what: str) -> list[int]:
     shape = info.shape if isinstance(info, TensorStructInfo) else info
     values = getattr(shape, "values", None)
     if values is None or any(not hasattr(extent, "value") for extent in values):
-        raise ONNXExportError(f"{what} has no static shape: {info}; give its dimensions values before the export")
+        raise ONNXExportError(
+            f"{what} has no static shape: {info}; give its dimensions values before the export"
+        )
     return [int(extent.value) for extent in values]
 
 
@@ -162,7 +168,9 @@ class GraphWriter:
 
     def add_initializer(self, name: str, array: np.ndarray) -> None:
         """A weight or a constant under a fresh name."""
-        self.initializers.append(self.onnx.numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name))
+        self.initializers.append(
+            self.onnx.numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
+        )
 
     def constant(self, value: Any, dtype: str) -> str:
         """An array or a number as an initializer."""
@@ -177,7 +185,9 @@ class GraphWriter:
     def emit_many(self, op_type: str, inputs: Iterable[str], count: int, **attrs: Any) -> list[str]:
         """A node of several outputs."""
         outputs = [self.fresh(op_type.lower()) for _ in range(count)]
-        self.nodes.append(self.onnx.helper.make_node(op_type, list(inputs), outputs, name=outputs[0], **attrs))
+        self.nodes.append(
+            self.onnx.helper.make_node(op_type, list(inputs), outputs, name=outputs[0], **attrs)
+        )
         return outputs
 
     def value(self, expr: Expr, what: str) -> Value:
@@ -212,8 +222,12 @@ class GraphWriter:
     def value_info(self, name: str, info: StructInfo | None, what: str) -> Any:
         """The declaration of an input or output."""
         if not isinstance(info, TensorStructInfo) or info.dtype is None:
-            raise ONNXExportError(f"{what} is no tensor of known dtype but {info}; ONNX graphs take and return tensors")
-        return self.onnx.helper.make_tensor_value_info(name, self.element_type(info.dtype), _extents(info, what))
+            raise ONNXExportError(
+                f"{what} is no tensor of known dtype but {info}; ONNX graphs take and return tensors"
+            )
+        return self.onnx.helper.make_tensor_value_info(
+            name, self.element_type(info.dtype), _extents(info, what)
+        )
 
     def element_type(self, dtype: str) -> int:
         """ONNX's number for a dtype."""
@@ -226,7 +240,9 @@ class GraphWriter:
         """Declarations of the graph's outputs; each gets a node of its own, as an input may be returned, or a value twice."""
         if isinstance(value, list):
             fields = info.fields if isinstance(info, TupleStructInfo) else [None] * len(value)
-            return [out for item, field in zip(value, fields, strict=True) for out in self.outputs(item, field)]
+            return [
+                out for item, field in zip(value, fields, strict=True) for out in self.outputs(item, field)
+            ]
         name = self.fresh("output")
         self.nodes.append(self.onnx.helper.make_node("Identity", [value], [name], name=name))
         return [self.value_info(name, info, "the result")]
@@ -236,7 +252,9 @@ class GraphWriter:
         helper = self.onnx.helper
         graph = helper.make_graph(self.nodes, name, inputs, outputs, self.initializers)
         opsets = [helper.make_opsetid("", OPSET)]
-        return helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION, producer_name="loopsmith")
+        return helper.make_model(
+            graph, opset_imports=opsets, ir_version=_IR_VERSION, producer_name="loopsmith"
+        )
 
 
 def _lowering(*names: str) -> Callable[[Lowering], Lowering]:

@@ -23,14 +23,21 @@ def alloc_tensor(
 ) -> Call:
     """A new tensor; memory planning decides where it lives."""
     return call(
-        "relax.builtin.alloc_tensor", as_shape(shape), as_dtype(dtype), convert_to_expr(runtime_device_index),
+        "relax.builtin.alloc_tensor",
+        as_shape(shape),
+        as_dtype(dtype),
+        convert_to_expr(runtime_device_index),
         as_string(storage_scope),
     )
 
 
 @operator(
-    "relax.builtin.stop_lift_params", infer=infer_unary_any, legalize=lambda bb, node: node.args[0], reference=lambda x: x,
-    mixed_precision=MixedPrecisionPolicy.FOLLOW, pattern=OpPatternKind.kElemWise,
+    "relax.builtin.stop_lift_params",
+    infer=infer_unary_any,
+    legalize=lambda bb, node: node.args[0],
+    reference=lambda x: x,
+    mixed_precision=MixedPrecisionPolicy.FOLLOW,
+    pattern=OpPatternKind.kElemWise,
 )
 def stop_lift_params(x: Expr) -> Expr:
     """The tensor itself; what is computed from it is not lifted into the transformation of parameters."""

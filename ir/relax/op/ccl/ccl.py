@@ -29,16 +29,21 @@ def _as_shape(number: int) -> ShapeExpr:
 
 
 @operator(
-    "relax.ccl.allreduce", infer=infer_unary_any,
+    "relax.ccl.allreduce",
+    infer=infer_unary_any,
     legalize=_collective(
-        "allreduce", lambda n: _as_shape(_OPERATIONS[n.attrs["op_type"]]), lambda n: _bool(n.attrs["in_group"])
+        "allreduce",
+        lambda n: _as_shape(_OPERATIONS[n.attrs["op_type"]]),
+        lambda n: _bool(n.attrs["in_group"]),
     ),
     mixed_precision=FOLLOW,
 )
 def allreduce(x: Expr, op_type: str = "sum", in_group: bool = True) -> Expr:
     """Combine the tensors of all workers elementwise by "sum", "prod", "min", "max" or "avg"; each gets the result."""
     if op_type not in _OPERATIONS:
-        raise IRValueError(f"relax.ccl.allreduce: op_type must be one of {', '.join(_OPERATIONS)}, got {op_type!r}")
+        raise IRValueError(
+            f"relax.ccl.allreduce: op_type must be one of {', '.join(_OPERATIONS)}, got {op_type!r}"
+        )
     return call("relax.ccl.allreduce", x, attrs={"op_type": op_type, "in_group": bool(in_group)})
 
 
@@ -59,8 +64,10 @@ def _infer_allgather(node: Call, builder: Any) -> StructInfo:
 
 
 @operator(
-    "relax.ccl.allgather", infer=_infer_allgather,
-    legalize=_collective("allgather", lambda n: _bool(n.attrs["in_group"])), mixed_precision=FOLLOW,
+    "relax.ccl.allgather",
+    infer=_infer_allgather,
+    legalize=_collective("allgather", lambda n: _bool(n.attrs["in_group"])),
+    mixed_precision=FOLLOW,
 )
 def allgather(x: Expr, num_workers: int, in_group: bool = True) -> Expr:
     """Join the tensors of all workers along the first axis; each gets the result."""
@@ -68,8 +75,10 @@ def allgather(x: Expr, num_workers: int, in_group: bool = True) -> Expr:
 
 
 @operator(
-    "relax.ccl.broadcast_from_worker0", infer=infer_unary_any,
-    legalize=_collective("broadcast_from_worker0", lambda n: _bool(False)), mixed_precision=FOLLOW,
+    "relax.ccl.broadcast_from_worker0",
+    infer=infer_unary_any,
+    legalize=_collective("broadcast_from_worker0", lambda n: _bool(False)),
+    mixed_precision=FOLLOW,
 )
 def broadcast_from_worker0(x: Expr) -> Expr:
     """The tensor of worker 0, for all workers."""
@@ -106,7 +115,11 @@ def _legalize_scatter(bb: Any, node: Call) -> Expr:
     return call_dps_packed("runtime.disco.scatter_from_worker0", [value, _bool(False)], node.struct_info)
 
 
-@operator("relax.ccl.scatter_from_worker0", infer=_infer_scatter, legalize=_legalize_scatter, mixed_precision=FOLLOW)
+@operator(
+    "relax.ccl.scatter_from_worker0", infer=_infer_scatter, legalize=_legalize_scatter, mixed_precision=FOLLOW
+)
 def scatter_from_worker0(x: Expr, num_workers: int, axis: int = 0) -> Expr:
     """The part of worker 0's tensor along ``axis`` that is this worker's."""
-    return call("relax.ccl.scatter_from_worker0", x, attrs={"num_workers": int(num_workers), "axis": int(axis)})
+    return call(
+        "relax.ccl.scatter_from_worker0", x, attrs={"num_workers": int(num_workers), "axis": int(axis)}
+    )

@@ -44,7 +44,9 @@ def redistribute(input: Expr, device_mesh: DeviceMesh, placement: Placement | st
 def call_tir_local_view(gvar: GlobalVar, args: Any, out_sinfo: Any, tir_vars: Any = None) -> Call:
     """As call_tir on the part of every tensor that is on this device; ``out_sinfo`` is of tensors on a mesh."""
     return call(
-        "relax.dist.call_tir_local_view", *_call_tir_args(gvar, args, tir_vars), sinfo_args=[_out_struct_info(out_sinfo)]
+        "relax.dist.call_tir_local_view",
+        *_call_tir_args(gvar, args, tir_vars),
+        sinfo_args=[_out_struct_info(out_sinfo)],
     )
 
 
@@ -53,10 +55,12 @@ def _infer_replica_to_shard(node: Call, builder: Any) -> StructInfo:
     workers, axis = node.attrs["num_workers"], node.attrs["axis"]
     info = node.args[0].struct_info
     if isinstance(info, DTensorStructInfo):
-        placement = Placement([
-            spec if spec.kind == PlacementSpecKind.kSharding else type(spec).sharding(axis)
-            for spec in info.placement.dim_specs
-        ])
+        placement = Placement(
+            [
+                spec if spec.kind == PlacementSpecKind.kSharding else type(spec).sharding(axis)
+                for spec in info.placement.dim_specs
+            ]
+        )
         return DTensorStructInfo(info.tensor_sinfo, info.device_mesh, placement)
     (tensor,) = tensor_args(node, 1)
     if tensor.shape_values is None:
@@ -72,4 +76,8 @@ def _infer_replica_to_shard(node: Call, builder: Any) -> StructInfo:
 @operator("relax.dist.redistribute_replica_to_shard", infer=_infer_replica_to_shard)
 def redistribute_replica_to_shard(input: Expr, num_workers: int, axis: int) -> Call:
     """This worker's part, along ``axis``, of a tensor that all workers hold."""
-    return call("relax.dist.redistribute_replica_to_shard", input, attrs={"num_workers": int(num_workers), "axis": int(axis)})
+    return call(
+        "relax.dist.redistribute_replica_to_shard",
+        input,
+        attrs={"num_workers": int(num_workers), "axis": int(axis)},
+    )

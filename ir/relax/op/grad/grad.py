@@ -24,13 +24,19 @@ def _marker(name: str, doc: str) -> Any:
     build.__name__ = build.__qualname__ = name
     build.__doc__ = doc
     return operator(
-        f"relax.grad.{name}", infer=infer_unary_any, legalize=lambda bb, node: node.args[0], reference=lambda x: x,
-        mixed_precision=FOLLOW, pattern=OpPatternKind.kElemWise,
+        f"relax.grad.{name}",
+        infer=infer_unary_any,
+        legalize=lambda bb, node: node.args[0],
+        reference=lambda x: x,
+        mixed_precision=FOLLOW,
+        pattern=OpPatternKind.kElemWise,
     )(build)
 
 
 no_grad = _marker("no_grad", "The tensor itself, through which no gradient flows.")
-start_checkpoint = _marker("start_checkpoint", "The tensor itself; what follows up to end_checkpoint is computed again backward.")
+start_checkpoint = _marker(
+    "start_checkpoint", "The tensor itself; what follows up to end_checkpoint is computed again backward."
+)
 end_checkpoint = _marker("end_checkpoint", "The tensor itself; ends what start_checkpoint began.")
 
 
@@ -41,7 +47,11 @@ def _infer_like_second(node: Call, builder: Any) -> StructInfo:
 
 
 def _np_nll_loss_backward(
-    grad: np.ndarray, x: np.ndarray, targets: np.ndarray, weights: np.ndarray | None = None, reduction: str = "mean",
+    grad: np.ndarray,
+    x: np.ndarray,
+    targets: np.ndarray,
+    weights: np.ndarray | None = None,
+    reduction: str = "mean",
     ignore_index: int = -100,
 ) -> np.ndarray:
     single = x.ndim == 1
@@ -68,7 +78,9 @@ def _legalize_nll_loss_backward(bb: Any, node: Call) -> Expr:
 
         def factor(*i: Any) -> Any:
             t = targets(*i)
-            return tir.if_then_else(t != ignore_index, tir.const(1, dtype) if weights is None else weights(t), zero)
+            return tir.if_then_else(
+                t != ignore_index, tir.const(1, dtype) if weights is None else weights(t), zero
+            )
 
         share = te.compute(targets.shape, factor, name="weight")
         total = topi_function("sum")(share) if reduction == "mean" else None
@@ -88,11 +100,17 @@ def _legalize_nll_loss_backward(bb: Any, node: Call) -> Expr:
 
 
 @operator(
-    "relax.grad.nll_loss_backward", infer=_infer_like_second, legalize=_legalize_nll_loss_backward,
+    "relax.grad.nll_loss_backward",
+    infer=_infer_like_second,
+    legalize=_legalize_nll_loss_backward,
     reference=_np_nll_loss_backward,
 )
 def nll_loss_backward(
-    output_grad: Expr, predictions: Expr, targets: Expr, weights: Expr | None = None, reduction: str = "mean",
+    output_grad: Expr,
+    predictions: Expr,
+    targets: Expr,
+    weights: Expr | None = None,
+    reduction: str = "mean",
     ignore_index: int = -100,
 ) -> Expr:
     """The gradient of nll_loss with respect to the predictions."""
@@ -204,7 +222,9 @@ def _te_pool_backward(kind: str, attrs: Any) -> Any:
         def first(n: Any, c: Any, i: Any, j: Any) -> Any:
             inside, y, x = tapped(i, j, inner)
             hit = tir.if_then_else(inside, data[n, c, y, x] == peak[n, c, i, j], tir.const(False, "bool"))
-            return te.min(tir.if_then_else(hit, (y * width + x).astype("int64"), tir.max_value("int64")), axis=inner)
+            return te.min(
+                tir.if_then_else(hit, (y * width + x).astype("int64"), tir.max_value("int64")), axis=inner
+            )
 
         place = te.compute(grad.shape, first, name="pool_argmax")
         taps = [te.reduce_axis((0, size[i]), name=f"k{i}") for i in range(2)]
@@ -290,8 +310,17 @@ def _legalize_take_backward(bb: Any, node: Call) -> Expr:
 
 
 @operator(
-    "relax.grad.take_backward", infer=_infer_like_second, legalize=_legalize_take_backward, reference=_np_take_backward
+    "relax.grad.take_backward",
+    infer=_infer_like_second,
+    legalize=_legalize_take_backward,
+    reference=_np_take_backward,
 )
 def take_backward(output_grad: Expr, x: Expr, indices: Expr, axis: int | None = None) -> Expr:
     """The gradient of take with respect to ``x``."""
-    return call("relax.grad.take_backward", output_grad, x, indices, attrs={"axis": None if axis is None else int(axis)})
+    return call(
+        "relax.grad.take_backward",
+        output_grad,
+        x,
+        indices,
+        attrs={"axis": None if axis is None else int(axis)},
+    )

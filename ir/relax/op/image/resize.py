@@ -41,9 +41,19 @@ def _infer_resize2d(node: Call, builder: Any) -> StructInfo:
 def _legalize_resize2d(bb: Any, node: Call) -> Expr:
     attrs = node.attrs
     return bb.call_te(
-        topi_function("image.resize2d"), node.args[0], list(attrs["roi"]), node.args[1], attrs["layout"], attrs["method"],
-        attrs["coordinate_transformation_mode"], attrs["rounding_method"], attrs["cubic_alpha"], attrs["cubic_exclude"],
-        attrs["extrapolation_value"], attrs["out_dtype"] or None, primfunc_name_hint="resize2d",
+        topi_function("image.resize2d"),
+        node.args[0],
+        list(attrs["roi"]),
+        node.args[1],
+        attrs["layout"],
+        attrs["method"],
+        attrs["coordinate_transformation_mode"],
+        attrs["rounding_method"],
+        attrs["cubic_alpha"],
+        attrs["cubic_exclude"],
+        attrs["extrapolation_value"],
+        attrs["out_dtype"] or None,
+        primfunc_name_hint="resize2d",
     )
 
 
@@ -67,8 +77,11 @@ def _np_axis_weights(attrs: dict[str, Any], count: int, size: int) -> np.ndarray
     weights = np.zeros((size, count))
     if attrs["method"] == "nearest_neighbor":
         rounded = {
-            "floor": np.floor(places + 1e-5), "ceil": np.ceil(places - 1e-5), "round": np.round(places),
-            "round_prefer_floor": np.ceil(places - 0.5), "round_prefer_ceil": np.floor(places + 0.5),
+            "floor": np.floor(places + 1e-5),
+            "ceil": np.ceil(places - 1e-5),
+            "round": np.round(places),
+            "round_prefer_floor": np.ceil(places - 0.5),
+            "round_prefer_ceil": np.floor(places + 0.5),
         }[attrs["rounding_method"] or "round"]
         weights[np.arange(size), np.clip(rounded, 0, count - 1).astype(int)] = 1
         return weights
@@ -99,8 +112,12 @@ def _np_resize2d(x: np.ndarray, size: Any, **attrs: Any) -> np.ndarray:
 
 
 @operator(
-    "relax.image.resize2d", infer=_infer_resize2d, legalize=_legalize_resize2d, reference=_np_resize2d,
-    mixed_precision=MixedPrecisionPolicy.FOLLOW, pattern=OpPatternKind.kInjective,
+    "relax.image.resize2d",
+    infer=_infer_resize2d,
+    legalize=_legalize_resize2d,
+    reference=_np_resize2d,
+    mixed_precision=MixedPrecisionPolicy.FOLLOW,
+    pattern=OpPatternKind.kInjective,
 )
 def resize2d(
     data: Expr,
@@ -131,7 +148,9 @@ def resize2d(
     """
     check_layout("relax.image.resize2d", "layout", layout, "NCHW")
     if method not in ("nearest_neighbor", "linear", "cubic"):
-        raise IRValueError(f"relax.image.resize2d: unknown method {method!r}; use nearest_neighbor, linear or cubic")
+        raise IRValueError(
+            f"relax.image.resize2d: unknown method {method!r}; use nearest_neighbor, linear or cubic"
+        )
     if isinstance(size, int | PrimExpr):
         size = (size, size)
     if not isinstance(size, RelaxExpr):

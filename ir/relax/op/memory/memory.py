@@ -58,14 +58,14 @@ def dtype_arg(node: Call, index: int) -> str:
 
 
 @operator("relax.memory.alloc_storage", infer=lambda node, builder: ObjectStructInfo(), pure=False)
-def alloc_storage(
-    size: Any, virtual_device_index: Any, storage_scope: str | Expr, dtype: str | Expr
-) -> Call:
+def alloc_storage(size: Any, virtual_device_index: Any, storage_scope: str | Expr, dtype: str | Expr) -> Call:
     """Allocate storage of ``size`` bytes (a shape of one extent)."""
     if isinstance(size, int):
         size = [size]
     device = convert_to_expr(virtual_device_index)
-    return call("relax.memory.alloc_storage", as_shape(size), device, as_string(storage_scope), as_dtype(dtype))
+    return call(
+        "relax.memory.alloc_storage", as_shape(size), device, as_string(storage_scope), as_dtype(dtype)
+    )
 
 
 def infer_alloc_tensor(node: Call, builder: Any) -> StructInfo:
@@ -75,7 +75,9 @@ def infer_alloc_tensor(node: Call, builder: Any) -> StructInfo:
 
 
 @operator("relax.memory.alloc_tensor", infer=infer_alloc_tensor, pure=False)
-def alloc_tensor(storage: Expr, offset: Any, shape: Any, dtype: str | Expr, runtime_device_ind: Any = None) -> Call:
+def alloc_tensor(
+    storage: Expr, offset: Any, shape: Any, dtype: str | Expr, runtime_device_ind: Any = None
+) -> Call:
     """A tensor in storage, ``offset`` bytes from its begin."""
     args = [storage, convert_to_expr(offset), as_shape(shape), as_dtype(dtype)]
     if runtime_device_ind is not None:
@@ -133,7 +135,9 @@ def _reinterpreted(node: Call, info: TensorStructInfo, dtype: str, start: int) -
     if info.shape_values is None:
         return TensorStructInfo(None, dtype, info.vdevice)
     if len(info.shape_values) != 1:
-        raise fail(node, f"a view from {info.dtype} to {dtype} changes the number of elements and needs a shape")
+        raise fail(
+            node, f"a view from {info.dtype} to {dtype} changes the number of elements and needs a shape"
+        )
     total = simplify(info.shape_values[0] * dt.bytes_of(info.dtype))
     size = as_int(total)
     if size is not None and size % dt.bytes_of(dtype):
@@ -166,7 +170,9 @@ def _legalize_view(bb: Any, node: Call) -> Expr:
     return call_pure_packed("runtime.TVMArrayCreateView", data, shape, dtype, offset, sinfo_args=[info])
 
 
-def _np_view(x: np.ndarray, shape: Any = None, dtype: Any = None, relative_byte_offset: int = 0) -> np.ndarray:
+def _np_view(
+    x: np.ndarray, shape: Any = None, dtype: Any = None, relative_byte_offset: int = 0
+) -> np.ndarray:
     kind = np.dtype(dtype) if dtype else x.dtype
     raw = np.ascontiguousarray(x).view(np.uint8).reshape(-1)[int(relative_byte_offset or 0) :]
     count = int(np.prod(shape)) if shape is not None else raw.size // kind.itemsize
@@ -177,7 +183,9 @@ def _np_view(x: np.ndarray, shape: Any = None, dtype: Any = None, relative_byte_
 def run_create_view(data: Any, shape: Any, dtype: str, relative_byte_offset: int) -> np.ndarray:
     """The elements of a view; a copy, for the planned memory of ``data`` may be used again while the view lives."""
     array = data.numpy() if hasattr(data, "numpy") else np.asarray(data)
-    return _np_view(array, tuple(int(dim) for dim in shape), dt.to_numpy(str(dtype)), int(relative_byte_offset)).copy()
+    return _np_view(
+        array, tuple(int(dim) for dim in shape), dt.to_numpy(str(dtype)), int(relative_byte_offset)
+    ).copy()
 
 
 @operator("relax.memory.view", infer=_infer_view, legalize=_legalize_view, reference=_np_view)
@@ -198,7 +206,11 @@ def view(
         return null_value() if value is None else convert(value)
 
     return call(
-        "relax.memory.view", data, given(shape, as_shape), given(dtype, as_dtype), given(relative_byte_offset, convert_to_expr)
+        "relax.memory.view",
+        data,
+        given(shape, as_shape),
+        given(dtype, as_dtype),
+        given(relative_byte_offset, convert_to_expr),
     )
 
 
@@ -211,4 +223,3 @@ def _infer_zero_offset(node: Call, builder: Any) -> StructInfo:
 def ensure_zero_offset(data: Expr) -> Call:
     """The tensor, copied if its first element is not at the begin of its memory."""
     return call("relax.memory.ensure_zero_offset", data)
-

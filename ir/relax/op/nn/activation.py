@@ -32,7 +32,10 @@ def _erf(x: np.ndarray) -> np.ndarray:
 
 
 @operator(
-    "relax.nn.relu", infer=infer_unary_any, legalize=topi_unary("nn.relu"), reference=lambda x: np.maximum(x, 0),
+    "relax.nn.relu",
+    infer=infer_unary_any,
+    legalize=topi_unary("nn.relu"),
+    reference=lambda x: np.maximum(x, 0),
     **_ELEMENTWISE,
 )
 def relu(data: Expr) -> Expr:
@@ -41,9 +44,11 @@ def relu(data: Expr) -> Expr:
 
 
 @operator(
-    "relax.nn.relu6", infer=infer_unary_any,
+    "relax.nn.relu6",
+    infer=infer_unary_any,
     legalize=lambda bb, node: _legalize_relu6(bb, node),
-    reference=lambda x: np.clip(x, 0, 6), **_ELEMENTWISE,
+    reference=lambda x: np.clip(x, 0, 6),
+    **_ELEMENTWISE,
 )
 def relu6(data: Expr) -> Expr:
     """min(max(x, 0), 6)."""
@@ -58,9 +63,11 @@ def _legalize_relu6(bb: Any, node: Call) -> Expr:
 
 
 @operator(
-    "relax.nn.leakyrelu", infer=infer_unary_arith,
+    "relax.nn.leakyrelu",
+    infer=infer_unary_arith,
     legalize=with_attrs("nn.leaky_relu", "alpha"),
-    reference=lambda x, alpha: np.where(x > 0, x, x * x.dtype.type(alpha)), **_ELEMENTWISE,
+    reference=lambda x, alpha: np.where(x > 0, x, x * x.dtype.type(alpha)),
+    **_ELEMENTWISE,
 )
 def leakyrelu(data: Expr, alpha: float = 0.01) -> Expr:
     """x where positive, else alpha * x."""
@@ -90,8 +97,14 @@ def _np_prelu(x: np.ndarray, alpha: np.ndarray, axis: int) -> np.ndarray:
     return np.where(x > 0, x, x * alpha.reshape(shape))
 
 
-@operator("relax.nn.prelu", infer=_infer_prelu, legalize=_legalize_prelu, reference=_np_prelu, mixed_precision=FOLLOW,
-          pattern=OpPatternKind.kBroadcast)
+@operator(
+    "relax.nn.prelu",
+    infer=_infer_prelu,
+    legalize=_legalize_prelu,
+    reference=_np_prelu,
+    mixed_precision=FOLLOW,
+    pattern=OpPatternKind.kBroadcast,
+)
 def prelu(data: Expr, alpha: Expr, axis: int = 1) -> Expr:
     """x where positive, else alpha * x with one alpha per channel of ``axis``."""
     return call("relax.nn.prelu", data, alpha, attrs={"axis": int(axis)})
@@ -113,7 +126,11 @@ def _te_gelu(x: Any) -> Any:
     # half-precision erf is computed in float32: the series loses everything otherwise
     cast = topi_function("cast")
     inner = multiply(x, scale)
-    erf = topi_function("erf")(inner) if dtype != "float16" else cast(topi_function("erf")(cast(inner, "float32")), "float16")
+    erf = (
+        topi_function("erf")(inner)
+        if dtype != "float16"
+        else cast(topi_function("erf")(cast(inner, "float32")), "float16")
+    )
     return multiply(x, add(half, multiply(erf, half)))
 
 
@@ -124,7 +141,9 @@ def _te_gelu_tanh(x: Any) -> Any:
     multiply, add = topi_function("multiply"), topi_function("add")
     cube = multiply(multiply(x, x), multiply(x, tir.const(0.044715, dtype)))
     inner = multiply(tir.const(math.sqrt(2.0 / math.pi), dtype), add(x, cube))
-    return multiply(tir.const(0.5, dtype), multiply(x, add(tir.const(1.0, dtype), topi_function("tanh")(inner))))
+    return multiply(
+        tir.const(0.5, dtype), multiply(x, add(tir.const(1.0, dtype), topi_function("tanh")(inner)))
+    )
 
 
 def _te_silu(x: Any) -> Any:
@@ -148,8 +167,11 @@ _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 
 
 @operator(
-    "relax.nn.gelu", infer=infer_unary_arith, legalize=_te_legalize(_te_gelu, "gelu"),
-    reference=lambda x: 0.5 * x * (1 + _erf(x * x.dtype.type(0.5**0.5))), **_ELEMENTWISE,
+    "relax.nn.gelu",
+    infer=infer_unary_arith,
+    legalize=_te_legalize(_te_gelu, "gelu"),
+    reference=lambda x: 0.5 * x * (1 + _erf(x * x.dtype.type(0.5**0.5))),
+    **_ELEMENTWISE,
 )
 def gelu(data: Expr) -> Expr:
     """x * (1 + erf(x / sqrt 2)) / 2."""
@@ -157,8 +179,11 @@ def gelu(data: Expr) -> Expr:
 
 
 @operator(
-    "relax.nn.gelu_tanh", infer=infer_unary_arith, legalize=_te_legalize(_te_gelu_tanh, "gelu_tanh"),
-    reference=lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))), **_ELEMENTWISE,
+    "relax.nn.gelu_tanh",
+    infer=infer_unary_arith,
+    legalize=_te_legalize(_te_gelu_tanh, "gelu_tanh"),
+    reference=lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    **_ELEMENTWISE,
 )
 def gelu_tanh(data: Expr) -> Expr:
     """The tanh approximation of gelu."""
@@ -166,8 +191,11 @@ def gelu_tanh(data: Expr) -> Expr:
 
 
 @operator(
-    "relax.nn.silu", infer=infer_unary_arith, legalize=_te_legalize(_te_silu, "silu"),
-    reference=lambda x: x / (1 + np.exp(-x)), **_ELEMENTWISE,
+    "relax.nn.silu",
+    infer=infer_unary_arith,
+    legalize=_te_legalize(_te_silu, "silu"),
+    reference=lambda x: x / (1 + np.exp(-x)),
+    **_ELEMENTWISE,
 )
 def silu(data: Expr) -> Expr:
     """x * sigmoid(x)."""
@@ -175,8 +203,11 @@ def silu(data: Expr) -> Expr:
 
 
 @operator(
-    "relax.nn.selu", infer=infer_unary_arith, legalize=_te_legalize(_te_selu, "selu"),
-    reference=lambda x: _SELU_SCALE * np.where(x > 0, x, _SELU_ALPHA * (np.exp(x) - 1)), **_ELEMENTWISE,
+    "relax.nn.selu",
+    infer=infer_unary_arith,
+    legalize=_te_legalize(_te_selu, "selu"),
+    reference=lambda x: _SELU_SCALE * np.where(x > 0, x, _SELU_ALPHA * (np.exp(x) - 1)),
+    **_ELEMENTWISE,
 )
 def selu(data: Expr) -> Expr:
     """The scaled exponential linear unit."""
@@ -201,8 +232,12 @@ def _legalize_softplus(bb: Any, node: Call) -> Expr:
 
 
 @operator(
-    "relax.nn.softplus", infer=infer_unary_arith, legalize=_legalize_softplus,
-    reference=lambda x, beta, threshold: np.where(x * beta > threshold, x, np.log1p(np.exp(np.minimum(x * beta, 80))) / beta),
+    "relax.nn.softplus",
+    infer=infer_unary_arith,
+    legalize=_legalize_softplus,
+    reference=lambda x, beta, threshold: np.where(
+        x * beta > threshold, x, np.log1p(np.exp(np.minimum(x * beta, 80))) / beta
+    ),
     **_ELEMENTWISE,
 )
 def softplus(data: Expr, beta: float = 1.0, threshold: float = 20.0) -> Expr:
@@ -224,8 +259,12 @@ def _np_softmax(x: np.ndarray, axis: int) -> np.ndarray:
 
 
 @operator(
-    "relax.nn.softmax", infer=_infer_softmax, legalize=with_attrs("nn.softmax", "axis"), reference=_np_softmax,
-    mixed_precision=NEVER, pattern=OpPatternKind.kOutEWiseFusable,
+    "relax.nn.softmax",
+    infer=_infer_softmax,
+    legalize=with_attrs("nn.softmax", "axis"),
+    reference=_np_softmax,
+    mixed_precision=NEVER,
+    pattern=OpPatternKind.kOutEWiseFusable,
 )
 def softmax(data: Expr, axis: int = -1) -> Expr:
     """exp(x) / sum(exp(x)) along an axis."""
@@ -237,9 +276,12 @@ def _legalize_log_softmax(bb: Any, node: Call) -> Expr:
 
 
 @operator(
-    "relax.nn.log_softmax", infer=_infer_softmax, legalize=_legalize_log_softmax,
+    "relax.nn.log_softmax",
+    infer=_infer_softmax,
+    legalize=_legalize_log_softmax,
     reference=lambda x, axis: np.log(_np_softmax(x, axis)),
-    mixed_precision=NEVER, pattern=OpPatternKind.kOutEWiseFusable,
+    mixed_precision=NEVER,
+    pattern=OpPatternKind.kOutEWiseFusable,
 )
 def log_softmax(data: Expr, axis: int = -1) -> Expr:
     """The logarithm of softmax along an axis."""

@@ -56,8 +56,13 @@ def _allowed(rows: Any, columns: Any, causal: str | None) -> Any:
 
 
 def np_attention(
-    q: np.ndarray, k: np.ndarray, v: np.ndarray, bias: np.ndarray | None = None, scale: float | None = None,
-    causal_mask: str | None = None, window_size: int | None = None,
+    q: np.ndarray,
+    k: np.ndarray,
+    v: np.ndarray,
+    bias: np.ndarray | None = None,
+    scale: float | None = None,
+    causal_mask: str | None = None,
+    window_size: int | None = None,
 ) -> np.ndarray:
     """Attention by the definition, in float32."""
     dtype = q.dtype
@@ -110,7 +115,10 @@ def _legalize_attention(bb: Any, node: Call) -> Expr:
         def masked(b: Any, h: Any, i: Any, j: Any) -> Any:
             value = score[b, h, i, j] * tir.const(scale, acc)
             if bias is not None:
-                at = [tir.const(0, x.dtype) if is_one(n) else x for n, x in zip(bias.shape, (b, h, i, j), strict=True)]
+                at = [
+                    tir.const(0, x.dtype) if is_one(n) else x
+                    for n, x in zip(bias.shape, (b, h, i, j), strict=True)
+                ]
                 value = value + bias(*at).astype(acc)
             if causal is not None:
                 last = i if causal == "TopLeft" else i + seq_k - seq_q
@@ -122,13 +130,18 @@ def _legalize_attention(bb: Any, node: Call) -> Expr:
 
         biased = te.compute((batch, heads, seq_q, seq_k), masked, name="attention_masked")
         m = te.reduce_axis((0, seq_k), name="m")
-        peak = te.compute((batch, heads, seq_q), lambda b, h, i: te.max(biased[b, h, i, m], axis=m), name="attention_max")
+        peak = te.compute(
+            (batch, heads, seq_q), lambda b, h, i: te.max(biased[b, h, i, m], axis=m), name="attention_max"
+        )
         weight = te.compute(
-            (batch, heads, seq_q, seq_k), lambda b, h, i, j: te.exp(biased[b, h, i, j] - peak[b, h, i]),
+            (batch, heads, seq_q, seq_k),
+            lambda b, h, i, j: te.exp(biased[b, h, i, j] - peak[b, h, i]),
             name="attention_exp",
         )
         s = te.reduce_axis((0, seq_k), name="s")
-        total = te.compute((batch, heads, seq_q), lambda b, h, i: te.sum(weight[b, h, i, s], axis=s), name="attention_sum")
+        total = te.compute(
+            (batch, heads, seq_q), lambda b, h, i: te.sum(weight[b, h, i, s], axis=s), name="attention_sum"
+        )
         r = te.reduce_axis((0, seq_k), name="r")
         mixed = te.compute(
             (batch, seq_q, heads, dim_v),
@@ -141,7 +154,9 @@ def _legalize_attention(bb: Any, node: Call) -> Expr:
             name="attention_out",
         )
 
-    return bb.call_te(te_attention, *node.args, primfunc_name_hint="attention_bias" if len(node.args) == 4 else "attention")
+    return bb.call_te(
+        te_attention, *node.args, primfunc_name_hint="attention_bias" if len(node.args) == 4 else "attention"
+    )
 
 
 def is_one(extent: Any) -> bool:
@@ -155,14 +170,18 @@ def as_int_pair(many: Any, few: Any) -> int:
         return 1
     if isinstance(many, IntImm) and isinstance(few, IntImm):
         return many.value // few.value
-    raise IRValueError(f"relax.nn.attention: the numbers of heads {many} and {few} must be constants when they differ")
+    raise IRValueError(
+        f"relax.nn.attention: the numbers of heads {many} and {few} must be constants when they differ"
+    )
 
 
 def _attention_attrs(scale: Any, causal_mask: str | None, window_size: int | None) -> dict[str, Any]:
     if isinstance(scale, FloatImm | IntImm):
         scale = scale.value
     if causal_mask not in (None, "TopLeft", "BottomRight"):
-        raise IRValueError(f"relax.nn.attention: causal_mask must be None, 'TopLeft' or 'BottomRight', got {causal_mask!r}")
+        raise IRValueError(
+            f"relax.nn.attention: causal_mask must be None, 'TopLeft' or 'BottomRight', got {causal_mask!r}"
+        )
     return {
         "scale": None if scale is None else float(scale),
         "causal_mask": causal_mask,
@@ -221,7 +240,9 @@ def _infer_attention_var_len(node: Call, builder: Any) -> StructInfo:
 
 
 @operator(
-    "relax.nn.attention_var_len", infer=_infer_attention_var_len, mixed_precision=MixedPrecisionPolicy.ALWAYS,
+    "relax.nn.attention_var_len",
+    infer=_infer_attention_var_len,
+    mixed_precision=MixedPrecisionPolicy.ALWAYS,
     pattern=OpPatternKind.kOpaque,
 )
 def attention_var_len(
@@ -249,6 +270,13 @@ def attention_var_len(
     if max_seqlen_k is None:
         max_seqlen_k = max_seqlen_q
     return call(
-        "relax.nn.attention_var_len", queries, keys, values, seqstart_q, seqstart_k, max_seqlen_q, max_seqlen_k,
+        "relax.nn.attention_var_len",
+        queries,
+        keys,
+        values,
+        seqstart_q,
+        seqstart_k,
+        max_seqlen_q,
+        max_seqlen_k,
         attrs=_attention_attrs(scale, causal_mask, window_size),
     )

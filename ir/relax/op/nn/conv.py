@@ -79,7 +79,11 @@ def _infer_conv(node: Call, builder: Any) -> StructInfo:
     if data_shape is None or weight_shape is None:
         return _result(node, None, data, weight, count)
     attrs, groups = node.attrs, node.attrs["groups"]
-    in_channels, per_group, out_channels = as_int(data_shape[1]), as_int(weight_shape[1]), as_int(weight_shape[0])
+    in_channels, per_group, out_channels = (
+        as_int(data_shape[1]),
+        as_int(weight_shape[1]),
+        as_int(weight_shape[0]),
+    )
     if in_channels is not None and per_group is not None and in_channels != per_group * groups:
         raise fail(
             node,
@@ -141,7 +145,8 @@ def np_conv(x: np.ndarray, w: np.ndarray, **attrs: Any) -> np.ndarray:
     ci, co = x.shape[1] // groups, w.shape[0] // groups
     for place in np.ndindex(*out):
         index = tuple(
-            slice(p * s, p * s + n, d) for p, s, n, d in zip(place, attrs["strides"], window, attrs["dilation"], strict=True)
+            slice(p * s, p * s + n, d)
+            for p, s, n, d in zip(place, attrs["strides"], window, attrs["dilation"], strict=True)
         )
         for g in range(groups):
             patch = x[(slice(None), slice(g * ci, (g + 1) * ci), *index)]
@@ -153,8 +158,17 @@ def np_conv(x: np.ndarray, w: np.ndarray, **attrs: Any) -> np.ndarray:
 
 
 def _conv(
-    count: int, data: Expr, weight: Expr, strides: Any, padding: Any, dilation: Any, groups: int, data_layout: str,
-    kernel_layout: str, out_layout: str | None, out_dtype: str | None,
+    count: int,
+    data: Expr,
+    weight: Expr,
+    strides: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+    data_layout: str,
+    kernel_layout: str,
+    out_layout: str | None,
+    out_dtype: str | None,
 ) -> Expr:
     name = f"relax.nn.conv{count}d"
     out_layout = out_layout or data_layout
@@ -207,7 +221,9 @@ def conv1d(
 
     ``padding`` has 1 or 2 entries; ``out_layout`` defaults to ``data_layout``; ``out_dtype`` to the operands' dtype.
     """
-    return _conv(1, data, weight, strides, padding, dilation, groups, data_layout, kernel_layout, out_layout, out_dtype)
+    return _conv(
+        1, data, weight, strides, padding, dilation, groups, data_layout, kernel_layout, out_layout, out_dtype
+    )
 
 
 @operator("relax.nn.conv2d", **_CONV)
@@ -228,7 +244,9 @@ def conv2d(
     ``padding`` has 1, 2 or 4 entries (top, left, bottom, right); ``out_layout`` defaults to ``data_layout``; ``out_dtype``
     to the operands' dtype.
     """
-    return _conv(2, data, weight, strides, padding, dilation, groups, data_layout, kernel_layout, out_layout, out_dtype)
+    return _conv(
+        2, data, weight, strides, padding, dilation, groups, data_layout, kernel_layout, out_layout, out_dtype
+    )
 
 
 @operator("relax.nn.conv3d", **_CONV)
@@ -248,7 +266,9 @@ def conv3d(
 
     ``padding`` has 1, 3 or 6 entries; ``out_layout`` defaults to ``data_layout``; ``out_dtype`` to the operands' dtype.
     """
-    return _conv(3, data, weight, strides, padding, dilation, groups, data_layout, kernel_layout, out_layout, out_dtype)
+    return _conv(
+        3, data, weight, strides, padding, dilation, groups, data_layout, kernel_layout, out_layout, out_dtype
+    )
 
 
 def _infer_conv_transpose(node: Call, builder: Any) -> StructInfo:
@@ -266,7 +286,9 @@ def _infer_conv_transpose(node: Call, builder: Any) -> StructInfo:
     for i in range(count):
         stride = attrs["strides"][i]
         if attrs["output_padding"][i] >= stride:
-            raise fail(node, f"output_padding {attrs['output_padding'][i]} must be less than the stride {stride}")
+            raise fail(
+                node, f"output_padding {attrs['output_padding'][i]} must be less than the stride {stride}"
+            )
         window = (weight_shape[2 + i] - 1) * attrs["dilation"][i] + 1
         pads = attrs["padding"][i] + attrs["padding"][i + count]
         dims.append(simplify((data_shape[2 + i] - 1) * stride + window - pads + attrs["output_padding"][i]))
@@ -280,7 +302,11 @@ def _legalize_conv_transpose(bb: Any, node: Call) -> Expr:
     attrs = node.attrs
     count = len(attrs["strides"])
     canonical, kernel = "NC" + _SPATIAL[count], "IO" + _SPATIAL[count]
-    if attrs["data_layout"] != canonical or attrs["kernel_layout"] != kernel or attrs["out_layout"] != canonical:
+    if (
+        attrs["data_layout"] != canonical
+        or attrs["kernel_layout"] != kernel
+        or attrs["out_layout"] != canonical
+    ):
         return node
     out_shape = list(node.struct_info.shape_values)
     out_dtype, groups = node.struct_info.dtype, attrs["groups"]
@@ -289,7 +315,10 @@ def _legalize_conv_transpose(bb: Any, node: Call) -> Expr:
         in_per_group = tir.floordiv(data.shape[1], groups)
         out_per_group = weight.shape[1]
         channel = te.reduce_axis((0, in_per_group), name="dc")
-        window = [te.reduce_axis((0, weight.shape[2 + i]), name=f"d{_SPATIAL[count][i].lower()}") for i in range(count)]
+        window = [
+            te.reduce_axis((0, weight.shape[2 + i]), name=f"d{_SPATIAL[count][i].lower()}")
+            for i in range(count)
+        ]
 
         def element(n: Any, c: Any, *places: Any) -> Any:
             group = tir.floordiv(c, out_per_group)
@@ -330,7 +359,8 @@ def np_conv_transpose(x: np.ndarray, w: np.ndarray, **attrs: Any) -> np.ndarray:
     for place in np.ndindex(*x.shape[2:]):
         for tap in np.ndindex(*kernel):
             at = tuple(
-                p * s + t * d for p, s, t, d in zip(place, attrs["strides"], tap, attrs["dilation"], strict=True)
+                p * s + t * d
+                for p, s, t, d in zip(place, attrs["strides"], tap, attrs["dilation"], strict=True)
             )
             for g in range(groups):
                 values = x[(slice(None), slice(g * ci, (g + 1) * ci), *place)]
@@ -351,8 +381,18 @@ _TRANSPOSE: dict[str, Any] = {
 
 
 def _conv_transpose(
-    count: int, data: Expr, weight: Expr, strides: Any, padding: Any, output_padding: Any, dilation: Any, groups: int,
-    data_layout: str, kernel_layout: str, out_layout: str | None, out_dtype: str | None,
+    count: int,
+    data: Expr,
+    weight: Expr,
+    strides: Any,
+    padding: Any,
+    output_padding: Any,
+    dilation: Any,
+    groups: int,
+    data_layout: str,
+    kernel_layout: str,
+    out_layout: str | None,
+    out_dtype: str | None,
 ) -> Expr:
     name = f"relax.nn.conv{count}d_transpose"
     out_layout = out_layout or data_layout
@@ -388,7 +428,18 @@ def conv1d_transpose(
 ) -> Expr:
     """Transposed 1D convolution: data (N, I, W), weight (I, O / groups, kernel width)."""
     return _conv_transpose(
-        1, data, weight, strides, padding, output_padding, dilation, groups, data_layout, kernel_layout, out_layout, out_dtype
+        1,
+        data,
+        weight,
+        strides,
+        padding,
+        output_padding,
+        dilation,
+        groups,
+        data_layout,
+        kernel_layout,
+        out_layout,
+        out_dtype,
     )
 
 
@@ -408,7 +459,18 @@ def conv2d_transpose(
 ) -> Expr:
     """Transposed 2D convolution: data (N, I, H, W), weight (I, O / groups, kernel height, kernel width)."""
     return _conv_transpose(
-        2, data, weight, strides, padding, output_padding, dilation, groups, data_layout, kernel_layout, out_layout, out_dtype
+        2,
+        data,
+        weight,
+        strides,
+        padding,
+        output_padding,
+        dilation,
+        groups,
+        data_layout,
+        kernel_layout,
+        out_layout,
+        out_dtype,
     )
 
 
@@ -428,7 +490,16 @@ def conv3d_transpose(
 ) -> Expr:
     """Transposed 3D convolution: data (N, I, D, H, W), weight (I, O / groups, kernel depth, height, width)."""
     return _conv_transpose(
-        3, data, weight, strides, padding, output_padding, dilation, groups, data_layout, kernel_layout, out_layout, out_dtype
+        3,
+        data,
+        weight,
+        strides,
+        padding,
+        output_padding,
+        dilation,
+        groups,
+        data_layout,
+        kernel_layout,
+        out_layout,
+        out_dtype,
     )
-
-

@@ -46,13 +46,18 @@ def _legalize_cross_entropy(bb: Any, node: Call) -> Expr:
             total = topi_function("divide")(total, x.shape[0].astype(x.dtype))
         return total
 
-    return bb.call_te(te_cross_entropy_with_logits, *node.args, primfunc_name_hint="cross_entropy_with_logits")
+    return bb.call_te(
+        te_cross_entropy_with_logits, *node.args, primfunc_name_hint="cross_entropy_with_logits"
+    )
 
 
 @operator(
-    "relax.nn.cross_entropy_with_logits", infer=_infer_cross_entropy, legalize=_legalize_cross_entropy,
+    "relax.nn.cross_entropy_with_logits",
+    infer=_infer_cross_entropy,
+    legalize=_legalize_cross_entropy,
     reference=lambda x, y: np.asarray(-(x * y).sum() / (x.shape[0] if x.ndim > 1 else 1), x.dtype),
-    mixed_precision=NEVER, pattern=OpPatternKind.kCommReduce,
+    mixed_precision=NEVER,
+    pattern=OpPatternKind.kCommReduce,
 )
 def cross_entropy_with_logits(predictions: Expr, labels: Expr) -> Expr:
     """-sum(predictions * labels), averaged over the first axis when there are more than one."""
@@ -70,11 +75,21 @@ def _infer_nll_loss(node: Call, builder: Any) -> StructInfo:
     vdevice = common_vdevice(node, [predictions, targets])
     if weights is not None:
         require_ndim(node, weights, 1, "weights")
-    if predictions.ndim != -1 and targets.ndim not in (-1, predictions.ndim - 1 if predictions.ndim > 1 else 0):
-        raise fail(node, f"targets must have one dimension less than predictions ({predictions.ndim}), got {targets.ndim}")
+    if predictions.ndim != -1 and targets.ndim not in (
+        -1,
+        predictions.ndim - 1 if predictions.ndim > 1 else 0,
+    ):
+        raise fail(
+            node,
+            f"targets must have one dimension less than predictions ({predictions.ndim}), got {targets.ndim}",
+        )
     if predictions.shape_values is not None:
         classes = as_int(predictions.shape_values[1 if predictions.ndim > 1 else 0])
-        count = as_int(weights.shape_values[0]) if weights is not None and weights.shape_values is not None else None
+        count = (
+            as_int(weights.shape_values[0])
+            if weights is not None and weights.shape_values is not None
+            else None
+        )
         if classes is not None and count is not None and classes != count:
             raise fail(node, f"{count} weights for {classes} classes")
     if node.attrs["reduction"] == "none":
@@ -83,7 +98,11 @@ def _infer_nll_loss(node: Call, builder: Any) -> StructInfo:
 
 
 def _np_nll_loss(
-    x: np.ndarray, targets: np.ndarray, weights: np.ndarray | None = None, reduction: str = "mean", ignore_index: int = -100
+    x: np.ndarray,
+    targets: np.ndarray,
+    weights: np.ndarray | None = None,
+    reduction: str = "mean",
+    ignore_index: int = -100,
 ) -> np.ndarray:
     if x.ndim == 1:
         x, targets, single = x[None], targets[None], True
@@ -109,8 +128,10 @@ def _legalize_nll_loss(bb: Any, node: Call) -> Expr:
 
         def factor(t: Any) -> Any:
             one = tir.const(1, dtype) if weights is None else weights(t)
-            return tir.Select(t != ignore_index, one, tir.const(0, dtype)) if weights is None else tir.if_then_else(
-                t != ignore_index, one, tir.const(0, dtype)
+            return (
+                tir.Select(t != ignore_index, one, tir.const(0, dtype))
+                if weights is None
+                else tir.if_then_else(t != ignore_index, one, tir.const(0, dtype))
             )
 
         def loss(*index: Any) -> Any:
@@ -131,11 +152,19 @@ def _legalize_nll_loss(bb: Any, node: Call) -> Expr:
 
 
 @operator(
-    "relax.nn.nll_loss", infer=_infer_nll_loss, legalize=_legalize_nll_loss, reference=_np_nll_loss,
-    mixed_precision=NEVER, pattern=OpPatternKind.kOpaque,
+    "relax.nn.nll_loss",
+    infer=_infer_nll_loss,
+    legalize=_legalize_nll_loss,
+    reference=_np_nll_loss,
+    mixed_precision=NEVER,
+    pattern=OpPatternKind.kOpaque,
 )
 def nll_loss(
-    predictions: Expr, targets: Expr, weights: Expr | None = None, reduction: str = "mean", ignore_index: int = -100
+    predictions: Expr,
+    targets: Expr,
+    weights: Expr | None = None,
+    reduction: str = "mean",
+    ignore_index: int = -100,
 ) -> Expr:
     """Negative log likelihood: ``-weights[t] * predictions[n, t, ...]`` for the target classes ``t``.
 

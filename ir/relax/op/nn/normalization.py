@@ -27,7 +27,9 @@ from ..legalization import topi_function
 FOLLOW, NEVER = MixedPrecisionPolicy.FOLLOW, MixedPrecisionPolicy.NEVER
 
 
-def _check_scales(node: Call, info: TensorStructInfo, scales: Sequence[TensorStructInfo], axes: Sequence[int]) -> None:
+def _check_scales(
+    node: Call, info: TensorStructInfo, scales: Sequence[TensorStructInfo], axes: Sequence[int]
+) -> None:
     """Parameters have the data's dtype and the extents of the normalized axes."""
     for item in scales:
         require_ndim(node, item, len(axes), "a scale or offset")
@@ -36,7 +38,9 @@ def _check_scales(node: Call, info: TensorStructInfo, scales: Sequence[TensorStr
         for axis, dim in zip(axes, item.shape_values, strict=True):
             wanted, found = as_int(info.shape_values[axis]), as_int(dim)
             if wanted is not None and found is not None and wanted != found:
-                raise fail(node, f"a scale or offset has extent {found} where axis {axis} of the data has {wanted}")
+                raise fail(
+                    node, f"a scale or offset has extent {found} where axis {axis} of the data has {wanted}"
+                )
 
 
 def _along(values: np.ndarray, ndim: int, axes: Sequence[int]) -> np.ndarray:
@@ -98,8 +102,12 @@ def _np_batch_norm(x: Any, gamma: Any, beta: Any, mean: Any, var: Any, **attrs: 
 
 
 @operator(
-    "relax.nn.batch_norm", infer=_infer_batch_norm, legalize=_legalize_batch_norm, reference=_np_batch_norm,
-    mixed_precision=FOLLOW, pattern=OpPatternKind.kOutEWiseFusable,
+    "relax.nn.batch_norm",
+    infer=_infer_batch_norm,
+    legalize=_legalize_batch_norm,
+    reference=_np_batch_norm,
+    mixed_precision=FOLLOW,
+    pattern=OpPatternKind.kOutEWiseFusable,
 )
 def batch_norm(
     data: Expr,
@@ -127,8 +135,12 @@ def batch_norm(
         center, scale: whether to add ``beta`` and multiply by ``gamma``.
     """
     attrs = {
-        "axis": int(axis), "epsilon": float(epsilon), "center": bool(center), "scale": bool(scale),
-        "momentum": float(momentum), "training": bool(training),
+        "axis": int(axis),
+        "epsilon": float(epsilon),
+        "center": bool(center),
+        "scale": bool(scale),
+        "momentum": float(momentum),
+        "training": bool(training),
     }
     return call("relax.nn.batch_norm", data, gamma, beta, moving_mean, moving_var, attrs=attrs)
 
@@ -147,12 +159,17 @@ def _infer_layer_norm(node: Call, builder: Any) -> StructInfo:
 
 def _legalize_layer_norm(bb: Any, node: Call) -> Expr:
     return bb.call_te(
-        topi_function("nn.layer_norm"), *node.args, axis=list(node.attrs["axes"]), epsilon=node.attrs["epsilon"],
+        topi_function("nn.layer_norm"),
+        *node.args,
+        axis=list(node.attrs["axes"]),
+        epsilon=node.attrs["epsilon"],
         primfunc_name_hint="layer_norm",
     )
 
 
-def _np_layer_norm(x: Any, gamma: Any, beta: Any, axes: Any, epsilon: float, center: bool, scale: bool) -> np.ndarray:
+def _np_layer_norm(
+    x: Any, gamma: Any, beta: Any, axes: Any, epsilon: float, center: bool, scale: bool
+) -> np.ndarray:
     places = [axis % x.ndim for axis in axes]
     mean, var = x.mean(tuple(places), keepdims=True), x.var(tuple(places), keepdims=True)
     y = (x - mean) / np.sqrt(var + epsilon)
@@ -165,14 +182,28 @@ _NORM: dict[str, Any] = {"mixed_precision": NEVER, "pattern": OpPatternKind.kOut
 
 
 @operator(
-    "relax.nn.layer_norm", infer=_infer_layer_norm, legalize=_legalize_layer_norm, reference=_np_layer_norm, **_NORM
+    "relax.nn.layer_norm",
+    infer=_infer_layer_norm,
+    legalize=_legalize_layer_norm,
+    reference=_np_layer_norm,
+    **_NORM,
 )
 def layer_norm(
-    data: Expr, gamma: Expr, beta: Expr, axes: int | Sequence[int], epsilon: float = 1e-5, center: bool = True,
+    data: Expr,
+    gamma: Expr,
+    beta: Expr,
+    axes: int | Sequence[int],
+    epsilon: float = 1e-5,
+    center: bool = True,
     scale: bool = True,
 ) -> Expr:
     """Layer normalization over ``axes``; ``gamma`` and ``beta`` have the shape of those axes."""
-    attrs = {"axes": optional_int_tuple(axes), "epsilon": float(epsilon), "center": bool(center), "scale": bool(scale)}
+    attrs = {
+        "axes": optional_int_tuple(axes),
+        "epsilon": float(epsilon),
+        "center": bool(center),
+        "scale": bool(scale),
+    }
     return call("relax.nn.layer_norm", data, gamma, beta, attrs=attrs)
 
 
@@ -195,20 +226,37 @@ def _infer_group_norm(node: Call, builder: Any) -> StructInfo:
 def _legalize_group_norm(bb: Any, node: Call) -> Expr:
     attrs = node.attrs
     return bb.call_te(
-        topi_function("nn.group_norm"), node.args[0], node.args[1], node.args[2], attrs["num_groups"],
-        attrs["channel_axis"], list(attrs["axes"]), attrs["epsilon"], primfunc_name_hint="group_norm",
+        topi_function("nn.group_norm"),
+        node.args[0],
+        node.args[1],
+        node.args[2],
+        attrs["num_groups"],
+        attrs["channel_axis"],
+        list(attrs["axes"]),
+        attrs["epsilon"],
+        primfunc_name_hint="group_norm",
     )
 
 
 def _np_group_norm(
-    x: Any, gamma: Any, beta: Any, num_groups: int, channel_axis: int, axes: Any, epsilon: float, center: bool, scale: bool
+    x: Any,
+    gamma: Any,
+    beta: Any,
+    num_groups: int,
+    channel_axis: int,
+    axes: Any,
+    epsilon: float,
+    center: bool,
+    scale: bool,
 ) -> np.ndarray:
     channel = channel_axis % x.ndim
     places = [axis % x.ndim for axis in axes]
     split = [*x.shape[:channel], num_groups, x.shape[channel] // num_groups, *x.shape[channel + 1 :]]
     reduce = tuple([channel + 1, *(axis + (axis > channel) for axis in places)])
     grouped = x.reshape(split)
-    y = (grouped - grouped.mean(reduce, keepdims=True)) / np.sqrt(grouped.var(reduce, keepdims=True) + epsilon)
+    y = (grouped - grouped.mean(reduce, keepdims=True)) / np.sqrt(
+        grouped.var(reduce, keepdims=True) + epsilon
+    )
     y = y.reshape(x.shape)
     if scale:
         y = y * _along(gamma, x.ndim, [channel])
@@ -216,16 +264,31 @@ def _np_group_norm(
 
 
 @operator(
-    "relax.nn.group_norm", infer=_infer_group_norm, legalize=_legalize_group_norm, reference=_np_group_norm, **_NORM
+    "relax.nn.group_norm",
+    infer=_infer_group_norm,
+    legalize=_legalize_group_norm,
+    reference=_np_group_norm,
+    **_NORM,
 )
 def group_norm(
-    data: Expr, gamma: Expr, beta: Expr, num_groups: int, channel_axis: int, axes: int | Sequence[int],
-    epsilon: float = 1e-5, center: bool = True, scale: bool = True,
+    data: Expr,
+    gamma: Expr,
+    beta: Expr,
+    num_groups: int,
+    channel_axis: int,
+    axes: int | Sequence[int],
+    epsilon: float = 1e-5,
+    center: bool = True,
+    scale: bool = True,
 ) -> Expr:
     """Group normalization: channels in ``num_groups`` groups, each normalized over its channels and ``axes``."""
     attrs = {
-        "num_groups": int(num_groups), "channel_axis": int(channel_axis), "axes": optional_int_tuple(axes),
-        "epsilon": float(epsilon), "center": bool(center), "scale": bool(scale),
+        "num_groups": int(num_groups),
+        "channel_axis": int(channel_axis),
+        "axes": optional_int_tuple(axes),
+        "epsilon": float(epsilon),
+        "center": bool(center),
+        "scale": bool(scale),
     }
     return call("relax.nn.group_norm", data, gamma, beta, attrs=attrs)
 
@@ -244,8 +307,14 @@ def _infer_instance_norm(node: Call, builder: Any) -> StructInfo:
 def _legalize_instance_norm(bb: Any, node: Call) -> Expr:
     attrs = node.attrs
     return bb.call_te(
-        topi_function("nn.instance_norm"), node.args[0], node.args[1], node.args[2], attrs["channel_axis"],
-        list(attrs["axes"]), attrs["epsilon"], primfunc_name_hint="instance_norm",
+        topi_function("nn.instance_norm"),
+        node.args[0],
+        node.args[1],
+        node.args[2],
+        attrs["channel_axis"],
+        list(attrs["axes"]),
+        attrs["epsilon"],
+        primfunc_name_hint="instance_norm",
     )
 
 
@@ -261,17 +330,29 @@ def _np_instance_norm(
 
 
 @operator(
-    "relax.nn.instance_norm", infer=_infer_instance_norm, legalize=_legalize_instance_norm, reference=_np_instance_norm,
+    "relax.nn.instance_norm",
+    infer=_infer_instance_norm,
+    legalize=_legalize_instance_norm,
+    reference=_np_instance_norm,
     **_NORM,
 )
 def instance_norm(
-    data: Expr, gamma: Expr, beta: Expr, channel_axis: int, axes: int | Sequence[int], epsilon: float = 1e-5,
-    center: bool = True, scale: bool = True,
+    data: Expr,
+    gamma: Expr,
+    beta: Expr,
+    channel_axis: int,
+    axes: int | Sequence[int],
+    epsilon: float = 1e-5,
+    center: bool = True,
+    scale: bool = True,
 ) -> Expr:
     """Instance normalization over ``axes``, with scale and offset per channel."""
     attrs = {
-        "channel_axis": int(channel_axis), "axes": optional_int_tuple(axes), "epsilon": float(epsilon),
-        "center": bool(center), "scale": bool(scale),
+        "channel_axis": int(channel_axis),
+        "axes": optional_int_tuple(axes),
+        "epsilon": float(epsilon),
+        "center": bool(center),
+        "scale": bool(scale),
     }
     return call("relax.nn.instance_norm", data, gamma, beta, attrs=attrs)
 
@@ -287,8 +368,12 @@ def _infer_rms_norm(node: Call, builder: Any) -> StructInfo:
 
 def _legalize_rms_norm(bb: Any, node: Call) -> Expr:
     return bb.call_te(
-        topi_function("nn.rms_norm"), node.args[0], node.args[1], axis=list(node.attrs["axes"]),
-        epsilon=node.attrs["epsilon"], primfunc_name_hint="rms_norm",
+        topi_function("nn.rms_norm"),
+        node.args[0],
+        node.args[1],
+        axis=list(node.attrs["axes"]),
+        epsilon=node.attrs["epsilon"],
+        primfunc_name_hint="rms_norm",
     )
 
 
@@ -298,10 +383,14 @@ def _np_rms_norm(x: Any, weight: Any, axes: Any, epsilon: float) -> np.ndarray:
     return (x * scale * _along(weight, x.ndim, places)).astype(x.dtype)
 
 
-@operator("relax.nn.rms_norm", infer=_infer_rms_norm, legalize=_legalize_rms_norm, reference=_np_rms_norm, **_NORM)
+@operator(
+    "relax.nn.rms_norm", infer=_infer_rms_norm, legalize=_legalize_rms_norm, reference=_np_rms_norm, **_NORM
+)
 def rms_norm(data: Expr, weight: Expr, axes: int | Sequence[int] = -1, epsilon: float = 1e-5) -> Expr:
     """``data / sqrt(mean(data ** 2, axes) + epsilon) * weight``."""
-    return call("relax.nn.rms_norm", data, weight, attrs={"axes": optional_int_tuple(axes), "epsilon": float(epsilon)})
+    return call(
+        "relax.nn.rms_norm", data, weight, attrs={"axes": optional_int_tuple(axes), "epsilon": float(epsilon)}
+    )
 
 
 # dropout
@@ -320,10 +409,13 @@ def _legalize_dropout(bb: Any, node: Call) -> Expr:
 
 
 @operator(
-    "relax.nn.dropout", infer=_infer_dropout, legalize=_legalize_dropout,
-    reference=lambda x, rate: [x, np.ones_like(x)], mixed_precision=FOLLOW, pattern=OpPatternKind.kElemWise,
+    "relax.nn.dropout",
+    infer=_infer_dropout,
+    legalize=_legalize_dropout,
+    reference=lambda x, rate: [x, np.ones_like(x)],
+    mixed_precision=FOLLOW,
+    pattern=OpPatternKind.kElemWise,
 )
 def dropout(data: Expr, rate: float = 0.5) -> Expr:
     """A tuple of the input with elements dropped at ``rate`` and the mask; for inference, the input as it is."""
     return call("relax.nn.dropout", data, attrs={"rate": float(rate)})
-

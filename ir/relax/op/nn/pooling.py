@@ -71,7 +71,13 @@ def np_pool(kind: str) -> Any:
         spatial, pads = x.shape[2:], attrs["padding"]
         out = []
         for i in range(count):
-            space = spatial[i] + pads[i] + pads[i + count] - (attrs["pool_size"][i] - 1) * attrs["dilation"][i] - 1
+            space = (
+                spatial[i]
+                + pads[i]
+                + pads[i + count]
+                - (attrs["pool_size"][i] - 1) * attrs["dilation"][i]
+                - 1
+            )
             step = attrs["strides"][i]
             out.append((space + (step - 1 if attrs["ceil_mode"] else 0)) // step + 1)
         y = np.zeros((*x.shape[:2], *out), x.dtype)
@@ -136,8 +142,12 @@ def _pool(kind: str, count: int, layout_default: str) -> Any:
         layout, out_layout: of input and output; ``out_layout`` defaults to ``layout``.
     """
     return operator(
-        name, infer=_infer_pool, legalize=_legalize_pool(kind), reference=np_pool(kind),
-        mixed_precision=MixedPrecisionPolicy.FOLLOW, pattern=OpPatternKind.kOutEWiseFusable,
+        name,
+        infer=_infer_pool,
+        legalize=_legalize_pool(kind),
+        reference=np_pool(kind),
+        mixed_precision=MixedPrecisionPolicy.FOLLOW,
+        pattern=OpPatternKind.kOutEWiseFusable,
     )(build)
 
 
@@ -179,7 +189,11 @@ def _legalize_adaptive(count: int) -> Any:
             size = canonical_shape(attrs["layout"], info.shape_values, "NC" + _SPATIAL[count])[2:]  # type: ignore[arg-type]
         path = "nn.adaptive_pool" if count == 2 else f"nn.adaptive_pool{count}d"
         return bb.call_te(
-            topi_function(path), node.args[0], list(size), "avg", attrs["layout"],
+            topi_function(path),
+            node.args[0],
+            list(size),
+            "avg",
+            attrs["layout"],
             primfunc_name_hint=f"adaptive_avg_pool{count}d",
         )
 
@@ -195,9 +209,12 @@ def _np_adaptive(count: int) -> Any:
         y = np.zeros((*x.shape[:2], *size), x.dtype)
         for place in np.ndindex(*size):
             index = tuple(
-                slice(p * n // o, -(-(p + 1) * n // o)) for p, n, o in zip(place, x.shape[2:], size, strict=True)
+                slice(p * n // o, -(-(p + 1) * n // o))
+                for p, n, o in zip(place, x.shape[2:], size, strict=True)
             )
-            y[(slice(None), slice(None), *place)] = x[(slice(None), slice(None), *index)].mean(tuple(range(2, 2 + count)))
+            y[(slice(None), slice(None), *place)] = x[(slice(None), slice(None), *index)].mean(
+                tuple(range(2, 2 + count))
+            )
         return y.transpose([canonical.index(letter) for letter in out_layout])
 
     return pool
@@ -207,7 +224,10 @@ def _adaptive(count: int, layout_default: str) -> Any:
     name = f"relax.nn.adaptive_avg_pool{count}d"
 
     def build(
-        data: Expr, output_size: int | Sequence[int] | None = None, layout: str = layout_default, out_layout: str | None = None
+        data: Expr,
+        output_size: int | Sequence[int] | None = None,
+        layout: str = layout_default,
+        out_layout: str | None = None,
     ) -> Expr:
         check_layout(name, "layout", layout, "NC" + _SPATIAL[count])
         attrs = {
@@ -226,8 +246,12 @@ def _adaptive(count: int, layout_default: str) -> Any:
         layout, out_layout: of input and output.
     """
     return operator(
-        name, infer=_infer_adaptive(count), legalize=_legalize_adaptive(count), reference=_np_adaptive(count),
-        mixed_precision=MixedPrecisionPolicy.FOLLOW, pattern=OpPatternKind.kOutEWiseFusable,
+        name,
+        infer=_infer_adaptive(count),
+        legalize=_legalize_adaptive(count),
+        reference=_np_adaptive(count),
+        mixed_precision=MixedPrecisionPolicy.FOLLOW,
+        pattern=OpPatternKind.kOutEWiseFusable,
     )(build)
 
 

@@ -17,7 +17,13 @@ from ..legalization import topi_function
 
 _MOVES: dict[str, Any] = {"mixed_precision": MixedPrecisionPolicy.FOLLOW, "pattern": OpPatternKind.kInjective}
 
-_NUMPY_MODE = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "edge": "edge", "circular": "wrap"}
+_NUMPY_MODE = {
+    "constant": "constant",
+    "reflect": "reflect",
+    "replicate": "edge",
+    "edge": "edge",
+    "circular": "wrap",
+}
 
 
 def _infer_pad(node: Call, builder: Any) -> StructInfo:
@@ -26,7 +32,9 @@ def _infer_pad(node: Call, builder: Any) -> StructInfo:
     if info.ndim == -1:
         return TensorStructInfo(None, info.dtype, info.vdevice)
     if len(widths) != 2 * info.ndim:
-        raise fail(node, f"pad_width must have {2 * info.ndim} entries for {info.ndim} dimensions, got {len(widths)}")
+        raise fail(
+            node, f"pad_width must have {2 * info.ndim} entries for {info.ndim} dimensions, got {len(widths)}"
+        )
     if info.shape_values is None:
         return TensorStructInfo(None, info.dtype, info.vdevice, info.ndim)
     dims = [simplify(dim + (widths[2 * i] + widths[2 * i + 1])) for i, dim in enumerate(info.shape_values)]
@@ -51,7 +59,9 @@ def _legalize_pad(bb: Any, node: Call) -> Expr:
     assert isinstance(info, TensorStructInfo)
     if mode == "constant" and min(widths, default=0) >= 0:
         value = tir.const(node.attrs["pad_value"], info.dtype)
-        return bb.call_te(topi_function("nn.pad"), node.args[0], before, after, value, primfunc_name_hint="pad")
+        return bb.call_te(
+            topi_function("nn.pad"), node.args[0], before, after, value, primfunc_name_hint="pad"
+        )
 
     def te_pad(data: Any) -> Any:
         """Every destination computes the place that it copies from."""
@@ -73,7 +83,9 @@ def _legalize_pad(bb: Any, node: Call) -> Expr:
                     place = tir.min(tir.max(place, tir.const(0, place.dtype)), extent - 1)
                 source.append(place)
             if mode == "constant":
-                return tir.if_then_else(tir.all(*inside), data(*source), tir.const(node.attrs["pad_value"], data.dtype))
+                return tir.if_then_else(
+                    tir.all(*inside), data(*source), tir.const(node.attrs["pad_value"], data.dtype)
+                )
             return data(*source)
 
         return te.compute(out_shape, element, name="PadInput")
@@ -95,7 +107,9 @@ def pad(data: Expr, pad_width: Sequence[Any], pad_mode: str = "constant", pad_va
     for item in pad_width:
         flat += [int(v) for v in item] if isinstance(item, list | tuple) else [int(item)]
     if pad_mode not in _NUMPY_MODE:
-        raise IRValueError(f"relax.nn.pad: pad_mode must be one of {', '.join(_NUMPY_MODE)}, got {pad_mode!r}")
+        raise IRValueError(
+            f"relax.nn.pad: pad_mode must be one of {', '.join(_NUMPY_MODE)}, got {pad_mode!r}"
+        )
     attrs = {"pad_width": flat, "pad_mode": pad_mode, "pad_value": float(pad_value)}
     return call("relax.nn.pad", data, attrs=attrs)
 
@@ -111,7 +125,12 @@ def _infer_pixel_shuffle(node: Call, builder: Any) -> StructInfo:
     size = as_int(channels)
     if size is not None and size % (factor * factor):
         raise fail(node, f"{size} channels are not divisible by {factor} squared")
-    dims = [*lead, simplify(channels // (factor * factor)), simplify(height * factor), simplify(width * factor)]
+    dims = [
+        *lead,
+        simplify(channels // (factor * factor)),
+        simplify(height * factor),
+        simplify(width * factor),
+    ]
     return TensorStructInfo(dims, info.dtype, info.vdevice)
 
 
@@ -142,7 +161,10 @@ def _legalize_pixel_shuffle(bb: Any, node: Call) -> Expr:
 
 
 @operator(
-    "relax.nn.pixel_shuffle", infer=_infer_pixel_shuffle, legalize=_legalize_pixel_shuffle, reference=_np_pixel_shuffle,
+    "relax.nn.pixel_shuffle",
+    infer=_infer_pixel_shuffle,
+    legalize=_legalize_pixel_shuffle,
+    reference=_np_pixel_shuffle,
     **_MOVES,
 )
 def pixel_shuffle(data: Expr, upscale_factor: int) -> Expr:
@@ -156,7 +178,9 @@ def _infer_batch_flatten(node: Call, builder: Any) -> StructInfo:
         raise fail(node, "expected at least 1 dimension")
     if info.shape_values is None:
         return TensorStructInfo(None, info.dtype, info.vdevice, 2)
-    return TensorStructInfo([info.shape_values[0], simplify(product(info.shape_values[1:]))], info.dtype, info.vdevice)
+    return TensorStructInfo(
+        [info.shape_values[0], simplify(product(info.shape_values[1:]))], info.dtype, info.vdevice
+    )
 
 
 def _legalize_batch_flatten(bb: Any, node: Call) -> Expr:
@@ -164,8 +188,11 @@ def _legalize_batch_flatten(bb: Any, node: Call) -> Expr:
 
 
 @operator(
-    "relax.nn.batch_flatten", infer=_infer_batch_flatten, legalize=_legalize_batch_flatten,
-    reference=lambda x: x.reshape(x.shape[0], -1), **_MOVES,
+    "relax.nn.batch_flatten",
+    infer=_infer_batch_flatten,
+    legalize=_legalize_batch_flatten,
+    reference=lambda x: x.reshape(x.shape[0], -1),
+    **_MOVES,
 )
 def batch_flatten(data: Expr) -> Expr:
     """All dimensions but the first as one."""

@@ -21,7 +21,9 @@ def alloc_storage(
 
 
 @operator("relax.vm.alloc_tensor", infer=infer_alloc_tensor, pure=False)
-def alloc_tensor(storage: Expr, offset: Any, shape: Any, dtype: str | Expr, runtime_device_ind: Any = None) -> Call:
+def alloc_tensor(
+    storage: Expr, offset: Any, shape: Any, dtype: str | Expr, runtime_device_ind: Any = None
+) -> Call:
     """A tensor in storage, ``offset`` bytes from its begin."""
     args = [storage, convert_to_expr(offset), as_shape(shape), as_dtype(dtype)]
     if runtime_device_ind is not None:

@@ -52,16 +52,31 @@ def compare(func: tir.PrimFunc, *args: Any, rtol: float = 0.0, atol: float = 0.0
             np.testing.assert_array_equal(got, expected)
 
 
-def elementwise(out: str, inputs: list[str], body: str, kind: str = "serial", count: int = 32) -> tir.PrimFunc:
+def elementwise(
+    out: str, inputs: list[str], body: str, kind: str = "serial", count: int = 32
+) -> tir.PrimFunc:
     """``O[i] = body`` over inputs A, B, C."""
     params = ", ".join(f'{n}: T.Buffer(({count},), "{d}")' for n, d in zip("ABC", inputs))
     return from_source(
-        f"@T.prim_func\ndef main({params}, O: T.Buffer(({count},), \"{out}\")):\n"
+        f'@T.prim_func\ndef main({params}, O: T.Buffer(({count},), "{out}")):\n'
         f"    for i in T.{kind}({count}):\n        O[i] = {body}\n"
     )
 
 
-NUMBERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "bfloat16", "float32", "float64"]
+NUMBERS = [
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+]
 
 
 @pytest.mark.parametrize("kind", ["serial", "vectorized"])
@@ -71,11 +86,15 @@ def test_arithmetic(dtype: str, kind: str) -> None:
     func = elementwise(dtype, [dtype, dtype], body, kind)
     # products of half floats are rounded one by one, others may be fused with the sum
     tolerance = {"float32": 1e-5, "float64": 1e-13}.get(dtype, 0.0)
-    compare(func, values_of(dtype, 32), values_of(dtype, 32, 1), np.zeros(32, dt.to_numpy(dtype)), atol=tolerance)
+    compare(
+        func, values_of(dtype, 32), values_of(dtype, 32, 1), np.zeros(32, dt.to_numpy(dtype)), atol=tolerance
+    )
 
 
 @pytest.mark.parametrize("kind", ["serial", "vectorized"])
-@pytest.mark.parametrize("op", ["A[i] // B[i]", "A[i] % B[i]", "T.truncdiv(A[i], B[i])", "T.truncmod(A[i], B[i])"])
+@pytest.mark.parametrize(
+    "op", ["A[i] // B[i]", "A[i] % B[i]", "T.truncdiv(A[i], B[i])", "T.truncmod(A[i], B[i])"]
+)
 @pytest.mark.parametrize("dtype", ["int32", "int64", "uint8"])
 def test_division(dtype: str, op: str, kind: str) -> None:
     a = values_of(dtype, 32)
@@ -99,7 +118,9 @@ def test_conversions(source: str, kind: str) -> None:
         data = a
         if dt.is_float(source) and not dt.is_float(target):
             data = np.abs(a)  # a negative float has no unsigned value
-        elif dt.is_float(target) and dt.bits(target) == 16 and dt.bits(source) > 16 and not dt.is_float(source):
+        elif (
+            dt.is_float(target) and dt.bits(target) == 16 and dt.bits(source) > 16 and not dt.is_float(source)
+        ):
             data = np.clip(a, 0, 1000).astype(a.dtype)
         func = elementwise(target, [source], f'T.Cast("{target}", A[i])', kind)
         compare(func, data, np.zeros(32, dt.to_numpy(target)))
@@ -136,7 +157,13 @@ def test_float_functions(name: str, dtype: str, kind: str) -> None:
 @pytest.mark.parametrize("name", ["log", "log2", "log10", "log1p", "sqrt", "rsqrt"])
 def test_functions_of_positive_numbers(name: str) -> None:
     a = np.linspace(0.01, 50, 32, dtype="float32")
-    compare(elementwise("float32", ["float32"], f"T.{name}(A[i])", "vectorized"), a, np.zeros_like(a), rtol=1e-6, atol=1e-7)
+    compare(
+        elementwise("float32", ["float32"], f"T.{name}(A[i])", "vectorized"),
+        a,
+        np.zeros_like(a),
+        rtol=1e-6,
+        atol=1e-7,
+    )
 
 
 @pytest.mark.parametrize("name", ["pow", "fmod", "atan2", "hypot", "copysign"])
@@ -145,7 +172,9 @@ def test_binary_functions(name: str) -> None:
     b[b == 0] = 1
     call = f"T.{name}(A[i], B[i])"
     for kind in ("serial", "vectorized"):
-        compare(elementwise("float32", ["float32"] * 2, call, kind), a, b, np.zeros_like(a), rtol=1e-5, atol=1e-6)
+        compare(
+            elementwise("float32", ["float32"] * 2, call, kind), a, b, np.zeros_like(a), rtol=1e-5, atol=1e-6
+        )
 
 
 @pytest.mark.parametrize("dtype", ["int32", "uint8", "int64"])
@@ -156,7 +185,11 @@ def test_bit_operations(dtype: str) -> None:
 
 
 def test_other_intrinsics() -> None:
-    compare(elementwise("int32", ["int32"], "T.clz(A[i])"), np.abs(values_of("int32", 32)[1:].repeat(2)[:32]), np.zeros(32, "int32"))
+    compare(
+        elementwise("int32", ["int32"], "T.clz(A[i])"),
+        np.abs(values_of("int32", 32)[1:].repeat(2)[:32]),
+        np.zeros(32, "int32"),
+    )
     bits = elementwise("int32", ["float32"], 'T.reinterpret("int32", A[i])', "vectorized")
     compare(bits, values_of("float32", 32), np.zeros(32, "int32"))
     compare(elementwise("int32", ["int32"], "T.q_multiply_shift(A[i], 1342177280, 31, -2)", "vectorized"),
@@ -164,13 +197,17 @@ def test_other_intrinsics() -> None:
     special = values_of("float32", 32)
     special[8:11] = [np.nan, np.inf, -np.inf]
     for name in ("isnan", "isinf", "isfinite"):
-        compare(elementwise("bool", ["float32"], f"T.{name}(A[i])", "vectorized"), special, np.zeros(32, bool))
+        compare(
+            elementwise("bool", ["float32"], f"T.{name}(A[i])", "vectorized"), special, np.zeros(32, bool)
+        )
 
 
 def test_guarded_loads_stay_in_bounds() -> None:
     body = "T.if_then_else(i >= 3 and i < 20, A[i - 3], T.float32(7))"
     for kind in ("serial", "vectorized"):
-        compare(elementwise("float32", ["float32"], body, kind), values_of("float32", 32), np.zeros(32, "float32"))
+        compare(
+            elementwise("float32", ["float32"], body, kind), values_of("float32", 32), np.zeros(32, "float32")
+        )
 
 
 def test_nan_goes_through_relu() -> None:
@@ -426,7 +463,9 @@ def test_accumulators_stay_in_registers() -> None:
     """A local tile with unrolled loops: no stack access inside the kernel, one fused multiply-add per element."""
 
     @T.prim_func
-    def tile(A: T.Buffer((256, 8), "float32"), B: T.Buffer((256, 16), "float32"), C: T.Buffer((8, 16), "float32")):
+    def tile(
+        A: T.Buffer((256, 8), "float32"), B: T.Buffer((256, 16), "float32"), C: T.Buffer((8, 16), "float32")
+    ):
         acc = T.allocate([128], "float32", "local")
         acc_1 = T.Buffer((128,), data=acc, scope="local")
         for i in range(8):
@@ -450,7 +489,18 @@ def test_accumulators_stay_in_registers() -> None:
 # -- random programs -------------------------------------------------------------------
 
 _INDEX = st.sampled_from(
-    ["i", "j", "i * 8 + j", "(i * 8 + j) // 3", "(i * 8 + j) % 5", "31 - i", "j * 4", "i + j", "T.min(i, j)", "(i + 2 * j) % 8"]
+    [
+        "i",
+        "j",
+        "i * 8 + j",
+        "(i * 8 + j) // 3",
+        "(i * 8 + j) % 5",
+        "31 - i",
+        "j * 4",
+        "i + j",
+        "T.min(i, j)",
+        "(i + 2 * j) % 8",
+    ]
 )
 _LEAF = st.one_of(
     _INDEX.map(lambda x: f"A[{x}]"),

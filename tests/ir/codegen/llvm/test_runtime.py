@@ -84,7 +84,9 @@ def threads(request: pytest.FixtureRequest) -> Iterator[int]:
 
 
 def count(code: LoadedObject, repeats: int, extent: int) -> np.ndarray:
-    entry = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)(code.address("count"))
+    entry = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)(
+        code.address("count")
+    )
     hits = np.zeros(max(extent, 1) + 8, "int32")
     assert entry(repeats, extent, hits.ctypes.data) == 0
     return hits
@@ -152,7 +154,9 @@ def test_thread_count_can_be_set_and_restored() -> None:
 
 
 def test_workspaces_are_reused_and_aligned() -> None:
-    acquire = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int64)(runtime().addresses["loopsmith_workspace_acquire"])
+    acquire = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int64)(
+        runtime().addresses["loopsmith_workspace_acquire"]
+    )
     release = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(runtime().addresses["loopsmith_workspace_release"])
     first, second = acquire(100_000), acquire(100_000)
     assert first != second and first % 64 == 0 and second % 64 == 0
@@ -168,7 +172,9 @@ def test_workspaces_are_reused_and_aligned() -> None:
 
 
 def test_more_workspaces_than_slots() -> None:
-    acquire = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int64)(runtime().addresses["loopsmith_workspace_acquire"])
+    acquire = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int64)(
+        runtime().addresses["loopsmith_workspace_acquire"]
+    )
     release = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(runtime().addresses["loopsmith_workspace_release"])
     held = [acquire(64) for _ in range(80)]
     assert len(set(held)) == 80

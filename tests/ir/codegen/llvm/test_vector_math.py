@@ -99,7 +99,9 @@ def test_error_is_within_the_stated_bound(name: str) -> None:
         exact = REFERENCE[name](x.astype(float))
     error = ulp_error(got, exact)
     worst = int(np.argmax(error))
-    assert error[worst] <= vector_math.MAX_ULP[name], f"{name}({x[worst]!r}) = {got[worst]!r}, not {exact[worst]!r}"
+    assert error[worst] <= vector_math.MAX_ULP[name], (
+        f"{name}({x[worst]!r}) = {got[worst]!r}, not {exact[worst]!r}"
+    )
     zeros = exact == 0
     assert (np.signbit(got[zeros]) == np.signbit(exact[zeros])).all()
 
@@ -107,7 +109,9 @@ def test_error_is_within_the_stated_bound(name: str) -> None:
 @pytest.mark.parametrize("name", ["pow", "atan2"])
 def test_error_of_binary_functions(name: str) -> None:
     rng = np.random.default_rng(1)
-    specials = np.array([0, -0.0, 1, -1, 2, -2, 3, -3, 0.5, -0.5, np.inf, -np.inf, np.nan, 1e-40, 1e30, 16777217.0])
+    specials = np.array(
+        [0, -0.0, 1, -1, 2, -2, 3, -3, 0.5, -0.5, np.inf, -np.inf, np.nan, 1e-40, 1e30, 16777217.0]
+    )
     a, b = (grid.ravel() for grid in np.meshgrid(specials, specials))
     x = np.concatenate([rng.uniform(0, 50, 30000), rng.uniform(-3, 3, 10000), a]).astype("float32")
     y = np.concatenate([rng.uniform(-20, 20, 30000), rng.integers(-9, 9, 10000), b]).astype("float32")

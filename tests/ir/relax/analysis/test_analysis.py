@@ -62,7 +62,8 @@ def test_post_order_visit() -> None:
     seen: list[str] = []
     x = rx.Var("x", T((2,)))
     analysis.post_order_visit(
-        rx.op.add(rx.op.abs(x), x), lambda e: seen.append(e.op.name if isinstance(e, rx.Call) else type(e).__name__)
+        rx.op.add(rx.op.abs(x), x),
+        lambda e: seen.append(e.op.name if isinstance(e, rx.Call) else type(e).__name__),
     )
     assert seen.index("relax.abs") < seen.index("relax.add") and seen.count("Var") == 1
 
@@ -72,10 +73,14 @@ def test_symbolic_variables() -> None:
     own = func.params[0].struct_info.shape[0]
     assert analysis.defined_symbolic_vars(func) == [own] and analysis.free_symbolic_vars(func) == []
     assert analysis.tir_vars_in_struct_info(T((n + m, m))) == [n, m]
-    assert analysis.definable_tir_vars_in_struct_info(rx.TupleStructInfo([T((n + m, m)), rx.ShapeStructInfo((n,))])) == [m, n]
+    assert analysis.definable_tir_vars_in_struct_info(
+        rx.TupleStructInfo([T((n + m, m)), rx.ShapeStructInfo((n,))])
+    ) == [m, n]
     x = rx.Var("x", T((n * 2,)))
     assert analysis.free_symbolic_vars(rx.Function([x], x, x.struct_info)) == [n]
-    found = analysis.collect_non_negative_expressions(rx.TupleStructInfo([T((n, 3, m + 1)), rx.PrimStructInfo(value=n)]))
+    found = analysis.collect_non_negative_expressions(
+        rx.TupleStructInfo([T((n, 3, m + 1)), rx.PrimStructInfo(value=n)])
+    )
     assert found[0] is n and len(found) == 2
 
 
@@ -130,7 +135,11 @@ def test_effects_and_needed_match_casts_are_kept() -> None:
         bb.match_cast(x, T((m,)))
         bb.emit_func_output(bb.emit(rx.op.zeros((m,), "float32")))
     new = analysis.remove_all_unused(bb.finalize()["main"])
-    assert [type(b).__name__ for b in new.body.blocks[0].bindings] == ["VarBinding", "MatchCast", "VarBinding"]
+    assert [type(b).__name__ for b in new.body.blocks[0].bindings] == [
+        "VarBinding",
+        "MatchCast",
+        "VarBinding",
+    ]
     assert new.body.blocks[0].bindings[0].value.op.name == "relax.print"
 
 
@@ -162,7 +171,7 @@ def test_suggest_layout_transforms() -> None:
     a, b = te.placeholder((8, 4), name="A"), te.placeholder((8, 4), name="B")
     func = te.create_prim_func([a, b, topi.add(a, b)])
     index_map = tir.IndexMap.from_func(lambda i, j: (i // 4, j, i % 4), index_dtype="int32")
-    (block,), = [list(analysis.suggest_layout_transforms(func, [index_map]).values())]
+    ((block,),) = [list(analysis.suggest_layout_transforms(func, [index_map]).values())]
     assert len(block) == 4  # the block, two inputs, one output
     other = te.create_prim_func([a, topi.transpose(a)])
     (kept,) = analysis.suggest_layout_transforms(other, [lambda i, j: (j, i)]).values()
@@ -175,4 +184,8 @@ def test_estimate_memory_usage() -> None:
         bb.emit(rx.op.builtin.alloc_tensor((2, 3), "float32", 0))
         bb.emit_func_output(bb.emit(rx.op.memory.alloc_storage([24], 0, "global", "float32")))
     report = analysis.estimate_memory_usage(bb.finalize())
-    assert "Function main" in report and "1 tensors of static size, 24 bytes" in report and "1 planned storages" in report
+    assert (
+        "Function main" in report
+        and "1 tensors of static size, 24 bytes" in report
+        and "1 planned storages" in report
+    )

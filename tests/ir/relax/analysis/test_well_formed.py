@@ -28,7 +28,14 @@ def seq(blocks: list[rx.BindingBlock], body: Any) -> rx.SeqExpr:
     return made
 
 
-def func(bindings: list[Any], body: Any, params: Any = (x,), dataflow: bool = False, pure: bool = True, ret: Any = None) -> rx.Function:
+def func(
+    bindings: list[Any],
+    body: Any,
+    params: Any = (x,),
+    dataflow: bool = False,
+    pure: bool = True,
+    ret: Any = None,
+) -> rx.Function:
     block = (rx.DataflowBlock if dataflow else rx.BindingBlock)(bindings)
     return rx.Function(params, seq([block], body), ret or T((2, 3)), pure)
 
@@ -78,7 +85,9 @@ def test_struct_info_is_there() -> None:
 
 def test_struct_info_does_not_contradict_inference() -> None:
     v = rx.Var("v", T((2, 4)))
-    rejected(func([rx.VarBinding(v, call(rx.op.abs, x, info=T((2, 4))))], v, ret=T((2, 4))), "its arguments give")
+    rejected(
+        func([rx.VarBinding(v, call(rx.op.abs, x, info=T((2, 4))))], v, ret=T((2, 4))), "its arguments give"
+    )
     w = rx.Var("w", T((2, 4)))
     rejected(func([rx.VarBinding(w, call(rx.op.abs, x))], w, ret=T((2, 4))), "variable w has struct info")
 
@@ -106,7 +115,10 @@ def test_purity() -> None:
     assert well_formed(func([rx.VarBinding(v, effect)], v, pure=False, ret=unit))
     forced = func([rx.VarBinding(v, effect)], v, ret=unit).with_attr("relax.force_pure", True)
     assert well_formed(forced)
-    rejected(func([rx.VarBinding(v, effect)], v, pure=False, dataflow=True, ret=unit), "impure call in a dataflow block")
+    rejected(
+        func([rx.VarBinding(v, effect)], v, pure=False, dataflow=True, ret=unit),
+        "impure call in a dataflow block",
+    )
 
 
 def test_control_flow_is_outside_dataflow() -> None:
@@ -115,7 +127,9 @@ def test_control_flow_is_outside_dataflow() -> None:
     choice = rx.If(c, seq([], x), seq([], x))
     rx.update_struct_info(choice, T((2, 3)))
     assert well_formed(func([rx.VarBinding(v, choice)], v, params=(c, x)))
-    rejected(func([rx.VarBinding(v, choice)], v, params=(c, x), dataflow=True), "control flow in a dataflow block")
+    rejected(
+        func([rx.VarBinding(v, choice)], v, params=(c, x), dataflow=True), "control flow in a dataflow block"
+    )
 
 
 def test_references_to_functions() -> None:
@@ -127,7 +141,10 @@ def test_references_to_functions() -> None:
 
 
 def test_global_symbol_matches_the_name() -> None:
-    rejected(ir.IRModule({"main": func([], x).with_attr("global_symbol", "other")}), "global_symbol attribute is 'other'")
+    rejected(
+        ir.IRModule({"main": func([], x).with_attr("global_symbol", "other")}),
+        "global_symbol attribute is 'other'",
+    )
 
 
 def test_messages_name_the_function_and_are_bounded() -> None:

@@ -143,7 +143,9 @@ def test_ready_made_patterns() -> None:
     for bias in (False, True):
         for relu in (False, True):
             var2val, values = values_of(conv_block(bias, relu))
-            pattern = make_fused_bias_activation_pattern("relax.nn.conv2d", bias, "relax.nn.relu" if relu else None)
+            pattern = make_fused_bias_activation_pattern(
+                "relax.nn.conv2d", bias, "relax.nn.relu" if relu else None
+            )
             assert pattern.match(values[bias + relu], var2val)
     var2val, values = values_of(conv_block())
     residual = make_residual_block_pattern(is_op("relax.nn.conv2d")(wildcard(), wildcard()))
@@ -252,14 +254,22 @@ def test_rewrite_bindings_combines_products() -> None:
         joined = rx.op.concat([matched[item] for item in w], axis=1)
         product = rx.op.matmul(matched[x], joined)
         return {
-            matched[p]: rx.op.strided_slice(product, [1], [3 * i], [3 * i + 3]) for i, p in enumerate(products)
+            matched[p]: rx.op.strided_slice(product, [1], [3 * i], [3 * i + 3])
+            for i, p in enumerate(products)
         }
 
     new = rewrite_bindings(ctx, rewriter, func)
     assert rx.analysis.well_formed(new)
     names = [b.value.op.name for b in new.body.blocks[0].bindings]
-    assert names.count("relax.matmul") == 1 and names.count("relax.concat") == 1 and names.count("relax.strided_slice") == 3
-    args = [np.random.default_rng(i).normal(size=s).astype("float32") for i, s in enumerate([(5, 4), (4, 3), (4, 3), (4, 3)])]
+    assert (
+        names.count("relax.matmul") == 1
+        and names.count("relax.concat") == 1
+        and names.count("relax.strided_slice") == 3
+    )
+    args = [
+        np.random.default_rng(i).normal(size=s).astype("float32")
+        for i, s in enumerate([(5, 4), (4, 3), (4, 3), (4, 3)])
+    ]
     np.testing.assert_allclose(evaluate(new, *args), evaluate(func, *args), rtol=1e-5)
 
 
@@ -276,7 +286,8 @@ def test_rewrite_call_replaces_and_removes() -> None:
 
     new = rewrite_call(pattern, rewriter, func)
     assert [b.value.op.name for b in new.body.blocks[0].bindings if isinstance(b.value, rx.Call)] == [
-        "relax.nn.conv2d", "relax.nn.gelu",
+        "relax.nn.conv2d",
+        "relax.nn.gelu",
     ]
     assert rx.analysis.well_formed(new)
 
@@ -358,7 +369,14 @@ def test_rewriter_of_several_outputs() -> None:
     func = qkv()
     new = rewriter(func)
     names = [b.value.op.name for b in new.body.blocks[0].bindings if isinstance(b.value, rx.Call)]
-    assert names.count("relax.concat") == 1 and names.count("relax.split") == 1 and names.count("relax.matmul") == 2
+    assert (
+        names.count("relax.concat") == 1
+        and names.count("relax.split") == 1
+        and names.count("relax.matmul") == 2
+    )
     assert rx.analysis.well_formed(new)
-    args = [np.random.default_rng(i).normal(size=s).astype("float32") for i, s in enumerate([(5, 4), (4, 3), (4, 3), (4, 3)])]
+    args = [
+        np.random.default_rng(i).normal(size=s).astype("float32")
+        for i, s in enumerate([(5, 4), (4, 3), (4, 3), (4, 3)])
+    ]
     np.testing.assert_allclose(evaluate(new, *args), evaluate(func, *args), rtol=1e-5)

@@ -55,7 +55,9 @@ def test_packed_calls() -> None:
     call = R.call_pure_packed("f", x, sinfo_args=T((n,)))
     assert infer(call) == T((n,)) and call.args[0].global_symbol == "f"
     assert isinstance(infer(R.call_pure_packed("f", x)), rx.ObjectStructInfo)
-    assert R.call_inplace_packed("f", x, inplace_indices=0, sinfo_args=T((n, 4))).attrs["inplace_indices"] == (0,)
+    assert R.call_inplace_packed("f", x, inplace_indices=0, sinfo_args=T((n, 4))).attrs[
+        "inplace_indices"
+    ] == (0,)
     assert not rx.analysis.contains_impure_call(call)
     closure = rx.Var("c", rx.ObjectStructInfo())
     assert infer(R.invoke_closure(closure, (x,), T((n,)))) == T((n,))
@@ -159,9 +161,16 @@ def test_inspection() -> None:
     assert infer(R.inspect.tensor_dtype_bits(x)) == P(value=tir.IntImm("uint8", 32))
     assert infer(R.inspect.tensor_dtype_code(rx.Var("u", T(dtype="")))) == P("uint8")
     assert legalized(R.inspect.tensor_shape_i(x, 0)).value is n
-    run = {name: ir.get_global_func(f"relax.run.{name}") for name in ("tensor_shape_i", "tensor_stride_i", "tensor_ndim")}
+    run = {
+        name: ir.get_global_func(f"relax.run.{name}")
+        for name in ("tensor_shape_i", "tensor_stride_i", "tensor_ndim")
+    }
     array = np.zeros((2, 3, 4), "float32")
-    assert (run["tensor_shape_i"](array, 1), run["tensor_stride_i"](array, 0), run["tensor_ndim"](array)) == (3, 12, 3)
+    assert (run["tensor_shape_i"](array, 1), run["tensor_stride_i"](array, 0), run["tensor_ndim"](array)) == (
+        3,
+        12,
+        3,
+    )
     assert ir.get_global_func("relax.run.tensor_dtype_bits")(array) == 32
     with pytest.raises(ir.IRValueError, match="axis 2"):
         infer(R.inspect.tensor_shape_i(x, 2))

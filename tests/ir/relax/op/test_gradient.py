@@ -32,9 +32,15 @@ CASES: list[tuple[str, Callable[..., Any], list[np.ndarray]]] = [
     ("maximum", R.maximum, [A, values(2, 3, seed=9)]),
     ("minimum", R.minimum, [A, values(2, 3, seed=9)]),
     ("log_add_exp", R.log_add_exp, [A, values(2, 3, seed=9)]),
-    *[(name, getattr(R, name), [A]) for name in "abs cos exp negative sigmoid sin tanh square tan erf".split()],
+    *[
+        (name, getattr(R, name), [A])
+        for name in "abs cos exp negative sigmoid sin tanh square tan erf".split()
+    ],
     *[(name, getattr(R, name), [values(2, 3, low=0.5)]) for name in "log sqrt rsqrt".split()],
-    *[(f"nn.{name}", getattr(N, name), [A]) for name in "relu silu gelu gelu_tanh softmax log_softmax".split()],
+    *[
+        (f"nn.{name}", getattr(N, name), [A])
+        for name in "relu silu gelu gelu_tanh softmax log_softmax".split()
+    ],
     ("sum", lambda x: R.sum(x, 1), [A]),
     ("sum", R.sum, [A]),
     ("mean", lambda x: R.mean(x, [0, 1], True), [A]),
@@ -111,7 +117,9 @@ def adjoint(build: Callable[..., Any], params: list[rx.Var], weight: np.ndarray)
     return mod["main"]
 
 
-@pytest.mark.parametrize(("name", "build", "inputs"), CASES, ids=[f"{i}-{case[0]}" for i, case in enumerate(CASES)])
+@pytest.mark.parametrize(
+    ("name", "build", "inputs"), CASES, ids=[f"{i}-{case[0]}" for i, case in enumerate(CASES)]
+)
 def test_gradient(name: str, build: Callable[..., Any], inputs: list[np.ndarray]) -> None:
     assert R.OPERATORS[f"relax.{name}"].gradient is ir.Op.get(f"relax.{name}").get_attr("FPrimalGradient")
     params = [rx.Var(f"x{i}", rx.TensorStructInfo(x.shape, "float64")) for i, x in enumerate(inputs)]

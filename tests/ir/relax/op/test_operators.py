@@ -52,7 +52,14 @@ BOTH = {(0, 0): "n", (1, 0): "n"}
 CASES: list[Case] = []
 
 
-def case(op: str, build: Callable[..., Any], *inputs: np.ndarray, symbolic: Any = None, label: str = "", **options: Any) -> None:
+def case(
+    op: str,
+    build: Callable[..., Any],
+    *inputs: np.ndarray,
+    symbolic: Any = None,
+    label: str = "",
+    **options: Any,
+) -> None:
     CASES.append(Case(f"relax.{op}", build, list(inputs), symbolic or {}, label=label, **options))
 
 
@@ -75,7 +82,14 @@ for name in "add subtract multiply maximum minimum log_add_exp atan2".split():
 for name in "divide floor_divide floor_mod mod power".split():
     case(name, getattr(R, name), floats(2, 3, low=0.5), floats(2, 3, seed=1, low=0.5), symbolic=BOTH)
 for name in "divide floor_divide floor_mod mod".split():
-    case(name, getattr(R, name), ints(3, 4, low=-9, high=9), ints(3, 4, low=1, high=4, seed=3), label="int", symbolic=BOTH)
+    case(
+        name,
+        getattr(R, name),
+        ints(3, 4, low=-9, high=9),
+        ints(3, 4, low=1, high=4, seed=3),
+        label="int",
+        symbolic=BOTH,
+    )
 for name in "equal not_equal less less_equal greater greater_equal".split():
     case(name, getattr(R, name), ints(2, 3), ints(2, 3, seed=1), symbolic=BOTH)
 for name in "logical_and logical_or logical_xor".split():
@@ -84,12 +98,26 @@ for name in "bitwise_and bitwise_or bitwise_xor left_shift right_shift".split():
     case(name, getattr(R, name), ints(2, 3, high=60), ints(2, 3, seed=1), symbolic=BOTH)
 case("add", lambda x: R.add(x, rx.const(2.0)), floats(2, 3), label="scalar", symbolic=ROWS)
 
-case("ewise_fma", R.ewise_fma, floats(2, 3), floats(2, 3, seed=1), floats(2, 3, seed=2), symbolic={**BOTH, (2, 0): "n"})
+case(
+    "ewise_fma",
+    R.ewise_fma,
+    floats(2, 3),
+    floats(2, 3, seed=1),
+    floats(2, 3, seed=2),
+    symbolic={**BOTH, (2, 0): "n"},
+)
 
 # manipulation
 case("broadcast_to", lambda x: R.broadcast_to(x, (4, 2, 3)), floats(2, 1))
 case("concat", lambda x, y: R.concat([x, y], 1), floats(2, 3), floats(2, 5), symbolic=BOTH)
-case("concat", lambda x, y: R.concat([x, y], 0), floats(2, 3), floats(4, 3), symbolic=ROWS, label="symbolic-axis")
+case(
+    "concat",
+    lambda x, y: R.concat([x, y], 0),
+    floats(2, 3),
+    floats(4, 3),
+    symbolic=ROWS,
+    label="symbolic-axis",
+)
 case("stack", lambda x, y: R.stack([x, y], 1), floats(2, 3), floats(2, 3, seed=2), symbolic=BOTH)
 case("expand_dims", lambda x: R.expand_dims(x, [0, -1]), floats(2, 3), symbolic=ROWS)
 case("squeeze", lambda x: R.squeeze(x, 1), floats(2, 1, 3), symbolic=ROWS)
@@ -109,10 +137,26 @@ case("tile", lambda x: R.tile(x, (2, 1, 3)), floats(2, 3), symbolic=ROWS)
 case("collapse_sum_to", lambda x: R.collapse_sum_to(x, (3, 1)), floats(2, 3, 4), symbolic=ROWS)
 case("collapse_sum_like", R.collapse_sum_like, floats(2, 3, 4), floats(3, 1), symbolic=ROWS)
 case("meshgrid", lambda x, y: R.meshgrid([x, y]), floats(3), floats(4), symbolic=ROWS)
-case("one_hot", lambda x: R.one_hot(x, rx.PrimValue(tir.const(1.0, "float32")), rx.PrimValue(tir.const(0.0, "float32")), 5),
-     ints(2, 3), symbolic=ROWS)
-case("layout_transform", lambda x: R.layout_transform(x, lambda i, j: (j // 4, i, j % 4)), floats(3, 8), symbolic=ROWS)
-case("layout_transform", lambda x: R.layout_transform(x, lambda i: (i // 4, i % 4), 2.0), floats(6), label="padded")
+case(
+    "one_hot",
+    lambda x: R.one_hot(
+        x, rx.PrimValue(tir.const(1.0, "float32")), rx.PrimValue(tir.const(0.0, "float32")), 5
+    ),
+    ints(2, 3),
+    symbolic=ROWS,
+)
+case(
+    "layout_transform",
+    lambda x: R.layout_transform(x, lambda i, j: (j // 4, i, j % 4)),
+    floats(3, 8),
+    symbolic=ROWS,
+)
+case(
+    "layout_transform",
+    lambda x: R.layout_transform(x, lambda i: (i // 4, i % 4), 2.0),
+    floats(6),
+    label="padded",
+)
 
 # products
 case("matmul", R.matmul, floats(4, 5), floats(5, 3), symbolic=ROWS)
@@ -127,8 +171,14 @@ case("outer", R.outer, floats(3), floats(4), symbolic=ROWS)
 # reductions
 for name in "max min sum prod mean std variance".split():
     for axis, keepdims, label in ((None, False, "all"), ([1], True, "keepdims"), ([-1, 0], False, "axes")):
-        case(name, lambda x, name=name, axis=axis, keepdims=keepdims: getattr(R, name)(x, axis, keepdims), floats(2, 3, 4),
-             symbolic=ROWS, label=label, tolerance=3e-5)
+        case(
+            name,
+            lambda x, name=name, axis=axis, keepdims=keepdims: getattr(R, name)(x, axis, keepdims),
+            floats(2, 3, 4),
+            symbolic=ROWS,
+            label=label,
+            tolerance=3e-5,
+        )
 for name in "argmax argmin".split():
     case(name, lambda x, name=name: getattr(R, name)(x, 1), floats(2, 5), symbolic=ROWS)
     case(name, lambda x, name=name: getattr(R, name)(x), floats(2, 5), label="all")
@@ -158,24 +208,80 @@ case("wrap_param", lambda: R.wrap_param(rx.const([1.0, 2.0], "float16"), "float3
 
 # indexing
 case("take", lambda x, i: R.take(x, i, 1), floats(2, 5), ints(3), symbolic=ROWS)
-case("take", lambda x, i: R.take(x, i, 0), floats(5, 3), ints(2, 2), symbolic={(1, 0): "n"}, label="embedding")
+case(
+    "take", lambda x, i: R.take(x, i, 0), floats(5, 3), ints(2, 2), symbolic={(1, 0): "n"}, label="embedding"
+)
 case("take", lambda x: R.take(x, 2, 1), floats(2, 5), symbolic=ROWS, label="scalar")
 case("strided_slice", lambda x: R.strided_slice(x, [0, 1], [0, 1], [2, 100]), floats(3, 6))
-case("strided_slice", lambda x: R.strided_slice(x, [1], [-2], [-100], [-2]), floats(3, 6), symbolic=ROWS, label="backwards")
-case("strided_slice", lambda x: R.strided_slice(x, [0], [1], [2**40], [2]), floats(7, 2), symbolic=ROWS, label="symbolic")
-case("dynamic_strided_slice", R.dynamic_strided_slice, floats(5, 6), np.asarray([1, -1]), np.asarray([4, -9]), np.asarray([2, -2]))
+case(
+    "strided_slice",
+    lambda x: R.strided_slice(x, [1], [-2], [-100], [-2]),
+    floats(3, 6),
+    symbolic=ROWS,
+    label="backwards",
+)
+case(
+    "strided_slice",
+    lambda x: R.strided_slice(x, [0], [1], [2**40], [2]),
+    floats(7, 2),
+    symbolic=ROWS,
+    label="symbolic",
+)
+case(
+    "dynamic_strided_slice",
+    R.dynamic_strided_slice,
+    floats(5, 6),
+    np.asarray([1, -1]),
+    np.asarray([4, -9]),
+    np.asarray([2, -2]),
+)
 case("gather_elements", lambda x, i: R.gather_elements(x, i, 1), floats(2, 5), ints(2, 3), symbolic=BOTH)
 case("gather_nd", R.gather_nd, floats(5, 6, 2), ints(3, 2), symbolic={(1, 0): "n"})
 case("gather_nd", lambda x, i: R.gather_nd(x, i, 1), floats(2, 5, 6), ints(2, 3, 2), label="batch")
 case("index_tensor", lambda x, i, j: R.index_tensor(x, [i, j]), floats(5, 6, 2), ints(3, 1), ints(4))
-case("scatter_elements", lambda x, i, u: R.scatter_elements(x, i, u, 1), floats(2, 5), np.asarray([[0, 2], [4, 1]]), floats(2, 2))
-case("scatter_elements", lambda x, i, u: R.scatter_elements(x, i, u, 0, "add"), floats(4, 2), ints(3, 2, high=4), floats(3, 2),
-     label="add")
+case(
+    "scatter_elements",
+    lambda x, i, u: R.scatter_elements(x, i, u, 1),
+    floats(2, 5),
+    np.asarray([[0, 2], [4, 1]]),
+    floats(2, 2),
+)
+case(
+    "scatter_elements",
+    lambda x, i, u: R.scatter_elements(x, i, u, 0, "add"),
+    floats(4, 2),
+    ints(3, 2, high=4),
+    floats(3, 2),
+    label="add",
+)
 case("scatter_nd", R.scatter_nd, floats(5, 3), np.asarray([[1], [4]]), floats(2, 3))
-case("scatter_nd", lambda x, i, u: R.scatter_nd(x, i, u, "add"), floats(5, 3), np.asarray([[1], [1]]), floats(2, 3), label="add")
-case("index_put", lambda x, i, j, v: R.index_put(x, [i, j], v), floats(4, 5), np.asarray([0, 2]), np.asarray([1, 3]), floats(2))
-case("index_put", lambda x, i, v: R.index_put(x, [i], v, True), floats(4), np.asarray([1, 1]), floats(2), label="accumulate")
-case("slice_scatter", lambda x, s: R.slice_scatter(x, s, 1, 6, 2, 1), floats(2, 7), floats(2, 3), symbolic=BOTH)
+case(
+    "scatter_nd",
+    lambda x, i, u: R.scatter_nd(x, i, u, "add"),
+    floats(5, 3),
+    np.asarray([[1], [1]]),
+    floats(2, 3),
+    label="add",
+)
+case(
+    "index_put",
+    lambda x, i, j, v: R.index_put(x, [i, j], v),
+    floats(4, 5),
+    np.asarray([0, 2]),
+    np.asarray([1, 3]),
+    floats(2),
+)
+case(
+    "index_put",
+    lambda x, i, v: R.index_put(x, [i], v, True),
+    floats(4),
+    np.asarray([1, 1]),
+    floats(2),
+    label="accumulate",
+)
+case(
+    "slice_scatter", lambda x, s: R.slice_scatter(x, s, 1, 6, 2, 1), floats(2, 7), floats(2, 3), symbolic=BOTH
+)
 
 # search, sorting
 case("where", R.where, bools(2, 3), floats(2, 3), floats(3), symbolic=BOTH)
@@ -186,13 +292,30 @@ case("topk", lambda x: R.topk(x, 2, 1), floats(2, 6), symbolic=ROWS)
 case("topk", lambda x: R.topk(x, 3, 0, "values", False), floats(5, 2), label="values")
 case("unique", lambda x: R.unique(x, True, True, True, True), ints(10))
 case("nonzero", R.nonzero, ints(3, 4, high=2))
-case("multinomial_from_uniform", R.multinomial_from_uniform, np.full((2, 4), 0.25, "float32"), floats(3, 1, low=0, high=1),
-     ints(3, 1, high=2))
+case(
+    "multinomial_from_uniform",
+    R.multinomial_from_uniform,
+    np.full((2, 4), 0.25, "float32"),
+    floats(3, 1, low=0, high=1),
+    ints(3, 1, high=2),
+)
 
 # quantization
-case("quantize", lambda x, s, z: R.quantize(x, s, z, 0), floats(2, 3), np.asarray([0.1, 0.2], "float32"), np.asarray([3, 4], "int8"))
-case("dequantize", lambda x, s, z: R.dequantize(x, s, z), ints(2, 3, dtype="int8"), np.asarray(0.5, "float32"), np.asarray(2, "int8"),
-     symbolic=ROWS)
+case(
+    "quantize",
+    lambda x, s, z: R.quantize(x, s, z, 0),
+    floats(2, 3),
+    np.asarray([0.1, 0.2], "float32"),
+    np.asarray([3, 4], "int8"),
+)
+case(
+    "dequantize",
+    lambda x, s, z: R.dequantize(x, s, z),
+    ints(2, 3, dtype="int8"),
+    np.asarray(0.5, "float32"),
+    np.asarray(2, "int8"),
+    symbolic=ROWS,
+)
 
 # networks
 N = R.nn
@@ -201,35 +324,126 @@ for name in "relu relu6 gelu gelu_tanh silu selu softplus leakyrelu".split():
 case("nn.prelu", N.prelu, floats(2, 3, 4), floats(3, low=0.1), symbolic=ROWS)
 case("nn.softmax", lambda x: N.softmax(x, 1), floats(2, 5), symbolic=ROWS)
 case("nn.log_softmax", lambda x: N.log_softmax(x), floats(2, 5), symbolic=ROWS)
-case("nn.conv1d", lambda x, w: N.conv1d(x, w, 2, 1), floats(2, 3, 9), floats(4, 3, 3), symbolic=ROWS, tolerance=1e-4)
-case("nn.conv2d", lambda x, w: N.conv2d(x, w, 2, (1, 0), 1), floats(1, 3, 7, 6), floats(4, 3, 3, 3), tolerance=1e-4,
-     symbolic={(0, 0): "n", (0, 2): "h"})
-case("nn.conv2d", lambda x, w: N.conv2d(x, w, dilation=2, groups=2), floats(1, 4, 7, 6), floats(6, 2, 2, 2), label="groups",
-     tolerance=1e-4)
-case("nn.conv2d", lambda x, w: N.conv2d(x, w, data_layout="NHWC", kernel_layout="HWIO"), floats(1, 5, 5, 3), floats(3, 3, 3, 2),
-     label="nhwc", tolerance=1e-4)
-case("nn.conv3d", lambda x, w: N.conv3d(x, w, padding=1), floats(1, 2, 3, 4, 4), floats(2, 2, 3, 3, 3), tolerance=1e-4)
-case("nn.conv1d_transpose", lambda x, w: N.conv1d_transpose(x, w, 2, 1, 1), floats(2, 3, 5), floats(3, 2, 3), symbolic=ROWS,
-     tolerance=1e-4)
-case("nn.conv2d_transpose", lambda x, w: N.conv2d_transpose(x, w, 2, 1, groups=2), floats(1, 4, 4, 3), floats(4, 3, 3, 3),
-     tolerance=1e-4)
-case("nn.conv3d_transpose", lambda x, w: N.conv3d_transpose(x, w, 2), floats(1, 2, 2, 2, 2), floats(2, 2, 2, 2, 2), tolerance=1e-4)
+case(
+    "nn.conv1d",
+    lambda x, w: N.conv1d(x, w, 2, 1),
+    floats(2, 3, 9),
+    floats(4, 3, 3),
+    symbolic=ROWS,
+    tolerance=1e-4,
+)
+case(
+    "nn.conv2d",
+    lambda x, w: N.conv2d(x, w, 2, (1, 0), 1),
+    floats(1, 3, 7, 6),
+    floats(4, 3, 3, 3),
+    tolerance=1e-4,
+    symbolic={(0, 0): "n", (0, 2): "h"},
+)
+case(
+    "nn.conv2d",
+    lambda x, w: N.conv2d(x, w, dilation=2, groups=2),
+    floats(1, 4, 7, 6),
+    floats(6, 2, 2, 2),
+    label="groups",
+    tolerance=1e-4,
+)
+case(
+    "nn.conv2d",
+    lambda x, w: N.conv2d(x, w, data_layout="NHWC", kernel_layout="HWIO"),
+    floats(1, 5, 5, 3),
+    floats(3, 3, 3, 2),
+    label="nhwc",
+    tolerance=1e-4,
+)
+case(
+    "nn.conv3d",
+    lambda x, w: N.conv3d(x, w, padding=1),
+    floats(1, 2, 3, 4, 4),
+    floats(2, 2, 3, 3, 3),
+    tolerance=1e-4,
+)
+case(
+    "nn.conv1d_transpose",
+    lambda x, w: N.conv1d_transpose(x, w, 2, 1, 1),
+    floats(2, 3, 5),
+    floats(3, 2, 3),
+    symbolic=ROWS,
+    tolerance=1e-4,
+)
+case(
+    "nn.conv2d_transpose",
+    lambda x, w: N.conv2d_transpose(x, w, 2, 1, groups=2),
+    floats(1, 4, 4, 3),
+    floats(4, 3, 3, 3),
+    tolerance=1e-4,
+)
+case(
+    "nn.conv3d_transpose",
+    lambda x, w: N.conv3d_transpose(x, w, 2),
+    floats(1, 2, 2, 2, 2),
+    floats(2, 2, 2, 2, 2),
+    tolerance=1e-4,
+)
 for dims in (1, 2, 3):
     shape = (2, 2, *([5] * dims))
-    case(f"nn.max_pool{dims}d", lambda x, d=dims: getattr(N, f"max_pool{d}d")(x, 2, 2, 1), floats(*shape), symbolic=ROWS)
-    case(f"nn.avg_pool{dims}d", lambda x, d=dims: getattr(N, f"avg_pool{d}d")(x, 2, 2, 1), floats(*shape), symbolic=ROWS)
-    case(f"nn.adaptive_avg_pool{dims}d", lambda x, d=dims: getattr(N, f"adaptive_avg_pool{d}d")(x, 2), floats(*shape), symbolic=ROWS)
+    case(
+        f"nn.max_pool{dims}d",
+        lambda x, d=dims: getattr(N, f"max_pool{d}d")(x, 2, 2, 1),
+        floats(*shape),
+        symbolic=ROWS,
+    )
+    case(
+        f"nn.avg_pool{dims}d",
+        lambda x, d=dims: getattr(N, f"avg_pool{d}d")(x, 2, 2, 1),
+        floats(*shape),
+        symbolic=ROWS,
+    )
+    case(
+        f"nn.adaptive_avg_pool{dims}d",
+        lambda x, d=dims: getattr(N, f"adaptive_avg_pool{d}d")(x, 2),
+        floats(*shape),
+        symbolic=ROWS,
+    )
 case("nn.max_pool2d", lambda x: N.max_pool2d(x, 3, 2, ceil_mode=True), floats(1, 2, 6, 6), label="ceil")
-case("nn.avg_pool2d", lambda x: N.avg_pool2d(x, 3, 2, 1, count_include_pad=True), floats(1, 2, 6, 6), label="include-pad")
+case(
+    "nn.avg_pool2d",
+    lambda x: N.avg_pool2d(x, 3, 2, 1, count_include_pad=True),
+    floats(1, 2, 6, 6),
+    label="include-pad",
+)
 BN = [floats(2, 3, 4), floats(3), floats(3, seed=1), floats(3, seed=2), floats(3, seed=3, low=0.5)]
 case("nn.batch_norm", lambda *a: N.batch_norm(*a, axis=1, training=False), *BN, symbolic=ROWS, tolerance=3e-5)
-case("nn.batch_norm", lambda *a: N.batch_norm(*a, axis=1), *BN, symbolic=ROWS, tolerance=3e-5, label="training")
-case("nn.layer_norm", lambda x, g, b: N.layer_norm(x, g, b, -1), floats(2, 3, 6), floats(6), floats(6, seed=1), symbolic=ROWS,
-     tolerance=3e-5)
-case("nn.group_norm", lambda x, g, b: N.group_norm(x, g, b, 2, 1, [2, 3]), floats(2, 4, 3, 3), floats(4), floats(4, seed=1),
-     symbolic=ROWS, tolerance=3e-5)
-case("nn.instance_norm", lambda x, g, b: N.instance_norm(x, g, b, 1, [2, 3]), floats(2, 4, 3, 3), floats(4), floats(4, seed=1),
-     symbolic=ROWS, tolerance=3e-5)
+case(
+    "nn.batch_norm", lambda *a: N.batch_norm(*a, axis=1), *BN, symbolic=ROWS, tolerance=3e-5, label="training"
+)
+case(
+    "nn.layer_norm",
+    lambda x, g, b: N.layer_norm(x, g, b, -1),
+    floats(2, 3, 6),
+    floats(6),
+    floats(6, seed=1),
+    symbolic=ROWS,
+    tolerance=3e-5,
+)
+case(
+    "nn.group_norm",
+    lambda x, g, b: N.group_norm(x, g, b, 2, 1, [2, 3]),
+    floats(2, 4, 3, 3),
+    floats(4),
+    floats(4, seed=1),
+    symbolic=ROWS,
+    tolerance=3e-5,
+)
+case(
+    "nn.instance_norm",
+    lambda x, g, b: N.instance_norm(x, g, b, 1, [2, 3]),
+    floats(2, 4, 3, 3),
+    floats(4),
+    floats(4, seed=1),
+    symbolic=ROWS,
+    tolerance=3e-5,
+)
 case("nn.rms_norm", N.rms_norm, floats(2, 3, 6), floats(6), symbolic=ROWS, tolerance=3e-5)
 case("nn.dropout", N.dropout, floats(2, 3), symbolic=ROWS)
 case("nn.pad", lambda x: N.pad(x, [1, 2, 0, 1]), floats(2, 3), symbolic=ROWS)
@@ -239,41 +453,117 @@ case("nn.pixel_shuffle", lambda x: N.pixel_shuffle(x, 2), floats(1, 8, 2, 3), sy
 case("nn.batch_flatten", N.batch_flatten, floats(2, 3, 4), symbolic=ROWS)
 QKV = [floats(1, 4, 4, 8), floats(1, 5, 2, 8, seed=1), floats(1, 5, 2, 6, seed=2)]
 case("nn.attention", N.attention, *QKV, symbolic={(0, 1): "n"}, tolerance=3e-5)
-case("nn.attention", lambda q, k, v: N.attention(q, k, v, causal_mask="BottomRight", window_size=3), *QKV, label="causal", tolerance=3e-5)
-case("nn.attention_bias", lambda q, k, v, b: N.attention(q, k, v, b, 0.3), *QKV, floats(1, 1, 4, 5), tolerance=3e-5)
-case("nn.cross_entropy_with_logits", N.cross_entropy_with_logits, floats(2, 3), floats(2, 3, seed=1), symbolic=BOTH)
+case(
+    "nn.attention",
+    lambda q, k, v: N.attention(q, k, v, causal_mask="BottomRight", window_size=3),
+    *QKV,
+    label="causal",
+    tolerance=3e-5,
+)
+case(
+    "nn.attention_bias",
+    lambda q, k, v, b: N.attention(q, k, v, b, 0.3),
+    *QKV,
+    floats(1, 1, 4, 5),
+    tolerance=3e-5,
+)
+case(
+    "nn.cross_entropy_with_logits",
+    N.cross_entropy_with_logits,
+    floats(2, 3),
+    floats(2, 3, seed=1),
+    symbolic=BOTH,
+)
 for mode in ("mean", "sum", "none"):
-    case("nn.nll_loss", lambda x, t, w, mode=mode: N.nll_loss(x, t, w, mode, 1), floats(3, 4), np.asarray([0, 1, 3]),
-         floats(4, low=0.5), label=mode)
+    case(
+        "nn.nll_loss",
+        lambda x, t, w, mode=mode: N.nll_loss(x, t, w, mode, 1),
+        floats(3, 4),
+        np.asarray([0, 1, 3]),
+        floats(4, low=0.5),
+        label=mode,
+    )
 
 case("grad.no_grad", R.grad.no_grad, floats(2, 3))
 case("grad.start_checkpoint", R.grad.start_checkpoint, floats(2, 3))
 case("grad.end_checkpoint", R.grad.end_checkpoint, floats(2, 3))
-case("grad.nll_loss_backward", lambda g, x, t, w: R.grad.nll_loss_backward(g, x, t, w, "mean", 1), np.asarray(0.5, "float32"),
-     floats(3, 4), np.asarray([0, 1, 3]), floats(4, low=0.5))
-case("grad.take_backward", lambda g, x, i: R.grad.take_backward(g, x, i, 1), floats(2, 3, 4), floats(2, 5, 4), ints(3))
-case("grad.max_pool2d_backward", lambda g, x: R.grad.max_pool2d_backward(g, x, 3, 2, 1), floats(1, 2, 3, 3), floats(1, 2, 6, 5))
-case("grad.avg_pool2d_backward", lambda g, x: R.grad.avg_pool2d_backward(g, x, 3, 2, 1), floats(1, 2, 3, 3), floats(1, 2, 6, 5))
+case(
+    "grad.nll_loss_backward",
+    lambda g, x, t, w: R.grad.nll_loss_backward(g, x, t, w, "mean", 1),
+    np.asarray(0.5, "float32"),
+    floats(3, 4),
+    np.asarray([0, 1, 3]),
+    floats(4, low=0.5),
+)
+case(
+    "grad.take_backward",
+    lambda g, x, i: R.grad.take_backward(g, x, i, 1),
+    floats(2, 3, 4),
+    floats(2, 5, 4),
+    ints(3),
+)
+case(
+    "grad.max_pool2d_backward",
+    lambda g, x: R.grad.max_pool2d_backward(g, x, 3, 2, 1),
+    floats(1, 2, 3, 3),
+    floats(1, 2, 6, 5),
+)
+case(
+    "grad.avg_pool2d_backward",
+    lambda g, x: R.grad.avg_pool2d_backward(g, x, 3, 2, 1),
+    floats(1, 2, 3, 3),
+    floats(1, 2, 6, 5),
+)
 case("builtin.stop_lift_params", R.builtin.stop_lift_params, floats(2, 3))
 case("hint_on_device", lambda x: R.hint_on_device(x, "cpu"), floats(2, 3), numbers=False)
 case("to_vdevice", lambda x: R.to_vdevice(x, ir.VDevice()), floats(2, 3), numbers=False)
 case("image.resize2d", lambda x: R.image.resize2d(x, (4, 6)), floats(1, 2, 3, 3), symbolic=ROWS)
-case("image.resize2d", lambda x: R.image.resize2d(x, (6, 6), method="nearest_neighbor", coordinate_transformation_mode="asymmetric",
-     rounding_method="floor"), floats(1, 2, 3, 3), label="nearest")
-case("image.resize2d", lambda x: R.image.resize2d(x, (7, 5), method="cubic", coordinate_transformation_mode="align_corners"),
-     floats(1, 2, 4, 3), label="cubic")
+case(
+    "image.resize2d",
+    lambda x: R.image.resize2d(
+        x,
+        (6, 6),
+        method="nearest_neighbor",
+        coordinate_transformation_mode="asymmetric",
+        rounding_method="floor",
+    ),
+    floats(1, 2, 3, 3),
+    label="nearest",
+)
+case(
+    "image.resize2d",
+    lambda x: R.image.resize2d(x, (7, 5), method="cubic", coordinate_transformation_mode="align_corners"),
+    floats(1, 2, 4, 3),
+    label="cubic",
+)
 case("memory.view", lambda x: R.memory.view(x, (6,), "int32"), floats(2, 3), numbers=False)
 case("memory.ensure_zero_offset", R.memory.ensure_zero_offset, floats(2, 3), numbers=False)
 
 WITHOUT_NUMBERS = {
     # calls of functions, effects, memory of the virtual machine, several workers: tested where they are lowered
-    name for name in OPERATORS
-    if name.startswith((
-        "relax.call_", "relax.invoke_", "relax.make_", "relax.memory.", "relax.vm.", "relax.ccl.", "relax.dist.", "relax.inspect.",
-    ))
+    name
+    for name in OPERATORS
+    if name.startswith(
+        (
+            "relax.call_",
+            "relax.invoke_",
+            "relax.make_",
+            "relax.memory.",
+            "relax.vm.",
+            "relax.ccl.",
+            "relax.dist.",
+            "relax.inspect.",
+        )
+    )
 } | {
-    "relax.print", "relax.assert_op", "relax.null_value", "relax.shape_of", "relax.shape_to_tensor", "relax.tensor_to_shape",
-    "relax.builtin.alloc_tensor", "relax.nn.attention_var_len",
+    "relax.print",
+    "relax.assert_op",
+    "relax.null_value",
+    "relax.shape_of",
+    "relax.shape_to_tensor",
+    "relax.tensor_to_shape",
+    "relax.builtin.alloc_tensor",
+    "relax.nn.attention_var_len",
 }
 
 
@@ -343,14 +633,21 @@ def test_static(item: Case) -> None:
     func = build(item, params, False)["main"]
     check_info(func.ret_struct_info, expected, {}, item.op not in DATA_DEPENDENT)
     dtypes = [np.asarray(part).dtype for part in flat(expected)]
-    infos = func.ret_struct_info.fields if isinstance(func.ret_struct_info, rx.TupleStructInfo) else [func.ret_struct_info]
+    infos = (
+        func.ret_struct_info.fields
+        if isinstance(func.ret_struct_info, rx.TupleStructInfo)
+        else [func.ret_struct_info]
+    )
     if item.numbers:
         got = flat(evaluate(build(item, params, True), *item.inputs))
         for one, want, info in zip(got, flat(expected), infos, strict=True):
             assert one.shape == want.shape
             assert ir.dtype.from_numpy(one.dtype) == info.dtype
             np.testing.assert_allclose(one, want, rtol=item.tolerance, atol=item.tolerance)
-    assert all(info.dtype == ir.dtype.from_numpy(kind) or info.dtype for info, kind in zip(infos, dtypes, strict=True))
+    assert all(
+        info.dtype == ir.dtype.from_numpy(kind) or info.dtype
+        for info, kind in zip(infos, dtypes, strict=True)
+    )
 
 
 @pytest.mark.parametrize("item", [item for item in CASES if item.symbolic], ids=str)

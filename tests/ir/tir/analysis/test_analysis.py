@@ -32,7 +32,9 @@ from ir.tir.analysis import (
 A, B, C = (decl_buffer((64, 64), "float32", name) for name in "ABC")
 
 
-def block(name: str, kinds: str, body: Any, loops: list[Any], init: Any = None, **fields: Any) -> tir.BlockRealize:
+def block(
+    name: str, kinds: str, body: Any, loops: list[Any], init: Any = None, **fields: Any
+) -> tir.BlockRealize:
     """A block over ``vi, vj, ...`` bound to loop variables; ``body`` and ``init`` are functions of its variables."""
     variables = [Var(f"v{loop.name}") for loop in loops]
     iters = [
@@ -73,7 +75,8 @@ def matmul() -> tuple[tir.PrimFunc, tir.BlockRealize, list[Var]]:
 def text(regions: list[tir.BufferRegion]) -> list[str]:
     """Regions as text."""
     return [
-        r.buffer.name + "[" + ", ".join(f"{item.min}:{item.extent}" for item in r.region) + "]" for r in regions
+        r.buffer.name + "[" + ", ".join(f"{item.min}:{item.extent}" for item in r.region) + "]"
+        for r in regions
     ]
 
 
@@ -220,7 +223,9 @@ def gpu(threads: int, shared: int = 0) -> tir.PrimFunc:
     """A kernel with one block axis and one thread axis."""
     bx, tx = Var("bx"), Var("tx")
     scratch = decl_buffer((max(shared, 1),), "float32", "scratch", scope="shared")
-    inner = tir.Block([], [], [], "b", BufferStore(A, tir.const(0.0), [bx, tx]), None, [scratch] if shared else [])
+    inner = tir.Block(
+        [], [], [], "b", BufferStore(A, tir.const(0.0), [bx, tx]), None, [scratch] if shared else []
+    )
     body: Any = tir.BlockRealize([], tir.const(True), inner)
     for var, tag, extent in ((tx, "threadIdx.x", threads), (bx, "blockIdx.x", 4)):
         axis = IterVar(Range(0, extent), Var(var.name), IterVar.ThreadIndex, tag)
@@ -232,7 +237,9 @@ def test_gpu_limits() -> None:
     limits = {"max_threads_per_block": 64, "max_shared_memory_per_block": 1024}
     assert verify_gpu_code(gpu(64, 256), limits)
     assert not verify_gpu_code(gpu(65), limits)
-    assert gpu_code_problems(gpu(32, 257), limits) == ["max_shared_memory_per_block: 1028 is more than the limit 1024"]
+    assert gpu_code_problems(gpu(32, 257), limits) == [
+        "max_shared_memory_per_block: 1028 is more than the limit 1024"
+    ]
     with pytest.raises(ir.IRValueError, match="has no limit"):
         verify_gpu_code(gpu(1), {"max_threads": 3})
 
@@ -256,7 +263,9 @@ def test_out_of_bounds_accesses_are_listed() -> None:
 
     mod = module(i, i < 64)
     assert OOBChecker()(mod) is mod
-    with pytest.raises(OutOfBoundsError, match=r"store of buffer A in main: index i of dimension 0 reaches \[0, 64\]"):
+    with pytest.raises(
+        OutOfBoundsError, match=r"store of buffer A in main: index i of dimension 0 reaches \[0, 64\]"
+    ):
         OOBChecker()(module(i))
     with pytest.raises(OutOfBoundsError, match=r"index i - 1"):
         OOBChecker()(module(i - 1))

@@ -34,7 +34,9 @@ def store(*indices: Any, value: Any = ZERO, buffer: Any = A) -> BufferStore:
 def realize(body: Any, values: list[Any], *variables: Var, predicate: Any = None) -> tir.BlockRealize:
     """A block over the variables."""
     iters = [IterVar(Range(0, 8), var, IterVar.DataPar) for var in variables]
-    return tir.BlockRealize(values, tir.const(True) if predicate is None else predicate, tir.Block(iters, [], [], "b", body))
+    return tir.BlockRealize(
+        values, tir.const(True) if predicate is None else predicate, tir.Block(iters, [], [], "b", body)
+    )
 
 
 vi, vj = Var("vi"), Var("vj")
@@ -61,7 +63,11 @@ def test_good_functions_pass(body: Any) -> None:
 
 BAD: list[tuple[str, str, Any]] = [
     ("undefined variable", "variable j .int32. is not defined", loop(i, store(i, j))),
-    ("undefined variable", "outside of the scope that defines it", tir.seq(loop(i, store(i, 0)), store(i, 1))),
+    (
+        "undefined variable",
+        "outside of the scope that defines it",
+        tir.seq(loop(i, store(i, 0)), store(i, 1)),
+    ),
     ("undeclared buffer", "buffer other is neither", loop(i, store(i, buffer=other))),
     ("nested redefinition", "variable i is defined inside its own scope", loop(i, loop(i, store(i, 0)))),
     ("index count", "buffer A has 2 dimensions, the access has 1", loop(i, store(i))),
@@ -69,15 +75,23 @@ BAD: list[tuple[str, str, Any]] = [
     ("stored dtype", "dtype int32 is stored to buffer A of float32", store(0, 0, value=tir.const(1))),
     ("block isolation", "loop variable i from outside", loop(i, realize(store(i, vi), [i], vi))),
     ("block iteration variables", "variable vi twice", loop(i, realize(store(vi, 0), [i, i], vi, vi))),
-    ("block iteration variables", "has dtype int32, its value int64", loop(wide, realize(store(vi, 0), [wide], vi))),
+    (
+        "block iteration variables",
+        "has dtype int32, its value int64",
+        loop(wide, realize(store(vi, 0), [wide], vi)),
+    ),
     ("loop bounds", "extent of loop i has dtype float32", loop(i, store(i, 0), tir.const(8.0))),
     ("condition dtype", "condition of an if statement has dtype float32", tir.IfThenElse(ZERO, store(0, 0))),
 ]
 
 
-@pytest.mark.parametrize(("rule", "message", "body"), BAD, ids=[f"{rule}-{n}" for n, (rule, _, _) in enumerate(BAD)])
+@pytest.mark.parametrize(
+    ("rule", "message", "body"), BAD, ids=[f"{rule}-{n}" for n, (rule, _, _) in enumerate(BAD)]
+)
 def test_each_rule_is_named(rule: str, message: str, body: Any) -> None:
-    with pytest.raises(WellFormedError, match=rf"TIR function main is not well-formed \({rule}\): .*{message}") as raised:
+    with pytest.raises(
+        WellFormedError, match=rf"TIR function main is not well-formed \({rule}\): .*{message}"
+    ) as raised:
         assert_well_formed(func(body))
     assert raised.value.rule == rule and "\nat:\n" in str(raised.value)
     assert not verify_well_formed(func(body), assert_mode=False)

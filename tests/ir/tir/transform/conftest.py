@@ -55,6 +55,8 @@ def check(apply: Callable[..., PrimFunc]) -> Callable[[Pass, PrimFunc, PrimFunc]
 
     def compare(item: Pass, before: PrimFunc, expected: PrimFunc, same_results: bool = True) -> None:
         after = apply(item, before, same_results)
-        assert_structural_equal(after.without_attr("global_symbol"), expected.without_attr("global_symbol"), True)
+        assert_structural_equal(
+            after.without_attr("global_symbol"), expected.without_attr("global_symbol"), True
+        )
 
     return compare

@@ -125,7 +125,9 @@ def test_padded_convolution(apply, stride):
     out = (n + 2 - 3) // stride + 1
 
     @T.prim_func
-    def conv(A: T.Buffer((n, n), "float32"), W: T.Buffer((3, 3), "float32"), C: T.Buffer((out, out), "float32")):
+    def conv(
+        A: T.Buffer((n, n), "float32"), W: T.Buffer((3, 3), "float32"), C: T.Buffer((out, out), "float32")
+    ):
         P = T.alloc_buffer((n + 2, n + 2))
         for i in range(out):
             for p, q in T.grid(3, n + 2):

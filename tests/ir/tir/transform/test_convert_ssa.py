@@ -19,5 +19,7 @@ def test_loops_that_share_a_variable(apply):
     post_order_visit(after.body, lambda node: found.append(node.loop_var) if isinstance(node, For) else None)
     assert len(found) == 3 and len(set(found)) == 3
     stores = []
-    post_order_visit(after.body, lambda node: stores.append(node.indices[0]) if isinstance(node, BufferStore) else None)
+    post_order_visit(
+        after.body, lambda node: stores.append(node.indices[0]) if isinstance(node, BufferStore) else None
+    )
     assert set(stores) < set(found)

@@ -8,7 +8,8 @@ from ir.script import tir as T
 def indices(func):
     found = []
     post_order_visit(
-        func.body, lambda n: found.append(n.indices) if isinstance(n, tir.BufferLoad | tir.BufferStore) else None
+        func.body,
+        lambda n: found.append(n.indices) if isinstance(n, tir.BufferLoad | tir.BufferStore) else None,
     )
     return found
 

@@ -20,7 +20,9 @@ def view(A: T.Buffer((16, 8), "float32")):
 def test_accesses_go_to_the_source(apply):
     after = apply(tir.transform.LowerMatchBuffer(), view)
     buffers = set()
-    post_order_visit(after.body, lambda n: buffers.add(n.buffer.name) if isinstance(n, tir.BufferStore) else None)
+    post_order_visit(
+        after.body, lambda n: buffers.add(n.buffer.name) if isinstance(n, tir.BufferStore) else None
+    )
     assert buffers == {"A"}
 
 

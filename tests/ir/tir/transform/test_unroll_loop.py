@@ -9,7 +9,9 @@ from ir.script import tir as T
 
 def loops(func):
     found = []
-    post_order_visit(func.body, lambda n: found.append((n.loop_var.name, n.kind.name)) if isinstance(n, tir.For) else None)
+    post_order_visit(
+        func.body, lambda n: found.append((n.loop_var.name, n.kind.name)) if isinstance(n, tir.For) else None
+    )
     return sorted(found)
 
 
