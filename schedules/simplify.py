@@ -6,12 +6,12 @@ from typing import Any
 
 from ir import tir
 
-from .affine import polynomial
+from .affine import Polynomial, mentions, polynomial
 from .tree import BlockNode, loops_around
 
 
-def simplify_bindings(block: BlockNode, drop_units: bool = False) -> None:
-    """Bring the bindings of a block into canonical form, in place.
+def simplify_bindings(block: BlockNode, fresh: set[Any], drop_units: bool = False) -> None:
+    """Bring the bindings of a block into canonical form, in place, after ``fresh`` loop variables came into them.
 
     Polynomials collect like terms; bindings with divisions become the normal form of iterator maps, such as
     ``f % 64 // 8``. ``drop_units`` replaces loops of extent 1 by their only value.
@@ -22,12 +22,29 @@ def simplify_bindings(block: BlockNode, drop_units: bool = False) -> None:
         units = {loop.var: loop.min for loop in loops if _is_one(loop.extent)}
         values = tuple(tir.substitute(value, units) for value in values) if units else values
     polynomials = [polynomial(value) for value in values]
-    if all(poly.is_polynomial() for poly in polynomials):
+    if all(_is_normal(poly, fresh) for poly in polynomials):
         result = tuple(poly.to_expr() for poly in polynomials)
     else:
         result = _iterator_maps(block, values)
     if any(a is not b for a, b in zip(result, block.iter_values, strict=True)):
         block.change(iter_values=result)
+
+
+def _is_normal(poly: Polynomial, fresh: set[Any]) -> bool:
+    """Whether collecting terms is all there is to do: divisions are old ones, or a single digit of a fresh loop."""
+    digits = [
+        atom for monomial in poly.terms for atom in monomial if atom.__class__ is not tir.Var and mentions(atom, fresh)
+    ]
+    return not digits or (len(digits) == 1 and _is_digit(digits[0]))
+
+
+def _is_digit(atom: Any) -> bool:
+    """``f // a``, ``f % b`` or ``f % b // a``."""
+    if atom.__class__ is tir.FloorDiv and atom.b.__class__ is tir.IntImm:
+        atom = atom.a
+    if atom.__class__ is tir.FloorMod and atom.b.__class__ is tir.IntImm:
+        atom = atom.a
+    return atom.__class__ is tir.Var
 
 
 def _is_one(extent: Any) -> bool:

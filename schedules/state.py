@@ -18,7 +18,7 @@ from .error import ScheduleError
 from .instruction import Instruction, InstructionKind
 from .random_variable import BlockRV, ExprRV, LoopRV, RandomVariable
 from .trace import Trace
-from .tree import BlockNode, LoopNode, TreeNode, root_of, tree_of, walk
+from .tree import BlockNode, LoopNode, TreeNode, all_blocks, root_of, tree_of
 
 _RV = TypeVar("_RV", bound=RandomVariable)
 
@@ -275,10 +275,11 @@ class ScheduleState:
                 f"get_block: the module has several functions and no 'main'; pass func_name or call work_on."
                 f" Functions: {sorted(self._functions)}"
             )
-        found = [node for node in walk(self._root(func)) if isinstance(node, BlockNode) and node.name == name]
+        blocks = all_blocks(self._root(func))
+        found = [node for node in blocks if node.name == name]
         if len(found) == 1:
             return found[0]
-        names = sorted({node.name for node in walk(self._root(func)) if isinstance(node, BlockNode)})
+        names = sorted({node.name for node in blocks})
         problem = "no block" if not found else f"{len(found)} blocks"
         raise ScheduleError(
             f"get_block: {problem} named {name!r} in function {func!r}; its blocks are {names}"

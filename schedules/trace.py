@@ -203,7 +203,7 @@ def _lookup(item: Any, table: Mapping[Any, Any]) -> Any:
         except KeyError:
             raise TraceError(f"{item!r} is used before an instruction defines it") from None
     if isinstance(item, tir.PrimExpr) and not isinstance(item, tir.IntImm | tir.FloatImm | tir.StringImm):
-        return tir.substitute(item, {key: value for key, value in table.items() if isinstance(key, ExprRV)})
+        return tir.substitute(item, lambda var: table.get(var) if isinstance(var, ExprRV) else None)
     if isinstance(item, tir.IndexMap):
         finals = tuple(_lookup(value, table) for value in item.final_indices)
         return tir.IndexMap(item.initial_indices, finals, _lookup(item.inverse_index_map, table))

@@ -389,18 +389,36 @@ def tree_of(stmt: tir.Stmt) -> TreeNode:
 
 def walk(node: TreeNode) -> Iterator[TreeNode]:
     """Every node of the subtree, parents first, in program order."""
-    yield node
-    for child in node.children():
-        yield from walk(child)
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        yield current
+        stack.extend(reversed(current.children()))
 
 
-def blocks_below(node: TreeNode) -> Iterator[BlockNode]:
-    """The blocks of a subtree that are not inside another block of it (``node`` itself counts)."""
-    if isinstance(node, BlockNode):
-        yield node
-        return
-    for child in node.children():
-        yield from blocks_below(child)
+def all_blocks(node: TreeNode) -> list[BlockNode]:
+    """Every block of the subtree, blocks inside blocks too, in program order."""
+    found: list[BlockNode] = []
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        if current.__class__ is BlockNode:
+            found.append(current)  # type: ignore[arg-type]
+        stack.extend(reversed(current.children()))
+    return found
+
+
+def blocks_below(node: TreeNode) -> list[BlockNode]:
+    """The blocks of a subtree that are not inside another block of it (``node`` itself counts), in program order."""
+    found: list[BlockNode] = []
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        if current.__class__ is BlockNode:
+            found.append(current)  # type: ignore[arg-type]
+        else:
+            stack.extend(reversed(current.children()))
+    return found
 
 
 def child_blocks(node: TreeNode) -> list[BlockNode]:
@@ -481,6 +499,14 @@ def insert_beside(anchor: TreeNode, node: TreeNode, before: bool) -> None:
     parent.replace_child(placeholder, SeqNode([node, anchor] if before else [anchor, node]))
 
 
+def _substituted(expr: Any, values: dict[Any, Any]) -> Any:
+    """:func:`substitute` with short ways for what most bindings are."""
+    kind = expr.__class__
+    if kind is tir.IntImm:
+        return expr
+    return values.get(expr, expr) if kind is tir.Var else substitute(expr, values)
+
+
 def _rewrite_opaque_block(block: BlockNode, values: dict[Any, Any]) -> None:
     """Substitute in the regions of a block without iteration variables."""
 
@@ -506,9 +532,9 @@ def rewrite_expressions(
     loops around them directly. ``finish`` is called on each block whose bindings changed (to simplify them).
     """
     if isinstance(node, BlockNode):
-        new_values = tuple(substitute(value, values) for value in node.iter_values)
+        new_values = tuple(_substituted(value, values) for value in node.iter_values)
         changed = any(a is not b for a, b in zip(new_values, node.iter_values, strict=True))
-        predicate = substitute(node.predicate, values)
+        predicate = _substituted(node.predicate, values)
         if changed or predicate is not node.predicate:
             node.change(iter_values=new_values, predicate=predicate)
             if changed and finish is not None:
@@ -518,7 +544,7 @@ def rewrite_expressions(
             rewrite_expressions(node.body, values, finish)
         return
     if isinstance(node, LoopNode):
-        low, extent = substitute(node.min, values), substitute(node.extent, values)
+        low, extent = _substituted(node.min, values), _substituted(node.extent, values)
         if low is not node.min or extent is not node.extent:
             node.min, node.extent = low, extent
             node.touch()

@@ -9,7 +9,7 @@ from ir.tir import ForKind
 from ..error import ScheduleError
 from ..random_variable import BlockRV, LoopRV
 from ..schedule import Schedule
-from ..tree import BlockNode, LoopNode, blocks_below, child_blocks, loops_around, walk
+from ..tree import BlockNode, LoopNode, all_blocks, blocks_below, child_blocks, loops_around
 from .base import Postproc
 
 PARALLEL, VECTORIZE, UNROLL = "meta_schedule.parallel", "meta_schedule.vectorize", "meta_schedule.unroll"
@@ -45,7 +45,7 @@ class RewriteParallelVectorizeUnroll(Postproc):
     def apply(self, sch: Schedule) -> bool:
         func = sch.func_working_on
         assert func is not None
-        for block in [node for node in walk(sch._root(func)) if isinstance(node, BlockNode)]:
+        for block in all_blocks(sch._root(func)):
             loops = loops_around(block)
             if any(VECTORIZE in loop.annotations or UNROLL in loop.annotations for loop in loops):
                 self._rewrite(sch, block, loops)

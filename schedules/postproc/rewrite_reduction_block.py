@@ -6,7 +6,7 @@ from ..affine import mentions
 from ..random_variable import LoopRV
 from ..rule.block_facts import reduce_vars
 from ..schedule import Schedule
-from ..tree import BlockNode, loops_around, walk
+from ..tree import BlockNode, all_blocks, loops_around
 from .base import Postproc
 
 
@@ -16,7 +16,7 @@ class RewriteReductionBlock(Postproc):
     def apply(self, sch: Schedule) -> bool:
         func = sch.func_working_on
         assert func is not None
-        for block in [node for node in walk(sch._root(func)) if isinstance(node, BlockNode)]:
+        for block in all_blocks(sch._root(func)):
             if block.init is None:
                 continue
             position = _first_reduction_loop(block)

@@ -72,8 +72,9 @@ def split(
         inner = LoopNode(var, extent, inner)
         loops.append(inner)
     replace_node(placeholder, inner)
+    fresh = set(variables)
     rewrite_expressions(
-        body, {loop.var: value}, lambda block: simplify_bindings(block, not preserve_unit_iters)
+        body, {loop.var: value}, lambda block: simplify_bindings(block, fresh, not preserve_unit_iters)
     )
     return loops[::-1]
 
@@ -144,7 +145,8 @@ def fuse(loops: Sequence[LoopNode], preserve_unit_iters: bool = True) -> LoopNod
         if isinstance(loop.extent, tir.IntImm) and loop.extent.value == 1:
             values[loop.var] = tir.const(0, fused.dtype)
             continue
-        digit = fused if position == 0 else tir.floormod(fused, below * loop.extent)
+        is_first = all(isinstance(item.extent, tir.IntImm) and item.extent.value == 1 for item in chain[:position])
+        digit = fused if is_first else tir.floormod(fused, below * loop.extent)
         values[loop.var] = tir.floordiv(digit, below)
         below = below * loop.extent
     total: Any = tir.const(1, fused.dtype)
@@ -154,7 +156,9 @@ def fuse(loops: Sequence[LoopNode], preserve_unit_iters: bool = True) -> LoopNod
     new = LoopNode(fused, total, LeafNode(tir.Evaluate(tir.const(0))))
     replace_node(chain[0], new)
     new.set_body(body)
-    rewrite_expressions(body, values, lambda block: simplify_bindings(block, not preserve_unit_iters))
+    rewrite_expressions(
+        body, values, lambda block: simplify_bindings(block, {fused}, not preserve_unit_iters)
+    )
     return new
 
 
