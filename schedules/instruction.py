@@ -187,6 +187,7 @@ KINDS: dict[str, InstructionKind] = {
         InstructionKind("SetAxisSeparator", _set_axis_separator),
         InstructionKind("UnsafeSetDType", _on_block("unsafe_set_dtype")),
         InstructionKind("UnsafeHideBufferAccess", _on_block("unsafe_hide_buffer_access")),
+        InstructionKind("AnnotateBufferAccess", _on_block("annotate_buffer_access")),
         InstructionKind("EnterPostproc", _enter_postproc),
     )
 }

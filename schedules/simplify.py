@@ -33,7 +33,10 @@ def simplify_bindings(block: BlockNode, fresh: set[Any], drop_units: bool = Fals
 def _is_normal(poly: Polynomial, fresh: set[Any]) -> bool:
     """Whether collecting terms is all there is to do: divisions are old ones, or a single digit of a fresh loop."""
     digits = [
-        atom for monomial in poly.terms for atom in monomial if atom.__class__ is not tir.Var and mentions(atom, fresh)
+        atom
+        for monomial in poly.terms
+        for atom in monomial
+        if atom.__class__ is not tir.Var and mentions(atom, fresh)
     ]
     return not digits or (len(digits) == 1 and _is_digit(digits[0]))
 

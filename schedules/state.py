@@ -18,7 +18,7 @@ from .error import ScheduleError
 from .instruction import Instruction, InstructionKind
 from .random_variable import BlockRV, ExprRV, LoopRV, RandomVariable
 from .trace import Trace
-from .tree import BlockNode, LoopNode, TreeNode, all_blocks, root_of, tree_of
+from .tree import BlockNode, LoopNode, TreeNode, all_blocks, root_of, tree_of, walk
 
 _RV = TypeVar("_RV", bound=RandomVariable)
 
@@ -152,6 +152,17 @@ class ScheduleState:
             value = self._value(rand_var_or_sref)
             return value.value if isinstance(value, tir.IntImm) else value
         return rand_var_or_sref
+
+    def get_sref(self, rand_var_or_stmt: Any) -> StmtSRef:
+        """Where a block or loop is in the program: its statement, and the block or loop around it."""
+        if isinstance(rand_var_or_stmt, tir.Stmt):
+            wanted = rand_var_or_stmt
+            for root in self._roots.values():
+                for node in walk(root):
+                    if isinstance(node, BlockNode | LoopNode) and _statement(node) is wanted:
+                        return StmtSRef(node)
+            raise ScheduleError("get_sref: the statement is no block or loop of the program as it is now")
+        return StmtSRef(self._node(rand_var_or_stmt))
 
     def remove_rv(self, rand_var: RandomVariable | ExprRV) -> None:
         """Forget a random variable."""
@@ -357,3 +368,29 @@ class ComputeLocation(TreeNode):
 def index_dtype(node: BlockNode) -> str:
     """The dtype of a block's iteration variables."""
     return node.iter_vars[0].var.dtype if node.iter_vars else "int32"
+
+
+def _statement(node: BlockNode | LoopNode) -> tir.Stmt:
+    return node.block() if isinstance(node, BlockNode) else node.stmt()
+
+
+class StmtSRef:
+    """A block or loop in its place: :attr:`stmt` is what it is now, :attr:`parent` what is around it."""
+
+    __slots__ = ("_node",)
+
+    def __init__(self, node: BlockNode | LoopNode) -> None:
+        self._node = node
+
+    @property
+    def stmt(self) -> tir.Stmt:
+        """The Block or For."""
+        return _statement(self._node)
+
+    @property
+    def parent(self) -> StmtSRef | None:
+        """The block or loop directly around, None for a root block."""
+        node = self._node.parent
+        while node is not None and not isinstance(node, BlockNode | LoopNode):
+            node = node.parent
+        return None if node is None else StmtSRef(node)

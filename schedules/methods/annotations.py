@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
+
+from ir import tir
+from ir.tir import IndexMap
 
 from ..primitive import annotate as annotate_primitive
 from ..primitive import unsafe
@@ -27,7 +30,8 @@ class AnnotationMethods(ScheduleState):
 
     def _annotation(self, value: Any) -> Any:
         if isinstance(value, ExprRV):
-            return self._value(value)
+            found = self._value(value)
+            return found.value if isinstance(found, tir.IntImm) else found
         if isinstance(value, list | tuple):
             return tuple(self._annotation(item) for item in value)
         if isinstance(value, dict):
@@ -70,4 +74,34 @@ class AnnotationMethods(ScheduleState):
             lambda: unsafe.unsafe_hide_buffer_access(
                 self._block(block, "unsafe_hide_buffer_access"), buf_type, indices
             ),
+        )
+
+    def annotate_buffer_access(
+        self,
+        block: BlockRV | str,
+        buffer_index: int,
+        buf_type: str,
+        gen_new_ranges: Callable[..., Any] | IndexMap,
+    ) -> None:
+        """Say by hand what a block reads ("read") or writes ("write") of a buffer.
+
+        ``gen_new_ranges`` takes the block's variables and returns one item per dimension: an index, or (begin, end). The region
+        is marked ``explicit_read_region`` (or write), so that nothing derives it anew.
+        """
+        block = self._as_rv(block)
+        node = self._block(block, "annotate_buffer_access")
+        if isinstance(gen_new_ranges, IndexMap):
+            ranges = gen_new_ranges
+        else:
+            variables = [tir.Var(item.var.name, item.var.dtype) for item in node.iter_vars]
+            bounds: list[Any] = []
+            for item in gen_new_ranges(*variables):
+                first, last = item if isinstance(item, tuple | list) else (item, item + 1)
+                bounds += [tir.convert(first), tir.convert(last)]
+            ranges = IndexMap(variables, bounds)
+        self._run(
+            "AnnotateBufferAccess",
+            [block],
+            [buffer_index, buf_type, ranges],
+            lambda: unsafe.annotate_buffer_access(node, buffer_index, buf_type, ranges),
         )

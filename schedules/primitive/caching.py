@@ -36,9 +36,15 @@ def replace_buffer(node: TreeNode, old: tir.Buffer, new: tir.Buffer) -> None:
             reads = tuple(_renamed(region, old, new) for region in item.reads)
             writes = tuple(_renamed(region, old, new) for region in item.writes)
             init = None if item.init is None else substitute(item.init, {old: new, old.data: new.data})
-            same = all(a is b for a, b in zip((*reads, *writes), (*item.reads, *item.writes), strict=True))
-            if not same or init is not item.init:
-                item.change(reads=reads, writes=writes, init=init)
+            views = tuple(
+                match
+                if match.source.buffer is not old
+                else match.replace(source=_renamed(match.source, old, new))
+                for match in item.match_buffers
+            )
+            found, before = (*reads, *writes, *views), (*item.reads, *item.writes, *item.match_buffers)
+            if init is not item.init or any(a is not b for a, b in zip(found, before, strict=True)):
+                item.change(reads=reads, writes=writes, init=init, match_buffers=views)
 
 
 def _renamed(region: tir.BufferRegion, old: tir.Buffer, new: tir.Buffer) -> tir.BufferRegion:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ir import tir
@@ -20,6 +20,7 @@ from ..tree import (
     LoopNode,
     SeqNode,
     TreeNode,
+    all_blocks,
     child_blocks,
     insert_beside,
     loops_around,
@@ -42,43 +43,46 @@ def buffer_of(block: BlockNode, buffer_index: int, is_write: bool, primitive: st
 
 
 class _MapAccesses(StmtExprMutator):
-    """Accesses of a buffer become accesses of its relaid-out twin."""
+    """Accesses of a buffer become accesses of its relaid-out twin; indices simplify under ``simplify``."""
 
-    def __init__(self, old: tir.Buffer, new: tir.Buffer, index_map: IndexMap) -> None:
+    def __init__(
+        self, old: tir.Buffer, new: tir.Buffer, index_map: IndexMap, simplify: Callable[[Any], Any] | None
+    ) -> None:
         super().__init__()
-        self._old, self._new, self._map = old, new, index_map
+        self._old, self._new, self._map, self._simplify = old, new, index_map, simplify
+
+    def indices(self, indices: Any) -> list[tir.PrimExpr]:
+        """The indices in the new layout."""
+        mapped = map_indices(self._map, indices)
+        return mapped if self._simplify is None else [self._simplify(item) for item in mapped]
 
     def visit_BufferLoad(self, load: tir.BufferLoad) -> Any:
         mapped = self.generic_visit(load)
-        return (
-            tir.BufferLoad(self._new, map_indices(self._map, mapped.indices))
-            if load.buffer is self._old
-            else mapped
-        )
+        return tir.BufferLoad(self._new, self.indices(mapped.indices)) if load.buffer is self._old else mapped
 
     def visit_BufferStore(self, store: tir.BufferStore) -> Any:
         mapped = self.generic_visit(store)
         if store.buffer is not self._old:
             return mapped
-        return tir.BufferStore(self._new, mapped.value, map_indices(self._map, mapped.indices))
+        return tir.BufferStore(self._new, mapped.value, self.indices(mapped.indices))
+
+    def region(self, region: tir.BufferRegion) -> tir.BufferRegion:
+        """The box of the mapped region: exact for points, else the whole buffer."""
+        if region.buffer is not self._old:
+            return region
+        if all(isinstance(item.extent, tir.IntImm) and item.extent.value == 1 for item in region.region):
+            points = self.indices([item.min for item in region.region])
+            return tir.BufferRegion(
+                self._new, [tir.Range.from_min_extent(item, tir.const(1, item.dtype)) for item in points]
+            )
+        whole = [tir.Range.from_min_extent(tir.const(0, dim.dtype), dim) for dim in self._new.shape]
+        return tir.BufferRegion(self._new, whole)
 
 
 def map_indices(index_map: IndexMap, indices: Any) -> list[tir.PrimExpr]:
     """The final indices of a map, with like terms collected (open decisions stay symbolic)."""
     values = dict(zip(index_map.initial_indices, indices, strict=True))
     return [simplify_polynomial(substitute(item, values)) for item in index_map.final_indices]
-
-
-def _mapped_region(region: tir.BufferRegion, new: tir.Buffer, index_map: IndexMap) -> tir.BufferRegion:
-    """The box of the mapped region: exact for points, else the hull of its corners where indices grow."""
-    if all(isinstance(item.extent, tir.IntImm) and item.extent.value == 1 for item in region.region):
-        points = map_indices(index_map, [item.min for item in region.region])
-        return tir.BufferRegion(
-            new, [tir.Range.from_min_extent(item, tir.const(1, item.dtype)) for item in points]
-        )
-    return tir.BufferRegion(
-        new, [tir.Range.from_min_extent(tir.const(0, dim.dtype), dim) for dim in new.shape]
-    )
 
 
 def transform_layout(
@@ -130,23 +134,32 @@ def transform_layout(
     else:
         scope.change(alloc_buffers=tuple(new if item is buffer else item for item in scope.alloc_buffers))
         top = scope
-    mapper = _MapAccesses(buffer, new, index_map)
-    for node in list(walk(top)):
-        if isinstance(node, LeafNode):
-            leaf = mapper.visit(node.leaf)
-            if leaf is not node.leaf:
-                node.leaf = leaf
-                node.touch()
-        elif isinstance(node, BlockNode):
-            reads = tuple(_mapped_region(r, new, index_map) if r.buffer is buffer else r for r in node.reads)
-            writes = tuple(
-                _mapped_region(r, new, index_map) if r.buffer is buffer else r for r in node.writes
-            )
-            init = None if node.init is None else mapper.visit(node.init)
-            node.change(reads=reads, writes=writes, init=init)
+    for block_node in all_blocks(top):
+        simplify = _IndexSimplifier(block_node).index if new_shape is None else None
+        mapper = _MapAccesses(buffer, new, index_map, simplify)
+        for node in _own_leaves(block_node):
+            node.leaf = mapper.visit(node.leaf)
+        block_node.change(
+            reads=tuple(mapper.region(item) for item in block_node.reads),
+            writes=tuple(mapper.region(item) for item in block_node.writes),
+            init=None if block_node.init is None else mapper.visit(block_node.init),
+        )
     if padding is not None and pad_value is not None:
         _fill_padding(scope if scope is not None else top, new, padding, pad_value)
     return buffer, new
+
+
+def _own_leaves(block: BlockNode) -> list[LeafNode]:
+    """The leaves in a block that are not inside another block of it."""
+    found: list[LeafNode] = []
+    stack: list[TreeNode] = [block.body]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, LeafNode):
+            found.append(node)
+        elif not isinstance(node, BlockNode):
+            stack.extend(node.children())
+    return found
 
 
 def _require_injective(buffer: tir.Buffer, index_map: IndexMap) -> tuple[IndexMap, tir.PrimExpr] | None:

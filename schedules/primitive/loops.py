@@ -145,7 +145,9 @@ def fuse(loops: Sequence[LoopNode], preserve_unit_iters: bool = True) -> LoopNod
         if isinstance(loop.extent, tir.IntImm) and loop.extent.value == 1:
             values[loop.var] = tir.const(0, fused.dtype)
             continue
-        is_first = all(isinstance(item.extent, tir.IntImm) and item.extent.value == 1 for item in chain[:position])
+        is_first = all(
+            isinstance(item.extent, tir.IntImm) and item.extent.value == 1 for item in chain[:position]
+        )
         digit = fused if is_first else tir.floormod(fused, below * loop.extent)
         values[loop.var] = tir.floordiv(digit, below)
         below = below * loop.extent

@@ -8,10 +8,11 @@ from typing import Any
 from ir import tir
 from ir.tir.functor import StmtExprMutator
 
+from ..affine import simplify_polynomial
 from ..analysis import require
 from ..tree import BlockNode, LeafNode, TreeNode, walk
 from .caching import replace_buffer
-from .layout import allocating_scope, buffer_of
+from .layout import allocating_scope, buffer_of, map_indices
 
 
 def reorder_block_iter_var(block: BlockNode, new_order: Sequence[int]) -> None:
@@ -42,6 +43,29 @@ def unsafe_hide_buffer_access(block: BlockNode, buf_type: str, buf_index_array: 
     hidden = {int(item) for item in buf_index_array}
     kept = tuple(region for n, region in enumerate(regions) if n not in hidden)
     block.change(**{"reads" if buf_type == "read" else "writes": kept})
+
+
+def annotate_buffer_access(block: BlockNode, buffer_index: int, buf_type: str, ranges: tir.IndexMap) -> None:
+    """Replace the region that a block states for a buffer: ``ranges`` maps its variables to begin and end per dimension."""
+    primitive = "annotate_buffer_access"
+    require(buf_type in ("read", "write"), primitive, f"buf_type must be 'read' or 'write', got {buf_type!r}")
+    buffer = buffer_of(block, buffer_index, buf_type == "write", primitive)
+    bounds = map_indices(ranges, [item.var for item in block.iter_vars])
+    require(
+        len(bounds) == 2 * len(buffer.shape),
+        primitive,
+        f"got {len(bounds) // 2} ranges, buffer {buffer.name} has {len(buffer.shape)} dimensions",
+    )
+    region = [
+        tir.Range.from_min_extent(first, simplify_polynomial(last - first))
+        for first, last in zip(bounds[::2], bounds[1::2], strict=True)
+    ]
+    field = "reads" if buf_type == "read" else "writes"
+    regions = list(getattr(block, field))
+    regions[buffer_index] = tir.BufferRegion(buffer, region)
+    key = f"explicit_{buf_type}_region"
+    marked = tuple(dict.fromkeys([*block.annotations.get(key, ()), buffer_index]))
+    block.change(**{field: tuple(regions), "annotations": {**block.annotations, key: marked}})
 
 
 class _Cast(StmtExprMutator):

@@ -79,7 +79,7 @@ def test_annotations() -> None:
     sch.annotate(block, "unroll", choice)
     sch.annotate(i, "names", ["a", "b"])
     sch.annotate(i, "table", {"x": 1})
-    assert int(sch.get(block).annotations["unroll"].value) == 16
+    assert sch.get(block).annotations["unroll"] == 16
     assert_replays(sch, rowsum)
     assert_refused(sch, lambda: sch.annotate(i, "names", ["c"]), "annotate", "names")
     sch.unannotate(i, "names")
