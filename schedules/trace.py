@@ -14,6 +14,7 @@ from ir.node import Node
 from .error import TraceError
 from .instruction import Instruction, InstructionKind
 from .random_variable import BlockRV, ExprRV, LoopRV
+from .trace_text import python_lines
 
 if TYPE_CHECKING:
     from .schedule import Schedule
@@ -150,24 +151,8 @@ class Trace:
         Trace.from_json(json_obj).apply_to_schedule(sch, remove_postproc=False)
 
     def as_python(self, remove_postproc: bool = False) -> list[str]:
-        """One line of Python per instruction."""
-        names: dict[Any, str] = {}
-        counts = {"b": 0, "l": 0, "v": 0}
-        lines = []
-        for inst in self._kept(remove_postproc):
-            arguments = [str(_input_json(item, names)).strip('"') for item in inst.inputs]
-            arguments += [repr(item) for item in inst.attrs]
-            if inst in self.decisions:
-                arguments.append(f"decision={_value_json(self.decisions[inst])}")
-            outputs = []
-            for item in inst.outputs:
-                prefix = "b" if isinstance(item, BlockRV) else "l" if isinstance(item, LoopRV) else "v"
-                names[item] = f"{prefix}{counts[prefix]}"
-                counts[prefix] += 1
-                outputs.append(names[item])
-            call = f"sch.{_method_name(inst.kind.name)}({', '.join(arguments)})"
-            lines.append(f"{', '.join(outputs)} = {call}" if outputs else call)
-        return lines
+        """One line of Python per instruction, which runs on a schedule called ``sch``."""
+        return python_lines(self._kept(remove_postproc), self.decisions)
 
     def __str__(self) -> str:
         return "\n".join(
@@ -179,15 +164,6 @@ class Trace:
     def show(self, **_options: Any) -> None:
         """Print the trace as Python."""
         print(self)
-
-
-_METHOD_NAMES = {"RFactor": "rfactor", "ReIndex": "reindex", "UnsafeSetDType": "unsafe_set_dtype"}
-
-
-def _method_name(kind: str) -> str:
-    """The schedule's method for an instruction kind: ``GetBlock`` is ``get_block``."""
-    found = _METHOD_NAMES.get(kind)
-    return found or "".join(f"_{c.lower()}" if c.isupper() else c for c in kind).lstrip("_")
 
 
 def _as_list(value: Any) -> list[Any]:

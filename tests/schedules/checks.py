@@ -37,6 +37,10 @@ def assert_replays(sch: Schedule, original: PrimFunc) -> None:
     assert again.mod.script() == sch.mod.script()
     assert again.trace is not None
     assert again.trace.as_json() == sch.trace.as_json()
+    assert again.trace.as_python() == sch.trace.as_python()
+    from_text = Schedule(original)
+    exec("\n".join(sch.trace.as_python()), {"sch": from_text})
+    assert_structural_equal(from_text.mod, sch.mod)
 
 
 def arrays_for(func: PrimFunc, seed: int = 0) -> list[np.ndarray]:

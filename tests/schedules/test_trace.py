@@ -106,8 +106,8 @@ def test_a_trace_of_another_program_is_refused() -> None:
 
 def test_every_kind_has_a_method() -> None:
     from schedules.instruction import KINDS
-    from schedules.trace import _method_name
+    from schedules.trace_text import method_name
 
     for name in KINDS:
-        assert hasattr(Schedule, _method_name(name)), name
+        assert hasattr(Schedule, method_name(name)), name
         assert InstructionKind.get(name).name == name
