@@ -37,7 +37,7 @@ def torch_call(name: str, shape: Sequence[int], arrays: Sequence[np.ndarray], th
         return lambda: F.relu(conv(image, folded, shifted, stride, padding, dilation, groups))
     if name == "DEP":
         stride, padding = shape[5], shape[6]
-        weight = rest[0].permute(2, 0, 1).unsqueeze(1).contiguous(memory_format=torch.channels_last)
+        weight = rest[0].permute(2, 3, 0, 1).contiguous(memory_format=torch.channels_last)
         image = x.movedim(-1, 1)
         return lambda: F.conv2d(image, weight, None, stride, padding, 1, shape[3])
     if name == "T2D":
@@ -82,7 +82,7 @@ def onnxruntime_call(name: str, shape: Sequence[int], arrays: Sequence[np.ndarra
         dim = {"C1D": 1, "C3D": 3}.get(name, 2)
         if name == "DEP":
             stride, padding, dilation, groups = shape[5], shape[6], 1, shape[3]
-            weight = np.ascontiguousarray(arrays[1].transpose(2, 0, 1)[:, None])
+            weight = np.ascontiguousarray(arrays[1].transpose(2, 3, 0, 1))
         else:
             stride, padding, dilation, groups = _window(name, shape)
             weight = np.ascontiguousarray(arrays[1].transpose(dim + 1, dim, *range(dim)))
@@ -142,7 +142,7 @@ def peak_call(threads: int) -> tuple[Call, float]:
     from ir.tir import ForKind
 
     target = Target("cpu")
-    lanes, chains, steps = target.vector_bits // 32, 16, 20_000
+    lanes, chains, steps = target.vector_bits // 32, 16, 400_000
     out = tir.decl_buffer((threads * 8, chains, lanes), "float32", "out")
     accumulator = tir.decl_buffer((chains, lanes), "float32", "accumulator", scope="local")
     job, step, chain, lane = (tir.Var(name, "int32") for name in ("job", "step", "chain", "lane"))
