@@ -88,9 +88,10 @@ def _infer_concat(node: Call, builder: Any) -> StructInfo:
 def _legalize_concat(bb: Any, node: Call) -> Expr:
     tensors = node.args[0]
     count = len(node.args[0].struct_info.fields)
-    items = (
-        list(tensors.fields) if isinstance(tensors, Tuple) else [bb.emit(tensors[i]) for i in range(count)]
-    )  # type: ignore[index]
+    if isinstance(tensors, Tuple):
+        items = list(tensors.fields)
+    else:
+        items = [bb.emit(tensors[i]) for i in range(count)]  # type: ignore[index]
     axis = node.attrs.get("axis")
     return bb.call_te(topi_function("concatenate"), items, 0 if axis is None else axis)
 
@@ -138,9 +139,10 @@ def _infer_stack(node: Call, builder: Any) -> StructInfo:
 def _legalize_stack(bb: Any, node: Call) -> Expr:
     tensors = node.args[0]
     count = len(node.args[0].struct_info.fields)
-    items = (
-        list(tensors.fields) if isinstance(tensors, Tuple) else [bb.emit(tensors[i]) for i in range(count)]
-    )  # type: ignore[index]
+    if isinstance(tensors, Tuple):
+        items = list(tensors.fields)
+    else:
+        items = [bb.emit(tensors[i]) for i in range(count)]  # type: ignore[index]
     return bb.call_te(topi_function("stack"), items, node.attrs["axis"])
 
 
@@ -252,8 +254,8 @@ def _legalize_meshgrid(bb: Any, node: Call) -> Expr:
         list(tensors.fields)
         if isinstance(tensors, Tuple)
         else [
-            bb.emit(tensors[i])
-            for i in range(len(tensors.struct_info.fields))  # type: ignore[index]
+            bb.emit(tensors[i])  # type: ignore[index]
+            for i in range(len(tensors.struct_info.fields))
         ]
     )
     return bb.call_te(topi_function("meshgrid"), items, node.attrs["indexing"])

@@ -207,8 +207,8 @@ def _legalize_einsum(bb: Any, node: Call) -> Expr:
         list(operands.fields)
         if isinstance(operands, Tuple)
         else [
-            bb.emit(operands[i])
-            for i in range(len(operands.struct_info.fields))  # type: ignore[index]
+            bb.emit(operands[i])  # type: ignore[index]
+            for i in range(len(operands.struct_info.fields))
         ]
     )
     return bb.call_te(topi_function("einsum"), node.attrs["subscripts"], *items)

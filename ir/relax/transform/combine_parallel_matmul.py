@@ -111,8 +111,8 @@ class _Finder:
             if (
                 user is None
                 or not is_call_to(user.value, "relax.add")
-                or user.value.args[0] is not branch.chain[-1]
-            ):  # type: ignore[attr-defined]
+                or user.value.args[0] is not branch.chain[-1]  # type: ignore[attr-defined]
+            ):
                 return
             bias = user.value.args[1]  # type: ignore[attr-defined]
             shape = shape_values(bias)

@@ -139,9 +139,8 @@ def remove_unused_functions(mod: IRModule, entries: Sequence[str] = ()) -> IRMod
         if var.name_hint in reached or var.name_hint not in by_name:
             continue
         reached.add(var.name_hint)
-        post_order_visit(
-            mod[var].body, lambda node: pending.append(node) if isinstance(node, GlobalVar) else None
-        )  # type: ignore[attr-defined]
+        body = mod[var].body  # type: ignore[attr-defined]
+        post_order_visit(body, lambda node: pending.append(node) if isinstance(node, GlobalVar) else None)
     if len(reached) == len(by_name):
         return mod
     return mod.replace(

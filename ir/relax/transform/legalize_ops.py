@@ -170,9 +170,9 @@ def _positions(value: Expr, leaves: list[Expr]) -> tuple[int, ...] | None:
     """Which of the call's tensors the kernel takes, in order; None when it takes anything else."""
     if (
         not is_call_to(value, "relax.call_tir")
-        or len(value.args) != 2
-        or not isinstance(value.args[1], Tuple)
-    ):  # type: ignore[attr-defined]
+        or len(value.args) != 2  # type: ignore[attr-defined]
+        or not isinstance(value.args[1], Tuple)  # type: ignore[attr-defined]
+    ):
         return None
     found = []
     for field in value.args[1].fields:  # type: ignore[attr-defined]

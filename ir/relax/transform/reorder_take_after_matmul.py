@@ -48,13 +48,14 @@ class ReorderTakeAfterMatmul(FunctionPass):
             if axis is None or any(shape is None for shape in shapes):
                 return expr
             sx, sw, si = shapes
-            axis = int(axis) % len(sw)  # type: ignore[arg-type]
+            assert sw is not None and si is not None
+            axis = int(axis) % len(sw)
             if (
                 len(si) <= 1
                 and axis == len(sw) - 1
                 and len(sw) >= 2
                 and isinstance(found[indices].struct_info_, TensorStructInfo)
-            ):  # type: ignore[arg-type]
+            ):
                 result = op.matmul(found[x], found[weights])
                 out_axis = max(len(sx), len(sw)) - 1 if len(sx) > 1 else len(sw) - 2  # type: ignore[arg-type]
                 return op.take(result, found[indices], axis=out_axis)
