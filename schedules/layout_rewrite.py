@@ -41,7 +41,8 @@ def split_weight_packing(func: PrimFunc) -> PrimFunc:
         maps[position] = index_map
     if all(buffers[param] is buffer for param, buffer in func.buffer_map.items()):
         return func
-    return func.replace(body=root.stmt(), buffer_map=buffers).with_attr(MAPS_ATTRIBUTE, maps)
+    kernel: PrimFunc = func.replace(body=root.stmt(), buffer_map=buffers).with_attr(MAPS_ATTRIBUTE, maps)
+    return kernel
 
 
 def _packing(func: PrimFunc, block: BlockNode) -> tuple[int, tir.Buffer, IndexMap]:

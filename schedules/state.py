@@ -6,7 +6,7 @@ The primitives' methods are mixins over this class, one file per family in :mod:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 import numpy as np
 
@@ -81,9 +81,9 @@ class ScheduleState:
         unchanged = all(buffer_map[param] is buffer for param, buffer in func.buffer_map.items())
         if body is func.body and unchanged:
             return func
-        func = func.replace(body=body, buffer_map=dict(buffer_map))
-        self._functions[name] = func
-        return func
+        changed: PrimFunc = func.replace(body=body, buffer_map=dict(buffer_map))
+        self._functions[name] = changed
+        return changed
 
     def _root(self, name: str) -> BlockNode:
         if name not in self._roots:
@@ -219,6 +219,31 @@ class ScheduleState:
         rv = BlockRV() if isinstance(node, BlockNode) else LoopRV()
         self._table[rv] = node
         return rv
+
+    @overload
+    def _run(
+        self, kind: str, inputs: Sequence[Any], attrs: Sequence[Any], step: Callable[[], BlockNode]
+    ) -> BlockRV: ...
+
+    @overload
+    def _run(
+        self, kind: str, inputs: Sequence[Any], attrs: Sequence[Any], step: Callable[[], LoopNode]
+    ) -> LoopRV: ...
+
+    @overload
+    def _run(
+        self, kind: str, inputs: Sequence[Any], attrs: Sequence[Any], step: Callable[[], list[BlockNode]]
+    ) -> list[BlockRV]: ...
+
+    @overload
+    def _run(
+        self, kind: str, inputs: Sequence[Any], attrs: Sequence[Any], step: Callable[[], list[LoopNode]]
+    ) -> list[LoopRV]: ...
+
+    @overload
+    def _run(
+        self, kind: str, inputs: Sequence[Any], attrs: Sequence[Any], step: Callable[[], None]
+    ) -> None: ...
 
     def _run(
         self,

@@ -217,7 +217,8 @@ class WrapNode(TreeNode):
         self.touch()
 
     def _build(self) -> tir.Stmt:
-        return self.template.replace(**{name: node.stmt() for name, node in self.bodies.items()})
+        built: tir.Stmt = self.template.replace(**{name: node.stmt() for name, node in self.bodies.items()})
+        return built
 
     def copy(self, memo: dict[int, TreeNode]) -> TreeNode:
         new = WrapNode(self.template, {name: node.copy(memo) for name, node in self.bodies.items()})
@@ -403,7 +404,7 @@ def all_blocks(node: TreeNode) -> list[BlockNode]:
     while stack:
         current = stack.pop()
         if current.__class__ is BlockNode:
-            found.append(current)  # type: ignore[arg-type]
+            found.append(current)
         stack.extend(reversed(current.children()))
     return found
 
@@ -415,7 +416,7 @@ def blocks_below(node: TreeNode) -> list[BlockNode]:
     while stack:
         current = stack.pop()
         if current.__class__ is BlockNode:
-            found.append(current)  # type: ignore[arg-type]
+            found.append(current)
         else:
             stack.extend(reversed(current.children()))
     return found

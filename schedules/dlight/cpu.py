@@ -86,7 +86,7 @@ def _nest_cost(nest: Nest, target: Target, size: int) -> np.ndarray:
     loads = (vectors + unrolled) / np.maximum(1.0, vectors * unrolled) if nest.is_reduction else np.ones(size)
     cores = max(1, target.num_cores)
     balance = np.ceil(jobs / cores) * cores / np.maximum(1, jobs)
-    return (
+    cost: np.ndarray = (
         nest.iterations()
         / lanes
         / utilisation
@@ -96,3 +96,4 @@ def _nest_cost(nest: Nest, target: Target, size: int) -> np.ndarray:
         * balance
         / np.minimum(jobs, cores)
     )
+    return cost

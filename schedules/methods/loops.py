@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from ..primitive import for_kind, loops, partition
 from ..random_variable import BlockRV, DecisionVar, ExprRV, LoopRV
 from ..state import ScheduleState
+from ..tree import LoopNode
 
 
 class LoopMethods(ScheduleState):
@@ -51,7 +51,7 @@ class LoopMethods(ScheduleState):
         values = [self._value(item) for item in factors]
         exact = any(isinstance(item, DecisionVar) for item in values)
 
-        def step() -> Any:
+        def step() -> list[LoopNode]:
             node = self._loop(loop, "split")
             return loops.split(node, values, preserve_unit_iters, disable_predication, exact)
 

@@ -402,7 +402,7 @@ def _consumer_guard(
         if isinstance(read, tir.IntImm) and constant_difference(read, written) != 0:
             conditions.append(tir.EQ(written, read))
     conditions += _predicate_over_variables(block, values)
-    guard: Any = None
+    guard: tir.PrimExpr | None = None
     with analyzer.constraint_scope(known):
         for condition in conditions:
             if not analyzer.can_prove(condition):

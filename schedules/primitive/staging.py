@@ -62,7 +62,7 @@ def cache_inplace(block: BlockNode, buffer_index: int, storage_scope: str) -> li
     top: TreeNode = block
     while isinstance(node.parent, LoopNode):
         node = node.parent
-        if any(mentions(index, {node.var}) for index in indices):  # type: ignore[attr-defined]
+        if any(mentions(index, {node.var}) for index in indices):
             top = node
     box = (
         relaxed_below(block, region, top)

@@ -344,7 +344,7 @@ def _levels(structure: str, tiles: dict[str, list[list[LoopRV]]]) -> list[list[l
 
 def _vector_friendly(inner: np.ndarray, lanes: int) -> np.ndarray:
     """Whole vectors; where an extent has no such divisor, the widest powers of two there are."""
-    whole = inner % lanes == 0
+    whole: np.ndarray = inner % lanes == 0
     if whole.any():
         return whole
     powers = np.array([(value & -value) for value in inner.tolist()])

@@ -47,4 +47,5 @@ class SpaceGenerator(ABC):
         kinds = {"post-order-apply": PostOrderApply, "schedule-fn": ScheduleFn, "union": SpaceGeneratorUnion}
         if kind not in kinds:
             raise ScheduleError(f"unknown space generator {kind!r}; there are {', '.join(sorted(kinds))}")
-        return kinds[kind](*args, **kwargs)
+        made: SpaceGenerator = kinds[kind](*args, **kwargs)
+        return made
