@@ -146,7 +146,9 @@ class EvolutionarySearch(SearchStrategy):
         if self._complete[number] is not None:
             rows = self._unmeasured(number, self._complete[number])
             return _sorted(rows, self._scores(sketch, rows))
-        share = max(64, self.population_size // max(1, len(self._sketches)))
+        # A small batch asks for little: its search costs in proportion.
+        population = int(self.population_size * min(1.0, self._batch / 16))
+        share = max(64, population // max(1, len(self._sketches)))
         rows = self._first_generation(number, share)
         scores = self._scores(sketch, rows)
         best_rows, best_scores = rows, scores
