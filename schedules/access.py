@@ -6,6 +6,7 @@ from typing import Any
 
 from ir import tir
 from ir.node import Visitor
+from ir.tir.functor import substitute
 
 from .region import Box, bind_region, relax_region, union_boxes
 from .tree import BlockNode, LeafNode, LoopNode, SeqNode, TreeNode, WrapNode
@@ -21,6 +22,7 @@ class _Accesses(Visitor):
         self.reads: dict[tir.Buffer, list[Box]] = {}
         self.writes: dict[tir.Buffer, list[Box]] = {}
         self._running: dict[Any, tir.PrimExpr] = {}
+        self._starts: dict[Any, tir.PrimExpr] = {}
         self._local: set[tir.Buffer] = set()
 
     def visit_BufferLoad(self, load: tir.BufferLoad) -> None:
@@ -48,23 +50,40 @@ class _Accesses(Visitor):
     def add_region(self, table: dict[tir.Buffer, list[Box]], region: tir.BufferRegion) -> None:
         """Add a region under the loops that run here."""
         if region.buffer not in self._local:
-            box = relax_region(region.region, self._running, region.buffer.shape)
+            ranges = (
+                [substitute(item, self._starts) for item in region.region] if self._starts else region.region
+            )
+            box = relax_region(ranges, self._running, region.buffer.shape)
             table.setdefault(region.buffer, []).append(box)
 
     def visit_For(self, loop: tir.For) -> None:
-        self._running[loop.loop_var] = loop.extent
+        self._enter(loop.loop_var, loop.min, loop.extent)
         self.visit(loop.body)
-        del self._running[loop.loop_var]
+        self._leave(loop.loop_var)
+
+    def _enter(self, var: tir.Var, low: tir.PrimExpr, extent: tir.PrimExpr) -> None:
+        self._running[var] = extent
+        if not (isinstance(low, tir.IntImm) and low.value == 0):
+            self._starts[var] = low + var
+
+    def _leave(self, var: tir.Var) -> None:
+        del self._running[var]
+        self._starts.pop(var, None)
 
     def walk(self, node: TreeNode) -> None:
         """Collect from a loop tree."""
         if isinstance(node, LoopNode):
-            self._running[node.var] = node.extent
+            self._enter(node.var, node.min, node.extent)
             self.walk(node.body)
-            del self._running[node.var]
+            self._leave(node.var)
         elif isinstance(node, LeafNode):
             self.visit(node.leaf)
         elif isinstance(node, SeqNode | WrapNode):
+            if isinstance(node, WrapNode):
+                for item in type(node.template)._fields:
+                    value = getattr(node.template, item.name)
+                    if isinstance(value, tir.PrimExpr) and item.name not in node.bodies:
+                        self.visit(value)
             for child in node.children():
                 self.walk(child)
         elif isinstance(node, BlockNode):

@@ -28,12 +28,18 @@ def require(condition: object, primitive: str, message: str) -> None:
 
 
 def written_buffers(block: BlockNode) -> set[tir.Buffer]:
-    """The buffers that a block writes."""
+    """The buffers that a block writes; of a block that states no regions, what the blocks inside write."""
+    if not block.reads and not block.writes and not block.iter_vars:
+        inside = [written_buffers(item) for item in child_blocks(block)]
+        return set().union(*inside) - set(block.alloc_buffers)
     return {region.buffer for region in block.writes}
 
 
 def read_buffers(block: BlockNode) -> set[tir.Buffer]:
-    """The buffers that a block reads."""
+    """The buffers that a block reads; of a block that states no regions, what the blocks inside read."""
+    if not block.reads and not block.writes and not block.iter_vars:
+        inside = [read_buffers(item) for item in child_blocks(block)]
+        return set().union(*inside) - set(block.alloc_buffers)
     return {region.buffer for region in block.reads}
 
 

@@ -7,12 +7,15 @@ For an index that is linear in the running loops the box is exact per dimension:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ir import tir
 from ir.tir.functor import substitute
 
 from .affine import Polynomial, constant_difference, polynomial, simplify_polynomial, split_by
+
+if TYPE_CHECKING:
+    from .tree import LoopNode
 
 Box = list[tuple[tir.PrimExpr, tir.PrimExpr]]
 """(min, extent) per dimension."""
@@ -83,6 +86,17 @@ def relax_region(
         extent = simplify_polynomial(extent + size - 1)
         box.append((low, extent))
     return box
+
+
+def relax_loops(region: Sequence[tir.Range], loops: Sequence[LoopNode], shape: Sequence[Any]) -> Box:
+    """:func:`relax_region` while loops run, wherever they start."""
+    starts = {loop.var: loop.min + loop.var for loop in loops if not _is_zero(loop.min)}
+    moved = [substitute(item, starts) for item in region] if starts else region
+    return relax_region(moved, {loop.var: loop.extent for loop in loops}, shape)
+
+
+def _is_zero(expr: Any) -> bool:
+    return isinstance(expr, tir.IntImm) and expr.value == 0
 
 
 def union_boxes(boxes: Sequence[Box], shape: Sequence[Any]) -> Box:

@@ -228,4 +228,4 @@ def _lambda(index_map: tir.IndexMap) -> str:
     variables = [tir.Var(f"i{n}", var.dtype) for n, var in enumerate(index_map.initial_indices)]
     values: dict[Any, Any] = dict(zip(index_map.initial_indices, variables, strict=True))
     finals = [str(tir.substitute(item, values)) for item in index_map.final_indices]
-    return f"lambda {', '.join(var.name for var in variables)}: ({', '.join(finals)},)"
+    return f"lambda {', '.join(var.name for var in variables)}: [{', '.join(finals)}]"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ir import tir
 from ir.tir import IterVar
 from ir.tir.functor import substitute
 
-from ..analysis import require, scope_children, written_buffers
-from ..region import Box, bind_region, relax_region
+from ..analysis import read_buffers, require, scope_children, written_buffers
+from ..bounds import clipped, guards
+from ..region import Box, bind_region, relax_loops
 from ..tree import (
     BlockNode,
     LeafNode,
@@ -65,12 +67,8 @@ def similar_buffer(buffer: tir.Buffer, scope: str, name: str | None = None) -> t
 def relaxed_below(block: BlockNode, region: tir.BufferRegion, place: TreeNode) -> Box:
     """The box of a buffer that a block touches over those loops around it that lie below ``place``."""
     values = dict(zip([item.var for item in block.iter_vars], block.iter_values, strict=True))
-    running = {
-        loop.var: loop.extent
-        for loop in loops_around(block)
-        if loop is not place and is_ancestor(place, loop)
-    }
-    return relax_region(bind_region(region.region, values), running, region.buffer.shape)
+    inner = [loop for loop in loops_around(block) if loop is not place and is_ancestor(place, loop)]
+    return relax_loops(bind_region(region.region, values), inner, region.buffer.shape)
 
 
 def insertion_point(
@@ -92,6 +90,11 @@ def insertion_point(
     return scope, None
 
 
+def _loops_at(child: TreeNode | None) -> list[LoopNode]:
+    """The loops around an insertion point."""
+    return [] if child is None else loops_around(child)
+
+
 def _insert_at(scope: BlockNode, child: TreeNode | None, nest: TreeNode) -> None:
     """Insert before a child of a sequence, or at the end of the scope."""
     if child is not None:
@@ -101,18 +104,23 @@ def _insert_at(scope: BlockNode, child: TreeNode | None, nest: TreeNode) -> None
     insert_beside(body.nodes[-1] if isinstance(body, SeqNode) else body, nest, before=False)
 
 
-def _copy_block(source: tir.Buffer, target: tir.Buffer, box: Box, name: str) -> tuple[TreeNode, BlockNode]:
-    """Loops ``ax0, ax1, ...`` around a block that copies a box of ``source`` to ``target``."""
+def copy_block(
+    source: tir.Buffer, target: tir.Buffer, box: Box, name: str, around: Sequence[LoopNode]
+) -> tuple[TreeNode, BlockNode]:
+    """Loops ``ax0, ax1, ...`` around a block that copies a box of ``source`` to ``target``, inside the loops ``around``."""
     loop_vars, block_vars, values, indices = [], [], [], []
-    for axis, ((low, extent), dim) in enumerate(zip(box, source.shape, strict=True)):
+    predicate: Any = tir.const(True)
+    for axis, ((start, size), dim) in enumerate(zip(box, source.shape, strict=True)):
+        low, extent, inside = clipped(start, size, dim)
         loop_var = tir.Var(f"ax{axis}", extent.dtype)
         block_var = tir.Var(f"v{axis}", dim.dtype)
+        dom = tir.Range.from_min_extent(tir.const(0, dim.dtype), dim)
         loop_vars.append((loop_var, extent))
-        block_vars.append(
-            IterVar(tir.Range.from_min_extent(tir.const(0, dim.dtype), dim), block_var, IterVar.DataPar)
-        )
+        block_vars.append(IterVar(dom, block_var, IterVar.DataPar))
         values.append(low + loop_var)
         indices.append(block_var)
+        for condition in [] if inside else guards(low + loop_var, loop_var, extent, dom, around):
+            predicate = tir.expr.logical_and(predicate, condition)
     point = [tir.Range.from_min_extent(index, tir.const(1, index.dtype)) for index in indices]
     block = BlockNode(
         name,
@@ -121,6 +129,7 @@ def _copy_block(source: tir.Buffer, target: tir.Buffer, box: Box, name: str) -> 
         (tir.BufferRegion(source, point),),
         (tir.BufferRegion(target, point),),
         LeafNode(tir.BufferStore(target, tir.BufferLoad(source, indices), indices)),
+        predicate,
     )
     node: TreeNode = block
     for loop_var, extent in reversed(loop_vars):
@@ -181,7 +190,7 @@ def cache_read(
     consumers = [
         item
         for item in scope_children(block)
-        if any(region.buffer is buffer for region in item.reads)
+        if buffer in read_buffers(item)
         and buffer not in written_buffers(item)
         and (not chosen or any(item is other for other in chosen))
     ]
@@ -190,12 +199,12 @@ def cache_read(
     if writers:
         (writer,) = writers
         place, child = insertion_point(scope, writer, consumers)
-        region = next(item for item in writer.writes if item.buffer is buffer)
-        box = relaxed_below(writer, region, place)
+        region = next((item for item in writer.writes if item.buffer is buffer), None)
+        box = _declared_box(scope, buffer) if region is None else relaxed_below(writer, region, place)
     else:
         child = _first_child(scope)
         box = _declared_box(scope, buffer)
-    nest, copy = _copy_block(buffer, cache, box, cache_name(buffer, storage_scope))
+    nest, copy = copy_block(buffer, cache, box, cache_name(buffer, storage_scope), _loops_at(child))
     _insert_at(scope, child, nest)
     for item in consumers:
         replace_buffer(item, buffer, cache)
@@ -237,6 +246,11 @@ def cache_write(
         "cache_write",
         f"buffer {buffer.name} is written by {len(writers)} blocks of the scope, not one",
     )
+    require(
+        block.init is not None or buffer not in read_buffers(block),
+        "cache_write",
+        f"block {block.name!r} updates {buffer.name} without initialising it; the copy would have no values to start from",
+    )
     chosen = _chosen(block, consumer_blocks, "cache_write")
     for consumer in chosen:
         require(
@@ -247,14 +261,12 @@ def cache_write(
     readers = [
         item
         for item in scope_children(block)
-        if item is not block
-        and any(read.buffer is buffer for read in item.reads)
-        and not any(item is other for other in chosen)
+        if item is not block and buffer in read_buffers(item) and not any(item is other for other in chosen)
     ]
     place, child = insertion_point(scope, block, readers)
     box = relaxed_below(block, region, place)
     cache = similar_buffer(buffer, storage_scope)
-    nest, copy = _copy_block(cache, buffer, box, cache_name(buffer, storage_scope))
+    nest, copy = copy_block(cache, buffer, box, cache_name(buffer, storage_scope), _loops_at(child))
     for item in (block, *chosen):
         replace_buffer(item, buffer, cache)
     _insert_at(scope, child, nest)

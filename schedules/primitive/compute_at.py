@@ -20,9 +20,9 @@ from ..analysis import (
     scope_children,
     written_buffers,
 )
+from ..bounds import guards, is_open
 from ..error import ScheduleError
-from ..random_variable import DecisionVar
-from ..region import Box, bind_region, relax_region, union_boxes
+from ..region import Box, bind_region, relax_loops, relax_region, union_boxes
 from ..tree import (
     BlockNode,
     LoopNode,
@@ -39,17 +39,14 @@ from ..tree import (
 _THREAD_SCOPE_RANK = {"global": 0, "shared": 1, "shared.dyn": 1, "warp": 2, "local": 3}
 
 
-def _loops_below(block: BlockNode, loop: LoopNode, buffer: tir.Buffer) -> dict[Any, tir.PrimExpr]:
+def _loops_below(block: BlockNode, loop: LoopNode, buffer: tir.Buffer) -> list[LoopNode]:
     """The loops that run while ``loop`` stands still: those inside it, and thread loops that share the buffer."""
-    running = {}
+    running = []
     inside = False
     for item in loops_around(block):
-        if item is loop:
-            inside = True
-        elif inside or _shares_between_threads(item, buffer):
-            running[item.var] = item.extent
-    if _shares_between_threads(loop, buffer):
-        running[loop.var] = loop.extent
+        if inside or _shares_between_threads(item, buffer):
+            running.append(item)
+        inside = inside or item is loop
     return running
 
 
@@ -71,9 +68,9 @@ def _required_boxes(
         for region in block.writes if writes else block.reads:
             buffer = region.buffer
             if buffer in buffers:
-                running = _loops_below(block, loop, buffer)
                 bound = bind_region(region.region, values)
-                found.setdefault(buffer, []).append(relax_region(bound, running, buffer.shape))
+                box = relax_loops(bound, _loops_below(block, loop, buffer), buffer.shape)
+                found.setdefault(buffer, []).append(box)
     return {buffer: union_boxes(boxes, buffer.shape) for buffer, boxes in found.items()}
 
 
@@ -219,7 +216,7 @@ def _rebuild_nest(
     units = {item.var: item.min for item in around if is_constant(item.extent, 1)}
     loops: list[tuple[Any, Any]] = []
     values: list[Any] = []
-    guards: list[Any] = []
+    conditions: list[Any] = []
     for item in block.iter_vars:
         low, extent, bounded = _window(
             item, *domains.get(item.var, (item.dom.min, item.dom.extent)), units, around
@@ -233,10 +230,10 @@ def _rebuild_nest(
             value = tir.cast(running.dtype, low) + running
         values.append(value)
         if not bounded:
-            guards += _guards(value, running, extent, item.dom, around)
+            conditions += guards(value, running, extent, item.dom, around)
     predicate: Any = tir.const(True)
-    for guard in guards:
-        predicate = tir.expr.logical_and(predicate, guard)
+    for condition in conditions:
+        predicate = tir.expr.logical_and(predicate, condition)
     block.change(iter_values=tuple(values), predicate=predicate)
     node: TreeNode = block
     for var, extent in reversed(loops):
@@ -259,37 +256,13 @@ def _window(
         first = max(low.value, dom.min.value)
         last = min(low.value + extent.value, dom.min.value + dom.extent.value)
         return tir.const(first, low.dtype), tir.const(max(last - first, 1), extent.dtype), True
-    if _is_symbolic(extent):
+    if is_open(extent):
         # An open tile never exceeds the dimension that it divides; a halo around it may, and is cut then.
         whole = len(polynomial(extent).terms) == 1
         return low, extent if whole else tir.expr.min(extent, dom.extent), True
-    if _is_symbolic(low):
+    if is_open(low):
         return low, extent, True
     return low, extent, False
-
-
-def _guards(
-    value: Any, running: Any, extent: Any, dom: tir.Range, around: list[LoopNode]
-) -> list[tir.PrimExpr]:
-    """Conditions that keep a variable inside its domain where the new loops could leave it."""
-    from ir.arith import Analyzer
-
-    analyzer = Analyzer()
-    for item in around:
-        analyzer.bind(item.var, item.range())
-    if running is not None:
-        analyzer.bind(running, tir.Range.from_min_extent(tir.const(0, running.dtype), extent))
-    conditions = [value >= dom.min, value < dom.min + dom.extent]
-    return [analyzer.simplify(item) for item in conditions if not analyzer.can_prove(item)]
-
-
-def _is_symbolic(expr: Any) -> bool:
-    """Whether open decisions occur in it."""
-    found = []
-    tir.post_order_visit(
-        tir.convert(expr), lambda node: found.append(1) if isinstance(node, DecisionVar) else None
-    )
-    return bool(found)
 
 
 def _children_under(loop: LoopNode) -> list[TreeNode]:

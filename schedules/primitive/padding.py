@@ -19,6 +19,7 @@ from ..tree import (
     LeafNode,
     LoopNode,
     TreeNode,
+    blocks_below,
     insert_beside,
     loops_around,
     scope_of,
@@ -220,6 +221,11 @@ def decompose_padding(block: BlockNode, loop: LoopNode) -> BlockNode:
         any(item is loop for item in loops),
         primitive,
         f"loop {loop.var.name!r} is not around block {block.name!r}",
+    )
+    require(
+        len(blocks_below(loop)) == 1,
+        primitive,
+        f"loop {loop.var.name!r} holds other blocks than {block.name!r} as well",
     )
     store = block.body.leaf if isinstance(block.body, LeafNode) else None
     require(

@@ -11,7 +11,7 @@ from ir.tir.functor import substitute
 from ..affine import constant_difference, mentions
 from ..analysis import require
 from ..error import ScheduleError
-from ..region import Box, bind_region, relax_region, union_boxes
+from ..region import Box, bind_region, relax_loops, union_boxes
 from ..tree import (
     BlockNode,
     LeafNode,
@@ -113,12 +113,7 @@ def _part(loop: LoopNode, position: int, start: int, extent: int, base: str) -> 
 def _covered(block: BlockNode, region: tir.BufferRegion, running: dict[Any, LoopNode]) -> tir.BufferRegion:
     """What the partition touches, where that is a box that does not depend on the loops around it; else the region itself."""
     values = dict(zip([item.var for item in block.iter_vars], block.iter_values, strict=True))
-    lows = {var: item.min + var for var, item in running.items()}
-    bound = [
-        tir.Range.from_min_extent(substitute(item.min, lows), item.extent)
-        for item in bind_region(region.region, values)
-    ]
-    box = relax_region(bound, {var: item.extent for var, item in running.items()}, region.buffer.shape)
+    box = relax_loops(bind_region(region.region, values), list(running.values()), region.buffer.shape)
     if any(not isinstance(low, tir.IntImm) for low, _ in box):
         return region
     return tir.BufferRegion(region.buffer, [tir.Range.from_min_extent(low, extent) for low, extent in box])
@@ -262,12 +257,10 @@ def _boxes(chain: Sequence[LoopNode], renamed: dict[Any, Any], writes: bool) -> 
     found: dict[tir.Buffer, list[Box]] = {}
     for block in blocks_below(chain[-1]):
         values = dict(zip([item.var for item in block.iter_vars], block.iter_values, strict=True))
-        running = {
-            loop.var: loop.extent
-            for loop in loops_around(block)
-            if loop is not chain[-1] and is_ancestor(chain[-1], loop)
-        }
+        inner = [
+            loop for loop in loops_around(block) if loop is not chain[-1] and is_ancestor(chain[-1], loop)
+        ]
         for region in block.writes if writes else block.reads:
             bound = [substitute(item, renamed) for item in bind_region(region.region, values)]
-            found.setdefault(region.buffer, []).append(relax_region(bound, running, region.buffer.shape))
+            found.setdefault(region.buffer, []).append(relax_loops(bound, inner, region.buffer.shape))
     return {buffer: union_boxes(boxes, buffer.shape) for buffer, boxes in found.items()}

@@ -5,13 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from ir import tir
+from ir.arith import Analyzer
 from ir.tir import IndexMap, IterVar
 from ir.tir.functor import StmtExprMutator, substitute
 
 from ..affine import mentions
-from ..analysis import require, scope_children, written_buffers
+from ..analysis import read_buffers, require, scope_children, written_buffers
 from ..error import ScheduleError
-from ..tree import BlockNode, LeafNode, LoopNode, TreeNode, insert_beside, loops_around, scope_of
+from ..tree import (
+    BlockNode,
+    LeafNode,
+    LoopNode,
+    TreeNode,
+    blocks_below,
+    insert_beside,
+    loops_around,
+    scope_of,
+)
 from .caching import cache_name, similar_buffer
 from .layout import map_indices
 
@@ -36,8 +46,11 @@ def reindex(block: BlockNode, buffer_index: int, is_write: bool) -> BlockNode:
         f"{buffer.name}_reindex",
         scope="" if buffer.scope() == "global" else buffer.scope(),
     )
-    loops = [(tir.Var(f"ax{n}", item.var.dtype), item.dom.extent) for n, item in enumerate(used)]
-    values = [item.dom.min + var for item, (var, _) in zip(used, loops, strict=True)]
+    loops = [
+        (tir.Var(f"ax{n}", item.var.dtype), item.dom.extent, tir.const(0, item.var.dtype))
+        for n, item in enumerate(used)
+    ]
+    values = [item.dom.min + var for item, (var, _, _) in zip(used, loops, strict=True)]
     return _stage(
         block, buffer, indices, cache, index_map, used, loops, values, f"{buffer.name}_reindex", is_write
     )
@@ -76,7 +89,7 @@ def reindex_cache(
     bound = dict(zip([item.var for item in block.iter_vars], block.iter_values, strict=True))
     needed = [loop for loop in around if any(mentions(bound[item.var], {loop.var}) for item in used)]
     fresh: dict[Any, Any] = {loop.var: tir.Var(f"ax{n}", loop.var.dtype) for n, loop in enumerate(needed)}
-    loops = [(fresh[loop.var], loop.extent) for loop in needed]
+    loops = [(fresh[loop.var], loop.extent, loop.min) for loop in needed]
     values = [substitute(bound[item.var], fresh) for item in used]
     name = cache_name(buffer, storage_scope)
     return _stage(block, buffer, indices, cache, index_map, used, loops, values, name, is_write)
@@ -131,6 +144,7 @@ def _only_access(
         primitive,
         f"block {block.name!r} accesses buffer {buffer.name} at {len(found)} different places, not at one",
     )
+    _require_in_bounds(block, buffer, found[0], primitive)
     if is_write:
         writers = [item for item in scope_children(block) if buffer in written_buffers(item)]
         require(
@@ -145,6 +159,21 @@ def _only_access(
             f"block {block.name!r} writes buffer {buffer.name} as well",
         )
     return buffer, found[0]
+
+
+def _require_in_bounds(
+    block: BlockNode, buffer: tir.Buffer, indices: tuple[Any, ...], primitive: str
+) -> None:
+    """The copy runs over all values of the block's variables, without the conditions around the access."""
+    analyzer = Analyzer()
+    for item in block.iter_vars:
+        analyzer.bind(item.var, item.dom)
+    for index, dim in zip(indices, buffer.shape, strict=True):
+        require(
+            analyzer.can_prove(index >= 0) and analyzer.can_prove(index < dim),
+            primitive,
+            f"index {index} of {buffer.name} may lie outside the buffer where block {block.name!r} does not use it",
+        )
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -183,7 +212,7 @@ def _stage(
     cache: tir.Buffer,
     index_map: IndexMap,
     used: list[IterVar],
-    loops: list[tuple[Any, Any]],
+    loops: list[tuple[Any, Any, Any]],
     values: list[Any],
     name: str,
     is_write: bool,
@@ -206,8 +235,16 @@ def _stage(
         LeafNode(tir.BufferStore(target, tir.BufferLoad(source, read_at), write_at)),
     )
     nest: TreeNode = copy
-    for var, extent in reversed(loops):
-        nest = LoopNode(var, extent, nest)
+    for var, extent, low in reversed(loops):
+        nest = LoopNode(var, extent, nest, min_value=low)
+    top = _top(block, scope)
+    for other in blocks_below(top):
+        require(
+            other is block or buffer not in (read_buffers(other) if is_write else written_buffers(other)),
+            "reindex",
+            f"block {other.name!r} in the same nest as block {block.name!r} {'reads' if is_write else 'writes'} {buffer.name};"
+            " the copy would come too late or too early",
+        )
     redirect = _Redirect(buffer, cache, staged)
     body = block.body
     assert isinstance(body, LeafNode)
@@ -221,7 +258,7 @@ def _stage(
         reads=tuple(moved(region) for region in block.reads),
         writes=tuple(moved(region) for region in block.writes),
     )
-    insert_beside(_top(block, scope), nest, before=not is_write)
+    insert_beside(top, nest, before=not is_write)
     scope.change(alloc_buffers=(*scope.alloc_buffers, cache))
     return copy
 

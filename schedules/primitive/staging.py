@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ir import structural_equal, tir
+from ir.arith import Analyzer
 from ir.tir import IterVar
 from ir.tir.functor import StmtExprMutator, substitute
 
@@ -16,6 +17,7 @@ from ..analysis import (
     scope_children,
     written_buffers,
 )
+from ..bounds import clipped
 from ..region import bind_region
 from ..tree import (
     BlockNode,
@@ -26,10 +28,11 @@ from ..tree import (
     blocks_below,
     insert_beside,
     is_ancestor,
+    loops_around,
     scope_of,
     tree_of,
 )
-from .caching import _copy_block, cache_name, relaxed_below, replace_buffer, similar_buffer
+from .caching import cache_name, copy_block, relaxed_below, replace_buffer, similar_buffer
 from .compute_at import _required_boxes
 
 
@@ -79,8 +82,8 @@ def cache_inplace(block: BlockNode, buffer_index: int, storage_scope: str) -> li
         )
     cache = similar_buffer(buffer, storage_scope)
     name = cache_name(buffer, storage_scope)
-    before, read_block = _copy_block(buffer, cache, box, name)
-    after, write_block = _copy_block(cache, buffer, box, name)
+    before, read_block = copy_block(buffer, cache, box, name, loops_around(top))
+    after, write_block = copy_block(cache, buffer, box, name, loops_around(top))
     replace_buffer(block, buffer, cache)
     insert_beside(top, before, before=True)
     insert_beside(top, after, before=False)
@@ -267,6 +270,12 @@ def _stage_at(
         require(
             not outside, primitive, f"buffer {buffer.name} is written outside loop {loop.var.name!r} as well"
         )
+        first = writers[0]
+        require(
+            first.init is not None or buffer not in read_buffers(first),
+            primitive,
+            f"block {first.name!r} updates {buffer.name} without initialising it; the copy would have no values to start from",
+        )
         for item in writers:
             values = dict(zip([v.var for v in item.iter_vars], item.iter_values, strict=True))
             around = [other.var for other in _loops_outside(loop)]
@@ -289,7 +298,7 @@ def _stage_at(
     cache = similar_buffer(buffer, storage_scope)
     name = cache_name(buffer, storage_scope)
     source, target = (cache, buffer) if is_write else (buffer, cache)
-    copy = _auto_copy(source, target, boxes[buffer], name)
+    copy = _auto_copy(source, target, boxes[buffer], name, [*loops_around(loop), loop])
     for item in users:
         replace_buffer(item, buffer, cache)
     children = loop.body.nodes if isinstance(loop.body, SeqNode) else [loop.body]
@@ -303,8 +312,6 @@ def _stage_at(
 
 
 def _loops_outside(loop: LoopNode) -> list[LoopNode]:
-    from ..tree import loops_around
-
     return [
         item
         for item in [*loops_around(loop), loop]
@@ -312,12 +319,18 @@ def _loops_outside(loop: LoopNode) -> list[LoopNode]:
     ]
 
 
-def _auto_copy(source: tir.Buffer, target: tir.Buffer, box: Any, name: str) -> BlockNode:
+def _auto_copy(
+    source: tir.Buffer, target: tir.Buffer, box: Any, name: str, around: list[LoopNode]
+) -> BlockNode:
     """A block that copies a box; its variables are the box's position, in units of its size where it moves in such steps."""
     from ..affine import polynomial
 
-    iter_vars, values, lows, loops = [], [], [], []
-    for axis, ((low, extent), dim) in enumerate(zip(box, source.shape, strict=True)):
+    iter_vars, values, lows, loops, sizes = [], [], [], [], []
+    analyzer = Analyzer()
+    for loop in around:
+        analyzer.bind(loop.var, loop.range())
+    for axis, ((start_at, size_at), dim) in enumerate(zip(box, source.shape, strict=True)):
+        low, extent, _ = clipped(start_at, size_at, dim)
         dtype = dim.dtype
         var = tir.Var(f"v{axis}", dtype)
         poly = polynomial(low)
@@ -335,15 +348,26 @@ def _auto_copy(source: tir.Buffer, target: tir.Buffer, box: Any, name: str) -> B
             start: Any = var * size
         else:
             value, dom, start = low, dim, var
-        iter_vars.append(IterVar(tir.Range.from_min_extent(tir.const(0, dtype), dom), var, IterVar.DataPar))
+        reach = analyzer.const_int_bound(value)
+        first = min(0, reach.min_value)
+        if isinstance(dom, tir.IntImm) and (first < 0 or reach.max_value >= dom.value):
+            # The tile sticks out of the buffer; its position runs as far as it does, and the copy is guarded.
+            dom = tir.const(max(reach.max_value + 1, dom.value) - first, dtype)
+        iter_vars.append(
+            IterVar(tir.Range.from_min_extent(tir.const(first, dtype), dom), var, IterVar.DataPar)
+        )
         values.append(value)
         lows.append(start)
+        sizes.append(extent)
         loops.append((tir.Var(f"ax{axis}", dtype), extent))
     indices = [low + var for low, (var, _) in zip(lows, loops, strict=True)]
     store: tir.Stmt = tir.BufferStore(target, tir.BufferLoad(source, indices), indices)
+    condition = _inside(indices, source, iter_vars, loops)
+    if condition is not None:
+        store = tir.IfThenElse(condition, store)
     for var, extent in reversed(loops):
         store = tir.For(var, tir.const(0, var.dtype), extent, tir.ForKind.SERIAL, store)
-    region = [tir.Range.from_min_extent(low, extent) for low, (_, extent) in zip(lows, box, strict=True)]
+    region = [tir.Range.from_min_extent(low, extent) for low, extent in zip(lows, sizes, strict=True)]
     return BlockNode(
         name,
         tuple(iter_vars),
@@ -353,6 +377,23 @@ def _auto_copy(source: tir.Buffer, target: tir.Buffer, box: Any, name: str) -> B
         tree_of(store),
         annotations={"auto_copy": 1},
     )
+
+
+def _inside(
+    indices: list[Any], buffer: tir.Buffer, iter_vars: list[IterVar], loops: list[Any]
+) -> tir.PrimExpr | None:
+    """The condition that indices lie in a buffer, as far as it is not certain."""
+    analyzer = Analyzer()
+    for item in iter_vars:
+        analyzer.bind(item.var, item.dom)
+    for var, extent in loops:
+        analyzer.bind(var, tir.Range.from_min_extent(tir.const(0, var.dtype), extent))
+    condition: tir.PrimExpr | None = None
+    for index, dim in zip(indices, buffer.shape, strict=True):
+        for part in (index >= 0, index < dim):
+            if not analyzer.can_prove(part):
+                condition = part if condition is None else tir.expr.logical_and(condition, part)
+    return condition
 
 
 def _product(monomial: Any, factor: int, dtype: str) -> Any:

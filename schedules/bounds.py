@@ -1,0 +1,45 @@
+"""Guards: the conditions that keep an index inside its domain where the loops around it could leave it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ir import tir
+from ir.arith import Analyzer
+
+from .affine import constant_difference
+from .random_variable import DecisionVar
+from .tree import LoopNode
+
+
+def is_open(expr: Any) -> bool:
+    """Whether open decisions of a sketch occur in an expression."""
+    found = []
+    tir.post_order_visit(
+        tir.convert(expr), lambda node: found.append(1) if isinstance(node, DecisionVar) else None
+    )
+    return bool(found)
+
+
+def guards(
+    value: Any, running: Any, extent: Any, dom: tir.Range, around: Sequence[LoopNode]
+) -> list[tir.PrimExpr]:
+    """What must hold for ``value`` to lie in ``dom`` while ``running`` goes up to ``extent`` inside the loops ``around``."""
+    analyzer = Analyzer()
+    for item in around:
+        analyzer.bind(item.var, item.range())
+    if running is not None:
+        analyzer.bind(running, tir.Range.from_min_extent(tir.const(0, running.dtype), extent))
+    conditions = [value >= dom.min, value < dom.min + dom.extent]
+    return [analyzer.simplify(item) for item in conditions if not analyzer.can_prove(item)]
+
+
+def clipped(low: Any, extent: Any, dim: Any) -> tuple[Any, Any, bool]:
+    """(min, extent, whether it surely lies inside) of a box of a dimension, cut where both are constant."""
+    if constant_difference(extent, dim) == 0 and constant_difference(low, 0) == 0:
+        return low, extent, True
+    if isinstance(low, tir.IntImm) and isinstance(extent, tir.IntImm) and isinstance(dim, tir.IntImm):
+        first, last = max(low.value, 0), min(low.value + extent.value, dim.value)
+        return tir.const(first, low.dtype), tir.const(max(last - first, 1), extent.dtype), True
+    return low, extent, is_open(low) or is_open(extent)
