@@ -282,6 +282,13 @@ def _check_move(block: BlockNode, loop: LoopNode, primitive: str) -> None:
         f"loop {loop.var.name!r} is already around block {block.name!r}",
     )
     require_complete_or_reduction(block, primitive)
+    outer = {item.var for item in loops_around(block)}
+    if not block.iter_vars and outer:
+        require(
+            not mentions(block.stmt(), outer),
+            primitive,
+            f"block {block.name!r} has no iteration variables and uses the loops around it; it cannot leave them",
+        )
 
 
 def compute_at(block: BlockNode, loop: LoopNode, preserve_unit_loops: bool = False, index: int = -1) -> None:

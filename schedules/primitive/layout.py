@@ -400,12 +400,8 @@ class _IndexSimplifier(StmtExprMutator):
 
 
 def _substitute_block(block: BlockNode, values: Mapping[Any, Any]) -> None:
-    """Replace block variables in the body, the init and the regions."""
+    """Replace block variables in the body (blocks inside too), the init and the regions."""
     simplify = _IndexSimplifier(block)
-    for node in list(walk(block)):
-        if isinstance(node, LeafNode):
-            node.leaf = simplify.visit(substitute(node.leaf, values))
-            node.touch()
 
     def mapped(region: tir.BufferRegion) -> tir.BufferRegion:
         return tir.BufferRegion(
@@ -418,11 +414,24 @@ def _substitute_block(block: BlockNode, values: Mapping[Any, Any]) -> None:
             ],
         )
 
-    block.change(
-        reads=tuple(mapped(region) for region in block.reads),
-        writes=tuple(mapped(region) for region in block.writes),
-        init=None if block.init is None else substitute(block.init, values),
-    )
+    for node in list(walk(block)):
+        if isinstance(node, LeafNode):
+            node.leaf = simplify.visit(substitute(node.leaf, values))
+        elif isinstance(node, LoopNode):
+            node.min, node.extent = substitute(node.min, values), substitute(node.extent, values)
+            node.touch()
+        elif isinstance(node, BlockNode):
+            inner = node is not block
+            node.change(
+                reads=tuple(mapped(region) for region in node.reads),
+                writes=tuple(mapped(region) for region in node.writes),
+                init=None if node.init is None else substitute(node.init, values),
+                iter_values=tuple(substitute(item, values) for item in node.iter_values)
+                if inner
+                else node.iter_values,
+                predicate=substitute(node.predicate, values) if inner else node.predicate,
+                match_buffers=tuple(substitute(item, values) for item in node.match_buffers),
+            )
 
 
 def set_scope(block: BlockNode, buffer_index: int, storage_scope: str) -> tuple[tir.Buffer, tir.Buffer]:

@@ -40,6 +40,14 @@ def decompose_reduction(block: BlockNode, loop: LoopNode) -> BlockNode:
                 "decompose_reduction",
                 f"reduction {item.var.name!r} also runs outside loop {loop.var.name!r}; choose an outer loop",
             )
+    for item_loop in loops[position:]:
+        used = any(mentions(value, {item_loop.var}) for value in block.iter_values)
+        require(
+            used or (isinstance(item_loop.extent, tir.IntImm) and item_loop.extent.value == 1),
+            "decompose_reduction",
+            f"loop {item_loop.var.name!r} repeats block {block.name!r} without feeding its variables; initialised once, the updates"
+            " would add up",
+        )
     node, init_block = _init_nest(block, loops[position:])
     insert_beside(loop, node, before=True)
     listed = read_buffers(block)

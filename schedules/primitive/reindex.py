@@ -9,9 +9,10 @@ from ir.arith import Analyzer
 from ir.tir import IndexMap, IterVar
 from ir.tir.functor import StmtExprMutator, substitute
 
-from ..affine import mentions
+from ..affine import constant_difference, mentions
 from ..analysis import read_buffers, require, scope_children, written_buffers
 from ..error import ScheduleError
+from ..region import relax_loops
 from ..tree import (
     BlockNode,
     LeafNode,
@@ -24,6 +25,7 @@ from ..tree import (
 )
 from .caching import cache_name, similar_buffer
 from .layout import map_indices
+from .reduction import conjuncts
 
 
 def reindex(block: BlockNode, buffer_index: int, is_write: bool) -> BlockNode:
@@ -38,6 +40,8 @@ def reindex(block: BlockNode, buffer_index: int, is_write: bool) -> BlockNode:
                 primitive,
                 f"reduction variable {item.var.name!r} indexes the output of block {block.name!r}",
             )
+    if is_write:
+        _require_whole_domain(block, used, primitive)
     index_map = IndexMap([item.var for item in block.iter_vars], [item.var for item in used])
     shape = [item.dom.extent for item in used]
     cache = tir.decl_buffer(
@@ -54,6 +58,20 @@ def reindex(block: BlockNode, buffer_index: int, is_write: bool) -> BlockNode:
     return _stage(
         block, buffer, indices, cache, index_map, used, loops, values, f"{buffer.name}_reindex", is_write
     )
+
+
+def _require_whole_domain(block: BlockNode, used: list[IterVar], primitive: str) -> None:
+    """The copy writes every element back, so that the block must compute every one."""
+    bound = dict(zip([item.var for item in block.iter_vars], block.iter_values, strict=True))
+    for item in used:
+        point = [tir.Range.from_min_extent(bound[item.var], tir.const(1, item.var.dtype))]
+        ((low, extent),) = relax_loops(point, loops_around(block), [item.dom.extent])
+        size = constant_difference(low + extent, item.dom.min + item.dom.extent)
+        require(
+            constant_difference(low, item.dom.min) == 0 and size is not None and size >= 0,
+            primitive,
+            f"block {block.name!r} does not run over all values of its variable {item.var.name!r}",
+        )
 
 
 def reindex_cache(
@@ -92,7 +110,11 @@ def reindex_cache(
     loops = [(fresh[loop.var], loop.extent, loop.min) for loop in needed]
     values = [substitute(bound[item.var], fresh) for item in used]
     name = cache_name(buffer, storage_scope)
-    return _stage(block, buffer, indices, cache, index_map, used, loops, values, name, is_write)
+    predicate: Any = tir.const(True)
+    for condition in conjuncts(block.predicate):
+        if not mentions(condition, {loop.var for loop in around} - set(fresh)):
+            predicate = tir.expr.logical_and(predicate, substitute(condition, fresh))
+    return _stage(block, buffer, indices, cache, index_map, used, loops, values, name, is_write, predicate)
 
 
 def _require_injective(index_map: IndexMap, block: BlockNode, used: list[IterVar], primitive: str) -> None:
@@ -216,6 +238,7 @@ def _stage(
     values: list[Any],
     name: str,
     is_write: bool,
+    predicate: tir.PrimExpr | None = None,
 ) -> BlockNode:
     """Insert the block that copies between a buffer and its copy, and let ``block`` use the copy."""
     scope = scope_of(block)
@@ -233,6 +256,7 @@ def _stage(
         (_point(source, read_at),),
         (_point(target, write_at),),
         LeafNode(tir.BufferStore(target, tir.BufferLoad(source, read_at), write_at)),
+        predicate,
     )
     nest: TreeNode = copy
     for var, extent, low in reversed(loops):
