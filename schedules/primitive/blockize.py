@@ -143,12 +143,20 @@ def _make_inner(block: BlockNode, division: Division) -> None:
     writes = tuple(_substituted(region, division.values) for region in block.writes)
     listed = {region.buffer for region in reads}
     own = tuple(region for region in writes if region.buffer not in listed) if had_init else ()
+    if not isinstance(block.body, LeafNode):
+        rewrite_expressions(block.body, division.values)
     for child in list(walk(block.body)):
         if isinstance(child, LeafNode):
             child.leaf = substitute(child.leaf, division.values)
-            child.touch()
-    if not isinstance(block.body, LeafNode):
-        rewrite_expressions(block.body, division.values)
+        elif isinstance(child, BlockNode):
+            child.change(
+                reads=tuple(_substituted(region, division.values) for region in child.reads),
+                writes=tuple(_substituted(region, division.values) for region in child.writes),
+                iter_values=tuple(substitute(value, division.values) for value in child.iter_values),
+                predicate=substitute(child.predicate, division.values),
+                match_buffers=tuple(substitute(match, division.values) for match in child.match_buffers),
+                init=None if child.init is None else substitute(child.init, division.values),
+            )
     block.change(
         iter_vars=tuple(division.inner_vars),
         iter_values=tuple(division.inner_values),

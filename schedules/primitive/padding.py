@@ -113,10 +113,21 @@ def _require_einsum(block: BlockNode, sizes: dict[Any, int], primitive: str) -> 
                 primitive,
                 f"block {block.name!r} accesses {region.buffer.name} at {item.min}; an einsum has plain variables",
             )
-    if any(
-        loop.body is not node
-        for loop, node in zip(loops_around(block), [*loops_around(block)[1:], block], strict=True)
-    ):
+    around = loops_around(block)
+    require(
+        isinstance(block.predicate, tir.IntImm)
+        and all(item.min.value == 0 for item in around if isinstance(item.min, tir.IntImm)),
+        primitive,
+        f"block {block.name!r} has a predicate, or loops that do not start at 0",
+    )
+    bound = dict(zip(block.iter_values, block.iter_vars, strict=True))
+    require(
+        all(item.var in bound and _spans(item, bound[item.var]) for item in around),
+        primitive,
+        f"the loops around block {block.name!r} are not those of its variables over all their values",
+    )
+    require(around, primitive, f"block {block.name!r} has no loops around it")
+    if any(loop.body is not node for loop, node in zip(around, [*around[1:], block], strict=True)):
         raise ScheduleError(
             f"{primitive}: the loops around block {block.name!r} hold other statements as well"
         )

@@ -9,7 +9,7 @@ from ir import tir
 from ir.tir.functor import substitute
 
 from ..affine import constant_difference, mentions
-from ..analysis import require
+from ..analysis import read_buffers, require, written_buffers
 from ..error import ScheduleError
 from ..region import Box, bind_region, relax_loops, union_boxes
 from ..tree import (
@@ -235,6 +235,7 @@ def _chains(loops: Sequence[LoopNode], primitive: str) -> list[list[LoopNode]]:
 def _require_no_crossing(chain: Sequence[LoopNode], later: Sequence[LoopNode]) -> None:
     """Where one nest uses what the other touches, both must touch the same part in each merged iteration."""
     same = {loop.var: other.var for loop, other in zip(later, chain, strict=True)}
+    _require_finished(chain, later)
     for writes_first in (True, False):
         written = _boxes(chain if writes_first else later, {} if writes_first else same, True)
         used = _boxes(later if writes_first else chain, same if writes_first else {}, False)
@@ -250,6 +251,29 @@ def _require_no_crossing(chain: Sequence[LoopNode], later: Sequence[LoopNode]) -
                         f"merge: in one iteration of loops {chain[-1].var.name!r} and {later[-1].var.name!r} different parts of"
                         f" buffer {buffer.name} are written and used"
                     )
+
+
+def _require_finished(chain: Sequence[LoopNode], later: Sequence[LoopNode]) -> None:
+    """What the later nest uses must be complete after one merged iteration: no reduction may run over the merged loops."""
+    used = set().union(*[read_buffers(item) | written_buffers(item) for item in blocks_below(later[-1])])
+    merged = {
+        loop.var for loop in chain if not (isinstance(loop.extent, tir.IntImm) and loop.extent.value == 1)
+    }
+    for block in blocks_below(chain[-1]):
+        if not written_buffers(block) & used:
+            continue
+        for item, value in zip(block.iter_vars, block.iter_values, strict=True):
+            require(
+                item.iter_type != tir.IterVar.CommReduce or not mentions(value, merged),
+                "merge",
+                f"the reduction {item.var.name!r} of block {block.name!r} is not finished in one iteration of the merged loops",
+            )
+        for loop in chain:
+            require(
+                loop.var not in merged or any(mentions(value, {loop.var}) for value in block.iter_values),
+                "merge",
+                f"loop {loop.var.name!r} repeats block {block.name!r} without feeding its variables",
+            )
 
 
 def _boxes(chain: Sequence[LoopNode], renamed: dict[Any, Any], writes: bool) -> dict[tir.Buffer, Box]:
