@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ir import tir
@@ -18,6 +19,18 @@ def conjuncts(predicate: tir.PrimExpr) -> list[tir.PrimExpr]:
     if isinstance(predicate, tir.And):
         return conjuncts(predicate.a) + conjuncts(predicate.b)
     return [] if isinstance(predicate, tir.IntImm) and predicate.value else [predicate]
+
+
+def conjuncts_without(predicate: tir.PrimExpr, dropped: Sequence[LoopNode]) -> list[tir.PrimExpr]:
+    """The conditions of a predicate that do not depend on some loops; loops of extent 1 stand for their only value."""
+    units = {
+        loop.var: loop.min
+        for loop in dropped
+        if isinstance(loop.extent, tir.IntImm) and loop.extent.value == 1
+    }
+    others = {loop.var for loop in dropped if loop.var not in units}
+    conditions = [substitute(item, units) for item in conjuncts(predicate)]
+    return [item for item in conditions if not mentions(item, others)]
 
 
 def decompose_reduction(block: BlockNode, loop: LoopNode) -> BlockNode:
@@ -70,11 +83,11 @@ def _init_nest(block: BlockNode, inner_loops: list[LoopNode]) -> tuple[TreeNode,
     block_vars: dict[Any, Any] = {
         item.var: tir.Var(f"{item.var.name}_init", item.var.dtype) for item, _ in spatial
     }
-    dropped = {item.var for item in inner_loops if item.var not in loop_vars}
     predicate: Any = tir.const(True)
-    for condition in conjuncts(block.predicate):
-        if not mentions(condition, dropped):
-            predicate = tir.expr.logical_and(predicate, substitute(condition, loop_vars))
+    for condition in conjuncts_without(
+        block.predicate, [item for item in inner_loops if item.var not in loop_vars]
+    ):
+        predicate = tir.expr.logical_and(predicate, substitute(condition, loop_vars))
     assert block.init is not None
     init_block = BlockNode(
         f"{block.name}_init",

@@ -25,7 +25,7 @@ from ..tree import (
 )
 from .caching import cache_name, similar_buffer
 from .layout import map_indices
-from .reduction import conjuncts
+from .reduction import conjuncts_without
 
 
 def reindex(block: BlockNode, buffer_index: int, is_write: bool) -> BlockNode:
@@ -111,9 +111,8 @@ def reindex_cache(
     values = [substitute(bound[item.var], fresh) for item in used]
     name = cache_name(buffer, storage_scope)
     predicate: Any = tir.const(True)
-    for condition in conjuncts(block.predicate):
-        if not mentions(condition, {loop.var for loop in around} - set(fresh)):
-            predicate = tir.expr.logical_and(predicate, substitute(condition, fresh))
+    for condition in conjuncts_without(block.predicate, [loop for loop in around if loop.var not in fresh]):
+        predicate = tir.expr.logical_and(predicate, substitute(condition, fresh))
     return _stage(block, buffer, indices, cache, index_map, used, loops, values, name, is_write, predicate)
 
 

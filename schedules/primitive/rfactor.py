@@ -29,7 +29,7 @@ from ..tree import (
     replace_node,
     scope_of,
 )
-from .reduction import conjuncts
+from .reduction import conjuncts, conjuncts_without
 
 
 @dataclass
@@ -452,10 +452,10 @@ def _final_block(
     rf_indices = [*indices[:axis], reduce_var, *indices[axis:]]
     there = [tir.BufferLoad(buffer, indices) for buffer in reduction.outputs]
     values = reduction.combine(there, [tir.BufferLoad(buffer, rf_indices) for buffer in partial])
-    dropped = {item.var for item in loops_around(block) if item.var not in loop_vars}
     predicate: Any = tir.const(True)
-    for condition in conjuncts(block.predicate):
-        if not mentions(condition, dropped | {loop.var}):
+    gone = [item for item in loops_around(block) if item.var not in loop_vars]
+    for condition in conjuncts_without(block.predicate, gone):
+        if not mentions(condition, {loop.var}):
             predicate = tir.expr.logical_and(predicate, substitute(condition, loop_vars))
 
     def point(points: list[Any]) -> list[tir.Range]:
