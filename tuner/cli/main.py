@@ -41,7 +41,7 @@ def main() -> None:
     except KeyboardInterrupt:
         complain("interrupted; everything that was finished is kept")
         sys.exit(130)
-    except Exception as error:
+    except Exception as error:  # only wrong usage is handled here; everything else is raised again
         usage = _usage_error(error)
         if usage is None:
             raise
