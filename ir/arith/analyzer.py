@@ -234,7 +234,7 @@ class Analyzer:
         if isinstance(lhs, int) and isinstance(rhs, int):
             return lhs == rhs
         if isinstance(lhs, int) or isinstance(rhs, int):
-            lhs, rhs = E._operands(lhs, rhs)
+            lhs, rhs = E.operands(lhs, rhs)
         if lhs.__class__ is IntImm and rhs.__class__ is IntImm:
             return bool(lhs.value == rhs.value)
         if expr_deep_equal(lhs, rhs):
@@ -242,7 +242,7 @@ class Analyzer:
         if lhs.dtype != rhs.dtype:
             if not (dt.is_integral(lhs.dtype) and dt.is_integral(rhs.dtype)):
                 return False
-            lhs, rhs = E._match_dtypes(lhs, rhs)
+            lhs, rhs = E.match_dtypes(lhs, rhs)
         if not dt.is_integral(lhs.dtype):
             return expr_deep_equal(self.simplify(lhs), self.simplify(rhs))
         if dt.is_bool(lhs.dtype):

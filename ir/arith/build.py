@@ -8,7 +8,7 @@ from .. import dtype as dt
 from ..tir import expr as E
 from ..tir.expr import IntImm
 
-_fold = E._fold_value
+_fold = E.fold_value
 _const = E.const
 _new_add: Any = E.Add._rebuild  # type: ignore[attr-defined]
 _new_sub: Any = E.Sub._rebuild  # type: ignore[attr-defined]
@@ -98,27 +98,27 @@ def maximum(a: Any, b: Any) -> Any:
 
 def compare(node: type, a: Any, b: Any) -> Any:
     """A comparison node, folded for constants."""
-    return E._compare(node, a, b)
+    return E.compare(node, a, b)
 
 
 def lt(a: Any, b: Any) -> Any:
     """``a < b``."""
-    return E._compare(E.LT, a, b)
+    return E.compare(E.LT, a, b)
 
 
 def le(a: Any, b: Any) -> Any:
     """``a <= b``."""
-    return E._compare(E.LE, a, b)
+    return E.compare(E.LE, a, b)
 
 
 def eq(a: Any, b: Any) -> Any:
     """``a == b``."""
-    return E._compare(E.EQ, a, b)
+    return E.compare(E.EQ, a, b)
 
 
 def ne(a: Any, b: Any) -> Any:
     """``a != b``."""
-    return E._compare(E.NE, a, b)
+    return E.compare(E.NE, a, b)
 
 
 def logical_and(a: Any, b: Any) -> Any:

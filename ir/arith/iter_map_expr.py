@@ -36,17 +36,17 @@ class IterMapExpr(PrimExpr):
 class IterMark(Node, type_key="arith.IterMark"):
     """A source of splits: an iterator variable or a sum of splits, with its extent."""
 
-    source: PrimExpr = field(convert=E._expr)
-    extent: PrimExpr = field(convert=E._expr)
+    source: PrimExpr = field(convert=E.as_expr)
+    extent: PrimExpr = field(convert=E.as_expr)
 
 
 class IterSplitExpr(IterMapExpr, type_key="arith.IterSplitExpr"):
     """``((source // lower_factor) % extent) * scale``."""
 
     source: IterMark
-    lower_factor: PrimExpr = field(convert=E._expr)
-    extent: PrimExpr = field(convert=E._expr)
-    scale: PrimExpr = field(convert=E._expr)
+    lower_factor: PrimExpr = field(convert=E.as_expr)
+    extent: PrimExpr = field(convert=E.as_expr)
+    scale: PrimExpr = field(convert=E.as_expr)
     dtype: str = derived("source.source.dtype")
 
 
@@ -54,7 +54,7 @@ class IterSumExpr(IterMapExpr, type_key="arith.IterSumExpr"):
     """``sum(args) + base``."""
 
     args: tuple[IterSplitExpr, ...]
-    base: PrimExpr = field(convert=E._expr)
+    base: PrimExpr = field(convert=E.as_expr)
     dtype: str = derived("base.dtype")
 
 

@@ -275,10 +275,10 @@ def solve_linear_equations(
         value = analyzer.simplify(transformed[i])
         pivot = row[i] if i < len(row) else 0
         if pivot == 0:
-            relations.append(analyzer.simplify(E._compare(E.EQ, value, 0)))
+            relations.append(analyzer.simplify(E.compare(E.EQ, value, 0)))
         else:
             if pivot != 1:
-                relations.append(analyzer.simplify(E._compare(E.EQ, E.floormod(value, pivot), 0)))
+                relations.append(analyzer.simplify(E.compare(E.EQ, E.floormod(value, pivot), 0)))
             solution[i] = analyzer.simplify(E.floordiv(value, pivot))
     free: list[Any] = []
     for i, item in enumerate(solution):
@@ -302,8 +302,8 @@ def solve_linear_equations(
     for var, domain in src.ranges.items():
         if var in src_to_dst:
             value = src_to_dst[var]
-            relations.append(analyzer.simplify(E._compare(E.GE, value, domain.min)))
-            relations.append(analyzer.simplify(E._compare(E.LT, value, E.add(domain.min, domain.extent))))
+            relations.append(analyzer.simplify(E.compare(E.GE, value, domain.min)))
+            relations.append(analyzer.simplify(E.compare(E.LT, value, E.add(domain.min, domain.extent))))
     relations += [substitute(item, src_to_dst) for item in other]
     relations = [item for item in relations if not (item.__class__ is IntImm and item.value)]
     new_ranges, relations = _ranges_from(free, relations, analyzer)
@@ -370,8 +370,8 @@ def _bounds_by_elimination(
     variables = list(src.variables)
     for var, domain in src.ranges.items():
         for relation in (
-            E._compare(E.GE, var, domain.min),
-            E._compare(E.LT, var, E.add(domain.min, domain.extent)),
+            E.compare(E.GE, var, domain.min),
+            E.compare(E.LT, var, E.add(domain.min, domain.extent)),
         ):
             _add_inequality(relation, variables, inequalities, leftover, analyzer)
     for relation in src.relations:
@@ -407,7 +407,7 @@ def _bounds_by_elimination(
                     if not any(_same_row(row, other, analyzer) for other in inequalities):
                         inequalities.append(row)
                 else:
-                    condition = analyzer.simplify(E._compare(E.LE, base, 0))
+                    condition = analyzer.simplify(E.compare(E.LE, base, 0))
                     if not (condition.__class__ is IntImm and condition.value):
                         leftover.append(condition)
     return bounds, leftover
@@ -508,11 +508,11 @@ def solve_linear_inequalities(
             if exact and build.is_const(group.coef, 1):
                 continue
         for item in group.equal:
-            relations.append(analyzer.simplify(E._compare(E.EQ, scaled, item)))
+            relations.append(analyzer.simplify(E.compare(E.EQ, scaled, item)))
         for item in group.lower:
-            relations.append(analyzer.simplify(E._compare(E.GE, scaled, item)))
+            relations.append(analyzer.simplify(E.compare(E.GE, scaled, item)))
         for item in group.upper:
-            relations.append(analyzer.simplify(E._compare(E.LE, scaled, item)))
+            relations.append(analyzer.simplify(E.compare(E.LE, scaled, item)))
     kept = [item for item in [*relations, *leftover] if not (item.__class__ is IntImm and item.value)]
     solved = IntConstraints(
         src.variables, {var: found[var] for var in src.variables if var in found}, tuple(kept)

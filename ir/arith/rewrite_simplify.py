@@ -364,8 +364,8 @@ class RewriteSimplifier:
         args = tuple([self.visit(item) if isinstance(item, E.PrimExpr) else item for item in e.args])
         if name == "tir.likely" and args[0].__class__ is IntImm:
             return args[0]
-        if name in E._FOLD_BITWISE and all(item.__class__ is IntImm for item in args):
-            return E._bitwise(name, *args)
+        if name in E.BITWISE and all(item.__class__ is IntImm for item in args):
+            return E.bitwise(name, *args)
         if (
             name in ("tir.shift_left", "tir.shift_right")
             and args[1].__class__ is IntImm

@@ -11,12 +11,12 @@ from ..error import IRValueError
 from ..node import Node, field
 from ..span import Span
 from ..type import PointerType, PrimType
-from .expr import IntImm, PrimExpr, Ramp, Range, Var, _exprs, _optional_expr, const, convert
+from .expr import IntImm, PrimExpr, Ramp, Range, Var, as_exprs, as_optional_expr, const, convert
 
 
 def _offset(value: Any) -> PrimExpr | None:
     """An offset of zero is no offset."""
-    found = _optional_expr(value)
+    found = as_optional_expr(value)
     return None if isinstance(found, IntImm) and found.value == 0 else found
 
 
@@ -28,15 +28,15 @@ class Buffer(Node, type_key="tir.Buffer"):
 
     data: Var = field(defines=True)
     dtype: str
-    shape: tuple[PrimExpr, ...] = field(convert=_exprs)
-    strides: tuple[PrimExpr, ...] = field(default=(), convert=lambda values: _exprs(values or ()))
+    shape: tuple[PrimExpr, ...] = field(convert=as_exprs)
+    strides: tuple[PrimExpr, ...] = field(default=(), convert=lambda values: as_exprs(values or ()))
     elem_offset: PrimExpr = field(default=None, convert=_offset, defines=True)
     name: str = field(default="buffer", compare=False)
     data_alignment: int = field(default=64)
     offset_factor: int = field(default=1)
     buffer_type: str = field(default="", convert=lambda kind: "" if kind == "default" else kind)
     """``"auto_broadcast"`` lets extents of 1 stand for any extent; "" is a plain buffer."""
-    axis_separators: tuple[PrimExpr, ...] = field(default=(), convert=lambda values: _exprs(values or ()))
+    axis_separators: tuple[PrimExpr, ...] = field(default=(), convert=lambda values: as_exprs(values or ()))
     span: Span | None = field(default=None, compare=False, kind="leaf")
 
     is_variable: ClassVar[bool] = True

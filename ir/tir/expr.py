@@ -6,8 +6,7 @@ Python numbers, bring both sides to one dtype, and fold constants, as everyone w
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -53,10 +52,10 @@ class PrimExpr(BaseExpr):
         return multiply(other, self)
 
     def __truediv__(self, other: Any) -> PrimExpr:
-        return _python_div(self, other)
+        return divide(self, other)
 
     def __rtruediv__(self, other: Any) -> PrimExpr:
-        return _python_div(other, self)
+        return divide(other, self)
 
     def __floordiv__(self, other: Any) -> PrimExpr:
         return floordiv(self, other)
@@ -71,11 +70,9 @@ class PrimExpr(BaseExpr):
         return floormod(other, self)
 
     def __neg__(self) -> PrimExpr:
-        return (
-            multiply(const(-1, self.dtype), self)
-            if not isinstance(self, _IMMEDIATES)
-            else const(-self.value, self.dtype)
-        )
+        if isinstance(self, IMMEDIATES):
+            return const(-self.value, self.dtype)
+        return multiply(const(-1, self.dtype), self)
 
     def __pow__(self, other: Any) -> PrimExpr:
         from .op import power
@@ -83,34 +80,34 @@ class PrimExpr(BaseExpr):
         return power(self, convert(other, self.dtype))
 
     def __lshift__(self, other: Any) -> PrimExpr:
-        return _bitwise("tir.shift_left", self, other)
+        return bitwise("tir.shift_left", self, other)
 
     def __rlshift__(self, other: Any) -> PrimExpr:
-        return _bitwise("tir.shift_left", other, self)
+        return bitwise("tir.shift_left", other, self)
 
     def __rshift__(self, other: Any) -> PrimExpr:
-        return _bitwise("tir.shift_right", self, other)
+        return bitwise("tir.shift_right", self, other)
 
     def __rrshift__(self, other: Any) -> PrimExpr:
-        return _bitwise("tir.shift_right", other, self)
+        return bitwise("tir.shift_right", other, self)
 
     def __and__(self, other: Any) -> PrimExpr:
-        return _bitwise("tir.bitwise_and", self, other)
+        return bitwise("tir.bitwise_and", self, other)
 
     def __rand__(self, other: Any) -> PrimExpr:
-        return _bitwise("tir.bitwise_and", other, self)
+        return bitwise("tir.bitwise_and", other, self)
 
     def __or__(self, other: Any) -> PrimExpr:
-        return _bitwise("tir.bitwise_or", self, other)
+        return bitwise("tir.bitwise_or", self, other)
 
     def __ror__(self, other: Any) -> PrimExpr:
-        return _bitwise("tir.bitwise_or", other, self)
+        return bitwise("tir.bitwise_or", other, self)
 
     def __xor__(self, other: Any) -> PrimExpr:
-        return _bitwise("tir.bitwise_xor", self, other)
+        return bitwise("tir.bitwise_xor", self, other)
 
     def __rxor__(self, other: Any) -> PrimExpr:
-        return _bitwise("tir.bitwise_xor", other, self)
+        return bitwise("tir.bitwise_xor", other, self)
 
     def __invert__(self) -> PrimExpr:
         if dt.is_bool(self.dtype):
@@ -118,38 +115,27 @@ class PrimExpr(BaseExpr):
         return Call(self.dtype, "tir.bitwise_not", (self,))
 
     def __lt__(self, other: Any) -> PrimExpr:
-        return _compare(LT, self, other)
+        return compare(LT, self, other)
 
     def __le__(self, other: Any) -> PrimExpr:
-        return _compare(LE, self, other)
+        return compare(LE, self, other)
 
     def __gt__(self, other: Any) -> PrimExpr:
-        return _compare(GT, self, other)
+        return compare(GT, self, other)
 
     def __ge__(self, other: Any) -> PrimExpr:
-        return _compare(GE, self, other)
+        return compare(GE, self, other)
 
     def __eq__(self, other: Any) -> Any:
-        if other is None or not isinstance(other, PrimExpr | int | float | np.generic):
-            return False
-        if (
-            isinstance(other, PrimExpr)
-            and other.dtype != self.dtype
-            and not _comparable(self.dtype, other.dtype)
-        ):
-            return False
-        return _compare(EQ, self, other)
+        return compare(EQ, self, other) if self._comparable_with(other) else False
 
     def __ne__(self, other: Any) -> Any:
-        if other is None or not isinstance(other, PrimExpr | int | float | np.generic):
-            return True
-        if (
-            isinstance(other, PrimExpr)
-            and other.dtype != self.dtype
-            and not _comparable(self.dtype, other.dtype)
-        ):
-            return True
-        return _compare(NE, self, other)
+        return compare(NE, self, other) if self._comparable_with(other) else True
+
+    def _comparable_with(self, other: Any) -> bool:
+        if isinstance(other, PrimExpr):
+            return other.dtype == self.dtype or comparable(self.dtype, other.dtype)
+        return isinstance(other, int | float | np.generic)
 
     def __bool__(self) -> bool:
         raise IRValueError(
@@ -159,7 +145,7 @@ class PrimExpr(BaseExpr):
 
     def equal(self, other: Any) -> PrimExpr:
         """The comparison node ``self == other``."""
-        return _compare(EQ, self, other)
+        return compare(EQ, self, other)
 
     def astype(self, dtype: str) -> PrimExpr:
         """The value converted to ``dtype``."""
@@ -249,22 +235,22 @@ class StringImm(PrimExpr, type_key="tir.StringImm"):
     dtype: str = derived("'handle'")
 
 
-_IMMEDIATES = (IntImm, FloatImm)
+IMMEDIATES = (IntImm, FloatImm)
 
 
-def _expr(value: Any) -> PrimExpr:
+def as_expr(value: Any) -> PrimExpr:
     """Converter of expression fields: numbers and iteration variables become expressions."""
     return value if isinstance(value, PrimExpr) and value.__class__ is not IterVar else convert(value)
 
 
-def _exprs(values: Any) -> tuple[PrimExpr, ...]:
+def as_exprs(values: Any) -> tuple[PrimExpr, ...]:
     if isinstance(values, PrimExpr):
-        return (_expr(values),)
-    return tuple([_expr(value) for value in values])
+        return (as_expr(values),)
+    return tuple([as_expr(value) for value in values])
 
 
-def _optional_expr(value: Any) -> PrimExpr | None:
-    return None if value is None else _expr(value)
+def as_optional_expr(value: Any) -> PrimExpr | None:
+    return None if value is None else as_expr(value)
 
 
 def _bool_like(dtype: str) -> str:
@@ -297,12 +283,12 @@ _element_of = dt.element_of
 
 
 class _Unary(PrimExpr):
-    a: PrimExpr = field(convert=_expr)
+    a: PrimExpr = field(convert=as_expr)
 
 
 class _Binary(PrimExpr):
-    a: PrimExpr = field(convert=_expr)
-    b: PrimExpr = field(convert=_expr)
+    a: PrimExpr = field(convert=as_expr)
+    b: PrimExpr = field(convert=as_expr)
 
     def _check(self) -> None:
         if self.a.dtype != self.b.dtype:
@@ -414,15 +400,15 @@ class Cast(PrimExpr, type_key="tir.Cast"):
     """Conversion of a value to another dtype (numeric, not a reinterpretation of bits)."""
 
     dtype: str
-    value: PrimExpr = field(convert=_expr)
+    value: PrimExpr = field(convert=as_expr)
 
 
 class Select(PrimExpr, type_key="tir.Select"):
     """``true_value`` where the condition holds, else ``false_value``; both sides may be evaluated."""
 
-    condition: PrimExpr = field(convert=_expr)
-    true_value: PrimExpr = field(convert=_expr)
-    false_value: PrimExpr = field(convert=_expr)
+    condition: PrimExpr = field(convert=as_expr)
+    true_value: PrimExpr = field(convert=as_expr)
+    false_value: PrimExpr = field(convert=as_expr)
     dtype: str = derived("true_value.dtype")
 
     def _check(self) -> None:
@@ -436,8 +422,8 @@ class BufferLoad(PrimExpr, type_key="tir.BufferLoad"):
     """An element of a buffer; a Ramp as last index loads a vector."""
 
     buffer: Buffer
-    indices: tuple[PrimExpr, ...] = field(convert=_exprs)
-    predicate: PrimExpr = field(default=None, convert=_optional_expr)
+    indices: tuple[PrimExpr, ...] = field(convert=as_exprs)
+    predicate: PrimExpr = field(default=None, convert=as_optional_expr)
     dtype: str = derived("_loaded_dtype(buffer, indices)")
 
 
@@ -445,15 +431,15 @@ class ProducerLoad(PrimExpr, type_key="tir.ProducerLoad"):
     """An element of a tensor expression's result (a ``te.Tensor``)."""
 
     producer: Any = field(kind="leaf")
-    indices: tuple[PrimExpr, ...] = field(convert=_exprs)
+    indices: tuple[PrimExpr, ...] = field(convert=as_exprs)
     dtype: str = derived("producer.dtype")
 
 
 class Ramp(PrimExpr, type_key="tir.Ramp"):
     """The vector ``base, base + stride, ...`` of ``lanes`` elements."""
 
-    base: PrimExpr = field(convert=_expr)
-    stride: PrimExpr = field(convert=_expr)
+    base: PrimExpr = field(convert=as_expr)
+    stride: PrimExpr = field(convert=as_expr)
     lanes: int = field(convert=int)
     dtype: str = derived("_with_lanes(base.dtype, lanes)")
 
@@ -461,7 +447,7 @@ class Ramp(PrimExpr, type_key="tir.Ramp"):
 class Broadcast(PrimExpr, type_key="tir.Broadcast"):
     """A vector of ``lanes`` copies of a scalar."""
 
-    value: PrimExpr = field(convert=_expr)
+    value: PrimExpr = field(convert=as_expr)
     lanes: int = field(convert=int)
     dtype: str = derived("_with_lanes(value.dtype, lanes)")
 
@@ -469,8 +455,8 @@ class Broadcast(PrimExpr, type_key="tir.Broadcast"):
 class Shuffle(PrimExpr, type_key="tir.Shuffle"):
     """A vector whose lanes are picked by constant ``indices`` from the concatenated ``vectors``."""
 
-    vectors: tuple[PrimExpr, ...] = field(convert=_exprs)
-    indices: tuple[PrimExpr, ...] = field(convert=_exprs)
+    vectors: tuple[PrimExpr, ...] = field(convert=as_exprs)
+    indices: tuple[PrimExpr, ...] = field(convert=as_exprs)
     dtype: str = derived("_with_lanes(_element_of(vectors[0].dtype), len(indices))")
 
 
@@ -486,8 +472,8 @@ class Let(PrimExpr, type_key="tir.Let"):
     """``body`` with ``var`` standing for ``value``."""
 
     var: Var = field(defines=True)
-    value: PrimExpr = field(convert=_expr)
-    body: PrimExpr = field(convert=_expr)
+    value: PrimExpr = field(convert=as_expr)
+    body: PrimExpr = field(convert=as_expr)
     dtype: str = derived("body.dtype")
 
 
@@ -504,16 +490,16 @@ class Range(Node, type_key="Range"):
         end: Any = None,
         span: Span | None = None,
         *,
-        min: Any = None,
+        min: Any = None,  # noqa: F811
         extent: Any = None,
     ) -> None:
         if extent is not None:
-            low, count = _expr(begin if min is None else min), _expr(extent)
+            low, count = as_expr(begin if min is None else min), as_expr(extent)
         elif end is None:
-            count = _expr(begin)
+            count = as_expr(begin)
             low = const(0, count.dtype)
         else:
-            low, high = _match_dtypes(_expr(begin), _expr(end))
+            low, high = match_dtypes(as_expr(begin), as_expr(end))
             count = subtract(high, low)
         _set_range_min(self, low)
         _set_range_extent(self, count)
@@ -562,8 +548,8 @@ class CommReducer(Node, type_key="tir.CommReducer"):
 
     lhs: tuple[Var, ...] = field(defines=True)
     rhs: tuple[Var, ...] = field(defines=True)
-    result: tuple[PrimExpr, ...] = field(convert=_exprs)
-    identity_element: tuple[PrimExpr, ...] = field(convert=_exprs)
+    result: tuple[PrimExpr, ...] = field(convert=as_exprs)
+    identity_element: tuple[PrimExpr, ...] = field(convert=as_exprs)
     span: Span | None = field(default=None, compare=False, kind="leaf")
 
 
@@ -571,11 +557,11 @@ class Reduce(PrimExpr, type_key="tir.Reduce"):
     """A reduction of ``source`` over ``axis`` (only inside tensor expressions); one result of a tuple reduction."""
 
     combiner: CommReducer
-    source: tuple[PrimExpr, ...] = field(convert=_exprs)
+    source: tuple[PrimExpr, ...] = field(convert=as_exprs)
     axis: tuple[IterVar, ...] = field(kind="seq", defines=True)
-    condition: PrimExpr = field(convert=_expr)
+    condition: PrimExpr = field(convert=as_expr)
     value_index: int
-    init: tuple[PrimExpr, ...] = field(default=(), convert=_exprs)
+    init: tuple[PrimExpr, ...] = field(default=(), convert=as_exprs)
     dtype: str = derived("source[value_index].dtype")
 
     _compare_order: ClassVar[tuple[str, ...]] = (
@@ -588,386 +574,32 @@ class Reduce(PrimExpr, type_key="tir.Reduce"):
     )
 
 
-# ---- constants and conversion -----------------------------------------------------------------------------------
-
-_SMALL_INTS: dict[tuple[str, int], IntImm] = {}
-
-
-def const(value: Any, dtype: str | None = None, span: Span | None = None) -> PrimExpr:
-    """A constant of ``dtype``; without it ints are int32, floats float32, bools bool. A vector dtype broadcasts.
-
-    >>> const(3).dtype, const(1.5, "float16").dtype
-    ('int32', 'float16')
-    """
-    if isinstance(value, PrimExpr):
-        return value if dtype is None or value.dtype == dtype else cast(dtype, value)
-    if isinstance(value, np.ndarray):
-        value = value.item()
-    if dtype is None:
-        if isinstance(value, bool | np.bool_):
-            dtype = "bool"
-        elif isinstance(value, np.generic):
-            dtype = value.dtype.name
-        elif isinstance(value, int):
-            dtype = "int32" if -(1 << 31) <= value < (1 << 31) else "int64"
-        elif isinstance(value, float):
-            dtype = "float32"
-        else:
-            raise IRTypeError(f"cannot make a constant of {value!r} ({type(value).__name__})")
-    n_lanes = dt.lanes(dtype)
-    if n_lanes != 1:
-        return Broadcast(const(value, dt.element_of(dtype)), n_lanes)
-    if dt.is_float(dtype):
-        return FloatImm(dtype, value, span)
-    if dt.is_integral(dtype):
-        if span is None and -16 <= value <= 4096:
-            key = (dtype, int(value))
-            found = _SMALL_INTS.get(key)
-            if found is None:
-                found = _SMALL_INTS[key] = IntImm(dtype, int(value))
-            return found
-        return IntImm(dtype, _wrap(int(value), dtype), span)
-    raise IRTypeError(f"cannot make a constant of dtype {dtype!r} from {value!r}")
-
-
-def _wrap(value: int, dtype: str) -> int:
-    low, high = dt.integer_range(dtype)
-    if low <= value <= high:
-        return value
-    return (value - low) % (high - low + 1) + low
-
-
-def convert(value: Any, dtype: str | None = None) -> PrimExpr:
-    """An expression from a Python or numpy number, a string, an iteration variable, or an expression."""
-    if isinstance(value, IterVar):
-        return value.var
-    if isinstance(value, PrimExpr):
-        return value
-    if isinstance(value, str):
-        return StringImm(value)
-    asobject = getattr(value, "asobject", None)
-    if asobject is not None:
-        return asobject()
-    return const(value, dtype)
-
-
-def _match_dtypes(a: PrimExpr, b: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
-    """Bring both operands to one dtype: lanes broadcast, then bool < int < float, and the wider of a kind."""
-    if a.dtype == b.dtype:
-        return a, b
-    lanes_a, lanes_b = dt.lanes(a.dtype), dt.lanes(b.dtype)
-    if lanes_a != lanes_b:
-        if lanes_a == 1:
-            a = Broadcast(a, lanes_b)
-        elif lanes_b == 1:
-            b = Broadcast(b, lanes_a)
-        else:
-            raise IRTypeError(f"operands have {lanes_a} and {lanes_b} lanes; their numbers must agree")
-    if a.dtype == b.dtype:
-        return a, b
-    kind_a, kind_b = dt.code(a.dtype), dt.code(b.dtype)
-    if "handle" in (kind_a, kind_b):
-        raise IRTypeError(f"no common dtype of {a.dtype} and {b.dtype}")
-    float_a, float_b = dt.is_float(a.dtype), dt.is_float(b.dtype)
-    if float_a and not float_b:
-        return a, cast(a.dtype, b)
-    if float_b and not float_a:
-        return cast(b.dtype, a), b
-    if kind_a == "bool" and kind_b != "bool":
-        return cast(b.dtype, a), b
-    if kind_b == "bool" and kind_a != "bool":
-        return a, cast(a.dtype, b)
-    bits_a, bits_b = dt.bits(a.dtype), dt.bits(b.dtype)
-    if bits_a > bits_b:
-        return a, cast(a.dtype, b)
-    if bits_b > bits_a:
-        return cast(b.dtype, a), b
-    # Same width: signed with unsigned meets in signed; bfloat16 with float16 meets in float32.
-    if kind_a == "uint" and kind_b == "int":
-        return cast(b.dtype, a), b
-    if kind_a == "int" and kind_b == "uint":
-        return a, cast(a.dtype, b)
-    wide = dt.with_lanes("float32", dt.lanes(a.dtype))
-    return cast(wide, a), cast(wide, b)
-
-
-def _operands(a: Any, b: Any) -> tuple[PrimExpr, PrimExpr]:
-    """Convert both sides; a Python number takes the dtype of the expression beside it (a float stays a float)."""
-    if not isinstance(a, PrimExpr) or a.__class__ is IterVar:
-        a = _number_like(a, b)
-    if not isinstance(b, PrimExpr) or b.__class__ is IterVar:
-        b = _number_like(b, a)
-    return (a, b) if a.dtype == b.dtype else _match_dtypes(a, b)
-
-
-def _number_like(value: Any, other: Any) -> PrimExpr:
-    if isinstance(value, bool | np.generic) or not isinstance(value, int | float):
-        return convert(value)
-    if isinstance(other, IterVar):
-        other = other.var
-    dtype = other.dtype if isinstance(other, PrimExpr) else None
-    if dtype is None or dtype == "handle" or dt.is_bool(dtype):
-        return const(value)
-    if isinstance(value, float) and not dt.is_float(dtype):
-        return const(value, dt.with_lanes("float32", dt.lanes(dtype)))
-    return const(value, dtype)
-
-
-# ---- operators with folding -------------------------------------------------------------------------------------
-
-
-def _fold_value(dtype: str, value: Any) -> PrimExpr:
-    if dt.is_float(dtype):
-        return FloatImm(dtype, _round_float(value, dtype))
-    return const(_wrap(int(value), dtype), dtype)
-
-
-def _round_float(value: float, dtype: str) -> float:
-    if dtype == "float64":
-        return float(value)
-    with np.errstate(over="ignore"):
-        return float(np.asarray(value).astype(dt.to_numpy(dtype)))
-
-
-def _is_const(expr: PrimExpr, value: int) -> bool:
-    return isinstance(expr, IntImm | FloatImm) and expr.value == value
-
-
-def add(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
-    """``lhs + rhs`` with dtype matching and constant folding."""
-    a, b = _operands(lhs, rhs)
-    if isinstance(a, _IMMEDIATES):
-        if isinstance(b, _IMMEDIATES):
-            return _fold_value(a.dtype, a.value + b.value)
-        if a.value == 0:
-            return b
-    elif isinstance(b, _IMMEDIATES) and b.value == 0:
-        return a
-    return Add(a, b, span)
-
-
-def subtract(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
-    """``lhs - rhs`` with dtype matching and constant folding."""
-    a, b = _operands(lhs, rhs)
-    if isinstance(b, _IMMEDIATES):
-        if isinstance(a, _IMMEDIATES):
-            return _fold_value(a.dtype, a.value - b.value)
-        if b.value == 0:
-            return a
-    return Sub(a, b, span)
-
-
-def multiply(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
-    """``lhs * rhs`` with dtype matching and constant folding."""
-    a, b = _operands(lhs, rhs)
-    if isinstance(a, _IMMEDIATES):
-        if isinstance(b, _IMMEDIATES):
-            return _fold_value(a.dtype, a.value * b.value)
-        if a.value == 1:
-            return b
-        if a.value == 0:
-            return a
-    elif isinstance(b, _IMMEDIATES):
-        if b.value == 1:
-            return a
-        if b.value == 0:
-            return b
-    return Mul(a, b, span)
-
-
-def _python_div(lhs: Any, rhs: Any) -> PrimExpr:
-    a, b = _operands(lhs, rhs)
-    if dt.is_integral(a.dtype):
-        raise IRTypeError(
-            "/ on integers is ambiguous; use // (floordiv), tir.truncdiv, tir.indexdiv, or convert to float first"
-        )
-    return div(a, b)
-
-
-def _truncated_quotient(a: int, b: int) -> int:
-    quotient = abs(a) // abs(b)
-    return quotient if (a >= 0) == (b >= 0) else -quotient
-
-
-def _refuse_zero(b: PrimExpr, what: str) -> None:
-    if isinstance(b, IntImm) and b.value == 0:
-        raise IRValueError(f"{what} by zero")
-
-
-def div(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
-    """``a / b``; integers truncate towards zero."""
-    a, b = _operands(a, b)
-    if dt.is_integral(a.dtype):
-        return truncdiv(a, b, span)
-    if isinstance(b, FloatImm):
-        if b.value == 1:
-            return a
-        if isinstance(a, FloatImm) and b.value != 0:
-            return _fold_value(a.dtype, a.value / b.value)
-    if _is_const(a, 0) and isinstance(b, FloatImm) and b.value != 0:
-        return a
-    return Div(a, b, span)
-
-
-def truncdiv(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
-    """Integer division rounding towards zero, as in C."""
-    a, b = _operands(a, b)
-    _refuse_zero(b, "division")
-    if isinstance(b, IntImm):
-        if isinstance(a, IntImm):
-            return _fold_value(a.dtype, _truncated_quotient(a.value, b.value))
-        if b.value == 1:
-            return a
-    if _is_const(a, 0):
-        return a
-    return Div(a, b, span)
-
-
-def truncmod(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
-    """Remainder of truncating division; it has a's sign."""
-    a, b = _operands(a, b)
-    _refuse_zero(b, "remainder")
-    if isinstance(b, IntImm):
-        if isinstance(a, IntImm):
-            return _fold_value(a.dtype, a.value - _truncated_quotient(a.value, b.value) * b.value)
-        if b.value == 1:
-            return const(0, a.dtype)
-    if _is_const(a, 0):
-        return a
-    return Mod(a, b, span)
-
-
-def floordiv(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
-    """``a / b`` rounded towards minus infinity, as Python's ``//``."""
-    a, b = _operands(a, b)
-    _refuse_zero(b, "division")
-    if isinstance(b, _IMMEDIATES):
-        if isinstance(a, _IMMEDIATES):
-            return _fold_value(a.dtype, a.value // b.value)
-        if b.value == 1 and isinstance(b, IntImm):
-            return a
-    if _is_const(a, 0):
-        return a
-    return FloorDiv(a, b, span)
-
-
-def floormod(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
-    """Remainder of floor division, as Python's ``%``."""
-    a, b = _operands(a, b)
-    _refuse_zero(b, "remainder")
-    if isinstance(b, _IMMEDIATES):
-        if isinstance(a, _IMMEDIATES):
-            return _fold_value(a.dtype, a.value % b.value)
-        if b.value == 1 and isinstance(b, IntImm):
-            return const(0, a.dtype)
-    if _is_const(a, 0):
-        return a
-    return FloorMod(a, b, span)
-
-
-def _extreme(node: type, fold: Callable[[Any, Any], Any], lhs: Any, rhs: Any, span: Span | None) -> PrimExpr:
-    a, b = _operands(lhs, rhs)
-    if a is b:
-        return a
-    if isinstance(a, _IMMEDIATES) and isinstance(b, _IMMEDIATES):
-        return _fold_value(a.dtype, fold(a.value, b.value))
-    return node(a, b, span)
-
-
-def min(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
-    """The smaller of two values."""
-    return _extreme(Min, lambda a, b: a if a <= b else b, lhs, rhs, span)
-
-
-def max(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
-    """The larger of two values."""
-    return _extreme(Max, lambda a, b: a if a >= b else b, lhs, rhs, span)
-
-
-_COMPARISONS: dict[type, Callable[[Any, Any], bool]] = {
-    EQ: lambda a, b: a == b,
-    NE: lambda a, b: a != b,
-    LT: lambda a, b: a < b,
-    LE: lambda a, b: a <= b,
-    GT: lambda a, b: a > b,
-    GE: lambda a, b: a >= b,
-}
-
-
-def _comparable(a: str, b: str) -> bool:
-    return "handle" not in (a, b) and (dt.lanes(a) == dt.lanes(b) or 1 in (dt.lanes(a), dt.lanes(b)))
-
-
-def _compare(node: type, lhs: Any, rhs: Any) -> PrimExpr:
-    a, b = _operands(lhs, rhs)
-    if isinstance(a, _IMMEDIATES) and isinstance(b, _IMMEDIATES):
-        return const(_COMPARISONS[node](a.value, b.value), "bool")
-    return node(a, b)
-
-
-def logical_and(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
-    """Both hold."""
-    a, b = _operands(lhs, rhs)
-    if isinstance(a, IntImm):
-        return b if a.value else a
-    if isinstance(b, IntImm):
-        return a if b.value else b
-    return And(a, b, span)
-
-
-def logical_or(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
-    """At least one holds."""
-    a, b = _operands(lhs, rhs)
-    if isinstance(a, IntImm):
-        return a if a.value else b
-    if isinstance(b, IntImm):
-        return b if b.value else a
-    return Or(a, b, span)
-
-
-def logical_not(value: Any, span: Span | None = None) -> PrimExpr:
-    """The condition does not hold."""
-    a = convert(value)
-    if isinstance(a, IntImm):
-        return const(not a.value, "bool")
-    return Not(a, span)
-
-
-def cast(dtype: str, value: Any, span: Span | None = None) -> PrimExpr:
-    """``value`` converted to ``dtype``; constants fold, a scalar broadcasts into a vector dtype."""
-    expr = convert(value)
-    if expr.dtype == dtype:
-        return expr
-    n_lanes = dt.lanes(dtype)
-    if n_lanes != 1 and dt.lanes(expr.dtype) == 1:
-        return Broadcast(cast(dt.element_of(dtype), expr), n_lanes)
-    if isinstance(expr, _IMMEDIATES) and n_lanes == 1:
-        if dt.is_float(dtype):
-            return FloatImm(dtype, _round_float(float(expr.value), dtype), span)
-        if dt.is_bool(dtype):
-            return const(bool(expr.value), dtype)
-        if dt.is_integral(dtype) and not (isinstance(expr, FloatImm) and not math.isfinite(expr.value)):
-            return const(_wrap(int(expr.value), dtype), dtype, span)
-    return Cast(dtype, expr, span)
-
-
-_FOLD_BITWISE: dict[str, Callable[[int, int], int]] = {
-    "tir.shift_left": lambda a, b: a << b,
-    "tir.shift_right": lambda a, b: a >> b,
-    "tir.bitwise_and": lambda a, b: a & b,
-    "tir.bitwise_or": lambda a, b: a | b,
-    "tir.bitwise_xor": lambda a, b: a ^ b,
-}
-
-
-def _bitwise(name: str, lhs: Any, rhs: Any) -> PrimExpr:
-    a, b = _operands(lhs, rhs)
-    if dt.is_bool(a.dtype) and name == "tir.bitwise_and":
-        return logical_and(a, b)
-    if dt.is_bool(a.dtype) and name == "tir.bitwise_or":
-        return logical_or(a, b)
-    if not dt.is_integral(a.dtype):
-        raise IRTypeError(f"{name} needs integers, got {a.dtype}")
-    if isinstance(a, IntImm) and isinstance(b, IntImm) and (b.value >= 0 or "shift" not in name):
-        return _fold_value(a.dtype, _FOLD_BITWISE[name](a.value, b.value))
-    return Call(a.dtype, name, (a, b))
+# The operators build the nodes above and the nodes' Python operators call them: the one cycle between these modules,
+# closed here, where all nodes exist.
+from .operators import (  # noqa: E402, F401
+    BITWISE,
+    add,
+    bitwise,
+    cast,
+    comparable,
+    compare,
+    const,
+    convert,
+    div,
+    divide,
+    floordiv,
+    floormod,
+    fold_value,
+    logical_and,
+    logical_not,
+    logical_or,
+    match_dtypes,
+    max,
+    min,
+    multiply,
+    operands,
+    subtract,
+    truncdiv,
+    truncmod,
+    wrap_integer,
+)

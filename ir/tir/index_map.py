@@ -11,7 +11,7 @@ import numpy as np
 
 from ..error import IRValueError
 from ..node import Node, field
-from .expr import PrimExpr, Range, Var, _exprs, const, convert
+from .expr import PrimExpr, Range, Var, as_exprs, const, convert
 from .functor import substitute
 
 
@@ -23,7 +23,7 @@ class IndexMap(Node, type_key="tir.IndexMap"):
     """
 
     initial_indices: tuple[Var, ...] = field(defines=True)
-    final_indices: tuple[PrimExpr, ...] = field(convert=_exprs)
+    final_indices: tuple[PrimExpr, ...] = field(convert=as_exprs)
     inverse_index_map: Any = field(default=None, kind="leaf", compare=False)
     """The inverse, when it was given rather than derived."""
 

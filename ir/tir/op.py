@@ -224,10 +224,10 @@ def clz(x: Any) -> PrimExpr:
 
 def if_then_else(cond: Any, t: Any, f: Any, span: Span | None = None) -> PrimExpr:
     """``t`` where the condition holds, else ``f``; only the chosen side is evaluated."""
-    from .expr import _operands
+    from .expr import operands
 
     condition = convert(cond)
-    a, b = _operands(t, f)
+    a, b = operands(t, f)
     if not dt.is_bool(condition.dtype):
         raise IRTypeError(f"if_then_else needs a bool condition, got {condition.dtype}")
     if isinstance(condition, IntImm):

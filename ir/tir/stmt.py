@@ -24,9 +24,9 @@ from .expr import (
     Range,
     StringImm,
     Var,
-    _expr,
-    _exprs,
-    _optional_expr,
+    as_expr,
+    as_exprs,
+    as_optional_expr,
     const,
 )
 
@@ -55,14 +55,14 @@ class LetStmt(Stmt, type_key="tir.LetStmt"):
     """``var = value`` for the body."""
 
     var: Var = field(defines=True)
-    value: PrimExpr = field(convert=_expr)
+    value: PrimExpr = field(convert=as_expr)
     body: Stmt
 
 
 class AssertStmt(Stmt, type_key="tir.AssertStmt"):
     """Fail with ``message`` unless the condition holds, then run the body."""
 
-    condition: PrimExpr = field(convert=_expr)
+    condition: PrimExpr = field(convert=as_expr)
     message: PrimExpr = field(convert=lambda text: StringImm(text) if isinstance(text, str) else text)
     body: Stmt
 
@@ -72,7 +72,7 @@ class AttrStmt(Stmt, type_key="tir.AttrStmt"):
 
     node: Any = field(kind="leaf", defines=True)
     attr_key: str
-    value: PrimExpr = field(convert=_expr)
+    value: PrimExpr = field(convert=as_expr)
     body: Stmt
 
 
@@ -80,8 +80,8 @@ class For(Stmt, type_key="tir.For"):
     """A loop over ``[min, min + extent)``; ``thread_binding`` names the thread axis of a THREAD_BINDING loop."""
 
     loop_var: Var = field(defines=True)
-    min: PrimExpr = field(convert=_expr)
-    extent: PrimExpr = field(convert=_expr)
+    min: PrimExpr = field(convert=as_expr)
+    extent: PrimExpr = field(convert=as_expr)
     kind: ForKind = field(convert=ForKind, kind="leaf")
     body: Stmt
     thread_binding: IterVar = field(default=None)
@@ -91,7 +91,7 @@ class For(Stmt, type_key="tir.For"):
 class While(Stmt, type_key="tir.While"):
     """Repeat the body while the condition holds."""
 
-    condition: PrimExpr = field(convert=_expr)
+    condition: PrimExpr = field(convert=as_expr)
     body: Stmt
 
 
@@ -99,9 +99,9 @@ class BufferStore(Stmt, type_key="tir.BufferStore"):
     """``buffer[indices] = value``."""
 
     buffer: Buffer
-    value: PrimExpr = field(convert=_expr)
-    indices: tuple[PrimExpr, ...] = field(convert=_exprs)
-    predicate: PrimExpr = field(default=None, convert=_optional_expr)
+    value: PrimExpr = field(convert=as_expr)
+    indices: tuple[PrimExpr, ...] = field(convert=as_exprs)
+    predicate: PrimExpr = field(default=None, convert=as_optional_expr)
 
 
 class BufferRealize(Stmt, type_key="tir.BufferRealize"):
@@ -109,7 +109,7 @@ class BufferRealize(Stmt, type_key="tir.BufferRealize"):
 
     buffer: Buffer = field(defines=True)
     bounds: tuple[Range, ...]
-    condition: PrimExpr = field(convert=_expr)
+    condition: PrimExpr = field(convert=as_expr)
     body: Stmt
 
 
@@ -118,8 +118,8 @@ class Allocate(Stmt, type_key="tir.Allocate"):
 
     buffer_var: Var = field(defines=True)
     dtype: str
-    extents: tuple[PrimExpr, ...] = field(convert=_exprs)
-    condition: PrimExpr = field(convert=_expr)
+    extents: tuple[PrimExpr, ...] = field(convert=as_exprs)
+    condition: PrimExpr = field(convert=as_expr)
     body: Stmt
     annotations: dict[str, Any] = field(default=None, convert=_annotations, kind="leaf")
 
@@ -129,7 +129,7 @@ class AllocateConst(Stmt, type_key="tir.AllocateConst"):
 
     buffer_var: Var = field(defines=True)
     dtype: str
-    extents: tuple[PrimExpr, ...] = field(convert=_exprs)
+    extents: tuple[PrimExpr, ...] = field(convert=as_exprs)
     data: Any = field(kind="leaf")
     body: Stmt
     annotations: dict[str, Any] = field(default=None, convert=_annotations, kind="leaf")
@@ -161,7 +161,7 @@ class SeqStmt(Stmt, type_key="tir.SeqStmt"):
 class IfThenElse(Stmt, type_key="tir.IfThenElse"):
     """Run one of two statements; ``else_case`` may be None."""
 
-    condition: PrimExpr = field(convert=_expr)
+    condition: PrimExpr = field(convert=as_expr)
     then_case: Stmt
     else_case: Stmt = field(default=None)
 
@@ -169,7 +169,7 @@ class IfThenElse(Stmt, type_key="tir.IfThenElse"):
 class Evaluate(Stmt, type_key="tir.Evaluate"):
     """Evaluate an expression for its effect."""
 
-    value: PrimExpr = field(convert=_expr)
+    value: PrimExpr = field(convert=as_expr)
 
 
 class BufferRegion(Node, type_key="tir.BufferRegion"):
@@ -226,8 +226,8 @@ class Block(Stmt, type_key="tir.Block"):
 class BlockRealize(Stmt, type_key="tir.BlockRealize"):
     """Run a block for values of its iteration variables, where ``predicate`` holds."""
 
-    iter_values: tuple[PrimExpr, ...] = field(convert=_exprs)
-    predicate: PrimExpr = field(convert=_expr)
+    iter_values: tuple[PrimExpr, ...] = field(convert=as_exprs)
+    predicate: PrimExpr = field(convert=as_expr)
     block: Block
 
     def _check(self) -> None:

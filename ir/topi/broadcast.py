@@ -12,7 +12,7 @@ from .. import dtype as dt
 from ..error import IRValueError
 from ..te.tensor import Tensor, TensorSlice
 from ..tir import op as T
-from ..tir.expr import IntImm, PrimExpr, _operands, convert, div, floordiv, floormod, truncmod
+from ..tir.expr import IntImm, PrimExpr, convert, div, floordiv, floormod, operands, truncmod
 from ..tir.expr import logical_and as _and
 from ..tir.expr import logical_or as _or
 from ..tir.expr import max as _max
@@ -102,7 +102,7 @@ def _binary(name: str, combine: Callable[[Any, Any], Any], block: str | None = N
             return ax_compute(lhs.shape, lambda i: combine(lhs(*i), rhs), block or f"T_{name}", tag.ELEMWISE)
         if isinstance(rhs, Tensor):
             return ax_compute(rhs.shape, lambda i: combine(lhs, rhs(*i)), block or f"T_{name}", tag.ELEMWISE)
-        return combine(*_operands(lhs, rhs))
+        return combine(*operands(lhs, rhs))
 
     build.__name__ = build.__qualname__ = name
     build.__doc__ = f"``{name}`` of two tensors (or scalars) with broadcasting."
@@ -114,17 +114,17 @@ def _divide(a: Any, b: Any) -> PrimExpr:
 
 
 def _floor_divide(a: Any, b: Any) -> PrimExpr:
-    a, b = _operands(a, b)
+    a, b = operands(a, b)
     return floordiv(a, b) if not dt.is_float(a.dtype) else T.floor(div(a, b))
 
 
 def _mod(a: Any, b: Any) -> PrimExpr:
-    a, b = _operands(a, b)
+    a, b = operands(a, b)
     return T.fmod(a, b) if dt.is_float(a.dtype) else truncmod(a, b)
 
 
 def _floor_mod(a: Any, b: Any) -> PrimExpr:
-    a, b = _operands(a, b)
+    a, b = operands(a, b)
     return a - T.floor(div(a, b)) * b if dt.is_float(a.dtype) else floormod(a, b)
 
 
@@ -139,13 +139,13 @@ def _xor(a: Any, b: Any) -> PrimExpr:
 
 
 def _log_add_exp(a: Any, b: Any) -> PrimExpr:
-    a, b = _operands(a, b)
+    a, b = operands(a, b)
     top = _max(a, b)
     return top + T.log(T.exp(a - top) + T.exp(b - top))
 
 
 def _power(a: Any, b: Any) -> PrimExpr:
-    a, b = _operands(a, b)
+    a, b = operands(a, b)
     return T.power(a, b)
 
 
@@ -161,7 +161,7 @@ maximum = _binary("maximum", lambda a, b: _max(a, b))
 minimum = _binary("minimum", lambda a, b: _min(a, b))
 power = _binary("power", _power)
 log_add_exp = _binary("log_add_exp", _log_add_exp)
-atan2 = _binary("atan2", lambda a, b: T.atan2(*_operands(a, b)))
+atan2 = _binary("atan2", lambda a, b: T.atan2(*operands(a, b)))
 left_shift = _binary("left_shift", lambda a, b: convert(a) << b)
 right_shift = _binary("right_shift", lambda a, b: convert(a) >> b)
 greater = _binary("greater", lambda a, b: convert(a) > b)
@@ -179,7 +179,7 @@ bitwise_xor = _binary("bitwise_xor", lambda a, b: convert(a) ^ b)
 
 
 def _compare(kind: str, a: Any, b: Any) -> PrimExpr:
-    left, right = _operands(a, b)
+    left, right = operands(a, b)
     return left == right if kind == "equal" else left != right
 
 

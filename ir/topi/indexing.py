@@ -144,9 +144,9 @@ def where(condition: Tensor, x: Any, y: Any) -> Tensor:
             item(*broadcast_indices(i, item.shape, shape)) if isinstance(item, Tensor) else item
             for item in (condition, x, y)
         )
-        from ..tir.expr import _operands
+        from ..tir.expr import operands
 
-        first, second = _operands(first, second)
+        first, second = operands(first, second)
         flag = test if test.dtype == "bool" else test != 0
         return T.Select(flag, first, second)
 

@@ -74,7 +74,7 @@ class ExpressionEmitter(IntrinsicEmitter):
         if dt.is_index(dtype) and kind not in (E.Div, E.Mod):
             terms, const = self.split_index(expr)
             if not terms:
-                return Value(str(E._wrap(const, dtype)), register_type(dtype))
+                return Value(str(E.wrap_integer(const, dtype)), register_type(dtype))
         return self._integer_arithmetic(kind, self.value(expr.a), self.value(expr.b), dtype, expr)
 
     def _float_arithmetic(self, kind: type, a: Value, b: Value) -> Value:

@@ -18,10 +18,10 @@ from ...tir.expr import (
     Ramp,
     Range,
     Var,
-    _match_dtypes,
     cast,
     const,
     convert,
+    match_dtypes,
 )
 from ..parser.regions import extent_between
 
@@ -194,7 +194,7 @@ def slice_as_index(item: slice, extent: Any) -> PrimExpr:
     """``start:stop:step`` as one index: a ramp, or the start when it is a single lane."""
     start = convert(0 if item.start is None else item.start)
     stop = extent if item.stop is None else item.stop
-    start, high = _match_dtypes(start, convert(stop))
+    start, high = match_dtypes(start, convert(stop))
     step = 1 if item.step is None else item.step
     stride = convert(step, start.dtype)
     if stride.dtype != start.dtype:
@@ -245,7 +245,7 @@ def subscript(buffer: Buffer, indices: Any) -> Any:
                 region.append(item)
             elif isinstance(item, slice):
                 low = convert(0 if item.start is None else item.start)
-                low, high = _match_dtypes(low, convert(extent if item.stop is None else item.stop))
+                low, high = match_dtypes(low, convert(extent if item.stop is None else item.stop))
                 region.append(Range.from_min_extent(low, extent_between(low, high)))
             else:
                 start = convert(item)

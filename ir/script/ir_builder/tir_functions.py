@@ -20,9 +20,9 @@ from ...tir.expr import (
     PrimExpr,
     Range,
     Var,
-    _match_dtypes,
     const,
     convert,
+    match_dtypes,
 )
 from ...tir.expr import (
     Let as _LetNode,
@@ -225,7 +225,7 @@ def _axis_domain(dom: Any) -> Range:
     if isinstance(dom, tuple | list):
         if len(dom) != 2:
             raise IRValueError(f"an axis' domain is an extent or (begin, end), got {len(dom)} values")
-        low, high = _match_dtypes(convert(dom[0]), convert(dom[1]))
+        low, high = match_dtypes(convert(dom[0]), convert(dom[1]))
         return Range.from_min_extent(low, extent_between(low, high))
     extent = convert(dom)
     return Range.from_min_extent(const(0, extent.dtype), extent)
@@ -320,12 +320,12 @@ ITER_TYPE_NAMES = {
 
 def _domain(start: Any, stop: Any, extent: Any = None) -> Range:
     if extent is not None:
-        low, count = _match_dtypes(convert(start), convert(extent))
+        low, count = match_dtypes(convert(start), convert(extent))
         return Range.from_min_extent(low, count)
     if stop is None:
         count = _as_extent(start)
         return Range.from_min_extent(const(0, count.dtype), count)
-    low, high = _match_dtypes(_as_extent(start), _as_extent(stop))
+    low, high = match_dtypes(_as_extent(start), _as_extent(stop))
     return Range.from_min_extent(low, extent_between(low, high))
 
 

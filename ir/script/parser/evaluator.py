@@ -291,7 +291,7 @@ def _compare_pair(operation: Any, left: Any, right: Any) -> Any:
         if isinstance(left, E.PrimExpr) or isinstance(right, E.PrimExpr):
             numbers = (E.PrimExpr, int, float)
             if isinstance(left, numbers) and isinstance(right, numbers):
-                return E._compare(build, left, right)
+                return E.compare(build, left, right)
         return plain(left, right)
     if operation.__class__ is ast.Is:
         return left is right

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ...structural import structural_equal
-from ...tir.expr import Add, IntImm, PrimExpr, _match_dtypes, const, convert, subtract
+from ...tir.expr import Add, IntImm, PrimExpr, const, convert, match_dtypes, subtract
 
 
 def extent_between(start: Any, stop: Any) -> PrimExpr:
     """The number of integers in ``[start, stop)``: exactly ``e`` for ``stop == start + e``, else the simplified difference."""
-    low, high = _match_dtypes(convert(start), convert(stop))
+    low, high = match_dtypes(convert(start), convert(stop))
     if isinstance(low, IntImm):
         if low.value == 0:
             return high

@@ -93,12 +93,12 @@ class _Checker(Visitor):
             low, high = reach.min_value, reach.max_value
             # Both the constant bound (which conditions narrow) and the reach over the loops must be outside.
             below = (
-                low is not neg_inf() and bound.min_value < 0 and analyzer.can_prove(E._compare(E.LT, low, 0))
+                low is not neg_inf() and bound.min_value < 0 and analyzer.can_prove(E.compare(E.LT, low, 0))
             )
             above = (
                 high is not pos_inf()
                 and bound.max_value >= analyzer.const_int_bound(extent).min_value
-                and analyzer.can_prove(E._compare(E.GE, high, extent))
+                and analyzer.can_prove(E.compare(E.GE, high, extent))
             )
             if below or above:
                 self.problems.append(

@@ -54,7 +54,7 @@ class SimplifyMutator(StmtExprMutator):
                 return const(truth, "bool")
         mapped = self.generic_visit(node)
         if isinstance(mapped.a, IntImm | E.FloatImm) and isinstance(mapped.b, IntImm | E.FloatImm):
-            return E._compare(type(mapped), mapped.a, mapped.b)
+            return E.compare(type(mapped), mapped.a, mapped.b)
         return mapped
 
     def visit_LogicalExpr(self, node: E.LogicalExpr) -> PrimExpr:

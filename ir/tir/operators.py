@@ -1,0 +1,435 @@
+"""The functions behind the Python operators of expressions: operands converted, brought to one dtype, constants folded.
+
+They build the nodes of :mod:`ir.tir.expr`, which is also where the rest of the code takes them from.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import dtype as dt
+from ..error import IRTypeError, IRValueError
+from ..span import Span
+from .expr import (
+    EQ,
+    GE,
+    GT,
+    IMMEDIATES,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    Broadcast,
+    Call,
+    Cast,
+    Div,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    IterVar,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Not,
+    Or,
+    PrimExpr,
+    StringImm,
+    Sub,
+)
+
+# ---- constants and conversion -----------------------------------------------------------------------------------
+
+_SMALL_INTS: dict[tuple[str, int], IntImm] = {}
+
+
+def const(value: Any, dtype: str | None = None, span: Span | None = None) -> PrimExpr:
+    """A constant of ``dtype``; without it ints are int32, floats float32, bools bool. A vector dtype broadcasts.
+
+    >>> const(3).dtype, const(1.5, "float16").dtype
+    ('int32', 'float16')
+    """
+    if isinstance(value, PrimExpr):
+        return value if dtype is None or value.dtype == dtype else cast(dtype, value)
+    if isinstance(value, np.ndarray):
+        value = value.item()
+    if dtype is None:
+        if isinstance(value, bool | np.bool_):
+            dtype = "bool"
+        elif isinstance(value, np.generic):
+            dtype = value.dtype.name
+        elif isinstance(value, int):
+            dtype = "int32" if -(1 << 31) <= value < (1 << 31) else "int64"
+        elif isinstance(value, float):
+            dtype = "float32"
+        else:
+            raise IRTypeError(f"cannot make a constant of {value!r} ({type(value).__name__})")
+    n_lanes = dt.lanes(dtype)
+    if n_lanes != 1:
+        return Broadcast(const(value, dt.element_of(dtype)), n_lanes)
+    if dt.is_float(dtype):
+        return FloatImm(dtype, value, span)
+    if dt.is_integral(dtype):
+        if span is None and -16 <= value <= 4096:
+            key = (dtype, int(value))
+            found = _SMALL_INTS.get(key)
+            if found is None:
+                found = _SMALL_INTS[key] = IntImm(dtype, int(value))
+            return found
+        return IntImm(dtype, wrap_integer(int(value), dtype), span)
+    raise IRTypeError(f"cannot make a constant of dtype {dtype!r} from {value!r}")
+
+
+def wrap_integer(value: int, dtype: str) -> int:
+    """The value that ``dtype`` holds where ``value`` overflows: its low bits, read with the dtype's sign."""
+    low, high = dt.integer_range(dtype)
+    if low <= value <= high:
+        return value
+    return (value - low) % (high - low + 1) + low
+
+
+def convert(value: Any, dtype: str | None = None) -> PrimExpr:
+    """An expression from a Python or numpy number, a string, an iteration variable, or an expression."""
+    if isinstance(value, IterVar):
+        return value.var
+    if isinstance(value, PrimExpr):
+        return value
+    if isinstance(value, str):
+        return StringImm(value)
+    asobject = getattr(value, "asobject", None)
+    if asobject is not None:
+        return asobject()
+    return const(value, dtype)
+
+
+def match_dtypes(a: PrimExpr, b: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
+    """Bring both operands to one dtype: lanes broadcast, then bool < int < float, and the wider of a kind."""
+    if a.dtype == b.dtype:
+        return a, b
+    lanes_a, lanes_b = dt.lanes(a.dtype), dt.lanes(b.dtype)
+    if lanes_a != lanes_b:
+        if lanes_a == 1:
+            a = Broadcast(a, lanes_b)
+        elif lanes_b == 1:
+            b = Broadcast(b, lanes_a)
+        else:
+            raise IRTypeError(f"operands have {lanes_a} and {lanes_b} lanes; their numbers must agree")
+    if a.dtype == b.dtype:
+        return a, b
+    kind_a, kind_b = dt.code(a.dtype), dt.code(b.dtype)
+    if "handle" in (kind_a, kind_b):
+        raise IRTypeError(f"no common dtype of {a.dtype} and {b.dtype}")
+    float_a, float_b = dt.is_float(a.dtype), dt.is_float(b.dtype)
+    if float_a and not float_b:
+        return a, cast(a.dtype, b)
+    if float_b and not float_a:
+        return cast(b.dtype, a), b
+    if kind_a == "bool" and kind_b != "bool":
+        return cast(b.dtype, a), b
+    if kind_b == "bool" and kind_a != "bool":
+        return a, cast(a.dtype, b)
+    bits_a, bits_b = dt.bits(a.dtype), dt.bits(b.dtype)
+    if bits_a > bits_b:
+        return a, cast(a.dtype, b)
+    if bits_b > bits_a:
+        return cast(b.dtype, a), b
+    # Same width: signed with unsigned meets in signed; bfloat16 with float16 meets in float32.
+    if kind_a == "uint" and kind_b == "int":
+        return cast(b.dtype, a), b
+    if kind_a == "int" and kind_b == "uint":
+        return a, cast(a.dtype, b)
+    wide = dt.with_lanes("float32", dt.lanes(a.dtype))
+    return cast(wide, a), cast(wide, b)
+
+
+def operands(a: Any, b: Any) -> tuple[PrimExpr, PrimExpr]:
+    """Both sides as expressions of one dtype; a Python number takes the dtype of the expression beside it (a float stays a float)."""
+    if not isinstance(a, PrimExpr) or a.__class__ is IterVar:
+        a = _number_like(a, b)
+    if not isinstance(b, PrimExpr) or b.__class__ is IterVar:
+        b = _number_like(b, a)
+    return (a, b) if a.dtype == b.dtype else match_dtypes(a, b)
+
+
+def _number_like(value: Any, other: Any) -> PrimExpr:
+    if isinstance(value, bool | np.generic) or not isinstance(value, int | float):
+        return convert(value)
+    if isinstance(other, IterVar):
+        other = other.var
+    dtype = other.dtype if isinstance(other, PrimExpr) else None
+    if dtype is None or dtype == "handle" or dt.is_bool(dtype):
+        return const(value)
+    if isinstance(value, float) and not dt.is_float(dtype):
+        return const(value, dt.with_lanes("float32", dt.lanes(dtype)))
+    return const(value, dtype)
+
+
+# ---- operators with folding -------------------------------------------------------------------------------------
+
+
+def fold_value(dtype: str, value: Any) -> PrimExpr:
+    """The constant of ``dtype`` that a computation on constants gives: rounded or wrapped as the machine does."""
+    if dt.is_float(dtype):
+        return FloatImm(dtype, _round_float(value, dtype))
+    return const(wrap_integer(int(value), dtype), dtype)
+
+
+def _round_float(value: float, dtype: str) -> float:
+    if dtype == "float64":
+        return float(value)
+    with np.errstate(over="ignore"):
+        return float(np.asarray(value).astype(dt.to_numpy(dtype)))
+
+
+def _is_const(expr: PrimExpr, value: int) -> bool:
+    return isinstance(expr, IntImm | FloatImm) and expr.value == value
+
+
+def add(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
+    """``lhs + rhs`` with dtype matching and constant folding."""
+    a, b = operands(lhs, rhs)
+    if isinstance(a, IMMEDIATES):
+        if isinstance(b, IMMEDIATES):
+            return fold_value(a.dtype, a.value + b.value)
+        if a.value == 0:
+            return b
+    elif isinstance(b, IMMEDIATES) and b.value == 0:
+        return a
+    return Add(a, b, span)
+
+
+def subtract(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
+    """``lhs - rhs`` with dtype matching and constant folding."""
+    a, b = operands(lhs, rhs)
+    if isinstance(b, IMMEDIATES):
+        if isinstance(a, IMMEDIATES):
+            return fold_value(a.dtype, a.value - b.value)
+        if b.value == 0:
+            return a
+    return Sub(a, b, span)
+
+
+def multiply(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
+    """``lhs * rhs`` with dtype matching and constant folding."""
+    a, b = operands(lhs, rhs)
+    if isinstance(a, IMMEDIATES):
+        if isinstance(b, IMMEDIATES):
+            return fold_value(a.dtype, a.value * b.value)
+        if a.value == 1:
+            return b
+        if a.value == 0:
+            return a
+    elif isinstance(b, IMMEDIATES):
+        if b.value == 1:
+            return a
+        if b.value == 0:
+            return b
+    return Mul(a, b, span)
+
+
+def divide(lhs: Any, rhs: Any) -> PrimExpr:
+    """Python's ``/``: floats only, raises IRTypeError for integers, whose rounding it would leave open."""
+    a, b = operands(lhs, rhs)
+    if dt.is_integral(a.dtype):
+        raise IRTypeError(
+            "/ on integers is ambiguous; use // (floordiv), tir.truncdiv, tir.indexdiv, or convert to float first"
+        )
+    return div(a, b)
+
+
+def _truncated_quotient(a: int, b: int) -> int:
+    quotient = abs(a) // abs(b)
+    return quotient if (a >= 0) == (b >= 0) else -quotient
+
+
+def _refuse_zero(b: PrimExpr, what: str) -> None:
+    if isinstance(b, IntImm) and b.value == 0:
+        raise IRValueError(f"{what} by zero")
+
+
+def div(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
+    """``a / b``; integers truncate towards zero."""
+    a, b = operands(a, b)
+    if dt.is_integral(a.dtype):
+        return truncdiv(a, b, span)
+    if isinstance(b, FloatImm):
+        if b.value == 1:
+            return a
+        if isinstance(a, FloatImm) and b.value != 0:
+            return fold_value(a.dtype, a.value / b.value)
+    if _is_const(a, 0) and isinstance(b, FloatImm) and b.value != 0:
+        return a
+    return Div(a, b, span)
+
+
+def truncdiv(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
+    """Integer division rounding towards zero, as in C."""
+    a, b = operands(a, b)
+    _refuse_zero(b, "division")
+    if isinstance(b, IntImm):
+        if isinstance(a, IntImm):
+            return fold_value(a.dtype, _truncated_quotient(a.value, b.value))
+        if b.value == 1:
+            return a
+    if _is_const(a, 0):
+        return a
+    return Div(a, b, span)
+
+
+def truncmod(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
+    """Remainder of truncating division; it has a's sign."""
+    a, b = operands(a, b)
+    _refuse_zero(b, "remainder")
+    if isinstance(b, IntImm):
+        if isinstance(a, IntImm):
+            return fold_value(a.dtype, a.value - _truncated_quotient(a.value, b.value) * b.value)
+        if b.value == 1:
+            return const(0, a.dtype)
+    if _is_const(a, 0):
+        return a
+    return Mod(a, b, span)
+
+
+def floordiv(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
+    """``a / b`` rounded towards minus infinity, as Python's ``//``."""
+    a, b = operands(a, b)
+    _refuse_zero(b, "division")
+    if isinstance(b, IMMEDIATES):
+        if isinstance(a, IMMEDIATES) and b.value != 0:
+            return fold_value(a.dtype, a.value // b.value)
+        if b.value == 1 and isinstance(b, IntImm):
+            return a
+    if _is_const(a, 0):
+        return a
+    return FloorDiv(a, b, span)
+
+
+def floormod(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
+    """Remainder of floor division, as Python's ``%``."""
+    a, b = operands(a, b)
+    _refuse_zero(b, "remainder")
+    if isinstance(b, IMMEDIATES):
+        if isinstance(a, IMMEDIATES) and b.value != 0:
+            return fold_value(a.dtype, a.value % b.value)
+        if b.value == 1 and isinstance(b, IntImm):
+            return const(0, a.dtype)
+    if _is_const(a, 0):
+        return a
+    return FloorMod(a, b, span)
+
+
+def _extreme(node: type, fold: Callable[[Any, Any], Any], lhs: Any, rhs: Any, span: Span | None) -> PrimExpr:
+    a, b = operands(lhs, rhs)
+    if a is b:
+        return a
+    if isinstance(a, IMMEDIATES) and isinstance(b, IMMEDIATES):
+        return fold_value(a.dtype, fold(a.value, b.value))
+    return node(a, b, span)
+
+
+def min(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
+    """The smaller of two values."""
+    return _extreme(Min, lambda a, b: a if a <= b else b, lhs, rhs, span)
+
+
+def max(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
+    """The larger of two values."""
+    return _extreme(Max, lambda a, b: a if a >= b else b, lhs, rhs, span)
+
+
+_COMPARISONS: dict[type, Callable[[Any, Any], bool]] = {
+    EQ: lambda a, b: a == b,
+    NE: lambda a, b: a != b,
+    LT: lambda a, b: a < b,
+    LE: lambda a, b: a <= b,
+    GT: lambda a, b: a > b,
+    GE: lambda a, b: a >= b,
+}
+
+
+def comparable(a: str, b: str) -> bool:
+    """Whether values of the two dtypes can be compared: no pointers, and lanes that broadcast."""
+    return "handle" not in (a, b) and (dt.lanes(a) == dt.lanes(b) or 1 in (dt.lanes(a), dt.lanes(b)))
+
+
+def compare(node: type, lhs: Any, rhs: Any) -> PrimExpr:
+    """The comparison ``node`` (:class:`EQ`, :class:`LT` ...) with dtype matching and constant folding."""
+    a, b = operands(lhs, rhs)
+    if isinstance(a, IMMEDIATES) and isinstance(b, IMMEDIATES):
+        return const(_COMPARISONS[node](a.value, b.value), "bool")
+    return node(a, b)
+
+
+def logical_and(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
+    """Both hold."""
+    a, b = operands(lhs, rhs)
+    if isinstance(a, IntImm):
+        return b if a.value else a
+    if isinstance(b, IntImm):
+        return a if b.value else b
+    return And(a, b, span)
+
+
+def logical_or(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
+    """At least one holds."""
+    a, b = operands(lhs, rhs)
+    if isinstance(a, IntImm):
+        return a if a.value else b
+    if isinstance(b, IntImm):
+        return b if b.value else a
+    return Or(a, b, span)
+
+
+def logical_not(value: Any, span: Span | None = None) -> PrimExpr:
+    """The condition does not hold."""
+    a = convert(value)
+    if isinstance(a, IntImm):
+        return const(not a.value, "bool")
+    return Not(a, span)
+
+
+def cast(dtype: str, value: Any, span: Span | None = None) -> PrimExpr:
+    """``value`` converted to ``dtype``; constants fold, a scalar broadcasts into a vector dtype."""
+    expr = convert(value)
+    if expr.dtype == dtype:
+        return expr
+    n_lanes = dt.lanes(dtype)
+    if n_lanes != 1 and dt.lanes(expr.dtype) == 1:
+        return Broadcast(cast(dt.element_of(dtype), expr), n_lanes)
+    if isinstance(expr, IMMEDIATES) and n_lanes == 1:
+        if dt.is_float(dtype):
+            return FloatImm(dtype, _round_float(float(expr.value), dtype), span)
+        if dt.is_bool(dtype):
+            return const(bool(expr.value), dtype)
+        if dt.is_integral(dtype) and not (isinstance(expr, FloatImm) and not math.isfinite(expr.value)):
+            return const(wrap_integer(int(expr.value), dtype), dtype, span)
+    return Cast(dtype, expr, span)
+
+
+BITWISE: dict[str, Callable[[int, int], int]] = {
+    "tir.shift_left": lambda a, b: a << b,
+    "tir.shift_right": lambda a, b: a >> b,
+    "tir.bitwise_and": lambda a, b: a & b,
+    "tir.bitwise_or": lambda a, b: a | b,
+    "tir.bitwise_xor": lambda a, b: a ^ b,
+}
+
+
+def bitwise(name: str, lhs: Any, rhs: Any) -> PrimExpr:
+    """The intrinsic ``name`` of :data:`BITWISE` with dtype matching and folding; ``&`` and ``|`` of bools are logical."""
+    a, b = operands(lhs, rhs)
+    if dt.is_bool(a.dtype) and name == "tir.bitwise_and":
+        return logical_and(a, b)
+    if dt.is_bool(a.dtype) and name == "tir.bitwise_or":
+        return logical_or(a, b)
+    if not dt.is_integral(a.dtype):
+        raise IRTypeError(f"{name} needs integers, got {a.dtype}")
+    if isinstance(a, IntImm) and isinstance(b, IntImm) and (b.value >= 0 or "shift" not in name):
+        return fold_value(a.dtype, BITWISE[name](a.value, b.value))
+    return Call(a.dtype, name, (a, b))

@@ -1,0 +1,106 @@
+"""Python's operators on expressions: conversion of operands, dtype matching, folding."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+import ir
+from ir import tir
+from ir.error import IRTypeError, IRValueError
+
+
+def same(got: tir.PrimExpr, expected: tir.PrimExpr) -> None:
+    ir.assert_structural_equal(got, expected)
+
+
+@pytest.mark.parametrize(
+    ("dtype_a", "dtype_b", "expected"),
+    [
+        ("int32", "int64", "int64"),
+        ("bool", "int8", "int8"),
+        ("int32", "float16", "float16"),
+        ("uint8", "int8", "int8"),
+        ("uint16", "int8", "uint16"),
+        ("float16", "bfloat16", "float32"),
+        ("float32", "float32x4", "float32x4"),
+    ],
+)
+def test_operands_meet_in_one_dtype(dtype_a: str, dtype_b: str, expected: str) -> None:
+    a, b = tir.Var("a", dtype_a), tir.Var("b", dtype_b)
+    assert (a + b).dtype == (b + a).dtype == expected
+
+
+def test_python_numbers_take_the_dtype_beside_them() -> None:
+    x, half = tir.Var("x", "int64"), tir.Var("h", "float16")
+    assert (x + 1).b.dtype == "int64"
+    assert (half * 2).b.dtype == "float16"
+    assert (x * 0.5).dtype == "float32"
+
+
+def test_constants_fold_as_the_machine_computes() -> None:
+    same(tir.const(127, "int8") + tir.const(1, "int8"), tir.IntImm("int8", -128))
+    same(tir.const(-7) // tir.const(2), tir.IntImm("int32", -4))
+    same(tir.truncdiv(tir.const(-7), tir.const(2)), tir.IntImm("int32", -3))
+    same(tir.const(-7) % tir.const(2), tir.IntImm("int32", 1))
+    same(tir.truncmod(tir.const(-7), tir.const(2)), tir.IntImm("int32", -1))
+    assert (tir.const(1.0, "float32") / tir.const(3.0, "float32")).value == pytest.approx(1 / 3, abs=1e-8)
+    assert (tir.const(1.0, "float32") / tir.const(3.0, "float32")).value != 1 / 3
+
+
+def test_neutral_elements_disappear() -> None:
+    x = tir.Var("x")
+    for kept in (x + 0, 0 + x, x - 0, x * 1, 1 * x, x // 1, tir.min(x, x)):
+        assert kept is x
+    for zero in (x * 0, x % 1):
+        same(zero, tir.const(0))
+
+
+def test_dividing_by_zero() -> None:
+    x = tir.Var("x")
+    for divide in (lambda: x // 0, lambda: x % 0, lambda: tir.truncdiv(x, 0), lambda: tir.truncmod(x, 0)):
+        with pytest.raises(IRValueError, match="by zero"):
+            divide()
+
+
+@pytest.mark.parametrize("divide", [tir.div, tir.floordiv, tir.floormod])
+def test_dividing_a_float_by_zero_is_left_to_the_machine(divide) -> None:
+    quotient = divide(tir.const(1.0), tir.const(0.0))
+    assert not isinstance(quotient, tir.FloatImm)
+    assert quotient.b.value == 0.0
+
+
+def test_a_cast_that_has_no_value_is_kept() -> None:
+    assert isinstance(tir.cast("int32", tir.const(math.nan)), tir.Cast)
+    same(tir.cast("uint8", tir.const(300)), tir.IntImm("uint8", 44))
+
+
+def test_comparisons_fold_and_unlike_operands_are_unequal() -> None:
+    same(tir.const(1) < tir.const(2), tir.const(True, "bool"))
+    x = tir.Var("x")
+    assert (x == "x") is False
+    assert (x != None) is True  # noqa: E711  the operator is under test
+    assert (x == tir.Var("p", "handle")) is False
+    assert isinstance(x == 1, tir.EQ)
+    assert isinstance(x != 1, tir.NE)
+
+
+def test_refusals_name_the_way_out() -> None:
+    x = tir.Var("x")
+    with pytest.raises(IRTypeError, match="floordiv"):
+        x / 2
+    with pytest.raises(IRTypeError, match="no common dtype"):
+        x + tir.Var("p", "handle")
+    with pytest.raises(IRTypeError, match="needs integers"):
+        tir.Var("f", "float32") & 1
+    with pytest.raises(IRValueError, match="tir.all"):
+        bool(x < 1)
+
+
+def test_and_of_bools_is_logical() -> None:
+    a, b = tir.Var("a", "bool"), tir.Var("b", "bool")
+    assert isinstance(a & b, tir.And)
+    assert isinstance(a | b, tir.Or)
+    assert isinstance(~a, tir.Not)
+    same(tir.const(6) & tir.const(3), tir.const(2))
