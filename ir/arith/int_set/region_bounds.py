@@ -1,0 +1,167 @@
+"""What a region of a buffer covers while the variables of its indices run over their domains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...tir import expr as E
+from ...tir.expr import IntImm, PrimExpr, Range
+from .. import build
+from .evaluation import eval_set
+from .interval_set import IntervalSet, as_int_set, intersect, is_infinite, range_of
+
+if TYPE_CHECKING:
+    from ..analyzer import Analyzer
+
+
+def eval_region(
+    region: Sequence[Range], dom_map: Mapping[Any, Any], analyzer: Analyzer | None = None
+) -> list[IntervalSet]:
+    """The set of each dimension of a box while variables run over ``dom_map``."""
+    if analyzer is None:
+        from ..analyzer import Analyzer
+
+        analyzer = Analyzer()
+    result = []
+    for domain in region:
+        low = eval_set(domain.min, dom_map, analyzer)
+        if domain.extent.__class__ is IntImm and domain.extent.value == 1:  # type: ignore[attr-defined]
+            result.append(low)
+            continue
+        last = E.add(domain.min, E.subtract(domain.extent, 1))
+        high = eval_set(last, dom_map, analyzer)
+        result.append(IntervalSet(low.min_value, high.max_value))
+    return result
+
+
+def estimate_region_upper_bound(
+    region: Sequence[Range],
+    var_dom: Mapping[Any, Any],
+    predicate: Any = True,
+    analyzer: Analyzer | None = None,
+) -> list[IntervalSet]:
+    """Sets that hold all that a region covers while the variables run over ``var_dom``.
+
+    A predicate that is affine in one variable narrows its domain.
+    """
+    domains = _narrowed(var_dom, predicate, analyzer)
+    strict = _strict(region, domains, predicate, analyzer)
+    return strict if strict is not None else eval_region(region, domains, analyzer)
+
+
+def estimate_region_strict_bound(
+    region: Sequence[Range],
+    var_dom: Mapping[Any, Any],
+    predicate: Any = True,
+    analyzer: Analyzer | None = None,
+) -> list[IntervalSet] | None:
+    """The exact sets that a region covers; None where its indices are not independent affine maps of the variables."""
+    return _strict(
+        region, {getattr(k, "var", k): _as_range(v) for k, v in var_dom.items()}, predicate, analyzer
+    )
+
+
+def estimate_region_lower_bound(
+    region: Sequence[Range],
+    var_dom: Mapping[Any, Any],
+    predicate: Any = True,
+    analyzer: Analyzer | None = None,
+) -> list[IntervalSet] | None:
+    """Sets all of which a region certainly covers; None where nothing is certain."""
+    return estimate_region_strict_bound(region, var_dom, predicate, analyzer)
+
+
+def _as_range(value: Any) -> Range:
+    if isinstance(value, Range):
+        return value
+    if isinstance(value, E.IterVar):
+        return value.dom
+    return range_of(as_int_set(value))
+
+
+def _narrowed(var_dom: Mapping[Any, Any], predicate: Any, analyzer: Analyzer | None) -> dict[Any, Any]:
+    domains = {getattr(var, "var", var): value for var, value in var_dom.items()}
+    if not isinstance(predicate, PrimExpr) or predicate.__class__ is IntImm:
+        return domains
+    from ..bound_deducer import deduce_bound
+
+    for var in list(domains):
+        others = {key: as_int_set(value) for key, value in domains.items() if key is not var}
+        for condition in conjuncts(predicate):
+            if not _mentions(condition, var):
+                continue
+            allowed = deduce_bound(var, condition, others, others, relax_conservatively=True)
+            if allowed is not None and not allowed.is_everything() and not allowed.is_nothing():
+                current = as_int_set(domains[var])
+                domains[var] = intersect([current, allowed], analyzer)
+    return domains
+
+
+def conjuncts(predicate: Any) -> list[Any]:
+    if predicate.__class__ is E.And:
+        return conjuncts(predicate.a) + conjuncts(predicate.b)
+    if predicate.__class__ is E.Call and getattr(predicate.op, "name", "") == "tir.likely":
+        return conjuncts(predicate.args[0])
+    return [predicate]
+
+
+def _mentions(expr: Any, var: Any) -> bool:
+    if expr is var:
+        return True
+    found: list[bool] = []
+    expr._visit_children(lambda child: found.append(_mentions(child, var)))
+    return any(found)
+
+
+def _strict(
+    region: Sequence[Range], domains: Mapping[Any, Any], predicate: Any, analyzer: Analyzer | None
+) -> list[IntervalSet] | None:
+    from ..analyzer import Analyzer
+    from ..iter_affine_map import detect_iter_map
+    from ..iter_map_expr import IterMapLevel, IterSumExpr
+
+    if analyzer is None:
+        analyzer = Analyzer()
+    ranges: dict[Any, Range] = {}
+    for var, value in domains.items():
+        found = as_int_set(value)
+        if is_infinite(found.min_value) or is_infinite(found.max_value):
+            return None
+        ranges[var] = value if isinstance(value, Range) else range_of(found, analyzer=analyzer)
+    condition = predicate if isinstance(predicate, PrimExpr) else build.boolean(True)
+    result = detect_iter_map(
+        [item.min for item in region],
+        ranges,
+        condition,
+        IterMapLevel.Surjective,
+        analyzer,
+        simplify_trivial_iterators=True,
+    )
+    if not result.indices:
+        return [] if not region else None
+    sets = []
+    for sum_expr, item in zip(result.indices, region):
+        if not isinstance(sum_expr, IterSumExpr):
+            return None
+        if not sum_expr.args:
+            low, high = sum_expr.base, sum_expr.base
+        else:
+            if len(sum_expr.args) != 1:
+                return None
+            split = sum_expr.args[0]
+            scale = split.scale
+            reach = E.multiply(E.subtract(split.extent, 1), scale)
+            step = scale
+            if analyzer._prove_ge(scale, 0):
+                low, high = sum_expr.base, E.add(sum_expr.base, reach)
+            elif analyzer._prove_lt(scale, 0):
+                low, high = E.add(sum_expr.base, reach), sum_expr.base
+                step = analyzer.simplify(E.multiply(scale, -1))
+            else:
+                return None
+            if not (build.is_const(step, 1) or analyzer.can_prove(build.le(step, item.extent))):
+                return None
+        last = E.subtract(E.add(high, item.extent), 1)
+        sets.append(IntervalSet(analyzer.simplify(low), analyzer.simplify(last)))
+    return sets
