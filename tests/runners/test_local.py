@@ -30,6 +30,7 @@ from runners import (
     final_choice,
     measure_candidates,
 )
+from runners.candidate import Kernel, RunSettings, _time
 from tests.programs import matmul, scaled
 from tests.runners.builds import interpreted
 from tests.runners.contract import RunnerContract
@@ -143,6 +144,22 @@ def test_candidate_far_behind_is_cut_after_its_first_calls(
     result = runner.submit(RunnerInput(slow, reference=matmul(), best_secs=1e-3)).result()
     assert result.kind is ResultKind.OK and result.cut and result.verified
     assert len(result.run_secs or ()) == 1 and result.run_secs[0] > 0.09
+
+
+def test_a_short_candidate_is_judged_by_warm_calls() -> None:
+    """Its first calls take many times what later ones do: pages, threads and vector units have to wake up."""
+    calls = 0
+
+    def call(*_arguments: Any) -> None:
+        nonlocal calls
+        calls += 1
+        if calls <= 2:
+            time.sleep(2e-4)
+
+    config = EvaluatorConfig(number=3, repeat=1, min_repeat_ms=1)
+    report = _time(Kernel(matmul(), call), None, 2e-5, RunSettings(config, 10.0, cut_ratio=3.5))
+    assert report.run_secs is not None and not report.cut
+    assert report.run_secs[0] < 2e-4
 
 
 def test_candidates_of_a_killed_worker_are_built_again(
