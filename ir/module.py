@@ -45,7 +45,7 @@ class IRModule(Node, type_key="IRModule"):
     def from_expr(expr: Any, functions: Mapping[GlobalVar, BaseFunc] | None = None) -> IRModule:
         """A module of one function or expression, named by its ``global_symbol`` or "main"."""
         if not isinstance(expr, BaseFunc):
-            from .relax.expr import function_of
+            from .relax.function import function_of
 
             expr = function_of(expr)
         name = expr.attrs.get("global_symbol", "main")

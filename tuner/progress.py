@@ -13,6 +13,7 @@ from rich.live import Live
 from rich.table import Table
 
 from .callback import MeasureCallback
+from .console import make_console
 from .scheduler import TaskScheduler
 
 _MAX_ROWS = 30
@@ -22,7 +23,7 @@ class Progress(MeasureCallback):
     """What both displays share: the summary table, counts, and the estimated time left."""
 
     def __init__(self, max_trials: int, max_seconds: float | None, console: Console | None = None) -> None:
-        self.console = console or Console(stderr=True, highlight=False)
+        self.console = console or make_console(stderr=True)
         self.max_trials, self.max_seconds = max_trials, max_seconds
         self.interrupted = False
         self._begin = time.monotonic()

@@ -13,8 +13,6 @@ from .expr import (
     DataTypeImm,
     Expr,
     ExprWithOp,
-    ExternFunc,
-    Function,
     Id,
     If,
     MatchCast,
@@ -28,13 +26,12 @@ from .expr import (
     VarBinding,
     const,
     convert_to_expr,
-    extern,
-    function_of,
     get_shape_of,
     prim_value,
-    te_tensor,
     update_struct_info,
 )
+from .te_conversion import te_tensor
+from .function import ExternFunc, Function, extern, function_of
 from .struct_info import (
     FuncStructInfo,
     ObjectStructInfo,

@@ -17,8 +17,9 @@ from .analysis import (
     free_symbolic_vars,
     prove_dim_equal,
 )
-from .expr import Function, Id, SeqExpr, Var, const
+from .expr import Id, SeqExpr, Var, const
 from .expr_functor import ExprMutator, ExprMutatorBase
+from .function import Function
 from .struct_info import (
     PrimStructInfo,
     ShapeStructInfo,

@@ -10,8 +10,9 @@ from ..module import IRModule
 from .analysis import udchain, used_vars
 from .analysis.remove_unused import remove_all_unused
 from .block_builder import BlockBuilder
-from .expr import Binding, DataflowBlock, DataflowVar, Function, SeqExpr, Var, VarBinding
+from .expr import Binding, DataflowBlock, DataflowVar, SeqExpr, Var, VarBinding
 from .expr_functor import ExprMutatorBase
+from .function import Function
 
 
 class _Rename(ExprMutatorBase):

@@ -31,7 +31,6 @@ from .expr import (
     Call,
     DataflowBlock,
     DataflowVar,
-    Function,
     Id,
     MatchCast,
     SeqExpr,
@@ -41,6 +40,7 @@ from .expr import (
     convert_to_expr,
     update_struct_info,
 )
+from .function import Function
 from .normalizer import Normalizer
 from .struct_info import FuncStructInfo, StructInfo, TupleStructInfo
 

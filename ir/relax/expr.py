@@ -1,4 +1,4 @@
-"""The vocabulary of Relax: variables, constants, calls, tuples, control flow, bindings, blocks and functions.
+"""The vocabulary of Relax expressions: variables, constants, calls, tuples, control flow, bindings and blocks.
 
 All expressions are immutable. What inference finds out about one (its struct info) is a cached result: leaf
 expressions and those whose parts are known get it on construction, the others when the block builder normalizes them.
@@ -6,7 +6,7 @@ expressions and those whose parts are known get it on construction, the others w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,12 +15,10 @@ from .. import dtype as dt
 from ..attrs import DictAttrs, as_attrs
 from ..error import IRTypeError, IRValueError
 from ..expr import GlobalVar, RelaxExpr
-from ..function import BaseFunc
 from ..node import Node, field
 from ..span import Span
 from ..tir.expr import FloatImm, IntImm, PrimExpr
 from .struct_info import (
-    FuncStructInfo,
     ObjectStructInfo,
     PrimStructInfo,
     ShapeStructInfo,
@@ -32,8 +30,8 @@ from .struct_info import (
 
 Expr = RelaxExpr
 
-_set_struct_info = RelaxExpr.struct_info_.__set__
-_set_span = RelaxExpr.span.__set__  # type: ignore[union-attr, attr-defined]
+set_struct_info = RelaxExpr.struct_info_.__set__
+set_span = RelaxExpr.span.__set__  # type: ignore[union-attr, attr-defined]
 
 
 def update_struct_info(expr: RelaxExpr, struct_info: StructInfo | None) -> None:
@@ -49,7 +47,7 @@ def update_struct_info(expr: RelaxExpr, struct_info: StructInfo | None) -> None:
         raise IRValueError(
             f"{type(expr).__name__} has struct info {old} already; build a new expression to give it {struct_info}"
         )
-    _set_struct_info(expr, struct_info)
+    set_struct_info(expr, struct_info)
 
 
 class ExprWithOp(RelaxExpr):
@@ -205,8 +203,8 @@ class Var(ExprWithOp, type_key="relax.expr.Var"):
                 f"variable {name_hint}: expected a StructInfo, got {type(struct_info).__name__}"
             )
         _set_vid(self, Id(name_hint) if isinstance(name_hint, str) else name_hint)
-        _set_struct_info(self, struct_info)
-        _set_span(self, span)
+        set_struct_info(self, struct_info)
+        set_span(self, span)
 
     @property
     def name_hint(self) -> str:
@@ -258,7 +256,7 @@ class Constant(ExprWithOp, type_key="relax.expr.Constant"):
 
     def _check(self) -> None:
         if self.struct_info_ is None:
-            _set_struct_info(self, TensorStructInfo(self.data.shape, dt.from_numpy(self.data.dtype)))
+            set_struct_info(self, TensorStructInfo(self.data.shape, dt.from_numpy(self.data.dtype)))
 
 
 def const(value: Any, dtype: str | None = None) -> Constant:
@@ -285,7 +283,7 @@ class ShapeExpr(ExprWithOp, type_key="relax.expr.ShapeExpr"):
 
     def _check(self) -> None:
         if self.struct_info_ is None:
-            _set_struct_info(self, ShapeStructInfo(self.values))
+            set_struct_info(self, ShapeStructInfo(self.values))
 
     def _rebuild(self, values: Any, struct_info_: Any, span: Any) -> ShapeExpr:
         return ShapeExpr(values, None, span)
@@ -326,7 +324,7 @@ class PrimValue(RelaxExpr, type_key="relax.expr.PrimValue"):
 
     def _check(self) -> None:
         if self.struct_info_ is None:
-            _set_struct_info(self, PrimStructInfo(value=self.value))
+            set_struct_info(self, PrimStructInfo(value=self.value))
 
     def _rebuild(self, value: Any, struct_info_: Any, span: Any) -> PrimValue:
         return PrimValue(value, None, span)
@@ -344,7 +342,7 @@ class StringImm(RelaxExpr, type_key="relax.expr.StringImm"):
 
     def _check(self) -> None:
         if self.struct_info_ is None:
-            _set_struct_info(self, ObjectStructInfo())
+            set_struct_info(self, ObjectStructInfo())
 
 
 class DataTypeImm(RelaxExpr, type_key="relax.expr.DataTypeImm"):
@@ -355,7 +353,7 @@ class DataTypeImm(RelaxExpr, type_key="relax.expr.DataTypeImm"):
     def _check(self) -> None:
         dt.parse(self.value)
         if self.struct_info_ is None:
-            _set_struct_info(self, ObjectStructInfo())
+            set_struct_info(self, ObjectStructInfo())
 
 
 class Tuple(ExprWithOp, type_key="relax.expr.Tuple"):
@@ -367,14 +365,14 @@ class Tuple(ExprWithOp, type_key="relax.expr.Tuple"):
         if self.struct_info_ is None:
             infos = [item.struct_info_ for item in self.fields]
             if all(info is not None for info in infos):
-                _set_struct_info(self, TupleStructInfo(infos))
+                set_struct_info(self, TupleStructInfo(infos))
 
     def _rebuild(self, fields: Any, struct_info_: Any, span: Any) -> Tuple:
         return Tuple(fields, None, span)
 
     def replace(self, **changes: Any) -> Any:
         """A copy with other fields; its struct info is that of the new ones."""
-        return super().replace(**_dropping_struct_info(self, changes))
+        return super().replace(**dropping_struct_info(self, changes))
 
     def __getitem__(self, index: int) -> RelaxExpr:
         if not -len(self.fields) <= index < len(self.fields):
@@ -385,7 +383,7 @@ class Tuple(ExprWithOp, type_key="relax.expr.Tuple"):
         return len(self.fields)
 
 
-def _dropping_struct_info(node: Any, changes: dict[str, Any]) -> dict[str, Any]:
+def dropping_struct_info(node: Any, changes: dict[str, Any]) -> dict[str, Any]:
     """Changes to a node whose struct info follows from its other fields: changed fields ask for new inference."""
     if "struct_info_" in changes or all(getattr(node, name) is value for name, value in changes.items()):
         return changes
@@ -408,14 +406,14 @@ class TupleGetItem(ExprWithOp, type_key="relax.expr.TupleGetItem"):
                     f"tuple index {self.index} out of range: the tuple has {len(info.fields)} fields"
                 )
             if self.struct_info_ is None:
-                _set_struct_info(self, info.fields[self.index])
+                set_struct_info(self, info.fields[self.index])
 
     def _rebuild(self, tuple_value: Any, index: int, struct_info_: Any, span: Any) -> TupleGetItem:
         return TupleGetItem(tuple_value, index, None, span)
 
     def replace(self, **changes: Any) -> Any:
         """A copy with some fields changed."""
-        return super().replace(**_dropping_struct_info(self, changes))
+        return super().replace(**dropping_struct_info(self, changes))
 
 
 def _sinfos(values: Any) -> tuple[StructInfo, ...]:
@@ -448,8 +446,8 @@ class Call(ExprWithOp, type_key="relax.expr.Call"):
         _set_args(self, _exprs(args))
         _set_attrs(self, as_attrs(attrs))
         _set_sinfo_args(self, _sinfos(sinfo_args))
-        _set_struct_info(self, struct_info_)
-        _set_span(self, span)
+        set_struct_info(self, struct_info_)
+        set_span(self, span)
 
     def _rebuild(self, op: Any, args: Any, attrs: Any, sinfo_args: Any, struct_info_: Any, span: Any) -> Call:
         """The inferred struct info is kept when the new callee and arguments look the same to inference."""
@@ -469,7 +467,7 @@ class Call(ExprWithOp, type_key="relax.expr.Call"):
 
     def replace(self, **changes: Any) -> Any:
         """A copy with some fields changed; its struct info is to be inferred again."""
-        return super().replace(**_dropping_struct_info(self, changes))
+        return super().replace(**dropping_struct_info(self, changes))
 
 
 _set_op = Call.op.__set__  # type: ignore[attr-defined]
@@ -481,7 +479,7 @@ _LITERALS = (ShapeExpr, PrimValue, StringImm, DataTypeImm, Tuple, Constant)
 """Arguments whose value, not only their struct info, may decide what an operator returns."""
 
 
-def _as_seq(body: Any) -> SeqExpr:
+def as_seq(body: Any) -> SeqExpr:
     body = convert_to_expr(body)
     return body if isinstance(body, SeqExpr) else SeqExpr((), body)
 
@@ -490,12 +488,12 @@ class If(ExprWithOp, type_key="relax.expr.If"):
     """One of two branches, chosen by a scalar bool tensor (or value) when the program runs."""
 
     cond: RelaxExpr
-    true_branch: SeqExpr = field(convert=_as_seq)
-    false_branch: SeqExpr = field(convert=_as_seq)
+    true_branch: SeqExpr = field(convert=as_seq)
+    false_branch: SeqExpr = field(convert=as_seq)
 
     def replace(self, **changes: Any) -> Any:
         """A copy with some fields changed; its struct info is to be inferred again."""
-        return super().replace(**_dropping_struct_info(self, changes))
+        return super().replace(**dropping_struct_info(self, changes))
 
     def _rebuild(self, cond: Any, true_branch: Any, false_branch: Any, struct_info_: Any, span: Any) -> If:
         return If(cond, true_branch, false_branch, None, span)
@@ -538,162 +536,10 @@ class SeqExpr(ExprWithOp, type_key="relax.expr.SeqExpr"):
 
     def replace(self, **changes: Any) -> Any:
         """A copy with some fields changed; its struct info is to be inferred again."""
-        return super().replace(**_dropping_struct_info(self, changes))
+        return super().replace(**dropping_struct_info(self, changes))
 
     def _rebuild(self, blocks: Any, body: Any, struct_info_: Any, span: Any) -> SeqExpr:
         return SeqExpr(blocks, body, struct_info_ if body is self.body else None, span)
-
-
-class Function(BaseFunc, type_key="relax.expr.Function"):
-    """A Relax function; ``ret_struct_info`` may be left out when the body is normalized."""
-
-    params: tuple[Var, ...] = field(defines=True)
-    body: SeqExpr = field(convert=_as_seq)
-    ret_struct_info: StructInfo | None = field(default=None)
-    is_pure: bool = field(default=True)
-    attrs: DictAttrs = field(default=None, convert=as_attrs)
-
-    _compare_order: ClassVar[tuple[str, ...]] = ("params", "ret_struct_info", "body", "is_pure", "attrs")
-
-    def __init__(
-        self,
-        params: Sequence[Var],
-        body: Any,
-        ret_struct_info: StructInfo | None = None,
-        is_pure: bool = True,
-        attrs: Any = None,
-        span: Span | None = None,
-        struct_info_: StructInfo | None = None,
-    ) -> None:
-        params = tuple(params)
-        for param in params:
-            if not isinstance(param, Var):
-                raise IRTypeError(
-                    f"a parameter of a Function must be a relax.Var, got {type(param).__name__}"
-                )
-            if param.struct_info_ is None:
-                raise IRTypeError(f"parameter {param.name_hint} of a Function needs a struct info")
-        body = _as_seq(body)
-        if ret_struct_info is None:
-            ret_struct_info = _body_struct_info(params, body)
-        if struct_info_ is None and ret_struct_info is not None:
-            struct_info_ = FuncStructInfo([param.struct_info_ for param in params], ret_struct_info, is_pure)
-        _set_params(self, params)
-        _set_body(self, body)
-        _set_ret(self, ret_struct_info)
-        _set_is_pure(self, bool(is_pure))
-        _set_func_attrs(self, as_attrs(attrs))
-        _set_struct_info(self, struct_info_)
-        _set_span(self, span)
-
-    @staticmethod
-    def create_empty(
-        params: Sequence[Var],
-        ret_struct_info: StructInfo,
-        is_pure: bool = True,
-        attrs: Any = None,
-        span: Span | None = None,
-    ) -> Function:
-        """A declaration: a function whose body is an empty tuple of the declared result type, to be replaced later."""
-        return Function(params, SeqExpr((), Tuple(())), ret_struct_info, is_pure, attrs, span)
-
-    def __call__(self, *args: Any) -> Call:
-        return Call(self, args)
-
-    def replace(self, **changes: Any) -> Any:
-        """A copy with some fields changed; a changed body or parameter keeps the declared result unless that is given."""
-        return super().replace(**_dropping_struct_info(self, changes))
-
-    def _rebuild(
-        self,
-        params: Any,
-        body: Any,
-        ret_struct_info: Any,
-        is_pure: bool,
-        attrs: Any,
-        struct_info_: Any,
-        span: Any,
-    ) -> Function:
-        return Function(params, body, ret_struct_info, is_pure, attrs, span)
-
-    def bind_symbolic_vars(self, binding_map: Mapping[Any, Any]) -> Function:
-        """A copy with symbolic shape variables (or their names) replaced by values."""
-        from .bind import bind_symbolic_vars
-
-        return bind_symbolic_vars(self, binding_map)
-
-    def bind_params(self, binding_map: Mapping[Any, Any]) -> Function:
-        """A copy with parameters (or their names) replaced by constants or expressions; symbolic shapes follow."""
-        from .bind import bind_params
-
-        return bind_params(self, binding_map)
-
-    def inline_functions(self, function_map: Mapping[Any, Function]) -> Function:
-        """A copy in which calls of the given functions (by GlobalVar or name) are replaced by their bodies."""
-        from .bind import inline_functions
-
-        return inline_functions(self, function_map)
-
-
-_set_params = Function.params.__set__  # type: ignore[attr-defined]
-_set_body = Function.body.__set__  # type: ignore[attr-defined]
-_set_ret = Function.ret_struct_info.__set__  # type: ignore[union-attr, attr-defined]
-_set_is_pure = Function.is_pure.__set__  # type: ignore[attr-defined]
-_set_func_attrs = Function.attrs.__set__  # type: ignore[attr-defined]
-
-
-def _body_struct_info(params: tuple[Var, ...], body: SeqExpr) -> StructInfo | None:
-    """What a function's body returns, in terms of the parameters' symbolic variables only."""
-    info = body.struct_info_
-    if info is None:
-        info = body.body.struct_info_
-    if info is None:
-        return None
-    from .analysis import definable_tir_vars_in_struct_info, erase_to_well_defined
-
-    known = definable_tir_vars_in_struct_info(TupleStructInfo([param.struct_info_ for param in params]))
-    return erase_to_well_defined(info, {var: var for var in known}, {param: param for param in params})
-
-
-class ExternFunc(BaseFunc, type_key="relax.expr.ExternFunc"):
-    """A function that is found by its name when the program runs; an opaque impure one unless told otherwise."""
-
-    global_symbol: str
-    attrs: DictAttrs = field(default=None, convert=as_attrs)
-
-    def __init__(
-        self,
-        global_symbol: str,
-        struct_info: FuncStructInfo | None = None,
-        span: Span | None = None,
-        attrs: Any = None,
-        struct_info_: StructInfo | None = None,
-    ) -> None:
-        _set_symbol(self, str(global_symbol))
-        _set_base_attrs(self, as_attrs(attrs))
-        _set_struct_info(self, struct_info or struct_info_ or FuncStructInfo.opaque_func())
-        _set_span(self, span)
-
-    def __call__(self, *args: Any) -> Call:
-        return Call(self, args)
-
-
-_set_symbol = ExternFunc.global_symbol.__set__  # type: ignore[attr-defined]
-_set_base_attrs = BaseFunc.attrs.__set__  # type: ignore[attr-defined]
-
-
-def extern(name: str, struct_info: FuncStructInfo | None = None, span: Span | None = None) -> ExternFunc:
-    """A reference to the registered or linked function ``name``."""
-    return ExternFunc(name, struct_info, span)
-
-
-def function_of(expr: RelaxExpr) -> BaseFunc:
-    """A function that computes ``expr`` from its free variables."""
-    if isinstance(expr, BaseFunc):
-        return expr
-    from .analysis import free_vars
-
-    return Function(free_vars(expr), expr)
 
 
 def get_shape_of(expr: RelaxExpr) -> RelaxExpr:
@@ -706,19 +552,3 @@ def get_shape_of(expr: RelaxExpr) -> RelaxExpr:
     from . import op
 
     return op.shape_of(expr)
-
-
-def te_tensor(
-    value: RelaxExpr, tir_var_map: Mapping[Any, PrimExpr] | None = None, name: str = "rxplaceholder"
-) -> Any:
-    """A te placeholder with the shape and dtype of ``value``; symbolic variables are replaced through ``tir_var_map``."""
-    from .. import te
-    from ..tir import substitute
-
-    info = value.struct_info
-    if not isinstance(info, TensorStructInfo) or info.shape_values is None or not info.dtype:
-        raise IRTypeError(f"te_tensor needs a tensor with known shape and dtype, got {info}")
-    shape: Sequence[Any] = info.shape_values
-    if tir_var_map:
-        shape = [substitute(dim, tir_var_map) for dim in shape]
-    return te.placeholder(shape, info.dtype, name)

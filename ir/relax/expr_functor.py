@@ -25,8 +25,6 @@ from .expr import (
     DataflowBlock,
     DataflowVar,
     DataTypeImm,
-    ExternFunc,
-    Function,
     Id,
     If,
     MatchCast,
@@ -39,6 +37,7 @@ from .expr import (
     Var,
     VarBinding,
 )
+from .function import ExternFunc, Function
 from .struct_info import PrimStructInfo, ShapeStructInfo, StructInfo, TensorStructInfo
 
 _EXPR_METHODS: dict[type, str] = {

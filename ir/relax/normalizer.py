@@ -23,8 +23,6 @@ from .expr import (
     Constant,
     DataflowBlock,
     DataTypeImm,
-    ExternFunc,
-    Function,
     If,
     MatchCast,
     PrimValue,
@@ -37,6 +35,7 @@ from .expr import (
     VarBinding,
     update_struct_info,
 )
+from .function import ExternFunc, Function
 from .struct_info import FuncStructInfo, ObjectStructInfo, StructInfo, TupleStructInfo
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..error import IRTypeError
@@ -127,3 +127,18 @@ def _unbound_vars(tensors: list[Any], extra: list[PrimExpr]) -> list[TirVar]:
         for var in tir_vars_in(expr):
             used.setdefault(var)
     return [var for var in used if var not in bound]
+
+
+def te_tensor(
+    value: RelaxExpr, tir_var_map: Mapping[Any, PrimExpr] | None = None, name: str = "rxplaceholder"
+) -> Any:
+    """A te placeholder with the shape and dtype of ``value``; symbolic variables are replaced through ``tir_var_map``."""
+    from .. import te
+
+    info = value.struct_info
+    if not isinstance(info, TensorStructInfo) or info.shape_values is None or not info.dtype:
+        raise IRTypeError(f"te_tensor needs a tensor with known shape and dtype, got {info}")
+    shape: Sequence[Any] = info.shape_values
+    if tir_var_map:
+        shape = [substitute(dim, tir_var_map) for dim in shape]
+    return te.placeholder(shape, info.dtype, name)

@@ -27,7 +27,7 @@ from ..target import Target
 from ..tir import PrimFunc
 from ..transform import Pass, PassContext, Sequential
 from . import transform
-from .expr import Function
+from .function import Function
 from .vm.bytecode import compile_bytecode
 from .vm.kernels import CompiledKernels, compile_kernels
 from .vm.native import ConstantTable, NativePlan, NotNative, plan_native

@@ -15,7 +15,8 @@ from ..attrs import DictAttrs
 from ..error import IRTypeError
 from ..expr import RelaxExpr
 from ..relax import expr as _x
-from ..relax.expr import Constant, DataflowVar, ExternFunc, If, Var, const
+from ..relax.expr import Constant, DataflowVar, If, Var, const
+from ..relax.function import ExternFunc
 from ..relax.op import base as _base
 from ..relax.op.declaration import OPERATORS as _OPERATORS
 from ..relax.struct_info import StructInfo, TensorStructInfo

@@ -1,13 +1,12 @@
-"""Where the command writes: results to standard output, progress and complaints to standard error."""
+"""Where the command writes: results to standard output, complaints to standard error."""
 
 from __future__ import annotations
 
 import sys
 
-from rich.console import Console
+from ..console import make_console
 
-out = Console(soft_wrap=True, highlight=False)
-err = Console(stderr=True, soft_wrap=True, highlight=False)
+out = make_console()
 
 
 def complain(message: str) -> None:

@@ -10,8 +10,8 @@ import numpy as np
 
 from ir.error import IRValueError
 from ir.module import IRModule
-from ir.relax.expr import Function
 from ir.relax.frontend import nn
+from ir.relax.function import Function
 
 from . import bert, llama, mobilenet, resnet
 from .weights import random_weights

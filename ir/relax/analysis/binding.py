@@ -7,7 +7,8 @@ from typing import Any
 
 from ...expr import GlobalVar, RelaxExpr
 from ...node import Visitor
-from ..expr import Binding, DataflowBlock, Function, Var
+from ..expr import Binding, DataflowBlock, Var
+from ..function import Function
 
 
 class _VarVisitor(Visitor):

@@ -8,7 +8,8 @@ from ...expr import GlobalVar
 from ...module import IRModule
 from ...node import Visitor
 from ...op import Op
-from ..expr import Call, Function, Var
+from ..expr import Call, Var
+from ..function import Function
 from ..struct_info import FuncStructInfo
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..expr import BindingBlock, DataflowBlock, Function, MatchCast, SeqExpr
+from ..expr import BindingBlock, DataflowBlock, MatchCast, SeqExpr
 from ..expr_functor import ExprMutatorBase
+from ..function import Function
 from .binding import used_vars
 from .purity import contains_impure_call
 from .symbolic_vars import definable_tir_vars_in_struct_info, tir_vars_in

@@ -15,8 +15,9 @@ from ...tir.expr import BufferLoad, FloorMod, IntImm, PrimExpr
 from ...tir.function import PrimFunc
 from ...tir.index_map import IndexMap
 from ...tir.stmt import Block, BlockRealize, BufferStore, For
-from ..expr import Call, Function
+from ..expr import Call
 from ..expr import DataTypeImm as RelaxDataType
+from ..function import Function
 
 
 class _Blocks(Visitor):

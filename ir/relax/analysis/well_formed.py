@@ -18,7 +18,19 @@ from ...module import IRModule
 from ...op import Op
 from ...tir.expr import Var as TirVar
 from ...tir.function import PrimFunc
-from ..expr import Call, DataflowBlock, DataflowVar, ExternFunc, Function, If, SeqExpr, Tuple, Var
+from ..expr import (
+    Call,
+    DataflowBlock,
+    DataflowVar,
+    If,
+    PrimValue,
+    SeqExpr,
+    ShapeExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from ..function import ExternFunc, Function
 from ..struct_info import FuncStructInfo, StructInfo
 from .purity import is_impure_call
 from .struct_info import BaseCheckResult, struct_info_base_check
@@ -245,27 +257,16 @@ class _Checker:
         self.visible, self.dataflow, self.symbols, self.in_dataflow, self.pure = saved
 
 
-_EXPRESSIONS: dict[type, Any] = {}
-
-
-def _fill_table() -> None:
-    from .. import expr as nodes
-
-    _EXPRESSIONS.update(
-        {
-            nodes.Tuple: _Checker.tuple,
-            nodes.TupleGetItem: _Checker.tuple_getitem,
-            nodes.ShapeExpr: _Checker.shape,
-            nodes.PrimValue: _Checker.prim_value,
-            nodes.Call: _Checker.call,
-            nodes.If: _Checker.branch,
-            nodes.SeqExpr: _Checker.seq,
-            nodes.Function: _Checker.function,
-        }
-    )
-
-
-_fill_table()
+_EXPRESSIONS: dict[type, Any] = {
+    Tuple: _Checker.tuple,
+    TupleGetItem: _Checker.tuple_getitem,
+    ShapeExpr: _Checker.shape,
+    PrimValue: _Checker.prim_value,
+    Call: _Checker.call,
+    If: _Checker.branch,
+    SeqExpr: _Checker.seq,
+    Function: _Checker.function,
+}
 
 
 def find_problems(obj: IRModule | Function, check_struct_info: bool = True) -> list[str]:

@@ -10,7 +10,8 @@ from ... import structural
 from ...expr import GlobalVar, RelaxExpr
 from ...op import Op
 from ..analysis import BaseCheckResult, can_prove_shape_equal, get_static_type, struct_info_base_check
-from ..expr import Call, Constant, DataflowVar, ExternFunc, Function, ShapeExpr, Tuple, TupleGetItem, Var
+from ..expr import Call, Constant, DataflowVar, ShapeExpr, Tuple, TupleGetItem, Var
+from ..function import ExternFunc, Function
 from ..struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo
 from . import pattern as P
 

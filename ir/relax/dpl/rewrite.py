@@ -10,8 +10,9 @@ from ...expr import RelaxExpr
 from ...module import IRModule
 from ..analysis import used_vars
 from ..analysis.remove_unused import remove_all_unused
-from ..expr import Call, DataflowBlock, Function, MatchCast, Tuple, TupleGetItem, Var, VarBinding
+from ..expr import Call, DataflowBlock, MatchCast, Tuple, TupleGetItem, Var, VarBinding
 from ..expr_functor import ExprMutator
+from ..function import Function
 from .context import PatternContext
 from .pattern import DFPattern, TuplePattern, WildcardPattern
 

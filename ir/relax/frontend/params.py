@@ -6,7 +6,7 @@ from typing import Any
 
 from ir.error import IRTypeError
 from ir.module import IRModule
-from ir.relax.expr import Function
+from ir.relax.function import Function
 
 
 def detach_params(mod: IRModule) -> tuple[IRModule, dict[str, list[Any]]]:

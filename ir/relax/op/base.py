@@ -10,15 +10,8 @@ from ...error import IRTypeError, IRValueError
 from ...expr import GlobalVar, RelaxExpr
 from ...global_info import VDevice
 from ...registry import register_func
-from ..expr import (
-    Call,
-    Expr,
-    ExternFunc,
-    ShapeExpr,
-    StringImm,
-    Tuple,
-    convert_to_expr,
-)
+from ..expr import Call, Expr, ShapeExpr, StringImm, Tuple, convert_to_expr
+from ..function import ExternFunc
 from ..struct_info import (
     FuncStructInfo,
     ObjectStructInfo,

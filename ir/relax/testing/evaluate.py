@@ -23,8 +23,6 @@ from ..expr import (
     Call,
     Constant,
     DataTypeImm,
-    ExternFunc,
-    Function,
     If,
     MatchCast,
     PrimValue,
@@ -35,6 +33,7 @@ from ..expr import (
     TupleGetItem,
     Var,
 )
+from ..function import ExternFunc, Function
 from ..struct_info import PrimStructInfo, ShapeStructInfo, StructInfo, TensorStructInfo, TupleStructInfo
 
 

@@ -10,7 +10,8 @@ from ...module import IRModule
 from ...tir import const as tir_const
 from ...transform import PassContext
 from ..dpl import is_op, rewrite_call, wildcard
-from ..expr import Expr, Function
+from ..expr import Expr
+from ..function import Function
 from .function_pass import FunctionPass
 from .matmul_rewrites import compile_time_values, is_known, shape_values, value_lookup
 

@@ -9,7 +9,8 @@ from ...expr import GlobalVar
 from ...module import IRModule
 from ...op import Op
 from ...transform import ModulePass, PassContext
-from ..expr import Call, DataTypeImm, Function, PrimValue, SeqExpr, ShapeExpr, Var
+from ..expr import Call, DataTypeImm, PrimValue, SeqExpr, ShapeExpr, Var
+from ..function import Function
 from ..struct_info import TensorStructInfo
 from .binding_rewriter import BindingRewriter
 from .interprocedural import change_functions

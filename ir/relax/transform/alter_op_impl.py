@@ -14,7 +14,8 @@ from ...op import Op
 from ...tir import IndexMap, PrimFunc
 from ...transform import ModulePass, PassContext
 from ..block_builder import BlockBuilder
-from ..expr import Call, Expr, Function, ShapeExpr, Tuple, TupleGetItem, Var
+from ..expr import Call, Expr, ShapeExpr, Tuple, TupleGetItem, Var
+from ..function import Function
 from ..struct_info import StructInfo, TensorStructInfo, TupleStructInfo
 from .binding_rewriter import BindingRewriter, is_call_to
 

@@ -9,7 +9,8 @@ from ...expr import GlobalVar
 from ...module import IRModule
 from ...tir import PrimFunc
 from ...transform import ModulePass, PassContext
-from ..expr import Call, Constant, Function, Tuple, Var
+from ..expr import Call, Constant, Tuple, Var
+from ..function import Function
 from .binding_rewriter import is_call_to
 
 

@@ -9,7 +9,7 @@ from ...expr import GlobalVar
 from ...module import IRModule
 from ...tir import PrimFunc
 from ...transform import ModulePass, PassContext
-from ..expr import Function
+from ..function import Function
 from .normalize_global_var import rename_functions
 
 

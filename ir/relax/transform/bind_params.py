@@ -9,7 +9,7 @@ from typing import Any
 from ...error import IRTypeError
 from ...module import IRModule
 from ...transform import ModulePass, PassContext
-from ..expr import Function
+from ..function import Function
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from ...error import IRTypeError, IRValueError
 from ...module import IRModule
 from ...transform import ModulePass, PassContext
 from ..analysis import defined_symbolic_vars, free_symbolic_vars
-from ..expr import Function
+from ..function import Function
 from .binding_rewriter import rewrite_functions
 
 

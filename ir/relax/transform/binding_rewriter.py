@@ -21,7 +21,6 @@ from ..expr import (
     DataflowBlock,
     DataflowVar,
     Expr,
-    Function,
     If,
     MatchCast,
     SeqExpr,
@@ -29,6 +28,7 @@ from ..expr import (
     Var,
     VarBinding,
 )
+from ..function import Function
 from ..struct_info import FuncStructInfo, TupleStructInfo
 
 

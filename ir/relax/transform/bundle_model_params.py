@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from ...module import IRModule
 from ...transform import PassContext
-from ..expr import Expr, Function, SeqExpr, TupleGetItem, Var
+from ..expr import Expr, SeqExpr, TupleGetItem, Var
+from ..function import Function
 from ..struct_info import TupleStructInfo
 from .binding_rewriter import BindingRewriter
 from .function_pass import FunctionPass

@@ -8,7 +8,8 @@ from ...error import IRValueError
 from ...module import IRModule
 from ...op import Op
 from ...transform import PassContext
-from ..expr import Call, DataTypeImm, Expr, Function, PrimValue, Tuple, TupleGetItem, Var
+from ..expr import Call, DataTypeImm, Expr, PrimValue, Tuple, TupleGetItem, Var
+from ..function import Function
 from ..struct_info import StructInfo, TensorStructInfo, TupleStructInfo, shape_of
 from .binding_rewriter import BindingRewriter, is_call_to
 from .function_pass import FunctionPass

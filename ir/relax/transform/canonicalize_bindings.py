@@ -16,7 +16,6 @@ from ..expr import (
     DataflowBlock,
     DataflowVar,
     Expr,
-    Function,
     MatchCast,
     SeqExpr,
     Tuple,
@@ -24,6 +23,7 @@ from ..expr import (
     Var,
     VarBinding,
 )
+from ..function import Function
 from ..struct_info import PrimStructInfo, ShapeStructInfo, StructInfo, TensorStructInfo, TupleStructInfo
 from .binding_rewriter import BindingRewriter, use_counts, walk_bindings
 from .function_pass import FunctionPass

@@ -10,7 +10,8 @@ from ...module import IRModule
 from ...tir import IntImm
 from ...transform import PassContext
 from ..analysis import can_prove_shape_equal
-from ..expr import BindingBlock, Call, Constant, DataflowBlock, Expr, Function, TupleGetItem, Var, VarBinding
+from ..expr import BindingBlock, Call, Constant, DataflowBlock, Expr, TupleGetItem, Var, VarBinding
+from ..function import Function
 from .binding_rewriter import BindingRewriter, bindings_of, is_call_to, use_counts
 from .function_pass import FunctionPass
 from .matmul_rewrites import shape_values

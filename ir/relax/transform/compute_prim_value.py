@@ -15,7 +15,8 @@ from ...tir.expr import Call as TirCall
 from ...transform import ModulePass, PassContext
 from ...type import PrimType
 from ..block_builder import BlockBuilder
-from ..expr import Call, Expr, Function, If, PrimValue, Var, VarBinding
+from ..expr import Call, Expr, If, PrimValue, Var, VarBinding
+from ..function import Function
 from ..struct_info import PrimStructInfo
 from .binding_rewriter import BindingRewriter
 from .grouping import tir_vars_of

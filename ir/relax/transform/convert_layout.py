@@ -15,7 +15,8 @@ from ...error import IRValueError
 from ...module import IRModule
 from ...op import Op
 from ...transform import PassContext
-from ..expr import Call, Constant, DataflowVar, Expr, Function, Tuple, TupleGetItem, Var, VarBinding
+from ..expr import Call, Constant, DataflowVar, Expr, Tuple, TupleGetItem, Var, VarBinding
+from ..function import Function
 from ..op.declaration import OpPatternKind
 from ..struct_info import TensorStructInfo, TupleStructInfo
 from .binding_rewriter import BindingRewriter

@@ -9,7 +9,8 @@ from typing import Any
 from ...module import IRModule
 from ...transform import PassContext
 from ..analysis import contains_impure_call
-from ..expr import Binding, BindingBlock, DataflowBlock, DataflowVar, Function, If, SeqExpr, Var
+from ..expr import Binding, BindingBlock, DataflowBlock, DataflowVar, If, SeqExpr, Var
+from ..function import Function
 from .binding_rewriter import BindingRewriter
 from .function_pass import FunctionPass
 

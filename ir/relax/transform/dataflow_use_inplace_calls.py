@@ -11,7 +11,8 @@ from ...tir import PrimFunc
 from ...tir.functor import substitute
 from ...transform import ModulePass, PassContext
 from ..block_builder import BlockBuilder
-from ..expr import BindingBlock, Call, DataflowBlock, DataflowVar, Function, Tuple, TupleGetItem, Var
+from ..expr import BindingBlock, Call, DataflowBlock, DataflowVar, Tuple, TupleGetItem, Var
+from ..function import Function
 from ..op.declaration import OpPatternKind
 from ..struct_info import TensorStructInfo
 from .binding_rewriter import BindingRewriter, is_call_to

@@ -13,7 +13,8 @@ from ...module import IRModule
 from ...node import post_order_visit
 from ...transform import ModulePass, PassContext
 from ..analysis import contains_impure_call
-from ..expr import Binding, BindingBlock, Call, Expr, Function, If, MatchCast, SeqExpr, Var
+from ..expr import Binding, BindingBlock, Call, Expr, If, MatchCast, SeqExpr, Var
+from ..function import Function
 from ..struct_info import TupleStructInfo
 from .binding_rewriter import rewrite_functions
 from .grouping import tir_vars_of

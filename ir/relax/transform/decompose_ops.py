@@ -9,7 +9,8 @@ from typing import Any
 from ...module import IRModule
 from ...transform import ModulePass, PassContext
 from ..block_builder import BlockBuilder
-from ..expr import Call, Expr, Function, SeqExpr, Tuple, Var, const
+from ..expr import Call, Expr, SeqExpr, Tuple, Var, const
+from ..function import Function
 from ..struct_info import TensorStructInfo
 from .binding_rewriter import BindingRewriter, rewrite_functions
 

@@ -18,8 +18,6 @@ from ..expr import (
     DataflowVar,
     DataTypeImm,
     Expr,
-    ExternFunc,
-    Function,
     If,
     MatchCast,
     PrimValue,
@@ -30,6 +28,7 @@ from ..expr import (
     TupleGetItem,
     Var,
 )
+from ..function import ExternFunc, Function
 from .binding_rewriter import BindingRewriter
 from .function_pass import FunctionPass
 

@@ -8,7 +8,8 @@ from typing import Any
 from ...module import IRModule
 from ...transform import PassContext
 from ..dpl import is_op, rewrite_call, wildcard
-from ..expr import Expr, Function
+from ..expr import Expr
+from ..function import Function
 from .function_pass import FunctionPass
 from .matmul_rewrites import compile_time_values, is_known, shape_values, value_lookup
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from ...module import IRModule
 from ...transform import PassContext
-from ..expr import Call, Constant, Expr, Function, Tuple, Var
+from ..expr import Call, Constant, Expr, Tuple, Var
+from ..function import Function
 from .binding_rewriter import BindingRewriter, is_call_to, use_counts
 from .function_pass import FunctionPass
 

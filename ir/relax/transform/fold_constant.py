@@ -21,7 +21,6 @@ from ..expr import (
     Constant,
     DataTypeImm,
     Expr,
-    Function,
     PrimValue,
     ShapeExpr,
     StringImm,
@@ -30,6 +29,7 @@ from ..expr import (
     Var,
     VarBinding,
 )
+from ..function import Function
 from ..struct_info import StructInfo, TensorStructInfo, TupleStructInfo
 from .binding_rewriter import BindingRewriter
 from .function_pass import FunctionPass

@@ -7,7 +7,8 @@ from typing import Any
 
 from ...module import IRModule
 from ...transform import Pass, PassContext, PassError, pass_decorator
-from ..expr import DataflowBlock, Function
+from ..expr import DataflowBlock
+from ..function import Function
 from .binding_rewriter import rewrite_dataflow_blocks, rewrite_functions
 
 

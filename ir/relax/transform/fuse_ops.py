@@ -10,18 +10,8 @@ from ...expr import GlobalVar
 from ...module import IRModule
 from ...tir import PrimFunc
 from ...transform import ModulePass, PassContext
-from ..expr import (
-    Call,
-    DataflowBlock,
-    DataflowVar,
-    Expr,
-    Function,
-    SeqExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-    VarBinding,
-)
+from ..expr import Call, DataflowBlock, DataflowVar, Expr, SeqExpr, Tuple, TupleGetItem, Var, VarBinding
+from ..function import Function
 from ..op.declaration import OpPatternKind
 from .binding_rewriter import is_call_to
 from .grouping import Group, GroupRewriter, NameTable, leaves, op_name

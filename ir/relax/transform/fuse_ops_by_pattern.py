@@ -11,17 +11,8 @@ from ...expr import GlobalVar
 from ...module import IRModule
 from ...transform import ModulePass, PassContext
 from ..dpl.pattern import CallPattern, DFPattern, TupleGetItemPattern
-from ..expr import (
-    BindingBlock,
-    Call,
-    DataflowBlock,
-    Expr,
-    Function,
-    SeqExpr,
-    TupleGetItem,
-    Var,
-    VarBinding,
-)
+from ..expr import BindingBlock, Call, DataflowBlock, Expr, SeqExpr, TupleGetItem, Var, VarBinding
+from ..function import Function
 from .binding_rewriter import used_vars
 from .grouping import Group, GroupRewriter, NameTable
 

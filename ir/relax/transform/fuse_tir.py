@@ -17,18 +17,8 @@ from ...op import Op
 from ...tir import Block, BlockRealize, Buffer, PrimFunc, SeqStmt, Stmt
 from ...tir.functor import StmtExprMutator
 from ...transform import ModulePass, PassContext
-from ..expr import (
-    Call,
-    Constant,
-    Expr,
-    Function,
-    PrimValue,
-    ShapeExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-    VarBinding,
-)
+from ..expr import Call, Constant, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var, VarBinding
+from ..function import Function
 from ..struct_info import PrimStructInfo, ShapeStructInfo, StructInfo, TensorStructInfo, TupleStructInfo
 from .binding_rewriter import BindingRewriter, is_call_to, kernel_var, rewrite_functions
 from .dead_code_elimination import DeadCodeElimination

@@ -11,7 +11,8 @@ from ...module import IRModule
 from ...transform import ModulePass, PassContext
 from ..block_builder import BlockBuilder
 from ..dpl import is_op, wildcard
-from ..expr import Call, Function, Var
+from ..expr import Call, Var
+from ..function import Function
 from ..struct_info import TensorStructInfo
 from .binding_rewriter import BindingRewriter, bindings_of, is_call_to
 from .fuse_ops_by_pattern import FuseOpsByPattern, PatternCheckContext

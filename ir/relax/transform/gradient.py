@@ -21,7 +21,6 @@ from ..expr import (
     DataflowBlock,
     DataflowVar,
     Expr,
-    Function,
     MatchCast,
     SeqExpr,
     Tuple,
@@ -29,6 +28,7 @@ from ..expr import (
     Var,
     VarBinding,
 )
+from ..function import Function
 from ..struct_info import StructInfo, TensorStructInfo, TupleStructInfo
 from .binding_rewriter import BindingRewriter
 

@@ -18,7 +18,6 @@ from ..expr import (
     DataflowBlock,
     DataflowVar,
     Expr,
-    Function,
     PrimValue,
     SeqExpr,
     ShapeExpr,
@@ -27,6 +26,7 @@ from ..expr import (
     Var,
     VarBinding,
 )
+from ..function import Function
 from .binding_rewriter import BindingRewriter
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from ...expr import GlobalVar
 from ...module import IRModule
-from ..expr import Call, Expr, Function, SeqExpr, Var
+from ..expr import Call, Expr, SeqExpr, Var
+from ..function import Function
 from .binding_rewriter import BindingRewriter
 
 NewCall = Callable[["BindingRewriter", Call], Expr]

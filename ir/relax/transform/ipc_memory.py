@@ -7,7 +7,8 @@ from typing import Any
 
 from ...module import IRModule
 from ...transform import PassContext
-from ..expr import Call, ExternFunc, Function, PrimValue, SeqExpr, StringImm, Var
+from ..expr import Call, PrimValue, SeqExpr, StringImm, Var
+from ..function import ExternFunc, Function
 from ..struct_info import ObjectStructInfo
 from .binding_rewriter import BindingRewriter, is_call_to
 from .function_pass import FunctionPass

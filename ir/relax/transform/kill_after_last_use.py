@@ -8,7 +8,8 @@ from typing import Any
 from ...module import IRModule
 from ...op import Op
 from ...transform import PassContext
-from ..expr import Binding, BindingBlock, Call, Expr, Function, SeqExpr, Tuple, TupleGetItem, Var
+from ..expr import Binding, BindingBlock, Call, Expr, SeqExpr, Tuple, TupleGetItem, Var
+from ..function import Function
 from ..struct_info import TupleStructInfo
 from .binding_rewriter import BindingRewriter, is_call_to
 from .function_pass import FunctionPass

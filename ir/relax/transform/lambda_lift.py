@@ -11,7 +11,8 @@ from ...op import Op
 from ...transform import ModulePass, PassContext
 from ..analysis import free_vars
 from ..bind import bind, copy_with_new_vars
-from ..expr import Call, Function, Tuple, Var, VarBinding
+from ..expr import Call, Tuple, Var, VarBinding
+from ..function import Function
 from ..struct_info import FuncStructInfo, ObjectStructInfo
 from .binding_rewriter import BindingRewriter
 from .grouping import NameTable

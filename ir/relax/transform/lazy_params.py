@@ -12,8 +12,6 @@ from ..expr import (
     BindingBlock,
     Call,
     Expr,
-    ExternFunc,
-    Function,
     MatchCast,
     PrimValue,
     SeqExpr,
@@ -23,6 +21,7 @@ from ..expr import (
     Var,
     VarBinding,
 )
+from ..function import ExternFunc, Function
 from ..struct_info import FuncStructInfo, ObjectStructInfo, PrimStructInfo, StructInfo, TupleStructInfo
 from .binding_rewriter import BindingRewriter
 from .function_pass import FunctionPass

@@ -14,7 +14,8 @@ from ...structural import structural_hash
 from ...tir import FloatImm, IntImm
 from ...transform import ModulePass, PassContext
 from ..block_builder import BlockBuilder
-from ..expr import Call, Constant, Expr, ExternFunc, Function, PrimValue, SeqExpr, ShapeExpr, Tuple, Var
+from ..expr import Call, Constant, Expr, PrimValue, SeqExpr, ShapeExpr, Tuple, Var
+from ..function import ExternFunc, Function
 from ..struct_info import ObjectStructInfo, ShapeStructInfo, StructInfo, TensorStructInfo, TupleStructInfo
 from .binding_rewriter import BindingRewriter, is_call_to
 

@@ -16,7 +16,6 @@ from ..expr import (
     BindingBlock,
     DataflowBlock,
     DataflowVar,
-    Function,
     MatchCast,
     SeqExpr,
     Tuple,
@@ -24,6 +23,7 @@ from ..expr import (
     Var,
     VarBinding,
 )
+from ..function import Function
 from ..struct_info import TupleStructInfo
 from .dead_code_elimination import remove_unused_bindings
 from .eliminate_common_subexpr import expression_key

@@ -10,7 +10,8 @@ from ...module import IRModule
 from ...op import Op
 from ...tir import const as tir_const
 from ...transform import PassContext
-from ..expr import Call, Function, PrimValue, ShapeExpr, StringImm, Var
+from ..expr import Call, PrimValue, ShapeExpr, StringImm, Var
+from ..function import Function
 from ..struct_info import ObjectStructInfo, ShapeStructInfo
 from .binding_rewriter import BindingRewriter, is_call_to
 from .function_pass import FunctionPass

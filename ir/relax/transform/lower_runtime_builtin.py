@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from ...module import IRModule
 from ...op import Op
 from ...transform import PassContext
-from ..expr import Call, ExternFunc, Function, Tuple, Var
+from ..expr import Call, Tuple, Var
+from ..function import ExternFunc, Function
 from ..struct_info import ObjectStructInfo, TupleStructInfo
 from .binding_rewriter import BindingRewriter
 from .function_pass import FunctionPass

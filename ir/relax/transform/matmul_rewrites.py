@@ -7,7 +7,8 @@ from typing import Any
 
 from ...tir import IntImm
 from ..analysis import computable_at_compile_time
-from ..expr import Expr, Function, Var
+from ..expr import Expr, Var
+from ..function import Function
 from ..struct_info import TensorStructInfo
 from .binding_rewriter import bindings_of
 

@@ -9,16 +9,8 @@ from ...expr import GlobalVar
 from ...module import IRModule
 from ...transform import ModulePass, PassContext
 from ..bind import copy_with_new_vars
-from ..expr import (
-    BindingBlock,
-    Call,
-    DataflowBlock,
-    DataflowVar,
-    Function,
-    TupleGetItem,
-    Var,
-    VarBinding,
-)
+from ..expr import BindingBlock, Call, DataflowBlock, DataflowVar, TupleGetItem, Var, VarBinding
+from ..function import Function
 from .binding_rewriter import BindingRewriter, rewrite_functions, used_vars
 from .grouping import Group, GroupRewriter, NameTable
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ...module import IRModule
 from ...transform import PassContext
 from ..block_builder import BlockBuilder
-from ..expr import Function
+from ..function import Function
 from .function_pass import FunctionPass
 
 

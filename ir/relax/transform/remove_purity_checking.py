@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from ...error import IRValueError
 from ...module import IRModule
 from ...transform import PassContext
-from ..expr import Call, DataflowBlock, ExternFunc, Function, StringImm, Var
+from ..expr import Call, DataflowBlock, StringImm, Var
+from ..function import ExternFunc, Function
 from .binding_rewriter import BindingRewriter, is_call_to
 from .function_pass import FunctionPass
 

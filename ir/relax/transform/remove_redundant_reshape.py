@@ -9,7 +9,8 @@ from ...structural import structural_equal
 from ...tir import IndexMap
 from ...transform import PassContext
 from ..analysis import can_prove_shape_equal
-from ..expr import Call, Expr, Function, Var
+from ..expr import Call, Expr, Var
+from ..function import Function
 from .binding_rewriter import BindingRewriter, is_call_to
 from .dead_code_elimination import remove_unused_bindings
 from .function_pass import FunctionPass

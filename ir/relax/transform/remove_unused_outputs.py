@@ -8,7 +8,8 @@ from typing import Any
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...transform import ModulePass, PassContext
-from ..expr import BindingBlock, Call, Expr, Function, SeqExpr, Tuple, TupleGetItem, Var, VarBinding
+from ..expr import BindingBlock, Call, Expr, SeqExpr, Tuple, TupleGetItem, Var, VarBinding
+from ..function import Function
 from ..struct_info import TupleStructInfo
 from .binding_rewriter import BindingRewriter, walk_bindings
 from .interprocedural import private_functions

@@ -7,7 +7,8 @@ from typing import Any
 
 from ...module import IRModule
 from ...transform import ModulePass, PassContext
-from ..expr import Call, Expr, Function, PrimValue, Var
+from ..expr import Call, Expr, PrimValue, Var
+from ..function import Function
 from ..struct_info import PrimStructInfo
 from .binding_rewriter import use_counts
 from .grouping import definable_vars, tir_vars_of

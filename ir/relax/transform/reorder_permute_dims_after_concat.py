@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from ...module import IRModule
 from ...transform import PassContext
-from ..expr import Call, Expr, Function, Tuple, Var
+from ..expr import Call, Expr, Tuple, Var
+from ..function import Function
 from ..struct_info import TensorStructInfo
 from .binding_rewriter import BindingRewriter, is_call_to
 from .function_pass import FunctionPass

@@ -8,7 +8,8 @@ from typing import Any
 from ...module import IRModule
 from ...transform import PassContext
 from ..dpl import is_op, rewrite_call, wildcard
-from ..expr import Expr, Function, PrimValue
+from ..expr import Expr, PrimValue
+from ..function import Function
 from ..struct_info import TensorStructInfo
 from .function_pass import FunctionPass
 from .matmul_rewrites import shape_values, value_lookup

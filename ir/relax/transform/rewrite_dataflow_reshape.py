@@ -11,7 +11,8 @@ from ...op import Op
 from ...tir import PrimFunc
 from ...transform import PassContext
 from ..analysis.tir_op_pattern import has_reshape_pattern
-from ..expr import Call, Constant, Function, ShapeExpr, Var
+from ..expr import Call, Constant, ShapeExpr, Var
+from ..function import Function
 from ..struct_info import TensorStructInfo, shape_of
 from .binding_rewriter import BindingRewriter, is_call_to
 from .function_pass import FunctionPass

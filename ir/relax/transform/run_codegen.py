@@ -11,7 +11,8 @@ from ...module import IRModule
 from ...op import Op
 from ...registry import get_global_func
 from ...transform import ModulePass, PassContext, PassError
-from ..expr import Call, ExternFunc, Function, Tuple, Var
+from ..expr import Call, Tuple, Var
+from ..function import ExternFunc, Function
 from ..struct_info import TensorStructInfo, TupleStructInfo
 from .binding_rewriter import BindingRewriter, rewrite_functions
 from .dead_code_elimination import remove_unused_functions

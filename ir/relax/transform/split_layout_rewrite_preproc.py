@@ -11,7 +11,8 @@ from ...node import post_order_visit
 from ...op import Op
 from ...tir import Block, BlockRealize, Buffer, PrimFunc, SeqStmt, Stmt, seq
 from ...transform import ModulePass, PassContext
-from ..expr import Call, Function, ShapeExpr, Tuple, TupleGetItem, Var
+from ..expr import Call, ShapeExpr, Tuple, TupleGetItem, Var
+from ..function import Function
 from ..struct_info import TensorStructInfo, TupleStructInfo
 from .binding_rewriter import BindingRewriter, is_call_to, kernel_var, rewrite_functions
 from .grouping import NameTable

@@ -19,8 +19,6 @@ from ..expr import (
     Call,
     DataTypeImm,
     Expr,
-    ExternFunc,
-    Function,
     PrimValue,
     SeqExpr,
     ShapeExpr,
@@ -28,6 +26,7 @@ from ..expr import (
     Var,
     VarBinding,
 )
+from ..function import ExternFunc, Function
 from ..struct_info import ObjectStructInfo, ShapeStructInfo
 from .binding_rewriter import BindingRewriter, is_call_to
 from .function_pass import FunctionPass

@@ -17,7 +17,6 @@ from ..expr import (
     DataflowBlock,
     DataflowVar,
     Expr,
-    Function,
     If,
     SeqExpr,
     Tuple,
@@ -25,6 +24,7 @@ from ..expr import (
     Var,
     VarBinding,
 )
+from ..function import Function
 from ..op.declaration import MixedPrecisionPolicy
 from ..struct_info import StructInfo, TensorStructInfo, TupleStructInfo
 from .binding_rewriter import BindingRewriter

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from ...module import IRModule
 from ...transform import PassContext
-from ..expr import Binding, BindingBlock, DataflowVar, Function, MatchCast, SeqExpr, Var, VarBinding
+from ..expr import Binding, BindingBlock, DataflowVar, MatchCast, SeqExpr, Var, VarBinding
+from ..function import Function
 from .binding_rewriter import BindingRewriter
 from .function_pass import FunctionPass
 

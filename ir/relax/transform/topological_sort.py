@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from ...error import IRValueError
 from ...module import IRModule
 from ...transform import PassContext
-from ..expr import Binding, DataflowBlock, Function, MatchCast, Var
+from ..expr import Binding, DataflowBlock, MatchCast, Var
+from ..function import Function
 from .binding_rewriter import rewrite_dataflow_blocks, used_vars
 from .function_pass import FunctionPass
 from .grouping import tir_vars_of

@@ -9,7 +9,8 @@ from typing import Any
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...transform import ModulePass, PassContext
-from ..expr import Function, Var
+from ..expr import Var
+from ..function import Function
 from ..struct_info import StructInfo
 from .binding_rewriter import BindingRewriter
 from .normalize_global_var import rename_functions

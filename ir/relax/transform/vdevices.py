@@ -12,7 +12,8 @@ from ...module import IRModule
 from ...node import Mutator
 from ...op import Op
 from ...transform import ModulePass, PassContext
-from ..expr import Call, Expr, Function, Var
+from ..expr import Call, Expr, Var
+from ..function import Function
 from ..struct_info import TensorStructInfo
 from .binding_rewriter import BindingRewriter, is_call_to
 from .function_pass import FunctionPass

@@ -20,8 +20,6 @@ from ..expr import (
     Call,
     DataTypeImm,
     Expr,
-    ExternFunc,
-    Function,
     MatchCast,
     PrimValue,
     ShapeExpr,
@@ -31,6 +29,7 @@ from ..expr import (
     Var,
     VarBinding,
 )
+from ..function import ExternFunc, Function
 from ..struct_info import (
     FuncStructInfo,
     ObjectStructInfo,

@@ -21,8 +21,6 @@ from ..expr import (
     Constant,
     DataTypeImm,
     Expr,
-    ExternFunc,
-    Function,
     If,
     MatchCast,
     PrimValue,
@@ -33,6 +31,7 @@ from ..expr import (
     TupleGetItem,
     Var,
 )
+from ..function import ExternFunc, Function
 from ..struct_info import PrimStructInfo, ShapeStructInfo, StructInfo, TensorStructInfo, TupleStructInfo
 from .native import VIEW_OPS, ConstantTable
 

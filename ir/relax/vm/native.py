@@ -17,18 +17,8 @@ from ...module import IRModule
 from ...op import Op
 from ...tir import IntImm, PrimFunc
 from ..analysis.struct_info import static_dims
-from ..expr import (
-    Call,
-    Constant,
-    Expr,
-    Function,
-    MatchCast,
-    PrimValue,
-    ShapeExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
+from ..expr import Call, Constant, Expr, MatchCast, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
+from ..function import Function
 from ..struct_info import ShapeStructInfo, StructInfo, TensorStructInfo, TupleStructInfo
 from .memory_plan import Lifetime, MemoryPlan, plan_memory
 

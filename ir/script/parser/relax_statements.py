@@ -12,6 +12,7 @@ from ...expr import GlobalVar, RelaxExpr
 from ...relax import expr as X
 from ...relax.analysis import BaseCheckResult, struct_info_base_check
 from ...relax.block_builder import BlockBuilder
+from ...relax.function import Function
 from ...relax.struct_info import FuncStructInfo, ObjectStructInfo, StructInfo, TupleStructInfo
 from ...tir import expr as E
 from ..ir_builder.core import name_value
@@ -130,7 +131,7 @@ def declare_function(parser: Parser, node: ast.FunctionDef, is_pure: bool) -> Fu
 
 def relax_function(
     parser: Parser, node: ast.FunctionDef, private: bool = False, pure: bool = True, local: bool = False
-) -> X.Function:
+) -> Function:
     """Read a function definition."""
     builder = builder_of(parser)
     state = FunctionState(builder)
@@ -164,7 +165,7 @@ def relax_function(
                 if not private and not local and "global_symbol" not in attrs:
                     attrs["global_symbol"] = node.name
                 span = parser.source.span(node)
-                return X.Function(params, seq, ret, pure, DictAttrs(attrs), span)
+                return Function(params, seq, ret, pure, DictAttrs(attrs), span)
     finally:
         parser.states.pop()
         del builder._blocks[depth[0] :], builder._scopes[depth[1] :]

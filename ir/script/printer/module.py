@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...module import IRModule
-from ...relax.expr import ExternFunc
+from ...relax.function import ExternFunc
 from ...tir.function import PrimFunc
 from .core import STATEMENTS, Printer, statement
 from .tir_func import prim_func

@@ -16,6 +16,7 @@ from ...node import Node, post_order_visit
 from ...op import Op
 from ...relax import expr as X
 from ...relax import struct_info as SI
+from ...relax.function import ExternFunc, Function
 from ...relax.op.declaration import OPERATORS
 from ...structural import structural_equal
 from ...tir import expr as E
@@ -248,8 +249,8 @@ def _dtype(printer: Printer, node: X.DataTypeImm) -> Text:
     return f"{printer.relax('dtype')}({quote(node.value)})", ATOM
 
 
-@expression(X.ExternFunc)
-def _extern(printer: Printer, node: X.ExternFunc) -> Text:
+@expression(ExternFunc)
+def _extern(printer: Printer, node: ExternFunc) -> Text:
     args = quote(node.global_symbol)
     info = node.struct_info_
     if info is not None and info != SI.FuncStructInfo.opaque_func():
@@ -284,7 +285,7 @@ def _infos(printer: Printer, infos: Any) -> str:
 
 
 def _callee(printer: Printer, node: Any) -> str:
-    return quote(node.global_symbol) if isinstance(node, X.ExternFunc) else printer.text(node)
+    return quote(node.global_symbol) if isinstance(node, ExternFunc) else printer.text(node)
 
 
 def _call_tir(printer: Printer, call: Any) -> str | None:
@@ -372,7 +373,7 @@ def _call(printer: Printer, call: X.Call) -> Text:
             args += [f"{key}={_attr_text(printer, key, value)}" for key, value in call.attrs.items()]
             found = f"{printer.relax(op.name[6:])}({', '.join(args)})"
         return found or _general(printer, call), ATOM
-    if isinstance(op, X.ExternFunc):
+    if isinstance(op, ExternFunc):
         args = [quote(op.global_symbol), *[printer.text(item) for item in call.args]]
         args += [f"{key}={printer.value(value)}" for key, value in call.attrs.items()]
         if call.sinfo_args:
@@ -478,7 +479,7 @@ def _var_binding(printer: Printer, binding: X.VarBinding, last: bool) -> None:
     var, value = binding.var, binding.value
     if isinstance(value, X.If):
         _if(printer, value, var)
-    elif isinstance(value, X.Function):
+    elif isinstance(value, Function):
         name = printer.define(var, var.name_hint)
         relax_function(printer, value, name=name, local=True)
         printer.emit("")
@@ -583,9 +584,9 @@ def _signature_variables(printer: Printer, infos: list[Any]) -> list[E.Var]:
     return found
 
 
-@statement(X.Function)
+@statement(Function)
 def relax_function(
-    printer: Printer, func: X.Function, last: bool = True, name: str | None = None, local: bool = False
+    printer: Printer, func: Function, last: bool = True, name: str | None = None, local: bool = False
 ) -> None:
     """Emit a Relax function under ``name``; ``local`` functions are bound inside others."""
     dialect, printer.dialect = printer.dialect, "relax"

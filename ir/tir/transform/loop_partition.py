@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import gcd
 
 from ... import dtype as dt
 from ...module import IRModule
@@ -67,15 +68,102 @@ class _Guards:
     """Keys of the clauses whose worst case depends on outer variables too."""
     worst_cases: dict[tuple[object, ...], PrimExpr] = field(default_factory=dict)
     """The conditions under which all those clauses hold, by key; tiles of several statements share them."""
+    tiles: dict[tuple[object, ...], list[_TileGuard]] = field(default_factory=dict)
+    """Guards of tiles that this loop numbers, by the tile: those of its statements are decided together."""
+
+
+@dataclass
+class _TileGuard:
+    """``tile + inside >= 0`` where ``tile`` moves by whole tiles: one tile at most is cut, and known is where.
+
+    With ``inside`` between ``low`` and ``high``, all of a tile is in if ``tile + low >= 0``, nothing if ``tile + high < 0``.
+    """
+
+    key: tuple[object, ...]
+    tile: Linear
+    inside: Linear
+    low: int
+    high: int
+    dtype: str
+
+    @staticmethod
+    def of(
+        simplifier: IndexSimplifier, distance: Linear, own: set[Var], inner: set[Var], dtype: str
+    ) -> _TileGuard | None:
+        """The clause ``distance >= 0`` as guard of the tile within the ``inner`` loops; None when it is none."""
+        tile, inside = Linear({}, distance.const), Linear({}, 0)
+        for atom, factor in distance.terms.items():
+            variables = _variables(atom)
+            if not variables & inner:
+                tile.terms[atom] = factor
+            elif variables - inner and variables & own:
+                return None
+            else:
+                inside.terms[atom] = factor
+        low, high = simplifier.bounds_of(inside)
+        size = high - low + 1
+        if not inside.terms or low <= -INF or high >= INF or any(f % size for f in tile.terms.values()):
+            return None
+        return _TileGuard(distance.key(), tile, inside, low, high, dtype)
+
+    def cut(self) -> int | None:
+        """The value of ``tile`` at the tile that is cut; None if none is."""
+        step = gcd(*self.tile.terms.values())
+        last = -self.low - 1  # the largest value at which something is outside
+        value = last - (last - self.tile.const) % step
+        return value if value + self.high >= 0 else None
+
+
+def _variables(expr: PrimExpr) -> set[Var]:
+    found: set[Var] = set()
+    post_order_visit(expr, lambda node: found.add(node) if isinstance(node, Var) else None)
+    return found
+
+
+class _Work(Visitor):
+    """Counts how often the stores below run, as far as extents are known."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.total = 0
+        self.times = 1
+
+    def visit_PrimExpr(self, node: PrimExpr) -> None:
+        pass
+
+    def visit_Buffer(self, node: object) -> None:
+        pass
+
+    def visit_For(self, loop: For) -> None:
+        saved = self.times
+        self.times *= loop.extent.value if isinstance(loop.extent, IntImm) else 16
+        self.visit(loop.body)
+        self.times = saved
+
+    def visit_BufferStore(self, node: object) -> None:
+        self.total += self.times
+
+
+def _work(body: Stmt) -> int:
+    visitor = _Work()
+    visitor.visit(body)
+    return visitor.total
+
+
+_WORTH_A_BRANCH = 128
+"""Stores below a loop at least, for a choice between versions of its body in every iteration."""
 
 
 class _FindGuards(Visitor):
-    def __init__(self, simplifier: IndexSimplifier, var: Var, guards: _Guards) -> None:
+    def __init__(self, simplifier: IndexSimplifier, loop: For, guards: _Guards, tiles: bool) -> None:
         super().__init__()
         self.simplifier = simplifier
-        self.var = var
+        self.var = loop.loop_var
         self.guards = guards
         self.inner: set[Var] = set()
+        self.path = [loop]
+        self.tiles = tiles
+        self._heavy: dict[int, bool] = {}
 
     def visit_PrimExpr(self, node: PrimExpr) -> None:
         pass
@@ -86,17 +174,49 @@ class _FindGuards(Visitor):
     def visit_For(self, loop: For) -> None:
         self.simplifier.bind_range(loop.loop_var, loop.min, loop.extent)
         self.inner.add(loop.loop_var)
+        self.path.append(loop)
         self.visit(loop.body)
+        self.path.pop()
         self.inner.discard(loop.loop_var)
 
     def visit_IfThenElse(self, node: IfThenElse) -> None:
         for clause in split_conjunction(node.condition):
             distance = _distance(self.simplifier, clause)
-            if distance is not None:
+            if distance is None:
+                continue
+            position, guard = self._tile_guard(distance, clause.a.dtype)  # type: ignore[attr-defined]
+            if guard is None:
                 self._clause(distance, clause)
+            elif position == 0 and self.tiles:
+                self.guards.tiles.setdefault((guard.tile.key(), guard.low, guard.high), []).append(guard)
         self.visit(node.then_case)
         if node.else_case is not None:
             self.visit(node.else_case)
+
+    def _tile_guard(self, distance: Linear, dtype: str) -> tuple[int, _TileGuard | None]:
+        """The clause as guard of a tile, and the position in the path of the loop that chooses between the tile's versions.
+
+        That is the innermost loop that numbers tiles and has enough work inside: one copy of the tile for the border, however
+        many loops are outside.
+        """
+        mentioned = set().union(*[_variables(atom) for atom in distance.terms]) if distance.terms else set()
+        inner: set[Var] = set()
+        for position in range(len(self.path) - 1, -1, -1):
+            loop = self.path[position]
+            if loop.loop_var not in mentioned:
+                continue
+            if inner and loop.kind != ForKind.VECTORIZED and self._is_heavy(loop):
+                own = {item.loop_var for item in self.path[: position + 1]}
+                guard = _TileGuard.of(self.simplifier, distance, own, inner, dtype)
+                if guard is not None:
+                    return position, guard
+            inner.add(loop.loop_var)
+        return 0, None
+
+    def _is_heavy(self, loop: For) -> bool:
+        if id(loop) not in self._heavy:
+            self._heavy[id(loop)] = _work(loop.body) >= _WORTH_A_BRANCH
+        return self._heavy[id(loop)]
 
     def _mentions(self, atom: PrimExpr) -> tuple[bool, bool]:
         """Whether an atom contains the loop variable, and inner variables."""

@@ -15,20 +15,9 @@ import numpy as np
 from ir.module import IRModule
 from ir.node import Node, post_order_visit
 from ir.op import Op
-from ir.relax.expr import (
-    Call,
-    Constant,
-    Expr,
-    ExternFunc,
-    Function,
-    If,
-    MatchCast,
-    PrimValue,
-    SeqExpr,
-    TupleGetItem,
-    Var,
-)
+from ir.relax.expr import Call, Constant, Expr, If, MatchCast, PrimValue, SeqExpr, TupleGetItem, Var
 from ir.relax.expr import Tuple as RxTuple
+from ir.relax.function import ExternFunc, Function
 from ir.relax.struct_info import StructInfo, TensorStructInfo, TupleStructInfo
 
 from .error import ONNXExportError

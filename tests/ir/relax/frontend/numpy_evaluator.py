@@ -11,7 +11,8 @@ import numpy as np
 
 from ir import IRModule, Op, tir
 from ir.expr import GlobalVar
-from ir.relax.expr import Call, Constant, Function, MatchCast, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
+from ir.relax.expr import Call, Constant, MatchCast, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
+from ir.relax.function import Function
 from ir.relax.op import OPERATORS
 from ir.relax.struct_info import ShapeStructInfo, TensorStructInfo, TupleStructInfo
 from ir.tir.interpreter import Interpreter

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from ir import IRModule, tir
-from ir.relax.expr import Function
 from ir.relax.frontend import nn
 from ir.relax.frontend.nn import spec
+from ir.relax.function import Function
 from ir.relax.struct_info import ObjectStructInfo, ShapeStructInfo, TensorStructInfo, TupleStructInfo
 from tests.ir.relax.frontend.numpy_evaluator import evaluate, op_names
 

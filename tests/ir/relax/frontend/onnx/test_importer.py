@@ -15,10 +15,13 @@ onnx = pytest.importorskip("onnx")
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 from ir import IRError  # noqa: E402
-from ir.relax.expr import Constant, Function  # noqa: E402
+from ir.relax.expr import (  # noqa: E402
+    Constant,
+)
 from ir.relax.frontend import detach_params  # noqa: E402
 from ir.relax.frontend import onnx as frontend  # noqa: E402
 from ir.relax.frontend.onnx import from_onnx  # noqa: E402
+from ir.relax.function import Function  # noqa: E402
 from ir.relax.struct_info import TensorStructInfo  # noqa: E402
 
 FLOAT = TensorProto.FLOAT
