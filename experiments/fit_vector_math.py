@@ -1,4 +1,4 @@
-"""Fits the polynomial coefficients that ``ir/codegen/llvm/vector_math.py`` uses.
+"""Fits the polynomial coefficients that ``ir/codegen/llvm/elementary.py`` uses.
 
 Each function is interpolated at Chebyshev nodes in high precision, which is within a small factor of the minimax
 polynomial, and the coefficients are rounded to float32.  Prints the tables and the relative error of each fit before

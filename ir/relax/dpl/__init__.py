@@ -1,6 +1,26 @@
 """The dataflow pattern language: describing parts of Relax programs, finding them, and rewriting them."""
 
 from .context import PatternContext
+from .constructors import (
+    has_attr,
+    has_dtype,
+    has_struct_info,
+    is_call_dps_packed,
+    is_call_packed,
+    is_call_tir,
+    is_const,
+    is_dfv,
+    is_expr,
+    is_gv,
+    is_op,
+    is_shape,
+    is_tuple,
+    is_tuple_get_item,
+    is_var,
+    make_fused_bias_activation_pattern,
+    make_residual_block_pattern,
+    wildcard,
+)
 from .pattern import (
     AndPattern,
     AttrPattern,
@@ -26,24 +46,6 @@ from .pattern import (
     UnorderedTuplePattern,
     VarPattern,
     WildcardPattern,
-    has_attr,
-    has_dtype,
-    has_struct_info,
-    is_call_dps_packed,
-    is_call_packed,
-    is_call_tir,
-    is_const,
-    is_dfv,
-    is_expr,
-    is_gv,
-    is_op,
-    is_shape,
-    is_tuple,
-    is_tuple_get_item,
-    is_var,
-    make_fused_bias_activation_pattern,
-    make_residual_block_pattern,
-    wildcard,
 )
 from .rewrite import (
     ExprPatternRewriter,
