@@ -22,8 +22,9 @@ from ..registry import get_global_func
 from ..tir.function import PrimFunc
 from ..tir.lower import lower
 from .llvm import compile as native
-from .llvm.codegen import GeneratedModule, PackedSite, generate
+from .llvm.codegen import GeneratedModule, generate
 from .llvm.compile import CodegenError, LoadedObject, MachineOptions
+from .llvm.kernel_context import PackedSite
 from .llvm.runtime import SYMBOLS, runtime, runtime_object
 from .llvm.signature import Parameter, Signature
 

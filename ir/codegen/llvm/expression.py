@@ -19,7 +19,7 @@ _ORDERED = {E.LT: "olt", E.LE: "ole", E.GT: "ogt", E.GE: "oge", E.EQ: "oeq", E.N
 
 
 class ExpressionEmitter(IntrinsicEmitter):
-    """Emits expressions of one LLVM function; statements are added by :class:`~.codegen.FunctionEmitter`."""
+    """Emits expressions of one LLVM function; statements are added by :class:`~.statement.FunctionEmitter`."""
 
     reduction_update: Any = None
     """The expression that combines a partial result with the next value of a reduction; its order is free."""

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 from ... import tir
-from ...error import IRError
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...op import Op
@@ -34,82 +33,7 @@ from ..expr import (
 from ..function import ExternFunc, Function
 from ..struct_info import PrimStructInfo, ShapeStructInfo, StructInfo, TensorStructInfo, TupleStructInfo
 from .native import VIEW_OPS, ConstantTable
-
-
-class BytecodeError(IRError):
-    """A construct that the virtual machine cannot run; the message says which pass removes it."""
-
-
-_BINARY = {
-    "Add": "+",
-    "Sub": "-",
-    "Mul": "*",
-    "FloorDiv": "//",
-    "FloorMod": "%",
-    "EQ": "==",
-    "NE": "!=",
-    "LT": "<",
-    "LE": "<=",
-    "GT": ">",
-    "GE": ">=",
-    "And": "and",
-    "Or": "or",
-}
-_FUNCTIONS = {"Min": "min", "Max": "max", "Div": "tdiv", "Mod": "tmod"}
-_BITWISE = {"tir.shift_left": "<<", "tir.shift_right": ">>", "tir.bitwise_and": "&", "tir.bitwise_or": "|"}
-
-
-class _Symbols:
-    """Numbers of the symbolic variables of one function, and expressions over them as Python source."""
-
-    def __init__(self) -> None:
-        self.numbers: dict[tir.Var, int] = {}
-
-    def number(self, var: tir.Var) -> int:
-        """The number of a variable that a value binds from here on."""
-        return self.numbers.setdefault(var, len(self.numbers))
-
-    def source(self, expr: Any) -> str:
-        """Python source of an expression."""
-        kind = type(expr).__name__
-        if isinstance(expr, tir.Var):
-            if expr not in self.numbers:
-                raise BytecodeError(
-                    f"symbolic variable {expr.name} is used before a parameter or match_cast defines it"
-                )
-            return f"S[{self.numbers[expr]}]"
-        if isinstance(expr, tir.IntImm | tir.FloatImm):
-            return repr(expr.value)
-        if kind in _BINARY:
-            return f"({self.source(expr.a)} {_BINARY[kind]} {self.source(expr.b)})"
-        if kind in _FUNCTIONS:
-            if kind == "Div" and expr.dtype.startswith("float"):
-                return f"({self.source(expr.a)} / {self.source(expr.b)})"
-            return f"{_FUNCTIONS[kind]}({self.source(expr.a)}, {self.source(expr.b)})"
-        if kind == "Not":
-            return f"(not {self.source(expr.a)})"
-        if kind == "Cast":
-            return f"{'float' if expr.dtype.startswith('float') else 'int'}({self.source(expr.value)})"
-        if kind == "Select":
-            return self._choice(expr.condition, expr.true_value, expr.false_value)
-        if kind == "Call":
-            name = getattr(expr.op, "name", "")
-            if name == "tir.if_then_else":
-                return self._choice(*expr.args)
-            if name in _BITWISE:
-                return f"({self.source(expr.args[0])} {_BITWISE[name]} {self.source(expr.args[1])})"
-            if name == "tir.pow":
-                return f"({self.source(expr.args[0])} ** {self.source(expr.args[1])})"
-        raise BytecodeError(f"the extent {expr} cannot be computed by the virtual machine ({kind})")
-
-    def _choice(self, condition: Any, yes: Any, no: Any) -> str:
-        return f"({self.source(yes)} if {self.source(condition)} else {self.source(no)})"
-
-    def knows(self, expr: Any) -> bool:
-        """Whether all variables in the expression are bound."""
-        from ..transform.grouping import tir_vars_of
-
-        return all(var in self.numbers for var in tir_vars_of(expr))
+from .symbols import BytecodeError, Symbols
 
 
 class _Compiler:
@@ -130,7 +54,7 @@ class _Compiler:
         self._symbol_of = symbol_of
         self._registers: dict[Var, int] = {}
         self._n_registers = 0
-        self._symbols = _Symbols()
+        self._symbols = Symbols()
         self._code: list[list[Any]] = []
         self.kernels: dict[str, None] = {}
 
