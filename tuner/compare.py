@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +73,7 @@ def take_turns(entries: Sequence[Contestant], rounds: int = 9) -> dict[str, Timi
 
 
 def contestant_of_library(path: Path, threads: int) -> tuple[Contestant, list[np.ndarray]]:
-    """A built library with random inputs."""
+    """A built library with random inputs; ``threads`` 0 takes all cores."""
     from .cli.model import random_array
 
     executable = runners.load_module(path)
@@ -80,62 +82,112 @@ def contestant_of_library(path: Path, threads: int) -> tuple[Contestant, list[np
         random_array(generator, list(item["shape"]), item["dtype"])
         for item in executable.signature("main")["params"]
     ]
-    machine = runners.VirtualMachine(executable, runners.cpu())
-    main = machine["main"]
+    set_threads = executable.library.address("loopsmith_set_num_threads")
+    ctypes.CFUNCTYPE(None, ctypes.c_int32)(set_threads)(threads)
+    main = runners.VirtualMachine(executable, runners.cpu())["main"]
     return Contestant("loopsmith", lambda: main(*arrays)), arrays
 
 
+@dataclass(frozen=True)
+class Source:
+    """Where other runtimes take the model from: an ONNX file, or an architecture of the zoo."""
+
+    onnx: Path | None = None
+    zoo: str | None = None
+
+    @cached_property
+    def model(self) -> Any:
+        """The model as this compiler imports it.
+
+        Raises:
+            TunerError: there is no such file or architecture.
+            ONNXImportError: the file cannot be imported.
+        """
+        from .cli.model import load_model
+
+        return load_model(self.onnx if self.zoo is None else None, self.zoo, [])
+
+    @property
+    def for_onnxruntime(self) -> OnnxSource:
+        """The file, or an export of the architecture."""
+        if self.zoo is not None:
+            return exported(self.model)
+        assert self.onnx is not None
+        return self.onnx
+
+
 def contestants(
-    names: Sequence[str], onnx: Path, arrays: Sequence[np.ndarray], threads: int
+    names: Sequence[str], source: Source, arrays: Sequence[np.ndarray], threads: int
 ) -> list[Contestant]:
     """Other runtimes on the same inputs.
 
     Raises:
-        TunerError: a name is unknown, the ONNX file is missing, or the runtime is not installed.
+        TunerError: a name is unknown, there is no model to run, or the runtime is not installed.
     """
-    makers = {"onnxruntime": _onnxruntime, "torch": _torch}
-    result = []
-    for name in names:
-        if name not in makers:
-            raise TunerError(f"unknown runtime {name!r}; choose among {', '.join(sorted(makers))}")
-        if not onnx.is_file():
-            raise TunerError(
-                f"comparing needs the ONNX file; {onnx} does not exist: name it with --onnx,"
-                " or build a model of the zoo with --save-onnx"
-            )
-        result.append(makers[name](onnx, arrays, threads))
-    return result
+    unknown = [name for name in names if name not in _MAKERS]
+    if unknown:
+        raise TunerError(f"unknown runtime {unknown[0]!r}; choose among {', '.join(_MAKERS)}")
+    if names and source.zoo is None and (source.onnx is None or not source.onnx.is_file()):
+        raise TunerError(
+            f"comparing needs the model itself; {source.onnx} does not exist: name its ONNX file with --onnx,"
+            " or its architecture with --zoo"
+        )
+    return [_MAKERS[name](source, arrays, threads) for name in names]
 
 
-def _onnxruntime(onnx: OnnxSource, arrays: Sequence[np.ndarray], threads: int) -> Contestant:
+def _onnxruntime(source: Source, arrays: Sequence[np.ndarray], threads: int) -> Contestant:
+    return _onnx_contestant(source.for_onnxruntime, arrays, threads)
+
+
+def _onnx_contestant(onnx: OnnxSource, arrays: Sequence[np.ndarray], threads: int) -> Contestant:
     session = onnx_session(onnx, threads)
     feed = dict(zip([item.name for item in session.get_inputs()], arrays, strict=True))
     return Contestant("onnxruntime", lambda: session.run(None, feed))
 
 
-def _torch(onnx: Path, arrays: Sequence[np.ndarray], threads: int) -> Contestant:
-    """The ONNX graph run by PyTorch's operators, through the reference interpreter of torch modules beside the file."""
-    module_file = onnx.with_suffix(".pt2")
+def _torch(source: Source, arrays: Sequence[np.ndarray], threads: int) -> Contestant:
+    return Contestant("torch", _torch_call(source, arrays, threads, compiled=False))
+
+
+def _torch_compile(source: Source, arrays: Sequence[np.ndarray], threads: int) -> Contestant:
+    return Contestant("torch.compile", _torch_call(source, arrays, threads, compiled=True))
+
+
+def _torch_call(
+    source: Source, arrays: Sequence[np.ndarray], threads: int, *, compiled: bool
+) -> Callable[[], Any]:
+    """PyTorch on the program that ``torch.export.save`` wrote beside the ONNX file, else on its own operators one by one."""
     try:
         import torch
     except ImportError as error:
         raise TunerError(
             f"comparing with PyTorch needs the extra: pip install 'loopsmith[torch]' ({error})"
         ) from error
-    if not module_file.is_file():
-        raise TunerError(
-            f"comparing with PyTorch needs the exported program {module_file} (torch.export.save)"
-        )
+    from .torch_graph import to_torch
+
     if threads:
         torch.set_num_threads(threads)
-    module = torch.export.load(module_file).module()
+    program = source.onnx.with_suffix(".pt2") if source.onnx is not None and source.zoo is None else None
+    if program is not None and program.is_file():
+        module: Any = torch.export.load(program).module()
+    else:
+        module = to_torch(source.model.mod, source.model.params)
+    if compiled:
+        module = torch.compile(module)
     tensors = [torch.from_numpy(array) for array in arrays]
 
     def call() -> Any:
         with torch.inference_mode():
             return module(*tensors)
 
-    return Contestant("torch", call)
+    return call
+
+
+_MAKERS: dict[str, Callable[[Source, Sequence[np.ndarray], int], Contestant]] = {
+    "onnxruntime": _onnxruntime,
+    "torch": _torch,
+    "torch.compile": _torch_compile,
+}
 
 
 @dataclass(frozen=True)
@@ -168,7 +220,9 @@ def compare_builds(model: Any, target: Any, store: Any) -> Comparison:
         entries.append(Contestant(name, lambda main=main: main(*arrays)))  # type: ignore[misc]
     notes, error = [], None
     try:
-        entries.append(_onnx_contestant(model, arrays))
+        require_onnxruntime()
+        onnx = model.onnx_path if model.onnx_path is not None else exported(model)
+        entries.append(_onnx_contestant(onnx, arrays, 0))
     except IRError as problem:  # the comparison is an extra: what it lacks is said, and the rest goes on
         notes.append(f"not compared with ONNX Runtime: {problem}")
     outputs = {entry.name: flatten(entry.call()) for entry in entries}
@@ -191,19 +245,6 @@ def compare_builds(model: Any, target: Any, store: Any) -> Comparison:
 
 def _largest_error(found: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> float:
     return max((relative_error(a, b) for a, b in zip(found, wanted, strict=True)), default=0.0)
-
-
-def _onnx_contestant(model: Any, arrays: Sequence[np.ndarray]) -> Contestant:
-    """ONNX Runtime on the file that the model comes from, or on an export of a model without one.
-
-    Raises:
-        TunerError: ONNX Runtime is not installed, or cannot load the model.
-        ONNXExportError: the model cannot be exported.
-    """
-    require_onnxruntime()
-    if model.onnx_path is not None:
-        return _onnxruntime(model.onnx_path, arrays, 0)
-    return _onnxruntime(exported(model), arrays, 0)
 
 
 def exported(model: Any) -> bytes:

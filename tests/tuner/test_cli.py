@@ -16,7 +16,7 @@ _MAIN = [sys.executable, "-m", "tuner.cli.main"]
 def loopsmith(*arguments: str, cwd: Path, timeout: float = 240) -> subprocess.CompletedProcess[str]:
     """Run the command in a folder."""
     root = Path(__file__).parents[2]
-    environment = {**os.environ, "PYTHONPATH": str(root), "COLUMNS": "160"}
+    environment = {**os.environ, "PYTHONPATH": str(root), "COLUMNS": "40"}
     return subprocess.run(
         [*_MAIN, *arguments], cwd=cwd, capture_output=True, text=True, timeout=timeout, env=environment
     )
@@ -112,6 +112,9 @@ def test_from_a_file_to_a_checked_library(tmp_path: Path) -> None:
 
     listed = loopsmith("tasks", "net.onnx", cwd=tmp_path)
     assert listed.returncode == 0 and "conv2d" in listed.stdout
+    # a pipe has no width: nothing is cut, whatever COLUMNS says of some terminal
+    assert all(word in listed.stdout for word in ("weight", "MFLOP", "share", "structures", "candidates"))
+    assert "…" not in listed.stdout
     tuned = loopsmith("tune", "net.onnx", "--trials", "8", "--database", "t.db", "--no-check", cwd=tmp_path)
     assert tuned.returncode == 0, tuned.stderr
     assert re.search(r"8 trials in", tuned.stderr)
@@ -123,6 +126,8 @@ def test_from_a_file_to_a_checked_library(tmp_path: Path) -> None:
     assert "relative error" in ran.stdout
     timed = loopsmith("bench", "net.so", "--compare", "onnxruntime", "--rounds", "2", cwd=tmp_path)
     assert timed.returncode == 0 and "onnxruntime" in timed.stdout
+    summary = tuned.stderr.splitlines()
+    assert any("GFLOP/s" in line and "errors" in line for line in summary)
     assert loopsmith("db", "ls", "t.db", cwd=tmp_path).returncode == 0
     assert "task 0" in loopsmith("db", "top", "t.db", "--task", "0", cwd=tmp_path).stdout
     assert "8 records" in loopsmith("db", "export", "t.db", "records.jsonl", cwd=tmp_path).stdout
@@ -140,3 +145,25 @@ def test_a_zoo_model_with_its_onnx_file(tmp_path: Path) -> None:
     assert timed.returncode == 0 and "onnxruntime" in timed.stdout, timed.stderr
     refused = loopsmith("build", "r.onnx", "-o", "s.so", "--save-onnx", cwd=tmp_path)
     assert refused.returncode == 2 and "--save-onnx" in refused.stderr and _is_one_paragraph(refused.stderr)
+
+
+def test_torch_runs_whatever_can_be_imported(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("onnx")
+    import onnx
+
+    from ir.relax.frontend.onnx import to_onnx
+    from tuner import zoo
+
+    mod, params, inputs = zoo.load("llama_block", **zoo.small_config("llama_block"))
+    onnx.save(to_onnx(mod, params), tmp_path / "block.onnx")
+    built = loopsmith("build", "block.onnx", "-o", "block.so", cwd=tmp_path)
+    assert built.returncode == 0, built.stderr
+    timed = loopsmith("bench", "block.so", "--compare", "torch", "--rounds", "1", cwd=tmp_path)
+    assert timed.returncode == 0 and "torch" in timed.stdout, timed.stderr
+    # a program that PyTorch itself saved is preferred: this one takes too few inputs, and says so
+    program = torch.export.export(torch.nn.Identity(), (torch.zeros(3),))
+    torch.export.save(program, tmp_path / "block.pt2")
+    assert loopsmith("bench", "block.so", "--compare", "torch", "--rounds", "1", cwd=tmp_path).returncode != 0
+    refused = loopsmith("bench", "block.so", "--compare", "torch", "--onnx", "gone.onnx", cwd=tmp_path)
+    assert refused.returncode == 2 and _is_one_paragraph(refused.stderr) and "--zoo" in refused.stderr

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from ..compare import Contestant, contestant_of_library, contestants, take_turns
+from ..compare import Contestant, Source, contestant_of_library, contestants, take_turns
 from ..error import TunerError
 from .console import out
 
@@ -16,22 +16,29 @@ from .console import out
 def bench(
     library: Annotated[Path, typer.Argument(help="A model built by `loopsmith build`.")],
     compare: Annotated[
-        str, typer.Option(help="Runtimes to compare with, comma-separated: onnxruntime, torch.")
+        str,
+        typer.Option(help="Runtimes to compare with, comma-separated: onnxruntime, torch, torch.compile."),
     ] = "",
     onnx: Annotated[
         Path | None, typer.Option(help="The ONNX file of the model (default: beside the library).")
     ] = None,
+    zoo: Annotated[
+        str | None, typer.Option(help="The architecture that was built with --zoo, instead of an ONNX file.")
+    ] = None,
     rounds: Annotated[int, typer.Option(help="Rounds in which the contestants take turns.")] = 9,
     threads: Annotated[int, typer.Option(help="Threads of every contestant; 0 takes all cores.")] = 0,
 ) -> None:
-    """Measure latency; with --compare the contestants take turns in one run, and ratios are printed."""
+    """Measure latency; with --compare the contestants take turns in one run, and ratios are printed.
+
+    PyTorch runs the exported program (.pt2) beside the ONNX file where there is one, else the model's operators one by one.
+    """
     if rounds < 1:
         raise TunerError(f"--rounds must be at least 1, got {rounds}")
     names = [item.strip() for item in compare.split(",") if item.strip()]
     ours, arrays = contestant_of_library(library, threads)
     entries: list[Contestant] = [
         ours,
-        *contestants(names, onnx or library.with_suffix(".onnx"), arrays, threads),
+        *contestants(names, Source(onnx or library.with_suffix(".onnx"), zoo), arrays, threads),
     ]
     times = take_turns(entries, rounds)
     table = Table(title=str(library), title_justify="left")
