@@ -361,6 +361,12 @@ class ScheduleState:
         root = root_of(node)
         return next(name for name, item in self._roots.items() if item is root)
 
+    def _as_index_map(self, index_map: IndexMap | Callable[..., Any], ndim: int, node: BlockNode) -> IndexMap:
+        """A map of ``ndim`` indices, made of a Python function where one is given."""
+        if isinstance(index_map, IndexMap):
+            return index_map
+        return IndexMap.from_func(index_map, ndim, index_dtype=index_dtype(node))
+
     def _resolved_map(self, index_map: IndexMap) -> IndexMap:
         """The map with sampled integers filled in."""
         finals = tuple(self._value(item) for item in index_map.final_indices)

@@ -10,7 +10,7 @@ from ir.tir import IndexMap
 
 from ..primitive import caching, reindex, staging
 from ..random_variable import BlockRV, LoopRV
-from ..state import ScheduleState, index_dtype
+from ..state import ScheduleState
 
 
 class CachingMethods(ScheduleState):
@@ -30,19 +30,8 @@ class CachingMethods(ScheduleState):
         Returns:
             The copying block, placed before the first consumer (behind the producer, if there is one).
         """
-        block = self._as_rv(block)
-        consumers = [self._as_rv(item) for item in consumer_blocks or []]
-        index = self._buffer_index(block, read_buffer_index, False, "cache_read")
-        return self._run(
-            "CacheRead",
-            [block, *consumers],
-            [index, storage_scope],
-            lambda: caching.cache_read(
-                self._block(block, "cache_read"),
-                index,
-                storage_scope,
-                [self._block(item, "cache_read") for item in consumers],
-            ),
+        return self._cache(
+            "cache_read", "CacheRead", False, block, read_buffer_index, storage_scope, consumer_blocks
         )
 
     def cache_write(
@@ -56,18 +45,33 @@ class CachingMethods(ScheduleState):
 
         ``B[i] = A[i]`` becomes ``B_local[i] = A[i]; B[i] = B_local[i]``.
         """
+        return self._cache(
+            "cache_write", "CacheWrite", True, block, write_buffer_index, storage_scope, consumer_blocks
+        )
+
+    def _cache(
+        self,
+        method: str,
+        instruction: str,
+        is_write: bool,
+        block: BlockRV | str,
+        buffer: int | str | tir.Buffer,
+        storage_scope: str,
+        consumer_blocks: Sequence[BlockRV | str] | None,
+    ) -> BlockRV:
         block = self._as_rv(block)
         consumers = [self._as_rv(item) for item in consumer_blocks or []]
-        index = self._buffer_index(block, write_buffer_index, True, "cache_write")
+        index = self._buffer_index(block, buffer, is_write, method)
+        rewrite = caching.cache_write if is_write else caching.cache_read
         return self._run(
-            "CacheWrite",
+            instruction,
             [block, *consumers],
             [index, storage_scope],
-            lambda: caching.cache_write(
-                self._block(block, "cache_write"),
+            lambda: rewrite(
+                self._block(block, method),
                 index,
                 storage_scope,
-                [self._block(item, "cache_write") for item in consumers],
+                [self._block(item, method) for item in consumers],
             ),
         )
 
@@ -82,20 +86,14 @@ class CachingMethods(ScheduleState):
 
         ``C[i, j] = A[j, i]`` with ``lambda i, j: (i, j)`` becomes ``A_local[i, j] = A[j, i]; C[i, j] = A_local[i, j]``.
         """
-        block = self._as_rv(block)
-        node = self._block(block, "reindex_cache_read")
-        index = self._buffer_index(block, read_buffer_index, False, "reindex_cache_read")
-        mapping = (
-            index_map
-            if isinstance(index_map, IndexMap)
-            else IndexMap.from_func(index_map, len(node.iter_vars), index_dtype=index_dtype(node))
-        )
-        resolved = self._resolved_map(mapping)
-        return self._run(
+        return self._reindex_cache(
+            "reindex_cache_read",
             "ReindexCacheRead",
-            [block],
-            [index, storage_scope, self._recorded_map(mapping, resolved)],
-            lambda: reindex.reindex_cache(node, index, storage_scope, resolved, False),
+            False,
+            block,
+            read_buffer_index,
+            storage_scope,
+            index_map,
         )
 
     def reindex_cache_write(
@@ -109,20 +107,36 @@ class CachingMethods(ScheduleState):
 
         ``C[j, i] = A[i, j]`` with ``lambda i, j: (i, j)`` becomes ``C_local[i, j] = A[i, j]; C[j, i] = C_local[i, j]``.
         """
-        block = self._as_rv(block)
-        node = self._block(block, "reindex_cache_write")
-        index = self._buffer_index(block, write_buffer_index, True, "reindex_cache_write")
-        mapping = (
-            index_map
-            if isinstance(index_map, IndexMap)
-            else IndexMap.from_func(index_map, len(node.iter_vars), index_dtype=index_dtype(node))
+        return self._reindex_cache(
+            "reindex_cache_write",
+            "ReindexCacheWrite",
+            True,
+            block,
+            write_buffer_index,
+            storage_scope,
+            index_map,
         )
+
+    def _reindex_cache(
+        self,
+        method: str,
+        instruction: str,
+        is_write: bool,
+        block: BlockRV | str,
+        buffer: int | str | tir.Buffer,
+        storage_scope: str,
+        index_map: IndexMap | Callable[..., Any],
+    ) -> BlockRV:
+        block = self._as_rv(block)
+        node = self._block(block, method)
+        index = self._buffer_index(block, buffer, is_write, method)
+        mapping = self._as_index_map(index_map, len(node.iter_vars), node)
         resolved = self._resolved_map(mapping)
         return self._run(
-            "ReindexCacheWrite",
+            instruction,
             [block],
             [index, storage_scope, self._recorded_map(mapping, resolved)],
-            lambda: reindex.reindex_cache(node, index, storage_scope, resolved, True),
+            lambda: reindex.reindex_cache(node, index, storage_scope, resolved, is_write),
         )
 
     def reindex(self, block: BlockRV | str, buffer: tuple[str, int] | str | tir.Buffer) -> BlockRV:
@@ -176,16 +190,7 @@ class CachingMethods(ScheduleState):
         storage_scope: str,
     ) -> BlockRV:
         """Copy what the blocks under ``loop`` read of a buffer, by one block at the head of each iteration."""
-        block = self._as_rv(block)
-        index = self._buffer_index(block, read_buffer_index, False, "read_at")
-        return self._run(
-            "ReadAt",
-            [loop, block],
-            [index, storage_scope],
-            lambda: staging.read_at(
-                self._loop(loop, "read_at"), self._block(block, "read_at"), index, storage_scope
-            ),
-        )
+        return self._copy_at("read_at", "ReadAt", False, loop, block, read_buffer_index, storage_scope)
 
     def write_at(
         self,
@@ -195,13 +200,24 @@ class CachingMethods(ScheduleState):
         storage_scope: str,
     ) -> BlockRV:
         """Let the blocks under ``loop`` write to a copy, written back by one block at the end of each iteration."""
+        return self._copy_at("write_at", "WriteAt", True, loop, block, write_buffer_index, storage_scope)
+
+    def _copy_at(
+        self,
+        method: str,
+        instruction: str,
+        is_write: bool,
+        loop: LoopRV,
+        block: BlockRV | str,
+        buffer: int | str | tir.Buffer,
+        storage_scope: str,
+    ) -> BlockRV:
         block = self._as_rv(block)
-        index = self._buffer_index(block, write_buffer_index, True, "write_at")
+        index = self._buffer_index(block, buffer, is_write, method)
+        rewrite = staging.write_at if is_write else staging.read_at
         return self._run(
-            "WriteAt",
+            instruction,
             [loop, block],
             [index, storage_scope],
-            lambda: staging.write_at(
-                self._loop(loop, "write_at"), self._block(block, "write_at"), index, storage_scope
-            ),
+            lambda: rewrite(self._loop(loop, method), self._block(block, method), index, storage_scope),
         )

@@ -10,7 +10,7 @@ from ir.tir import IndexMap
 
 from ..primitive import layout, unsafe
 from ..random_variable import BlockRV
-from ..state import ScheduleState, index_dtype
+from ..state import ScheduleState
 
 
 class LayoutMethods(ScheduleState):
@@ -38,15 +38,11 @@ class LayoutMethods(ScheduleState):
         node = self._block(block, "transform_layout")
         is_write, position = self._which_buffer(node, buffer, "transform_layout")
         ndim = len(layout.buffer_of(node, position, is_write, "transform_layout").shape)
-        mapping = (
-            index_map
-            if isinstance(index_map, IndexMap)
-            else IndexMap.from_func(index_map, ndim, index_dtype=index_dtype(node))
-        )
+        mapping = self._as_index_map(index_map, ndim, node)
         resolved = self._resolved_map(mapping)
         padding = pad_value
         if callable(pad_value) and not isinstance(pad_value, IndexMap):
-            padding = IndexMap.from_func(pad_value, len(mapping.final_indices), index_dtype=index_dtype(node))
+            padding = self._as_index_map(pad_value, len(mapping.final_indices), node)
 
         def step() -> None:
             func = self._function_of(node)
@@ -80,11 +76,7 @@ class LayoutMethods(ScheduleState):
         """Iterate a block over the mapped index space; its loops become the final indices of the map."""
         block = self._as_rv(block)
         node = self._block(block, "transform_block_layout")
-        mapping = (
-            index_map
-            if isinstance(index_map, IndexMap)
-            else IndexMap.from_func(index_map, len(node.iter_vars), index_dtype=index_dtype(node))
-        )
+        mapping = self._as_index_map(index_map, len(node.iter_vars), node)
         resolved = self._resolved_map(mapping)
         self._run(
             "TransformBlockLayout",
