@@ -35,6 +35,7 @@ def lowering_pipeline(vector_bits: int = 512) -> Sequential:
         T.HoistIfThenElse(),
         T.LoopPartition(),
         T.VectorizeLoop(vector_bits=vector_bits),
+        T.PrefetchPanels(),
         T.UnrollLoop(expand=False, unroll_local_access=True, max_statements=_MAX_UNROLLED),
         T.RemoveNoOp(),
         T.StorageRewrite(),

@@ -402,6 +402,18 @@ def address_of(obj: Any, span: Span | None = None) -> PrimExpr:
     return Call("handle", "tir.address_of", (load,), span)
 
 
+def prefetch(address: PrimExpr, rw: int = 0, locality: int = 3, cache: int = 1) -> PrimExpr:
+    """Hint that memory will be used soon; never faults.
+
+    Args:
+        address: a pointer, such as :func:`address_of` gives; it may lie outside of the buffer.
+        rw: 0 for reading, 1 for writing.
+        locality: from 0 (used once) to 3 (keep in every cache).
+        cache: 1 for data, 0 for instructions.
+    """
+    return Call("int32", "tir.prefetch", (address, rw, locality, cache))
+
+
 def type_annotation(dtype: str) -> PrimExpr:
     """A dtype as argument of a call."""
     return Call(dtype, "tir.type_annotation", ())

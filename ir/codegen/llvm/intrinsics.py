@@ -307,6 +307,17 @@ class IntrinsicEmitter(MemoryEmitter):
         self._loaded.clear()  # whoever gets the address may write there
         return self.address(load.buffer, self._flat_index(load.indices, load.buffer))
 
+    def _prefetch(self, call: E.Call) -> Value:
+        """A hint: what is known about memory stays known."""
+        address, *kind = call.args
+        load = address.args[0] if isinstance(address, E.Call) and address.args else None
+        if isinstance(load, E.BufferLoad):
+            pointer = self.address(load.buffer, self._flat_index(load.indices, load.buffer))
+        else:
+            pointer = self.value(address)
+        name = self.module.declare("llvm.prefetch.p0", "void", ["ptr", "i32", "i32", "i32"])
+        return self.b.call(name, "void", [pointer, *(self.value(item) for item in kind)])
+
     def _access_ptr(self, call: E.Call) -> Value:
         kind, data, offset = call.args[:3]
         self._loaded.clear()
@@ -437,7 +448,7 @@ _INTRINSICS: dict[str, Callable[[Any, Any], Value]] = {
     "tir.address_of": _I._address_of, "tir.tvm_access_ptr": _I._access_ptr, "tir.call_extern": _I._call_extern,
     "tir.call_pure_extern": _I._call_extern, "tir.call_llvm_intrin": _I._call_llvm,
     "tir.call_llvm_pure_intrin": _I._call_llvm, "tir.tvm_call_packed": _I._packed, "tir.tvm_call_cpacked": _I._packed,
-    "tir.assume": _I._assume, "tir.undef": _I._undef, "tir.prefetch": _I._nothing, "tir.tvm_storage_sync": _I._nothing,
+    "tir.assume": _I._assume, "tir.undef": _I._undef, "tir.prefetch": _I._prefetch, "tir.tvm_storage_sync": _I._nothing,
     "tir.large_uint_imm": _I._large_uint, "tir.vectorlow": _I._halves, "tir.vectorhigh": _I._halves,
     "tir.vectorcombine": _I._combine, "tir.dp4a": _I._dp4a,
 }  # fmt: skip

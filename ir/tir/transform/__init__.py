@@ -13,6 +13,7 @@ from .lower_match_buffer import LowerMatchBuffer
 from .lower_opaque_block import LowerOpaqueBlock
 from .narrow_data_type import ForceNarrowIndexToInt32, NarrowDataType
 from .plan_and_update_buffer_allocation_location import PlanAndUpdateBufferAllocationLocation
+from .prefetch_panels import PrefetchPanels
 from .remove_no_op import RemoveNoOp
 from .simplify import Simplify
 from .storage_rewrite import StorageRewrite

@@ -12,6 +12,7 @@ from ...node import Mutator, post_order_visit
 from ...transform import PassContext
 from .. import expr as E
 from .. import op as tir_op
+from ..buffer import Buffer
 from ..expr import Broadcast, BufferLoad, Call, IntImm, PrimExpr, Ramp, Select, Var, const
 from ..function import PrimFunc
 from ..functor import StmtExprMutator, substitute
@@ -59,6 +60,7 @@ class _Lanes(Mutator):
         self.simplifier = simplifier
         self.mask: PrimExpr | None = None
         self.wide_vars: dict[Var, Var] = {}
+        self.wide_buffers: dict[Var, dict[Buffer, Buffer]] = {}  # by the variable that is allocated in the loop
 
     # -- helpers -----------------------------------------------------------------
     def _widen(self, value: PrimExpr) -> PrimExpr:
@@ -192,8 +194,21 @@ class _Lanes(Mutator):
         post_order_visit(expr, check)
         return found
 
+    def _access(self, access: BufferLoad | BufferStore) -> tuple[Buffer, list[PrimExpr]]:
+        """Buffer and indices for all lanes; what is allocated in the loop has a copy per lane, lanes side by side."""
+        buffer, indices = access.buffer, access.indices
+        copies = self.wide_buffers.get(buffer.data)
+        if copies is None:
+            return buffer, self._indices(indices)
+        if len(indices) != 1 or self._is_wide(indices[0]):
+            raise _NotVectorizable
+        if buffer not in copies:
+            copies[buffer] = buffer.replace(shape=(buffer.shape[0] * self.lanes,))
+        lane = E.Sub(self.var, self.start)
+        return copies[buffer], self._indices((indices[0] * self.lanes + lane,))
+
     def visit_BufferLoad(self, load: BufferLoad) -> PrimExpr:
-        indices = self._indices(load.indices)
+        buffer, indices = self._access(load)
         predicate = self.visit(load.predicate) if load.predicate is not None else None
         wide = self._is_wide(indices[-1]) if indices else False
         if predicate is not None and self._is_wide(predicate) and not wide:
@@ -204,7 +219,7 @@ class _Lanes(Mutator):
             predicate = self._widen(predicate)
         if all(a is b for a, b in zip(indices, load.indices)) and predicate is load.predicate:
             return load
-        return BufferLoad(load.buffer, indices, predicate, load.span)
+        return BufferLoad(buffer, indices, predicate, load.span)
 
     def _indices(self, indices: tuple[PrimExpr, ...]) -> list[PrimExpr]:
         mapped = [self._index(index) for index in indices]
@@ -258,7 +273,7 @@ class _Lanes(Mutator):
 
     # -- statements --------------------------------------------------------------
     def visit_BufferStore(self, store: BufferStore) -> Stmt:
-        indices = self._indices(store.indices)
+        buffer, indices = self._access(store)
         if not indices or not self._is_wide(indices[-1]):
             raise _NotVectorizable  # every lane stores to one place: a reduction
         value = self._widen(self.visit(store.value))
@@ -267,7 +282,7 @@ class _Lanes(Mutator):
             predicate = self.mask if predicate is None else E.And(self.mask, self._widen(predicate))
         elif predicate is not None:
             predicate = self._widen(predicate)
-        return BufferStore(store.buffer, value, indices, predicate, store.span)
+        return BufferStore(buffer, value, indices, predicate, store.span)
 
     def visit_For(self, loop: For) -> Stmt:
         start, extent = self.visit(loop.min), self.visit(loop.extent)
@@ -300,6 +315,13 @@ class _Lanes(Mutator):
     def visit_AttrStmt(self, node: AttrStmt) -> Stmt:
         return node.replace(body=self.visit(node.body))
 
+    def visit_Allocate(self, node: Allocate) -> Stmt:
+        if len(node.extents) != 1:
+            raise _NotVectorizable
+        self.wide_buffers[node.buffer_var] = {}
+        body = self.visit(node.body)
+        return node.replace(extents=(node.extents[0] * self.lanes,), body=body)
+
     def visit_Evaluate(self, node: Evaluate) -> Stmt:
         if isinstance(node.value, IntImm):
             return node
@@ -308,7 +330,7 @@ class _Lanes(Mutator):
     def _refuse(self, node: Any) -> Stmt:
         raise _NotVectorizable
 
-    visit_Allocate = visit_AllocateConst = visit_While = visit_AssertStmt = visit_DeclBuffer = _refuse
+    visit_AllocateConst = visit_While = visit_AssertStmt = visit_DeclBuffer = _refuse
 
 
 def _is_zero(value: PrimExpr) -> bool:

@@ -56,6 +56,10 @@ def test_every_extent(apply, extent):
         "        for k in range(3):\n            B[j + k * 16] = A[j] + T.Cast('float32', k)",
         "        B[j] = T.Select(A[j] > T.float32(0), A[j], T.float32(0) - A[j])",
         "        x: T.float32 = A[j] * T.float32(2)\n        B[j] = x + x",
+        "        t = T.allocate([1], 'float32', 'local')\n        t_1 = T.Buffer((1,), data=t)\n"
+        "        t_1[0] = A[j]\n        B[j] = t_1[0]",
+        "        t = T.allocate([2], 'float32', 'local')\n        t_1 = T.Buffer((2,), data=t)\n"
+        "        for k in range(2):\n            t_1[k] = A[j * 2 + k]\n        B[j] = t_1[0] - t_1[1]",
     ],
 )
 def test_bodies(apply, statement):
@@ -70,8 +74,6 @@ def test_bodies(apply, statement):
     [
         "        B[0] = B[0] + A[j]",  # every lane adds to one place
         "        for k in range(j):\n            B[j] = A[k]",
-        "        t = T.allocate([1], 'float32', 'local')\n        t_1 = T.Buffer((1,), data=t)\n"
-        "        t_1[0] = A[j]\n        B[j] = t_1[0]",
     ],
 )
 def test_what_has_no_vector_form_runs_serially(apply, statement):
