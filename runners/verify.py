@@ -30,6 +30,8 @@ _EXACT_CALLS = frozenset(
     {"tir.if_then_else", "tir.likely", "tir.max_value", "tir.min_value", "tir.bitwise_and"}
 )
 _SEED = 0x5EED
+_PERIOD = 1_000_003
+"""After so many elements inputs repeat: a prime, so that no two rows of a tensor are alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,23 +168,30 @@ def _exact_limit(dtype: str) -> float:
 
 
 def make_value(param: Param, rng: np.random.Generator, *, magnitude: int, positive: bool) -> Array:
-    """Contents for one input: small integers when ``magnitude`` is above zero, else random numbers around one."""
+    """Contents for one input: small integers when ``magnitude`` is above zero, else random numbers around one.
+
+    Drawing the weights of a large layer takes longer than running it: behind ``_PERIOD`` elements the numbers repeat.
+    """
     value = aligned_empty(param.shape, param.dtype)
+    flat = value.reshape(-1)
+    begin = flat[:_PERIOD]
     kind = numpy_dtype(param.dtype)
     if kind == np.bool_:
-        value[...] = rng.integers(0, 2, param.shape, dtype=np.int8)
+        begin[...] = rng.integers(0, 2, begin.shape, dtype=np.int8)
     elif kind.kind in "iu":
         low = 0 if kind.kind == "u" or param.index or positive else -(magnitude or 4)
         high = 1 if param.index else (magnitude or 4)
-        value[...] = rng.integers(low, high + 1, param.shape)
+        begin[...] = rng.integers(low, high + 1, begin.shape)
     elif magnitude:
-        value[...] = rng.integers(1 if positive else -magnitude, magnitude + 1, param.shape).astype(
+        begin[...] = rng.integers(1 if positive else -magnitude, magnitude + 1, begin.shape).astype(
             np.float32
         )
     elif positive:
-        value[...] = rng.random(param.shape, dtype=np.float32) + np.float32(0.5)
+        begin[...] = rng.random(begin.shape, dtype=np.float32) + np.float32(0.5)
     else:
-        value[...] = rng.random(param.shape, dtype=np.float32) * np.float32(2) - np.float32(1)
+        begin[...] = rng.random(begin.shape, dtype=np.float32) * np.float32(2) - np.float32(1)
+    for start in range(_PERIOD, flat.size, _PERIOD):
+        flat[start : start + _PERIOD] = begin[: flat.size - start]
     return value
 
 
