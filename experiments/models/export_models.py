@@ -13,10 +13,11 @@ import warnings
 from pathlib import Path
 
 import torch
-import torch_models
+
+from . import torch_models
 
 EXPORTERS = ("dynamo", "torchscript")
-DEFAULT_OUT = Path(__file__).parent / "out" / "models"
+DEFAULT_OUT = Path(__file__).parents[1] / "out" / "models"
 
 
 def export(

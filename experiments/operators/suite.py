@@ -2,7 +2,8 @@
 
 Shapes list their parameters as the suite's page does: convolutions (N, spatial..., CI, CO, K, stride, padding
 [, dilation[, groups]]) in channel-last layouts, the others as :data:`WORKLOADS` says. Weights that a model holds as
-constants are layout-free placeholders, whose layout a schedule may choose.
+constants are layout-free placeholders, whose layout a schedule may choose. The definitions are written once, for every
+:class:`Language` with the names of tensor expressions, so that a peer tunes the same programs; this module needs numpy only.
 
 >>> func = workload("C2D", (1, 14, 14, 256, 256, 3, 1, 1))
 >>> arrays = inputs("C2D", (1, 14, 14, 256, 256, 3, 1, 1), seed=0)
@@ -12,16 +13,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, Protocol, cast
 
 import numpy as np
 
-from ir import te, topi
-from ir.te import Tensor
-from ir.tir import PrimFunc
-
 Shape = Sequence[int]
 Array = np.ndarray
+
+
+class Language(Protocol):
+    """What the definitions are written in: the tensor expressions and operators of this compiler, or of a peer with the same names."""
+
+    te: Any
+    topi: Any
+
+
+def loopsmith() -> Language:
+    """This compiler's tensor expressions."""
+    from ir import te, topi
+
+    return cast(Language, SimpleNamespace(te=te, topi=topi))
 
 
 @dataclass(frozen=True)
@@ -32,8 +44,8 @@ class Workload:
     description: str
     shapes: tuple[tuple[int, ...], ...]
     """Shapes to develop with; nothing may depend on them."""
-    build: Callable[..., list[Tensor]]
-    """From the shape's numbers to the parameters: inputs, then the output."""
+    build: Callable[..., list[Any]]
+    """From the language and the shape's numbers to the parameters: inputs, then the output."""
     reference: Callable[..., Array]
     """``reference(arrays, *shape)``: the result in float64."""
     flops: Callable[..., int]
@@ -58,13 +70,13 @@ def _split(shape: Shape, dim: int) -> tuple[int, list[int], int, int, int, int, 
     return n, spatial, ci, co, k, stride, padding, dilation, groups
 
 
-def _conv(dim: int) -> Callable[..., list[Tensor]]:
-    def build(*shape: int) -> list[Tensor]:
+def _conv(dim: int) -> Callable[..., list[Any]]:
+    def build(lang: Language, *shape: int) -> list[Any]:
         n, spatial, ci, co, k, stride, padding, dilation, groups = _split(shape, dim)
-        data = te.placeholder((n, *spatial, ci), "float32", name="data")
-        kernel = te.placeholder((*[k] * dim, ci // groups, co), "float32", name="kernel")
+        data = lang.te.placeholder((n, *spatial, ci), "float32", name="data")
+        kernel = lang.te.placeholder((*[k] * dim, ci // groups, co), "float32", name="kernel")
         layout, kernel_layout = _LAYOUTS[dim]
-        out = topi.nn.conv(
+        out = lang.topi.nn.conv(
             data, kernel, stride, padding, dilation, groups, layout, kernel_layout,
             auto_scheduler_should_rewrite_layout=True,
         )  # fmt: skip
@@ -107,11 +119,11 @@ def _conv_flops(dim: int) -> Callable[..., int]:
 
 
 def _depthwise(
-    n: int, h: int, w: int, c: int, k: int, stride: int, padding: int, factor: int = 1
-) -> list[Tensor]:
-    data = te.placeholder((n, h, w, c), "float32", name="data")
-    kernel = te.placeholder((k, k, c, factor), "float32", name="kernel")
-    out = topi.nn.depthwise_conv2d_nhwc(data, kernel, stride, padding, 1)
+    lang: Language, n: int, h: int, w: int, c: int, k: int, stride: int, padding: int, factor: int = 1
+) -> list[Any]:
+    data = lang.te.placeholder((n, h, w, c), "float32", name="data")
+    kernel = lang.te.placeholder((k, k, c, factor), "float32", name="kernel")
+    out = lang.topi.nn.depthwise_conv2d_nhwc(data, kernel, stride, padding, 1)
     return [data, kernel, out]
 
 
@@ -142,10 +154,28 @@ def _depthwise_flops(
     return 2 * n * _window(h, k, stride, padding) * _window(w, k, stride, padding) * c * factor * k * k
 
 
-def _transposed(n: int, h: int, w: int, ci: int, co: int, k: int, stride: int, padding: int) -> list[Tensor]:
-    data = te.placeholder((n, h, w, ci), "float32", name="data")
-    kernel = te.placeholder((k, k, ci, co), "float32", name="kernel")
-    return [data, kernel, topi.nn.conv2d_transpose_nhwc(data, kernel, stride, padding)]
+def _transposed(
+    lang: Language, n: int, h: int, w: int, ci: int, co: int, k: int, stride: int, padding: int
+) -> list[Any]:
+    data = lang.te.placeholder((n, h, w, ci), "float32", name="data")
+    kernel = lang.te.placeholder((k, k, ci, co), "float32", name="kernel")
+    if hasattr(lang.topi.nn, "conv2d_transpose_nhwc"):
+        return [data, kernel, lang.topi.nn.conv2d_transpose_nhwc(data, kernel, stride, padding)]
+    # by the definition: a convolution with the flipped kernel over the input spread out and padded
+    spread = lang.topi.nn.dilate(data, (1, stride, stride, 1))
+    edge = k - 1 - padding
+    padded = lang.topi.nn.pad(spread, [0, edge, edge, 0])
+    rh, rw, rc = (
+        lang.te.reduce_axis((0, extent), name) for extent, name in ((k, "rh"), (k, "rw"), (ci, "rc"))
+    )
+    out = lang.te.compute(
+        (n, (h - 1) * stride + k - 2 * padding, (w - 1) * stride + k - 2 * padding, co),
+        lambda b, y, x, f: lang.te.sum(
+            padded[b, y + rh, x + rw, rc] * kernel[k - 1 - rh, k - 1 - rw, rc, f], axis=[rh, rw, rc]
+        ),
+        name="conv2d_transpose_nhwc",
+    )
+    return [data, kernel, out]
 
 
 def _transposed_reference(
@@ -165,16 +195,25 @@ def _transposed_flops(n: int, h: int, w: int, ci: int, co: int, k: int, stride: 
 
 
 def _capsule(
-    n: int, h: int, w: int, ci: int, co: int, k: int, stride: int, padding: int, capsule: int = 4
-) -> list[Tensor]:
-    data = te.placeholder((n, h, w, capsule, capsule, ci), "float32", name="data")
-    kernel = te.placeholder((k, k, capsule, capsule, ci, co), "float32", name="kernel")
-    padded = topi.nn.pad(data, [0, padding, padding, 0, 0, 0], name="pad_temp")
-    rh, rw = te.reduce_axis((0, k), "rh"), te.reduce_axis((0, k), "rw")
-    cap, rc = te.reduce_axis((0, capsule), "cap"), te.reduce_axis((0, ci), "rc")
-    out = te.compute(
+    lang: Language,
+    n: int,
+    h: int,
+    w: int,
+    ci: int,
+    co: int,
+    k: int,
+    stride: int,
+    padding: int,
+    capsule: int = 4,
+) -> list[Any]:
+    data = lang.te.placeholder((n, h, w, capsule, capsule, ci), "float32", name="data")
+    kernel = lang.te.placeholder((k, k, capsule, capsule, ci, co), "float32", name="kernel")
+    padded = lang.topi.nn.pad(data, [0, padding, padding, 0, 0, 0], name="pad_temp")
+    rh, rw = lang.te.reduce_axis((0, k), "rh"), lang.te.reduce_axis((0, k), "rw")
+    cap, rc = lang.te.reduce_axis((0, capsule), "cap"), lang.te.reduce_axis((0, ci), "rc")
+    out = lang.te.compute(
         (n, _window(h, k, stride, padding), _window(w, k, stride, padding), capsule, capsule, co),
-        lambda nn, yy, xx, ci_, cj, ff: te.sum(
+        lambda nn, yy, xx, ci_, cj, ff: lang.te.sum(
             padded[nn, yy * stride + rh, xx * stride + rw, ci_, cap, rc] * kernel[rh, rw, cap, cj, rc, ff],
             axis=[rh, rw, cap, rc],
         ),
@@ -213,17 +252,16 @@ def _capsule_flops(
     return 2 * n * outs * capsule**3 * ci * co * k * k
 
 
-def _conv_bn_relu(*shape: int) -> list[Tensor]:
-    data, kernel, conv = _conv(2)(*shape)
+def _conv_bn_relu(lang: Language, *shape: int) -> list[Any]:
+    data, kernel, conv = _conv(2)(lang, *shape)
     channels = conv.shape[-1]
     bias, scale, offset = (
-        te.placeholder((channels,), "float32", name=name) for name in ("bias", "bn_scale", "bn_offset")
+        lang.te.placeholder((channels,), "float32", name=name) for name in ("bias", "bn_scale", "bn_offset")
     )
-    biased = te.compute(conv.shape, lambda n, h, w, c: conv[n, h, w, c] + bias[c], name="bias_add")
-    scaled = te.compute(conv.shape, lambda n, h, w, c: biased[n, h, w, c] * scale[c], name="bn_mul")
-    moved = te.compute(conv.shape, lambda n, h, w, c: scaled[n, h, w, c] + offset[c], name="bn_add")
-    out = te.compute(conv.shape, lambda n, h, w, c: te.max(moved[n, h, w, c], 0.0), name="relu")
-    return [data, kernel, bias, scale, offset, out]
+    biased = lang.te.compute(conv.shape, lambda n, h, w, c: conv[n, h, w, c] + bias[c], name="bias_add")
+    scaled = lang.te.compute(conv.shape, lambda n, h, w, c: biased[n, h, w, c] * scale[c], name="bn_mul")
+    moved = lang.te.compute(conv.shape, lambda n, h, w, c: scaled[n, h, w, c] + offset[c], name="bn_add")
+    return [data, kernel, bias, scale, offset, lang.topi.nn.relu(moved)]
 
 
 def _conv_bn_relu_reference(arrays: Sequence[Array], *shape: int) -> Array:
@@ -234,38 +272,38 @@ def _conv_bn_relu_reference(arrays: Sequence[Array], *shape: int) -> Array:
 # ---- matrix products, reductions --------------------------------------------------------------------------------
 
 
-def _batch_matmul(b: int, n: int, m: int, k: int) -> list[Tensor]:
-    x = te.placeholder((b, n, k), "float32", name="X")
-    y = te.placeholder((b, k, m), "float32", name="Y")
-    r = te.reduce_axis((0, k), "k")
-    z = te.compute((b, n, m), lambda b, i, j: te.sum(x[b, i, r] * y[b, r, j], axis=r), name="Z")
+def _batch_matmul(lang: Language, b: int, n: int, m: int, k: int) -> list[Any]:
+    x = lang.te.placeholder((b, n, k), "float32", name="X")
+    y = lang.te.placeholder((b, k, m), "float32", name="Y")
+    r = lang.te.reduce_axis((0, k), "k")
+    z = lang.te.compute((b, n, m), lambda b, i, j: lang.te.sum(x[b, i, r] * y[b, r, j], axis=r), name="Z")
     return [x, y, z]
 
 
-def _transpose_batch_matmul(batch: int, seq: int, heads: int, dim: int) -> list[Tensor]:
-    query = te.placeholder((batch, seq, heads, dim), "float32", name="query")
-    value = te.placeholder((batch, seq, heads, dim), "float32", name="value")
-    query_t = te.compute((batch, heads, seq, dim), lambda b, h, s, d: query[b, s, h, d], name="query_T")
-    value_t = te.compute((batch, heads, dim, seq), lambda b, h, d, s: value[b, s, h, d], name="value_T")
-    k = te.reduce_axis((0, dim), "k")
-    out = te.compute(
+def _transpose_batch_matmul(lang: Language, batch: int, seq: int, heads: int, dim: int) -> list[Any]:
+    query = lang.te.placeholder((batch, seq, heads, dim), "float32", name="query")
+    value = lang.te.placeholder((batch, seq, heads, dim), "float32", name="value")
+    query_t = lang.te.compute((batch, heads, seq, dim), lambda b, h, s, d: query[b, s, h, d], name="query_T")
+    value_t = lang.te.compute((batch, heads, dim, seq), lambda b, h, d, s: value[b, s, h, d], name="value_T")
+    k = lang.te.reduce_axis((0, dim), "k")
+    out = lang.te.compute(
         (batch, heads, seq, seq),
-        lambda b, h, i, j: te.sum(query_t[b, h, i, k] * value_t[b, h, k, j], axis=k),
+        lambda b, h, i, j: lang.te.sum(query_t[b, h, i, k] * value_t[b, h, k, j], axis=k),
         name="C",
     )
     return [query, value, out]
 
 
-def _norm(b: int, m: int, n: int) -> list[Tensor]:
-    a = te.placeholder((b, m, n), "float32", name="A")
-    i, j = te.reduce_axis((0, m), "i"), te.reduce_axis((0, n), "j")
-    squares = te.compute((b,), lambda b: te.sum(a[b, i, j] * a[b, i, j], axis=[i, j]), name="C")
-    return [a, te.compute((b,), lambda b: te.sqrt(squares[b]), name="D")]
+def _norm(lang: Language, b: int, m: int, n: int) -> list[Any]:
+    a = lang.te.placeholder((b, m, n), "float32", name="A")
+    i, j = lang.te.reduce_axis((0, m), "i"), lang.te.reduce_axis((0, n), "j")
+    squares = lang.te.compute((b,), lambda b: lang.te.sum(a[b, i, j] * a[b, i, j], axis=[i, j]), name="C")
+    return [a, lang.te.compute((b,), lambda b: lang.te.sqrt(squares[b]), name="D")]
 
 
-def _softmax(m: int, n: int) -> list[Tensor]:
-    a = te.placeholder((m, n), "float32", name="A")
-    return [a, topi.nn.softmax(a, axis=1)]
+def _softmax(lang: Language, m: int, n: int) -> list[Any]:
+    a = lang.te.placeholder((m, n), "float32", name="A")
+    return [a, lang.topi.nn.softmax(a, axis=1)]
 
 
 def _softmax_reference(arrays: Sequence[Array], m: int, n: int) -> Array:
@@ -399,10 +437,16 @@ def _of(name: str) -> Workload:
         raise KeyError(f"no workload {name!r} in the suite; there are {', '.join(WORKLOADS)}") from None
 
 
-def workload(name: str, shape: Shape | None = None) -> PrimFunc:
-    """The PrimFunc of a workload; ``shape`` defaults to the first one to develop with."""
+def tensors(name: str, shape: Shape | None = None, lang: Language | None = None) -> list[Any]:
+    """The parameters of a workload as tensors of a language: inputs, then the output."""
     item = _of(name)
-    return te.create_prim_func(item.build(*(shape or item.shapes[0])))
+    return item.build(lang or loopsmith(), *(shape or item.shapes[0]))
+
+
+def workload(name: str, shape: Shape | None = None, lang: Language | None = None) -> Any:
+    """The PrimFunc of a workload; ``shape`` defaults to the first one to develop with."""
+    lang = lang or loopsmith()
+    return lang.te.create_prim_func(tensors(name, shape, lang))
 
 
 def inputs(name: str, shape: Shape | None = None, seed: int = 0, integers: bool = False) -> list[Array]:
@@ -410,11 +454,10 @@ def inputs(name: str, shape: Shape | None = None, seed: int = 0, integers: bool 
 
     With ``integers`` they hold small whole numbers, so that sums are exact in any order.
     """
-    item = _of(name)
     rng = np.random.default_rng(seed)
     arrays = []
-    for tensor in item.build(*(shape or item.shapes[0]))[:-1]:
-        extents = tuple(int(getattr(extent, "value", 0)) for extent in tensor.shape)
+    for tensor in tensors(name, shape)[:-1]:
+        extents = _extents(tensor)
         values = rng.integers(-3, 4, extents) if integers else rng.standard_normal(extents)
         arrays.append(values.astype("float32"))
     return arrays
@@ -422,9 +465,11 @@ def inputs(name: str, shape: Shape | None = None, seed: int = 0, integers: bool 
 
 def output_shape(name: str, shape: Shape | None = None) -> tuple[int, ...]:
     """Shape of the output."""
-    item = _of(name)
-    result: Any = item.build(*(shape or item.shapes[0]))[-1]
-    return tuple(extent.value for extent in result.shape)
+    return _extents(tensors(name, shape)[-1])
+
+
+def _extents(tensor: Any) -> tuple[int, ...]:
+    return tuple(int(extent) for extent in tensor.shape)
 
 
 def reference(name: str, arrays: Sequence[Array], shape: Shape | None = None) -> Array:
@@ -437,3 +482,26 @@ def flops(name: str, shape: Shape | None = None) -> int:
     """Floating-point operations that the operator needs (a multiplication and an addition count two)."""
     item = _of(name)
     return item.flops(*(shape or item.shapes[0]))
+
+
+def bytes_moved(name: str, shape: Shape | None = None) -> int:
+    """Bytes of the inputs and the output, each counted once: what no implementation can avoid."""
+    return sum(4 * int(np.prod(_extents(tensor))) for tensor in tensors(name, shape))
+
+
+def parse_rows(items: Sequence[str]) -> list[tuple[str, tuple[int, ...]]]:
+    """Rows as people name them: ``C2D`` (all its shapes), ``C2D:1,56,56,64,64,1,1,0``, or ``operators`` (all of them).
+
+    Raises:
+        KeyError: there is no such workload.
+    """
+    rows: list[tuple[str, tuple[int, ...]]] = []
+    for item in items:
+        name, _, dims = item.partition(":")
+        if item == "operators":
+            rows += [(key, shape) for key, work in WORKLOADS.items() for shape in work.shapes]
+        elif dims:
+            rows.append((_of(name).name, tuple(int(dim) for dim in dims.split(","))))
+        else:
+            rows += [(_of(name).name, shape) for shape in _of(name).shapes]
+    return rows

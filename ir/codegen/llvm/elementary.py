@@ -1,6 +1,6 @@
 """The elementary functions themselves: float32 arithmetic on scalars and vectors of any width.
 
-Method: Cody-Waite range reduction and polynomials, whose coefficients ``experiments/fit_vector_math.py`` fits.
+Method: Cody-Waite range reduction and polynomials, whose coefficients ``experiments/foundation/fit_vector_math.py`` fits.
 """
 
 from __future__ import annotations

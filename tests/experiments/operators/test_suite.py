@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments import suite
+from experiments.operators import suite
 from ir.codegen.build import build
 
 SMALL = {

@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from experiments.suite import workload
+from experiments.operators.suite import workload
 from ir.target import Target
 from ir.tir import PrimFunc
 from schedules import Trace

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,17 +12,7 @@ from tuner import zoo
 
 torch = pytest.importorskip("torch")
 
-EXPERIMENTS = Path(__file__).parents[3] / "experiments"
-
-
-@pytest.fixture(scope="module")
-def torch_models() -> Any:
-    sys.path.insert(0, str(EXPERIMENTS))
-    try:
-        import torch_models as module
-    finally:
-        sys.path.remove(str(EXPERIMENTS))
-    return module
+from experiments.models import torch_models  # noqa: E402
 
 
 def folded(conv: Any, norm: Any) -> dict[str, np.ndarray]:
@@ -83,7 +71,7 @@ WEIGHTS = {
 
 
 @pytest.mark.parametrize("name", zoo.names())
-def test_same_weights_same_results(torch_models: Any, name: str) -> None:
+def test_same_weights_same_results(name: str) -> None:
     config = torch_models.SMALL[name]
     model = torch_models.build(config, seed=7)
     inputs = torch_models.example_inputs(config, seed=8)

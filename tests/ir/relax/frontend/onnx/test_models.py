@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -19,21 +18,16 @@ onnx = pytest.importorskip("onnx")
 ort = pytest.importorskip("onnxruntime")
 
 import runners  # noqa: E402
+from experiments.models import export_models, torch_models  # noqa: E402
 from ir import relax  # noqa: E402
 from ir.relax.frontend.onnx import from_onnx  # noqa: E402
 
-EXPERIMENTS = Path(__file__).parents[5] / "experiments"
 MODELS = ("resnet18", "mobilenet_v2", "bert_base", "llama_block")
 
 
 @pytest.fixture(scope="module")
 def exports(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A function from (model, exporter) to the path of its small export; each is exported once."""
-    sys.path.insert(0, str(EXPERIMENTS))
-    try:
-        import export_models
-    finally:
-        sys.path.remove(str(EXPERIMENTS))
     out, made = tmp_path_factory.mktemp("exports"), {}
 
     def path_of(name: str, exporter: str) -> Path:
@@ -45,8 +39,6 @@ def exports(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def inputs_of(name: str) -> dict[str, np.ndarray]:
-    import torch_models
-
     return {
         key: value.numpy()
         for key, value in torch_models.example_inputs(torch_models.SMALL[name], seed=5).items()
@@ -123,8 +115,6 @@ def dynamic_axes(name: str, inputs: dict[str, Any]) -> dict[str, dict[int, str]]
 
 def resized(name: str, factor: int) -> dict[str, np.ndarray]:
     """Inputs with other values of the symbolic dimensions."""
-    import torch_models
-
     changes = {
         "bert_base": {"batch": factor, "sequence": 7 * factor},
         "resnet18": {"batch": factor},
@@ -141,7 +131,6 @@ def resized(name: str, factor: int) -> dict[str, np.ndarray]:
 def test_symbolic_dimensions(exports: Any, tmp_path: Path, name: str, exporter: str) -> None:
     """One build serves every size; shape arithmetic on symbols leaves nothing to compute when it runs."""
     import torch
-    import torch_models
 
     config = torch_models.SMALL[name]
     inputs, path = torch_models.example_inputs(config), tmp_path / "dynamic.onnx"
