@@ -67,16 +67,8 @@ def conv(
     batch, in_channel, *extents = (inp.shape[axis] for axis in data_axes)
     num_filter, kernel_channel, *kernel = (filt.shape[axis] for axis in kernel_axes)
     _check_groups(in_channel, num_filter, kernel_channel, groups)
-    dilated = [simplify((size - 1) * step + 1) for size, step in zip(kernel, dilations, strict=True)]
-    before, after = pad_amounts(padding, dilated)
-    out_extents = [
-        simplify(floordiv(extent - size + low + high, step) + 1)
-        for extent, size, low, high, step in zip(extents, dilated, before, after, strides, strict=True)
-    ]
-    full_before, full_after = [0] * inp.ndim, [0] * inp.ndim
-    for axis, low, high in zip(data_axes[2:], before, after, strict=True):
-        full_before[axis], full_after[axis] = low, high
-    padded = pad(inp, full_before, full_after, name="pad_temp")
+    before, after, out_extents = _out_extents(extents, kernel, strides, padding, dilations)
+    padded = _pad_spatial(inp, data_axes[2:], before, after, "pad_temp")
     rc = reduce_over(simplify(floordiv(in_channel, groups)), "rc")
     rs = [reduce_over(size, name) for size, name in zip(kernel, ("ry", "rx", "rz"))]
     by_letter: dict[str, Any] = dict(zip("NC" + spatial, (batch, num_filter, *out_extents), strict=True))
@@ -110,6 +102,30 @@ def conv(
     )
 
 
+def _out_extents(
+    extents: Sequence[PrimExpr],
+    kernel: Sequence[PrimExpr],
+    strides: list[Any],
+    padding: Any,
+    dilations: list[Any],
+) -> tuple[list[Any], list[Any], list[PrimExpr]]:
+    """Padding before and after every spatial axis, and the extents of the result."""
+    dilated = [simplify((size - 1) * step + 1) for size, step in zip(kernel, dilations, strict=True)]
+    before, after = pad_amounts(padding, dilated)
+    outs = [
+        simplify(floordiv(extent - size + low + high, step) + 1)
+        for extent, size, low, high, step in zip(extents, dilated, before, after, strides, strict=True)
+    ]
+    return before, after, outs
+
+
+def _pad_spatial(data: Tensor, axes: Sequence[int], before: list[Any], after: list[Any], name: str) -> Tensor:
+    low, high = [0] * data.ndim, [0] * data.ndim
+    for axis, first, last in zip(axes, before, after, strict=True):
+        low[axis], high[axis] = first, last
+    return pad(data, low, high, name=name)
+
+
 def _check_groups(in_channel: PrimExpr, num_filter: PrimExpr, kernel_channel: PrimExpr, groups: int) -> None:
     if not is_const(in_channel, num_filter, kernel_channel):
         return
@@ -136,20 +152,7 @@ def conv1d(
     out_dtype: str | None = None,
 ) -> Tensor:
     """1-D convolution in any layout."""
-    return conv(
-        data,
-        kernel,
-        strides,
-        padding,
-        dilation,
-        groups,
-        data_layout,
-        kernel_layout,
-        out_dtype,
-        None,
-        None,
-        False,
-    )
+    return conv(data, kernel, strides, padding, dilation, groups, data_layout, kernel_layout, out_dtype)
 
 
 def conv1d_ncw(
@@ -213,9 +216,7 @@ def conv2d(
     out_dtype: str | None = None,
 ) -> Tensor:
     """2-D convolution in any layout."""
-    return conv(
-        data, kernel, strides, padding, dilation, 1, data_layout, kernel_layout, out_dtype, None, None, False
-    )
+    return conv(data, kernel, strides, padding, dilation, 1, data_layout, kernel_layout, out_dtype)
 
 
 def conv2d_nchw(
@@ -244,10 +245,8 @@ def conv2d_nhwc(
     auto_scheduler_should_rewrite_layout: bool = False,
 ) -> Tensor:
     """2-D convolution, data NHWC, kernel HWIO."""
-    return conv(
-        Input, Filter, stride, padding, dilation, 1, "NHWC", "HWIO", out_dtype, None, None,
-        auto_scheduler_should_rewrite_layout,
-    )  # fmt: skip
+    rewrite = auto_scheduler_should_rewrite_layout
+    return conv(Input, Filter, stride, padding, dilation, 1, "NHWC", "HWIO", out_dtype, None, None, rewrite)
 
 
 def group_conv2d_nchw(
@@ -260,9 +259,7 @@ def group_conv2d_nchw(
     out_dtype: str | None = None,
 ) -> Tensor:
     """Grouped 2-D convolution, data NCHW, kernel OIHW."""
-    return conv(
-        Input, Filter, stride, padding, dilation, groups, "NCHW", "OIHW", out_dtype, None, None, False
-    )
+    return conv(Input, Filter, stride, padding, dilation, groups, "NCHW", "OIHW", out_dtype)
 
 
 def group_conv2d_nhwc(
@@ -275,9 +272,7 @@ def group_conv2d_nhwc(
     out_dtype: str | None = None,
 ) -> Tensor:
     """Grouped 2-D convolution, data NHWC, kernel HWIO."""
-    return conv(
-        Input, Filter, stride, padding, dilation, groups, "NHWC", "HWIO", out_dtype, None, None, False
-    )
+    return conv(Input, Filter, stride, padding, dilation, groups, "NHWC", "HWIO", out_dtype)
 
 
 def conv3d_ncdhw(
@@ -290,9 +285,7 @@ def conv3d_ncdhw(
     out_dtype: str | None = None,
 ) -> Tensor:
     """3-D convolution, data NCDHW, kernel OIDHW."""
-    return conv(
-        Input, Filter, stride, padding, dilation, groups, "NCDHW", "OIDHW", out_dtype, None, None, False
-    )
+    return conv(Input, Filter, stride, padding, dilation, groups, "NCDHW", "OIDHW", out_dtype)
 
 
 def conv3d_ndhwc(
@@ -307,45 +300,14 @@ def conv3d_ndhwc(
     meta_schedule_origin_shape: Any = None,
 ) -> Tensor:
     """3-D convolution, data NDHWC, kernel DHWIO."""
-    return conv(
-        Input, Filter, stride, padding, dilation, groups, "NDHWC", "DHWIO", out_dtype, None, None, False
-    )
-
-
-def _depthwise_extents(
-    extents: Sequence[PrimExpr], kernel: Sequence[PrimExpr], stride: Any, padding: Any, dilation: Any
-) -> tuple[list[Any], list[Any], list[Any], list[Any], list[PrimExpr]]:
-    strides, dilations = per_axis(stride, 2, "stride"), per_axis(dilation, 2, "dilation")
-    dilated = [simplify((size - 1) * step + 1) for size, step in zip(kernel, dilations, strict=True)]
-    before, after = pad_amounts(padding, dilated)
-    outs = [
-        simplify(floordiv(extent - size + low + high, step) + 1)
-        for extent, size, low, high, step in zip(extents, dilated, before, after, strides, strict=True)
-    ]
-    return strides, dilations, before, after, outs
+    return conv(Input, Filter, stride, padding, dilation, groups, "NDHWC", "DHWIO", out_dtype)
 
 
 def depthwise_conv2d_nchw(
     Input: Tensor, Filter: Tensor, stride: Any, padding: Any, dilation: Any, out_dtype: str | None = None
 ) -> Tensor:
     """Depthwise 2-D convolution: data (N, C, H, W), kernel (C, M, KH, KW), result (N, C * M, OH, OW)."""
-    kind = out_dtype or Input.dtype
-    batch, channel, *extents = Input.shape
-    _, multiplier, *kernel = Filter.shape
-    strides, dilations, before, after, outs = _depthwise_extents(extents, kernel, stride, padding, dilation)
-    padded = pad(Input, [0, 0, *before], [0, 0, *after], name="PaddedInput")
-    di, dj = reduce_over(kernel[0], "di"), reduce_over(kernel[1], "dj")
-    single = same_extent(multiplier, 1)
-
-    def element(b: Any, c: Any, i: Any, j: Any) -> PrimExpr:
-        source, inner = (c, const(0, c.dtype)) if single else (c // multiplier, c % multiplier)
-        value = padded(
-            b, source, i * strides[0] + di.var * dilations[0], j * strides[1] + dj.var * dilations[1]
-        )
-        return te_sum(value.astype(kind) * Filter(source, inner, di.var, dj.var).astype(kind), axis=[di, dj])
-
-    shape = (batch, simplify(channel * multiplier), *outs)
-    return compute(shape, element, "DepthwiseConv2d", "depthwise_conv2d_nchw")
+    return _depthwise(Input, Filter, stride, padding, dilation, "NCHW", "OIHW", out_dtype)
 
 
 def depthwise_conv2d_nhwc(
@@ -357,23 +319,51 @@ def depthwise_conv2d_nhwc(
     kernel_layout: str = "HWOI",
     out_dtype: str | None = None,
 ) -> Tensor:
-    """Depthwise 2-D convolution: data (N, H, W, C), kernel (KH, KW, C, M), result (N, OH, OW, C * M)."""
-    kind = out_dtype or Input.dtype
-    batch, height, width, channel = Input.shape
-    kh, kw, _, multiplier = Filter.shape
-    strides, dilations, before, after, outs = _depthwise_extents(
-        (height, width), (kh, kw), stride, padding, dilation
-    )
-    padded = pad(Input, [0, *before, 0], [0, *after, 0], name="PaddedInput")
-    di, dj = reduce_over(kh, "di"), reduce_over(kw, "dj")
+    """Depthwise 2-D convolution: data (N, H, W, C), result (N, OH, OW, C * M).
+
+    ``kernel_layout`` says where the channels C ("O") and their multiplier M ("I") stand: "HWOI" is (KH, KW, C, M).
+    """
+    return _depthwise(Input, Filter, stride, padding, dilation, "NHWC", kernel_layout, out_dtype)
+
+
+def _depthwise(
+    data: Tensor,
+    kernel: Tensor,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    data_layout: str,
+    kernel_layout: str,
+    out_dtype: str | None,
+) -> Tensor:
+    kind = out_dtype or data.dtype
+    data_axes = [data_layout.index(letter) for letter in "NCHW"]
+    batch, channel, *extents = (data.shape[axis] for axis in data_axes)
+    _, multiplier, *window = (kernel.shape[kernel_layout.index(letter)] for letter in "OIHW")
+    strides, dilations = per_axis(stride, 2, "stride"), per_axis(dilation, 2, "dilation")
+    before, after, outs = _out_extents(extents, window, strides, padding, dilations)
+    padded = _pad_spatial(data, data_axes[2:], before, after, "PaddedInput")
+    di, dj = reduce_over(window[0], "di"), reduce_over(window[1], "dj")
     single = same_extent(multiplier, 1)
 
-    def element(b: Any, i: Any, j: Any, c: Any) -> PrimExpr:
+    def element(*indices: Any) -> PrimExpr:
+        b, c, i, j = (indices[axis] for axis in data_axes)
         source, inner = (c, const(0, c.dtype)) if single else (c // multiplier, c % multiplier)
-        value = padded(
-            b, i * strides[0] + di.var * dilations[0], j * strides[1] + dj.var * dilations[1], source
-        )
-        return te_sum(value.astype(kind) * Filter(di.var, dj.var, source, inner).astype(kind), axis=[di, dj])
+        y, x = i * strides[0] + di.var * dilations[0], j * strides[1] + dj.var * dilations[1]
+        at = dict(zip("NCHW", (b, source, y, x), strict=True))
+        kernel_at = dict(zip("OIHW", (source, inner, di.var, dj.var), strict=True))
+        value = padded(*[at[letter] for letter in data_layout]).astype(kind)
+        weight = kernel(*[kernel_at[letter] for letter in kernel_layout]).astype(kind)
+        return te_sum(value * weight, axis=[di, dj])
 
-    shape = (batch, *outs, simplify(channel * multiplier))
-    return compute(shape, element, "DepthwiseConv2d", "depthwise_conv2d_nhwc")
+    result = dict(zip("NCHW", (batch, simplify(channel * multiplier), *outs), strict=True))
+    name = f"depthwise_conv2d_{data_layout.lower()}"
+    axis_names = dict(zip("NCHW", "bcij", strict=True))
+    return compute(
+        tuple(result[letter] for letter in data_layout),
+        element,
+        "DepthwiseConv2d",
+        name,
+        None,
+        [axis_names[letter] for letter in data_layout],
+    )

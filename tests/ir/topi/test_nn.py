@@ -113,6 +113,13 @@ def test_depthwise(check, factor):
         wanted.transpose(0, 2, 3, 1),
         atol=1e-4,
     )
+    multiplier_first = [arrays[0], np.ascontiguousarray(w.transpose(2, 3, 1, 0))]
+    check(
+        lambda a, b: topi.nn.depthwise_conv2d_nhwc(a, b, (2, 1), 1, 1, kernel_layout="HWIO"),
+        multiplier_first,
+        wanted.transpose(0, 2, 3, 1),
+        atol=1e-4,
+    )
 
 
 TRANSPOSED = [

@@ -14,7 +14,8 @@ from .activation import (
     softplus,
 )
 from .attention import attention, attention_var_len
-from .conv import conv1d, conv1d_transpose, conv2d, conv2d_transpose, conv3d, conv3d_transpose
+from .conv import conv1d, conv2d, conv3d
+from .conv_transpose import conv1d_transpose, conv2d_transpose, conv3d_transpose
 from .loss import cross_entropy_with_logits, nll_loss
 from .normalization import batch_norm, dropout, group_norm, instance_norm, layer_norm, rms_norm
 from .pooling import (

@@ -1,0 +1,186 @@
+"""Transposed convolutions in one, two and three dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...expr import Call, Expr
+from ...struct_info import StructInfo
+from ..declaration import MixedPrecisionPolicy, OpPatternKind, operator
+from ..inference import as_int, fail, simplify
+from .conv import SPATIAL, checked_shapes, conv_struct_info, convolution, in_dtype
+
+
+def _infer_conv_transpose(node: Call, builder: Any) -> StructInfo:
+    count = len(node.attrs["strides"])
+    data_shape, weight_shape, data, weight = checked_shapes(node, count, "IO")
+    if data_shape is None or weight_shape is None:
+        return conv_struct_info(node, None, data, weight, count)
+    attrs, groups = node.attrs, node.attrs["groups"]
+    in_channels, weight_in = as_int(data_shape[1]), as_int(weight_shape[0])
+    if in_channels is not None and weight_in is not None and in_channels != weight_in:
+        raise fail(node, f"data has {in_channels} channels, the weight takes {weight_in}")
+    if in_channels is not None and in_channels % groups:
+        raise fail(node, f"{in_channels} input channels are not divisible by {groups} groups")
+    dims = [data_shape[0], simplify(weight_shape[1] * groups)]
+    for i in range(count):
+        stride = attrs["strides"][i]
+        if attrs["output_padding"][i] >= stride:
+            raise fail(
+                node, f"output_padding {attrs['output_padding'][i]} must be less than the stride {stride}"
+            )
+        window = (weight_shape[2 + i] - 1) * attrs["dilation"][i] + 1
+        pads = attrs["padding"][i] + attrs["padding"][i + count]
+        dims.append(simplify((data_shape[2 + i] - 1) * stride + window - pads + attrs["output_padding"][i]))
+    return conv_struct_info(node, dims, data, weight, count)
+
+
+def _legalize_conv_transpose(bb: Any, node: Call) -> Expr:
+    """A convolution of the data with zeros between its elements and the flipped, transposed weight."""
+    from .... import te, tir
+
+    attrs = node.attrs
+    count = len(attrs["strides"])
+    canonical, kernel = "NC" + SPATIAL[count], "IO" + SPATIAL[count]
+    if (
+        attrs["data_layout"] != canonical
+        or attrs["kernel_layout"] != kernel
+        or attrs["out_layout"] != canonical
+    ):
+        return node
+    out_shape = list(node.struct_info.shape_values)
+    out_dtype, groups = node.struct_info.dtype, attrs["groups"]
+
+    def te_conv_transpose(data: Any, weight: Any) -> Any:
+        in_per_group = tir.floordiv(data.shape[1], groups)
+        out_per_group = weight.shape[1]
+        channel = te.reduce_axis((0, in_per_group), name="dc")
+        window = [
+            te.reduce_axis((0, weight.shape[2 + i]), name=f"d{SPATIAL[count][i].lower()}")
+            for i in range(count)
+        ]
+
+        def element(n: Any, c: Any, *places: Any) -> Any:
+            group = tir.floordiv(c, out_per_group)
+            source = channel if groups == 1 else group * in_per_group + channel
+            inside, index = [], []
+            for i, (place, tap) in enumerate(zip(places, window, strict=True)):
+                # output = input * stride - padding + tap * dilation
+                shifted = place + attrs["padding"][i] - tap * attrs["dilation"][i]
+                stride = attrs["strides"][i]
+                inside += [shifted >= 0, tir.floordiv(shifted, stride) < data.shape[2 + i]]
+                if stride != 1:
+                    inside.append(tir.floormod(shifted, stride) == 0)
+                index.append(tir.floordiv(shifted, stride))
+            zero = tir.const(0, data.dtype)
+            value = tir.if_then_else(tir.all(*inside), data(n, source, *index), zero)
+            factor = weight(source, c if groups == 1 else tir.floormod(c, out_per_group), *window)
+            if out_dtype != data.dtype:
+                value, factor = value.astype(out_dtype), factor.astype(out_dtype)
+            return te.sum(value * factor, axis=[channel, *window])
+
+        return te.compute(out_shape, element, name="conv_transpose")
+
+    return bb.call_te(te_conv_transpose, *node.args, primfunc_name_hint=f"conv{count}d_transpose")
+
+
+def np_conv_transpose(x: np.ndarray, w: np.ndarray, **attrs: Any) -> np.ndarray:
+    """Transposed convolution by scattering every input element through the kernel."""
+    count = len(attrs["strides"])
+    groups, kernel = attrs["groups"], w.shape[2:]
+    full = [
+        (n - 1) * s + (k - 1) * d + 1 + o
+        for n, s, k, d, o in zip(
+            x.shape[2:], attrs["strides"], kernel, attrs["dilation"], attrs["output_padding"], strict=True
+        )
+    ]
+    ci, co = x.shape[1] // groups, w.shape[1]
+    y = np.zeros((x.shape[0], co * groups, *full), x.dtype)
+    for place in np.ndindex(*x.shape[2:]):
+        for tap in np.ndindex(*kernel):
+            at = tuple(
+                p * s + t * d
+                for p, s, t, d in zip(place, attrs["strides"], tap, attrs["dilation"], strict=True)
+            )
+            for g in range(groups):
+                values = x[(slice(None), slice(g * ci, (g + 1) * ci), *place)]
+                factors = w[(slice(g * ci, (g + 1) * ci), slice(None), *tap)]
+                y[(slice(None), slice(g * co, (g + 1) * co), *at)] += values @ factors
+    pads = attrs["padding"]
+    return y[(slice(None), slice(None), *(slice(pads[i], full[i] - pads[i + count]) for i in range(count)))]
+
+
+_TRANSPOSE: dict[str, Any] = {
+    "infer": _infer_conv_transpose,
+    "legalize": _legalize_conv_transpose,
+    "reference": np_conv_transpose,
+    "mixed_precision": MixedPrecisionPolicy.ALWAYS,
+    "infer_mixed_precision": in_dtype,
+    "pattern": OpPatternKind.kOutEWiseFusable,
+}
+
+
+@operator("relax.nn.conv1d_transpose", **_TRANSPOSE)
+def conv1d_transpose(
+    data: Expr,
+    weight: Expr,
+    strides: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    output_padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    data_layout: str = "NCW",
+    kernel_layout: str = "IOW",
+    out_layout: str | None = None,
+    out_dtype: str | None = None,
+) -> Expr:
+    """Transposed 1D convolution: data (N, I, W), weight (I, O / groups, kernel width)."""
+    layouts = (data_layout, kernel_layout, out_layout)
+    return convolution(
+        1, data, weight, strides, padding, dilation, groups, layouts, out_dtype, output_padding
+    )
+
+
+@operator("relax.nn.conv2d_transpose", **_TRANSPOSE)
+def conv2d_transpose(
+    data: Expr,
+    weight: Expr,
+    strides: int | Sequence[int] = (1, 1),
+    padding: int | Sequence[int] = (0, 0),
+    output_padding: int | Sequence[int] = (0, 0),
+    dilation: int | Sequence[int] = (1, 1),
+    groups: int = 1,
+    data_layout: str = "NCHW",
+    kernel_layout: str = "IOHW",
+    out_layout: str | None = None,
+    out_dtype: str | None = None,
+) -> Expr:
+    """Transposed 2D convolution: data (N, I, H, W), weight (I, O / groups, kernel height, kernel width)."""
+    layouts = (data_layout, kernel_layout, out_layout)
+    return convolution(
+        2, data, weight, strides, padding, dilation, groups, layouts, out_dtype, output_padding
+    )
+
+
+@operator("relax.nn.conv3d_transpose", **_TRANSPOSE)
+def conv3d_transpose(
+    data: Expr,
+    weight: Expr,
+    strides: int | Sequence[int] = (1, 1, 1),
+    padding: int | Sequence[int] = (0, 0, 0),
+    output_padding: int | Sequence[int] = (0, 0, 0),
+    dilation: int | Sequence[int] = (1, 1, 1),
+    groups: int = 1,
+    data_layout: str = "NCDHW",
+    kernel_layout: str = "IODHW",
+    out_layout: str | None = None,
+    out_dtype: str | None = None,
+) -> Expr:
+    """Transposed 3D convolution: data (N, I, D, H, W), weight (I, O / groups, kernel depth, height, width)."""
+    layouts = (data_layout, kernel_layout, out_layout)
+    return convolution(
+        3, data, weight, strides, padding, dilation, groups, layouts, out_dtype, output_padding
+    )
