@@ -63,7 +63,9 @@ def _iterator_maps(block: BlockNode, values: tuple[Any, ...]) -> tuple[Any, ...]
     if all(isinstance(loop.extent, tir.IntImm) for loop in loops):
         for predicate in (block.predicate, tir.const(True)):
             # The predicate may keep the map from being found, and the map is right without it as well.
-            found = detect_iter_map(list(values), ranges, predicate, "surjective", analyzer, False)
+            found = detect_iter_map(
+                list(values), ranges, predicate, simplify_trivial_iterators=False, analyzer=analyzer
+            )
             if found.indices:
                 return tuple(normalize_iter_map_to_expr(item) for item in found.indices)
     for var, dom in ranges.items():

@@ -4,6 +4,7 @@ from . import int_set
 from .analyzer import Analyzer, ProofStrength
 from .bound_deducer import deduce_bound
 from .common_subexpr import detect_common_subexpr
+from .comparison import CompareResult, Extension
 from .const_int_bound import ConstIntBound
 from .deep_equal import expr_deep_equal
 from .int_set import (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
+from itertools import combinations
 from typing import Any
 
 from .. import dtype as dt
@@ -13,6 +14,7 @@ from ..tir import expr as E
 from ..tir.expr import IntImm, PrimExpr, Range
 from . import build
 from .canonical_simplify import CanonicalSimplifier
+from .comparison import CompareResult, Extension, and_of_ors, compare
 from .const_int_bound import (
     NEG_INF,
     POS_INF,
@@ -60,6 +62,7 @@ class Analyzer:
         self._facts: list[Any] = []
         """Expressions known to be at least zero."""
         self._proving = 0
+        self._extensions = Extension.NoExtensions
         self.equal = expr_deep_equal
 
     # ---- what is known ------------------------------------------------------------------------------------------
@@ -128,6 +131,17 @@ class Analyzer:
         scope.__enter__()
         return lambda: scope.__exit__(None, None, None)
 
+    @property
+    def enabled_extensions(self) -> Extension:
+        """The extra work on conditions that is done; assign to change it."""
+        return self._extensions
+
+    @enabled_extensions.setter
+    def enabled_extensions(self, flags: Extension | int) -> None:
+        self._extensions = Extension(flags)
+        self._rewrite.knowing_branches = bool(self._extensions & Extension.ApplyConstraintsToBooleanBranches)
+        self._forget()
+
     # ---- simplification -----------------------------------------------------------------------------------------
 
     def rewrite_simplify(self, expr: Any) -> Any:
@@ -156,6 +170,8 @@ class Analyzer:
             result = self._canonical.visit(result) if step % 2 else self._rewrite(result)
             if result.__class__ is IntImm or (result is before and step):
                 break
+        if self._extensions & Extension.ConvertBooleanToAndOfOrs and result.__class__ in (E.And, E.Or):
+            result = self._rewrite(and_of_ors(result))
         return expr if result is not expr and expr_deep_equal(result, expr) else result
 
     # ---- analysis -----------------------------------------------------------------------------------------------
@@ -261,6 +277,22 @@ class Analyzer:
         """Whether ``expr < upper_bound`` always."""
         return self._prove_lt(E.convert(expr), upper_bound)
 
+    def try_compare(self, lhs: Any, rhs: Any, propagate_inequalities: bool = True) -> CompareResult:
+        """How two expressions compare, as far as it can be proved.
+
+        Args:
+            lhs: an integer expression or number.
+            rhs: likewise.
+            propagate_inequalities: chain the known inequalities, ``a < b`` and ``b < c`` to ``a < c``.
+        """
+        before = self._extensions
+        if propagate_inequalities:
+            self._extensions = before | Extension.TransitivelyProveInequalities
+        try:
+            return compare(self, lhs, rhs)
+        finally:
+            self._extensions = before
+
     # The questions that conditions of rewrite rules ask. Bounds answer nearly all; the rest goes to polynomials.
 
     def _prove_ge(self, expr: Any, value: int) -> bool:
@@ -297,8 +329,15 @@ class Analyzer:
             poly = atoms.expand(self._canonical.visit(expr))
             if self._nonnegative(atoms, poly, 8):
                 return True
+            facts = [atoms.expand(fact) for fact in self._facts[-8:]]
+            if any(self._nonnegative(atoms, plus(poly, fact, -1), 8) for fact in facts):
+                return True
+            if not self._extensions & Extension.TransitivelyProveInequalities:
+                return False
+            # e - f1 - f2 >= 0 with known f1, f2 >= 0 proves e >= 0.
             return any(
-                self._nonnegative(atoms, plus(poly, atoms.expand(fact), -1), 8) for fact in self._facts[-8:]
+                self._nonnegative(atoms, plus(plus(poly, first, -1), second, -1), 8)
+                for first, second in combinations(facts, 2)
             )
         except TooLarge:
             return False
@@ -518,6 +557,7 @@ class _ConstraintScope:
         if left.__class__ in (E.FloorMod, E.Mod) and left.b.__class__ is IntImm and isinstance(left.a, E.Var):
             known: Modular = a._modular._var(left.a)
             a._modular.variables[left.a] = intersect_modular(known, normalized(left.b.value, value))
+            a._forget()
 
 
 def _shift(value: int, by: int) -> int:

@@ -127,14 +127,14 @@ class CanonicalDivision(CanonicalSums):
 
     def _split_div(self, split: Split, divisor: int, mode: int) -> Any:
         """A split divided by a positive constant."""
+        if split.scale % divisor == 0:
+            return Split(split.index, split.lower, split.upper, split.scale // divisor, split.mode)
         if split.mode != mode:
             split = (
                 Split(split.index, split.lower, split.upper, split.scale, mode)
                 if split.is_plain()
                 else Split(split.normalized(), mode=mode)
             )
-        if split.scale % divisor == 0:
-            return Split(split.index, split.lower, split.upper, split.scale // divisor, mode)
         if (split.scale > 0 or split.is_plain()) and divisor % split.scale == 0:
             factor = divisor // split.scale
             if split.upper == UNBOUNDED or split.upper % (split.lower * factor) == 0:
@@ -148,14 +148,14 @@ class CanonicalDivision(CanonicalSums):
 
     def _split_mod(self, split: Split, divisor: int, mode: int) -> Any:
         """A split modulo a positive constant."""
+        if split.scale % divisor == 0:
+            return build.const(0, split.dtype)
         if split.mode != mode:
             split = (
                 Split(split.index, split.lower, split.upper, split.scale, mode)
                 if split.is_plain()
                 else Split(split.normalized(), mode=mode)
             )
-        if split.scale % divisor == 0:
-            return build.const(0, split.dtype)
         if (split.scale > 0 or split.is_plain()) and divisor % split.scale == 0:
             # (x * c1) % (c2 * c1) = (x % c2) * c1, and (x // c1) % c2 = (x % (c1 * c2)) // c1
             upper = split.lower * (divisor // split.scale)
@@ -301,6 +301,8 @@ class CanonicalDivision(CanonicalSums):
                     return rest
                 if rest.base >= 0 and bounds(self._normalized(Sum(rest.dtype, rest.args, 0)))[0] >= 0:
                     rest = Sum(rest.dtype, rest.args, rest.base % divisor)
+                    if bounds(self._normalized(rest))[1] < divisor:
+                        return rest
                 return self._split_mod(self._as_split(rest), divisor, TRUNC)
             return self._split_mod(self._as_split(a), divisor, TRUNC)
         low, high = bounds(self._normalized(a))

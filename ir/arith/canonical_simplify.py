@@ -39,6 +39,9 @@ class CanonicalSimplifier(CanonicalDivision):
         if not args:
             return build.boolean(form.base < 0)
         form, changed = Sum(form.dtype, args, form.base), False
+        low, high = self._parent._bounds(self._normalized(form))
+        if high < 0 or low >= 0:
+            return build.boolean(high < 0)
         while True:
             reduced = self._reduced(form)
             if reduced is None:
@@ -177,6 +180,17 @@ class CanonicalSimplifier(CanonicalDivision):
         difference = self.visit(build.sub(e.a, e.b))
         if difference.__class__ is IntImm:
             return build.boolean((difference.value == 0) is (cls is E.EQ))
+        coeff, base = self._parent._modular(difference)
+        low, high = self._parent._bounds(difference)
+        if low > 0 or high < 0 or (base % coeff if coeff else base):
+            return build.boolean(cls is E.NE)
+        form = self._form(difference)
+        if form.__class__ is Sum and len(form.args) == 1 and abs(form.args[0].scale) > 1:
+            # x c + b == 0 with c dividing b is x == -b / c
+            only = form.args[0]
+            index = Split(only.index, only.lower, only.upper, 1, only.mode).normalized()
+            value = -form.base // only.scale
+            return rewrite.compare(cls, index, build.const(value, index.dtype))
         return None
 
     def _choice(self, e: Any) -> Any:

@@ -129,6 +129,9 @@ class CanonicalSums(ABC):
             for monomial, coeff in total.items()
             if monomial
         ]
+        before = sum(_size(item.index) + (item.scale not in (1, -1)) for item in args if item.is_plain())
+        if sum(_size(item.index) + (item.scale not in (1, -1)) for item in merged) > before:
+            return args, base  # written out, the sum is longer although some terms met
         return recombined(merged + others), total.get((), 0)
 
     def _as_split(self, form: Any) -> Split:
@@ -218,4 +221,10 @@ class CanonicalSums(ABC):
 
 
 _SUMS = frozenset((E.Add, E.Sub))
+_ARITHMETIC = frozenset((E.Add, E.Sub, E.Mul))
 SCALAR_INTEGERS = (("int", 1), ("uint", 1))
+
+
+def _size(expr: Any) -> int:
+    """The operands of sums and products in an expression."""
+    return _size(expr.a) + _size(expr.b) if expr.__class__ in _ARITHMETIC else 1

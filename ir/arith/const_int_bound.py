@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from math import gcd
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from .. import dtype as dt
@@ -177,10 +178,33 @@ class ConstIntBounds:
         return divide_bounds(self(e.a), self(e.b), False) if dt.is_integral(e.dtype) else EVERYTHING
 
     def _floormod(self, e: Any) -> Bound:
-        return floormod_bounds(self(e.a), self(e.b))
+        a, b = self(e.a), self(e.b)
+        low, high = floormod_bounds(a, b)
+        divisor = b[0]
+        if divisor != b[1] or not 0 < divisor < POS_INF:
+            return low, high
+        if NEG_INF < a[0] and a[1] < POS_INF and a[0] // divisor == a[1] // divisor:
+            return a[0] % divisor, a[1] % divisor
+        # Values c k + r modulo d keep their remainder modulo gcd(c, d).
+        coeff, base = self._parent._modular(e.a)
+        step = gcd(coeff, divisor)
+        return max(low, base % step), min(high, divisor - step + base % step)
 
     def _truncmod(self, e: Any) -> Bound:
-        return truncmod_bounds(self(e.a), self(e.b))
+        a, b = self(e.a), self(e.b)
+        low, high = truncmod_bounds(a, b)
+        divisor = abs(b[0])
+        if b[0] != b[1] or not 0 < divisor < POS_INF:
+            return low, high
+        if a[0] == a[1] and NEG_INF < a[0] < POS_INF:
+            value = a[0] - _quotient(a[0], divisor, False) * divisor
+            return value, value
+        coeff, base = self._parent._modular(e.a)
+        step = gcd(coeff, divisor)
+        top = divisor - step
+        if base % step:
+            return (max(low, base % step), min(high, top + base % step)) if low >= 0 else (low, high)
+        return max(low, -top), min(high, top)
 
     def _min(self, e: Any) -> Bound:
         a, b = self(e.a), self(e.b)
@@ -201,7 +225,15 @@ class ConstIntBounds:
         return both if both[0] <= both[1] else outer
 
     def _let(self, e: Any) -> Bound:
-        return dtype_bound(e.dtype)
+        known = self.variables.get(e.var)
+        self.variables[e.var] = self(e.value) if dt.is_integral(e.value.dtype) else EVERYTHING
+        try:
+            return self(e.body) if dt.is_integral(e.dtype) else EVERYTHING
+        finally:
+            if known is None:
+                del self.variables[e.var]
+            else:
+                self.variables[e.var] = known
 
     def _ramp(self, e: Any) -> Bound:
         if not dt.is_integral(e.dtype):
@@ -231,7 +263,8 @@ class ConstIntBounds:
         amount = self(e.args[1])
         if amount[0] < 0 or amount[1] > 62:
             return dtype_bound(e.dtype)
-        return multiply_bounds(self(e.args[0]), (1 << amount[0], 1 << amount[1]))
+        shifted = multiply_bounds(self(e.args[0]), (1 << amount[0], 1 << amount[1]))
+        return shifted if shifted[0] >= 0 else dtype_bound(e.dtype)
 
     def _bitwise_and(self, e: Any) -> Bound:
         a, b = self(e.args[0]), self(e.args[1])

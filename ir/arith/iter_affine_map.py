@@ -59,8 +59,8 @@ def detect_iter_map(
     input_iters: Mapping[E.Var, Range],
     predicate: Any = True,
     check_level: IterMapLevel | str = IterMapLevel.Surjective,
-    analyzer: Analyzer | None = None,
     simplify_trivial_iterators: bool = True,
+    analyzer: Analyzer | None = None,
 ) -> IterMapResult:
     """Write indices as sums of splits of the iterators, and check how they cover.
 
@@ -308,11 +308,13 @@ def _check_partition(
     return None
 
 
-def normalize_to_iter_sum(index: PrimExpr, input_iters: Mapping[E.Var, Range]) -> IterSumExpr:
+def normalize_to_iter_sum(
+    index: PrimExpr, input_iters: Mapping[E.Var, Range], analyzer: Analyzer | None = None
+) -> IterSumExpr:
     """An index as a sum of splits, without any check; what is no affine map of the iterators goes into the base."""
-    from .analyzer import Analyzer
+    from .analyzer import Analyzer as _Analyzer
 
-    analyzer = Analyzer()
+    analyzer = _Analyzer() if analyzer is None else analyzer
     with Iterators(analyzer, input_iters):
         detector = Detector(analyzer, input_iters, False, IterMapLevel.NoCheck)
         try:
@@ -329,17 +331,17 @@ def normalize_to_iter_sum(index: PrimExpr, input_iters: Mapping[E.Var, Range]) -
 def iter_map_simplify(
     indices: Sequence[PrimExpr],
     input_iters: Mapping[E.Var, Range],
-    input_pred: Any = True,
+    predicate: Any = True,
     check_level: IterMapLevel | str = IterMapLevel.Surjective,
-    analyzer: Analyzer | None = None,
     simplify_trivial_iterators: bool = True,
+    analyzer: Analyzer | None = None,
 ) -> list[Any]:
     """Indices simplified through their iterator map; plain simplification where they have none."""
     from .analyzer import Analyzer as _Analyzer
 
     analyzer = _Analyzer() if analyzer is None else analyzer
     result = detect_iter_map(
-        indices, input_iters, input_pred, check_level, analyzer, simplify_trivial_iterators
+        indices, input_iters, predicate, check_level, simplify_trivial_iterators, analyzer
     )
     with Iterators(analyzer, input_iters):
         if not result.indices:
@@ -347,7 +349,7 @@ def iter_map_simplify(
                 # Indices that overlap may still be maps one by one.
                 single = [
                     detect_iter_map(
-                        [item], input_iters, input_pred, check_level, analyzer, simplify_trivial_iterators
+                        [item], input_iters, predicate, check_level, simplify_trivial_iterators, analyzer
                     ).indices
                     for item in indices
                 ]

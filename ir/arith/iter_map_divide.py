@@ -27,8 +27,8 @@ def subspace_divide(
     sub_iters: Sequence[E.Var],
     predicate: Any = True,
     check_level: IterMapLevel | str = IterMapLevel.Surjective,
-    analyzer: Analyzer | None = None,
     simplify_trivial_iterators: bool = True,
+    analyzer: Analyzer | None = None,
 ) -> list[list[Any]]:
     """Write each binding as ``outer * (inner extent) + inner`` with the inner part over ``sub_iters`` alone.
 

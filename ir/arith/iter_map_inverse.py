@@ -113,9 +113,7 @@ def invert_index_map(
         for var, item in zip(variables, ranges, strict=True)
     }
     level = IterMapLevel.Bijective if check_bijective else IterMapLevel.NoCheck
-    result = detect_iter_map(
-        index_map.final_indices, domains, True, level, Analyzer(), simplify_trivial_iterators=False
-    )
+    result = detect_iter_map(index_map.final_indices, domains, True, level, simplify_trivial_iterators=False)
     if len(result.indices) != len(index_map.final_indices):
         reason = "; ".join(result.errors) or "it is not affine"
         raise IterMapError(f"the index map cannot be inverted over its shape: {reason}")

@@ -101,6 +101,14 @@ min(x, y) - min(z, w) -> x - z if zero((x - z) - (y - w))
 min(x, y) - min(z, w) -> x - w if zero((x - w) - (y - z))
 max(x, y) - max(z, w) -> x - z if zero((x - z) - (y - w))
 max(x, y) - max(z, w) -> x - w if zero((x - w) - (y - z))
+0 - max(0, x - y) -> min(0, y - x)
+0 - min(0, x - y) -> max(0, y - x)
+~ (max(x, y) + z) - x -> max(0, y - x) + z
+~ (min(x, y) + z) - x -> min(0, y - x) + z
+x - (max(x, y) + z) -> min(0, x - y) - z
+x - (min(x, y) + z) -> max(0, x - y) - z
+x - (max(y, x) + z) -> min(0, x - y) - z
+x - (min(y, x) + z) -> max(0, x - y) - z
 # division truncating towards zero: x - (x / c) * c = x rem c
 x - truncdiv(x, c1) * c1 -> truncmod(x, c1) if c1 != 0
 truncdiv(x, c1) * c1 - x -> 0 - truncmod(x, c1) if c1 != 0
@@ -183,6 +191,7 @@ FLOORDIV = """
 # (x c1) // c2 with one a multiple of the other
 (x * c1) // c2 -> x * (c1 // c2) if c2 != 0 and c1 % c2 == 0
 (x * c1) // c2 -> x // (c2 // c1) if c1 > 0 and c2 % c1 == 0
+(x * c1) // c2 -> x * (c1 // c2) if c2 > 0 and not 0 <= c1 <= c2 and ge(x * (c1 % c2), 0) and lt(x * (c1 % c2), c2)
 (x * c1 + y) // c2 -> x * (c1 // c2) + y // c2 if c2 > 0 and c1 % c2 == 0
 (y + x * c1) // c2 -> x * (c1 // c2) + y // c2 if c2 > 0 and c1 % c2 == 0
 # (x c1 + y) // c2 with c1 | c2: y's remainder below c1 cannot carry
@@ -210,7 +219,6 @@ x // x -> 1
 ~ (x + y) // x -> y // x + 1
 ~ (x * z + y) // z -> x + y // z
 ~ (x * (z * c1) + y) // (z * c1) -> x + y // (z * c1)
-(x - y) // x -> (0 - y) // x + 1
 (x * z - y) // z -> x + (0 - y) // z
 (z * x - y) // z -> x + (0 - y) // z
 (y - x * z) // z -> y // z - x
@@ -226,9 +234,9 @@ FLOORMOD = """
 # (x c1 + y) % c2 with c1 | c2 and 0 <= y < c1
 (x * c1 + y) % c2 -> (x % (c2 // c1)) * c1 + y if c1 > 0 and c2 > 0 and c2 % c1 == 0 and ge(y, 0) and lt(y, c1)
 (y + x * c1) % c2 -> (x % (c2 // c1)) * c1 + y if c1 > 0 and c2 > 0 and c2 % c1 == 0 and ge(y, 0) and lt(y, c1)
-(x * c1) % c2 -> (x * (c1 % c2)) % c2 if c2 > 0 and not 0 <= c1 < c2
-(x * c1 + y) % c2 -> (x * (c1 % c2) + y) % c2 if c2 > 0 and not 0 <= c1 < c2
-(y + x * c1) % c2 -> (y + x * (c1 % c2)) % c2 if c2 > 0 and not 0 <= c1 < c2
+(x * c1) % c2 -> (x * (c1 % c2)) % c2 if c2 > 0 and (c1 >= c2 or c1 < 0 and c1 % c2 <= -c1)
+(x * c1 + y) % c2 -> (x * (c1 % c2) + y) % c2 if c2 > 0 and (c1 >= c2 or c1 < 0 and c1 % c2 <= -c1)
+(y + x * c1) % c2 -> (y + x * (c1 % c2)) % c2 if c2 > 0 and (c1 >= c2 or c1 < 0 and c1 % c2 <= -c1)
 (x + c1) % c2 -> x % c2 if c2 > 0 and c1 % c2 == 0
 (x + c1) % c2 -> (x + c1 % c2) % c2 if c2 > 0 and not 0 <= c1 < c2
 (x + y * c1 + z) % c2 -> (x + z) % c2 if c2 > 0 and c1 % c2 == 0
@@ -246,7 +254,6 @@ x % x -> 0
 ~ (x * y) % (x * z) -> x * (y % z)
 ~ (x + y) % x -> y % x
 ~ (x * z + y) % z -> y % z
-(x - y) % x -> (0 - y) % x
 (y - x * z) % z -> y % z
 (y - z * x) % z -> y % z
 """
@@ -328,6 +335,22 @@ x - y == z - y -> x == z
 x * c1 == c2 -> x == c2 // c1 if c1 != 0 and c2 % c1 == 0
 x * c1 == c2 -> False if c1 != 0 and c2 % c1 != 0
 x * c1 == y * c1 -> x == y if c1 != 0
+x * c1 == x -> x == 0 if c1 != 1
+x == x * c1 -> x == 0 if c1 != 1
+# an extreme that one operand attains
+max(x, y) == x -> y <= x
+max(y, x) == x -> y <= x
+x == max(x, y) -> y <= x
+x == max(y, x) -> y <= x
+min(x, y) == x -> x <= y
+min(y, x) == x -> x <= y
+x == min(x, y) -> x <= y
+x == min(y, x) -> x <= y
+# quotients in one period, where bounds decide one of its ends
+x // c1 == c2 -> x < (c2 + 1) * c1 if c1 > 0 and ge(x, c1 * c2)
+x // c1 == c2 -> c1 * c2 <= x if c1 > 0 and lt(x, (c2 + 1) * c1)
+truncdiv(x, c1) == c2 -> x < (c2 + 1) * c1 if c1 > 0 and c2 >= 0 and ge(x, c1 * c2)
+truncdiv(x, c1) == c2 -> c1 * c2 <= x if c1 > 0 and c2 > 0 and lt(x, (c2 + 1) * c1)
 """
 
 LT = """
@@ -343,6 +366,10 @@ x - y < x - z -> z < y
 ~ x + z < x -> z < 0
 x < x - z -> z < 0
 x - z < x -> 0 < z
+x - y < 0 -> x < y
+0 < x - y -> y < x
+x - y < 1 -> x <= y
+-1 < x - y -> y <= x
 # common factors
 x * c1 < y * c1 -> x < y if c1 > 0
 x * c1 < y * c1 -> y < x if c1 < 0
@@ -356,6 +383,8 @@ x // c1 < c2 -> x < c1 * c2 if c1 > 0
 c1 < x // c2 -> (c1 + 1) * c2 - 1 < x if c2 > 0
 truncdiv(x, c1) < c2 -> x < c1 * c2 if c1 > 0 and c2 > 0
 c1 < truncdiv(x, c2) -> (c1 + 1) * c2 - 1 < x if c1 >= 0 and c2 > 0
+truncdiv(x, c1) < c2 -> x < (c2 - 1) * c1 + 1 if c1 > 0 and c2 <= 0
+c1 < truncdiv(x, c2) -> c1 * c2 < x if c1 < 0 and c2 > 0
 # rounding down compared with the number itself
 (x // c1) * c1 < x -> 0 < x % c1 if c1 > 0
 (x // c1) * c1 < x + y -> 0 < x % c1 + y if c1 > 0
@@ -374,12 +403,13 @@ c1 < x - c2 => c1 + c2 < x
 c1 < x + c2 => c1 - c2 < x
 c1 < c2 - x => x < c2 - c1
 c1 - x < c2 => c1 - c2 < x
+c1 < (0 - x) - y => x + y < 0 - c1
+(0 - x) - y < c1 => 0 - c1 < x + y
 x < c1 - y => x + y < c1
 c1 - y < x => c1 < x + y
-x < c1 + y => x - y < c1
-x < y + c1 => x - y < c1
-c1 + y < x => c1 < x - y
-y + c1 < x => c1 < x - y
+x + c1 < y => x < y + (0 - c1) if c1 < 0
+x < y + c1 => x + (0 - c1) < y if c1 < 0
+x < y + 1 -> x <= y
 """
 
 AND = """
@@ -434,6 +464,10 @@ OR = """
 (x != c1) | (x != c2) -> True if c1 != c2
 (x != c1) | (x == c2) -> x != c1 if c1 != c2
 (x == c2) | (x != c1) -> x != c1 if c1 != c2
+(x < c1) | (x < c2) -> x < max(c1, c2)
+(x <= c1) | (x <= c2) -> x <= max(c1, c2)
+(c1 < x) | (c2 < x) -> min(c1, c2) < x
+(c1 <= x) | (c2 <= x) -> min(c1, c2) <= x
 ~ (x < y) | (x == y) -> x <= y
 x | x -> x
 (x | y) | x -> x | y

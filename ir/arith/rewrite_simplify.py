@@ -51,6 +51,8 @@ class RewriteSimplifier:
         """Conditions known to hold."""
         self.memo: dict[int, tuple[Any, Any]] = {}
         self._depth = 0
+        self.knowing_branches = False
+        """Simplify each side of a connective knowing the other."""
 
     def __call__(self, expr: Any) -> Any:
         """Visited, and once more where that changed something: replacements may have brought rules together."""
@@ -78,6 +80,19 @@ class RewriteSimplifier:
 
     def _binary(self, e: Any) -> Any:
         a, b = self.visit(e.a), self.visit(e.b)
+        result = self.combine(e.__class__, a, b)
+        if result is not None:
+            return result
+        return e if a is e.a and b is e.b else _BUILD[e.__class__](a, b)
+
+    def _logical(self, e: Any) -> Any:
+        if not self.knowing_branches or dt.lanes(e.dtype) != 1:
+            return self._binary(e)
+        a, b = self.visit(e.a), e.b
+        for _ in range(2):
+            # a and b: b matters only where a holds; a or b: only where a fails.
+            with self._parent.constraint_scope(a if e.__class__ is E.And else self.negate(a)):
+                a, b = self.visit(b), a
         result = self.combine(e.__class__, a, b)
         if result is not None:
             return result
@@ -198,17 +213,22 @@ class RewriteSimplifier:
             low, high = bounds(a)
             if divisor > 0 and low > -(1 << 62) and high < 1 << 62:
                 quotient = low // divisor
-                if quotient == high // divisor:
-                    return (
-                        a
-                        if quotient == 0
-                        else self._scalar(E.Add, a, build.const(-quotient * divisor, a.dtype))
-                    )
+                if quotient == high // divisor == 0:
+                    return a
             coeff, base = self._parent._modular(a)
             if coeff % divisor == 0 and divisor > 0:
                 return build.const(base % divisor, a.dtype)
+            if divisor > 0 and low > -(1 << 62) and high < 1 << 62 and quotient == high // divisor:
+                return self._scalar(E.Add, a, build.const(-quotient * divisor, a.dtype))
         elif bounds(a)[0] >= 0 and self._parent._below(a, b):
             return a
+        return None
+
+    def _quick_truncmod(self, a: Any, b: Any) -> Any:
+        if b.__class__ is IntImm and b.value:
+            coeff, base = self._parent._modular(a)
+            if coeff % b.value == 0 and base % b.value == 0:
+                return build.const(0, a.dtype)
         return None
 
     def _quick_extreme(self, cls: type, a: Any, b: Any) -> Any:
@@ -267,7 +287,7 @@ class RewriteSimplifier:
         if dt.parse(a.dtype)[0] not in ("int", "uint"):
             return self._combine_other(cls, a, b)
         if cls is E.NE:
-            return self._negated(E.EQ, a, b)
+            return self._not_equal(a, b)
         if cls is E.GT:
             return self._either(E.LT, b, a)
         if cls is E.LE:
@@ -282,6 +302,17 @@ class RewriteSimplifier:
 
     def _negated(self, cls: type, a: Any, b: Any) -> Any:
         return self.negate(self._either(cls, a, b))
+
+    def _not_equal(self, a: Any, b: Any) -> Any:
+        """``a != b``, as ``<`` where bounds exclude one side."""
+        result = self._negated(E.EQ, a, b)
+        if result.__class__ is E.NE and dt.lanes(result.dtype) == 1 and result.b.__class__ is IntImm:
+            low, high = self._parent._bounds(result.a)
+            if low == result.b.value:
+                return build.lt(result.b, result.a)
+            if high == result.b.value:
+                return build.lt(result.a, result.b)
+        return result
 
     def negate(self, a: Any) -> Any:
         """The opposite of a simplified condition, with the negation moved inwards."""
@@ -372,7 +403,12 @@ class RewriteSimplifier:
             and args[1].value == 0
         ):
             return args[0]
-        return e if all(a is b for a, b in zip(args, e.args)) else e.replace(args=args)
+        result = e if all(a is b for a, b in zip(args, e.args)) else e.replace(args=args)
+        if name == "tir.shift_right" and dt.is_index(e.dtype):
+            low, high = self._parent._bounds(result)
+            if low == high:
+                return build.const(low, e.dtype)
+        return result
 
     def _cast(self, e: Any) -> Any:
         value = self.visit(e.value)
@@ -465,6 +501,8 @@ class RewriteSimplifier:
 _TABLE: dict[type, Callable[[RewriteSimplifier, Any], Any]] = {
     **{cls: RewriteSimplifier._binary for cls in _BUILD},
     **{cls: RewriteSimplifier._compare for cls in (E.EQ, E.NE, E.LT, E.LE, E.GT, E.GE)},
+    E.And: RewriteSimplifier._logical,
+    E.Or: RewriteSimplifier._logical,
     E.Not: RewriteSimplifier._not,
     E.Select: RewriteSimplifier._select,
     E.Call: RewriteSimplifier._call,
@@ -479,6 +517,7 @@ _TABLE: dict[type, Callable[[RewriteSimplifier, Any], Any]] = {
 _QUICK: dict[type, Callable[[RewriteSimplifier, Any, Any], Any]] = {
     E.FloorDiv: RewriteSimplifier._quick_floordiv,
     E.FloorMod: RewriteSimplifier._quick_floormod,
+    E.Mod: RewriteSimplifier._quick_truncmod,
     E.Min: RewriteSimplifier._quick_min,
     E.Max: RewriteSimplifier._quick_max,
     E.EQ: RewriteSimplifier._quick_eq,

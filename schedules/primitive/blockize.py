@@ -41,8 +41,7 @@ class Division:
             [loop.var for loop in inner],
             block.predicate,
             "surjective",
-            None,
-            False,
+            simplify_trivial_iterators=False,
         )
         require(
             parts,

@@ -135,8 +135,7 @@ def _strict(
         ranges,
         condition,
         IterMapLevel.Surjective,
-        analyzer,
-        simplify_trivial_iterators=True,
+        analyzer=analyzer,
     )
     if not result.indices:
         return [] if not region else None

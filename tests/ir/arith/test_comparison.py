@@ -1,0 +1,54 @@
+"""Comparing expressions, and the extra work on conditions that an analyzer does when asked."""
+
+import pytest
+
+from ir import tir
+from ir.arith import Analyzer, CompareResult, Extension
+from ir.tir import Var
+
+x, y, z, n = (Var(name, "int32") for name in "xyzn")
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "expected"),
+    [
+        (x, y, CompareResult.LT),
+        (y, x, CompareResult.GT),
+        (x, z, CompareResult.LT),
+        (x, x, CompareResult.EQ),
+        (x, n, CompareResult.UNKNOWN),
+        (x + 1, z, CompareResult.LT),
+        (x + 1, y, CompareResult.LE),
+    ],
+    ids=str,
+)
+def test_known_inequalities_are_chained(
+    left: tir.PrimExpr, right: tir.PrimExpr, expected: CompareResult
+) -> None:
+    analyzer = Analyzer()
+    with analyzer.constraint_scope(tir.And(x < y, y < z)):
+        assert analyzer.try_compare(left, right) == expected
+        assert not analyzer.can_prove(x < z)  # chaining is asked for
+        assert analyzer.try_compare(x, z, propagate_inequalities=False) == CompareResult.UNKNOWN
+        analyzer.enabled_extensions = Extension.TransitivelyProveInequalities
+        assert analyzer.can_prove(x + 1 < z) and not analyzer.can_prove(x + 2 < z)
+
+
+def test_conditions_become_a_conjunction_of_disjunctions() -> None:
+    analyzer = Analyzer()
+    mixed = tir.Or(tir.And(x < 5, y < 3), z < 2)
+    assert str(analyzer.simplify(mixed)) == "x < 5 and y < 3 or z < 2"
+    analyzer.enabled_extensions = Extension.ConvertBooleanToAndOfOrs
+    assert str(analyzer.simplify(mixed)) == "(x < 5 or z < 2) and (y < 3 or z < 2)"
+    merged = tir.Or(tir.And(x < 5, y < 3), tir.And(x < 4, z < 3))
+    assert str(analyzer.simplify(merged)).startswith("x < 5 and ")
+
+
+def test_branches_of_connectives_know_each_other() -> None:
+    analyzer = Analyzer()
+    either_order = (tir.And(x < 5, tir.Or(x < 6, y < 2)), tir.And(tir.Or(x < 6, y < 2), x < 5))
+    for condition in either_order:
+        assert str(analyzer.simplify(condition)) == str(condition)
+    analyzer.enabled_extensions = Extension.ApplyConstraintsToBooleanBranches
+    for condition in either_order:
+        assert str(analyzer.simplify(condition)) == "x < 5"
