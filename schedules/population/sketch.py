@@ -16,7 +16,7 @@ from ir.tir import IndexMap, PrimFunc
 
 from ..error import ScheduleError
 from ..instruction import Instruction, InstructionKind
-from ..random_variable import DecisionVar, ExprRV, LoopRV
+from ..random_variable import BlockRV, DecisionVar, ExprRV, LoopRV
 from ..schedule import Schedule
 from ..trace import Trace
 from .decision import CategoricalDecision, Decision, TileDecision
@@ -209,7 +209,7 @@ class Sketch:
         """The row of a stored trace of this sketch, or None when structure or decisions differ."""
         theirs = [inst for inst in trace.simplified(True).insts if not inst.kind.is_postproc]
         ours = self.trace.simplified(True).insts
-        if [inst.kind.name for inst in theirs] != [inst.kind.name for inst in ours]:
+        if not _same_steps(theirs, ours):
             return None
         sampled = [trace.get_decision(inst) for inst in theirs if inst.kind.takes_decision]
         expected = [inst for inst in ours if inst.kind.takes_decision]
@@ -229,3 +229,28 @@ class Sketch:
         sch = Schedule(mod, error_render_level="none", seed=0)
         self.trace_of(row).apply_to_schedule(sch, remove_postproc=True)
         return sch
+
+
+def _same_steps(first: Sequence[Instruction], second: Sequence[Instruction]) -> bool:
+    """Whether two traces do the same to the same blocks and loops; decisions and the layouts that follow from them may differ."""
+    if len(first) != len(second):
+        return False
+    counterpart: dict[Any, Any] = {}
+
+    def same(one: Any, other: Any) -> bool:
+        if isinstance(one, (BlockRV, LoopRV, ExprRV)):
+            return counterpart.get(one) is other
+        if isinstance(one, (list, tuple)):
+            return isinstance(other, (list, tuple)) and all_same(one, other)
+        return isinstance(one, (IndexMap, tir.PrimExpr)) or bool(one == other)
+
+    def all_same(ones: Sequence[Any], others: Sequence[Any]) -> bool:
+        return len(ones) == len(others) and all(map(same, ones, others))
+
+    for one, other in zip(first, second, strict=True):
+        if one.kind is not other.kind:
+            return False
+        if not all_same(one.inputs, other.inputs) or not all_same(one.attrs, other.attrs):
+            return False
+        counterpart.update(zip(one.outputs, other.outputs, strict=True))
+    return True
