@@ -19,6 +19,7 @@ import numpy as np
 from .error import RunnerError
 from .evaluator import EvaluatorConfig, timed
 from .lock import machine
+from .ndarray import aligned_empty
 from .result import ResultKind
 from .verify import Array, Case, Reference, ReferenceStore, compare, entry, make_value, params_of
 from .worker import phase
@@ -267,7 +268,9 @@ def pack_arguments(mod: Any, arguments: list[Array]) -> list[Array]:
         return arguments
     packed = list(arguments)
     for position, index_map in dict(maps).items():
-        packed[int(position)] = np.ascontiguousarray(index_map.map_ndarray(arguments[int(position)]))
+        value = arguments[int(position)]
+        out = aligned_empty([int(extent) for extent in index_map.map_shape(value.shape)], value.dtype)
+        packed[int(position)] = index_map.map_ndarray(value, out)
     return packed
 
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..error import IRValueError
-from ..node import Node, field
+from ..node import Node, field, post_order_visit
 from .expr import PrimExpr, Range, Var, as_exprs, const, convert
 from .functor import substitute
 
@@ -120,17 +120,61 @@ class IndexMap(Node, type_key="tir.IndexMap"):
                 result.append(analyzer.simplify(top + 1))
         return result
 
-    def map_ndarray(self, arr_src: np.ndarray) -> np.ndarray:
-        """The array in the new layout (a bijective map over constant shapes)."""
-        result = np.empty([int(item) for item in self.map_shape(arr_src.shape)], arr_src.dtype)
-        grids = np.indices(arr_src.shape)
+    def map_ndarray(self, arr_src: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        """The array in the new layout (a bijective map over constant shapes), in ``out`` where that is given."""
+        result = out
+        if result is None:
+            result = np.empty([int(item) for item in self.map_shape(arr_src.shape)], arr_src.dtype)
+        split = self._axis_splits(arr_src.shape)
+        if split is not None:
+            # A weight of a large layer: one transposing copy instead of an address per element.
+            factors, order = split
+            result[...] = arr_src.reshape(factors).transpose(order)
+            return result
         from .evaluate import evaluate
 
+        grids = np.indices(arr_src.shape, sparse=True)
         values = {var: grids[i] for i, var in enumerate(self.initial_indices)}
         result[
             tuple(np.broadcast_to(evaluate(item, values), arr_src.shape) for item in self.final_indices)
         ] = arr_src
         return result
+
+    def _axis_splits(self, shape: Sequence[int]) -> tuple[list[int], list[int]] | None:
+        """Extents that the axes of ``shape`` are split into, and where each final axis is among them.
+
+        None unless every final index is ``i // a % b`` of one axis, and those of one axis are all its digits.
+        """
+        from .evaluate import evaluate
+
+        digits: list[list[tuple[int, int, int]]] = [[] for _ in shape]  # (a, b, final axis) of each axis
+        known = [np.arange(extent, dtype=np.int64) for extent in shape]
+        for position, item in enumerate(self.final_indices):
+            used: list[Any] = []
+            post_order_visit(item, used.append)
+            axes = [axis for axis, var in enumerate(self.initial_indices) if var in used]
+            if len(axes) > 1:
+                return None
+            axis = axes[0] if axes else 0
+            values = np.broadcast_to(evaluate(item, dict(zip(self.initial_indices, known))), (shape[axis],))
+            size = int(values.max(initial=0)) + 1
+            step = int(np.argmax(values > 0)) if size > 1 else 1
+            if step == 0 or not np.array_equal(known[axis] // step % size, values):
+                return None
+            digits[axis].append((step, size, position))
+        factors: list[int] = []
+        place: dict[int, int] = {}
+        for extent, found in zip(shape, digits):
+            covered = 1
+            for step, size, position in sorted(found, reverse=True):
+                if size > 1 and step * size * covered != extent:
+                    return None
+                place[position] = len(factors)
+                factors.append(size)
+                covered *= size
+            if covered != extent:
+                return None
+        return factors, [place[position] for position in range(len(self.final_indices))]
 
     def inverse(self, shape: Sequence[Any]) -> IndexMap:
         """The inverse over ``shape``; raises IRValueError when the map is not bijective there."""

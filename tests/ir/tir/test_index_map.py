@@ -1,0 +1,46 @@
+"""Arrays in other layouts: every element is where the map sends it, whether axes are split, exchanged or mixed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ir.tir import IndexMap
+
+MAPS: dict[str, tuple[tuple[int, ...], Callable[..., Any]]] = {
+    "identity": ((4, 6), lambda i, j: [i, j]),
+    "transposed": ((4, 6), lambda i, j: [j, i]),
+    "panels": ((8, 12), lambda i, j: [j // 4, i, j % 4]),
+    "two levels": ((8, 12), lambda i, j: [j // 6, i // 2, j // 2 % 3, i % 2, j % 2]),
+    "an axis of one": ((3, 1, 4), lambda i, j, k: [k, j, i]),
+    "an axis left out": ((3, 1, 4), lambda i, j, k: [k // 2, i, k % 2]),
+    "a new axis": ((3, 4), lambda i, j: [i, 0, j]),
+    "fused": ((3, 4), lambda i, j: [j * 3 + i]),
+    "fused and split": ((4, 6), lambda i, j: [(i * 6 + j) // 3, (i * 6 + j) % 3]),
+    "rotated": ((5, 2), lambda i, j: [(i + 2) % 5, j]),
+}
+
+
+@pytest.mark.parametrize(("shape", "function"), MAPS.values(), ids=MAPS.keys())
+def test_every_element_is_where_the_map_sends_it(
+    shape: tuple[int, ...], function: Callable[..., Any]
+) -> None:
+    array = np.arange(np.prod(shape), dtype="float32").reshape(shape)
+    mapped = IndexMap.from_func(function)
+    found = mapped.map_ndarray(array)
+    assert found.flags.c_contiguous
+    for index in np.ndindex(shape):
+        assert found[tuple(int(item) for item in function(*index))] == array[index]
+    out = np.zeros_like(found)
+    assert mapped.map_ndarray(array, out) is out
+    np.testing.assert_array_equal(out, found)
+
+
+def test_a_large_weight_takes_one_copy() -> None:
+    # An index per element would be sixteen times the memory of the weight itself.
+    panels = IndexMap.from_func(lambda i, j: [j // 16, i, j % 16])
+    array = np.broadcast_to(np.float32(1), (1 << 14, 1 << 10))
+    assert panels._axis_splits(array.shape) == ([1 << 14, 64, 16], [1, 0, 2])
