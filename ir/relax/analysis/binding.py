@@ -44,9 +44,6 @@ class _VarVisitor(Visitor):
         self.all.setdefault(binding.var)
         self.visit(binding.value)
 
-    def visit_StructInfo(self, info: Any) -> None:
-        """Struct infos hold no uses of values that count here."""
-
     def visit_PrimExpr(self, expr: Any) -> None:
         """Symbolic variables are no Relax variables."""
 
@@ -101,7 +98,6 @@ class _UsedVars(Visitor):
     def visit_Binding(self, binding: Any) -> None:
         self.visit(binding.value)
 
-    visit_StructInfo = _VarVisitor.visit_StructInfo
     visit_PrimExpr = _VarVisitor.visit_PrimExpr
     visit_PrimFunc = _VarVisitor.visit_PrimFunc
 
@@ -122,7 +118,6 @@ class _Bindings(Visitor):
         self.found.append(binding)
         self.visit(binding.value)
 
-    visit_StructInfo = _VarVisitor.visit_StructInfo
     visit_PrimExpr = _VarVisitor.visit_PrimExpr
     visit_PrimFunc = _VarVisitor.visit_PrimFunc
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...expr import GlobalVar
 from ...module import IRModule
-from ...node import Mutator, post_order_visit
+from ...node import Mutator
 from ...op import Op
 from ..expr import (
     Binding,
@@ -66,13 +66,6 @@ def normalized(value: Expr, mod: IRModule | None = None) -> Expr:
 def kernel_var(name: str) -> GlobalVar:
     """A reference to a new PrimFunc: an opaque function with effects on its buffers."""
     return GlobalVar(name, FuncStructInfo.opaque_func(ret=TupleStructInfo(())))
-
-
-def used_vars(expr: Any) -> set[Var]:
-    """The Relax variables that occur in an expression, in its struct infos' shapes too."""
-    found: set[Var] = set()
-    post_order_visit(expr, lambda node: found.add(node) if isinstance(node, Var) else None)
-    return found
 
 
 def walk_bindings(body: Any, f: Callable[[Binding, BindingBlock], None]) -> None:
@@ -354,6 +347,5 @@ __all__ = [
     "rewrite_dataflow_blocks",
     "rewrite_functions",
     "use_counts",
-    "used_vars",
     "walk_bindings",
 ]

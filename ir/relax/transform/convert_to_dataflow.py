@@ -8,7 +8,7 @@ from typing import Any
 
 from ...module import IRModule
 from ...transform import PassContext
-from ..analysis import contains_impure_call
+from ..analysis import contains_impure_call, used_vars
 from ..expr import Binding, BindingBlock, DataflowBlock, DataflowVar, If, SeqExpr, Var
 from ..function import Function
 from .binding_rewriter import BindingRewriter
@@ -64,28 +64,10 @@ class _Converter(BindingRewriter):
         return super().visit_seq(_renamed(marked))
 
 
-def _uses(expr: Any, found: set[Var]) -> None:
-    def visit(node: Any) -> None:
-        if isinstance(node, Var):
-            found.add(node)
-        elif isinstance(node, SeqExpr):
-            for block in node.blocks:
-                for binding in block.bindings:
-                    visit(binding.value)  # type: ignore[attr-defined]
-            visit(node.body)
-        elif isinstance(node, Function):
-            visit(node.body)
-        else:
-            node._visit_children(visit)
-
-    visit(expr)
-
-
 def _with_dataflow_vars(blocks: list[BindingBlock], seq: SeqExpr) -> list[BindingBlock]:
     """Variables that only their own dataflow block uses become dataflow variables at their definition."""
     result: list[BindingBlock] = []
-    used_later: set[Var] = set()
-    _uses(seq.body, used_later)
+    used_later = set(used_vars(seq.body))
     for block in reversed(blocks):
         if isinstance(block, DataflowBlock):
             bindings = []
@@ -99,7 +81,7 @@ def _with_dataflow_vars(blocks: list[BindingBlock], seq: SeqExpr) -> list[Bindin
         else:
             result.append(block)
         for binding in block.bindings:
-            _uses(binding.value, used_later)  # type: ignore[attr-defined]
+            used_later.update(used_vars(binding.value))  # type: ignore[attr-defined]
     result.reverse()
     return result
 
@@ -125,9 +107,7 @@ def _renamed(seq: SeqExpr) -> SeqExpr:
     rebind = _Rebind(defined)
     for block in seq.blocks:
         for binding in block.bindings:
-            found: set[Var] = set()
-            _uses(binding.value, found)  # type: ignore[attr-defined]
-            for var in found:
+            for var in used_vars(binding.value):  # type: ignore[attr-defined]
                 new = defined.get(var.vid)
                 if new is not None and new is not var:
                     rebind.replaced[var] = new

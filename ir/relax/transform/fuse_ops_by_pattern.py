@@ -10,10 +10,10 @@ from ...error import IRTypeError
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...transform import ModulePass, PassContext
+from ..analysis import used_vars
 from ..dpl.pattern import CallPattern, DFPattern, TupleGetItemPattern
 from ..expr import BindingBlock, Call, DataflowBlock, Expr, SeqExpr, TupleGetItem, Var, VarBinding
 from ..function import Function
-from .binding_rewriter import used_vars
 from .grouping import Group, GroupRewriter, NameTable
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from ...module import IRModule
 from ...op import Op
 from ...transform import PassContext
+from ..analysis import used_vars
 from ..expr import Binding, BindingBlock, Call, Expr, SeqExpr, Tuple, TupleGetItem, Var
 from ..function import Function
 from ..struct_info import TupleStructInfo
@@ -47,27 +47,10 @@ def _planned_kills(seq: SeqExpr) -> dict[int, list[tuple[Var, str]]]:
     last: dict[Var, Binding] = {}
     killed: set[Var] = set()
 
-    def mentioned(expr: Any) -> set[Var]:
-        found: set[Var] = set()
-
-        def visit(node: Any) -> None:
-            if isinstance(node, Var):
-                found.add(node)
-            elif isinstance(node, SeqExpr):
-                for block in node.blocks:
-                    for binding in block.bindings:
-                        visit(binding.value)  # type: ignore[attr-defined]
-                visit(node.body)
-            else:
-                node._visit_children(visit)
-
-        visit(expr)
-        return found
-
     for block in seq.blocks:
         for binding in block.bindings:
             value: Expr = binding.value  # type: ignore[attr-defined]
-            used = mentioned(value)
+            used = set(used_vars(value))
             roots = {root for var in used for root in sources.get(var, ())}
             for root in roots:
                 last[root] = binding
@@ -83,7 +66,7 @@ def _planned_kills(seq: SeqExpr) -> dict[int, list[tuple[Var, str]]]:
                 isinstance(value, Call) and _may_alias(value)
             ):
                 sources[binding.var] = roots
-    returned = {root for var in mentioned(seq.body) for root in sources.get(var, ())}
+    returned = {root for var in used_vars(seq.body) for root in sources.get(var, ())}
     plan: dict[int, list[tuple[Var, str]]] = {}
     for var, binding in last.items():
         if var in operator and var not in returned and var not in killed:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ...module import IRModule
 from ...transform import PassContext
+from ..analysis import used_vars
 from ..expr import (
     BindingBlock,
     Call,
@@ -36,24 +37,13 @@ class _Fetcher(BindingRewriter):
         self._number = {weight: index for index, weight in enumerate(weights)}
 
     def _read(self, expr: Any) -> None:
-        def visit(node: Any) -> None:
-            if isinstance(node, Var):
-                index = self._number.get(node)
-                if index is not None and node not in self.replaced:
-                    call = self._fetch(index, node)
-                    untyped = self.emit(call, f"{node.name_hint}_untyped")
-                    fetched = Var(node.name_hint, node.struct_info_)
-                    self.emit_binding(MatchCast(fetched, untyped, node.struct_info))
-                    self.replaced[node] = fetched
-            elif isinstance(node, SeqExpr):
-                for block in node.blocks:
-                    for binding in block.bindings:
-                        visit(binding.value)  # type: ignore[attr-defined]
-                visit(node.body)
-            else:
-                node._visit_children(visit)
-
-        visit(expr)
+        for var in used_vars(expr):
+            index = self._number.get(var)
+            if index is not None and var not in self.replaced:
+                untyped = self.emit(self._fetch(index, var), f"{var.name_hint}_untyped")
+                fetched = Var(var.name_hint, var.struct_info_)
+                self.emit_binding(MatchCast(fetched, untyped, var.struct_info))
+                self.replaced[var] = fetched
 
     def visit_block(self, block: BindingBlock) -> None:
         for binding in block.bindings:

@@ -9,7 +9,7 @@ from typing import Any
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...transform import ModulePass, PassContext
-from ..analysis import computable_at_compile_time
+from ..analysis import computable_at_compile_time, used_vars
 from ..bind import bind, copy_with_new_vars
 from ..expr import (
     Binding,
@@ -44,23 +44,6 @@ class _Split:
     crossing: list[Var]
 
 
-def _uses(expr: Any, f: Any) -> None:
-    def visit(node: Any) -> None:
-        if isinstance(node, Var):
-            f(node)
-        elif isinstance(node, SeqExpr):
-            for block in node.blocks:
-                for binding in block.bindings:
-                    visit(binding.value)  # type: ignore[attr-defined]
-            visit(node.body)
-        elif isinstance(node, Function):
-            visit(node.body)
-        else:
-            node._visit_children(visit)
-
-    visit(expr)
-
-
 def _split(func: Function) -> _Split:
     count = func.attrs.get_int("num_input")
     known: set[Var] = set(func.params[count:])
@@ -71,18 +54,18 @@ def _split(func: Function) -> _Split:
         for binding in block.bindings:
             value: Any = binding.value  # type: ignore[attr-defined]
             stopped = getattr(getattr(value, "op", None), "name", "") == STOP
-            needed: list[Var] = []
-            _uses(value, needed.append)
-            if binding.var in candidates and not stopped and all(var in known for var in needed):
+            if binding.var in candidates and not stopped and known.issuperset(used_vars(value)):
                 known.add(binding.var)
                 lifted.append(binding)
             else:
                 rest.append(value)
     rest.append(func.body.body)
-    crossing: dict[Var, None] = {}
-    for value in rest:
-        _uses(value, lambda var: crossing.setdefault(var) if var in known else None)
-    return _Split(lifted, list(crossing))
+    return _Split(lifted, _used_of(known, rest))
+
+
+def _used_of(known: set[Var], values: Sequence[Any]) -> list[Var]:
+    """The known variables that the values use, each once."""
+    return list(dict.fromkeys(var for value in values for var in used_vars(value) if var in known))
 
 
 def _transform_function(params: Sequence[Var], split: _Split, consume: bool) -> Function:
@@ -147,14 +130,10 @@ def _shared(functions: dict[GlobalVar, Function]) -> tuple[Sequence[Var], dict[G
         split = _split(func)
         lifted = [binding for binding in split.lifted if keys[var][binding.var] in common]
         known = set(func.params[func.attrs.get_int("num_input") :]) | {binding.var for binding in lifted}
-        crossing: dict[Var, None] = {}
         gone = {binding.var for binding in lifted}
-        for block in func.body.blocks:
-            for binding in block.bindings:
-                if binding.var not in gone:
-                    _uses(binding.value, lambda v: crossing.setdefault(v) if v in known else None)  # type: ignore[attr-defined]  # noqa: B023
-        _uses(func.body.body, lambda v: crossing.setdefault(v) if v in known else None)  # noqa: B023
-        splits[var] = _Split(lifted, list(crossing))
+        rest = [item.value for block in func.body.blocks for item in block.bindings if item.var not in gone]  # type: ignore[attr-defined]
+        crossing = _used_of(known, [*rest, func.body.body])
+        splits[var] = _Split(lifted, crossing)
         union.update(dict.fromkeys(keys[var][v] for v in crossing))
     # Every function takes the same transformed weights in the same order.
     for var, _func in items:

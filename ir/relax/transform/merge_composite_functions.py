@@ -8,10 +8,11 @@ from typing import Any
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...transform import ModulePass, PassContext
+from ..analysis import used_vars
 from ..bind import copy_with_new_vars
 from ..expr import BindingBlock, Call, DataflowBlock, DataflowVar, TupleGetItem, Var, VarBinding
 from ..function import Function
-from .binding_rewriter import BindingRewriter, rewrite_functions, used_vars
+from .binding_rewriter import BindingRewriter, rewrite_functions
 from .grouping import Group, GroupRewriter, NameTable
 
 

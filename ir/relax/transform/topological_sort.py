@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from ...error import IRValueError
 from ...module import IRModule
 from ...transform import PassContext
+from ..analysis import used_vars
 from ..expr import Binding, DataflowBlock, MatchCast, Var
 from ..function import Function
-from .binding_rewriter import rewrite_dataflow_blocks, used_vars
+from .binding_rewriter import rewrite_dataflow_blocks
 from .function_pass import FunctionPass
 from .grouping import tir_vars_of
 
@@ -45,7 +46,7 @@ def _ordered_vars(value: object) -> list[Var]:
             node._visit_children(visit)  # type: ignore[attr-defined]
 
     visit(value)
-    return list(found) + sorted(used_vars(value) - set(found), key=lambda var: var.name_hint)
+    return list(found) + sorted(set(used_vars(value)) - set(found), key=lambda var: var.name_hint)
 
 
 def _from_inputs(needs: list[list[int]], users: list[list[int]], depth_first: bool) -> list[int]:

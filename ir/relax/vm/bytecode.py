@@ -15,6 +15,7 @@ from ...module import IRModule
 from ...op import Op
 from ...tir import PrimFunc
 from ...tir.functor import substitute
+from ..analysis import used_vars
 from ..expr import (
     Call,
     Constant,
@@ -553,36 +554,14 @@ def _info_of(value: Any) -> StructInfo | None:
 def _last_uses(seq: SeqExpr) -> dict[int, list[Var]]:
     """Variables by the number of the last binding that uses them; those in the result are left out."""
     last: dict[Var, int] = {}
-
-    def visit(node: Any, number: int) -> None:
-        if isinstance(node, Var):
-            last[node] = number
-        elif isinstance(node, SeqExpr):
-            for block in node.blocks:
-                for binding in block.bindings:
-                    visit(binding.value, number)  # type: ignore[attr-defined]
-            visit(node.body, number)
-        else:
-            node._visit_children(lambda child: visit(child, number))
-
-    number = 0
-    for block in seq.blocks:
-        for binding in block.bindings:
-            visit(binding.value, number)  # type: ignore[attr-defined]
-            number += 1
-    final: set[Var] = set()
-
-    def collect(node: Any) -> None:
-        if isinstance(node, Var):
-            final.add(node)
-        else:
-            node._visit_children(collect)
-
-    collect(seq.body)
+    bindings = [binding for block in seq.blocks for binding in block.bindings]
+    for number, binding in enumerate(bindings):
+        last.update(dict.fromkeys(used_vars(binding.value), number))  # type: ignore[attr-defined]
+    returned = set(used_vars(seq.body))
     result: dict[int, list[Var]] = {}
-    for var, position in last.items():
-        if var not in final:
-            result.setdefault(position, []).append(var)
+    for var, number in last.items():
+        if var not in returned:
+            result.setdefault(number, []).append(var)
     return result
 
 

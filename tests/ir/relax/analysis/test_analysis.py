@@ -189,3 +189,11 @@ def test_estimate_memory_usage() -> None:
         and "1 tensors of static size, 24 bytes" in report
         and "1 planned storages" in report
     )
+
+
+def test_a_shape_variable_in_the_result_of_a_call_is_used() -> None:
+    shape = rx.Var("shape", rx.ShapeStructInfo(ndim=2))
+    x = rx.Var("x", rx.TensorStructInfo(None, "float32", ndim=2))
+    call = rx.call_dps_packed("f", (x,), rx.TensorStructInfo(shape, "float32"))
+    assert names(analysis.used_vars(call)) == ["x", "shape"]
+    assert names(analysis.free_vars(call)) == ["x", "shape"]
