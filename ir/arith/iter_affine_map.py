@@ -316,7 +316,7 @@ def normalize_to_iter_sum(
 
     analyzer = _Analyzer() if analyzer is None else analyzer
     with Iterators(analyzer, input_iters):
-        detector = Detector(analyzer, input_iters, False, IterMapLevel.NoCheck)
+        detector = Detector(analyzer, input_iters, True, IterMapLevel.NoCheck)
         try:
             total = detector.convert(index)
         except NotAffine:

@@ -209,8 +209,9 @@ class IterFusion:
         while remaining:
             matching = [item for item in remaining if self.equal(item.scale, reach)]
             if matching:
-                # Of pieces with one scale those of extent 1 come first: they do not move the next scale.
-                item = next((each for each in matching if build.is_const(each.extent, 1)), matching[0])
+                # Of pieces with one scale those of extent 1 come first: they do not move the next scale. The order is
+                # turned around at the end, so the last of equals is taken first.
+                item = next((each for each in matching if build.is_const(each.extent, 1)), matching[-1])
                 following = build.mul(item.extent, item.scale)
             else:
                 overlapping = self._overlapping(remaining, reach, base_scale)
@@ -231,7 +232,7 @@ class IterFusion:
             return None
         if any(item.scale.__class__ is not IntImm for item in remaining):
             return None
-        item = min(remaining, key=lambda each: each.scale.value)  # type: ignore[attr-defined]
+        item = min(reversed(remaining), key=lambda each: each.scale.value)  # type: ignore[attr-defined]
         fits = item.scale.value < reach.value and self.divides(base_scale, item.scale)  # type: ignore[attr-defined]
         return item if fits else None
 

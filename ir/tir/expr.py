@@ -72,7 +72,7 @@ class PrimExpr(BaseExpr):
     def __neg__(self) -> PrimExpr:
         if isinstance(self, IMMEDIATES):
             return const(-self.value, self.dtype)
-        return multiply(const(-1, self.dtype), self)
+        return multiply(self, const(-1, self.dtype))
 
     def __pow__(self, other: Any) -> PrimExpr:
         from .op import power

@@ -171,27 +171,22 @@ def signature_variables(printer: Printer, infos: list[Any]) -> list[E.Var]:
 
 
 def vdevice_reference(printer: Printer, device: VDevice) -> str:
-    """A device of the module as ``"llvm:0"``, another one in full."""
+    """A device of the module as ``"llvm:0:global"``, another one in full."""
     infos = printer.module.global_infos.get("vdevice", ()) if printer.module is not None else ()
     number = 0
     for item in infos:
         if not isinstance(item, VDevice) or item.target_kind != device.target_kind:
             continue
         if item == device:
-            scope = "" if device.memory_scope == "global" else f":{device.memory_scope}"
-            return quote(f"{device.target_kind}:{number}{scope}")
+            return quote(f"{device.target_kind}:{number}:{device.memory_scope}")
         number += 1
     return printer.text(device)
 
 
 @expression(VDevice)
 def _vdevice(printer: Printer, device: VDevice) -> Text:
-    args = [] if device.target is None else [_target(printer, device.target)]
-    if device.vdevice_id or device.memory_scope != "global":
-        if device.target is None:
-            args.append("None")
-        args += [str(device.vdevice_id), quote(device.memory_scope)]
-    return f"{printer.ir('vdevice')}({', '.join(args)})", ATOM
+    target = "None" if device.target is None else _target(printer, device.target)
+    return f"{printer.ir('vdevice')}({target}, {device.vdevice_id}, {quote(device.memory_scope)})", ATOM
 
 
 def _target(printer: Printer, target: Any) -> str:

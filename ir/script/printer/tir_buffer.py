@@ -108,9 +108,7 @@ def buffer_call(
             _define_variables(printer, (offset,), target)
             args.append(f"elem_offset={printer.text(offset)}")
     scope = buffer.scope()
-    if scope != "global" and (
-        new_data or function != "Buffer" or not isinstance(buffer.data.type_annotation, PointerType)
-    ):
+    if scope != "global":
         args.append(f"scope={quote(scope)}")
     if buffer.data_alignment != 64:
         args.append(f"align={buffer.data_alignment}")
