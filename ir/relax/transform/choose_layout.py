@@ -13,6 +13,9 @@ CHANNELS_LAST = {
     "relax.nn.conv1d": ("NWC", "WIO"),
     "relax.nn.conv2d": ("NHWC", "HWIO"),
     "relax.nn.conv3d": ("NDHWC", "DHWIO"),
+    "relax.nn.conv1d_transpose": ("NWC", "WIO"),
+    "relax.nn.conv2d_transpose": ("NHWC", "HWIO"),
+    "relax.nn.conv3d_transpose": ("NDHWC", "DHWIO"),
 }
 """Output channels are contiguous in weights and results, so that a register tile is a plain product of matrices."""
 

@@ -18,6 +18,7 @@ from ...transform import PassContext
 from ..expr import Call, Constant, DataflowVar, Expr, Tuple, TupleGetItem, Var, VarBinding
 from ..function import Function
 from ..op.declaration import OpPatternKind
+from ..op.nn.conv_transpose import has_channels_last_kernel
 from ..struct_info import TensorStructInfo, TupleStructInfo
 from .binding_rewriter import BindingRewriter
 from .function_pass import FunctionPass
@@ -236,6 +237,10 @@ def _conv(converter: _Converter, call: Any) -> _Plan | None:
     return _Plan(operands, result, {"data_layout": data, "kernel_layout": kernel, "out_layout": out})
 
 
+def _conv_transpose(converter: _Converter, call: Any) -> _Plan | None:
+    return _conv(converter, call) if has_channels_last_kernel(call.attrs) else None
+
+
 def _pool(converter: _Converter, call: Call) -> _Plan | None:
     layout = converter.layout_of(call.args[0])
     if not _is_permuted(layout):
@@ -378,6 +383,7 @@ def _expanded(converter: _Converter, arg: Expr, layout: Permutation) -> Expr:
 
 _RULES: dict[str, Rule] = {
     **{f"relax.nn.conv{n}d": _conv for n in (1, 2, 3)},
+    **{f"relax.nn.conv{n}d_transpose": _conv_transpose for n in (1, 2, 3)},
     **{f"relax.nn.{kind}_pool{n}d": _pool for kind in ("max", "avg") for n in (1, 2, 3)},
     **{f"relax.nn.adaptive_avg_pool{n}d": _pool for n in (1, 2, 3)},
     **{f"relax.{name}": _reduce for name in ("sum", "mean", "max", "min", "prod", "variance", "std")},

@@ -20,9 +20,11 @@ from .conv import (
 )
 from .conv_transpose import (
     conv1d_transpose_ncw,
+    conv1d_transpose_nwc,
     conv2d_transpose_nchw,
     conv2d_transpose_nhwc,
     conv3d_transpose_ncdhw,
+    conv3d_transpose_ndhwc,
     group_conv1d_transpose_ncw,
     group_conv2d_transpose_nchw,
     group_conv3d_transpose_ncdhw,

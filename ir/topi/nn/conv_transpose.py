@@ -1,7 +1,7 @@
 """Transposed convolutions: as a convolution over the input with zeros put between its elements, and by phases.
 
-The first form is what the operators of models use; :func:`conv2d_transpose_nhwc` splits the output by its position
-modulo the stride, which needs ``stride ** 2`` times fewer multiplications and has affine indices as well.
+The channels-first functions have the first form; the channels-last ones split the output by its position modulo the
+stride, which needs ``stride ** 2`` times fewer multiplications for images and has affine indices as well.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from .conv import reduce_over
 from .pad import dilate, pad, pad_amounts, per_axis
 
 _REDUCE_NAMES = {1: ("dw",), 2: ("dh", "dw"), 3: ("dd", "dh", "dw")}
+_AXES = {1: "x", 2: "yx", 3: "zyx"}
 _LAYOUTS = {1: "ncw", 2: "nchw", 3: "ncdhw"}
 
 
@@ -119,6 +120,18 @@ def group_conv3d_transpose_ncdhw(
     return _conv_transpose(data, kernel, strides, padding, out_dtype, output_padding, groups)
 
 
+def conv1d_transpose_nwc(
+    Input: Tensor,
+    Filter: Tensor,
+    strides: Any,
+    padding: Any,
+    out_dtype: str | None = None,
+    output_padding: Any = 0,
+) -> Tensor:
+    """Transposed 1-D convolution by phases: data (N, W, C), kernel (KW, C, O), result (N, OW, O)."""
+    return _by_phases(1, Input, Filter, strides, padding, out_dtype, output_padding)
+
+
 def conv2d_transpose_nhwc(
     Input: Tensor,
     Filter: Tensor,
@@ -127,16 +140,41 @@ def conv2d_transpose_nhwc(
     out_dtype: str | None = None,
     output_padding: Any = 0,
 ) -> Tensor:
-    """Transposed 2-D convolution by phases: data (N, H, W, C), kernel (KH, KW, C, O), result (N, OH, OW, O).
+    """Transposed 2-D convolution by phases: data (N, H, W, C), kernel (KH, KW, C, O), result (N, OH, OW, O)."""
+    return _by_phases(2, Input, Filter, strides, padding, out_dtype, output_padding)
+
+
+def conv3d_transpose_ndhwc(
+    Input: Tensor,
+    Filter: Tensor,
+    strides: Any,
+    padding: Any,
+    out_dtype: str | None = None,
+    output_padding: Any = 0,
+) -> Tensor:
+    """Transposed 3-D convolution by phases: data (N, D, H, W, C), kernel (KD, KH, KW, C, O), result (N, OD, OH, OW, O)."""
+    return _by_phases(3, Input, Filter, strides, padding, out_dtype, output_padding)
+
+
+def _by_phases(
+    dim: int,
+    data: Tensor,
+    kernel: Tensor,
+    strides: Any,
+    padding: Any,
+    out_dtype: str | None,
+    output_padding: Any,
+) -> Tensor:
+    """A dense convolution per phase, and a last stage that puts the phases in order.
 
     With ``y = h + padding = stride * q + p`` an output sums only the kernel rows ``p + stride * r``, at input rows
-    ``q - r``: a dense convolution with kernel ``ceil(K / stride)`` per phase ``p``. The last stage puts the phases in order.
+    ``q - r``: a convolution with kernel ``ceil(K / stride)`` for each phase ``p``.
     """
-    kind = out_dtype or Input.dtype
-    step = per_axis(strides, 2, "strides")
-    extra = per_axis(output_padding, 2, "output_padding")
-    batch, *extents, in_channel = Input.shape
-    *sizes, _, out_channel = Filter.shape
+    kind = out_dtype or data.dtype
+    step = per_axis(strides, dim, "strides")
+    extra = per_axis(output_padding, dim, "output_padding")
+    batch, *extents, in_channel = data.shape
+    *sizes, _, out_channel = kernel.shape
     before, after = pad_amounts(padding, sizes)
     taps = [-(-as_int(size, "kernel extent") // s) for size, s in zip(sizes, step, strict=True)]
     outs = [
@@ -148,48 +186,60 @@ def conv2d_transpose_nhwc(
     ]
     behind = [simplify(q - extent) for q, extent in zip(quotients, extents, strict=True)]
     behind = [const(0, item.dtype) if getattr(item, "value", 1) < 0 else item for item in behind]
-    padded = pad(Input, [0, taps[0] - 1, taps[1] - 1, 0], [0, *behind, 0], name="pad_temp")
-    kernel = _phase_kernel(Filter, step, taps)
+    padded = pad(data, [0, *[tap - 1 for tap in taps], 0], [0, *behind, 0], name="pad_temp")
+    split_kernel = _phase_kernel(kernel, step, taps)
     index = in_channel.dtype
     rc = reduce_over(in_channel, "rc")
-    ry, rx = reduce_over(const(taps[0], index), "ry"), reduce_over(const(taps[1], index), "rx")
+    window = [reduce_over(const(tap, index), f"r{name}") for tap, name in zip(taps, _AXES[dim], strict=True)]
 
-    def phase(nn: Any, yy: Any, xx: Any, py: Any, px: Any, ff: Any) -> PrimExpr:
-        value = padded(nn, yy + (taps[0] - 1) - ry.var, xx + (taps[1] - 1) - rx.var, rc.var)
-        weight = kernel(py, px, ry.var, rx.var, rc.var, ff)
-        return te_sum(value.astype(kind) * weight.astype(kind), axis=[ry, rx, rc])
+    def phase(nn: Any, *places: Any) -> PrimExpr:
+        at, of, ff = places[:dim], places[dim:-1], places[-1]
+        rows = [q + (tap - 1) - r.var for q, tap, r in zip(at, taps, window, strict=True)]
+        value = padded(nn, *rows, rc.var)
+        weight = split_kernel(*of, *[r.var for r in window], rc.var, ff)
+        return te_sum(value.astype(kind) * weight.astype(kind), axis=[*window, rc])
 
+    name = f"conv{dim}d_transpose_n{'dhw'[3 - dim :]}c"
     phases = compute(
-        (batch, *quotients, const(step[0], index), const(step[1], index), out_channel),
+        (batch, *quotients, *[const(s, index) for s in step], out_channel),
         phase,
-        name="conv2d_transpose_nhwc",
-        tag="conv2d_transpose_nhwc",
+        name=name,
+        tag=name,
+        varargs_names=[*[2 * axis for axis in _AXES[dim]], *["p" + axis for axis in _AXES[dim]], "ff"],
     )
 
     def ordered(indices: Sequence[Any]) -> PrimExpr:
-        n, h, w, f = indices
-        y, x = h + before[0], w + before[1]
-        return phases(
-            n, floordiv(y, step[0]), floordiv(x, step[1]), floormod(y, step[0]), floormod(x, step[1]), f
-        )
+        n, *places, f = indices
+        shifted = [place + low for place, low in zip(places, before, strict=True)]
+        at = [floordiv(y, s) for y, s in zip(shifted, step, strict=True)]
+        of = [floormod(y, s) for y, s in zip(shifted, step, strict=True)]
+        return phases(n, *at, *of, f)
 
-    return ax_compute((batch, *outs, out_channel), ordered, "conv2d_transpose_output", tag.INJECTIVE)
+    return ax_compute((batch, *outs, out_channel), ordered, f"conv{dim}d_transpose_output", tag.INJECTIVE)
 
 
-def _phase_kernel(Filter: Tensor, step: Sequence[int], taps: Sequence[int]) -> Tensor:
-    """The kernel as (phase y, phase x, tap y, tap x, in, out), zero where the kernel's extent ends."""
-    height, width, in_channel, out_channel = Filter.shape
-    index = in_channel.dtype
-    shape = [const(item, index) for item in (*step, *taps)]
+def _phase_kernel(kernel: Tensor, step: Sequence[int], taps: Sequence[int]) -> Tensor:
+    """The kernel as (phases, taps, in, out), zero where the kernel's extent ends."""
+    *sizes, in_channel, out_channel = kernel.shape
+    dim = len(sizes)
+    shape = [const(item, in_channel.dtype) for item in (*step, *taps)]
 
-    def element(py: Any, px: Any, ry: Any, rx: Any, rc: Any, ff: Any) -> PrimExpr:
-        y, x = py + ry * step[0], px + rx * step[1]
-        value = Filter(y, x, rc, ff)
-        conditions = []
-        if as_int(height) < taps[0] * step[0]:
-            conditions.append(y < height)
-        if as_int(width) < taps[1] * step[1]:
-            conditions.append(x < width)
-        return T.if_then_else(T.all(*conditions), value, const(0, Filter.dtype)) if conditions else value
+    def element(*places: Any) -> PrimExpr:
+        of, tap, channels = places[:dim], places[dim : 2 * dim], places[2 * dim :]
+        rows = [p + r * s for p, r, s in zip(of, tap, step, strict=True)]
+        value = kernel(*rows, *channels)
+        conditions = [
+            row < size
+            for row, size, count, s in zip(rows, sizes, taps, step, strict=True)
+            if as_int(size, "kernel extent") < count * s
+        ]
+        return T.if_then_else(T.all(*conditions), value, const(0, kernel.dtype)) if conditions else value
 
-    return compute((*shape, in_channel, out_channel), element, name="kernel_phases", tag=tag.INJECTIVE)
+    names = [letter + axis for letter in "pr" for axis in _AXES[dim]]
+    return compute(
+        (*shape, in_channel, out_channel),
+        element,
+        name="kernel_phases",
+        tag=tag.INJECTIVE,
+        varargs_names=[*names, "rc", "ff"],
+    )

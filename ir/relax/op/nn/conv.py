@@ -131,7 +131,8 @@ def _legalize_conv(bb: Any, node: Call) -> Expr:
     )
 
 
-def _to_order(x: np.ndarray, layout: str, wanted: str) -> np.ndarray:
+def in_order(x: np.ndarray, layout: str, wanted: str) -> np.ndarray:
+    """An array of one layout with its axes in the order of another."""
     return x.transpose([layout.index(letter) for letter in wanted])
 
 
@@ -139,8 +140,8 @@ def np_conv(x: np.ndarray, w: np.ndarray, **attrs: Any) -> np.ndarray:
     """Convolution by the definition, one window at a time."""
     count = len(attrs["strides"])
     axes = SPATIAL[count]
-    x = _to_order(x, attrs["data_layout"], "NC" + axes)
-    w = _to_order(w, attrs["kernel_layout"], "OI" + axes)
+    x = in_order(x, attrs["data_layout"], "NC" + axes)
+    w = in_order(w, attrs["kernel_layout"], "OI" + axes)
     pads = attrs["padding"]
     x = np.pad(x, [(0, 0), (0, 0), *((pads[i], pads[i + count]) for i in range(count))])
     kernel, groups = w.shape[2:], attrs["groups"]

@@ -11,7 +11,8 @@ from ...expr import Call, Expr
 from ...struct_info import StructInfo
 from ..declaration import MixedPrecisionPolicy, OpPatternKind, operator
 from ..inference import as_int, fail, simplify
-from .conv import SPATIAL, checked_shapes, conv_struct_info, convolution, in_dtype
+from ..legalization import topi_function
+from .conv import SPATIAL, checked_shapes, conv_struct_info, convolution, in_dtype, in_order
 
 
 def _infer_conv_transpose(node: Call, builder: Any) -> StructInfo:
@@ -38,13 +39,31 @@ def _infer_conv_transpose(node: Call, builder: Any) -> StructInfo:
     return conv_struct_info(node, dims, data, weight, count)
 
 
+def has_channels_last_kernel(attrs: Any) -> bool:
+    """Whether a channels-last kernel exists: without groups and dilation the output splits into phases."""
+    return attrs["groups"] == 1 and all(item == 1 for item in attrs["dilation"])
+
+
 def _legalize_conv_transpose(bb: Any, node: Call) -> Expr:
-    """A convolution of the data with zeros between its elements and the flipped, transposed weight."""
+    """A dense convolution per phase where channels come last; else a sum over those taps that fall on an input element."""
     from .... import te, tir
 
     attrs = node.attrs
     count = len(attrs["strides"])
     canonical, kernel = "NC" + SPATIAL[count], "IO" + SPATIAL[count]
+    last = ("N" + SPATIAL[count] + "C", SPATIAL[count] + "IO")
+    if (attrs["data_layout"], attrs["kernel_layout"]) == last and attrs["out_layout"] == last[0]:
+        if not has_channels_last_kernel(attrs):
+            return node
+        return bb.call_te(
+            topi_function(f"nn.conv{count}d_transpose_n{SPATIAL[count].lower()}c"),
+            *node.args,
+            list(attrs["strides"]),
+            list(attrs["padding"]),
+            attrs["out_dtype"] or None,
+            list(attrs["output_padding"]),
+            primfunc_name_hint=f"conv{count}d_transpose",
+        )
     if (
         attrs["data_layout"] != canonical
         or attrs["kernel_layout"] != kernel
@@ -90,6 +109,9 @@ def _legalize_conv_transpose(bb: Any, node: Call) -> Expr:
 def np_conv_transpose(x: np.ndarray, w: np.ndarray, **attrs: Any) -> np.ndarray:
     """Transposed convolution by scattering every input element through the kernel."""
     count = len(attrs["strides"])
+    axes = SPATIAL[count]
+    x = in_order(x, attrs["data_layout"], "NC" + axes)
+    w = in_order(w, attrs["kernel_layout"], "IO" + axes)
     groups, kernel = attrs["groups"], w.shape[2:]
     full = [
         (n - 1) * s + (k - 1) * d + 1 + o
@@ -110,7 +132,8 @@ def np_conv_transpose(x: np.ndarray, w: np.ndarray, **attrs: Any) -> np.ndarray:
                 factors = w[(slice(g * ci, (g + 1) * ci), slice(None), *tap)]
                 y[(slice(None), slice(g * co, (g + 1) * co), *at)] += values @ factors
     pads = attrs["padding"]
-    return y[(slice(None), slice(None), *(slice(pads[i], full[i] - pads[i + count]) for i in range(count)))]
+    y = y[(slice(None), slice(None), *(slice(pads[i], full[i] - pads[i + count]) for i in range(count)))]
+    return in_order(y, "NC" + axes, attrs["out_layout"])
 
 
 _TRANSPOSE: dict[str, Any] = {

@@ -385,6 +385,17 @@ case(
     floats(2, 2, 2, 2, 2),
     tolerance=1e-4,
 )
+for dims, data_layout, kernel_layout in ((1, "NWC", "WIO"), (2, "NHWC", "HWIO"), (3, "NDHWC", "DHWIO")):
+    case(
+        f"nn.conv{dims}d_transpose",
+        lambda x, w, d=dims, layouts=(data_layout, kernel_layout): getattr(N, f"conv{d}d_transpose")(
+            x, w, 2, 1, 1, data_layout=layouts[0], kernel_layout=layouts[1]
+        ),
+        floats(2, *[4, 3, 2][:dims], 3),
+        floats(*[3, 4, 2][:dims], 3, 2),
+        label="channels_last",
+        tolerance=1e-4,
+    )
 for dims in (1, 2, 3):
     shape = (2, 2, *([5] * dims))
     case(

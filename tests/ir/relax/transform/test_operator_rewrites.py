@@ -139,6 +139,15 @@ def test_convert_layout_keeps_the_numbers(name, build, transposes, same_numbers)
     same_numbers(mod, folded, [(2, 4, 6, 6)])
 
 
+@pytest.mark.parametrize(("groups", "layout"), [(1, "NHWC"), (2, "NCHW")])
+def test_transposed_convolutions_change_layout_where_a_kernel_exists(groups, layout, same_numbers):
+    weight = relax.const(np.random.default_rng(0).random((4, 6 // groups, 3, 3), "float32"))
+    mod = _net(lambda bb, x: op.nn.conv2d_transpose(x, weight, 2, 1, 1, groups=groups), (2, 4, 5, 5))
+    after = transform.ChooseLayout()(mod)
+    assert f'data_layout="{layout}"' in after.script()
+    same_numbers(mod, after, [(2, 4, 5, 5)])
+
+
 def test_convert_layout_rejects_inner_axes():
     mod = _net(lambda bb, x: _conv(bb, x), (2, 4, 6, 6))
     with pytest.raises(IRValueError, match="cannot convert NCHW to NCHW4c"):
