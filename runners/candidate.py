@@ -156,8 +156,10 @@ def run_candidate(
 
 
 def _reference_run(mod: Any, target: Any, f_build: Build | None) -> Callable[[list[Array]], object]:
+    from .native import build_reference
     from .reference_order import in_fast_order
 
+    f_build = build_reference if f_build is None else f_build
     kernel = _build(in_fast_order(mod), target, f_build, _REFERENCE_SECONDS)
     phase("running the unscheduled program", _REFERENCE_SECONDS)
     return lambda arguments: kernel.call(*arguments)

@@ -43,8 +43,8 @@ class NativeKernel:
         runtime().set_num_threads(self._threads)
 
 
-def build_native(mod: Any, target: Any) -> NativeKernel:
-    """Build a module of one kernel for a CPU target.
+def build_native(mod: Any, target: Any, *, unroll: bool = True) -> NativeKernel:
+    """Build a module of one kernel for a CPU target; compiling is faster without unrolling scalar loops.
 
     Raises:
         RunnerError: the module has several kernels and none is called main.
@@ -54,13 +54,18 @@ def build_native(mod: Any, target: Any) -> NativeKernel:
     from ir.target import Target
 
     resolved = target if isinstance(target, Target) else Target(target)
-    module = build(mod, resolved)
+    module = build(mod, resolved, unroll=unroll)
     names = module.functions()
     if len(names) != 1 and "main" not in names:
         raise RunnerError(
             f"a candidate has one kernel, or one called 'main'; this module has {sorted(names)}"
         )
     return NativeKernel(module, names[0] if len(names) == 1 else "main", resolved.num_cores)
+
+
+def build_reference(mod: Any, target: Any) -> NativeKernel:
+    """Build an unscheduled program that runs twice: what LLVM's unrolling gains it does not pay for."""
+    return build_native(mod, target, unroll=False)
 
 
 def warm() -> None:

@@ -37,6 +37,8 @@ class MachineOptions:
     cpu: str = ""
     features: str = ""
     opt_level: int = 3
+    unroll: bool = True
+    """Whether scalar loops may be unrolled, which makes the code faster and compiling it several times slower."""
 
 
 @lru_cache(maxsize=1)
