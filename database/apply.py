@@ -21,7 +21,7 @@ from schedules.population import flops_of
 from .base import Database
 from .error import DatabaseError
 from .opening import open_database
-from .workload import kernel_module
+from .workload import entry_function, kernel_module
 
 _LOG = logging.getLogger(__name__)
 
@@ -142,16 +142,14 @@ class MetaScheduleApplyDatabase(ModulePass):
         self, kernel: IRModule, target: Target, store: Database | None, name: str
     ) -> tuple[PrimFunc, str, str]:
         """(function, source, reason) of one kernel."""
-        main = kernel["main"]
-        assert isinstance(main, PrimFunc)
+        main = _main(kernel)
         if _is_symbolic(main):
             return main, "unscheduled", "its shapes are symbolic"
         reason = "no database"
         if store is not None:
             record = store.query_tuning_record(kernel, target, name)
             if record is not None:
-                scheduled = record.schedule().mod["main"]
-                return scheduled, "record", f"{record.mean_secs * 1e3:.4f} ms"
+                return _main(record.schedule().mod), "record", f"{record.mean_secs * 1e3:.4f} ms"
             nearest = store.nearest_record(kernel, target)
             reason = nearest.explain() if nearest is not None else "the database has no record"
         if self.enable_warning:
@@ -159,11 +157,13 @@ class MetaScheduleApplyDatabase(ModulePass):
         if self.fallback is None:
             return main, "unscheduled", reason
         try:
-            scheduled = self.fallback(kernel, target).mod["main"]
+            return _main(self.fallback(kernel, target).mod), "default", reason
         except ScheduleError as error:
             return main, "unscheduled", f"{reason}; no default schedule either: {error}"
-        assert isinstance(scheduled, PrimFunc)
-        return scheduled, "default", reason
+
+
+def _main(mod: IRModule) -> PrimFunc:
+    return entry_function(mod)[1]
 
 
 def _is_symbolic(func: PrimFunc) -> bool:

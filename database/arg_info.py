@@ -7,7 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ir import IRModule
+from ir.tir import IntImm, PrimFunc
+
 from .error import DatabaseError
+from .workload import entry_function
 
 
 class ArgInfo(ABC):
@@ -29,23 +33,26 @@ class ArgInfo(ABC):
         raise DatabaseError(f"cannot read argument info {json_obj!r}; expected ['TENSOR', dtype, shape]")
 
     @staticmethod
-    def from_prim_func(func: Any) -> list[ArgInfo]:
-        """The tensor arguments of a PrimFunc with static shapes, in parameter order."""
+    def from_prim_func(func: PrimFunc) -> list[ArgInfo]:
+        """The tensor arguments of a PrimFunc, in parameter order.
+
+        Raises:
+            DatabaseError: a parameter is a scalar, or a shape is symbolic.
+        """
         infos: list[ArgInfo] = []
         for param in func.params:
             buffer = func.buffer_map.get(param)
-            if buffer is None:
+            shape = [extent.value for extent in buffer.shape if isinstance(extent, IntImm)] if buffer else []
+            if buffer is None or len(shape) != len(buffer.shape):
                 raise DatabaseError(
-                    f"parameter {param!r} of the function is not a buffer; only tensors can be described"
+                    f"parameter {param.name!r} cannot be described; only tensors of static shape can"
                 )
-            infos.append(TensorInfo(buffer.dtype, [int(extent) for extent in buffer.shape]))
+            infos.append(TensorInfo(buffer.dtype, shape))
         return infos
 
     @staticmethod
-    def from_entry_func(mod: Any, remove_preproc: bool = True) -> list[ArgInfo]:
+    def from_entry_func(mod: IRModule) -> list[ArgInfo]:
         """The tensor arguments of a module's only function, or of its ``main``."""
-        from .workload import entry_function
-
         return ArgInfo.from_prim_func(entry_function(mod)[1])
 
 

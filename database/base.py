@@ -5,13 +5,23 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from ir import IRModule
+from ir.error import IRError
+from ir.tir import PrimFunc
 
 from .error import DatabaseError
 from .nearest import NearestRecord, find_nearest
 from .record import Session, TuningRecord, by_speed
-from .target_key import target_key
+from .target_key import TargetLike, target_key
 from .workload import Workload
+
+if TYPE_CHECKING:
+    from schedules import Schedule
+
+Program = IRModule | PrimFunc
+"""What a workload is made of; a PrimFunc stands for the module of which it is ``main``."""
 
 _ENTERED = threading.local()
 
@@ -37,11 +47,11 @@ class Database(ABC):
     # ------------------------------------------------------------------------------------- to implement
 
     @abstractmethod
-    def has_workload(self, mod: Any) -> bool:
+    def has_workload(self, mod: Program) -> bool:
         """Whether a structurally equal program was committed."""
 
     @abstractmethod
-    def commit_workload(self, mod: Any) -> Workload:
+    def commit_workload(self, mod: Program) -> Workload:
         """The entry of a program, made when there is none yet."""
 
     @abstractmethod
@@ -66,16 +76,14 @@ class Database(ABC):
         """All workloads that have records, in order of their first one."""
         return list(dict.fromkeys(record.workload for record in self.get_all_tuning_records()))
 
-    def get_records(self, workload: Workload, target: Any) -> list[TuningRecord]:
+    def get_records(self, workload: Workload, target: TargetLike) -> list[TuningRecord]:
         """All records of a workload on a target in the order in which they came, failed candidates included."""
         key = target_key(target)
-        return [
-            record
-            for record in self.get_all_tuning_records()
-            if record.target is not None and target_key(record.target) == key and record.workload == workload
-        ]
+        return [record for record in self.get_all_tuning_records() if record.place == (workload.shash, key)]
 
-    def query_tuning_record(self, mod: Any, target: Any, workload_name: str = "main") -> TuningRecord | None:
+    def query_tuning_record(
+        self, mod: Program, target: TargetLike, workload_name: str = "main"
+    ) -> TuningRecord | None:
         """The fastest record of a program on exactly this target, or None.
 
         ``workload_name`` names the program in messages only; programs are found by structure.
@@ -85,7 +93,9 @@ class Database(ABC):
         best = by_speed(self.get_records(Workload(mod), target))
         return best[0] if best else None
 
-    def query_schedule(self, mod: Any, target: Any, workload_name: str = "main") -> Any:
+    def query_schedule(
+        self, mod: Program, target: TargetLike, workload_name: str = "main"
+    ) -> Schedule | None:
         """A Schedule with the best record applied, or None.
 
         Raises:
@@ -94,8 +104,6 @@ class Database(ABC):
         record = self.query_tuning_record(mod, target, workload_name)
         if record is None:
             return None
-        from ir.error import IRError
-
         try:
             return record.schedule()
         except IRError as error:
@@ -104,23 +112,26 @@ class Database(ABC):
                 f"{record.versions or 'an unknown version'}; tune the workload again"
             ) from error
 
-    def query_ir_module(self, mod: Any, target: Any, workload_name: str = "main") -> Any:
+    def query_ir_module(
+        self, mod: Program, target: TargetLike, workload_name: str = "main"
+    ) -> IRModule | None:
         """The scheduled IRModule of the best record, or None."""
         sch = self.query_schedule(mod, target, workload_name)
         return None if sch is None else sch.mod
 
-    def query(self, mod: Any, target: Any, *, workload_name: str = "main", kind: str = "schedule") -> Any:
+    def query(
+        self, mod: Program, target: TargetLike, *, workload_name: str = "main", kind: str = "schedule"
+    ) -> Schedule | TuningRecord | IRModule | None:
         """One of ``"schedule"``, ``"record"`` or ``"ir_module"`` of the best record, or None."""
-        queries: dict[str, Callable[[Any, Any, str], Any]] = {
-            "schedule": self.query_schedule,
-            "record": self.query_tuning_record,
-            "ir_module": self.query_ir_module,
-        }
-        if kind not in queries:
-            raise DatabaseError(f"unknown kind of query {kind!r}; expected one of {sorted(queries)}")
-        return queries[kind](mod, target, workload_name)
+        if kind == "schedule":
+            return self.query_schedule(mod, target, workload_name)
+        if kind == "record":
+            return self.query_tuning_record(mod, target, workload_name)
+        if kind == "ir_module":
+            return self.query_ir_module(mod, target, workload_name)
+        raise DatabaseError(f"unknown kind of query {kind!r}; expected 'schedule', 'record' or 'ir_module'")
 
-    def nearest_record(self, mod: Any, target: Any) -> NearestRecord | None:
+    def nearest_record(self, mod: Program, target: TargetLike) -> NearestRecord | None:
         """For a program without a record: the record that comes closest, and the fields in which it differs.
 
         None when the database has no record that ran.
@@ -131,9 +142,8 @@ class Database(ABC):
         """Copy the fastest record of each workload and target into another database."""
         seen: set[tuple[str, str]] = set()
         for record in by_speed(self.get_all_tuning_records()):
-            key = (record.workload.shash, "" if record.target is None else target_key(record.target))
-            if key not in seen:
-                seen.add(key)
+            if record.place not in seen:
+                seen.add(record.place)
                 destination.commit_workload(record.workload.mod)
                 destination.commit_tuning_record(record)
 

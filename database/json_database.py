@@ -26,7 +26,6 @@ class JSONDatabase(MemoryDatabase):
         *,
         work_dir: str | Path | None = None,
         allow_missing: bool = True,
-        module_equality: str = "structural",
     ) -> None:
         """
         Args:
@@ -34,13 +33,12 @@ class JSONDatabase(MemoryDatabase):
             path_tuning_record: file of records; ``database_tuning_record.json`` in ``work_dir`` by default.
             work_dir: folder for the default names; made when missing.
             allow_missing: make the files when they are missing.
-            module_equality: accepted for MetaSchedule's sake; programs are compared by structure.
 
         Raises:
             DatabaseFileError: a file is missing, broken, or cannot be made.
             SchemaVersionError: a file was written by a newer version.
         """
-        super().__init__(module_equality)
+        super().__init__()
         if work_dir is not None:
             path_workload = path_workload or Path(work_dir) / "database_workload.json"
             path_tuning_record = path_tuning_record or Path(work_dir) / "database_tuning_record.json"

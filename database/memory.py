@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
 
-from .base import Database, check_top_k
+from .base import Database, Program, check_top_k
 from .record import Session, TuningRecord, by_speed
-from .target_key import target_key
+from .target_key import TargetLike, target_key
 from .workload import Workload, as_module, structural_key
 
 
 class MemoryDatabase(Database):
     """Keeps everything in memory; safe to use from several threads."""
 
-    def __init__(self, module_equality: str = "structural") -> None:
-        """``module_equality`` is accepted for MetaSchedule's sake; programs are compared by structure."""
-        self.module_equality = module_equality
+    def __init__(self) -> None:
         self._lock = threading.RLock()
         self._workloads: dict[str, Workload] = {}
         self._records: list[TuningRecord] = []
         self._by_workload: dict[str, list[TuningRecord]] = {}
         self._sessions: dict[str, Session] = {}
 
-    def has_workload(self, mod: Any) -> bool:
+    def has_workload(self, mod: Program) -> bool:
         return structural_key(as_module(mod)) in self._workloads
 
-    def commit_workload(self, mod: Any) -> Workload:
+    def commit_workload(self, mod: Program) -> Workload:
         return self._keep_workload(Workload(mod))
 
     def commit_tuning_record(self, record: TuningRecord) -> None:
@@ -45,10 +42,10 @@ class MemoryDatabase(Database):
     def get_workloads(self) -> list[Workload]:
         return list(self._workloads.values())
 
-    def get_records(self, workload: Workload, target: Any) -> list[TuningRecord]:
+    def get_records(self, workload: Workload, target: TargetLike) -> list[TuningRecord]:
         key = target_key(target)
         found = self._by_workload.get(workload.shash, [])
-        return [record for record in found if record.target is not None and target_key(record.target) == key]
+        return [record for record in found if record.place == (workload.shash, key)]
 
     def commit_session(self, session: Session) -> None:
         with self._lock:

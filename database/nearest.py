@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .record import TuningRecord
-from .target_key import target_differences, target_key
+from .target_key import TargetLike, target_differences
 from .workload import Workload, WorkloadSummary
 
 
@@ -38,16 +38,16 @@ class NearestRecord:
         return "; ".join(str(difference) for difference in self.differences)
 
 
-def find_nearest(wanted: Workload, target: Any, records: Sequence[TuningRecord]) -> NearestRecord | None:
+def find_nearest(
+    wanted: Workload, target: TargetLike, records: Sequence[TuningRecord]
+) -> NearestRecord | None:
     """The record with the fewest differences; of equals the one that comes first.
 
     The same program on another target beats another program on the same target, and the same kernel on other shapes
     beats another kernel.
     """
     best: tuple[tuple[int, int, int, int], NearestRecord] | None = None
-    for record in dict(
-        ((r.workload.shash, "" if r.target is None else target_key(r.target)), r) for r in reversed(records)
-    ).values():
+    for record in {record.place: record for record in reversed(records)}.values():
         kernel = (
             ()
             if record.workload.shash == wanted.shash

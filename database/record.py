@@ -8,12 +8,17 @@ import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from ir.target import Target
 
 from .arg_info import ArgInfo
 from .error import DatabaseError
-from .target_key import as_target, target_key
+from .target_key import TargetLike, as_target, target_key
 from .workload import Workload
+
+if TYPE_CHECKING:
+    from schedules import Schedule, Trace
 
 
 @dataclass(slots=True)
@@ -44,8 +49,8 @@ class TuningRecord:
 
     The first five parameters are MetaSchedule's. A candidate that failed has no ``run_secs`` and says why in
     ``failure_kind`` (``"crash"``, ``"wrong_result"``, ...) and ``failure_message``. One that is ``remeasured`` supersedes what
-    earlier records say of its trace; see :func:`standing`. The trace of a record that comes from storage
-    is parsed when it is first read; ``trace_json`` never needs parsing.
+    earlier records say of its trace; see :func:`standing`. The trace of a record that comes from
+    storage is parsed when it is first read.
     """
 
     __slots__ = (
@@ -68,12 +73,13 @@ class TuningRecord:
 
     def __init__(
         self,
-        trace: Any,
+        trace: Trace | None,
         workload: Workload,
         run_secs: Sequence[float] | None = None,
-        target: Any = None,
+        target: TargetLike | None = None,
         args_info: Sequence[ArgInfo] | None = None,
         *,
+        trace_json: Any = None,
         verified: bool = False,
         cut: bool = False,
         remeasured: bool = False,
@@ -86,11 +92,12 @@ class TuningRecord:
     ) -> None:
         """
         Args:
-            trace: a ``schedules.Trace`` with its decisions, or anything with ``as_json()``.
+            trace: with its decisions; None where ``trace_json`` stands for it.
             workload: what was tuned.
             run_secs: seconds per call, one value per repeat.
             target: a Target, or what ``Target(...)`` accepts.
             args_info: dtypes and shapes of the arguments.
+            trace_json: the trace as storage has it, parsed when it is first read.
             verified: the outputs were compared with the unscheduled program's before the time counted.
             cut: the candidate was far behind, so that ``run_secs`` holds its first call only.
             remeasured: no trial, but a second measurement of one, in turns with its rivals.
@@ -102,7 +109,7 @@ class TuningRecord:
             created_at: seconds since the epoch; now by default.
 
         Raises:
-            DatabaseError: both times and a failure, or a time that is not a number above zero.
+            DatabaseError: both times and a failure, or a time that is negative or not finite.
         """
         if run_secs is not None and failure_kind is not None:
             raise DatabaseError(
@@ -113,11 +120,11 @@ class TuningRecord:
             raise DatabaseError(
                 f"run times are finite seconds, got {times}; give a failure_kind for a candidate without"
             )
-        self._trace: Any = trace
-        self._trace_json: Any = None
+        self._trace = trace
+        self._trace_json = trace_json
         self.workload = workload
         self.run_secs = times
-        self.target = as_target(target)
+        self.target: Target | None = None if target is None else as_target(target)
         self.args_info = None if args_info is None else tuple(args_info)
         self.verified = verified
         self.cut = cut
@@ -130,8 +137,8 @@ class TuningRecord:
         self.created_at = time.time() if created_at is None else created_at
 
     @property
-    def trace(self) -> Any:
-        """The trace, with ``as_json()`` and ``apply_to_schedule(sch, remove_postproc)``."""
+    def trace(self) -> Trace:
+        """The trace."""
         if self._trace is None:
             from schedules import Trace
 
@@ -141,9 +148,14 @@ class TuningRecord:
     @property
     def trace_json(self) -> Any:
         """The trace as plain JSON values."""
-        if self._trace_json is None:
+        if self._trace_json is None and self._trace is not None:
             self._trace_json = self._trace.as_json()
         return self._trace_json
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """What the record competes for: the workload's hash and the key of the target ("" without one)."""
+        return self.workload.shash, "" if self.target is None else target_key(self.target)
 
     @property
     def mean_secs(self) -> float:
@@ -163,7 +175,7 @@ class TuningRecord:
         session_id: str | None = None,
     ) -> TuningRecord:
         """A record of the same candidate that supersedes this one: other times, or why it did not run this time."""
-        record = TuningRecord(
+        return TuningRecord(
             self._trace,
             self.workload,
             run_secs,
@@ -175,15 +187,14 @@ class TuningRecord:
             fingerprint=self.fingerprint,
             versions=self.versions,
             session_id=session_id,
+            trace_json=self._trace_json,
         )
-        record._trace_json = self._trace_json
-        return record
 
     def is_valid(self) -> bool:
         """Whether the candidate ran and has a time."""
         return self.failure_kind is None and bool(self.run_secs)
 
-    def schedule(self) -> Any:
+    def schedule(self) -> Schedule:
         """A new Schedule of the workload with the trace applied."""
         from schedules import Schedule
 
@@ -223,7 +234,7 @@ class TuningRecord:
                     f"record of workload {json_obj['workload']}, but {workload!r} was given for it"
                 )
             infos = json_obj.get("args_info")
-            record = TuningRecord(
+            return TuningRecord(
                 None,
                 workload,
                 json_obj["run_secs"],
@@ -238,11 +249,10 @@ class TuningRecord:
                 versions=json_obj.get("versions"),
                 session_id=json_obj.get("session_id"),
                 created_at=json_obj.get("created_at"),
+                trace_json=json_obj["trace"],
             )
-            record._trace_json = json_obj["trace"]
         except (KeyError, TypeError, AttributeError) as error:
             raise DatabaseError(f"not a tuning record: {str(json_obj)[:200]!r} ({error!r})") from error
-        return record
 
     def __reduce__(self) -> Any:
         return (TuningRecord.from_json, (self.as_json(), self.workload))
@@ -260,7 +270,7 @@ def standing(records: Sequence[TuningRecord]) -> list[TuningRecord]:
     newest: dict[tuple[str, str, str], TuningRecord] = {}
     for record in records:
         if record.remeasured:
-            key = (*_place(record), record.trace_key)
+            key = (*record.place, record.trace_key)
             if key not in newest or newest[key].created_at <= record.created_at:
                 newest[key] = record
     if not newest:
@@ -269,8 +279,7 @@ def standing(records: Sequence[TuningRecord]) -> list[TuningRecord]:
     places = {key[:2] for key in newest}
     kept = []
     for record in records:
-        place = _place(record)
-        if place not in places or newest.get((*place, record.trace_key), record) is record:
+        if record.place not in places or newest.get((*record.place, record.trace_key), record) is record:
             kept.append(record)
     return kept
 
@@ -281,7 +290,3 @@ def by_speed(records: Sequence[TuningRecord]) -> list[TuningRecord]:
         (record for record in standing(records) if record.is_valid()),
         key=lambda r: (r.mean_secs, r.created_at),
     )
-
-
-def _place(record: TuningRecord) -> tuple[str, str]:
-    return record.workload.shash, "" if record.target is None else target_key(record.target)

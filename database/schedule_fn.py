@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-from .base import Database
+from .base import Database, Program
 from .error import DatabaseError
 from .record import TuningRecord
+from .target_key import TargetLike
 from .workload import Workload
+
+if TYPE_CHECKING:
+    from schedules import Schedule
 
 
 class ScheduleFnDatabase(Database):
@@ -18,11 +22,12 @@ class ScheduleFnDatabase(Database):
     stored.
     """
 
-    def __init__(self, schedule_fn: Callable[[Any], bool], module_equality: str = "structural") -> None:
+    def __init__(self, schedule_fn: Callable[[Schedule], bool]) -> None:
         self.schedule_fn = schedule_fn
-        self.module_equality = module_equality
 
-    def query_tuning_record(self, mod: Any, target: Any, workload_name: str = "main") -> TuningRecord | None:
+    def query_tuning_record(
+        self, mod: Program, target: TargetLike, workload_name: str = "main"
+    ) -> TuningRecord | None:
         from schedules import Schedule
 
         workload = Workload(mod)
@@ -31,10 +36,10 @@ class ScheduleFnDatabase(Database):
             return None
         return TuningRecord(sch.trace, workload, None, target, None)
 
-    def has_workload(self, mod: Any) -> bool:
+    def has_workload(self, mod: Program) -> bool:
         self._refuse("has_workload")
 
-    def commit_workload(self, mod: Any) -> Workload:
+    def commit_workload(self, mod: Program) -> Workload:
         self._refuse("commit_workload")
 
     def commit_tuning_record(self, record: TuningRecord) -> None:

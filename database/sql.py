@@ -20,12 +20,14 @@ from sqlalchemy.engine import URL, Connection, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError
 from sqlalchemy.orm import Session as OrmSession
 
+from ir.target import Target
+
 from .arg_info import ArgInfo
-from .base import Database, check_top_k
+from .base import Database, Program, check_top_k
 from .error import DatabaseError, DatabaseFileError, SchemaVersionError
 from .record import Session, TuningRecord, by_speed
 from .schema import HEAD_REVISION, RecordRow, SessionRow, TargetRow, WorkloadRow
-from .target_key import as_target, target_key
+from .target_key import TargetLike, as_target, target_key
 from .workload import Workload, WorkloadSummary, as_module, structural_key
 
 _BUSY_SECONDS = 30.0
@@ -63,14 +65,14 @@ class SQLDatabase(Database):
 
     # -------------------------------------------------------------------------------------- interface
 
-    def has_workload(self, mod: Any) -> bool:
+    def has_workload(self, mod: Program) -> bool:
         shash = structural_key(as_module(mod))
         if shash in self._workloads:
             return True
         with self._session() as session:
             return session.scalar(select(WorkloadRow.id).where(WorkloadRow.shash == shash)) is not None
 
-    def commit_workload(self, mod: Any) -> Workload:
+    def commit_workload(self, mod: Program) -> Workload:
         workload = Workload(mod)
         return self._workload_entry(workload)[1]
 
@@ -114,10 +116,12 @@ class SQLDatabase(Database):
             rows = session.scalars(select(WorkloadRow).order_by(WorkloadRow.id)).all()
             return [self._workload_of(row) for row in rows]
 
-    def get_records(self, workload: Workload, target: Any) -> list[TuningRecord]:
+    def get_records(self, workload: Workload, target: TargetLike) -> list[TuningRecord]:
         return self._read(_of_workload(workload, target).order_by(RecordRow.id))
 
-    def query_tuning_record(self, mod: Any, target: Any, workload_name: str = "main") -> TuningRecord | None:
+    def query_tuning_record(
+        self, mod: Program, target: TargetLike, workload_name: str = "main"
+    ) -> TuningRecord | None:
         found = self._fastest(_of_workload(Workload(mod), target), 1)
         return found[0] if found else None
 
@@ -217,7 +221,7 @@ class SQLDatabase(Database):
             entry = self._workloads[row.shash] = (row.id, workload)
         return entry
 
-    def _target_id(self, target: Any) -> int:
+    def _target_id(self, target: Target) -> int:
         key = target_key(target)
         if key in self._target_ids:
             return self._target_ids[key]
@@ -225,7 +229,7 @@ class SQLDatabase(Database):
         with self._session() as session:
             found = session.scalar(query)
         if found is None:
-            row = TargetRow(key=key, target=as_target(target).export())
+            row = TargetRow(key=key, target=target.export())
             try:
                 with self._session(write=True) as session:
                     session.add(row)
@@ -239,10 +243,10 @@ class SQLDatabase(Database):
 
     def _read(self, query: Select[Any]) -> list[TuningRecord]:
         with self._session() as session:
-            targets: dict[int, Any] = {}
+            targets: dict[int, Target] = {}
             return [self._record_of(row, targets) for row in session.scalars(query).all()]
 
-    def _record_of(self, row: RecordRow, targets: dict[int, Any]) -> TuningRecord:
+    def _record_of(self, row: RecordRow, targets: dict[int, Target]) -> TuningRecord:
         if row.target is None:
             target = None
         elif row.target_id in targets:
@@ -251,7 +255,7 @@ class SQLDatabase(Database):
             target = targets[row.target.id] = as_target(row.target.target)
         details = row.details
         infos = details["args_info"]
-        record = TuningRecord(
+        return TuningRecord(
             None,
             self._workload_of(row.workload),
             details["run_secs"],
@@ -266,9 +270,8 @@ class SQLDatabase(Database):
             versions=details["versions"],
             session_id=row.session_id,
             created_at=row.created_at,
+            trace_json=row.trace,
         )
-        record._trace_json = row.trace
-        return record
 
     # -------------------------------------------------------------------------------------- connections
 
@@ -414,7 +417,7 @@ def alembic_config(connection: Connection | None = None) -> Any:
     return config
 
 
-def _of_workload(workload: Workload, target: Any = None) -> Select[Any]:
+def _of_workload(workload: Workload, target: TargetLike | None = None) -> Select[Any]:
     query = select(RecordRow).join(RecordRow.workload).where(WorkloadRow.shash == workload.shash)
     if target is None:
         return query

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import NoReturn
 
-from .base import Database, check_top_k
+from .base import Database, Program, check_top_k
 from .error import DatabaseError
 from .record import Session, TuningRecord, by_speed
+from .target_key import TargetLike
 from .workload import Workload
 
 
@@ -19,10 +20,10 @@ class _ReadOnlyUnion(Database):
     def __init__(self, *databases: Database) -> None:
         self.databases = databases
 
-    def has_workload(self, mod: Any) -> bool:
+    def has_workload(self, mod: Program) -> bool:
         return any(member.has_workload(mod) for member in self.databases)
 
-    def commit_workload(self, mod: Any) -> Workload:
+    def commit_workload(self, mod: Program) -> Workload:
         self._refuse("workloads")
 
     def commit_tuning_record(self, record: TuningRecord) -> None:
@@ -42,7 +43,7 @@ class _ReadOnlyUnion(Database):
     def get_workloads(self) -> list[Workload]:
         return list(dict.fromkeys(w for member in self.databases for w in member.get_workloads()))
 
-    def get_records(self, workload: Workload, target: Any) -> list[TuningRecord]:
+    def get_records(self, workload: Workload, target: TargetLike) -> list[TuningRecord]:
         return [record for member in self.databases for record in member.get_records(workload, target)]
 
     def get_sessions(self) -> list[Session]:
@@ -64,7 +65,9 @@ class _ReadOnlyUnion(Database):
 class UnionDatabase(_ReadOnlyUnion):
     """Answers a query with the fastest record of all its databases."""
 
-    def query_tuning_record(self, mod: Any, target: Any, workload_name: str = "main") -> TuningRecord | None:
+    def query_tuning_record(
+        self, mod: Program, target: TargetLike, workload_name: str = "main"
+    ) -> TuningRecord | None:
         found = [member.query_tuning_record(mod, target, workload_name) for member in self.databases]
         records = [record for record in found if record is not None]
         # A record without times comes from a schedule function: it answers when nothing measured does.
@@ -74,7 +77,9 @@ class UnionDatabase(_ReadOnlyUnion):
 class OrderedUnionDatabase(_ReadOnlyUnion):
     """Answers a query with the record of the first database that has one."""
 
-    def query_tuning_record(self, mod: Any, target: Any, workload_name: str = "main") -> TuningRecord | None:
+    def query_tuning_record(
+        self, mod: Program, target: TargetLike, workload_name: str = "main"
+    ) -> TuningRecord | None:
         for member in self.databases:
             record = member.query_tuning_record(mod, target, workload_name)
             if record is not None:

@@ -6,23 +6,30 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ir import IRModule, load_json, post_order_visit, save_json, structural_equal, structural_hash
+from ir.tir import Block, IntImm, PrimFunc
+
 from .error import DatabaseError
 
 
-def entry_function(mod: Any) -> tuple[str, Any]:
+def entry_function(mod: IRModule) -> tuple[str, PrimFunc]:
     """Name and value of the function that a tuning module is about: its only one, or ``main``.
 
     Raises:
-        DatabaseError: there are several functions and none is called main.
+        DatabaseError: there are several functions and none is called main, or it is no PrimFunc.
     """
     functions = {var.name_hint: func for var, func in mod.functions.items()}
-    if len(functions) == 1:
-        return next(iter(functions.items()))
-    if "main" in functions:
-        return "main", functions["main"]
-    raise DatabaseError(
-        f"a workload has one function, or one called 'main'; this module has {sorted(functions)}"
-    )
+    name = next(iter(functions)) if len(functions) == 1 else "main"
+    if name not in functions:
+        raise DatabaseError(
+            f"a workload has one function, or one called 'main'; this module has {sorted(functions)}"
+        )
+    func = functions[name]
+    if not isinstance(func, PrimFunc):
+        raise DatabaseError(
+            f"a workload is a PrimFunc, {name!r} is a {type(func).__name__}; extract_tasks makes workloads of a model"
+        )
+    return name, func
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,27 +44,26 @@ class WorkloadSummary:
     """(name, dtype, shape) of each argument; a symbolic extent is its name."""
 
     @staticmethod
-    def of(mod: Any) -> WorkloadSummary:
+    def of(mod: IRModule) -> WorkloadSummary:
         """The summary of a module's entry function."""
-        from ir.node import post_order_visit
-
         name, func = entry_function(mod)
         blocks: list[str] = []
 
         def visit(node: Any) -> None:
-            if type(node).__name__ == "Block":
+            if isinstance(node, Block):
                 blocks.append(node.name_hint)
 
+        post_order_visit(func.body, visit)
         args: list[tuple[str, str, tuple[int | str, ...]]] = []
-        if hasattr(func, "buffer_map"):
-            post_order_visit(func.body, visit)
-            for param in func.params:
-                buffer = func.buffer_map.get(param)
-                if buffer is None:
-                    args.append((param.name, str(param.dtype), ()))
-                    continue
-                shape = tuple(int(e.value) if hasattr(e, "value") else str(e) for e in buffer.shape)
-                args.append((buffer.name, buffer.dtype, shape))
+        for param in func.params:
+            buffer = func.buffer_map.get(param)
+            if buffer is None:
+                args.append((param.name, param.dtype, ()))
+                continue
+            shape = tuple(
+                extent.value if isinstance(extent, IntImm) else str(extent) for extent in buffer.shape
+            )
+            args.append((buffer.name, buffer.dtype, shape))
         return WorkloadSummary(name, tuple(blocks), tuple(args))
 
     def as_json(self) -> dict[str, Any]:
@@ -80,19 +86,23 @@ class Workload:
 
     __slots__ = ("_json", "_mod", "_summary", "shash")
 
-    def __init__(self, mod: Any) -> None:
-        """``mod`` is an IRModule, or a PrimFunc, which is taken as the ``main`` of one."""
-        self._mod: Any = as_module(mod)
+    def __init__(self, mod: IRModule | PrimFunc) -> None:
+        """A PrimFunc is taken as the ``main`` of a module.
+
+        Raises:
+            DatabaseError: the module has no PrimFunc that it is about; see :func:`entry_function`.
+        """
+        module = as_module(mod)
+        entry_function(module)
+        self._mod: IRModule | None = module
         self._json: str | None = None
         self._summary: WorkloadSummary | None = None
-        self.shash: str = structural_key(self._mod)
+        self.shash: str = structural_key(module)
 
     @property
-    def mod(self) -> Any:
+    def mod(self) -> IRModule:
         """The IRModule."""
         if self._mod is None:
-            from ir import load_json
-
             self._mod = load_json(self.module_json)
         return self._mod
 
@@ -107,8 +117,6 @@ class Workload:
     def module_json(self) -> str:
         """The program in the JSON form of ``ir.save_json``."""
         if self._json is None:
-            from ir import save_json
-
             self._json = save_json(self._mod)
         return self._json
 
@@ -143,9 +151,7 @@ class Workload:
             return True
         if self.shash != other.shash:
             return False
-        from ir import structural_equal
-
-        return bool(structural_equal(self.mod, other.mod))
+        return structural_equal(self.mod, other.mod)
 
     def __hash__(self) -> int:
         return hash(self.shash)
@@ -158,24 +164,18 @@ class Workload:
         return f"Workload({self.summary.name}({args}), shash={self.shash})"
 
 
-def as_module(mod: Any) -> Any:
+def as_module(mod: IRModule | PrimFunc) -> IRModule:
     """An IRModule of its own (modules can be changed, a workload must not) from a module or from a PrimFunc."""
-    from ir import IRModule
-
     if isinstance(mod, IRModule):
         return IRModule(mod.functions, mod.attrs, mod.global_infos)
     return IRModule({"main": mod})
 
 
-def structural_key(mod: Any) -> str:
+def structural_key(mod: IRModule) -> str:
     """The structural hash as the text by which storage finds a workload; equal in every process and on every machine."""
-    from ir import structural_hash
-
     return str(structural_hash(mod))
 
 
-def kernel_module(func: Any) -> Any:
+def kernel_module(func: PrimFunc) -> IRModule:
     """The module under which a kernel is tuned and looked up: its name does not matter, so it is always ``main``."""
-    from ir import IRModule
-
     return IRModule({"main": func.with_attr("global_symbol", "main")})

@@ -18,7 +18,7 @@ from database import (
     target_differences,
     target_key,
 )
-from ir import IRModule
+from ir import IRModule, relax, te, tir
 from ir.target import Target
 from tests.database.contract import TARGET, FakeTrace, record
 from tests.programs import matmul
@@ -90,11 +90,22 @@ def test_arg_info() -> None:
         ArgInfo.from_json(["SCALAR", 1])
     with pytest.raises(DatabaseError, match="'main'"):
         ArgInfo.from_entry_func(IRModule({"f": matmul()["main"], "g": matmul()["main"]}))
+    n = tir.Var("n", "int64")
+    a = te.placeholder((n,), name="a")
+    symbolic = te.create_prim_func([a, te.compute((n,), lambda i: a[i] + 1.0)])
+    with pytest.raises(DatabaseError, match="static shape"):
+        ArgInfo.from_prim_func(symbolic)
+
+
+def test_a_workload_is_a_prim_func() -> None:
+    x = relax.Var("x", relax.TensorStructInfo((2,), "float32"))
+    with pytest.raises(DatabaseError, match="'main' is a Function; extract_tasks"):
+        Workload(IRModule({"main": relax.Function([x], x)}))
 
 
 def test_targets_agree_in_all_fields_but_names() -> None:
     assert target_key("llvm -mcpu=znver4 -num-cores 2") == target_key(TARGET)
-    assert target_key(TARGET) == target_key({**TARGET.export(), "tag": "mine"} if False else TARGET)
+    assert target_key(TARGET) == target_key({**TARGET.export(), "tag": "mine"})
     assert target_differences(TARGET, Target("llvm -mcpu=znver5 -num-cores 2")) == [
         ("mcpu", "znver4", "znver5")
     ]

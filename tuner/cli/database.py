@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 
 from database import Database, TuningRecord, Workload, by_speed, export_records, import_records, open_database
+from database.workload import entry_function
 
 from ..error import TunerError
 from .build import check_writable
@@ -37,7 +38,7 @@ def list_workloads(path: Path_) -> None:
     for number, workload, records in _workloads(store):
         trials = [item for item in records if not item.remeasured]
         best = next((item.mean_secs for item in by_speed(records)), None)
-        func = workload.mod["main"]
+        func = entry_function(workload.mod)[1]
         shapes = ", ".join(
             "x".join(str(getattr(d, "value", d)) for d in b.shape) for b in func.buffer_map.values()
         )
