@@ -42,10 +42,11 @@ from .struct_info import (
     TupleStructInfo,
 )
 from . import analysis, expr_functor, op
+from .binding_rewrite import DataflowBlockRewrite
 from .bind import bind_params, bind_symbolic_vars, copy_with_new_vars
 from .block_builder import BlockBuilder
 from .expr_functor import ExprFunctor, ExprMutator, ExprVisitor, PyExprMutator, PyExprVisitor
-from .op.base import call_dps_packed, call_pure_packed, call_tir
+from .op.base import call_dps_packed, call_pure_packed, call_tir, call_tir_inplace, call_tir_with_grad
 from .op.base import print as print_
 
 if TYPE_CHECKING:

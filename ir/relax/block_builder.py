@@ -146,16 +146,16 @@ class BlockBuilder:
         name: str,
         params: Var | Tuple | Sequence[Var] | None = None,
         attrs: Mapping[str, Any] | None = None,
-        private: bool = False,
         pure: bool = True,
+        private: bool = False,
     ) -> FunctionScope:
         """A scope that builds the function ``name``; ``emit_func_output`` ends it.
 
         Args:
             params: the parameters; they may be given to ``emit_func_output`` instead.
             attrs: attributes of the function.
-            private: leave out the ``global_symbol`` attribute, so that the function is visible in the module only.
             pure: whether the function is to be pure (``Function.is_pure``).
+            private: leave out the ``global_symbol`` attribute, so that the function is visible in the module only.
         """
         if isinstance(params, Var):
             params = [params]

@@ -393,6 +393,9 @@ def derive_call_ret_struct_info(func_sinfo: FuncStructInfo, call: Call, ctx: Any
     """
     if func_sinfo.params is None:
         if func_sinfo.derive_func is None:
+            # A function that nothing is known of returns what the call says.
+            if call.sinfo_args and isinstance(func_sinfo.ret, ObjectStructInfo):
+                return call.sinfo_args[0] if len(call.sinfo_args) == 1 else TupleStructInfo(call.sinfo_args)
             return func_sinfo.ret
         derive = func_sinfo.derive_func
         if isinstance(derive, str):

@@ -52,7 +52,7 @@ def _legalize_gather_elements(bb: Any, node: Call) -> Expr:
         node.args[0],
         node.attrs["axis"],
         node.args[1],
-        primfunc_name_hint="gather_elements",
+        primfunc_name_hint="gather",
     )
 
 

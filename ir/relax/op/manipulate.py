@@ -104,9 +104,16 @@ def _legalize_expand_dims(bb: Any, node: Call) -> Expr:
     )
 
     def te_expand_dims(data: Any) -> Any:
-        for axis in axes:
-            data = topi_function("expand_dims")(data, axis)
-        return data
+        from ... import te
+
+        rest = iter(data.shape)
+        ndim = len(data.shape) + len(axes)
+        shape = [1 if axis in axes else next(rest) for axis in range(ndim)]
+        return te.compute(
+            shape,
+            lambda *index: data(*(place for axis, place in enumerate(index) if axis not in axes)),
+            name="expand_dims",
+        )
 
     return bb.call_te(te_expand_dims, node.args[0], primfunc_name_hint="expand_dims")
 

@@ -25,6 +25,11 @@ from .legalization import topi_function, topi_unary
 FOLLOW, NEVER = MixedPrecisionPolicy.FOLLOW, MixedPrecisionPolicy.NEVER
 
 
+def _primfunc_name(name: str) -> str:
+    """What legalization calls the kernel: ``tir_exp``, so that it never clashes with the C function of that name."""
+    return name if name == "erf" else f"tir_{name}"
+
+
 def _unary(
     name: str,
     topi: str | None,
@@ -50,7 +55,7 @@ def _unary(
     return operator(
         f"relax.{name}",
         infer=infer,
-        legalize=topi_unary(topi) if topi else None,
+        legalize=topi_unary(topi, _primfunc_name(name)) if topi else None,
         reference=reference,
         mixed_precision=policy,
         pattern=OpPatternKind.kElemWise,
@@ -95,7 +100,7 @@ def _legalize_square(bb: Any, node: Call) -> Expr:
     def te_square(x: Any) -> Any:
         return topi_function("multiply")(x, x)
 
-    return bb.call_te(te_square, node.args[0], primfunc_name_hint="square")
+    return bb.call_te(te_square, node.args[0], primfunc_name_hint=_primfunc_name("square"))
 
 
 @operator(
@@ -147,7 +152,9 @@ def _legalize_clip(bb: Any, node: Call) -> Expr:
             number = low if number < low else high if number > high else int(number)
         return tir_const(number, dtype)
 
-    return bb.call_te(topi_function("clip"), node.args[0], bound(1), bound(2))
+    return bb.call_te(
+        topi_function("clip"), node.args[0], bound(1), bound(2), primfunc_name_hint=_primfunc_name("clip")
+    )
 
 
 @operator(

@@ -8,7 +8,7 @@ from ...error import IRValueError
 from ...module import IRModule
 from ...op import Op
 from ...transform import PassContext
-from ..expr import Call, DataTypeImm, Expr, PrimValue, Tuple, TupleGetItem, Var
+from ..expr import Call, DataTypeImm, Expr, PrimValue, StringImm, Tuple, TupleGetItem, Var
 from ..function import Function
 from ..struct_info import StructInfo, TensorStructInfo, TupleStructInfo, shape_of
 from .binding_rewriter import BindingRewriter, is_call_to
@@ -30,7 +30,7 @@ class _Rewriter(BindingRewriter):
         shape = shape_of(info) if isinstance(info, TensorStructInfo) else None
         if shape is None or not isinstance(info, TensorStructInfo):
             raise IRValueError(f"CallTIRRewrite: the output of a kernel needs a known shape, it is {info}")
-        args = (shape, DataTypeImm(info.dtype), PrimValue(0))
+        args = (shape, DataTypeImm(info.dtype), PrimValue(0), StringImm("global"))
         return self.emit(Call(Op.get("relax.builtin.alloc_tensor"), args, None, None, None, info), "alloc")
 
     def _arguments(self, expr: Expr) -> list[Expr]:

@@ -8,91 +8,79 @@ from ...module import IRModule
 from ...op import Op
 from ...transform import PassContext
 from ..analysis import used_vars
-from ..expr import Binding, BindingBlock, Call, Expr, SeqExpr, Tuple, TupleGetItem, Var
+from ..expr import BindingBlock, Call, Expr, SeqExpr, StringImm, Tuple, TupleGetItem, Var
 from ..function import Function
-from ..struct_info import TupleStructInfo
+from ..struct_info import FuncStructInfo, PrimStructInfo, ShapeStructInfo, TensorStructInfo, TupleStructInfo
 from .binding_rewriter import BindingRewriter, is_call_to
+from .canonicalize_bindings import CanonicalizeBindings
 from .function_pass import FunctionPass
 
-_KILLERS = {
-    "relax.memory.alloc_storage": "relax.memory.kill_storage",
-    "relax.memory.alloc_tensor": "relax.memory.kill_tensor",
-    "relax.builtin.alloc_tensor": "relax.memory.kill_tensor",
-    "relax.vm.alloc_storage": "relax.vm.kill_object",
-    "relax.vm.alloc_tensor": "relax.vm.kill_object",
-}
 _KILLS = ("relax.memory.kill_storage", "relax.memory.kill_tensor", "relax.vm.kill_object")
 
 
 class _Killer(BindingRewriter):
     def visit_seq(self, seq: SeqExpr) -> SeqExpr:
+        outer = getattr(self, "_kills", None)
         self._kills = _planned_kills(seq)
-        return super().visit_seq(seq)
+        result = super().visit_seq(seq)
+        self._kills = outer or {}
+        return result
 
     def visit_block(self, block: BindingBlock) -> None:
         for binding in block.bindings:
+            kills = self._kills.get(id(binding), ())
             self._visit_nested(binding)
-            for var, operator in self._kills.get(id(binding), ()):
+            for var, operator in kills:
                 self.emit(Call(Op.get(operator), (var,), None, None, None, TupleStructInfo(())), "_")
 
     def visit_local_function(self, var: Var, func: Function) -> Function:
         return _Killer(self.mod).rewrite(func)
 
 
-def _planned_kills(seq: SeqExpr) -> dict[int, list[tuple[Var, str]]]:
-    """What to kill behind which binding (by identity): allocations whose last use, through any alias, it is."""
-    sources: dict[Var, set[Var]] = {}
-    """The allocations that a variable may refer to."""
-    operator: dict[Var, str] = {}
-    last: dict[Var, Binding] = {}
-    killed: set[Var] = set()
+def _killer(var: Var, value: Expr) -> str | None:
+    """The operator that lets go of what a binding made; None for what holds no memory of its own."""
+    info = var.struct_info
+    if isinstance(info, ShapeStructInfo | PrimStructInfo | FuncStructInfo):
+        return None
+    if not isinstance(value, Call | Tuple | TupleGetItem | StringImm):
+        return None  # constants live as long as the module, results of branches may be older objects
+    if is_call_to(value, "relax.memory.alloc_storage"):
+        return "relax.memory.kill_storage"
+    if isinstance(info, TensorStructInfo) and not is_call_to(value, "relax.vm.alloc_tensor"):
+        return "relax.memory.kill_tensor"
+    return "relax.vm.kill_object"
 
+
+def _planned_kills(seq: SeqExpr) -> dict[int, list[tuple[Var, str]]]:
+    """What to kill behind which binding (by identity): the variables of the sequence whose last use it is."""
+    operator: dict[Var, str] = {}
+    last: dict[Var, int] = {}
     for block in seq.blocks:
         for binding in block.bindings:
             value: Expr = binding.value  # type: ignore[attr-defined]
             used = set(used_vars(value))
-            roots = {root for var in used for root in sources.get(var, ())}
-            for root in roots:
-                last[root] = binding
-            name = getattr(getattr(value, "op", None), "name", "")
             if is_call_to(value, *_KILLS):
-                killed |= {var for var in used if var in operator}
-            if name in _KILLERS:
-                operator[binding.var] = _KILLERS[name]
-                last[binding.var] = binding
-                # A tensor keeps its storage.
-                sources[binding.var] = {binding.var} | (roots if name.endswith(".alloc_tensor") else set())
-            elif isinstance(value, Var | Tuple | TupleGetItem) or (
-                isinstance(value, Call) and _may_alias(value)
-            ):
-                sources[binding.var] = roots
-    returned = {root for var in used_vars(seq.body) for root in sources.get(var, ())}
+                for var in used:
+                    operator.pop(var, None)
+            for var in used & operator.keys():
+                last[var] = id(binding)
+            name = _killer(binding.var, value)
+            if name is not None:
+                operator[binding.var] = name
+    returned = used_vars(seq.body)
     plan: dict[int, list[tuple[Var, str]]] = {}
-    for var, binding in last.items():
-        if var in operator and var not in returned and var not in killed:
-            plan.setdefault(id(binding), []).append((var, operator[var]))
-    for kills in plan.values():
-        # Tensors before the storage that they are in.
-        kills.sort(key=lambda item: len(sources[item[0]]), reverse=True)
+    for var, name in operator.items():
+        if var in last and var not in returned:
+            plan.setdefault(last[var], []).append((var, name))
     return plan
-
-
-def _may_alias(call: Call) -> bool:
-    """Whether a call's result may share memory with its arguments."""
-    name = getattr(call.op, "name", "")
-    if not name:
-        return not isinstance(call.struct_info_, TupleStructInfo) or bool(call.struct_info_.fields)
-    return name in (
-        "relax.reshape",
-        "relax.memory.view",
-        "relax.memory.ensure_zero_offset",
-        "relax.to_vdevice",
-    )
 
 
 @dataclass(frozen=True)
 class KillAfterLastUse(FunctionPass):
-    """Insert kills behind the last use of allocated tensors and storage.
+    """Insert kills behind the last use of storage, tensors and other objects.
+
+    A tensor keeps its storage alive, so that storage is let go of behind the last tensor that is made in it. The bindings
+    are made canonical first: a variable that merely renames another has no lifetime of its own.
 
     Before::
 
@@ -103,12 +91,14 @@ class KillAfterLastUse(FunctionPass):
 
     After::
 
-        ...
+        storage = R.memory.alloc_storage(...)
+        x = R.memory.alloc_tensor(storage, ...)
+        _3 = R.memory.kill_storage(storage)
+        _ = cls.exp(a, x)
         _1 = cls.add(x, b, y)
         _2 = R.memory.kill_tensor(x)
-        _3 = R.memory.kill_storage(storage)
     """
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """The function with kills."""
-        return _Killer(mod).rewrite(func)
+        return _Killer(mod).rewrite(CanonicalizeBindings().transform_function(func, mod, ctx))

@@ -10,7 +10,7 @@ from ...module import IRModule
 from ...op import Op
 from ...tir import const as tir_const
 from ...transform import PassContext
-from ..expr import Call, PrimValue, ShapeExpr, StringImm, Var
+from ..expr import Call, DataTypeImm, PrimValue, ShapeExpr, StringImm, Var
 from ..function import Function
 from ..struct_info import ObjectStructInfo, ShapeStructInfo
 from .binding_rewriter import BindingRewriter, is_call_to
@@ -30,9 +30,14 @@ class _Lowerer(BindingRewriter):
             self.bind(var, call)
             return
         total: Any = tir_const(dt.bytes_of(dtype.value), "int64")  # type: ignore[attr-defined]
-        for index, extent in enumerate(values):
-            total = extent * total if index == 0 else total * extent
-        args = (ShapeExpr([total]), device, scope[0] if scope else StringImm("global"), dtype)
+        for extent in values:
+            total = total * extent
+        args = (
+            ShapeExpr([total]),
+            device,
+            scope[0] if scope else StringImm("global"),
+            DataTypeImm("uint8"),
+        )
         storage = self.emit(
             Call(Op.get("relax.memory.alloc_storage"), args, None, None, None, ObjectStructInfo()), "storage"
         )
@@ -49,7 +54,7 @@ class LowerAllocTensor(FunctionPass):
 
     After::
 
-        storage = R.memory.alloc_storage(R.shape([m * 16]), R.prim_value(0), R.str("global"), R.dtype("float32"))
+        storage = R.memory.alloc_storage(R.shape([4 * m * 4]), R.prim_value(0), R.str("global"), R.dtype("uint8"))
         x = R.memory.alloc_tensor(storage, R.prim_value(0), R.shape([m, 4]), R.dtype("float32"))
     """
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ...module import IRModule
 from ...op import Op
 from ...transform import PassContext
-from ..expr import Call, Tuple, Var
+from ..expr import Call, DataTypeImm, Tuple, Var
 from ..function import ExternFunc, Function
 from ..struct_info import ObjectStructInfo, TupleStructInfo
 from .binding_rewriter import BindingRewriter
@@ -16,10 +16,10 @@ from .function_pass import FunctionPass
 
 
 def _storage(call: Call) -> Call:
-    size, device, scope, dtype = call.args
+    size, device, scope, _ = call.args
     return Call(
         Op.get("relax.vm.alloc_storage"),
-        (size, device, dtype, scope),
+        (size, device, DataTypeImm("uint8"), scope),  # the size is in bytes
         None,
         None,
         call.span,

@@ -8,12 +8,13 @@ from typing import Any
 
 from ... import dtype as dt
 from ... import tir
+from ...arith import Analyzer
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...op import Op
+from ...structural import structural_equal
 from ...tir.functor import substitute
 from ...transform import PassContext
-from ..analysis.struct_info import static_dims
 from ..expr import (
     BindingBlock,
     Call,
@@ -23,6 +24,8 @@ from ..expr import (
     SeqExpr,
     ShapeExpr,
     StringImm,
+    Tuple,
+    TupleGetItem,
     Var,
     VarBinding,
 )
@@ -45,9 +48,9 @@ _VIEWS = (
 
 @dataclass
 class _Token:
-    """Storage: what it must hold, and its variable once it is emitted."""
+    """Storage: what it must hold, in bytes (a symbolic number is an expression), and its variable once it is emitted."""
 
-    size: int
+    size: Any
     dtype: str
     var: Var | None = None
 
@@ -56,8 +59,8 @@ class _Token:
 class _Lifetimes:
     """Of the tensors that one block allocates and that do not leave it."""
 
-    root: dict[Var, Var] = field(default_factory=dict)
-    """The allocation that a variable is (a view of)."""
+    root: dict[Var, Any] = field(default_factory=dict)
+    """The allocation that a variable is (a view of); of tuples, those of the fields, None for other values."""
     last: dict[Var, int] = field(default_factory=dict)
     escaping: set[Var] = field(default_factory=set)
 
@@ -70,21 +73,41 @@ def _collect(block: BindingBlock, used_outside: set[Var]) -> _Lifetimes:
         if is_call_to(value, "relax.builtin.alloc_tensor"):
             lives.root[var] = var
             lives.last[var] = number
-        elif isinstance(value, Var) and value in lives.root:
-            lives.root[var] = lives.root[value]
-            lives.last[lives.root[var]] = number
-        elif is_call_to(value, *_VIEWS) and isinstance(value.args[0], Var) and value.args[0] in lives.root:  # type: ignore[attr-defined]
-            lives.root[var] = lives.root[value.args[0]]  # type: ignore[attr-defined]
-            lives.last[lives.root[var]] = number
+        elif isinstance(value, Var | Tuple | TupleGetItem) or is_call_to(value, *_VIEWS):
+            source = value.args[0] if isinstance(value, Call) else value
+            root = _root_of(source, lives)
+            if root is not None:
+                lives.root[var] = root
+            _use(source, number, lives)
         elif isinstance(value, Call) and _only_reads_and_writes(value):
             for arg in value.args:
                 _use(arg, number, lives)
         else:
-            # Tuples, branches and calls of functions may keep a tensor beyond what is seen here.
+            # Branches and calls of functions may keep a tensor beyond what is seen here.
             _escape(value, lives)
         if var in used_outside and var in lives.root:
-            lives.escaping.add(lives.root[var])
+            lives.escaping.update(_allocations(lives.root[var]))
     return lives
+
+
+def _root_of(expr: Expr, lives: _Lifetimes) -> Any:
+    """The allocation behind an expression, in the form of ``_Lifetimes.root``."""
+    if isinstance(expr, Var):
+        return lives.root.get(expr)
+    if isinstance(expr, Tuple):
+        roots = tuple(_root_of(item, lives) for item in expr.fields)
+        return roots if any(root is not None for root in roots) else None
+    if isinstance(expr, TupleGetItem):
+        roots = _root_of(expr.tuple_value, lives)
+        return roots[expr.index] if isinstance(roots, tuple) else None
+    return None
+
+
+def _allocations(root: Any) -> list[Var]:
+    """The allocations in a root."""
+    if isinstance(root, tuple):
+        return [var for item in root for var in _allocations(item)]
+    return [] if root is None else [root]
 
 
 def _only_reads_and_writes(call: Call) -> bool:
@@ -99,16 +122,15 @@ def _only_reads_and_writes(call: Call) -> bool:
 
 def _use(expr: Any, number: int, lives: _Lifetimes) -> None:
     if isinstance(expr, Var):
-        if expr in lives.root:
-            lives.last[lives.root[expr]] = number
+        for root in _allocations(lives.root.get(expr)):
+            lives.last[root] = number
     else:
         expr._visit_children(lambda child: _use(child, number, lives))
 
 
 def _escape(expr: Any, lives: _Lifetimes) -> None:
     if isinstance(expr, Var):
-        if expr in lives.root:
-            lives.escaping.add(lives.root[expr])
+        lives.escaping.update(_allocations(lives.root.get(expr)))
     elif isinstance(expr, SeqExpr):
         for block in expr.blocks:
             for binding in block.bindings:
@@ -123,6 +145,7 @@ class _Planner(BindingRewriter):
         super().__init__(mod)
         self._bounds = bounds
         self._used_outside: set[Var] = set()
+        self._analyzer = Analyzer()
 
     def visit_seq(self, seq: SeqExpr) -> SeqExpr:
         outer = self._used_outside
@@ -134,8 +157,14 @@ class _Planner(BindingRewriter):
 
     def visit_block(self, block: BindingBlock) -> None:
         lives = _collect(block, self._used_outside)
-        sizes = {root: self._size(block, root) for root in set(lives.root.values()) - lives.escaping}
-        tokens = _assign(block, lives, {root: size for root, size in sizes.items() if size is not None})
+        sizes: dict[Var, Any] = {}
+        for binding in block.bindings:
+            var = binding.var
+            if lives.root.get(var) is var and var not in lives.escaping:
+                size = self._size(binding.value)  # type: ignore[attr-defined]
+                if size is not None:
+                    sizes[var] = size
+        tokens = _assign(block, lives, sizes)
         for binding in block.bindings:
             token = tokens.get(binding.var)
             if token is None or not isinstance(binding, VarBinding):
@@ -157,29 +186,26 @@ class _Planner(BindingRewriter):
             binding.var, Call(Op.get("relax.memory.alloc_tensor"), operands, None, None, alloc.span, info)
         )
 
-    def _size(self, block: BindingBlock, root: Var) -> int | None:
-        """Bytes of a tensor, by upper bounds of symbolic extents; None where there is none."""
-        for binding in block.bindings:
-            if binding.var is root:
-                shape, dtype = binding.value.args[:2]  # type: ignore[attr-defined]
-                values = shape.values if isinstance(shape, ShapeExpr) else None
-                if values is None and isinstance(shape.struct_info_, ShapeStructInfo):
-                    values = shape.struct_info_.values
-                if values is None:
-                    return None
-                dims = static_dims(
-                    [substitute(value, self._bounds) for value in values] if self._bounds else values
-                )
-                if dims is None:
-                    return None
-                total = dt.bytes_of(dtype.value)
-                for extent in dims:
-                    total *= extent
-                return total
-        return None
+    def _size(self, alloc: Any) -> Any:
+        """Bytes of a tensor, by upper bounds of symbolic extents; an expression where there are none, None if unknown."""
+        shape, dtype = alloc.args[:2]
+        values = shape.values if isinstance(shape, ShapeExpr) else None
+        if values is None and isinstance(shape.struct_info_, ShapeStructInfo):
+            values = shape.struct_info_.values
+        if values is None:
+            return None
+        total: Any = tir.const(dt.bytes_of(dtype.value), "int64")
+        for value in values:
+            total = total * (substitute(value, self._bounds) if self._bounds else value)
+        total = self._analyzer.simplify(total)
+        if isinstance(total, tir.IntImm):
+            return total.value
+        if isinstance(total, tir.Mul) and isinstance(total.b, tir.IntImm):
+            return tir.Mul(total.b, total.a)
+        return total
 
 
-def _assign(block: BindingBlock, lives: _Lifetimes, sizes: dict[Var, int]) -> dict[Var, _Token]:
+def _assign(block: BindingBlock, lives: _Lifetimes, sizes: dict[Var, Any]) -> dict[Var, _Token]:
     """Storage for each tensor, first come first served, from what is free at that point."""
     tokens: dict[Var, _Token] = {}
     free: list[_Token] = []
@@ -195,10 +221,17 @@ def _assign(block: BindingBlock, lives: _Lifetimes, sizes: dict[Var, int]) -> di
     return tokens
 
 
-def _reused(free: list[_Token], size: int, dtype: str) -> _Token | None:
+def _reused(free: list[_Token], size: Any, dtype: str) -> _Token | None:
     fitting = [token for token in free if token.dtype == dtype]
-    larger = [token for token in fitting if size <= token.size <= size * _RANGE]
-    smaller = [token for token in fitting if size // _RANGE <= token.size < size]
+    if not isinstance(size, int):
+        # Symbolic sizes are not ordered: only storage of the very size will do.
+        chosen = next((token for token in fitting if structural_equal(token.size, size)), None)
+        if chosen is not None:
+            free.remove(chosen)
+        return chosen
+    known = [token for token in fitting if isinstance(token.size, int)]
+    larger = [token for token in known if size <= token.size <= size * _RANGE]
+    smaller = [token for token in known if size // _RANGE <= token.size < size]
     chosen = (
         min(larger, key=lambda t: t.size)
         if larger
@@ -267,8 +300,8 @@ class StaticPlanBlockMemory(FunctionPass):
         _ = cls.exp(x, alloc)
         ...
 
-    Symbolic extents are planned by upper bounds: ``R.func_attr({"tir_var_upper_bound": {"n": 1024}})``. What the function
-    returns, and what has no bound, keeps its allocation.
+    Symbolic extents are planned by upper bounds: ``R.func_attr({"tir_var_upper_bound": {"n": 1024}})``; without a bound,
+    tensors share storage when their sizes are the same expression. What the function returns keeps its allocation.
     """
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:

@@ -148,7 +148,8 @@ def _legalize_nll_loss(bb: Any, node: Call) -> Expr:
         share = te.compute(targets.shape, lambda *i: factor(targets(*i)), name="nll_loss_weight")
         return topi_function("divide")(total, topi_function("sum")(share))
 
-    return bb.call_te(te_nll_loss, *node.args, primfunc_name_hint="nll_loss")
+    name = "nll_loss" if len(node.args) == 3 else "nll_loss_without_weight"
+    return bb.call_te(te_nll_loss, *node.args, primfunc_name_hint=name)
 
 
 @operator(

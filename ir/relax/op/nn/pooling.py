@@ -100,7 +100,7 @@ def np_pool(kind: str) -> Any:
     return pool
 
 
-def _pool(kind: str, count: int, layout_default: str) -> Any:
+def _pool(kind: str, count: int, layout_default: str, include_pad: bool = False) -> Any:
     name = f"relax.nn.{kind}_pool{count}d"
     ones, zeros = (1,) * count, (0,) * count
 
@@ -111,7 +111,7 @@ def _pool(kind: str, count: int, layout_default: str) -> Any:
         padding: int | Sequence[int] = zeros,
         dilation: int | Sequence[int] = ones,
         ceil_mode: bool = False,
-        count_include_pad: bool = False,
+        count_include_pad: bool = include_pad,
         layout: str = layout_default,
         out_layout: str | None = None,
     ) -> Expr:
@@ -154,9 +154,9 @@ def _pool(kind: str, count: int, layout_default: str) -> Any:
 max_pool1d = _pool("max", 1, "NCW")
 max_pool2d = _pool("max", 2, "NCHW")
 max_pool3d = _pool("max", 3, "NCDHW")
-avg_pool1d = _pool("avg", 1, "NCW")
+avg_pool1d = _pool("avg", 1, "NCW", include_pad=True)
 avg_pool2d = _pool("avg", 2, "NCHW")
-avg_pool3d = _pool("avg", 3, "NCDHW")
+avg_pool3d = _pool("avg", 3, "NCDHW", include_pad=True)
 
 
 def _infer_adaptive(count: int) -> Any:

@@ -90,7 +90,8 @@ def _legalize_pad(bb: Any, node: Call) -> Expr:
 
         return te.compute(out_shape, element, name="PadInput")
 
-    return bb.call_te(te_pad, node.args[0], primfunc_name_hint="pad")
+    name = "pad" if mode == "constant" else f"{'replicate' if mode == 'edge' else mode}_pad"
+    return bb.call_te(te_pad, node.args[0], primfunc_name_hint=name)
 
 
 @operator("relax.nn.pad", infer=_infer_pad, legalize=_legalize_pad, reference=_np_pad, **_MOVES)

@@ -147,7 +147,7 @@ def test_fuse_ops_structure():
                     C[v_ax0] = A[v_ax0] + B[v_ax0]
 
         @T.prim_func(private=True)
-        def exp(A: T.Buffer((T.int64(4),), "float32"), C: T.Buffer((T.int64(4),), "float32")):
+        def tir_exp(A: T.Buffer((T.int64(4),), "float32"), C: T.Buffer((T.int64(4),), "float32")):
             T.func_attr({"op_pattern": 0, "tir.noalias": True})
             for i0 in range(T.int64(4)):
                 with T.block("compute"):
@@ -157,14 +157,14 @@ def test_fuse_ops_structure():
                     C[v_i0] = T.exp(A[v_i0])
 
         @R.function(private=True)
-        def fused_add_exp(x: R.Tensor((4,), "float32"), p: R.Tensor((4,), "float32")) -> R.Tensor(
+        def fused_add_tir_exp(x: R.Tensor((4,), "float32"), p: R.Tensor((4,), "float32")) -> R.Tensor(
             (4,), "float32"
         ):
             R.func_attr({"Primitive": True})
             cls = Expected
             with R.dataflow():
                 lv0 = R.call_tir(cls.add, (x, p), out_sinfo=R.Tensor((4,), "float32"))
-                gv = R.call_tir(cls.exp, (lv0,), out_sinfo=R.Tensor((4,), "float32"))
+                gv = R.call_tir(cls.tir_exp, (lv0,), out_sinfo=R.Tensor((4,), "float32"))
                 R.output(gv)
             return gv
 
@@ -172,7 +172,7 @@ def test_fuse_ops_structure():
         def main(x: R.Tensor((4,), "float32"), p: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
             cls = Expected
             with R.dataflow():
-                gv: R.Tensor((4,), "float32") = cls.fused_add_exp(x, p)
+                gv: R.Tensor((4,), "float32") = cls.fused_add_tir_exp(x, p)
                 R.output(gv)
             return gv
 
@@ -194,7 +194,7 @@ def test_fuse_tir_structure():
     @I.ir_module
     class Expected:
         @T.prim_func(private=True)
-        def fused_add_exp(
+        def fused_add_tir_exp(
             x: T.Buffer((T.int64(4),), "float32"),
             p: T.Buffer((T.int64(4),), "float32"),
             out: T.Buffer((T.int64(4),), "float32"),
@@ -218,7 +218,7 @@ def test_fuse_tir_structure():
         def main(x: R.Tensor((4,), "float32"), p: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
             cls = Expected
             with R.dataflow():
-                gv = R.call_tir(cls.fused_add_exp, (x, p), out_sinfo=R.Tensor((4,), "float32"))
+                gv = R.call_tir(cls.fused_add_tir_exp, (x, p), out_sinfo=R.Tensor((4,), "float32"))
                 R.output(gv)
             return gv
 
@@ -286,7 +286,7 @@ def test_a_value_that_is_returned_stays_in_memory(same_numbers):
             return (gv0, gv1)
 
     mod = _fused(Module)
-    assert "fused_exp_negative" in _kernels(mod)
+    assert "fused_tir_exp_tir_negative" in _kernels(mod)
     same_numbers(Module, mod, [(8,)])
 
 

@@ -480,7 +480,7 @@ def test_call_tir_rewrite_plan_and_kill():
     assert "relax.builtin.alloc_tensor" not in _ops(lowered)
     killed = transform.KillAfterLastUse()(lowered)
     assert (
-        _ops(killed).count("relax.memory.kill_storage") == 2
+        _ops(killed).count("relax.memory.kill_storage") == 3
         and _ops(killed).count("relax.memory.kill_tensor") == 3
     )
     runtime = transform.LowerRuntimeBuiltin()(killed)
