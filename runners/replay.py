@@ -22,9 +22,8 @@ class ReplayBuilder(Builder):
             return BuilderResult(item.mod, None)
         try:
             return BuilderResult(item.mod(), None)
-        except (
-            Exception
-        ) as error:  # as in the worker: whatever making the program raises is the candidate's failure
+        except Exception as error:
+            # As in the worker: whatever making the program raises is the candidate's failure.
             return BuilderResult(None, f"{type(error).__name__}: {error}", ResultKind.ILLEGAL_SCHEDULE)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import pickle
 import resource
 import socket
@@ -11,6 +12,9 @@ from typing import Any
 
 HEADER = struct.Struct("<Q")
 PHASE, RETURNED, RAISED = "phase", "returned", "raised"
+
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
+"""Numbers of options of glibc's ``mallopt``."""
 
 _connection: socket.socket | None = None
 
@@ -64,14 +68,14 @@ def serve(connection: socket.socket, memory_limit: int) -> None:
         allowed = min(allowed, hard)
     resource.setrlimit(resource.RLIMIT_AS, (allowed, hard))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # crashes are expected, and their dumps are large
+    _keep_freed_memory()
     while True:
         try:
             function, args = receive(connection)
         except (EOFError, ConnectionError):
             return
-        except (
-            Exception
-        ) as error:  # a request whose code does not load is the sender's mistake, not this process's end
+        except Exception as error:
+            # A request whose code does not load is the sender's mistake, not this process's end.
             send(connection, (RAISED, type(error).__name__, str(error), traceback.format_exc()))
             continue
         try:
@@ -84,6 +88,14 @@ def serve(connection: socket.socket, memory_limit: int) -> None:
             send(connection, reply)
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             send(connection, (RAISED, type(error).__name__, f"result cannot be sent: {error}", ""))
+
+
+def _keep_freed_memory() -> None:
+    """Let the C library reuse freed arrays of any size: new pages for a large layer take longer than filling them."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # not every C library has it
+    if mallopt is not None:
+        mallopt(_M_MMAP_MAX, 0)
+        mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
 
 
 def _place_of(error: Exception) -> str:

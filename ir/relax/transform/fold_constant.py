@@ -195,9 +195,8 @@ class _Folder(BindingRewriter):
                 result = call.op.get_attr("FReference")(
                     *values, **{key: _plain(item) for key, item in call.attrs.items()}
                 )
-        except (
-            Exception
-        ) as error:  # a reference may not take every form of arguments; the program still computes it
+        except Exception as error:
+            # A reference may not take every form of arguments; the program still computes the value.
             _LOG.debug("not folding %s: %s", call.op.name, error)
             return None
         return _as_constant(result, info)

@@ -82,9 +82,8 @@ class Evaluator:
             raise self.error(
                 node, f"{type(node).__name__} expressions are not supported in scripts"
             ) from None
-        except (
-            Exception
-        ) as error:  # a script may call any Python function; its failure is reported at its place
+        except Exception as error:
+            # A script may call any Python function; its failure is reported at its place.
             raise self.error(node, _describe(error)) from error
 
     def error(self, node: Any, message: str) -> DiagnosticError:

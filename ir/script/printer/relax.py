@@ -258,14 +258,8 @@ def _reads_back(call: Any) -> bool:
         return False
     try:
         found = declaration.build(*[_as_argument(item) for item in call.args], **call.attrs.dict)
-    except (
-        IRError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        IndexError,
-    ):  # made with other arguments than it documents
-        return False
+    except (IRError, TypeError, ValueError, AttributeError, IndexError):
+        return False  # made with other arguments than the function documents
     return (
         isinstance(found, X.Call)
         and found.op is call.op
