@@ -147,9 +147,10 @@ class BindingRewriter:
         """Whether the current binding is in a dataflow block."""
         return self._in_dataflow
 
-    def emit(self, value: Expr, name_hint: str = "lv") -> Var:
-        """Bind ``value`` to a new variable of the current block and return it."""
+    def emit(self, value: Expr, name_hint: str = "") -> Var:
+        """Bind ``value`` to a new variable of the current block (``lv`` or ``gv`` unless named) and return it."""
         value = normalized(value, self.mod)
+        name_hint = name_hint or ("lv" if self._in_dataflow else "gv")
         number = self._names.get(name_hint, 0)
         self._names[name_hint] = number + 1
         name = name_hint if number == 0 else f"{name_hint}{number}"

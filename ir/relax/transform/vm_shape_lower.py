@@ -15,13 +15,16 @@ from ...tir import BufferStore, PrimFunc, SeqStmt
 from ...tir import const as tir_const
 from ...tir.functor import substitute
 from ...transform import ModulePass, PassContext
+from ..analysis.struct_info import BaseCheckResult, struct_info_base_check
 from ..expr import (
     Binding,
+    BindingBlock,
     Call,
     DataTypeImm,
     Expr,
     MatchCast,
     PrimValue,
+    SeqExpr,
     ShapeExpr,
     StringImm,
     Tuple,
@@ -39,7 +42,7 @@ from ..struct_info import (
     TensorStructInfo,
     TupleStructInfo,
 )
-from .binding_rewriter import BindingRewriter, kernel_var
+from .binding_rewriter import BindingRewriter, kernel_var, normalized
 from .grouping import NameTable, tir_vars_of
 
 
@@ -63,11 +66,31 @@ _NOTHING = TupleStructInfo(())
 
 
 class _Slots:
-    """Places of symbolic expressions in the table, in the order in which they are met."""
+    """Places of symbolic expressions in the table: those of parameters, of the body, of the result, as they are met."""
 
-    def __init__(self) -> None:
+    def __init__(self, func: Function) -> None:
         self.exprs: list[Any] = []
         self.known: set[int] = set()
+        for param in func.params:
+            self._collect(param.struct_info)
+        self._collect(func.body)
+        self._collect(func.ret_struct_info)
+
+    def _collect(self, node: Any) -> None:
+        """Give places to the extents of shapes and to scalars; what a variable is declared to be is no use of it."""
+        if isinstance(node, SeqExpr):
+            for block in node.blocks:
+                for binding in block.bindings:
+                    self._collect(binding.value)  # type: ignore[attr-defined]
+                    if isinstance(binding, MatchCast):
+                        self._collect(binding.struct_info)
+            self._collect(node.body)
+            return
+        for dim in _extents(node) or ():
+            if not isinstance(dim, tir.IntImm):
+                self.number(dim)
+        if isinstance(node, Expr | TupleStructInfo) and not isinstance(node, Var | Function):
+            node._visit_children(self._collect)
 
     def number(self, expr: Any) -> int:
         """The place of an expression; equal ones share it."""
@@ -78,53 +101,64 @@ class _Slots:
         return len(self.exprs) - 1
 
 
+def _extents(node: Any) -> tuple[Any, ...] | None:
+    """The extents or the value that an expression or struct info tells."""
+    if isinstance(node, TensorStructInfo):
+        return node.shape_values
+    if isinstance(node, ShapeStructInfo | ShapeExpr):
+        return node.values
+    if isinstance(node, PrimStructInfo | PrimValue):
+        return None if node.value is None else (node.value,)
+    return None
+
+
 class _Lowerer(BindingRewriter):
     def __init__(
-        self, mod: IRModule, names: NameTable, functions: dict[GlobalVar, Any], errors: bool
+        self,
+        mod: IRModule,
+        func: Function,
+        names: NameTable,
+        functions: dict[GlobalVar, Any],
+        errors: bool,
     ) -> None:
         super().__init__(mod)
+        self._func = func
         self._names_free = names
         self._functions = functions
         self._errors = errors
-        self._slots = _Slots()
-        self._heap = Var("shape_heap", TensorStructInfo(None, "int64", ndim=1))
+        self._slots = _Slots(func)
+        table = TensorStructInfo(None, "int64", ndim=1) if self._slots.exprs else ObjectStructInfo()
+        self._heap = Var("shape_heap", table)
         self._heap_size = tir.Var("heap_size", "int64")
-        self._computing: list[GlobalVar] = []
+        self._fields: dict[tuple[Var, int], Var] = {}
+        """Fields of tuples that were taken for a check, by tuple and index."""
+        self._depth = 0
+        """Of the branches around the current binding."""
+        self._open: list[tuple[Expr, tuple[Any, ...], str]] = []
+        """Values with extents that could not be compared yet, for lack of variables."""
 
     # ---- the function -----------------------------------------------------------------------------------------
 
-    def lower(self, func: Function) -> Function:
+    def lower(self) -> Function:
         """The lowered function."""
-        from ..expr import BindingBlock, SeqExpr
-
+        func = self._func
         self._emitted, self._in_dataflow = [], False
-        for param in func.params:
-            self._check(
-                param, param.struct_info, f"ErrorContext(fn={self._name(func)}, param={param.name_hint})"
-            )
-        for param in func.params:
-            self._match(
-                param, param.struct_info, f"ErrorContext(fn={self._name(func)}, param={param.name_hint})"
-            )
-        self._compute_ready()
-        checks = list(self._emitted)
-        body = self.visit_seq(func.body)
-        if self._slots.exprs:
-            size = (PrimValue(len(self._slots.exprs)),)
-            args = (ExternFunc("vm.builtin.alloc_shape_heap"), Tuple(size))
+        size = len(self._slots.exprs)
+        if size:
+            args = (ExternFunc("vm.builtin.alloc_shape_heap"), Tuple((PrimValue(size),)))
             info = self._heap.struct_info
-            heap: Expr = Call(Op.get("relax.call_builtin_with_ctx"), args, None, [info], None, info)
-            first: list[Binding] = [VarBinding(self._heap, heap)]
+            heap = Call(Op.get("relax.call_builtin_with_ctx"), args, None, [info], None, info)
         else:
-            null = Var("shape_heap", ObjectStructInfo())
-            first = [
-                VarBinding(null, Call(Op.get("relax.null_value"), (), None, None, None, ObjectStructInfo()))
-            ]
-        for var in self._computing:  # how large the table is, is known only now
-            size_now = {self._heap_size: tir_const(len(self._slots.exprs), "int64")}
-            self._functions[var] = substitute(self._functions[var], size_now)
+            heap = Call(Op.get("relax.null_value"), (), None, None, None, ObjectStructInfo())
+        self.emit_binding(VarBinding(self._heap, heap))
+        for param, context in self._parameters():
+            self._check(param, param.struct_info, context)
+        for param, context in self._parameters():
+            self._match(param, param.struct_info, context)
+        self._compute_ready()
+        opening = list(self._emitted)
+        body = self.visit_seq(func.body)
         blocks = list(body.blocks)
-        opening = [*first, *checks]
         if blocks and type(blocks[0]) is BindingBlock:
             blocks[0] = BindingBlock([*opening, *blocks[0].bindings])
         else:
@@ -132,8 +166,20 @@ class _Lowerer(BindingRewriter):
         seq = SeqExpr(blocks, body.body, body.body.struct_info_)
         return Function(func.params, seq, func.ret_struct_info, func.is_pure, func.attrs, func.span)
 
-    def _name(self, func: Function) -> str:
-        return str(func.attrs.get("global_symbol", ""))
+    def _parameters(self) -> list[tuple[Var, str]]:
+        """The parameters, each with the text that a failing check shows."""
+        return [
+            (
+                param,
+                f"ErrorContext(fn={self._name}, loc=param[{number}], param={param.name_hint},"
+                f" annotation={param.struct_info}) ",
+            )
+            for number, param in enumerate(self._func.params)
+        ]
+
+    @property
+    def _name(self) -> str:
+        return str(self._func.attrs.get("global_symbol", ""))
 
     # ---- checks and matching ----------------------------------------------------------------------------------
 
@@ -164,7 +210,25 @@ class _Lowerer(BindingRewriter):
     def _field(self, value: Expr, index: int) -> Expr:
         if isinstance(value, Tuple):
             return value.fields[index]
-        return self.emit(TupleGetItem(value, index))
+        if not isinstance(value, Var):
+            return self.emit(TupleGetItem(value, index))
+        if (value, index) not in self._fields:
+            self._fields[value, index] = self.emit(TupleGetItem(value, index))
+        return self._fields[value, index]
+
+    def _cast(self, value: Expr, info: StructInfo, context: str) -> None:
+        """Check that a value is what it is said to be, as far as its own struct info does not tell."""
+        known = value.struct_info
+        if struct_info_base_check(info, known) is BaseCheckResult.PASS:
+            return
+        if isinstance(info, TupleStructInfo) and isinstance(known, TupleStructInfo):
+            for index, field in enumerate(info.fields):
+                if struct_info_base_check(field, known.fields[index]) is not BaseCheckResult.PASS:
+                    self._cast(self._field(value, index), field, context)
+            return
+        if struct_info_base_check(_kind_of(info), known) is not BaseCheckResult.PASS:
+            self._check(value, info, context)
+        self._match(value, info, context)
 
     def _match(self, value: Expr, info: StructInfo, context: str) -> None:
         """Calls that store or compare the extents of a value."""
@@ -173,23 +237,23 @@ class _Lowerer(BindingRewriter):
                 if not isinstance(field, ObjectStructInfo):
                     self._match(self._field(value, index), field, context)
             return
-        dims: Any = None
-        if isinstance(info, TensorStructInfo):
-            dims = info.shape_values
-        elif isinstance(info, ShapeStructInfo):
-            dims = info.values
-        elif isinstance(info, PrimStructInfo) and info.value is not None and tir_vars_of(info.value):
-            codes = self._match_codes((info.value,))
-            self._packed("vm.builtin.match_prim_value", value, self._heap, *codes, StringImm(context))
+        dims = _extents(info)
+        if not dims or (isinstance(info, PrimStructInfo) and not tir_vars_of(info.value)):
             return
-        if dims is not None:
-            codes = self._match_codes(dims)
-            self._packed(
-                "vm.builtin.match_shape", value, self._heap, PrimValue(len(dims)), *codes, StringImm(context)
-            )
+        codes = self._match_codes(dims)
+        if any(code.value.value == MatchShapeCode.NO_OP for code in codes[::2]):
+            self._open.append((value, dims, context))
+        self._emit_match(value, info, codes, context)
 
-    def _match_codes(self, dims: Any) -> list[Expr]:
-        codes: list[Expr] = []
+    def _emit_match(self, value: Expr, info: StructInfo, codes: list[PrimValue], context: str) -> None:
+        if isinstance(info, PrimStructInfo):
+            self._packed("vm.builtin.match_prim_value", value, self._heap, *codes, StringImm(context))
+        else:
+            rank = PrimValue(len(codes) // 2)
+            self._packed("vm.builtin.match_shape", value, self._heap, rank, *codes, StringImm(context))
+
+    def _match_codes(self, dims: Any) -> list[PrimValue]:
+        codes: list[PrimValue] = []
         for dim in dims:
             if isinstance(dim, tir.IntImm):
                 code, number = MatchShapeCode.ASSERT_EQUAL_TO_IMM, dim.value
@@ -201,7 +265,7 @@ class _Lowerer(BindingRewriter):
                     code = MatchShapeCode.STORE_TO_HEAP
                     self._slots.known.add(number)
                 else:
-                    code = MatchShapeCode.NO_OP  # compared where its variables are known
+                    code, number = MatchShapeCode.NO_OP, 0  # compared where its variables are known
             codes += [PrimValue(int(code)), PrimValue(number)]
         return codes
 
@@ -219,7 +283,7 @@ class _Lowerer(BindingRewriter):
         ]
         if not ready:
             return
-        heap = tir.decl_buffer((self._heap_size,), "int64", "H")
+        heap = tir.decl_buffer((tir_const(len(self._slots.exprs), "int64"),), "int64", "H")
         values: dict[Any, Any] = {
             var: heap[tir_const(self._slots.number(var), "int64")] for var in known_vars
         }
@@ -235,9 +299,16 @@ class _Lowerer(BindingRewriter):
         func = PrimFunc([heap], body, None, None, {"tir.is_host_func": True})
         var = kernel_var(self._names_free.fresh("shape_func"))
         self._functions[var] = func
-        self._computing.append(var)
         self.emit(Call(var, (self._heap,), None, None, None, _NOTHING), "_")
         self._slots.known.update(ready)
+        still_open: list[tuple[Expr, tuple[Any, ...], str]] = []
+        for value, dims, context in self._open:
+            codes = self._match_codes(dims)
+            if any(code.value.value == MatchShapeCode.NO_OP for code in codes[::2]):
+                still_open.append((value, dims, context))
+            else:
+                self._emit_match(value, value.struct_info, codes, context)
+        self._open = still_open
 
     # ---- values ---------------------------------------------------------------------------------------------
 
@@ -251,20 +322,14 @@ class _Lowerer(BindingRewriter):
             codes: list[Expr] = []
             for dim in expr.values:
                 codes += self._make_code(dim)
-            self._compute_ready()
             info: StructInfo = ShapeStructInfo(None, len(expr.values))
             args = (self._heap, PrimValue(len(expr.values)), *codes)
-            return self.emit(
-                Call(ExternFunc("vm.builtin.make_shape"), args, None, [info], None, expr.struct_info_)
-            )
+            return self.emit(Call(ExternFunc("vm.builtin.make_shape"), args, None, [info], None, info))
         if isinstance(expr, PrimValue) and tir_vars_of(expr):
             codes = self._make_code(expr.value)
-            self._compute_ready()
             info = PrimStructInfo(expr.value.dtype)
             args = (self._heap, *codes)
-            return self.emit(
-                Call(ExternFunc("vm.builtin.make_prim_value"), args, None, [info], None, expr.struct_info_)
-            )
+            return self.emit(Call(ExternFunc("vm.builtin.make_prim_value"), args, None, [info], None, info))
         return expr
 
     def _make_code(self, dim: Any) -> list[Expr]:
@@ -275,27 +340,45 @@ class _Lowerer(BindingRewriter):
     def visit_call(self, var: Var, call: Call) -> None:
         args = tuple(self._materialized(arg) for arg in call.args)
         if not all(new is old for new, old in zip(args, call.args, strict=True)):
-            info = call.struct_info_ if call.struct_info_ is not None else var.struct_info_
-            call = Call(call.op, args, call.attrs, call.sinfo_args, call.span, info)
+            # The shapes are numbers in the table now: what the call returns is inferred anew.
+            call = Call(call.op, args, call.attrs, call.sinfo_args, call.span)
         self.bind(var, call)
 
     def visit_binding(self, binding: Binding) -> None:
         value: Expr = binding.value  # type: ignore[attr-defined]
         if isinstance(binding, MatchCast):
-            context = f"ErrorContext(match_cast, {binding.var.name_hint})"
             value = self._materialized(value)
-            self._check(value, binding.struct_info, context)
-            self._match(value, binding.struct_info, context)
+            context = f"ErrorContext(match_cast, struct_info={binding.struct_info}) "
+            self._cast(value, binding.struct_info, context)
             self._compute_ready()
-            self.emit_binding(VarBinding(binding.var, value))
+            self.emit_binding(MatchCast(binding.var, value, binding.struct_info, binding.span))
         elif isinstance(value, ShapeExpr | PrimValue | Tuple):
             self._current = None
-            self.emit_binding(VarBinding(binding.var, self._materialized(value)))
+            self.bind(binding.var, self._materialized(value))
         else:
             super().visit_binding(binding)
 
+    def visit_seq(self, seq: SeqExpr) -> SeqExpr:
+        self._depth += 1
+        result = super().visit_seq(seq)
+        self._depth -= 1
+        return result
+
     def visit_result(self, body: Expr) -> Expr:
-        return self._materialized(self.substitute(body))
+        body = self._materialized(self.substitute(body))
+        if self._depth == 1:
+            context = f"ErrorContext(fn={self._name}, loc=return, annotation={self._func.ret_struct_info}) "
+            self._cast(normalized(body), self._func.ret_struct_info, context)
+        return body
+
+
+def _kind_of(info: StructInfo) -> StructInfo:
+    """What a check looks at: the kind of a value, its rank and dtype."""
+    if isinstance(info, TensorStructInfo):
+        return TensorStructInfo(None, info.dtype, info.vdevice, info.ndim)
+    if isinstance(info, ShapeStructInfo):
+        return ShapeStructInfo(None, info.ndim)
+    return PrimStructInfo(info.dtype) if isinstance(info, PrimStructInfo) else info
 
 
 @dataclass(frozen=True)
@@ -330,5 +413,5 @@ class VMShapeLower(ModulePass):
         functions: dict[GlobalVar, Any] = dict(mod.functions)
         for var, func in mod.functions.items():
             if isinstance(func, Function) and "Primitive" not in func.attrs and "Codegen" not in func.attrs:
-                functions[var] = _Lowerer(mod, names, functions, self.emit_err_ctx).lower(func)
+                functions[var] = _Lowerer(mod, func, names, functions, self.emit_err_ctx).lower()
         return mod.replace(functions=functions)

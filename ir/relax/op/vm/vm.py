@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...expr import Call, Expr, Tuple, convert_to_expr
-from ...struct_info import ObjectStructInfo, StructInfo, TupleStructInfo
+from ...expr import Call, Expr, ShapeExpr, Tuple, convert_to_expr
+from ...struct_info import ObjectStructInfo, StructInfo, TensorStructInfo, TupleStructInfo
 from ..declaration import call, operator
 from ..inference import check_arity
 from ..memory.memory import as_dtype, as_shape, as_string, infer_alloc_tensor
@@ -20,7 +20,14 @@ def alloc_storage(
     return call("relax.vm.alloc_storage", as_shape(shape), device, as_dtype(dtype), as_string(storage_scope))
 
 
-@operator("relax.vm.alloc_tensor", infer=infer_alloc_tensor, pure=False)
+def _infer_alloc_tensor(node: Call, builder: Any) -> StructInfo:
+    info = infer_alloc_tensor(node, builder)
+    if isinstance(node.args[2], ShapeExpr) or not isinstance(info, TensorStructInfo):
+        return info
+    return TensorStructInfo(None, info.dtype, info.vdevice, info.ndim)  # a shape made at run time is not kept
+
+
+@operator("relax.vm.alloc_tensor", infer=_infer_alloc_tensor, pure=False)
 def alloc_tensor(
     storage: Expr, offset: Any, shape: Any, dtype: str | Expr, runtime_device_ind: Any = None
 ) -> Call:
