@@ -11,7 +11,7 @@ import statistics
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from .verify import Array, Case, Reference, ReferenceStore, compare, entry, make
 from .worker import phase
 
 Build = Callable[[Any, Any], Callable[..., Any]]
+Room = Callable[[int, list[int], Any], Array]
 
 _REFERENCE_SECONDS = 300.0
 """The unscheduled program is slow, and it is the user's own: it gets much more time than a candidate."""
@@ -191,12 +192,12 @@ def _time(
     verified = reference is not None
     if _far_behind(secs, best_secs, settings.cut_ratio):
         return RunReport(ResultKind.OK, (secs,), None, True, verified, baseline)
-    config = settings.config
     call = kernel.bind(arguments)
     phase("timing", limit * 4)
     secs = min(secs, _warm_call(call))
     if _far_behind(secs, best_secs, settings.cut_ratio, slack=1e-5):
         return RunReport(ResultKind.OK, (secs,), None, True, verified, baseline)
+    config = _effort(settings.config, secs, best_secs)
     expected = config.repeat * max(config.min_repeat_ms * 1e-3, secs * config.number)
     phase("timing", 10 * expected + limit)
     times = timed(call, config, secs)
@@ -215,7 +216,7 @@ def _checked_call(
         if attempt:
             case.inputs = []
         phase("preparing inputs", 120.0)
-        arguments = pack_arguments(kernel.mod, case.arguments(reference.facts.params))
+        arguments = pack_arguments(kernel.mod, case.arguments(reference.facts.params), reference.room)
         secs = _one_call(kernel, arguments, limit)
         phase("comparing outputs", 120.0)
         wrong = compare(case, reference.facts, arguments)
@@ -243,6 +244,13 @@ def _warm_call(call: Callable[[], object]) -> float:
             return fastest
 
 
+def _effort(config: EvaluatorConfig, secs: float, best_secs: float | None) -> EvaluatorConfig:
+    """Shorter groups for a candidate that is behind: its time teaches the cost model, and is never chosen."""
+    if best_secs is None or secs <= best_secs:
+        return config
+    return replace(config, min_repeat_ms=math.ceil(config.min_repeat_ms * (best_secs / secs) ** 4))
+
+
 def _far_behind(secs: float, best_secs: float | None, cut_ratio: float, slack: float = _COLD_SECS) -> bool:
     return best_secs is not None and secs > cut_ratio * best_secs + slack
 
@@ -263,16 +271,21 @@ def first_call_limit(baseline: float | None, best_secs: float | None, timeout_se
     return limit
 
 
-def pack_arguments(mod: Any, arguments: list[Array]) -> list[Array]:
-    """Arguments in the layouts that the candidate takes: constants that it wants packed are packed here, unmeasured."""
+def pack_arguments(mod: Any, arguments: list[Array], room: Room | None = None) -> list[Array]:
+    """Arguments in the layouts that the candidate takes: constants that it wants packed are packed here, unmeasured.
+
+    ``room(position, shape, dtype)`` is the memory for one; new memory without it.
+    """
     maps = entry(mod).attrs.get("layout_rewrite_maps")
     if not maps:
         return arguments
     packed = list(arguments)
-    for position, index_map in dict(maps).items():
-        value = arguments[int(position)]
-        out = aligned_empty([int(extent) for extent in index_map.map_shape(value.shape)], value.dtype)
-        packed[int(position)] = index_map.map_ndarray(value, out)
+    for key, index_map in dict(maps).items():
+        position = int(key)
+        value = arguments[position]
+        shape = [int(extent) for extent in index_map.map_shape(value.shape)]
+        out = aligned_empty(shape, value.dtype) if room is None else room(position, shape, value.dtype)
+        packed[position] = index_map.map_ndarray(value, out)
     return packed
 
 

@@ -57,6 +57,11 @@ class KernelFacts:
     magnitude: int
     """Integer inputs up to this magnitude keep every sum exact; 0 when the program is not exact on integers."""
 
+    @property
+    def nbytes(self) -> int:
+        """Memory of one set of arguments."""
+        return sum(math.prod(item.shape) * numpy_dtype(item.dtype).itemsize for item in self.params)
+
 
 def entry(mod: Any) -> Any:
     """The PrimFunc that a tuning module is about: its only function, or ``main``.
@@ -246,17 +251,28 @@ class Reference:
     facts: KernelFacts
     cases: list[Case]
     secs: float
+    _rooms: dict[int, Array] = field(default_factory=dict)
 
     @property
     def nbytes(self) -> int:
-        """Memory that the inputs and outputs of all cases take."""
-        one = sum(math.prod(p.shape) * numpy_dtype(p.dtype).itemsize for p in self.facts.params)
-        return one * len(self.cases)
+        """Memory that the inputs and outputs of all cases take, and their packed copies."""
+        return self.facts.nbytes * len(self.cases) + sum(room.nbytes for room in self._rooms.values())
+
+    def room(self, position: int, shape: Sequence[int], dtype: Any) -> Array:
+        """Memory for a parameter in another layout; all cases and candidates use the same, since new pages are slow."""
+        n_bytes = math.prod(shape) * numpy_dtype(dtype).itemsize
+        memory = self._rooms.get(position)
+        if memory is None or memory.nbytes < n_bytes:
+            memory = self._rooms[position] = aligned_empty((n_bytes,), "uint8")
+        found: Array = memory[:n_bytes].view(numpy_dtype(dtype)).reshape(shape)
+        return found
 
 
-def compute_reference(mod: Any, run: Callable[[list[Array]], object]) -> Reference:
+def compute_reference(
+    mod: Any, run: Callable[[list[Array]], object], facts: KernelFacts | None = None
+) -> Reference:
     """Run the unscheduled program; ``run`` takes its arguments in order."""
-    facts = facts_of(mod)
+    facts = facts or facts_of(mod)
     cases: list[Case] = []
     secs = math.inf
     for name, magnitude in (("small integers", facts.magnitude), ("random numbers", 0)):
@@ -332,7 +348,7 @@ class ReferenceStore:
         """
         Args:
             folder: where files are shared; by default the folder of the pool that this process works for, if any.
-            memory_bytes: inputs and outputs beyond this are dropped from memory, the longest unused first.
+            memory_bytes: what would go beyond this is dropped from memory, the longest unused first.
         """
         shared = os.environ.get("LOOPSMITH_REFERENCE_FOLDER")
         self.folder = folder or (Path(shared) if shared else None)
@@ -348,31 +364,35 @@ class ReferenceStore:
 
     def in_memory(self, key: str) -> Reference | None:
         """The reference of a workload when it is at hand."""
-        return self._memory.get(key)
+        known = self._memory.get(key)
+        if known is not None:
+            self._memory.move_to_end(key)
+        return known
 
     def get(self, key: str, mod: Any, make_run: Callable[[], Callable[[list[Array]], object]]) -> Reference:
         """The reference of a workload: from memory, from the file, or computed by ``make_run()(arguments)``."""
-        known = self._memory.get(key)
+        known = self.in_memory(key)
         if known is None:
-            known = self._load(key, mod)
+            facts = facts_of(mod)
+            # Before the new one is made: its arrays then take the place of the old ones.
+            while self._memory and self._nbytes() + 3 * facts.nbytes > self._memory_bytes:
+                self._memory.popitem(last=False)
+            known = self._load(key, facts)
             if known is None:
-                known = compute_reference(mod, make_run())
+                known = compute_reference(mod, make_run(), facts)
                 self._save(key, known)
             self._memory[key] = known
-        self._memory.move_to_end(key)
-        while (
-            len(self._memory) > 1 and sum(item.nbytes for item in self._memory.values()) > self._memory_bytes
-        ):
-            self._memory.popitem(last=False)
         return known
 
-    def _load(self, key: str, mod: Any) -> Reference | None:
+    def _nbytes(self) -> int:
+        return sum(item.nbytes for item in self._memory.values())
+
+    def _load(self, key: str, facts: KernelFacts) -> Reference | None:
         if self.folder is None:
             return None
         try:
             with np.load(self.folder / f"{key}.npz", allow_pickle=False) as data:
                 meta = json.loads(str(data["meta"]))
-                facts = facts_of(mod)
                 dtypes = [numpy_dtype(param.dtype) for param in facts.params if param.output]
                 cases = []
                 for number, (name, magnitude, positive) in enumerate(meta["cases"]):
