@@ -124,11 +124,7 @@ class PyCostModel(CostModel):
 
     def predict_arrays(self, features: Features) -> Array:
         """The analytical ranking."""
-        matrix = self._matrix(features)
-        return np.asarray(-np.log(np.maximum(matrix.prior_seconds(), 1e-12)))
-
-    def _matrix(self, features: Features) -> FeatureMatrix:
-        return as_matrix(features, self.feature_names)
+        return as_matrix(features, self.feature_names).prior_scores()
 
 
 def as_matrix(features: Features, names: tuple[str, ...]) -> FeatureMatrix:

@@ -76,15 +76,22 @@ class FeatureMatrix:
         return FeatureMatrix(self.values[rows], self.names, self.nests)
 
     def prior_seconds(self) -> Array:
-        """The analytical model's estimate: float64 [N]."""
-        return prior_seconds(self.values, self.names)
+        """The analytical model's estimate: float64 [N]; one where the features carry none."""
+        return self._nest_seconds().sum(axis=1) if LOG_SECONDS in self.names else np.ones(len(self))
 
+    def prior_scores(self) -> Array:
+        """Scores that rank by the analytical estimate: minus the logarithm of its seconds, float64 [N]."""
+        return np.asarray(-np.log(np.maximum(self.prior_seconds(), 1e-12)))
 
-def prior_seconds(values: Array, names: Sequence[str]) -> Array:
-    """The analytical estimate in seconds [N] that feature arrays [N, n_nests, n_features] carry; one where they carry none."""
-    if LOG_SECONDS not in names:
-        return np.ones(len(values))
-    return np.asarray(np.exp(values[:, :, list(names).index(LOG_SECONDS)].astype(np.float64)).sum(axis=1))
+    def nest_shares(self) -> Array:
+        """Each nest's share of its candidate's estimated time: float64 [N, n_nests]; equal shares without an estimate."""
+        seconds = self._nest_seconds()
+        return seconds / np.maximum(seconds.sum(axis=1, keepdims=True), 1e-12)
+
+    def _nest_seconds(self) -> Array:
+        if LOG_SECONDS not in self.names:
+            return np.ones(self.values.shape[:2])
+        return np.asarray(np.exp(self.column(LOG_SECONDS).astype(np.float64)))
 
 
 class FeatureExtractor(ABC):

@@ -1,7 +1,7 @@
-"""A small neural network in plain numpy that corrects the analytical estimate, one correction per nest, summed per candidate.
+"""A small neural network in plain numpy that corrects the analytical estimate, one correction per nest.
 
 For machines without xgboost, and as a smooth alternative to trees: two hidden layers, trained with Adam (Kingma and Ba, ICLR 2015)
-from the same measurements and targets as the trees. A few networks from different starts tell how certain a score is.
+from the same measurements, targets and shares as the trees. A few networks from different starts tell how certain a score is.
 """
 
 from __future__ import annotations
@@ -64,13 +64,16 @@ class MLPModel(CostModel):
         """(mean, standard deviation over the networks): float64 [N] each."""
         matrix = as_matrix(features, self.feature_names)
         self._train_if_stale()
-        base = -np.log(np.maximum(matrix.prior_seconds(), 1e-12))
+        base = matrix.prior_scores()
         if not self._members or matrix.values.size == 0:
             return base, np.zeros(len(base))
-        rows = self._standardized(matrix.values.reshape(-1, matrix.values.shape[2]))
+        rows, shares = (
+            self._standardized(matrix.values.reshape(-1, matrix.values.shape[2])),
+            matrix.nest_shares(),
+        )
         scores = np.stack(
             [
-                _forward(member, rows)[-1].astype(np.float64).reshape(len(matrix), -1).sum(axis=1)
+                (_forward(member, rows)[-1].reshape(shares.shape) * shares).sum(axis=1)
                 for member in self._members
             ]
         )
@@ -106,7 +109,7 @@ class MLPModel(CostModel):
         net = _initial(rows.shape[1], self.hidden, generator)
         moments = {name: (np.zeros_like(value), np.zeros_like(value)) for name, value in net.items()}
         weight = training.weight / training.weight.mean()
-        starts = np.concatenate([[0], np.cumsum(training.nests.astype(np.int64))])
+        starts = np.searchsorted(training.owner, np.arange(len(training) + 1))
         batch = max(16, min(128, len(training) // 4))
         step = 0
         for epoch in range(self.epochs):
@@ -117,34 +120,11 @@ class MLPModel(CostModel):
                 picked = np.concatenate([np.arange(starts[item], starts[item + 1]) for item in chosen])
                 owner = np.repeat(np.arange(len(chosen)), starts[chosen + 1] - starts[chosen])
                 step += 1
-                gradients = self._gradients(net, rows[picked], owner, training, weight, chosen)
+                gradients = _gradients(
+                    net, rows[picked], training.share[picked], owner, training, weight, chosen
+                )
                 _adam(net, moments, gradients, rate, self.weight_decay, step)
         return net
-
-    def _gradients(
-        self,
-        net: dict[str, Array],
-        rows: Array,
-        owner: Array,
-        training: TrainingSet,
-        weight: Array,
-        chosen: Array,
-    ) -> dict[str, Array]:
-        first, second, output = _forward(net, rows)
-        predicted = training.base[chosen] + np.bincount(owner, weights=output, minlength=len(chosen))
-        # Huber's loss: single wild measurements must not bend the network.
-        residual = np.clip(predicted - training.target[chosen], -1.0, 1.0) * weight[chosen] / len(chosen)
-        upper = residual[owner].astype(np.float32)[:, None]
-        back_second = _product(upper, net["w2"].T) * (second > 0)
-        back_first = _product(back_second, net["w1"].T) * (first > 0)
-        return {
-            "w2": _product(second.T, upper),
-            "b2": upper.sum(axis=0),
-            "w1": _product(first.T, back_second),
-            "b1": back_second.sum(axis=0),
-            "w0": _product(rows.T, back_first),
-            "b0": back_first.sum(axis=0),
-        }
 
     # ---- storage -----------------------------------------------------------------------------------------------
 
@@ -209,6 +189,33 @@ def _forward(net: dict[str, Array], rows: Array) -> tuple[Array, Array, Array]:
     first = np.maximum(_product(rows, net["w0"]) + net["b0"], 0.0)
     second = np.maximum(_product(first, net["w1"]) + net["b1"], 0.0)
     return first, second, (_product(second, net["w2"]) + net["b2"])[:, 0]
+
+
+def _gradients(
+    net: dict[str, Array],
+    rows: Array,
+    share: Array,
+    owner: Array,
+    training: TrainingSet,
+    weight: Array,
+    chosen: Array,
+) -> dict[str, Array]:
+    """Gradients for the rows of the chosen candidates; ``owner`` says which of those a row belongs to."""
+    first, second, output = _forward(net, rows)
+    predicted = training.base[chosen] + np.bincount(owner, weights=output * share, minlength=len(chosen))
+    # Huber's loss: single wild measurements must not bend the network.
+    residual = np.clip(predicted - training.target[chosen], -1.0, 1.0) * weight[chosen] / len(chosen)
+    upper = (residual[owner] * share).astype(np.float32)[:, None]
+    back_second = _product(upper, net["w2"].T) * (second > 0)
+    back_first = _product(back_second, net["w1"].T) * (first > 0)
+    return {
+        "w2": _product(second.T, upper),
+        "b2": upper.sum(axis=0),
+        "w1": _product(first.T, back_second),
+        "b1": back_second.sum(axis=0),
+        "w0": _product(rows.T, back_first),
+        "b0": back_first.sum(axis=0),
+    }
 
 
 def _adam(

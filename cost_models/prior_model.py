@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from .archive import read_archive, write_archive
 from .cost_model import CostModel, Features, Path, as_matrix
 from .loops import Array
@@ -22,5 +20,4 @@ class PriorModel(CostModel):
         """Nothing is learnt."""
 
     def predict_arrays(self, features: Features) -> Array:
-        matrix = as_matrix(features, self.feature_names)
-        return np.asarray(-np.log(np.maximum(matrix.prior_seconds(), 1e-12)))
+        return as_matrix(features, self.feature_names).prior_scores()

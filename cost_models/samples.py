@@ -1,8 +1,8 @@
 """Measurements that a learned model trains on: features, times, and how they become targets comparable across workloads.
 
-A model predicts how much faster or slower a candidate is than the analytical estimate says, in natural logarithms. The target of a
-candidate is the logarithm of (best time of its workload / its time); candidates near the best weigh most, since they
-are what the search has to order.
+A model predicts how much faster or slower a candidate is than the analytical estimate says, in natural logarithms: the mean of
+its nests' corrections, each weighted by the nest's share of the estimated time. The target of a candidate is the logarithm
+of (best time of its workload / its time); candidates near the best weigh most, since they are what the search has to order.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class TrainingSet:
         base: what the estimate predicts for each candidate, its workload's offset included: float64 [N].
         target: log(best time / time): float64 [N].
         weight: float64 [N].
-        nests: rows per candidate: float64 [N].
+        share: of the row's nest in its candidate's estimated time: float64 [R].
     """
 
     rows: Array
@@ -38,14 +38,14 @@ class TrainingSet:
     base: Array
     target: Array
     weight: Array
-    nests: Array
+    share: Array
 
     def __len__(self) -> int:
         return len(self.target)
 
-    def sums(self, row_values: Array) -> Array:
-        """Sum of row values per candidate: [N]."""
-        return np.bincount(self.owner, weights=row_values, minlength=len(self.target))
+    def predictions(self, row_values: Array) -> Array:
+        """What the corrections [R] of the nests make of the base: float64 [N]."""
+        return self.base + np.bincount(self.owner, weights=row_values * self.share, minlength=len(self))
 
 
 @dataclass
@@ -57,9 +57,7 @@ class Samples:
     """
 
     limit: int = 6000
-    names: tuple[str, ...] = ()
-    _features: list[Array] = field(default_factory=list)
-    _prior: list[Array] = field(default_factory=list)
+    _features: list[FeatureMatrix] = field(default_factory=list)
     _seconds: list[Array] = field(default_factory=list)
     _groups: list[str] = field(default_factory=list)
 
@@ -77,18 +75,16 @@ class Samples:
             raise CostModelError(
                 f"{len(features)} candidates have features, {len(seconds)} have times; the numbers must agree"
             )
-        if self._features and self._features[0].shape[2] != features.values.shape[2]:
+        if self._features and self._features[0].values.shape[2] != features.values.shape[2]:
             raise CostModelError(
-                f"features have {features.values.shape[2]} columns, earlier ones {self._features[0].shape[2]}; "
+                f"features have {features.values.shape[2]} columns, earlier ones {self._features[0].values.shape[2]}; "
                 "use one feature extractor per model"
             )
         if np.isnan(seconds).any() or (seconds <= 0).any():
             raise CostModelError("times must be positive seconds, or infinite for failures")
         if len(seconds) == 0:
             return
-        self.names = features.names
-        self._features.append(np.asarray(features.values, dtype=np.float32))
-        self._prior.append(features.prior_seconds())
+        self._features.append(features)
         self._seconds.append(seconds)
         self._groups.append(group)
 
@@ -109,7 +105,7 @@ class Samples:
             gain = np.full(len(ran), WORST)
             gain[ran] = np.maximum(np.log(best[group] / self._seconds[position][ran]), WORST)
             target.append(gain)
-            base.append(-np.log(np.maximum(self._prior[position], 1e-12)))
+            base.append(self._features[position].prior_scores())
             # Failures say little about time; candidates within a factor of two of the best say most.
             weight.append(np.where(ran, 0.15 + np.exp(gain), 0.1))
             groups += [group] * len(gain)
@@ -129,24 +125,28 @@ class Samples:
             else:
                 offset = WORST - float(np.mean(all_base[mine]))
             all_base[mine] += offset
-        nests = np.concatenate(
-            [np.full(len(self._seconds[position]), self._features[position].shape[1]) for position in chosen]
+        taken = [self._features[position] for position in chosen]
+        nests = np.concatenate([np.full(len(item), item.values.shape[1]) for item in taken])
+        return TrainingSet(
+            np.concatenate([item.values.reshape(-1, item.values.shape[2]) for item in taken]),
+            np.repeat(np.arange(len(all_target)), nests),
+            all_base,
+            all_target,
+            all_weight,
+            np.concatenate([item.nest_shares().reshape(-1) for item in taken]),
         )
-        rows = np.concatenate([self._features[position].reshape(-1, len(self.names)) for position in chosen])
-        owner = np.repeat(np.arange(len(all_target)), nests)
-        return TrainingSet(rows, owner, all_base, all_target, all_weight, nests.astype(np.float64))
 
     # ---- storage -----------------------------------------------------------------------------------------------
 
     def to_arrays(self) -> dict[str, Any]:
         """Plain arrays for ``np.savez``."""
         arrays: dict[str, Any] = {
-            "samples.names": np.array(self.names, dtype=np.str_),
+            "samples.names": np.array(self._features[0].names if self._features else (), dtype=np.str_),
             "samples.groups": np.array(self._groups, dtype=np.str_),
             "samples.limit": np.array(self.limit),
         }
         for position in range(len(self._seconds)):
-            arrays[f"samples.features.{position}"] = self._features[position]
+            arrays[f"samples.features.{position}"] = self._features[position].values
             arrays[f"samples.seconds.{position}"] = self._seconds[position]
         return arrays
 

@@ -1,7 +1,8 @@
-"""Gradient-boosted trees that correct the analytical estimate, one correction per nest, summed over a candidate's nests.
+"""Gradient-boosted trees that correct the analytical estimate, one correction per nest.
 
-The sum over nests ("pack sum") is trained through a custom objective, as in Ansor (Zheng et al., OSDI 2020). A small ensemble, each member
-on its own Bayesian bootstrap of the measurements, tells how certain a score is.
+A candidate's correction is the mean of its nests', weighted by their shares of the estimated time; a custom objective trains it
+(the idea of Ansor's "pack sum", Zheng et al., OSDI 2020). A small ensemble, each member on its own Bayesian bootstrap of the
+measurements, tells how certain a score is.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ class XGBModel(CostModel):
         *,
         num_members: int = 4,
         num_rounds: int = 16,
-        max_depth: int = 5,
-        eta: float = 0.25,
+        max_depth: int = 6,
+        eta: float = 0.3,
         num_warmup_samples: int = 12,
         max_samples: int = 4000,
         num_threads: int = 1,
@@ -65,13 +66,13 @@ class XGBModel(CostModel):
         """(mean, standard deviation over the members): float64 [N] each."""
         matrix = as_matrix(features, self.feature_names)
         self._train_if_stale()
-        base = -np.log(np.maximum(matrix.prior_seconds(), 1e-12))
+        base = matrix.prior_scores()
         if not self._members or matrix.values.size == 0:
             return base, np.zeros(len(base))
-        rows = self._rows(matrix)
+        rows, shares = self._rows(matrix), matrix.nest_shares()
         scores = np.stack(
             [
-                member.inplace_predict(rows).astype(np.float64).reshape(len(matrix), -1).sum(axis=1)
+                (member.inplace_predict(rows).reshape(shares.shape) * shares).sum(axis=1)
                 for member in self._members
             ]
         )
@@ -114,9 +115,11 @@ class XGBModel(CostModel):
         weight = weight / weight.mean()
 
         def objective(predictions: Array, _data: Any) -> tuple[Array, Array]:
-            residual = training.base + training.sums(predictions) - training.target
-            # Every nest of a candidate takes a step, so that each may only take its share.
-            return (weight * residual)[training.owner], (weight * training.nests)[training.owner]
+            residual = training.predictions(predictions) - training.target
+            # Shares add up to one: with the share, not its square, as curvature, the steps of all nests together do not overshoot.
+            return (weight * residual)[training.owner] * training.share, weight[
+                training.owner
+            ] * training.share
 
         parameters = {
             "max_depth": self.max_depth,
