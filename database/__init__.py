@@ -21,7 +21,7 @@ from .record import Session, TuningRecord, by_speed, standing
 from .schedule_fn import ScheduleFnDatabase
 from .target_key import target_differences, target_fields, target_key
 from .union import OrderedUnionDatabase, UnionDatabase
-from .workload import Workload, WorkloadSummary, kernel_module
+from .workload import Workload, WorkloadSummary, has_static_arguments, kernel_module
 
 if TYPE_CHECKING:
     from .sql import SQLDatabase
@@ -40,6 +40,7 @@ __all__ = [
     "Workload",
     "WorkloadSummary",
     "kernel_module",
+    "has_static_arguments",
     "TuningRecord",
     "Session",
     "standing",

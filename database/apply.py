@@ -21,7 +21,7 @@ from schedules.population import flops_of
 from .base import Database
 from .error import DatabaseError
 from .opening import open_database
-from .workload import entry_function, kernel_module
+from .workload import entry_function, has_static_arguments, kernel_module
 
 _LOG = logging.getLogger(__name__)
 
@@ -122,7 +122,7 @@ class MetaScheduleApplyDatabase(ModulePass):
             if key not in done:
                 done[key] = self._scheduled(kernel, target, store, var.name_hint)
             scheduled, source, reason = done[key]
-            flops = 0.0 if _is_symbolic(func) else flops_of(func)
+            flops = flops_of(func) if has_static_arguments(func) else 0.0
             self.report.kernels.append(AppliedKernel(var.name_hint, source, reason, flops))
             if source != "unscheduled":
                 functions[var] = scheduled.with_attrs({**func.attrs.dict, "tir.is_scheduled": True})
@@ -143,8 +143,8 @@ class MetaScheduleApplyDatabase(ModulePass):
     ) -> tuple[PrimFunc, str, str]:
         """(function, source, reason) of one kernel."""
         main = _main(kernel)
-        if _is_symbolic(main):
-            return main, "unscheduled", "its shapes are symbolic"
+        if not has_static_arguments(main):
+            return main, "unscheduled", "its arguments are scalars or of symbolic shape"
         reason = "no database"
         if store is not None:
             record = store.query_tuning_record(kernel, target, name)
@@ -164,9 +164,3 @@ class MetaScheduleApplyDatabase(ModulePass):
 
 def _main(mod: IRModule) -> PrimFunc:
     return entry_function(mod)[1]
-
-
-def _is_symbolic(func: PrimFunc) -> bool:
-    return any(
-        not hasattr(extent, "value") for buffer in func.buffer_map.values() for extent in buffer.shape
-    ) or any(param not in func.buffer_map for param in func.params)

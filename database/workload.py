@@ -176,6 +176,15 @@ def structural_key(mod: IRModule) -> str:
     return str(structural_hash(mod))
 
 
+def has_static_arguments(func: PrimFunc) -> bool:
+    """Whether all arguments are tensors of known shape: only such kernels can be measured, and so have records."""
+    return all(
+        param in func.buffer_map
+        and all(isinstance(extent, IntImm) for extent in func.buffer_map[param].shape)
+        for param in func.params
+    )
+
+
 def kernel_module(func: PrimFunc) -> IRModule:
     """The module under which a kernel is tuned and looked up: its name does not matter, so it is always ``main``."""
     return IRModule({"main": func.with_attr("global_symbol", "main")})

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cost_models import estimate_seconds
-from database import kernel_module
+from database import has_static_arguments, kernel_module
 from ir import IRModule
 from ir.target import Target
 from ir.tir import PrimFunc
@@ -19,7 +19,7 @@ from schedules.postproc import postprocess
 from schedules.space import PostOrderApply
 
 from .error import TunerError
-from .task import has_symbolic_shapes, tasks_of
+from .task import tasks_of
 from .tune import contexts_of, tune_tasks, tune_tir
 
 
@@ -83,7 +83,7 @@ class MetaScheduleTuneTIR(ModulePass):
         """The same module; its kernels' records are in the database."""
         target = _target()
         for var, func in mod.functions_items():
-            if isinstance(func, PrimFunc) and not has_symbolic_shapes(func):
+            if isinstance(func, PrimFunc) and has_static_arguments(func):
                 tune_tir(
                     kernel_module(func),
                     target,
@@ -118,7 +118,7 @@ class FewShotTuning(ModulePass):
             if (
                 not isinstance(func, PrimFunc)
                 or func.attrs.get("tir.is_scheduled")
-                or has_symbolic_shapes(func)
+                or not has_static_arguments(func)
             ):
                 continue
             samples = self._samples(kernel_module(func), target)

@@ -6,15 +6,18 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from runners import MeasureResult
+
 from .callback import MeasureCallback
 from .console import make_console
 from .scheduler import TaskScheduler
+from .scheduler.base import TaskState
+from .search import MeasureCandidate
 
 _MAX_ROWS = 30
 
@@ -110,7 +113,7 @@ class LiveProgress(Progress):
         )
         self._live.start()
 
-    def trial(self, task_scheduler: TaskScheduler, task: Any, result: Any) -> None:
+    def trial(self, task_scheduler: TaskScheduler, task: TaskState, result: MeasureResult) -> None:
         self._live.update(self.table(task_scheduler))
 
     def finish(self, task_scheduler: TaskScheduler) -> None:
@@ -126,8 +129,8 @@ class PlainProgress(Progress):
         self,
         task_scheduler: TaskScheduler,
         task_id: int,
-        measure_candidates: Sequence[Any],
-        results: Sequence[Any],
+        measure_candidates: Sequence[MeasureCandidate],
+        results: Sequence[MeasureResult],
     ) -> None:
         task = task_scheduler.tasks[task_id]
         now, before = self._done(task_scheduler)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from database import kernel_module
+from database import has_static_arguments, kernel_module
 from ir import IRModule, structural_hash
-from ir.node import post_order_visit
+from ir.relax import Call
 from ir.target import Target
 from ir.tir import PrimFunc
 from schedules.population import flops_of
+
+_CALLS = frozenset({"relax.call_tir", "relax.call_tir_inplace", "relax.call_tir_with_grad"})
 
 
 @dataclass
@@ -42,26 +44,15 @@ class ExtractedTask:
 def call_counts(mod: IRModule) -> dict[str, int]:
     """How often each PrimFunc is called by the Relax functions of a module."""
     counts: dict[str, int] = {}
-    call_tir_ops = {"relax.call_tir", "relax.call_tir_inplace", "relax.call_tir_with_grad"}
-
-    def visit(node: Any) -> None:
-        if type(node).__name__ == "Call" and getattr(getattr(node, "op", None), "name", None) in call_tir_ops:
-            name = node.args[0].name_hint
-            counts[name] = counts.get(name, 0) + 1
-
-    for func in mod.functions.values():
-        if not isinstance(func, PrimFunc):
-            _visit_calls(func, visit)
-    return counts
-
-
-def _visit_calls(func: Any, visit: Any) -> None:
-    """Visit every binding: a call that is bound twice runs twice, so nodes are not visited once only."""
-    stack = [func]
+    # A call that is bound twice runs twice, so that equal nodes are visited each time, not once as walks do.
+    stack: list[Any] = [func for func in mod.functions.values() if not isinstance(func, PrimFunc)]
     while stack:
         node = stack.pop()
-        visit(node)
+        if isinstance(node, Call) and getattr(node.op, "name", None) in _CALLS:
+            name = node.args[0].name_hint  # type: ignore[attr-defined]
+            counts[name] = counts.get(name, 0) + 1
         node._visit_children(stack.append)
+    return counts
 
 
 def tasks_of(mod: IRModule, target: Target) -> list[ExtractedTask]:
@@ -77,7 +68,7 @@ def tasks_of(mod: IRModule, target: Target) -> list[ExtractedTask]:
             found[key].weight += counts[var.name_hint]
             found[key].names.append(var.name_hint)
             continue
-        flops = 0.0 if has_symbolic_shapes(func) else flops_of(func)
+        flops = flops_of(func) if has_static_arguments(func) else 0.0
         found[key] = ExtractedTask(
             var.name_hint, module, target, counts[var.name_hint], flops, [var.name_hint]
         )
@@ -93,14 +84,3 @@ def extract_tasks(mod: IRModule, target: Any, params: dict[str, Any] | None = No
 
     chosen = target if isinstance(target, Target) else Target(target)
     return tasks_of(prepare(mod, chosen, params), chosen)
-
-
-def has_symbolic_shapes(func: PrimFunc) -> bool:
-    """Whether a kernel's buffers have symbolic extents; those need values before they can be measured."""
-    from ir import tir
-
-    found: list[Any] = []
-    for buffer in func.buffer_map.values():
-        for extent in buffer.shape:
-            post_order_visit(extent, lambda node: found.append(node) if isinstance(node, tir.Var) else None)
-    return bool(found)

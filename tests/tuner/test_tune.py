@@ -14,11 +14,14 @@ from typing import Any
 
 import pytest
 
-from database import open_database
-from runners import MeasureResult, ResultKind
+from database import kernel_module, open_database
+from ir.script import from_source
+from ir.target import Target
+from runners import MeasureResult, ReplayBuilder, ReplayRunner, ResultKind, RunnerError
 from runners.native import build_native
 from tests.tuner.strategy_contract import matmul
-from tuner import MeasureCallback, TunerError, tune_tir
+from tuner import ExtractedTask, MeasureCallback, ReplayTrace, RoundRobin, TunerError, tune_tir
+from tuner.tune import contexts_of
 
 
 class _Count(MeasureCallback):
@@ -65,6 +68,61 @@ def test_the_time_budget_ends_a_search() -> None:
     store = tune_tir(matmul(64), "cpu", None, 100_000, num_trials_per_iter=4, max_seconds=3.0)
     assert 0 < len(store) < 100_000
     assert time.monotonic() - begin < 60
+
+
+def test_a_session_says_when_it_ended() -> None:
+    store = tune_tir(matmul(16), "cpu", None, 1, builder=ReplayBuilder(), runner=ReplayRunner(lambda _: 1e-3))
+    (session,) = store.get_sessions()
+    assert session.finished_at is not None and session.finished_at >= session.started_at
+
+
+def test_a_scheduler_can_be_used_again_and_ends_its_strategies() -> None:
+    ended: list[object] = []
+
+    class Strategy(ReplayTrace):
+        def post_tuning(self) -> None:
+            ended.append(self.context)
+
+    scheduler, count = RoundRobin(), _Count()
+    for size in (8, 16):
+        tune_tir(
+            matmul(size),
+            "cpu",
+            None,
+            2,
+            builder=ReplayBuilder(),
+            runner=ReplayRunner(lambda _: 1e-3),
+            strategy=Strategy,
+            task_scheduler=scheduler,
+            measure_callbacks=[count] if size == 8 else [],
+        )
+    assert len(scheduler.tasks) == 1 and len(ended) == 2
+    assert len(count.kinds) == 2  # told of the first run alone
+
+
+def test_unknown_parts_are_refused_by_name() -> None:
+    with pytest.raises(RunnerError, match="unknown builder 'rpc'; expected 'local'"):
+        tune_tir(matmul(8), "cpu", None, 1, builder="rpc")
+    with pytest.raises(TunerError, match="unknown cost model 'tree'; choose one of mlp, random, xgb"):
+        tune_tir(
+            matmul(8), "cpu", None, 1, cost_model="tree", builder=ReplayBuilder(), runner=ReplayRunner({})
+        )
+
+
+def test_kernels_that_cannot_be_measured_are_left_out() -> None:
+    kernel = from_source(
+        "from ir.script import tir as T\n"
+        "@T.prim_func\n"
+        "def scale(a: T.handle, factor: T.float32, b: T.handle):\n"
+        '    A = T.match_buffer(a, (8,), "float32")\n'
+        '    B = T.match_buffer(b, (8,), "float32")\n'
+        "    for i in range(8):\n"
+        '        with T.block("b"):\n'
+        '            v = T.axis.remap("S", [i])\n'
+        "            B[v] = A[v] * factor\n"
+    )
+    task = ExtractedTask("scale", kernel_module(kernel), Target("cpu"), 1, 0.0, ["scale"])
+    assert contexts_of([task], 0) == []
 
 
 _SCRIPT = """

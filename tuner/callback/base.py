@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from runners import MeasureResult
 
 if TYPE_CHECKING:
     from ..scheduler import TaskScheduler
+    from ..scheduler.base import TaskState
+    from ..search import MeasureCandidate
 
 
 class MeasureCallback:
@@ -15,15 +19,15 @@ class MeasureCallback:
     def start(self, task_scheduler: TaskScheduler) -> None:
         """The tasks are there, nothing has been measured yet."""
 
-    def trial(self, task_scheduler: TaskScheduler, task: Any, result: Any) -> None:
+    def trial(self, task_scheduler: TaskScheduler, task: TaskState, result: MeasureResult) -> None:
         """One candidate has its result, which is committed."""
 
     def apply(
         self,
         task_scheduler: TaskScheduler,
         task_id: int,
-        measure_candidates: Sequence[Any],
-        results: Sequence[Any],
+        measure_candidates: Sequence[MeasureCandidate],
+        results: Sequence[MeasureResult],
     ) -> None:
         """A batch of a task is complete, and the search has learned from it."""
 

@@ -7,10 +7,10 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from database import TuningRecord, Workload, by_speed
-from runners import MeasureRequest, MeasureResult, measure_candidates
+from cost_models import CostModel
+from database import Database, TuningRecord, Workload, by_speed
+from runners import Builder, MeasureRequest, MeasureResult, ResultKind, Runner, measure_candidates
 from schedules import ScheduleError
 
 from ..callback import MeasureCallback
@@ -70,7 +70,7 @@ class TaskScheduler(ABC):
     """Decides which task gets the next batch.
 
     Args:
-        measure_callbacks: called after each batch.
+        measure_callbacks: told of every run of this scheduler.
     """
 
     def __init__(self, measure_callbacks: Sequence[MeasureCallback] = ()) -> None:
@@ -91,10 +91,11 @@ class TaskScheduler(ABC):
         max_trials_global: int,
         max_trials_per_task: int | None = None,
         num_trials_per_iter: int = 16,
-        builder: Any,
-        runner: Any,
-        database: Any,
-        cost_models: Sequence[Any],
+        builder: Builder,
+        runner: Runner,
+        database: Database,
+        cost_models: Sequence[CostModel],
+        measure_callbacks: Sequence[MeasureCallback] = (),
         max_seconds: float | None = None,
         session_id: str | None = None,
     ) -> None:
@@ -102,26 +103,31 @@ class TaskScheduler(ABC):
 
         Each result is committed to the database as soon as it is there; Ctrl-C ends cleanly with all of them kept.
         Without Ctrl-C the fastest candidates of each task that got trials are measured again in turns at the end.
+        ``measure_callbacks`` are told of this run beside the scheduler's own.
         """
         begin = time.monotonic()
+        self.tasks, self.times, self.interrupted = [], TimeShares(), False
+        self._callbacks = [*self.measure_callbacks, *measure_callbacks]
         self._builder, self._runner, self._database, self._session = builder, runner, database, session_id
         per_task = max_trials_per_task or max_trials_global
         try:
             for context, strategy, cost_model in zip(contexts, strategies, cost_models, strict=True):
                 self.tasks.append(self._start(context, strategy, cost_model, per_task, num_trials_per_iter))
-            for callback in self.measure_callbacks:
+            for callback in self._callbacks:
                 callback.start(self)
             self._loop(max_trials_global, max_seconds, begin)
             self._settle()
         except KeyboardInterrupt:
             self.interrupted = True
         finally:
+            for task in self.tasks:
+                task.strategy.post_tuning()
             self.times.total = time.monotonic() - begin
-            for callback in self.measure_callbacks:
+            for callback in self._callbacks:
                 callback.finish(self)
 
     def _start(
-        self, context: TuneContext, strategy: SearchStrategy, cost_model: Any, per_task: int, batch: int
+        self, context: TuneContext, strategy: SearchStrategy, cost_model: CostModel, per_task: int, batch: int
     ) -> TaskState:
         workload = self._database.commit_workload(context.mod)
         # Block names are no part of a workload's identity: traces must fit the module that the database keeps.
@@ -159,7 +165,7 @@ class TaskScheduler(ABC):
             task.strategy.notify_runner_results(candidates, seconds)
             task.history.append(task.best_secs)
             self.times.search += time.monotonic() - searching
-            for callback in self.measure_callbacks:
+            for callback in self._callbacks:
                 callback.apply(self, task_id, candidates, results)
 
     def _settle(self) -> None:
@@ -215,7 +221,7 @@ class TaskScheduler(ABC):
             committing = time.monotonic()
             self._commit(task, candidates[positions[index]], result)
             self.times.commit += time.monotonic() - committing
-            for callback in self.measure_callbacks:
+            for callback in self._callbacks:
                 callback.trial(self, task, result)
         self.times.measure += time.monotonic() - measuring
         return [result if result is not None else _illegal("it was not measured") for result in results]
@@ -253,6 +259,4 @@ def _mean(result: MeasureResult) -> float:
 
 
 def _illegal(message: str) -> MeasureResult:
-    from runners import ResultKind
-
     return MeasureResult(ResultKind.ILLEGAL_SCHEDULE, None, message)

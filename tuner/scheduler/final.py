@@ -6,10 +6,9 @@ whoever was measured before or after. Rivals that take turns are disturbed alike
 
 from __future__ import annotations
 
-from typing import Any
-
 from database import Database, TuningRecord, Workload, by_speed
-from runners import BuilderInput
+from ir.target import Target
+from runners import Builder, BuilderInput, Runner
 
 from ..program import ScheduledProgram
 
@@ -24,9 +23,9 @@ _CONTESTS = 3
 def settle(
     database: Database,
     workload: Workload,
-    target: Any,
-    builder: Any,
-    runner: Any,
+    target: Target,
+    builder: Builder,
+    runner: Runner,
     session_id: str | None = None,
 ) -> tuple[str, float] | None:
     """Let the fastest checked candidates of a workload compete, and commit their new times, which supersede the old.
@@ -71,14 +70,14 @@ def settle(
     return "confirmed" if best.trace_key == before[0].trace_key else "changed", best.mean_secs
 
 
-def _fastest(database: Database, workload: Workload, target: Any) -> list[TuningRecord]:
+def _fastest(database: Database, workload: Workload, target: Target) -> list[TuningRecord]:
     """All checked candidates of a workload and target, fastest first."""
     records = by_speed(database.get_records(workload, target))
     return [record for record in records if record.verified and not record.cut]
 
 
 def _contest(
-    rivals: list[TuningRecord], workload: Workload, builder: Any, runner: Any
+    rivals: list[TuningRecord], workload: Workload, builder: Builder, runner: Runner
 ) -> list[float | None] | None:
     programs = [ScheduledProgram(workload.module_json, rival.trace_json) for rival in rivals]
     artifacts = [
@@ -86,6 +85,6 @@ def _contest(
     ]
     if any(artifact is None for artifact in artifacts):
         return None
-    medians: list[float | None] | None = runner.final_choice(artifacts, workload.mod)
+    medians = runner.final_choice(artifacts, workload.mod)
     # When all of them fail it is not the candidates' fault.
     return medians if medians and any(secs is not None for secs in medians) else None

@@ -5,10 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from cost_models import CostModel
+from database import Database
 from schedules import Schedule, Trace
 from schedules.population import Sketch
 from schedules.postproc import postprocess
@@ -23,13 +24,11 @@ class MeasureCandidate:
     Attributes:
         sketch, row: its structure and its decisions.
         score: what the strategy expected of it (higher is better).
-        predicted_secs: the analytical estimate, if there is one.
     """
 
     sketch: Sketch
     row: np.ndarray
     score: float = 0.0
-    predicted_secs: float | None = None
     _schedule: Schedule | None = None
 
     def schedule(self, context: TuneContext) -> Schedule | None:
@@ -71,8 +70,8 @@ class SearchStrategy(ABC):
         max_trials: int,
         num_trials_per_iter: int,
         design_spaces: Sequence[Sketch],
-        database: Any,
-        cost_model: Any,
+        database: Database | None,
+        cost_model: CostModel,
     ) -> None:
         """Begin: the budget, the batch size, the structures to search, what is known, and the model to ask."""
 

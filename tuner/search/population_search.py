@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from cost_models import PerStoreFeature
-from database import standing
+from cost_models import CostModel, PerStoreFeature
+from database import Database
 from schedules.population import Sketch
 
 from .base import MeasureCandidate, SearchStrategy
+from .records import MeasuredRow, learn, measured_rows
 
 
 class EvolutionarySearch(SearchStrategy):
@@ -57,8 +58,8 @@ class EvolutionarySearch(SearchStrategy):
         max_trials: int,
         num_trials_per_iter: int,
         design_spaces: Sequence[Sketch],
-        database: Any,
-        cost_model: Any,
+        database: Database | None,
+        cost_model: CostModel,
     ) -> None:
         self._max_trials, self._batch = max_trials, num_trials_per_iter
         self._sketches = list(design_spaces)
@@ -72,20 +73,13 @@ class EvolutionarySearch(SearchStrategy):
         if database is not None:
             self._learn_from(database)
 
-    def _learn_from(self, database: Any) -> None:
+    def _learn_from(self, database: Database) -> None:
         """Take over what earlier sessions measured for this workload and target."""
         workload = database.commit_workload(self.context.mod)
-        rows: list[tuple[int, np.ndarray, float]] = []
-        for record in standing(database.get_records(workload, self.context.target)):
-            for number, sketch in enumerate(self._sketches):
-                row = sketch.row_of(record.trace) if record.trace is not None else None
-                if row is not None:
-                    secs = record.mean_secs if record.is_valid() else float("inf")
-                    rows.append((number, row, secs))
-                    break
+        rows = measured_rows(database.get_records(workload, self.context.target), self._sketches)
         for number, row, secs in rows:
             self._remember(number, row, secs)
-        self._train([item for item in rows if np.isfinite(item[2])])
+        self._train(rows)
 
     def _remember(self, number: int, row: np.ndarray, secs: float) -> None:
         key = row.tobytes()
@@ -93,24 +87,19 @@ class EvolutionarySearch(SearchStrategy):
             self._rows[number].append(row)
         self._measured[number][key] = min(secs, self._measured[number].get(key, float("inf")))
 
-    def _train(self, rows: Sequence[tuple[int, np.ndarray, float]]) -> None:
-        for number, sketch in enumerate(self._sketches):
-            chosen = [(row, secs) for n, row, secs in rows if n == number]
-            if chosen:
-                matrix = np.stack([row for row, _ in chosen])
-                features = self._features(sketch, matrix)
-                group = str(self.context.workload_hash())
-                self._cost_model.update_arrays(features, np.array([secs for _, secs in chosen]), group)
+    def _train(self, rows: Sequence[MeasuredRow]) -> None:
+        learn(
+            self._cost_model, self._sketches, rows, self.context.target, str(self.context.workload_hash())
+        )
 
     def notify_runner_results(
         self, measure_candidates: Sequence[MeasureCandidate], results: Sequence[float | None]
     ) -> None:
-        rows = []
+        rows: list[MeasuredRow] = []
         for candidate, secs in zip(measure_candidates, results, strict=True):
             number = next(i for i, sketch in enumerate(self._sketches) if sketch is candidate.sketch)
-            self._remember(number, candidate.row, float("inf") if secs is None else secs)
-            if secs is not None:
-                rows.append((number, candidate.row, secs))
+            rows.append((number, candidate.row, float("inf") if secs is None else secs))
+            self._remember(*rows[-1])
         self._train(rows)
 
     # ---- scoring -----------------------------------------------------------------------------------------------
@@ -136,9 +125,7 @@ class EvolutionarySearch(SearchStrategy):
         if not chosen:
             return None
         self._trials += len(chosen)
-        return [
-            MeasureCandidate(self._sketches[number], row, float(score), None) for number, row, score in chosen
-        ]
+        return [MeasureCandidate(self._sketches[number], row, float(score)) for number, row, score in chosen]
 
     def _pool(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         """(rows, scores) of one structure's candidates that were not measured yet, best first."""
@@ -151,16 +138,14 @@ class EvolutionarySearch(SearchStrategy):
         share = max(64, population // max(1, len(self._sketches)))
         rows = self._first_generation(number, share)
         scores = self._scores(sketch, rows)
-        best_rows, best_scores = rows, scores
         for _ in range(self.genetic_num_iters):
             children = self._children(sketch, rows, scores, share)
             child_scores = self._scores(sketch, children)
             rows, scores = _top(
                 np.concatenate([rows, children]), np.concatenate([scores, child_scores]), share
             )
-            best_rows, best_scores = rows, scores
-        kept = self._unmeasured_mask(number, best_rows)
-        return _sorted(best_rows[kept], best_scores[kept])
+        kept = self._unmeasured_mask(number, rows)
+        return _sorted(rows[kept], scores[kept])
 
     def _first_generation(self, number: int, share: int) -> np.ndarray:
         sketch = self._sketches[number]

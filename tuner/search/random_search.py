@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from cost_models import CostModel
+from database import Database
 from schedules.population import Sketch
 
 from .base import MeasureCandidate, SearchStrategy
@@ -20,8 +21,8 @@ class ReplayTrace(SearchStrategy):
         max_trials: int,
         num_trials_per_iter: int,
         design_spaces: Sequence[Sketch],
-        database: Any,
-        cost_model: Any,
+        database: Database | None,
+        cost_model: CostModel,
     ) -> None:
         self._left, self._batch = max_trials, num_trials_per_iter
         self._sketches = list(design_spaces)

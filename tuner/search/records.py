@@ -1,0 +1,82 @@
+"""What stored records teach a cost model: the sketch and the decisions behind each trace, and the features of those.
+
+The records of the tuned workload are taken over by the strategy; those of other workloads on the same target give the model a
+start, since its features mean the same for every program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from cost_models import CostModel, PerStoreFeature
+from database import Database, TuningRecord, Workload, standing, target_key
+from ir import structural_hash
+from ir.target import Target
+from schedules import ScheduleError
+from schedules.population import Sketch
+
+from ..context import TuneContext
+
+MeasuredRow = tuple[int, np.ndarray, float]
+"""Number of the sketch, decisions, seconds (infinite for a failure)."""
+
+
+def measured_rows(records: Sequence[TuningRecord], sketches: Sequence[Sketch]) -> list[MeasuredRow]:
+    """The records whose traces one of the sketches explains."""
+    found = []
+    for record in standing(records):
+        if record.trace is None:
+            continue
+        for number, sketch in enumerate(sketches):
+            row = sketch.row_of(record.trace)
+            if row is not None:
+                found.append((number, row, record.mean_secs if record.is_valid() else float("inf")))
+                break
+    return found
+
+
+def learn(
+    model: CostModel, sketches: Sequence[Sketch], rows: Sequence[MeasuredRow], target: Target, group: str
+) -> None:
+    """Update a model with those of the rows that ran; ``group`` names the workload."""
+    extractor = PerStoreFeature()
+    for number, sketch in enumerate(sketches):
+        chosen = [(row, secs) for own, row, secs in rows if own == number and np.isfinite(secs)]
+        if chosen:
+            matrix = np.stack([row for row, _ in chosen])
+            features = extractor.features_of(sketch.skeleton(matrix), target)
+            model.update_arrays(features, np.array([secs for _, secs in chosen]), group)
+
+
+def pretrain(
+    model: CostModel, database: Database, contexts: Sequence[TuneContext], max_records: int = 600
+) -> int:
+    """Teach a model what the database knows of other workloads than those to be tuned, the newest first.
+
+    Returns:
+        how many records it learnt from.
+    """
+    if not model.learns or not contexts:
+        return 0
+    context = contexts[0]
+    own = {Workload(item.mod).shash for item in contexts}
+    by_workload: dict[str, list[TuningRecord]] = {}
+    for record in reversed(database.get_all_tuning_records()):
+        if record.workload.shash not in own and record.target is not None:
+            if target_key(record.target) == target_key(context.target):
+                by_workload.setdefault(record.workload.shash, []).append(record)
+    taken = 0
+    for records in by_workload.values():
+        if taken >= max_records:
+            break
+        mod = records[0].workload.mod
+        try:
+            sketches = context.space_generator.generate_sketches(mod, context.target)
+        except ScheduleError:
+            continue  # a program of an earlier release that today's rules refuse
+        rows = measured_rows(list(reversed(records)), sketches)
+        learn(model, sketches, rows, context.target, str(structural_hash(mod)))
+        taken += len(rows)
+    return taken
