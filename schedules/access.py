@@ -26,9 +26,9 @@ class _Accesses(Visitor):
         self._local: set[tir.Buffer] = set()
 
     def visit_BufferLoad(self, load: tir.BufferLoad) -> None:
+        self._add(self.reads, load.buffer, load.indices)
         for index in load.indices:
             self.visit(index)
-        self._add(self.reads, load.buffer, load.indices)
 
     def visit_BufferStore(self, store: tir.BufferStore) -> None:
         for index in store.indices:

@@ -90,9 +90,14 @@ def relax_region(
 
 def relax_loops(region: Sequence[tir.Range], loops: Sequence[LoopNode], shape: Sequence[Any]) -> Box:
     """:func:`relax_region` while loops run, wherever they start."""
-    starts = {loop.var: loop.min + loop.var for loop in loops if not _is_zero(loop.min)}
+    return relax_domains(region, {loop.var: loop.range() for loop in loops}, shape)
+
+
+def relax_domains(region: Sequence[tir.Range], domains: Mapping[Any, tir.Range], shape: Sequence[Any]) -> Box:
+    """:func:`relax_region` while variables take the values of ranges that may start anywhere."""
+    starts = {var: dom.min + var for var, dom in domains.items() if not _is_zero(dom.min)}
     moved = [substitute(item, starts) for item in region] if starts else region
-    return relax_region(moved, {loop.var: loop.extent for loop in loops}, shape)
+    return relax_region(moved, {var: dom.extent for var, dom in domains.items()}, shape)
 
 
 def _is_zero(expr: Any) -> bool:

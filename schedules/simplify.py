@@ -13,8 +13,8 @@ from .tree import BlockNode, loops_around
 def simplify_bindings(block: BlockNode, fresh: set[Any], drop_units: bool = False) -> None:
     """Bring the bindings of a block into canonical form, in place, after ``fresh`` loop variables came into them.
 
-    Polynomials collect like terms; bindings with divisions become the normal form of iterator maps, such as
-    ``f % 64 // 8``. ``drop_units`` replaces loops of extent 1 by their only value.
+    Without a predicate polynomials collect like terms; other bindings become the normal form of iterator maps, such as
+    ``f % 64 // 8``, and stay as they are where they have none. ``drop_units`` replaces loops of extent 1 by their only value.
     """
     loops = loops_around(block)
     values = block.iter_values
@@ -22,7 +22,7 @@ def simplify_bindings(block: BlockNode, fresh: set[Any], drop_units: bool = Fals
         units = {loop.var: loop.min for loop in loops if _is_one(loop.extent)}
         values = tuple(tir.substitute(value, units) for value in values) if units else values
     polynomials = [polynomial(value) for value in values]
-    if all(_is_normal(poly, fresh) for poly in polynomials):
+    if _is_one(block.predicate) and all(_is_normal(poly, fresh) for poly in polynomials):
         result = tuple(poly.to_expr() for poly in polynomials)
     else:
         result = _iterator_maps(block, values)
@@ -60,14 +60,7 @@ def _iterator_maps(block: BlockNode, values: tuple[Any, ...]) -> tuple[Any, ...]
     loops = loops_around(block)
     ranges = {loop.var: loop.range() for loop in loops}
     analyzer = Analyzer()
-    if all(isinstance(loop.extent, tir.IntImm) for loop in loops):
-        for predicate in (block.predicate, tir.const(True)):
-            # The predicate may keep the map from being found, and the map is right without it as well.
-            found = detect_iter_map(
-                list(values), ranges, predicate, simplify_trivial_iterators=False, analyzer=analyzer
-            )
-            if found.indices:
-                return tuple(normalize_iter_map_to_expr(item) for item in found.indices)
-    for var, dom in ranges.items():
-        analyzer.bind(var, dom)
-    return tuple(analyzer.simplify(value) for value in values)
+    found = detect_iter_map(
+        list(values), ranges, block.predicate, simplify_trivial_iterators=False, analyzer=analyzer
+    )
+    return tuple(normalize_iter_map_to_expr(item) for item in found.indices) or values

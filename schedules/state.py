@@ -142,9 +142,10 @@ class ScheduleState:
     def get(self, rand_var_or_sref: Any) -> Any:
         """What a random variable stands for: a Block, a For, or an integer (a decision variable in a sketch)."""
         if isinstance(rand_var_or_sref, BlockRV):
-            return self._node(rand_var_or_sref).block()
+            return self._block(rand_var_or_sref, "get").block()
         if isinstance(rand_var_or_sref, LoopRV):
-            return self._node(rand_var_or_sref).stmt()
+            node = self._node(rand_var_or_sref)
+            return None if isinstance(node, ComputeLocation) else self._loop(rand_var_or_sref, "get").stmt()
         if isinstance(rand_var_or_sref, ExprRV):
             value = self._table[rand_var_or_sref]
             return value.value if isinstance(value, tir.IntImm) else value

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..error import IRValueError
 from ..node import Node, field, post_order_visit
-from .expr import PrimExpr, Range, Var, as_exprs, const, convert
+from .expr import IntImm, PrimExpr, Range, Var, as_exprs, const, convert
 from .functor import substitute
 
 
@@ -105,9 +105,10 @@ class IndexMap(Node, type_key="tir.IndexMap"):
         for var, extent in zip(self.initial_indices, shape, strict=True):
             analyzer.bind(var, Range.from_min_extent(const(0, var.dtype), convert(extent, var.dtype)))
         result = []
+        constant = all(isinstance(convert(extent), IntImm) for extent in shape)
         for item in self.final_indices:
             high = analyzer.const_int_bound(item).max_value
-            if high < (1 << 60):
+            if constant and high < (1 << 60):
                 result.append(int(high) + 1)
             else:
                 from ..arith import int_set

@@ -21,6 +21,10 @@ class SamplingMethods(ScheduleState):
         self, candidates: Sequence[int], probs: Sequence[float], decision: int | None = None
     ) -> ExprRV:
         """One of ``candidates``, drawn with probabilities ``probs``; ``decision`` is its position."""
+        if len(candidates) != len(probs):
+            raise ScheduleError(
+                f"sample_categorical: {len(candidates)} candidates but {len(probs)} probabilities"
+            )
         if decision is None:
             decision = sampling.sample_categorical(self._generator, candidates, probs)
         if not 0 <= decision < len(candidates):

@@ -9,13 +9,9 @@ from ..tree import BlockNode, LoopNode
 
 
 def annotate(node: BlockNode | LoopNode, key: str, value: Any) -> None:
-    """Set an annotation; an equal one may be there already, another one may not."""
-    existing = node.annotations.get(key)
-    require(
-        existing is None or existing == value,
-        "annotate",
-        f"annotation {key!r} is set to {existing!r} already; unannotate first",
-    )
+    """Set an annotation; one that is there already stays as it is."""
+    if key in node.annotations:
+        return
     node.annotations = {**node.annotations, key: value}
     node.touch()
 

@@ -32,7 +32,9 @@ from ..tree import (
 class Division:
     """A block's iteration split at a loop: what an outer block iterates and what is left for the inner one."""
 
-    def __init__(self, block: BlockNode, inner: Sequence[LoopNode], primitive: str) -> None:
+    def __init__(
+        self, block: BlockNode, inner: Sequence[LoopNode], primitive: str, preserve_unit_iters: bool = True
+    ) -> None:
         loops = loops_around(block)
         ranges = {loop.var: loop.range() for loop in loops}
         parts = subspace_divide(
@@ -41,7 +43,7 @@ class Division:
             [loop.var for loop in inner],
             block.predicate,
             "surjective",
-            simplify_trivial_iterators=False,
+            simplify_trivial_iterators=not preserve_unit_iters,
         )
         require(
             parts,
@@ -55,19 +57,19 @@ class Division:
         self.values: dict[Any, Any] = {}
         """The block's variables in terms of the new ones."""
         for item, (outer, inner_mark) in zip(block.iter_vars, parts[:-1], strict=True):
-            self._divide(item, outer, inner_mark)
+            self._divide(item, outer, inner_mark, preserve_unit_iters)
         self.outer_predicate = _predicate_of(parts[-1][0])
         self.inner_predicate = _predicate_of(parts[-1][1])
 
-    def _divide(self, item: IterVar, outer: Any, inner: Any) -> None:
+    def _divide(self, item: IterVar, outer: Any, inner: Any, preserve_unit_iters: bool) -> None:
         dtype = item.var.dtype
-        if _is_one(inner.extent):
-            var = tir.Var(item.var.name, dtype)
-            self.outer_vars.append(IterVar(item.dom, var, item.iter_type))
-            self.outer_values.append(normalize_iter_map_to_expr(outer.source))
-            self.values[item.var] = var
-            return
         var_o, var_i = tir.Var(f"{item.var.name}_o", dtype), tir.Var(f"{item.var.name}_i", dtype)
+        if _is_one(inner.extent):
+            self.outer_vars.append(IterVar(item.dom, var_o, item.iter_type))
+            self.outer_values.append(normalize_iter_map_to_expr(outer.source))
+            keeps = preserve_unit_iters or not _is_one(item.dom.extent)
+            self.values[item.var] = var_o if keeps else item.dom.min
+            return
         self.outer_vars.append(IterVar(_from_zero(outer.extent, dtype), var_o, item.iter_type))
         self.outer_values.append(normalize_iter_map_to_expr(outer.source))
         self.inner_vars.append(IterVar(_from_zero(inner.extent, dtype), var_i, item.iter_type))
@@ -97,7 +99,7 @@ def blockize_loop(loop: LoopNode, preserve_unit_iters: bool = True) -> BlockNode
     (block,) = blocks
     inner = [item for item in loops_around(block) if is_ancestor(loop, item)]
     _require_plain(loop, block, primitive)
-    division = Division(block, inner, primitive)
+    division = Division(block, inner, primitive, preserve_unit_iters)
     outer_reads, outer_writes = _outer_regions([block], [division])
     init = None if block.init is None else _init_nest(block, inner, division)
     outer = BlockNode(
@@ -113,9 +115,6 @@ def blockize_loop(loop: LoopNode, preserve_unit_iters: bool = True) -> BlockNode
     replace_node(loop, outer)
     _make_inner(block, division)
     outer.set_body(loop)
-    if not preserve_unit_iters:
-        _drop_unit_variables(outer)
-        _drop_unit_variables(block)
     return outer
 
 
@@ -204,9 +203,7 @@ def _init_nest(block: BlockNode, inner: Sequence[LoopNode], division: Division) 
         if item.iter_type == IterVar.DataPar
     ]
     needed = [loop for loop in inner if any(mentions(value, {loop.var}) for _, value in spatial)]
-    loop_vars: dict[Any, Any] = {
-        loop.var: tir.Var(f"{loop.var.name}_init", loop.var.dtype) for loop in needed
-    }
+    loop_vars: dict[Any, Any] = {loop.var: tir.Var(loop.var.name, loop.var.dtype) for loop in needed}
     block_vars: dict[Any, Any] = {
         item.var: tir.Var(f"{item.var.name}_init", item.var.dtype) for item, _ in spatial
     }
@@ -238,36 +235,6 @@ def _init_nest(block: BlockNode, inner: Sequence[LoopNode], division: Division) 
     return stmt
 
 
-def _drop_unit_variables(block: BlockNode) -> None:
-    """Replace variables of extent 1 by their only value."""
-    units = {item.var: item.dom.min for item in block.iter_vars if _is_one(item.dom.extent)}
-    if not units:
-        return
-    kept = [
-        (item, value)
-        for item, value in zip(block.iter_vars, block.iter_values, strict=True)
-        if not _is_one(item.dom.extent)
-    ]
-    init = None if block.init is None else substitute(block.init, units)
-    for child in list(walk(block.body)):
-        if isinstance(child, LeafNode):
-            child.leaf = substitute(child.leaf, units)
-            child.touch()
-        elif isinstance(child, BlockNode):
-            child.change(
-                reads=tuple(_substituted(region, units) for region in child.reads),
-                writes=tuple(_substituted(region, units) for region in child.writes),
-                iter_values=tuple(substitute(value, units) for value in child.iter_values),
-            )
-    block.change(
-        iter_vars=tuple(item for item, _ in kept),
-        iter_values=tuple(value for _, value in kept),
-        reads=tuple(_substituted(region, units) for region in block.reads),
-        writes=tuple(_substituted(region, units) for region in block.writes),
-        init=init,
-    )
-
-
 def blockize_blocks(blocks: Sequence[BlockNode], preserve_unit_iters: bool = True) -> BlockNode:
     """Put consecutive nests into one block; their outer bindings must agree."""
     primitive = "blockize"
@@ -283,7 +250,7 @@ def blockize_blocks(blocks: Sequence[BlockNode], preserve_unit_iters: bool = Tru
         if child is not block:
             _require_plain(child, block, primitive)
         inner = [loop for loop in loops_around(block) if is_ancestor(child, loop)]
-        divisions.append(Division(block, inner, primitive))
+        divisions.append(Division(block, inner, primitive, preserve_unit_iters))
     first = divisions[0]
     for block, division in zip(blocks[1:], divisions[1:], strict=True):
         _share_outer_variables(first, division, block, primitive)
@@ -317,9 +284,6 @@ def blockize_blocks(blocks: Sequence[BlockNode], preserve_unit_iters: bool = Tru
     for block, division in zip(blocks, divisions, strict=True):
         _make_inner(block, division)
     outer.set_body(SeqNode(list(children)) if len(children) > 1 else children[0])
-    if not preserve_unit_iters:
-        for block in (outer, *blocks):
-            _drop_unit_variables(block)
     return outer
 
 

@@ -9,6 +9,7 @@ from ir import tir
 from ir.tir import IterVar
 from ir.tir.functor import substitute
 
+from ..access import access_regions
 from ..analysis import read_buffers, require, scope_children, written_buffers
 from ..bounds import clipped, guards
 from ..region import Box, bind_region, relax_loops
@@ -50,16 +51,31 @@ def replace_buffer(node: TreeNode, old: tir.Buffer, new: tir.Buffer) -> None:
 
 
 def _renamed(region: tir.BufferRegion, old: tir.Buffer, new: tir.Buffer) -> tir.BufferRegion:
-    return tir.BufferRegion(new, region.region) if region.buffer is old else region
+    """The region of ``new`` instead of ``old``, also where its bounds are read from them."""
+    ranges = [substitute(item, {old: new}) for item in region.region]
+    if region.buffer is not old and all(a is b for a, b in zip(ranges, region.region, strict=True)):
+        return region
+    return tir.BufferRegion(new if region.buffer is old else region.buffer, ranges)
+
+
+_STORAGE_SCOPES = ("global", "shared", "warp", "local", "texture", "wmma", "m16n8k8", "amx", "metal")
+
+
+def require_storage_scope(scope: str, primitive: str) -> None:
+    """Refuse what names no kind of memory; a suffix, as in ``shared.dyn``, is the target's own."""
+    require(
+        scope == "" or scope.split(".")[0] in _STORAGE_SCOPES,
+        primitive,
+        f"unknown storage scope {scope!r}; they begin with one of {', '.join(_STORAGE_SCOPES)}",
+    )
 
 
 def similar_buffer(buffer: tir.Buffer, scope: str, name: str | None = None) -> tir.Buffer:
     """A new buffer of the same shape in another storage scope, named ``<buffer>_<scope>``."""
-    suffix = scope.replace(".", "_") if scope else "global"
     return tir.decl_buffer(
         buffer.shape,
         buffer.dtype,
-        name or f"{buffer.name}_{suffix}",
+        name or cache_name(buffer, scope),
         scope="" if scope == "global" else scope,
     )
 
@@ -138,7 +154,7 @@ def copy_block(
 
 
 def cache_name(buffer: tir.Buffer, storage_scope: str) -> str:
-    """What the block that fills a copy of a buffer is called."""
+    """What a copy of a buffer in a storage scope is called, and the block that fills it."""
     return f"{buffer.name}_{storage_scope or 'global'}"
 
 
@@ -173,6 +189,7 @@ def cache_read(
     consumer_blocks: Sequence[BlockNode] | None = None,
 ) -> BlockNode:
     """Copy a buffer that a block reads into ``storage_scope`` first, and read the copy."""
+    require_storage_scope(storage_scope, "cache_read")
     require(
         0 <= read_buffer_index < len(block.reads),
         "cache_read",
@@ -225,6 +242,15 @@ def _first_child(scope: BlockNode) -> TreeNode:
     return body.nodes[0] if isinstance(body, SeqNode) else body
 
 
+def _stored_region(block: BlockNode, write_buffer_index: int) -> tir.BufferRegion:
+    """What a block stores to a buffer; its statement may say more, which must not be copied back."""
+    declared = block.writes[write_buffer_index]
+    if not isinstance(block.body, LeafNode):
+        return declared
+    _, stored = access_regions(block, block.init)
+    return next((item for item in stored if item.buffer is declared.buffer), declared)
+
+
 def cache_write(
     block: BlockNode,
     write_buffer_index: int,
@@ -232,14 +258,15 @@ def cache_write(
     consumer_blocks: Sequence[BlockNode] | None = None,
 ) -> BlockNode:
     """Let a block write into ``storage_scope`` first, and copy the result behind it."""
+    require_storage_scope(storage_scope, "cache_write")
     require(
         0 <= write_buffer_index < len(block.writes),
         "cache_write",
         f"block {block.name!r} writes {len(block.writes)} buffers, there is no write buffer {write_buffer_index}",
     )
     scope = _scope_for_copy(block, "cache_write")
-    region = block.writes[write_buffer_index]
-    buffer = region.buffer
+    buffer = block.writes[write_buffer_index].buffer
+    region = _stored_region(block, write_buffer_index)
     writers = [item for item in scope_children(block) if buffer in written_buffers(item)]
     require(
         len(writers) == 1,

@@ -20,7 +20,7 @@ from ..analysis import (
     scope_children,
     written_buffers,
 )
-from ..bounds import guards, is_open
+from ..bounds import guards, is_open, tiles_at_most
 from ..error import ScheduleError
 from ..region import Box, bind_region, relax_loops, relax_region, union_boxes
 from ..tree import (
@@ -36,8 +36,6 @@ from ..tree import (
     scope_of,
 )
 
-_THREAD_SCOPE_RANK = {"global": 0, "shared": 1, "shared.dyn": 1, "warp": 2, "local": 3}
-
 
 def _loops_below(block: BlockNode, loop: LoopNode, buffer: tir.Buffer) -> list[LoopNode]:
     """The loops that run while ``loop`` stands still: those inside it, and thread loops that share the buffer."""
@@ -51,11 +49,14 @@ def _loops_below(block: BlockNode, loop: LoopNode, buffer: tir.Buffer) -> list[L
 
 
 def _shares_between_threads(loop: LoopNode, buffer: tir.Buffer) -> bool:
+    """Whether the threads of a loop see each other's part of a buffer: those of a block do in shared memory, and the
+    first dimension of them in the memory of a warp. Global memory is no place to hand over data inside of a kernel.
+    """
     if loop.thread_binding is None:
         return False
-    rank = _THREAD_SCOPE_RANK.get(buffer.scope(), 0)
+    scope = buffer.scope().split(".")[0]
     tag = loop.thread_binding.thread_tag
-    return (rank <= 1 and tag.startswith("threadIdx")) or (rank == 0 and tag.startswith("blockIdx"))
+    return (scope == "shared" and tag.startswith("threadIdx")) or (scope == "warp" and tag == "threadIdx.x")
 
 
 def _required_boxes(
@@ -257,8 +258,9 @@ def _window(
         last = min(low.value + extent.value, dom.min.value + dom.extent.value)
         return tir.const(first, low.dtype), tir.const(max(last - first, 1), extent.dtype), True
     if is_open(extent):
-        # An open tile never exceeds the dimension that it divides; a halo around it may, and is cut then.
-        whole = len(polynomial(extent).terms) == 1
+        # An open tile never exceeds the dimension that it divides; a halo around it may, and is cut then, as is a tile of
+        # a padded extent.
+        whole = len(polynomial(extent).terms) == 1 and tiles_at_most(extent, dom.extent)
         return low, extent if whole else tir.expr.min(extent, dom.extent), True
     if is_open(low):
         return low, extent, True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ir import tir
@@ -12,23 +12,29 @@ from ir.tir import IndexMap, IterVar
 from ir.tir.functor import StmtExprMutator, substitute
 
 from ..affine import constant_difference, polynomial, simplify_polynomial
-from ..analysis import require, require_complete_or_reduction
+from ..analysis import require, require_complete_or_reduction, written_buffers
 from ..error import ScheduleError
 from ..tree import (
     BlockNode,
     LeafNode,
     LoopNode,
-    SeqNode,
     TreeNode,
     all_blocks,
     child_blocks,
-    insert_beside,
     loops_around,
     replace_node,
     scope_of,
     walk,
 )
-from .caching import replace_buffer
+from .caching import cache_name, replace_buffer, require_storage_scope
+from .layout_padding import (
+    Padding,
+    assume_padding,
+    choose_padding,
+    element_loops,
+    iterate_new_layout,
+    store_padding,
+)
 
 
 def buffer_of(block: BlockNode, buffer_index: int, is_write: bool, primitive: str) -> tir.Buffer:
@@ -97,7 +103,7 @@ def transform_layout(
 ) -> tuple[tir.Buffer, tir.Buffer]:
     """Store a buffer in another layout; every block of its scope that accesses it is rewritten. Returns (old, new).
 
-    Elements of the new layout that no old one maps to are set to ``pad_value`` behind the last block that writes the buffer.
+    Elements of the new layout that no old one maps to become ``pad_value`` (see :mod:`.layout_padding`).
     """
     buffer = buffer_of(block, buffer_index, is_write, "transform_layout")
     require(
@@ -106,10 +112,14 @@ def transform_layout(
         f"the index map takes {len(index_map.initial_indices)} indices, buffer {buffer.name} has {len(buffer.shape)} dimensions",
     )
     shape = new_shape if new_shape is not None else index_map.map_shape(buffer.shape)
-    _check_padding(buffer, shape, pad_value)
-    padding: Any = None
+    gaps: Any = None
     if new_shape is None and not assume_injective and index_map.inverse_index_map is None:
-        padding = _require_injective(buffer, index_map)
+        gaps = _require_injective(buffer, index_map)
+    require(
+        gaps is None or pad_value is not None,
+        "transform_layout",
+        f"the map leaves gaps between the elements of buffer {buffer.name}; pass pad_value to fill them",
+    )
     new = buffer.replace(
         shape=tuple(
             tir.convert(item) if not isinstance(item, int) else tir.const(item, buffer.shape[0].dtype)
@@ -118,6 +128,7 @@ def transform_layout(
         strides=(),
     )
     scope = allocating_scope(block, buffer)
+    padding = None if gaps is None else Padding(new, index_map, gaps[0], gaps[1], pad_value)
     if scope is None:
         require(
             function_buffers is not None and any(item is buffer for item in function_buffers.values()),
@@ -134,7 +145,14 @@ def transform_layout(
     else:
         scope.change(alloc_buffers=tuple(new if item is buffer else item for item in scope.alloc_buffers))
         top = scope
-    for block_node in all_blocks(top):
+    assert isinstance(top, BlockNode)
+    writers = [item for item in child_blocks(top) if buffer in written_buffers(item)]
+    by_element = [
+        (item, loops)
+        for item in (writers if padding is not None else ())
+        if (loops := element_loops(item, buffer)) is not None
+    ]
+    for block_node in all_blocks(top)[::-1]:
         simplify = _IndexSimplifier(block_node).index if new_shape is None else None
         mapper = _MapAccesses(buffer, new, index_map, simplify)
         for node in _own_leaves(block_node):
@@ -144,8 +162,14 @@ def transform_layout(
             writes=tuple(mapper.region(item) for item in block_node.writes),
             init=None if block_node.init is None else mapper.visit(block_node.init),
         )
-    if padding is not None and pad_value is not None:
-        _fill_padding(scope if scope is not None else top, new, padding, pad_value)
+    if padding is not None:
+        for writer, loops in by_element:
+            _substitute_block(writer, iterate_new_layout(writer, loops, padding))
+            choose_padding(writer, padding)
+        if writers and not by_element:
+            store_padding(top, padding)
+        elif not writers and scope is None:
+            assume_padding(top, padding)
     return buffer, new
 
 
@@ -182,64 +206,6 @@ def _require_injective(buffer: tir.Buffer, index_map: IndexMap) -> tuple[IndexMa
     if isinstance(condition, tir.IntImm) and not condition.value:
         return None
     return inverse, condition
-
-
-def _fill_padding(
-    scope: TreeNode, buffer: tir.Buffer, padding: tuple[IndexMap, tir.PrimExpr], pad_value: Any
-) -> None:
-    """Store the pad value behind the last block of the scope that writes the buffer; parameters are padded by the caller."""
-    assert isinstance(scope, BlockNode)
-    writers = [item for item in child_blocks(scope) if any(region.buffer is buffer for region in item.writes)]
-    if not writers:
-        return
-    inverse, condition = padding
-    loops = [tir.Var(f"ax{n}", dim.dtype) for n, dim in enumerate(buffer.shape)]
-    point = [tir.Var(f"v{n}", dim.dtype) for n, dim in enumerate(buffer.shape)]
-    value = pad_value.map_indices(point)[0] if isinstance(pad_value, IndexMap) else tir.convert(pad_value)
-    inside = substitute(condition, dict(zip(inverse.initial_indices, point, strict=True)))
-    node: TreeNode = BlockNode(
-        f"buffer_{buffer.name}_padding",
-        tuple(
-            IterVar(tir.Range.from_min_extent(tir.const(0, dim.dtype), dim), var, IterVar.DataPar)
-            for var, dim in zip(point, buffer.shape, strict=True)
-        ),
-        tuple(loops),
-        (),
-        (
-            tir.BufferRegion(
-                buffer, [tir.Range.from_min_extent(var, tir.const(1, var.dtype)) for var in point]
-            ),
-        ),
-        LeafNode(tir.IfThenElse(inside, tir.BufferStore(buffer, tir.cast(buffer.dtype, value), point))),
-    )
-    for var, dim in zip(reversed(loops), reversed(buffer.shape), strict=True):
-        node = LoopNode(var, dim, node)
-    top: TreeNode = writers[-1]
-    while top.parent is not scope and not (isinstance(top.parent, SeqNode) and top.parent.parent is scope):
-        assert top.parent is not None
-        top = top.parent
-    insert_beside(top, node, before=False)
-
-
-def _check_padding(buffer: tir.Buffer, shape: list[Any], pad_value: Any) -> None:
-    old = _product(buffer.shape)
-    new = _product(shape)
-    if old is not None and new is not None and old != new:
-        require(
-            new > old and pad_value is not None,
-            "transform_layout",
-            f"the map takes {buffer.name}'s {old} elements to {new}; pass pad_value to allow padding",
-        )
-
-
-def _product(shape: Any) -> int | None:
-    total = 1
-    for item in shape:
-        value = item if isinstance(item, int) else getattr(item, "value", None)
-        if value is None:
-            return None
-        total *= value
-    return total
 
 
 def allocating_scope(block: BlockNode, buffer: tir.Buffer) -> BlockNode | None:
@@ -302,14 +268,34 @@ def transform_block_layout(
             strict=True,
         )
     )
+    predicate: Any = block.predicate
+    if _grows([item.dom.extent for item in block.iter_vars], extents):
+        # the mapped space has points that no old one maps to; nothing runs there
+        ranges = {item.var: tir.cast(item.var.dtype, item.dom.extent) for item in block.iter_vars}
+        at_loops = {item.var: var for item, (var, _) in zip(new_vars, loops, strict=True)}
+        for var, extent in ranges.items():
+            value = substitute(old_values[var], at_loops)
+            if not isinstance(value, tir.Var):
+                predicate = tir.expr.logical_and(predicate, value < extent)
     placeholder = LeafNode(tir.Evaluate(tir.const(0)))
     replace_node(top, placeholder)
-    block.change(iter_vars=tuple(new_vars), iter_values=tuple(var for var, _ in loops))
+    block.change(iter_vars=tuple(new_vars), iter_values=tuple(var for var, _ in loops), predicate=predicate)
     _substitute_block(block, old_values)
     node: TreeNode = block
     for var, extent in reversed(loops):
         node = LoopNode(var, extent, node)
     replace_node(placeholder, node)
+
+
+def _grows(old: Sequence[Any], new: Sequence[Any]) -> bool:
+    """Whether a space of the new extents may be larger than one of the old."""
+    total: Any = tir.const(1, "int64")
+    other: Any = tir.const(1, "int64")
+    for extent in old:
+        total = total * tir.cast("int64", tir.convert(extent))
+    for extent in new:
+        other = other * tir.cast("int64", tir.convert(extent))
+    return constant_difference(other, total) != 0
 
 
 def _nest_of(block: BlockNode, primitive: str) -> TreeNode:
@@ -349,12 +335,19 @@ def _nest_of(block: BlockNode, primitive: str) -> TreeNode:
 def _inverse(index_map: IndexMap, block: BlockNode) -> IndexMap:
     if isinstance(index_map.inverse_index_map, IndexMap):
         return index_map.inverse_index_map
+    refused = f"transform_block_layout: the index map sends several points of the domain of block {block.name!r} to one place"
+    analyzer = Analyzer()
+    for var, item in zip(index_map.initial_indices, block.iter_vars, strict=True):
+        analyzer.bind(var, item.dom)
     try:
-        return index_map.inverse([item.dom.extent for item in block.iter_vars])
+        inverse, _ = index_map.non_surjective_inverse([item.dom.extent for item in block.iter_vars])
     except IRError as error:
-        raise ScheduleError(
-            f"transform_block_layout: the index map is not bijective over the domain of block {block.name!r}: {error}"
-        ) from error
+        raise ScheduleError(f"{refused}: {error}") from error
+    restored = map_indices(inverse, list(index_map.final_indices))
+    for var, value in zip(index_map.initial_indices, restored, strict=True):
+        if not analyzer.can_prove_equal(value, var):
+            raise ScheduleError(f"{refused}: {var} is not restored")
+    return inverse
 
 
 def _variables(expr: Any) -> set[Any]:
@@ -372,9 +365,20 @@ class _IndexSimplifier(StmtExprMutator):
         super().__init__()
         self._block = block
         self._analyzer: Any = None
+        self._units: dict[Any, Any] | None = None
 
     def index(self, index: tir.PrimExpr) -> tir.PrimExpr:
-        """One index in simplest form."""
+        """One index in simplest form; a variable stays itself even where it has one value only."""
+        if index.__class__ is tir.Var:
+            return index
+        if self._units is None:
+            self._units = {
+                item.var: item.dom.min
+                for item in self._block.iter_vars
+                if isinstance(item.dom.extent, tir.IntImm) and item.dom.extent.value == 1
+            }
+        if self._units:
+            index = substitute(index, self._units)
         poly = polynomial(index)
         if poly.is_polynomial():
             return poly.to_expr()
@@ -436,6 +440,7 @@ def _substitute_block(block: BlockNode, values: Mapping[Any, Any]) -> None:
 
 def set_scope(block: BlockNode, buffer_index: int, storage_scope: str) -> tuple[tir.Buffer, tir.Buffer]:
     """Put a buffer that a block writes into another storage scope. Returns (old, new)."""
+    require_storage_scope(storage_scope, "set_scope")
     buffer = buffer_of(block, buffer_index, True, "set_scope")
     scope = allocating_scope(block, buffer)
     require(
@@ -449,7 +454,7 @@ def set_scope(block: BlockNode, buffer_index: int, storage_scope: str) -> tuple[
     new = tir.decl_buffer(
         buffer.shape,
         buffer.dtype,
-        buffer.name,
+        cache_name(buffer, storage_scope),
         strides=buffer.strides,
         scope="" if storage_scope == "global" else storage_scope,
     )

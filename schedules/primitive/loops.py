@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from ir import tir
+from ir.arith import Analyzer
 from ir.tir import ForKind
 
 from ..affine import mentions, polynomial
@@ -116,7 +117,17 @@ def _infer_factors(loop: LoopNode, factors: Sequence[Any], exact: bool) -> tuple
             f" less than its extent {loop.extent.value}",
         )
         return extents, product.value == loop.extent.value
-    return extents, polynomial(product - loop.extent).constant() == 0
+    if polynomial(product - loop.extent).constant() == 0:
+        return extents, True
+    analyzer = Analyzer()
+    for around in loops_around(loop):
+        analyzer.bind(around.var, around.range())
+    require(
+        analyzer.can_prove(product >= loop.extent),
+        "split",
+        f"the factors of loop {loop.var.name!r} are not certain to cover its extent {loop.extent}; leave one of them None",
+    )
+    return extents, False
 
 
 def fuse(loops: Sequence[LoopNode], preserve_unit_iters: bool = True) -> LoopNode:
@@ -167,6 +178,8 @@ def fuse(loops: Sequence[LoopNode], preserve_unit_iters: bool = True) -> LoopNod
 def reorder(loops: Sequence[LoopNode]) -> None:
     """Put loops of one chain into the given order; the other loops of the chain keep their places."""
     chosen = list(loops)
+    if not chosen:
+        return
     chain = loop_chain(chosen, "reorder")
     innermost = chain[-1]
     for block in blocks_below(innermost):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ir import tir
@@ -11,7 +11,7 @@ from ir.tir.functor import substitute
 from ..affine import constant_difference, mentions
 from ..analysis import read_buffers, require, written_buffers
 from ..error import ScheduleError
-from ..region import Box, bind_region, relax_loops, union_boxes
+from ..region import Box, bind_region, relax_domains, relax_loops, union_boxes
 from ..tree import (
     BlockNode,
     LeafNode,
@@ -76,6 +76,11 @@ def loop_partition(
         extents = [rest if item is None else item for item in sizes]
     else:
         extents = [item for item in sizes if item is not None] + ([rest] if rest else [])
+    require(
+        len(extents) > 1,
+        primitive,
+        f"factors {sizes} leave loop {name!r} in one piece; there is nothing to cut",
+    )
     parts: list[TreeNode] = []
     result: list[LoopNode] = []
     start = loop.min.value  # type: ignore[attr-defined]
@@ -85,7 +90,7 @@ def loop_partition(
         result.append(part)
         parts.append(_opaque(f"{base}_{name}{position}_partition", part))
         start += extent
-    replace_node(loop, _opaque(f"{base}_{name}_common", SeqNode(parts) if len(parts) > 1 else parts[0]))
+    replace_node(loop, _opaque(f"{base}_{name}_common", SeqNode(parts)))
     return result
 
 
@@ -102,20 +107,26 @@ def _part(loop: LoopNode, position: int, start: int, extent: int, base: str) -> 
     rewrite_expressions(body, {loop.var: var})
     (block,) = blocks_below(part)
     block.name = f"{base}_{loop.var.name}{position}"
-    running = {item.var: item for item in loops_around(block) if item is part or is_ancestor(part, item)}
+    iter_vars = tuple(
+        tir.IterVar(part.range(), item.var, item.iter_type) if value is var else item
+        for item, value in zip(block.iter_vars, block.iter_values, strict=True)
+    )
+    plain = {
+        item.var: item.dom
+        for item, value in zip(iter_vars, block.iter_values, strict=True)
+        if isinstance(value, tir.Var)
+    }
     block.change(
-        reads=tuple(_covered(block, region, running) for region in block.reads),
-        writes=tuple(_covered(block, region, running) for region in block.writes),
+        iter_vars=iter_vars,
+        reads=tuple(_covered(region, plain) for region in block.reads),
+        writes=tuple(_covered(region, plain) for region in block.writes),
     )
     return part
 
 
-def _covered(block: BlockNode, region: tir.BufferRegion, running: dict[Any, LoopNode]) -> tir.BufferRegion:
-    """What the partition touches, where that is a box that does not depend on the loops around it; else the region itself."""
-    values = dict(zip([item.var for item in block.iter_vars], block.iter_values, strict=True))
-    box = relax_loops(bind_region(region.region, values), list(running.values()), region.buffer.shape)
-    if any(not isinstance(low, tir.IntImm) for low, _ in box):
-        return region
+def _covered(region: tir.BufferRegion, domains: Mapping[Any, tir.Range]) -> tir.BufferRegion:
+    """The region while variables run over their domains."""
+    box = relax_domains(region.region, domains, region.buffer.shape)
     return tir.BufferRegion(region.buffer, [tir.Range.from_min_extent(low, extent) for low, extent in box])
 
 

@@ -80,9 +80,7 @@ def _init_nest(block: BlockNode, inner_loops: list[LoopNode]) -> tuple[TreeNode,
     loop_vars: dict[Any, Any] = {
         item.var: tir.Var(f"{item.var.name}_init", item.var.dtype) for item in needed
     }
-    block_vars: dict[Any, Any] = {
-        item.var: tir.Var(f"{item.var.name}_init", item.var.dtype) for item, _ in spatial
-    }
+    block_vars: dict[Any, Any] = {item.var: tir.Var(item.var.name, item.var.dtype) for item, _ in spatial}
     predicate: Any = tir.const(True)
     for condition in conjuncts_without(
         block.predicate, [item for item in inner_loops if item.var not in loop_vars]

@@ -9,7 +9,7 @@ from ir.arith import Analyzer
 from ir.tir import IndexMap, IterVar
 from ir.tir.functor import StmtExprMutator, substitute
 
-from ..affine import constant_difference, mentions
+from ..affine import constant_difference, mentions, simplify_polynomial
 from ..analysis import read_buffers, require, scope_children, written_buffers
 from ..error import ScheduleError
 from ..region import relax_loops
@@ -23,7 +23,7 @@ from ..tree import (
     loops_around,
     scope_of,
 )
-from .caching import cache_name, similar_buffer
+from .caching import cache_name, require_storage_scope, similar_buffer
 from .layout import map_indices
 from .reduction import conjuncts_without
 
@@ -43,7 +43,7 @@ def reindex(block: BlockNode, buffer_index: int, is_write: bool) -> BlockNode:
     if is_write:
         _require_whole_domain(block, used, primitive)
     index_map = IndexMap([item.var for item in block.iter_vars], [item.var for item in used])
-    shape = [item.dom.extent for item in used]
+    shape = [_end(item) for item in used]
     cache = tir.decl_buffer(
         shape,
         buffer.dtype,
@@ -55,9 +55,14 @@ def reindex(block: BlockNode, buffer_index: int, is_write: bool) -> BlockNode:
         for n, item in enumerate(used)
     ]
     values = [item.dom.min + var for item, (var, _, _) in zip(used, loops, strict=True)]
-    return _stage(
-        block, buffer, indices, cache, index_map, used, loops, values, f"{buffer.name}_reindex", is_write
-    )
+    fresh = {item.var: tir.Var(f"v{n}", item.var.dtype) for n, item in enumerate(used)}
+    name = f"{(buffer if is_write else cache).name}_reindex"
+    return _stage(block, buffer, indices, cache, index_map, used, loops, values, fresh, name, is_write)
+
+
+def _end(item: IterVar) -> Any:
+    """One past the last value of a variable: what a dimension indexed by it must hold."""
+    return simplify_polynomial(item.dom.min + item.dom.extent)
 
 
 def _require_whole_domain(block: BlockNode, used: list[IterVar], primitive: str) -> None:
@@ -79,6 +84,7 @@ def reindex_cache(
 ) -> BlockNode:
     """Stage a buffer in another scope, laid out by a map from the block's iteration variables; returns the copying block."""
     primitive = "reindex_cache_write" if is_write else "reindex_cache_read"
+    require_storage_scope(storage_scope, primitive)
     buffer, indices = _only_access(block, buffer_index, is_write, primitive)
     require(
         len(index_map.initial_indices) == len(block.iter_vars),
@@ -95,7 +101,7 @@ def reindex_cache(
             primitive,
             f"index {final} of the map uses a variable of block {block.name!r} that does not index {buffer.name}",
         )
-    shape = index_map.map_shape([item.dom.extent for item in block.iter_vars])
+    shape = index_map.map_shape([_end(item) for item in block.iter_vars])
     _require_injective(index_map, block, used, primitive)
     cache = tir.decl_buffer(
         shape,
@@ -106,14 +112,17 @@ def reindex_cache(
     around = loops_around(block)
     bound = dict(zip([item.var for item in block.iter_vars], block.iter_values, strict=True))
     needed = [loop for loop in around if any(mentions(bound[item.var], {loop.var}) for item in used)]
-    fresh: dict[Any, Any] = {loop.var: tir.Var(f"ax{n}", loop.var.dtype) for n, loop in enumerate(needed)}
+    fresh: dict[Any, Any] = {loop.var: tir.Var(loop.var.name, loop.var.dtype) for loop in needed}
     loops = [(fresh[loop.var], loop.extent, loop.min) for loop in needed]
     values = [substitute(bound[item.var], fresh) for item in used]
     name = cache_name(buffer, storage_scope)
     predicate: Any = tir.const(True)
     for condition in conjuncts_without(block.predicate, [loop for loop in around if loop.var not in fresh]):
         predicate = tir.expr.logical_and(predicate, substitute(condition, fresh))
-    return _stage(block, buffer, indices, cache, index_map, used, loops, values, name, is_write, predicate)
+    copied = {item.var: tir.Var(item.var.name, item.var.dtype) for item in used}
+    return _stage(
+        block, buffer, indices, cache, index_map, used, loops, values, copied, name, is_write, predicate
+    )
 
 
 def _require_injective(index_map: IndexMap, block: BlockNode, used: list[IterVar], primitive: str) -> None:
@@ -185,7 +194,23 @@ def _only_access(
 def _require_in_bounds(
     block: BlockNode, buffer: tir.Buffer, indices: tuple[Any, ...], primitive: str
 ) -> None:
-    """The copy runs over all values of the block's variables, without the conditions around the access."""
+    """The copy runs over all values of the block's variables, without the conditions around the access.
+
+    An access without conditions happens for each of them anyway.
+    """
+    assert isinstance(block.body, LeafNode)
+    conditional = (tir.IfThenElse, tir.Select)
+    found: list[Any] = []
+
+    def visit(node: Any) -> None:
+        if isinstance(node, conditional) or (
+            isinstance(node, tir.Call) and node.op.name == "tir.if_then_else"
+        ):
+            found.append(node)
+
+    tir.post_order_visit(block.body.leaf, visit)
+    if not found and isinstance(block.predicate, tir.IntImm):
+        return
     analyzer = Analyzer()
     for item in block.iter_vars:
         analyzer.bind(item.var, item.dom)
@@ -235,15 +260,18 @@ def _stage(
     used: list[IterVar],
     loops: list[tuple[Any, Any, Any]],
     values: list[Any],
+    fresh: dict[Any, Any],
     name: str,
     is_write: bool,
     predicate: tir.PrimExpr | None = None,
 ) -> BlockNode:
-    """Insert the block that copies between a buffer and its copy, and let ``block`` use the copy."""
+    """Insert the block that copies between a buffer and its copy, and let ``block`` use the copy.
+
+    ``fresh`` gives each used variable of ``block`` its twin in the copying block.
+    """
     scope = scope_of(block)
     assert scope is not None
     staged = map_indices(index_map, [item.var for item in block.iter_vars])
-    fresh: dict[Any, Any] = {item.var: tir.Var(item.var.name, item.var.dtype) for item in used}
     outside = [substitute(index, fresh) for index in indices]
     inside = [substitute(index, fresh) for index in staged]
     source, target = (cache, buffer) if is_write else (buffer, cache)

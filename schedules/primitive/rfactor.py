@@ -39,6 +39,8 @@ class Reduction:
     outputs: list[tir.Buffer]
     indices: tuple[tir.PrimExpr, ...]
     inits: list[tir.BufferStore]
+    operands: list[tir.PrimExpr]
+    """What one iteration contributes to each output."""
     combine: Callable[[Sequence[tir.PrimExpr], Sequence[tir.PrimExpr]], list[tir.PrimExpr]]
     """(what is there, what comes in) -> the new values."""
 
@@ -55,7 +57,7 @@ def rfactor(loop: LoopNode, factor_axis: int) -> BlockNode:
     )
     axis = factor_axis if factor_axis >= 0 else factor_axis + ndim + 1
     partial = [_partial_buffer(buffer, loop.extent, axis) for buffer in reduction.outputs]
-    rf_block = _partial_block(block, loop, axis, dict(zip(reduction.outputs, partial, strict=True)))
+    rf_block = _partial_block(block, loop, axis, partial, reduction)
     final_nest, final_block = _final_block(block, loop, axis, partial, reduction)
     scope = scope_of(block)
     assert scope is not None
@@ -152,10 +154,10 @@ def reduction_of(block: BlockNode, primitive: str) -> Reduction:
         require(same, primitive, f"the outputs of block {name!r} are not stored at the same indices")
     own = [tir.BufferLoad(buffer, indices) for buffer in outputs]
     if len(stores) == 1:
-        combine = _single_combiner(values[0], own[0], init_values[0], name, primitive)
+        operands, combine = _single_combiner(values[0], own[0], init_values[0], name, primitive)
     else:
-        combine = _tuple_combiner(values, own, init_values, name, primitive)
-    return Reduction(outputs, indices, inits, combine)
+        operands, combine = _tuple_combiner(values, own, init_values, name, primitive)
+    return Reduction(outputs, indices, inits, operands, combine)
 
 
 def _updates(
@@ -195,16 +197,22 @@ def _collected(expr: tir.PrimExpr, wanted: Callable[[Any], bool]) -> list[Any]:
 
 _BINARY = (tir.Add, tir.Mul, tir.Max, tir.Min)
 
+_Combiner = tuple[
+    list[tir.PrimExpr], Callable[[Sequence[tir.PrimExpr], Sequence[tir.PrimExpr]], list[tir.PrimExpr]]
+]
+"""The operands of an update, and how they are combined with what is there."""
+
 
 def _single_combiner(
     value: tir.PrimExpr, own: tir.BufferLoad, init: tir.PrimExpr, name: str, primitive: str
-) -> Callable[[Sequence[Any], Sequence[Any]], list[tir.PrimExpr]]:
+) -> _Combiner:
     """The combiner of ``out = out (+, *, max, min) x``."""
     kind = type(value)
     fits = isinstance(value, _BINARY) and sum(structural_equal(side, own) for side in (value.a, value.b)) == 1
     require(fits, primitive, f"the update of block {name!r} is not out = out (+, *, max, min) value")
     _require_identity(kind, init, name, primitive)
-    return lambda there, coming: [kind(there[0], coming[0])]
+    operand = value.b if structural_equal(value.a, own) else value.a  # type: ignore[attr-defined]
+    return [operand], lambda there, coming: [kind(there[0], coming[0])]
 
 
 def _require_identity(kind: type, init: Any, name: str, primitive: str) -> None:
@@ -230,7 +238,7 @@ def _tuple_combiner(
     inits: list[tir.PrimExpr],
     name: str,
     primitive: str,
-) -> Callable[[Sequence[Any], Sequence[Any]], list[tir.PrimExpr]]:
+) -> _Combiner:
     """The combiner of several values at once: sums, products, or the selection of an argmax or argmin."""
     coming: list[tir.PrimExpr] = []
     for position, (value, load) in enumerate(zip(values, own, strict=True)):
@@ -275,7 +283,7 @@ def _tuple_combiner(
         )
     if any(isinstance(value, tir.Select) for value in values):
         _require_selection(results, there_vars, coming_vars, inits, name, primitive)
-    return lambda there, given: [
+    return coming, lambda there, given: [
         substitute(result, dict(zip([*there_vars, *coming_vars], [*there, *given], strict=True)))
         for result in results
     ]
@@ -343,35 +351,18 @@ def _partial_buffer(buffer: tir.Buffer, extent: tir.PrimExpr, axis: int) -> tir.
     shape = list(buffer.shape)
     shape.insert(axis, extent)
     return tir.decl_buffer(
-        shape, buffer.dtype, f"{buffer.name}_rf", scope="" if buffer.scope() == "global" else buffer.scope()
+        shape, buffer.dtype, f"{buffer.name}.rf", scope="" if buffer.scope() == "global" else buffer.scope()
     )
 
 
-class _WidenAccesses(StmtExprMutator):
-    """Accesses of the output become accesses of the partial buffer with one more index."""
-
-    def __init__(self, buffers: dict[tir.Buffer, tir.Buffer], axis: int, index: tir.PrimExpr) -> None:
-        super().__init__()
-        self._widened, self._axis, self._index = buffers, axis, index
-
-    def _indices(self, indices: tuple[Any, ...]) -> tuple[Any, ...]:
-        return (*indices[: self._axis], self._index, *indices[self._axis :])
-
-    def visit_BufferLoad(self, load: tir.BufferLoad) -> Any:
-        mapped = self.generic_visit(load)
-        new = self._widened.get(load.buffer)
-        return mapped if new is None else tir.BufferLoad(new, self._indices(mapped.indices))
-
-    def visit_BufferStore(self, store: tir.BufferStore) -> Any:
-        mapped = self.generic_visit(store)
-        new = self._widened.get(store.buffer)
-        return mapped if new is None else tir.BufferStore(new, mapped.value, self._indices(mapped.indices))
-
-
 def _partial_block(
-    block: BlockNode, loop: LoopNode, axis: int, buffers: dict[tir.Buffer, tir.Buffer]
+    block: BlockNode, loop: LoopNode, axis: int, partial: list[tir.Buffer], reduction: Reduction
 ) -> BlockNode:
-    """The block that reduces over everything but ``loop``, which becomes data-parallel."""
+    """The block that reduces over everything but ``loop``, which becomes data-parallel.
+
+    Where nothing is left to reduce it stores what each iteration contributes.
+    """
+    buffers = dict(zip(reduction.outputs, partial, strict=True))
     factor_var = tir.Var(f"v{loop.var.name}", loop.var.dtype)
     iter_vars = [IterVar(loop.range(), factor_var, IterVar.DataPar)]
     values: list[Any] = [loop.var]
@@ -392,10 +383,6 @@ def _partial_block(
                 iter_vars.append(IterVar(around[var].range(), fresh, IterVar.CommReduce))
                 values.append(var)
         renamed[item.var] = substitute(value, reduce_vars)
-    widen = _WidenAccesses(buffers, axis, factor_var)
-
-    def rewrite(stmt: Any) -> Any:
-        return widen.visit(substitute(stmt, renamed))
 
     def widened(region: tir.BufferRegion) -> tir.BufferRegion:
         ranges = [
@@ -408,18 +395,32 @@ def _partial_block(
         point = tir.Range.from_min_extent(factor_var, tir.const(1, factor_var.dtype))
         return tir.BufferRegion(new, [*ranges[:axis], point, *ranges[axis:]])
 
-    body = block.body
-    assert isinstance(body, LeafNode)
-    assert block.init is not None
+    indices = [substitute(index, renamed) for index in reduction.indices]
+    indices.insert(axis, factor_var)
+    operands = [substitute(item, renamed) for item in reduction.operands]
+    init: tir.Stmt | None = None
+    if any(item.iter_type == IterVar.CommReduce for item in iter_vars):
+        init = tir.seq(
+            *[
+                tir.BufferStore(buffer, item.value, indices)
+                for buffer, item in zip(partial, reduction.inits, strict=True)
+            ]
+        )
+        values_there = [tir.BufferLoad(buffer, indices) for buffer in partial]
+        update = _store_all(partial, reduction.combine(values_there, operands), indices)
+    else:
+        update = tir.seq(
+            *[tir.BufferStore(buffer, item, indices) for buffer, item in zip(partial, operands, strict=True)]
+        )
     return BlockNode(
         f"{block.name}_rf",
         tuple(iter_vars),
         tuple(values),
         tuple(widened(region) for region in block.reads),
         tuple(widened(region) for region in block.writes),
-        LeafNode(rewrite(body.leaf)),
+        LeafNode(update),
         block.predicate,
-        rewrite(block.init),
+        init,
         annotations=block.annotations,
     )
 

@@ -32,13 +32,21 @@ from ..tree import (
     scope_of,
     tree_of,
 )
-from .caching import cache_name, copy_block, relaxed_below, replace_buffer, similar_buffer
+from .caching import (
+    cache_name,
+    copy_block,
+    relaxed_below,
+    replace_buffer,
+    require_storage_scope,
+    similar_buffer,
+)
 from .compute_at import _required_boxes
 
 
 def cache_inplace(block: BlockNode, buffer_index: int, storage_scope: str) -> list[BlockNode]:
     """Copy a buffer that a block both reads and writes in before it and out behind it; the block works on the copy."""
     primitive = "cache_inplace"
+    require_storage_scope(storage_scope, primitive)
     require(
         0 <= buffer_index < len(block.reads),
         primitive,
@@ -111,6 +119,7 @@ def cache_index(block: BlockNode, storage_scope: str, cse_thresh: int = 0) -> li
     ``cse_thresh`` 0 takes every index that is computed; otherwise parts of indices that occur at least that often.
     """
     primitive = "cache_index"
+    require_storage_scope(storage_scope, primitive)
     scope = scope_of(block)
     require(scope is not None, primitive, f"block {block.name!r} is a root block")
     require(isinstance(block.body, LeafNode), primitive, f"block {block.name!r} has loops or blocks inside")
@@ -241,6 +250,7 @@ def write_at(loop: LoopNode, block: BlockNode, write_buffer_index: int, storage_
 def _stage_at(
     primitive: str, loop: LoopNode, block: BlockNode, buffer_index: int, storage_scope: str, is_write: bool
 ) -> BlockNode:
+    require_storage_scope(storage_scope, primitive)
     regions = block.writes if is_write else block.reads
     kind = "writes" if is_write else "reads"
     require(

@@ -79,13 +79,13 @@ class _Cast(StmtExprMutator):
         mapped = self.generic_visit(load)
         if load.buffer is not self._old:
             return mapped
-        return tir.cast(self._old.dtype, tir.BufferLoad(self._new, mapped.indices))
+        return tir.Cast(self._old.dtype, tir.BufferLoad(self._new, mapped.indices))
 
     def visit_BufferStore(self, store: tir.BufferStore) -> Any:
         mapped = self.generic_visit(store)
         if store.buffer is not self._old:
             return mapped
-        return tir.BufferStore(self._new, tir.cast(self._new.dtype, mapped.value), mapped.indices)
+        return tir.BufferStore(self._new, tir.Cast(self._new.dtype, mapped.value), mapped.indices)
 
 
 def unsafe_set_dtype(block: BlockNode, buffer_index: int, dtype: str) -> None:

@@ -193,8 +193,10 @@ def test_reindex_of_input_and_output() -> None:
 
 def test_reindex_leaves_out_variables_that_do_not_index() -> None:
     sch = Schedule(matmul)
-    sch.reindex("C", "A")
-    assert [int(item.value) for item in sch.get(sch.get_block("A_reindex")).writes[0].buffer.shape] == [6, 5]
+    copy = sch.get(sch.reindex("C", "A"))
+    assert copy.name_hint == "A_reindex_reindex"
+    assert [item.var.name for item in copy.iter_vars] == ["v0", "v1"]
+    assert [int(item.value) for item in copy.writes[0].buffer.shape] == [6, 5]
     assert_same_meaning(matmul, sch)
 
 

@@ -368,7 +368,7 @@ def test_loop_partition() -> None:
                     T.writes()
                     for i0, j in T.grid(2, 4):
                         with T.block("B_i0"):
-                            vi = T.axis.spatial(8, i0)
+                            vi = T.axis.spatial(2, i0)
                             vj = T.axis.spatial(4, j)
                             T.reads(A[0:2, 0:4])
                             T.writes(B[0:2, 0:4])
@@ -379,7 +379,7 @@ def test_loop_partition() -> None:
                     for i1 in range(2, 8):
                         for j in range(4):
                             with T.block("B_i1"):
-                                vi = T.axis.spatial(8, i1)
+                                vi = T.axis.spatial((2, 8), i1)
                                 vj = T.axis.spatial(4, j)
                                 T.reads(A[2:8, 0:4])
                                 T.writes(B[2:8, 0:4])
@@ -389,6 +389,7 @@ def test_loop_partition() -> None:
     i, _ = sch.get_loops("B")
     assert_refused(sch, lambda: sch.loop_partition(i, [5, 5]), "loop_partition", "'i'", "extent 8")
     assert_refused(sch, lambda: sch.loop_partition(i, [None, None]), "at most one")
+    assert_refused(sch, lambda: sch.loop_partition(i, [8]), "one piece")
     assert len(sch.loop_partition(i, [2, None])) == 2
     assert_program(sch, expected)
     assert_same_meaning(before, sch)

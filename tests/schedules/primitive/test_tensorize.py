@@ -174,8 +174,10 @@ def test_blockize_blocks() -> None:
 
 def test_blockize_without_unit_variables() -> None:
     sch = Schedule(elementwise)
-    outer = sch.blockize(sch.get_loops("B")[1], preserve_unit_iters=False)
-    assert [item.var.name for item in sch.get(outer).iter_vars] == ["vi"]
+    unit = sch.add_unit_loop(sch.get_block("B"))
+    outer = sch.blockize(unit, preserve_unit_iters=False)
+    assert [item.var.name for item in sch.get(outer).iter_vars] == ["vi_o", "vj_o"]
+    assert sch.get(sch.get_block("B")).iter_vars == ()
     assert_same_meaning(elementwise, sch)
 
 
