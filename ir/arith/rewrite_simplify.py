@@ -285,6 +285,12 @@ class RewriteSimplifier:
     def compare(self, cls: type, a: Any, b: Any) -> Any:
         """A comparison of simplified operands: ``a <= b`` is ``not b < a``, ``a > b`` is ``b < a``."""
         if dt.parse(a.dtype)[0] not in ("int", "uint"):
+            if (
+                cls is E.GT or cls is E.GE
+            ):  # the other way round, which holds for floats (NaN included) as well
+                cls, a, b = E.LT if cls is E.GT else E.LE, b, a
+                result = self._combine_other(cls, a, b)
+                return _BUILD[cls](a, b) if result is None else result
             return self._combine_other(cls, a, b)
         if cls is E.NE:
             return self._not_equal(a, b)

@@ -81,7 +81,7 @@ def eye(n: Any, m: Any = None, k: Any = 0, dtype: str = "float32") -> Tensor:
     one, zero = const(1, dtype), const(0, dtype)
     return compute(
         (n, columns),
-        lambda i, j: Select((j - i).equal(convert(k).astype(j.dtype)), one, zero),
+        lambda i, j: T.if_then_else((i + convert(k).astype(i.dtype)).equal(j), one, zero),
         name="eye",
         tag=tag.INJECTIVE,
     )

@@ -147,7 +147,7 @@ def where(condition: Tensor, x: Any, y: Any) -> Tensor:
         from ..tir.expr import operands
 
         first, second = operands(first, second)
-        flag = test if test.dtype == "bool" else test != 0
+        flag = (cast("int32", test) if test.dtype == "bool" else test) != 0
         return T.Select(flag, first, second)
 
     return ax_compute(shape, element, "T_where", tag.BROADCAST)

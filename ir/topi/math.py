@@ -73,7 +73,7 @@ sigmoid = _elementwise("sigmoid", T.sigmoid)
 def _sign(x: PrimExpr) -> PrimExpr:
     zero, one = const(0, x.dtype), const(1, x.dtype)
     lowest = zero if dt.is_uint(x.dtype) or dt.is_bool(x.dtype) else const(-1, x.dtype)
-    return Select(x < zero, lowest, Select(x > zero, one, zero))
+    return Select(x > zero, one, Select(x < zero, lowest, zero))
 
 
 sign = _named_elementwise("sign", _sign)

@@ -381,7 +381,7 @@ def flip(a: Tensor, axis: int = 0) -> Tensor:
     return ax_compute(
         a.shape,
         lambda i: a(*i[:along], a.shape[along] - 1 - i[along], *i[along + 1 :]),
-        "T_flip",
+        "T_reverse_sequence",
         tag.INJECTIVE,
     )
 
@@ -549,7 +549,12 @@ def layout_transform(
         element,
         "T_layout_trans",
         tag.INJECTIVE,
-        {"schedule_rule": schedule_rule, "src_layout": src_layout, "dst_layout": dst_layout},
+        {
+            "schedule_rule": schedule_rule,
+            "src_layout": src_layout,
+            "dst_layout": dst_layout,
+            "input_shape": list(array.shape),
+        },
     )
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from ...error import IRValueError
-from ...te.operation import compute
 from ...te.tensor import Tensor
 from ...tir import op as T
 from ...tir.expr import PrimExpr, cast, const, convert
 from ..broadcast import divide, multiply
 from ..math import negative
 from ..reduction import sum as sum_over
+from ..shape import ax_compute
 
 
 def nll_loss(
@@ -29,21 +29,21 @@ def nll_loss(
         target = targets(*i)
         return target, target != ignore_index
 
-    def loss(*i: Any) -> PrimExpr:
+    def loss(i: tuple[Any, ...]) -> PrimExpr:
         target, counts = used(i)
         picked = predictions(target) if not i else predictions(i[0], target, *i[1:])
-        return T.if_then_else(counts, zero - picked * weights(target), zero)
+        return T.if_then_else(counts, (zero - picked) * weights(target), zero)
 
-    def weight(*i: Any) -> PrimExpr:
+    def weight(i: tuple[Any, ...]) -> PrimExpr:
         target, counts = used(i)
         return T.if_then_else(counts, weights(target), zero)
 
-    losses = compute(targets.shape, loss, name="nll_loss", tag="injective")
+    losses = ax_compute(targets.shape, loss, "nll_loss", "injective")
     if reduction == "none":
         return losses
     if reduction == "sum":
         return sum_over(losses) if targets.ndim else losses
-    total = compute(targets.shape, weight, name="nll_loss_weights", tag="injective")
+    total = ax_compute(targets.shape, weight, "nll_loss", "injective")
     if not targets.ndim:
         return divide(losses, total)
     return divide(sum_over(losses), sum_over(total))

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...error import IRValueError
-from ...te.operation import compute
 from ...te.reduction import comm_reducer
 from ...te.reduction import sum as te_sum
 from ...te.tensor import Tensor
@@ -21,7 +20,7 @@ from ..reduction import sum as sum_over
 from ..shape import as_int, ax_compute, normalize_axes, normalize_axis, product
 from ..transform import reshape
 from .conv import reduce_over
-from .pad import pad
+from .pad import ax_pad
 
 _pair_sum = comm_reducer(
     lambda x, y: (x[0] + y[0], x[1] + y[1]), lambda a, b: (const(0, a), const(0, b)), name="pair_sum"
@@ -74,7 +73,7 @@ def batch_norm(
     return [out, B.multiply(moving_mean, 1), B.multiply(moving_var, 1)]
 
 
-def _moments(data: Tensor, axes: list[int], accumulate: str) -> tuple[Tensor, Tensor]:
+def _moments(data: Tensor, axes: list[int], accumulate: str, name: str) -> tuple[Tensor, Tensor]:
     """Sums of the elements and of their squares over ``axes``, in one reduction."""
     inner = _reduce_axes(data, axes)
     shape = [extent for axis, extent in enumerate(data.shape) if axis not in axes]
@@ -83,7 +82,7 @@ def _moments(data: Tensor, axes: list[int], accumulate: str) -> tuple[Tensor, Te
         value = cast(accumulate, data(*_source_indices(data, i, axes, inner, False)))
         return _pair_sum((value, value * value), inner)
 
-    sums = ax_compute(shape, element, f"{data.op.name}_red_temp", tag.COMM_REDUCE)
+    sums = ax_compute(shape, element, f"{name}_red_temp", tag.COMM_REDUCE)
     return sums  # type: ignore[return-value]
 
 
@@ -93,10 +92,11 @@ def _normalized(
     epsilon: float,
     name: str,
     affine: Any,
+    source: Tensor | None = None,
 ) -> Tensor:
     """``(x - mean) * rsqrt(var + epsilon)`` over ``axes``, then ``affine(value, indices)``."""
     accumulate = "float32" if data.dtype == "float16" else data.dtype
-    total, squares = _moments(data, axes, accumulate)
+    total, squares = _moments(data, axes, accumulate, (source or data).op.name)
     count = cast(accumulate, convert(product(data.shape[axis] for axis in axes)))
 
     def element(i: tuple[Any, ...]) -> PrimExpr:
@@ -160,7 +160,7 @@ def group_norm(
         inner = i[channel : channel + 2]
         return value * scale(*inner) + shift(*inner)
 
-    return reshape(_normalized(grouped, reduced, epsilon, "T_group_norm", affine), data.shape)
+    return reshape(_normalized(grouped, reduced, epsilon, "T_group_norm", affine, data), data.shape)
 
 
 def rms_norm(data: Tensor, weight: Tensor, axis: Any, epsilon: float = 1e-5) -> Tensor:
@@ -171,11 +171,8 @@ def rms_norm(data: Tensor, weight: Tensor, axis: Any, epsilon: float = 1e-5) -> 
     squares = B.multiply(source, source)
     total = sum_over(squares, axes)
     count = cast(kind, convert(product(data.shape[position] for position in axes)))
-    inverse = compute(
-        total.shape,
-        lambda *i: T.rsqrt(total(*i) / count + const(epsilon, kind)),
-        name="rsqrt",
-        tag=tag.INJECTIVE,
+    inverse = ax_compute(
+        total.shape, lambda i: T.rsqrt(total(*i) / count + const(epsilon, kind)), "rsqrt", tag.INJECTIVE
     )
 
     def element(i: tuple[Any, ...]) -> PrimExpr:
@@ -196,23 +193,23 @@ def lrn(
     if width % 2 == 0:
         raise IRValueError(f"lrn: size must be odd, got {width}")
     amounts = [width // 2 if position == along else 0 for position in range(data.ndim)]
-    padded = pad(data, amounts, amounts, name="pad_data")
+    padded = ax_pad(data, amounts, amounts, 0, "pad_data")
     rxs = reduce_over(const(width, data.shape[along].dtype), "rxs")
 
-    def squares(*i: Any) -> PrimExpr:
+    def squares(i: tuple[Any, ...]) -> PrimExpr:
         place = list(i)
         place[along] = i[along] + rxs.var
         value = padded(*place)
         return te_sum(value * value, axis=rxs)
 
-    sqr_sum = compute(data.shape, squares, name="tensor")
-    scaled = compute(
+    sqr_sum = ax_compute(data.shape, squares, "tensor")
+    scaled = ax_compute(
         data.shape,
-        lambda *i: T.power(
+        lambda i: T.power(
             const(bias, data.dtype) + const(alpha, data.dtype) * sqr_sum(*i) / const(width, data.dtype),
             const(beta, data.dtype),
         ),
-        name="tensor",
+        "tensor",
     )
     return B.divide(data, scaled)
 

@@ -9,7 +9,7 @@ from ...error import IRValueError
 from ...te.operation import compute
 from ...te.tensor import Tensor
 from ...tir import op as T
-from ...tir.expr import IntImm, PrimExpr, Select, cast, const, convert, floordiv, floormod
+from ...tir.expr import IntImm, PrimExpr, cast, const, convert, floordiv, floormod
 from ...tir.expr import max as _max
 from ...tir.expr import min as _min
 from .. import tag
@@ -47,6 +47,8 @@ def pad(
     pad_value: Any = 0.0,
     name: str = "PadInput",
     attrs: Mapping[str, Any] | None = None,
+    *,
+    axis_names: Sequence[str] | None = None,
 ) -> Tensor:
     """``data`` with ``pad_value`` around it: ``pad_before[i]`` elements before and ``pad_after[i]`` behind axis i.
 
@@ -74,7 +76,17 @@ def pad(
         value = data(*moved)
         return T.if_then_else(T.all(*conditions), value, fill) if conditions else value
 
-    return compute(_padded_shape(data, before, after), element, name, tag.INJECTIVE + ",pad", attrs)
+    return compute(
+        _padded_shape(data, before, after), element, name, tag.INJECTIVE + ",pad", attrs, axis_names
+    )
+
+
+def ax_pad(
+    data: Tensor, pad_before: Sequence[Any], pad_after: Sequence[Any], pad_value: Any, name: str
+) -> Tensor:
+    """:func:`pad` with axes called ``ax0, ax1, ...``."""
+    names = [f"ax{i}" for i in range(data.ndim)]
+    return pad(data, pad_before, pad_after, pad_value, name, axis_names=names)
 
 
 def _moved_pad(
@@ -114,7 +126,7 @@ def mirror_pad(
     def move(index: PrimExpr, extent: PrimExpr) -> PrimExpr:
         below = const(-edge, index.dtype) - index
         above = extent * 2 - (2 - edge) - index
-        return Select(index < 0, below, Select(index >= extent, above, index))
+        return T.if_then_else(index >= extent, above, T.if_then_else(index < 0, below, index))
 
     return _moved_pad(data, before, after, name, move)
 

@@ -17,7 +17,7 @@ from ...tir.expr import min as _min
 from .. import tag
 from ..shape import as_int, ax_compute, is_const, simplify
 from .conv import reduce_over
-from .pad import pad, pad_amounts, per_axis
+from .pad import ax_pad, pad_amounts, per_axis
 
 
 def _spatial_axes(layout: str, letters: str) -> list[int]:
@@ -81,12 +81,12 @@ def pool_nd(
         return found
 
     if pool_type == "max":
-        source = pad(data, low, high, T.min_value(data.dtype), "pad_temp") if padded_any else data
+        source = ax_pad(data, low, high, T.min_value(data.dtype), "pad_temp") if padded_any else data
         attrs = {"schedule_rule": "meta_schedule.pool_max"}
         return ax_compute(
             shape, lambda i: te_max(source(*places(i)), axis=window), "pool_max", "pool_max", attrs
         )
-    source = pad(data, low, high, 0, "pad_temp") if padded_any else data
+    source = ax_pad(data, low, high, 0, "pad_temp") if padded_any else data
     total = ax_compute(shape, lambda i: te_sum(source(*places(i)), axis=window), "pool_sum", "pool_sum")
     whole = 1
     for size in kernel:
@@ -103,7 +103,8 @@ def pool_nd(
             elements = inside if elements is None else elements * inside
         return _divided(total(*i), _max(elements, const(1, elements.dtype)))
 
-    return ax_compute(shape, average, "pool_avg", tag.ELEMWISE)
+    attrs = {"schedule_rule": "meta_schedule.pool_avg"}
+    return ax_compute(shape, average, "pool_avg", tag.ELEMWISE, attrs)
 
 
 def _taps_inside(start: PrimExpr, extent: PrimExpr, size: int, step: int, from_zero: bool) -> PrimExpr:
@@ -253,6 +254,7 @@ def _adaptive(data: Tensor, output_size: Sequence[Any], pool_type: str, axes: Se
             lambda i: te_max(element(i, T.min_value(data.dtype)), axis=window),
             "adaptive_pool_max",
             "adaptive_pool_max",
+            {"schedule_rule": "meta_schedule.adaptive_pool_max"},
         )
     total = ax_compute(
         shape,
