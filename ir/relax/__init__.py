@@ -65,7 +65,7 @@ def __getattr__(name: str) -> object:
     """Load passes, building, and (from the packages above) executables on first use."""
     from importlib import import_module
 
-    if name in ("transform", "backend", "training", "dpl", "frontend", "testing", "vm"):
+    if name in ("transform", "dpl", "frontend", "testing", "vm"):
         return import_module(f".{name}", __name__)
     if name in _LAZY:
         return getattr(import_module(_LAZY[name], __name__), name)
