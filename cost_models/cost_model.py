@@ -42,6 +42,9 @@ class CostModel(ABC):
         extractor: makes features of schedules; None takes :class:`PerStoreFeature`.
     """
 
+    learns: bool = True
+    """Whether ``update_arrays`` changes anything: whether it pays to extract features for it."""
+
     def __init__(self, extractor: FeatureExtractor | None = None) -> None:
         self.extractor = extractor if extractor is not None else PerStoreFeature()
 
@@ -118,6 +121,8 @@ class PyCostModel(CostModel):
 
     The search also asks for scores of arrays, before there are schedules; by default those follow the analytical estimate.
     """
+
+    learns = False
 
     def update_arrays(self, features: Features, seconds: Array, group: str = "") -> None:
         """Nothing: such models learn from schedules."""

@@ -10,6 +10,8 @@ from .loops import Array
 class PriorModel(CostModel):
     """Scores are minus the logarithm of the estimated seconds among the features."""
 
+    learns = False
+
     def load(self, path: Path) -> None:
         read_archive(path, "prior")
 

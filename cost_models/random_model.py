@@ -20,6 +20,8 @@ class RandomModel(CostModel):
         extractor: only needed for scores of schedules.
     """
 
+    learns = False
+
     def __init__(self, seed: int = 0, extractor: FeatureExtractor | None = None) -> None:
         super().__init__(extractor)
         self._generator = np.random.default_rng(seed)
