@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +22,8 @@ from .reference import TOLERANCE, OnnxSource, flatten, onnx_session, relative_er
 _ROUND_SECONDS = 0.15
 _SLOW_SECONDS = 1.0
 _PAUSE_SECONDS = 0.1
+_PLAIN_RATIO, _PLAIN_SECONDS = 150, 60.0
+"""How many times longer than default schedules plain loops of large layers take, and how long they may take at all."""
 
 
 @dataclass(frozen=True)
@@ -40,36 +42,40 @@ class Timing:
     minimum: float
 
 
-def take_turns(entries: Sequence[Contestant], rounds: int = 9) -> dict[str, Timing]:
+def take_turns(
+    entries: Sequence[Contestant], rounds: int = 9, first_calls: Mapping[str, float] | None = None
+) -> dict[str, Timing]:
     """Time contestants in turn, round by round; each round's figure is the mean of as many calls as fit in it.
 
-    A contestant whose call takes more than a second (plain loops of a large model) takes part in the first round only.
+    A contestant whose call takes more than a second (plain loops of a large model) is called once: here, or before, where
+    ``first_calls`` has the seconds of a call that was made already.
     """
-    counts = {}
-    for entry in entries:
-        begin = time.perf_counter()
-        entry.call()
-        first = time.perf_counter() - begin
-        if first < _SLOW_SECONDS:
-            begin = time.perf_counter()
-            entry.call()
-            first = time.perf_counter() - begin
-        counts[entry.name] = 0 if first >= _SLOW_SECONDS else max(1, int(_ROUND_SECONDS / max(first, 1e-7)))
+    counts: dict[str, int] = {}
     times: dict[str, list[float]] = {entry.name: [] for entry in entries}
-    for number in range(rounds):
+    for entry in entries:
+        first = (first_calls or {}).get(entry.name) or _seconds(entry.call)
+        if first >= _SLOW_SECONDS:
+            times[entry.name].append(first)
+        else:
+            counts[entry.name] = max(1, int(_ROUND_SECONDS / max(_seconds(entry.call), 1e-7)))
+    for _round in range(rounds):
         for entry in entries:
-            count = counts[entry.name]
-            if count == 0 and number > 0:
+            if entry.name not in counts:
                 continue
-            if count:
-                # The threads of whoever ran before spin for a while; they must not take this one's cores.
-                time.sleep(_PAUSE_SECONDS)
-                entry.call()
+            # The threads of whoever ran before spin for a while; they must not take this one's cores.
+            time.sleep(_PAUSE_SECONDS)
+            entry.call()
             begin = time.perf_counter()
-            for _call in range(max(1, count)):
+            for _call in range(counts[entry.name]):
                 entry.call()
-            times[entry.name].append((time.perf_counter() - begin) / max(1, count))
+            times[entry.name].append((time.perf_counter() - begin) / counts[entry.name])
     return {name: Timing(statistics.median(values), min(values)) for name, values in times.items()}
+
+
+def _seconds(call: Callable[[], Any]) -> float:
+    begin = time.perf_counter()
+    call()
+    return time.perf_counter() - begin
 
 
 def contestant_of_library(path: Path, threads: int) -> tuple[Contestant, list[np.ndarray]]:
@@ -210,35 +216,51 @@ def compare_builds(model: Any, target: Any, store: Any) -> Comparison:
     from .compile import compile_relax
 
     report = ApplyReport()
-    tuned = compile_relax(model.mod, target, model.params, store, report=report)
-    default = compile_relax(model.mod, target, model.params, None)
-    plain = compile_relax(model.mod, target, model.params, None, scheduled=False)
     arrays = list(model.inputs.values())
-    entries = []
-    for name, executable in (("tuned", tuned), ("default schedules", default), ("untuned loops", plain)):
+    entries: list[Contestant] = []
+    outputs: dict[str, list[np.ndarray]] = {}
+    first_calls: dict[str, float] = {}
+
+    def enter(name: str, call: Callable[[], Any]) -> None:
+        begin = time.perf_counter()
+        outputs[name] = flatten(call())
+        first_calls[name] = time.perf_counter() - begin
+        entries.append(Contestant(name, call))
+
+    def enter_build(name: str, database: Any, **options: Any) -> None:
+        executable = compile_relax(model.mod, target, model.params, database, **options)
         main = runners.VirtualMachine(executable, runners.cpu())["main"]
-        entries.append(Contestant(name, lambda main=main: main(*arrays)))  # type: ignore[misc]
+        enter(name, lambda: main(*arrays))
+
     notes, error = [], None
+    enter_build("tuned", store, report=report)
+    enter_build("default schedules", None)
+    untuned = "default schedules"
+    if first_calls[untuned] * _PLAIN_RATIO > _PLAIN_SECONDS:
+        notes.append("not compared with untuned loops: they would run for minutes")
+    else:
+        untuned = "untuned loops"
+        enter_build(untuned, None, scheduled=False)
     try:
         require_onnxruntime()
         onnx = model.onnx_path if model.onnx_path is not None else exported(model)
-        entries.append(_onnx_contestant(onnx, arrays, 0))
+        contestant = _onnx_contestant(onnx, arrays, 0)
+        enter(contestant.name, contestant.call)
     except IRError as problem:  # the comparison is an extra: what it lacks is said, and the rest goes on
         notes.append(f"not compared with ONNX Runtime: {problem}")
-    outputs = {entry.name: flatten(entry.call()) for entry in entries}
     if "onnxruntime" in outputs:
         error = _largest_error(outputs["tuned"], outputs["onnxruntime"])
         notes.append(
             f"outputs of the tuned build and ONNX Runtime's differ by {error:.1e} (relative; limit {TOLERANCE:g})"
         )
-    times = take_turns(entries, 7)
+    times = take_turns(entries, 7, first_calls)
     base = times["tuned"].median
     lines = [str(report), f"tuned build: {base * 1e3:.3f} ms per run"]
     for entry in entries[1:]:
         lines.append(
             f"  {times[entry.name].median / base:6.2f}x the speed of {entry.name} ({times[entry.name].median * 1e3:.3f} ms)"
         )
-    difference = _largest_error(outputs["tuned"], outputs["untuned loops"])
+    difference = _largest_error(outputs["tuned"], outputs[untuned])
     lines.append(f"outputs of the tuned and the untuned build differ by {difference:.1e} (relative)")
     return Comparison(lines + notes, error)
 
