@@ -112,9 +112,7 @@ class Executable:
         """The executable itself: its code is loaded already."""
         return self
 
-    def export_library(
-        self, file_name: str | os.PathLike[str], *, header: bool = True, **_options: Any
-    ) -> Path:
+    def export_library(self, file_name: str | os.PathLike[str], *, header: bool = True) -> Path:
         """Write the model as one shared library with its weights, and ``<name>.h`` beside it for callers in C.
 
         Args:

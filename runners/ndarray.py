@@ -34,11 +34,6 @@ def aligned_empty(shape: Iterable[int], dtype: Any = "float32") -> np.ndarray[An
     return raw[begin : begin + size].view(kind).reshape(extents)
 
 
-def is_aligned(value: np.ndarray[Any, Any]) -> bool:
-    """Whether generated code may read the array as it is: C-contiguous and on a 64-byte boundary."""
-    return bool(value.flags.c_contiguous) and value.ctypes.data % ALIGNMENT == 0
-
-
 class NDArray:
     """An array on a device.
 

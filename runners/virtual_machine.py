@@ -221,15 +221,13 @@ class VirtualMachine:
     Args:
         rt_mod: what ``relax.build`` or :func:`~runners.executable.load_module` returned.
         device: where to run; the processor.
-        memory_cfg: accepted for compatibility; memory is planned when the model is built.
-        profile: keep times per instruction for :meth:`profile`.
+        profile: says that :meth:`profile` will be called; every machine can do that, so it changes nothing.
     """
 
     def __init__(
         self,
         rt_mod: Executable,
         device: Device | Sequence[Device] | None = None,
-        memory_cfg: Any = None,
         profile: bool = False,
     ) -> None:
         if not isinstance(rt_mod, Executable):
@@ -247,7 +245,6 @@ class VirtualMachine:
         self._saved: dict[str, Callable[..., Any]] = {}
         self._inputs: dict[str, tuple[Any, ...]] = {}
         self._outputs: dict[str, Any] = {}
-        self._profiling = profile
 
     @property
     def module(self) -> dict[str, Callable[..., Any]]:
@@ -340,11 +337,11 @@ class VirtualMachine:
         min_repeat_ms: int = 0,
         cooldown_interval_ms: int = 0,
         repeats_to_cooldown: int = 1,
-        f_preproc: str = "",
     ) -> Callable[..., BenchmarkResult]:
         """A function that runs ``func_name`` on its arguments and returns a :class:`BenchmarkResult`.
 
         Args:
+            dev: where the model runs anyhow; the second argument for callers that name it.
             number: calls per repeat; raised until a repeat takes at least ``min_repeat_ms``.
             repeat: how many times are measured.
             cooldown_interval_ms: pause after every ``repeats_to_cooldown`` repeats.
