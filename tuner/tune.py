@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import copy
 import sys
+import time
 import zlib
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from database import Database, Session, hardware_fingerprint, open_database, software_versions
+import cost_models
+from cost_models import CostModel
+from database import (
+    Database,
+    MemoryDatabase,
+    Session,
+    hardware_fingerprint,
+    has_static_arguments,
+    open_database,
+    software_versions,
+)
 from ir import IRModule
 from ir.tir import PrimFunc
+from runners import Builder, Runner, WorkerPool
 from schedules.population import flops_of
 
 from .callback import MeasureCallback
@@ -19,7 +33,7 @@ from .error import TunerError
 from .scheduler import GradientBased, RoundRobin, TaskScheduler
 from .search import EvolutionarySearch, ReplayTrace, SearchStrategy
 from .search.records import pretrain
-from .task import ExtractedTask, extract_tasks, has_symbolic_shapes
+from .task import ExtractedTask, extract_tasks
 
 _STRATEGIES = {"evolutionary": EvolutionarySearch, "replay-trace": ReplayTrace, "random": ReplayTrace}
 _SCHEDULERS = {"gradient": GradientBased, "round-robin": RoundRobin}
@@ -27,8 +41,6 @@ _SCHEDULERS = {"gradient": GradientBased, "round-robin": RoundRobin}
 
 def _strategy(kind: str | SearchStrategy | type[SearchStrategy]) -> SearchStrategy:
     if isinstance(kind, SearchStrategy):
-        import copy
-
         return copy.copy(kind)
     if isinstance(kind, type):
         return kind()
@@ -45,15 +57,14 @@ def _scheduler(kind: str | TaskScheduler) -> TaskScheduler:
     return _SCHEDULERS[kind]()
 
 
-def _cost_model(kind: Any, seed: int) -> Any:
-    import cost_models
-
-    if not isinstance(kind, str):
+def _cost_model(kind: str | CostModel, seed: int) -> CostModel:
+    if isinstance(kind, CostModel):
         return kind
     models = {"xgb": "XGBModel", "mlp": "MLPModel", "random": "RandomModel"}
     if kind not in models:
         raise TunerError(f"unknown cost model {kind!r}; choose one of {', '.join(sorted(models))}")
-    return getattr(cost_models, models[kind])(seed=seed)
+    made: CostModel = getattr(cost_models, models[kind])(seed=seed)
+    return made
 
 
 def check_budget(max_trials: int, max_seconds: float | None) -> None:
@@ -75,9 +86,9 @@ def tune_tasks(
     max_trials_per_task: int | None = None,
     num_trials_per_iter: int | None = None,
     max_seconds: float | None = None,
-    builder: Any = "local",
-    runner: Any = "local",
-    cost_model: Any = "xgb",
+    builder: str | Builder = "local",
+    runner: str | Runner = "local",
+    cost_model: str | CostModel = "xgb",
     strategy: str | SearchStrategy | type[SearchStrategy] = "evolutionary",
     task_scheduler: str | TaskScheduler = "gradient",
     measure_callbacks: Sequence[MeasureCallback] = (),
@@ -92,7 +103,7 @@ def tune_tasks(
         max_trials_per_task: limit of one task.
         num_trials_per_iter: trials between two updates of the cost model; by default 4 to 16, so that every task gets some.
         max_seconds: wall-clock budget.
-        builder, runner: instances, or "local".
+        builder, runner: instances, or "local" for worker processes of this machine.
         cost_model: "xgb", "mlp", "random" or an instance. All tasks share it, and what the database has of other workloads
             trains it first; an instance keeps what it has learnt.
         seed: of every random choice; the same seed, database and measured times give the same search.
@@ -101,52 +112,7 @@ def tune_tasks(
     if num_trials_per_iter is None:
         num_trials_per_iter = max(4, min(16, max_trials_global // (2 * max(1, len(tasks)))))
     store = open_store(database, work_dir)
-    if builder == "local" or runner == "local":
-        from runners import LocalBuilder, LocalRunner, WorkerPool
-
-        with WorkerPool(preload=("runners.native", "schedules", "tuner.program")) as pool:
-            return _run(
-                tasks, store, max_trials_global, max_trials_per_task, num_trials_per_iter, max_seconds,
-                LocalBuilder(pool=pool) if builder == "local" else builder,
-                LocalRunner(pool=pool) if runner == "local" else runner,
-                cost_model, strategy, task_scheduler, measure_callbacks, seed,
-            )  # fmt: skip
-    return _run(
-        tasks, store, max_trials_global, max_trials_per_task, num_trials_per_iter, max_seconds, builder, runner,
-        cost_model, strategy, task_scheduler, measure_callbacks, seed,
-    )  # fmt: skip
-
-
-def open_store(database: Database | str | Path | None, work_dir: str | Path | None) -> Database:
-    """The database to use; a folder alone gets a SQLite file in it."""
-    if database is not None:
-        return open_database(database)
-    if work_dir is None:
-        from database import MemoryDatabase
-
-        return MemoryDatabase()
-    folder = Path(work_dir)
-    folder.mkdir(parents=True, exist_ok=True)
-    return open_database(folder / "tuning.db")
-
-
-def _run(
-    tasks: Sequence[TuneContext],
-    store: Database,
-    max_trials_global: int,
-    max_trials_per_task: int | None,
-    num_trials_per_iter: int,
-    max_seconds: float | None,
-    builder: Any,
-    runner: Any,
-    cost_model: Any,
-    strategy: Any,
-    task_scheduler: Any,
-    measure_callbacks: Sequence[MeasureCallback],
-    seed: int,
-) -> Database:
     scheduler = _scheduler(task_scheduler)
-    scheduler.measure_callbacks += list(measure_callbacks)
     session = Session(
         command=" ".join(sys.argv),
         seed=seed,
@@ -156,31 +122,52 @@ def _run(
     store.commit_session(session)
     model = _cost_model(cost_model, seed)
     pretrain(model, store, tasks)
-    scheduler.tune(
-        tasks,
-        [_strategy(strategy) for _ in tasks],
-        max_trials_global=max_trials_global,
-        max_trials_per_task=max_trials_per_task,
-        num_trials_per_iter=num_trials_per_iter,
-        builder=builder,
-        runner=runner,
-        database=store,
-        cost_models=[model] * len(tasks),
-        max_seconds=max_seconds,
-        session_id=session.id,
-    )
+    with ExitStack() as stack:
+        if not isinstance(builder, Builder) or not isinstance(runner, Runner):
+            pool = stack.enter_context(WorkerPool(preload=("runners.native", "schedules", "tuner.program")))
+            builder = builder if isinstance(builder, Builder) else Builder.create(builder, pool=pool)
+            runner = runner if isinstance(runner, Runner) else Runner.create(runner, pool=pool)
+        try:
+            scheduler.tune(
+                tasks,
+                [_strategy(strategy) for _ in tasks],
+                max_trials_global=max_trials_global,
+                max_trials_per_task=max_trials_per_task,
+                num_trials_per_iter=num_trials_per_iter,
+                builder=builder,
+                runner=runner,
+                database=store,
+                cost_models=[model] * len(tasks),
+                measure_callbacks=measure_callbacks,
+                max_seconds=max_seconds,
+                session_id=session.id,
+            )
+        finally:
+            session.finished_at = time.time()
+            store.commit_session(session)
     return store
+
+
+def open_store(database: Database | str | Path | None, work_dir: str | Path | None) -> Database:
+    """The database to use; a folder alone gets a SQLite file in it."""
+    if database is not None:
+        return open_database(database)
+    if work_dir is None:
+        return MemoryDatabase()
+    folder = Path(work_dir)
+    folder.mkdir(parents=True, exist_ok=True)
+    return open_database(folder / "tuning.db")
 
 
 def contexts_of(tasks: Sequence[ExtractedTask], seed: int, space: Any = None) -> list[TuneContext]:
     """A context per task; each has a seed of its own, derived from the session's and from the workload.
 
-    Kernels with symbolic shapes are left out: they have no inputs to be measured on.
+    Kernels with scalar arguments or symbolic shapes are left out: they have no inputs to be measured on.
     """
     contexts = []
     for task in tasks:
         kernel = task.mod["main"]
-        if isinstance(kernel, PrimFunc) and has_symbolic_shapes(kernel):
+        if isinstance(kernel, PrimFunc) and not has_static_arguments(kernel):
             continue
         own = zlib.crc32(f"{seed}/{task.task_name}".encode())
         options = {} if space is None else {"space_generator": space}
