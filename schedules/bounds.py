@@ -22,6 +22,18 @@ def is_open(expr: Any) -> bool:
     return bool(found)
 
 
+def tiles_at_most(expr: Any, limit: Any) -> bool:
+    """Whether the open decisions in an expression are factors of extents up to ``limit`` (unless that is not constant)."""
+    tiled: list[int] = []
+    tir.post_order_visit(
+        tir.convert(expr),
+        lambda node: (
+            tiled.append(getattr(node, "tiled", None) or 0) if isinstance(node, DecisionVar) else None
+        ),
+    )
+    return not isinstance(limit, tir.IntImm) or max(tiled, default=0) <= limit.value
+
+
 def guards(
     value: Any, running: Any, extent: Any, dom: tir.Range, around: Sequence[LoopNode]
 ) -> list[tir.PrimExpr]:
