@@ -198,9 +198,10 @@ class Normalizer:
         last = builder._end_block()
         if last.bindings:
             blocks.append(last)
+        blocks = merged_blocks(blocks)
         same = body is seq.body and len(blocks) == len(seq.blocks)
         if not (same and all(a is b for a, b in zip(blocks, seq.blocks, strict=True))):
-            seq = SeqExpr(_merged(blocks), body, None, seq.span)
+            seq = SeqExpr(blocks, body, None, seq.span)
         update_struct_info(seq, self._visible_outside(seq))
         return seq
 
@@ -277,14 +278,14 @@ def _shape_variables(info: StructInfo) -> list[Var]:
     return found
 
 
-def _merged(blocks: list[BindingBlock]) -> list[BindingBlock]:
-    """Neighbouring plain blocks as one, as a normalized program has them."""
+def merged_blocks(blocks: list[BindingBlock]) -> list[BindingBlock]:
+    """Neighbouring blocks of one kind as one, as a normalized program has them; empty blocks are left out."""
     merged: list[BindingBlock] = []
     for block in blocks:
         if not block.bindings:
             continue
-        if merged and type(block) is BindingBlock and type(merged[-1]) is BindingBlock:
-            merged[-1] = BindingBlock((*merged[-1].bindings, *block.bindings))
+        if merged and type(block) is type(merged[-1]):
+            merged[-1] = type(block)((*merged[-1].bindings, *block.bindings))
         else:
             merged.append(block)
     return merged

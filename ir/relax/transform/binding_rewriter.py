@@ -29,6 +29,7 @@ from ..expr import (
     VarBinding,
 )
 from ..function import Function
+from ..normalizer import merged_blocks
 from ..struct_info import FuncStructInfo, TupleStructInfo
 
 
@@ -147,14 +148,19 @@ class BindingRewriter:
         """Whether the current binding is in a dataflow block."""
         return self._in_dataflow
 
-    def emit(self, value: Expr, name_hint: str = "") -> Var:
-        """Bind ``value`` to a new variable of the current block (``lv`` or ``gv`` unless named) and return it."""
+    def emit(self, value: Expr, name_hint: str = "", output: bool = False) -> Var:
+        """Bind ``value`` to a new variable of the current block and return it.
+
+        Args:
+            name_hint: the variable's name, by default ``lv`` for dataflow variables and ``gv`` for others.
+            output: let the variable be seen outside of its dataflow block.
+        """
         value = normalized(value, self.mod)
-        name_hint = name_hint or ("lv" if self._in_dataflow else "gv")
+        name_hint = name_hint or ("lv" if self._in_dataflow and not output else "gv")
         number = self._names.get(name_hint, 0)
         self._names[name_hint] = number + 1
         name = name_hint if number == 0 else f"{name_hint}{number}"
-        var = (DataflowVar if self._in_dataflow else Var)(name, value.struct_info_)
+        var = (DataflowVar if self._in_dataflow and not output else Var)(name, value.struct_info_)
         self.emit_binding(VarBinding(var, value))
         return var
 
@@ -264,9 +270,10 @@ class BindingRewriter:
                 self._append(blocks, None, tuple(self._emitted))
         finally:
             self._emitted, self._in_dataflow = outer, outer_kind
+        blocks = merged_blocks(blocks)
         if body is seq.body and len(blocks) == len(seq.blocks) and all(map(_same, blocks, seq.blocks)):
             return seq
-        return SeqExpr(tuple(blocks), body, body.struct_info_, seq.span)
+        return SeqExpr(blocks, body, body.struct_info_, seq.span)
 
     def _append(
         self, blocks: list[BindingBlock], old: BindingBlock | None, bindings: tuple[Binding, ...]
@@ -274,14 +281,10 @@ class BindingRewriter:
         if not bindings:
             return
         kind = BindingBlock if old is None else type(old)
-        if blocks and kind is BindingBlock and type(blocks[-1]) is kind:
-            blocks[-1] = kind((*blocks[-1].bindings, *bindings))
-        elif (
-            old is not None and len(bindings) == len(old.bindings) and all(map(_same, bindings, old.bindings))
-        ):
-            blocks.append(old)
-        else:
+        if old is None or len(bindings) != len(old.bindings) or not all(map(_same, bindings, old.bindings)):
             blocks.append(kind(bindings))
+        else:
+            blocks.append(old)
 
     def rewrite(self, func: Function) -> Function:
         """The rewritten function; the same object when nothing changed."""

@@ -114,6 +114,10 @@ class Group:
     def build(self, is_used_outside: Callable[[Var], bool]) -> Function:
         """Make the function; ``args`` and ``outputs`` tell how to call it."""
         local = {binding.var for binding in self.bindings}
+        self.outputs = [binding.var for binding in self.bindings if is_used_outside(binding.var)]
+        outputs = set(self.outputs)
+        taken = _tuples_taken_apart(self.bindings, local, outputs)
+        fields: dict[tuple[Var, int], Var] = {}
         params: list[Var] = []
         renamed: dict[Var, Var] = {}
         constants: dict[int, Var] = {}
@@ -139,11 +143,20 @@ class Group:
                 return expr._map_children(visit_leaf)  # type: ignore[union-attr]
             return expr
 
-        self.outputs = [binding.var for binding in self.bindings if is_used_outside(binding.var)]
-        outputs = set(self.outputs)
         new_bindings = []
         for binding in self.bindings:
-            value = visit_leaf(binding.value)
+            source = binding.value
+            if isinstance(source, TupleGetItem) and source.tuple_value in taken:
+                # Of a tuple that the function takes apart, it is given the fields that it uses.
+                where = (source.tuple_value, source.index)
+                if where not in fields:
+                    name = f"{source.tuple_value.name_hint}_{source.index}"  # type: ignore[attr-defined]
+                    fields[where] = Var(name, binding.var.struct_info_)  # type: ignore[index]
+                    params.append(fields[where])  # type: ignore[index]
+                    self.args.append(source)
+                renamed[binding.var] = fields[where]  # type: ignore[index]
+                continue
+            value = visit_leaf(source)
             name = "gv" if binding.var in outputs else binding.var.name_hint
             var = (Var if binding.var in outputs else DataflowVar)(name, binding.var.struct_info_)
             renamed[binding.var] = var
@@ -169,6 +182,19 @@ class Group:
         seq = SeqExpr((DataflowBlock(new_bindings),), body, body.struct_info_)
         self.function = Function(params, seq, body.struct_info_, True, DictAttrs(self.attrs))
         return self.function
+
+
+def _tuples_taken_apart(bindings: Sequence[VarBinding], local: set[Var], outputs: set[Var]) -> set[Expr]:
+    """The tuples from outside that bindings use for nothing but for taking fields that stay inside."""
+    taken: set[Expr] = set()
+    whole: set[Expr] = set()
+    for binding in bindings:
+        value = binding.value
+        if isinstance(value, TupleGetItem) and value.tuple_value not in local and binding.var not in outputs:
+            taken.add(value.tuple_value)
+        else:
+            whole.update(leaves(value))
+    return taken - whole
 
 
 class GroupRewriter(BindingRewriter):
@@ -204,15 +230,22 @@ class GroupRewriter(BindingRewriter):
     def _emit_call(self, group: Group) -> None:
         function = group.build(lambda var: var in self._used_outside)
         var = self._add(group, function)
-        args = [self.substitute(arg) for arg in group.args]
-        info = function.ret_struct_info
+        args = [
+            self.emit(self.substitute(arg)) if isinstance(arg, TupleGetItem) else self.substitute(arg)
+            for arg in group.args
+        ]
         if len(group.outputs) == 1:
             output = group.outputs[0]
-            self.emit_binding(VarBinding(output, Call(var, args, None, None, None, output.struct_info_)))
+            self._replace(output, Call(var, args, None, None, None, output.struct_info_))
             return
-        call = self.emit(Call(var, args, None, None, None, info))
+        call = self.emit(Call(var, args, None, None, None, function.ret_struct_info))
         for index, output in enumerate(group.outputs):
-            self.emit_binding(VarBinding(output, TupleGetItem(call, index)))
+            self._replace(output, TupleGetItem(call, index))
+
+    def _replace(self, output: Var, value: Expr) -> None:
+        """Bind a result of a group to a new variable, for it is no operator's result anymore."""
+        is_output = not isinstance(output, DataflowVar)
+        self.replace_var(output, self.emit(value, output=is_output))
 
 
 def _outside_uses(func: Function, group_of: dict[Var, Group]) -> set[Var]:
