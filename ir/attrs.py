@@ -76,10 +76,6 @@ class DictAttrs(Attrs, type_key="ir.DictAttrs"):
         """(name, value) pairs."""
         return self.dict.items()
 
-    def get_str(self, name: str) -> str:
-        """The attribute as text."""
-        return str(self.dict[name])
-
     def get_int(self, name: str) -> int:
         """The attribute as an integer (an IntImm's value is taken)."""
         value = self.dict[name]

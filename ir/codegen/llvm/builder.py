@@ -169,13 +169,6 @@ class FunctionBuilder:
         self._entry.append(f"{ref} = alloca {type_}, align {align}")
         return Value(ref, "ptr")
 
-    def entry_define(self, code: str, type_: str) -> Value:
-        """Like :meth:`define`, placed in the entry block before everything else but earlier entry code."""
-        self._next += 1
-        ref = f"%e{self._next}"
-        self._entry.append(f"{ref} = {code}")
-        return Value(ref, type_)
-
     # -- arithmetic ----------------------------------------------------------
     def binary(self, op: str, a: Value, b: Value) -> Value:
         """``op a, b``; ``op`` may carry flags (``add nsw``, ``fmul contract``)."""

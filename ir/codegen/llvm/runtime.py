@@ -37,9 +37,6 @@ _MACHINES = {
     "riscv64": ("98", "", ""),
 }
 
-#: ``int32 body(int64 begin, int64 end, void* env)``
-BODY_TYPE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
-
 
 @lru_cache(maxsize=4)
 def runtime_text(machine: str = "") -> str:

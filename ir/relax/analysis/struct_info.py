@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
-from ... import dtype as dt
 from ...error import IRTypeError, IRValueError
 from ...node import Mutator
 from ...structural import structural_equal
@@ -441,14 +440,3 @@ def static_dims(dims: Sequence[PrimExpr] | None) -> list[int] | None:
     if dims is None or not all(isinstance(dim, IntImm) for dim in dims):
         return None
     return [dim.value for dim in dims]  # type: ignore[attr-defined]
-
-
-def byte_size(info: TensorStructInfo) -> int | None:
-    """The bytes that a tensor takes, when its shape is static."""
-    dims = static_dims(info.shape_values)
-    if dims is None:
-        return None
-    total = 1
-    for dim in dims:
-        total *= dim
-    return total * dt.bytes_of(info.dtype)

@@ -1,3 +1,3 @@
 """Helpers for tests of Relax programs: running them on numpy arrays without generating code."""
 
-from .evaluate import evaluate, evaluate_call
+from .evaluate import evaluate

@@ -178,12 +178,3 @@ def evaluate(func: Function | IRModule, *args: Any, name: str = "main") -> Any:
     if isinstance(func, IRModule):
         return _Evaluator(func).function(func[name], args)  # type: ignore[arg-type]
     return _Evaluator(None).function(func, args)
-
-
-def evaluate_call(call: Call, values: dict[Var, Any], mod: IRModule | None = None) -> Any:
-    """The value of one call, given those of the variables that it uses."""
-    evaluator = _Evaluator(mod)
-    for var, value in values.items():
-        evaluator.values[var.vid] = value
-        evaluator.match(var.struct_info_, value)
-    return evaluator.expr(call)

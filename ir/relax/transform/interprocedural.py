@@ -7,7 +7,7 @@ from typing import Any
 
 from ...expr import GlobalVar
 from ...module import IRModule
-from ..expr import Call, Expr, SeqExpr, Var
+from ..expr import Call, Expr, Var
 from ..function import Function
 from .binding_rewriter import BindingRewriter
 
@@ -90,13 +90,3 @@ def change_functions(mod: IRModule, changed: dict[GlobalVar, tuple[Function, New
         if isinstance(func, Function):
             functions[var] = _CallChanger(result, changes).rewrite(func)
     return result.replace(functions=functions)
-
-
-def result_of(func: Function) -> Expr:
-    """What a function returns."""
-    return func.body.body
-
-
-def with_result(func: Function, result: Expr) -> SeqExpr:
-    """A function's body that returns something else."""
-    return SeqExpr(func.body.blocks, result, result.struct_info_, func.body.span)
