@@ -6,8 +6,11 @@ panels. Those copies run once when a model is compiled; the kernel proper takes 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ir import IRModule, tir
 from ir.tir import IndexMap, PrimFunc
+from ir.tir.functor import substitute
 
 from .error import ScheduleError
 from .tree import BlockNode, LeafNode, child_blocks, detach, tree_of
@@ -53,10 +56,28 @@ def _packing(func: PrimFunc, block: BlockNode) -> tuple[int, tir.Buffer, IndexMa
     source = store.value.buffer
     for position, param in enumerate(func.params):
         if func.buffer_map.get(param) is source:
-            inverse = IndexMap([item.var for item in block.iter_vars], store.value.indices)
-            forward = inverse.inverse([item.dom.extent for item in block.iter_vars])
-            return position, store.buffer, IndexMap(forward.initial_indices, forward.final_indices)
+            return position, store.buffer, _forward_map(block, store.value.indices)
     raise ScheduleError(f"layout rewrite: block {block.name!r} packs {source.name}, which is no parameter")
+
+
+def _forward_map(block: BlockNode, indices: Sequence[tir.PrimExpr]) -> IndexMap:
+    """From the indices that a copy reads to its variables, the indices that it writes."""
+    # The number of the only panel is 0, whatever width it counts in.
+    zeros = {
+        item.var: tir.const(0, item.var.dtype)
+        for item in block.iter_vars
+        if isinstance(item.dom.extent, tir.IntImm)
+        and item.dom.extent.value == 1
+        and not any(index is item.var for index in indices)
+    }
+    moving = [item for item in block.iter_vars if item.var not in zeros]
+    inverse = IndexMap([item.var for item in moving], [substitute(index, zeros) for index in indices])
+    forward = inverse.inverse([item.dom.extent for item in moving])
+    finals = iter(forward.final_indices)
+    return IndexMap(
+        forward.initial_indices,
+        [zeros[item.var] if item.var in zeros else next(finals) for item in block.iter_vars],
+    )
 
 
 def split_module(mod: IRModule) -> IRModule:

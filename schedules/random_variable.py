@@ -41,7 +41,16 @@ class ExprRV(tir.Var):
 
 
 class DecisionVar(tir.SizeVar):
-    """A decision left open in a sketch: one factor of a perfect tile; at least 1, and dividing the tiled extent."""
+    """A decision left open in a sketch, at least 1.
+
+    A factor of a perfect tile divides ``tiled``, the extent of which it is a part; other decisions have none.
+    """
+
+    __slots__ = ("tiled",)
+
+    def __init__(self, name: str, tiled: int | None = None) -> None:
+        super().__init__(name, "int32")
+        object.__setattr__(self, "tiled", tiled)  # nodes are immutable once made
 
 
 __all__ = ["BlockRV", "DecisionVar", "ExprRV", "LoopRV", "RandomVariable"]

@@ -34,7 +34,7 @@ class TileDecision:
             perfect_tiles(extent, n, max_innermost_factor) if n > 1 else np.array([[extent]], dtype=np.int64)
         )
         return TileDecision(
-            name, extent, [DecisionVar(f"{name}_{i}") for i in range(n)], table, max_innermost_factor
+            name, extent, [DecisionVar(f"{name}_{i}", extent) for i in range(n)], table, max_innermost_factor
         )
 
     @property

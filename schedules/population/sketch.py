@@ -98,19 +98,30 @@ class SketchSchedule(Schedule):
         return index_map
 
     def _symbolic_shape(self, index_map: IndexMap, shape: Sequence[Any]) -> list[Any] | None:
-        """Extents of ``v // d``, ``v % d`` and ``v`` where d is an open decision that divides v's extent."""
+        """Extents of ``v // d``, ``v % d`` and ``v`` where d is an open decision.
+
+        It divides v's extent if it belongs to a tile of that; a tile of a padded extent leaves a part of the last panel over.
+        """
         extents: dict[Any, Any] = dict(zip(index_map.initial_indices, shape, strict=True))
         result: list[Any] = []
         for item in index_map.final_indices:
             if isinstance(item, tir.Var):
                 result.append(extents[item])
             elif isinstance(item, tir.FloorDiv) and item.a in extents:
-                result.append(tir.floordiv(tir.convert(extents[item.a]), item.b))
+                extent = tir.convert(extents[item.a])
+                divides = self._divides(item.b, extent)
+                result.append(tir.floordiv(extent if divides else extent + (item.b - 1), item.b))
             elif isinstance(item, tir.FloorMod) and item.a in extents:
-                result.append(item.b)
+                extent = tir.convert(extents[item.a])
+                result.append(item.b if self._divides(item.b, extent) else tir.min(extent, item.b))
             else:
                 return None
         return result
+
+    def _divides(self, factor: Any, extent: Any) -> bool:
+        """Whether a factor is one of an extent that divides this one."""
+        tiled = getattr(factor, "tiled", None)
+        return tiled is None or not isinstance(extent, tir.IntImm) or extent.value % tiled == 0
 
 
 class Sketch:

@@ -75,13 +75,8 @@ class RewriteParallelVectorizeUnroll(Postproc):
             self._try_vectorize(sch, inner)
         elif width <= lanes and width & (width - 1) == 0:
             self._try_vectorize(sch, loop)
-        elif width > lanes:
-            power = width & -width
-            if power >= 4:
-                _outer, inner = sch.split(loop, [None, min(power, lanes)])
-                self._try_vectorize(sch, inner)
-        elif in_register_tile:
-            sch.unroll(loop)
+        else:
+            self._try_vectorize(sch, loop)  # lowering takes it apart into whole vectors and a masked one
 
     def _try_vectorize(self, sch: Schedule, loop: LoopRV) -> None:
         try:

@@ -45,6 +45,12 @@ from .block_facts import (
     reduce_vars,
     spatial_vars,
 )
+from .padding import RegisterFile, choose_padding, pad_loops
+
+_WORTH_PADDING = 1.04
+"""Offer padded extents where they are estimated to be faster by this factor,"""
+_CLEARLY_BETTER = 1.3
+"""and only them from here on."""
 
 
 class MultiLevelTiling(ScheduleRule):
@@ -55,6 +61,7 @@ class MultiLevelTiling(ScheduleRule):
         max_innermost_factor: bound of innermost factors that are no vector axis.
         max_vector_tile: bound of the vector axis' innermost factor.
         pack_operands: offer packed variants of operands that the vector axis indexes.
+        max_padding: share by which an extent without good divisors may grow (see :mod:`~schedules.rule.padding`).
     """
 
     def __init__(
@@ -63,6 +70,7 @@ class MultiLevelTiling(ScheduleRule):
         max_innermost_factor: int = 64,
         max_vector_tile: int = 128,
         pack_operands: bool = True,
+        max_padding: float = 0.1,
     ) -> None:
         if not structure or set(structure) - {"S", "R"} or not structure.endswith("S"):
             raise ScheduleError(
@@ -72,6 +80,7 @@ class MultiLevelTiling(ScheduleRule):
         self.max_innermost_factor = max_innermost_factor
         self.max_vector_tile = max_vector_tile
         self.pack_operands = pack_operands
+        self.max_padding = max_padding
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         node = node_of(sch, block)
@@ -82,7 +91,22 @@ class MultiLevelTiling(ScheduleRule):
         constant = [index for index, is_constant in packs if is_constant]
         runtime = [index for index, is_constant in packs if not is_constant]
         variants = [constant] + ([constant + runtime] if runtime else [])
-        return [self._tile(sch.copy(), block, vector_var, pack, set(constant)) for pack in variants]
+        return [
+            self._tile(sch.copy(), block, vector_var, pack, set(constant), padding)
+            for padding in self._paddings(node, vector_var)
+            for pack in variants
+        ]
+
+    def _lanes(self, node: BlockNode) -> int:
+        return int(max(1, self.target.vector_bits // dt.bits(node.writes[0].buffer.dtype)))
+
+    def _paddings(self, node: BlockNode, vector_var: Any) -> list[dict[Any, int]]:
+        """Padded extents to offer, by block variable; an empty one tiles by divisors."""
+        machine = RegisterFile(self._lanes(node), self.target.vector_registers)
+        padding, gain = choose_padding(node, vector_var, machine, self.max_padding)
+        if gain < _WORTH_PADDING:
+            return [{}]
+        return [padding] if gain > _CLEARLY_BETTER else [padding, {}]
 
     def _vector_axis(self, node: BlockNode) -> Any:
         """The output's contiguous axis, unless it is narrow and another axis is contiguous in no operand anyway."""
@@ -130,10 +154,17 @@ class MultiLevelTiling(ScheduleRule):
     # ---- one variant -------------------------------------------------------------------------------------------
 
     def _tile(
-        self, sch: Schedule, block: BlockRV, vector_var: Any, packs: Sequence[int], constants: set[int]
+        self,
+        sch: Schedule,
+        block: BlockRV,
+        vector_var: Any,
+        packs: Sequence[int],
+        constants: set[int],
+        padding: dict[Any, int],
     ) -> Schedule:
         node = node_of(sch, block)
         epilogue = self._stage_output(sch, block)
+        pad_loops(sch, block, padding)
         packed_buffers = [(node.reads[index].buffer, index in constants) for index in packs]
         tiles, vector_tile = self._split_loops(sch, block, vector_var)
         self._restrict(sch, tiles, vector_tile, node)
@@ -151,7 +182,7 @@ class MultiLevelTiling(ScheduleRule):
         self._mark_epilogue(sch, epilogue)
         if vector_tile is not None:
             for buffer, is_constant in packed_buffers:
-                self._pack(sch, block, buffer, vector_var, vector_tile[1], is_constant)
+                self._pack(sch, block, buffer, vector_var, vector_tile[1], is_constant, vector_var in padding)
         return sch
 
     def _stage_output(self, sch: Schedule, block: BlockRV) -> BlockRV:
@@ -199,7 +230,7 @@ class MultiLevelTiling(ScheduleRule):
         """Build the machine's limits into the tables of a sketch: vector width, register file, unrolled code, cores."""
         if not isinstance(sch, SketchSchedule):
             return
-        lanes = max(1, self.target.vector_bits // dt.bits(node.writes[0].buffer.dtype))
+        lanes = self._lanes(node)
         registers, cores = self.target.vector_registers, self.target.num_cores
         vector_rv = vector_tile[1] if vector_tile is not None else None
         for factors in self._samples["S"]:
@@ -286,6 +317,7 @@ class MultiLevelTiling(ScheduleRule):
         vector_var: Any,
         factor: ExprRV,
         is_constant: bool,
+        is_padded: bool,
     ) -> None:
         """Copy an operand into panels ``[n // width, others..., n % width]`` that the kernel reads contiguously."""
         node = node_of(sch, block)
@@ -298,7 +330,8 @@ class MultiLevelTiling(ScheduleRule):
             i for i, item in enumerate(node.reads) if item.buffer is node_of(sch, copy).writes[0].buffer
         )
         index_map = panel_map(len(region.region), vector_dim, factor, _dtype_of(region))
-        sch.transform_layout(block, ("read", position), index_map)
+        # Behind a padded axis' end the last panel has anything in it: the kernel masks it.
+        sch.transform_layout(block, ("read", position), index_map, assume_injective_transform=is_padded)
         sch.transform_block_layout(copy, index_map)
         if is_constant:
             sch.annotate(copy, PREPROC_ANNOTATION, True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import gcd
 
@@ -87,23 +88,24 @@ class _TileGuard:
     dtype: str
 
     @staticmethod
-    def of(
-        simplifier: IndexSimplifier, distance: Linear, own: set[Var], inner: set[Var], dtype: str
-    ) -> _TileGuard | None:
+    def of(simplifier: IndexSimplifier, distance: Linear, inner: set[Var], dtype: str) -> _TileGuard | None:
         """The clause ``distance >= 0`` as guard of the tile within the ``inner`` loops; None when it is none."""
         tile, inside = Linear({}, distance.const), Linear({}, 0)
         for atom, factor in distance.terms.items():
             variables = _variables(atom)
             if not variables & inner:
                 tile.terms[atom] = factor
-            elif variables - inner and variables & own:
+            elif variables - inner:
                 return None
             else:
                 inside.terms[atom] = factor
         low, high = simplifier.bounds_of(inside)
         size = high - low + 1
+        numbered = len(tile.terms) > 1 or not any(isinstance(atom, Var) for atom in tile.terms)
         if not inside.terms or low <= -INF or high >= INF or any(f % size for f in tile.terms.values()):
             return None
+        if not numbered:
+            return None  # one loop alone numbers the tiles: it is cut at a constant
         return _TileGuard(distance.key(), tile, inside, low, high, dtype)
 
     def cut(self) -> int | None:
@@ -155,14 +157,14 @@ _WORTH_A_BRANCH = 128
 
 
 class _FindGuards(Visitor):
-    def __init__(self, simplifier: IndexSimplifier, loop: For, guards: _Guards, tiles: bool) -> None:
+    def __init__(self, simplifier: IndexSimplifier, loop: For, guards: _Guards, in_border: bool) -> None:
         super().__init__()
         self.simplifier = simplifier
         self.var = loop.loop_var
         self.guards = guards
         self.inner: set[Var] = set()
         self.path = [loop]
-        self.tiles = tiles
+        self.in_border = in_border
         self._heavy: dict[int, bool] = {}
 
     def visit_PrimExpr(self, node: PrimExpr) -> None:
@@ -184,32 +186,36 @@ class _FindGuards(Visitor):
             distance = _distance(self.simplifier, clause)
             if distance is None:
                 continue
-            position, guard = self._tile_guard(distance, clause.a.dtype)  # type: ignore[attr-defined]
+            position, guard = self._tile_guard(distance, clause)
             if guard is None:
                 self._clause(distance, clause)
-            elif position == 0 and self.tiles:
+            elif position == 0:
                 self.guards.tiles.setdefault((guard.tile.key(), guard.low, guard.high), []).append(guard)
         self.visit(node.then_case)
         if node.else_case is not None:
             self.visit(node.else_case)
 
-    def _tile_guard(self, distance: Linear, dtype: str) -> tuple[int, _TileGuard | None]:
+    def _tile_guard(self, distance: Linear, clause: PrimExpr) -> tuple[int, _TileGuard | None]:
         """The clause as guard of a tile, and the position in the path of the loop that chooses between the tile's versions.
 
         That is the innermost loop that numbers tiles and has enough work inside: one copy of the tile for the border, however
         many loops are outside.
         """
-        mentioned = set().union(*[_variables(atom) for atom in distance.terms]) if distance.terms else set()
+        if isinstance(clause, E.EQ):
+            return 0, None  # the first step of a reduction is peeled
+        mentioned: set[Var] = set().union(*[_variables(atom) for atom in distance.terms])
         inner: set[Var] = set()
+        lanes = {loop.loop_var for loop in self.path if loop.kind == ForKind.VECTORIZED}
+        dtype = clause.a.dtype  # type: ignore[attr-defined]
         for position in range(len(self.path) - 1, -1, -1):
             loop = self.path[position]
             if loop.loop_var not in mentioned:
                 continue
             if inner and loop.kind != ForKind.VECTORIZED and self._is_heavy(loop):
-                own = {item.loop_var for item in self.path[: position + 1]}
-                guard = _TileGuard.of(self.simplifier, distance, own, inner, dtype)
+                guard = _TileGuard.of(self.simplifier, distance, inner, dtype)
                 if guard is not None:
-                    return position, guard
+                    # a border's border is masked, rather than a fourth version
+                    return (-1 if self.in_border and lanes & inner else position), guard
             inner.add(loop.loop_var)
         return 0, None
 
@@ -272,9 +278,11 @@ class _FindGuards(Visitor):
 
 
 class _Assume(Mutator):
-    """Drops the guards that are known to hold."""
+    """Drops the clauses of guards that are known to hold, or puts what they amount to in their place."""
 
-    def __init__(self, simplifier: IndexSimplifier, known: set[tuple[object, ...]]) -> None:
+    def __init__(
+        self, simplifier: IndexSimplifier, known: Mapping[tuple[object, ...], PrimExpr | None]
+    ) -> None:
         super().__init__()
         self.simplifier = simplifier
         self.known = known
@@ -286,8 +294,9 @@ class _Assume(Mutator):
         left = []
         for clause in split_conjunction(node.condition):
             distance = _distance(self.simplifier, clause)
-            if distance is None or distance.key() not in self.known:
-                left.append(clause)
+            amounts_to = clause if distance is None else self.known.get(distance.key(), clause)
+            if amounts_to is not None:
+                left.append(amounts_to)
         condition = conjunction(left)
         then = self.visit(node.then_case)
         if condition is None:
@@ -296,11 +305,21 @@ class _Assume(Mutator):
         return IfThenElse(condition, then, otherwise, node.span)
 
 
+def _is_nothing(body: Stmt) -> bool:
+    return isinstance(body, Evaluate) and isinstance(body.value, IntImm)
+
+
+def _is_masked(before: int, lanes: int, after: int) -> bool:
+    """Whether a vector loop keeps its guard as a mask, rather than to fall apart into several narrower ones."""
+    return before == 0 and after > 0 and lanes & (lanes - 1) != 0 and lanes + after <= 16
+
+
 class _Partition(Mutator):
     def __init__(self, budget: int) -> None:
         super().__init__()
         self.simplifier = IndexSimplifier()
         self.budget = budget
+        self.in_border = False
 
     def visit_PrimExpr(self, node: PrimExpr) -> PrimExpr:
         return node
@@ -314,8 +333,7 @@ class _Partition(Mutator):
         self.simplifier.bind_range(loop.loop_var, loop.min, loop.extent)
         if loop.kind == ForKind.THREAD_BINDING or self.budget <= 0:
             return loop
-        guards = _Guards()
-        _FindGuards(self.simplifier, loop.loop_var, guards).visit(loop.body)
+        guards = self._guards(loop)
         if isinstance(loop.min, IntImm) and isinstance(loop.extent, IntImm):
             begin = loop.min.value
             end = begin + loop.extent.value
@@ -324,30 +342,80 @@ class _Partition(Mutator):
             if (low, high) != (begin, end) and low < high:
                 if loop.kind == ForKind.PARALLEL:
                     return self._version_parallel(loop, low, high)
-                self.budget -= 1
                 spans = [(a, b) for a, b in ((begin, low), (low, high), (high, end)) if a < b]
+                if loop.kind == ForKind.VECTORIZED and _is_masked(low - begin, high - low, end - high):
+                    return loop
                 pieces = [self._piece(loop, a, b) for a, b in spans]
+                if loop.kind not in (ForKind.VECTORIZED, ForKind.UNROLLED):
+                    self.budget -= sum(not _is_nothing(piece) for piece in pieces) - 1
                 return seq([pieces[0], *[fresh_copy(piece) for piece in pieces[1:]]])
         if loop.kind == ForKind.VECTORIZED:
             return loop  # what is left depends on the lane, or is invariant: a mask, or a branch
-        if guards.symbolic:
-            self.budget -= 1
-            interior = _Assume(self.simplifier, guards.symbolic).visit(loop.body)
-            condition = conjunction(list(guards.worst_cases.values()))
-            assert condition is not None
-            return loop.replace(
-                body=IfThenElse(condition, self.visit(interior), fresh_copy(self.visit(loop.body)))
-            )
-        body = self.visit(loop.body)
+        body = self._versions(loop, guards)
         return loop if body is loop.body else loop.replace(body=body)
+
+    def _guards(self, loop: For) -> _Guards:
+        guards = _Guards()
+        _FindGuards(self.simplifier, loop, guards, self.in_border).visit(loop.body)
+        return guards
+
+    def _versions(self, loop: For, guards: _Guards) -> Stmt:
+        """The body, for tiles and regions without guards and for others."""
+        if self.budget > 0:
+            for tiles in guards.tiles.values():
+                return self._by_tile(loop, tiles)
+            if guards.symbolic and loop.kind != ForKind.UNROLLED:
+                self.budget -= 1
+                interior = _Assume(self.simplifier, dict.fromkeys(guards.symbolic)).visit(loop.body)
+                condition = conjunction(list(guards.worst_cases.values()))
+                assert condition is not None
+                return IfThenElse(condition, self.visit(interior), fresh_copy(self.visit(loop.body)))
+        return self.visit(loop.body)
+
+    def _by_tile(self, loop: For, guards: list[_TileGuard]) -> Stmt:
+        """The body for whole tiles, for the one that is cut, and for those outside (often nothing is left of it)."""
+        self.budget -= 1
+        tile, low, high, dtype = guards[0].tile, guards[0].low, guards[0].high, guards[0].dtype
+        cut = guards[0].cut()
+
+        def at_least(value: Linear) -> PrimExpr:
+            return E.GE(self.simplifier.build(value, dtype), const(0, dtype))
+
+        def version(clauses: list[PrimExpr | None]) -> For:
+            known = {guard.key: clause for guard, clause in zip(guards, clauses, strict=True)}
+            return loop.replace(body=_Assume(self.simplifier, known).visit(loop.body))
+
+        # What the simplifier knows of atoms is good until a variable gets another range: everything is derived first.
+        is_whole, is_cut = at_least(tile.plus(Linear({}, low))), at_least(tile.plus(Linear({}, high)))
+        some_outside = self.simplifier.bounds_of(tile)[0] + high < 0
+        whole = version([None for _ in guards])
+        border = version([at_least(guard.inside.plus(Linear({}, cut or 0))) for guard in guards])
+        outside = version([const(False) for _ in guards])
+
+        body = self._versions(whole, self._guards(whole))
+        saved, self.in_border = self.in_border, True
+        rest = self._border(outside) if some_outside else None
+        if cut is not None:
+            at_border = self._border(border)
+            rest = (
+                IfThenElse(is_cut, at_border, rest) if some_outside and at_border is not None else at_border
+            )
+        self.in_border = saved
+        return IfThenElse(is_whole, body, rest)
+
+    def _border(self, loop: For) -> Stmt | None:
+        """The body for the border; None where nothing is left."""
+        simple = loop.replace(body=self._simplified(loop.body))
+        body = self._versions(simple, self._guards(simple))
+        return None if _is_nothing(body) else fresh_copy(body)
 
     def _piece(self, loop: For, begin: int, end: int) -> Stmt:
         """The iterations of ``[begin, end)`` as a loop of their own."""
         var = loop.loop_var
         self.simplifier.bind(var, begin, end - 1)
         body = self._simplified(loop.body)
-        if isinstance(body, Evaluate) and isinstance(body.value, IntImm):
-            return body  # nothing runs there
+        if _is_nothing(body):
+            return body
         if end - begin == 1:
             from ..functor import substitute
 

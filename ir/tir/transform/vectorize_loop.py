@@ -60,7 +60,9 @@ class _Lanes(Mutator):
         self.simplifier = simplifier
         self.mask: PrimExpr | None = None
         self.wide_vars: dict[Var, Var] = {}
-        self.wide_buffers: dict[Var, dict[Buffer, Buffer]] = {}  # by the variable that is allocated in the loop
+        self.wide_buffers: dict[
+            Var, dict[Buffer, Buffer]
+        ] = {}  # by the variable that is allocated in the loop
 
     # -- helpers -----------------------------------------------------------------
     def _widen(self, value: PrimExpr) -> PrimExpr:
@@ -213,13 +215,23 @@ class _Lanes(Mutator):
         wide = self._is_wide(indices[-1]) if indices else False
         if predicate is not None and self._is_wide(predicate) and not wide:
             raise _NotVectorizable
-        if wide and self.mask is not None:
+        if wide and self.mask is not None and not self._is_register(buffer, indices):
             predicate = self.mask if predicate is None else E.And(self.mask, self._widen(predicate))
         elif wide and predicate is not None:
             predicate = self._widen(predicate)
         if all(a is b for a, b in zip(indices, load.indices)) and predicate is load.predicate:
             return load
         return BufferLoad(buffer, indices, predicate, load.span)
+
+    def _is_register(self, buffer: Buffer, indices: list[PrimExpr]) -> bool:
+        """Whether all lanes lie in a buffer of local scope, masked or not: nobody else sees what is there."""
+        if buffer.scope() != "local" or len(indices) != 1 or not isinstance(buffer.shape[0], IntImm):
+            return False
+        ramp = indices[0]
+        if not isinstance(ramp, Ramp) or not isinstance(ramp.stride, IntImm) or ramp.stride.value != 1:
+            return False
+        low, high = self.simplifier.bounds(ramp.base)
+        return low >= 0 and high + ramp.lanes <= buffer.shape[0].value
 
     def _indices(self, indices: tuple[PrimExpr, ...]) -> list[PrimExpr]:
         mapped = [self._index(index) for index in indices]
@@ -278,7 +290,10 @@ class _Lanes(Mutator):
             raise _NotVectorizable  # every lane stores to one place: a reduction
         value = self._widen(self.visit(store.value))
         predicate = self.visit(store.predicate) if store.predicate is not None else None
-        if self.mask is not None:
+        if self.mask is not None and predicate is None and self._is_register(buffer, indices):
+            # A blend leaves the buffer in registers, where a masked store would need it in memory.
+            value = Select(self.mask, value, BufferLoad(buffer, indices))
+        elif self.mask is not None:
             predicate = self.mask if predicate is None else E.And(self.mask, self._widen(predicate))
         elif predicate is not None:
             predicate = self._widen(predicate)

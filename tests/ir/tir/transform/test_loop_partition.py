@@ -93,3 +93,48 @@ def test_function_without_guards_is_the_same_object(apply):
             A[i] = T.float32(0)
 
     assert apply(tir.transform.LoopPartition(), plain) is plain
+
+
+TILED = """
+@T.prim_func
+def main(A: T.Buffer(({n}, {m}), "float32"), B: T.Buffer(({n}, {m}), "float32")):
+    for f in T.parallel({rows} * {columns}):
+        for i1, j1 in T.grid(2, 2):
+            for k, i2 in T.grid(2, 4):
+                for j2 in T.vectorized(16):
+                    if f // {columns} * 8 + i1 * 4 + i2 < {n} and f % {columns} * 32 + j1 * 16 + j2 < {m}:
+                        B[f // {columns} * 8 + i1 * 4 + i2, f % {columns} * 32 + j1 * 16 + j2] = (
+                            B[f // {columns} * 8 + i1 * 4 + i2, f % {columns} * 32 + j1 * 16 + j2]
+                            + A[f // {columns} * 8 + i1 * 4 + i2, f % {columns} * 32 + j1 * 16 + j2]
+                        )
+"""
+
+
+@pytest.mark.parametrize(
+    ("n", "m", "branches"),
+    [
+        (16, 64, 0),  # everything is inside
+        (14, 64, 1),  # the last tile of rows
+        (16, 56, 1),  # the last tile of columns
+        (16, 58, 2),  # of which the last vector is masked
+        (14, 56, 3),  # both: the lanes of the tile in the corner keep their condition
+        (12, 64, 1),  # the last tile has no row at all
+        (9, 33, 5),  # tiles of both axes are outside, too
+        (3, 5, 6),
+    ],
+)
+def test_tiles_are_whole_or_have_a_known_border(apply, n, m, branches):
+    rows, columns = 2, 2
+    source = TILED.format(n=n, m=m, rows=rows, columns=columns)
+    simplified = apply(tir.transform.Simplify(), from_source(source))
+    after = apply(tir.transform.LoopPartition(), simplified)
+    assert guards(after) <= branches
+    apply(tir.transform.VectorizeLoop(), after)
+
+
+def test_the_innermost_tile_is_copied_and_no_loop_around_it(apply):
+    source = TILED.format(n=14, m=64, rows=2, columns=2)
+    after = apply(tir.transform.LoopPartition(), apply(tir.transform.Simplify(), from_source(source)))
+    stores = []
+    post_order_visit(after.body, lambda n: stores.append(n) if isinstance(n, tir.BufferStore) else None)
+    assert len(stores) == 2

@@ -3,6 +3,7 @@
 import pytest
 
 from ir import IRModule, tir
+from ir.node import post_order_visit
 from ir.script import tir as T
 from ir.transform import PassContext
 
@@ -106,3 +107,32 @@ def test_can_be_switched_off(apply):
     assert "range(16)" in apply(tir.transform.VectorizeLoop(enable_vectorize=False), func).script()
     with PassContext(config={"tir.disable_vectorize": True}):
         assert "range(16)" in apply(tir.transform.VectorizeLoop(), func).script()
+
+
+def test_a_mask_on_registers_is_a_blend(apply):
+    @T.prim_func
+    def before(A: T.Buffer((3, 13), "float32"), B: T.Buffer((3, 13), "float32")):
+        for i in range(3):
+            t = T.allocate([16], "float32", "local")
+            t_1 = T.Buffer((16,), data=t, scope="local")
+            for j in T.vectorized(16):
+                t_1[j] = T.float32(1)
+            for j in T.vectorized(16):
+                if j < 13:
+                    t_1[j] = t_1[j] + A[i, j]
+            for j in T.vectorized(16):
+                if j < 13:
+                    B[i, j] = t_1[j]
+
+    flat = apply(tir.transform.FlattenBuffer(), before)
+    after = apply(tir.transform.VectorizeLoop(), flat)
+    masked = []
+    post_order_visit(
+        after.body,
+        lambda n: (
+            masked.append((type(n).__name__, n.buffer.name))
+            if isinstance(n, tir.BufferLoad | tir.BufferStore) and n.predicate is not None
+            else None
+        ),
+    )
+    assert sorted(masked) == [("BufferLoad", "A"), ("BufferStore", "B")]
