@@ -3,7 +3,7 @@
 The defaults describe a current server core with 512-bit vectors (two FMA pipes, two vector loads and one vector store per
 cycle, four cycles of FMA latency of which a part is hidden); narrower targets keep the same per-cycle structure with fewer
 lanes. Only ratios matter for ranking. The figures were adjusted against 3,000 measured candidates of 60 kernels on a Zen 5
-core; ``experiments/cost_model_quality.py`` compares the estimate with the records of a database.
+core; ``experiments/search/cost_model_quality.py`` compares the estimate with the records of a database.
 """
 
 from __future__ import annotations
