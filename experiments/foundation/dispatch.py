@@ -38,8 +38,8 @@ x:
 """
 
 
-def main() -> None:
-    """Prints microseconds per loop."""
+def figures() -> dict[str, tuple[float, str]]:
+    """Microseconds of a loop, and of dispatching and joining it beyond its own work."""
     runtime()
     code = LoadedObject(emit_object(optimize(TEXT)))
     many = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)(code.address("many"))
@@ -52,23 +52,19 @@ def main() -> None:
             best = min(best, (time.perf_counter() - start) / repeats)
         return best * 1e6
 
+    runtime().set_num_threads(0)
     threads = runtime().get_num_threads()
-    print(f"{threads} threads")
-    print(f"empty body:          {measure(2000, threads, 0):8.2f} us")
+    found = {f"parallel loop with an empty body, {threads} threads": measure(2000, threads, 0)}
     for work in (1_000, 10_000, 100_000):
         runtime().set_num_threads(1)
         alone = measure(200, threads, work)  # serial: the body is called once for the whole range
         runtime().set_num_threads(0)
-        together = measure(200, threads, work)
-        print(f"body of {alone:7.2f} us: {together:8.2f} us, dispatch and join {together - alone:6.2f} us")
+        found[f"dispatch and join beyond a body of {alone:.1f} us"] = measure(200, threads, work) - alone
     pauses = []
     for _ in range(20):
         time.sleep(0.01)
         start = time.perf_counter()
         many(1, threads, 0)
         pauses.append((time.perf_counter() - start) * 1e6)
-    print(f"after 10 ms of sleep: {sorted(pauses)[10]:7.2f} us (with the ctypes call)")
-
-
-if __name__ == "__main__":
-    main()
+    found["the empty loop after 10 ms of sleep"] = sorted(pauses)[10]
+    return {name: (value, "us") for name, value in found.items()}

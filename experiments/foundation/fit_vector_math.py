@@ -2,7 +2,7 @@
 
 Each function is interpolated at Chebyshev nodes in high precision, which is within a small factor of the minimax
 polynomial, and the coefficients are rounded to float32.  Prints the tables and the relative error of each fit before
-rounding.  Needs mpmath:  python experiments/fit_vector_math.py
+rounding.  Needs mpmath:  python experiments/foundation/fit_vector_math.py
 """
 
 from __future__ import annotations

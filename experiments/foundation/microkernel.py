@@ -3,19 +3,24 @@
 The accumulator is an ``alloca`` accessed at constant offsets with vector loads and stores, the row and column loops
 are unrolled, the reduction loop is not, and a multiply and an add carry the ``contract`` flag.  LLVM's SROA turns the
 accumulator into registers by itself; nothing else is needed (neither ``prefer-vector-width`` nor disabled passes).
-Usage: python experiments/microkernel.py [peak in GFLOP/s]
+The peak is measured in the same process, in turns with each kernel.
 """
 
 from __future__ import annotations
 
 import ctypes
-import sys
+import statistics
 import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from ir.codegen.llvm.builder import FunctionBuilder, ModuleBuilder, Value, constant, vector
 from ir.codegen.llvm.compile import LoadedObject, emit_assembly, emit_object, optimize
+
+from ..harness import machine
 
 LANES = 16
 REPEATS = 64
@@ -80,31 +85,34 @@ def aligned(count: int) -> np.ndarray:
     return raw[start : start + count]
 
 
-def main() -> None:
-    """Prints one line per register tile."""
-    peak = float(sys.argv[1]) if len(sys.argv) > 1 else None
-    depth = 512
-    for rows, columns in ((8, 2), (14, 2), (12, 2), (6, 4), (28, 1)):
+def fastest(call: Callable[[], Any], count: int = 40) -> float:
+    """Seconds of the fastest call."""
+    times = []
+    for _ in range(count):
         start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def figures() -> dict[str, tuple[float, str]]:
+    """The share of the peak on one core, and stack accesses, of several register tiles."""
+    peak, depth = machine.peak(1), 512
+    found: dict[str, tuple[float, str]] = {}
+    for rows, columns in ((8, 2), (14, 2), (12, 2), (6, 4), (28, 1)):
         module = optimize(kernel(rows, columns))
         code = LoadedObject(emit_object(module))
-        seconds = time.perf_counter() - start
         spills = emit_assembly(module).count("(%rsp)")
         run = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_int64)(code.address("kernel"))
         a, b, c = aligned(depth * rows), aligned(depth * columns * LANES), aligned(rows * columns * LANES)
-        best = float("inf")
-        for _ in range(40):
-            start = time.perf_counter()
-            run(a.ctypes.data, b.ctypes.data, c.ctypes.data, depth)
-            best = min(best, time.perf_counter() - start)
+        pointers = a.ctypes.data, b.ctypes.data, c.ctypes.data
+        flops, shares = 2.0 * rows * columns * LANES * depth * REPEATS, []
+        for _ in range(7):
+            speed = flops / fastest(partial(run, *pointers, depth))
+            shares.append(speed / (peak.facts["flops"] / fastest(peak.call)))
         expected = a.reshape(depth, rows).T @ b.reshape(depth, columns * LANES)
         np.testing.assert_allclose(c.reshape(rows, columns * LANES), expected, rtol=1e-4)
-        rate = 2 * rows * columns * LANES * depth * REPEATS / best / 1e9
-        share = f" = {rate / peak:.0%} of peak" if peak else ""
-        print(
-            f"{rows:2} x {columns * LANES:2}: {rate:6.1f} GFLOP/s{share}, {spills} stack accesses, {seconds * 1e3:.0f} ms"
-        )
-
-
-if __name__ == "__main__":
-    main()
+        tile = f"{rows} x {columns * LANES} tile"
+        found[f"{tile}, share of the FMA peak of one core"] = statistics.median(shares) * 100, "%"
+        found[f"{tile}, stack accesses"] = float(spills), ""
+    return found

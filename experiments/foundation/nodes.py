@@ -1,17 +1,13 @@
 """What the foundation costs: microseconds of the operations that hundreds of passes and operators stand on.
 
-Run from the repository root: ``python -m experiments.foundation``. Each figure is the best of several rounds.
+Each figure is the best of several rounds.
 """
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import ir
 from ir import Range, tir
@@ -105,9 +101,8 @@ def construction() -> dict[str, float]:
 def structure() -> dict[str, float]:
     """Hash and equality of functions of about 1000 nodes."""
     one, two = function(50), function(50)
-    print(f"function of {count(one)} nodes")
     return {
-        "structural hash of it": best(lambda: ir.structural_hash(one)),
+        f"structural hash of {count(one)} nodes": best(lambda: ir.structural_hash(one)),
         "structural equality with an equal copy": best(lambda: ir.structural_equal(one, two)),
         "save as JSON": best(lambda: ir.save_json(one)),
         "load from JSON": best(lambda text=ir.save_json(one): ir.load_json(text)),
@@ -119,7 +114,6 @@ def walks() -> dict[str, float]:
     """Visiting and rewriting 100,000 nodes, per node."""
     big = function(4200)
     nodes = count(big)
-    print(f"program of {nodes} nodes")
     return {
         "visit a node": best(lambda: _Count().visit(big), 3) / nodes,
         "rewrite a node, nothing changes": best(lambda: _Identity().visit(big.body), 3) / nodes,
@@ -155,15 +149,11 @@ def simplification() -> dict[str, float]:
     return found
 
 
-def main() -> None:
-    """Print every figure in microseconds."""
+def figures() -> dict[str, tuple[float, str]]:
+    """Every figure in microseconds."""
     start = time.perf_counter()
     Analyzer().simplify(Var("x") * 4 // 2 + Var("y") % 3)
-    print(f"first simplification (compiles rules): {(time.perf_counter() - start) * 1e6:.0f} us")
+    found = {"first simplification (compiles rules)": time.perf_counter() - start}
     for measure in (construction, structure, walks, simplification):
-        for name, seconds in measure().items():
-            print(f"{name:45s} {seconds * 1e6:12.2f} us")
-
-
-if __name__ == "__main__":
-    main()
+        found.update(measure())
+    return {name: (seconds * 1e6, "us") for name, seconds in found.items()}

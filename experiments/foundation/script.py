@@ -1,13 +1,7 @@
-"""How fast programs are printed and read: milliseconds per 1,000 lines for one PrimFunc module and one Relax module.
-
-Run from the repository root: ``python -m experiments.script_speed [--profile]``.
-"""
+"""How fast programs are printed and read: milliseconds per 1,000 lines for one PrimFunc module and one Relax module."""
 
 from __future__ import annotations
 
-import argparse
-import cProfile
-import pstats
 import time
 from collections.abc import Callable
 from typing import Any
@@ -53,30 +47,21 @@ def best(run: Callable[[], Any], repeat: int = 5) -> float:
     return min(times)
 
 
-def measure(name: str, mod: IRModule, profile: bool) -> None:
-    """Print the figures of a module."""
-    text = mod.script()
-    lines = text.count("\n") + 1
-    printing = best(mod.script) / lines * 1e6
-    reading = best(lambda: from_source(text), 3) / lines * 1e6
-    unchecked = best(lambda: from_source(text, check_well_formed=False), 3) / lines * 1e6
-    print(
-        f"{name:6} {lines:5} lines; ms per 1,000 lines: print {printing:.0f}, read {reading:.0f}, without verification {unchecked:.0f}"
-    )
-    if profile:
-        profiler = cProfile.Profile()
-        profiler.runcall(from_source, text, None, False)
-        pstats.Stats(profiler).sort_stats("tottime").print_stats(18)
+def figures() -> dict[str, tuple[float, str]]:
+    """Both dialects, in milliseconds per 1,000 lines."""
+    found: dict[str, tuple[float, str]] = {}
+    for name, mod in (("tir", tir_module()), ("relax", relax_module())):
+        text = mod.script()
+        lines = text.count("\n") + 1
 
+        def read(text: str = text, checked: bool = True) -> Any:
+            return from_source(text, check_well_formed=checked)
 
-def main() -> None:
-    """Measure both dialects."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--profile", action="store_true", help="show where reading spends its time")
-    options = parser.parse_args()
-    measure("tir", tir_module(), options.profile)
-    measure("relax", relax_module(), options.profile)
-
-
-if __name__ == "__main__":
-    main()
+        costs = {
+            "print": best(mod.script),
+            "read": best(read, 3),
+            "read without verification": best(lambda read=read: read(checked=False), 3),  # type: ignore[misc]
+        }
+        for what, seconds in costs.items():
+            found[f"{what} 1,000 lines of {name} script"] = seconds / lines * 1e6, "ms"
+    return found

@@ -1,73 +1,62 @@
-"""What the search itself costs: candidates sampled, checked and scored per second on one core, and materializing one.
+"""Candidates made, checked and scored per second of one core, without building or measuring; and materializing one.
 
-python -m experiments.search_speed C2D GMM --candidates 4000
+A candidate of the peer costs a replay of its trace; here candidates are rows of a matrix. A small row is scored by the
+learned model after it has seen some candidates, as in the second round of a search.
 """
 
 from __future__ import annotations
 
-import argparse
 import time
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from cost_models import PerStoreFeature, XGBModel, estimate_seconds
-from ir import tir  # noqa: F401  loads the intrinsics before timing
-from ir.codegen.build import build
-from ir.target import Target
-from schedules.postproc import postprocess
-from schedules.space import PostOrderApply
-
-from . import suite
+from ..operators import suite
 
 
-def main() -> None:
-    """Print one line per row of the suite."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("rows", nargs="*", default=["C2D", "GMM", "DEP", "C3D"])
-    parser.add_argument("--candidates", type=int, default=4000)
-    options = parser.parse_args()
+def candidates(name: str, shape: Sequence[int], count: int = 4000) -> dict[str, Any]:
+    """Figures of one row; seconds are CPU seconds of this process, all its threads together, so rates are per core."""
+    from cost_models import PerStoreFeature, XGBModel, estimate_seconds
+    from ir.codegen.build import build
+    from ir.target import Target
+    from schedules.postproc import postprocess
+    from schedules.space import PostOrderApply
+
     target, generator, extractor = Target("cpu"), np.random.default_rng(0), PerStoreFeature()
-    for name in options.rows:
-        shape = suite.WORKLOADS[name].shapes[-1]
-        func = suite.workload(name, shape)
-        begin = time.perf_counter()
-        sketches = PostOrderApply().generate_sketches(func, target)
-        generated = time.perf_counter() - begin
-        sketch = max(sketches, key=lambda item: item.size())
-        warm = sketch.sample(64, generator)
-        model = XGBModel(seed=0)
-        model.update_arrays(
-            extractor.features_of(sketch.skeleton(warm), target),
-            estimate_seconds(sketch.skeleton(warm), target),
-            name,
-        )
-        model.predict_arrays(extractor.features_of(sketch.skeleton(warm), target))
-        begin = time.perf_counter()
-        rows = sketch.sample(options.candidates, generator)
-        scores = model.predict_arrays(extractor.features_of(sketch.skeleton(rows), target))
-        scored = len(scores) / (time.perf_counter() - begin)
-        begin = time.perf_counter()
-        estimate_seconds(sketch.skeleton(sketch.sample(options.candidates, generator)), target)
-        prior = options.candidates / (time.perf_counter() - begin)
-        begin, count = time.perf_counter(), 10
-        for row in rows[:count]:
-            sch = sketch.materialize(func, row)
-            postprocess(sch, target)
-        materialized = (time.perf_counter() - begin) / count
-        begin = time.perf_counter()
-        for row in rows[:3]:
-            sch = sketch.materialize(func, row)
-            postprocess(sch, target)
-            build(sch.mod, target)
-        built = (time.perf_counter() - begin) / 3 - materialized
-        print(
-            f"{name:4} {len(sketches)} sketches in {generated * 1e3:.0f} ms; {scored:,.0f} candidates/s scored by XGBoost,"
-            f" {prior:,.0f}/s by the prior; materialized in {materialized * 1e3:.1f} ms, lowered and compiled in {built * 1e3:.0f} ms",
-            flush=True,
-        )
-
-
-if __name__ == "__main__":
-    main()
+    func = suite.workload(name, shape)
+    begin = time.process_time()
+    sketches = PostOrderApply().generate_sketches(func, target)
+    generated = time.process_time() - begin
+    sketch = max(sketches, key=lambda item: item.size())
+    warm = sketch.sample(64, generator)
+    features, model = extractor.features_of(sketch.skeleton(warm), target), XGBModel(seed=0)
+    model.update_arrays(features, estimate_seconds(sketch.skeleton(warm), target), name)
+    model.predict_arrays(features)
+    begin = time.process_time()
+    rows = sketch.sample(count, generator)
+    scores = model.predict_arrays(extractor.features_of(sketch.skeleton(rows), target))
+    scored = len(scores) / (time.process_time() - begin)
+    begin = time.process_time()
+    estimate_seconds(sketch.skeleton(sketch.sample(count, generator)), target)
+    prior = count / (time.process_time() - begin)
+    materialized, built = [], []
+    for row in rows[:10]:
+        begin = time.process_time()
+        sch = sketch.materialize(func, row)
+        postprocess(sch, target)
+        materialized.append(time.process_time() - begin)
+    for row in rows[:3]:
+        sch = sketch.materialize(func, row)
+        postprocess(sch, target)
+        begin = time.process_time()
+        build(sch.mod, target)
+        built.append(time.process_time() - begin)
+    return {
+        "sketches": len(sketches),
+        "space_ms": generated * 1e3,
+        "candidates_per_core_second": scored,
+        "by_prior_per_core_second": prior,
+        "materialize_ms": float(np.median(materialized)) * 1e3,
+        "compile_ms": float(np.median(built)) * 1e3,
+    }

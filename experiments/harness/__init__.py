@@ -1,0 +1,1 @@
+"""How things are measured: contestants in processes of their own that take turns, the machine's limits, tables and plots."""

@@ -1,0 +1,178 @@
+"""Readable tables of the results, in Markdown."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+Rows = Mapping[str, Mapping[str, Any]]
+NOISY = 0.10
+
+
+def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table whose columns are aligned in the source too; all but the first are numbers."""
+    lines = [list(header), *[list(row) for row in rows]]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
+
+    def show(line: Sequence[str]) -> str:
+        first, *rest = [f"{cell:{'<' if i == 0 else '>'}{widths[i]}}" for i, cell in enumerate(line)]
+        return "| " + " | ".join([first, *rest]) + " |"
+
+    rule = (
+        "|"
+        + "|".join([f":{'-' * (widths[0] + 1)}", *[f"{'-' * (width + 1)}:" for width in widths[1:]]])
+        + "|"
+    )
+    return "\n".join([show(lines[0]), rule, *[show(line) for line in lines[1:]]])
+
+
+def number(value: Any, pattern: str = "{:.2f}") -> str:
+    """A number, or a dash where there is none."""
+    return "-" if value is None else pattern.format(value)
+
+
+def peers_of(rows: Rows) -> list[str]:
+    """Every contestant but ourselves, in the order of the first row that has it."""
+    names: dict[str, None] = {}
+    for row in rows.values():
+        names.update(dict.fromkeys(row["contestants"]))
+    return [name for name in names if name != "loopsmith"]
+
+
+def ratios_to(rows: Rows, peer: str) -> list[float]:
+    """How many times as fast as a peer, for the rows that have it."""
+    found = (row["contestants"].get(peer, {}).get("ratio") for row in rows.values())
+    return [item for item in found if item is not None]
+
+
+def geometric_mean(values: Sequence[float]) -> float | None:
+    """None of nothing."""
+    return math.exp(statistics.fmean(map(math.log, values))) if values else None
+
+
+def _name(key: str, row: Mapping[str, Any]) -> str:
+    return f"{key} *" if row.get("disturbed", 0) > NOISY else key
+
+
+_NOTE = """Columns of peers say how many times as fast as the peer loopsmith is (the median over the rounds of both times'
+ratio). A row with * was measured while other processes used more than a tenth of the processors: measure it again."""
+
+
+def operators(rows: Rows) -> str:
+    """Time, speed, shares of the machine's limits, and the ratio to every peer."""
+    peers = peers_of(rows)
+    header = ["row", "trials", "ms", "GFLOP/s", "of FMA peak", "of roofline", *peers]
+    lines = []
+    for key, row in rows.items():
+        ours = row["contestants"]["loopsmith"]
+        lines.append(
+            [
+                _name(key, row),
+                str(row["trials"]),
+                number(ours["ms"], "{:.4f}"),
+                number(row["gflops"], "{:.1f}"),
+                number(row.get("share_of_peak"), "{:.0%}"),
+                number(row.get("share_of_bound"), "{:.0%}"),
+                *[number(row["contestants"].get(peer, {}).get("ratio")) for peer in peers],
+            ]
+        )
+    means = [number(geometric_mean(ratios_to(rows, peer))) for peer in peers]
+    lines.append(["geometric mean", "", "", "", "", "", *means])
+    return f"{markdown(header, lines)}\n\n{_NOTE}"
+
+
+def models(rows: Rows) -> str:
+    """Latency, error against ONNX Runtime, compile time with the database, what tuning took, and the ratio to every peer."""
+    peers = peers_of(rows)
+    header = ["model", "trials", "ms", "error", "compile s", "trials/s", "overhead", "tuner MB", *peers]
+    lines = []
+    for key, row in rows.items():
+        ours, cost = row["contestants"]["loopsmith"], row["tuning"]["loopsmith"]
+        speed = cost["trials"] / cost["seconds"] if cost.get("trials") and cost.get("seconds") else None
+        lines.append(
+            [
+                _name(key, row),
+                str(row["trials"]),
+                number(ours["ms"], "{:.3f}"),
+                number(ours["error"], "{:.1e}"),
+                number(ours["compile_s"], "{:.1f}"),
+                number(speed),
+                number(cost.get("overhead") if speed else None, "{:.0%}"),
+                number(cost.get("memory_mb"), "{:.0f}"),
+                *[number(row["contestants"].get(peer, {}).get("ratio")) for peer in peers],
+            ]
+        )
+    return f"{markdown(header, lines)}\n\n{_NOTE}"
+
+
+def search(rows: Rows) -> str:
+    """Speed of the search, growth with the trials, costs, and calls of the virtual machine: one table each."""
+    parts = []
+    speed = {key: row for key, row in rows.items() if "candidates_per_core_second" in row}
+    if speed:
+        header = ["row", "sketches", "scored per core and s", "by the prior", "materialize ms", "compile ms"]
+        lines = [
+            [
+                key.removeprefix("speed "),
+                str(row["sketches"]),
+                number(row["candidates_per_core_second"], "{:,.0f}"),
+                number(row["by_prior_per_core_second"], "{:,.0f}"),
+                number(row["materialize_ms"], "{:.1f}"),
+                number(row["compile_ms"], "{:.0f}"),
+            ]
+            for key, row in speed.items()
+        ]
+        parts.append("## Candidates\n\n" + markdown(header, lines))
+    growth = {key: row for key, row in rows.items() if key.startswith("growth ")}
+    if growth:
+        parts.append("## Growth with the trials\n\n" + _growth(growth))
+    calls = rows.get("virtual machine")
+    if calls:
+        header = ["virtual machine", "one call of a model, us", "one more kernel, us"]
+        lines = [
+            [name, number(item.get("call_us")), number(item.get("kernel_us"))]
+            for name, item in calls.items()
+            if isinstance(item, dict) and name != "machine"
+        ]
+        parts.append("## Calls\n\n" + markdown(header, lines))
+    return "\n\n".join(parts)
+
+
+def _growth(rows: Rows) -> str:
+    counts = sorted({int(name.split("@")[1]) for row in rows.values() for name in row["contestants"]})
+    header = ["row", "tuner", *[f"ms after {n}" for n in counts]]
+    header += ["trials to 95 %", "trials/s", "overhead", "MB"]
+    lines = []
+    for key, row in rows.items():
+        for tuner, cost in row["tuning"].items():
+            times = [row["contestants"].get(f"{tuner}@{n}", {}).get("ms") for n in counts]
+            lines.append(
+                [
+                    _name(key.removeprefix("growth "), row),
+                    tuner,
+                    *[number(time, "{:.4f}") for time in times],
+                    number(cost.get("trials_to_95_percent"), "{}"),
+                    number(cost.get("trials_per_second")),
+                    number(cost.get("overhead"), "{:.0%}"),
+                    number(cost.get("memory_mb"), "{:.0f}"),
+                ]
+            )
+    return markdown(header, lines)
+
+
+def foundation(rows: Rows) -> str:
+    """One line per figure."""
+    lines = []
+    for row in rows.values():
+        lines += [[name, number(value, "{:,.2f}"), unit] for name, (value, unit) in row["figures"].items()]
+    return markdown(["what", "value", "unit"], lines)
+
+
+TABLES: dict[str, Callable[[Rows], str]] = {
+    "operators": operators,
+    "models": models,
+    "search": search,
+    "foundation": foundation,
+}

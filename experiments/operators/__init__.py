@@ -1,0 +1,1 @@
+"""The single-operator suite and its contestants."""

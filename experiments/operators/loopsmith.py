@@ -1,0 +1,103 @@
+"""The suite's operators tuned and built by this project."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..harness.child import Ready
+from ..harness.notes import tuned
+from . import data, suite
+
+
+def tune(
+    name: str, shape: Sequence[int], trials: int, database: str, threads: int, seed: int = 0
+) -> dict[str, Any]:
+    """Tune a row up to ``trials`` trials, those of earlier runs included; what it cost, as plain data."""
+    import tuner
+
+    task = f"{name}{tuple(shape)}"
+
+    def run(callbacks: Sequence[Any]) -> None:
+        tuner.tune_tir(
+            suite.workload(name, shape),
+            target(threads),
+            max_trials_global=trials,
+            database=database,
+            task_name=task,
+            measure_callbacks=callbacks,
+            seed=seed,
+        )
+
+    return tuned(run, trials, database, task)
+
+
+def target(threads: int) -> Any:
+    """The host with a number of cores."""
+    from ir.target import Target
+
+    host = Target("cpu")
+    return host if host.num_cores == threads else Target(f"llvm -mcpu={host.mcpu} -num-cores {threads}")
+
+
+def history(name: str, shape: Sequence[int], database: str, threads: int) -> list[float | None]:
+    """Seconds of every trial in the order of measuring; None where it failed."""
+    records = _trials(name, shape, database, threads)
+    return [float(record.mean_secs) if record.is_valid() else None for record in records]
+
+
+def _trials(name: str, shape: Sequence[int], database: str, threads: int) -> list[Any]:
+    from database import Workload, open_database
+    from ir import IRModule
+
+    store = open_database(database, must_exist=True)
+    wanted = Workload(IRModule({"main": suite.workload(name, shape)})).shash, str(target(threads))
+    return [
+        record
+        for record in store.get_all_tuning_records()
+        if (record.workload.shash, str(record.target)) == wanted and not record.remeasured
+    ]
+
+
+def call(
+    name: str, shape: Sequence[int], arrays: str, threads: int, database: str, first: int | None = None
+) -> Ready:
+    """The best record, weights packed beforehand; with ``first`` the best of the first so many trials.
+
+    Raises:
+        LookupError: the database has no record of the row.
+    """
+    from database import open_database
+    from runners.native import build_native
+    from runners.ndarray import aligned_empty
+    from schedules.layout_rewrite import MAPS_ATTRIBUTE, split_module
+
+    store, chosen = open_database(database, must_exist=True), target(threads)
+    if first is None:
+        from ir import IRModule
+
+        module = IRModule({"main": suite.workload(name, shape)})
+        record = store.query_tuning_record(module, chosen, "main")
+    else:
+        trials = [item for item in _records(store, name, shape, threads) if not item.remeasured]
+        trials = sorted(trials, key=lambda item: item.created_at)[:first]
+        record = min(
+            (item for item in trials if item.is_valid()), key=lambda item: item.mean_secs, default=None
+        )
+    if record is None:
+        raise LookupError(f"the database has no record of {name} {tuple(shape)}; tune it first")
+    scheduled = split_module(record.schedule().mod)
+    maps = scheduled["main"].attrs.get(MAPS_ATTRIBUTE, {})
+    inputs, expected = data.read(arrays)
+    packed = [maps[i].map_ndarray(item) if i in maps else item for i, item in enumerate(inputs)]
+    aligned = []
+    for item in packed:
+        copy = aligned_empty(item.shape, item.dtype)
+        copy[...] = item
+        aligned.append(copy)
+    out = aligned_empty(expected.shape, "float32")
+    run = build_native(scheduled, chosen).bind(*aligned, out)
+    run()
+    return Ready(run, {"error": data.error_of(np.asarray(out), expected), "tuned_ms": record.mean_secs * 1e3})

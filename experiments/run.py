@@ -1,0 +1,153 @@
+"""Measure loopsmith against its peers and against the machine: one command, one row or all of them.
+
+    python experiments/run.py operators                          every row of the operator suite
+    python experiments/run.py C2D GMM:1,1024,1024,1024           one operator, one shape
+    python experiments/run.py models                             the four whole models; or resnet18, or any file.onnx
+    python experiments/run.py search                             the search itself, on some rows; or search:C2D
+    python experiments/run.py foundation                         what nodes, script, code generation and parallel loops cost
+    python experiments/run.py all --trials 64 --peers torch,torch_compile,onnxruntime,tvm,numpy
+
+Every figure is a median of rounds in which all contestants take turns, each in a process of its own. Results go to
+experiments/results/<theme>.json, .md and .png; a row measured again takes the place of the old one, so that long runs can be
+done in parts. Tuning records are kept in experiments/out: a second run only measures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from experiments.harness import results, tables
+from experiments.harness.settings import DEFAULT_PEERS, PEERS, TVM_VARIABLE, Settings, parse_peers
+
+SEARCH_ROWS = ("C2D:1,14,14,256,256,3,1,1", "GMM:1,1024,1024,1024", "DEP", "SFM")
+Task = tuple[str, str, Callable[[], dict[str, Any]]]
+"""(theme, key of the row, how to measure it)."""
+
+
+def tasks(items: list[str], settings: Settings) -> Iterator[Task]:
+    """What the arguments ask for.
+
+    Raises:
+        KeyError: an argument names nothing that there is.
+    """
+    from experiments.models import rows as models
+
+    for item in items:
+        if item == "all":
+            yield from tasks(["operators", "models", "search", "foundation"], settings)
+        elif item == "models":
+            yield from tasks(list(models.NAMES), settings)
+        elif models.is_model(item):
+            key = Path(item).stem.removesuffix(".dynamo")
+            yield "models", key, lambda item=item: models.measure(item, settings)  # type: ignore[misc]
+        elif item == "foundation":
+            from experiments import foundation
+
+            for name in foundation.THEMES:
+                yield "foundation", name, lambda name=name: foundation.measure(name)  # type: ignore[misc]
+        elif item == "search" or item.startswith("search:"):
+            yield from _search([item.removeprefix("search:")] if ":" in item else list(SEARCH_ROWS), settings)
+        else:
+            yield from _operators([item], settings)
+
+
+def _operators(items: list[str], settings: Settings) -> Iterator[Task]:
+    from experiments.operators import rows, suite
+
+    for name, shape in suite.parse_rows(items):
+        key = rows.key(name, shape)
+        yield "operators", key, lambda name=name, shape=shape: rows.measure(name, shape, settings)  # type: ignore[misc]
+
+
+def _search(items: list[str], settings: Settings) -> Iterator[Task]:
+    from experiments.operators import rows as operators
+    from experiments.operators import suite
+    from experiments.search import rows
+
+    yield "search", "virtual machine", lambda: rows.machine_calls(settings)
+    for name, shape in suite.parse_rows(items):
+        key = operators.key(name, shape)
+        yield "search", f"speed {key}", lambda name=name, shape=shape: rows.speed(name, shape)  # type: ignore[misc]
+    for name, shape in suite.parse_rows(items):
+        key = operators.key(name, shape)
+        yield "search", f"growth {key}", lambda name=name, shape=shape: rows.growth(name, shape, settings)  # type: ignore[misc]
+
+
+def report(theme: str, rows: tables.Rows, folder: Path, plot: bool) -> str:
+    """Write the table and the plot of a theme, and return the table."""
+    text = tables.TABLES[theme](rows)
+    (folder / f"{theme}.md").write_text(text + "\n")
+    if plot:
+        from experiments.harness.plots import PLOTS
+
+        if theme in PLOTS:
+            PLOTS[theme](rows, folder / f"{theme}.png")
+    return text
+
+
+def arguments(given: list[str]) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("what", nargs="+", help="all, a theme, a row, a model, or an ONNX file")
+    parser.add_argument(
+        "--trials", type=int, default=64, help="measured trials per row or model (default 64)"
+    )
+    parser.add_argument("--peers", default=",".join(DEFAULT_PEERS), help=f"of {', '.join(PEERS)}")
+    parser.add_argument("--rounds", type=int, default=7, help="rounds in which all take turns (default 7)")
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="of every contestant")
+    parser.add_argument("--seed", type=int, default=0, help="of the search")
+    parser.add_argument(
+        "--tvm-python",
+        default=os.environ.get(TVM_VARIABLE),
+        help=f"Python with apache-tvm (or {TVM_VARIABLE})",
+    )
+    parser.add_argument("--out", type=Path, default=results.DEFAULT, help="folder of the results")
+    parser.add_argument("--no-plot", action="store_true", help="without matplotlib")
+    options = parser.parse_args(given)
+    if options.rounds < 5:
+        print("fewer than 5 rounds: good for a trial of the harness, not for figures", file=sys.stderr)
+    return options
+
+
+def main(given: list[str]) -> int:
+    """Measure, write, print; the number of rows that failed."""
+    options = arguments(given)
+    try:
+        peers = parse_peers(options.peers, options.tvm_python)
+        settings = Settings(
+            options.trials, options.rounds, options.threads, peers, options.tvm_python, seed=options.seed
+        )
+        todo = list(tasks(options.what, settings))
+    except (KeyError, ValueError) as error:
+        print(f"run.py: {error.args[0]}", file=sys.stderr)
+        return 2
+    stores = {theme: results.Results(options.out, theme) for theme, _, _ in todo}
+    failed = 0
+    for number, (theme, key, measure) in enumerate(todo, 1):
+        print(f"[{number}/{len(todo)}] {theme}: {key}", file=sys.stderr, flush=True)
+        try:
+            stores[theme].add(key, measure())
+        except (RuntimeError, FileNotFoundError) as error:  # one row must not cost the others
+            failed += 1
+            print(f"{key}: {error}", file=sys.stderr)
+            continue
+        for peer, outcome in stores[theme].rows[key].get("contestants", {}).items():
+            if "failed" in outcome:
+                print(f"  {peer}: {outcome['failed'].splitlines()[0]}", file=sys.stderr)
+    for theme, store in stores.items():
+        if store.rows:
+            print(f"\n# {theme}\n\n{report(theme, store.rows, options.out, not options.no_plot)}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
