@@ -19,7 +19,7 @@ import numpy as np
 from .device import Device, cpu
 from .executable import Executable
 from .interpreter import Interpreter, wrap
-from .ndarray import NDArray, aligned_empty, from_dlpack, numpy_dtype
+from .ndarray import NDArray, address_of, aligned_empty, from_dlpack, maker, numpy_dtype
 from .program import ArgumentError, ExecutableError
 
 _NATIVE_TYPE = ctypes.CFUNCTYPE(
@@ -62,6 +62,25 @@ def _mismatch(name: str, spec: dict[str, Any], array: np.ndarray[Any, Any]) -> A
     return ArgumentError(f"argument {name} must be {wanted}, got {got}{hint}")
 
 
+class _Frame:
+    """What one thread needs to call a native function: its workspace, and tables for the addresses of arrays."""
+
+    __slots__ = ("_kept", "inputs", "outputs", "pointers")
+
+    def __init__(self, entry: dict[str, Any], constants: int) -> None:
+        """``constants`` is the address of the table of constants."""
+        workspace = aligned_empty((max(64, entry["workspace_bytes"]),), "uint8")
+        self._kept = workspace
+        self.inputs = (ctypes.c_void_p * max(1, len(entry["inputs"])))()
+        self.outputs = (ctypes.c_void_p * max(1, len(entry["outputs"])))()
+        self.pointers = (
+            ctypes.addressof(self.inputs),
+            ctypes.addressof(self.outputs),
+            constants,
+            address_of(workspace),
+        )
+
+
 class NativeFunction:
     """A function of static shapes: one call from here to its last kernel.
 
@@ -79,17 +98,18 @@ class NativeFunction:
         self._constant_table = (ctypes.c_void_p * max(1, len(self._constants)))(
             *[value.ctypes.data for value in self._constants]
         )
-        self._input_type = ctypes.c_void_p * max(1, len(self.inputs))
-        self._output_type = ctypes.c_void_p * max(1, len(self.outputs))
         self._expected = [(tuple(spec["shape"]), numpy_dtype(spec["dtype"])) for spec in self.inputs]
-        self._made = [(tuple(spec["shape"]), numpy_dtype(spec["dtype"])) for spec in self.outputs]
+        self._make = [maker(spec["shape"], spec["dtype"]) for spec in self.outputs]
+        self._params: list[tuple[dict[str, Any], str, str | None]] = [
+            (param, param["name"], param.get("dtype")) for param in entry["params"]
+        ]
         self._local = threading.local()
 
-    def _workspace(self) -> int:
-        found: np.ndarray[Any, Any] | None = getattr(self._local, "workspace", None)
+    def _frame(self) -> _Frame:
+        found: _Frame | None = getattr(self._local, "frame", None)
         if found is None:
-            found = self._local.workspace = aligned_empty((max(64, self.entry["workspace_bytes"]),), "uint8")
-        return int(found.ctypes.data)
+            found = self._local.frame = _Frame(self.entry, ctypes.addressof(self._constant_table))
+        return found
 
     def check(self, arrays: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
         """The arrays as the code can read them; raises ArgumentError naming the first that does not fit."""
@@ -97,7 +117,8 @@ class NativeFunction:
         for array, spec, (shape, kind) in zip(arrays, self.inputs, self._expected, strict=True):
             if array.shape != shape or array.dtype != kind:
                 raise _mismatch(spec["name"], spec, array)
-            if not array.flags.c_contiguous or array.ctypes.data % spec["alignment"]:
+            flags = array.flags
+            if not flags.c_contiguous or not flags.aligned:
                 copied = aligned_empty(shape, kind)
                 copied[...] = array
                 array = copied
@@ -108,37 +129,66 @@ class NativeFunction:
         self, arrays: Sequence[np.ndarray[Any, Any]], outputs: Sequence[np.ndarray[Any, Any]] | None = None
     ) -> list[np.ndarray[Any, Any]]:
         """Run on checked arrays; ``outputs`` may give the arrays to write into."""
-        results = (
-            [aligned_empty(shape, kind) for shape, kind in self._made] if outputs is None else list(outputs)
-        )
-        status = self._function(
-            self._input_type(*[array.ctypes.data for array in arrays]),
-            self._output_type(*[array.ctypes.data for array in results]),
-            self._constant_table,
-            self._workspace(),
-        )
+        results = [make() for make in self._make] if outputs is None else list(outputs)
+        frame = self._frame()
+        self._run(self._filled(frame, arrays, results))
+        return results
+
+    def bind(
+        self, arrays: Sequence[np.ndarray[Any, Any]], outputs: Sequence[np.ndarray[Any, Any]]
+    ) -> Callable[[], None]:
+        """A call on these arrays, which were checked, with nothing left to prepare."""
+        frame = _Frame(self.entry, ctypes.addressof(self._constant_table))
+        pointers = self._filled(frame, arrays, outputs)
+
+        def call(_kept: Any = (frame, arrays, outputs)) -> None:
+            self._run(pointers)
+
+        return call
+
+    @staticmethod
+    def _filled(frame: _Frame, arrays: Sequence[Any], results: Sequence[Any]) -> tuple[int, int, int, int]:
+        table = frame.inputs
+        for index, array in enumerate(arrays):
+            table[index] = address_of(array)
+        table = frame.outputs
+        for index, array in enumerate(results):
+            table[index] = address_of(array)
+        return frame.pointers
+
+    def _run(self, pointers: tuple[int, int, int, int]) -> None:
+        status = self._function(*pointers)
         if status != 0:
             message = self._library.last_error() or f"status {status}"
             raise ExecutableError(f"function {self.name} failed: {message}")
-        return results
 
     def __call__(self, *args: Any) -> Any:
         return wrap(self.run(*args))
 
     def run(self, *args: Any) -> Any:
         """Call on arrays of any kind; the result is made of numpy arrays."""
-        flat: list[np.ndarray[Any, Any]] = []
-        params = self.entry["params"]
-        if len(args) != len(params):
-            names = ", ".join(param["name"] for param in params)
-            raise ArgumentError(
-                f"function {self.name} takes {len(params)} arguments ({names}), got {len(args)}"
-            )
-        for value, param in zip(args, params, strict=True):
-            self._flatten(value, param, param["name"], flat)
-        arrays = self.check(flat)
+        arrays = self.check(self.flatten(args))
         results = self.call_flat(arrays)
         return self._result(self.entry["result"], arrays, results)
+
+    def flatten(self, args: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
+        """The arrays of a call's arguments, tuples taken apart.
+
+        Raises:
+            ArgumentError: an argument is missing, too many, or of the wrong kind.
+        """
+        if len(args) != len(self._params):
+            names = ", ".join(name for _, name, _ in self._params)
+            raise ArgumentError(
+                f"function {self.name} takes {len(self._params)} arguments ({names}), got {len(args)}"
+            )
+        flat: list[np.ndarray[Any, Any]] = []
+        for value, (param, name, dtype) in zip(args, self._params, strict=True):
+            if dtype is not None:
+                flat.append(as_numpy(value, name, dtype))
+            else:
+                self._flatten(value, param, name, flat)
+        return flat
 
     def _flatten(
         self, value: Any, param: dict[str, Any], name: str, flat: list[np.ndarray[Any, Any]]
@@ -387,17 +437,13 @@ def _timed_call(function: Callable[..., Any], args: Iterable[Any]) -> Callable[[
     """A function that runs ``function`` ``count`` times and returns the seconds; preparation is left out for native ones."""
     values = tuple(args)
     if isinstance(function, NativeFunction):
-        function(*values)
-        flat: list[np.ndarray[Any, Any]] = []
-        for value, param in zip(values, function.entry["params"], strict=True):
-            function._flatten(value, param, param["name"], flat)
-        arrays = function.check(flat)
-        outputs = function.call_flat(arrays)
+        arrays = function.check(function.flatten(values))
+        call = function.bind(arrays, function.call_flat(arrays))
 
         def run_native(count: int) -> float:
             begin = time.perf_counter()
             for _ in range(count):
-                function.call_flat(arrays, outputs)
+                call()
             return time.perf_counter() - begin
 
         return run_native
