@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, ClassVar
 
+from ..arith import Analyzer
 from ..error import IRTypeError, IRValueError
 from ..expr import GlobalVar, RelaxExpr
 from ..function import BaseFunc
@@ -42,7 +43,9 @@ from .expr import (
 )
 from .function import Function
 from .normalizer import Normalizer
+from .op import call_tir, call_tir_with_grad
 from .struct_info import FuncStructInfo, StructInfo, TupleStructInfo
+from .te_conversion import gen_call_tir_inputs
 
 
 class BlockBuilderError(IRValueError, RuntimeError):
@@ -331,14 +334,11 @@ class BlockBuilder:
 
     def call_te(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Call:
         """As :meth:`emit_te`, returning the call instead of binding it."""
-        from .te_conversion import gen_call_tir_inputs
-
         name = kwargs.pop("primfunc_name_hint", None) or getattr(func, "__name__", "te_func")
         attrs = kwargs.pop("primfunc_attrs", None)
         prim_func, call_args, out_sinfo, tir_vars = gen_call_tir_inputs(func, *args, **kwargs)
         if attrs:
             prim_func = prim_func.with_attr(dict(attrs))
-        from .op import call_tir
 
         return call_tir(self.add_func(prim_func, name), call_args, out_sinfo, tir_vars)
 
@@ -351,9 +351,6 @@ class BlockBuilder:
         **kwargs: Any,
     ) -> Call:
         """As :meth:`call_te` with a registered te gradient: a ``call_tir_with_grad``."""
-        from .op import call_tir_with_grad
-        from .te_conversion import gen_call_tir_inputs
-
         name = kwargs.pop("primfunc_name_hint", None) or getattr(func, "__name__", "te_func")
         attrs = kwargs.pop("primfunc_attrs", None)
         prim_func, call_args, out_sinfo, tir_vars = gen_call_tir_inputs(func, *args, **kwargs)
@@ -418,8 +415,6 @@ class BlockBuilder:
     def get_analyzer(self) -> Any:
         """The arithmetic analyzer of this builder."""
         if self._analyzer is None:
-            from ..arith import Analyzer
-
             self._analyzer = Analyzer()
         return self._analyzer
 

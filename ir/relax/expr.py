@@ -16,6 +16,7 @@ from ..attrs import DictAttrs, as_attrs
 from ..error import IRTypeError, IRValueError
 from ..expr import GlobalVar, RelaxExpr
 from ..node import Node, field
+from ..op import Op
 from ..span import Span
 from ..tir.expr import FloatImm, IntImm, PrimExpr
 from .struct_info import (
@@ -173,8 +174,6 @@ def _exprs(values: Any) -> tuple[RelaxExpr, ...]:
 
 def _as_op(op: Any) -> Any:
     if isinstance(op, str):
-        from ..op import Op
-
         return Op.get(op)
     return op
 

@@ -17,6 +17,8 @@ from ..node import Mutator
 from ..op import Op
 from ..tir.expr import PrimExpr
 from ..tir.function import PrimFunc
+from .analysis import BaseCheckResult, struct_info_base_check
+from .block_builder import BlockBuilder
 from .expr import (
     Binding,
     BindingBlock,
@@ -379,8 +381,6 @@ class ExprMutator(ExprMutatorBase):
     """
 
     def __init__(self, mod: IRModule | None = None) -> None:
-        from .block_builder import BlockBuilder
-
         self.builder_ = BlockBuilder(mod)
         self._var_remap: dict[Id, RelaxExpr] = {}
 
@@ -438,8 +438,6 @@ class ExprMutator(ExprMutatorBase):
 
     def visit_function_(self, expr: Any) -> Any:
         """Parameters, then the body in a scope of its own; the declared result is kept where it is still right."""
-        from .analysis import BaseCheckResult, struct_info_base_check
-
         params = self._map(expr.params, self.visit_var_def)
         body = self.visit_with_new_scope(expr.body, params)
         if params is expr.params and body is expr.body:

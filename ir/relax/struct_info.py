@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from .. import dtype as dt
 from ..error import IRTypeError, IRValueError
+from ..expr import RelaxExpr
 from ..global_info import VDevice
 from ..node import Node, field
 from ..span import Span
-from ..tir.expr import IntImm, PrimExpr, Var
+from ..structural import structural_equal, structural_hash
+from ..tir.expr import FloatImm, IntImm, PrimExpr, Var
 
 if TYPE_CHECKING:
     from .expr import ShapeExpr
@@ -30,16 +32,12 @@ class StructInfo(Node):
             return True
         if not isinstance(other, StructInfo):
             return False
-        from ..structural import structural_equal
-
         return structural_equal(self, other)
 
     def __ne__(self, other: object) -> bool:
         return not self == other
 
     def __hash__(self) -> int:
-        from ..structural import structural_hash
-
         return structural_hash(self)
 
     def is_base_of(self, derived: StructInfo) -> bool:
@@ -94,8 +92,6 @@ class PrimStructInfo(StructInfo, type_key="relax.PrimStructInfo"):
         elif isinstance(value, int):
             value = IntImm(dtype or "int64", value)
         elif isinstance(value, float):
-            from ..tir.expr import FloatImm
-
             value = FloatImm(dtype or "float64", value)
         if value is not None:
             if dtype is not None and dtype != value.dtype:
@@ -200,7 +196,6 @@ class TensorStructInfo(StructInfo, type_key="relax.TensorStructInfo"):
 
 
 def _as_shape(shape: Any) -> tuple[Any, int]:
-    from ..expr import RelaxExpr
     from .expr import ShapeExpr
 
     if isinstance(shape, ShapeExpr):

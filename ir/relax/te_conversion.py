@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from .. import te
 from ..error import IRTypeError
 from ..expr import RelaxExpr
 from ..tir.expr import PrimExpr
@@ -54,8 +55,6 @@ class _Arguments:
         return arg
 
     def _relax(self, arg: RelaxExpr) -> Any:
-        from .. import te
-
         if isinstance(arg, StringImm):
             return arg.value
         if isinstance(arg, PrimValue):
@@ -94,8 +93,6 @@ def gen_call_tir_inputs(
         The PrimFunc; the tensors to pass; the struct infos of the outputs; and the symbolic variables to pass as scalars,
         those that no tensor's extent tells.
     """
-    from .. import te
-
     state = _Arguments()
     te_args = [state.convert(arg) for arg in args]
     te_kwargs = {name: state.convert(arg) for name, arg in kwargs.items()}
@@ -133,8 +130,6 @@ def te_tensor(
     value: RelaxExpr, tir_var_map: Mapping[Any, PrimExpr] | None = None, name: str = "rxplaceholder"
 ) -> Any:
     """A te placeholder with the shape and dtype of ``value``; symbolic variables are replaced through ``tir_var_map``."""
-    from .. import te
-
     info = value.struct_info
     if not isinstance(info, TensorStructInfo) or info.shape_values is None or not info.dtype:
         raise IRTypeError(f"te_tensor needs a tensor with known shape and dtype, got {info}")

@@ -174,7 +174,7 @@ def computable_at_compile_time(func: Function) -> list[Var]:
 
 
 def _is_impure(value: Any) -> bool:
-    from .purity import contains_impure_call
+    from .purity import contains_impure_call  # which needs the walks above
 
     return contains_impure_call(value)
 

@@ -11,6 +11,7 @@ from ...op import Op
 from ..expr import Call, Var
 from ..function import Function
 from ..struct_info import FuncStructInfo
+from .binding import all_global_vars
 
 
 def is_impure_call(call: Call) -> bool:
@@ -72,8 +73,6 @@ def contains_impure_call(expr: Any, own_name: Var | GlobalVar | str | None = Non
 
 def detect_recursion(mod: IRModule) -> list[list[GlobalVar]]:
     """Groups of Relax functions that call each other (or themselves), directly or not; each group sorted by name."""
-    from .binding import all_global_vars
-
     relax_funcs = {var: func for var, func in mod.functions.items() if isinstance(func, Function)}
     by_name = {var.name_hint: var for var in relax_funcs}
     edges = {

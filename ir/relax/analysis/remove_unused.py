@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..expr import BindingBlock, DataflowBlock, MatchCast, SeqExpr
+from ..expr import BindingBlock, DataflowBlock, DataflowVar, MatchCast, SeqExpr, Tuple
 from ..expr_functor import ExprMutatorBase
 from ..function import Function
 from .binding import used_vars
@@ -80,8 +80,6 @@ def remove_all_unused(func: Any) -> Any:
     In a dataflow block given by itself, all variables that are no DataflowVar count as used.
     """
     if isinstance(func, DataflowBlock):
-        from ..expr import DataflowVar, Tuple
-
         outputs = [binding.var for binding in func.bindings if not isinstance(binding.var, DataflowVar)]
         seq = _RemoveUnused().visit_expr(SeqExpr([func], Tuple(outputs)))
         return seq.blocks[0] if seq.blocks else DataflowBlock(())

@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
+from ...arith import Analyzer
 from ...error import IRTypeError, IRValueError
 from ...node import Mutator
+from ...registry import get_global_func
 from ...structural import structural_equal
 from ...tir.expr import IntImm, PrimExpr
 from ...tir.expr import Var as TirVar
@@ -22,6 +24,7 @@ from ..struct_info import (
     TupleStructInfo,
 )
 from ..ty import DynTensorType, ObjectType, PackedFuncType, ShapeType
+from .symbolic_vars import definable_tir_vars_in_struct_info
 
 if TYPE_CHECKING:
     from ..expr import Call
@@ -51,8 +54,6 @@ def prove_dim_equal(a: Any, b: Any, analyzer: Any = None) -> bool:
     if isinstance(a, TirVar | IntImm) and isinstance(b, TirVar | IntImm):
         return False
     if analyzer is None:
-        from ...arith import Analyzer
-
         analyzer = Analyzer()
     return bool(analyzer.can_prove_equal(a, b))
 
@@ -299,8 +300,6 @@ class _Eraser(Mutator):
         new = self.generic_visit(expr)
         if new is expr:
             return expr
-        from ...arith import Analyzer
-
         return Analyzer().simplify(new)
 
     def visit_ShapeStructInfo(self, info: ShapeStructInfo) -> StructInfo:
@@ -329,8 +328,6 @@ class _Eraser(Mutator):
 
     def visit_FuncStructInfo(self, info: FuncStructInfo) -> StructInfo:
         """The symbolic variables of a signature are its own."""
-        from .symbolic_vars import definable_tir_vars_in_struct_info
-
         if info.params is None:
             return self.generic_visit(info)
         own = {
@@ -398,8 +395,6 @@ def derive_call_ret_struct_info(func_sinfo: FuncStructInfo, call: Call, ctx: Any
             return func_sinfo.ret
         derive = func_sinfo.derive_func
         if isinstance(derive, str):
-            from ...registry import get_global_func
-
             derive = get_global_func(derive)
         return derive(call, ctx)
     if len(func_sinfo.params) != len(call.args):

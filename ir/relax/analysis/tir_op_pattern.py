@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ... import dtype as dt
+from ...arith import Analyzer
 from ...module import IRModule
 from ...node import Visitor
 from ...op import Op
@@ -58,8 +59,6 @@ def blocks_of(func: PrimFunc) -> list[tuple[Block, BlockRealize, list[For]]]:
 
 def has_reshape_pattern(func: PrimFunc) -> bool:
     """Whether a PrimFunc copies its one input to its one output in row-major order: a reshape, which needs no copy."""
-    from ...arith import Analyzer
-
     buffers = [func.buffer_map[param] for param in func.params if param in func.buffer_map]
     if len(buffers) < 2:
         return False

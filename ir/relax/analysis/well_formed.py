@@ -23,6 +23,7 @@ from ..expr import (
     DataflowBlock,
     DataflowVar,
     If,
+    MatchCast,
     PrimValue,
     SeqExpr,
     ShapeExpr,
@@ -206,7 +207,6 @@ class _Checker:
         if isinstance(value, SeqExpr):
             self.problem("a binding's value is a sequence; normalization splices it in", value)
         self.expr(value)
-        from ..expr import MatchCast
 
         if isinstance(binding, MatchCast):
             self.symbols.update(definable_tir_vars_in_struct_info(binding.struct_info))

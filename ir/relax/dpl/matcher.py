@@ -9,7 +9,13 @@ from typing import Any
 from ... import structural
 from ...expr import GlobalVar, RelaxExpr
 from ...op import Op
-from ..analysis import BaseCheckResult, can_prove_shape_equal, get_static_type, struct_info_base_check
+from ..analysis import (
+    BaseCheckResult,
+    can_prove_shape_equal,
+    get_static_type,
+    get_var2val,
+    struct_info_base_check,
+)
 from ..expr import Call, Constant, DataflowVar, ShapeExpr, Tuple, TupleGetItem, Var
 from ..function import ExternFunc, Function
 from ..struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo
@@ -119,8 +125,6 @@ def _function(self: Matcher, pattern: Any, expr: Any) -> bool:
         or not self.match_all(zip(pattern.params, func.params, strict=True))
     ):
         return False
-    from ..analysis import get_var2val
-
     for var, value in get_var2val(func).items():
         self._values.setdefault(var.vid, value)
     return self.match(pattern.body, func.body.body)

@@ -8,13 +8,15 @@ from typing import Any
 from ...error import IRTypeError, IRValueError
 from ...expr import RelaxExpr
 from ...module import IRModule
-from ..analysis import used_vars
+from ..analysis import erase_to_well_defined, used_vars
 from ..analysis.remove_unused import remove_all_unused
-from ..expr import Call, DataflowBlock, MatchCast, Tuple, TupleGetItem, Var, VarBinding
+from ..bind import inlined_body
+from ..expr import Call, DataflowBlock, MatchCast, SeqExpr, Tuple, TupleGetItem, Var, VarBinding
 from ..expr_functor import ExprMutator
 from ..function import Function
 from .context import PatternContext
-from .pattern import DFPattern, TuplePattern, WildcardPattern
+from .matcher import Matcher
+from .pattern import CallPattern, DFPattern, ExprPattern, TupleGetItemPattern, TuplePattern, WildcardPattern
 
 Rewriter = Callable[[RelaxExpr, dict[DFPattern, RelaxExpr]], RelaxExpr]
 
@@ -257,8 +259,6 @@ class _TupleWalk(_BlockRewriter):
         return ExprMutator.visit_dataflow_block_(self, block)
 
     def _find(self, block: DataflowBlock) -> dict[Var, RelaxExpr] | None:
-        from .matcher import Matcher
-
         values = {item.var: item.value for item in block.bindings if not isinstance(item, MatchCast)}
         matcher = Matcher(values)
         chosen: list[Var] = []
@@ -284,8 +284,6 @@ class _TupleWalk(_BlockRewriter):
 
 
 def _rewriter_of_module(mod: IRModule) -> PatternMatchingRewriter:
-    from ..bind import inlined_body
-
     names = {var.name_hint for var in mod.functions}
     if not {"pattern", "replacement"} <= names:
         raise IRValueError(
@@ -311,8 +309,6 @@ def _rewriter_of_module(mod: IRModule) -> PatternMatchingRewriter:
     outputs = _pattern_of(body, table)
 
     def replaced(matches: dict[DFPattern, RelaxExpr]) -> RelaxExpr:
-        from ..expr import SeqExpr
-
         seq = inlined_body(after, tuple(matches[param] for param in params))
         return _inline_bindings(seq if isinstance(seq, SeqExpr) else SeqExpr((), seq))
 
@@ -329,15 +325,11 @@ def _rewriter_of_module(mod: IRModule) -> PatternMatchingRewriter:
 
 def _open(info: Any) -> Any:
     """A parameter's struct info without symbolic extents: those match anything."""
-    from ..analysis import erase_to_well_defined
-
     return erase_to_well_defined(info)
 
 
 def _pattern_of(expr: Any, table: dict[Any, DFPattern]) -> DFPattern:
     """The pattern of an expression over parameters and earlier bindings."""
-    from .pattern import CallPattern, ExprPattern, TupleGetItemPattern
-
     if isinstance(expr, Var):
         return table[expr.vid]
     if isinstance(expr, Tuple):

@@ -9,7 +9,10 @@ from typing import Any
 from ...error import IRTypeError, IRValueError
 from ...expr import GlobalVar, RelaxExpr
 from ...global_info import VDevice
+from ...op import register_op_attr
 from ...registry import register_func
+from ...tir.expr import Var as TirVar
+from ..analysis import derive_call_ret_struct_info
 from ..expr import Call, Expr, ShapeExpr, StringImm, Tuple, convert_to_expr
 from ..function import ExternFunc
 from ..struct_info import (
@@ -147,8 +150,6 @@ def _infer_packed_result(node: Call, builder: Any) -> StructInfo:
         return node.sinfo_args[0]
     info = node.args[0].struct_info_
     if isinstance(info, FuncStructInfo):
-        from ..analysis import derive_call_ret_struct_info
-
         return derive_call_ret_struct_info(info, Call(node.args[0], node.args[1:]), builder)
     return ObjectStructInfo()
 
@@ -313,8 +314,6 @@ _shape_counter = itertools.count()
 
 
 def _legalize_tensor_to_shape(bb: Any, node: Call) -> Expr:
-    from ...tir.expr import Var as TirVar
-
     info = _infer_tensor_to_shape(node, bb)
     assert isinstance(info, ShapeStructInfo)
     shape = bb.emit(call_pure_packed("vm.builtin.tensor_to_shape", node.args[0], sinfo_args=info))
@@ -413,6 +412,4 @@ def register_gradient(
     op_name: str, fgradient: Callable[..., Sequence[Expr]] | None = None, level: int = 10
 ) -> Any:
     """Register the gradient of an operator: ``(orig_var, orig_call, output_grad, builder) -> gradients of the arguments``."""
-    from ...op import register_op_attr
-
     return register_op_attr(op_name, "FPrimalGradient", fgradient)

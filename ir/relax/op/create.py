@@ -7,9 +7,12 @@ from typing import Any
 import numpy as np
 
 from ... import dtype as dt
+from ... import te
 from ...error import IRTypeError
 from ...expr import RelaxExpr
 from ...tir.expr import FloatImm, IntImm, PrimExpr
+from ...tir.expr import const as tir_const
+from ...tir.op import ceil
 from ..expr import Call, Expr, PrimValue, ShapeExpr, const, convert_to_expr
 from ..struct_info import PrimStructInfo, StructInfo, TensorStructInfo
 from .declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
@@ -75,8 +78,6 @@ def _fill_with(bb: Any, shape: list[Any], dtype: str, value: Any) -> Expr:
         return bb.call_te(topi_function("full"), ShapeExpr(shape), dtype, value, primfunc_name_hint="full")
 
     def te_full(dims: Any, fill: Any) -> Any:
-        from ... import te
-
         return te.compute(
             dims, lambda *_: fill() if fill.dtype == dtype else fill().astype(dtype), name="T_full"
         )
@@ -134,8 +135,6 @@ def _infer_like(node: Call, builder: Any) -> StructInfo:
 
 def _legalize_constant(number: int) -> Any:
     def legalize(bb: Any, node: Call) -> Expr:
-        from ...tir.expr import const as tir_const
-
         info = node.struct_info
         name = "ones" if number else "zeros"
         return bb.call_te(
@@ -260,8 +259,6 @@ def _arange_length(node: Call, start: PrimExpr, end: PrimExpr, step: PrimExpr) -
         first, last, by = values
         return int64(builtin_max(math.ceil((last - first) / by), 0))  # type: ignore[operator]
     if any(dt.is_float(item.dtype) for item in (start, end, step)):
-        from ...tir.op import ceil
-
         length = ceil((end - start).astype("float32") / step.astype("float32")).astype("int64")
         return simplify(length)
     lo, hi, by_expr = (item.astype("int64") if item.dtype != "int64" else item for item in (start, end, step))
@@ -286,8 +283,6 @@ def _legalize_arange(bb: Any, node: Call) -> Expr:
     if literals:
         data = np.arange(start.value, end.value, step.value, dtype=dt.to_numpy(info.dtype))  # type: ignore[union-attr]
         return const(data, info.dtype)
-
-    from ... import te
 
     def te_arange(size: Any, first: Any, by: Any) -> Any:
         return te.compute(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ... import dtype as dt
+from ... import te, tir
 from ...error import IRValueError
 from ...expr import RelaxExpr
 from ...tir.expr import IntImm, PrimExpr
@@ -381,8 +382,6 @@ def _np_slice_scatter(
 
 
 def _legalize_slice_scatter(bb: Any, node: Call) -> Expr:
-    from ... import te, tir
-
     info = tensor_arg(node, 0)
     axis = normalize_axis(node, info.ndim, node.attrs["axis"])
     start, end, step = _slice_scatter_prims(node)

@@ -16,7 +16,7 @@ from ...op import Op
 from ..analysis import can_prove_shape_equal
 from ..expr import Call, Expr, PrimValue, Var, const
 from ..struct_info import TensorStructInfo, TupleStructInfo
-from .binary import add, divide, less, less_equal, multiply, power, subtract
+from .binary import add, divide, equal, less, less_equal, multiply, power, subtract
 from .create import zeros_like
 from .datatype import astype
 from .declaration import OPERATORS
@@ -29,7 +29,7 @@ from .manipulate import broadcast_to, collapse_sum_to, expand_dims, flip, permut
 from .nn import conv2d, conv2d_transpose, pad
 from .search import where
 from .statistical import cumsum, mean, sum
-from .unary import cos, exp, log, negative, sigmoid, sin, tanh
+from .unary import cos, erf, exp, log, negative, sigmoid, sin, tanh
 
 Gradient = Callable[[Var, Call, Expr, Any], list[Any]]
 
@@ -169,8 +169,6 @@ def _silu(var: Var, node: Call, grad: Expr, builder: Any) -> list[Any]:
 @gradient_of("nn.gelu")
 def _gelu(var: Var, node: Call, grad: Expr, builder: Any) -> list[Any]:
     """The cumulative distribution plus x times the density of the normal distribution."""
-    from .unary import erf
-
     x = node.args[0]
     cumulative = multiply(_scalar(0.5, x), add(_scalar(1.0, x), erf(multiply(x, _scalar(0.5**0.5, x)))))
     density = multiply(_scalar(0.3989422804014327, x), exp(multiply(_scalar(-0.5, x), multiply(x, x))))
@@ -240,8 +238,6 @@ def _variance(var: Var, node: Call, grad: Expr, builder: Any) -> list[Any]:
 @gradient_of("max", "min")
 def _extremum(var: Var, node: Call, grad: Expr, builder: Any) -> list[Any]:
     """The gradient goes to the elements that are the extremum."""
-    from .binary import equal
-
     spread = builder.emit(_spread(node, grad))
     return [where(equal(node.args[0], _spread(node, var)), spread, zeros_like(spread))]
 

@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from ... import dtype as dt
+from ... import te, tir
 from ...expr import RelaxExpr
-from ...tir.expr import PrimExpr, Select
+from ...tir.expr import PrimExpr, Select, Var
 from ..expr import Call, Expr, PrimValue, ShapeExpr, Tuple, convert_to_expr
 from ..struct_info import PrimStructInfo, ShapeStructInfo, StructInfo, TensorStructInfo, TupleStructInfo
+from .base import call_pure_packed
 from .declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
 from .inference import (
     as_int,
@@ -152,8 +154,6 @@ def _bound(value: PrimExpr, extent: PrimExpr, forward: bool, is_end: bool) -> Pr
 
 def _is_extent(value: PrimExpr) -> bool:
     """Whether a symbolic bound is a variable by itself: shape variables are never negative."""
-    from ...tir.expr import Var
-
     return isinstance(value, Var)
 
 
@@ -233,8 +233,6 @@ def _infer_strided_slice(node: Call, builder: Any) -> StructInfo:
 
 
 def _legalize_strided_slice(bb: Any, node: Call) -> Expr:
-    from ... import te
-
     info = tensor_arg(node, 0)
     parts = _slice_parts(node, info)
     if parts is None or info.shape_values is None:
@@ -330,8 +328,6 @@ def _infer_dynamic_strided_slice(node: Call, builder: Any) -> StructInfo:
 
 def _legalize_dynamic_strided_slice(bb: Any, node: Call) -> Expr:
     """First a function computes the result's shape from the data of the bounds, then the slice is of that shape."""
-    from ... import te, tir
-
     info = tensor_arg(node, 0)
     if info.shape_values is None:
         return node
@@ -359,7 +355,6 @@ def _legalize_dynamic_strided_slice(bb: Any, node: Call) -> Expr:
         return te.compute((ndim,), length, name="T_shape_func_strided_slice_dynamic")
 
     shape = bb.emit(bb.call_te(te_shape_func, *node.args, primfunc_name_hint="shape_func"))
-    from .base import call_pure_packed
 
     runtime = bb.emit(
         call_pure_packed("vm.builtin.tensor_to_shape", shape, sinfo_args=ShapeStructInfo(ndim=ndim))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ... import dtype as dt
+from ...arith import Analyzer
 from ...error import IRTypeError, IRValueError
 from ...tir.expr import IntImm, PrimExpr
 from ..analysis import prove_dim_equal
@@ -121,8 +122,6 @@ def simplify(expr: Any) -> PrimExpr:
         return int64(expr)
     if not list(_children(expr)):
         return expr
-    from ...arith import Analyzer
-
     return Analyzer().simplify(expr)
 
 

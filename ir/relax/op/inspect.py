@@ -11,6 +11,7 @@ from ...registry import register_func
 from ...tir.expr import IntImm, PrimExpr
 from ..expr import Call, Expr, PrimValue, convert_to_expr
 from ..struct_info import PrimStructInfo, StructInfo, TensorStructInfo
+from .base import call_pure_packed
 from .declaration import call, operator
 from .inference import fail, int64, prim_arg, simplify, tensor_arg
 
@@ -54,7 +55,6 @@ def _field(name: str, dtype: str, known: Any, doc: str) -> Any:
         assert isinstance(info, PrimStructInfo)
         if info.value is not None:
             return PrimValue(info.value)
-        from .base import call_pure_packed
 
         return call_pure_packed(f"relax.run.{name}", node.args[0], sinfo_args=info)
 
@@ -125,7 +125,6 @@ def _legalize_entry(name: str, infer: Any) -> Any:
         info = infer(node, bb)
         if info.value is not None:
             return PrimValue(info.value)
-        from .base import call_pure_packed
 
         return call_pure_packed(f"relax.run.{name}", *node.args, sinfo_args=info)
 

@@ -11,6 +11,7 @@ import numpy as np
 from ...error import IRValueError
 from ...expr import RelaxExpr
 from ...tir.expr import IntImm, PrimExpr
+from ...tir.op import ceildiv
 from ..analysis import prove_dim_equal
 from ..expr import Call, Expr, PrimValue, Tuple
 from ..struct_info import PrimStructInfo, StructInfo, TensorStructInfo, TupleStructInfo
@@ -175,8 +176,6 @@ def _infer_split(node: Call, builder: Any) -> StructInfo:
 
 def _split_bounds(what: Any, extent: PrimExpr) -> list[tuple[PrimExpr, PrimExpr]]:
     """(begin, end) of each part along the split axis; sections are as even as ceil division makes them."""
-    from ...tir.op import ceildiv
-
     size = as_int(extent)
     if isinstance(what, int):
         if size is not None:

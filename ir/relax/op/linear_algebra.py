@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from ... import dtype as dt
+from ... import te, tir
 from ...error import IRValueError
 from ...expr import RelaxExpr
 from ...tir.expr import PrimExpr
 from ..expr import Call, Expr, Tuple
-from ..struct_info import StructInfo, TensorStructInfo
+from ..struct_info import StructInfo, TensorStructInfo, as_dim
 from .binary import add
 from .declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
 from .inference import (
@@ -62,8 +63,6 @@ def _infer_matmul(node: Call, builder: Any) -> StructInfo:
 
 
 def _legalize_matmul(bb: Any, node: Call) -> Expr:
-    from ... import te, tir
-
     out_dtype = node.struct_info.dtype
 
     def te_matmul(a: Any, b: Any) -> Any:
@@ -101,8 +100,6 @@ def _legalize_matmul(bb: Any, node: Call) -> Expr:
 
 
 def _dim(value: Any) -> PrimExpr:
-    from ..struct_info import as_dim
-
     return as_dim(value)
 
 
@@ -243,8 +240,6 @@ def _infer_outer(node: Call, builder: Any) -> StructInfo:
 
 
 def _legalize_outer(bb: Any, node: Call) -> Expr:
-    from ... import te
-
     def te_outer(a: Any, b: Any) -> Any:
         return te.compute((a.shape[0], b.shape[0]), lambda i, j: a[i] * b[j], name="outer")
 

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ... import te, tir
 from ...error import IRTypeError, IRValueError
 from ...expr import RelaxExpr
-from ...tir.expr import FloatImm, IntImm, PrimExpr
+from ...tir.expr import FloatImm, IntImm, PrimExpr, const
+from ...tir.index_map import IndexMap
 from ..expr import Call, Expr, PrimValue, ShapeExpr
 from ..struct_info import ShapeStructInfo, StructInfo, TensorStructInfo
 from .declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
@@ -104,8 +106,6 @@ def _legalize_expand_dims(bb: Any, node: Call) -> Expr:
     )
 
     def te_expand_dims(data: Any) -> Any:
-        from ... import te
-
         rest = iter(data.shape)
         ndim = len(data.shape) + len(axes)
         shape = [1 if axis in axes else next(rest) for axis in range(ndim)]
@@ -317,8 +317,6 @@ def _infer_layout_transform(node: Call, builder: Any) -> StructInfo:
 
 
 def _legalize_layout_transform(bb: Any, node: Call) -> Expr:
-    from ... import te, tir
-
     index_map, pad_value = node.attrs["index_map"], node.attrs.get("pad_value")
     dtype = node.args[0].struct_info.dtype
     if isinstance(pad_value, PrimValue):
@@ -378,8 +376,6 @@ def layout_transform(
         pad_value: what destinations without a source hold (a number or PrimValue), default 0.
         axis_separators, input_axis_separators: positions between groups of axes, for memories of several dimensions.
     """
-    from ...tir.index_map import IndexMap
-
     if not isinstance(index_map, IndexMap):
         index_map = IndexMap.from_func(index_map, index_dtype="int64")
     if isinstance(pad_value, PrimValue):
@@ -396,8 +392,6 @@ def layout_transform(
 
 
 def _pad_constant(x: Expr, value: Any) -> PrimExpr:
-    from ...tir.expr import const
-
     info = x.struct_info_
     number = value.value if isinstance(value, IntImm | FloatImm) else value
     dtype = (

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ... import dtype as dt
+from ... import te, tir
 from ..expr import Call, Expr
 from ..struct_info import StructInfo, TensorStructInfo
 from .declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
@@ -55,8 +56,6 @@ def _parameter(param: Any, indices: tuple[Any, ...], axis: int) -> Any:
 
 
 def _legalize_quantize(bb: Any, node: Call) -> Expr:
-    from ... import te, tir
-
     axis, out = node.attrs["axis"], node.attrs["out_dtype"]
 
     def te_quantize(data: Any, scale: Any, zero: Any) -> Any:
@@ -76,8 +75,6 @@ def _legalize_quantize(bb: Any, node: Call) -> Expr:
 
 
 def _legalize_dequantize(bb: Any, node: Call) -> Expr:
-    from ... import te
-
     axis, out = node.attrs["axis"], node.attrs["out_dtype"]
 
     def te_dequantize(data: Any, scale: Any, zero: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ... import dtype as dt
+from ... import te, tir
 from ..expr import Call, Expr
 from ..struct_info import StructInfo, TensorStructInfo
 from .declaration import call, operator
@@ -36,8 +37,6 @@ def _np_multinomial(prob: np.ndarray, uniform: np.ndarray, indices: np.ndarray, 
 
 def _legalize_multinomial(bb: Any, node: Call) -> Expr:
     """The first class whose cumulative probability exceeds the sample: count those that do not."""
-    from ... import te, tir
-
     dtype = node.attrs["dtype"]
 
     def te_multinomial(prob: Any, uniform: Any, indices: Any) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 from ...registry import register_func
 from ..expr import Call, Expr, PrimValue, convert_to_expr
 from ..struct_info import StructInfo, TensorStructInfo, TupleStructInfo
+from .base import call_pure_packed
 from .declaration import call, operator
 from .inference import fail, normalize_axis, prim_arg, tensor_arg, tensor_args
 
@@ -33,8 +34,6 @@ def _infer_unique(node: Call, builder: Any) -> StructInfo:
 
 def _call_at_run_time(name: str) -> Any:
     def legalize(bb: Any, node: Call) -> Expr:
-        from .base import call_pure_packed
-
         return call_pure_packed(name, *node.args, sinfo_args=[node.struct_info])
 
     return legalize

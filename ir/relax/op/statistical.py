@@ -9,9 +9,10 @@ import numpy as np
 
 from ... import dtype as dt
 from ...tir.expr import PrimExpr
-from ..expr import Call, Expr
-from ..struct_info import StructInfo, TensorStructInfo, TupleStructInfo
+from ..expr import Call, Expr, PrimValue, Tuple
+from ..struct_info import StructInfo, TensorStructInfo, TupleStructInfo, as_dim
 from .declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
+from .index import take
 from .inference import (
     int64,
     normalize_axes,
@@ -23,6 +24,8 @@ from .inference import (
     tensor_args,
 )
 from .legalization import topi_function
+from .manipulate import expand_dims, flatten, reshape
+from .sorting import argsort, sort
 
 FOLLOW, NEVER = MixedPrecisionPolicy.FOLLOW, MixedPrecisionPolicy.NEVER
 
@@ -90,8 +93,6 @@ def _count(x: Any, axis: Any) -> Any:
 
 
 def _as_dim(value: Any) -> PrimExpr:
-    from ..struct_info import as_dim
-
     return as_dim(value)
 
 
@@ -245,11 +246,6 @@ def median(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = Fa
 
 def _legalize_median(bb: Any, node: Call) -> Expr:
     """By sorting along the axis and picking the middle."""
-    from ..expr import Tuple
-    from .index import take
-    from .manipulate import flatten, reshape
-    from .sorting import argsort, sort
-
     x, axis, keepdims = node.args[0], node.attrs.get("axis"), node.attrs["keepdims"]
     info = x.struct_info
     assert isinstance(info, TensorStructInfo)
@@ -265,13 +261,9 @@ def _legalize_median(bb: Any, node: Call) -> Expr:
     value = bb.emit(take(sort(x, place), _prim(middle), place))
     index = bb.emit(take(argsort(x, place, dtype="int64"), _prim(middle), place))
     if keepdims:
-        from .manipulate import expand_dims
-
         return Tuple([bb.emit(expand_dims(value, place)), bb.emit(expand_dims(index, place))])
     return Tuple([value, index])
 
 
 def _prim(value: PrimExpr) -> Expr:
-    from ..expr import PrimValue
-
     return PrimValue(value)

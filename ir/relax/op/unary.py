@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from ... import dtype as dt
+from ...tir.expr import FloatImm, IntImm
+from ...tir.expr import const as tir_const
 from ..expr import Call, Expr, PrimValue, convert_to_expr
 from ..struct_info import PrimStructInfo, StructInfo
 from .declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
@@ -137,9 +139,6 @@ def _infer_clip(node: Call, builder: Any) -> StructInfo:
 
 
 def _legalize_clip(bb: Any, node: Call) -> Expr:
-    from ...tir.expr import FloatImm, IntImm
-    from ...tir.expr import const as tir_const
-
     dtype = node.args[0].struct_info.dtype
 
     def bound(index: int) -> Any:

@@ -12,13 +12,16 @@ from typing import Any
 import numpy as np
 
 from ... import dtype as dt
+from ...arith import Analyzer
 from ...error import IRValueError
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...op import Op
 from ...registry import get_global_func
-from ...tir.expr import PrimExpr
+from ...tir import substitute
+from ...tir.expr import PrimExpr, const
 from ...tir.expr import Var as TirVar
+from ...tir.interpreter import run
 from ..expr import (
     Call,
     Constant,
@@ -44,13 +47,8 @@ class _Evaluator:
         self.symbols: dict[TirVar, int] = {}
 
     def dim(self, expr: PrimExpr) -> Any:
-        from ...arith import Analyzer
-        from ...tir import substitute
-
         value = expr
         if not hasattr(expr, "value"):
-            from ...tir.expr import const
-
             value = Analyzer().simplify(
                 substitute(expr, {v: const(n, v.dtype) for v, n in self.symbols.items()})
             )
@@ -137,8 +135,6 @@ class _Evaluator:
         return reference(*(self.expr(arg) for arg in call.args), **call.attrs.dict)
 
     def call_tir(self, call: Call) -> Any:
-        from ...tir.interpreter import run
-
         func = self.mod[call.args[0]]  # type: ignore[index]
         inputs = self.expr(call.args[1])
         scalars = self.expr(call.args[2]) if len(call.args) > 2 else ()

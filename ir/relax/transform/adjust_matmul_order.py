@@ -8,7 +8,10 @@ from typing import Any
 from ...arith import Analyzer
 from ...module import IRModule
 from ...tir import const as tir_const
+from ...tir.expr import max as tir_max
 from ...transform import PassContext
+from .. import op
+from ..block_builder import BlockBuilder
 from ..dpl import is_op, rewrite_call, wildcard
 from ..expr import Expr
 from ..function import Function
@@ -45,8 +48,6 @@ def _cheaper_order(a: Expr, b: Expr, c: Expr, analyzer: Analyzer) -> str | None:
 
 
 def _max(*values: Any) -> Any:
-    from ...tir.expr import max as tir_max
-
     result = values[0]
     for value in values[1:]:
         result = tir_max(result, value)
@@ -72,8 +73,6 @@ class AdjustMatmulOrder(FunctionPass):
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """The function with reordered products."""
-        from .. import op
-
         known = compile_time_values(func)
         a, b, c = wildcard(), wildcard(), wildcard()
         matmul = is_op("relax.matmul")
@@ -115,9 +114,6 @@ def _swaps_last_axes(call: Any) -> bool:
 
 
 def _transposed(expr: Expr) -> Expr | None:
-    from .. import op
-    from ..block_builder import BlockBuilder
-
     shape = shape_values(expr)
     if shape is None or len(shape) < 2:
         return None

@@ -13,11 +13,13 @@ from ...module import IRModule
 from ...op import Op
 from ...tir import IndexMap, PrimFunc
 from ...transform import ModulePass, PassContext
+from .. import op
 from ..block_builder import BlockBuilder
 from ..expr import Call, Expr, ShapeExpr, Tuple, TupleGetItem, Var
 from ..function import Function
 from ..struct_info import StructInfo, TensorStructInfo, TupleStructInfo
 from .binding_rewriter import BindingRewriter, is_call_to
+from .dead_code_elimination import remove_unused_functions
 
 OPERATOR_NAME = "operator_name"
 """The attribute of a PrimFunc that names what it implements."""
@@ -102,8 +104,6 @@ class _Alterer(BindingRewriter):
     def _transformed(self, expr: Expr, transform: IndexMap | None, separators: Any, before: Any) -> Expr:
         if transform is None:
             return expr
-        from .. import op
-
         return self.emit(op.layout_transform(expr, transform, None, separators or [], before or []))
 
     def _moved_info(self, info: StructInfo, transform: IndexMap | None) -> StructInfo:
@@ -117,7 +117,6 @@ class _Alterer(BindingRewriter):
     def _restored(self, value: Expr, info: StructInfo, transform: IndexMap | None) -> Expr:
         """An output in the original layout, what padding added cut off."""
         assert transform is not None and isinstance(info, TensorStructInfo)
-        from .. import op
 
         shape = info.shape_values or ()
         inverse, _ = transform.non_surjective_inverse(shape)
@@ -158,8 +157,6 @@ class AlterOpImpl(ModulePass):
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """The module with replaced kernels."""
-        from .dead_code_elimination import remove_unused_functions
-
         builder = BlockBuilder(mod)
         changed = False
         for var, func in mod.functions.items():

@@ -13,6 +13,7 @@ from ...expr import GlobalVar
 from ...module import IRModule
 from ...node import Mutator
 from ...op import Op
+from ..block_builder import BlockBuilder
 from ..expr import (
     Binding,
     BindingBlock,
@@ -59,8 +60,6 @@ def normalized(value: Expr, mod: IRModule | None = None) -> Expr:
     """``value`` with its struct info inferred."""
     if value.struct_info_ is not None:
         return value
-    from ..block_builder import BlockBuilder
-
     return BlockBuilder(mod).normalize(value)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from ...module import IRModule
 from ...tir import IntImm
 from ...transform import PassContext
+from .. import op
 from ..analysis import can_prove_shape_equal
 from ..expr import BindingBlock, Call, Constant, DataflowBlock, Expr, TupleGetItem, Var, VarBinding
 from ..function import Function
@@ -170,8 +171,6 @@ class _Combiner(BindingRewriter):
                 self._visit_nested(binding)
 
     def _emit_combined(self, item: _Combination) -> Var:
-        from .. import op
-
         lhs = self.substitute(item.lhs)
         weights = [self.substitute(branch.rhs) for branch in item.branches]
         ndim = len(shape_values(weights[0]) or ())

@@ -15,6 +15,7 @@ from ...error import IRValueError
 from ...module import IRModule
 from ...op import Op
 from ...transform import PassContext
+from .. import op
 from ..expr import Call, Constant, DataflowVar, Expr, Tuple, TupleGetItem, Var, VarBinding
 from ..function import Function
 from ..op.declaration import OpPatternKind
@@ -91,8 +92,6 @@ class _Converter(BindingRewriter):
         key = (id(expr), wanted)
         found = self._moved.get(key)
         if found is None:
-            from .. import op
-
             axes = [have.index(axis) for axis in wanted]
             found = self._moved[key] = self.emit(op.permute_dims(expr, axes))
             self._keep.append(expr)
@@ -367,8 +366,6 @@ def _elementwise(converter: _Converter, call: Call) -> _Plan | None:
 
 def _expanded(converter: _Converter, arg: Expr, layout: Permutation) -> Expr:
     """A tensor of fewer dimensions, which broadcasts along the last original axes, for operands in another layout."""
-    from .. import op
-
     arg = converter.natural(arg)
     ndim, size = len(layout), _ndim(arg)
     own = [axis for axis in layout if axis >= ndim - size]

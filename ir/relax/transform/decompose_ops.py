@@ -8,6 +8,7 @@ from typing import Any
 
 from ...module import IRModule
 from ...transform import ModulePass, PassContext
+from .. import op
 from ..block_builder import BlockBuilder
 from ..expr import Call, Expr, SeqExpr, Tuple, Var, const
 from ..function import Function
@@ -17,15 +18,11 @@ from .binding_rewriter import BindingRewriter, rewrite_functions
 
 def _expanded(value: Expr, axis: int, ndim: int) -> Expr:
     """A vector as a tensor that broadcasts along ``axis`` of ``ndim`` dimensions."""
-    from .. import op
-
     axes = [i for i in range(ndim) if i != axis % ndim]
     return op.expand_dims(value, axes) if axes else value
 
 
 def _batch_norm(call: Call, mean: Expr, variance: Expr) -> Expr:
-    from .. import op
-
     data, gamma, beta = call.args[:3]
     info = data.struct_info
     assert isinstance(info, TensorStructInfo)
@@ -48,8 +45,6 @@ def _batch_norm_inference(call: Call) -> Expr:
 
 def _batch_norm_training(call: Call) -> Expr:
     """The result with the batch's statistics, and running statistics moved towards them."""
-    from .. import op
-
     data, running_mean, running_variance = call.args[0], call.args[3], call.args[4]
     info = data.struct_info
     assert isinstance(info, TensorStructInfo)
@@ -67,8 +62,6 @@ def _batch_norm_training(call: Call) -> Expr:
 
 
 def _layer_norm(call: Call) -> Expr:
-    from .. import op
-
     data, gamma, beta = call.args
     info = data.struct_info
     assert isinstance(info, TensorStructInfo)
@@ -84,8 +77,6 @@ def _layer_norm(call: Call) -> Expr:
 
 
 def _dropout_inference(call: Call) -> Expr:
-    from .. import op
-
     data = call.args[0]
     return Tuple([data, op.ones_like(data)])
 

@@ -31,6 +31,7 @@ from ..expr import (
 from ..function import ExternFunc, Function
 from .binding_rewriter import BindingRewriter
 from .function_pass import FunctionPass
+from .grouping import tir_vars_of
 
 _ALLOCATIONS = frozenset(
     {"relax.builtin.alloc_tensor", "relax.memory.alloc_storage", "relax.memory.alloc_tensor"}
@@ -56,8 +57,6 @@ def _symbolic(values: Any) -> tuple[Any, ...]:
 
 
 def _ids(value: Any) -> tuple[int, ...]:
-    from .grouping import tir_vars_of
-
     return tuple(id(var) for var in tir_vars_of(value))
 
 

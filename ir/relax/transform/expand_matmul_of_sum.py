@@ -7,6 +7,7 @@ from typing import Any
 
 from ...module import IRModule
 from ...transform import PassContext
+from .. import op
 from ..dpl import is_op, rewrite_call, wildcard
 from ..expr import Expr
 from ..function import Function
@@ -32,8 +33,6 @@ class ExpandMatmulOfSum(FunctionPass):
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """The function with expanded products."""
-        from .. import op
-
         known = compile_time_values(func)
         x, a, b = wildcard(), wildcard(), wildcard()
         total = is_op("relax.add")(a, b)

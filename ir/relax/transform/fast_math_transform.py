@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...module import IRModule
+from ...op import Op
 from ...transform import ModulePass, PassContext
 from .legalize_ops import LegalizeOps
 
@@ -44,7 +45,5 @@ class FastMathTransform(ModulePass):
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """The module with approximations; other operators stay."""
-        from ...op import Op
-
         others = tuple(name for name in Op.list_op_names() if name.startswith("relax.") and name not in FAST)
         return LegalizeOps(FAST, skip_ops=others)(mod, ctx)

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...module import IRModule
 from ...transform import PassContext
+from .. import op
 from ..expr import Call, Constant, Expr, Tuple, Var
 from ..function import Function
 from .binding_rewriter import BindingRewriter, is_call_to, use_counts
@@ -67,7 +68,6 @@ class _Folder(BindingRewriter):
         position = layout.index("O")
         scaled = weight.data * scale.reshape([-1 if i == position else 1 for i in range(4)])
         channel = out_layout.index("C")
-        from .. import op
 
         new_conv = self.emit(
             Call(conv.op, (conv.args[0], Constant(scaled.astype(dtype))), conv.attrs, conv.sinfo_args)

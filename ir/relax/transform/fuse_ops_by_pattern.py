@@ -15,6 +15,7 @@ from ..dpl.pattern import CallPattern, DFPattern, TupleGetItemPattern
 from ..expr import BindingBlock, Call, DataflowBlock, Expr, SeqExpr, TupleGetItem, Var, VarBinding
 from ..function import Function
 from .grouping import Group, GroupRewriter, NameTable
+from .normalize_global_var import rename_functions
 
 
 @dataclass(frozen=True)
@@ -256,8 +257,6 @@ class FuseOpsByPattern(ModulePass):
 
 def annotate_composites(mod: IRModule, composites: set[GlobalVar], names: NameTable) -> IRModule:
     """The module with each composite function inside a function for its code generator, and calls redirected."""
-    from .normalize_global_var import rename_functions
-
     table: dict[GlobalVar, GlobalVar] = {}
     outer: dict[GlobalVar, Function] = {}
     for var in [var for var in mod.functions if var in composites]:

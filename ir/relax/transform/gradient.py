@@ -10,7 +10,9 @@ from ...error import IRTypeError, IRValueError
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...op import Op
+from ...registry import get_global_func
 from ...transform import ModulePass, PassContext
+from .. import op
 from ..bind import copy_with_new_vars
 from ..block_builder import BlockBuilder
 from ..expr import (
@@ -70,8 +72,6 @@ class _Backward:
                 self.add(field, part)
 
     def _sum(self, a: Any, b: Any) -> Any:
-        from .. import op
-
         if a is None or b is None:
             return b if a is None else a
         if isinstance(a, list) or isinstance(b, list):
@@ -84,8 +84,6 @@ class _Backward:
 
     def zeros(self, info: StructInfo) -> Expr:
         """A zero of a struct info."""
-        from .. import op
-
         if isinstance(info, TupleStructInfo):
             return Tuple([self._builder.emit(self.zeros(field)) for field in info.fields])
         assert isinstance(info, TensorStructInfo)
@@ -169,8 +167,6 @@ class _Backward:
                 self.add(arg, _listed(value, arg.struct_info_))
 
     def _te_gradient(self, var: Var, call: Call, adjoint: Var) -> None:
-        from ...registry import get_global_func
-
         name = str(call.attrs["te_grad_name"])
         function = get_global_func(name, allow_missing=True)
         if function is None:
@@ -260,8 +256,6 @@ def differentiate(mod: IRModule, func: Function, requires: Sequence[int], target
     target, result = _target(func, target_index)
     (block,) = func.body.blocks
     params = [func.params[number] for number in requires]
-    from .. import op
-
     backward = _Backward(mod)
     backward.add(target, op.ones(target.struct_info.shape, target.struct_info.dtype))
     for binding in reversed(block.bindings):

@@ -26,6 +26,7 @@ from ..function import ExternFunc, Function
 from ..struct_info import FuncStructInfo, ObjectStructInfo, PrimStructInfo, StructInfo, TupleStructInfo
 from .binding_rewriter import BindingRewriter
 from .function_pass import FunctionPass
+from .to_non_dataflow import to_non_dataflow
 
 
 class _Fetcher(BindingRewriter):
@@ -70,8 +71,6 @@ class LazyGetInput(FunctionPass):
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """The function with a callback."""
-        from .to_non_dataflow import to_non_dataflow
-
         if "num_input" not in func.attrs:
             return func
         count = func.attrs.get_int("num_input")
@@ -127,8 +126,6 @@ class LazySetOutput(FunctionPass):
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """The function with a callback."""
-        from .to_non_dataflow import to_non_dataflow
-
         if "global_symbol" not in func.attrs and "num_input" not in func.attrs:
             return func
         func = to_non_dataflow(func)
@@ -199,8 +196,6 @@ class LazyTransformParams(FunctionPass):
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """The lazy function, when its one parameter is the tuple of weights."""
-        from .to_non_dataflow import to_non_dataflow
-
         if len(func.params) != 1 or not isinstance(func.params[0].struct_info_, TupleStructInfo):
             return func
         func = to_non_dataflow(func)

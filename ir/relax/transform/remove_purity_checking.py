@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ...error import IRValueError
 from ...module import IRModule
+from ...op import Op
 from ...transform import PassContext
 from ..expr import Call, DataflowBlock, StringImm, Var
 from ..function import ExternFunc, Function
@@ -31,8 +32,6 @@ class _Unwrapper(BindingRewriter):
         elif is_call_to(call, "relax.call_inplace_packed"):
             call = Call(call.args[0], call.args[1:], None, call.sinfo_args, call.span, info)
         elif is_call_to(call, "relax.invoke_pure_closure"):
-            from ...op import Op
-
             call = Call(
                 Op.get("relax.invoke_closure"), call.args, call.attrs, call.sinfo_args, call.span, info
             )

@@ -7,6 +7,7 @@ from typing import Any
 
 from ...module import IRModule
 from ...transform import ModulePass, PassContext
+from ..bind import match_struct_info
 from ..expr import Call, Expr, PrimValue, Var
 from ..function import Function
 from ..struct_info import PrimStructInfo
@@ -41,8 +42,6 @@ def _without(func: Function) -> tuple[Function, NewCall] | None:
     def call(rewriter: Any, old: Call) -> Expr:
         args: list[Expr] = [old.args[number] for number in kept]
         if missing:
-            from ..bind import match_struct_info
-
             values: dict[Any, Any] = {}
             for param, arg in zip(func.params, old.args, strict=True):
                 match_struct_info(param.struct_info, arg.struct_info, values)

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 from ...module import IRModule
 from ...transform import PassContext
+from .. import op
 from ..expr import Call, Expr, Tuple, Var
 from ..function import Function
 from ..struct_info import TensorStructInfo
 from .binding_rewriter import BindingRewriter, is_call_to
+from .dead_code_elimination import remove_unused_bindings
 from .function_pass import FunctionPass
 
 
@@ -24,8 +26,6 @@ def _order(call: Call) -> list[int] | None:
 class _Rewriter(BindingRewriter):
     def visit_call(self, var: Var, call: Call) -> None:
         if is_call_to(call, "relax.concat") and call.attrs["axis"] is not None:
-            from .. import op
-
             made = self._sources(call.args[0])
             if made is not None:
                 sources, order = made
@@ -72,7 +72,5 @@ class ReorderPermuteDimsAfterConcat(FunctionPass):
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """The function with fewer transpositions."""
-        from .dead_code_elimination import remove_unused_bindings
-
         new = _Rewriter(mod).rewrite(func)
         return func if new is func else remove_unused_bindings(new)

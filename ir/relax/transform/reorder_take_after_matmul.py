@@ -7,6 +7,7 @@ from typing import Any
 
 from ...module import IRModule
 from ...transform import PassContext
+from .. import op
 from ..dpl import is_op, rewrite_call, wildcard
 from ..expr import Expr, PrimValue
 from ..function import Function
@@ -35,8 +36,6 @@ class ReorderTakeAfterMatmul(FunctionPass):
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """The function with reordered products."""
-        from .. import op
-
         x, weights, indices = wildcard(), wildcard(), wildcard()
         take = is_op("relax.take")(weights, indices)
         product = is_op("relax.matmul")(x, take)
@@ -68,8 +67,6 @@ class ReorderTakeAfterMatmul(FunctionPass):
 
 
 def _from_table(x: Expr, table: Expr, indices: Expr, x_shape: Any, table_shape: Any) -> Expr:
-    from .. import op
-
     batch, rows, _ = x_shape
     size, inner, columns = table_shape
     side_by_side = op.reshape(op.permute_dims(table, [1, 0, 2]), (inner, size * columns))

@@ -15,6 +15,7 @@ from ...op import Op
 from ...structural import structural_equal
 from ...tir.functor import substitute
 from ...transform import PassContext
+from ..analysis import defined_symbolic_vars
 from ..expr import (
     BindingBlock,
     Call,
@@ -272,8 +273,6 @@ def _used_across_blocks(seq: SeqExpr) -> set[Var]:
 
 def upper_bounds(func: Function) -> dict[tir.Var, int]:
     """Bounds of symbolic variables in the signature, from the attribute ``tir_var_upper_bound``."""
-    from ..analysis import defined_symbolic_vars
-
     given = func.attrs.get("tir_var_upper_bound")
     if not given:
         return {}

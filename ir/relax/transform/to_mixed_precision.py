@@ -10,7 +10,9 @@ from ...error import IRValueError
 from ...module import IRModule
 from ...op import Op
 from ...transform import PassContext
+from .. import op
 from ..bind import bind
+from ..block_builder import BlockBuilder
 from ..expr import (
     Call,
     Constant,
@@ -27,7 +29,7 @@ from ..expr import (
 from ..function import Function
 from ..op.declaration import MixedPrecisionPolicy
 from ..struct_info import StructInfo, TensorStructInfo, TupleStructInfo
-from .binding_rewriter import BindingRewriter
+from .binding_rewriter import BindingRewriter, normalized
 from .function_pass import FunctionPass
 
 LOW = "float16"
@@ -97,8 +99,6 @@ class _Caster(BindingRewriter):
 
     def cast(self, expr: Expr, dtype: str) -> Expr:
         """A value in the given precision, if it is a tensor of floats."""
-        from .. import op
-
         if isinstance(expr, Tuple):
             fields = [self.cast(field, dtype) for field in expr.fields]
             return expr if all(a is b for a, b in zip(fields, expr.fields, strict=True)) else Tuple(fields)
@@ -180,16 +180,12 @@ class _Caster(BindingRewriter):
         return bool(tensors) and all(leaf.struct_info.dtype == LOW for leaf in tensors)
 
     def _finish(self, var: Var, result: Expr) -> None:
-        from .binding_rewriter import normalized
-
         result = normalized(result, self.mod)
         wanted = (
             self._decisions.get(var, HIGH) if isinstance(var, DataflowVar) else _dtype_of(var.struct_info_)
         )
         info = result.struct_info_
         if _is_float(info) and wanted and info.dtype != wanted and _is_float(var.struct_info_):  # type: ignore[union-attr]
-            from .. import op
-
             self.bind(var, op.astype(self.emit(result), wanted))
         elif isinstance(info, TupleStructInfo) and not isinstance(var, DataflowVar):
             self.bind(var, self.cast(self.emit(result), _dtype_of(var.struct_info_) or HIGH))
@@ -208,9 +204,6 @@ def _dtype_of(info: StructInfo | None) -> str | None:
 
 def _with_low_inputs(func: Function, names: Sequence[str]) -> Function:
     """The function with the named parameters in float16, cast back where its body begins."""
-    from .. import op
-    from ..block_builder import BlockBuilder
-
     known = {param.name_hint for param in func.params}
     missing = [name for name in names if name not in known]
     if missing:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ....error import IRValueError
-from ...expr import Call, Expr, ShapeExpr
+from ...expr import Call, Expr, PrimValue, ShapeExpr
 from ...struct_info import StructInfo, TensorStructInfo
+from ..base import call_dps_packed
 from ..declaration import MixedPrecisionPolicy, call, operator
 from ..inference import as_int, fail, infer_unary_any, same_as, simplify, tensor_args
+from ..manipulate import permute_dims, reshape
 
 FOLLOW = MixedPrecisionPolicy.FOLLOW
 _OPERATIONS = {"sum": 0, "prod": 1, "min": 2, "max": 3, "avg": 4}
@@ -16,8 +18,6 @@ _OPERATIONS = {"sum": 0, "prod": 1, "min": 2, "max": 3, "avg": 4}
 
 def _collective(name: str, *rest: Any) -> Any:
     def legalize(bb: Any, node: Call) -> Expr:
-        from ..base import call_dps_packed
-
         extra = [item(node) for item in rest]
         return call_dps_packed(f"runtime.disco.{name}", [node.args[0], *extra], node.struct_info)
 
@@ -48,8 +48,6 @@ def allreduce(x: Expr, op_type: str = "sum", in_group: bool = True) -> Expr:
 
 
 def _bool(value: bool) -> Expr:
-    from ...expr import PrimValue
-
     return PrimValue(bool(value))
 
 
@@ -100,9 +98,6 @@ def _infer_scatter(node: Call, builder: Any) -> StructInfo:
 
 def _legalize_scatter(bb: Any, node: Call) -> Expr:
     """The runtime scatters along a leading axis of one entry per worker."""
-    from ..base import call_dps_packed
-    from ..manipulate import permute_dims, reshape
-
     axis, workers = node.attrs["axis"], node.attrs["num_workers"]
     info = node.args[0].struct_info
     assert isinstance(info, TensorStructInfo) and info.shape_values is not None

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .... import te, tir
 from ...expr import Call, Expr
 from ...struct_info import StructInfo, TensorStructInfo
 from ..declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
@@ -67,8 +68,6 @@ def _np_nll_loss_backward(
 
 
 def _legalize_nll_loss_backward(bb: Any, node: Call) -> Expr:
-    from .... import te, tir
-
     reduction, ignore_index = node.attrs["reduction"], node.attrs["ignore_index"]
 
     def te_nll_loss_backward(grad: Any, predictions: Any, targets: Any, weights: Any = None) -> Any:
@@ -169,8 +168,6 @@ def _legalize_pool_backward(kind: str) -> Any:
 
 def _te_pool_backward(kind: str, attrs: Any) -> Any:
     """Every element of the data sums the gradients of the windows that it is in (or, for max, is the first largest of)."""
-    from .... import te, tir
-
     size, steps, pads = attrs["pool_size"], attrs["strides"], attrs["padding"]
 
     def window_of(grad: Any, h: Any, w: Any, taps: list[Any]) -> tuple[Any, list[Any]]:
@@ -288,8 +285,6 @@ def _np_take_backward(grad: np.ndarray, x: np.ndarray, indices: np.ndarray, axis
 
 def _legalize_take_backward(bb: Any, node: Call) -> Expr:
     """Every element of the result sums the gradients of the takes that read it."""
-    from .... import te, tir
-
     axis = node.attrs.get("axis")
 
     def te_take_backward(grad: Any, x: Any, indices: Any) -> Any:

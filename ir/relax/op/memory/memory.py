@@ -19,6 +19,7 @@ from ...struct_info import (
     TensorStructInfo,
     TupleStructInfo,
 )
+from ..base import call_pure_packed, null_value, shape_of
 from ..declaration import call, operator
 from ..inference import (
     as_int,
@@ -154,8 +155,6 @@ def _static_bytes(info: TensorStructInfo) -> int | None:
 
 def _legalize_view(bb: Any, node: Call) -> Expr:
     """Everything that was left out is filled in; what is more than another shape becomes a call of the runtime."""
-    from ..base import call_pure_packed, shape_of
-
     data, shape, dtype, offset = node.args
     info = node.struct_info
     if not isinstance(shape.struct_info, ShapeStructInfo):
@@ -200,7 +199,6 @@ def view(
         dtype: of the view; default that of ``data``.
         relative_byte_offset: where the view begins in ``data``; default 0.
     """
-    from ..base import null_value
 
     def given(value: Any, convert: Any) -> Expr:
         return null_value() if value is None else convert(value)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .... import te, tir
 from ...expr import Call, Expr
 from ...struct_info import StructInfo
 from ..declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
@@ -118,8 +119,6 @@ def _te_legalize(function: Any, name: str) -> Any:
 
 
 def _te_gelu(x: Any) -> Any:
-    from .... import tir
-
     dtype = x.dtype
     half, scale = tir.const(0.5, dtype), tir.const(0.5**0.5, dtype)
     multiply, add = topi_function("multiply"), topi_function("add")
@@ -135,8 +134,6 @@ def _te_gelu(x: Any) -> Any:
 
 
 def _te_gelu_tanh(x: Any) -> Any:
-    from .... import tir
-
     dtype = x.dtype
     multiply, add = topi_function("multiply"), topi_function("add")
     cube = multiply(multiply(x, x), multiply(x, tir.const(0.044715, dtype)))
@@ -151,8 +148,6 @@ def _te_silu(x: Any) -> Any:
 
 
 def _te_selu(x: Any) -> Any:
-    from .... import te, tir
-
     dtype = x.dtype
     alpha, scale = tir.const(_SELU_ALPHA, dtype), tir.const(_SELU_SCALE, dtype)
     zero, one = tir.const(0.0, dtype), tir.const(1.0, dtype)
@@ -215,8 +210,6 @@ def selu(data: Expr) -> Expr:
 
 
 def _legalize_softplus(bb: Any, node: Call) -> Expr:
-    from .... import te, tir
-
     beta, threshold = node.attrs["beta"], node.attrs["threshold"]
 
     def te_softplus(x: Any) -> Any:

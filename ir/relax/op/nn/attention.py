@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .... import te, tir
 from ....error import IRValueError
 from ....tir.expr import FloatImm, IntImm
 from ...analysis import prove_dim_equal
@@ -84,8 +85,6 @@ def np_attention(
 
 
 def _legalize_attention(bb: Any, node: Call) -> Expr:
-    from .... import te, tir
-
     attrs = node.attrs
     causal, window = attrs.get("causal_mask"), attrs.get("window_size")
     scale = attrs.get("scale")

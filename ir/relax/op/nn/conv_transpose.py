@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .... import te, tir
 from ...expr import Call, Expr
 from ...struct_info import StructInfo
 from ..declaration import MixedPrecisionPolicy, OpPatternKind, operator
@@ -46,8 +47,6 @@ def has_channels_last_kernel(attrs: Any) -> bool:
 
 def _legalize_conv_transpose(bb: Any, node: Call) -> Expr:
     """A dense convolution per phase where channels come last; else a sum over those taps that fall on an input element."""
-    from .... import te, tir
-
     attrs = node.attrs
     count = len(attrs["strides"])
     canonical, kernel = "NC" + SPATIAL[count], "IO" + SPATIAL[count]

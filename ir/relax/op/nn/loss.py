@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .... import dtype as dt
+from .... import te, tir
 from ....error import IRValueError
 from ...expr import Call, Expr
 from ...struct_info import StructInfo, TensorStructInfo
@@ -118,8 +119,6 @@ def _np_nll_loss(
 
 
 def _legalize_nll_loss(bb: Any, node: Call) -> Expr:
-    from .... import te, tir
-
     reduction, ignore_index = node.attrs["reduction"], node.attrs["ignore_index"]
 
     def te_nll_loss(predictions: Any, targets: Any, weights: Any = None) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...expr import Call, Expr, Tuple
 from ...struct_info import StructInfo, TensorStructInfo, TupleStructInfo
+from ..create import ones_like
 from ..declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
 from ..inference import (
     as_int,
@@ -403,8 +404,6 @@ def _infer_dropout(node: Call, builder: Any) -> StructInfo:
 
 def _legalize_dropout(bb: Any, node: Call) -> Expr:
     """Outside training nothing is dropped: the input and a mask of ones."""
-    from ..create import ones_like
-
     return Tuple([node.args[0], bb.emit(ones_like(node.args[0]))])
 
 

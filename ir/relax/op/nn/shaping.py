@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .... import te, tir
 from ....error import IRValueError
 from ....tir.expr import PrimExpr
 from ...expr import Call, Expr
@@ -51,8 +52,6 @@ def _np_pad(x: np.ndarray, pad_width: Any, pad_mode: str, pad_value: float) -> n
 
 
 def _legalize_pad(bb: Any, node: Call) -> Expr:
-    from .... import te, tir
-
     mode, widths = node.attrs["pad_mode"], node.attrs["pad_width"]
     before, after = list(widths[::2]), list(widths[1::2])
     info = node.args[0].struct_info
@@ -145,8 +144,6 @@ def _np_pixel_shuffle(x: np.ndarray, upscale_factor: int) -> np.ndarray:
 
 
 def _legalize_pixel_shuffle(bb: Any, node: Call) -> Expr:
-    from .... import te, tir
-
     r = node.attrs["upscale_factor"]
     out_shape: list[PrimExpr] = list(node.struct_info.shape_values)
 
