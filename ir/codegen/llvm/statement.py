@@ -34,9 +34,8 @@ _STACK_TOTAL = 512 * 1024
 _UNROLL_LIMIT = 1 << 14  # copies of a body; beyond, an unrolled loop stays a loop
 
 
-def _is_scalar_reduction(store: S.BufferStore) -> bool:
-    """Whether a store is ``x[i] = x[i] op value`` of one float: a step of a reduction."""
-    value = store.value
+def _is_scalar_reduction(store: S.BufferStore, value: E.PrimExpr) -> bool:
+    """Whether storing the value is ``x[i] = x[i] op value`` of one float: a step of a reduction."""
     if (
         value.__class__ not in (E.Add, E.Mul, E.Max, E.Min)
         or not dt.is_float(value.dtype)
@@ -49,6 +48,20 @@ def _is_scalar_reduction(store: S.BufferStore) -> bool:
         and len(side.indices) == len(store.indices)
         and all(expr_deep_equal(x, y) for x, y in zip(side.indices, store.indices))
         for side in (value.a, value.b)  # type: ignore[attr-defined]
+    )
+
+
+def _is_reduction_step(node: S.LetStmt) -> bool:
+    """Whether a variable is one of several partial results, all computed first and then stored."""
+    body: S.Stmt = node.body
+    while isinstance(body, S.LetStmt):
+        body = body.body
+    stores = body.seq if isinstance(body, S.SeqStmt) else (body,)
+    return any(
+        isinstance(store, S.BufferStore)
+        and store.value is node.var
+        and _is_scalar_reduction(store, node.value)
+        for store in stores
     )
 
 
@@ -97,12 +110,15 @@ class FunctionEmitter(ExpressionEmitter, Visitor):
 
     def visit_BufferStore(self, node: S.BufferStore) -> None:
         outer = self.reduction_update
-        self.reduction_update = node.value if _is_scalar_reduction(node) else None
+        self.reduction_update = node.value if _is_scalar_reduction(node, node.value) else None
         self.store(node.buffer, node.indices, node.value, node.predicate)
         self.reduction_update = outer
 
     def visit_LetStmt(self, node: S.LetStmt) -> None:
+        outer = self.reduction_update
+        self.reduction_update = node.value if _is_reduction_step(node) else None
         self.variables[node.var] = self.value(node.value)
+        self.reduction_update = outer
         if dt.is_index(node.var.dtype):
             self.simplifier.bind(node.var, *self.simplifier.bounds(node.value))
         self.visit(node.body)

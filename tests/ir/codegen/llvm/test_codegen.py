@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import ml_dtypes  # noqa: F401  registers bfloat16 with numpy
@@ -457,6 +458,29 @@ def test_strided_convolution() -> None:
     x = rng.integers(-4, 5, (n, h, h, c)).astype("float32")
     k = rng.integers(-4, 5, (3, 3, c, o)).astype("float32")
     compare(func, x, k, np.zeros((n, size, size, o), "float32"))
+
+
+@pytest.mark.parametrize("values", [1, 2])
+def test_sums_along_memory_are_vectors(values: int) -> None:
+    """LLVM may reorder a reduction, be it of one value or of several that are computed before all are stored."""
+    a = te.placeholder((8, 512), name="A")
+    k = te.reduce_axis((0, 512), name="k")
+    if values == 1:
+        sums: Any = te.compute((8,), lambda i: te.sum(a[i, k], axis=k), name="S")
+    else:
+        both = te.comm_reducer(
+            lambda x, y: (x[0] + y[0], x[1] + y[1]), lambda *kinds: [tir.const(0, kind) for kind in kinds]
+        )
+        sums = te.compute((8,), lambda i: both((a[i, k], a[i, k] * a[i, k]), axis=k), name="S")
+    func = te.create_prim_func([a, *(sums if values == 2 else [sums])])
+    assembly = build(func, "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=skylake-avx512").assembly
+    assert len(re.findall(r"v(?:add|fmadd\d+)ps\s+.*%[yz]mm", assembly)) >= values
+    module = build(func)
+    data = np.random.default_rng(0).integers(-8, 9, (8, 512)).astype("float32")
+    results = [np.empty(8, "float32") for _ in range(values)]
+    module["main"](data, *results)
+    for result, wanted in zip(results, (data.sum(1), (data * data).sum(1))):
+        np.testing.assert_array_equal(result, wanted)
 
 
 def test_accumulators_stay_in_registers() -> None:
