@@ -56,6 +56,7 @@ from .remove_unused_outputs import RemoveUnusedOutputs
 from .remove_unused_parameters import RemoveUnusedParameters
 from .reorder_permute_dims_after_concat import ReorderPermuteDimsAfterConcat
 from .reorder_take_after_matmul import ReorderTakeAfterMatmul
+from .rewrite_cuda_graph import RewriteCUDAGraph
 from .rewrite_dataflow_reshape import RewriteDataflowReshape
 from .run_codegen import AttachExternModules, RunCodegen
 from .split_layout_rewrite_preproc import SplitLayoutRewritePreproc
