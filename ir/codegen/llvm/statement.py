@@ -24,6 +24,7 @@ from .compile import CodegenError
 from .expression import ExpressionEmitter
 from .kernel_context import KernelContext, PackedSite, function_symbol
 from .types import element_bytes, memory_type
+from .work import operations_of
 
 #: Return codes of kernels.
 OK, FAILED, OUT_OF_MEMORY = 0, -1, -2
@@ -31,6 +32,8 @@ OK, FAILED, OUT_OF_MEMORY = 0, -1, -2
 _STACK_BUFFER = 32 * 1024
 _STACK_LOCAL = 128 * 1024
 _STACK_TOTAL = 512 * 1024
+_LEAST_PARALLEL_OPERATIONS = 1 << 15
+"""A parallel loop that does less is done (in a few microseconds) before other threads have begun."""
 _UNROLL_LIMIT = 1 << 14  # copies of a body; beyond, an unrolled loop stays a loop
 
 
@@ -216,7 +219,11 @@ class FunctionEmitter(ExpressionEmitter, Visitor):
                 self.visit(loop.body)
             self._copies //= count
             return
-        if loop.kind == S.ForKind.PARALLEL and self.parallel_allowed:
+        if (
+            loop.kind == S.ForKind.PARALLEL
+            and self.parallel_allowed
+            and operations_of(loop) >= _LEAST_PARALLEL_OPERATIONS
+        ):
             self._parallel(loop, start, extent)
             return
         end = self.b.add(start, extent)

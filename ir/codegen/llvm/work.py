@@ -1,0 +1,60 @@
+"""How much a statement does, roughly: what decides whether a parallel loop is worth waking threads for."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ... import dtype as dt
+from ...node import Visitor, visit_children
+from ...tir import expr as E
+from ...tir import stmt as S
+
+_REGISTER_BYTES = 64
+_FUNCTION = 32.0
+"""Operations that a call of a mathematical function counts as."""
+
+
+def operations_of(node: Any) -> float:
+    """Vector or scalar operations of one run of a statement, indices left out; infinite when an extent is not constant."""
+    return float(_Counter().visit(node))
+
+
+class _Counter(Visitor):
+    def generic_visit(self, node: Any) -> float:
+        counts: list[float] = []
+        visit_children(node, lambda child: counts.append(self.visit(child)))
+        return sum(counts)
+
+    def visit_For(self, loop: S.For) -> float:
+        extent = loop.extent
+        return extent.value * self.visit(loop.body) if isinstance(extent, E.IntImm) else math.inf
+
+    def visit_While(self, loop: S.While) -> float:
+        return math.inf
+
+    def visit_BufferStore(self, store: S.BufferStore) -> float:
+        return _registers(store.value.dtype) + self.visit(store.value)
+
+    def visit_BufferLoad(self, load: E.BufferLoad) -> float:
+        return _registers(load.dtype)
+
+    def visit_Call(self, call: E.Call) -> float:
+        if "call_" in getattr(call.op, "name", "call_"):  # what is called may do anything
+            return math.inf
+        return _FUNCTION * _registers(call.dtype) + sum(self.visit(arg) for arg in call.args)
+
+    def visit_Broadcast(self, node: E.Broadcast) -> float:
+        return float(self.visit(node.value))
+
+    def visit_Ramp(self, node: E.Ramp) -> float:
+        return 0.0
+
+    def _operation(self, node: Any) -> float:
+        return _registers(node.dtype) + self.visit(node.a) + self.visit(node.b)
+
+    visit_BinaryOpExpr = visit_CmpExpr = visit_LogicalExpr = _operation
+
+
+def _registers(dtype: str) -> float:
+    return float(max(1, dt.bytes_of(dtype) // _REGISTER_BYTES)) if dt.lanes(dtype) > 1 else 1.0

@@ -1,0 +1,62 @@
+"""What a statement is counted as, and that short parallel loops wake no threads."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from ir.codegen.build import build
+from ir.codegen.llvm import statement
+from ir.codegen.llvm.work import operations_of
+from ir.script import tir as T
+
+
+def copy(extent: int, dtype: str = "float32") -> Any:
+    @T.prim_func
+    def main(A: T.Buffer((extent,), dtype), B: T.Buffer((extent,), dtype)):  # type: ignore[no-untyped-def]
+        for i in T.parallel(extent):
+            B[i] = A[i]
+
+    return main
+
+
+def test_operations_are_counted_per_iteration_and_register() -> None:
+    assert operations_of(copy(100).body) == 2 * operations_of(copy(50).body)
+    assert operations_of(copy(8, "float32x64").body) == 4 * operations_of(copy(8, "float32x16").body)
+
+
+def test_a_function_counts_more_than_a_sum() -> None:
+    @T.prim_func
+    def exponential(A: T.Buffer((9,), "float32")):  # type: ignore[no-untyped-def]
+        A[0] = T.exp(A[1])
+
+    @T.prim_func
+    def total(A: T.Buffer((9,), "float32")):  # type: ignore[no-untyped-def]
+        A[0] = A[1] + A[2]
+
+    assert operations_of(exponential.body) > 5 * operations_of(total.body)
+
+
+def test_what_is_not_known_is_endless() -> None:
+    @T.prim_func
+    def symbolic(a: T.handle):  # type: ignore[no-untyped-def]
+        n = T.int64()
+        A = T.match_buffer(a, (n,), "float32")
+        for i in range(n):
+            A[i] = T.float32(0)
+
+    @T.prim_func
+    def foreign(A: T.Buffer((9,), "float32")):  # type: ignore[no-untyped-def]
+        A[0] = T.call_extern("float32", "expf", A[1])
+
+    assert operations_of(symbolic.body) == operations_of(foreign.body) == math.inf
+
+
+@pytest.mark.parametrize(("extent", "dispatched"), [(64, False), (1 << 20, True)])
+def test_short_parallel_loops_run_in_the_calling_thread(
+    extent: int, dispatched: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(statement, "_LEAST_PARALLEL_OPERATIONS", 1 << 15)
+    assert ("call i32 @loopsmith_parallel_for" in build(copy(extent)).llvm_ir) is dispatched
