@@ -111,6 +111,9 @@ def arguments(given: list[str]) -> argparse.Namespace:
         help=f"Python with apache-tvm (or {TVM_VARIABLE})",
     )
     parser.add_argument("--out", type=Path, default=results.DEFAULT, help="folder of the results")
+    parser.add_argument(
+        "--scratch", type=Path, default=Settings().scratch, help="folder of databases and exported models"
+    )
     parser.add_argument("--no-plot", action="store_true", help="without matplotlib")
     options = parser.parse_args(given)
     if options.rounds < 5:
@@ -124,7 +127,13 @@ def main(given: list[str]) -> int:
     try:
         peers = parse_peers(options.peers, options.tvm_python)
         settings = Settings(
-            options.trials, options.rounds, options.threads, peers, options.tvm_python, seed=options.seed
+            options.trials,
+            options.rounds,
+            options.threads,
+            peers,
+            options.tvm_python,
+            options.scratch,
+            options.seed,
         )
         todo = list(tasks(options.what, settings))
     except (KeyError, ValueError) as error:

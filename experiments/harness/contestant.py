@@ -107,7 +107,7 @@ class Contestant:
     def close(self) -> None:
         """End the process."""
         self._process.kill()
-        self._process.wait()
+        self._process.communicate()
         self._log.close()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -11,8 +12,9 @@ import numpy as np
 def write(path: Path, inputs: Mapping[str, np.ndarray], outputs: Sequence[np.ndarray]) -> None:
     """Named inputs, and outputs in order."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    named = {f"in:{name}": value for name, value in inputs.items()}
-    np.savez(path, **named, **{f"out:{number:03}": value for number, value in enumerate(outputs)})
+    named: dict[str, Any] = {f"in:{name}": value for name, value in inputs.items()}
+    named.update({f"out:{number:03}": value for number, value in enumerate(outputs)})
+    np.savez(path, **named)
 
 
 def read(path: str) -> tuple[dict[str, np.ndarray], list[np.ndarray]]:

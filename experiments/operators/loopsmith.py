@@ -70,22 +70,18 @@ def call(
         LookupError: the database has no record of the row.
     """
     from database import open_database
+    from ir import IRModule
     from runners.native import build_native
     from runners.ndarray import aligned_empty
     from schedules.layout_rewrite import MAPS_ATTRIBUTE, split_module
 
-    store, chosen = open_database(database, must_exist=True), target(threads)
+    chosen = target(threads)
     if first is None:
-        from ir import IRModule
-
         module = IRModule({"main": suite.workload(name, shape)})
-        record = store.query_tuning_record(module, chosen, "main")
+        record = open_database(database, must_exist=True).query_tuning_record(module, chosen, "main")
     else:
-        trials = [item for item in _records(store, name, shape, threads) if not item.remeasured]
-        trials = sorted(trials, key=lambda item: item.created_at)[:first]
-        record = min(
-            (item for item in trials if item.is_valid()), key=lambda item: item.mean_secs, default=None
-        )
+        valid = [item for item in _trials(name, shape, database, threads)[:first] if item.is_valid()]
+        record = min(valid, key=lambda item: item.mean_secs, default=None)
     if record is None:
         raise LookupError(f"the database has no record of {name} {tuple(shape)}; tune it first")
     scheduled = split_module(record.schedule().mod)

@@ -173,7 +173,8 @@ def onnxruntime(name: str, shape: Sequence[int], arrays: str, threads: int) -> R
     from onnx import TensorProto, helper, numpy_helper
 
     inputs, expected = data.read(arrays)
-    x, convert = inputs[0], _same
+    x = inputs[0]
+    convert: Convert = _same
     weights = [np.ascontiguousarray(item) for item in _weights(name, inputs)]
     names = [f"w{number}" for number in range(len(weights))]
     node = helper.make_node

@@ -43,15 +43,15 @@ def growth(name: str, shape: Sequence[int], settings: Settings) -> dict[str, Any
         contestants = {} if best is None else summary(kernels, best)
     times = history(name, shape, settings.database("operators"), settings.threads)
     costs: dict[str, Any] = {}
-    for tuner, cost in tuning.items():
-        past = times if tuner == "loopsmith" else cost.pop("history", [])
-        costs[tuner] = {
+    for who, cost in tuning.items():
+        past = times if who == "loopsmith" else cost.pop("history", [])
+        costs[who] = {
             **cost,
             "best_ms_after": best_after(past),
             "trials_to_95_percent": trials_to(past, 0.95),
         }
         if cost.get("trials") and cost.get("seconds"):
-            costs[tuner]["trials_per_second"] = cost["trials"] / cost["seconds"]
+            costs[who]["trials_per_second"] = cost["trials"] / cost["seconds"]
     return {
         "row": operators.key(name, shape),
         "trials": settings.trials,

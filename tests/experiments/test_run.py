@@ -1,0 +1,53 @@
+"""The one command: what its arguments mean, and a row from tuning to the table."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from experiments import run
+from experiments.harness.settings import Settings
+from experiments.operators import suite
+
+ROOT = Path(__file__).parents[2]
+
+
+def keys(*items: str) -> list[tuple[str, str]]:
+    return [(theme, key) for theme, key, _ in run.tasks(list(items), Settings())]
+
+
+def test_arguments_name_rows_models_and_themes() -> None:
+    assert keys("TBG") == [("operators", "TBG 1x128x12x64")]
+    assert keys("gmm:1,8,8,8") == [("operators", "GMM 1x8x8x8")]
+    assert len(keys("operators")) == sum(len(item.shapes) for item in suite.WORKLOADS.values())
+    assert keys("resnet18-small", "some/net.onnx") == [("models", "resnet18-small"), ("models", "net")]
+    assert [theme for theme, _ in keys("search:SFM")] == ["search"] * 3
+    themes = [theme for theme, _ in keys("all")]
+    assert list(dict.fromkeys(themes)) == ["operators", "models", "search", "foundation"]
+    with pytest.raises(KeyError, match="no workload 'XYZ'"):
+        keys("XYZ")
+
+
+@pytest.mark.slow
+def test_a_row_from_tuning_to_the_table(tmp_path: Path) -> None:
+    given = ["GMM:1,16,16,16", "--trials", "2", "--rounds", "1", "--threads", "1", "--peers", "numpy"]
+    command = [sys.executable, "experiments/run.py", *given, "--out", str(tmp_path), "--no-plot"]
+    command += ["--scratch", str(tmp_path / "scratch")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert "GMM 1x16x16x16" in done.stdout and "numpy" in done.stdout
+    (row,) = json.loads((tmp_path / "operators.json").read_text())["rows"].values()
+    assert row["tuning"]["loopsmith"]["trials"] == 2 and 0 < row["share_of_peak"] < 1.5
+    assert row["contestants"]["loopsmith"]["error"] < 1e-5 and row["contestants"]["numpy"]["ratio"] > 0
+    assert (tmp_path / "operators.md").read_text().strip() in done.stdout
+
+
+def test_mistakes_are_one_line() -> None:
+    done = subprocess.run(
+        [sys.executable, "experiments/run.py", "XYZ"], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 2 and done.stderr.startswith("run.py: no workload 'XYZ'")
