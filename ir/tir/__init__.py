@@ -58,6 +58,7 @@ from .functor import (
 )
 from .index_map import IndexMap
 from .op import *
+from .runtime_intrinsics import *
 from .stmt import (
     Allocate,
     AllocateConst,

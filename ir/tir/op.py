@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
 import functools
+import math
 from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
@@ -34,13 +36,13 @@ from .expr import (  # noqa: F401  add, max and the like are intrinsics of this 
     logical_and,
     logical_not,
     logical_or,
-    max,
-    min,
     multiply,
     subtract,
     truncdiv,
     truncmod,
 )
+from .expr import max as _max
+from .expr import min as _min
 
 
 class CallEffectKind(IntEnum):
@@ -53,6 +55,15 @@ class CallEffectKind(IntEnum):
     SPECIAL_CALL_ARG = 4
     EMBED_INFO = 5
     CONTROL_JUMP = 6
+    # The names of the Python interface of other systems.
+    ExprAnnotation = 0
+    Pure = 1
+    ReadState = 2
+    UpdateState = 3
+    Opaque = 3
+    SpecialCallArg = 4
+    EmbedInfo = 5
+    ControlJump = 6
 
 
 FLOAT_UNARY = (
@@ -67,7 +78,7 @@ _PURE = (
     *"reinterpret likely if_then_else".split(),
     *"shift_left shift_right bitwise_and bitwise_or bitwise_xor bitwise_not q_multiply_shift".split(),
     *"q_multiply_shift_per_axis call_pure_extern call_llvm_pure_intrin large_uint_imm vectorlow vectorhigh vectorcombine".split(),
-    *"type_annotation vscale dp4a".split(),
+    *"type_annotation vscale dp4a get_active_lane_mask ignore_loop_partition handle_add_byte_offset".split(),
 )
 _READS = "address_of tvm_access_ptr tvm_struct_get buffer_offset".split()
 _UPDATES = (
@@ -76,6 +87,8 @@ _UPDATES = (
     *"tvm_warp_shuffle_down tvm_warp_activemask tvm_load_matrix_sync tvm_store_matrix_sync tvm_mma_sync tvm_fill_fragment".split(),
     *"tvm_bmma_sync ptx_mma ptx_ldmatrix ptx_cp_async ptx_commit_group ptx_wait_group mma_fill mma_store start_profile_intrinsic".split(),
     *"end_profile_intrinsic tvm_stack_alloca lookup_param tvm_tuple tvm_check_return texture2d_load texture2d_store".split(),
+    *"tvm_call_packed_lowered tvm_call_cpacked_lowered tvm_stack_make_shape tvm_stack_make_array".split(),
+    *"TVMBackendAllocWorkspace TVMBackendFreeWorkspace".split(),
 )
 
 for _effect, _names in (
@@ -126,15 +139,27 @@ acos, acosh, asin, asinh = _unary("acos"), _unary("acosh"), _unary("asin"), _una
 atan, atanh = _unary("atan"), _unary("atanh")
 
 
+_ROUNDED: dict[str, Callable[[float], float]] = {
+    "floor": math.floor,
+    "ceil": math.ceil,
+    "trunc": math.trunc,
+    "round": lambda x: math.copysign(math.floor(builtins.abs(x) + 0.5), x),
+    "nearbyint": builtins.round,
+}
+"""What the rounding functions make of a constant: ``round`` takes halves away from zero, ``nearbyint`` to even."""
+
+
 def _rounding(name: str) -> Callable[..., PrimExpr]:
     def build(x: Any, span: Span | None = None) -> PrimExpr:
         value = convert(x)
         if dt.is_integral(value.dtype):
             return value
+        if isinstance(value, FloatImm) and math.isfinite(value.value):
+            return FloatImm(value.dtype, _ROUNDED[name](value.value))
         return Call(value.dtype, f"tir.{name}", (value,), span)
 
     build.__name__ = build.__qualname__ = name
-    build.__doc__ = f"``{name}(x)`` elementwise; integers are returned as they are."
+    build.__doc__ = f"``{name}(x)`` elementwise; integers are returned as they are, constants are rounded."
     return build
 
 
@@ -442,14 +467,22 @@ def trace(args: Sequence[Any], trace_action: str = "tvm.default_trace_action") -
 def comm_reducer(
     fcombine: Callable[[Any, Any], Any], fidentity: Callable[..., Any], name: str = "reduce"
 ) -> Callable[..., Any]:
-    """A reduction operator from a combiner and its identity.
+    """A commutative reducer from a combiner and its identity.
 
-    The result is called as ``reducer(expr, axis=..., where=None, init=None)`` in a tensor expression; for tuples both
-    functions take and return tuples.
+    The reducer is called as ``reducer(expr, axis, where=None, init=None)`` with reduction axes. For tuples, ``expr`` is
+    a tuple, ``fcombine`` takes and returns tuples, and ``fidentity`` takes one dtype per element. Called with values
+    instead of axes, it combines them.
+
+    >>> maximum = comm_reducer(lambda x, y: tir.max(x, y), lambda t: tir.min_value(t), name="max")  # doctest: +SKIP
     """
 
-    def reducer(expr: Any, axis: Any, where: Any = None, init: Any = None, *args: Any) -> Any:
+    def reduced(expr: Any, axis: Any, where: Any, init: Any) -> Any:
         axes = tuple(axis) if isinstance(axis, list | tuple) else (axis,)
+        for item in axes:
+            if item.iter_type != IterVar.CommReduce:
+                raise IRTypeError(
+                    f"{name}: {item.var.name} is no reduction axis; make one with te.reduce_axis"
+                )
         single = not isinstance(expr, tuple | list)
         sources = [convert(item) for item in ((expr,) if single else expr)]
         lhs = [Var(f"x{i}" if len(sources) > 1 else "x", item.dtype) for i, item in enumerate(sources)]
@@ -470,11 +503,24 @@ def comm_reducer(
         outputs = tuple(Reduce(combiner, sources, axes, condition, i, inits) for i in range(len(sources)))
         return outputs[0] if single else outputs
 
-    reducer.__name__ = name
+    def reducer(expr: Any, axis: Any, where: Any = None, init: Any = None, *args: Any) -> Any:
+        items = axis if isinstance(axis, tuple | list) else (axis,)
+        if builtins.all(isinstance(item, IterVar) for item in items):
+            return reduced(expr, axis, where, init)
+        result = convert(expr)
+        for value in (axis, where, init, *args):
+            if value is not None:
+                result = fcombine(result, convert(value))
+        return result
+
+    reducer.__name__ = reducer.__qualname__ = name
+    reducer.__doc__ = f"Reduce by {name} over axes, or combine values directly: see :func:`comm_reducer`."
     return reducer
 
 
 sum = comm_reducer(lambda x, y: x + y, lambda t: const(0, t), name="sum")
+max = comm_reducer(_max, lambda t: min_value(t), name="max")
+min = comm_reducer(_min, lambda t: max_value(t), name="min")
 
 
 def reduce_axis(dom: Any, name: str = "rv", thread_tag: str = "", span: Span | None = None) -> IterVar:
@@ -484,5 +530,15 @@ def reduce_axis(dom: Any, name: str = "rv", thread_tag: str = "", span: Span | N
 
 
 if not TYPE_CHECKING:  # type checkers cannot evaluate this; without it they take all public names
-    _IMPORTED = ("Any", "Callable", "Sequence", "annotations", "dt", "functools", "TYPE_CHECKING")
+    _IMPORTED = (
+        "Any",
+        "Callable",
+        "Sequence",
+        "annotations",
+        "builtins",
+        "dt",
+        "functools",
+        "math",
+        "TYPE_CHECKING",
+    )
     __all__ = [name for name in dir() if not name.startswith("_") and name not in _IMPORTED]

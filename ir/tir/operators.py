@@ -139,11 +139,11 @@ def match_dtypes(a: PrimExpr, b: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
         return a, cast(a.dtype, b)
     if bits_b > bits_a:
         return cast(b.dtype, a), b
-    # Same width: signed with unsigned meets in signed; bfloat16 with float16 meets in float32.
+    # Same width: signed with unsigned meets in unsigned, as in C; bfloat16 with float16 meets in float32.
     if kind_a == "uint" and kind_b == "int":
-        return cast(b.dtype, a), b
-    if kind_a == "int" and kind_b == "uint":
         return a, cast(a.dtype, b)
+    if kind_a == "int" and kind_b == "uint":
+        return cast(b.dtype, a), b
     wide = dt.with_lanes("float32", dt.lanes(a.dtype))
     return cast(wide, a), cast(wide, b)
 
@@ -158,6 +158,8 @@ def operands(a: Any, b: Any) -> tuple[PrimExpr, PrimExpr]:
 
 
 def _number_like(value: Any, other: Any) -> PrimExpr:
+    if isinstance(value, np.integer):
+        value = value.item()  # a plain number here: shapes of arrays are such
     if isinstance(value, bool | np.generic) or not isinstance(value, int | float):
         return convert(value)
     if isinstance(other, IterVar):
@@ -167,6 +169,10 @@ def _number_like(value: Any, other: Any) -> PrimExpr:
         return const(value)
     if isinstance(value, float) and not dt.is_float(dtype):
         return const(value, dt.with_lanes("float32", dt.lanes(dtype)))
+    if isinstance(value, int) and dt.is_integral(dtype):
+        low, high = dt.integer_range(dt.element_of(dtype))
+        if not low <= value <= high:
+            return const(value)
     return const(value, dtype)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 import ir
@@ -21,7 +22,7 @@ def same(got: tir.PrimExpr, expected: tir.PrimExpr) -> None:
         ("int32", "int64", "int64"),
         ("bool", "int8", "int8"),
         ("int32", "float16", "float16"),
-        ("uint8", "int8", "int8"),
+        ("uint8", "int8", "uint8"),
         ("uint16", "int8", "uint16"),
         ("float16", "bfloat16", "float32"),
         ("float32", "float32x4", "float32x4"),
@@ -104,3 +105,30 @@ def test_and_of_bools_is_logical() -> None:
     assert isinstance(a | b, tir.Or)
     assert isinstance(~a, tir.Not)
     same(tir.const(6) & tir.const(3), tir.const(2))
+
+
+def test_numbers_that_do_not_fit_widen() -> None:
+    narrow = tir.Var("a", "int8")
+    assert (narrow + 1).dtype == "int8"
+    assert (narrow + 1000).dtype == "int32"
+    assert (narrow < 300).a.dtype == "int32"
+    assert (tir.Var("x", "int32") + np.int64(3)).dtype == "int32"
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("floor", 2.0), ("ceil", 3.0), ("trunc", 2.0), ("round", 3.0), ("nearbyint", 2.0)]
+)
+def test_rounding_folds_constants(name: str, expected: float) -> None:
+    assert getattr(tir, name)(tir.FloatImm("float32", 2.5)).value == expected
+    assert isinstance(getattr(tir, name)(tir.Var("f", "float32")), tir.Call)
+
+
+def test_extremes_reduce_over_axes_and_combine_values() -> None:
+    x, k = tir.Var("x", "int32"), tir.reduce_axis((0, 8), "k")
+    same(tir.max(x, 3), tir.Max(x, tir.const(3)))
+    same(tir.min(x, 3, 4), tir.Min(tir.Min(x, tir.const(3)), tir.const(4)))
+    found = tir.max(k.var * 2, axis=k)
+    assert isinstance(found, tir.Reduce) and found.axis[0] is k
+    outer = tir.IterVar(tir.Range(0, 8), x, tir.IterVar.DataPar)
+    with pytest.raises(ir.error.IRTypeError, match="no reduction axis"):
+        tir.sum(x, axis=outer)

@@ -1,0 +1,40 @@
+"""Intrinsics of lowered programs: what they build is what the text form reads and writes."""
+
+import pytest
+
+import ir
+from ir import tir
+from ir.script import from_source
+from ir.tir import Var
+
+h, x, v = Var("h", "handle"), Var("x", "int32"), Var("v", "float32x4")
+
+CALLS = [
+    (tir.tvm_tuple(x, 1), "T.tvm_tuple(x, 1)", "handle"),
+    (tir.tvm_struct_set(h, 0, 1, x), "T.tvm_struct_set(h, 0, 1, x)", "int32"),
+    (tir.tvm_stack_alloca("arg_value", 2), 'T.tvm_stack_alloca("arg_value", 2)', "handle"),
+    (tir.tvm_stack_make_shape(1, 2), "T.tvm_stack_make_shape(1, 2)", "handle"),
+    (tir.lookup_param("p0"), 'T.lookup_param("p0")', "handle"),
+    (tir.vectorlow("float32x2", v), 'T.vectorlow("float32x2", v)', "float32x2"),
+    (tir.vectorcombine("float32x8", v, v), 'T.vectorcombine("float32x8", v, v)', "float32x8"),
+    (tir.get_active_lane_mask("boolx4", x, 8), 'T.get_active_lane_mask("boolx4", x, 8)', "boolx4"),
+    (tir.ignore_loop_partition(x < 3), "T.ignore_loop_partition(x < 3)", "bool"),
+    (tir.handle_add_byte_offset(h, x), "T.handle_add_byte_offset(h, x)", "handle"),
+    (tir.call_packed_lowered("f", x), 'T.call_packed_lowered("f", x)', "int32"),
+    (tir.start_profile_intrinsic(3), "T.start_profile_intrinsic(3)", "handle"),
+    (tir.TVMBackendFreeWorkspace(1, 0, h), "T.TVMBackendFreeWorkspace(1, 0, h)", "int32"),
+    (tir.get_vscale_expr("int8"), "16 * T.vscale()", "int32"),
+]
+
+
+@pytest.mark.parametrize(("call", "text", "dtype"), CALLS, ids=lambda value: str(value)[:40])
+def test_text_and_dtype(call: tir.PrimExpr, text: str, dtype: str) -> None:
+    assert str(call) == text and call.dtype == dtype
+    program = tir.PrimFunc([h, x, v], tir.Evaluate(call))
+    ir.assert_structural_equal(from_source(program.script()), program)
+
+
+def test_statement_sequences() -> None:
+    one, two = tir.Evaluate(x), tir.Evaluate(x + 1)
+    joined = tir.stmt_seq(one, tir.stmt_seq(two, x + 2))
+    assert [str(item.value) for item in tir.stmt_list(joined)] == ["x", "x + 1", "x + 2"]
