@@ -6,9 +6,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from cost_models import estimate_seconds
 from database import Database, open_database
 from database.apply import ApplyReport, MetaScheduleApplyDatabase
-from ir import IRModule
+from ir import IRModule, relax
 from ir.target import Target
 from ir.tir import PrimFunc
 from schedules.dlight import default_schedule
@@ -16,8 +17,6 @@ from schedules.dlight import default_schedule
 
 def prepare(mod: IRModule, target: Target, params: dict[str, Any] | None = None) -> IRModule:
     """Graph passes up to fused kernels. Tuning and building share them, so that records are found again."""
-    from ir import relax
-
     if params:
         mod = relax.transform.BindParams("main", params)(mod)
     with target:
@@ -27,8 +26,6 @@ def prepare(mod: IRModule, target: Target, params: dict[str, Any] | None = None)
 
 def ranked_default(target: Target) -> Any:
     """The schedule of kernels without a record, its decisions ranked by the analytical model."""
-    from cost_models import estimate_seconds
-
     return partial(default_schedule, rank=estimate_seconds)
 
 
@@ -56,8 +53,6 @@ def compile_relax(
     Returns:
         A :class:`runners.Executable`.
     """
-    from ir import relax
-
     chosen = target if isinstance(target, Target) else Target(target)
     store = open_database(database, must_exist=True) if database is not None else None
     prepared = prepare(mod, chosen, params)

@@ -10,11 +10,13 @@ import numpy as np
 
 from cost_models import estimate_seconds
 from database import has_static_arguments, kernel_module
-from ir import IRModule
+from ir import IRModule, relax
 from ir.target import Target
 from ir.tir import PrimFunc
 from ir.transform import ModulePass, PassContext
+from runners import BuilderInput, final_choice
 from schedules import Schedule, ScheduleError
+from schedules.layout_rewrite import split_module
 from schedules.postproc import postprocess
 from schedules.space import PostOrderApply
 
@@ -50,8 +52,6 @@ class MetaScheduleTuneIRMod(ModulePass):
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """The same module; its kernels' records are in the database."""
-        from ir import relax
-
         bound = relax.transform.BindParams("main", dict(self.params))(mod) if self.params else mod
         tasks = tasks_of(bound, _target())
         if self.op_names is not None:
@@ -151,9 +151,6 @@ class FewShotTuning(ModulePass):
         return found
 
     def _fastest(self, samples: Sequence[Schedule], target: Target) -> Schedule:
-        from runners import BuilderInput, final_choice
-        from schedules.layout_rewrite import split_module
-
         times = final_choice([BuilderInput(split_module(sch.mod), target) for sch in samples])
         order = [(secs, i) for i, secs in enumerate(times) if secs is not None]
         return samples[min(order)[1]] if order else samples[0]

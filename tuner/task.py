@@ -12,6 +12,8 @@ from ir.target import Target
 from ir.tir import PrimFunc
 from schedules.population import flops_of
 
+from .compile import prepare
+
 _CALLS = frozenset({"relax.call_tir", "relax.call_tir_inplace", "relax.call_tir_with_grad"})
 
 
@@ -80,7 +82,5 @@ def extract_tasks(mod: IRModule, target: Any, params: dict[str, Any] | None = No
 
     ``params`` are bound into ``main`` first, so that weights become constants and can be packed.
     """
-    from .compile import prepare
-
     chosen = target if isinstance(target, Target) else Target(target)
     return tasks_of(prepare(mod, chosen, params), chosen)

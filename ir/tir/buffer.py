@@ -11,7 +11,20 @@ from ..error import IRValueError
 from ..node import Node, field
 from ..span import Span
 from ..type import PointerType, PrimType
-from .expr import IntImm, PrimExpr, Ramp, Range, Var, as_exprs, as_optional_expr, const, convert
+from .expr import (
+    BufferLoad,
+    Call,
+    IntImm,
+    PrimExpr,
+    Ramp,
+    Range,
+    Var,
+    as_exprs,
+    as_optional_expr,
+    const,
+    convert,
+)
+from .op import type_annotation
 
 
 def _offset(value: Any) -> PrimExpr | None:
@@ -54,7 +67,6 @@ class Buffer(Node, type_key="tir.Buffer"):
         return len(self.shape)
 
     def __getitem__(self, indices: Any) -> Any:
-        from .expr import BufferLoad
         from .stmt import BufferRegion
 
         index_tuple = indices if isinstance(indices, tuple | list) else (indices,)
@@ -80,8 +92,6 @@ class Buffer(Node, type_key="tir.Buffer"):
 
     def vload(self, begin: Any, dtype: str | None = None, predicate: Any = None) -> PrimExpr:
         """Load a scalar, or a vector of ``dtype``'s lanes along the last dimension, from ``begin``."""
-        from .expr import BufferLoad
-
         return BufferLoad(self, _vector_indices(self, begin, dtype), predicate)
 
     def vstore(self, begin: Any, value: PrimExpr, predicate: Any = None) -> Any:
@@ -117,9 +127,6 @@ class Buffer(Node, type_key="tir.Buffer"):
         extent: Any = None,
     ) -> PrimExpr:
         """A pointer into the buffer for an intrinsic; ``access_mask`` is "r", "w" or "rw" (or bits 1 and 2)."""
-        from .expr import Call
-        from .op import type_annotation
-
         if isinstance(access_mask, str):
             access_mask = ("r" in access_mask) | ("w" in access_mask) << 1
         start = convert(offset) if self.elem_offset is None else self.elem_offset + offset

@@ -15,6 +15,7 @@ from .. import dtype as dt
 from ..error import IRTypeError, IRValueError
 from ..expr import BaseExpr
 from ..node import Node, derived, field
+from ..op import Op
 from ..span import Span
 from ..type import PrimType, Type
 
@@ -266,8 +267,6 @@ def _loaded_dtype(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> str:
 
 def _as_op(op: Any) -> Any:
     if isinstance(op, str):
-        from ..op import Op
-
         return Op.get(op)
     return op
 

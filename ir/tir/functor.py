@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..node import Mutator, Node, Visitor, post_order_visit
+from ..node import TYPE_KEYS, Mutator, Node, Visitor, post_order_visit
 from .buffer import Buffer
 from .expr import PrimExpr, Var, convert
 from .function import PrimFunc
@@ -134,8 +134,6 @@ def ir_transform(
 
     ``only_enable`` lists type keys (``"tir.For"``) to which the functions are applied; None means all.
     """
-    from ..node import TYPE_KEYS
-
     only = tuple(TYPE_KEYS[key] for key in only_enable) if only_enable else ()
     return _TransformOnce(preorder, postorder, only).visit(stmt)
 

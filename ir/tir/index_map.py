@@ -11,6 +11,7 @@ import numpy as np
 
 from ..error import IRValueError
 from ..node import Node, field, post_order_visit
+from .evaluate import evaluate
 from .expr import IntImm, PrimExpr, Range, Var, as_exprs, const, convert
 from .functor import substitute
 
@@ -132,8 +133,6 @@ class IndexMap(Node, type_key="tir.IndexMap"):
             factors, order = split
             result[...] = arr_src.reshape(factors).transpose(order)
             return result
-        from .evaluate import evaluate
-
         grids = np.indices(arr_src.shape, sparse=True)
         values = {var: grids[i] for i, var in enumerate(self.initial_indices)}
         result[
@@ -146,8 +145,6 @@ class IndexMap(Node, type_key="tir.IndexMap"):
 
         None unless every final index is ``i // a % b`` of one axis, and those of one axis are all its digits.
         """
-        from .evaluate import evaluate
-
         digits: list[list[tuple[int, int, int]]] = [[] for _ in shape]  # (a, b, final axis) of each axis
         known = [np.arange(extent, dtype=np.int64) for extent in shape]
         for position, item in enumerate(self.final_indices):

@@ -9,12 +9,12 @@ from ..error import IRValueError
 from ..te.operation import compute
 from ..te.tensor import Tensor
 from ..tir import op as T
-from ..tir.expr import PrimExpr, cast, const, floordiv, floormod
+from ..tir.expr import PrimExpr, cast, const, convert, floordiv, floormod, operands
 from ..tir.expr import max as _max
 from ..tir.expr import min as _min
 from . import tag
 from .broadcast import broadcast_indices, broadcast_shape
-from .shape import ax_compute, normalize_axis, product, unravel_index
+from .shape import as_int, ax_compute, normalize_axis, product, unravel_index
 
 _MODES = ("clip", "wrap", "fast", "nan")
 
@@ -63,8 +63,6 @@ def take(a: Tensor, indices: Any, axis: int | None = None, batch_dims: int = 0, 
 
 
 def _take_scalar(a: Tensor, index: Any, axis: int | None, mode: str) -> Tensor:
-    from ..tir.expr import convert
-
     along = normalize_axis(0 if axis is None else axis, a.ndim)
     position = convert(index)
     shape = [*a.shape[:along], *a.shape[along + 1 :]]
@@ -116,8 +114,6 @@ def gather_nd(data: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
     ``indices`` has shape ``(M, Y...)``; the result ``(Y..., data.shape[batch_dims + M:])``, the first ``batch_dims`` axes
     of Y being shared with data.
     """
-    from .shape import as_int
-
     count = as_int(indices.shape[0], "the number of indices in a tuple")
     outer = indices.shape[1:]
     if count + batch_dims > data.ndim:
@@ -144,7 +140,6 @@ def where(condition: Tensor, x: Any, y: Any) -> Tensor:
             item(*broadcast_indices(i, item.shape, shape)) if isinstance(item, Tensor) else item
             for item in (condition, x, y)
         )
-        from ..tir.expr import operands
 
         first, second = operands(first, second)
         flag = (cast("int32", test) if test.dtype == "bool" else test) != 0
@@ -156,8 +151,6 @@ def where(condition: Tensor, x: Any, y: Any) -> Tensor:
 def unravel_index_of(x: Tensor, shape: Tensor | Sequence[Any]) -> Tensor:
     """Indices of flat positions ``x`` in an array of ``shape``, along a new first axis."""
     if isinstance(shape, Tensor):
-        from .shape import as_int
-
         count = as_int(shape.shape[0], "the rank of the shape")
         extents: Any = [lambda number=number: shape(const(number)) for number in range(count)]
     else:

@@ -17,7 +17,9 @@ from ..tir.expr import logical_and as _and
 from ..tir.expr import logical_or as _or
 from ..tir.op import max_value, min_value
 from . import tag
-from .shape import ax_compute, index_dtype, normalize_axes, ravel_index
+from .broadcast import _is_one
+from .shape import ax_compute, index_dtype, normalize_axes, ravel_index, shape_of
+from .transform import reshape
 
 
 def _reduce_axes(data: Tensor, axes: list[int]) -> list[IterVar]:
@@ -165,10 +167,6 @@ def argmin(data: Tensor, axis: Any = None, keepdims: bool = False, select_last_i
 
 def collapse_sum(data: Tensor, target_shape: Any) -> Tensor:
     """Sum over the axes that broadcasting ``target_shape`` to ``data`` repeats: the gradient of a broadcast."""
-    from .broadcast import _is_one
-    from .shape import shape_of
-    from .transform import reshape
-
     wanted = shape_of(target_shape)
     extra = data.ndim - len(wanted)
     axes = list(range(extra))

@@ -11,6 +11,7 @@ from ..tir.buffer import decl_buffer
 from ..tir.expr import cast, const
 from . import loops
 from .shape import normalize_axis, product, unravel_index
+from .transform import reshape
 
 
 def scanop(
@@ -26,8 +27,6 @@ def scanop(
 
     ``exclusive`` leaves each element itself out, so the first result is ``identity_value``.
     """
-    from .transform import reshape
-
     kind = data.dtype if dtype in (None, "") else dtype
     assert kind is not None
     if axis is None:

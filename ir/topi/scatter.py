@@ -13,7 +13,8 @@ from ..tir.expr import max as _max
 from ..tir.expr import min as _min
 from ..tir.stmt import ForKind
 from . import loops
-from .broadcast import broadcast_indices, broadcast_shape
+from .broadcast import broadcast_indices, broadcast_shape, divide, floor_divide
+from .math import full_like
 from .shape import as_int, normalize_axis
 
 _REDUCTIONS: dict[str, Callable[[Any, Any], Any]] = {
@@ -69,9 +70,6 @@ def scatter_elements(
 
 
 def _scatter_mean(data: Tensor, indices: Tensor, updates: Tensor, axis: int) -> Tensor:
-    from .broadcast import divide, floor_divide
-    from .math import full_like
-
     total = scatter_elements(data, indices, updates, axis, "add")
     count = scatter_elements(full_like(data, 1), indices, full_like(updates, 1), axis, "add")
     return divide(total, count) if data.dtype.startswith(("float", "bfloat")) else floor_divide(total, count)

@@ -11,6 +11,7 @@ from ..tir import op as T
 from ..tir.buffer import Buffer, decl_buffer
 from ..tir.expr import IntImm, cast, const, convert
 from ..tir.expr import min as _min
+from ..tir.stmt import While
 from . import loops
 from .shape import normalize_axis, product, simplify, unravel_index
 
@@ -176,8 +177,6 @@ def searchsorted(
             element = sequence[tuple([middle] if shared else [*place[:-1], middle])]
             value = wanted[tuple(place)]
             below = element <= value if right else element < value
-            from ..tir.stmt import While
-
             search = While(
                 low < high,
                 loops.when(below, loops.store(bounds, [0], middle + 1), loops.store(bounds, [1], middle)),

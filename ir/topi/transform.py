@@ -13,7 +13,11 @@ from ..tir.expr import IntImm, PrimExpr, const, convert, floordiv, floormod
 from ..tir.expr import max as _max
 from ..tir.expr import min as _min
 from . import tag
+from .broadcast import broadcast_indices, broadcast_shape
+from .creation import arange
 from .layout import bijective_layout
+from .math import full
+from .scatter import scatter_elements
 from .shape import (
     as_int,
     as_ints,
@@ -560,18 +564,12 @@ def layout_transform(
 
 def invert_permutation(data: Tensor) -> Tensor:
     """The inverse of a permutation given as a vector."""
-    from .creation import arange
-    from .math import full
-    from .scatter import scatter_elements
-
     size = data.shape[0]
     return scatter_elements(full((size,), data.dtype, 0), data, arange(size, dtype=data.dtype), 0)
 
 
 def adv_index(data: Tensor, indices: Sequence[Tensor]) -> Tensor:
     """``data[indices]`` with numpy's integer-array indexing on the first axes; the index tensors broadcast."""
-    from .broadcast import broadcast_indices, broadcast_shape
-
     shape = broadcast_shape(*[item.shape for item in indices])
     rest = data.shape[len(indices) :]
 

@@ -13,6 +13,7 @@ from .. import expr as E
 from .. import stmt as S
 from ..buffer import Buffer
 from ..expr import Range, const
+from ..functor import substitute
 
 Region = list[IntervalSet]
 
@@ -166,8 +167,6 @@ class _Detector(Visitor):
     def _relaxed(self, index: Any, values: Mapping[Any, Any] | None) -> IntervalSet:
         replaced = {**self._lets, **values} if values else self._lets
         while replaced:
-            from ..functor import substitute
-
             substituted = substitute(index, replaced)
             if substituted is index:
                 break

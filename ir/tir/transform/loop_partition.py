@@ -13,6 +13,7 @@ from ...transform import PassContext
 from .. import expr as E
 from ..expr import IntImm, PrimExpr, Var, const
 from ..function import PrimFunc
+from ..functor import substitute
 from ..stmt import Evaluate, For, ForKind, IfThenElse, Stmt, seq
 from .fresh_copy import fresh_copy
 from .function_pass import PrimFuncPass
@@ -417,8 +418,6 @@ class _Partition(Mutator):
         if _is_nothing(body):
             return body
         if end - begin == 1:
-            from ..functor import substitute
-
             body = substitute(body, {var: const(begin, var.dtype)})
             return self.visit(body)
         return self.visit(

@@ -10,7 +10,7 @@ from ...transform import PassContext
 from ..buffer import Buffer
 from ..expr import BufferLoad, Call, PrimExpr, Range, Var, const
 from ..function import PrimFunc
-from ..functor import StmtExprMutator
+from ..functor import StmtExprMutator, pre_order_visit
 from ..stmt import Block, BufferRegion, BufferStore, MatchBufferRegion, Stmt
 from .function_pass import PrimFuncPass
 
@@ -119,8 +119,6 @@ class LowerMatchBuffer(PrimFuncPass):
 
 
 def _has_views(body: Stmt) -> bool:
-    from ..functor import pre_order_visit
-
     found = False
 
     def check(node: Any) -> bool:

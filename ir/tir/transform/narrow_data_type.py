@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ...error import IRValueError
 from ...module import IRModule
+from ...node import post_order_visit
 from ...transform import PassContext
 from .. import expr as E
 from ..buffer import Buffer
@@ -147,7 +148,6 @@ class ForceNarrowIndexToInt32(PrimFuncPass):
     def transform_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         """The function with 32-bit indices."""
         result = func.replace(body=_Narrow(32).visit(func.body))
-        from ...node import post_order_visit
 
         def check(node: object) -> None:
             if isinstance(node, For) and node.loop_var.dtype == "int64":

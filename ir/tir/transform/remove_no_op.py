@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ...module import IRModule
 from ...node import Mutator, post_order_visit
 from ...transform import PassContext
-from ..expr import BufferLoad, Call, IntImm, PrimExpr, const
+from ..expr import BufferLoad, Call, IntImm, PrimExpr, const, logical_not
 from ..function import PrimFunc
 from ..op import CallEffectKind, effect_of
 from ..stmt import (
@@ -65,7 +65,6 @@ class _Remove(Mutator):
         if _nothing(then):
             if otherwise is None:
                 return then if _pure(mapped.condition) else Evaluate(mapped.condition)
-            from ..expr import logical_not
 
             return IfThenElse(logical_not(mapped.condition), otherwise)
         return (

@@ -11,7 +11,7 @@ from .. import expr as E
 from ..buffer import Buffer
 from ..expr import IntImm, PrimExpr, const
 from ..function import PrimFunc
-from ..functor import StmtExprMutator
+from ..functor import StmtExprMutator, substitute
 from ..stmt import AssertStmt, Evaluate, For, ForKind, IfThenElse, LetStmt, SeqStmt, Stmt, seq
 from .function_pass import PrimFuncPass
 from .index_simplifier import IndexSimplifier
@@ -103,8 +103,6 @@ class SimplifyMutator(StmtExprMutator):
             if not loop.annotations:
                 low, high = self.simplifier.bounds(loop.loop_var)
                 if low == high:  # uses of the variable were replaced by its value already
-                    from ..functor import substitute
-
                     return substitute(body, {loop.loop_var: start})
         if start is loop.min and extent is loop.extent and body is loop.body:
             return loop
@@ -133,8 +131,6 @@ class SimplifyMutator(StmtExprMutator):
     def visit_LetStmt(self, node: LetStmt) -> Stmt:
         value = self.visit(node.value)
         if isinstance(value, IntImm) and dt.is_index(value.dtype):
-            from ..functor import substitute
-
             return self.visit(substitute(node.body, {node.var: value}))
         if dt.is_index(value.dtype):
             self.simplifier.bind(node.var, *self.simplifier.bounds(value))

@@ -10,6 +10,7 @@ from ...te.operation import compute
 from ...te.tensor import Tensor
 from ...tir.expr import PrimExpr, const, floordiv, floormod
 from .. import tag
+from ..image import resize2d, resize3d
 from ..shape import as_ints, ax_compute, product, simplify, unravel_index
 from ..transform import reshape, strided_slice, transpose
 from .pad import pad
@@ -120,8 +121,6 @@ def upsampling(
     output_shape: Sequence[Any] | None = None,
 ) -> Tensor:
     """2-D images resized by factors; "nearest_neighbor", "bilinear" or "bicubic"."""
-    from ..image import resize2d
-
     axes = (2, 3) if _channels(layout) else (1, 2)
     size = (
         list(output_shape)
@@ -146,8 +145,6 @@ def upsampling3d(
     output_shape: Sequence[Any] | None = None,
 ) -> Tensor:
     """3-D images resized by factors; "nearest_neighbor" or "trilinear"."""
-    from ..image import resize3d
-
     axes = (2, 3, 4) if layout == "NCDHW" else (1, 2, 3)
     size = (
         list(output_shape)
