@@ -11,5 +11,6 @@ from .machine import Machine
 from .mlp_model import MLPModel
 from .prior import AnalyticalPrior, estimate_seconds
 from .prior_model import PriorModel
+from .random_feature import RandomFeatureExtractor
 from .random_model import RandomModel
-from .xgb_model import XGBModel
+from .xgb_model import XGBConfig, XGBModel

@@ -104,6 +104,13 @@ class FeatureExtractor(ABC):
     def extract_from(self, context: Context, candidates: Sequence[Candidate]) -> list[Array]:
         """Features of each candidate: float32 [n_nests, n_features] each, as many as ``candidates``."""
 
+    @staticmethod
+    def create(kind: str, **options: Any) -> FeatureExtractor:
+        """An extractor by name: ``"per-store-feature"``; the options are its constructor's."""
+        if kind != "per-store-feature":
+            raise CostModelError(f"no feature extractor {kind!r}; there is 'per-store-feature'")
+        return PerStoreFeature(**options)
+
 
 class PyFeatureExtractor(FeatureExtractor):
     """Base class of feature extractors that users write; override :meth:`extract_from`."""

@@ -35,7 +35,7 @@ class TestPriorModel(CostModelContract):
 
 class TestXGBModel(LearningModelContract):
     def make(self, seed: int = 0) -> CostModel:
-        return XGBModel(seed)
+        return XGBModel(seed=seed)
 
 
 class TestMLPModel(LearningModelContract):
