@@ -7,6 +7,7 @@ variable equals only itself, unless ``map_free_vars`` asks to pair those too. Ha
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -126,6 +127,42 @@ class _Equality:
             elif x is y and x is None:
                 continue
             self.check(x, y, (path, name), defining or defines)
+
+
+class StructuralMatcher(_Equality):
+    """Matches patterns with programs: equality in which some of the pattern's variables stand for any value.
+
+    What one call of :meth:`match` has learnt (which variables and buffers correspond) holds for the next ones.
+
+    Args:
+        symbols: the variables of the pattern that stand for any value.
+    """
+
+    def __init__(self, symbols: Iterable[Node]) -> None:
+        super().__init__(map_free_vars=True)
+        self._symbols = {id(symbol) for symbol in symbols}
+        self._values: dict[int, Any] = {}
+
+    def match(self, pattern: Any, value: Any) -> bool:
+        """Whether a value is what the pattern says."""
+        try:
+            self.check(pattern, value, (None, "<root>"))
+        except _Mismatch:
+            return False
+        return True
+
+    def counterpart(self, node: Node) -> Any:
+        """What a symbol, variable or buffer of the pattern was matched with; None if nothing."""
+        return self._values.get(id(node), self._pairs.get(id(node)))
+
+    def check(self, a: Any, b: Any, path: Any, defining: bool = False) -> None:
+        """As for equality; a symbol takes what it meets first and equals that from then on."""
+        if id(a) not in self._symbols:
+            super().check(a, b, path, defining)
+        elif id(a) not in self._values:
+            self._values[id(a)] = b
+        elif not structural_equal(self._values[id(a)], b):
+            raise _Mismatch(path, a, b)
 
 
 def _fail(path: Any, a: Any, b: Any) -> None:

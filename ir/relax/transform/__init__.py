@@ -59,6 +59,7 @@ from .reorder_take_after_matmul import ReorderTakeAfterMatmul
 from .rewrite_cuda_graph import RewriteCUDAGraph
 from .rewrite_dataflow_reshape import RewriteDataflowReshape
 from .run_codegen import AttachExternModules, RunCodegen
+from .split_call_tir_by_pattern import MatchResult, SplitCallTIRByPattern
 from .split_layout_rewrite_preproc import SplitLayoutRewritePreproc
 from .static_plan_block_memory import StaticPlanBlockMemory
 from .to_mixed_precision import ToMixedPrecision

@@ -32,7 +32,7 @@ def _is_preproc(stmt: Stmt) -> bool:
     return bool(found) and all(found)
 
 
-def _buffers(stmt: Stmt) -> tuple[list[Buffer], list[Buffer]]:
+def buffers_of(stmt: Stmt) -> tuple[list[Buffer], list[Buffer]]:
     """The buffers that a statement loads from and stores to."""
     loads: dict[Buffer, None] = {}
     stores: dict[Buffer, None] = {}
@@ -76,11 +76,11 @@ def split_kernel(func: PrimFunc) -> SplitKernel | None:
     if not first or not rest:
         return None
     operands = [func.buffer_map.get(param) for param in func.params]
-    used_later = {buffer for part in rest for buffers in _buffers(part) for buffer in buffers}
+    used_later = {buffer for part in rest for buffers in buffers_of(part) for buffer in buffers}
     sources: list[int] = []
     packed: list[Buffer] = []
     for part in first:
-        loads, stores = _buffers(part)
+        loads, stores = buffers_of(part)
         if (
             len(stores) != 1
             or len(loads) != 1

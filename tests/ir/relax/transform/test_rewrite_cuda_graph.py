@@ -1,0 +1,113 @@
+"""Static storage and runs of kernels on it are lifted into functions for CUDA graphs."""
+
+from __future__ import annotations
+
+from ir.relax import transform
+from ir.script import ir as I
+from ir.script import relax as R
+from ir.script import tir as T
+from ir.transform import PassContext
+
+from .conftest import verify
+
+ON = {"relax.backend.use_cuda_graph": True}
+
+
+@I.ir_module(check_well_formed=False)
+class Before:
+    @T.prim_func(private=True)
+    def exp(a: T.handle, b: T.handle):
+        T.evaluate(0)
+
+    @R.function
+    def main(x: R.Tensor((8,), "float32")) -> R.Tensor((8,), "float32"):
+        R.func_attr({"relax.force_pure": True})
+        cls = Before
+        storage = R.memory.alloc_storage(R.shape([32]), R.prim_value(0), R.str("global"), R.dtype("float32"))
+        a = R.memory.alloc_tensor(storage, R.prim_value(0), R.shape([8]), R.dtype("float32"))
+        _ = cls.exp(x, a)
+        _1 = cls.exp(a, a)
+        b = R.memory.alloc_tensor(storage, R.prim_value(0), R.shape([8]), R.dtype("float32"))
+        _2 = cls.exp(a, b)
+        y = R.builtin.alloc_tensor(R.shape([8]), R.dtype("float32"), R.prim_value(0))
+        _3 = cls.exp(b, y)
+        return y
+
+
+def test_kernels_on_static_storage_are_captured():
+    @I.ir_module(check_well_formed=False)
+    class Expected:
+        @T.prim_func(private=True)
+        def exp(a: T.handle, b: T.handle):
+            T.evaluate(0)
+
+        @R.function(private=True)
+        def cuda_graph_alloc() -> R.Tuple(R.Object):
+            R.func_attr({"relax.force_pure": True})
+            storage = R.memory.alloc_storage(
+                R.shape([32]), R.prim_value(0), R.str("global"), R.dtype("float32")
+            )
+            gv = (storage,)
+            return gv
+
+        @R.function(private=True)
+        def main_cuda_graph_capture(a: R.Tensor((8,), "float32"), storage: R.Object) -> R.Tuple(
+            R.Tensor((8,), "float32")
+        ):
+            R.func_attr({"relax.force_pure": True})
+            cls = Expected
+            _ = cls.exp(a, a)
+            b = R.memory.alloc_tensor(storage, R.prim_value(0), R.shape([8]), R.dtype("float32"))
+            _1 = cls.exp(a, b)
+            gv = (b,)
+            return gv
+
+        @R.function
+        def main(x: R.Tensor((8,), "float32")) -> R.Tensor((8,), "float32"):
+            R.func_attr({"relax.force_pure": True})
+            cls = Expected
+            gv = R.call_builtin_with_ctx(
+                "vm.builtin.cuda_graph.get_cached_alloc",
+                (cls.cuda_graph_alloc, R.prim_value(0)),
+                sinfo_args=(R.Tuple(R.Object),),
+            )
+            storage = gv[0]
+            a = R.memory.alloc_tensor(storage, R.prim_value(0), R.shape([8]), R.dtype("float32"))
+            _ = cls.exp(x, a)
+            gv1 = R.call_builtin_with_ctx(
+                "vm.builtin.cuda_graph.run_or_capture",
+                (cls.main_cuda_graph_capture, (a, storage), R.prim_value(0)),
+                sinfo_args=(R.Tuple(R.Tensor((8,), "float32")),),
+            )
+            b = gv1[0]
+            y = R.builtin.alloc_tensor(R.shape([8]), R.dtype("float32"), R.prim_value(0))
+            _1 = cls.exp(b, y)
+            return y
+
+    with PassContext(config=ON):
+        verify(transform.RewriteCUDAGraph()(Before), Expected)
+
+
+def test_off_unless_asked_for():
+    assert transform.RewriteCUDAGraph()(Before) is Before
+
+
+def test_storage_that_is_returned_or_symbolic_stays():
+    @I.ir_module(check_well_formed=False)
+    class Leaving:
+        @R.function
+        def main(x: R.Tensor(("n",), "float32")):
+            R.func_attr({"relax.force_pure": True})
+            n = T.int64()
+            returned = R.memory.alloc_storage(
+                R.shape([32]), R.prim_value(0), R.str("global"), R.dtype("float32")
+            )
+            y = R.memory.alloc_tensor(returned, R.prim_value(0), R.shape([8]), R.dtype("float32"))
+            symbolic = R.memory.alloc_storage(
+                R.shape([n]), R.prim_value(0), R.str("global"), R.dtype("float32")
+            )
+            z = R.memory.alloc_tensor(symbolic, R.prim_value(0), R.shape([n]), R.dtype("float32"))
+            return (y, z)
+
+    with PassContext(config=ON):
+        assert transform.RewriteCUDAGraph()(Leaving) is Leaving
