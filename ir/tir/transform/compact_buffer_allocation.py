@@ -18,6 +18,10 @@ from .function_pass import PrimFuncPass
 from .index_simplifier import INF, IndexSimplifier, Linear
 
 
+_WIDEST_TILE = 64
+"""Elements along the contiguous axis of a register tile, at most."""
+
+
 class _Box:
     """What is accessed of one dimension: ``[start, start + extent)``; ``start`` is None when it is everything."""
 
@@ -244,6 +248,16 @@ class _Shrink(StmtExprMutator):
         return BufferRegion(buffer, ranges)
 
 
+def _is_padded_tile(buffer: Buffer, box: _Box, extent: int) -> bool:
+    """Whether rows of accumulators are accessed a little beyond their ends, under a predicate.
+
+    Room for that lets whole vectors of them stay in registers.
+    """
+    if buffer.scope() != "local" or box.start is None or box.start.terms or box.start.const != 0:
+        return False
+    return box.extent - extent < _WIDEST_TILE
+
+
 def _aligned_strides(shape: list[PrimExpr], rules: list[tuple[int, int, int]]) -> list[PrimExpr] | None:
     """Row-major strides such that ``stride[axis] % factor == offset`` for every rule of ``storage_align``."""
     wanted = {axis % len(shape): (factor, offset) for axis, factor, offset in rules}
@@ -306,11 +320,13 @@ class CompactBufferAllocation(PrimFuncPass):
                 if box.start is None:
                     continue
                 if isinstance(extent, IntImm) and box.extent >= extent.value:
+                    if axis == len(shape) - 1 and _is_padded_tile(buffer, box, extent.value):
+                        shape[axis] = const(box.extent, extent.dtype)
                     continue
                 starts[axis] = box.start
                 shape[axis] = const(box.extent, extent.dtype)
             strides = _aligned_strides(shape, rules) if rules else None
-            if any(start is not None for start in starts) or strides:
+            if strides or any(new is not old for new, old in zip(shape, buffer.shape)):
                 plan[buffer] = (buffer.replace(shape=tuple(shape), strides=tuple(strides or ())), starts)
         if not plan:
             return func

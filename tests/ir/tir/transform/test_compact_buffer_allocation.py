@@ -146,3 +146,23 @@ def test_padded_convolution(apply, stride):
 
     found = shapes(compact(apply, conv))
     assert found["P"][0][0] == 3
+
+
+@pytest.mark.parametrize(("scope", "width"), [("local", 16), ("global", 9)])
+def test_rows_of_accumulators_have_room_for_whole_vectors(apply, scope, width):
+    @T.prim_func
+    def padded(A: T.Buffer((10, 9), "float32"), C: T.Buffer((10, 9), "float32")):
+        B = T.alloc_buffer((10, 9), scope=scope)
+        for i in range(10):
+            for j in T.vectorized(16):
+                with T.block("B"):
+                    vi = T.axis.spatial(10, i)
+                    vj = T.axis.spatial(9, j)
+                    T.where(j < 9)
+                    B[vi, vj] = A[vi, vj] + T.float32(1)
+        for i, j in T.grid(10, 9):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = B[vi, vj]
+
+    assert shapes(compact(apply, padded)) == {"B": ([10, width], [])}
