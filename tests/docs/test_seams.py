@@ -14,8 +14,6 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
-EXCERPTS = {"graph-pass.md", "frontend-converter.md"}
-"""Pages of ``docs/`` itself that quote files of the project with their relative imports; ``docs/seams`` has what runs."""
 LINKED = [*PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 
 
@@ -30,12 +28,7 @@ def blocks(page: Path, language: str) -> list[str]:
     )
 
 
-def is_excerpt(page: Path) -> bool:
-    """Whether a page quotes files instead of showing programs."""
-    return page.parent == DOCS and page.name in EXCERPTS
-
-
-RUNNABLE = [page for page in PAGES if blocks(page, "python") and not is_excerpt(page)]
+RUNNABLE = [page for page in PAGES if blocks(page, "python")]
 
 
 def execute(page: Path, folder: Path) -> None:
@@ -86,7 +79,7 @@ def test_every_seam_is_linked_from_the_architecture() -> None:
     assert [page.name for page in (DOCS / "seams").glob("*.md") if f"(seams/{page.name})" not in text] == []
 
 
-@pytest.mark.parametrize("page", [page for page in LINKED if not is_excerpt(page)], ids=name_of)
+@pytest.mark.parametrize("page", LINKED, ids=name_of)
 def test_files_that_a_page_names_exist(page: Path) -> None:
     """Paths in backticks that begin with one of the project's folders and end in a file's suffix."""
     folders = "ir|schedules|cost_models|database|runners|tuner|tests|experiments|docs"
