@@ -50,15 +50,19 @@ def scope_children(block: BlockNode) -> list[BlockNode]:
 
 
 def producers_of(block: BlockNode) -> list[BlockNode]:
-    """Blocks of the scope before ``block`` that write what it reads, in program order."""
-    reads = read_buffers(block)
-    result = []
+    """Blocks of the scope before ``block`` that write what it reads, by the first buffer that they write for it."""
+    before = []
     for other in scope_children(block):
         if other is block:
             break
-        if written_buffers(other) & reads:
-            result.append(other)
-    return result
+        before.append(other)
+    stated = [region.buffer for region in block.reads]
+    result: dict[int, BlockNode] = {}
+    for buffer in stated or sorted(read_buffers(block), key=lambda item: item.name):
+        for other in before:
+            if buffer in written_buffers(other):
+                result.setdefault(id(other), other)
+    return list(result.values())
 
 
 def consumers_of(block: BlockNode) -> list[BlockNode]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from ir import tir
 
-from .affine import Polynomial, mentions, polynomial
+from .affine import Polynomial, mentions, polynomial, simplify_polynomial
 from .tree import BlockNode, loops_around
 
 
@@ -63,4 +63,4 @@ def _iterator_maps(block: BlockNode, values: tuple[Any, ...]) -> tuple[Any, ...]
     found = detect_iter_map(
         list(values), ranges, block.predicate, simplify_trivial_iterators=False, analyzer=analyzer
     )
-    return tuple(normalize_iter_map_to_expr(item) for item in found.indices) or values
+    return tuple(simplify_polynomial(normalize_iter_map_to_expr(item)) for item in found.indices) or values

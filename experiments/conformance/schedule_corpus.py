@@ -341,6 +341,30 @@ def main(A: T.Buffer((16, 16), "float32"), C: T.Buffer((16, 16), "float32"), D: 
             vi, vj = T.axis.remap("SS", [i, j])
             D[vi, vj] = A[vi, vj] + A[vj, vi]
 """,
+    "under_scope": """
+@T.prim_func
+def main(b: T.handle, c: T.handle):
+    A = T.alloc_buffer((128, 128))
+    B_ = T.match_buffer(b, (128, 128))
+    C = T.match_buffer(c, (128, 128))
+    for i0, j0 in T.grid(8, 8):
+        with T.block("scope"):
+            i, j = T.axis.remap("SS", [i0, j0])
+            for x, y in T.grid(16, 16):
+                with T.block("A"):
+                    vi = T.axis.spatial(128, i * 16 + x)
+                    vj = T.axis.spatial(128, j * 16 + y)
+                    A[vi, vj] = T.float32(1)
+            for x, y in T.grid(16, 16):
+                with T.block("B"):
+                    vi = T.axis.spatial(128, i * 16 + x)
+                    vj = T.axis.spatial(128, j * 16 + y)
+                    B_[vi, vj] = A[vi, vj] + T.float32(1)
+    for i, j in T.grid(128, 128):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = A[vi, vj] * T.float32(2)
+""",
     "part_read": """
 @T.prim_func
 def main(A: T.Buffer((64, 64), "float32"), C: T.Buffer((16, 16), "float32")):
@@ -1332,6 +1356,32 @@ out = sch.reindex_cache_read("D", 0, "shared", lambda i, j: (i, j))
 out = sch.read_at(L("D")[0], B("D"), 0, "shared")
 sch.merge(L("C")[0], L("D")[0])
 sch.merge(L("C")[1], L("D")[1])
+"""
+CASES["under_scope"] = """
+out = [sch.cache_read("B", 0, "local"), sch.cache_read("C", 0, "shared")]
+out = [sch.cache_write("A", 0, "local"), sch.cache_write("B", 0, "shared")]
+out = sch.cache_write("scope", 0, "global")
+out = sch.cache_read("scope", 0, "global")
+sch.compute_at("A", L("B")[0])
+sch.compute_at("A", L("B")[1])
+sch.compute_inline("A")
+sch.reverse_compute_at("B", L("A")[0])
+sch.compute_at("scope", L("C")[0])
+a, b = sch.split(L("C")[0], [None, 16]); sch.compute_at("scope", a)
+a, b = sch.split(L("C")[0], [None, 16]); c, d = sch.split(L("C")[2], [None, 16]); sch.reorder(a, c, b, d); sch.compute_at("scope", c)
+sch.reverse_compute_at("C", L("scope")[1])
+sch.reverse_compute_at("C", L("scope")[0])
+sch.merge(L("A")[0], L("B")[0])
+out = sch.get_producers("B")
+out = sch.get_consumers("A")
+out = sch.get_output_blocks("scope")
+out = sch.get_child_blocks(B("scope"))
+sch.set_scope("A", 0, "shared")
+sch.transform_layout("B", "A", lambda i, j: (i // 16, j // 16, i % 16, j % 16))
+sch.transform_block_layout("scope", lambda i, j: (j, i))
+sch.blockize(L("A")[1])
+sch.reindex("B", ("read", 0))
+sch.reindex("A", ("write", 0))
 """
 CASES["part_read"] = """
 out = sch.cache_read("C", 0, "shared")

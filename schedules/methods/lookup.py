@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..analysis import consumers_of, is_output_block, producers_of
+from ..analysis import consumers_of, producers_of
 from ..random_variable import BlockRV, LoopRV
 from ..state import ScheduleState
-from ..tree import BlockNode, child_blocks, loops_around
+from ..tree import BlockNode, all_blocks, child_blocks, loops_around
 
 
 class LookupMethods(ScheduleState):
@@ -46,6 +46,8 @@ class LookupMethods(ScheduleState):
 
         def find() -> list[BlockNode]:
             scope = self._block(scope_block, "get_output_blocks")
-            return [item for item in child_blocks(scope) if is_output_block(item)]
+            inside = [item for item in all_blocks(scope) if item is not scope]
+            allocated = {buffer for item in (scope, *inside) for buffer in item.alloc_buffers}
+            return [item for item in inside if {region.buffer for region in item.writes} - allocated]
 
         return self._run("GetOutputBlocks", [scope_block], [], find)

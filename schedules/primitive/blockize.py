@@ -37,6 +37,13 @@ class Division:
     ) -> None:
         loops = loops_around(block)
         ranges = {loop.var: loop.range() for loop in loops}
+        for loop in loops:
+            used = any(mentions(value, {loop.var}) for value in block.iter_values)
+            require(
+                not used or (isinstance(loop.min, tir.IntImm) and loop.min.value == 0),
+                primitive,
+                f"loop {loop.var.name!r} around block {block.name!r} starts at {loop.min}, not at 0",
+            )
         parts = subspace_divide(
             list(block.iter_values),
             ranges,

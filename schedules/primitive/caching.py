@@ -10,6 +10,7 @@ from ir.tir import IterVar
 from ir.tir.functor import substitute
 
 from ..access import access_regions
+from ..affine import constant_difference
 from ..analysis import read_buffers, require, scope_children, written_buffers
 from ..bounds import clipped, guards
 from ..region import Box, bind_region, relax_loops
@@ -19,12 +20,14 @@ from ..tree import (
     LoopNode,
     SeqNode,
     TreeNode,
+    child_blocks,
     insert_beside,
     is_ancestor,
     loops_around,
     scope_of,
     walk,
 )
+from .window import access_window, copy_window, has_window
 
 
 def replace_buffer(node: TreeNode, old: tir.Buffer, new: tir.Buffer) -> None:
@@ -212,7 +215,6 @@ def cache_read(
         and (not chosen or any(item is other for other in chosen))
     ]
     require(consumers, "cache_read", f"no consumer of {buffer.name} in the scope reads it without writing it")
-    cache = similar_buffer(buffer, storage_scope)
     if writers:
         (writer,) = writers
         place, child = insertion_point(scope, writer, consumers)
@@ -221,10 +223,38 @@ def cache_read(
     else:
         child = _first_child(scope)
         box = _declared_box(scope, buffer)
-    nest, copy = copy_block(buffer, cache, box, cache_name(buffer, storage_scope), _loops_at(child))
+    return _stage(scope, child, buffer, storage_scope, box, consumers, False)
+
+
+def _stage(
+    scope: BlockNode,
+    child: TreeNode | None,
+    buffer: tir.Buffer,
+    storage_scope: str,
+    box: Box,
+    users: Sequence[BlockNode],
+    is_write: bool,
+) -> BlockNode:
+    """Insert the block that copies a box between a buffer and its copy, and let the users access the copy."""
+    name = cache_name(buffer, storage_scope)
+    if has_window(scope, child, buffer, box, users):
+        lows = [low for low, _ in box]
+        cache = tir.decl_buffer(
+            [size for _, size in box],
+            buffer.dtype,
+            name,
+            scope="" if storage_scope == "global" else storage_scope,
+        )
+        nest, copy = copy_window(buffer, cache, lows, name, is_write)
+        for item in users:
+            access_window(item, buffer, cache, lows)
+    else:
+        cache = similar_buffer(buffer, storage_scope)
+        source, target = (cache, buffer) if is_write else (buffer, cache)
+        nest, copy = copy_block(source, target, box, name, _loops_at(child))
+        for item in users:
+            replace_buffer(item, buffer, cache)
     _insert_at(scope, child, nest)
-    for item in consumers:
-        replace_buffer(item, buffer, cache)
     scope.change(alloc_buffers=(*scope.alloc_buffers, cache))
     return copy
 
@@ -240,6 +270,25 @@ def _declared_box(scope: BlockNode, buffer: tir.Buffer) -> Box:
 def _first_child(scope: BlockNode) -> TreeNode:
     body = scope.body
     return body.nodes[0] if isinstance(body, SeqNode) else body
+
+
+def _writes_first(block: BlockNode, buffer: tir.Buffer) -> bool:
+    """Whether the first block inside of a block that accesses a buffer writes all that the block reads of it."""
+    inside = [
+        item
+        for item in child_blocks(block)
+        if buffer in read_buffers(item) or buffer in written_buffers(item)
+    ]
+    if not inside or buffer in read_buffers(inside[0]):
+        return False
+    written = [
+        relaxed_below(inside[0], region, block) for region in inside[0].writes if region.buffer is buffer
+    ]
+    read = [region.region for region in block.reads if region.buffer is buffer]
+    return all(
+        constant_difference(low, item.min) == 0 and constant_difference(size, item.extent) == 0
+        for (low, size), item in zip(written[0], read[0], strict=True)
+    )
 
 
 def _stored_region(block: BlockNode, write_buffer_index: int) -> tir.BufferRegion:
@@ -274,7 +323,7 @@ def cache_write(
         f"buffer {buffer.name} is written by {len(writers)} blocks of the scope, not one",
     )
     require(
-        block.init is not None or buffer not in read_buffers(block),
+        block.init is not None or buffer not in read_buffers(block) or _writes_first(block, buffer),
         "cache_write",
         f"block {block.name!r} updates {buffer.name} without initialising it; the copy would have no values to start from",
     )
@@ -292,10 +341,4 @@ def cache_write(
     ]
     place, child = insertion_point(scope, block, readers)
     box = relaxed_below(block, region, place)
-    cache = similar_buffer(buffer, storage_scope)
-    nest, copy = copy_block(cache, buffer, box, cache_name(buffer, storage_scope), _loops_at(child))
-    for item in (block, *chosen):
-        replace_buffer(item, buffer, cache)
-    _insert_at(scope, child, nest)
-    scope.change(alloc_buffers=(*scope.alloc_buffers, cache))
-    return copy
+    return _stage(scope, child, buffer, storage_scope, box, [block, *chosen], True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ir import tir
+from ir.arith import Analyzer
 from ir.tir import IterVar
 from ir.tir.functor import substitute
 
@@ -150,7 +151,7 @@ def polynomial_quotient(expr: Any, factor: int) -> Any:
 
 def _solve_jointly(block: BlockNode, region: tir.BufferRegion, box: Box) -> list[Any] | None:
     """Solve a bijective map from block variables to indices, such as ``B[v // 16, v % 16]``, by its inverse."""
-    from ir.arith import Analyzer, detect_iter_map, int_set, inverse_affine_iter_map
+    from ir.arith import detect_iter_map, int_set, inverse_affine_iter_map
 
     if not all(is_constant(item.extent, 1) for item in region.region):
         return None
@@ -218,10 +219,15 @@ def _rebuild_nest(
     loops: list[tuple[Any, Any]] = []
     values: list[Any] = []
     conditions: list[Any] = []
+    analyzer = Analyzer()
+    for other in around:
+        analyzer.bind(other.var, other.range())
     for item in block.iter_vars:
         low, extent, bounded = _window(
             item, *domains.get(item.var, (item.dom.min, item.dom.extent)), units, around
         )
+        if not polynomial(low).is_polynomial():
+            low = analyzer.simplify(low)
         if is_constant(extent, 1) and not preserve_unit_loops:
             value = tir.cast(item.var.dtype, low)
             running = None
@@ -362,19 +368,27 @@ def reverse_compute_at(
     primitive = "reverse_compute_at"
     _check_move(block, loop, primitive)
     producers = producers_of(block)
-    require(producers, primitive, f"block {block.name!r} has no producer")
     _require_below(loop, producers, primitive, f"producer {{}} of block {block.name!r}")
     for producer in producers:
         _require_finished(producer, loop, block)
     consumers = consumers_of(block)
+    order = scope_children(block)
+    first_below = next(n for n, item in enumerate(order) if is_ancestor(loop, item))
+    for item in consumers:
+        require(
+            is_ancestor(loop, item) or any(item is other for other in order[first_below:]),
+            primitive,
+            f"consumer {item.name!r} of block {block.name!r} comes before loop {loop.var.name!r}",
+        )
     _require_reduction_whole(block, loop)
-    produced = set().union(*[written_buffers(item) for item in producers])
+    produced: set[tir.Buffer] = set().union(*[written_buffers(item) for item in producers])
     boxes = _required_boxes(producers, loop, produced, writes=True)
     domains = _solve_domains(block, block.reads, boxes)
     _require_only_finished_reads(block, domains, boxes)
     branches = _children_under(loop)
     last_producer = max(
-        i for i, child in enumerate(branches) if any(is_ancestor(child, item) for item in producers)
+        (i for i, child in enumerate(branches) if any(is_ancestor(child, item) for item in producers)),
+        default=-1,
     )
     first_consumer = next(
         (i for i, child in enumerate(branches) if any(is_ancestor(child, item) for item in consumers)),
@@ -385,9 +399,10 @@ def reverse_compute_at(
         primitive,
         f"a consumer of block {block.name!r} comes before its producers",
     )
-    anchor = branches[_position(index, last_producer + 1, first_consumer, primitive) - 1]
+    position = _position(index, last_producer + 1, first_consumer, primitive)
+    anchor = branches[max(position - 1, 0)]
     detach(block)
-    insert_beside(anchor, _rebuild_nest(block, loop, domains, preserve_unit_loops), before=False)
+    insert_beside(anchor, _rebuild_nest(block, loop, domains, preserve_unit_loops), before=position == 0)
 
 
 def _require_reduction_whole(block: BlockNode, loop: LoopNode) -> None:

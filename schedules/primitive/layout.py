@@ -11,6 +11,7 @@ from ir.error import IRError
 from ir.tir import IndexMap, IterVar
 from ir.tir.functor import StmtExprMutator, substitute
 
+from ..access import access_regions
 from ..affine import constant_difference, polynomial, simplify_polynomial
 from ..analysis import require, require_complete_or_reduction, written_buffers
 from ..error import ScheduleError
@@ -75,7 +76,9 @@ class _MapAccesses(StmtExprMutator):
     def region(self, region: tir.BufferRegion) -> tir.BufferRegion:
         """The box of the mapped region: exact for points, else the whole buffer."""
         if region.buffer is not self._old:
-            return region
+            ranges = [self.visit(item) for item in region.region]
+            same = all(a is b for a, b in zip(ranges, region.region, strict=True))
+            return region if same else tir.BufferRegion(region.buffer, ranges)
         if all(isinstance(item.extent, tir.IntImm) and item.extent.value == 1 for item in region.region):
             points = self.indices([item.min for item in region.region])
             return tir.BufferRegion(
@@ -162,6 +165,8 @@ def transform_layout(
             writes=tuple(mapper.region(item) for item in block_node.writes),
             init=None if block_node.init is None else mapper.visit(block_node.init),
         )
+        if block_node is not top and not isinstance(block_node.body, LeafNode):
+            _tighten_regions(block_node, new)
     if padding is not None:
         for writer, loops in by_element:
             _substitute_block(writer, iterate_new_layout(writer, loops, padding))
@@ -171,6 +176,18 @@ def transform_layout(
         elif not writers and scope is None:
             assume_padding(top, padding)
     return buffer, new
+
+
+def _tighten_regions(block: BlockNode, buffer: tir.Buffer) -> None:
+    """State for a buffer what the blocks inside of a block access of it, instead of all of it."""
+    found = access_regions(block, block.init)
+    for name, regions in zip(("reads", "writes"), found, strict=True):
+        inside = {region.buffer: region for region in regions}
+        stated = getattr(block, name)
+        if buffer in inside and any(region.buffer is buffer for region in stated):
+            block.change(
+                **{name: tuple(inside[buffer] if region.buffer is buffer else region for region in stated)}
+            )
 
 
 def _own_leaves(block: BlockNode) -> list[LeafNode]:
@@ -186,23 +203,29 @@ def _own_leaves(block: BlockNode) -> list[LeafNode]:
     return found
 
 
-def _require_injective(buffer: tir.Buffer, index_map: IndexMap) -> tuple[IndexMap, tir.PrimExpr] | None:
-    """(inverse, condition of padding over the final indices); refuses maps that send two elements to one place."""
+def injective_inverse(
+    index_map: IndexMap, shape: Sequence[Any], primitive: str, what: str
+) -> tuple[IndexMap, tir.PrimExpr]:
+    """(inverse, condition of padding over the final indices); refuses maps that send two of ``what`` to one place."""
     analyzer = Analyzer()
-    for var, extent in zip(index_map.initial_indices, buffer.shape, strict=True):
+    for var, extent in zip(index_map.initial_indices, shape, strict=True):
         analyzer.bind(var, tir.Range.from_min_extent(tir.const(0, var.dtype), tir.cast(var.dtype, extent)))
-    refused = f"transform_layout: the index map sends several elements of buffer {buffer.name} to one place"
+    refused = f"the index map sends several {what} to one place"
     try:
-        inverse, condition = index_map.non_surjective_inverse(buffer.shape)
+        inverse, condition = index_map.non_surjective_inverse(shape)
     except IRError as error:
-        raise ScheduleError(f"{refused}: {error}") from error
+        raise ScheduleError(f"{primitive}: {refused}: {error}") from error
     restored = map_indices(inverse, list(index_map.final_indices))
     for var, value in zip(index_map.initial_indices, restored, strict=True):
-        require(
-            analyzer.can_prove_equal(value, var),
-            "transform_layout",
-            refused.removeprefix("transform_layout: "),
-        )
+        require(analyzer.can_prove_equal(value, var), primitive, refused)
+    return inverse, condition
+
+
+def _require_injective(buffer: tir.Buffer, index_map: IndexMap) -> tuple[IndexMap, tir.PrimExpr] | None:
+    """(inverse, condition of padding over the final indices), or None where there is no padding."""
+    inverse, condition = injective_inverse(
+        index_map, buffer.shape, "transform_layout", f"elements of buffer {buffer.name}"
+    )
     if isinstance(condition, tir.IntImm) and not condition.value:
         return None
     return inverse, condition
@@ -277,6 +300,10 @@ def transform_block_layout(
             value = substitute(old_values[var], at_loops)
             if not isinstance(value, tir.Var):
                 predicate = tir.expr.logical_and(predicate, value < extent)
+    for item, final in zip(new_vars, index_map.final_indices, strict=True):
+        # The inverse knows that a variable of one value has that value; it is renamed all the same.
+        if final in by_initial:
+            old_values[by_initial[final]] = item.var
     placeholder = LeafNode(tir.Evaluate(tir.const(0)))
     replace_node(top, placeholder)
     block.change(iter_vars=tuple(new_vars), iter_values=tuple(var for var, _ in loops), predicate=predicate)
@@ -429,7 +456,7 @@ def _substitute_block(block: BlockNode, values: Mapping[Any, Any]) -> None:
             node.change(
                 reads=tuple(mapped(region) for region in node.reads),
                 writes=tuple(mapped(region) for region in node.writes),
-                init=None if node.init is None else substitute(node.init, values),
+                init=None if node.init is None else simplify.visit(substitute(node.init, values)),
                 iter_values=tuple(substitute(item, values) for item in node.iter_values)
                 if inner
                 else node.iter_values,

@@ -11,7 +11,7 @@ from ir.tir.functor import substitute
 from ..affine import constant_difference, mentions
 from ..analysis import read_buffers, require, written_buffers
 from ..error import ScheduleError
-from ..region import Box, bind_region, relax_domains, relax_loops, union_boxes
+from ..region import Box, bind_region, relax_loops, union_boxes
 from ..tree import (
     BlockNode,
     LeafNode,
@@ -116,18 +116,28 @@ def _part(loop: LoopNode, position: int, start: int, extent: int, base: str) -> 
         for item, value in zip(iter_vars, block.iter_values, strict=True)
         if isinstance(value, tir.Var)
     }
+    # It may say that it reads more than it does, but what it says that it writes others take for written.
+    below = {item.var for item in loops_around(block) if item is part or is_ancestor(part, item)}
+    own = {
+        item.var: item.dom for item, value in zip(iter_vars, block.iter_values, strict=True) if value in below
+    }
     block.change(
         iter_vars=iter_vars,
         reads=tuple(_covered(region, plain) for region in block.reads),
-        writes=tuple(_covered(region, plain) for region in block.writes),
+        writes=tuple(_covered(region, own) for region in block.writes),
     )
     return part
 
 
 def _covered(region: tir.BufferRegion, domains: Mapping[Any, tir.Range]) -> tir.BufferRegion:
-    """The region while variables run over their domains."""
-    box = relax_domains(region.region, domains, region.buffer.shape)
-    return tir.BufferRegion(region.buffer, [tir.Range.from_min_extent(low, extent) for low, extent in box])
+    """The region while variables run over their domains, in the dimensions that one of them indexes by itself."""
+    return tir.BufferRegion(
+        region.buffer,
+        [
+            domains.get(item.min, item) if constant_difference(item.extent, 1) == 0 else item
+            for item in region.region
+        ],
+    )
 
 
 def _fresh(stmt: tir.Stmt) -> tir.Stmt:

@@ -24,7 +24,7 @@ from ..tree import (
     scope_of,
 )
 from .caching import cache_name, require_storage_scope, similar_buffer
-from .layout import map_indices
+from .layout import injective_inverse, map_indices
 from .reduction import conjuncts_without
 
 
@@ -135,13 +135,9 @@ def _require_injective(index_map: IndexMap, block: BlockNode, used: list[IterVar
         raise ScheduleError(
             f"{primitive}: the index map is not an affine map of the variables of block {block.name!r}"
         )
-    inverse = IndexMap([item.var for item in used], finals)
-    try:
-        inverse.non_surjective_inverse([item.dom.extent for item in used])
-    except ValueError as error:
-        raise ScheduleError(
-            f"{primitive}: the index map sends several elements to one place: {error}"
-        ) from error
+    injective_inverse(
+        IndexMap([item.var for item in used], finals), [_end(item) for item in used], primitive, "elements"
+    )
 
 
 def _only_access(

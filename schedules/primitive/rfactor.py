@@ -97,6 +97,15 @@ def _block_of(loop: LoopNode) -> BlockNode:
                 "rfactor",
                 f"loop {loop.var.name!r} feeds data-parallel variable {item.var.name!r}; it must be a reduction loop",
             )
+    bound: dict[int, list[Any]] = {IterVar.DataPar: [], IterVar.CommReduce: []}
+    for item, value in zip(block.iter_vars, block.iter_values, strict=True):
+        bound[item.iter_type].append(value)
+    for around in loops_around(block):
+        require(
+            not all(any(mentions(value, {around.var}) for value in values) for values in bound.values()),
+            "rfactor",
+            f"loop {around.var.name!r} feeds both data-parallel and reduction variables of block {block.name!r}",
+        )
     require(
         any(mentions(value, {loop.var}) for value in block.iter_values),
         "rfactor",

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ir import tir
+from ir.tir import IterVar
 from ir.tir.functor import StmtExprMutator
 
-from ..affine import constant_difference, polynomial
-from ..analysis import consumers_of, is_output_block, require, require_complete_or_reduction, why_not_complete
+from ..affine import constant_difference, mentions, polynomial
+from ..analysis import consumers_of, is_output_block, require, require_complete_or_reduction
 from ..error import ScheduleError
 from ..tree import BlockNode, LeafNode, LoopNode, is_ancestor, loops_around, scope_of, walk
 from .caching import relaxed_below
@@ -25,11 +26,6 @@ def rolling_buffer(block: BlockNode, write_buffer_index: int) -> None:
     assert scope is not None
     require_complete_or_reduction(block, primitive)
     require(
-        why_not_complete(block) is None,
-        primitive,
-        f"block {block.name!r} is a reduction; its steps cannot be skipped",
-    )
-    require(
         0 <= write_buffer_index < len(block.writes),
         primitive,
         f"block {block.name!r} writes {len(block.writes)} buffers, there is no buffer {write_buffer_index}",
@@ -43,24 +39,13 @@ def rolling_buffer(block: BlockNode, write_buffer_index: int) -> None:
     shared = [loop for loop in loops if all(is_ancestor(loop, item) for item in consumers)]
     require(shared, primitive, f"block {block.name!r} is not computed inside a loop of its consumers")
     box = relaxed_below(block, region, shared[-1])
-    dim, loop, window, step = _rolling_dimension(shared, box, block)
-    overlap = window - step
+    rolling = _rolling_dimensions(shared, box, block)
+    dim, _, window, _ = rolling[0]
     inner = [item for item in loops if not any(item is other for other in shared)]
-    bound = dict(zip([item.var for item in block.iter_vars], block.iter_values, strict=True))
-    index = region.region[dim].min
-    require(
-        isinstance(index, tir.Var),
-        primitive,
-        f"block {block.name!r} stores dimension {dim} at {index}, not at a variable",
-    )
-    assert isinstance(index, tir.Var)
-    value = bound[index]
-    own = [item for item in inner if (item.var,) in polynomial(value).terms]
-    require(
-        len(own) == 1 and polynomial(value).terms[(own[0].var,)] == 1,
-        primitive,
-        f"variable {index} of block {block.name!r} does not run through its tile by one loop",
-    )
+    conditions = [
+        _is_new(block, region, item_dim, loop, size - step, inner)
+        for item_dim, loop, size, step in sorted(rolling, key=lambda item: item[0])
+    ]
     extent = tir.const(window, buffer.shape[dim].dtype)
     shape = tuple(extent if n == dim else size for n, size in enumerate(buffer.shape))
     new = tir.decl_buffer(
@@ -81,15 +66,21 @@ def rolling_buffer(block: BlockNode, write_buffer_index: int) -> None:
                 writes=tuple(ring.region(item) for item in node.writes),
                 init=None if node.init is None else ring.visit(node.init),
             )
-    condition = tir.expr.logical_or(
-        loop.var < loop.min + 1, tir.LE(tir.const(overlap, own[0].var.dtype), own[0].var)
-    )
-    block.change(predicate=tir.expr.logical_and(block.predicate, condition))
+    for condition in conditions:
+        block.change(predicate=tir.expr.logical_and(block.predicate, condition))
     scope.change(alloc_buffers=tuple(new if item is buffer else item for item in scope.alloc_buffers))
+    for item in (block, *consumers):
+        _mark_opaque(item, rolling[0][1])
 
 
-def _rolling_dimension(shared: list[LoopNode], box: Any, block: BlockNode) -> tuple[int, LoopNode, int, int]:
-    """(dimension, loop, window, step) of the outermost loop whose steps overlap."""
+def _rolling_dimensions(
+    shared: list[LoopNode], box: Any, block: BlockNode
+) -> list[tuple[int, LoopNode, int, int]]:
+    """(dimension, loop, window, step) of the loops whose steps overlap, outermost first.
+
+    The first one's dimension becomes the ring; the others keep their whole dimension, in which older elements stay.
+    """
+    found: list[tuple[int, LoopNode, int, int]] = []
     for loop in shared:
         for dim, (low, extent) in enumerate(box):
             terms = polynomial(low).terms
@@ -98,9 +89,51 @@ def _rolling_dimension(shared: list[LoopNode], box: Any, block: BlockNode) -> tu
                 continue
             others = [other for other in shared if other is not loop and (other.var,) in terms]
             if 0 < step < extent.value and not others and loop.kind == tir.ForKind.SERIAL:
-                return dim, loop, extent.value, step
-    raise ScheduleError(
-        f"rolling_buffer: no serial loop around block {block.name!r} moves its tile by less than the tile's size along one dimension"
+                found.append((dim, loop, extent.value, step))
+    require(
+        found,
+        "rolling_buffer",
+        f"no serial loop around block {block.name!r} moves its tile by less than the tile's size along one dimension",
+    )
+    return found
+
+
+def _is_new(
+    block: BlockNode,
+    region: tir.BufferRegion,
+    dim: int,
+    loop: LoopNode,
+    overlap: int,
+    inner: list[LoopNode],
+) -> tir.PrimExpr:
+    """Whether an iteration computes what the step of ``loop`` before has not: the condition on the tile's own loop."""
+    index = region.region[dim].min
+    if not isinstance(index, tir.Var):
+        raise ScheduleError(
+            f"rolling_buffer: block {block.name!r} stores dimension {dim} at {index}, not at a variable"
+        )
+    bound = dict(zip([item.var for item in block.iter_vars], block.iter_values, strict=True))
+    terms = polynomial(bound[index]).terms
+    own = [item for item in inner if (item.var,) in terms]
+    require(
+        len(own) == 1 and terms[(own[0].var,)] == 1,
+        "rolling_buffer",
+        f"variable {index} of block {block.name!r} does not run through its tile by one loop",
+    )
+    return tir.expr.logical_or(
+        loop.var < loop.min + 1, tir.LE(tir.const(overlap, own[0].var.dtype), own[0].var)
+    )
+
+
+def _mark_opaque(block: BlockNode, loop: LoopNode) -> None:
+    """The order of the iterations of a rolling loop matters from now on: variables that it feeds say so."""
+    block.change(
+        iter_vars=tuple(
+            IterVar(item.dom, item.var, IterVar.Opaque)
+            if item.iter_type == IterVar.DataPar and mentions(value, {loop.var})
+            else item
+            for item, value in zip(block.iter_vars, block.iter_values, strict=True)
+        )
     )
 
 

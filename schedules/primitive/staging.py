@@ -9,7 +9,7 @@ from ir.arith import Analyzer
 from ir.tir import IterVar
 from ir.tir.functor import StmtExprMutator, substitute
 
-from ..affine import mentions, simplify_polynomial
+from ..affine import mentions, polynomial, simplify_polynomial
 from ..analysis import (
     read_buffers,
     require,
@@ -40,7 +40,7 @@ from .caching import (
     require_storage_scope,
     similar_buffer,
 )
-from .compute_at import _required_boxes
+from .compute_at import _required_boxes, polynomial_quotient
 
 
 def cache_inplace(block: BlockNode, buffer_index: int, storage_scope: str) -> list[BlockNode]:
@@ -329,12 +329,14 @@ def _loops_outside(loop: LoopNode) -> list[LoopNode]:
     ]
 
 
+_FAR = 1 << 30
+"""A bound from which on a loop's extent counts as unknown."""
+
+
 def _auto_copy(
     source: tir.Buffer, target: tir.Buffer, box: Any, name: str, around: list[LoopNode]
 ) -> BlockNode:
     """A block that copies a box; its variables are the box's position, in units of its size where it moves in such steps."""
-    from ..affine import polynomial
-
     iter_vars, values, lows, loops, sizes = [], [], [], [], []
     analyzer = Analyzer()
     for loop in around:
@@ -342,35 +344,25 @@ def _auto_copy(
     for axis, ((start_at, size_at), dim) in enumerate(zip(box, source.shape, strict=True)):
         low, extent, _ = clipped(start_at, size_at, dim)
         dtype = dim.dtype
-        var = tir.Var(f"v{axis}", dtype)
-        poly = polynomial(low)
-        size = extent.value if isinstance(extent, tir.IntImm) else None
-        terms = {m: c for m, c in poly.terms.items()}
-        if size is not None and isinstance(dim, tir.IntImm) and all(c % size == 0 for c in terms.values()):
-            value = (
-                tir.const(0, dtype)
-                if not terms
-                else simplify_polynomial(
-                    sum((_product(m, c // size, dtype) for m, c in terms.items()), start=tir.const(0, dtype))
-                )
+        start: Any = low
+        terms = polynomial(low).terms
+        if any(terms):
+            var = tir.Var(f"v{len(iter_vars)}", dtype)
+            size = extent.value if isinstance(extent, tir.IntImm) else 0
+            in_steps = size and isinstance(dim, tir.IntImm) and all(c % size == 0 for c in terms.values())
+            value = polynomial_quotient(low, size) if in_steps else low
+            start = var * size if in_steps else var
+            reach = analyzer.const_int_bound(value)
+            first = min(0, reach.min_value)
+            dom = tir.const(reach.max_value + 1 - first, dtype) if reach.max_value < _FAR else dim
+            iter_vars.append(
+                IterVar(tir.Range.from_min_extent(tir.const(first, dtype), dom), var, IterVar.DataPar)
             )
-            dom = tir.const(-(-dim.value // size), dtype)
-            start: Any = var * size
-        else:
-            value, dom, start = low, dim, var
-        reach = analyzer.const_int_bound(value)
-        first = min(0, reach.min_value)
-        if isinstance(dom, tir.IntImm) and (first < 0 or reach.max_value >= dom.value):
-            # The tile sticks out of the buffer; its position runs as far as it does, and the copy is guarded.
-            dom = tir.const(max(reach.max_value + 1, dom.value) - first, dtype)
-        iter_vars.append(
-            IterVar(tir.Range.from_min_extent(tir.const(first, dtype), dom), var, IterVar.DataPar)
-        )
-        values.append(value)
+            values.append(value)
         lows.append(start)
         sizes.append(extent)
         loops.append((tir.Var(f"ax{axis}", dtype), extent))
-    indices = [low + var for low, (var, _) in zip(lows, loops, strict=True)]
+    indices = [simplify_polynomial(low + var) for low, (var, _) in zip(lows, loops, strict=True)]
     store: tir.Stmt = tir.BufferStore(target, tir.BufferLoad(source, indices), indices)
     condition = _inside(indices, source, iter_vars, loops)
     if condition is not None:
@@ -385,7 +377,7 @@ def _auto_copy(
         (tir.BufferRegion(source, region),),
         (tir.BufferRegion(target, region),),
         tree_of(store),
-        annotations={"auto_copy": 1},
+        annotations={"auto_copy": True},
     )
 
 
@@ -404,10 +396,3 @@ def _inside(
             if not analyzer.can_prove(part):
                 condition = part if condition is None else tir.expr.logical_and(condition, part)
     return condition
-
-
-def _product(monomial: Any, factor: int, dtype: str) -> Any:
-    result: Any = tir.const(factor, dtype)
-    for atom in monomial:
-        result = atom * result
-    return result

@@ -316,12 +316,11 @@ def test_read_at_and_write_at() -> None:
         for i_0 in range(4):
             with T.block("A_shared"):
                 v0 = T.axis.spatial(4, i_0)
-                v1 = T.axis.spatial(1, 0)
-                T.reads(A[v0 * 4 : v0 * 4 + 4, v1 * 16 : v1 * 16 + 16])
-                T.writes(A_shared[v0 * 4 : v0 * 4 + 4, v1 * 16 : v1 * 16 + 16])
-                T.block_attr({"auto_copy": 1})
+                T.reads(A[v0 * 4 : v0 * 4 + 4, 0:16])
+                T.writes(A_shared[v0 * 4 : v0 * 4 + 4, 0:16])
+                T.block_attr({"auto_copy": True})
                 for ax0, ax1 in T.grid(4, 16):
-                    A_shared[v0 * 4 + ax0, v1 * 16 + ax1] = A[v0 * 4 + ax0, v1 * 16 + ax1]
+                    A_shared[v0 * 4 + ax0, ax1] = A[v0 * 4 + ax0, ax1]
             for i_1, j in T.grid(4, 16):
                 with T.block("B"):
                     vi = T.axis.spatial(16, i_0 * 4 + i_1)
@@ -346,6 +345,76 @@ def test_read_at_and_write_at() -> None:
     reduction = Schedule(matmul)
     inner = reduction.get_loops("C")[2]
     assert_refused(reduction, lambda: reduction.write_at(inner, "C", 0, "local"), "write_at", "not finished")
+
+
+@T.prim_func
+def tiles(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
+    B = T.alloc_buffer((8, 8))
+    for i, j in T.grid(2, 2):
+        with T.block("tile"):
+            ti, tj = T.axis.remap("SS", [i, j])
+            for x, y in T.grid(4, 4):
+                with T.block("B"):
+                    vi = T.axis.spatial(8, ti * 4 + x)
+                    vj = T.axis.spatial(8, tj * 4 + y)
+                    B[vi, vj] = A[vi, vj] * T.float32(2)
+            for x, y in T.grid(4, 4):
+                with T.block("C"):
+                    vi = T.axis.spatial(8, ti * 4 + x)
+                    vj = T.axis.spatial(8, tj * 4 + y)
+                    C[vi, vj] = B[vi, vj] + T.float32(1)
+
+
+def test_copies_inside_of_a_block_hold_what_the_block_touches() -> None:
+    @T.prim_func
+    def expected(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
+        B = T.alloc_buffer((8, 8))
+        for i, j in T.grid(2, 2):
+            with T.block("tile"):
+                ti, tj = T.axis.remap("SS", [i, j])
+                B_local = T.alloc_buffer((4, 4), scope="local")
+                C_shared = T.alloc_buffer((4, 4), scope="shared")
+                for x, y in T.grid(4, 4):
+                    with T.block("B"):
+                        vi = T.axis.spatial(8, ti * 4 + x)
+                        vj = T.axis.spatial(8, tj * 4 + y)
+                        B[vi, vj] = A[vi, vj] * T.float32(2)
+                for x, y in T.grid(4, 4):
+                    with T.block("B_local"):
+                        v0, v1 = T.axis.remap("SS", [x, y])
+                        B_local[v0, v1] = B[ti * 4 + v0, tj * 4 + v1]
+                for x, y in T.grid(4, 4):
+                    with T.block("C"):
+                        vi = T.axis.spatial(8, ti * 4 + x)
+                        vj = T.axis.spatial(8, tj * 4 + y)
+                        C_shared[vi - ti * 4, vj - tj * 4] = B_local[vi - ti * 4, vj - tj * 4] + T.float32(1)
+                for x, y in T.grid(4, 4):
+                    with T.block("C_shared"):
+                        v0, v1 = T.axis.remap("SS", [x, y])
+                        C[ti * 4 + v0, tj * 4 + v1] = C_shared[v0, v1]
+
+    sch = Schedule(tiles)
+    sch.cache_read("C", 0, "local")
+    sch.cache_write("C", 0, "shared")
+    assert_program(sch, expected)
+    sch.cache_write("B", 0, "local")
+    assert_same_meaning(tiles, sch)
+    assert_replays(sch, tiles)
+
+
+def test_a_block_that_writes_before_it_reads_can_write_to_a_copy() -> None:
+    sch = Schedule(tiles)
+    sch.cache_write("tile", 0, "global")
+    assert_same_meaning(tiles, sch)
+    assert_replays(sch, tiles)
+
+
+def test_storage_scopes_are_known_ones() -> None:
+    sch = Schedule(matmul)
+    assert sch.get(sch.cache_read("C", 0, "shared.dyn")).writes[0].buffer.name == "A_shared.dyn"
+    assert_refused(sch, lambda: sch.cache_read("C", 0, "pocket"), "cache_read", "'pocket'")
+    assert_refused(sch, lambda: sch.cache_write("C", 0, "pocket"), "cache_write", "'pocket'")
+    assert_refused(sch, lambda: sch.set_scope("A_shared.dyn", 0, "pocket"), "set_scope", "'pocket'")
 
 
 @settings(max_examples=20)

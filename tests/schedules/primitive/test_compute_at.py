@@ -226,7 +226,6 @@ def test_compute_at_refusals() -> None:
     loop_b, loop_c = sch.get_loops(b)[0], sch.get_loops(c)[0]
     assert_refused(sch, lambda: sch.compute_at(c, loop_b), "compute_at", "'C'", "output")
     assert_refused(sch, lambda: sch.compute_at(b, loop_b), "'i'", "already around")
-    assert_refused(sch, lambda: sch.reverse_compute_at(b, loop_c), "reverse_compute_at", "no producer")
     reduce_first = Schedule(matmul_relu)
     loops = reduce_first.get_loops("C")
     reduce_first.reorder(loops[2], loops[0], loops[1])
@@ -235,6 +234,14 @@ def test_compute_at_refusals() -> None:
     )
     halo = Schedule(stencil)
     assert_refused(halo, lambda: halo.reverse_compute_at("C", halo.get_loops("B")[0]), "only", "produced")
+
+
+def test_reverse_compute_at_of_a_block_without_producers() -> None:
+    sch = Schedule(chain)
+    sch.reverse_compute_at("B", sch.get_loops("C")[0])
+    assert [sch.get(block).name_hint for block in sch.get_child_blocks(sch.get_loops("C")[0])] == ["B", "C"]
+    assert_same_meaning(chain, sch)
+    assert_replays(sch, chain)
 
 
 def test_compute_at_two_consumers_in_different_nests_is_refused() -> None:

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ir.script import tir as T
+from ir.tir import IterVar
 from schedules import Schedule, ScheduleError
 
 from ..checks import assert_program, assert_refused, assert_replays, assert_same_meaning, main_of, outputs_of
@@ -311,13 +312,13 @@ def test_rolling_buffer() -> None:
         for i in range(8):
             for ax0 in range(3):
                 with T.block("B"):
-                    vi = T.axis.spatial(10, i + ax0)
+                    vi = T.axis.opaque(10, i + ax0)
                     T.where(i < 1 or 2 <= ax0)
                     T.reads(A[vi])
                     T.writes(B[vi % 3])
                     B[vi % 3] = A[vi] * T.float32(2)
             with T.block("C"):
-                vi = T.axis.spatial(8, i)
+                vi = T.axis.opaque(8, i)
                 T.reads(B[0:3])
                 T.writes(C[vi])
                 C[vi] = B[vi % 3] + B[(vi + 1) % 3] + B[(vi + 2) % 3]
@@ -329,6 +330,38 @@ def test_rolling_buffer() -> None:
     assert_program(sch, expected)
     assert_same_meaning(sliding, sch)
     assert_replays(sch, sliding)
+
+
+def test_rolling_buffer_of_a_reduction_in_two_dimensions() -> None:
+    @T.prim_func
+    def pools(A: T.Buffer((8, 8), "int8"), C: T.Buffer((4, 4), "int8")):
+        B = T.alloc_buffer((6, 6), "int8")
+        for i, j, a, b in T.grid(6, 6, 3, 3):
+            with T.block("B"):
+                vi, vj, va, vb = T.axis.remap("SSRR", [i, j, a, b])
+                with T.init():
+                    B[vi, vj] = T.int8(-128)
+                B[vi, vj] = T.max(B[vi, vj], A[vi + va, vj + vb])
+        for i, j, a, b in T.grid(4, 4, 3, 3):
+            with T.block("C"):
+                vi, vj, va, vb = T.axis.remap("SSRR", [i, j, a, b])
+                with T.init():
+                    C[vi, vj] = T.int8(-128)
+                C[vi, vj] = T.max(C[vi, vj], B[vi + va, vj + vb])
+
+    sch = Schedule(pools)
+    i, j, _, _ = sch.get_loops("C")
+    i0, i1 = sch.split(i, [None, 2])
+    j0, j1 = sch.split(j, [None, 2])
+    sch.reorder(i0, j0, i1, j1)
+    sch.compute_at("B", j0)
+    sch.rolling_buffer("B", 0)
+    block = sch.get(sch.get_block("B"))
+    assert [int(dim.value) for dim in block.writes[0].buffer.shape] == [4, 6], "a ring of rows, whole columns"
+    assert [item.iter_type for item in block.iter_vars] == [IterVar.Opaque, 0, 2, 2]
+    assert "T.where((i_0 < 1 or 2 <= ax0) and (j_0 < 1 or 2 <= ax1))" in sch.mod["main"].script()
+    assert_same_meaning(pools, sch)
+    assert_replays(sch, pools)
 
 
 @settings(max_examples=20)

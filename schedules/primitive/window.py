@@ -1,0 +1,156 @@
+"""Windows of buffers: copies that hold, inside of a block, only the box of a buffer that the block touches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ir import tir
+from ir.arith import Analyzer
+from ir.node import Visitor
+from ir.tir import IterVar
+from ir.tir.functor import StmtExprMutator
+
+from ..affine import constant_difference, simplify_polynomial
+from ..region import Box
+from ..tree import BlockNode, LeafNode, LoopNode, SeqNode, TreeNode, scope_of, walk
+
+
+def has_window(
+    scope: BlockNode, child: TreeNode | None, buffer: tir.Buffer, box: Box, users: Sequence[BlockNode]
+) -> bool:
+    """Whether a copy at ``child`` of a scope can be of the box alone.
+
+    So it is for a box of constant size that lies in the buffer, directly in a block other than a function's root, whose users
+    access the buffer by loads and stores only.
+    """
+    if scope_of(scope) is None or (child is not None and not _is_directly_in(scope, child)):
+        return False
+    if all(constant_difference(size, dim) == 0 for (_, size), dim in zip(box, buffer.shape, strict=True)):
+        return False
+    analyzer = Analyzer()
+    for item in scope.iter_vars:
+        analyzer.bind(item.var, item.dom)
+    for (low, size), dim in zip(box, buffer.shape, strict=True):
+        if not isinstance(size, tir.IntImm):
+            return False
+        if not (analyzer.can_prove(low >= 0) and analyzer.can_prove(low + size <= dim)):
+            return False
+    return not any(_points_into(user, buffer) for user in users)
+
+
+def _is_directly_in(scope: BlockNode, child: TreeNode) -> bool:
+    return child.parent is scope or (isinstance(child.parent, SeqNode) and child.parent.parent is scope)
+
+
+class _Pointers(Visitor):
+    """Finds uses of a buffer's pointer other than by loads and stores."""
+
+    def __init__(self, buffer: tir.Buffer) -> None:
+        super().__init__()
+        self._data = buffer.data
+        self.found = False
+
+    def visit_BufferLoad(self, load: tir.BufferLoad) -> None:
+        for index in load.indices:
+            self.visit(index)
+
+    def visit_BufferStore(self, store: tir.BufferStore) -> None:
+        for item in (*store.indices, store.value):
+            self.visit(item)
+
+    def visit_Var(self, var: tir.Var) -> None:
+        self.found = self.found or var is self._data
+
+
+def _points_into(user: BlockNode, buffer: tir.Buffer) -> bool:
+    pointers = _Pointers(buffer)
+    for node in walk(user):
+        if isinstance(node, LeafNode):
+            pointers.visit(node.leaf)
+        elif isinstance(node, BlockNode) and any(item.source.buffer is buffer for item in node.match_buffers):
+            return True
+    return pointers.found
+
+
+class _Shift(StmtExprMutator):
+    """Accesses of a buffer become accesses of its window."""
+
+    def __init__(self, old: tir.Buffer, new: tir.Buffer, lows: Sequence[Any]) -> None:
+        super().__init__()
+        self._old, self._new, self._lows = old, new, lows
+
+    def _indices(self, indices: Sequence[Any]) -> list[Any]:
+        return [simplify_polynomial(index - low) for index, low in zip(indices, self._lows, strict=True)]
+
+    def visit_BufferLoad(self, load: tir.BufferLoad) -> Any:
+        mapped = self.generic_visit(load)
+        if load.buffer is not self._old:
+            return mapped
+        return tir.BufferLoad(self._new, self._indices(mapped.indices), mapped.predicate)
+
+    def visit_BufferStore(self, store: tir.BufferStore) -> Any:
+        mapped = self.generic_visit(store)
+        if store.buffer is not self._old:
+            return mapped
+        return tir.BufferStore(self._new, mapped.value, self._indices(mapped.indices), mapped.predicate)
+
+    def region(self, region: tir.BufferRegion) -> tir.BufferRegion:
+        """The region in the window."""
+        ranges = [self.visit(item) for item in region.region]
+        if region.buffer is not self._old:
+            return tir.BufferRegion(region.buffer, ranges)
+        starts = self._indices([item.min for item in ranges])
+        return tir.BufferRegion(
+            self._new,
+            [
+                tir.Range.from_min_extent(start, item.extent)
+                for start, item in zip(starts, ranges, strict=True)
+            ],
+        )
+
+
+def access_window(user: BlockNode, buffer: tir.Buffer, window: tir.Buffer, lows: Sequence[Any]) -> None:
+    """Let a block and those inside of it access the window, which starts at ``lows`` of the buffer."""
+    shift = _Shift(buffer, window, lows)
+    for node in list(walk(user)):
+        if isinstance(node, LeafNode):
+            node.leaf = shift.visit(node.leaf)
+            node.touch()
+        elif isinstance(node, BlockNode):
+            node.change(
+                reads=tuple(shift.region(item) for item in node.reads),
+                writes=tuple(shift.region(item) for item in node.writes),
+                init=None if node.init is None else shift.visit(node.init),
+            )
+
+
+def copy_window(
+    buffer: tir.Buffer, window: tir.Buffer, lows: Sequence[Any], name: str, is_write: bool
+) -> tuple[TreeNode, BlockNode]:
+    """Loops ``ax0, ax1, ...`` around a block that fills the window, or writes it back."""
+    loops = [tir.Var(f"ax{n}", dim.dtype) for n, dim in enumerate(window.shape)]
+    point = [tir.Var(f"v{n}", dim.dtype) for n, dim in enumerate(window.shape)]
+    place = [simplify_polynomial(low + var) for low, var in zip(lows, point, strict=True)]
+    outside, inside = (buffer, place), (window, point)
+    (source, read_at), (target, write_at) = (inside, outside) if is_write else (outside, inside)
+
+    def region(of: tir.Buffer, indices: Sequence[Any]) -> tuple[tir.BufferRegion, ...]:
+        ranges = [tir.Range.from_min_extent(index, tir.const(1, index.dtype)) for index in indices]
+        return (tir.BufferRegion(of, ranges),)
+
+    block = BlockNode(
+        name,
+        tuple(
+            IterVar(tir.Range.from_min_extent(tir.const(0, dim.dtype), dim), var, IterVar.DataPar)
+            for var, dim in zip(point, window.shape, strict=True)
+        ),
+        tuple(loops),
+        region(source, read_at),
+        region(target, write_at),
+        LeafNode(tir.BufferStore(target, tir.BufferLoad(source, read_at), write_at)),
+    )
+    node: TreeNode = block
+    for var, dim in zip(reversed(loops), reversed(window.shape), strict=True):
+        node = LoopNode(var, dim, node)
+    return node, block
