@@ -33,7 +33,9 @@ _HOPELESS = 3.0
 """How many times the ratio at which a candidate is cut it may be behind before even the second check is left out."""
 _COLD_SECS = 2e-3
 """What first calls may lose: pages touched for the first time, threads asleep, vector units powered down (which run at a
-quarter of their speed for most of a millisecond). A call is judged by itself only beyond this."""
+quarter of their speed for most of a millisecond)."""
+_PREEMPTED_SECS = 2e-2
+"""What a single call may lose to other processes besides. It is judged by itself only beyond this."""
 _KEPT = 512
 _BUILT: OrderedDict[int, Kernel] = OrderedDict()
 """Candidates that this process has built; the oldest goes when there are too many."""
@@ -234,13 +236,13 @@ def _one_call(kernel: Kernel, arguments: list[Array], limit: float) -> float:
 
 def _warm_call(call: Callable[[], object]) -> float:
     """The fastest of as many calls as it takes until the machine is in the state that timing is about."""
-    begin, fastest = time.perf_counter(), math.inf
+    begin, calls, fastest = time.perf_counter(), 0, math.inf
     while True:
         start = time.perf_counter()
         call()
         end = time.perf_counter()
-        fastest = min(fastest, end - start)
-        if end - begin > _COLD_SECS:
+        calls, fastest = calls + 1, min(fastest, end - start)
+        if end - begin > (_COLD_SECS if calls >= 3 else _PREEMPTED_SECS):
             return fastest
 
 
@@ -251,7 +253,9 @@ def _effort(config: EvaluatorConfig, secs: float, best_secs: float | None) -> Ev
     return replace(config, min_repeat_ms=math.ceil(config.min_repeat_ms * (best_secs / secs) ** 4))
 
 
-def _far_behind(secs: float, best_secs: float | None, cut_ratio: float, slack: float = _COLD_SECS) -> bool:
+def _far_behind(
+    secs: float, best_secs: float | None, cut_ratio: float, slack: float = _PREEMPTED_SECS
+) -> bool:
     return best_secs is not None and secs > cut_ratio * best_secs + slack
 
 

@@ -36,7 +36,7 @@ class LocalRunner(Runner):
             timeout_sec: seconds that one call may take at most; what is known of the workload makes it shorter.
             evaluator_config: how often to call.
             cooldown_sec: pause before each measurement.
-            cut_ratio: a candidate whose first calls take this many times the best time, and two milliseconds more, is not
+            cut_ratio: a candidate whose first calls take this many times the best time, and 20 milliseconds more, is not
                 called again; one that is as far behind once it is warm is not timed further.
             pool: worker processes; those that the builder uses.
         """
