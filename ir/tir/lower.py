@@ -31,7 +31,7 @@ def lowering_pipeline(vector_bits: int = 512) -> Sequential:
         *extra.get(1, ()),
         T.FlattenBuffer(),
         *extra.get(2, ()),
-        T.Simplify(),
+        T.SimplifyIndices(),
         T.HoistIfThenElse(),
         T.LoopPartition(),
         T.VectorizeLoop(vector_bits=vector_bits),

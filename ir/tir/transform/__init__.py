@@ -15,7 +15,8 @@ from .narrow_data_type import ForceNarrowIndexToInt32, NarrowDataType
 from .plan_and_update_buffer_allocation_location import PlanAndUpdateBufferAllocationLocation
 from .prefetch_panels import PrefetchPanels
 from .remove_no_op import RemoveNoOp
-from .simplify import Simplify
+from .simplify import SimplifyIndices
+from .statement_simplify import Simplify
 from .storage_rewrite import StorageRewrite
 from .unroll_loop import UnrollLoop
 from .vectorize_loop import VectorizeLoop

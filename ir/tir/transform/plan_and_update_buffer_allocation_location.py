@@ -9,6 +9,7 @@ from ...module import IRModule
 from ...node import Mutator, Visitor, post_order_visit
 from ...transform import PassContext
 from .. import expr as E
+from ..analysis.block_access_region import get_block_read_write_region
 from ..buffer import Buffer
 from ..expr import IterVar, Var, const
 from ..function import PrimFunc
@@ -101,9 +102,9 @@ class _FindScopes(Visitor):
 
 
 class _Place(Mutator):
-    def __init__(self, at: dict[int, list[Buffer]]) -> None:
+    def __init__(self, at: dict[int, list[Buffer]], buffers: dict[Var, Buffer]) -> None:
         super().__init__()
-        self.at = at
+        self.at, self.buffers = at, buffers
 
     def visit_PrimExpr(self, node: E.PrimExpr) -> E.PrimExpr:
         return node
@@ -120,7 +121,10 @@ class _Place(Mutator):
         if not found:
             return mapped
         scope = Block((), (), (), "", mapped.body, None, tuple(found))
-        return mapped.replace(body=BlockRealize((), const(True), scope))
+        reads, writes = get_block_read_write_region(scope, self.buffers)
+        return mapped.replace(
+            body=BlockRealize((), const(True), scope.replace(reads=tuple(reads), writes=tuple(writes)))
+        )
 
     def visit_Block(self, block: Block) -> Block:
         mapped = self.generic_visit(block)
@@ -167,4 +171,4 @@ class PlanAndUpdateBufferAllocationLocation(PrimFuncPass):
             path = finder.common[data]
             # A path is never empty for a function with a root block: that block allocates.
             at.setdefault(id(path[-1]), []).append(finder.buffers[data])
-        return func.replace(body=_Place(at).visit(func.body))
+        return func.replace(body=_Place(at, finder.buffers).visit(func.body))

@@ -1,4 +1,4 @@
-"""Simplify: index arithmetic, conditions and trivial control flow."""
+"""SimplifyIndices: index arithmetic, conditions and trivial control flow, quickly."""
 
 from __future__ import annotations
 
@@ -148,8 +148,10 @@ class SimplifyMutator(StmtExprMutator):
 
 
 @dataclass(frozen=True)
-class Simplify(PrimFuncPass):
-    """Simplify integer expressions under the loops' bounds, fold constants, drop what never runs.
+class SimplifyIndices(PrimFuncPass):
+    """Simplify integer expressions under the loops' bounds, fold constants, drop what never runs: quick, for lowering.
+
+    :class:`~ir.tir.transform.Simplify` also knows conditions, assertions and all rules of :mod:`ir.arith`.
 
     Before::
 
@@ -163,7 +165,7 @@ class Simplify(PrimFuncPass):
             A[i * 8 + j] = 0.0
     """
 
-    pass_name = "tir.Simplify"
+    pass_name = "tir.SimplifyIndices"
 
     def transform_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         """The simplified function."""
