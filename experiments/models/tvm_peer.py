@@ -52,8 +52,7 @@ def call(model: str, arrays: str, threads: int, folder: str) -> Ready:
         )(mod)
     machine = relax.VirtualMachine(tvm.compile(built, target=chosen), tvm.cpu())
     inputs, expected = data.read(arrays)
-    names = [param.name_hint for param in mod["main"].params]
-    values = [tvm.runtime.tensor(inputs[name], tvm.cpu()) for name in names]
+    values = [tvm.runtime.tensor(item, tvm.cpu()) for item in inputs.values()]
     main = machine["main"]
     found = main(*values)
     outputs = [found] if hasattr(found, "numpy") else list(found)

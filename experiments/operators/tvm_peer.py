@@ -111,14 +111,12 @@ def session(tune: Any, folder: str, trials: int, threads: int) -> dict[str, Any]
     return facts
 
 
-def _overhead(profile: dict[str, float], wall: float) -> float | None:
-    """Share of the time that went neither to building nor to running, where the profile says it."""
-    building = sum(
-        value
-        for key, value in profile.items()
-        if key in ("SendToBuilder", "SendToRunner", "JoinRunnerFutures")
-    )
-    return None if not building else max(0.0, 1.0 - building / wall)
+def _overhead(profile: dict[str, float], wall: float) -> float:
+    """Share of the time that went neither to building nor to running: search, cost model, bookkeeping."""
+    own = [key for key in profile if key.startswith(("EvoSearch/", "MeasureCallback/", "InitializeTask"))]
+    # "a/b/c" is a part of "a/b"
+    outer = [key for key in own if not any(key.startswith(f"{other}/") for other in own)]
+    return sum(profile[key] for key in outer) / wall
 
 
 def tune(

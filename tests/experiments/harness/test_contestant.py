@@ -38,9 +38,9 @@ def test_turns_and_ratios() -> None:
             turn = contestant.turn()
             assert turn is not None
             contestant.rounds = [turn]
-        assert 5 < ratio(long, short) <= 10.5
+        assert 1 < ratio(long, short) <= 10.5
         found = summary([short, long], short)
-    assert found["20 ms"]["asked_ms"] == 20 and found["20 ms"]["ratio"] > 5
+    assert found["20 ms"]["asked_ms"] == 20 and found["20 ms"]["ratio"] > 1
     assert found["2 ms"]["min_ms"] >= 2
 
 
@@ -67,6 +67,7 @@ def test_medians_are_over_rounds() -> None:
 
 
 def test_rounds_are_filled() -> None:
-    assert 20 <= calls_per_round(lambda: time.sleep(0.005)) <= 40
+    assert 1 < calls_per_round(lambda: time.sleep(0.005)) <= 40
+    assert calls_per_round(lambda: time.sleep(0.25)) == 1
     found = measure_round(lambda: time.sleep(0.01), 3)
     assert found["min_secs"] >= 0.01 and 0.0 <= found["others"] <= 1.0
