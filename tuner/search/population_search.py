@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from cost_models import CostModel, PerStoreFeature
+from cost_models import CostModel, PerStoreFeature, PyCostModel
 from database import Database
 from schedules.population import Sketch
 
 from .base import MeasureCandidate, SearchStrategy
 from .records import MeasuredRow, learn, measured_rows
+from .schedule_model import SPARE, choose, teach
 
 
 class EvolutionarySearch(SearchStrategy):
@@ -88,9 +89,7 @@ class EvolutionarySearch(SearchStrategy):
         self._measured[number][key] = min(secs, self._measured[number].get(key, float("inf")))
 
     def _train(self, rows: Sequence[MeasuredRow]) -> None:
-        learn(
-            self._cost_model, self._sketches, rows, self.context.target, str(self.context.workload_hash())
-        )
+        learn(self._cost_model, self._sketches, rows, self.context.target, str(self.context.workload_hash()))
 
     def notify_runner_results(
         self, measure_candidates: Sequence[MeasureCandidate], results: Sequence[float | None]
@@ -101,6 +100,8 @@ class EvolutionarySearch(SearchStrategy):
             rows.append((number, candidate.row, float("inf") if secs is None else secs))
             self._remember(*rows[-1])
         self._train(rows)
+        if isinstance(self._cost_model, PyCostModel):
+            teach(self._cost_model, self.context, measure_candidates, results)
 
     # ---- scoring -----------------------------------------------------------------------------------------------
 
@@ -121,11 +122,17 @@ class EvolutionarySearch(SearchStrategy):
         if wanted <= 0:
             return None
         pools = [self._pool(number) for number in range(len(self._sketches))]
-        chosen = self._choose(pools, wanted)
+        spare = SPARE if isinstance(self._cost_model, PyCostModel) else 1
+        chosen = self._choose(pools, wanted * spare)
         if not chosen:
             return None
-        self._trials += len(chosen)
-        return [MeasureCandidate(self._sketches[number], row, float(score)) for number, row, score in chosen]
+        candidates = [
+            MeasureCandidate(self._sketches[number], row, float(score)) for number, row, score in chosen
+        ]
+        if isinstance(self._cost_model, PyCostModel):
+            candidates = choose(self._cost_model, self.context, candidates, wanted)
+        self._trials += len(candidates)
+        return candidates
 
     def _pool(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         """(rows, scores) of one structure's candidates that were not measured yet, best first."""
