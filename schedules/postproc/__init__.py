@@ -1,23 +1,73 @@
 """Postprocessors: the last steps on a candidate before it is built."""
 
+from collections.abc import Callable
+
 from ir.target import Target
 
 from ..schedule import Schedule
-from .base import Postproc
+from .base import Postproc, PyPostproc
+from .disallow_async_strided_mem_copy import DisallowAsyncStridedMemCopy
 from .disallow_dynamic_loop import DisallowDynamicLoop
+from .rewrite_cooperative_fetch import RewriteCooperativeFetch
+from .rewrite_layout import RewriteLayout
 from .rewrite_parallel_vectorize_unroll import ParallelizeMarked, RewriteParallelVectorizeUnroll
 from .rewrite_reduction_block import RewriteReductionBlock
 from .rewrite_tensorize import RewriteTensorize
+from .rewrite_unbound_block import RewriteUnboundBlock
+from .verify_gpu_code import VerifyGPUCode
+from .verify_vtcm_limit import VerifyVTCMLimit
 
 
-def default_postprocs(target: Target) -> list[Postproc]:
-    """The postprocessors for a CPU, in the order in which they apply."""
-    postprocs: list[Postproc] = [
+def cpu_postprocs() -> list[Postproc]:
+    """The postprocessors for CPUs, in the order in which they apply."""
+    return [
         ParallelizeMarked(),
         RewriteParallelVectorizeUnroll(),
         RewriteReductionBlock(),
         RewriteTensorize(),
     ]
+
+
+def gpu_postprocs() -> list[Postproc]:
+    """The postprocessors for GPUs, in the order in which they apply."""
+    return [
+        DisallowDynamicLoop(),
+        RewriteCooperativeFetch(),
+        RewriteUnboundBlock(256),
+        RewriteParallelVectorizeUnroll(),
+        RewriteReductionBlock(),
+        VerifyGPUCode(),
+    ]
+
+
+def tensor_core_postprocs() -> list[Postproc]:
+    """The postprocessors for GPUs whose rules use tensor intrinsics."""
+    return [*gpu_postprocs(), RewriteTensorize()]
+
+
+def hexagon_postprocs() -> list[Postproc]:
+    """The postprocessors for processors with tightly coupled memory."""
+    return [
+        DisallowDynamicLoop(),
+        RewriteParallelVectorizeUnroll(),
+        RewriteReductionBlock(),
+        RewriteLayout(),
+        VerifyVTCMLimit(),
+    ]
+
+
+KINDS: dict[str, Callable[[], list[Postproc]]] = {
+    "llvm": cpu_postprocs,
+    "cpu": cpu_postprocs,
+    "cuda": gpu_postprocs,
+    "cuda-tensorcore": tensor_core_postprocs,
+    "hexagon": hexagon_postprocs,
+}
+
+
+def default_postprocs(target: Target) -> list[Postproc]:
+    """The postprocessors for a target, in the order in which they apply."""
+    postprocs = gpu_postprocs() if target.is_gpu else cpu_postprocs()
     for postproc in postprocs:
         postproc.initialize(target)
     return postprocs
@@ -30,12 +80,19 @@ def postprocess(sch: Schedule, target: Target) -> bool:
 
 
 __all__ = [
+    "DisallowAsyncStridedMemCopy",
     "DisallowDynamicLoop",
     "ParallelizeMarked",
     "Postproc",
+    "PyPostproc",
+    "RewriteCooperativeFetch",
+    "RewriteLayout",
     "RewriteParallelVectorizeUnroll",
     "RewriteReductionBlock",
     "RewriteTensorize",
+    "RewriteUnboundBlock",
+    "VerifyGPUCode",
+    "VerifyVTCMLimit",
     "default_postprocs",
     "postprocess",
 ]

@@ -29,12 +29,12 @@ class Postproc(ABC):
 
     @staticmethod
     def create(kind: str) -> list[Postproc]:
-        """The default postprocessors for a kind of target: "llvm" or "cpu"."""
-        from . import default_postprocs
+        """The default postprocessors for a kind of target: "llvm" (or "cpu"), "cuda", "cuda-tensorcore", or "hexagon"."""
+        from . import KINDS
 
-        if kind not in ("llvm", "cpu"):
-            raise ScheduleError(f"there are no postprocessors for {kind!r}; there are for 'llvm' and 'cpu'")
-        return default_postprocs(Target(kind))
+        if kind not in KINDS:
+            raise ScheduleError(f"there are no postprocessors for {kind!r}; there are for {', '.join(KINDS)}")
+        return KINDS[kind]()
 
     def clone(self) -> Postproc:
         """An independent copy."""
@@ -43,3 +43,14 @@ class Postproc(ABC):
     @abstractmethod
     def apply(self, sch: Schedule) -> bool:
         """Postprocess; False refuses the candidate."""
+
+
+class PyPostproc(Postproc):
+    """Base for postprocessors written by users: override ``apply`` (and ``_initialize_with_tune_context`` if wanted)."""
+
+    def initialize_with_tune_context(self, context: Any) -> None:
+        super().initialize_with_tune_context(context)
+        self._initialize_with_tune_context(context)
+
+    def _initialize_with_tune_context(self, context: Any) -> None:
+        """Called with the tuning context before the search."""

@@ -11,6 +11,7 @@ from ..random_variable import BlockRV, LoopRV
 from ..schedule import Schedule
 from ..tree import BlockNode, LoopNode, all_blocks, blocks_below, child_blocks, loops_around
 from .base import Postproc
+from .block_annotations import apply_root_annotations
 
 PARALLEL, VECTORIZE, UNROLL = "meta_schedule.parallel", "meta_schedule.vectorize", "meta_schedule.unroll"
 
@@ -40,9 +41,13 @@ class ParallelizeMarked(Postproc):
 
 
 class RewriteParallelVectorizeUnroll(Postproc):
-    """Vectorize and unroll marked loops: whole vectors of the machine's width, the rest of the tile unrolled."""
+    """Vectorize and unroll marked loops: whole vectors of the machine's width, the rest of the tile unrolled.
+
+    What the root block is annotated with (``meta_schedule.parallel`` and so on) is applied to the nests that have no marks.
+    """
 
     def apply(self, sch: Schedule) -> bool:
+        apply_root_annotations(sch)
         func = sch.func_working_on
         assert func is not None
         for block in all_blocks(sch._root(func)):

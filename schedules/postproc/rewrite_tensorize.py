@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..error import ScheduleError
+from ..random_variable import BlockRV
 from ..rule.tensorize import AUTO_TENSORIZE
 from ..schedule import Schedule
 from ..tree import BlockNode, walk
@@ -10,7 +11,14 @@ from .base import Postproc
 
 
 class RewriteTensorize(Postproc):
-    """Tensorize every block annotated ``meta_schedule.auto_tensorize``; refuses the candidate when one does not match."""
+    """Tensorize every block annotated ``meta_schedule.auto_tensorize``; refuses the candidate when one does not match.
+
+    Args:
+        vectorize_init_loop: vectorize the innermost loop of blocks that initialise a tile for an intrinsic.
+    """
+
+    def __init__(self, vectorize_init_loop: bool = False) -> None:
+        self.vectorize_init_loop = vectorize_init_loop
 
     def apply(self, sch: Schedule) -> bool:
         func = sch.func_working_on
@@ -24,8 +32,23 @@ class RewriteTensorize(Postproc):
             block = sch.get_block(name)
             intrin = sch.get(block).annotations[AUTO_TENSORIZE]
             sch.unannotate(block, AUTO_TENSORIZE)
+            if name.endswith("_init"):
+                self._vectorize_init(sch, block)
+                continue
             try:
                 sch.tensorize(block, str(getattr(intrin, "value", intrin)))
             except ScheduleError:
                 return False  # the tile is not what the intrinsic computes
         return True
+
+    def _vectorize_init(self, sch: Schedule, block: BlockRV) -> None:
+        """The initialisation of a tile is no work for the intrinsic; its innermost loop may run as lanes."""
+        if not self.vectorize_init_loop:
+            return
+        inner = sch.get_child_blocks(block)
+        loops = sch.get_loops(inner[0]) if inner else []
+        if loops:
+            try:
+                sch.vectorize(loops[-1])
+            except ScheduleError:
+                return  # the loop stays serial

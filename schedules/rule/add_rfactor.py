@@ -23,10 +23,10 @@ class AddRFactor(ScheduleRule):
 
     Args:
         max_jobs_per_core: reductions with at least this many outputs per core are left alone.
-        max_innermost_factor: bound of the innermost factor of the split.
+        max_innermost_factor: bound of the innermost factor of the split; None for none.
     """
 
-    def __init__(self, max_jobs_per_core: int = 16, max_innermost_factor: int | None = 64) -> None:
+    def __init__(self, max_jobs_per_core: int = 16, max_innermost_factor: int | None = None) -> None:
         self.max_jobs_per_core = max_jobs_per_core
         self.max_innermost_factor = max_innermost_factor
 
@@ -70,7 +70,7 @@ class AddRFactor(ScheduleRule):
         # The widest reduction loop is shared out; fusing would hide its contiguity from the vectorizer.
         extents = [sch.get(loop).extent.value for loop in reduction]
         chosen = reduction[0] if extents[0] >= self.target.num_cores else reduction[int(np.argmax(extents))]
-        factors = sch.sample_perfect_tile(chosen, 2, max(extents))
+        factors = sch.sample_perfect_tile(chosen, 2, self.max_innermost_factor or max(extents))
         if isinstance(sch, SketchSchedule):
             cores = self.target.num_cores
             sch.restrict_tile(factors, lambda table: (table[:, 0] >= cores) & (table[:, 0] <= 64 * cores))

@@ -34,12 +34,13 @@ class ScheduleRule(ABC):
 
     @staticmethod
     def create(kind: str) -> list[ScheduleRule]:
-        """The default rules for a kind of target: "llvm" or "cpu"."""
-        from . import default_rules
+        """The default rules for a kind of target: "llvm" (or "cpu"), or "cuda"."""
+        from . import cpu_rules, gpu_rules
 
-        if kind not in ("llvm", "cpu"):
-            raise ScheduleError(f"there are no schedule rules for {kind!r}; there are for 'llvm' and 'cpu'")
-        return default_rules(Target(kind))
+        kinds = {"llvm": cpu_rules, "cpu": cpu_rules, "cuda": gpu_rules}
+        if kind not in kinds:
+            raise ScheduleError(f"there are no schedule rules for {kind!r}; there are for {', '.join(kinds)}")
+        return kinds[kind]()
 
     def clone(self) -> ScheduleRule:
         """An independent copy."""

@@ -7,10 +7,11 @@ from typing import Any
 from ir import tir
 from ir.tir import IterVar
 
+from ..affine import mentions
 from ..analysis import consumers_of, producers_of, why_not_complete, why_not_reduction
 from ..random_variable import BlockRV
 from ..schedule import Schedule
-from ..tree import BlockNode, LeafNode, loops_around
+from ..tree import BlockNode, LeafNode, LoopNode, blocks_below, loops_around
 
 PREPROC_ANNOTATION = "meta_schedule.layout_rewrite_preproc"
 
@@ -182,3 +183,31 @@ def read_count(consumer: BlockNode, buffer: tir.Buffer) -> int:
             ),
         )
     return len(found)
+
+
+def is_data_parallel(loop: LoopNode) -> bool:
+    """Whether every block below uses the loop for data-parallel variables only."""
+    for block in blocks_below(loop):
+        if why_not_complete(block) is not None and why_not_reduction(block) is not None:
+            return False
+        for item, value in zip(block.iter_vars, block.iter_values, strict=True):
+            if item.iter_type != IterVar.DataPar and mentions(value, {loop.var}):
+                return False
+    return True
+
+
+def elementwise_prefix(producer: BlockNode, consumer: BlockNode) -> int:
+    """How many of a consumer's outer loops select the elements of a producer that it reads, in order.
+
+    A softmax' division reads ``S[i]`` under the loops ``i, j``: one.
+    """
+    buffers = {region.buffer for region in producer.writes}
+    values = dict(zip([item.var for item in consumer.iter_vars], consumer.iter_values, strict=True))
+    used: set[Any] = set()
+    for region in consumer.reads:
+        if region.buffer in buffers:
+            for item in region.region:
+                used |= {values.get(var, var) for var in index_vars(item.min)}
+    loops = loops_around(consumer)
+    count = next((i for i, loop in enumerate(loops) if loop.var not in used), len(loops))
+    return count if len(used) == count else 0

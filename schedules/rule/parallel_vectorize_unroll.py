@@ -13,7 +13,14 @@ from ..random_variable import BlockRV
 from ..schedule import Schedule
 from ..tree import BlockNode, LoopNode, blocks_below, loops_around
 from .base import ScheduleRule
-from .block_facts import PREPROC_ANNOTATION, contiguous_var, is_leaf_block, node_of, reduce_vars
+from .block_facts import (
+    PREPROC_ANNOTATION,
+    contiguous_var,
+    is_data_parallel,
+    is_leaf_block,
+    node_of,
+    reduce_vars,
+)
 
 _MIN_PARALLEL_WORK = 4096
 """Iterations of a nest below which waking other cores costs more than it saves."""
@@ -24,22 +31,23 @@ class ParallelizeVectorizeUnroll(ScheduleRule):
     """Mark outer data-parallel loops as parallel and contiguous inner loops as vector loops.
 
     Args:
-        max_jobs_per_core: enough iterations of parallel loops per core; further loops stay serial.
+        max_jobs_per_core: enough iterations of parallel loops per core, further loops stay serial (-1: none is parallel).
         max_vectorize_extent: lanes at most (-1: none are vectorized).
-        unroll_max_steps: candidates of how far inner loops are unrolled.
+        unroll_max_steps: candidates of how far the loops of reductions are unrolled, sampled once for the program; None leaves
+            that to the marks of other rules.
         unroll_explicit: unroll in TIR (rather than leave it to LLVM).
     """
 
     def __init__(
         self,
-        max_jobs_per_core: int = 64,
-        max_vectorize_extent: int = 64,
-        unroll_max_steps: Sequence[int] = (0, 16, 64),
+        max_jobs_per_core: int = 16,
+        max_vectorize_extent: int = 16,
+        unroll_max_steps: Sequence[int] | None = None,
         unroll_explicit: bool = True,
     ) -> None:
         self.max_jobs_per_core = max_jobs_per_core
         self.max_vectorize_extent = max_vectorize_extent
-        self.unroll_max_steps = list(unroll_max_steps)
+        self.unroll_max_steps = list(unroll_max_steps or ())
         self.unroll_explicit = unroll_explicit
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
@@ -48,7 +56,10 @@ class ParallelizeVectorizeUnroll(ScheduleRule):
             return [sch]
         if why_not_complete(node) is not None and why_not_reduction(node) is not None:
             return [sch]
-        self._bring_contiguous_loop_inside(sch, block)
+        if self.unroll_max_steps and reduce_vars(node):
+            self._sample_unrolling(sch)
+        if self.max_vectorize_extent >= 2:
+            self._bring_contiguous_loop_inside(sch, block)
         loops = loops_around(node)
         rvs = sch.get_loops(block)
         if not loops:
@@ -59,6 +70,17 @@ class ParallelizeVectorizeUnroll(ScheduleRule):
                 sch.annotate(rvs[position], "meta_schedule.parallel", 1)
         self._mark_vector(sch, node, loops, rvs)
         return [sch]
+
+    def _sample_unrolling(self, sch: Schedule) -> None:
+        """Annotate the root block, once, with a sampled number of steps; the postprocessor applies it to all nests."""
+        func = sch.func_working_on
+        assert func is not None
+        root = sch._root(func)
+        key = "meta_schedule.unroll_explicit" if self.unroll_explicit else "meta_schedule.unroll_implicit"
+        if key not in root.annotations:
+            count = len(self.unroll_max_steps)
+            steps = sch.sample_categorical(self.unroll_max_steps, [1.0 / count] * count)
+            sch.annotate(sch.get_block(root.name), key, steps)
 
     def _bring_contiguous_loop_inside(self, sch: Schedule, block: BlockRV) -> None:
         """Where a small reduction runs inside the contiguous axis (pooling), the contiguous axis becomes the vector loop."""
@@ -87,7 +109,7 @@ class ParallelizeVectorizeUnroll(ScheduleRule):
         enough = self.max_jobs_per_core * self.target.num_cores
         for position, loop in enumerate(loops):
             inner_most = position == len(loops) - 1
-            if jobs >= enough or (inner_most and jobs > 1) or not _all_parallel(loop):
+            if jobs >= enough or (inner_most and jobs > 1) or not is_data_parallel(loop):
                 break
             if inner_most and _extent(loop) < 2 * self.max_vectorize_extent:
                 break
@@ -101,8 +123,10 @@ class ParallelizeVectorizeUnroll(ScheduleRule):
         self, sch: Schedule, node: BlockNode, loops: Sequence[LoopNode], rvs: Sequence[object]
     ) -> None:
         last = loops[-1]
-        if self.max_vectorize_extent < 2 or last.annotations or not _all_parallel(last):
+        if self.max_vectorize_extent < 2 or last.annotations or not is_data_parallel(last):
             return
+        if any(item is not node and reduce_vars(item) for item in blocks_below(last)):
+            return  # sums along memory inside; lanes would make them strided
         var = contiguous_var(node)
         if var is None:
             return
@@ -114,17 +138,6 @@ class ParallelizeVectorizeUnroll(ScheduleRule):
 def _is_contiguous_read(node: BlockNode, var: object) -> bool:
     """Whether some operand is contiguous along the variable."""
     return any(region.region and region.region[-1].min is var for region in node.reads)
-
-
-def _all_parallel(loop: LoopNode) -> bool:
-    """Whether every block below uses the loop for data-parallel variables only."""
-    for block in blocks_below(loop):
-        if why_not_complete(block) is not None and why_not_reduction(block) is not None:
-            return False
-        for item, value in zip(block.iter_vars, block.iter_values, strict=True):
-            if item.iter_type != tir.IterVar.DataPar and mentions(value, {loop.var}):
-                return False
-    return True
 
 
 def _extent(loop: LoopNode) -> int:

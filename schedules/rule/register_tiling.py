@@ -1,4 +1,4 @@
-"""MultiLevelTiling: tiles for caches and registers, with accumulators in registers and packed operands.
+"""RegisterTiling: tiles for the caches and registers of a CPU, with accumulators in registers and packed operands.
 
 A reduction with data reuse becomes
 
@@ -31,8 +31,7 @@ from ..error import ScheduleError
 from ..population.sketch import SketchSchedule
 from ..random_variable import BlockRV, ExprRV, LoopRV
 from ..schedule import Schedule
-from ..tree import BlockNode, loops_around, scope_of
-from .base import ScheduleRule
+from ..tree import BlockNode, loops_around
 from .block_facts import (
     PREPROC_ANNOTATION,
     contiguous_var,
@@ -45,6 +44,7 @@ from .block_facts import (
     reduce_vars,
     spatial_vars,
 )
+from .multi_level_tiling import MultiLevelTiling, stands_alone
 from .padding import RegisterFile, choose_padding, pad_loops
 
 _WORTH_PADDING = 1.04
@@ -53,8 +53,8 @@ _CLEARLY_BETTER = 1.3
 """and only them from here on."""
 
 
-class MultiLevelTiling(ScheduleRule):
-    """Tile reductions with data reuse.
+class RegisterTiling(MultiLevelTiling):
+    """Multi-level tiling for CPUs: the innermost tile lives in vector registers.
 
     Args:
         structure: levels from the outside in; every S splits the spatial loops once more, every R the reduction loops.
@@ -72,19 +72,17 @@ class MultiLevelTiling(ScheduleRule):
         pack_operands: bool = True,
         max_padding: float = 0.1,
     ) -> None:
-        if not structure or set(structure) - {"S", "R"} or not structure.endswith("S"):
-            raise ScheduleError(
-                f"MultiLevelTiling: structure must be S and R ending with S, got {structure!r}"
-            )
-        self.structure = structure
-        self.max_innermost_factor = max_innermost_factor
+        super().__init__(structure, max_innermost_factor=max_innermost_factor)
+        if not structure.endswith("S"):
+            raise ScheduleError(f"RegisterTiling: structure must end with S, got {structure!r}")
+        self.max_inner = max_innermost_factor
         self.max_vector_tile = max_vector_tile
         self.pack_operands = pack_operands
         self.max_padding = max_padding
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         node = node_of(sch, block)
-        if not has_data_reuse(node) or not _plain_nest(node):
+        if not has_data_reuse(node) or not stands_alone(node):
             return [sch]
         vector_var = self._vector_axis(node)
         packs = self._packable(sch, node, vector_var) if self.pack_operands else []
@@ -215,7 +213,7 @@ class MultiLevelTiling(ScheduleRule):
                 tiles[kind].append([loop])
                 continue
             is_vector = position == vector_position
-            limit = self.max_vector_tile if is_vector else self.max_innermost_factor
+            limit = self.max_vector_tile if is_vector else self.max_inner
             factors = sch.sample_perfect_tile(loop, n, limit)
             parts = sch.split(loop, factors)
             tiles[kind].append(parts)
@@ -393,12 +391,3 @@ def _largest_parallelism(samples: list[list[ExprRV]], sch: SketchSchedule) -> in
             if variable in getattr(decision, "variables", ()):
                 total *= int(decision.table[:, 0].max())  # type: ignore[union-attr]
     return total
-
-
-def _plain_nest(node: BlockNode) -> bool:
-    """Whether the block stands alone in an untouched nest whose loops bind its variables one to one."""
-    loops = loops_around(node)
-    if any(loop.annotations or len(loop.children()) != 1 for loop in loops):
-        return False
-    bound = [value for value in node.iter_values if isinstance(value, tir.Var)]
-    return len(bound) == len(node.iter_values) == len(loops) and scope_of(node) is not None

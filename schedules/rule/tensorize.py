@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ir import tir
@@ -10,94 +11,89 @@ from ..error import ScheduleError
 from ..random_variable import BlockRV, LoopRV
 from ..schedule import Schedule
 from ..tree import loops_around
-from .base import ScheduleRule
 from .block_facts import node_of, reduce_vars
+from .multi_level_tiling import TILING_STRUCTURE, MultiLevelTiling, ReuseType, TiledBlock, stands_alone
 
 AUTO_TENSORIZE = "meta_schedule.auto_tensorize"
 """On blocks: the intrinsic that :class:`~schedules.postproc.RewriteTensorize` puts in their place."""
 
 
-class MultiLevelTilingWithIntrin(ScheduleRule):
+class MultiLevelTilingWithIntrin(MultiLevelTiling):
     """Offer, where a block's innermost loops are multiples of an intrinsic's, the block tiled for it.
 
-    The tile becomes a block of its own (see ``blockize``), annotated with the intrinsic; loops outside it are tiled once more
-    with sampled factors, and the outermost run in parallel.
+    The tile becomes a block of its own (see ``blockize``), annotated with the intrinsic; the loops outside it are tiled as
+    :class:`MultiLevelTiling` tiles those of a block.
 
     Args:
         intrin_name: a registered tensor intrinsic.
-        max_innermost_factor: bound of the sampled inner factors.
+        structure, tile_binds, max_innermost_factor, vector_load_lens, reuse_read, reuse_write, filter_fn: as there.
     """
 
-    def __init__(self, intrin_name: str, max_innermost_factor: int = 64) -> None:
+    def __init__(
+        self,
+        intrin_name: str,
+        structure: str = "SSRSRS",
+        tile_binds: Sequence[str] | None = None,
+        max_innermost_factor: int | None = 64,
+        vector_load_lens: Sequence[int] | None = None,
+        reuse_read: ReuseType | Mapping[str, Any] | None = None,
+        reuse_write: ReuseType | Mapping[str, Any] | None = None,
+        filter_fn: Callable[[Schedule, BlockRV], bool] | None = None,
+    ) -> None:
+        super().__init__(
+            structure, tile_binds, max_innermost_factor, vector_load_lens, reuse_read, reuse_write, filter_fn
+        )
         if tir.TensorIntrin.get(intrin_name, allow_missing=True) is None:
             raise ScheduleError(
-                f"MultiLevelTilingWithIntrin: no tensor intrinsic {intrin_name!r} is registered;"
+                f"{type(self).__name__}: no tensor intrinsic {intrin_name!r} is registered;"
                 f" there are {sorted(tir.TensorIntrin.registry)}"
             )
         self.intrin_name = intrin_name
-        self.max_innermost_factor = max_innermost_factor
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
+        if not stands_alone(node_of(sch, block)):
+            return [sch]
+        if self.filter_fn is not None and not self.filter_fn(sch, block):
+            return [sch]
+        tiled = sch.copy()
+        unit = self._blockize(tiled, block)
+        if unit is None:
+            return [sch]
+        tiled.annotate(unit, TILING_STRUCTURE, self.structure)
+        try:
+            return [*[state.sch for state in self._states(TiledBlock(tiled, unit))], sch]
+        except ScheduleError:
+            return [sch]  # the loops cannot be brought into the intrinsic's order
+
+    def _blockize(self, sch: Schedule, block: BlockRV) -> BlockRV | None:
+        """The tile of the intrinsic as a block, annotated; None where the intrinsic does not fit the loops."""
         intrin = tir.TensorIntrin.get(self.intrin_name)
         assert intrin is not None
         extents = _tile_extents(intrin.desc)
         node = node_of(sch, block)
-        loops = loops_around(node)
-        if not extents or len(loops) < len(extents) or not reduce_vars(node):
-            return [sch]
-        inner = loops[len(loops) - len(extents) :]
-        fits = all(
+        nodes = loops_around(node)
+        if not extents or len(nodes) < len(extents) or not reduce_vars(node):
+            return None
+        head = len(nodes) - len(extents)
+        if not all(
             isinstance(loop.extent, tir.IntImm) and loop.extent.value % extent == 0
-            for loop, extent in zip(inner, extents, strict=True)
-        )
-        if not fits or any(loop.annotations for loop in loops):
-            return [sch]
-        tiled = sch.copy()
-        try:
-            self._tile(tiled, block, extents)
-        except ScheduleError:
-            return [sch]  # the loops cannot be brought into the intrinsic's order
-        return [tiled, sch]
-
-    def _tile(self, sch: Schedule, block: BlockRV, extents: list[int]) -> None:
+            for loop, extent in zip(nodes[head:], extents, strict=True)
+        ):
+            return None
         loops = sch.get_loops(block)
-        head = len(loops) - len(extents)
         outer: list[LoopRV] = list(loops[:head])
         tile: list[LoopRV] = []
         for loop, extent in zip(loops[head:], extents, strict=True):
             rest, part = sch.split(loop, [None, extent])
             outer.append(rest)
             tile.append(part)
-        sch.reorder(*outer, *tile)
-        node = node_of(sch, block)
-        if node.init is not None:
-            init = sch.decompose_reduction(block, self._first_reduction(sch, block))
-            del init
-        unit = sch.blockize(tile[0])
+        try:
+            sch.reorder(*outer, *tile)
+            unit = sch.blockize(tile[0])
+        except ScheduleError:
+            return None  # the loops cannot be brought into the intrinsic's order
         sch.annotate(unit, AUTO_TENSORIZE, self.intrin_name)
-        spatial = [loop for loop in sch.get_loops(unit) if _is_spatial(sch, unit, loop)]
-        if spatial:
-            factors = sch.sample_perfect_tile(spatial[0], 2, self.max_innermost_factor)
-            first, _ = sch.split(spatial[0], factors)
-            del first
-
-    def _first_reduction(self, sch: Schedule, block: BlockRV) -> LoopRV:
-        for loop in sch.get_loops(block):
-            if not _is_spatial(sch, block, loop):
-                return loop
-        raise ScheduleError("MultiLevelTilingWithIntrin: the reduction runs over no loop")
-
-
-def _is_spatial(sch: Schedule, block: BlockRV, loop: LoopRV) -> bool:
-    from ..affine import mentions
-
-    node = node_of(sch, block)
-    reductions = set(reduce_vars(node))
-    var = sch.get(loop).loop_var
-    return not any(
-        item.var in reductions and mentions(value, {var})
-        for item, value in zip(node.iter_vars, node.iter_values, strict=True)
-    )
+        return unit
 
 
 def _tile_extents(desc: tir.PrimFunc) -> list[int]:

@@ -20,7 +20,7 @@ from schedules import Schedule, Trace
 from schedules.layout_rewrite import MAPS_ATTRIBUTE, split_module
 from schedules.population import Extraction, Sketch
 from schedules.postproc import postprocess
-from schedules.rule import MultiLevelTiling
+from schedules.rule import RegisterTiling
 from schedules.rule.block_facts import node_of
 from schedules.rule.padding import RegisterFile, choose_padding
 from schedules.space import PostOrderApply
@@ -38,7 +38,7 @@ def chosen(name: str, shape: tuple[int, ...], max_padding: float = 0.1) -> dict[
     assert func is not None
     block = next(item.name for item in child_blocks(sch._root(func)) if item.init is not None)
     node = node_of(sch, sch.get_block(block))
-    vector = MultiLevelTiling()._vector_axis(node)
+    vector = RegisterTiling()._vector_axis(node)
     padding, gain = choose_padding(node, vector, RegisterFile(16, 32), max_padding)
     return {var.name.removeprefix("v_"): extent for var, extent in padding.items()} if gain > 1.04 else {}
 
@@ -66,9 +66,9 @@ def test_the_extent_with_a_good_register_tile(
 def test_padding_can_be_switched_off() -> None:
     assert chosen("GMM", (1, 197, 768, 768), max_padding=0) == {}
     func = suite.workload("GMM", (1, 197, 197, 64))
-    plain = PostOrderApply([MultiLevelTiling(max_padding=0)]).generate_sketches(func, TARGET)
+    plain = PostOrderApply([RegisterTiling(max_padding=0)]).generate_sketches(func, TARGET)
     assert all(getattr(item, "extent", 0) in (197, 64) for sketch in plain for item in sketch.decisions)
-    padded = PostOrderApply([MultiLevelTiling()]).generate_sketches(func, TARGET)
+    padded = PostOrderApply([RegisterTiling()]).generate_sketches(func, TARGET)
     assert {getattr(item, "extent", 0) for sketch in padded for item in sketch.decisions} == {198, 208, 64}
 
 
@@ -81,7 +81,7 @@ def guards(func: PrimFunc) -> int:
 
 def test_only_the_choice_between_tiles_is_left_of_the_predicates() -> None:
     func = suite.workload("GMM", (1, 197, 200, 64))
-    sketch = PostOrderApply([MultiLevelTiling(pack_operands=False)]).generate_sketches(func, TARGET)[0]
+    sketch = PostOrderApply([RegisterTiling(pack_operands=False)]).generate_sketches(func, TARGET)[0]
     generator = np.random.default_rng(0)
     for row in sketch.sample(4, generator):
         sch = sketch.materialize(func, row)

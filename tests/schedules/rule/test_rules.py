@@ -17,10 +17,10 @@ from schedules.rule import (
     AutoInline,
     FunctionRule,
     InlineConstantScalars,
-    MultiLevelTiling,
     MultiLevelTilingWithIntrin,
     ParallelizeVectorizeUnroll,
     PyScheduleRule,
+    RegisterTiling,
     RandomComputeLocation,
     ScheduleRule,
 )
@@ -54,13 +54,13 @@ class TestAddRFactor(RuleContract):
         assert self.blocks(found.mod["main"]) == ["B_rf", "B"]
 
 
-class TestMultiLevelTiling(RuleContract):
+class TestRegisterTiling(RuleContract):
     def rule(self) -> ScheduleRule:
-        return MultiLevelTiling()
+        return RegisterTiling()
 
     def test_refuses_a_structure_without_tiles(self) -> None:
         with pytest.raises(ScheduleError, match="structure"):
-            MultiLevelTiling(structure="SSRX")
+            RegisterTiling(structure="SSRX")
 
 
 class TestRandomComputeLocation(RuleContract):
@@ -173,7 +173,7 @@ class TestMultiLevelTilingWithIntrin(RuleContract):
 def test_create_and_user_rules() -> None:
     assert {type(rule) for rule in ScheduleRule.create("llvm")} >= {
         AutoInline,
-        MultiLevelTiling,
+        RegisterTiling,
         ParallelizeVectorizeUnroll,
     }
     with pytest.raises(ScheduleError, match="'abacus'"):

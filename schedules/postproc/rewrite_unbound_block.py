@@ -1,0 +1,37 @@
+"""RewriteUnboundBlock: bind the blocks of a GPU program that no rule has bound to threads."""
+
+from __future__ import annotations
+
+from ..rule.auto_bind import bind_block
+from ..rule.block_facts import PREPROC_ANNOTATION
+from ..schedule import Schedule
+from ..tree import BlockNode, LoopNode, child_blocks, loops_around
+from .base import Postproc
+
+
+class RewriteUnboundBlock(Postproc):
+    """Bind what is left unbound to ``blockIdx.x`` and ``threadIdx.x``.
+
+    Args:
+        max_threadblocks: blocks at most; the rest becomes a loop of each thread.
+    """
+
+    def __init__(self, max_threadblocks: int = 256) -> None:
+        self.max_threadblocks = max_threadblocks
+
+    def apply(self, sch: Schedule) -> bool:
+        func = sch.func_working_on
+        assert func is not None
+        for block in child_blocks(sch._root(func)):
+            if PREPROC_ANNOTATION in block.annotations or _is_bound(block):
+                continue
+            bind_block(
+                sch, sch.get_block(block.name), self.max_threadblocks, self.target.max_threads_per_block
+            )
+        return True
+
+
+def _is_bound(block: BlockNode) -> bool:
+    """Whether a loop around the block, or one beside it in the same nest, runs on threads."""
+    loops: list[LoopNode] = loops_around(block)
+    return any(loop.thread_binding is not None for loop in loops)

@@ -1,0 +1,69 @@
+"""VerifyGPUCode: refuse candidates beyond the limits of a GPU, and those with unusual numbers of threads."""
+
+from __future__ import annotations
+
+from ir.error import IRError
+from ir.tir import PrimFunc
+from ir.tir.analysis.verify_device import verify_gpu_code
+
+from ..rule.multi_level_tiling import FEWEST_THREADS, MOST_THREADS
+from ..schedule import Schedule
+from ..tree import all_blocks, loops_around
+from .base import Postproc
+
+
+class VerifyGPUCode(Postproc):
+    """Valid if every kernel keeps within the target's threads, shared and local memory, and vector width.
+
+    Blocks may bound the threads of their kernel by the annotations ``meta_schedule.thread_extent_low_inclusive`` and
+    ``..._high_inclusive``.
+    """
+
+    def apply(self, sch: Schedule) -> bool:
+        limits = {
+            "max_shared_memory_per_block": self.target.max_shared_memory_per_block,
+            "max_threads_per_block": self.target.max_threads_per_block,
+            "max_thread_x": self.target.max_threads_per_block,
+            "max_thread_y": self.target.max_threads_per_block,
+            "max_thread_z": 64,
+            "max_vthread": 8,
+            "max_vector_bytes": 16,
+        }
+        return _thread_counts_fit(sch) and all(
+            self._fits(func, limits) for func in sch.mod.functions.values() if isinstance(func, PrimFunc)
+        )
+
+    def _fits(self, func: PrimFunc, limits: dict[str, int]) -> bool:
+        from ir import transform
+        from ir.module import IRModule
+        from ir.tir import transform as passes
+
+        # Buffers have the size of what a thread block uses only behind compaction.
+        try:
+            lowered = transform.Sequential(
+                [
+                    passes.LowerInitBlock(),
+                    passes.PlanAndUpdateBufferAllocationLocation(),
+                    passes.ConvertBlocksToOpaque(),
+                    passes.CompactBufferAllocation(),
+                ]
+            )(IRModule({"main": func}))
+        except IRError:
+            return False  # what cannot be lowered cannot run
+        return verify_gpu_code(lowered, limits)
+
+
+def _thread_counts_fit(sch: Schedule) -> bool:
+    func = sch.func_working_on
+    assert func is not None
+    for block in all_blocks(sch._root(func)):
+        if FEWEST_THREADS not in block.annotations and MOST_THREADS not in block.annotations:
+            continue
+        threads = 1
+        for loop in loops_around(block):
+            if loop.thread_binding is not None and loop.thread_binding.thread_tag.startswith("threadIdx"):
+                threads *= getattr(loop.extent, "value", 1)
+        low, high = block.annotations.get(FEWEST_THREADS, 1), block.annotations.get(MOST_THREADS, threads)
+        if not int(getattr(low, "value", low)) <= threads <= int(getattr(high, "value", high)):
+            return False
+    return True

@@ -1,0 +1,100 @@
+"""AutoBind: run the loops of a block that no other rule has bound on the blocks and threads of a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ir import tir
+
+from ..analysis import why_not_complete, why_not_reduction
+from ..error import ScheduleError
+from ..random_variable import BlockRV, ExprRV
+from ..schedule import Schedule
+from ..tree import LoopNode, loops_around
+from .base import ScheduleRule
+from .block_facts import is_data_parallel, node_of
+
+
+class AutoBind(ScheduleRule):
+    """Fuse the outer data-parallel loops and bind them to ``blockIdx.x`` and ``threadIdx.x``.
+
+    Args:
+        max_threadblocks: blocks at most where the extent is known to be large; the rest becomes a loop of each thread.
+        thread_extents: candidates of the threads of a block.
+        max_threads_per_block: threads of a block at most; -1 takes the target's limit.
+    """
+
+    def __init__(
+        self,
+        max_threadblocks: int = 256,
+        thread_extents: Sequence[int] | None = None,
+        max_threads_per_block: int = -1,
+    ) -> None:
+        self.max_threadblocks = max_threadblocks
+        self.thread_extents = list(thread_extents or (32, 64, 128, 256, 512, 1024))
+        self.max_threads_per_block = max_threads_per_block
+
+    def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
+        most = self.max_threads_per_block
+        bind_block(
+            sch,
+            block,
+            self.max_threadblocks,
+            most if most > 0 else self.target.max_threads_per_block,
+            self.thread_extents,
+        )
+        return [sch]
+
+
+def bind_block(
+    sch: Schedule,
+    block: BlockRV,
+    max_threadblocks: int,
+    max_threads_per_block: int,
+    thread_extents: Sequence[int] = (),
+) -> None:
+    """Bind the outer loops of a block that is bound to no thread yet; the threads are sampled where there are candidates."""
+    node = node_of(sch, block)
+    if why_not_complete(node) is not None and why_not_reduction(node) is not None:
+        return
+    nodes = loops_around(node)
+    if any(loop.thread_binding is not None for loop in nodes):
+        return
+    count = _parallel_prefix(nodes)
+    loops = sch.get_loops(block)
+    fused = sch.fuse(*loops[:count]) if count else sch.add_unit_loop(loops[0] if loops else block)
+    extent = sch.get(fused).extent
+    total = extent.value if isinstance(extent, tir.IntImm) else None
+    if total is not None and total > max_threadblocks * max_threads_per_block:
+        rest, blocks, threads = sch.split(fused, [None, max_threadblocks, max_threads_per_block])
+        sch.reorder(blocks, threads, rest)
+    else:
+        blocks, threads = sch.split(
+            fused, [None, _threads(sch, total, max_threads_per_block, thread_extents)]
+        )
+    sch.bind(blocks, "blockIdx.x")
+    sch.bind(threads, "threadIdx.x")
+
+
+def _parallel_prefix(loops: Sequence[LoopNode]) -> int:
+    """How many loops from the outside in are data-parallel and nested directly."""
+    count = 0
+    for loop in loops:
+        if not is_data_parallel(loop):
+            break
+        count += 1
+        if not isinstance(loop.body, LoopNode):
+            break
+    return count
+
+
+def _threads(sch: Schedule, total: int | None, limit: int, candidates: Sequence[int]) -> int | ExprRV:
+    """The threads of a block: sampled among the candidates that the loop can fill."""
+    useful = [item for item in candidates if item <= limit and (total is None or item <= total)]
+    if not candidates:
+        return limit if total is None else min(limit, total)
+    if not useful:
+        if total is None or total > limit:
+            raise ScheduleError(f"AutoBind: none of the thread extents {list(candidates)} is within {limit}")
+        return total
+    return sch.sample_categorical(useful, [1.0 / len(useful)] * len(useful))

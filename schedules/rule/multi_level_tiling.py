@@ -1,0 +1,258 @@
+"""MultiLevelTiling: split the loops of a block with data reuse into levels, place caches between them, bind levels to threads.
+
+With the structure ``SSRSRS`` a product of matrices becomes
+
+    for i0, j0: for i1, j1: for k0: for i2, j2: for k1: for i3, j3: C[...] += A[...] * B[...]
+
+and the options say where results and operands are cached. This is the rule of MetaSchedule with its parameters; for CPUs
+:class:`~schedules.rule.register_tiling.RegisterTiling` knows more about registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ir import dtype as dt
+from ir import tir
+
+from ..analysis import consumers_of
+from ..error import ScheduleError
+from ..random_variable import BlockRV, LoopRV
+from ..schedule import Schedule
+from ..tree import BlockNode, LoopNode, loops_around, scope_of
+from .base import ScheduleRule
+from .block_facts import has_data_reuse, is_injective, node_of, reads_elementwise
+
+TILING_STRUCTURE = "meta_schedule.tiling_structure"
+COOPERATIVE_FETCH = "meta_schedule.cooperative_fetch"
+FEWEST_THREADS = "meta_schedule.thread_extent_low_inclusive"
+MOST_THREADS = "meta_schedule.thread_extent_high_inclusive"
+
+
+@dataclass(frozen=True)
+class ReuseType:
+    """How a buffer that a tile uses again is cached.
+
+    Attributes:
+        req: "no", "may" (with and without are offered), or "must".
+        levels: tile levels, counted from 1, behind which the cache is filled (reads) or written out (writes).
+        scope: storage scope of the cache.
+    """
+
+    req: str = "no"
+    levels: Sequence[int] = field(default=())
+    scope: str = "global"
+
+    def __post_init__(self) -> None:
+        if self.req not in ("no", "may", "must"):
+            raise ScheduleError(f"ReuseType: req must be 'no', 'may' or 'must', got {self.req!r}")
+
+    def as_dict(self) -> dict[str, Any]:
+        """The three fields by name."""
+        return {"req": self.req, "levels": list(self.levels), "scope": self.scope}
+
+    @staticmethod
+    def of(given: ReuseType | Mapping[str, Any] | None) -> ReuseType:
+        """From an instance, a dictionary of its fields, or None for no reuse."""
+        if given is None:
+            return ReuseType()
+        if isinstance(given, ReuseType):
+            return given
+        unknown = given.keys() - {"req", "levels", "scope"}
+        if unknown:
+            raise ScheduleError(
+                f"ReuseType: no field {', '.join(sorted(unknown))}; there are req, levels, scope"
+            )
+        return ReuseType(**given)
+
+
+@dataclass
+class TiledBlock:
+    """One structure on its way: a schedule, its block, and the loops of every level."""
+
+    sch: Schedule
+    block: BlockRV
+    levels: list[list[LoopRV]] = field(default_factory=list)
+    caches: list[BlockRV] = field(default_factory=list)
+    """Blocks that fill caches of operands."""
+
+    def copy(self) -> TiledBlock:
+        """The same on a copy of the schedule."""
+        return TiledBlock(
+            self.sch.copy(), self.block, [list(level) for level in self.levels], list(self.caches)
+        )
+
+
+class MultiLevelTiling(ScheduleRule):
+    """Tile reductions with data reuse in several levels.
+
+    Args:
+        structure: levels from the outside in; every S splits the spatial loops once more, every R the reduction loops. On CPUs
+            "SSRSRS", on GPUs "SSSRRSRS" are usual.
+        tile_binds: thread axes for the first spatial levels, whose loops are fused: "blockIdx.x", "vthread.x", "threadIdx.x".
+        max_innermost_factor: bound of the innermost factors; None or -1 for none.
+        vector_load_lens: lengths of the vectors by which threads fill a cache together.
+        reuse_read: how operands are cached, a :class:`ReuseType` or a dictionary of its fields.
+        reuse_write: how results are cached.
+        filter_fn: whether the rule takes a block, a function of the schedule and the block; by default those with data reuse.
+    """
+
+    def __init__(
+        self,
+        structure: str,
+        tile_binds: Sequence[str] | None = None,
+        max_innermost_factor: int | None = None,
+        vector_load_lens: Sequence[int] | None = None,
+        reuse_read: ReuseType | Mapping[str, Any] | None = None,
+        reuse_write: ReuseType | Mapping[str, Any] | None = None,
+        filter_fn: Callable[[Schedule, BlockRV], bool] | None = None,
+    ) -> None:
+        name = type(self).__name__
+        if not structure or set(structure) - {"S", "R"}:
+            raise ScheduleError(f"{name}: structure must consist of S and R, got {structure!r}")
+        self.structure = structure
+        self.tile_binds = list(tile_binds or ())
+        self.max_innermost_factor = (
+            None if max_innermost_factor is None or max_innermost_factor < 0 else max_innermost_factor
+        )
+        self.vector_load_lens = list(vector_load_lens or ())
+        self.reuse_read, self.reuse_write = ReuseType.of(reuse_read), ReuseType.of(reuse_write)
+        self.filter_fn = filter_fn
+        for reuse in (self.reuse_read, self.reuse_write):
+            if any(not 1 <= level <= len(structure) for level in reuse.levels):
+                raise ScheduleError(
+                    f"{name}: levels {list(reuse.levels)} are not all among the {len(structure)} of {structure!r}"
+                )
+        if len(self.tile_binds) > structure.count("S"):
+            raise ScheduleError(
+                f"{name}: {len(self.tile_binds)} thread axes for {structure.count('S')} spatial levels"
+            )
+
+    def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
+        if not self._takes(sch, block):
+            return [sch]
+        sch.annotate(block, TILING_STRUCTURE, self.structure)
+        return [state.sch for state in self._states(TiledBlock(sch, block))]
+
+    def _takes(self, sch: Schedule, block: BlockRV) -> bool:
+        node = node_of(sch, block)
+        if not stands_alone(node):
+            return False
+        return self.filter_fn(sch, block) if self.filter_fn is not None else has_data_reuse(node)
+
+    def _states(self, state: TiledBlock) -> list[TiledBlock]:
+        """The structures, made in three steps: levels, caches of results, caches of operands."""
+        self._tile_loops(state)
+        return [self._cache_operands(item) for item in self._cache_result(state)]
+
+    # ---- levels ------------------------------------------------------------------------------------------------
+
+    def _tile_loops(self, state: TiledBlock) -> None:
+        sch, block = state.sch, state.block
+        node = node_of(sch, block)
+        reductions = {
+            value
+            for item, value in zip(node.iter_vars, node.iter_values, strict=True)
+            if item.iter_type == tir.IterVar.CommReduce
+        }
+        spatial = [level for level, kind in enumerate(self.structure) if kind == "S"]
+        reduced = [level for level, kind in enumerate(self.structure) if kind == "R"]
+        levels: list[list[LoopRV]] = [[] for _ in self.structure]
+        nodes = loops_around(node)
+        for loop, item in zip(sch.get_loops(block), nodes, strict=True):
+            chosen = reduced if item.var in reductions else spatial
+            if not chosen:
+                continue
+            parts = self._split(sch, node, loop, item, len(chosen))
+            for level, part in zip(chosen, parts, strict=True):
+                levels[level].append(part)
+        sch.reorder(*[loop for level in levels for loop in level])
+        for number, axis in enumerate(self.tile_binds):
+            fused = sch.fuse(*levels[spatial[number]])
+            sch.bind(fused, axis)
+            levels[spatial[number]] = [fused]
+        if self.tile_binds:
+            target = self.target
+            sch.annotate(block, FEWEST_THREADS, target.thread_warp_size)
+            sch.annotate(block, MOST_THREADS, target.max_threads_per_block)
+        state.levels = levels
+
+    def _split(self, sch: Schedule, node: BlockNode, loop: LoopRV, item: LoopNode, n: int) -> list[LoopRV]:
+        """One loop of a block as ``n`` loops."""
+        limit = self.max_innermost_factor
+        if limit is None:
+            limit = item.extent.value if isinstance(item.extent, tir.IntImm) else 64
+        return sch.split(loop, sch.sample_perfect_tile(loop, n, limit))
+
+    # ---- caches ------------------------------------------------------------------------------------------------
+
+    def _place(self, state: TiledBlock, level: int) -> LoopRV:
+        """The last loop of a level, or of the nearest one outside that has any."""
+        return next(loops[-1] for loops in reversed(state.levels[:level]) if loops)
+
+    def _cache_result(self, state: TiledBlock) -> list[TiledBlock]:
+        reuse = self.reuse_write
+        if reuse.req == "no":
+            return [state]
+        found: list[TiledBlock] = []
+        consumers = consumers_of(node_of(state.sch, state.block))
+        elementwise = len(consumers) == 1 and _follows(node_of(state.sch, state.block), consumers[0])
+        if reuse.req == "may" and elementwise:
+            # The consumer's buffer is the copy of the tile that a cache would be.
+            for level in reuse.levels:
+                moved = state.copy()
+                (consumer,) = moved.sch.get_consumers(moved.block)
+                moved.sch.reverse_compute_at(consumer, self._place(moved, level), preserve_unit_loops=True)
+                found.append(moved)
+            return [*found, state]
+        for level in reuse.levels:
+            cached = state.copy()
+            copy = cached.sch.cache_write(cached.block, 0, reuse.scope)
+            cached.sch.reverse_compute_at(copy, self._place(cached, level), preserve_unit_loops=True)
+            found.append(cached)
+        return [*found, state] if reuse.req == "may" or not found else found
+
+    def _cache_operands(self, state: TiledBlock) -> TiledBlock:
+        reuse = self.reuse_read
+        if reuse.req == "no":
+            return state
+        sch = state.sch
+        node = node_of(sch, state.block)
+        written = {region.buffer for region in node.writes}
+        operands = [i for i, region in enumerate(node.reads) if region.buffer not in written]
+        for level in reuse.levels:
+            for position in operands:
+                copy = sch.cache_read(state.block, position, reuse.scope, consumer_blocks=[state.block])
+                sch.compute_at(copy, self._place(state, level), preserve_unit_loops=True)
+                copied = node_of(sch, copy)
+                loops = sch.get_loops(copy)[-len(copied.iter_vars) :]
+                sch.fuse(*loops)
+                lengths = [n for n in self.vector_load_lens if _fits_vector(copied, n)]
+                if lengths:
+                    chosen = sch.sample_categorical(lengths, [1.0 / len(lengths)] * len(lengths))
+                    sch.annotate(copy, COOPERATIVE_FETCH, chosen)
+                state.caches.append(copy)
+        return state
+
+
+def stands_alone(node: BlockNode) -> bool:
+    """Whether the block is alone in an untouched nest whose loops bind its variables one to one."""
+    loops = loops_around(node)
+    if any(
+        loop.annotations or loop.thread_binding is not None or len(loop.children()) != 1 for loop in loops
+    ):
+        return False
+    bound = [value for value in node.iter_values if isinstance(value, tir.Var)]
+    return len(bound) == len(node.iter_values) == len(loops) and scope_of(node) is not None
+
+
+def _follows(node: BlockNode, consumer: BlockNode) -> bool:
+    """Whether a consumer reads the result elementwise, so that it can write out a tile."""
+    return is_injective(consumer) and reads_elementwise(consumer, node.writes[0].buffer)
+
+
+def _fits_vector(node: BlockNode, length: int) -> bool:
+    """Whether a vector of elements is at most 16 bytes, what a thread loads at once."""
+    return length * dt.bytes_of(node.writes[0].buffer.dtype) <= 16

@@ -1,0 +1,209 @@
+"""MultiLevelTiling with its parameters, and the rules that bind blocks to the threads of a GPU."""
+
+from __future__ import annotations
+
+import pytest
+
+from ir import te
+from ir.target import Target
+from ir.tir import PrimFunc
+from schedules import Schedule, ScheduleError
+from schedules.rule import (
+    AutoBind,
+    CrossThreadReduction,
+    MultiLevelTiling,
+    MultiLevelTilingWideVector,
+    ParallelizeVectorizeUnroll,
+    ReuseType,
+    ScheduleRule,
+)
+
+from ..checks import assert_same_meaning
+from ..rule_contract import TARGET, RuleContract, elementwise, matmul_bias
+
+GPU = Target(
+    {
+        "kind": "cuda",
+        "max_threads_per_block": 1024,
+        "thread_warp_size": 32,
+        "max_shared_memory_per_block": 49152,
+        "arch": "sm_70",
+    }
+)
+
+
+def matmul(n: int = 64) -> PrimFunc:
+    """A product of square matrices with nothing behind it."""
+    a, b = te.placeholder((n, n), "float32", name="A"), te.placeholder((n, n), "float32", name="B")
+    k = te.reduce_axis((0, n), name="k")
+    return te.create_prim_func(
+        [a, b, te.compute((n, n), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")]
+    )
+
+
+def softmax(n: int = 8, m: int = 64) -> PrimFunc:
+    """A softmax of four blocks."""
+    a = te.placeholder((n, m), "float32", name="A")
+    k, q = te.reduce_axis((0, m), name="k"), te.reduce_axis((0, m), name="q")
+    top = te.compute((n,), lambda i: te.max(a[i, k], axis=k), name="M")
+    e = te.compute((n, m), lambda i, j: te.exp(a[i, j] - top[i]), name="E")
+    s = te.compute((n,), lambda i: te.sum(e[i, q], axis=q), name="S")
+    return te.create_prim_func([a, te.compute((n, m), lambda i, j: e[i, j] / s[i], name="D")])
+
+
+def steps(sch: Schedule) -> list[str]:
+    """The kinds of a trace's instructions, without looks at the program."""
+    assert sch.trace is not None
+    return [inst.kind.name for inst in sch.trace.insts if not inst.kind.name.startswith("Get")]
+
+
+def applied(rule: ScheduleRule, func: PrimFunc, block: str, target: Target = TARGET) -> list[Schedule]:
+    """What a rule offers for a block."""
+    rule.initialize(target)
+    sch = Schedule(func, seed=0)
+    return rule.apply(sch, sch.get_block(block))
+
+
+class TestMultiLevelTiling(RuleContract):
+    def rule(self) -> ScheduleRule:
+        return MultiLevelTiling(
+            "SSRSRS",
+            max_innermost_factor=64,
+            reuse_write=ReuseType(req="may", levels=[1, 2], scope="global"),
+        )
+
+
+class TestReadCaches(RuleContract):
+    def rule(self) -> ScheduleRule:
+        return MultiLevelTiling("SSRSR", None, 16, None, {"req": "must", "levels": [3], "scope": "global"})
+
+
+class TestWideVector(RuleContract):
+    def rule(self) -> ScheduleRule:
+        return MultiLevelTilingWideVector("SRSRS", 512, 64)
+
+
+def test_levels_follow_the_structure() -> None:
+    (sch,) = applied(MultiLevelTiling("SSRSRS", max_innermost_factor=32), matmul(), "C")
+    assert steps(sch) == ["Annotate", *["SamplePerfectTile", "Split"] * 3, "Reorder"]
+    assert len(sch.get_loops("C")) == 10
+    assert sch.get(sch.get_block("C")).annotations["meta_schedule.tiling_structure"] == "SSRSRS"
+    kinds = [inst.attrs for inst in sch.trace.insts if inst.kind.name == "SamplePerfectTile"]  # type: ignore[union-attr]
+    assert [tuple(item[:2]) for item in kinds] == [(4, 32), (4, 32), (2, 32)]
+    assert_same_meaning(matmul(16), applied(MultiLevelTiling("SRS"), matmul(16), "C")[0])
+
+
+def test_results_may_be_cached_behind_levels() -> None:
+    reuse = {"req": "may", "levels": [1, 2], "scope": "global"}
+    found = applied(MultiLevelTiling("SSRSRS", reuse_write=reuse), matmul(), "C")
+    assert [steps(sch)[-2:] for sch in found] == [
+        ["CacheWrite", "ReverseComputeAt"],
+        ["CacheWrite", "ReverseComputeAt"],
+        ["Split", "Reorder"],
+    ]
+    # an elementwise block behind is such a cache already
+    found = applied(MultiLevelTiling("SSRSRS", reuse_write=reuse), matmul_bias(), "Y")
+    assert [steps(sch)[-1] for sch in found] == ["ReverseComputeAt", "ReverseComputeAt", "Reorder"]
+    assert all("CacheWrite" not in steps(sch) for sch in found)
+
+
+def test_tiles_on_the_threads_of_a_gpu() -> None:
+    rule = MultiLevelTiling(
+        "SSSRRSRS",
+        tile_binds=["blockIdx.x", "vthread.x", "threadIdx.x"],
+        max_innermost_factor=64,
+        vector_load_lens=[1, 2, 3, 4, 8, 16],
+        reuse_read=ReuseType("must", [4], "shared"),
+        reuse_write=ReuseType("must", [3], "local"),
+    )
+    (sch,) = applied(rule, matmul(), "C", GPU)
+    assert steps(sch) == [
+        "Annotate",
+        *["SamplePerfectTile", "Split"] * 3,
+        "Reorder",
+        *["Fuse", "Bind"] * 3,
+        *["Annotate"] * 2,
+        *["CacheWrite", "ReverseComputeAt"],
+        *["CacheRead", "ComputeAt", "Fuse", "SampleCategorical", "Annotate"] * 2,
+    ]
+    notes = sch.get(sch.get_block("C")).annotations
+    assert int(notes["meta_schedule.thread_extent_low_inclusive"]) == 32
+    assert int(notes["meta_schedule.thread_extent_high_inclusive"]) == 1024
+    lengths = [inst.attrs[0] for inst in sch.trace.insts if inst.kind.name == "SampleCategorical"]  # type: ignore[union-attr]
+    assert [list(item) for item in lengths] == [[1, 2, 3, 4]] * 2  # 16 bytes at most
+
+
+def test_a_filter_chooses_blocks() -> None:
+    rule = MultiLevelTiling("SRS", filter_fn=lambda sch, block: sch.get(block).name_hint == "Z")
+    assert steps(applied(rule, matmul_bias(), "Y")[0]) == []
+    assert "Split" in steps(applied(rule, matmul_bias(), "Z")[0])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"structure": "SXR"}, "structure"),
+        ({"structure": "SRS", "reuse_read": {"req": "often"}}, "'often'"),
+        ({"structure": "SRS", "reuse_read": {"mode": "must"}}, "mode"),
+        ({"structure": "SRS", "reuse_write": {"req": "must", "levels": [4]}}, "levels"),
+        ({"structure": "SRR", "tile_binds": ["blockIdx.x", "threadIdx.x"]}, "2 thread axes"),
+    ],
+)
+def test_says_what_is_wrong_with_a_parameter(arguments: dict[str, object], words: str) -> None:
+    with pytest.raises(ScheduleError, match=words):
+        MultiLevelTiling(**arguments)  # type: ignore[arg-type]
+
+
+def test_a_wide_vector_is_no_decision() -> None:
+    (sch,) = applied(MultiLevelTilingWideVector("SRSRS", 1024, 128), matmul(), "C")
+    splits = [inst for inst in sch.trace.insts if inst.kind.name == "Split"]  # type: ignore[union-attr]
+    assert [inst.inputs[1:] for inst in splits if inst.inputs[1] is None] == [(None, 32)]
+    assert sch.get(sch.get_loops("C")[-1]).extent == 32
+
+
+def test_auto_bind() -> None:
+    (sch,) = applied(AutoBind(256, [32, 64, 128]), elementwise(), "C", GPU)
+    assert steps(sch) == ["Fuse", "SampleCategorical", "Split", "Bind", "Bind"]
+    # more elements than threads: each gets a loop
+    (sch,) = applied(AutoBind(4, [32]), elementwise(256, 256), "C", GPU)
+    assert steps(sch) == ["Fuse", "Split", "Reorder", "Bind", "Bind"]
+    assert [sch.get(loop).extent for loop in sch.get_loops("C")] == [4, 1024, 16]
+    assert_same_meaning(elementwise(), applied(AutoBind(256, [32]), elementwise(), "C", GPU)[0])
+    # what is bound stays as it is
+    again = AutoBind()
+    again.initialize(GPU)
+    before = steps(sch)
+    assert steps(again.apply(sch, sch.get_block("C"))[0]) == before
+
+
+def test_threads_share_a_reduction() -> None:
+    plain, shared = applied(CrossThreadReduction([4, 8, 16]), softmax(), "S", GPU)
+    assert steps(plain) == []
+    assert steps(shared) == [
+        *["SampleCategorical", "Split", "Bind", "ComputeAt", "SetScope", "Split", "Bind"],
+    ]
+    assert_same_meaning(softmax(), shared)
+    (alone,) = applied(CrossThreadReduction([4]), matmul(), "C", GPU)  # has reuse: tiles are better
+    assert steps(alone) == []
+    with pytest.raises(ScheduleError, match="thread_extents"):
+        CrossThreadReduction([])
+
+
+def test_unrolling_is_sampled_once_for_the_program() -> None:
+    rule = ParallelizeVectorizeUnroll(-1, -1, [0, 16, 64], True)
+    (sch,) = applied(rule, matmul(), "C")
+    assert steps(sch) == ["SampleCategorical", "Annotate"]
+    assert steps(rule.apply(sch, sch.get_block("C"))[0]) == ["SampleCategorical", "Annotate"]
+
+
+def test_rules_by_name_of_a_target() -> None:
+    names = [type(rule).__name__ for rule in ScheduleRule.create("cuda")]
+    assert names == [
+        "ApplyCustomRule",
+        "MultiLevelTiling",
+        "InlineConstantScalars",
+        "AutoInline",
+        "CrossThreadReduction",
+        "ParallelizeVectorizeUnroll",
+        "AutoBind",
+    ]
