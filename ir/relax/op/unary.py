@@ -81,10 +81,10 @@ bitwise_not = _unary("bitwise_not", "bitwise_not", np.invert, "Bitwise complemen
 ceil = _unary("ceil", "ceil", np.ceil, "Smallest integer that is not smaller.", infer_unary_any)
 cos = _unary("cos", "cos", np.cos, "Cosine.")
 cosh = _unary("cosh", "cosh", np.cosh, "Hyperbolic cosine.")
-erf = _unary("erf", "erf", _np_erf, "Gauss error function.", policy=NEVER)
-exp = _unary("exp", "exp", np.exp, "Exponential.", policy=NEVER)
+erf = _unary("erf", "erf", _np_erf, "Gauss error function.")
+exp = _unary("exp", "exp", np.exp, "Exponential.")
 floor = _unary("floor", "floor", np.floor, "Largest integer that is not larger.", infer_unary_any)
-log = _unary("log", "log", np.log, "Natural logarithm.", policy=NEVER)
+log = _unary("log", "log", np.log, "Natural logarithm.")
 logical_not = _unary(
     "logical_not", "logical_not", np.logical_not, "Logical negation of bools.", infer_unary_any
 )

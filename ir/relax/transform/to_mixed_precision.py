@@ -11,8 +11,8 @@ from ...module import IRModule
 from ...op import Op
 from ...transform import PassContext
 from .. import op
+from ..analysis import used_vars
 from ..bind import bind
-from ..block_builder import BlockBuilder
 from ..expr import (
     Call,
     Constant,
@@ -50,49 +50,31 @@ def _is_float(info: StructInfo | None) -> bool:
     return isinstance(info, TensorStructInfo) and info.dtype in (LOW, HIGH)
 
 
-def _decisions(func: Function) -> dict[Var, str]:
-    """For each variable, the precision that all its uses can live with: float16 only if every use wants that."""
-    wanted: dict[Var, str] = {}
+def _wanted_low(func: Function) -> set[Var]:
+    """The variables that nothing but operators in low precision use."""
+    low: set[Var] = set()
+    high: set[Var] = set()
 
-    def require(expr: Expr, dtype: str) -> None:
-        if isinstance(expr, Var):
-            wanted[expr] = dtype if wanted.get(expr, dtype) == dtype else HIGH
-        elif isinstance(expr, Tuple):
-            for field in expr.fields:
-                require(field, dtype)
-
-    def walk(seq: SeqExpr) -> None:
-        require(seq.body, HIGH)
-        for block in reversed(seq.blocks):
-            for binding in reversed(block.bindings):
+    def visit(seq: SeqExpr) -> None:
+        high.update(used_vars(seq.body))
+        for block in seq.blocks:
+            for binding in block.bindings:
                 value: Expr = binding.value  # type: ignore[attr-defined]
+                always = isinstance(value, Call) and _policy(value) == MixedPrecisionPolicy.ALWAYS
+                (low if always else high).update(used_vars(value))
                 if isinstance(value, If):
-                    walk(value.true_branch)
-                    walk(value.false_branch)
-                    require(value.cond, HIGH)
-                elif isinstance(value, Call):
-                    policy = _policy(value)
-                    own = wanted.get(binding.var, HIGH) if isinstance(binding.var, DataflowVar) else HIGH
-                    low = policy == MixedPrecisionPolicy.ALWAYS or (
-                        policy == MixedPrecisionPolicy.FOLLOW and own == LOW
-                    )
-                    for arg in value.args:
-                        require(arg, LOW if low else HIGH)
-                elif isinstance(value, TupleGetItem):
-                    require(value.tuple_value, wanted.get(binding.var, HIGH))
-                elif isinstance(value, Var | Tuple):
-                    require(
-                        value, wanted.get(binding.var, HIGH) if isinstance(binding.var, DataflowVar) else HIGH
-                    )
+                    visit(value.true_branch)
+                    visit(value.false_branch)
 
-    walk(func.body)
-    return wanted
+    visit(func.body)
+    return low - high
 
 
 class _Caster(BindingRewriter):
-    def __init__(self, mod: IRModule, decisions: dict[Var, str], out_dtype: str) -> None:
+    def __init__(self, mod: IRModule, func: Function, out_dtype: str) -> None:
         super().__init__(mod)
-        self._decisions = decisions
+        self._wanted_low = _wanted_low(func)
+        self._params = func.params
         self._out_dtype = out_dtype
         self._casts: dict[tuple[int, str], Expr] = {}
         self._keep: list[Expr] = []
@@ -124,6 +106,10 @@ class _Caster(BindingRewriter):
                 self._visit_outside(binding)
             return
         self._casts.clear()
+        used = {var for binding in block.bindings for var in used_vars(binding.value)}
+        for param in self._params:
+            if param in self._wanted_low and param in used:
+                self.cast(param, LOW)
         super().visit_block(block)
         self._casts.clear()
 
@@ -171,7 +157,7 @@ class _Caster(BindingRewriter):
                 if same and info is not None
                 else Call(call.op, high, call.attrs, call.sinfo_args, call.span)
             )
-        self._finish(var, result)
+        self._finish(var, result, policy)
 
     def _all_low(self, args: Sequence[Expr]) -> bool:
         """Whether the tensors among the arguments are in low precision already; constants take any."""
@@ -179,18 +165,22 @@ class _Caster(BindingRewriter):
         tensors = [leaf for leaf in leaves if _is_float(leaf.struct_info_) and isinstance(leaf, Var)]
         return bool(tensors) and all(leaf.struct_info.dtype == LOW for leaf in tensors)
 
-    def _finish(self, var: Var, result: Expr) -> None:
+    def _finish(self, var: Var, result: Expr, policy: MixedPrecisionPolicy) -> None:
         result = normalized(result, self.mod)
-        wanted = (
-            self._decisions.get(var, HIGH) if isinstance(var, DataflowVar) else _dtype_of(var.struct_info_)
-        )
         info = result.struct_info_
-        if _is_float(info) and wanted and info.dtype != wanted and _is_float(var.struct_info_):  # type: ignore[union-attr]
-            self.bind(var, op.astype(self.emit(result), wanted))
-        elif isinstance(info, TupleStructInfo) and not isinstance(var, DataflowVar):
+        if isinstance(info, TupleStructInfo) and not isinstance(var, DataflowVar):
             self.bind(var, self.cast(self.emit(result), _dtype_of(var.struct_info_) or HIGH))
-        else:
-            self.bind(var, result)
+            return
+        if _is_float(info) and _is_float(var.struct_info_):
+            if not isinstance(var, DataflowVar):
+                wanted = _dtype_of(var.struct_info_)
+            else:
+                wanted = LOW if policy == MixedPrecisionPolicy.ALWAYS else None
+            if wanted and info.dtype != wanted:  # type: ignore[union-attr]
+                result = op.astype(self.emit(result), wanted)
+        bound = self.bind(var, result)
+        if var in self._wanted_low and isinstance(var, DataflowVar):
+            self.cast(bound, LOW)
 
 
 def _dtype_of(info: StructInfo | None) -> str | None:
@@ -203,40 +193,25 @@ def _dtype_of(info: StructInfo | None) -> str | None:
 
 
 def _with_low_inputs(func: Function, names: Sequence[str]) -> Function:
-    """The function with the named parameters in float16, cast back where its body begins."""
-    known = {param.name_hint for param in func.params}
-    missing = [name for name in names if name not in known]
-    if missing:
-        return func
+    """The function with the named parameters in float16."""
     params: list[Var] = []
     values: dict[Var, Expr] = {}
-    casts: list[VarBinding] = []
-    builder = BlockBuilder()
     for param in func.params:
         info = param.struct_info
         if param.name_hint not in names:
             params.append(param)
             continue
-        if not isinstance(info, TensorStructInfo) or info.dtype != HIGH:
+        if not isinstance(info, TensorStructInfo) or info.dtype not in (LOW, HIGH):
             raise IRValueError(
                 f"ToMixedPrecision: parameter {param.name_hint} must be a float32 tensor, it is {info}"
             )
         new = Var(param.name_hint, TensorStructInfo(info.shape, LOW, info.vdevice, info.ndim))
-        back = DataflowVar(f"{param.name_hint}_high", info)
-        casts.append(VarBinding(back, builder.normalize(op.astype(new, HIGH))))
         params.append(new)
-        values[param] = back
+        values[param] = new
+    if not values:
+        return func
     body = bind(func.body, values)
-    blocks = list(body.blocks)
-    if blocks and isinstance(blocks[0], DataflowBlock):
-        blocks[0] = DataflowBlock((*casts, *blocks[0].bindings))
-    else:
-        raise IRValueError(
-            "ToMixedPrecision: fp16_input_names needs a function that begins with a dataflow block"
-        )
-    return Function(
-        params, SeqExpr(blocks, body.body, body.struct_info_), func.ret_struct_info, func.is_pure, func.attrs
-    )
+    return Function(params, body, func.ret_struct_info, func.is_pure, func.attrs)
 
 
 @dataclass(frozen=True)
@@ -252,10 +227,12 @@ class ToMixedPrecision(FunctionPass):
 
     After::
 
-        lv_1 = R.astype(x, dtype="float16")
-        lv1 = R.astype(w, dtype="float16")
-        lv = R.nn.conv2d(lv_1, lv1, out_dtype="float32")
-        gv = R.nn.relu(lv)
+        lv1 = R.astype(x, dtype="float16")
+        lv2 = R.astype(w, dtype="float16")
+        lv3 = R.nn.conv2d(lv1, lv2, out_dtype="float32")
+        lv = R.astype(lv3, dtype="float16")
+        lv4 = R.nn.relu(lv)
+        gv = R.astype(lv4, dtype="float32")
 
     Args:
         out_dtype: what convolutions and products accumulate in and return.
@@ -275,4 +252,4 @@ class ToMixedPrecision(FunctionPass):
             return func
         if self.fp16_input_names:
             func = _with_low_inputs(func, self.fp16_input_names)
-        return _Caster(mod, _decisions(func), self.out_dtype).rewrite(func)
+        return _Caster(mod, func, self.out_dtype).rewrite(func)

@@ -107,7 +107,7 @@ def _np_batch_norm(x: Any, gamma: Any, beta: Any, mean: Any, var: Any, **attrs: 
     infer=_infer_batch_norm,
     legalize=_legalize_batch_norm,
     reference=_np_batch_norm,
-    mixed_precision=FOLLOW,
+    mixed_precision=NEVER,
     pattern=OpPatternKind.kOutEWiseFusable,
 )
 def batch_norm(
@@ -179,7 +179,7 @@ def _np_layer_norm(
     return (y + _along(beta, x.ndim, places) if center else y).astype(x.dtype)
 
 
-_NORM: dict[str, Any] = {"mixed_precision": NEVER, "pattern": OpPatternKind.kOutEWiseFusable}
+_NORM: dict[str, Any] = {"mixed_precision": FOLLOW, "pattern": OpPatternKind.kOutEWiseFusable}
 
 
 @operator(

@@ -201,7 +201,7 @@ def test_every_operator_declares_its_policy() -> None:
         assert op.get_attr("FPurity") in (True, False)
     assert ir.Op.get("relax.matmul").get_attr("TMixedPrecisionPolicy") == 0
     assert ir.Op.get("relax.add").get_attr("TMixedPrecisionPolicy") == 1
-    assert ir.Op.get("relax.exp").get_attr("TMixedPrecisionPolicy") == 2
+    assert ir.Op.get("relax.nn.softmax").get_attr("TMixedPrecisionPolicy") == 2
 
 
 def test_void_stands_for_an_open_dtype() -> None:
