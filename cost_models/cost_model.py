@@ -119,7 +119,8 @@ class CostModel(ABC):
 class PyCostModel(CostModel):
     """Base class of cost models that users write on schedules: override ``load``, ``save``, ``update`` and ``predict``.
 
-    The search also asks for scores of arrays, before there are schedules; by default those follow the analytical estimate.
+    The search ranks its populations by scores of arrays, which by default follow the analytical estimate; of the candidates that come
+    out on top it makes schedules, and ``predict`` decides which of them are measured.
     """
 
     learns = False
