@@ -14,8 +14,14 @@ from .lower_opaque_block import LowerOpaqueBlock
 from .narrow_data_type import ForceNarrowIndexToInt32, NarrowDataType
 from .plan_and_update_buffer_allocation_location import PlanAndUpdateBufferAllocationLocation
 from .prefetch_panels import PrefetchPanels
+from .remove_assume import RemoveAssume
 from .remove_no_op import RemoveNoOp
+from .remove_store_undef import RemoveStoreUndef
+from .remove_weight_layout_rewrite_block import RemoveWeightLayoutRewriteBlock
+from .renormalize_split_pattern import RenormalizeSplitPattern
+from .rewrite_unsafe_select import RewriteUnsafeSelect
 from .simplify import SimplifyIndices
+from .skip_assert import SkipAssert
 from .statement_simplify import Simplify
 from .storage_rewrite import StorageRewrite
 from .unroll_loop import UnrollLoop
