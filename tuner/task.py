@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,4 +84,6 @@ def extract_tasks(mod: IRModule, target: Any, params: dict[str, Any] | None = No
     ``params`` are bound into ``main`` first, so that weights become constants and can be packed.
     """
     chosen = target if isinstance(target, Target) else Target(target)
-    return tasks_of(prepare(mod, chosen, params), chosen)
+    tasks = tasks_of(prepare(mod, chosen, params), chosen)
+    gc.collect()  # the prepared model's copies of the weights are in reference cycles, and tuning takes long
+    return tasks

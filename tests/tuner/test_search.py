@@ -74,3 +74,22 @@ def test_the_search_finds_what_its_model_prefers() -> None:
         for sketch, rows in zip(context.sketches(), random_rows, strict=True)
     ]
     assert best > 2 * max(typical)
+
+
+def test_a_small_batch_searches_briefly_and_the_next_goes_on_from_there() -> None:
+    context = TuneContext(matmul(128), "cpu", seed=0)
+    scored = {}
+    for batch in (4, 16):
+        strategy = EvolutionarySearch(exhaustive_limit=0)
+        strategy.initialize_with_tune_context(context)
+        strategy.pre_tuning(64, batch, context.sketches(), None, _Oracle(seed=0))
+        for _ in range(2):
+            chosen = strategy.generate_measure_candidates()
+            assert chosen is not None
+            strategy.notify_runner_results(chosen, [1e-3] * len(chosen))
+        scored[batch] = strategy.candidates_scored
+    assert scored[4] < scored[16] / 4
+    survivors = strategy._survivors[0]
+    assert survivors is not None
+    first = {row.tobytes() for row in strategy._first_generation(0, 64)}
+    assert {row.tobytes() for row in survivors} <= first

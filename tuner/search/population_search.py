@@ -71,6 +71,8 @@ class EvolutionarySearch(SearchStrategy):
         self._measured: list[dict[bytes, float]] = [{} for _ in self._sketches]
         self._rows: list[list[np.ndarray]] = [[] for _ in self._sketches]
         self._complete = [self._enumerate(sketch) for sketch in self._sketches]
+        self._survivors: list[np.ndarray | None] = [None] * len(self._sketches)
+        """The last generation of each structure: the model has learned since, and ranks it anew."""
         if database is not None:
             self._learn_from(database)
 
@@ -140,23 +142,27 @@ class EvolutionarySearch(SearchStrategy):
         if self._complete[number] is not None:
             rows = self._unmeasured(number, self._complete[number])
             return _sorted(rows, self._scores(sketch, rows))
-        # A small batch asks for little: its search costs in proportion.
-        population = int(self.population_size * min(1.0, self._batch / 16))
-        share = max(64, population // max(1, len(self._sketches)))
+        # A small batch asks for little: its search costs in proportion, and goes on from where the last one ended.
+        effort = min(1.0, self._batch / 16)
+        share = max(64, int(self.population_size * effort) // max(1, len(self._sketches)))
         rows = self._first_generation(number, share)
         scores = self._scores(sketch, rows)
-        for _ in range(self.genetic_num_iters):
+        for _ in range(max(1, round(self.genetic_num_iters * effort))):
             children = self._children(sketch, rows, scores, share)
             child_scores = self._scores(sketch, children)
             rows, scores = _top(
                 np.concatenate([rows, children]), np.concatenate([scores, child_scores]), share
             )
+        self._survivors[number] = rows
         kept = self._unmeasured_mask(number, rows)
         return _sorted(rows[kept], scores[kept])
 
     def _first_generation(self, number: int, share: int) -> np.ndarray:
         sketch = self._sketches[number]
-        fresh = sketch.sample(share, self._rng)
+        left = self._survivors[number]
+        fresh = sketch.sample(share if left is None else share // 4, self._rng)
+        if left is not None:
+            fresh = np.concatenate([fresh, left])
         best = sorted(self._measured[number].items(), key=lambda item: item[1])[:32]
         if best:
             parents = np.stack(
