@@ -624,3 +624,22 @@ def test_allocate_workspace():
     bindings = after["main"].body.blocks[0].bindings
     assert bindings[0].value.op.name == "relax.builtin.alloc_tensor" and len(bindings) == 3
     assert bindings[1].value.args[1] is bindings[0].var and bindings[2].value.args[1] is bindings[0].var
+
+
+def test_constants_that_kernels_compute_start_on_a_cache_line():
+    weights = [relax.const(np.full((3, size), 2.0, "float32")) for size in (5, 33, 70)]
+    bb = relax.BlockBuilder()
+    with bb.function("main", []):
+        with bb.dataflow():
+            result = bb.emit_output(relax.Tuple([bb.emit(op.add(weight, weight)) for weight in weights]))
+        bb.emit_func_output(result)
+    folded = transform.FoldConstant()(transform.LegalizeOps()(bb.get()))
+    found: list[relax.Constant] = []
+    ir.post_order_visit(
+        folded["main"].body,
+        lambda node: (
+            found.append(node) if isinstance(node, relax.Constant) and node.data.flat[0] == 4.0 else None
+        ),
+    )
+    assert len(found) == 3
+    assert all(item.data.ctypes.data % 64 == 0 for item in found)
