@@ -11,7 +11,7 @@ from ir.tir import IterVar
 from ir.tir.functor import substitute
 
 from ..access import access_regions
-from ..affine import mentions, polynomial, simplify_polynomial
+from ..affine import constant_difference, mentions, polynomial, simplify_polynomial
 from ..analysis import require, require_complete_or_reduction, why_not_complete
 from ..error import ScheduleError
 from ..tree import (
@@ -49,18 +49,14 @@ def pad_einsum(block: BlockNode, padding: Sequence[int]) -> None:
         f"paddings must be at least 1, got {list(padding)}",
     )
     loops: dict[Any, LoopNode] = {loop.var: loop for loop in loops_around(block)}
-    sizes: dict[Any, int] = {}
+    sizes: dict[Any, Any] = {}
     for item, value, factor in zip(block.iter_vars, block.iter_values, padding, strict=True):
-        loop = loops.get(value)
         require(
-            loop is not None
-            and isinstance(item.dom.extent, tir.IntImm)
-            and isinstance(loop.extent, tir.IntImm),
+            value in loops,
             primitive,
-            f"variable {item.var.name!r} of block {block.name!r} is bound to {value}, not to a loop of constant extent",
+            f"variable {item.var.name!r} of block {block.name!r} is bound to {value}, not to a loop",
         )
-        assert isinstance(item.dom.extent, tir.IntImm)
-        sizes[item.var] = -(-item.dom.extent.value // int(factor)) * int(factor)
+        sizes[item.var] = _rounded_up(item.dom.extent, int(factor))
     _require_einsum(block, sizes, primitive)
     padded = {
         region.buffer: shape
@@ -85,12 +81,12 @@ def pad_einsum(block: BlockNode, padding: Sequence[int]) -> None:
         scope.change(alloc_buffers=(*scope.alloc_buffers, new))
     for value, item in zip(block.iter_values, block.iter_vars, strict=True):
         loop = loops[value]
-        loop.extent = tir.const(sizes[item.var], loop.var.dtype)
+        loop.extent = sizes[item.var]
         loop.touch()
     block.change(
         iter_vars=tuple(
             IterVar(
-                tir.Range.from_min_extent(item.dom.min, tir.const(sizes[item.var], item.var.dtype)),
+                tir.Range.from_min_extent(item.dom.min, sizes[item.var]),
                 item.var,
                 item.iter_type,
             )
@@ -99,7 +95,14 @@ def pad_einsum(block: BlockNode, padding: Sequence[int]) -> None:
     )
 
 
-def _require_einsum(block: BlockNode, sizes: dict[Any, int], primitive: str) -> None:
+def _rounded_up(extent: Any, factor: int) -> Any:
+    """The least multiple of a factor that is not below an extent."""
+    if isinstance(extent, tir.IntImm):
+        return tir.const(-(-extent.value // factor) * factor, extent.dtype)
+    return extent if factor == 1 else tir.floordiv(extent + (factor - 1), factor) * factor
+
+
+def _require_einsum(block: BlockNode, sizes: dict[Any, Any], primitive: str) -> None:
     """Plain variables or constants as indices; and zeros in the inputs must leave the result alone."""
     for region in (*block.reads, *block.writes):
         for item in region.region:
@@ -132,7 +135,9 @@ def _require_einsum(block: BlockNode, sizes: dict[Any, int], primitive: str) -> 
             f"{primitive}: the loops around block {block.name!r} hold other statements as well"
         )
     reductions = {item.var for item in block.iter_vars if item.iter_type == IterVar.CommReduce}
-    grown = {item.var for item in block.iter_vars if not _is_constant(item.dom.extent, sizes[item.var])}
+    grown = {
+        item.var for item in block.iter_vars if constant_difference(item.dom.extent, sizes[item.var]) != 0
+    }
     if not reductions & grown:
         return
     store = block.body.leaf if isinstance(block.body, LeafNode) else None
@@ -167,15 +172,16 @@ def _factors(expr: Any) -> list[Any]:
     return _factors(expr.a) + _factors(expr.b) if isinstance(expr, tir.Mul) else [expr]
 
 
-def _padded_shape(region: tir.BufferRegion, sizes: dict[Any, int]) -> list[Any] | None:
+def _padded_shape(region: tir.BufferRegion, sizes: dict[Any, Any]) -> list[Any] | None:
     shape, changed = [], False
     for item, dim in zip(region.region, region.buffer.shape, strict=True):
         size = sizes.get(item.min)
-        if size is not None and isinstance(dim, tir.IntImm) and size > dim.value:
-            shape.append(tir.const(size, dim.dtype))
-            changed = True
-        else:
+        if size is None or (difference := constant_difference(size, dim)) == 0:
             shape.append(dim)
+            continue
+        larger = difference is None or difference > 0
+        shape.append(size if larger else dim)
+        changed = changed or larger
     return shape if changed else None
 
 
@@ -185,8 +191,8 @@ def _copy_in(source: tir.Buffer, padded: tir.Buffer) -> TreeNode:
     def value(point: list[Any]) -> Any:
         condition: Any = None
         for var, dim, size in zip(point, source.shape, padded.shape, strict=True):
-            if isinstance(dim, tir.IntImm) and not _is_constant(size, dim.value):
-                inside = var < dim
+            if constant_difference(size, dim) != 0:
+                inside = var < tir.cast(var.dtype, dim)
                 condition = inside if condition is None else tir.expr.logical_and(condition, inside)
         return tir.if_then_else(condition, tir.BufferLoad(source, point), tir.const(0, source.dtype))
 
@@ -221,7 +227,8 @@ def _pointwise(target: tir.Buffer, value: Any, name: str, source: tir.Buffer) ->
 def decompose_padding(block: BlockNode, loop: LoopNode) -> BlockNode:
     """Split ``out = if_then_else(inside, x, constant)`` into filling with the constant and copying the inside.
 
-    Returns the block that fills, which is placed before ``loop``; the block that copies runs over the inside only.
+    Returns the block that fills, which is placed before ``loop``; the block that copies runs over the inside only: loops of its
+    variables shrink, and where a variable is bound otherwise a predicate keeps it inside.
     """
     primitive = "decompose_padding"
     require(scope_of(block) is not None, primitive, f"block {block.name!r} is a root block")
@@ -260,25 +267,26 @@ def decompose_padding(block: BlockNode, loop: LoopNode) -> BlockNode:
     bounds = _inside_of(block, condition, primitive)
     position = next(i for i, item in enumerate(loops) if item is loop)
     moved = loops[position:]
-    bound = dict(zip([item.var for item in block.iter_vars], block.iter_values, strict=True))
-    for item in block.iter_vars:
-        low, extent = bounds[item.var]
-        changed = low != 0 or not _is_constant(item.dom.extent, extent)
-        require(
-            not changed or any(bound[item.var] is other.var and _spans(other, item) for other in moved),
-            primitive,
-            f"variable {item.var.name!r} of block {block.name!r} is bound to {bound[item.var]}; padding is separated for loops of their"
-            f" own at or inside loop {loop.var.name!r}",
-        )
+    units = {item.var: item.min for item in loops[:position] if _is_constant(item.extent, 1)}
+    block.change(iter_values=tuple(substitute(value, units) for value in block.iter_values))
     fill_nest, fill_block = _fill_nest(block, moved, store, constant)
     insert_beside(loop, fill_nest, before=True)
-    by_loop = {
-        bound[item.var]: bounds[item.var] for item in block.iter_vars if isinstance(bound[item.var], tir.Var)
-    }
-    for inner in moved:
-        if inner.var in by_loop:
-            inner.extent = tir.const(by_loop[inner.var][1], inner.var.dtype)
-            inner.touch()
+    values, predicate = [], block.predicate
+    for item, value in zip(block.iter_vars, block.iter_values, strict=True):
+        first, count = bounds[item.var]
+        own = next((other for other in moved if other.var is value and _spans(other, item)), None)
+        if own is not None and not mentions(block.predicate, {own.var}):
+            own.extent = tir.const(count, own.var.dtype)
+            own.touch()
+            values.append(value)
+            continue
+        values.append(simplify_polynomial(value - first))
+        end = item.dom.extent.value  # type: ignore[attr-defined]
+        conditions = ([tir.LE(tir.const(first, value.dtype), value)] if first else []) + (
+            [value < first + count] if first + count < end else []
+        )
+        for guard in conditions:
+            predicate = tir.expr.logical_and(predicate, guard)
     shift = {
         item.var: simplify_polynomial(item.var + bounds[item.var][0])
         for item in block.iter_vars
@@ -295,29 +303,28 @@ def decompose_padding(block: BlockNode, loop: LoopNode) -> BlockNode:
     body = substitute(tir.BufferStore(store.buffer, inside, store.indices), shift)
     assert isinstance(block.body, LeafNode)
     block.body.leaf = _simplified(body, analyzer)
-    block.change(iter_vars=tuple(new_vars))
+    block.change(iter_vars=tuple(new_vars), iter_values=tuple(values), predicate=predicate)
     reads, writes = access_regions(block, None)
     block.change(reads=reads, writes=writes)
     return fill_block
 
 
 def _spans(loop: LoopNode, item: IterVar) -> bool:
-    return (
-        isinstance(loop.extent, tir.IntImm)
-        and isinstance(item.dom.extent, tir.IntImm)
-        and loop.extent.value == item.dom.extent.value
-    )
+    return constant_difference(loop.extent, item.dom.extent) == 0
 
 
 def _simplified(stmt: Any, analyzer: Analyzer) -> Any:
     from ir.tir.functor import StmtExprMutator
 
     class Simplify(StmtExprMutator):
-        """Indices under the ranges of the new variables."""
+        """Indices under the ranges of the new variables; a variable stays itself even where it has one value only."""
 
         def visit_BufferLoad(self, load: tir.BufferLoad) -> Any:
             mapped = self.generic_visit(load)
-            return tir.BufferLoad(mapped.buffer, tuple(analyzer.simplify(item) for item in mapped.indices))
+            indices = [
+                item if isinstance(item, tir.Var) else analyzer.simplify(item) for item in mapped.indices
+            ]
+            return tir.BufferLoad(mapped.buffer, indices)
 
     return Simplify().visit(stmt)
 

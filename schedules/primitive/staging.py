@@ -337,7 +337,8 @@ def _auto_copy(
     source: tir.Buffer, target: tir.Buffer, box: Any, name: str, around: list[LoopNode]
 ) -> BlockNode:
     """A block that copies a box; its variables are the box's position, in units of its size where it moves in such steps."""
-    iter_vars, values, lows, loops, sizes = [], [], [], [], []
+    iter_vars: list[IterVar] = []
+    values, lows, loops, sizes = [], [], [], []
     analyzer = Analyzer()
     for loop in around:
         analyzer.bind(loop.var, loop.range())

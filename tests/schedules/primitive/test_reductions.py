@@ -243,6 +243,35 @@ def test_decompose_padding() -> None:
     )
 
 
+def test_decompose_padding_inside_of_a_padded_loop_keeps_the_outer_variable_inside_by_a_predicate() -> None:
+    @T.prim_func
+    def before(X: T.Buffer((4, 6), "int32"), Y: T.Buffer((6, 8), "int32")):
+        for i, j in T.grid(6, 8):
+            with T.block("Y"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                Y[vi, vj] = T.if_then_else(1 <= vi and vi < 5 and 1 <= vj and vj < 7, X[vi - 1, vj - 1], 0)
+
+    @T.prim_func
+    def expected(X: T.Buffer((4, 6), "int32"), Y: T.Buffer((6, 8), "int32")):
+        for i in range(6):
+            for j in range(8):
+                with T.block("Y_pad_const"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    Y[vi, vj] = 0
+            for j in range(6):
+                with T.block("Y"):
+                    vi = T.axis.spatial(4, i - 1)
+                    vj = T.axis.spatial(6, j)
+                    T.where(1 <= i and i < 5)
+                    Y[vi + 1, vj + 1] = X[vi, vj]
+
+    sch = Schedule(before)
+    sch.decompose_padding("Y", sch.get_loops("Y")[1])
+    assert_program(sch, expected)
+    assert_same_meaning(before, sch)
+    assert_replays(sch, before)
+
+
 @T.prim_func
 def odd_matmul(
     A: T.Buffer((7, 5), "float32"), B: T.Buffer((5, 6), "float32"), C: T.Buffer((7, 6), "float32")
@@ -290,6 +319,28 @@ def test_pad_einsum() -> None:
     assert_replays(sch, odd_matmul)
     maxima = Schedule(padded)
     assert_refused(maxima, lambda: maxima.pad_einsum("block", [16]), "'block'", "einsum")
+
+
+def test_pad_einsum_of_a_symbolic_extent() -> None:
+    @T.prim_func
+    def before(a: T.handle, c: T.handle):
+        n = T.int64()
+        A = T.match_buffer(a, (n, T.int64(4)))
+        C = T.match_buffer(c, (n,))
+        for i, k in T.grid(n, T.int64(4)):
+            with T.block("C"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    C[vi] = T.float32(0)
+                C[vi] = C[vi] + A[vi, vk]
+
+    sch = Schedule(before)
+    sch.pad_einsum("C", [32, 1])
+    text = sch.mod["main"].script()
+    assert "A_pad = T.alloc_buffer(((n + T.int64(31)) // T.int64(32) * T.int64(32), T.int64(4)))" in text
+    assert "T.if_then_else(v0 < n, A[v0, v1], T.float32(0))" in text
+    assert "C[v0] = C_pad[v0]" in text
+    assert_replays(sch, before)
 
 
 @T.prim_func
@@ -386,3 +437,49 @@ def test_random_reductions_keep_the_meaning(data: st.DataObject) -> None:
         assert sch.mod.script() == before
     assert_same_meaning(program, sch)
     assert_replays(sch, program)
+
+
+def test_rfactor_of_the_only_reduction_stores_what_each_iteration_contributes() -> None:
+    @T.prim_func
+    def expected(A: T.Buffer((4, 6), "float32"), B: T.Buffer((4,), "float32")):
+        B_rf = T.alloc_buffer((6, 4))
+        for i, k in T.grid(4, 6):
+            with T.block("B_rf"):
+                vk, vi = T.axis.remap("SS", [k, i])
+                B_rf[vk, vi] = A[vi, vk]
+        for i, k in T.grid(4, 6):
+            with T.block("B"):
+                vk, vi = T.axis.remap("RS", [k, i])
+                with T.init():
+                    B[vi] = T.float32(0)
+                B[vi] = B[vi] + B_rf[vk, vi]
+
+    @T.prim_func
+    def sums(A: T.Buffer((4, 6), "float32"), B: T.Buffer((4,), "float32")):
+        for i, k in T.grid(4, 6):
+            with T.block("B"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    B[vi] = T.float32(0)
+                B[vi] = B[vi] + A[vi, vk]
+
+    sch = Schedule(sums)
+    partial = sch.rfactor(sch.get_loops("B")[1], 0)
+    assert_program(sch, expected)
+    assert sch.get(partial).name_hint == "B_rf"
+    assert sch.get(partial).writes[0].buffer.name == "B.rf"
+    assert_same_meaning(sums, sch)
+    assert_replays(sch, sums)
+    mixed = Schedule(sums)
+    i, k = mixed.get_loops("B")
+    outer, inner = mixed.split(k, [None, 3])
+    mixed.fuse(i, outer)
+    assert_refused(mixed, lambda: mixed.rfactor(inner, 0), "rfactor", "both data-parallel and reduction")
+
+
+def test_the_init_of_a_decomposed_reduction_has_the_names_of_its_variables() -> None:
+    sch = Schedule(rowsum)
+    i, k = sch.get_loops("B")
+    init = sch.decompose_reduction("B", i)
+    assert [sch.get(loop).loop_var.name for loop in sch.get_loops(init)] == ["i_init"]
+    assert [item.var.name for item in sch.get(init).iter_vars] == ["vi"]
