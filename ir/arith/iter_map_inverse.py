@@ -124,10 +124,17 @@ def invert_index_map(
     for position, (item, expr) in enumerate(zip(result.indices, index_map.final_indices)):
         var = E.Var(expr.name if isinstance(expr, E.Var) else f"axis{position}", expr.dtype)
         outputs.append(var)
-        extent: Any = build.const(1, expr.dtype)
+        low, extent = item.base, build.const(1, expr.dtype)
         for split in item.args:
-            extent = build.mul(split.extent, split.scale)
-        analyzer.bind(var, Range.from_min_extent(item.base, analyzer.simplify(extent)), True)
+            extent = analyzer.simplify(split.extent)
+            if build.is_const(split.scale, -1):
+                low = analyzer.simplify(build.sub(item.base, build.sub(extent, build.const(1, extent.dtype))))
+            elif not build.is_const(split.scale, 1):
+                raise IterMapError(
+                    f"the index map cannot be inverted: values of index {expr!r} are {split.scale!r} apart"
+                )
+        if not build.is_const(extent, 1):  # an axis of extent 1 keeps its variable
+            analyzer.bind(var, Range.from_min_extent(low, extent), True)
     solved = inverse_affine_iter_map(result.indices, outputs)
     finals = []
     for var in variables:

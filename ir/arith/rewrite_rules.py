@@ -209,6 +209,7 @@ min(x * c1, y) // c2 -> min(x * (c1 // c2), y // c2) if c2 > 0 and c1 % c2 == 0
 min(x, y * c1) // c2 -> min(x // c2, y * (c1 // c2)) if c2 > 0 and c1 % c2 == 0
 max(x * c1, y) // c2 -> max(x * (c1 // c2), y // c2) if c2 > 0 and c1 % c2 == 0
 max(x, y * c1) // c2 -> max(x // c2, y * (c1 // c2)) if c2 > 0 and c1 % c2 == 0
+x // c1 -> 0 - x if c1 == -1
 # symbolic divisors
 x // x -> 1
 (x * c1) // x -> c1

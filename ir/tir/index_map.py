@@ -175,7 +175,7 @@ class IndexMap(Node, type_key="tir.IndexMap"):
         return factors, [place[position] for position in range(len(self.final_indices))]
 
     def inverse(self, shape: Sequence[Any]) -> IndexMap:
-        """The inverse over ``shape``; raises IRValueError when the map is not bijective there."""
+        """The inverse over ``shape`` (extents or Ranges); raises IRValueError when the map is not bijective there."""
         return self._inverted(shape, check_bijective=True)[0]
 
     def non_surjective_inverse(self, shape: Sequence[Any]) -> tuple[IndexMap, PrimExpr]:
@@ -191,7 +191,8 @@ class IndexMap(Node, type_key="tir.IndexMap"):
                 given if isinstance(given, IndexMap) else IndexMap.from_func(given, len(self.final_indices))
             )
             return given, const(False)
-        return invert_index_map(self, [Range(convert(extent)) for extent in shape], check_bijective)
+        domains = [item if isinstance(item, Range) else Range(convert(item)) for item in shape]
+        return invert_index_map(self, domains, check_bijective)
 
 
 def _simplify(expr: PrimExpr) -> PrimExpr:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ir.tir import IndexMap
+from ir.arith import IterMapError
+from ir.tir import IndexMap, Range
 
 MAPS: dict[str, tuple[tuple[int, ...], Callable[..., Any]]] = {
     "identity": ((4, 6), lambda i, j: [i, j]),
@@ -44,3 +45,17 @@ def test_a_large_weight_takes_one_copy() -> None:
     panels = IndexMap.from_func(lambda i, j: [j // 16, i, j % 16])
     array = np.broadcast_to(np.float32(1), (1 << 14, 1 << 10))
     assert panels._axis_splits(array.shape) == ([1 << 14, 64, 16], [1, 0, 2])
+
+
+def test_inverse_takes_ranges_and_keeps_unit_axes() -> None:
+    blocked = IndexMap.from_func(lambda n, c, h: [n, c // 4, h, c % 4])
+    inverse = blocked.inverse([Range(0, 1), Range(0, 8), Range(0, 4)])
+    assert [str(item) for item in inverse.final_indices] == ["n", "axis1 * T.int64(4) + axis3", "h"]
+    assert inverse.is_equivalent_to(blocked.inverse([1, 8, 4]))
+
+
+def test_inverse_of_a_reversal_and_of_a_stride() -> None:
+    reversed_map = IndexMap.from_func(lambda i: [15 - i], index_dtype="int32")
+    assert [str(item) for item in reversed_map.inverse([16]).final_indices] == ["15 - axis0"]
+    with pytest.raises(IterMapError, match="values of index i \\* 2 are 2 apart"):
+        IndexMap.from_func(lambda i: [i * 2], index_dtype="int32").non_surjective_inverse([16])
