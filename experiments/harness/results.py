@@ -18,11 +18,15 @@ class Results:
     def __init__(self, folder: Path, theme: str) -> None:
         self.theme, self.path = theme, folder / f"{theme}.json"
         self.rows: dict[str, dict[str, Any]] = {}
+        self._read()
+
+    def _read(self) -> None:
         if self.path.is_file():
             self.rows = json.loads(self.path.read_text())["rows"]
 
     def add(self, key: str, row: dict[str, Any]) -> None:
         """Store a row with the date and the machine that it was measured on."""
+        self._read()  # another run may have added rows meanwhile
         self.rows[key] = {
             **row,
             "date": time.strftime("%Y-%m-%d %H:%M", time.gmtime()),
