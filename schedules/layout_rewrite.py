@@ -56,12 +56,16 @@ def _packing(func: PrimFunc, block: BlockNode) -> tuple[int, tir.Buffer, IndexMa
     source = store.value.buffer
     for position, param in enumerate(func.params):
         if func.buffer_map.get(param) is source:
-            return position, store.buffer, _forward_map(block, store.value.indices)
+            return position, store.buffer, _forward_map(block, store.value.indices, store.indices)
     raise ScheduleError(f"layout rewrite: block {block.name!r} packs {source.name}, which is no parameter")
 
 
-def _forward_map(block: BlockNode, indices: Sequence[tir.PrimExpr]) -> IndexMap:
-    """From the indices that a copy reads to its variables, the indices that it writes."""
+def _forward_map(
+    block: BlockNode, indices: Sequence[tir.PrimExpr], written: Sequence[tir.PrimExpr]
+) -> IndexMap:
+    """From the indices that a copy reads to those that it writes; either are its variables."""
+    if all(isinstance(index, tir.Var) for index in indices):
+        return IndexMap(list(indices), list(written))
     # The number of the only panel is 0, whatever width it counts in.
     zeros = {
         item.var: tir.const(0, item.var.dtype)

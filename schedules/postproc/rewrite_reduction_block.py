@@ -11,7 +11,7 @@ from .base import Postproc
 
 
 class RewriteReductionBlock(Postproc):
-    """Initialise before the outermost reduction loop."""
+    """Initialise before the outermost reduction loop; a reduction that threads share keeps its initialisation inside."""
 
     def apply(self, sch: Schedule) -> bool:
         func = sch.func_working_on
@@ -34,7 +34,11 @@ def _first_reduction_loop(block: BlockNode) -> int | None:
         for item, value in zip(block.iter_vars, block.iter_values, strict=True)
         if item.var in reductions
     ]
-    for position, loop in enumerate(loops_around(block)):
-        if any(mentions(value, {loop.var}) for value in values):
-            return position
-    return None
+    found = [
+        (position, loop)
+        for position, loop in enumerate(loops_around(block))
+        if any(mentions(value, {loop.var}) for value in values)
+    ]
+    if any(loop.thread_binding is not None for _, loop in found):
+        return None
+    return found[0][0] if found else None

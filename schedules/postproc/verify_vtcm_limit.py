@@ -6,6 +6,7 @@ from math import prod
 
 from ir import tir
 from ir.dtype import bytes_of
+from ir.transform import PassContext
 
 from ..schedule import Schedule
 from ..tree import BlockNode, walk
@@ -13,10 +14,14 @@ from .base import Postproc
 
 
 class VerifyVTCMLimit(Postproc):
-    """Valid if the buffers of scope ``global.vtcm`` fit the target's ``vtcm-capacity``; without a capacity all are."""
+    """Valid if the buffers of scope ``global.vtcm`` fit the target's ``vtcm-capacity``, or ``tir.vtcm_capacity`` of the pass context.
+
+    Without a capacity every candidate is valid.
+    """
 
     def apply(self, sch: Schedule) -> bool:
-        capacity = int(self.target.attrs.get("vtcm-capacity", 0) or 0)
+        configured = PassContext.current().get("tir.vtcm_capacity", 0)
+        capacity = int(self.target.attrs.get("vtcm-capacity", 0) or configured or 0)
         func = sch.func_working_on
         assert func is not None
         used = 0

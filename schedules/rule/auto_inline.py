@@ -45,6 +45,8 @@ class AutoInline(ScheduleRule):
             return [sch]
         if not is_injective(node) or "meta_schedule.layout_rewrite_preproc" in node.annotations:
             return [sch]
+        if not is_output_block(node) and any(item.buffer.scope() != "global" for item in node.writes):
+            return [sch]  # another rule put it there: a cache
         if not node.reads and not self.inline_const_tensor:
             return [sch]
         if self.disallow_if_then_else and contains_call(node, frozenset({"tir.if_then_else"})):
