@@ -1,9 +1,13 @@
-"""Programs as JSON: a list of nodes in which shared nodes stay shared, versioned, with arrays as base64."""
+"""Programs as JSON: a list of nodes in which shared nodes stay shared, versioned, with arrays as base64.
+
+Numbers that JSON does not have (infinities, NaN) are tagged text, so that strict readers take the result.
+"""
 
 from __future__ import annotations
 
 import base64
 import json
+import math
 from typing import Any
 
 import numpy as np
@@ -25,14 +29,10 @@ class _Writer:
     def encode(self, value: Any) -> Any:
         if value is None or isinstance(value, bool | str):
             return value
-        if isinstance(value, int | float):
-            return (
-                value
-                if type(value) in (int, float)
-                else int(value)
-                if isinstance(value, int)
-                else float(value)
-            )
+        if isinstance(value, int):
+            return int(value)
+        if isinstance(value, float):
+            return float(value) if math.isfinite(value) else {"f": repr(float(value))}
         if isinstance(value, Node):
             return {"$": self._node(value)}
         if isinstance(value, tuple):
@@ -45,7 +45,7 @@ class _Writer:
             data = base64.b64encode(np.ascontiguousarray(value).tobytes()).decode()
             return {"nd": [dt.from_numpy(value.dtype), list(value.shape), data]}
         if isinstance(value, np.generic):
-            return value.item()
+            return self.encode(value.item())
         if isinstance(value, bytes):
             return {"b": base64.b64encode(value).decode()}
         if isinstance(value, Span):
@@ -77,7 +77,9 @@ def save_json(node: Any) -> str:
     writer = _Writer()
     root = writer.encode(node)
     return json.dumps(
-        {"loopsmith_ir": FORMAT_VERSION, "root": root, "nodes": writer.nodes}, separators=(",", ":")
+        {"loopsmith_ir": FORMAT_VERSION, "root": root, "nodes": writer.nodes},
+        separators=(",", ":"),
+        allow_nan=False,
     )
 
 
@@ -104,6 +106,8 @@ class _Reader:
         if tag == "nd":
             dtype, shape, data = content
             return np.frombuffer(base64.b64decode(data), dtype=dt.to_numpy(dtype)).reshape(shape).copy()
+        if tag == "f":
+            return float(content)
         if tag == "b":
             return base64.b64decode(content)
         if tag == "span":

@@ -13,28 +13,21 @@ from typing import Any
 import numpy as np
 
 from .error import IRValueError
-from .node import Field, Node
+from .node import Node
 
-
-def _compared_fields(cls: Any) -> tuple[Field, ...]:
-    """The fields that equality looks at, definitions first (``_compare_order`` may name the order)."""
-    found = _FIELD_CACHE.get(cls)
-    if found is None:
-        fields = {item.name: item for item in cls._fields if item.compare and item.derived is None}
-        order = getattr(cls, "_compare_order", tuple(fields))
-        found = _FIELD_CACHE[cls] = tuple(fields[name] for name in order)
-    return found
-
-
-_FIELD_CACHE: dict[type, tuple[Field, ...]] = {}
 _PLANS: dict[type, tuple[tuple[str, bool], ...]] = {}
 
 
 def _plan(cls: Any) -> tuple[tuple[str, bool], ...]:
-    """(name, whether it defines variables) of the compared fields, made once per class: walks ask for every node."""
+    """(name, whether it defines variables) of the compared fields, in the order of ``_compare_order`` where a class has one.
+
+    Made once per class: walks ask for every node.
+    """
     found = _PLANS.get(cls)
     if found is None:
-        found = _PLANS[cls] = tuple((item.name, item.defines) for item in _compared_fields(cls))
+        fields = {item.name: item for item in cls._fields if item.compare and item.derived is None}
+        order = getattr(cls, "_compare_order", tuple(fields))
+        found = _PLANS[cls] = tuple((name, fields[name].defines) for name in order)
     return found
 
 
@@ -77,10 +70,8 @@ class _Equality:
         elif isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
             if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray)) or not _equal_arrays(a, b):
                 raise _Mismatch(path, a, b)
-        elif a is not b and not (isinstance(a, float) and a != a and b != b):
-            same = a == b if type(a) is type(b) or not isinstance(b, Node) else False
-            if not same or (isinstance(a, bool) != isinstance(b, bool)):
-                raise _Mismatch(path, a, b)
+        elif a is not b and not _equal_values(a, b):
+            raise _Mismatch(path, a, b)
 
     def _check_dict(self, a: dict[Any, Any], b: Any, path: Any, defining: bool) -> None:
         if not isinstance(b, dict) or len(a) != len(b):
@@ -169,6 +160,13 @@ def _fail(path: Any, a: Any, b: Any) -> None:
     raise _Mismatch(path, a, b)
 
 
+def _equal_values(a: Any, b: Any) -> bool:
+    """Plain values as hashing sees them: 1, 1.0 and True differ, 0.0 and -0.0 differ, NaN equals NaN."""
+    if isinstance(a, float) and type(a) is type(b):
+        return repr(a) == repr(b)
+    return type(a) is type(b) and bool(a == b)
+
+
 def _equal_arrays(a: np.ndarray, b: np.ndarray) -> bool:
     return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
 
@@ -204,12 +202,8 @@ def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> 
     if mismatch is not None:
         path, a, b = mismatch
         raise IRValueError(
-            f"structural mismatch at {path}:\n  lhs: {_shown(a)}\n  rhs: {_shown(b)}\nin lhs:\n{_shown(lhs)}\nand rhs:\n{_shown(rhs)}"
+            f"structural mismatch at {path}:\n  lhs: {a!r}\n  rhs: {b!r}\nin lhs:\n{lhs!r}\nand rhs:\n{rhs!r}"
         )
-
-
-def _shown(value: Any) -> str:
-    return repr(value)
 
 
 class _Hasher:

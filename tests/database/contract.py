@@ -5,13 +5,14 @@ A subclass provides the fixture ``database``; one that stores to files or server
 
 from __future__ import annotations
 
+import math
 import threading
 from typing import Any
 
 import pytest
 
 from database import Database, DatabaseError, MemoryDatabase, Session, TensorInfo, TuningRecord, Workload
-from ir import assert_structural_equal
+from ir import assert_structural_equal, te, tir
 from ir.target import Target
 from tests.programs import matmul, scaled
 
@@ -63,6 +64,16 @@ class DatabaseContract:
         again = self.reopen(database)
         assert again.has_workload(matmul()) and not again.has_workload(scaled())
         assert_structural_equal(again.commit_workload(matmul()).mod, matmul())
+
+    def test_a_program_with_an_infinity_is_kept(self, database: Database) -> None:
+        a = te.placeholder((4,), name="a")
+        func = te.create_prim_func(
+            [a, te.compute((4,), lambda i: tir.max(a[i], tir.const(-math.inf)), name="b")]
+        )
+        workload = database.commit_workload(func)
+        database.commit_tuning_record(TuningRecord(FakeTrace(), workload, [1e-3], TARGET))
+        (found,) = self.reopen(database).get_workloads()
+        assert_structural_equal(found.mod, workload.mod)
 
     def test_records_come_back_as_they_were(self, database: Database) -> None:
         session = Session(id="s1", command="tune", seed=3)

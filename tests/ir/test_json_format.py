@@ -79,3 +79,13 @@ def test_newer_formats_are_refused() -> None:
     document = {"loopsmith_ir": 1, "root": {"$": 0}, "nodes": [["tir.FromTheFuture", {}]]}
     with pytest.raises(ir.IRValueError, match="unknown node 'tir.FromTheFuture'"):
         load_json(json.dumps(document))
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan"), np.float32("inf")])
+def test_numbers_that_json_lacks_survive_strict_json(value: float) -> None:
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    text = save_json({"x": value})
+    json.loads(text, parse_constant=refuse)
+    assert repr(load_json(text)["x"]) == repr(float(value))

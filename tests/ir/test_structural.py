@@ -50,6 +50,8 @@ def test_mapping_is_one_to_one() -> None:
         (loop("i", step=2), loop("i", step=3)),
         (tir.const(1, "int32"), tir.const(1, "int64")),
         (tir.const(0.0), tir.const(-1.0)),
+        (tir.const(0.0), tir.const(-0.0)),
+        ({"epsilon": 1}, {"epsilon": 1.0}),
         (x + 1, x - 1),
         (A[x, y], A[y, x]),
         ((1, 2), (1, 2, 3)),
