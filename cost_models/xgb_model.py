@@ -81,7 +81,7 @@ class XGBModel(CostModel):
         seed: int | None = None,
         num_members: int = 4,
         num_rounds: int = 16,
-        max_samples: int = 2000,
+        max_samples: int = 1500,
     ) -> None:
         super().__init__(FeatureExtractor.create(extractor) if isinstance(extractor, str) else extractor)
         config = config or XGBConfig()
@@ -179,7 +179,7 @@ class XGBModel(CostModel):
             "eta": config.eta,
             "tree_method": "hist" if config.tree_method == "auto" else config.tree_method,
             "max_bin": _BINS,
-            "colsample_bytree": 0.4,
+            "colsample_bytree": 0.2,
             "lambda": 2.0,
             "base_score": 0.0,
             "nthread": config.nthread,
