@@ -43,7 +43,7 @@ class RunnerResult:
     verified: bool = False
     """The outputs were compared with the unscheduled program's."""
     baseline_secs: float | None = None
-    """What one call of the unscheduled program takes, when it was run."""
+    """What one call of the unscheduled program takes in the order of :mod:`runners.reference_order`, when it was run."""
 
     def __post_init__(self) -> None:
         if self.run_secs is None and self.kind is ResultKind.OK:

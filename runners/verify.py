@@ -1,8 +1,8 @@
 """Whether a candidate computes what the unscheduled program computes.
 
 Two cases are compared. On small integers every order of summation is exact, so that any difference is a miscompilation; on
-random data the difference must stay within what rounding explains. The unscheduled program runs once per workload; its
-outputs are kept in a file that all workers of a machine share.
+random data the difference must stay within what rounding explains. The unscheduled program runs once per workload, in a
+fast order of its loops (:mod:`runners.reference_order`); its outputs are kept in a file that all workers of a machine share.
 """
 
 from __future__ import annotations

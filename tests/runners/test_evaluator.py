@@ -7,7 +7,7 @@ import time
 import pytest
 
 from runners import EvaluatorConfig, RunnerError
-from runners.candidate import first_call_limit
+from runners.candidate import _effort, first_call_limit
 from runners.evaluator import calls_per_group, timed
 
 
@@ -62,3 +62,11 @@ def test_limits_follow_what_is_known() -> None:
     assert first_call_limit(1.0, None, 30.0) == 20.0
     assert first_call_limit(1.0, 1e-3, 30.0) == 2.0
     assert first_call_limit(1.0, 1e-3, 1.0) == 1.0
+
+
+def test_candidates_that_are_behind_are_timed_more_briefly() -> None:
+    config = EvaluatorConfig(number=3, repeat=2, min_repeat_ms=100)
+    assert _effort(config, 1e-3, None) == _effort(config, 1e-3, 2e-3) == config
+    behind, far = _effort(config, 1.1e-3, 1e-3), _effort(config, 2e-3, 1e-3)
+    assert 60 < behind.min_repeat_ms < 80 and far.min_repeat_ms == 7
+    assert (far.number, far.repeat) == (3, 2)

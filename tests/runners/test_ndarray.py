@@ -9,6 +9,7 @@ import pytest
 
 import runners
 from runners import DeviceError, NDArray, RunnerError, array, cpu, empty, from_dlpack
+from runners.ndarray import address_of, aligned_empty
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "bool", "bfloat16", "float8_e4m3fn"])
@@ -90,3 +91,13 @@ def test_devices() -> None:
 def test_missing_cuda_is_explained() -> None:
     with pytest.raises(DeviceError, match="cupy"):
         empty((2,), "float32", runners.cuda())
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (0, 4), (2, 3)])
+@pytest.mark.parametrize("dtype", ["float32", "bool", "bfloat16"])
+@pytest.mark.parametrize("writeable", [True, False])
+def test_addresses_of_all_kinds_of_arrays(shape: tuple[int, ...], dtype: str, writeable: bool) -> None:
+    value = aligned_empty(shape, dtype)
+    value.flags.writeable = writeable
+    assert value.shape == shape
+    assert not value.size or address_of(value) == value.ctypes.data

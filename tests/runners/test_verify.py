@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ir.tir import interpreter
-from runners import RunnerError
+from runners import RunnerError, verify
 from runners.verify import (
     Case,
+    Param,
     ReferenceStore,
     compare,
     compute_reference,
@@ -107,6 +108,44 @@ def test_inputs_of_every_dtype_are_reproducible(dtype: str) -> None:
     )
     assert first.dtype == second.dtype and np.array_equal(first, second)
     assert np.abs(first.astype(np.float32)).max() <= 4
+
+
+def test_large_inputs_repeat_a_drawn_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verify, "_PERIOD", 7)
+    param = Param("a", "float32", (4, 5), output=False)
+    flat = make_value(param, np.random.default_rng(0), magnitude=0, positive=False).reshape(-1)
+    np.testing.assert_array_equal(flat[7:14], flat[:7])
+    np.testing.assert_array_equal(flat[14:], flat[:6])
+    assert len(np.unique(flat[:7])) == 7
+
+
+def test_old_references_go_before_a_new_one_is_made() -> None:
+    store = ReferenceStore(None, memory_bytes=4000)  # two of about 1.5 kB, not three
+    made: list[str] = []
+
+    def get(key: str) -> None:
+        mod = matmul(8, 8, int(key))
+
+        def make_run() -> Any:
+            made.append(key)
+            return run_of(mod)
+
+        store.get(key, mod, make_run)
+
+    for key in ("8", "7", "8", "6"):
+        get(key)
+    assert made == ["8", "7", "6"]
+    assert store.in_memory("7") is None and store.in_memory("8") is not None
+
+
+def test_packed_parameters_share_one_place_per_position() -> None:
+    reference = compute_reference(matmul(), run_of(matmul()))
+    before = reference.nbytes
+    first = reference.room(1, (2, 4, 2), np.dtype("float32"))
+    second = reference.room(1, (4, 4), np.dtype("float32"))
+    assert first.ctypes.data == second.ctypes.data and first.ctypes.data % 64 == 0
+    assert reference.nbytes == before + 64
+    assert reference.room(0, (4, 4), np.dtype("float32")).ctypes.data != first.ctypes.data
 
 
 def test_references_are_shared_through_a_file(tmp_path: Path) -> None:

@@ -242,3 +242,25 @@ def test_threads_have_their_own_workspace():
         for _ in range(5):
             for got, wanted in zip(pool.map(lambda x: vm["main"](x).numpy(), inputs), expected, strict=True):
                 np.testing.assert_array_equal(got, wanted)
+
+
+def test_a_bound_call_writes_into_its_arrays():
+    bb = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorStructInfo((4,), "float32"))
+    with bb.function("main", [x]):
+        with bb.dataflow():
+            result = bb.emit_output(bb.emit(relax.op.add(x, x)))
+        bb.emit_func_output(result)
+    main = runners.VirtualMachine(relax.build(bb.get(), "llvm"), runners.cpu())["main"]
+    (given,) = main.check(main.flatten([np.arange(4, dtype="float32")]))
+    (out,) = main.call_flat([given])
+    call = main.bind([given], [out])
+    given[...] = 5
+    call()
+    np.testing.assert_array_equal(out, 10.0)
+    # arrays that are not aligned, not contiguous or read-only are taken as they are or copied, never refused
+    raw = np.zeros(17, np.uint8)[1:].view("float32")
+    strided = np.arange(8, dtype="float32")[::2]
+    constant = np.broadcast_to(np.float32(2), (4,))
+    for value in (raw, strided, constant):
+        np.testing.assert_array_equal(main(value).numpy(), 2 * value)
