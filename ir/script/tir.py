@@ -109,6 +109,7 @@ from .ir_builder.tir_functions import (
 )
 from .ir_builder.tir_functions import call_of as _call_of
 from .parser.tir_entry import macro, meta_var, prim_func
+from .parser.tir_entry import macro as inline
 
 
 class DtypeFunction:

@@ -557,7 +557,7 @@ def layout_transform(
             "schedule_rule": schedule_rule,
             "src_layout": src_layout,
             "dst_layout": dst_layout,
-            "input_shape": list(array.shape),
+            "input_shape": [as_int(item) if is_const(item) else item for item in array.shape],
         },
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -31,10 +32,20 @@ class PrinterConfig:
     """Also print the definitions of an expression's free variables."""
     indent_spaces: int = 4
     print_line_numbers: bool = False
+    num_context_lines: int = -1
+    """How many lines around an underlined one to print; negative for the whole program."""
     syntax_sugar: bool = True
     """Use ``T.grid``, ``range``, ``T.axis.remap``, and leave an implicit root block out."""
     show_all_struct_info: bool = True
     """Annotate every Relax variable, even where its struct info follows from the value."""
+    path_to_underline: Sequence[Any] | None = None
+    """Paths from the printed node (as structural comparison gives them) to nodes that are underlined."""
+    path_to_annotate: Mapping[Any, str] | None = None
+    """Comments for the nodes at paths."""
+    obj_to_underline: Sequence[Any] | None = None
+    """Nodes that are underlined."""
+    obj_to_annotate: Mapping[Any, str] | None = None
+    """Comments for nodes."""
 
 
 _KNOWN = {item.name for item in fields(PrinterConfig)}

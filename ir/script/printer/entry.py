@@ -10,6 +10,7 @@ from ...json_format import save_json
 from ...module import IRModule
 from .config import PrinterConfig, make_config
 from .core import EXPRESSIONS, STATEMENTS, Printer, _inherited
+from .marks import MarkingPrinter, at_path, resolved
 
 _HEADERS = (("ir", "ir_prefix"), ("tir", "tir_prefix"), ("relax", "relax_prefix"))
 
@@ -43,6 +44,8 @@ def script(node: Any, **options: Any) -> str:
         else:
             body += "\n\n# Metadata omitted. Use show_meta=True in script() method to show it."
     text = "\n".join([*lines, "", body]) if lines else body
+    if isinstance(printer, MarkingPrinter):
+        text = resolved(text, printer.notes, config.num_context_lines)
     if config.print_line_numbers:
         width = len(str(text.count("\n") + 1))
         text = "\n".join(
@@ -57,7 +60,7 @@ def _json_literal(text: str) -> str:
 
 def _print(node: Any, config: PrinterConfig) -> tuple[Printer, str]:
     _load_dialects()
-    printer = Printer(config)
+    printer = _printer(node, config)
     with printer.frame(indent=0) as frame:
         if node.__class__ in STATEMENTS:
             STATEMENTS[node.__class__](printer, node, False)
@@ -67,6 +70,18 @@ def _print(node: Any, config: PrinterConfig) -> tuple[Printer, str]:
                 frame.lines.clear()
             printer.emit(text)
     return printer, printer.render(frame)
+
+
+def _printer(node: Any, config: PrinterConfig) -> Printer:
+    underlined = [
+        *(config.obj_to_underline or ()),
+        *[at_path(node, p) for p in config.path_to_underline or ()],
+    ]
+    noted = {
+        **(config.obj_to_annotate or {}),
+        **{at_path(node, path): text for path, text in (config.path_to_annotate or {}).items()},
+    }
+    return MarkingPrinter(config, underlined, noted) if underlined or noted else Printer(config)
 
 
 def repr_node(node: Any) -> str:
