@@ -73,10 +73,8 @@ class NativeFunction:
     def __call__(self, *args: Any) -> Any:
         """Runs the kernel.
 
-        Raises
-        ------
-        KernelError
-            When arguments do not fit the signature, naming the parameter, or the kernel reports an error.
+        Raises:
+            KernelError: when arguments do not fit the signature, naming the parameter, or the kernel reports an error.
         """
         arguments, keep = self.prepare(args)
         result = None
@@ -266,10 +264,8 @@ class NativeModule:
     ) -> None:
         """Links kernels and runtime into a shared library, and writes its C header if asked to.
 
-        Raises
-        ------
-        CodegenError
-            When there is no linker, linking fails, or a kernel calls registered Python functions.
+        Raises:
+            CodegenError: when there is no linker, linking fails, or a kernel calls registered Python functions.
         """
         if self.packed_sites:
             needed = sorted({site.function for site in self.packed_sites})
@@ -360,21 +356,14 @@ def build(
 ) -> NativeModule:
     """Lowers and compiles for a CPU.
 
-    Parameters
-    ----------
-    mod_or_func:
-        A PrimFunc, or a module whose PrimFuncs are compiled together; scheduled or not, lowered or not.
-    target:
-        An ``ir.target.Target`` or its string form; when None, the one in force (``with Target(...)``) or the host.
-    name:
-        Symbol of a PrimFunc that has no ``global_symbol`` (default ``main``).
-    unroll:
-        Whether LLVM may unroll scalar loops; compiling large ones without it takes a fifth of the time.
+    Args:
+        mod_or_func: a PrimFunc, or a module whose PrimFuncs are compiled together; scheduled or not, lowered or not.
+        target: an ``ir.target.Target`` or its string form; when None, the one in force (``with Target(...)``) or the host.
+        name: symbol of a PrimFunc that has no ``global_symbol`` (default ``main``).
+        unroll: whether LLVM may unroll scalar loops; compiling large ones without it takes a fifth of the time.
 
-    Raises
-    ------
-    CodegenError
-        For what has no native form.
+    Raises:
+        CodegenError: for what has no native form.
     """
     if isinstance(target, str):
         from ..target import Target

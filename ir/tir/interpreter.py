@@ -482,21 +482,14 @@ def run(
 ) -> Any:
     """Runs a function on numpy arrays (outputs are written in place) and numbers.
 
-    Parameters
-    ----------
-    program:
-        A PrimFunc, or a module of them.
-    args:
-        One per parameter: arrays for buffers, numbers for scalars.
-    name:
-        The function of the module to run.
-    values:
-        Values of symbolic variables that no array's shape gives.
+    Args:
+        program: a PrimFunc, or a module of them.
+        args: one per parameter: arrays for buffers, numbers for scalars.
+        name: the function of the module to run.
+        values: values of symbolic variables that no array's shape gives.
 
-    Raises
-    ------
-    InterpreterError
-        On an access out of bounds, a failed assertion, or an intrinsic that is not known here.
+    Raises:
+        InterpreterError: on an access out of bounds, a failed assertion, or an intrinsic that is not known here.
     """
     module = program if isinstance(program, IRModule) else None
     func = program[name] if isinstance(program, IRModule) else program

@@ -47,18 +47,12 @@ def lowering_pipeline(vector_bits: int = 512) -> Sequential:
 def lower(program: PrimFunc | IRModule, name: str = "main", vector_bits: int = 512) -> IRModule:
     """Lower all PrimFuncs of a program for a CPU.
 
-    Parameters
-    ----------
-    program:
-        A PrimFunc or a module; scheduled or not.
-    name:
-        Name of the function when a PrimFunc without ``global_symbol`` is given.
-    vector_bits:
-        Width of the target's vector registers.
+    Args:
+        program: a PrimFunc or a module; scheduled or not.
+        name: name of the function when a PrimFunc without ``global_symbol`` is given.
+        vector_bits: width of the target's vector registers.
 
-    Returns
-    -------
-    IRModule
+    Returns:
         Functions without blocks, with one-dimensional accesses and explicit vectors.  Loops to be unrolled are marked
         ``UNROLLED``; code generation copies their bodies.
     """

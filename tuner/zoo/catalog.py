@@ -55,30 +55,19 @@ def load(
 ) -> tuple[IRModule, dict[str, np.ndarray], dict[str, np.ndarray]]:
     """A model with random weights and inputs to run it on.
 
-    Parameters
-    ----------
-    name
-        One of :func:`names`.
-    seed
-        Draws weights and inputs; the same seed gives the same ones.
-    bind_params
-        Put the weights into the module as constants, so that ``main`` takes the inputs only.
-    **config
-        Fields of the architecture's configuration that differ from the published one, such as ``batch=8``.
+    Args:
+        name: one of :func:`names`.
+        seed: draws weights and inputs; the same seed gives the same ones.
+        bind_params: put the weights into the module as constants, so that ``main`` takes the inputs only.
+        **config: fields of the architecture's configuration that differ from the published one, such as ``batch=8``.
 
-    Returns
-    -------
-    mod
+    Returns:
         The module; ``main`` takes the inputs, then the weights.
-    params
         The weights by the name of their parameter of ``main``, in its order.
-    inputs
         Example inputs by name, in order.
 
-    Raises
-    ------
-    ZooError
-        There is no such architecture or configuration field.
+    Raises:
+        ZooError: there is no such architecture or configuration field.
     """
     architecture = _architecture(name)
     settings = _settings(name, architecture, config)

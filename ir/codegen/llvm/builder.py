@@ -91,16 +91,11 @@ def lane_constants(values: Sequence[int], element: str) -> Value:
 class FunctionBuilder:
     """Collects the instructions of one LLVM function.
 
-    Parameters
-    ----------
-    name, result:
-        Symbol and result type.
-    params:
-        Pairs of type (with attributes, for instance ``ptr noalias align 64``) and name.
-    attributes:
-        Text after the parameter list, such as ``#0`` or ``alwaysinline``.
-    linkage:
-        Text between ``define`` and the result type, such as ``internal``.
+    Args:
+        name, result: symbol and result type.
+        params: pairs of type (with attributes, for instance ``ptr noalias align 64``) and name.
+        attributes: text after the parameter list, such as ``#0`` or ``alwaysinline``.
+        linkage: text between ``define`` and the result type, such as ``internal``.
     """
 
     def __init__(

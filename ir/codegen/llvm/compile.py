@@ -87,10 +87,8 @@ def options_of(target: object | None) -> MachineOptions:
 def target_machine(options: MachineOptions = MachineOptions()) -> llvm.TargetMachine:
     """The LLVM target machine for the options, made once per process.
 
-    Raises
-    ------
-    CodegenError
-        When LLVM does not know the triple.
+    Raises:
+        CodegenError: when LLVM does not know the triple.
     """
     _initialize()
     try:
@@ -122,10 +120,8 @@ def optimize(
 ) -> llvm.ModuleRef:
     """Parses assembly text, verifies it and runs LLVM's pipeline of a level (default: that of the options, 3).
 
-    Raises
-    ------
-    CodegenError
-        When the text is not valid LLVM assembly: a bug of the code generator, quoted with LLVM's message.
+    Raises:
+        CodegenError: when the text is not valid LLVM assembly: a bug of the code generator, quoted with LLVM's message.
     """
     machine = target_machine(options)
     try:
@@ -175,10 +171,8 @@ def symbol_exists(name: str) -> bool:
 class LoadedObject:
     """Object files in this process's memory, linked to each other; they stay as long as this Python object lives.
 
-    Parameters
-    ----------
-    codes:
-        Bytes of object files from :func:`emit_object`.
+    Args:
+        codes: bytes of object files from :func:`emit_object`.
     """
 
     def __init__(self, *codes: bytes) -> None:
@@ -193,10 +187,8 @@ class LoadedObject:
     def address(self, name: str) -> int:
         """Address of a function or global.
 
-        Raises
-        ------
-        CodegenError
-            When the object has no such symbol.
+        Raises:
+            CodegenError: when the object has no such symbol.
         """
         address = self._engine.get_function_address(name) or self._engine.get_global_value_address(name)
         if not address:
@@ -209,19 +201,13 @@ def link_shared_library(
 ) -> None:
     """Links object files into a shared library with the system's compiler driver or linker.
 
-    Parameters
-    ----------
-    objects:
-        Object files as bytes.
-    path:
-        Where to write the library.
-    export:
-        Symbols to keep visible; all global ones when None.
+    Args:
+        objects: object files as bytes.
+        path: where to write the library.
+        export: symbols to keep visible; all global ones when None.
 
-    Raises
-    ------
-    CodegenError
-        When no linker is found (``LOOPSMITH_LINKER`` names one) or it fails; the linker's words are in the message.
+    Raises:
+        CodegenError: when no linker is found (``LOOPSMITH_LINKER`` names one) or it fails; the linker's words are in the message.
     """
     chosen = os.environ.get("LOOPSMITH_LINKER")
     candidates = [chosen] if chosen else ["cc", "gcc", "clang", "ld", "ld.lld"]

@@ -42,10 +42,8 @@ _MACHINES = {
 def runtime_text(machine: str = "") -> str:
     """The runtime's LLVM assembly for a machine name (``x86_64``, ``aarch64``, ...), the host's by default.
 
-    Raises
-    ------
-    CodegenError
-        For a machine whose system call numbers are not known here.
+    Raises:
+        CodegenError: for a machine whose system call numbers are not known here.
     """
     machine = (machine or platform.machine()).lower()
     if machine not in _MACHINES:

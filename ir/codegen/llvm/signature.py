@@ -83,10 +83,8 @@ def _shape_text(extent: PrimExpr) -> int | str:
 def bind_parameters(func: PrimFunc, name: str) -> tuple[Signature, list[BoundParameter]]:
     """The signature of a PrimFunc and the variables behind its parameters.
 
-    Raises
-    ------
-    CodegenError
-        For a handle parameter without a buffer.
+    Raises:
+        CodegenError: for a handle parameter without a buffer.
     """
     bound: list[BoundParameter] = []
     given: set[Var] = set()

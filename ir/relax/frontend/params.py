@@ -12,22 +12,15 @@ from ir.relax.function import Function
 def detach_params(mod: IRModule) -> tuple[IRModule, dict[str, list[Any]]]:
     """Take the attribute ``params`` off the functions of a module.
 
-    Parameters
-    ----------
-    mod
-        A module whose functions may carry ``params``, a list of arrays.
+    Args:
+        mod: a module whose functions may carry ``params``, a list of arrays.
 
-    Returns
-    -------
-    detached_mod
+    Returns:
         The module without the attribute.
-    params_dict
         The arrays by the name of the function that carried them.
 
-    Raises
-    ------
-    IRTypeError
-        A function's ``params`` is not a list of arrays.
+    Raises:
+        IRTypeError: a function's ``params`` is not a list of arrays.
     """
     detached = mod.clone()
     params: dict[str, list[Any]] = {}

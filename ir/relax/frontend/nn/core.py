@@ -257,15 +257,11 @@ class Module(SubroutineMixin):
     ) -> tuple[list[str], list[str]]:
         """Bind the parameters to the data of those of the same name.
 
-        Returns
-        -------
-        (missing_keys, unexpected_keys)
+        Returns:
             Names that only this module, or only ``state_dict``, has.
 
-        Raises
-        ------
-        NNError
-            A key has no counterpart and ``strict`` is set, or a parameter of ``state_dict`` has no data.
+        Raises:
+            NNError: a key has no counterpart and ``strict`` is set, or a parameter of ``state_dict`` has no data.
         """
         own = self.state_dict()
         missing = [key for key in own if key not in state_dict]
@@ -306,22 +302,14 @@ class Module(SubroutineMixin):
     ):
         """Trace methods into a Relax module.
 
-        Parameters
-        ----------
-        spec
-            For each method to export, a mapping from its inputs' names to their specifications.
-        debug
-            Support printing and debug functions: methods get an input and an output for their effect.
-        allow_extern
-            Return external modules too; without it their use is an error.
+        Args:
+            spec: for each method to export, a mapping from its inputs' names to their specifications.
+            debug: support printing and debug functions: methods get an input and an output for their effect.
+            allow_extern: return external modules too; without it their use is an error.
 
-        Returns
-        -------
-        irmodule
+        Returns:
             The traced module; a function's inputs are the method's, then effects, then parameters.
-        params
             The parameters with their names, in the order of the functions' inputs.
-        ext_mods
             With ``allow_extern``: the external modules that the program added.
         """
         from .exporter import Exporter
@@ -450,12 +438,9 @@ class ModuleList(Module):
 def wrap_nested(expr: Expr, name: str) -> Any:
     """Emit an expression into the current block builder and wrap it: a Tensor, or a tuple of them for a tuple.
 
-    Parameters
-    ----------
-    expr
-        The expression; one that is a dataflow variable already is not emitted again.
-    name
-        Name hint; the fields of a tuple get ``name.0``, ``name.1``, ...
+    Args:
+        expr: the expression; one that is a dataflow variable already is not emitted again.
+        name: name hint; the fields of a tuple get ``name.0``, ``name.1``, ...
     """
     if not isinstance(expr, DataflowVar):
         expr = current_builder().emit(expr, name)

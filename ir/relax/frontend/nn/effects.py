@@ -48,14 +48,10 @@ class IOEffect(Effect):
 class KVCache(Effect):
     """A growing tensor of keys or values, ``[n, *unit_shape]``, kept by the runtime and changed in place.
 
-    Parameters
-    ----------
-    init_seq_len
-        The first capacity.
-    unit_shape
-        The shape of one element.
-    dtype
-        The dtype; by default :func:`get_default_dtype`.
+    Args:
+        init_seq_len: the first capacity.
+        unit_shape: the shape of one element.
+        dtype: the dtype; by default :func:`get_default_dtype`.
     """
 
     cache: Var | None

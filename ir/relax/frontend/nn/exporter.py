@@ -28,12 +28,9 @@ _local = threading.local()
 def add_extern(mod: ExternModule) -> None:
     """Add an external module to the module that is being exported; call it once for each, while a method is traced.
 
-    Raises
-    ------
-    NNError
-        No export is going on.
-    NNValueError
-        One of its symbols is there already.
+    Raises:
+        NNError: no export is going on.
+        NNValueError: one of its symbols is there already.
     """
     Exporter.current().add_external_module(mod)
 

@@ -122,20 +122,13 @@ class SourceModule(ExternModule):
         }
         TVM_DLL_EXPORT_TYPED_FUNC(my_func, _my_func_impl);
 
-    Parameters
-    ----------
-    symbols
-        The shape and dtype inference of each function; see :class:`ExternModule`.
-    source_code
-        The code, or the path of a file that holds it.
-    source_format
-        ``"cpp"`` or ``"cu"``.
-    compile_options
-        Flags of the compiler; by default those of :meth:`get_compile_options`.
-    compiler
-        The compiler's command; by default the C++ compiler found, or nvcc.
-    output_format
-        ``"obj"`` (an object file) or ``"wasm"``.
+    Args:
+        symbols: the shape and dtype inference of each function; see :class:`ExternModule`.
+        source_code: the code, or the path of a file that holds it.
+        source_format: ``"cpp"`` or ``"cu"``.
+        compile_options: flags of the compiler; by default those of :meth:`get_compile_options`.
+        compiler: the compiler's command; by default the C++ compiler found, or nvcc.
+        output_format: ``"obj"`` (an object file) or ``"wasm"``.
     """
 
     def __init__(
@@ -170,10 +163,8 @@ class SourceModule(ExternModule):
 
         The environment variable ``TVM_HOME`` names it.
 
-        Raises
-        ------
-        NNError
-            The variable is not set, or the folder has no ``include`` and ``3rdparty``.
+        Raises:
+            NNError: the variable is not set, or the folder has no ``include`` and ``3rdparty``.
         """
         value = os.environ.get("TVM_HOME")
         if not value:
@@ -190,10 +181,8 @@ class SourceModule(ExternModule):
     def get_includes(tvm_pkg: list[str] | None = None) -> list[Path]:
         """The include folders below :meth:`tvm_home`, with those of further packages in ``3rdparty``.
 
-        Parameters
-        ----------
-        tvm_pkg
-            Folders relative to ``3rdparty``.
+        Args:
+            tvm_pkg: folders relative to ``3rdparty``.
         """
         home = SourceModule.tvm_home()
         folders = [
@@ -211,12 +200,9 @@ class SourceModule(ExternModule):
     def get_compile_options(source_format: str, tvm_pkg: list[str] | None = None) -> list[str]:
         """The default flags: ``-O3 -std=c++17``, position-independent code, and the include folders.
 
-        Parameters
-        ----------
-        source_format
-            ``"cpp"`` or ``"cu"``.
-        tvm_pkg
-            Folders relative to ``3rdparty``, whose headers are wanted too.
+        Args:
+            source_format: ``"cpp"`` or ``"cu"``.
+            tvm_pkg: folders relative to ``3rdparty``, whose headers are wanted too.
         """
         flags = ["-I", str(_OWN_INCLUDE)]
         if os.environ.get("TVM_HOME"):

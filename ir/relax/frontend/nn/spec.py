@@ -97,10 +97,8 @@ class MethodSpec:
     def from_raw(spec: MethodSpecType, method: Callable[..., Any]) -> MethodSpec:
         """The specification of ``method`` from a mapping; arguments with a default value may be left out.
 
-        Raises
-        ------
-        NNValueError
-            An argument has no specification, or a specification no argument.
+        Raises:
+            NNValueError: an argument has no specification, or a specification no argument.
         """
         if isinstance(spec, MethodSpec):
             return spec

@@ -16,12 +16,9 @@ class Mutator:
     def visit_module(self, name: str, node: Module) -> Any:
         """Visit the attributes of a module; returns what replaces it.
 
-        Parameters
-        ----------
-        name
-            Its name in its parent's attributes.
-        node
-            The module.
+        Args:
+            name: its name in its parent's attributes.
+            node: the module.
         """
         for key, value in list(node.__dict__.items()):
             if isinstance(value, Module | Parameter | Effect):
@@ -53,16 +50,11 @@ class Mutator:
     def visit(self, name: str, node: Any) -> Any:
         """Dispatch on the kind of node.
 
-        Parameters
-        ----------
-        name
-            The dotted name of the node below the root.
-        node
-            The node.
+        Args:
+            name: the dotted name of the node below the root.
+            node: the node.
 
-        Returns
-        -------
-        ret_node
+        Returns:
             What replaces it.
         """
         if isinstance(node, ModuleList):

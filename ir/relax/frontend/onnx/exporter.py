@@ -42,20 +42,14 @@ def exportable_operators() -> list[str]:
 def to_onnx(mod: IRModule, params: Mapping[str, Any] | None = None, func_name: str = "main") -> Any:
     """A function of a module as ``onnx.ModelProto``.
 
-    Parameters
-    ----------
-    mod
-        The module, before any pass has legalized its operators.
-    params
-        Arrays by the name of the parameter that they bind; these become initializers, the other parameters inputs.
-    func_name
-        The function to export. A tuple that it returns becomes one output per tensor.
+    Args:
+        mod: the module, before any pass has legalized its operators.
+        params: arrays by the name of the parameter that they bind; these become initializers, the other parameters inputs.
+        func_name: the function to export. A tuple that it returns becomes one output per tensor.
 
-    Raises
-    ------
-    ONNXExportError
-        The onnx package is not installed, operators or attributes have no counterpart, a shape is not static, or ``params``
-        names no parameter of the function.
+    Raises:
+        ONNXExportError: the onnx package is not installed, operators or attributes have no counterpart, a shape is not
+            static, or ``params`` names no parameter of the function.
     """
     function = mod[func_name]
     if not isinstance(function, Function) or not isinstance(function.body, SeqExpr):

@@ -50,10 +50,8 @@ def onnx_library() -> Any:
 def load_model(path: str | Path) -> Any:
     """Read an ONNX file, with external data beside it.
 
-    Raises
-    ------
-    InvalidModelError
-        The file is not there, is truncated, or is no ONNX model.
+    Raises:
+        InvalidModelError: the file is not there, is truncated, or is no ONNX model.
     """
     onnx = onnx_library()
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
@@ -87,36 +85,23 @@ def from_onnx(
 ) -> IRModule:
     """Convert an ONNX model into a module with one Relax function, ``main``.
 
-    Parameters
-    ----------
-    model
-        A ``ModelProto`` (or a ``GraphProto``), or the path of a file.
-    shape_dict
-        Shapes of inputs by name, where the model's own are symbolic or missing. Without one, named dimensions become
-        symbolic variables that inputs share, unnamed ones variables of their own.
-    dtype_dict
-        Dtypes of inputs by name; a single dtype is used for inputs of which the model does not say any.
-    opset
-        Override the model's opset.
-    keep_params_in_input
-        Weights become inputs behind the model's own, and the function's attribute ``params`` holds their values, to be taken
-        off by :func:`ir.relax.frontend.detach_params`. By default they are constants.
-    sanitize_input_names
-        Make the names of inputs valid identifiers.
+    Args:
+        model: a ``ModelProto`` (or a ``GraphProto``), or the path of a file.
+        shape_dict: shapes of inputs by name, where the model's own are symbolic or missing. Without one, named dimensions become
+            symbolic variables that inputs share, unnamed ones variables of their own.
+        dtype_dict: dtypes of inputs by name; a single dtype is used for inputs of which the model does not say any.
+        opset: override the model's opset.
+        keep_params_in_input: weights become inputs behind the model's own, and the function's attribute ``params`` holds
+            their values, to be taken off by :func:`ir.relax.frontend.detach_params`. By default they are constants.
+        sanitize_input_names: make the names of inputs valid identifiers.
 
-    Returns
-    -------
-    mod
+    Returns:
         The module; ``main`` has the attribute ``num_input``, the number of the model's own inputs.
 
-    Raises
-    ------
-    UnsupportedOperatorError
-        Some operators have no converter; all of them are listed.
-    InvalidModelError
-        The model is no valid graph.
-    DynamicShapeError, ConversionError
-        A node cannot be converted; the message names it.
+    Raises:
+        UnsupportedOperatorError: some operators have no converter; all of them are listed.
+        InvalidModelError: the model is no valid graph.
+        DynamicShapeError, ConversionError: a node cannot be converted; the message names it.
     """
     if isinstance(model, str | Path):
         model = load_model(model)

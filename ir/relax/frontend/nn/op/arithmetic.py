@@ -12,9 +12,8 @@ from ..core import Tensor, wrap_nested
 def add(a: Tensor, b: Tensor, name: str = "add") -> Tensor:
     """Addition with numpy-style broadcasting.
 
-    Examples
-    --------
-    >>> c = add(a, b)  # doctest: +SKIP
+    Examples:
+        >>> c = add(a, b)  # doctest: +SKIP
     """
     return wrap_nested(_op.add(a._expr, b._expr), name)
 
@@ -125,14 +124,10 @@ def _as_bool(x: Tensor) -> Tensor:
 def sum(x: Tensor, axis: int | list[int] | None = None, keepdims: bool = False, name: str = "sum") -> Tensor:
     """Sum over axes (negative ones count from the end), or over all of them.
 
-    Parameters
-    ----------
-    x
-        The input.
-    axis
-        One axis, several, or None for all.
-    keepdims
-        Leave the reduced axes in the result with extent one.
+    Args:
+        x: the input.
+        axis: one axis, several, or None for all.
+        keepdims: leave the reduced axes in the result with extent one.
     """
     return wrap_nested(_op.sum(x._expr, axis, keepdims), name)
 
@@ -156,28 +151,22 @@ def cumsum(
 ) -> Tensor:
     """Cumulative sum along an axis, as numpy's.
 
-    Parameters
-    ----------
-    data
-        The input.
-    axis
-        The axis to sum along; None sums over the flattened input and gives a one-dimensional result.
-    dtype
-        The dtype of the result; by default that of ``data``.
-    exclusive
-        Leave the element itself out of its sum; the first result is 0.
+    Args:
+        data: the input.
+        axis: the axis to sum along; None sums over the flattened input and gives a one-dimensional result.
+        dtype: the dtype of the result; by default that of ``data``.
+        exclusive: leave the element itself out of its sum; the first result is 0.
 
-    Examples
-    --------
-    ::
+    Examples:
+        ::
 
-        a = [[1, 2, 3], [4, 5, 6]]
-        cumsum(a)                    # [1, 3, 6, 10, 15, 21]
-        cumsum(a, dtype="float32")   # [1., 3., 6., 10., 15., 21.]
-        cumsum(a, axis=0)            # [[1, 2, 3], [5, 7, 9]]
-        cumsum(a, axis=1)            # [[1, 3, 6], [4, 9, 15]]
-        a = [1, 0, 1, 0, 1, 1, 0]    # a boolean array
-        cumsum(a, dtype="int32")     # [1, 1, 2, 2, 3, 4, 4]
+            a = [[1, 2, 3], [4, 5, 6]]
+            cumsum(a)                    # [1, 3, 6, 10, 15, 21]
+            cumsum(a, dtype="float32")   # [1., 3., 6., 10., 15., 21.]
+            cumsum(a, axis=0)            # [[1, 2, 3], [5, 7, 9]]
+            cumsum(a, axis=1)            # [[1, 3, 6], [4, 9, 15]]
+            a = [1, 0, 1, 0, 1, 1, 0]    # a boolean array
+            cumsum(a, dtype="int32")     # [1, 1, 2, 2, 3, 4, 4]
     """
     return wrap_nested(_op.cumsum(data._expr, axis, dtype, exclusive), name)
 
@@ -201,20 +190,13 @@ def topk(
 ) -> Tensor | Sequence[Tensor]:
     """The ``k`` largest (or smallest) elements along an axis.
 
-    Parameters
-    ----------
-    data
-        The input.
-    k
-        How many; all of them when it is less than 1.
-    axis
-        The axis to sort along.
-    ret_type
-        ``"both"`` (values and indices), ``"values"`` or ``"indices"``.
-    largest
-        The largest elements, else the smallest.
-    dtype
-        The dtype of the indices.
+    Args:
+        data: the input.
+        k: how many; all of them when it is less than 1.
+        axis: the axis to sort along.
+        ret_type: ``"both"`` (values and indices), ``"values"`` or ``"indices"``.
+        largest: the largest elements, else the smallest.
+        dtype: the dtype of the indices.
     """
     return wrap_nested(_op.topk(data._expr, k, axis, ret_type, largest, dtype), name)
 

@@ -25,16 +25,11 @@ def tensor_expr_op(
 ) -> Any:
     """The result of a function on te tensors.
 
-    Parameters
-    ----------
-    tensor_expr_func
-        Takes te tensors, TIR variables and integers; returns a te tensor or a list of them.
-    name_hint
-        The name of the PrimFunc and of the result.
-    args
-        What to call it with.
-    attrs
-        Attributes of the PrimFunc.
+    Args:
+        tensor_expr_func: takes te tensors, TIR variables and integers; returns a te tensor or a list of them.
+        name_hint: the name of the PrimFunc and of the result.
+        args: what to call it with.
+        attrs: attributes of the PrimFunc.
     """
     out = current_builder().emit_te(
         tensor_expr_func,
@@ -80,16 +75,11 @@ def tensor_ir_op(
 ) -> OutType:
     """A ``call_tir`` of a PrimFunc.
 
-    Parameters
-    ----------
-    func
-        The PrimFunc; it is added to the module that is being built.
-    name_hint
-        Its name and that of the result.
-    args
-        Its inputs.
-    out
-        Placeholders that tell the shape and dtype of its outputs.
+    Args:
+        func: the PrimFunc; it is added to the module that is being built.
+        name_hint: its name and that of the result.
+        args: its inputs.
+        out: placeholders that tell the shape and dtype of its outputs.
     """
     builder = current_builder()
     tensors, values = _split_args(name_hint, args)
@@ -112,13 +102,10 @@ def tensor_ir_inplace_op(
 ) -> OutType:
     """A ``call_tir_inplace`` of a PrimFunc.
 
-    Parameters
-    ----------
-    func, name_hint, args, out
-        As for :func:`tensor_ir_op`.
-    inplace_indices
-        For each output the input whose memory it takes, or -1 for a new tensor; a number stands for a list of one. At
-        least one must not be -1.
+    Args:
+        func, name_hint, args, out: as for :func:`tensor_ir_op`.
+        inplace_indices: for each output the input whose memory it takes, or -1 for a new tensor; a number stands for a list of one. At
+            least one must not be -1.
     """
     builder = current_builder()
     tensors, values = _split_args(name_hint, args)
@@ -148,14 +135,10 @@ def _as_argument(name: str, arg: Any) -> Expr:
 def extern(name: str, args: Sequence[Tensor | tir.PrimExpr | int | float | str], out: OutType) -> OutType:
     """A call, at run time, of the function that is registered or linked under ``name``; it writes its outputs in place.
 
-    Parameters
-    ----------
-    name
-        The function; a Python one is registered by ``ir.register_func``.
-    args
-        Its inputs.
-    out
-        Placeholders that tell the shape and dtype of its outputs.
+    Args:
+        name: the function; a Python one is registered by ``ir.register_func``.
+        args: its inputs.
+        out: placeholders that tell the shape and dtype of its outputs.
     """
     infos = _out_info(out)
     call = _op.call_dps_packed(
@@ -179,12 +162,9 @@ def debug_func(
         def debug_func(lineno: str, arg_0, arg_1, ...) -> None:
             ...
 
-    Parameters
-    ----------
-    name
-        The debug function.
-    *args
-        What to call it with, behind the line of the program.
+    Args:
+        name: the debug function.
+        *args: what to call it with, behind the line of the program.
     """
     from ..exporter import Exporter
 

@@ -19,14 +19,10 @@ def full(
 ) -> Tensor:
     """A tensor filled with a scalar.
 
-    Parameters
-    ----------
-    shape
-        The shape.
-    fill_value
-        A scalar tensor, or a number.
-    dtype
-        The dtype of the result.
+    Args:
+        shape: the shape.
+        fill_value: a scalar tensor, or a number.
+        dtype: the dtype of the result.
     """
     if isinstance(fill_value, tir.FloatImm | tir.IntImm):
         value: Expr = const(fill_value.value, dtype=dtype)

@@ -104,16 +104,11 @@ def astype(x: Tensor, dtype: str, name: str = "astype") -> Tensor:
 def pad(x: Tensor, pad: list[int], mode: str = "constant", value: float = 0.0, name: str = "pad") -> Tensor:
     """Padding of all axes.
 
-    Parameters
-    ----------
-    x
-        The input.
-    pad
-        ``[before_0, after_0, before_1, after_1, ...]``.
-    mode
-        ``"constant"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
-    value
-        What to pad with in constant mode.
+    Args:
+        x: the input.
+        pad: ``[before_0, after_0, before_1, after_1, ...]``.
+        mode: ``"constant"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
+        value: what to pad with in constant mode.
     """
     return wrap_nested(_op.nn.pad(x._expr, pad_width=pad, pad_value=value, pad_mode=mode), name)
 

@@ -98,22 +98,14 @@ def conv1d(
 
     .. math:: out[b, c, x] = \sum_{dx, k} data[b, k, stride * x + dx] * weight[c, k, dx]
 
-    Parameters
-    ----------
-    x
-        The input, ``[B, C, W]``.
-    weight
-        ``[O, C/groups, kW]``.
-    bias
-        ``[O]``, or None.
-    stride
-        The stride.
-    padding
-        On both sides, one number, or one for each side.
-    dilation
-        The dilation of the kernel.
-    groups
-        Groups of channels that are convolved on their own.
+    Args:
+        x: the input, ``[B, C, W]``.
+        weight: ``[O, C/groups, kW]``.
+        bias: ``[O]``, or None.
+        stride: the stride.
+        padding: on both sides, one number, or one for each side.
+        dilation: the dilation of the kernel.
+        groups: groups of channels that are convolved on their own.
     """
     out = _op.nn.conv1d(
         x._expr,
@@ -139,24 +131,15 @@ def conv2d(
 ) -> Tensor:
     """2D convolution of an image.
 
-    Parameters
-    ----------
-    x
-        The input, ``[B, C, H, W]`` in the layout NCHW.
-    weight
-        ``[O, C/groups, kH, kW]`` (in that order for every layout of the data).
-    bias
-        ``[O]``, or None.
-    stride, padding, dilation
-        One number or one for each of the two axes.
-    groups
-        Groups of channels that are convolved on their own.
-    data_layout
-        The layout of input and output.
+    Args:
+        x: the input, ``[B, C, H, W]`` in the layout NCHW.
+        weight: ``[O, C/groups, kH, kW]`` (in that order for every layout of the data).
+        bias: ``[O]``, or None.
+        stride, padding, dilation: one number or one for each of the two axes.
+        groups: groups of channels that are convolved on their own.
+        data_layout: the layout of input and output.
 
-    Returns
-    -------
-    result
+    Returns:
         ``[B, O, oH, oW]``.
     """
     layout, name = _layout_and_name(data_layout, "NCHW", name)
@@ -236,16 +219,11 @@ def layer_norm(
 ) -> Tensor:
     """Layer normalization (Lei Ba et al., 2016): ``(x - mean) / sqrt(var + eps) * weight + bias``.
 
-    Parameters
-    ----------
-    x
-        The input.
-    normalized_shape
-        The shape of the last axes, over which mean and variance are taken; a number is the shape of one axis.
-    weight, bias
-        Tensors of that shape; None stands for ones and zeros.
-    eps
-        Added to the variance.
+    Args:
+        x: the input.
+        normalized_shape: the shape of the last axes, over which mean and variance are taken; a number is the shape of one axis.
+        weight, bias: tensors of that shape; None stands for ones and zeros.
+        eps: added to the variance.
     """
     shape = [normalized_shape] if isinstance(normalized_shape, int | tir.PrimExpr) else list(normalized_shape)
     gamma = (
@@ -269,16 +247,11 @@ def rms_norm(
 ) -> Tensor:
     """Root mean square normalization (Zhang and Sennrich, 2019): ``x / sqrt(mean(x**2) + epsilon) * weight``.
 
-    Parameters
-    ----------
-    x
-        The input.
-    weight
-        The scale, of the shape of the axes.
-    axes
-        The axes over which the mean is taken.
-    epsilon
-        Added to the mean of squares.
+    Args:
+        x: the input.
+        weight: the scale, of the shape of the axes.
+        axes: the axes over which the mean is taken.
+        epsilon: added to the mean of squares.
     """
     return wrap_nested(
         _op.nn.rms_norm(x._expr, weight._expr, [axes] if isinstance(axes, int) else axes, epsilon), name
@@ -297,20 +270,13 @@ def group_norm(
 ) -> Tensor:
     """Group normalization (Wu and He, 2018).
 
-    Parameters
-    ----------
-    x
-        The input.
-    num_groups
-        Groups to separate the channels into.
-    weight, bias
-        Scale and offset, one for each channel; None stands for ones and zeros.
-    eps
-        Added to the variance.
-    channel_axis
-        The axis of the channels.
-    axes
-        The axes to normalize over besides the channels of a group; by default all but the first two.
+    Args:
+        x: the input.
+        num_groups: groups to separate the channels into.
+        weight, bias: scale and offset, one for each channel; None stands for ones and zeros.
+        eps: added to the variance.
+        channel_axis: the axis of the channels.
+        axes: the axes to normalize over besides the channels of a group; by default all but the first two.
     """
     if axes is None:
         axes = list(range(2, x.ndim))
@@ -337,20 +303,13 @@ def scaled_dot_product_attention(
 ) -> Tensor:
     """Scaled dot product attention.
 
-    Parameters
-    ----------
-    query
-        ``[batch, seq_len, num_heads, head_size]``.
-    key
-        ``[batch, seq_len_kv, num_heads_kv, head_size]``.
-    value
-        ``[batch, seq_len_kv, num_heads_kv, head_size_value]``.
-    attn_mask
-        Added to the scores, ``[batch, num_heads, seq_len, seq_len_kv]`` (extents of one broadcast); None for no mask.
-    is_causal
-        Hide the keys behind each query's position.
-    scale
-        Of the scores; by default ``head_size ** -0.5``.
+    Args:
+        query: ``[batch, seq_len, num_heads, head_size]``.
+        key: ``[batch, seq_len_kv, num_heads_kv, head_size]``.
+        value: ``[batch, seq_len_kv, num_heads_kv, head_size_value]``.
+        attn_mask: added to the scores, ``[batch, num_heads, seq_len, seq_len_kv]`` (extents of one broadcast); None for no mask.
+        is_causal: hide the keys behind each query's position.
+        scale: of the scores; by default ``head_size ** -0.5``.
     """
     out = _op.nn.attention(
         query._expr,
@@ -374,24 +333,15 @@ def get_timestep_embedding(
 ) -> Tensor:
     """Sinusoidal embeddings of time steps, as in Denoising Diffusion Probabilistic Models (Ho et al., 2020).
 
-    Parameters
-    ----------
-    x
-        ``[N]`` time steps.
-    embedding_dim
-        The dimension of the result.
-    flip_sin_to_cos
-        Cosines first.
-    downscale_freq_shift
-        Adjusts the frequencies.
-    scale
-        A factor on the angles.
-    max_period
-        Sets the lowest frequency.
+    Args:
+        x: ``[N]`` time steps.
+        embedding_dim: the dimension of the result.
+        flip_sin_to_cos: cosines first.
+        downscale_freq_shift: adjusts the frequencies.
+        scale: a factor on the angles.
+        max_period: sets the lowest frequency.
 
-    Returns
-    -------
-    result
+    Returns:
         ``[N, embedding_dim]``, of the dtype of ``x``.
     """
     half_dim = embedding_dim // 2
@@ -423,20 +373,13 @@ def interpolate(
 ) -> Tensor:
     """An image resized.
 
-    Parameters
-    ----------
-    x
-        The input, four-dimensional.
-    size, scale_factor
-        The size of the result, or a factor on that of the input; exactly one of them.
-    mode
-        ``"nearest"`` (the index ``i * in / out`` rounded), ``"bilinear"`` (``"linear"``) or ``"bicubic"`` (``"cubic"``).
-    align_corners
-        Map corners to corners, else pixel areas to pixel areas.
-    recompute_scale_factor, antialias
-        Not supported; accepted for PyTorch's programs where they are False or None.
-    data_layout
-        The layout of input and output.
+    Args:
+        x: the input, four-dimensional.
+        size, scale_factor: the size of the result, or a factor on that of the input; exactly one of them.
+        mode: ``"nearest"`` (the index ``i * in / out`` rounded), ``"bilinear"`` (``"linear"``) or ``"bicubic"`` (``"cubic"``).
+        align_corners: map corners to corners, else pixel areas to pixel areas.
+        recompute_scale_factor, antialias: not supported; accepted for PyTorch's programs where they are False or None.
+        data_layout: the layout of input and output.
     """
     if recompute_scale_factor:
         raise NNValueError("interpolate: recompute_scale_factor is not supported; pass size instead")
@@ -490,14 +433,10 @@ def ccl_allreduce(
 ) -> Tensor:
     """Reduction over all workers.
 
-    Parameters
-    ----------
-    x
-        The input.
-    op_type
-        ``"sum"``, ``"prod"``, ``"min"``, ``"max"`` or ``"avg"``.
-    in_group
-        Within the worker's group only, or over all workers.
+    Args:
+        x: the input.
+        op_type: ``"sum"``, ``"prod"``, ``"min"``, ``"max"`` or ``"avg"``.
+        in_group: within the worker's group only, or over all workers.
     """
     if isinstance(in_group, str):  # in older programs the name stands here
         in_group, name = True, in_group

@@ -32,32 +32,24 @@ def multinomial_from_uniform(
 ) -> Tensor:
     """Indices drawn from multinomial distributions, by uniform samples.
 
-    Parameters
-    ----------
-    prob
-        ``[batch, vocab_size]``, each row a distribution that sums to 1.
-    uniform_sample
-        ``[n, 1]``, values in [0, 1).
-    sample_indices
-        ``[n, 1]``, the row of ``prob`` that each sample is drawn from; by default sample i is drawn from row i. With three
-        distributions and 2, 3 and 4 samples from them it is ``[0, 0, 1, 1, 1, 2, 2, 2, 2]``.
-    dtype
-        The dtype of the result.
+    Args:
+        prob: ``[batch, vocab_size]``, each row a distribution that sums to 1.
+        uniform_sample: ``[n, 1]``, values in [0, 1).
+        sample_indices: ``[n, 1]``, the row of ``prob`` that each sample is drawn from; by default sample i is drawn from row i. With three
+            distributions and 2, 3 and 4 samples from them it is ``[0, 0, 1, 1, 1, 2, 2, 2, 2]``.
+        dtype: the dtype of the result.
 
-    Returns
-    -------
-    result
+    Returns:
         ``[n, 1]``.
 
-    Examples
-    --------
-    ::
+    Examples:
+        ::
 
-        prob = [[0.2, 0.3, 0.5], [0.3, 0.4, 0.3]]
-        usample = [[0.4], [0.9]]
-        sample_indices = [[0], [1]]
-        multinomial_from_uniform(prob, usample)                  # [[1], [2]]
-        multinomial_from_uniform(prob, usample, sample_indices)  # [[1], [2]]
+            prob = [[0.2, 0.3, 0.5], [0.3, 0.4, 0.3]]
+            usample = [[0.4], [0.9]]
+            sample_indices = [[0], [1]]
+            multinomial_from_uniform(prob, usample)                  # [[1], [2]]
+            multinomial_from_uniform(prob, usample, sample_indices)  # [[1], [2]]
     """
     from .sampling_kernels import get_sample_index
 
@@ -83,37 +75,27 @@ def sample_top_p_top_k_from_sorted_prob(
 ) -> Tensor:
     """Indices drawn from the most probable entries: those within the cumulative probability top_p, at most top_k.
 
-    Parameters
-    ----------
-    sorted_prob
-        ``[batch, vocab_size]``, probabilities in descending order.
-    sorted_index
-        ``[batch, vocab_size]``, where they stood before they were sorted.
-    top_p
-        ``[batch, 1]``, the cumulative probability to keep.
-    top_k
-        ``[batch, 1]``, how many to keep.
-    uniform_sample
-        ``[n, 1]``, values in [0, 1).
-    sample_indices
-        ``[n, 1]``, the row that each sample is drawn from; by default sample i is drawn from row i.
+    Args:
+        sorted_prob: ``[batch, vocab_size]``, probabilities in descending order.
+        sorted_index: ``[batch, vocab_size]``, where they stood before they were sorted.
+        top_p: ``[batch, 1]``, the cumulative probability to keep.
+        top_k: ``[batch, 1]``, how many to keep.
+        uniform_sample: ``[n, 1]``, values in [0, 1).
+        sample_indices: ``[n, 1]``, the row that each sample is drawn from; by default sample i is drawn from row i.
 
-    Returns
-    -------
-    result
+    Returns:
         ``[n, 1]``, the selected indices.
 
-    Examples
-    --------
-    ::
+    Examples:
+        ::
 
-        prob = [[0.1 , 0.4, 0.5], [0.3, 0.3, 0.4]]
-        sorted_prob = [[0.5, 0.4, 0.1], [0.4, 0.3, 0.3]]
-        sorted_index = [[2, 1, 0], [2, 0, 1]]
-        top_p, top_k = [[0.6],[0.9]], [[3],[2]]
-        uniform_sample, sample_indices = [[0.5], [0.6]], [[0], [1]]
-        sample_top_p_top_k_from_sorted_prob(
-            sorted_prob, sorted_index, top_p, top_k, uniform_sample, sample_indices)  # [2, 0]
+            prob = [[0.1 , 0.4, 0.5], [0.3, 0.3, 0.4]]
+            sorted_prob = [[0.5, 0.4, 0.1], [0.4, 0.3, 0.3]]
+            sorted_index = [[2, 1, 0], [2, 0, 1]]
+            top_p, top_k = [[0.6],[0.9]], [[3],[2]]
+            uniform_sample, sample_indices = [[0.5], [0.6]], [[0], [1]]
+            sample_top_p_top_k_from_sorted_prob(
+                sorted_prob, sorted_index, top_p, top_k, uniform_sample, sample_indices)  # [2, 0]
     """
     from .sampling_kernels import get_index_from_sorted, get_renorm_prob
 
@@ -141,20 +123,13 @@ def sample_top_p_top_k_from_sorted_prob(
 def renormalize_top_p_top_k_prob(prob: Tensor, sorted_prob: Tensor, top_p: Tensor, top_k: Tensor) -> Tensor:
     """Probabilities of which all but the most probable entries are set to zero, scaled to sum to 1.
 
-    Parameters
-    ----------
-    prob
-        ``[batch, vocab_size]``.
-    sorted_prob
-        The same in descending order.
-    top_p
-        ``[batch, 1]``, the cumulative probability to keep.
-    top_k
-        ``[batch, 1]``, how many to keep.
+    Args:
+        prob: ``[batch, vocab_size]``.
+        sorted_prob: the same in descending order.
+        top_p: ``[batch, 1]``, the cumulative probability to keep.
+        top_k: ``[batch, 1]``, how many to keep.
 
-    Returns
-    -------
-    result
+    Returns:
         ``[batch, vocab_size]``.
     """
     from .sampling_kernels import get_renorm_cutoff
