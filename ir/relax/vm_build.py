@@ -41,6 +41,7 @@ def optimize_passes() -> list[Pass]:
     """Graph passes from an imported model to fused kernels; tuning and building share them, so that kernels are the same."""
     return [
         transform.CanonicalizeBindings(),
+        transform.DecomposeTrainingBatchNorm(),
         transform.FoldBatchnormToConv2D(),
         transform.DecomposeOpsForInference(),
         transform.CanonicalizeBindings(),

@@ -35,11 +35,11 @@ from .symbolic_vars import (
 from .tir_op_pattern import estimate_memory_usage, has_reshape_pattern, suggest_layout_transforms
 from .well_formed import WellFormedError, check_well_formed, well_formed
 
-LAZY = {"remove_all_unused": ".remove_unused"}
+LAZY = {"remove_all_unused": ".remove_unused", "get_op_pattern": "..transform.annotate_tir_op_pattern"}
 
 
 def __getattr__(name: str) -> object:
-    """``remove_all_unused`` rewrites, and so lives above what the analyses themselves need; it is found on first use."""
+    """What lives above the analyses themselves, as ``remove_all_unused`` does, which rewrites, is found on first use."""
     if name in LAZY:
         from importlib import import_module
 

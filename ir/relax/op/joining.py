@@ -294,8 +294,8 @@ def _infer_one_hot(node: Call, builder: Any) -> StructInfo:
 
 
 def _np_one_hot(indices: np.ndarray, on: float, off: float, depth: int, axis: int) -> np.ndarray:
-    hot = np.moveaxis(np.eye(depth, dtype=bool)[indices], -1, axis)
-    return np.where(hot, on, off)
+    hot = indices[..., None] == np.arange(depth)  # an index out of range is nowhere hot
+    return np.where(np.moveaxis(hot, -1, axis), on, off)
 
 
 def _legalize_one_hot(bb: Any, node: Call) -> Expr:

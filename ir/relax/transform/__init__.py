@@ -25,7 +25,7 @@ from .convert_layout import ConvertLayout
 from .convert_to_dataflow import ConvertToDataflow
 from .dataflow_use_inplace_calls import DataflowUseInplaceCalls
 from .dead_code_elimination import DeadCodeElimination
-from .decompose_ops import DecomposeOpsForInference, DecomposeOpsForTraining
+from .decompose_ops import DecomposeOpsForInference, DecomposeOpsForTraining, DecomposeTrainingBatchNorm
 from .eliminate_common_subexpr import EliminateCommonSubexpr
 from .expand_matmul_of_sum import ExpandMatmulOfSum
 from .expand_tuple_arguments import ExpandTupleArguments

@@ -11,6 +11,7 @@ from typing import Any
 
 from ...module import IRModule
 from ...node import post_order_visit
+from ...op import Op
 from ...tir import (
     Add,
     Block,
@@ -30,6 +31,7 @@ from ...tir import (
 )
 from ...tir.expr import Call as TirCall
 from ...transform import ModulePass, PassContext
+from ..expr import Call
 from ..op.declaration import OpPatternKind
 
 
@@ -201,6 +203,20 @@ def op_pattern_kind(func: PrimFunc) -> OpPatternKind:
     analyzer = _Analyzer(func)
     analyzer.walk(func.body)
     return analyzer.kind
+
+
+def get_op_pattern(node: Op | str | Call | PrimFunc) -> OpPatternKind:
+    """The fusion kind of an operator (itself, its name or a call of it) or of a PrimFunc.
+
+    A PrimFunc that is annotated with ``op_pattern`` has that kind, another one is analysed. Operators that declare no kind
+    are opaque.
+    """
+    if isinstance(node, PrimFunc):
+        given = node.attrs.get("op_pattern")
+        return op_pattern_kind(node) if given is None else OpPatternKind(int(getattr(given, "value", given)))
+    found = node.op if isinstance(node, Call) else Op.get(node) if isinstance(node, str) else node
+    kind = found.get_attr("TOpPattern") if isinstance(found, Op) else None
+    return OpPatternKind.kOpaque if kind is None else OpPatternKind(kind)
 
 
 @dataclass(frozen=True)

@@ -93,6 +93,11 @@ TRAINING: dict[str, Decomposition] = {
 }
 
 
+def _batch_norm_of_the_batch(call: Call) -> Expr:
+    """Batch normalization that is written with ``training=True``; other calls stay."""
+    return _batch_norm_training(call) if call.attrs.get("training", True) else call
+
+
 class _Decomposer(BindingRewriter):
     def __init__(self, mod: IRModule, table: dict[str, Decomposition]) -> None:
         super().__init__(mod)
@@ -159,6 +164,23 @@ class DecomposeOpsForInference(ModulePass):
 
 
 @dataclass(frozen=True)
+class DecomposeTrainingBatchNorm(ModulePass):
+    """Replace the batch normalizations that are written with ``training=True`` as DecomposeOpsForTraining does.
+
+    A build runs it before DecomposeOpsForInference and FoldBatchnormToConv2D, which take every batch normalization as one
+    by running statistics: what a program asks for is what it gets.
+
+    Before: ``bn = R.nn.batch_norm(x, gamma, beta, mean, var, axis=1, training=True)``
+
+    After: ``bn`` is a tuple of the tensor normalized by the batch's statistics, and both moving averages.
+    """
+
+    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """The decomposed module."""
+        return decompose(mod, None, {"relax.nn.batch_norm": _batch_norm_of_the_batch})
+
+
+@dataclass(frozen=True)
 class DecomposeOpsForTraining(ModulePass):
     """Replace batch and layer normalization with elementwise operators and reductions over the batch.
 
@@ -177,4 +199,4 @@ class DecomposeOpsForTraining(ModulePass):
         return decompose(mod, self.func_name, TRAINING)
 
 
-__all__ = ["DecomposeOpsForInference", "DecomposeOpsForTraining", "decompose"]
+__all__ = ["DecomposeOpsForInference", "DecomposeOpsForTraining", "DecomposeTrainingBatchNorm", "decompose"]

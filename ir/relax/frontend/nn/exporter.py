@@ -12,7 +12,6 @@ from ir.relax.block_builder import BlockBuilder
 from ir.relax.expr import Expr, TupleGetItem, Var
 from ir.relax.expr import Tuple as RxTuple
 from ir.relax.struct_info import ObjectStructInfo, ShapeStructInfo, TupleStructInfo
-from ir.relax.transform import CanonicalizeBindings
 
 from . import core
 from . import spec as _spec
@@ -94,8 +93,6 @@ class Exporter:
                     self.builder.emit_func_output(outputs, inputs)
         mod = self.builder.finalize()
         check_well_formed(mod)
-        # What methods return needs no binding of its own where it has one already.
-        mod = CanonicalizeBindings()(mod)
         return mod, params, self.extern_mods
 
     def _effects(self, module: core.Module) -> _State:
@@ -108,7 +105,7 @@ def _emit_effect_init(builder: BlockBuilder, effects: _State) -> Var:
     state: list[Expr] = []
     for name, effect in effects:
         state += effect.emit_init(name, builder)
-    return builder.emit_output(RxTuple(state))
+    return builder.emit_output(builder.emit(RxTuple(state)))
 
 
 def _emit_method(

@@ -403,7 +403,8 @@ def interpolate(
         "bicubic": "cubic",
         "cubic": "cubic",
     }
-    methods["nearest_neighbor"] = "nearest_neighbor"
+    if mode.startswith("nearest"):
+        mode = "nearest"
     if mode not in methods:
         raise NNValueError(f"interpolate: mode is one of {sorted(methods)}, got {mode!r}")
     method = methods[mode]

@@ -27,7 +27,8 @@ def test_linear() -> None:
         def _initialize_effect() -> R.Tuple(R.Object):
             with R.dataflow():
                 _io: R.Object = R.null_value()
-                gv: R.Tuple(R.Object) = (_io,)
+                lv: R.Tuple(R.Object) = (_io,)
+                gv: R.Tuple(R.Object) = lv
                 R.output(gv)
             return gv
 
@@ -58,8 +59,9 @@ def test_without_effects() -> None:
             R.func_attr({"num_input": 1})
             with R.dataflow():
                 relu = R.nn.relu(x)
-                R.output(relu)
-            return relu
+                gv = relu
+                R.output(gv)
+            return gv
 
     verify(nn.ReLU(), Expected, debug=False, x=spec.Tensor(("n", 4), "float32"))
 
@@ -78,8 +80,9 @@ def test_conv2d_with_bias() -> None:
                 lv1 = R.nn.conv2d(x, weight, strides=[1, 1], padding=[0, 0, 0, 0], dilation=[1, 1], groups=1)
                 lv2 = R.reshape(bias, R.shape([1, 32, 1, 1]))
                 conv2d = R.add(lv1, lv2)
-                R.output(conv2d)
-            return conv2d
+                gv = conv2d
+                R.output(gv)
+            return gv
 
     verify(nn.Conv2D(3, 32, 3, bias=True), Expected, debug=False, x=spec.Tensor([1, 3, 32, 32], "float32"))
 
@@ -122,8 +125,9 @@ def test_embedding() -> None:
                 reshape = R.reshape(x, R.shape([4]))
                 take = R.take(weight, reshape, axis=0)
                 reshape1 = R.reshape(take, R.shape([1, 4, 16]))
-                R.output(reshape1)
-            return reshape1
+                gv = reshape1
+                R.output(gv)
+            return gv
 
     verify(nn.Embedding(8, 16), Expected, debug=False, x=spec.Tensor((1, 4), "int32"))
 
@@ -151,7 +155,8 @@ def test_kv_cache() -> None:
                     R.prim_value(0),
                     sinfo_args=(R.Object,),
                 )
-                gv: R.Tuple(R.Object, R.Object) = (_io, cache)
+                lv1: R.Tuple(R.Object, R.Object) = (_io, cache)
+                gv: R.Tuple(R.Object, R.Object) = lv1
                 R.output(gv)
             return gv
 
@@ -208,8 +213,9 @@ def test_subroutines() -> None:
             cls = Expected
             with R.dataflow():
                 state1 = cls.layer(state, weights)
-                R.output(state1)
-            return state1
+                gv = state1
+                R.output(gv)
+            return gv
 
         @R.function(private=True)
         def layer(
@@ -219,8 +225,9 @@ def test_subroutines() -> None:
             with R.dataflow():
                 state1 = R.matmul(state, weights)
                 state2 = cls.activation(state1)
-                R.output(state2)
-            return state2
+                gv = state2
+                R.output(gv)
+            return gv
 
         @R.function(private=True)
         def activation(
@@ -228,8 +235,9 @@ def test_subroutines() -> None:
         ) -> R.Tensor(("batch_size", 32), dtype="float32"):
             with R.dataflow():
                 state1 = R.nn.silu(state)
-                R.output(state1)
-            return state1
+                gv = state1
+                R.output(gv)
+            return gv
 
     verify(Layer(64, 32), Expected, debug=False, state=spec.Tensor(("batch_size", 64), "float32"))
 
@@ -254,8 +262,9 @@ def test_chunk_and_external_calls() -> None:
                     (chunk_0, chunk_1, R.prim_value(3)),
                     out_sinfo=R.Tensor((2, 2), dtype="float32"),
                 )
-                R.output(out)
-            return out
+                gv = out
+                R.output(gv)
+            return gv
 
     verify(Model(), Expected, debug=False, x=spec.Tensor([2, 4], "float32"))
 
@@ -279,8 +288,9 @@ def test_timestep_embedding() -> None:
                 lv10 = R.cos(lv8)
                 lv11 = R.concat((lv9, lv10), axis=-1)
                 embedding = R.astype(lv11, dtype="float32")
-                R.output(embedding)
-            return embedding
+                gv = embedding
+                R.output(gv)
+            return gv
 
     verify(nn.Timesteps(10), Expected, debug=False, x=spec.Tensor([3], "float32"))
 
@@ -332,8 +342,9 @@ def test_sampling_kernel_is_in_the_module() -> None:
                     (cumsum, usample, indices),
                     out_sinfo=R.Tensor((6, 1), dtype="int64"),
                 )
-                R.output(lv1)
-            return lv1
+                gv = lv1
+                R.output(gv)
+            return gv
 
     verify(
         Model(),
