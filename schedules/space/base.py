@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ir import IRModule
@@ -11,15 +12,62 @@ from ir.target import Target
 from ir.tir import PrimFunc
 
 from ..error import ScheduleError
+from ..mutator import Mutator
 from ..population.sketch import Sketch
+from ..postproc import Postproc, postprocess
+from ..rule import FunctionRule, ScheduleRule
 from ..schedule import Schedule
+
+FROM_TARGET = "from-target"
 
 
 class SpaceGenerator(ABC):
     """Generates a design space.
 
     Contract: at least one sketch and one schedule for every program; the same program and target give the same space.
+
+    Args:
+        sch_rules: the rules, or plain functions ``(schedule, block) -> schedules``.
+        postprocs: the postprocessors of its candidates.
+        mutator_probs: mutators of its traces, each with a probability.
+
+    Each may be a kind of target ("llvm", "cuda", ...) for the default ones of that; "from-target" takes those of the target.
     """
+
+    # Generators that users write need not call ``__init__``.
+    sch_rules: list[ScheduleRule] | None = None
+    postprocs: list[Postproc] | None = None
+    mutator_probs: dict[Mutator, float] | None = None
+
+    def __init__(
+        self,
+        sch_rules: Sequence[ScheduleRule | Callable[..., Any]] | str | None = FROM_TARGET,
+        postprocs: Sequence[Postproc] | str | None = FROM_TARGET,
+        mutator_probs: Mapping[Mutator, float] | str | None = FROM_TARGET,
+    ) -> None:
+        if isinstance(sch_rules, str):
+            self.sch_rules = None if sch_rules == FROM_TARGET else ScheduleRule.create(sch_rules)
+        elif sch_rules is not None:
+            self.sch_rules = [
+                item if isinstance(item, ScheduleRule) else FunctionRule(item) for item in sch_rules
+            ]
+        if isinstance(postprocs, str):
+            self.postprocs = None if postprocs == FROM_TARGET else Postproc.create(postprocs)
+        elif postprocs is not None:
+            self.postprocs = list(postprocs)
+        if isinstance(mutator_probs, str):
+            self.mutator_probs = None if mutator_probs == FROM_TARGET else Mutator.create(mutator_probs)
+        elif mutator_probs is not None:
+            self.mutator_probs = dict(mutator_probs)
+
+    def postprocess(self, sch: Schedule, target: Target) -> bool:
+        """Apply the postprocessors to a candidate; False when one refuses it."""
+        if self.postprocs is None:
+            return postprocess(sch, target)
+        sch.enter_postproc()
+        for postproc in self.postprocs:
+            postproc.initialize(target)
+        return all(postproc.apply(sch) for postproc in self.postprocs)
 
     def initialize_with_tune_context(self, context: Any) -> None:
         """Learn the target of a tuning context."""

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ir import IRModule, tir
 from ir.target import Target
 from ir.tir import PrimFunc
 
+from ..error import ScheduleError
+from ..mutator import Mutator
 from ..population.sketch import Sketch, SketchSchedule
+from ..postproc import Postproc
 from ..random_variable import BlockRV
-from ..rule import FunctionRule, ScheduleRule, default_rules
+from ..rule import ScheduleRule, default_rules
 from ..schedule import Schedule
 from ..tree import BlockNode, child_blocks
-from .base import SpaceGenerator
+from .base import FROM_TARGET, SpaceGenerator
 
 
 class PostOrderApply(SpaceGenerator):
@@ -24,22 +27,26 @@ class PostOrderApply(SpaceGenerator):
     tiled), and every schedule that a rule returns is taken further by the rules behind it.
 
     Args:
-        sch_rules: the rules, or plain functions ``(schedule, block) -> schedules``; None takes the default ones for the target.
-        max_sketches: structures kept at most.
         f_block_filter: which blocks rules visit, a function of the Block; all by default.
+        sch_rules, postprocs, mutator_probs: as :class:`SpaceGenerator`'s.
+        max_sketches: structures kept at most.
     """
 
     def __init__(
         self,
-        sch_rules: Sequence[ScheduleRule | Callable[..., Any]] | None = None,
-        max_sketches: int = 12,
         f_block_filter: Callable[[tir.Block], bool] | None = None,
+        sch_rules: Sequence[ScheduleRule | Callable[..., Any]] | str | None = FROM_TARGET,
+        postprocs: Sequence[Postproc] | str | None = FROM_TARGET,
+        mutator_probs: Mapping[Mutator, float] | str | None = FROM_TARGET,
+        *,
+        max_sketches: int = 12,
     ) -> None:
-        self.sch_rules = (
-            None
-            if sch_rules is None
-            else [item if isinstance(item, ScheduleRule) else FunctionRule(item) for item in sch_rules]
-        )
+        super().__init__(sch_rules, postprocs, mutator_probs)
+        if f_block_filter is not None and not callable(f_block_filter):
+            raise ScheduleError(
+                f"PostOrderApply: f_block_filter must be a function of a block, got {f_block_filter!r};"
+                " rules are passed as sch_rules=[...]"
+            )
         self.max_sketches = max_sketches
         self.f_block_filter = f_block_filter
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ir import IRModule
@@ -10,10 +10,13 @@ from ir.target import Target
 from ir.tir import PrimFunc
 
 from ..error import ScheduleError
+from ..mutator import Mutator
 from ..population.sketch import Sketch, SketchSchedule
+from ..postproc import Postproc
+from ..rule import ScheduleRule
 from ..rule.custom import as_schedules
 from ..schedule import Schedule
-from .base import SpaceGenerator
+from .base import FROM_TARGET, SpaceGenerator
 
 
 class ScheduleFn(SpaceGenerator):
@@ -24,10 +27,20 @@ class ScheduleFn(SpaceGenerator):
 
     Args:
         sch_fn: the function.
+        sch_rules, postprocs, mutator_probs: as :class:`SpaceGenerator`'s (rules apply to no function).
         samples: runs of a function that looks at sampled numbers.
     """
 
-    def __init__(self, sch_fn: Callable[[Schedule], Any], samples: int = 16) -> None:
+    def __init__(
+        self,
+        sch_fn: Callable[[Schedule], Any],
+        sch_rules: Sequence[ScheduleRule] | str | None = FROM_TARGET,
+        postprocs: Sequence[Postproc] | str | None = FROM_TARGET,
+        mutator_probs: Mapping[Mutator, float] | str | None = FROM_TARGET,
+        *,
+        samples: int = 16,
+    ) -> None:
+        super().__init__(sch_rules, postprocs, mutator_probs)
         self.sch_fn = sch_fn
         self.samples = samples
 

@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ir import IRModule
 from ir.target import Target
 from ir.tir import PrimFunc
 
+from ..mutator import Mutator
 from ..population.sketch import Sketch
+from ..postproc import Postproc
+from ..rule import ScheduleRule
 from ..schedule import Schedule
-from .base import SpaceGenerator
+from .base import FROM_TARGET, SpaceGenerator
 
 
 class SpaceGeneratorUnion(SpaceGenerator):
-    """What all of some generators offer, in their order."""
+    """What all of some generators offer, in their order.
 
-    def __init__(self, space_generators: Sequence[SpaceGenerator]) -> None:
+    Args:
+        space_generators: the generators.
+        sch_rules, postprocs, mutator_probs: as :class:`SpaceGenerator`'s; the postprocessors are those of all candidates.
+    """
+
+    def __init__(
+        self,
+        space_generators: Sequence[SpaceGenerator],
+        sch_rules: Sequence[ScheduleRule] | str | None = FROM_TARGET,
+        postprocs: Sequence[Postproc] | str | None = FROM_TARGET,
+        mutator_probs: Mapping[Mutator, float] | str | None = FROM_TARGET,
+    ) -> None:
+        super().__init__(sch_rules, postprocs, mutator_probs)
         self.space_generators = list(space_generators)
 
     def initialize_with_tune_context(self, context: Any) -> None:

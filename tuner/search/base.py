@@ -12,7 +12,6 @@ from cost_models import CostModel
 from database import Database
 from schedules import Schedule, Trace
 from schedules.population import Sketch
-from schedules.postproc import postprocess
 
 from ..context import TuneContext
 
@@ -39,7 +38,7 @@ class MeasureCandidate:
         """
         if self._schedule is None:
             sch = self.sketch.materialize(context.mod, self.row)
-            if not postprocess(sch, context.target):
+            if not context.space_generator.postprocess(sch, context.target):
                 return None
             self._schedule = sch
         return self._schedule

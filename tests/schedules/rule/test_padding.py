@@ -66,9 +66,9 @@ def test_the_extent_with_a_good_register_tile(
 def test_padding_can_be_switched_off() -> None:
     assert chosen("GMM", (1, 197, 768, 768), max_padding=0) == {}
     func = suite.workload("GMM", (1, 197, 197, 64))
-    plain = PostOrderApply([RegisterTiling(max_padding=0)]).generate_sketches(func, TARGET)
+    plain = PostOrderApply(sch_rules=[RegisterTiling(max_padding=0)]).generate_sketches(func, TARGET)
     assert all(getattr(item, "extent", 0) in (197, 64) for sketch in plain for item in sketch.decisions)
-    padded = PostOrderApply([RegisterTiling()]).generate_sketches(func, TARGET)
+    padded = PostOrderApply(sch_rules=[RegisterTiling()]).generate_sketches(func, TARGET)
     assert {getattr(item, "extent", 0) for sketch in padded for item in sketch.decisions} == {198, 208, 64}
 
 
@@ -81,7 +81,9 @@ def guards(func: PrimFunc) -> int:
 
 def test_only_the_choice_between_tiles_is_left_of_the_predicates() -> None:
     func = suite.workload("GMM", (1, 197, 200, 64))
-    sketch = PostOrderApply([RegisterTiling(pack_operands=False)]).generate_sketches(func, TARGET)[0]
+    sketch = PostOrderApply(sch_rules=[RegisterTiling(pack_operands=False)]).generate_sketches(func, TARGET)[
+        0
+    ]
     generator = np.random.default_rng(0)
     for row in sketch.sample(4, generator):
         sch = sketch.materialize(func, row)

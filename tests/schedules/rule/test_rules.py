@@ -20,8 +20,8 @@ from schedules.rule import (
     MultiLevelTilingWithIntrin,
     ParallelizeVectorizeUnroll,
     PyScheduleRule,
-    RegisterTiling,
     RandomComputeLocation,
+    RegisterTiling,
     ScheduleRule,
 )
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from schedules import BlockRV, Schedule, ScheduleError
-from schedules.rule import AutoInline, ParallelizeVectorizeUnroll
+from schedules.postproc import PyPostproc
+from schedules.rule import AutoInline, ParallelizeVectorizeUnroll, ScheduleRule
 from schedules.space import PostOrderApply, ScheduleFn, SpaceGenerator, SpaceGeneratorUnion
 
 from ..checks import assert_replays
@@ -37,7 +38,7 @@ def split_first(sch: Schedule, block: BlockRV) -> list[Schedule]:
 
 GENERATORS = {
     "post order": lambda: PostOrderApply(),
-    "own rules": lambda: PostOrderApply([AutoInline(), split_first, ParallelizeVectorizeUnroll()]),
+    "own rules": lambda: PostOrderApply(sch_rules=[AutoInline(), split_first, ParallelizeVectorizeUnroll()]),
     "function": lambda: ScheduleFn(tile_c),
     "function that looks": lambda: ScheduleFn(looks_at_numbers),
     "union": lambda: SpaceGeneratorUnion([ScheduleFn(tile_c), PostOrderApply()]),
@@ -68,7 +69,7 @@ def test_a_function_that_looks_gives_several_structures() -> None:
 
 
 def test_blocks_can_be_left_out() -> None:
-    generator = PostOrderApply([split_first], f_block_filter=lambda block: block.name_hint == "Z")
+    generator = PostOrderApply(sch_rules=[split_first], f_block_filter=lambda block: block.name_hint == "Z")
     (sch,) = generator.generate_design_space(matmul_bias(), TARGET)
     assert len(sch.get_loops("Z")) == 3 and len(sch.get_loops("Y")) == 3
 
@@ -78,3 +79,23 @@ def test_create() -> None:
     assert isinstance(SpaceGenerator.create(tile_c), ScheduleFn)
     with pytest.raises(ScheduleError, match="'abacus'"):
         SpaceGenerator.create("abacus")
+
+
+def test_parameters_are_metaschedules() -> None:
+    generator = PostOrderApply(None, "llvm", [], "llvm")
+    assert [type(rule) for rule in generator.sch_rules or ()] == [
+        type(rule) for rule in ScheduleRule.create("llvm")
+    ]
+    assert generator.postprocs == [] and sum((generator.mutator_probs or {}).values()) == pytest.approx(1)
+    with pytest.raises(ScheduleError, match="sch_rules"):
+        PostOrderApply([AutoInline()])  # type: ignore[arg-type]
+
+
+def test_own_postprocessors_take_the_place_of_the_default_ones() -> None:
+    class Never(PyPostproc):
+        def apply(self, sch: Schedule) -> bool:
+            return False
+
+    (sch,) = PostOrderApply(sch_rules=[], postprocs=[]).generate_design_space(elementwise(), TARGET)
+    assert PostOrderApply(postprocs=[]).postprocess(sch, TARGET)
+    assert not PostOrderApply(postprocs=[Never()]).postprocess(sch, TARGET)
