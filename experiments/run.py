@@ -145,6 +145,10 @@ def main(given: list[str]) -> int:
         print(f"[{number}/{len(todo)}] {theme}: {key}", file=sys.stderr, flush=True)
         try:
             stores[theme].add(key, measure())
+        except KeyboardInterrupt:
+            print("interrupted; the rows that were finished are kept", file=sys.stderr)
+            failed += 1
+            break
         except (RuntimeError, FileNotFoundError) as error:  # one row must not cost the others
             failed += 1
             print(f"{key}: {error}", file=sys.stderr)

@@ -138,7 +138,10 @@ def contestants(
             f"comparing needs the model itself; {source.onnx} does not exist: name its ONNX file with --onnx,"
             " or its architecture with --zoo"
         )
-    return [_MAKERS[name](source, arrays, threads) for name in names]
+    entries = [_MAKERS[name](source, arrays, threads) for name in names]
+    for entry in entries:
+        entry.call()  # the first call compiles, or allocates: it says nothing of the second
+    return entries
 
 
 def _onnxruntime(source: Source, arrays: Sequence[np.ndarray], threads: int) -> Contestant:

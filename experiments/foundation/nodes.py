@@ -13,7 +13,7 @@ import ir
 from ir import Range, tir
 from ir.arith import Analyzer
 from ir.node import Mutator, Visitor, post_order_visit
-from ir.tir import Var, decl_buffer
+from ir.tir import Var, analysis, decl_buffer
 
 
 def best(run: Callable[[], Any], rounds: int = 7, prepare: Callable[[], Any] | None = None) -> float:
@@ -107,7 +107,7 @@ def structure() -> dict[str, float]:
         "structural equality with an equal copy": best(lambda: ir.structural_equal(one, two)),
         "save as JSON": best(lambda: ir.save_json(one)),
         "load from JSON": best(lambda: ir.load_json(text)),
-        "verify well-formed": best(lambda: tir.analysis.verify_well_formed(one)),
+        "verify well-formed": best(lambda: analysis.verify_well_formed(one)),
     }
 
 
