@@ -21,7 +21,6 @@ _LISTS = frozenset(
 _PARAMETERS: dict[str, str] = {
     "GetBlock": "| name func_name",
     "GetLoops": "block |",
-    "GetChildBlocks": "block_or_loop |",
     "GetProducers": "block |",
     "GetConsumers": "block |",
     "GetOutputBlocks": "scope_block |",
@@ -138,10 +137,11 @@ def _cache(index_name: str) -> Callable[[Instruction, Text], list[str]]:
 
 
 def _annotate(inst: Instruction, text: Text) -> list[str]:
+    value = inst.inputs[1]
     return [
         f"block_or_loop={text(inst.inputs[0])}",
         f"ann_key={text(inst.attrs[0])}",
-        f"ann_val={text(inst.inputs[1])}",
+        f"ann_val={text(int(value) if isinstance(value, bool) else value)}",
     ]
 
 
@@ -191,6 +191,7 @@ _SPECIAL: dict[str, Callable[[Instruction, Text], list[str]]] = {
     "Fuse": _fuse,
     "Reorder": _all_inputs,
     "Merge": _all_inputs,
+    "GetChildBlocks": _all_inputs,
     "CacheRead": _cache("read_buffer_index"),
     "CacheWrite": _cache("write_buffer_index"),
     "Annotate": _annotate,
@@ -209,7 +210,11 @@ def _text(item: Any, names: Mapping[Any, str]) -> str:
     if isinstance(item, list | tuple):
         return "[" + ", ".join(_text(value, names) for value in item) + "]"
     if isinstance(item, dict):
-        return "{" + ", ".join(f"{key!r}: {_text(value, names)}" for key, value in item.items()) + "}"
+        return (
+            "{"
+            + ", ".join(f"{_text(key, names)}: {_text(value, names)}" for key, value in item.items())
+            + "}"
+        )
     if isinstance(item, tir.IndexMap):
         return _lambda(item)
     if isinstance(item, tir.IntImm | tir.FloatImm | tir.StringImm):
@@ -220,12 +225,19 @@ def _text(item: Any, names: Mapping[Any, str]) -> str:
                 item, {key: tir.Var(name) for key, name in names.items() if isinstance(key, ExprRV)}
             )
         )
+    if isinstance(item, float):
+        digits = f"{item:.17g}"  # as the field prints doubles: all digits that distinguish them
+        return digits if any(mark in digits for mark in ".en") else f"{digits}.0"
     return repr(item)
 
 
 def _lambda(index_map: tir.IndexMap) -> str:
-    """The map as a lambda over distinct names."""
-    variables = [tir.Var(f"i{n}", var.dtype) for n, var in enumerate(index_map.initial_indices)]
+    """The map as a lambda over the names of its variables, numbered where they repeat."""
+    taken: dict[str, int] = {}
+    variables = []
+    for var in index_map.initial_indices:
+        count = taken[var.name] = taken.get(var.name, -1) + 1
+        variables.append(tir.Var(f"{var.name}_{count}" if count else var.name, var.dtype))
     values: dict[Any, Any] = dict(zip(index_map.initial_indices, variables, strict=True))
     finals = [str(tir.substitute(item, values)) for item in index_map.final_indices]
-    return f"lambda {', '.join(var.name for var in variables)}: [{', '.join(finals)}]"
+    return f"lambda {', '.join(var.name for var in variables)}: ({', '.join(finals)},)"

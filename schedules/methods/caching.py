@@ -59,8 +59,8 @@ class CachingMethods(ScheduleState):
         storage_scope: str,
         consumer_blocks: Sequence[BlockRV | str] | None,
     ) -> BlockRV:
-        block = self._as_rv(block)
         consumers = [self._as_rv(item) for item in consumer_blocks or []]
+        block = self._as_rv(block)
         index = self._buffer_index(block, buffer, is_write, method)
         rewrite = caching.cache_write if is_write else caching.cache_read
         return self._run(
