@@ -179,7 +179,9 @@ class LoadedObject:
         _initialize()
         # The engine takes its machine away with it, so it cannot use the cached one.
         machine = llvm.Target.from_default_triple().create_target_machine(reloc="pic", codemodel="small")
-        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+        # llvmlite's memory manager puts all sections side by side; LLVM's own may find room for them only more than 2 GiB
+        # apart, which small code cannot reach, in a process with many kernels and large arrays.
+        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine, use_lmm=True)
         for code in codes:
             self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         self._engine.finalize_object()
