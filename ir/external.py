@@ -33,4 +33,6 @@ def external(name: str) -> Any:
     try:
         return getattr(import_module(module), name)
     except ModuleNotFoundError as error:
+        if error.name != module.split(".")[0]:
+            raise  # the package is there; what it needs is missing, and the error says what
         raise IRError(f"{name} needs the package {module.split('.')[0]!r}, which is not installed") from error

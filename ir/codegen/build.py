@@ -20,6 +20,7 @@ from .. import dtype as dt
 from ..error import IRError
 from ..module import IRModule
 from ..registry import get_global_func
+from ..target import Target
 from ..tir.function import PrimFunc
 from ..tir.lower import lower
 from .llvm import compile as native
@@ -40,12 +41,9 @@ _PACKED = ctypes.CFUNCTYPE(
 
 
 def _as_array(value: Any) -> np.ndarray | None:
-    """The memory behind an argument without copying: a numpy array, or anything with ``numpy`` or DLPack."""
+    """The memory behind an argument without copying: a numpy array, or anything with DLPack."""
     if isinstance(value, np.ndarray):
         return value
-    data = getattr(value, "_array", None)
-    if isinstance(data, np.ndarray):
-        return data
     if hasattr(value, "__dlpack__"):
         return np.from_dlpack(value)
     return None
@@ -325,17 +323,6 @@ def _optimized(text: str, options: MachineOptions, scalar_loops: bool) -> Any:
     return native.optimize(text, options, level=1, unroll=False)
 
 
-def vector_bits_of(target: Any) -> int:
-    """Width of the target's vector registers, 512 where it is not known."""
-    for name in ("vector_bits", "vector_width"):
-        value = getattr(target, name, None)
-        value = value() if callable(value) else value
-        if isinstance(value, int) and value > 0:
-            return value
-    features = native.host_features()
-    return 512 if "+avx512f" in features else 256 if "+avx2" in features else 128
-
-
 def compile_generated(generated: GeneratedModule, options: MachineOptions = MachineOptions()) -> NativeModule:
     """Optimizes and compiles generated assembly."""
     text = generated.text()
@@ -352,30 +339,30 @@ def compile_generated(generated: GeneratedModule, options: MachineOptions = Mach
 
 
 def build(
-    mod_or_func: PrimFunc | IRModule, target: Any = None, name: str | None = None, *, unroll: bool = True
+    mod_or_func: PrimFunc | IRModule,
+    target: Target | str | None = None,
+    name: str | None = None,
+    *,
+    unroll: bool = True,
 ) -> NativeModule:
     """Lowers and compiles for a CPU.
 
     Args:
         mod_or_func: a PrimFunc, or a module whose PrimFuncs are compiled together; scheduled or not, lowered or not.
-        target: an ``ir.target.Target`` or its string form; when None, the one in force (``with Target(...)``) or the host.
+        target: a target or its text; when None, the one in force (``with Target(...)``) or the host.
         name: symbol of a PrimFunc that has no ``global_symbol`` (default ``main``).
         unroll: whether LLVM may unroll scalar loops; compiling large ones without it takes a fifth of the time.
 
     Raises:
         CodegenError: for what has no native form.
     """
-    if isinstance(target, str):
-        from ..target import Target
-
+    if target is None:
+        target = Target.current(allow_none=True) or "cpu"
+    if not isinstance(target, Target):
         target = Target(target)
-    elif target is None:
-        from ..target import Target
-
-        target = Target.current(allow_none=True)
     if isinstance(mod_or_func, PrimFunc):
         symbol = name or str(mod_or_func.attrs.get("global_symbol", "main"))
         mod_or_func = IRModule({symbol: mod_or_func.with_attr("global_symbol", symbol)})
-    bits = vector_bits_of(target)
     options = replace(native.options_of(target), unroll=unroll)
-    return compile_generated(generate(lower(mod_or_func, vector_bits=bits), bits), options)
+    lowered = lower(mod_or_func, vector_bits=target.vector_bits)
+    return compile_generated(generate(lowered, target.vector_bits), options)
