@@ -381,7 +381,7 @@ def _kind_of(info: StructInfo) -> StructInfo:
     return PrimStructInfo(info.dtype) if isinstance(info, PrimStructInfo) else info
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class VMShapeLower(ModulePass):
     """Lower symbolic shapes and the checks of parameters and match_cast to calls of the virtual machine.
 
