@@ -27,11 +27,11 @@ max(x + c1, y) + c2 -> max(x, y + c2) if c2 == -c1
 # constants and coefficients
 (x + c1) + c2 -> x + (c1 + c2)
 x + x -> x * 2
-~ x * y + x -> x * (y + 1)
-x * y + x * z -> x * (y + z)
-y * x + x * z -> x * (y + z)
-x * y + z * x -> x * (y + z)
-y * x + z * x -> x * (y + z)
+~ x * y + x -> (y + 1) * x
+x * y + x * z -> (y + z) * x
+y * x + x * z -> (y + z) * x
+x * y + z * x -> (y + z) * x
+y * x + z * x -> (y + z) * x
 # quotient and remainder recombine: (x / c) * c + x % c = x
 ~ truncdiv(x, c1) * c1 + truncmod(x, c1) -> x
 ~ (x // y) * y + x % y -> x
@@ -66,14 +66,14 @@ x - min(x, y) -> max(0, x - y)
 y - min(x, y) -> max(y - x, 0)
 # coefficients
 x - x -> 0
-x * y - x -> x * (y - 1)
-y * x - x -> x * (y - 1)
-x - y * x -> x * (1 - y)
-x - x * y -> x * (1 - y)
-x * y - x * z -> x * (y - z)
-y * x - x * z -> x * (y - z)
-x * y - z * x -> x * (y - z)
-y * x - z * x -> x * (y - z)
+x * y - x -> (y - 1) * x
+y * x - x -> (y - 1) * x
+x - y * x -> (1 - y) * x
+x - x * y -> (1 - y) * x
+x * y - x * z -> (y - z) * x
+y * x - x * z -> (y - z) * x
+x * y - z * x -> (y - z) * x
+y * x - z * x -> (y - z) * x
 # constants
 (x + c1) - c2 -> x + (c1 - c2)
 (c1 - x) - (c2 - y) -> (y - x) + (c1 - c2)
@@ -139,7 +139,7 @@ x - c1 => x + (0 - c1)
 (x + c1) - y => (x - y) + c1
 x - (y + c1) => (x - y) + (0 - c1)
 x - (y - z) => (x + z) - y
-x - y * c1 => x + y * (0 - c1) if c1 < 0
+x - y * c1 => x + y * (0 - c1)
 """
 
 MUL = """

@@ -80,10 +80,15 @@ class RewriteSimplifier:
 
     def _binary(self, e: Any) -> Any:
         a, b = self.visit(e.a), self.visit(e.b)
-        result = self.combine(e.__class__, a, b)
+        cls = e.__class__
+        result = self.combine(cls, a, b)
         if result is not None:
             return result
-        return e if a is e.a and b is e.b else _BUILD[e.__class__](a, b)
+        same = a is e.a and b is e.b
+        if same and a.__class__ is not IntImm and b.__class__ is not IntImm:
+            return e
+        built = _BUILD[cls](a, b)  # drops neutral operands, as in x * 1
+        return e if same and built.__class__ is cls else built
 
     def _logical(self, e: Any) -> Any:
         if not self.knowing_branches or dt.lanes(e.dtype) != 1:
