@@ -81,11 +81,17 @@ def _split(sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision:
 
 
 def _cache_read(sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any) -> Any:
-    return sch.cache_read(inputs[0], attrs[0], attrs[1], list(inputs[1:]) or None)
+    return sch.cache_read(inputs[0], attrs[0], attrs[1], _consumers(inputs))
 
 
 def _cache_write(sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any) -> Any:
-    return sch.cache_write(inputs[0], attrs[0], attrs[1], list(inputs[1:]) or None)
+    return sch.cache_write(inputs[0], attrs[0], attrs[1], _consumers(inputs))
+
+
+def _consumers(inputs: Sequence[Any]) -> list[Any] | None:
+    """The consumer blocks of a copy: a list behind the block (traces of earlier versions list them one by one)."""
+    nested = len(inputs) == 2 and isinstance(inputs[1], list | tuple)
+    return list(inputs[1] if nested else inputs[1:]) or None
 
 
 def _annotate(sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any) -> Any:

@@ -107,15 +107,13 @@ class Trace:
     def as_json(self, remove_postproc: bool = False) -> list[Any]:
         """``[instructions, decisions]`` of JSON values; :meth:`apply_json_to_schedule` reads them."""
         names: dict[Any, str] = {}
-        counts = {"b": 0, "l": 0, "v": 0}
         insts_json, decisions_json = [], []
         for position, inst in enumerate(self._kept(remove_postproc)):
             inputs = [_input_json(item, names) for item in inst.inputs]
             outputs = []
             for item in inst.outputs:
                 prefix = "b" if isinstance(item, BlockRV) else "l" if isinstance(item, LoopRV) else "v"
-                names[item] = f"{prefix}{counts[prefix]}"
-                counts[prefix] += 1
+                names[item] = f"{prefix}{len(names)}"
                 outputs.append(names[item])
             insts_json.append([inst.kind.name, inputs, [_value_json(item) for item in inst.attrs], outputs])
             if inst in self.decisions:
@@ -201,6 +199,8 @@ def _mark_used(item: Any, used: set[Any]) -> None:
 def _input_json(item: Any, names: Mapping[Any, str]) -> Any:
     if isinstance(item, BlockRV | LoopRV | ExprRV):
         return names[item]
+    if item is None:
+        return "None"
     if isinstance(item, str):
         return f'"{item}"'
     if isinstance(item, list | tuple):
@@ -216,6 +216,8 @@ def _input_from_json(item: Any, table: Mapping[str, Any]) -> Any:
     if isinstance(item, str):
         if item.startswith('"'):
             return item[1:-1]
+        if item == "None":
+            return None
         if item in table:
             return table[item]
         raise TraceError(f"{item!r} is used before an instruction defines it")
@@ -234,7 +236,11 @@ def _value_json(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_value_json(item) for item in value]
     if isinstance(value, dict):
-        return {"map": [[key, _value_json(item)] for key, item in value.items()]}
+        entries = {key: _value_json(item) for key, item in value.items()}
+        # A map whose keys could be taken for those of the forms above is a list of pairs.
+        return (
+            {"map": list(map(list, entries.items()))} if {"ir", "map", "expr"} & entries.keys() else entries
+        )
     return value
 
 
@@ -242,7 +248,8 @@ def _value_from_json(value: Any) -> Any:
     if isinstance(value, dict):
         if "ir" in value:
             return load_json(value["ir"])
-        return {key: _value_from_json(item) for key, item in value["map"]}
+        pairs = value["map"] if "map" in value else value.items()
+        return {key: _value_from_json(item) for key, item in pairs}
     if isinstance(value, list):
         return [_value_from_json(item) for item in value]
     return value

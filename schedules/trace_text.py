@@ -123,7 +123,7 @@ def _all_inputs(inst: Instruction, text: Text) -> list[str]:
 
 def _cache(index_name: str) -> Callable[[Instruction, Text], list[str]]:
     def arguments(inst: Instruction, text: Text) -> list[str]:
-        block, *consumers = inst.inputs
+        block, consumers = inst.inputs
         result = [
             f"block={text(block)}",
             f"{index_name}={text(inst.attrs[0])}",

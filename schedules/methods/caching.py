@@ -65,7 +65,7 @@ class CachingMethods(ScheduleState):
         rewrite = caching.cache_write if is_write else caching.cache_read
         return self._run(
             instruction,
-            [block, *consumers],
+            [block, consumers],
             [index, storage_scope],
             lambda: rewrite(
                 self._block(block, method),

@@ -111,3 +111,36 @@ def test_every_kind_has_a_method() -> None:
     for name in KINDS:
         assert hasattr(Schedule, method_name(name)), name
         assert InstructionKind.get(name).name == name
+
+
+def test_the_json_form_counts_random_variables_together_and_writes_values_as_they_are() -> None:
+    sch = Schedule(program)
+    block = sch.get_block("B")
+    i, j = sch.get_loops(block)
+    sch.split(i, [None, 2])
+    sch.annotate(j, "facts", {"names": ["x"], "n": 1})
+    sch.cache_read(block, 0, "shared", consumer_blocks=[block])
+    assert sch.trace is not None
+    instructions, decisions = sch.trace.as_json()
+    assert instructions == [
+        ["GetBlock", [], ["B", "main"], ["b0"]],
+        ["GetLoops", ["b0"], [], ["l1", "l2"]],
+        ["Split", ["l1", "None", 2], [True, False], ["l3", "l4"]],
+        ["Annotate", ["l2", {"names": ["x"], "n": 1}], ["facts"], []],
+        ["CacheRead", ["b0", ["b0"]], [0, "shared"], ["b5"]],
+    ]
+    assert decisions == []
+
+
+def test_traces_that_list_consumers_one_by_one_are_read() -> None:
+    trace = [[["GetBlock", [], ["B", "main"], ["b0"]], ["CacheRead", ["b0", "b0"], [0, "local"], ["b1"]]], []]
+    sch = Schedule(program)
+    Trace.apply_json_to_schedule(trace, sch)
+    assert sch.get(sch.get_block("A_local")).reads[0].buffer.name == "A"
+
+
+def test_index_maps_print_with_the_names_of_their_variables() -> None:
+    sch = Schedule(program)
+    sch.transform_layout("B", ("write", 0), lambda row, column: (column, row))
+    assert sch.trace is not None
+    assert "index_map=lambda row, column: (column, row,)" in sch.trace.as_python()[-1]
