@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..error import ScheduleError
 from ..random_variable import BlockRV
-from ..rule.tensorize import AUTO_TENSORIZE
+from ..rule.tensorize import AUTO_TENSORIZE, AUTO_TENSORIZE_INIT
 from ..schedule import Schedule
 from ..tree import BlockNode, walk
 from .base import Postproc
@@ -33,8 +33,13 @@ class RewriteTensorize(Postproc):
             intrin = sch.get(block).annotations[AUTO_TENSORIZE]
             sch.unannotate(block, AUTO_TENSORIZE)
             if name.endswith("_init"):
-                self._vectorize_init(sch, block)
-                continue
+                intrin = sch.get(block).annotations.get(AUTO_TENSORIZE_INIT)
+                if intrin is None:
+                    self._vectorize_init(sch, block)
+                    continue
+                sch.unannotate(block, AUTO_TENSORIZE_INIT)
+            elif AUTO_TENSORIZE_INIT in sch.get(block).annotations:
+                sch.unannotate(block, AUTO_TENSORIZE_INIT)
             try:
                 sch.tensorize(block, str(getattr(intrin, "value", intrin)))
             except ScheduleError:

@@ -12,6 +12,7 @@ from .custom import ApplyCustomRule, FunctionRule
 from .inline_constant_scalars import InlineConstantScalars
 from .multi_level_tiling import MultiLevelTiling, ReuseType
 from .multi_level_tiling_wide_vector import MultiLevelTilingWideVector
+from .multi_level_tiling_tensor_core import MultiLevelTilingTensorCore
 from .parallel_vectorize_unroll import ParallelizeVectorizeUnroll
 from .register_tiling import RegisterTiling
 from .tensorize import MultiLevelTilingWithIntrin
@@ -61,6 +62,17 @@ def gpu_rules() -> list[ScheduleRule]:
     ]
 
 
+def hexagon_rules() -> list[ScheduleRule]:
+    """The rules for processors with one wide vector unit."""
+    return [
+        ApplyCustomRule(),
+        InlineConstantScalars(),
+        AutoInline(disallow_op=_TRANSCENDENTAL),
+        MultiLevelTilingWideVector("SRSRS", vector_length_in_bits=1024, max_innermost_factor=128),
+        ParallelizeVectorizeUnroll(max_jobs_per_core=16, max_vectorize_extent=128),
+    ]
+
+
 __all__ = [
     "AddRFactor",
     "ApplyCustomRule",
@@ -70,6 +82,7 @@ __all__ = [
     "FunctionRule",
     "InlineConstantScalars",
     "MultiLevelTiling",
+    "MultiLevelTilingTensorCore",
     "MultiLevelTilingWideVector",
     "MultiLevelTilingWithIntrin",
     "ParallelizeVectorizeUnroll",
@@ -82,4 +95,5 @@ __all__ = [
     "cpu_rules",
     "default_rules",
     "gpu_rules",
+    "hexagon_rules",
 ]

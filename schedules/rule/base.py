@@ -34,10 +34,10 @@ class ScheduleRule(ABC):
 
     @staticmethod
     def create(kind: str) -> list[ScheduleRule]:
-        """The default rules for a kind of target: "llvm" (or "cpu"), or "cuda"."""
-        from . import cpu_rules, gpu_rules
+        """The default rules for a kind of target: "llvm" (or "cpu"), "cuda", or "hexagon"."""
+        from . import cpu_rules, gpu_rules, hexagon_rules
 
-        kinds = {"llvm": cpu_rules, "cpu": cpu_rules, "cuda": gpu_rules}
+        kinds = {"llvm": cpu_rules, "cpu": cpu_rules, "cuda": gpu_rules, "hexagon": hexagon_rules}
         if kind not in kinds:
             raise ScheduleError(f"there are no schedule rules for {kind!r}; there are for {', '.join(kinds)}")
         return kinds[kind]()

@@ -16,6 +16,8 @@ from .multi_level_tiling import TILING_STRUCTURE, MultiLevelTiling, ReuseType, T
 
 AUTO_TENSORIZE = "meta_schedule.auto_tensorize"
 """On blocks: the intrinsic that :class:`~schedules.postproc.RewriteTensorize` puts in their place."""
+AUTO_TENSORIZE_INIT = "meta_schedule.auto_tensorize_init"
+"""On blocks: the intrinsic for what initialises their results, once that is a block of its own."""
 
 
 class MultiLevelTilingWithIntrin(MultiLevelTiling):
@@ -56,7 +58,7 @@ class MultiLevelTilingWithIntrin(MultiLevelTiling):
         if self.filter_fn is not None and not self.filter_fn(sch, block):
             return [sch]
         tiled = sch.copy()
-        unit = self._blockize(tiled, block)
+        unit = blockize_for(tiled, block, self.intrin_name) if reduce_vars(node_of(sch, block)) else None
         if unit is None:
             return [sch]
         tiled.annotate(unit, TILING_STRUCTURE, self.structure)
@@ -65,35 +67,36 @@ class MultiLevelTilingWithIntrin(MultiLevelTiling):
         except ScheduleError:
             return [sch]  # the loops cannot be brought into the intrinsic's order
 
-    def _blockize(self, sch: Schedule, block: BlockRV) -> BlockRV | None:
-        """The tile of the intrinsic as a block, annotated; None where the intrinsic does not fit the loops."""
-        intrin = tir.TensorIntrin.get(self.intrin_name)
-        assert intrin is not None
-        extents = _tile_extents(intrin.desc)
-        node = node_of(sch, block)
-        nodes = loops_around(node)
-        if not extents or len(nodes) < len(extents) or not reduce_vars(node):
-            return None
-        head = len(nodes) - len(extents)
-        if not all(
-            isinstance(loop.extent, tir.IntImm) and loop.extent.value % extent == 0
-            for loop, extent in zip(nodes[head:], extents, strict=True)
-        ):
-            return None
-        loops = sch.get_loops(block)
-        outer: list[LoopRV] = list(loops[:head])
-        tile: list[LoopRV] = []
-        for loop, extent in zip(loops[head:], extents, strict=True):
-            rest, part = sch.split(loop, [None, extent])
-            outer.append(rest)
-            tile.append(part)
-        try:
-            sch.reorder(*outer, *tile)
-            unit = sch.blockize(tile[0])
-        except ScheduleError:
-            return None  # the loops cannot be brought into the intrinsic's order
-        sch.annotate(unit, AUTO_TENSORIZE, self.intrin_name)
-        return unit
+
+def blockize_for(sch: Schedule, block: BlockRV, intrin_name: str) -> BlockRV | None:
+    """The tile of an intrinsic as a block annotated with it; None where the intrinsic does not fit the block's inner loops."""
+    intrin = tir.TensorIntrin.get(intrin_name)
+    assert intrin is not None
+    extents = _tile_extents(intrin.desc)
+    nodes = loops_around(node_of(sch, block))
+    head = len(nodes) - len(extents)
+    if not extents or head < 0:
+        return None
+    # a tile with open decisions is a multiple if the rule made it one
+    if not all(
+        not isinstance(loop.extent, tir.IntImm) or loop.extent.value % extent == 0
+        for loop, extent in zip(nodes[head:], extents, strict=True)
+    ):
+        return None
+    loops = sch.get_loops(block)
+    outer: list[LoopRV] = []
+    tile: list[LoopRV] = []
+    for loop, extent in zip(loops[head:], extents, strict=True):
+        rest, part = sch.split(loop, [None, extent])
+        outer.append(rest)
+        tile.append(part)
+    try:
+        sch.reorder(*outer, *tile)
+        unit = sch.blockize(tile[0])
+    except ScheduleError:
+        return None  # the loops cannot be brought into the intrinsic's order
+    sch.annotate(unit, AUTO_TENSORIZE, intrin_name)
+    return unit
 
 
 def _tile_extents(desc: tir.PrimFunc) -> list[int]:

@@ -197,6 +197,7 @@ def test_unrolling_is_sampled_once_for_the_program() -> None:
 
 
 def test_rules_by_name_of_a_target() -> None:
+    assert any(isinstance(rule, MultiLevelTilingWideVector) for rule in ScheduleRule.create("hexagon"))
     names = [type(rule).__name__ for rule in ScheduleRule.create("cuda")]
     assert names == [
         "ApplyCustomRule",
