@@ -10,34 +10,33 @@ from ...op import Op
 from ...tir import PrimFunc
 from ...tir.functor import substitute
 from ...transform import ModulePass, PassContext
+from ..analysis import used_vars
 from ..block_builder import BlockBuilder
 from ..expr import BindingBlock, Call, DataflowBlock, DataflowVar, Tuple, TupleGetItem, Var
 from ..function import Function
-from ..op.declaration import OpPatternKind
 from ..struct_info import TensorStructInfo
 from .binding_rewriter import BindingRewriter, is_call_to
 
-
-def _is_elementwise(call: Call) -> bool:
-    """Operators that read each element of the operand once, where they write the result's."""
-    if not isinstance(call.op, Op) or call.op.get_attr("FLegalize") is None:
-        return False
-    return call.op.get_attr("TOpPattern") in (OpPatternKind.kElemWise, OpPatternKind.kBroadcast)
+SUPPORTED = frozenset(
+    f"relax.{name}" for name in ("add", "subtract", "multiply", "divide", "nn.silu", "nn.relu")
+)
+"""Operators whose kernels read each element of an operand for the last time where they write the result's."""
 
 
-def _aliased(block: BindingBlock) -> set[Var]:
-    """Variables whose memory may be seen under another name."""
-    found: set[Var] = set()
+def _shared_memory(block: BindingBlock) -> dict[Var, frozenset[Var]]:
+    """For each variable, those (itself too) that may be seen in the same memory."""
+    groups: dict[Var, set[Var]] = {}
     for binding in block.bindings:
         value: Any = binding.value  # type: ignore[attr-defined]
+        same = {binding.var}
         if isinstance(value, Var | Tuple | TupleGetItem) or is_call_to(
             value, "relax.reshape", "relax.memory.view"
         ):
-            found.add(binding.var)
-            value._visit_children(lambda node: found.add(node) if isinstance(node, Var) else None)
-            if isinstance(value, Var):
-                found.add(value)
-    return found
+            same.update(used_vars(value))
+        merged = set().union(*(groups.get(var, {var}) for var in same))
+        for var in merged:
+            groups[var] = merged
+    return {var: frozenset(group) for var, group in groups.items()}
 
 
 class _Inplace(BindingRewriter):
@@ -47,12 +46,13 @@ class _Inplace(BindingRewriter):
         self._last: dict[Var, int] = {}
         self._own: set[Var] = set()
         self._position = 0
+        self._shared: dict[Var, frozenset[Var]] = {}
 
     def visit_block(self, block: BindingBlock) -> None:
         if not isinstance(block, DataflowBlock):
             super().visit_block(block)
             return
-        aliased = _aliased(block)
+        self._shared = _shared_memory(block)
         self._last = {}
         self._own = set()
         for number, binding in enumerate(block.bindings):
@@ -64,14 +64,14 @@ class _Inplace(BindingRewriter):
                     node._visit_children(note)
 
             note(binding.value)  # type: ignore[attr-defined]
-            if isinstance(binding.var, DataflowVar) and binding.var not in aliased:
+            if isinstance(binding.var, DataflowVar):
                 self._own.add(binding.var)
         for number, binding in enumerate(block.bindings):
             self._position = number
             self._visit_nested(binding)
 
     def visit_call(self, var: Var, call: Call) -> None:
-        target = self._operand_to_overwrite(var, call) if _is_elementwise(call) else None
+        target = self._operand_to_overwrite(var, call) if is_call_to(call, *SUPPORTED) else None
         if target is None:
             self.bind(var, call)
             return
@@ -82,66 +82,72 @@ class _Inplace(BindingRewriter):
         self.bind(var, call if made is None else made)
 
     def _operand_to_overwrite(self, var: Var, call: Call) -> int | None:
-        for number, arg in enumerate(call.args):
-            if not isinstance(arg, Var) or arg not in self._own or self._last.get(arg) != self._position:
-                continue
-            if sum(other is arg for other in call.args) != 1:
+        for number, arg in reversed(list(enumerate(call.args))):
+            if not isinstance(arg, Var) or not self._is_free(arg):
                 continue
             a, b = arg.struct_info_, var.struct_info_
             if isinstance(a, TensorStructInfo) and a == b and a.shape_values is not None:
                 return number
         return None
 
+    def _is_free(self, arg: Var) -> bool:
+        """Whether nobody looks at a variable's memory behind the current binding."""
+        return all(
+            var in self._own and self._last.get(var, -1) <= self._position
+            for var in self._shared.get(arg, (arg,))
+        )
+
     def _inplace(self, legal: Any, operand: Any) -> Call | None:
         """``call_tir`` of a kernel as ``call_tir_inplace`` of one that writes into its operand."""
         if (
             not is_call_to(legal, "relax.call_tir")
-            or len(legal.args) != 2
             or not isinstance(legal.args[1], Tuple)
+            or not any(field is operand for field in legal.args[1].fields)
         ):
             return None
         fields = legal.args[1].fields
-        if not any(field is operand for field in fields):
-            return None
-        position = next(number for number, field in enumerate(fields) if field is operand)
+        position = max(number for number, field in enumerate(fields) if field is operand)
         kernel = self._builder.get()[legal.args[0]]
         assert isinstance(kernel, PrimFunc)
-        new = self._builder.add_func(_writing_into(kernel, position), f"{legal.args[0].name_hint}_inplace")
+        new = self._builder.add_func(
+            _writing_into(kernel, position, len(fields)), f"{legal.args[0].name_hint}_inplace"
+        )
         attrs = {"inplace_indices": (position,)}
-        args = (new, legal.args[1])
+        args = (new, *legal.args[1:])
         return Call(
             Op.get("relax.call_tir_inplace"), args, attrs, legal.sinfo_args, legal.span, legal.struct_info_
         )
 
 
-def _writing_into(kernel: PrimFunc, position: int) -> PrimFunc:
+def _writing_into(kernel: PrimFunc, position: int, n_inputs: int) -> PrimFunc:
     """The kernel without its output parameter, which the operand's buffer replaces."""
-    output = kernel.params[-1]
+    output = kernel.params[n_inputs]
     target = kernel.buffer_map[kernel.params[position]]
     body = substitute(kernel.body, {kernel.buffer_map[output]: target})
     buffers = {param: buffer for param, buffer in kernel.buffer_map.items() if param is not output}
-    return PrimFunc(kernel.params[:-1], body, kernel.ret_type, buffers, kernel.attrs)
+    params = [param for param in kernel.params if param is not output]
+    return PrimFunc(params, body, kernel.ret_type, buffers, kernel.attrs)
 
 
 @dataclass(frozen=True)
 class DataflowUseInplaceCalls(ModulePass):
-    """Let elementwise operators write into an operand that is not used afterwards.
+    """Let elementwise operators (see ``SUPPORTED``) write into an operand that is not used afterwards.
 
     Before::
 
         with R.dataflow():
             lv = R.add(x, y)
-            gv = R.negative(lv)
+            gv = R.nn.relu(lv)
             R.output(gv)
 
     After::
 
         with R.dataflow():
             lv = R.add(x, y)
-            gv = R.call_tir_inplace(cls.tir_negative_inplace, (lv,), inplace_indices=[0], out_sinfo=R.Tensor((8,), "float32"))
+            gv = R.call_tir_inplace(cls.relu_inplace, (lv,), inplace_indices=[0], out_sinfo=R.Tensor((8,), "float32"))
             R.output(gv)
 
-    Only variables of the same dataflow block without aliases are overwritten; parameters never.
+    Only variables of the same dataflow block are overwritten, whose memory nobody looks at afterwards; parameters never.
     """
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:

@@ -22,6 +22,7 @@ from ..function import Function
 from ..struct_info import PrimStructInfo, ShapeStructInfo, StructInfo, TensorStructInfo, TupleStructInfo
 from .binding_rewriter import BindingRewriter, is_call_to, kernel_var, rewrite_functions
 from .dead_code_elimination import DeadCodeElimination
+from .remove_unused_parameters import RemoveUnusedParameters
 
 
 class _Instantiate(StmtExprMutator):
@@ -375,4 +376,4 @@ class FuseTIR(ModulePass):
                 functions[var] = func
         result = mod.replace(functions=functions)
         result = rewrite_functions(result, lambda _, func: _CallRewriter(result, names).rewrite(func))
-        return DeadCodeElimination()(result, ctx)
+        return DeadCodeElimination()(RemoveUnusedParameters()(result, ctx), ctx)

@@ -11,6 +11,7 @@ from ..analysis import detect_recursion
 from ..expr import GlobalVar
 from ..function import Function
 from .binding_rewriter import rewrite_functions
+from .canonicalize_bindings import CanonicalizeBindings
 
 
 @dataclass(frozen=True)
@@ -61,10 +62,11 @@ class InlinePrivateFunctions(ModulePass):
                     func.body,
                     lambda node: still_used.add(node.name_hint) if isinstance(node, GlobalVar) else None,
                 )
-        return result.replace(
+        result = result.replace(
             functions={
                 var: func
                 for var, func in result.functions.items()
                 if var not in private or var.name_hint in still_used
             }
         )
+        return CanonicalizeBindings()(result, ctx)  # parameters and results have names of their own no more

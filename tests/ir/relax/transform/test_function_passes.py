@@ -456,7 +456,7 @@ def test_dataflow_use_inplace_calls(same_numbers):
         ):
             with R.dataflow():
                 lv = R.add(x, y)
-                lv1 = R.negative(lv)
+                lv1 = R.nn.relu(lv)
                 lv2 = R.multiply(lv1, x)
                 gv = R.exp(x)
                 R.output(lv2, gv)
