@@ -7,6 +7,7 @@ from .common_subexpr import detect_common_subexpr
 from .comparison import CompareResult, Extension
 from .const_int_bound import ConstIntBound
 from .deep_equal import expr_deep_equal
+from .domain_touched import domain_touched
 from .int_set import (
     IntervalSet,
     IntSet,
