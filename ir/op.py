@@ -61,6 +61,11 @@ class Op(RelaxExpr, type_key="Op"):
         return (Op.get, (self.name,))
 
 
+def as_op(op: Any) -> Any:
+    """An operator from its name; anything else stays (callees may be functions too)."""
+    return Op.get(op) if isinstance(op, str) else op
+
+
 def register_op(op_name: str) -> Op:
     """The operator called ``op_name``, registered now if it was not."""
     found = Op.registry.get(op_name)

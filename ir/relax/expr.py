@@ -16,7 +16,7 @@ from ..attrs import DictAttrs, as_attrs
 from ..error import IRTypeError, IRValueError
 from ..expr import GlobalVar, RelaxExpr
 from ..node import Node, field
-from ..op import Op
+from ..op import as_op
 from ..span import Span
 from ..tir.expr import FloatImm, IntImm, PrimExpr
 from .struct_info import (
@@ -170,12 +170,6 @@ def _exprs(values: Any) -> tuple[RelaxExpr, ...]:
     if isinstance(values, RelaxExpr):
         return (values,)
     return tuple([item if isinstance(item, RelaxExpr) else convert_to_expr(item) for item in values])
-
-
-def _as_op(op: Any) -> Any:
-    if isinstance(op, str):
-        return Op.get(op)
-    return op
 
 
 class Id(Node, type_key="relax.Id"):
@@ -427,7 +421,7 @@ class Call(ExprWithOp, type_key="relax.expr.Call"):
     ``sinfo_args`` are struct infos that the callee takes as arguments (such as the output's of ``call_tir``).
     """
 
-    op: RelaxExpr = field(convert=_as_op)
+    op: RelaxExpr = field(convert=as_op)
     args: tuple[RelaxExpr, ...] = field(convert=_exprs)
     attrs: DictAttrs = field(default=None, convert=as_attrs)
     sinfo_args: tuple[StructInfo, ...] = field(default=None, convert=_sinfos)
@@ -441,7 +435,7 @@ class Call(ExprWithOp, type_key="relax.expr.Call"):
         span: Span | None = None,
         struct_info_: StructInfo | None = None,
     ) -> None:
-        _set_op(self, _as_op(op))
+        _set_op(self, as_op(op))
         _set_args(self, _exprs(args))
         _set_attrs(self, as_attrs(attrs))
         _set_sinfo_args(self, _sinfos(sinfo_args))

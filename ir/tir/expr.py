@@ -15,7 +15,7 @@ from .. import dtype as dt
 from ..error import IRTypeError, IRValueError
 from ..expr import BaseExpr
 from ..node import Node, derived, field
-from ..op import Op
+from ..op import as_op
 from ..span import Span
 from ..type import PrimType, Type
 
@@ -265,12 +265,6 @@ def _loaded_dtype(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> str:
     return buffer.dtype if n_lanes == 1 else dt.with_lanes(buffer.dtype, n_lanes * dt.lanes(buffer.dtype))
 
 
-def _as_op(op: Any) -> Any:
-    if isinstance(op, str):
-        return Op.get(op)
-    return op
-
-
 def _call_args(args: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(
         [item if isinstance(item, Node) and item.__class__ is not IterVar else convert(item) for item in args]
@@ -279,10 +273,6 @@ def _call_args(args: Sequence[Any]) -> tuple[Any, ...]:
 
 _with_lanes = dt.with_lanes
 _element_of = dt.element_of
-
-
-class _Unary(PrimExpr):
-    a: PrimExpr = field(convert=as_expr)
 
 
 class _Binary(PrimExpr):
@@ -389,9 +379,10 @@ class Or(LogicalExpr, type_key="tir.Or"):
     """a or b."""
 
 
-class Not(_Unary, type_key="tir.Not"):
+class Not(PrimExpr, type_key="tir.Not"):
     """Logical negation."""
 
+    a: PrimExpr = field(convert=as_expr)
     dtype: str = derived("a.dtype")
 
 
@@ -463,7 +454,7 @@ class Call(PrimExpr, type_key="tir.Call"):
     """A call of an intrinsic (``op`` is an Op or its name) or of a function of the module (a GlobalVar)."""
 
     dtype: str
-    op: Any = field(kind="node", convert=_as_op)
+    op: Any = field(kind="node", convert=as_op)
     args: tuple[PrimExpr, ...] = field(convert=_call_args)
 
 

@@ -16,10 +16,12 @@ import tempfile
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import llvmlite.binding as llvm
 
 from ...error import IRError
+from ...target import Target
 
 
 class CodegenError(IRError):
@@ -62,12 +64,12 @@ def host_cpu() -> str:
     return llvm.get_host_cpu_name()
 
 
-def options_of(target: object | None) -> MachineOptions:
-    """Machine options of an ``ir.target.Target`` (or of the host for None).
+def options_of(target: Target | None) -> MachineOptions:
+    """Machine options of a target (or of the host for None).
 
     A target without ``mcpu`` means the host; with another ``mcpu`` but without ``mattr``, the features follow from the cpu.
     """
-    attrs: dict[str, object] = dict(getattr(target, "attrs", None) or {})
+    attrs: dict[str, Any] = {} if target is None else dict(target.attrs)
     cpu = str(attrs.get("mcpu") or "")
     attr = attrs.get("mattr") or ()
     features = attr if isinstance(attr, str) else ",".join(str(a) for a in attr)  # type: ignore[attr-defined]
@@ -114,7 +116,6 @@ def optimize(
     options: MachineOptions = MachineOptions(),
     *,
     loop_vectorize: bool = False,
-    slp: bool = False,
     unroll: bool = True,
     level: int | None = None,
 ) -> llvm.ModuleRef:
@@ -135,7 +136,7 @@ def optimize(
         speed_level=options.opt_level if level is None else min(level, options.opt_level)
     )
     tuning.loop_vectorization = loop_vectorize
-    tuning.slp_vectorization = slp
+    tuning.slp_vectorization = False  # schedules have made the vectors
     tuning.loop_unrolling = unroll
     tuning.loop_interleaving = loop_vectorize
     builder = llvm.create_pass_builder(machine, tuning)
@@ -179,9 +180,7 @@ class LoadedObject:
         _initialize()
         # The engine takes its machine away with it, so it cannot use the cached one.
         machine = llvm.Target.from_default_triple().create_target_machine(reloc="pic", codemodel="small")
-        # llvmlite's memory manager puts all sections side by side; LLVM's own may find room for them only more than 2 GiB
-        # apart, which small code cannot reach, in a process with many kernels and large arrays.
-        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine, use_lmm=True)
+        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
         for code in codes:
             self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         self._engine.finalize_object()
