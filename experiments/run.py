@@ -153,6 +153,8 @@ def main(given: list[str]) -> int:
             failed += 1
             print(f"{key}: {error}", file=sys.stderr)
             continue
+        if "limits_failed" in stores[theme].rows[key]:
+            print(f"  machine limits: {stores[theme].rows[key]['limits_failed']}", file=sys.stderr)
         for peer, outcome in stores[theme].rows[key].get("contestants", {}).items():
             if "failed" in outcome:
                 print(f"  {peer}: {outcome['failed'].splitlines()[0]}", file=sys.stderr)

@@ -122,5 +122,7 @@ def _limits(
             b / t.secs for b, t in zip(bounds, ours.rounds, strict=True)
         )
         found["bound_ms"] = statistics.median(bounds) * 1e3
+    else:
+        found["limits_failed"] = peak.failed or triad.failed or "no rounds"
     found["gflops"] = flops / statistics.median(turn.secs for turn in ours.rounds) / 1e9
     return found
