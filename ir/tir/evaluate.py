@@ -48,8 +48,11 @@ _ROUNDING: dict[str, Any] = {
 }
 
 
-class _Evaluator(Visitor):
-    """Index arithmetic only: integers, comparisons, selections."""
+class Evaluator(Visitor):
+    """Values of index expressions that share terms: every node is computed once.
+
+    Index arithmetic only: integers, comparisons, selections. ``values`` are those of :func:`evaluate`; expressions must outlive it.
+    """
 
     def __init__(self, values: Mapping[Any, Any]) -> None:
         super().__init__()
@@ -114,4 +117,4 @@ class _Evaluator(Visitor):
 
 def evaluate(expr: Any, values: Mapping[Any, Any]) -> Any:
     """The value of an index expression; ``values`` maps variables to ints or integer arrays that broadcast together."""
-    return _Evaluator(values).visit(expr)
+    return Evaluator(values).visit(expr)

@@ -12,10 +12,25 @@ from typing import Any
 import numpy as np
 
 from ir import tir
-from ir.tir.evaluate import evaluate
+from ir.tir.evaluate import Evaluator, evaluate
 
 Steps = dict[Any, Any]
 """Loop variable to the distance per step: an int or int64 [N]."""
+
+
+class Values:
+    """Values of variables with all loops at zero, and what follows from them: the indices of a nest share most terms."""
+
+    def __init__(self, zeros: Mapping[Any, Any], extents: Mapping[Any, Any]) -> None:
+        """
+        Args:
+            zeros: values of all variables, with loop variables at zero.
+            extents: loop extents, for probing.
+        """
+        self.zeros = zeros
+        self.extents = extents
+        self.of = Evaluator(zeros).visit
+        self.steps: dict[int, Steps] = {}
 
 
 class IndexSteps:
@@ -45,25 +60,26 @@ class IndexSteps:
         known = self._used.get(id(node))
         return self._collect(node) if known is None else known
 
-    def evaluate(self, zeros: Mapping[Any, Any], extents: Mapping[Any, Any]) -> Steps:
-        """Steps of the loops that move the index.
-
-        Args:
-            zeros: values of all variables, with loop variables at zero.
-            extents: loop extents, for probing.
-        """
+    def evaluate(self, values: Values) -> Steps:
+        """Steps of the loops that move the index."""
         if self.is_gather:
             # The region of a gather is the whole dimension: any loop behind the index may move it.
             return dict.fromkeys(self.used, 1)
-        return self._steps(self.index, zeros, extents)
+        return self._steps(self.index, values)
 
-    def _steps(self, node: Any, zeros: Mapping[Any, Any], extents: Mapping[Any, Any]) -> Steps:
+    def _steps(self, node: Any, values: Values) -> Steps:
+        known = values.steps.get(id(node))
+        if known is None:
+            known = values.steps[id(node)] = self._new_steps(node, values)
+        return known
+
+    def _new_steps(self, node: Any, values: Values) -> Steps:
         if node in self._loops:
             return {node: 1}
         if not self._loops_in(node):
             return {}
         if isinstance(node, tir.Add | tir.Sub):
-            left, right = self._steps(node.a, zeros, extents), self._steps(node.b, zeros, extents)
+            left, right = self._steps(node.a, values), self._steps(node.b, values)
             sign = 1 if isinstance(node, tir.Add) else -1
             result = dict(left)
             for var, step in right.items():
@@ -72,20 +88,20 @@ class IndexSteps:
         if isinstance(node, tir.Mul):
             for factor, other in ((node.a, node.b), (node.b, node.a)):
                 if not self._loops_in(factor):
-                    scale = evaluate(factor, zeros)
-                    return {var: step * scale for var, step in self._steps(other, zeros, extents).items()}
+                    scale = values.of(factor)
+                    return {var: step * scale for var, step in self._steps(other, values).items()}
         if isinstance(node, tir.Cast):
-            return self._steps(node.value, zeros, extents)
-        return self._probe(node, zeros, extents)
+            return self._steps(node.value, values)
+        return self._probe(node, values)
 
-    def _probe(self, node: Any, zeros: Mapping[Any, Any], extents: Mapping[Any, Any]) -> Steps:
+    def _probe(self, node: Any, values: Values) -> Steps:
         """The larger of the first step and the mean step over the loop's range."""
-        base = np.asarray(evaluate(node, zeros), dtype=np.int64)
+        base = np.asarray(values.of(node), dtype=np.int64)
         result: Steps = {}
         for var in self._loops_in(node):
-            last = np.maximum(np.asarray(extents[var]) - 1, 1)
-            first = np.asarray(evaluate(node, {**zeros, var: np.minimum(last, 1)})) - base
-            whole = np.asarray(evaluate(node, {**zeros, var: last})) - base
+            last = np.maximum(np.asarray(values.extents[var]) - 1, 1)
+            first = np.asarray(evaluate(node, {**values.zeros, var: np.minimum(last, 1)})) - base
+            whole = np.asarray(evaluate(node, {**values.zeros, var: last})) - base
             mean = np.sign(whole) * -(-np.abs(whole) // last)
             result[var] = np.where(np.abs(mean) > np.abs(first), mean, first)
         return result

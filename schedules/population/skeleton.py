@@ -21,7 +21,7 @@ from ir.tir.evaluate import evaluate
 from ir.tir.functor import substitute
 
 from ..tree import BlockNode, LeafNode, LoopNode, TreeNode, tree_of
-from .linear import IndexSteps, has_load
+from .linear import IndexSteps, Values, has_load
 
 PREPROC_ANNOTATION = "meta_schedule.layout_rewrite_preproc"
 """On blocks that pack constant weights: they run once, when the model is compiled."""
@@ -261,12 +261,13 @@ class _SymbolicNest:
     def evaluate(self, values: Mapping[Any, np.ndarray], size: int) -> Nest:
         zeros: dict[Any, Any] = {**values, **{loop.var: 0 for loop in self._loops}}
         # An extent that depends on outer loops (a tile at the border) counts as that of their first iterations.
-        extents = {loop.var: _array(evaluate(loop.extent, zeros), size) for loop in self._loops}
+        extents: dict[Any, Any] = {}
+        known = Values(zeros, extents)
+        for loop in self._loops:
+            extents[loop.var] = _array(known.of(loop.extent), size)
         feeding: set[Any] = set()
         for index in self._reductions:
-            feeding |= {
-                var for var, step in index.evaluate(zeros, extents).items() if np.any(np.asarray(step) != 0)
-            }
+            feeding |= {var for var, step in index.evaluate(known).items() if np.any(np.asarray(step) != 0)}
         axes = [
             LoopAxis(loop.var.name, extents[loop.var], loop.mark, loop.var in feeding, loop.key)
             for loop in self._loops
@@ -276,7 +277,7 @@ class _SymbolicNest:
         for number, buffer, indices, is_write in self._accesses:
             if number not in shapes:
                 shapes[number] = [_shape_of(extent, values, size) for extent in buffer.shape]
-            access = self._access(number, buffer, indices, is_write, shapes[number], zeros, extents, size)
+            access = self._access(number, buffer, indices, is_write, shapes[number], known, size)
             key = (number, is_write, access.reach.tobytes())
             if key in merged:
                 merged[key].count += 1
@@ -298,8 +299,7 @@ class _SymbolicNest:
         indices: list[IndexSteps],
         is_write: bool,
         shape: list[np.ndarray],
-        zeros: Mapping[Any, Any],
-        extents: Mapping[Any, np.ndarray],
+        known: Values,
         size: int,
     ) -> Access:
         positions = {loop.var: position for position, loop in enumerate(self._loops)}
@@ -307,9 +307,9 @@ class _SymbolicNest:
         strides = np.zeros((len(self._loops), size), dtype=np.int64)
         step = np.ones(size, dtype=np.int64)
         for dim in range(len(indices) - 1, -1, -1):
-            for var, distance in indices[dim].evaluate(zeros, extents).items():
+            for var, distance in indices[dim].evaluate(known).items():
                 # A loop that runs once moves nothing, whatever its factor in the index: a replayed program drops it there.
-                moved = distance * (extents[var] > 1)
+                moved = distance * (known.extents[var] > 1)
                 reach[dim, positions[var]] = moved
                 strides[positions[var]] += moved * step
             step = step * shape[dim]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ir import tir
-from schedules.population.linear import IndexSteps
+from schedules.population.linear import IndexSteps, Values
 
 I, J, D = tir.Var("i", "int32"), tir.Var("j", "int32"), tir.Var("d", "int32")
 LOOPS = frozenset({I, J})
@@ -29,7 +29,7 @@ EXTENTS = {I: np.array([4, 4, 4]), J: np.array([2, 3, 8])}
     ],
 )
 def test_steps(index: tir.PrimExpr, expected: dict[tir.Var, list[int]]) -> None:
-    steps = IndexSteps(index, LOOPS).evaluate(VALUES, EXTENTS)
+    steps = IndexSteps(index, LOOPS).evaluate(Values(VALUES, EXTENTS))
     assert set(steps) == set(expected)
     for var, values in expected.items():
         np.testing.assert_array_equal(np.broadcast_to(steps[var], (3,)), values)
@@ -39,4 +39,4 @@ def test_a_gather_moves_with_the_loops_behind_its_index() -> None:
     rows = tir.decl_buffer((8,), "int32", "rows")
     steps = IndexSteps(tir.BufferLoad(rows, [I]), LOOPS)
     assert steps.is_gather
-    assert steps.evaluate(VALUES, EXTENTS) == {I: 1}
+    assert steps.evaluate(Values(VALUES, EXTENTS)) == {I: 1}
