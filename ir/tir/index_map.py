@@ -126,7 +126,7 @@ class IndexMap(Node, type_key="tir.IndexMap"):
         """The array in the new layout (a bijective map over constant shapes), in ``out`` where that is given."""
         result = out
         if result is None:
-            result = np.empty([int(item) for item in self.map_shape(arr_src.shape)], arr_src.dtype)
+            result = np.zeros([int(item) for item in self.map_shape(arr_src.shape)], arr_src.dtype)
         split = self._axis_splits(arr_src.shape)
         if split is not None:
             # A weight of a large layer: one transposing copy instead of an address per element.

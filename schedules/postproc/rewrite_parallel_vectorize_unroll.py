@@ -80,8 +80,10 @@ class RewriteParallelVectorizeUnroll(Postproc):
             self._try_vectorize(sch, inner)
         elif width <= lanes and width & (width - 1) == 0:
             self._try_vectorize(sch, loop)
-        else:
-            self._try_vectorize(sch, loop)  # lowering takes it apart into whole vectors and a masked one
+        elif width > 4:
+            self._try_vectorize(sch, loop)  # lowering takes it apart into whole vectors and narrower ones
+        elif in_register_tile:
+            sch.unroll(loop)
 
     def _try_vectorize(self, sch: Schedule, loop: LoopRV) -> None:
         try:

@@ -122,6 +122,7 @@ def _scope_of(intrin_name: str) -> str:
     """The storage scope of what an intrinsic's description writes."""
     intrin = tir.TensorIntrin.get(intrin_name)
     assert intrin is not None
+    assert isinstance(intrin.desc.body, tir.BlockRealize)
     root = intrin.desc.body.block
     regions = root.writes
     return str(regions[0].buffer.scope()) if regions else "global"

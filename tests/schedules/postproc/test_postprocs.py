@@ -99,3 +99,15 @@ def test_create() -> None:
     assert [type(item) for item in Postproc.create("llvm")]
     with pytest.raises(ScheduleError, match="'abacus'"):
         Postproc.create("abacus")
+
+
+@pytest.mark.parametrize(("width", "vectors"), [(3, 0), (7, 1), (32, 1), (40, 1), (48, 1), (197, 1)])
+def test_odd_loops_are_vectorized_too(width: int, vectors: int) -> None:
+    func = elementwise(4, width)
+    sch = Schedule(func)
+    sch.annotate(sch.get_loops("C")[1], "meta_schedule.vectorize", 1)
+    postproc = RewriteParallelVectorizeUnroll()
+    postproc.initialize(TARGET)
+    assert postproc.apply(sch)
+    assert sch.mod.script().count("T.vectorized") == vectors
+    assert_same_meaning(func, sch)
