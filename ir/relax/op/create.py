@@ -194,7 +194,7 @@ def _legalize_eye(bb: Any, node: Call) -> Expr:
     info = node.struct_info
     k = prim_arg(node, len(node.args) - 1)
     rows, columns = info.shape_values
-    name = node.op.name.removeprefix("relax.")
+    name = node.op.name.removeprefix("relax.")  # type: ignore[attr-defined]
     return bb.call_te(topi_function("eye"), rows, columns, k, info.dtype, primfunc_name_hint=name)
 
 

@@ -182,7 +182,8 @@ class _Rewriter(BindingRewriter):
             elif binding is region[-1]:
                 self._capture(region)
 
-    def _call(self, builtin: str, args: list[Expr], info: StructInfo, kind: str) -> Var:
+    def _call(self, builtin: str, args: list[Expr], info: StructInfo | None, kind: str) -> Var:
+        assert info is not None
         number = self._numbers.get(kind, 0)
         self._numbers[kind] = number + 1
         operands = (ExternFunc(builtin), Tuple([*args, PrimValue(number)]))

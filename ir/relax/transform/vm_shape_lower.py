@@ -241,7 +241,7 @@ class _Lowerer(BindingRewriter):
         if not dims or (isinstance(info, PrimStructInfo) and not tir_vars_of(info.value)):
             return
         codes = self._match_codes(dims)
-        if any(code.value.value == MatchShapeCode.NO_OP for code in codes[::2]):
+        if _is_open(codes):
             self._open.append((value, dims, context))
         self._emit_match(value, info, codes, context)
 
@@ -304,7 +304,7 @@ class _Lowerer(BindingRewriter):
         still_open: list[tuple[Expr, tuple[Any, ...], str]] = []
         for value, dims, context in self._open:
             codes = self._match_codes(dims)
-            if any(code.value.value == MatchShapeCode.NO_OP for code in codes[::2]):
+            if _is_open(codes):
                 still_open.append((value, dims, context))
             else:
                 self._emit_match(value, value.struct_info, codes, context)
@@ -368,8 +368,14 @@ class _Lowerer(BindingRewriter):
         body = self._materialized(self.substitute(body))
         if self._depth == 1:
             context = f"ErrorContext(fn={self._name}, loc=return, annotation={self._func.ret_struct_info}) "
+            assert self._func.ret_struct_info is not None
             self._cast(normalized(body), self._func.ret_struct_info, context)
         return body
+
+
+def _is_open(codes: list[PrimValue]) -> bool:
+    """Whether an extent cannot be compared yet."""
+    return any(code.value.value == MatchShapeCode.NO_OP for code in codes[::2])  # type: ignore[attr-defined]
 
 
 def _kind_of(info: StructInfo) -> StructInfo:

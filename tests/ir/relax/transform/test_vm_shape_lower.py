@@ -82,3 +82,64 @@ def test_a_whole_lowered_network():
         x = np.random.default_rng(rows).standard_normal((rows, 4)).astype("float32")
         w = np.eye(4, dtype="float32") * 2
         np.testing.assert_allclose(vm["main"](x, w).numpy(), np.maximum(2 * x, 0).reshape(-1), rtol=1e-6)
+
+
+@I.ir_module
+class Symbolic:
+    @R.function
+    def main(
+        x: R.Tensor(("n", "m"), "float32"), t: R.Tuple(R.Tensor(("n * 2",), "float32"), R.Object)
+    ) -> R.Shape(["n * 2", "n * m"]):
+        n = T.int64()
+        m = T.int64()
+        a = R.call_pure_packed("f", R.shape([n * 2, m]), sinfo_args=(R.Tensor(ndim=1, dtype="float32"),))
+        b = R.match_cast(a, R.Tensor((m,), "float32"))
+        c = R.call_pure_packed("g", b, sinfo_args=(R.Object,))
+        return R.shape([n * 2, n * m])
+
+
+def _arguments(mod, name):
+    return [
+        [arg.value.value if isinstance(arg, relax.PrimValue) else arg for arg in b.value.args]
+        for b in mod["main"].body.blocks[0].bindings
+        if isinstance(b.value, relax.Call) and getattr(b.value.op, "global_symbol", "") == name
+    ]
+
+
+def test_every_expression_has_its_place_before_anything_runs():
+    after = transform.VMShapeLower(emit_err_ctx=False)(Symbolic)
+    (kernel,) = [var for var in after.functions if var.name_hint.startswith("shape_func")]
+    assert len(after[kernel].body.seq) == 2  # n * 2 and n * m at once, behind the parameters
+    matches = [args[2:-1] for args in _arguments(after, "vm.builtin.match_shape")]
+    assert matches == [
+        [2, 1, 0, 1, 1],  # x: n and m are stored
+        [1, 2, 0],  # t[0]: n * 2 is not known yet
+        [1, 3, 2],  # t[0] again
+        [1, 3, 1],  # match_cast
+        [2, 3, 2, 3, 3],  # the result
+    ]
+    assert [type(b).__name__ for b in after["main"].body.blocks[0].bindings].count("MatchCast") == 1
+
+
+def test_failing_checks_say_where():
+    after = transform.VMShapeLower()(Symbolic)
+    texts = [args[-1].value for args in _arguments(after, "vm.builtin.match_shape")]
+    assert texts[0] == (
+        'ErrorContext(fn=main, loc=param[0], param=x, annotation=R.Tensor((n, m), dtype="float32")) '
+    )
+    assert texts[3] == 'ErrorContext(match_cast, struct_info=R.Tensor((m,), dtype="float32")) '
+    assert texts[4].startswith("ErrorContext(fn=main, loc=return, annotation=")
+
+
+def test_without_symbols_there_is_no_table():
+    @I.ir_module
+    class Static:
+        @R.function
+        def main(x: R.Tensor((8,), "float32"), c: R.Tensor((), "float32")):
+            return x
+
+    after = transform.VMShapeLower()(Static)
+    bindings = after["main"].body.blocks[0].bindings
+    assert bindings[0].value.op.name == "relax.null_value"
+    ((_, heap, *_),) = _arguments(after, "vm.builtin.match_shape")  # none for the scalar
+    assert heap is bindings[0].var

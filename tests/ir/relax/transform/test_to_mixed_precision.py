@@ -1,0 +1,77 @@
+"""Where mixed precision puts its casts."""
+
+from __future__ import annotations
+
+from ir.relax import transform
+from ir.script import ir as I
+from ir.script import relax as R
+
+from .conftest import verify
+
+
+@I.ir_module
+class Before:
+    @R.function
+    def main(x: R.Tensor((8, 16), "float32"), w: R.Tensor((16, 16), "float32")):
+        with R.dataflow():
+            a = R.matmul(x, w)
+            b = R.add(a, x)
+            c = R.nn.softmax(b)
+            d = R.matmul(c, w)
+            e = R.add(d, R.const(1.0, "float32"))
+            f = R.exp(e)
+            R.output(f)
+        return f
+
+
+def test_products_are_rounded_at_once_and_what_follows_them_follows():
+    @I.ir_module
+    class Expected:
+        @R.function
+        def main(x: R.Tensor((8, 16), "float32"), w: R.Tensor((16, 16), "float32")):
+            with R.dataflow():
+                lv = R.astype(w, "float16")  # used by products only: cast where the block begins
+                lv1 = R.astype(x, "float16")
+                lv2 = R.matmul(lv1, lv, out_dtype="float32")
+                a = R.astype(lv2, "float16")
+                lv3 = R.astype(a, "float32")  # x is in full precision, so that the sum is
+                b = R.add(lv3, x)
+                c = R.nn.softmax(b)
+                lv4 = R.astype(c, "float16")
+                lv5 = R.matmul(lv4, lv, out_dtype="float32")
+                d = R.astype(lv5, "float16")
+                lv6 = R.astype(R.const(1.0, "float32"), "float16")
+                e = R.add(d, lv6)
+                lv7 = R.exp(e)
+                f = R.astype(lv7, "float32")
+                R.output(f)
+            return f
+
+    verify(transform.ToMixedPrecision()(Before), Expected)
+
+
+def test_inputs_may_come_in_low_precision():
+    after = transform.ToMixedPrecision(fp16_input_names=["x"])(Before)
+    bindings = after["main"].body.blocks[0].bindings
+    assert after["main"].params[0].struct_info.dtype == "float16"
+    assert [b.value.op.name for b in bindings[:4]] == [
+        "relax.astype",
+        "relax.matmul",
+        "relax.astype",
+        "relax.add",
+    ]
+    assert bindings[3].var.struct_info.dtype == "float16"
+
+
+def test_results_that_leave_the_block_are_not_rounded():
+    @I.ir_module
+    class Leaving:
+        @R.function
+        def main(x: R.Tensor((8, 16), "float32"), w: R.Tensor((16, 16), "float32")):
+            with R.dataflow():
+                a = R.matmul(x, w)
+                R.output(a)
+            return a
+
+    bindings = transform.ToMixedPrecision()(Leaving)["main"].body.blocks[0].bindings
+    assert [b.value.op.name for b in bindings] == ["relax.astype", "relax.astype", "relax.matmul"]
