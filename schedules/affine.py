@@ -26,8 +26,14 @@ class Polynomial:
         self.terms, self.dtype = terms, dtype
 
     def to_expr(self) -> tir.PrimExpr:
-        """The expression, positive terms in order of appearance, then negative ones, then the constant."""
+        """The expression: positive terms in order of appearance, negative ones, the constant.
+
+        Without positive terms a positive constant comes first: ``7 - v``.
+        """
         result: Any = None
+        constant = self.terms.get((), 0)
+        if constant > 0 and not any(m and c > 0 for m, c in self.terms.items()):
+            result, constant = tir.const(constant, self.dtype), 0
         ordered = [(m, c) for m, c in self.terms.items() if m and c > 0]
         ordered += [(m, c) for m, c in self.terms.items() if m and c < 0]
         for monomial, coefficient in ordered:
@@ -41,7 +47,6 @@ class Polynomial:
                 result = product if coefficient > 0 else E.Mul(product, tir.const(-1, self.dtype))
             else:
                 result = E.Add(result, product) if coefficient > 0 else E.Sub(result, product)
-        constant = self.terms.get((), 0)
         if result is None:
             return tir.const(constant, self.dtype)
         if constant > 0:

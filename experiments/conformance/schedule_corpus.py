@@ -365,6 +365,108 @@ def main(b: T.handle, c: T.handle):
             vi, vj = T.axis.remap("SS", [i, j])
             C[vi, vj] = A[vi, vj] * T.float32(2)
 """,
+    "cube": """
+@T.prim_func
+def main(A: T.Buffer((128, 128, 128), "float32"), B_: T.Buffer((128, 128, 128), "float32")):
+    for i, j, k in T.grid(128, 128, 128):
+        with T.block("B"):
+            vi, vj, vk = T.axis.remap("SSS", [i, j, k])
+            B_[vi, vj, vk] = A[vi, vj, vk] * T.float32(2)
+""",
+    "starts": """
+@T.prim_func
+def main(A: T.Buffer((128, 128), "float32"), B_: T.Buffer((128, 128), "float32")):
+    for i in T.serial(10, 74):
+        for j in T.serial(0, 128):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B_[vi, vj] = A[vi, vj] * T.float32(2)
+""",
+    "dependent": """
+@T.prim_func
+def main(A: T.Buffer((16, 16), "float32"), B_: T.Buffer((16, 16), "float32")):
+    for i in T.serial(0, 16):
+        for j in T.serial(0, i + 1):
+            with T.block("B"):
+                vi = T.axis.spatial(16, i)
+                vj = T.axis.spatial(16, j)
+                B_[vi, vj] = A[vi, vj] * T.float32(2)
+""",
+    "inlined": """
+@T.prim_func
+def main(A: T.Buffer((8, 16), "float32"), C: T.Buffer((16, 8), "float32"), D: T.Buffer((8, 16), "float32")):
+    B_ = T.alloc_buffer((8, 16))
+    E = T.alloc_buffer((128,))
+    for i, j in T.grid(8, 16):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B_[vi, vj] = A[vi, vj] + T.float32(1)
+    for i, j in T.grid(16, 8):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B_[vj, vi] * B_[7 - vj, vi]
+    for i in T.serial(128):
+        with T.block("E"):
+            v = T.axis.spatial(128, i)
+            E[v] = B_[v // 16, v % 16] - T.float32(3)
+    for i, j in T.grid(8, 16):
+        with T.block("D"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            D[vi, vj] = E[vi * 16 + vj] * T.float32(4)
+""",
+    "pad_mm": """
+@T.prim_func
+def main(A: T.Buffer((127, 30), "float32"), W: T.Buffer((30, 65), "float32"), D: T.Buffer((127, 65), "float32")):
+    C = T.alloc_buffer((127, 65))
+    for i, j, k in T.grid(127, 65, 30):
+        with T.block("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                C[vi, vj] = T.float32(0)
+            C[vi, vj] = C[vi, vj] + A[vi, vk] * W[vk, vj]
+    for i, j in T.grid(127, 65):
+        with T.block("D"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            D[vi, vj] = T.exp(C[vi, vj])
+""",
+    "frobenius": """
+@T.prim_func
+def main(A: T.Buffer((4, 8, 16), "float32"), D: T.Buffer((4,), "float32")):
+    C = T.alloc_buffer((4,))
+    for b, i, j in T.grid(4, 8, 16):
+        with T.block("C"):
+            vb, vi, vj = T.axis.remap("SRR", [b, i, j])
+            with T.init():
+                C[vb] = T.float32(0)
+            C[vb] = C[vb] + A[vb, vi, vj] * A[vb, vi, vj]
+    for b in T.serial(0, 4):
+        with T.block("D"):
+            vb = T.axis.spatial(4, b)
+            D[vb] = T.sqrt(C[vb])
+""",
+    "scalar_sum": """
+@T.prim_func
+def main(A: T.Buffer((128,), "float32"), S: T.Buffer((), "float32")):
+    for i in T.serial(128):
+        with T.block("S"):
+            vi = T.axis.reduce(128, i)
+            with T.init():
+                S[()] = T.float32(0)
+            S[()] = S[()] + A[vi]
+""",
+    "cast_clip": """
+@T.prim_func
+def main(A: T.Buffer((4, 8), "int32"), D: T.Buffer((4, 8), "int8")):
+    C = T.alloc_buffer((4, 8), "int32")
+    for i, j in T.grid(4, 8):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = T.max(T.min(A[vi, vj] + 3, 127), -128)
+    for i, j in T.grid(4, 8):
+        with T.block("D"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            D[vi, vj] = T.cast(C[vi, vj], "int8")
+""",
     "part_read": """
 @T.prim_func
 def main(A: T.Buffer((64, 64), "float32"), C: T.Buffer((16, 16), "float32")):
@@ -1382,6 +1484,127 @@ sch.transform_block_layout("scope", lambda i, j: (j, i))
 sch.blockize(L("A")[1])
 sch.reindex("B", ("read", 0))
 sch.reindex("A", ("write", 0))
+"""
+CASES["cube"] = """
+i, j, k = L("B"); sch.split(i, [2, 1, 64]); sch.split(j, [4, 32]); sch.split(k, [16, 8])
+i, j, k = L("B"); sch.split(i, [None, 1, 64]); sch.split(j, [2, None, 64]); sch.split(k, [2, 1, None])
+i, j, k = L("B"); sch.split(i, [1000, 2, 3]); sch.split(j, [None, 129]); sch.split(k, [3, None])
+i, j, k = L("B"); sch.split(i, [1000, 2, 3]); a = L("B"); sch.fuse(a[0], a[1]); sch.fuse(*L("B")[-2:])
+i, j, k = L("B"); f = sch.fuse(i, j, k); out = sch.split(f, [10, 1001])
+i, j, k = L("B"); f = sch.fuse(i, j, k); a, b, c = sch.split(f, [None, 128, 256]); sch.bind(b, "blockIdx.x"); sch.bind(c, "threadIdx.x")
+i, j, k = L("B"); a, b = sch.split(i, [None, 10]); c, d = sch.split(j, [None, 10]); sch.reorder(c, a, d, b); sch.fuse(c, a)
+i, j, k = L("B"); a, b = sch.split(k, [None, 8]); sch.vectorize(b); sch.parallel(i); sch.unroll(a)
+i, j, k = L("B"); sch.transform_block_layout("B", lambda a, b, c: (a * 16384 + b * 128 + c,))
+i, j, k = L("B"); sch.transform_layout("B", "A", lambda a, b, c: (a // 16, b, c, a % 16))
+i, j, k = L("B"); sch.transform_layout("B", ("write", 0), lambda a, b, c: (a * 16384 + b * 128 + c,))
+i, j, k = L("B"); out = sch.loop_partition(i, [2, 1, 64]); out = L("B_i0")
+i, j, k = L("B"); out = sch.loop_partition(i, [2, 1, None])
+i, j, k = L("B"); out = sch.loop_partition(k, [10, None]); out = L("B_k0")
+i, j, k = L("B"); a, b = sch.loop_partition(i, [100, None]); sch.split(a, [10, 10]); sch.fuse(*L("B_i0")[:2])
+out = sch.cache_read("B", 0, "local"); i, j, k = L("B"); f = sch.fuse(i, j); a, b = sch.split(f, [None, 100]); sch.compute_at(out, a)
+out = sch.cache_read("B", 0, "local"); i, j, k = L("B"); f = sch.fuse(j, k); a, b = sch.split(f, [None, 256]); sch.compute_at(out, a)
+out = sch.cache_read("B", 0, "local"); i, j, k = L("B"); f = sch.fuse(j, k); a, b = sch.split(f, [None, 32]); sch.compute_at(out, a)
+out = sch.cache_write("B", 0, "local"); i, j, k = L("B"); f = sch.fuse(j, k); a, b = sch.split(f, [None, 96]); sch.reverse_compute_at(out, a)
+out = sch.cache_read("B", 0, "shared"); i, j, k = L("B"); a, b = sch.split(i, [None, 16]); sch.bind(a, "blockIdx.x"); sch.bind(b, "threadIdx.x"); sch.compute_at(out, b)
+out = sch.cache_read("B", 0, "local"); i, j, k = L("B"); a, b = sch.split(i, [None, 16]); sch.bind(a, "blockIdx.x"); sch.bind(b, "threadIdx.x"); sch.compute_at(out, b)
+out = sch.cache_write("B", 0, "shared"); i, j, k = L("B"); a, b = sch.split(i, [None, 16]); sch.bind(a, "blockIdx.x"); sch.bind(b, "threadIdx.x"); sch.reverse_compute_at(out, b)
+i, j, k = L("B"); out = sch.blockize(j); sch.annotate(out, "x", 1)
+i, j, k = L("B"); a, b = sch.split(i, [None, 16]); out = sch.blockize(b); out = sch.blockize(a)
+"""
+CASES["starts"] = """
+i, j = L("B"); out = sch.split(i, [None, 2])
+i, j = L("B"); out = sch.fuse(i, j)
+i, j = L("B"); sch.reorder(j, i)
+i, j = L("B"); sch.parallel(i)
+i, j = L("B"); out = sch.loop_partition(i, [4, None])
+i, j = L("B"); out = sch.cache_read("B", 0, "local"); sch.compute_at(out, i)
+i, j = L("B"); out = sch.cache_read("B", 0, "local")
+i, j = L("B"); out = sch.cache_write("B", 0, "local")
+i, j = L("B"); out = sch.reindex("B", ("read", 0))
+i, j = L("B"); out = sch.blockize(j)
+i, j = L("B"); out = sch.blockize(i)
+"""
+CASES["dependent"] = """
+i, j = L("B"); out = sch.split(i, [None, 2])
+i, j = L("B"); out = sch.split(j, [None, 2])
+i, j = L("B"); out = sch.fuse(i, j)
+i, j = L("B"); sch.reorder(j, i)
+i, j = L("B"); sch.parallel(i)
+i, j = L("B"); sch.vectorize(j)
+"""
+CASES["inlined"] = """
+sch.compute_inline("B")
+sch.compute_inline("E")
+sch.reverse_compute_inline("D")
+sch.compute_inline("E"); sch.compute_inline("B")
+sch.compute_at("E", L("D")[0])
+sch.compute_at("E", L("D")[1])
+sch.reverse_compute_at("D", L("E")[0])
+a, b = sch.split(L("E")[0], [None, 32]); sch.reverse_compute_at("D", a)
+a, b = sch.split(L("E")[0], [None, 8]); sch.reverse_compute_at("D", a)
+a, b = sch.split(L("D")[1], [None, 4]); sch.compute_at("E", a)
+sch.compute_at("B", L("C")[0])
+sch.reindex("C", ("read", 0))
+sch.reindex("E", ("read", 0))
+sch.transform_layout("B", ("write", 0), lambda i, j: (j, i))
+sch.transform_layout("E", ("write", 0), lambda i: (i // 16, i % 16))
+sch.transform_block_layout("E", lambda i: (i // 16, i % 16))
+sch.cache_read("E", 0, "local"); sch.compute_at("B__local", L("E")[0])
+"""
+CASES["pad_mm"] = """
+sch.pad_einsum("C", [32, 32, 32])
+sch.pad_einsum("C", [1, 32, 1])
+i, j, k = L("C"); sch.reverse_compute_at("D", j)
+i, j = L("D"); a, b = sch.split(i, [None, 16]); c, d = sch.split(j, [None, 16]); sch.reorder(a, c, b, d); sch.compute_at("C", c)
+i, j, k = L("C"); a, b = sch.split(i, [None, 16]); c, d = sch.split(j, [None, 16]); sch.reorder(a, c, b, d, k); sch.reverse_compute_at("D", c)
+i, j, k = L("C"); a, b = sch.split(i, [None, 16]); c, d = sch.split(k, [None, 16]); sch.reorder(a, c, b, j, d); x = sch.cache_read("C", 0, "shared"); sch.compute_at(x, c)
+i, j, k = L("C"); a, b = sch.split(i, [None, 16]); c, d = sch.split(k, [None, 16]); sch.reorder(a, c, b, j, d); x = sch.cache_read("C", 0, "shared"); sch.compute_at(x, c); f = sch.fuse(*L("A_shared")[2:]); sch.split(f, [None, 32])
+i, j, k = L("C"); a, b = sch.split(k, [None, 16]); sch.rfactor(a, 0)
+i, j, k = L("C"); a, b = sch.split(k, [None, 16]); sch.rfactor(b, 2)
+i, j, k = L("C"); a, b = sch.split(i, [None, 16]); c, d = sch.split(k, [None, 16]); sch.reorder(a, c, b, j, d); sch.decompose_reduction("C", c)
+i, j, k = L("C"); a, b = sch.split(i, [None, 16]); c, d = sch.split(j, [None, 16]); e, f = sch.split(k, [None, 16]); sch.reorder(a, c, e, b, d, f); sch.blockize(b)
+i, j, k = L("C"); a, b = sch.split(i, [None, 16]); sch.blockize(j)
+sch.transform_layout("C", ("write", 0), lambda i, j: (i // 16, j // 16, i % 16, j % 16), pad_value=0.0)
+for x in (("read", 0), ("read", 1), ("write", 0)): sch.reindex("C", x)
+sch.transform_layout("C", "A", lambda i, j: (i // 16, j // 16, i % 16, j % 16), pad_value=0.0)
+"""
+CASES["frobenius"] = """
+b, i, j = L("C"); sch.rfactor(i, 0)
+b, i, j = L("C"); sch.rfactor(j, 1)
+b, i, j = L("C"); f = sch.fuse(i, j); a, c = sch.split(f, [None, 32]); x = sch.rfactor(c, 0); sch.reverse_compute_at("C", L("D")[0])
+b, i, j = L("C"); x = sch.rfactor(i, 0); sch.compute_at(x, L("C")[0])
+b, i, j = L("C"); x = sch.rfactor(i, 0); sch.reverse_compute_at("C", L("C_rf")[0])
+sch.reverse_compute_at("D", L("C")[0])
+sch.compute_at("C", L("D")[0])
+b, i, j = L("C"); f = sch.fuse(i, j); a, c = sch.split(f, [None, 32]); sch.bind(c, "threadIdx.x"); sch.bind(b, "blockIdx.x"); sch.reverse_compute_at("D", b)
+sch.decompose_reduction("C", L("C")[0])
+sch.decompose_reduction("C", L("C")[1]); sch.compute_inline("C_init")
+b, i, j = L("C"); sch.reorder(j, i); sch.rfactor(j, 1); sch.rfactor(L("C_rf")[2], 0)
+sch.cache_write("C", 0, "local"); sch.reverse_compute_at("C_local", L("C")[0])
+sch.blockize(L("C")[1])
+"""
+CASES["scalar_sum"] = """
+out = sch.rfactor(L("S")[0], 0)
+a, b = sch.split(L("S")[0], [None, 32]); out = sch.rfactor(a, 0)
+a, b = sch.split(L("S")[0], [None, 32]); out = sch.rfactor(b, -1)
+out = sch.decompose_reduction("S", L("S")[0])
+out = sch.cache_write("S", 0, "local")
+sch.blockize(L("S")[0])
+out = sch.reindex("S", ("write", 0))
+"""
+CASES["cast_clip"] = """
+sch.compute_inline("C")
+sch.reverse_compute_inline("D")
+sch.compute_at("C", L("D")[1])
+sch.unsafe_set_dtype("C", 0, "int16")
+sch.cache_read("D", 0, "local", consumer_blocks=["D"])
+sch.set_scope("C", 0, "local")
+sch.annotate_buffer_access("C", 0, "write", lambda i, j: ((i, i + 1), (0, 8)))
+sch.annotate_buffer_access("C", 0, "read", lambda i, j: (i, j)); sch.annotate_buffer_access(B("C"), 0, "write", lambda i, j: ((0, 4), j))
+sch.annotate_buffer_access(B("C"), 0, "read", lambda i, j: (i, j)); sch.annotate_buffer_access(B("C"), 0, "write", lambda i, j: ((0, 4), j))
+sch.annotate_buffer_access(B("C"), 0, "write", lambda i, j: ((0, 4), j)); sch.compute_at("C", L("D")[0])
+sch.transform_layout("C", "C", lambda i, j: (i, j // 5, j % 5), pad_value=0)
+sch.transform_layout("C", "C", lambda i, j: (i, j // 5, j % 5), pad_value=lambda i, j, k: i + k)
 """
 CASES["part_read"] = """
 out = sch.cache_read("C", 0, "shared")

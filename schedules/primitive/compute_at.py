@@ -38,12 +38,14 @@ from ..tree import (
 )
 
 
-def _loops_below(block: BlockNode, loop: LoopNode, buffer: tir.Buffer) -> list[LoopNode]:
+def _loops_below(
+    block: BlockNode, loop: LoopNode, buffer: tir.Buffer, across_threads: bool
+) -> list[LoopNode]:
     """The loops that run while ``loop`` stands still: those inside it, and thread loops that share the buffer."""
     running = []
     inside = False
     for item in loops_around(block):
-        if inside or _shares_between_threads(item, buffer):
+        if inside or (across_threads and _shares_between_threads(item, buffer)):
             running.append(item)
         inside = inside or item is loop
     return running
@@ -61,7 +63,11 @@ def _shares_between_threads(loop: LoopNode, buffer: tir.Buffer) -> bool:
 
 
 def _required_boxes(
-    accessors: list[BlockNode], loop: LoopNode, buffers: set[tir.Buffer], writes: bool
+    accessors: list[BlockNode],
+    loop: LoopNode,
+    buffers: set[tir.Buffer],
+    writes: bool,
+    across_threads: bool = True,
 ) -> dict[tir.Buffer, Box]:
     """Per buffer, the box that ``accessors`` touch in one iteration of ``loop``."""
     found: dict[tir.Buffer, list[Box]] = {}
@@ -71,7 +77,7 @@ def _required_boxes(
             buffer = region.buffer
             if buffer in buffers:
                 bound = bind_region(region.region, values)
-                box = relax_loops(bound, _loops_below(block, loop, buffer), buffer.shape)
+                box = relax_loops(bound, _loops_below(block, loop, buffer, across_threads), buffer.shape)
                 found.setdefault(buffer, []).append(box)
     return {buffer: union_boxes(boxes, buffer.shape) for buffer, boxes in found.items()}
 
@@ -382,9 +388,9 @@ def reverse_compute_at(
         )
     _require_reduction_whole(block, loop)
     produced: set[tir.Buffer] = set().union(*[written_buffers(item) for item in producers])
-    boxes = _required_boxes(producers, loop, produced, writes=True)
+    boxes = _required_boxes(producers, loop, produced, writes=True, across_threads=False)
     domains = _solve_domains(block, block.reads, boxes)
-    _require_only_finished_reads(block, domains, boxes)
+    _require_only_finished_reads(block, domains, boxes, [*loops_around(loop), loop])
     branches = _children_under(loop)
     last_producer = max(
         (i for i, child in enumerate(branches) if any(is_ancestor(child, item) for item in producers)),
@@ -433,9 +439,15 @@ def _require_reduction_whole(block: BlockNode, loop: LoopNode) -> None:
 
 
 def _require_only_finished_reads(
-    block: BlockNode, domains: Mapping[Any, tuple[Any, Any]], boxes: Mapping[tir.Buffer, Box]
+    block: BlockNode,
+    domains: Mapping[Any, tuple[Any, Any]],
+    boxes: Mapping[tir.Buffer, Box],
+    around: list[LoopNode],
 ) -> None:
     """Over its new domain the block may read only what this iteration produces."""
+    analyzer = Analyzer()
+    for loop in around:
+        analyzer.bind(loop.var, loop.range())
     lows = {var: low for var, (low, _) in domains.items()}
     running = {var: extent for var, (_, extent) in domains.items()}
     for item in block.iter_vars:
@@ -454,6 +466,10 @@ def _require_only_finished_reads(
                 constant_difference(low, has_low),
                 constant_difference(low + extent, has_low + has_extent),
             )
+            if below is None or above is None:
+                # Digits of a fused loop, say, that only make up its value again within its range.
+                below = constant_difference(analyzer.simplify(low - has_low), 0)
+                above = constant_difference(analyzer.simplify(low + extent - has_low - has_extent), 0)
             if below is None or above is None or below < 0 or above > 0:
                 if constant_difference(has_extent, dim) is not None and is_constant(dim, 1):
                     continue

@@ -59,7 +59,10 @@ class Padding:
             item.name if isinstance(item, tir.Var) else f"axis{n}"
             for n, item in enumerate(index_map.final_indices)
         ]
-        self._inverse, self._condition = inverse, condition
+        self._inverse = inverse
+        self._condition = _LastValue(dict(zip(inverse.initial_indices, buffer.shape, strict=True))).visit(
+            condition
+        )
         self._pad_value = _typed(pad_value, buffer)
 
     def variables(self, prefix: str = "") -> list[tir.Var]:
@@ -83,6 +86,20 @@ class Padding:
         """Where the element at ``point`` was in the old layout."""
         values = dict(zip(self._inverse.initial_indices, point, strict=True))
         return [substitute(item, values) for item in self._inverse.final_indices]
+
+
+class _LastValue(StmtExprMutator):
+    """``c <= v`` becomes ``v == c`` where c is the last value of v."""
+
+    def __init__(self, extents: dict[Any, Any]) -> None:
+        super().__init__()
+        self._extents = extents
+
+    def visit_LE(self, node: tir.LE) -> Any:
+        extent = self._extents.get(node.b)
+        if extent is not None and constant_difference(extent, node.a) == 1:
+            return tir.EQ(node.b, node.a)
+        return node
 
 
 def _typed(pad_value: Any, buffer: tir.Buffer) -> Any:

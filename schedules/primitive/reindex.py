@@ -51,10 +51,9 @@ def reindex(block: BlockNode, buffer_index: int, is_write: bool) -> BlockNode:
         scope="" if buffer.scope() == "global" else buffer.scope(),
     )
     loops = [
-        (tir.Var(f"ax{n}", item.var.dtype), item.dom.extent, tir.const(0, item.var.dtype))
-        for n, item in enumerate(used)
+        (tir.Var(f"ax{n}", item.var.dtype), item.dom.extent, item.dom.min) for n, item in enumerate(used)
     ]
-    values = [item.dom.min + var for item, (var, _, _) in zip(used, loops, strict=True)]
+    values = [var for var, _, _ in loops]
     fresh = {item.var: tir.Var(f"v{n}", item.var.dtype) for n, item in enumerate(used)}
     name = f"{(buffer if is_write else cache).name}_reindex"
     return _stage(block, buffer, indices, cache, index_map, used, loops, values, fresh, name, is_write)

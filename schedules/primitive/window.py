@@ -12,8 +12,8 @@ from ir.tir import IterVar
 from ir.tir.functor import StmtExprMutator
 
 from ..affine import constant_difference, simplify_polynomial
-from ..region import Box
-from ..tree import BlockNode, LeafNode, LoopNode, SeqNode, TreeNode, scope_of, walk
+from ..region import Box, bind_region, relax_loops
+from ..tree import BlockNode, LeafNode, LoopNode, SeqNode, TreeNode, loops_around, scope_of, walk
 
 
 def has_window(
@@ -22,7 +22,7 @@ def has_window(
     """Whether a copy at ``child`` of a scope can be of the box alone.
 
     So it is for a box of constant size that lies in the buffer, directly in a block other than a function's root, whose users
-    access the buffer by loads and stores only.
+    access nothing else of the buffer, and by loads and stores only.
     """
     if scope_of(scope) is None or (child is not None and not _is_directly_in(scope, child)):
         return False
@@ -36,7 +36,18 @@ def has_window(
             return False
         if not (analyzer.can_prove(low >= 0) and analyzer.can_prove(low + size <= dim)):
             return False
-    return not any(_points_into(user, buffer) for user in users)
+    if any(_points_into(user, buffer) for user in users):
+        return False
+    for user in users:
+        values = dict(zip([item.var for item in user.iter_vars], user.iter_values, strict=True))
+        for region in (*user.reads, *user.writes):
+            if region.buffer is not buffer:
+                continue
+            touched = relax_loops(bind_region(region.region, values), loops_around(user), buffer.shape)
+            for (low, size), (first, count) in zip(box, touched, strict=True):
+                if not (analyzer.can_prove(first >= low) and analyzer.can_prove(first + count <= low + size)):
+                    return False
+    return True
 
 
 def _is_directly_in(scope: BlockNode, child: TreeNode) -> bool:

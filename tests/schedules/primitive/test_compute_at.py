@@ -316,3 +316,34 @@ def test_random_tiles_and_places_keep_the_meaning(data: st.DataObject) -> None:
         assert sch.mod.script() == before
     assert_same_meaning(program, sch)
     assert_replays(sch, program)
+
+
+def test_fused_producers_finish_what_a_consumer_reads_by_digits() -> None:
+    @T.prim_func
+    def flat(A: T.Buffer((32,), "float32"), C: T.Buffer((4, 8), "float32")):
+        B = T.alloc_buffer((32,))
+        for i in range(32):
+            with T.block("B"):
+                vi = T.axis.spatial(32, i)
+                B[vi] = A[vi] + T.float32(1)
+        for i, j in T.grid(4, 8):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = B[vi * 8 + vj] * T.float32(2)
+
+    for factor, extents in ((16, [2, 2, 8]), (4, [8, 4]), (1, [32])):
+        sch = Schedule(flat)
+        outer, _ = sch.split(sch.get_loops("B")[0], [None, factor])
+        sch.reverse_compute_at("C", outer)
+        assert [sch.get(loop).extent.value for loop in sch.get_loops("C")] == extents
+        assert_same_meaning(flat, sch)
+        assert_replays(sch, flat)
+
+
+def test_compute_at_a_block_of_the_grid_does_not_wait_for_the_others() -> None:
+    sch = Schedule(chain)
+    loop = sch.get_loops("C")[0]
+    sch.bind(loop, "blockIdx.x")
+    sch.compute_at("B", loop)
+    assert len(sch.get_loops("B")) == 2
+    assert sch.get(sch.get_loops("B")[0]).thread_binding is not None
