@@ -47,7 +47,7 @@ class RewriteLayout(Postproc):
         reader = sch.get_block(block.name)
         copy = sch.cache_read(reader, found[0], "global")
         sch.transform_layout(copy, ("write", 0), index_map)
-        sch.annotate(copy, PREPROC_ANNOTATION, True)
+        sch.annotate(copy, PREPROC_ANNOTATION, 1)
 
 
 def suggest_index_map(block: BlockNode, region: Sequence[tir.Range]) -> IndexMap | None:

@@ -332,7 +332,7 @@ class RegisterTiling(MultiLevelTiling):
         sch.transform_layout(block, ("read", position), index_map, assume_injective_transform=is_padded)
         sch.transform_block_layout(copy, index_map)
         if is_constant:
-            sch.annotate(copy, PREPROC_ANNOTATION, True)
+            sch.annotate(copy, PREPROC_ANNOTATION, 1)
             return
         loops = sch.get_loops(copy)
         for loop in loops[:-1]:
