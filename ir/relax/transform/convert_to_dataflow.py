@@ -56,11 +56,15 @@ class _Converter(BindingRewriter):
                 merged[-1] = DataflowBlock((*merged[-1].bindings, *piece.bindings))
             else:
                 merged.append(piece)
-        if len(merged) == len(seq.blocks) and all(
-            type(a) is type(b) and a.bindings == b.bindings for a, b in zip(merged, seq.blocks, strict=True)
+        blocks = _with_dataflow_vars(merged, seq)
+        if len(blocks) == len(seq.blocks) and all(
+            type(a) is type(b)
+            and len(a.bindings) == len(b.bindings)
+            and all(x is y for x, y in zip(a.bindings, b.bindings, strict=True))
+            for a, b in zip(blocks, seq.blocks, strict=True)
         ):
             return super().visit_seq(seq)
-        marked = SeqExpr(_with_dataflow_vars(merged, seq), seq.body, seq.struct_info_, seq.span)
+        marked = SeqExpr(blocks, seq.body, seq.struct_info_, seq.span)
         return super().visit_seq(_renamed(marked))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...error import IRValueError
@@ -49,12 +50,16 @@ def _ordered_vars(value: object) -> list[Var]:
     return list(found) + sorted(set(used_vars(value)) - set(found), key=lambda var: var.name_hint)
 
 
-def _from_inputs(needs: list[list[int]], users: list[list[int]], depth_first: bool) -> list[int]:
-    """Emit a binding as soon as all that it needs is there, going on with its users."""
+def _walk(
+    needs: list[list[int]], users: list[list[int]], depth_first: bool, first: Sequence[int]
+) -> list[int]:
+    """Emit a binding as soon as all that it needs is there, going on with its users.
+
+    Args:
+        first: the bindings that need nothing, in the order in which the walk takes them.
+    """
     remaining = [len(items) for items in needs]
-    ready = deque(index for index, count in enumerate(remaining) if count == 0)
-    if depth_first:
-        ready.reverse()
+    ready = deque(reversed(first) if depth_first else first)
     order: list[int] = []
     while ready:
         index = ready.pop() if depth_first else ready.popleft()
@@ -68,18 +73,25 @@ def _from_inputs(needs: list[list[int]], users: list[list[int]], depth_first: bo
     return order
 
 
-def sorted_block(block: DataflowBlock, order: str, direction: str) -> DataflowBlock:
-    """The block with its bindings in another order."""
+def sorted_block(
+    block: DataflowBlock, order: str, direction: str, results: Sequence[Var] = ()
+) -> DataflowBlock:
+    """The block with its bindings in another order; ``results`` are those of the function, where outputs begin."""
     needs = _dependencies(block)
     users: list[list[int]] = [[] for _ in needs]
     for index, items in enumerate(needs):
         for item in items:
             users[item].append(index)
+    depth_first = order == "depth-first"
     if direction == "from-inputs":
-        numbers = _from_inputs(needs, users, order == "depth-first")
+        numbers = _walk(needs, users, depth_first, [i for i, items in enumerate(needs) if not items])
     else:
         # The same walk over the reversed graph, taken backwards.
-        backwards = _from_inputs(users, [list(reversed(items)) for items in needs], order == "depth-first")
+        rank = {var: place for place, var in enumerate(results)}
+        ends = [i for i, items in enumerate(users) if not items]
+        ends.sort(key=lambda i: rank.get(block.bindings[i].var, len(rank)))
+        operands = [list(reversed(items)) for items in needs] if depth_first else needs
+        backwards = _walk(users, operands, depth_first, ends[::-1] if depth_first else ends)
         numbers = list(reversed(backwards))
     bindings: list[Binding] = [block.bindings[number] for number in numbers]
     return DataflowBlock(bindings, block.span)
@@ -123,4 +135,7 @@ class TopologicalSort(FunctionPass):
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """The function with sorted blocks."""
-        return rewrite_dataflow_blocks(func, lambda block: sorted_block(block, self.order, self.direction))
+        results = used_vars(func.body.body)
+        return rewrite_dataflow_blocks(
+            func, lambda block: sorted_block(block, self.order, self.direction, results)
+        )

@@ -276,7 +276,7 @@ def test_remove_purity_checking_needs_plain_blocks():
         ("depth-first", "from-inputs", ["a", "c", "b", "d", "e"]),
         ("breadth-first", "from-inputs", ["a", "b", "c", "d", "e"]),
         ("depth-first", "from-outputs", ["a", "c", "b", "d", "e"]),
-        ("breadth-first", "from-outputs", ["a", "b", "c", "d", "e"]),
+        ("breadth-first", "from-outputs", ["b", "a", "d", "c", "e"]),
     ],
 )
 def test_topological_sort(order, direction, expected, same_numbers):
@@ -387,3 +387,38 @@ def test_remove_redundant_reshape():
             return gv
 
     verify(transform.RemoveRedundantReshape()(Before), Expected)
+
+
+def test_topological_sort_of_several_outputs():
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor((8,), "float32"), y: R.Tensor((8,), "float32")):
+            with R.dataflow():
+                b = R.exp(y)
+                f = R.sin(b)
+                a = R.exp(x)
+                e = R.add(a, b)
+                R.output(e, f)
+            return (e, f)
+
+    after = transform.TopologicalSort("depth-first", "from-outputs")(Before)
+    names = [b.var.name_hint for b in after["main"].body.blocks[0].bindings]
+    assert names == ["a", "b", "e", "f"]  # taken backwards from the last result on
+
+
+def test_blocks_that_are_there_already_keep_their_own_variables():
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor((8,), "float32")):
+            with R.dataflow():
+                a = R.exp(x)
+                R.output(a)
+            with R.dataflow():
+                b = R.exp(a)
+                R.output(b)
+            return b
+
+    first, second = transform.ConvertToDataflow()(Before)["main"].body.blocks[0].bindings
+    assert isinstance(first.var, relax.DataflowVar) and not isinstance(second.var, relax.DataflowVar)
