@@ -3,6 +3,9 @@
 A case is Python with ``sch``, ``B(name)`` (a block), ``L(name)`` (its loops); what it leaves in ``out`` is compared too.
 """
 
+# A case is one line, however long.
+# ruff: noqa: E501
+
 from __future__ import annotations
 
 from typing import Any
