@@ -147,6 +147,8 @@ class RewriteSimplifier:
             return a if b.value == 1 else E.multiply(a, E.const(1.0 / b.value, b.dtype))
         if cls is E.And or cls is E.Or:
             return self._connective(cls, a, b)
+        if cls is E.GT or cls is E.GE:
+            return build.compare(E.LT if cls is E.GT else E.LE, b, a)
         if cls is E.EQ and expr_deep_equal(a, b) and not dt.is_float(a.dtype):
             return build.boolean(True, a.dtype)
         if dt.lanes(a.dtype) != 1 and a.__class__ is E.Broadcast and b.__class__ is E.Broadcast:

@@ -239,3 +239,11 @@ def test_dtypes_are_kept(dtype: str) -> None:
     a, b = Var("a", dtype), Var("b", dtype)
     for expr in (a + b - a, (a * 4 + b) // 2, tmin(a + 1, a + 2), a % 1):
         assert Analyzer().simplify(expr).dtype == dtype
+
+
+def test_greater_is_written_as_less_for_floats_too() -> None:
+    x, y = tir.Var("x", "float32"), tir.Var("y", "float32")
+    analyzer = Analyzer()
+    for expr, kind in ((x > y, tir.LT), (x >= y, tir.LE)):
+        found = analyzer.simplify(expr)
+        assert isinstance(found, kind) and found.a is y and found.b is x
