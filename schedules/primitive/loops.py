@@ -104,7 +104,7 @@ def _infer_factors(loop: LoopNode, factors: Sequence[Any], exact: bool) -> tuple
             inferred = tir.const(-(-loop.extent.value // product.value), dtype)
             divides = loop.extent.value % product.value == 0
         else:
-            inferred = Analyzer().simplify(tir.floordiv(loop.extent + (product - 1), product))
+            inferred = tir.floordiv(loop.extent + (product - 1), product)
             divides = False
         return [inferred if item is None else item for item in extents], divides
     if exact:

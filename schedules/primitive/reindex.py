@@ -101,7 +101,9 @@ def reindex_cache(
             f"index {final} of the map uses a variable of block {block.name!r} that does not index {buffer.name}",
         )
     shape = index_map.map_shape([_end(item) for item in block.iter_vars])
-    _require_injective(index_map, block, used, primitive)
+    if not all(any(constant_difference(index, final) == 0 for final in finals) for index in indices):
+        # Where the map repeats the indices of the access, the same place is the same element.
+        _require_injective(index_map, block, used, primitive)
     cache = tir.decl_buffer(
         shape,
         buffer.dtype,
