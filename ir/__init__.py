@@ -26,7 +26,7 @@ from . import instrument, target, transform  # isort: skip  they use the names a
 # Walks recurse once per level of nesting, and sums of a thousand terms nest a thousand levels deep.
 sys.setrecursionlimit(max(sys.getrecursionlimit(), 50_000))
 
-_LAZY_PACKAGES = ("arith", "relax", "relay", "script", "te", "topi")
+_LAZY_PACKAGES = ("arith", "relax", "script", "te", "topi")
 
 
 def __getattr__(name: str) -> object:
