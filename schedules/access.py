@@ -6,7 +6,7 @@ from typing import Any
 
 from ir import tir
 from ir.node import Visitor
-from ir.tir.functor import substitute
+from ir.tir.stmt_functor import substitute
 
 from .region import Box, bind_region, relax_region, union_boxes
 from .tree import BlockNode, LeafNode, LoopNode, SeqNode, TreeNode, WrapNode

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from ir import IRModule, tir
 from ir.tir import IndexMap, PrimFunc
-from ir.tir.functor import substitute
+from ir.tir.stmt_functor import substitute
 
 from .error import ScheduleError
 from .tree import BlockNode, LeafNode, child_blocks, detach, tree_of

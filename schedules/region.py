@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ir import tir
-from ir.tir.functor import substitute
+from ir.tir.stmt_functor import substitute
 
 from .affine import Polynomial, constant_difference, polynomial, simplify_polynomial, split_by
 

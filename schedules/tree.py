@@ -13,7 +13,7 @@ from typing import Any
 from ir import tir
 from ir.node import Node
 from ir.tir import ForKind
-from ir.tir.functor import substitute
+from ir.tir.stmt_functor import substitute
 
 
 class TreeNode:

@@ -104,8 +104,8 @@ def invert_index_map(
     Raises:
         IterMapError: the map is not affine, or not bijective while ``check_bijective`` asks for that.
     """
-    from ..tir.functor import substitute
     from ..tir.index_map import IndexMap
+    from ..tir.stmt_functor import substitute
 
     variables = index_map.initial_indices
     domains = {

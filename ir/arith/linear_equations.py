@@ -297,7 +297,7 @@ def solve_linear_equations(
                 total = E.add(total, E.multiply(item, v[i][j]))
         src_to_dst[var] = analyzer.simplify(total)
     dst_to_src = _solved_for_free(unknowns, src_to_dst, free, analyzer)
-    from ..tir.functor import substitute
+    from ..tir.stmt_functor import substitute
 
     for var, domain in src.ranges.items():
         if var in src_to_dst:
@@ -522,7 +522,7 @@ def solve_linear_inequalities(
 
 def _deskewed(solved: IntConstraints) -> IntConstraintsTransform:
     """New variables, whose ranges begin at 0, in place of those with a range."""
-    from ..tir.functor import substitute
+    from ..tir.stmt_functor import substitute
 
     analyzer = Analyzer()
     src_to_dst: dict[Any, Any] = {}

@@ -431,7 +431,7 @@ class RewriteSimplifier:
     def _let(self, e: Any) -> Any:
         value = self.visit(e.value)
         if value.__class__ in (IntImm, E.Var, E.SizeVar) and e.var not in self.substitutions:
-            from ..tir.functor import substitute
+            from ..tir.stmt_functor import substitute
 
             return self.visit(substitute(e.body, {e.var: value}))
         body = self.visit(e.body)

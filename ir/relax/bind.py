@@ -10,7 +10,7 @@ from ..error import IRTypeError, IRValueError
 from ..expr import GlobalVar, RelaxExpr
 from ..tir.expr import IntImm, PrimExpr
 from ..tir.expr import Var as TirVar
-from ..tir.functor import substitute
+from ..tir.stmt_functor import substitute
 from .analysis import (
     definable_tir_vars_in_struct_info,
     defined_symbolic_vars,

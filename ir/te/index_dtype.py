@@ -18,8 +18,8 @@ from ..tir.expr import (
     cast,
 )
 from ..tir.function import PrimFunc
-from ..tir.functor import StmtExprMutator
 from ..tir.stmt import Block, BufferRegion, BufferStore, For, LetStmt, Stmt
+from ..tir.stmt_functor import StmtExprMutator
 
 
 class _IndexDtype(StmtExprMutator):

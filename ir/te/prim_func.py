@@ -23,8 +23,8 @@ from ..structural import structural_equal
 from ..tir.buffer import Buffer, decl_buffer
 from ..tir.expr import BufferLoad, IntImm, IterVar, PrimExpr, ProducerLoad, Range, Reduce, Select, Var, const
 from ..tir.function import PrimFunc
-from ..tir.functor import StmtExprMutator, substitute
 from ..tir.stmt import Block, BlockRealize, BufferStore, For, ForKind, LetStmt, Stmt, seq
+from ..tir.stmt_functor import StmtExprMutator, substitute
 from .access_region import full_region, load_regions, point_region
 from .index_dtype import with_index_dtype
 from .tensor import ComputeOp, ExternOp, Operation, PlaceholderOp, Tensor

@@ -48,7 +48,7 @@ from .expr import (
     convert,
 )
 from .function import PrimFunc, TensorIntrin
-from .functor import (
+from .stmt_functor import (
     StmtExprMutator,
     StmtExprVisitor,
     ir_transform,

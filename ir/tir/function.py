@@ -121,7 +121,7 @@ class PrimFunc(BaseFunc, type_key="tir.PrimFunc"):
 
     def specialize(self, param_map: Mapping[Var, Any]) -> PrimFunc:
         """A copy with parameters replaced: a scalar or symbolic variable by a value, a handle by a Buffer of the shape wanted."""
-        from .functor import substitute
+        from .stmt_functor import substitute
 
         values: dict[Any, Any] = {}
         for param, value in param_map.items():

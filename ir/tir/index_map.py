@@ -13,7 +13,7 @@ from ..error import IRValueError
 from ..node import Node, field, post_order_visit
 from .evaluate import evaluate
 from .expr import IntImm, PrimExpr, Range, Var, as_exprs, const, convert
-from .functor import substitute
+from .stmt_functor import substitute
 
 
 class IndexMap(Node, type_key="tir.IndexMap"):

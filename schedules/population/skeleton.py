@@ -18,7 +18,7 @@ from ir import tir
 from ir.node import Visitor
 from ir.tir import ForKind, IterVar
 from ir.tir.evaluate import evaluate
-from ir.tir.functor import substitute
+from ir.tir.stmt_functor import substitute
 
 from ..tree import BlockNode, LeafNode, LoopNode, TreeNode, tree_of
 from .linear import IndexSteps, Values, has_load

@@ -8,7 +8,7 @@ from typing import Any
 from ir import tir
 from ir.arith import Analyzer, normalize_iter_map_to_expr, subspace_divide
 from ir.tir import IterVar
-from ir.tir.functor import substitute
+from ir.tir.stmt_functor import substitute
 
 from ..affine import mentions
 from ..analysis import require

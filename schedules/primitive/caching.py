@@ -7,7 +7,7 @@ from typing import Any
 
 from ir import tir
 from ir.tir import IterVar
-from ir.tir.functor import substitute
+from ir.tir.stmt_functor import substitute
 
 from ..access import access_regions
 from ..affine import constant_difference

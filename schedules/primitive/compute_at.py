@@ -8,7 +8,7 @@ from typing import Any
 from ir import tir
 from ir.arith import Analyzer
 from ir.tir import IterVar
-from ir.tir.functor import substitute
+from ir.tir.stmt_functor import substitute
 
 from ..affine import Polynomial, constant_difference, mentions, polynomial, simplify_polynomial, split_by
 from ..analysis import (

@@ -7,7 +7,7 @@ from typing import Any
 
 from ir import tir
 from ir.arith import Analyzer, detect_iter_map, inverse_affine_iter_map
-from ir.tir.functor import StmtExprMutator, substitute
+from ir.tir.stmt_functor import StmtExprMutator, substitute
 
 from ..access import access_regions
 from ..affine import constant_difference, mentions, polynomial, simplify_polynomial

@@ -9,7 +9,7 @@ from ir import tir
 from ir.arith import Analyzer
 from ir.error import IRError
 from ir.tir import IndexMap, IterVar
-from ir.tir.functor import StmtExprMutator, substitute
+from ir.tir.stmt_functor import StmtExprMutator, substitute
 
 from ..access import access_regions
 from ..affine import constant_difference, polynomial, simplify_polynomial

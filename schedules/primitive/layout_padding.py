@@ -12,7 +12,7 @@ from typing import Any
 
 from ir import tir
 from ir.tir import ForKind, IndexMap, IterVar
-from ir.tir.functor import StmtExprMutator, substitute
+from ir.tir.stmt_functor import StmtExprMutator, substitute
 
 from ..affine import constant_difference, mentions
 from ..analysis import require

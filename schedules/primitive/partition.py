@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ir import tir
-from ir.tir.functor import substitute
+from ir.tir.stmt_functor import substitute
 
 from ..affine import constant_difference, mentions
 from ..analysis import read_buffers, require, written_buffers

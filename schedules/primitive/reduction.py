@@ -7,7 +7,7 @@ from typing import Any
 
 from ir import tir
 from ir.tir import IterVar
-from ir.tir.functor import substitute
+from ir.tir.stmt_functor import substitute
 
 from ..affine import mentions
 from ..analysis import read_buffers, require, why_not_reduction

@@ -7,7 +7,7 @@ from typing import Any
 from ir import tir
 from ir.arith import Analyzer
 from ir.tir import IndexMap, IterVar
-from ir.tir.functor import StmtExprMutator, substitute
+from ir.tir.stmt_functor import StmtExprMutator, substitute
 
 from ..affine import constant_difference, mentions, simplify_polynomial
 from ..analysis import read_buffers, require, scope_children, written_buffers

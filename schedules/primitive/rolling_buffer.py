@@ -6,7 +6,7 @@ from typing import Any
 
 from ir import tir
 from ir.tir import IterVar
-from ir.tir.functor import StmtExprMutator
+from ir.tir.stmt_functor import StmtExprMutator
 
 from ..affine import constant_difference, mentions, polynomial
 from ..analysis import consumers_of, is_output_block, require, require_complete_or_reduction

@@ -7,7 +7,7 @@ from typing import Any
 from ir import structural_equal, tir
 from ir.arith import Analyzer
 from ir.tir import IterVar
-from ir.tir.functor import StmtExprMutator, substitute
+from ir.tir.stmt_functor import StmtExprMutator, substitute
 
 from ..affine import mentions, polynomial, simplify_polynomial
 from ..analysis import (

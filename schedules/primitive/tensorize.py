@@ -6,7 +6,7 @@ from typing import Any
 
 from ir import tir
 from ir.node import Node
-from ir.tir.functor import substitute
+from ir.tir.stmt_functor import substitute
 
 from ..affine import constant_difference, mentions, simplify_polynomial
 from ..analysis import require

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ir import tir
-from ir.tir.functor import StmtExprMutator
+from ir.tir.stmt_functor import StmtExprMutator
 
 from ..affine import simplify_polynomial
 from ..analysis import require

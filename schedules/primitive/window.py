@@ -9,7 +9,7 @@ from ir import tir
 from ir.arith import Analyzer
 from ir.node import Visitor
 from ir.tir import IterVar
-from ir.tir.functor import StmtExprMutator
+from ir.tir.stmt_functor import StmtExprMutator
 
 from ..affine import constant_difference, simplify_polynomial
 from ..region import Box, bind_region, relax_loops

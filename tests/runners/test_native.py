@@ -10,7 +10,7 @@ import pytest
 from ir import IRModule
 from ir.error import IRError
 from ir.tir import For, ForKind
-from ir.tir.functor import ir_transform
+from ir.tir.stmt_functor import ir_transform
 from runners import (
     BuilderInput,
     EvaluatorConfig,

@@ -132,7 +132,9 @@ def test_from_a_file_to_a_checked_library(tmp_path: Path) -> None:
     assert "task 0" in loopsmith("db", "top", "t.db", "--task", "0", cwd=tmp_path).stdout
     exported = loopsmith("db", "export", "t.db", "records.jsonl", cwd=tmp_path)
     written = re.search(r"wrote (\d+) records", exported.stdout)
-    assert written and int(written[1]) >= 8  # the trials, and second measurements of those whose times were close
+    assert (
+        written and int(written[1]) >= 8
+    )  # the trials, and second measurements of those whose times were close
     assert loopsmith("db", "import", "other.db", "records.jsonl", cwd=tmp_path).returncode == 0
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ... import tir
 from ...module import IRModule
-from ...tir.functor import substitute
+from ...tir.stmt_functor import substitute
 from ...transform import PassContext
 from ..bind import bind
 from ..expr import (

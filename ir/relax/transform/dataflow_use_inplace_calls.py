@@ -8,7 +8,7 @@ from typing import Any
 from ...module import IRModule
 from ...op import Op
 from ...tir import PrimFunc
-from ...tir.functor import substitute
+from ...tir.stmt_functor import substitute
 from ...transform import ModulePass, PassContext
 from ..analysis import used_vars
 from ..block_builder import BlockBuilder

@@ -15,7 +15,7 @@ from ...expr import GlobalVar
 from ...module import IRModule
 from ...op import Op
 from ...tir import Block, BlockRealize, Buffer, PrimFunc, SeqStmt, Stmt
-from ...tir.functor import StmtExprMutator
+from ...tir.stmt_functor import StmtExprMutator
 from ...transform import ModulePass, PassContext
 from ..expr import Call, Constant, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var, VarBinding
 from ..function import Function

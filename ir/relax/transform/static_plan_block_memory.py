@@ -13,7 +13,7 @@ from ...expr import GlobalVar
 from ...module import IRModule
 from ...op import Op
 from ...structural import structural_equal
-from ...tir.functor import substitute
+from ...tir.stmt_functor import substitute
 from ...transform import PassContext
 from ..analysis import defined_symbolic_vars
 from ..expr import (

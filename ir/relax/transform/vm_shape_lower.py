@@ -13,7 +13,7 @@ from ...op import Op
 from ...structural import structural_equal
 from ...tir import BufferStore, PrimFunc, SeqStmt
 from ...tir import const as tir_const
-from ...tir.functor import substitute
+from ...tir.stmt_functor import substitute
 from ...transform import ModulePass, PassContext
 from ..analysis.struct_info import BaseCheckResult, struct_info_base_check
 from ..expr import (

@@ -14,7 +14,7 @@ from ...expr import GlobalVar
 from ...module import IRModule
 from ...op import Op
 from ...tir import PrimFunc
-from ...tir.functor import substitute
+from ...tir.stmt_functor import substitute
 from ..analysis import used_vars
 from ..expr import (
     Call,

@@ -13,7 +13,7 @@ from .. import expr as E
 from .. import stmt as S
 from ..buffer import Buffer
 from ..expr import Range, const
-from ..functor import substitute
+from ..stmt_functor import substitute
 
 Region = list[IntervalSet]
 

@@ -12,11 +12,10 @@ from .. import expr as E
 from ..buffer import Buffer
 from ..expr import BufferLoad, IntImm, PrimExpr, Range, Var, const
 from ..function import PrimFunc
-from ..functor import StmtExprMutator
 from ..stmt import Block, BufferRegion, BufferStore, For, LetStmt, Stmt
+from ..stmt_functor import StmtExprMutator
 from .function_pass import PrimFuncPass
 from .index_simplifier import INF, IndexSimplifier, Linear
-
 
 _WIDEST_TILE = 64
 """Elements along the contiguous axis of a register tile, at most."""

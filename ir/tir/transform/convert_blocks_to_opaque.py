@@ -9,8 +9,8 @@ from ...module import IRModule
 from ...transform import PassContext
 from ..expr import PrimExpr, Var
 from ..function import PrimFunc
-from ..functor import StmtExprMutator
 from ..stmt import BlockRealize, Stmt
+from ..stmt_functor import StmtExprMutator
 from .function_pass import PrimFuncPass
 
 

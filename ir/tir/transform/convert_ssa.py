@@ -9,8 +9,8 @@ from ...transform import PassContext
 from ..buffer import Buffer
 from ..expr import Let, PrimExpr, Var
 from ..function import PrimFunc
-from ..functor import StmtExprMutator
 from ..stmt import Allocate, AllocateConst, For, LetStmt, Stmt
+from ..stmt_functor import StmtExprMutator
 from .function_pass import PrimFuncPass
 
 

@@ -11,8 +11,8 @@ from .. import expr as E
 from ..buffer import Buffer
 from ..expr import BufferLoad, IntImm, PrimExpr, Var, const
 from ..function import PrimFunc
-from ..functor import StmtExprMutator
 from ..stmt import Allocate, AllocateConst, BufferStore, DeclBuffer, For, Stmt
+from ..stmt_functor import StmtExprMutator
 from .function_pass import PrimFuncPass
 from .index_simplifier import IndexSimplifier
 

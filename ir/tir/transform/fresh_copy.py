@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ..buffer import Buffer
 from ..expr import Let, PrimExpr, Var
-from ..functor import StmtExprMutator
 from ..stmt import Allocate, AllocateConst, For, LetStmt, Stmt
+from ..stmt_functor import StmtExprMutator
 
 
 class _Fresh(StmtExprMutator):

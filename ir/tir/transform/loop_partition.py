@@ -13,8 +13,8 @@ from ...transform import PassContext
 from .. import expr as E
 from ..expr import IntImm, PrimExpr, Var, const
 from ..function import PrimFunc
-from ..functor import substitute
 from ..stmt import Evaluate, For, ForKind, IfThenElse, Stmt, seq
+from ..stmt_functor import substitute
 from .fresh_copy import fresh_copy
 from .function_pass import PrimFuncPass
 from .index_simplifier import INF, IndexSimplifier, Linear

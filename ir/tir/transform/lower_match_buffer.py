@@ -10,8 +10,8 @@ from ...transform import PassContext
 from ..buffer import Buffer
 from ..expr import BufferLoad, Call, PrimExpr, Range, Var, const
 from ..function import PrimFunc
-from ..functor import StmtExprMutator, pre_order_visit
 from ..stmt import Block, BufferRegion, BufferStore, MatchBufferRegion, Stmt
+from ..stmt_functor import StmtExprMutator, pre_order_visit
 from .function_pass import PrimFuncPass
 
 

@@ -9,8 +9,8 @@ from ...module import IRModule
 from ...transform import PassContext
 from ..expr import IntImm, IterVar, PrimExpr, Range, StringImm, Var, const
 from ..function import PrimFunc
-from ..functor import StmtExprMutator
 from ..stmt import Allocate, AttrStmt, Block, BlockRealize, For, ForKind, IfThenElse, Stmt
+from ..stmt_functor import StmtExprMutator
 from .function_pass import PrimFuncPass
 
 

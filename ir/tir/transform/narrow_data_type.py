@@ -12,8 +12,8 @@ from .. import expr as E
 from ..buffer import Buffer
 from ..expr import IntImm, PrimExpr, Var, const
 from ..function import PrimFunc
-from ..functor import StmtExprMutator
 from ..stmt import BufferStore, For, LetStmt, Stmt
+from ..stmt_functor import StmtExprMutator
 from .function_pass import PrimFuncPass
 from .index_simplifier import IndexSimplifier
 

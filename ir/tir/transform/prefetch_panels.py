@@ -17,9 +17,9 @@ from ...transform import PassContext
 from ..buffer import Buffer
 from ..expr import BufferLoad, IntImm, PrimExpr, Ramp, Var, const
 from ..function import PrimFunc
-from ..functor import StmtExprMutator
 from ..op import address_of, prefetch
 from ..stmt import Allocate, Evaluate, For, ForKind, Stmt, seq
+from ..stmt_functor import StmtExprMutator
 from .function_pass import PrimFuncPass
 from .index_simplifier import IndexSimplifier, Linear
 

@@ -11,8 +11,8 @@ from .. import expr as E
 from ..buffer import Buffer
 from ..expr import IntImm, PrimExpr, const
 from ..function import PrimFunc
-from ..functor import StmtExprMutator, substitute
 from ..stmt import AssertStmt, Evaluate, For, ForKind, IfThenElse, LetStmt, SeqStmt, Stmt, seq
+from ..stmt_functor import StmtExprMutator, substitute
 from .function_pass import PrimFuncPass
 from .index_simplifier import IndexSimplifier
 

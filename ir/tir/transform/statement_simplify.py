@@ -13,7 +13,6 @@ from .. import expr as E
 from ..buffer import Buffer
 from ..expr import IntImm, PrimExpr, Range, const
 from ..function import PrimFunc
-from ..functor import StmtExprMutator, substitute
 from ..op import CallEffectKind, effect_of
 from ..stmt import (
     AssertStmt,
@@ -28,6 +27,7 @@ from ..stmt import (
     Stmt,
     seq,
 )
+from ..stmt_functor import StmtExprMutator, substitute
 from .function_pass import PrimFuncPass
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from ...node import Mutator, post_order_visit
 from ...transform import PassContext
 from ..expr import BufferLoad, IntImm, PrimExpr, Var, const
 from ..function import PrimFunc
-from ..functor import substitute
 from ..stmt import AttrStmt, BufferStore, Evaluate, For, ForKind, SeqStmt, Stmt, seq
+from ..stmt_functor import substitute
 from .fresh_copy import fresh_copy
 from .function_pass import PrimFuncPass
 from .simplify import SimplifyMutator

@@ -15,7 +15,6 @@ from .. import op as tir_op
 from ..buffer import Buffer
 from ..expr import Broadcast, BufferLoad, Call, IntImm, PrimExpr, Ramp, Select, Var, const
 from ..function import PrimFunc
-from ..functor import StmtExprMutator, substitute
 from ..stmt import (
     Allocate,
     AllocateConst,
@@ -30,6 +29,7 @@ from ..stmt import (
     While,
     seq,
 )
+from ..stmt_functor import StmtExprMutator, substitute
 from .fresh_copy import fresh_copy
 from .function_pass import PrimFuncPass
 from .index_simplifier import IndexSimplifier
