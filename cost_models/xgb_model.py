@@ -22,6 +22,8 @@ from .samples import Samples, TrainingSet
 _LOG = logging.getLogger(__name__)
 _BINS = 32
 """Values that a feature is rounded to."""
+_ENOUGH_NEWS = 24
+"""Measurements after which even a model of many records learns again: they are what it knows of the present kernels."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class XGBModel(CostModel):
     """An ensemble of boosted trees over per-nest features.
 
     Up to ``average_peak_n`` the parameters are MetaSchedule's. Training is short and starts early here, since the trees only correct an
-    estimate: 12 measurements are enough for a first one, and every batch is followed by another.
+    estimate: 12 measurements are enough for a first one.
 
     Args:
         extractor: makes features of schedules; "per-store-feature" or None is :class:`PerStoreFeature`.
@@ -57,7 +59,7 @@ class XGBModel(CostModel):
         early_stopping_rounds: training ends when so many trees in a row have not made the error smaller.
         verbose_eval: log the training's average peak score (at level INFO) after every so many trainings; 0 for never.
         average_peak_n: that score is the mean speed, relative to the best, of the best of the first k, for k up to this.
-        adaptive_training: train again only when a fifth more has been measured than at the last training.
+        adaptive_training: train again only when a fifth more has been measured than at the last training (or two dozen more).
         num_tuning_cores: sets ``config.nthread``.
         tree_method: sets ``config.tree_method``.
         seed: sets ``config.seed``.
@@ -75,7 +77,7 @@ class XGBModel(CostModel):
         early_stopping_rounds: int = 50,
         verbose_eval: int = 25,
         average_peak_n: int = 32,
-        adaptive_training: bool = False,
+        adaptive_training: bool = True,
         num_tuning_cores: int | None = None,
         tree_method: str | None = None,
         seed: int | None = None,
@@ -129,7 +131,9 @@ class XGBModel(CostModel):
     # ---- training ----------------------------------------------------------------------------------------------
 
     def _train_if_stale(self) -> None:
-        wanted = 1.2 * self._trained_on if self.adaptive_training else self._trained_on + 1
+        wanted: float = self._trained_on + 1
+        if self.adaptive_training:
+            wanted = min(1.2 * self._trained_on, self._trained_on + _ENOUGH_NEWS)
         if len(self._samples) < max(wanted, self.num_warmup_samples):
             return
         self._trained_on = len(self._samples)

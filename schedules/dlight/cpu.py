@@ -76,6 +76,8 @@ def _nest_cost(nest: Nest, target: Target, size: int) -> np.ndarray:
             unrolled = unrolled * loop.extent
         elif loop.mark == "parallel":
             jobs = jobs * loop.extent
+    # Extents are zero where a tensor is empty.
+    vector, jobs = np.maximum(1, vector), np.maximum(1, jobs)
     vectors = np.ceil(vector / lanes)
     utilisation = np.where(vector > 1, vector / (vectors * lanes), 1.0 / lanes)
     accumulators = vectors * unrolled if nest.is_reduction else np.full(size, 16.0)
@@ -85,7 +87,7 @@ def _nest_cost(nest: Nest, target: Target, size: int) -> np.ndarray:
     # Loads per multiply-add: one vector per column and one broadcast per row of the register tile.
     loads = (vectors + unrolled) / np.maximum(1.0, vectors * unrolled) if nest.is_reduction else np.ones(size)
     cores = max(1, target.num_cores)
-    balance = np.ceil(jobs / cores) * cores / np.maximum(1, jobs)
+    balance = np.ceil(jobs / cores) * cores / jobs
     cost: np.ndarray = (
         nest.iterations()
         / lanes

@@ -94,14 +94,14 @@ class CostModelContract:
         )
 
     def test_scores_do_not_depend_on_the_company(self) -> None:
-        if self.depends_on_order:
-            pytest.skip("scores of this model depend on the calls before")
         model = self.trained()
         features, _ = measured(20, seed=5)
         whole = model.predict_arrays(features)
-        np.testing.assert_allclose(
-            model.predict_arrays(features.take([7, 3])), whole[[7, 3]], rtol=1e-4, atol=1e-5
-        )
+        some = model.predict_arrays(features.take([7, 3]))
+        if self.depends_on_order:
+            assert some.shape == (2,) and not np.isin(some, whole).any()
+        else:
+            np.testing.assert_allclose(some, whole[[7, 3]], rtol=1e-4, atol=1e-5)
 
     def test_saved_and_loaded_it_predicts_the_same(self, tmp_path: Path) -> None:
         features, _ = measured(20, seed=5)

@@ -1,5 +1,6 @@
 """Patterns: descriptions of expressions, composed with calls, operators and constraints.
 
+>>> from ir.relax.dpl import is_op, wildcard
 >>> x, w, b = wildcard(), wildcard(), wildcard()
 >>> conv = is_op("relax.nn.conv2d")(x, w)
 >>> pattern = is_op("relax.nn.relu")(is_op("relax.add")(conv, b) | conv)
