@@ -1,6 +1,6 @@
 """Every schedule primitive here and in a black box, side by side: prints where the resulting programs differ.
 
-The corpus is ``schedule_corpus.py``; each system runs ``schedule_side.py`` in an interpreter of its own.
+The corpus is ``schedule_programs.py`` and ``schedule_cases.py``; each system runs ``schedule_side.py`` in an interpreter of its own.
 
     python experiments/conformance/schedule_compare.py --peer PYTHON [--only WORD] [--trace]
 """
@@ -20,7 +20,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from schedule_corpus import cases  # noqa: E402  (a sibling, found through the line above)
+from schedule_cases import cases  # noqa: E402  (a sibling, found through the line above)
 
 
 def run_side(python: str, system: str, chosen: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
