@@ -93,3 +93,21 @@ def test_a_small_batch_searches_briefly_and_the_next_goes_on_from_there() -> Non
     assert survivors is not None
     first = {row.tobytes() for row in strategy._first_generation(0, 64)}
     assert {row.tobytes() for row in survivors} <= first
+
+
+def test_a_structure_far_behind_is_searched_now_and_then() -> None:
+    context = TuneContext(matmul(128), "cpu", seed=0)
+    strategy = EvolutionarySearch(exhaustive_limit=0, eps_greedy=0.0)
+    strategy.initialize_with_tune_context(context)
+    sketches = context.sketches()
+    assert len(sketches) > 1
+    strategy.pre_tuning(64, 4, sketches, None, _Oracle(seed=0))
+    costs = []
+    for _ in range(9):
+        before = strategy.candidates_scored
+        chosen = strategy.generate_measure_candidates()
+        assert chosen is not None and len(chosen) == 4
+        costs.append(strategy.candidates_scored - before)
+        fast = [1e-3 if item.sketch is sketches[0] else 1e-2 for item in chosen]
+        strategy.notify_runner_results(chosen, fast)
+    assert max(costs[1:4]) < costs[4] and max(costs[5:8]) < costs[8]

@@ -21,6 +21,10 @@ from .base import MeasureCandidate, SearchStrategy
 from .records import MeasuredRow, learn, measured_rows
 from .schedule_model import SPARE, choose, teach
 
+_FAR_BEHIND = 1.5
+"""A structure whose best time is this many times the best of all is searched in one round out of ``_ROUNDS_BETWEEN``."""
+_ROUNDS_BETWEEN = 4
+
 
 class EvolutionarySearch(SearchStrategy):
     """Evolutionary search over populations.
@@ -66,7 +70,7 @@ class EvolutionarySearch(SearchStrategy):
         self._sketches = list(design_spaces)
         self._cost_model = cost_model
         self._rng = np.random.default_rng(self.context.generator.integers(1 << 31))
-        self._trials = 0
+        self._trials = self._rounds = 0
         self._extractor = PerStoreFeature()
         self._measured: list[dict[bytes, float]] = [{} for _ in self._sketches]
         self._rows: list[list[np.ndarray]] = [[] for _ in self._sketches]
@@ -123,9 +127,12 @@ class EvolutionarySearch(SearchStrategy):
         wanted = min(self._batch, self._max_trials - self._trials)
         if wanted <= 0:
             return None
-        pools = [self._pool(number) for number in range(len(self._sketches))]
         spare = SPARE if isinstance(self._cost_model, PyCostModel) else 1
-        chosen = self._choose(pools, wanted * spare)
+        searched = [number for number in range(len(self._sketches)) if self._is_promising(number)]
+        chosen = self._choose(self._pools(searched), wanted * spare)
+        if len(chosen) < wanted * spare and len(searched) < len(self._sketches):
+            chosen = self._choose(self._pools(range(len(self._sketches))), wanted * spare)
+        self._rounds += 1
         if not chosen:
             return None
         candidates = [
@@ -135,6 +142,17 @@ class EvolutionarySearch(SearchStrategy):
             candidates = choose(self._cost_model, self.context, candidates, wanted)
         self._trials += len(candidates)
         return candidates
+
+    def _is_promising(self, number: int) -> bool:
+        """Whether to search a structure in this round: now and then only, if all that was measured of it is far behind."""
+        own = min(self._measured[number].values(), default=0.0)
+        best = min((secs for measured in self._measured for secs in measured.values()), default=0.0)
+        return own <= _FAR_BEHIND * best or self._rounds % _ROUNDS_BETWEEN == 0
+
+    def _pools(self, searched: Sequence[int]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Candidates and scores of every structure, none for those that are not searched."""
+        nothing = (np.empty((0, 0), dtype=np.int64), np.empty(0))
+        return [self._pool(n) if n in searched else nothing for n in range(len(self._sketches))]
 
     def _pool(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         """(rows, scores) of one structure's candidates that were not measured yet, best first."""
