@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
@@ -63,6 +63,15 @@ class Builder(ABC):
     def build(self, build_inputs: Sequence[BuilderInput]) -> list[BuilderResult]:
         """Build all inputs; results in their order. Never raises for a bad candidate."""
 
+    def submit(self, build_inputs: Iterable[BuilderInput]) -> list[Future[BuilderResult]]:
+        """Start building, if possible each input as soon as it is there; every future gets its result in time."""
+        futures = []
+        for result in self.build(list(build_inputs)):
+            future: Future[BuilderResult] = Future()
+            future.set_result(result)
+            futures.append(future)
+        return futures
+
     def unbuilt(self, build_input: BuilderInput) -> Any:
         """An artifact that is built where it first runs, for :meth:`Runner.final_choice`; None where there is no such thing."""
         return None
@@ -114,8 +123,7 @@ class LocalBuilder(Builder):
     def unbuilt(self, build_input: BuilderInput) -> Artifact:
         return Artifact(build_input.mod, build_input.target, self.f_build)
 
-    def submit(self, build_inputs: Sequence[BuilderInput]) -> list[Future[BuilderResult]]:
-        """Start building all inputs; each future gets its result when it is there."""
+    def submit(self, build_inputs: Iterable[BuilderInput]) -> list[Future[BuilderResult]]:
         return [self._submit(item) for item in build_inputs]
 
     def _submit(self, item: BuilderInput) -> Future[BuilderResult]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,19 +42,27 @@ class MeasureResult:
 
 
 def measure_candidates(
-    requests: Sequence[MeasureRequest], builder: Builder, runner: Runner
+    requests: Iterable[MeasureRequest], builder: Builder, runner: Runner
 ) -> Iterator[tuple[int, MeasureResult]]:
     """Yield (position, result) as results come: failed builds first, then the measured ones in order.
 
     The best time of a workload is updated on the way, so that hopeless candidates of the same batch are cut. Candidates
-    that were not reached when the caller stops are simply not measured.
+    that were not reached when the caller stops are simply not measured. Making the requests may take time: the first are
+    built meanwhile.
     """
-    built = builder.build([BuilderInput(request.mod, request.target) for request in requests])
+    made: list[MeasureRequest] = []
+
+    def inputs() -> Iterator[BuilderInput]:
+        for request in requests:
+            made.append(request)
+            yield BuilderInput(request.mod, request.target)
+
+    built = [future.result() for future in builder.submit(inputs())]
     for position, result in enumerate(built):
         if result.artifact is None:
             yield position, MeasureResult(result.kind, None, result.error_msg, build_secs=result.build_secs)
     best: dict[int, float] = {}
-    for position, (request, result) in enumerate(zip(requests, built)):
+    for position, (request, result) in enumerate(zip(made, built, strict=True)):
         if result.artifact is None:
             continue
         known = [secs for secs in (request.best_secs, best.get(id(request.reference))) if secs is not None]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, islice
 
 from cost_models import CostModel
 from database import Database, TuningRecord, Workload, by_speed
@@ -193,9 +194,32 @@ class TaskScheduler(ABC):
     def _measure(self, task: TaskState, candidates: Sequence[MeasureCandidate]) -> list[MeasureResult]:
         """Build and measure a batch, committing each result when it comes."""
         searching = time.monotonic()
-        module_json = task.workload.module_json
         results: list[MeasureResult | None] = [None] * len(candidates)
-        requests, positions = [], []
+        positions: list[int] = []
+        requests = self._requests(task, candidates, results, positions)
+        first = list(islice(requests, 1))
+        self.times.search += time.monotonic() - searching
+        measuring = time.monotonic()
+        for index, result in measure_candidates(chain(first, requests), self._builder, self._runner):
+            results[positions[index]] = result
+            committing = time.monotonic()
+            self._commit(task, candidates[positions[index]], result)
+            self.times.commit += time.monotonic() - committing
+            for callback in self._callbacks:
+                callback.trial(self, task, result)
+        self.times.measure += time.monotonic() - measuring
+        return [result if result is not None else _illegal("it was not measured") for result in results]
+
+    def _requests(
+        self,
+        task: TaskState,
+        candidates: Sequence[MeasureCandidate],
+        results: list[MeasureResult | None],
+        positions: list[int],
+    ) -> Iterator[MeasureRequest]:
+        """Make programs of candidates, one after the other; ``positions`` are those of the candidates that have one."""
+        module_json = task.workload.module_json
+        best = None if task.best_secs == float("inf") else task.best_secs
         for position, candidate in enumerate(candidates):
             try:
                 trace = candidate.trace(task.context)
@@ -208,23 +232,9 @@ class TaskScheduler(ABC):
                 results[position] = _illegal(message)
                 self._commit(task, candidate, results[position])
                 continue
-            program = ScheduledProgram(module_json, trace.as_json())
-            best = None if task.best_secs == float("inf") else task.best_secs
-            requests.append(
-                MeasureRequest(program, task.context.target, reference=task.context.mod, best_secs=best)
-            )
             positions.append(position)
-        self.times.search += time.monotonic() - searching
-        measuring = time.monotonic()
-        for index, result in measure_candidates(requests, self._builder, self._runner):
-            results[positions[index]] = result
-            committing = time.monotonic()
-            self._commit(task, candidates[positions[index]], result)
-            self.times.commit += time.monotonic() - committing
-            for callback in self._callbacks:
-                callback.trial(self, task, result)
-        self.times.measure += time.monotonic() - measuring
-        return [result if result is not None else _illegal("it was not measured") for result in results]
+            program = ScheduledProgram(module_json, trace.as_json())
+            yield MeasureRequest(program, task.context.target, reference=task.context.mod, best_secs=best)
 
     def _commit(self, task: TaskState, candidate: MeasureCandidate, result: MeasureResult | None) -> None:
         assert result is not None
