@@ -310,6 +310,9 @@ class Analyzer:
             return False
         return self._prove_polynomial(build.sub(build.const(value - 1, expr.dtype), expr))
 
+    def _prove_zero(self, expr: Any) -> bool:
+        return build.is_const(self._rewrite.visit(expr), 0)
+
     def _below(self, a: Any, b: Any) -> bool:
         """``a < b``, for a symbolic b."""
         if self._bounds(a)[1] < self._bounds(b)[0]:
