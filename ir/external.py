@@ -14,6 +14,7 @@ from .error import IRError
 EXTERNAL = {
     "Executable": "runners.executable",
     "Library": "runners.executable",
+    "device": "runners.device",
     "VirtualMachine": "runners.virtual_machine",
     "MetaScheduleApplyDatabase": "database.apply",
     "MetaScheduleTuneIRMod": "tuner.passes",

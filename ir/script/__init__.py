@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
+
+_LAZY = {
+    "from_source": ".parser.entry",
+    "parse": ".parser.entry",
+    "ir_module": ".ir",
+}
+"""The parser is loaded on first use: printing and importing the nodes do not need it."""
 
 
 def __getattr__(name: str) -> Any:
-    """The parser is loaded on first use: printing and importing the nodes do not need it."""
-    if name in ("from_source", "parse"):
-        from .parser.entry import from_source
-
-        return from_source
-    if name in ("ir_module", "parse_module"):
-        from .ir import ir_module
-
-        return ir_module
+    """What needs the parser."""
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name], __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -13,7 +13,8 @@ from ..module import IRModule
 from ..op import Op as _Op
 from ..tir.expr import Range
 from .ir_builder.tir_functions import plain as _plain
-from .parser.entry import parse_class
+from .parser.module_statements import module_of as _module_of
+from .parser.module_statements import parse_class as _parse_class
 from .parser.relax_entry import script_only as _script_only
 
 
@@ -28,25 +29,21 @@ def ir_module(mod: Any = None, check_well_formed: bool = True) -> Any:
     if mod is not None:
         if not isinstance(mod, type):
             raise IRValueError(f"I.ir_module decorates a class, got {type(mod).__name__}")
-        return parse_class(mod, frame, check_well_formed)
-    return lambda cls: parse_class(cls, frame, check_well_formed)
+        return _parse_class(mod, frame, check_well_formed)
+    return lambda cls: _parse_class(cls, frame, check_well_formed)
 
 
 @_script_only("I.module_attrs", quiet=True)
 def module_attrs(parser: Any, attrs: Any) -> None:
     """Set attributes of the module."""
-    from .parser.module_statements import module_of
-
-    module = module_of(parser)
+    module = _module_of(parser)
     module.update(IRModule(attrs=_plain(dict(attrs))))
 
 
 @_script_only("I.module_global_infos", quiet=True)
 def module_global_infos(parser: Any, infos: Any) -> None:
     """Set the global infos of the module: lists by name, such as ``{"vdevice": [I.vdevice("llvm")]}``."""
-    from .parser.module_statements import module_of
-
-    module = module_of(parser)
+    module = _module_of(parser)
     for key, value in infos.items():
         module.update_global_info(key, value)
 

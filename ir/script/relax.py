@@ -8,6 +8,7 @@ Struct infos (``R.Tensor``), values (``R.const``, ``R.shape``), calls of functio
 from __future__ import annotations
 
 import builtins
+import difflib as _difflib
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from ..attrs import DictAttrs
 from ..error import IRTypeError
 from ..expr import RelaxExpr
 from ..relax import expr as _x
+from ..relax import op as _op
 from ..relax.expr import Constant, DataflowVar, If, Var, const
 from ..relax.function import ExternFunc
 from ..relax.op import base as _base
@@ -207,22 +209,18 @@ class _Operators:
 
 def _operator(name: Any) -> Any:
     """The function of an operator, or the group of operators below a name."""
-    from ..relax import op
-
     found = _OPERATORS.get(f"relax.{name}")
     if found is not None and found.build is not None:
         return found.build
     if any(key.startswith(f"relax.{name}.") for key in _OPERATORS):
         return _Operators(name)
-    value: Any = op
+    value: Any = _op
     for part in name.split("."):
         value = getattr(value, part, None)
     if value is not None:
         return value
-    import difflib
-
     known = [key[6:] for key in _OPERATORS] + [key for key in globals() if not key.startswith("_")]
-    close = difflib.get_close_matches(name, known, 1)
+    close = _difflib.get_close_matches(name, known, 1)
     hint = f"; did you mean R.{close[0]}?" if close else ""
     raise AttributeError(f"there is no operator or function R.{name}{hint}")
 

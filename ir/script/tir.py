@@ -7,6 +7,8 @@ declarations work inside an :class:`ir.script.ir_builder.IRBuilder`.
 # ruff: noqa: F401  what is imported here is the namespace
 from __future__ import annotations
 
+import difflib as _difflib
+import functools as _functools
 from collections.abc import Callable
 from typing import Any
 
@@ -208,9 +210,7 @@ def __getattr__(name: str) -> Any:
         return DtypeFunction(name)
     if f"tir.{name}" in _Op.registry:
         return _intrinsic(name)
-    import difflib
-
-    close = difflib.get_close_matches(name, [key for key in _NAMESPACE if not key.startswith("_")], 1)
+    close = _difflib.get_close_matches(name, [key for key in _NAMESPACE if not key.startswith("_")], 1)
     hint = f"; did you mean T.{close[0]}?" if close else ""
     raise AttributeError(f"the namespace T has no {name!r}{hint}")
 
@@ -251,11 +251,9 @@ def _lifted(function: Callable[..., Any]) -> Callable[..., Any]:
 
     The dtype of the result may be given by keyword at the end, as older programs do.
     """
-    import functools
-
     name = function.__name__
 
-    @functools.wraps(function)
+    @_functools.wraps(function)
     def build(*args: Any, **kwargs: Any) -> Any:
         if kwargs and "dtype" in kwargs and name not in _OWN_DTYPE:
             dtype = _dtype_of(kwargs.pop("dtype"))

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .. import tir as scripts
 from .tir_functions import prim_func
 
 __all__ = ["prim_func"]
@@ -21,6 +22,4 @@ __all__ = ["prim_func"]
 
 def __getattr__(name: str) -> Any:
     """Everything else is the namespace of scripts."""
-    from .. import tir
-
-    return getattr(tir, name)
+    return getattr(scripts, name)

@@ -23,7 +23,7 @@ from ...tir.expr import (
     convert,
     match_dtypes,
 )
-from ..parser.regions import extent_between
+from ..regions import extent_between
 
 
 def as_shape(shape: Any) -> tuple[Any, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 from ...attrs import DictAttrs
 from ...error import IRTypeError, IRValueError
 from ...tir import stmt as S
+from ...tir.analysis.block_access_region import get_block_access_region
 from ...tir.buffer import Buffer
 from ...tir.expr import IterVar, PrimExpr, Range, StringImm, Var, cast, const, convert
 from ...tir.function import PrimFunc
@@ -149,8 +150,6 @@ class BlockFrame(TIRFrame):
         frames = IRBuilder.current().frames
         if self.name == "root" and not block.iter_vars and frames and isinstance(frames[-1], PrimFuncFrame):
             return block
-        from ...tir.analysis import get_block_access_region
-
         reads, writes, opaque = get_block_access_region(block, _buffers_by_data(self, frames))
         if opaque:
             raise IRValueError(

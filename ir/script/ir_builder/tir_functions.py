@@ -9,6 +9,7 @@ import numpy as np
 
 from ... import dtype as dt
 from ...error import IRTypeError, IRValueError
+from ...target.target import Target
 from ...tir import stmt as S
 from ...tir.buffer import Buffer
 from ...tir.expr import (
@@ -28,7 +29,7 @@ from ...tir.expr import (
     Let as _LetNode,
 )
 from ...tir.index_map import IndexMap
-from ..parser.regions import extent_between
+from ..regions import extent_between
 from . import tir_frames as F
 from .core import IRBuilder
 from .tir_access import as_region, as_shape, check_match, declare, make_store, region_as_load, regions
@@ -559,8 +560,6 @@ def iter_var(var: Any, dom: Any, iter_type: str, thread_tag: str = "") -> IterVa
 
 def target(target_config: Any, host: Any = None) -> Any:
     """A compilation target from its string or dict form."""
-    from ...target import Target
-
     return Target(target_config) if host is None else Target(target_config, host)
 
 

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from ...error import DiagnosticError, IRError
+from ...expr import GlobalVar
+from ...module import IRModule
 from .evaluator import Evaluator, _describe
 from .source import Source
 
@@ -29,6 +31,13 @@ def statement(dialect: str, *kinds: type) -> Callable[[Any], Any]:
         return function
 
     return register
+
+
+FUNCTIONS: dict[str, Callable[[Any, ast.FunctionDef, dict[str, Any]], Any]] = {}
+"""How a dialect reads a function definition: ``(parser, node, options of the decorator)``."""
+
+CHECKS: list[Callable[[IRModule], object]] = []
+"""What every dialect verifies of a finished module; a check raises an IRError."""
 
 
 class Parser(Evaluator):
@@ -97,16 +106,24 @@ class Parser(Evaluator):
         hook = getattr(function, "__script_call__", None)  # macros, functions of the module
         if hook is not None:
             return hook(self, node, args, kwargs)
-        if self.dialects[-1] == "relax":
-            args, kwargs = _resolved_arguments(self, args, kwargs)
-        found = CALL_HOOKS.get(function.__class__)
-        if found is not None:
-            return found(self, node, function, args, kwargs)
+        resolve = ARGUMENTS.get(self.dialects[-1])
+        if resolve is not None:
+            args, kwargs = resolve(self, args, kwargs)
+        if function.__class__ is GlobalVar and self.dialects[-1] in GLOBAL_CALLS:
+            if kwargs:
+                raise self.error(
+                    node,
+                    f"call of {function.name_hint}: functions of a module take positional arguments only",
+                )
+            return GLOBAL_CALLS[self.dialects[-1]](self, function, args)
         return function(*args, **kwargs)
 
 
-CALL_HOOKS: dict[type, Callable[..., Any]] = {}
-"""How values of some classes are called in scripts: ``(parser, node, function, args, kwargs)``."""
+GLOBAL_CALLS: dict[str, Callable[[Any, GlobalVar, list[Any]], Any]] = {}
+"""What a call of another function of the module is in a dialect: ``(parser, function, args)``."""
+
+ARGUMENTS: dict[str, Callable[[Any, list[Any], dict[str, Any]], tuple[list[Any], dict[str, Any]]]] = {}
+"""What a dialect does with the arguments of every call before it is made: ``(parser, args, kwargs)``."""
 
 _DIALECT_NAMES = {
     "ir": "an ir_module",
@@ -114,28 +131,3 @@ _DIALECT_NAMES = {
     "relax": "a Relax function",
     "python": "a script",
 }
-
-
-def _resolved_arguments(
-    parser: Parser, args: list[Any], kwargs: dict[str, Any]
-) -> tuple[list[Any], dict[str, Any]]:
-    """Struct infos with quoted extents among arguments (``out_sinfo=R.Tensor(("n",))``), unless they build another one."""
-    from .relax_statements import resolve_arguments
-
-    if not parser.states or not _mentions_deferred((*args, *kwargs.values())):
-        return args, kwargs
-    return (
-        [resolve_arguments(parser, item) for item in args],
-        {key: resolve_arguments(parser, item) for key, item in kwargs.items()},
-    )
-
-
-def _mentions_deferred(values: Any) -> bool:
-    from .struct_info import Deferred, StructInfoFactory
-
-    for item in values:
-        if isinstance(item, Deferred | StructInfoFactory):
-            return True
-        if isinstance(item, list | tuple) and _mentions_deferred(item):
-            return True
-    return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 from ...error import IRError
@@ -13,11 +13,14 @@ from ...global_info import VDevice
 from ...module import IRModule
 from ...relax.expr import update_struct_info
 from ...relax.struct_info import FuncStructInfo, TupleStructInfo
-from ...tir.function import PrimFunc
-from .core import CALL_HOOKS, Parser, statement
-from .relax_statements import builder_of, call_global, declare_function, relax_function
+from ..ir_builder.core import IRBuilder
+from .core import Parser, statement
+from .decorated import enclosing
+from .functions import function_decorator, read_function, verify
+from .relax_statements import builder_of, declare_function
+from .source import source_of_class
 from .struct_info import VDEVICE_LOOKUP
-from .tir_statements import annotation_type, call_function, prim_func
+from .tir_statements import annotation_type
 
 
 class ModuleReference:
@@ -39,26 +42,8 @@ class ModuleReference:
         return getattr(self, name)
 
 
-def read_function(
-    parser: Parser, node: ast.FunctionDef, dialect: str, check: bool, options: dict[str, Any]
-) -> Any:
-    """Read one function that stands alone."""
-    if dialect == "tir":
-        func: Any = prim_func(parser, node, bool(options.get("private")))
-    elif dialect == "relax":
-        func = relax_function(parser, node, bool(options.get("private")), bool(options.get("pure", True)))
-    else:
-        raise parser.error(node, f"unknown dialect {dialect!r}; expected T.prim_func or R.function")
-    if check:
-        name = func.attrs.get("global_symbol") or node.name
-        _verify(parser, node, IRModule({str(name): func}))
-    return func
-
-
 def read_module(parser: Parser, node: ast.ClassDef, check: bool) -> IRModule:
     """Read a class as an IRModule."""
-    from .entry import function_decorator
-
     module = IRModule()
     functions: dict[str, GlobalVar] = {}
     reference = ModuleReference(node.name, functions)
@@ -101,8 +86,23 @@ def read_module(parser: Parser, node: ast.ClassDef, check: bool) -> IRModule:
     finally:
         VDEVICE_LOOKUP.pop()
     if check:
-        _verify(parser, node, module)
+        verify(parser, node, module)
     return module
+
+
+def parse_class(cls: type, frame: FrameType, check_well_formed: bool = True) -> Any:
+    """Read a class as an IRModule."""
+    source = source_of_class(cls, frame.f_code.co_filename, frame.f_lineno)
+    captured: dict[str, Any] = {}
+    for value in vars(cls).values():
+        if hasattr(value, "__code__"):
+            captured.update(enclosing(value, frame)[0])
+    node = source.body[0]
+    parser = Parser(source, [captured, dict(frame.f_locals), frame.f_globals])
+    if not isinstance(node, ast.ClassDef):
+        raise parser.error(node, "expected a class definition")
+    with IRBuilder():
+        return read_module(parser, node, check_well_formed)
 
 
 def _declare(
@@ -131,35 +131,6 @@ def _module_vdevice(module: IRModule, text: str) -> VDevice:
         if not scope or item.memory_scope == scope:
             return item
     return VDevice(kind, number, scope or "global")
-
-
-def _verify(parser: Parser, node: Any, module: IRModule) -> None:
-    """Check the program as a whole; a violation is reported at the function or class."""
-    for check in _checks():
-        try:
-            check(module)
-        except IRError as error:
-            raise parser.error(node, f"the program is not well-formed: {error}") from error
-
-
-def _checks() -> list[Callable[[IRModule], Any]]:
-    from ...relax import analysis as relax_analysis
-    from ...tir import analysis as tir_analysis
-
-    found: list[Callable[[IRModule], Any]] = []
-    relax_check = getattr(relax_analysis, "check_well_formed", None)
-    if relax_check is not None:
-        found.append(relax_check)
-    tir_check = getattr(tir_analysis, "verify_well_formed", None)
-    if tir_check is not None:
-
-        def check_tir(module: IRModule) -> None:
-            for func in module.functions.values():
-                if isinstance(func, PrimFunc):
-                    tir_check(func)
-
-        found.append(check_tir)
-    return found
 
 
 # ---- statements of a module --------------------------------------------------------------------------------------
@@ -203,21 +174,3 @@ def module_of(parser: Any) -> IRModule:
     if module is None:
         raise IRError("this belongs into a class that I.ir_module decorates")
     return module
-
-
-# ---- calls -------------------------------------------------------------------------------------------------------
-
-
-def _call_global_var(
-    parser: Parser, node: ast.Call, var: GlobalVar, args: list[Any], kwargs: dict[str, Any]
-) -> Any:
-    if kwargs:
-        raise parser.error(
-            node, f"call of {var.name_hint}: functions of a module take positional arguments only"
-        )
-    if parser.dialect == "tir":
-        return call_function(parser, node, var, args, kwargs)
-    return call_global(parser, var, args)
-
-
-CALL_HOOKS[GlobalVar] = _call_global_var

@@ -8,7 +8,9 @@ from typing import Any
 
 from ...error import IRValueError
 from ..ir_builder.tir_functions import plain
-from .entry import is_in_module, parse_function
+from .decorated import is_in_module, parse_function
+from .relax_statements import DataflowScope, MatchCastValue, as_expr, state_of, symbol
+from .struct_info import as_struct_info, resolved
 
 
 def function(f: Any = None, pure: bool = True, private: bool = False, check_well_formed: bool = True) -> Any:
@@ -70,16 +72,12 @@ def script_only(name: str, quiet: bool = False) -> Callable[[Callable[..., Any]]
 @script_only("R.func_attr")
 def func_attr(parser: Any, attrs: Any) -> None:
     """Set attributes of the Relax function."""
-    from .relax_statements import state_of
-
     state_of(parser).attrs.update(plain(dict(attrs)))
 
 
 @script_only("R.dataflow")
 def dataflow(parser: Any) -> Any:
     """Open a dataflow block."""
-    from .relax_statements import DataflowScope
-
     return DataflowScope()
 
 
@@ -91,17 +89,12 @@ def output(parser: Any, *variables: Any) -> None:
 @script_only("R.match_cast")
 def match_cast(parser: Any, value: Any, struct_info: Any) -> Any:
     """Check at run time that a value has a struct info, which may define new symbolic variables."""
-    from .relax_statements import MatchCastValue, symbol
-    from .struct_info import as_struct_info, resolved
-
     return MatchCastValue(value, resolved(as_struct_info(struct_info), lambda name: symbol(parser, name)))
 
 
 @script_only("R.emit")
 def emit(parser: Any, value: Any, annotate_struct_info: Any = None) -> Any:
     """Bind a value: the same as writing it as a statement or on the right of an assignment."""
-    from .relax_statements import as_expr
-
     return as_expr(value)
 
 

@@ -10,13 +10,15 @@ import numpy as np
 from ...attrs import DictAttrs
 from ...expr import GlobalVar, RelaxExpr
 from ...relax import expr as X
-from ...relax.analysis import BaseCheckResult, struct_info_base_check
+from ...relax.analysis.struct_info import BaseCheckResult, struct_info_base_check
+from ...relax.analysis.well_formed import check_well_formed
 from ...relax.block_builder import BlockBuilder
 from ...relax.function import Function
 from ...relax.struct_info import FuncStructInfo, ObjectStructInfo, StructInfo, TupleStructInfo
 from ...tir import expr as E
 from ..ir_builder.core import name_value
-from .core import Parser, statement
+from .core import ARGUMENTS, CHECKS, FUNCTIONS, GLOBAL_CALLS, Parser, statement
+from .functions import function_decorator
 from .struct_info import Deferred, StructInfoFactory, as_struct_info, resolved
 
 
@@ -76,16 +78,39 @@ def struct_info(parser: Parser, node: ast.expr) -> StructInfo:
         return found
 
 
-def resolve_arguments(parser: Parser, value: Any) -> Any:
-    """Arguments of a call with quoted extents resolved."""
+def _resolve_arguments(
+    parser: Parser, args: list[Any], kwargs: dict[str, Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    """Struct infos with quoted extents among arguments (``out_sinfo=R.Tensor(("n",))``), unless they build another one."""
+    if not parser.states or not _mentions_deferred((*args, *kwargs.values())):
+        return args, kwargs
+    return (
+        [_resolve_argument(parser, item) for item in args],
+        {key: _resolve_argument(parser, item) for key, item in kwargs.items()},
+    )
+
+
+ARGUMENTS["relax"] = _resolve_arguments
+
+
+def _mentions_deferred(values: Any) -> bool:
+    for item in values:
+        if isinstance(item, Deferred | StructInfoFactory):
+            return True
+        if isinstance(item, list | tuple) and _mentions_deferred(item):
+            return True
+    return False
+
+
+def _resolve_argument(parser: Parser, value: Any) -> Any:
     if isinstance(value, Deferred):
         return value.resolve(lambda name: symbol(parser, name))
     if isinstance(value, StructInfoFactory):
         return value()
     if isinstance(value, list):
-        return [resolve_arguments(parser, item) for item in value]
+        return [_resolve_argument(parser, item) for item in value]
     if isinstance(value, tuple):
-        return tuple([resolve_arguments(parser, item) for item in value])
+        return tuple([_resolve_argument(parser, item) for item in value])
     return value
 
 
@@ -171,6 +196,14 @@ def relax_function(
         del builder._blocks[depth[0] :], builder._scopes[depth[1] :]
 
 
+def _read_function(parser: Parser, node: ast.FunctionDef, options: dict[str, Any]) -> Function:
+    return relax_function(parser, node, bool(options.get("private")), bool(options.get("pure", True)))
+
+
+FUNCTIONS["relax"] = _read_function
+CHECKS.append(check_well_formed)
+
+
 def _check_result(parser: Parser, node: ast.FunctionDef, seq: X.SeqExpr, ret: StructInfo) -> None:
     info = seq.body.struct_info_
     if (
@@ -189,8 +222,6 @@ def _finish_block(state: FunctionState) -> None:
 
 @statement("relax", ast.FunctionDef)
 def _local_function(parser: Parser, node: ast.FunctionDef) -> None:
-    from .entry import function_decorator
-
     for decorator in node.decorator_list:
         define = getattr(parser.eval(decorator), "__script_define__", None)
         if define is not None:  # a macro
@@ -510,8 +541,11 @@ def _if(parser: Parser, node: ast.If) -> None:
     parser.set(yes_var.name_hint, var)
 
 
-def call_global(parser: Parser, var: GlobalVar, args: list[Any]) -> X.Call:
+def _call_function(parser: Parser, var: GlobalVar, args: list[Any]) -> X.Call:
     """A call of a function of the module."""
     return X.Call(
         var, [as_expr(item) if not isinstance(item, E.PrimExpr) else X.PrimValue(item) for item in args]
     )
+
+
+GLOBAL_CALLS["relax"] = _call_function

@@ -13,8 +13,10 @@ from typing import Any
 
 from ...error import IRTypeError
 from ...expr import RelaxExpr
+from ...global_info import VDevice
 from ...relax import struct_info as SI
 from ...tir.expr import PrimExpr, Var
+from .. import tir as T
 
 Lookup = Callable[[str], Any]
 """From the name of a symbolic variable to the variable."""
@@ -49,9 +51,7 @@ def evaluate_text(text: str, lookup: Lookup) -> Any:
         code, names = _parsed(text)
     except SyntaxError as error:
         raise IRTypeError(f"the symbolic extent {text!r} is no expression: {error.msg}") from None
-    from .. import tir
-
-    values = {name: tir if name == "T" else lookup(name) for name in names}
+    values = {name: T if name == "T" else lookup(name) for name in names}
     return eval(code, {"__builtins__": {}}, values)
 
 
@@ -133,8 +133,6 @@ def resolve_vdevice(device: Any) -> Any:
         return device
     if VDEVICE_LOOKUP:
         return VDEVICE_LOOKUP[-1](device)
-    from ...global_info import VDevice
-
     kind, _, rest = device.partition(":")
     index, _, scope = rest.partition(":")
     return VDevice(kind, int(index or 0), scope or "global")

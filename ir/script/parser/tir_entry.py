@@ -6,9 +6,11 @@ import ast
 import sys
 from typing import Any
 
-from .entry import enclosing, is_in_module, parse_function
+from ...error import IRValueError
+from .decorated import enclosing, is_in_module, parse_function
 from .evaluator import Evaluator
 from .source import Source, source_of_function
+from .tir_statements import MetaVar
 
 
 def prim_func(func: Any = None, private: bool = False, check_well_formed: bool = True) -> Any:
@@ -42,8 +44,6 @@ prim_func.options = {"private": False, "check_well_formed": True}  # type: ignor
 
 def meta_var(value: Any) -> Any:
     """Bind a Python value in a script as it is, rather than as a variable of the program."""
-    from .tir_statements import MetaVar
-
     return MetaVar(value)
 
 
@@ -63,8 +63,6 @@ class ScriptMacro:
         return self if instance is None else _BoundMacro(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        from ...error import IRValueError
-
         raise IRValueError(f"macro {self.__name__!r} can be called from a script only")
 
     def __script_call__(self, parser: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:

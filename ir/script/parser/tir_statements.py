@@ -6,16 +6,19 @@ import ast
 from typing import Any
 
 from ...expr import GlobalVar
+from ...module import IRModule
 from ...tir import expr as E
 from ...tir import stmt as S
+from ...tir.analysis.verify_well_formed import verify_well_formed
 from ...tir.buffer import Buffer
+from ...tir.function import PrimFunc
 from ...tir.op import ret as _ret
 from ...type import PrimType, Type
 from ..ir_builder import tir_frames as F
 from ..ir_builder import tir_functions as T
-from ..ir_builder.core import Frame, IRBuilder, name_value
+from ..ir_builder.core import Frame, name_value
 from ..ir_builder.tir_access import region_as_load
-from .core import CALL_HOOKS, Parser, statement
+from .core import CHECKS, FUNCTIONS, GLOBAL_CALLS, Parser, statement
 from .evaluator import assign_names, lift, unpack
 
 
@@ -72,6 +75,22 @@ def prim_func(parser: Parser, node: ast.FunctionDef, private: bool) -> Any:
                 parser.set(item.arg, T.arg(item.arg, value))
         parser.body(node.body)
     return frame.result
+
+
+def _read_function(parser: Parser, node: ast.FunctionDef, options: dict[str, Any]) -> Any:
+    return prim_func(parser, node, bool(options.get("private")))
+
+
+FUNCTIONS["tir"] = _read_function
+
+
+def _verify_functions(module: IRModule) -> None:
+    for func in module.functions.values():
+        if isinstance(func, PrimFunc):
+            verify_well_formed(func)
+
+
+CHECKS.append(_verify_functions)
 
 
 def _check_signature(parser: Parser, node: ast.FunctionDef) -> None:
@@ -371,21 +390,11 @@ def _expr(parser: Parser, node: ast.Expr) -> None:
         )
 
 
-def call_function(
-    parser: Parser, node: ast.Call, var: GlobalVar, args: list[Any], kwargs: dict[str, Any]
-) -> Any:
-    """A call of another function of the module from TIR."""
+def _call_function(parser: Parser, var: GlobalVar, args: list[Any]) -> E.Call:
+    """A call of another function of the module."""
     ret_type = parser.functions.get(var)
     dtype = ret_type.dtype if isinstance(ret_type, PrimType) else "void"
     return E.Call(dtype, var, [lift(item) for item in args])
 
 
-def _global_var_call(
-    parser: Parser, node: ast.Call, var: GlobalVar, args: list[Any], kwargs: dict[str, Any]
-) -> Any:
-    if parser.dialect == "tir" and IRBuilder.is_in_scope():
-        return call_function(parser, node, var, args, kwargs)
-    return var(*args, **kwargs)
-
-
-CALL_HOOKS[GlobalVar] = _global_var_call
+GLOBAL_CALLS["tir"] = _call_function

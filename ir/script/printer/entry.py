@@ -15,11 +15,6 @@ from .marks import MarkingPrinter, at_path, resolved
 _HEADERS = (("ir", "ir_prefix"), ("tir", "tir_prefix"), ("relax", "relax_prefix"))
 
 
-def _load_dialects() -> None:
-    """Register the forms of all dialects; done on first use, so that importing the nodes stays fast."""
-    from . import module, relax, tir_buffer, tir_expr, tir_func, tir_stmt  # noqa: F401
-
-
 def script(node: Any, **options: Any) -> str:
     """The text form of a module, function, statement or expression.
 
@@ -59,7 +54,6 @@ def _json_literal(text: str) -> str:
 
 
 def _print(node: Any, config: PrinterConfig) -> tuple[Printer, str]:
-    _load_dialects()
     printer = _printer(node, config)
     with printer.frame(indent=0) as frame:
         if node.__class__ in STATEMENTS:
@@ -86,7 +80,6 @@ def _printer(node: Any, config: PrinterConfig) -> Printer:
 
 def repr_node(node: Any) -> str:
     """The node as script without header; nodes without a text form are shown by class and fields."""
-    _load_dialects()
     if isinstance(node, DictAttrs):
         return repr(node.dict)
     cls: Any = node.__class__

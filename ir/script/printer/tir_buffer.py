@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import tir
 from ...node import post_order_visit
 from ...tir import expr as E
 from ...tir.buffer import Buffer
 from ...type import PointerType, PrimType
-from .core import Frame, Printer, quote
+from .core import ATOM, Frame, Printer, Text, expression, quote
 from .tir_expr import var_definition
 
 
@@ -56,6 +55,11 @@ def declare_free(printer: Printer, buffer: Buffer) -> str:
     rhs = buffer_call(printer, buffer, "Buffer", frame=frame)
     printer.emit(f"{name} = {rhs}", frame)
     return name
+
+
+@expression(Buffer)
+def _buffer(printer: Printer, buffer: Buffer) -> Text:
+    return printer.text_of(buffer) or declare_free(printer, buffer), ATOM
 
 
 def _dependencies(buffer: Buffer) -> list[Any]:
@@ -126,7 +130,7 @@ def _offset_dtype(buffer: Buffer) -> str:
 
 
 def _is_new(printer: Printer, value: Any) -> bool:
-    return isinstance(value, tir.Var) and printer.text_of(value) is None
+    return isinstance(value, E.Var) and printer.text_of(value) is None
 
 
 def _define_variables(printer: Printer, values: Any, frame: Frame) -> None:

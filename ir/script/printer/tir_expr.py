@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ... import tir
 from ...error import IRError
 from ...expr import GlobalVar
 from ...op import Op
 from ...structural import structural_equal
 from ...tir import expr as E
-from ...tir.buffer import Buffer
+from ...tir import op as tir_op
+from ...tir.index_map import IndexMap
 from ...tir.stmt import BufferRegion
 from ...type import PointerType, PrimType, TupleType, Type
 from ..intrinsics import DTYPE_FIRST, FIXED_DTYPE, SCRIPT_NAMES
+from ..regions import extent_between
 from .core import (
     AND,
     ATOM,
@@ -97,16 +98,6 @@ def _var(printer: Printer, var: E.Var) -> Text:
     if text is None:
         text = printer.define(var, var.name or "v", printer.frames[0])
         printer.emit(f"{text} = {var_definition(printer, var)}", printer.frames[0])
-    return text, ATOM
-
-
-@expression(Buffer)
-def _buffer(printer: Printer, buffer: Buffer) -> Text:
-    text = printer._texts.get(id(buffer))
-    if text is None:
-        from .tir_buffer import declare_free
-
-        text = declare_free(printer, buffer)
     return text, ATOM
 
 
@@ -267,8 +258,6 @@ def index_texts(printer: Printer, indices: Any) -> str:
 
 
 def _slice_reads_back(ramp: Any, stop: E.PrimExpr) -> bool:
-    from ..parser.regions import extent_between
-
     if ramp.stride.dtype != ramp.base.dtype or ramp.stride.value <= 0 or ramp.lanes <= 1:
         return False
     extent = extent_between(ramp.base, stop)
@@ -316,8 +305,6 @@ def region_texts(printer: Printer, region: Any) -> str:
 
 def _range_stop(item: E.Range) -> E.PrimExpr | None:
     """The end of a range, when the parser finds the same extent from it; None for others."""
-    from ..parser.regions import extent_between
-
     if item.min.dtype != item.extent.dtype:
         return None
     stop = item.min + item.extent
@@ -364,8 +351,8 @@ def _reduce(printer: Printer, node: E.Reduce) -> Text:
     return f"{name}({combiner}, [{source}], [{axis}], {condition}, {node.value_index}, [{init}])", ATOM
 
 
-@expression(tir.IndexMap)
-def _index_map(printer: Printer, node: tir.IndexMap) -> Text:
+@expression(IndexMap)
+def _index_map(printer: Printer, node: IndexMap) -> Text:
     with printer.frame():
         names = [printer.define(var, var.name) for var in node.initial_indices]
         final = printer.items(node.final_indices)
@@ -373,7 +360,7 @@ def _index_map(printer: Printer, node: tir.IndexMap) -> Text:
     dtype = node.initial_indices[0].dtype if node.initial_indices else "int32"
     if dtype != "int32":
         options += f", index_dtype={quote(dtype)}"
-    if isinstance(node.inverse_index_map, tir.IndexMap):
+    if isinstance(node.inverse_index_map, IndexMap):
         options += f", inverse_index_map={printer.text(node.inverse_index_map)}"
     return f"{printer.tir('index_map')}(lambda {', '.join(names)}: {final}{options})", ATOM
 
@@ -400,7 +387,7 @@ def _same_argument(a: Any, b: Any) -> bool:
 
 
 def _call_reads_back(name: str, call: E.Call) -> bool:
-    build = getattr(tir.op, name, None) if name != "pow" else tir.op.power
+    build = getattr(tir_op, name, None) if name != "pow" else tir_op.power
     if build is None:
         return False
     try:

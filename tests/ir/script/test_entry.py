@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 import ir
@@ -310,3 +313,12 @@ def test_relax_macros_return_values() -> None:
     text = check(main)
     assert text.count("R.multiply") == 2
     assert 'R.const(4.0, "float32")' in text
+
+
+def test_printing_needs_no_parser() -> None:
+    program = (
+        "import sys, ir; from ir.script import printer; printer.script(ir.tir.const(1));"
+        "print([name for name in sys.modules if name.startswith('ir.script.parser')])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -2,22 +2,12 @@
 
 from typing import TypeVar
 
-from . import effects_runtime, op, spec
-from .core import (
-    Effect,
-    Module,
-    ModuleDict,
-    ModuleList,
-    NNError,
-    Object,
-    Parameter,
-    Tensor,
-    get_default_dtype,
-    set_default_dtype,
-    wrap_nested,
-)
+from . import effects_runtime, jit, op, spec
+from .effects import Effect
+from .error import NNError
 from .exporter import Exporter, add_extern
 from .extern import ExternModule, ObjectModule, SourceModule
+from .module import Module, ModuleDict, ModuleList
 from .modules import (
     GELU,
     Attention,
@@ -40,4 +30,5 @@ from .modules import (
 )
 from .op import *
 from .subroutine import SubroutineMixin
+from .tensor import Object, Parameter, Tensor, get_default_dtype, set_default_dtype, wrap_nested
 from .visitor import Mutator

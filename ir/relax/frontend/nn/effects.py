@@ -1,17 +1,42 @@
-"""The two effects that come with the library: printing (and debug functions), and a cache of keys and values."""
+"""Effects, and the two that come with the library: printing (and debug functions), and a cache of keys and values."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from ir import tir
 from ir.relax import op as _op
 from ir.relax.block_builder import BlockBuilder
 from ir.relax.expr import PrimValue, ShapeExpr, Var
 from ir.relax.struct_info import ObjectStructInfo, TensorStructInfo
+from ir.tir.expr import Var as TirVar
 
-from .core import Effect, NNError, NNTypeError, Tensor, current_builder, get_default_dtype
+from .error import NNError, NNTypeError
+from .tensor import Tensor, get_default_dtype
+from .tracing import current_builder
+
+
+class Effect:
+    """State outside the dataflow of tensors: printing, caches. Methods thread it through as extra inputs and outputs."""
+
+    def emit_init(self, name_hint: str, builder: BlockBuilder) -> list[Var]:
+        """Emit the initial state; called for the function ``_initialize_effect``."""
+        raise NNError(f"{type(self).__name__} does not define emit_init")
+
+    def create(self, name_hint: str) -> list[Var]:
+        """New variables that stand for the state as inputs of a function."""
+        raise NNError(f"{type(self).__name__} does not define create")
+
+    def set_state(self, state_vars: list[Var]) -> None:
+        """Use these variables as the current state."""
+        raise NNError(f"{type(self).__name__} does not define set_state")
+
+    def finalize(self) -> list[Var]:
+        """The variables of the last state, which the function returns; the effect forgets them."""
+        raise NNError(f"{type(self).__name__} does not define finalize")
+
+    def to(self, dtype: str | None = None) -> None:
+        """Convert the state to a dtype; most effects have none."""
 
 
 class IOEffect(Effect):
@@ -93,7 +118,7 @@ class KVCache(Effect):
         if dtype is not None:
             self.dtype = dtype
 
-    def view(self, seq_len: tir.Var | int) -> Tensor:
+    def view(self, seq_len: TirVar | int) -> Tensor:
         """The last ``seq_len`` elements, ``[seq_len, *unit_shape]``."""
         shape = ShapeExpr([seq_len, *self.unit_shape])
         call = _op.call_pure_packed(

@@ -9,7 +9,7 @@ import numpy as np
 
 from ir.registry import get_global_func, register_func
 
-from .core import NNError, NNValueError
+from .error import NNError, NNValueError
 
 
 class RuntimeCache:

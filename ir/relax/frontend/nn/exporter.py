@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ir import tir
 from ir.module import IRModule
-from ir.relax.analysis import check_well_formed
+from ir.relax.analysis.well_formed import check_well_formed
 from ir.relax.block_builder import BlockBuilder
 from ir.relax.expr import Expr, TupleGetItem, Var
 from ir.relax.expr import Tuple as RxTuple
 from ir.relax.struct_info import ObjectStructInfo, ShapeStructInfo, TupleStructInfo
+from ir.tir.expr import Var as TirVar
 
-from . import core
 from . import spec as _spec
-from .modules import IOEffect
+from .effects import Effect, IOEffect
+from .error import NNValueError
+from .extern import ExternModule
+from .module import Module, find_attributes, register_module_function
+from .tensor import Object, Parameter, Tensor, unwrap_nested
+from .tracing import Trace
 
-if TYPE_CHECKING:
-    from .extern import ExternModule
-
-_State = list[tuple[str, core.Effect]]
-_local = threading.local()
+_State = list[tuple[str, Effect]]
 
 
 def add_extern(mod: ExternModule) -> None:
@@ -34,47 +33,27 @@ def add_extern(mod: ExternModule) -> None:
     Exporter.current().add_external_module(mod)
 
 
-class Exporter:
-    """Builds the IRModule of a specification; while it does, :meth:`current` finds it."""
+class Exporter(Trace):
+    """Builds the IRModule of a specification; while it does, ``Exporter.current()`` finds it."""
 
     def __init__(self, debug: bool) -> None:
         self.builder = BlockBuilder()
         self.io_effect: IOEffect | None = IOEffect() if debug else None
         self.extern_mods: list[ExternModule] = []
 
-    @staticmethod
-    def current() -> Exporter:
-        """The innermost exporter at work; raises NNError when there is none."""
-        stack = getattr(_local, "exporters", None)
-        if not stack:
-            raise core.NNError(
-                "no export is going on; this works only inside a method traced by Module.export_tvm"
-            )
-        found: Exporter = stack[-1]
-        return found
-
-    def __enter__(self) -> Exporter:
-        if not hasattr(_local, "exporters"):
-            _local.exporters = []
-        _local.exporters.append(self)
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        _local.exporters.pop()
-
     def add_external_module(self, mod: ExternModule) -> None:
         """Register an external module; raises NNValueError when one of its symbols is registered already."""
         taken = {symbol for other in self.extern_mods for symbol in other.symbols}
         for symbol in mod.symbols:
             if symbol in taken:
-                raise core.NNValueError(
+                raise NNValueError(
                     f"external symbol {symbol!r} is already provided by another module; add each once"
                 )
         self.extern_mods.append(mod)
 
     def build(
         self, spec: _spec.ModuleSpec
-    ) -> tuple[IRModule, list[tuple[str, core.Parameter]], list[ExternModule]]:
+    ) -> tuple[IRModule, list[tuple[str, Parameter]], list[ExternModule]]:
         """Trace the methods; returns the module, its named parameters, and the external modules."""
         effects = self._effects(spec.module)
         params = list(spec.module.named_parameters())
@@ -95,9 +74,9 @@ class Exporter:
         check_well_formed(mod)
         return mod, params, self.extern_mods
 
-    def _effects(self, module: core.Module) -> _State:
+    def _effects(self, module: Module) -> _State:
         own: _State = [] if self.io_effect is None else [("", self.io_effect)]
-        found = core._attribute_finder(module, "", condition_yield=lambda item: isinstance(item, core.Effect))
+        found = find_attributes(module, "", condition_yield=lambda item: isinstance(item, Effect))
         return own + list(found)
 
 
@@ -109,10 +88,10 @@ def _emit_effect_init(builder: BlockBuilder, effects: _State) -> Var:
 
 
 def _emit_method(
-    builder: BlockBuilder, spec: _spec.MethodSpec, params: list[tuple[str, core.Parameter]], effects: _State
+    builder: BlockBuilder, spec: _spec.MethodSpec, params: list[tuple[str, Parameter]], effects: _State
 ) -> tuple[Var, list[Var]]:
     """Trace one method; returns the output variable and the function's inputs."""
-    symbols: dict[str, tir.Var] = {}
+    symbols: dict[str, TirVar] = {}
     explicit = [_placeholder(name, arg, symbols) for name, arg in zip(spec.arg_names, spec.arg_specs)]
     inputs = [_input_var(name, arg) for name, arg in zip(spec.arg_names, explicit)]
     inputs += _bind_effects(builder, spec.effect_mode, effects)
@@ -122,7 +101,7 @@ def _emit_method(
         for arg, var in zip(explicit, inputs)
     ]
     # By name: an argument that was left out of the specification keeps its default wherever it stands.
-    outputs = _unwrap(spec.method(**dict(zip(spec.arg_names, arguments))))
+    outputs = unwrap_nested(spec.method(**dict(zip(spec.arg_names, arguments))))
     if effects:
         last = [var for _, effect in effects for var in effect.finalize()]
         if spec.effect_mode != "none":
@@ -130,26 +109,26 @@ def _emit_method(
     return builder.emit_output(outputs), inputs
 
 
-def _placeholder(name: str, arg: Any, symbols: dict[str, tir.Var]) -> Any:
+def _placeholder(name: str, arg: Any, symbols: dict[str, TirVar]) -> Any:
     """What a method is called with for an argument of that specification."""
     if isinstance(arg, _spec.Int):
         return _symbol(name, symbols)
     if isinstance(arg, _spec.Tensor):
         shape = [_symbol(extent, symbols) if isinstance(extent, str) else extent for extent in arg.shape]
-        return core.Tensor.placeholder(shape, arg.dtype, name=name)
+        return Tensor.placeholder(shape, arg.dtype, name=name)
     if isinstance(arg, _spec.Object):
         return arg.object_type(_expr=Var(name, ObjectStructInfo()), _name=name)
     elements = [_placeholder(f"{name}_{i}", item, symbols) for i, item in enumerate(arg.elements)]
     return _spec.Tuple(name, tuple(elements) if isinstance(arg.elements, tuple) else elements)
 
 
-def _symbol(name: str, symbols: dict[str, tir.Var]) -> tir.Var:
-    return symbols.setdefault(name, tir.Var(name, "int64"))
+def _symbol(name: str, symbols: dict[str, TirVar]) -> TirVar:
+    return symbols.setdefault(name, TirVar(name, "int64"))
 
 
 def _input_var(name: str, arg: Any) -> Var:
     """The function's input for a placeholder."""
-    if isinstance(arg, tir.Var):
+    if isinstance(arg, TirVar):
         return Var(name, ShapeStructInfo([arg]))
     if isinstance(arg, _spec.Tuple):
         return Var(
@@ -169,9 +148,9 @@ def _detuple(arg: Any, var: Expr, builder: BlockBuilder) -> Any:
             for i, item in enumerate(arg.elements)
         ]
         return type(arg.elements)(fields)
-    if isinstance(arg, core.Tensor):
-        return core.Tensor(_expr=var)
-    if isinstance(arg, core.Object):
+    if isinstance(arg, Tensor):
+        return Tensor(_expr=var)
+    if isinstance(arg, Object):
         return type(arg)(_expr=var, _name=arg._expr.name_hint)  # type: ignore[attr-defined]
     return arg
 
@@ -199,7 +178,7 @@ def _bind_effects(builder: BlockBuilder, mode: str, effects: _State) -> list[Var
 
 
 def _bind_params(
-    builder: BlockBuilder, mode: str, params: list[tuple[str, core.Parameter]], symbols: dict[str, tir.Var]
+    builder: BlockBuilder, mode: str, params: list[tuple[str, Parameter]], symbols: dict[str, TirVar]
 ) -> list[Var]:
     """Give each parameter its variable and return the inputs that carry them.
 
@@ -209,9 +188,9 @@ def _bind_params(
     inputs: list[Var] = []
     for name, param in params:
         shape = [
-            _symbol(extent.name, symbols) if isinstance(extent, tir.Var) else extent for extent in param.shape
+            _symbol(extent.name, symbols) if isinstance(extent, TirVar) else extent for extent in param.shape
         ]
-        var = core.Tensor.placeholder(shape, param.dtype, name)._expr
+        var = Tensor.placeholder(shape, param.dtype, name)._expr
         assert isinstance(var, Var)
         inputs.append(var)
         param._expr = var
@@ -225,12 +204,21 @@ def _bind_params(
     return [packed]
 
 
-def _unwrap(value: Any) -> Expr:
-    """A method's result as an expression."""
-    if isinstance(value, core.Tensor | core.Object):
-        return value._expr
-    if isinstance(value, tuple | list):
-        return RxTuple([_unwrap(item) for item in value])
-    if isinstance(value, Expr):
-        return value
-    raise core.NNTypeError(f"a method returns tensors, objects or tuples of them, got {type(value).__name__}")
+def export_tvm(
+    module: Module, spec: _spec.ModuleSpecType, debug: bool, allow_extern: bool
+) -> (
+    tuple[IRModule, list[tuple[str, Parameter]]]
+    | tuple[IRModule, list[tuple[str, Parameter]], list[ExternModule]]
+):
+    """What :meth:`Module.export_tvm` does."""
+    mod, params, ext_mods = Exporter(debug=debug).build(_spec.ModuleSpec.from_raw(spec, module))
+    if allow_extern:
+        return mod, params, ext_mods
+    if ext_mods:
+        raise NNValueError(
+            "the program adds external modules; export it with allow_extern=True and link them"
+        )
+    return mod, params
+
+
+register_module_function(export_tvm=export_tvm)

@@ -12,11 +12,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ir import tir
-from ir.relax.op import call_dps_packed
+from ir.relax.expr import PrimValue, StringImm
+from ir.relax.op.base import call_dps_packed
+from ir.tir.expr import PrimExpr
 
-from .core import NNError, NNTypeError, NNValueError, Tensor, wrap_nested
+from .error import NNError, NNKeyLookupError, NNTypeError, NNValueError
 from .external_library import ExternalLibrary
+from .tensor import Tensor, wrap_nested
 
 
 class ExternModule:
@@ -71,19 +73,10 @@ class ExternModule:
         return call
 
 
-class NNKeyLookupError(NNError, KeyError):
-    """An external module does not have a function of that name."""
-
-    def __str__(self) -> str:
-        return str(self.args[0])
-
-
 def _argument(func_name: str, value: Any) -> Any:
-    from ir.relax.expr import PrimValue, StringImm
-
     if isinstance(value, Tensor):
         return value._expr
-    if isinstance(value, int | float | tir.PrimExpr):
+    if isinstance(value, int | float | PrimExpr):
         return PrimValue(value)
     if isinstance(value, str):
         return StringImm(value)

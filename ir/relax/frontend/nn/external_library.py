@@ -15,7 +15,7 @@ import numpy as np
 from ir import dtype as dt
 from ir.registry import register_func
 
-from .core import NNError, NNTypeError
+from .error import NNError, NNTypeError
 
 _CODES = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "bool": 6}
 

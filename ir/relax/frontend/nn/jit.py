@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from .core import Module, NNTypeError, NNValueError, Parameter
+from ir import relax
+from ir.external import external
+
+from .error import NNTypeError, NNValueError
+from .module import Module, register_module_function
 from .spec import Int, MethodSpec, ModuleSpec
 from .spec import Tuple as TupleSpec
+from .tensor import Parameter
 
 
 def jit_module(module: Module, spec: Any, device: Any, pipeline: Any, out_format: str, debug: bool) -> Any:
     """Export, build and load a module; see :meth:`Module.jit`."""
     if out_format not in ("torch", "tvm"):
         raise NNValueError(f"jit: out_format is 'torch' or 'tvm', got {out_format!r}")
-    from ir.relax.vm_build import build
-
-    # The virtual machine lives above this package, which must not depend on it to be imported.
-    runners = import_module("runners")
     spec = ModuleSpec.from_raw(spec, module)
     mod, params, *rest = module.export_tvm(spec, debug=debug, allow_extern=True)
-    for external in rest[0] if rest else ():
-        external.load().register()
-    where = runners.device(device) if isinstance(device, str) else device
-    executable = build(mod, **({} if pipeline == "default_build" else {"relax_pipeline": pipeline}))
-    vm = runners.VirtualMachine(executable, where)
+    for library in rest[0] if rest else ():
+        library.load().register()
+    where = external("device")(device)
+    # By way of the package, which loads code generation when it is first asked for.
+    executable = relax.build(mod, **({} if pipeline == "default_build" else {"relax_pipeline": pipeline}))
+    vm = external("VirtualMachine")(executable, where)
     arrays = [_bound(name, param) for name, param in params]
     if out_format == "tvm":
         return spec, vm, arrays
@@ -103,3 +104,6 @@ def _to_torch(value: Any) -> Any:
     import torch
 
     return torch.from_dlpack(value)
+
+
+register_module_function(jit=jit_module)

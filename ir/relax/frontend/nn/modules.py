@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ir import tir
+from ir.tir.expr import PrimExpr
 
 from . import op
-from .core import (
-    Module,
-    ModuleList,
-    NNError,
-    NNTypeError,
-    NNValueError,
-    Parameter,
-    Tensor,
-)
 from .effects import IOEffect, KVCache
+from .error import NNError, NNTypeError, NNValueError
+from .module import Module, ModuleList
+from .tensor import Parameter, Tensor
 
 __all__ = [
     "IOEffect",
@@ -39,7 +33,7 @@ __all__ = [
     "Attention",
 ]
 
-Extent = int | str | tir.PrimExpr
+Extent = int | str | PrimExpr
 
 
 class ReLU(Module):

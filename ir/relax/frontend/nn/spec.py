@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .core import Module as _Module
-from .core import NNTypeError, NNValueError
-from .core import Object as _Object
+from ir.tir.expr import PrimExpr
 
-if TYPE_CHECKING:
-    from ir import tir
+from .error import NNTypeError, NNValueError
+from .module import Module as _Module
+from .tensor import Object as _Object
 
 ArgSpecType = Any
 """``int``, :class:`Int`, :class:`Tensor`, :class:`Object`, :class:`Tuple`, or a list or tuple of those."""
@@ -35,7 +34,7 @@ class Int:
 class Tensor:
     """A tensor argument; names in ``shape`` are symbolic extents, shared by all arguments of the method."""
 
-    def __init__(self, shape: Sequence[int | str | tir.PrimExpr], dtype: str) -> None:
+    def __init__(self, shape: Sequence[int | str | PrimExpr], dtype: str) -> None:
         self.shape = list(shape)
         self.dtype = dtype
 

@@ -9,12 +9,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any, ClassVar
 
-from ir import tir
 from ir.expr import GlobalVar
-from ir.relax.analysis import tir_vars_in_struct_info
+from ir.relax.analysis.symbolic_vars import tir_vars_in_struct_info
 from ir.relax.block_builder import BlockBuilder
 from ir.relax.expr import Call, Expr, Var
 from ir.relax.struct_info import StructInfo
+from ir.tir.expr import PrimExpr
+from ir.tir.expr import Var as TirVar
+from ir.tir.stmt_functor import substitute
+
+from .tensor import Object, Tensor, unwrap_nested, wrap_nested
 
 
 def _camel_to_snake(name: str) -> str:
@@ -55,8 +59,6 @@ def _dispatching(body: Callable[..., Any]) -> Callable[..., Any]:
 
 def _call_subroutine(module: Any, body: Callable[..., Any], values: dict[str, Any]) -> Any:
     """Emit a call of the function for ``body``."""
-    from .core import Object, Tensor, wrap_nested
-
     inputs = {name: value for name, value in values.items() if isinstance(value, Tensor | Object)}
     params = dict(module.named_parameters())
     arguments: list[Expr] = [value._expr for value in (*inputs.values(), *params.values())]
@@ -72,12 +74,9 @@ def _trace(
 
     It is built by a builder of its own, on a copy of that module, since functions do not nest.
     """
-    from .core import Object, Tensor
-    from .exporter import _unwrap
-
     outer = BlockBuilder.current()
     assert outer is not None
-    renamed: dict[tir.Var, tir.Var] = {}
+    renamed: dict[TirVar, TirVar] = {}
     inner_vars: list[Var] = []
 
     def as_input(name: str, expr: Expr) -> Var:
@@ -97,7 +96,7 @@ def _trace(
     with builder.function(_camel_to_snake(type(module).__name__), inner_vars, private=True):
         dataflow = outer.current_block_is_dataflow()
         with builder.dataflow() if dataflow else nullcontext(), _rebound(list(params.values()), param_vars):
-            out = _unwrap(body(module, **fresh))
+            out = unwrap_nested(body(module, **fresh))
             out = builder.emit_output(out) if dataflow else builder.emit(out)
         gvar = builder.emit_func_output(out)
     for var, func in builder.get().functions.items():
@@ -106,16 +105,16 @@ def _trace(
     return gvar
 
 
-def _renamed(info: StructInfo, renamed: dict[tir.Var, tir.Var]) -> StructInfo:
+def _renamed(info: StructInfo, renamed: dict[TirVar, TirVar]) -> StructInfo:
     """The struct info with new symbolic variables in place of the outer function's: two functions do not share any."""
     for var in tir_vars_in_struct_info(info):
         renamed.setdefault(var, type(var)(var.name, var.dtype))
     return _substituted(info, renamed) if renamed else info
 
 
-def _substituted(node: Any, renamed: dict[tir.Var, tir.Var]) -> Any:
-    if isinstance(node, tir.PrimExpr):
-        return tir.substitute(node, renamed)
+def _substituted(node: Any, renamed: dict[TirVar, TirVar]) -> Any:
+    if isinstance(node, PrimExpr):
+        return substitute(node, renamed)
     return node._map_children(lambda child: _substituted(child, renamed))
 
 

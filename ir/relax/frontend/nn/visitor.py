@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from .core import Effect, Module, ModuleDict, ModuleList, Parameter
+from .effects import Effect
+from .module import Module, ModuleDict, ModuleList
+from .tensor import Parameter
 
 
 class Mutator:

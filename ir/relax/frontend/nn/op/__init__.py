@@ -1,6 +1,6 @@
 """The functions of the nn library: each emits an operator into the current block builder and returns its tensor."""
 
-from ..core import wrap_nested
+from ..tensor import register_tensor_functions, wrap_nested
 from .arithmetic import (
     add,
     argsort,
@@ -78,4 +78,25 @@ from .sampling import (
 )
 
 __all__ = [name for name, item in list(globals().items()) if callable(item) and not name.startswith("_")]
-__all__ = [name for name in __all__ if name not in ("OutType", "IntExpr")]
+__all__ = [name for name in __all__ if name not in ("OutType", "IntExpr", "register_tensor_functions")]
+
+register_tensor_functions(
+    add=add,
+    subtract=subtract,
+    multiply=multiply,
+    divide=divide,
+    negative=negative,
+    less=less,
+    less_equal=less_equal,
+    greater=greater,
+    greater_equal=greater_equal,
+    maximum=maximum,
+    minimum=minimum,
+    astype=astype,
+    reshape=reshape,
+    repeat=repeat,
+    permute_dims=permute_dims,
+    permute=permute,
+    triu=triu,
+    broadcast_to=broadcast_to,
+)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ir.relax import op as _op
 
-from ..core import Tensor, wrap_nested
+from ..tensor import Tensor, wrap_nested
 
 
 def add(a: Tensor, b: Tensor, name: str = "add") -> Tensor:

@@ -6,12 +6,16 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from ir import tir
 from ir.relax import op as _op
 from ir.relax.expr import Expr, PrimValue, ShapeExpr, StringImm
 from ir.relax.struct_info import ObjectStructInfo, StructInfo
+from ir.tir.expr import PrimExpr
+from ir.tir.expr import Var as TirVar
+from ir.tir.function import PrimFunc
 
-from ..core import NNError, NNTypeError, Tensor, current_builder, wrap_nested
+from ..error import NNError, NNTypeError
+from ..tensor import Tensor, wrap_nested
+from ..tracing import Trace, current_builder
 
 OutType = TypeVar("OutType", bound=Tensor | Sequence[Tensor])
 
@@ -19,7 +23,7 @@ OutType = TypeVar("OutType", bound=Tensor | Sequence[Tensor])
 def tensor_expr_op(
     tensor_expr_func: Callable[..., Any],
     name_hint: str,
-    args: list[Tensor | tir.Var | int],
+    args: list[Tensor | TirVar | int],
     *,
     attrs: dict[str, Any] | None = None,
 ) -> Any:
@@ -40,16 +44,16 @@ def tensor_expr_op(
     return wrap_nested(out, name_hint)
 
 
-def _split_args(name: str, args: Any) -> tuple[list[Expr], list[tir.PrimExpr]]:
+def _split_args(name: str, args: Any) -> tuple[list[Expr], list[PrimExpr]]:
     """Tensors, and the TIR values that a PrimFunc takes behind them."""
     tensors: list[Expr] = []
-    values: list[tir.PrimExpr] = []
+    values: list[PrimExpr] = []
     for arg in args if isinstance(args, list | tuple) else [args]:
         if isinstance(arg, Tensor):
             tensors.append(arg._expr)
         elif isinstance(arg, ShapeExpr):
             values += arg.values
-        elif isinstance(arg, tir.PrimExpr):
+        elif isinstance(arg, PrimExpr):
             values.append(arg)
         else:
             raise NNTypeError(
@@ -58,7 +62,7 @@ def _split_args(name: str, args: Any) -> tuple[list[Expr], list[tir.PrimExpr]]:
     return tensors, values
 
 
-def _named(func: tir.PrimFunc, name: str) -> tir.PrimFunc:
+def _named(func: PrimFunc, name: str) -> PrimFunc:
     """The function without a global symbol that is not the name it gets in the module."""
     return func if func.attrs.get("global_symbol", name) == name else func.without_attr("global_symbol")
 
@@ -68,9 +72,9 @@ def _out_info(out: Any) -> list[StructInfo]:
 
 
 def tensor_ir_op(
-    func: tir.PrimFunc,
+    func: PrimFunc,
     name_hint: str,
-    args: Tensor | Sequence[Tensor | ShapeExpr | tir.PrimExpr],
+    args: Tensor | Sequence[Tensor | ShapeExpr | PrimExpr],
     out: OutType,
 ) -> OutType:
     """A ``call_tir`` of a PrimFunc.
@@ -94,9 +98,9 @@ def tensor_ir_op(
 
 
 def tensor_ir_inplace_op(
-    func: tir.PrimFunc,
+    func: PrimFunc,
     name_hint: str,
-    args: Tensor | Sequence[Tensor | ShapeExpr | tir.PrimExpr],
+    args: Tensor | Sequence[Tensor | ShapeExpr | PrimExpr],
     inplace_indices: int | list[int],
     out: OutType,
 ) -> OutType:
@@ -123,7 +127,7 @@ def tensor_ir_inplace_op(
 def _as_argument(name: str, arg: Any) -> Expr:
     if isinstance(arg, Tensor):
         return arg._expr
-    if isinstance(arg, int | float | tir.PrimExpr):
+    if isinstance(arg, int | float | PrimExpr):
         return PrimValue(arg)
     if isinstance(arg, str):
         return StringImm(arg)
@@ -132,7 +136,7 @@ def _as_argument(name: str, arg: Any) -> Expr:
     )
 
 
-def extern(name: str, args: Sequence[Tensor | tir.PrimExpr | int | float | str], out: OutType) -> OutType:
+def extern(name: str, args: Sequence[Tensor | PrimExpr | int | float | str], out: OutType) -> OutType:
     """A call, at run time, of the function that is registered or linked under ``name``; it writes its outputs in place.
 
     Args:
@@ -152,7 +156,7 @@ def _line(frame: Any) -> str:
 
 
 def debug_func(
-    name: str, *args: Tensor | tir.PrimExpr | int | float | str, _line_info: str | None = None
+    name: str, *args: Tensor | PrimExpr | int | float | str, _line_info: str | None = None
 ) -> None:
     """Call a debug function when the program runs.
 
@@ -166,9 +170,7 @@ def debug_func(
         name: the debug function.
         *args: what to call it with, behind the line of the program.
     """
-    from ..exporter import Exporter
-
-    effect = Exporter.current().io_effect
+    effect = Trace.current().io_effect
     if effect is None or effect.effect is None:
         raise NNError("printing and debug functions need the debug mode: export the module with debug=True")
     if _line_info is None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ir import tir
 from ir.relax import op as _op
 from ir.relax.expr import Expr, ShapeExpr, const
+from ir.tir.expr import FloatImm, IntImm, PrimExpr
 
-from ..core import NNTypeError, Tensor, wrap_nested
+from ..error import NNTypeError
+from ..tensor import Tensor, wrap_nested
 
-IntExpr = int | tir.PrimExpr
+IntExpr = int | PrimExpr
 
 
 def full(
@@ -24,7 +25,7 @@ def full(
         fill_value: a scalar tensor, or a number.
         dtype: the dtype of the result.
     """
-    if isinstance(fill_value, tir.FloatImm | tir.IntImm):
+    if isinstance(fill_value, FloatImm | IntImm):
         value: Expr = const(fill_value.value, dtype=dtype)
     elif isinstance(fill_value, int | float):
         value = const(fill_value, dtype=dtype)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ir import tir
 from ir.relax import op as _op
 from ir.relax.expr import ShapeExpr
 from ir.relax.expr import Tuple as RxTuple
+from ir.tir.expr import PrimExpr
 
-from ..core import NNValueError, Tensor, wrap_nested
+from ..error import NNValueError
+from ..tensor import Tensor, wrap_nested
 
-IntExpr = int | tir.PrimExpr
+IntExpr = int | PrimExpr
 
 
 def unsqueeze(x: Tensor, dim: int, name: str = "unsqueeze") -> Tensor:

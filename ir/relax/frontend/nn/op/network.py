@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ir import tir
 from ir.relax import op as _op
 from ir.relax.expr import Expr, const
+from ir.tir.expr import PrimExpr
 
-from ..core import NNTypeError, NNValueError, Tensor, current_builder, wrap_nested
+from ..error import NNTypeError, NNValueError
+from ..tensor import Tensor, wrap_nested
+from ..tracing import current_builder
 
 
 # ----------------------------------------------------------------------------------------------------- activations
@@ -225,7 +227,7 @@ def layer_norm(
         weight, bias: tensors of that shape; None stands for ones and zeros.
         eps: added to the variance.
     """
-    shape = [normalized_shape] if isinstance(normalized_shape, int | tir.PrimExpr) else list(normalized_shape)
+    shape = [normalized_shape] if isinstance(normalized_shape, int | PrimExpr) else list(normalized_shape)
     gamma = (
         weight._expr if weight is not None else const(np.ones(_static(shape, "layer_norm")), dtype=x.dtype)
     )

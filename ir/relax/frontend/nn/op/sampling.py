@@ -6,11 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from ir import te, tir
+from ir.te.operation import compute
+from ir.tir.expr import Select, const
 
-from ..core import NNValueError, Tensor
+from ..error import NNValueError
+from ..tensor import Tensor
 from .arithmetic import cumsum, divide, sum
 from .calls import tensor_expr_op, tensor_ir_op
+from .sampling_kernels import get_index_from_sorted, get_renorm_cutoff, get_renorm_prob, get_sample_index
 
 
 def _default_indices(prob_batch: Any, out_batch: Any) -> Tensor:
@@ -51,8 +54,6 @@ def multinomial_from_uniform(
             multinomial_from_uniform(prob, usample)                  # [[1], [2]]
             multinomial_from_uniform(prob, usample, sample_indices)  # [[1], [2]]
     """
-    from .sampling_kernels import get_sample_index
-
     out_batch = uniform_sample.shape[0]
     if sample_indices is None:
         sample_indices = _default_indices(prob.shape[0], out_batch)
@@ -97,8 +98,6 @@ def sample_top_p_top_k_from_sorted_prob(
             sample_top_p_top_k_from_sorted_prob(
                 sorted_prob, sorted_index, top_p, top_k, uniform_sample, sample_indices)  # [2, 0]
     """
-    from .sampling_kernels import get_index_from_sorted, get_renorm_prob
-
     batch, out_batch = sorted_prob.shape[0], uniform_sample.shape[0]
     if sample_indices is None:
         sample_indices = _default_indices(batch, out_batch)
@@ -132,8 +131,6 @@ def renormalize_top_p_top_k_prob(prob: Tensor, sorted_prob: Tensor, top_p: Tenso
     Returns:
         ``[batch, vocab_size]``.
     """
-    from .sampling_kernels import get_renorm_cutoff
-
     cumulative = cumsum(sorted_prob, axis=1)
     cutoff = tensor_ir_op(
         get_renorm_cutoff(prob.dtype, top_k.dtype),
@@ -143,9 +140,9 @@ def renormalize_top_p_top_k_prob(prob: Tensor, sorted_prob: Tensor, top_p: Tenso
     )
 
     def keep(values: Any, least: Any) -> Any:
-        return te.compute(
+        return compute(
             values.shape,
-            lambda i, j: tir.Select(values[i, j] >= least[i, 0], values[i, j], tir.const(0.0, values.dtype)),
+            lambda i, j: Select(values[i, j] >= least[i, 0], values[i, j], const(0.0, values.dtype)),
             name="filter_with_top_p_top_k",
         )
 

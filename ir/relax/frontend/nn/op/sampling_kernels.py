@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from ir import tir
 from ir.script import tir as T
+from ir.tir.function import PrimFunc
+from ir.tir.op import all as all_of
 
 
 def _kept(cumulative: Any, top_p: Any, top_k: Any, i: Any, j: Any) -> Any:
     """Whether the entry behind ``j`` of row ``i`` is still within top_p and top_k."""
-    return tir.all(cumulative[i, j] < top_p[i, 0], j + 1 < top_k[i, 0])
+    return all_of(cumulative[i, j] < top_p[i, 0], j + 1 < top_k[i, 0])
 
 
-def get_sample_index(prob_dtype: str, sample_dtype: str, indices_dtype: str, dtype: str) -> tir.PrimFunc:
+def get_sample_index(prob_dtype: str, sample_dtype: str, indices_dtype: str, dtype: str) -> PrimFunc:
     """For each sample the first entry whose cumulative probability exceeds it."""
 
     @T.prim_func(private=True)
@@ -46,7 +47,7 @@ def get_sample_index(prob_dtype: str, sample_dtype: str, indices_dtype: str, dty
     return _get_sample_index
 
 
-def get_renorm_prob(prob_dtype: str, k_dtype: str) -> tir.PrimFunc:
+def get_renorm_prob(prob_dtype: str, k_dtype: str) -> PrimFunc:
     """For each row the cumulative probability of what top_p and top_k keep."""
 
     @T.prim_func(private=True)
@@ -73,7 +74,7 @@ def get_renorm_prob(prob_dtype: str, k_dtype: str) -> tir.PrimFunc:
 
 def get_index_from_sorted(
     prob_dtype: str, index_dtype: str, sample_dtype: str, indices_dtype: str
-) -> tir.PrimFunc:
+) -> PrimFunc:
     """For each sample the original index of the first sorted entry whose share of the kept probability exceeds it."""
 
     @T.prim_func(private=True)
@@ -109,7 +110,7 @@ def get_index_from_sorted(
     return _get_index_from_sorted
 
 
-def get_renorm_cutoff(prob_dtype: str, k_dtype: str) -> tir.PrimFunc:
+def get_renorm_cutoff(prob_dtype: str, k_dtype: str) -> PrimFunc:
     """For each row the least probability that top_p and top_k keep."""
 
     @T.prim_func(private=True)

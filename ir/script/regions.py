@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...structural import structural_equal
-from ...tir.expr import Add, IntImm, PrimExpr, const, convert, match_dtypes, subtract
+from ..arith.analyzer import Analyzer
+from ..structural import structural_equal
+from ..tir.expr import Add, IntImm, PrimExpr, const, convert, match_dtypes, subtract
 
 
 def extent_between(start: Any, stop: Any) -> PrimExpr:
@@ -20,10 +21,4 @@ def extent_between(start: Any, stop: Any) -> PrimExpr:
         return high.b
     if structural_equal(low, high):
         return const(0, low.dtype)
-    return _simplified(subtract(high, low))
-
-
-def _simplified(expr: PrimExpr) -> PrimExpr:
-    from ... import arith
-
-    return arith.Analyzer().simplify(expr)
+    return Analyzer().simplify(subtract(high, low))
