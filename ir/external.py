@@ -16,10 +16,10 @@ EXTERNAL = {
     "Library": "runners.executable",
     "device": "runners.device",
     "VirtualMachine": "runners.virtual_machine",
-    "MetaScheduleApplyDatabase": "database.apply",
-    "MetaScheduleTuneIRMod": "tuner.passes",
-    "MetaScheduleTuneTIR": "tuner.passes",
-    "FewShotTuning": "tuner.passes",
+    "MetaScheduleApplyDatabase": "database.meta_schedule_apply_database",
+    "MetaScheduleTuneIRMod": "tuner.passes.meta_schedule_tune_ir_mod",
+    "MetaScheduleTuneTIR": "tuner.passes.meta_schedule_tune_tir",
+    "FewShotTuning": "tuner.passes.few_shot_tuning",
 }
 """The module that defines each name."""
 

@@ -214,7 +214,7 @@ class Comparison:
 
 def compare_builds(model: Any, target: Any, store: Any) -> Comparison:
     """Build tuned and untuned, run both, and compare with each other and with ONNX Runtime where that is installed."""
-    from database.apply import ApplyReport
+    from database.meta_schedule_apply_database import ApplyReport
 
     from .compile import compile_relax
 

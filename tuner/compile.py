@@ -8,7 +8,7 @@ from typing import Any
 
 from cost_models import estimate_seconds
 from database import Database, open_database
-from database.apply import ApplyReport, MetaScheduleApplyDatabase
+from database.meta_schedule_apply_database import ApplyReport, MetaScheduleApplyDatabase
 from ir import IRModule, relax
 from ir.target import Target
 from ir.tir import PrimFunc

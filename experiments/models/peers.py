@@ -47,7 +47,7 @@ def tune(model: str, trials: int, database: str, threads: int, seed: int = 0) ->
 def loopsmith(model: str, arrays: str, threads: int, database: str | None) -> Ready:
     """The model built with the best records of a database; without one, with default schedules."""
     import runners
-    from database.apply import ApplyReport
+    from database.meta_schedule_apply_database import ApplyReport
     from ir.codegen.llvm.runtime import runtime
     from tuner import compile_relax
     from tuner.cli.model import load_model

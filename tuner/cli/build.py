@@ -32,7 +32,7 @@ def build(
     ] = False,
 ) -> None:
     """Build a model with the best records of a database; kernels without one get a sensible default schedule."""
-    from database.apply import ApplyReport
+    from database.meta_schedule_apply_database import ApplyReport
 
     from ..compile import compile_relax
 

@@ -12,6 +12,7 @@ from .allocate_workspace import AllocateWorkspace
 from .alter_op_impl import AlterOpImpl
 from .annotate_tir_op_pattern import AnnotateTIROpPattern, op_pattern_kind
 from .attach_attr_layout_free_buffers import AttachAttrLayoutFreeBuffers
+from .attach_extern_modules import AttachExternModules
 from .attach_global_symbol import AttachGlobalSymbol
 from .bind_params import BindParams
 from .bind_symbolic_vars import BindSymbolicVars
@@ -23,42 +24,50 @@ from .combine_parallel_matmul import CombineParallelMatmul
 from .compute_prim_value import ComputePrimValue
 from .convert_layout import ConvertLayout
 from .convert_to_dataflow import ConvertToDataflow
+from .dataflow_block_pass import DataflowBlockPass, dataflowblock_pass
 from .dataflow_use_inplace_calls import DataflowUseInplaceCalls
 from .dead_code_elimination import DeadCodeElimination
-from .decompose_ops import DecomposeOpsForInference, DecomposeOpsForTraining, DecomposeTrainingBatchNorm
+from .decompose_ops_for_inference import DecomposeOpsForInference
+from .decompose_ops_for_training import DecomposeOpsForTraining
+from .decompose_training_batch_norm import DecomposeTrainingBatchNorm
 from .eliminate_common_subexpr import EliminateCommonSubexpr
 from .expand_matmul_of_sum import ExpandMatmulOfSum
 from .expand_tuple_arguments import ExpandTupleArguments
 from .fast_math_transform import FastMathTransform
 from .fold_batchnorm_to_conv2d import FoldBatchnormToConv2D
 from .fold_constant import FoldConstant
-from .function_pass import DataflowBlockPass, FunctionPass, dataflowblock_pass, function_pass
+from .function_pass import FunctionPass, function_pass
 from .fuse_ops import FuseOps
 from .fuse_ops_by_pattern import FuseOpsByPattern, FusionPattern, PatternCheckContext
 from .fuse_tir import FuseTIR
 from .fuse_transpose_matmul import FuseTransposeMatmul
 from .gradient import Gradient
 from .inline_private_functions import InlinePrivateFunctions
-from .ipc_memory import IPCAllReduceRewrite, LowerGPUIPCAllocStorage
+from .ipc_all_reduce_rewrite import IPCAllReduceRewrite
 from .kill_after_last_use import KillAfterLastUse
 from .lambda_lift import LambdaLift
-from .lazy_params import LazyGetInput, LazySetOutput, LazyTransformParams
+from .lazy_get_input import LazyGetInput
+from .lazy_set_output import LazySetOutput
+from .lazy_transform_params import LazyTransformParams
 from .legalize_ops import LegalizeOps
 from .lift_transform_params import LiftTransformParams
 from .lower_alloc_tensor import LowerAllocTensor
-from .lower_runtime_builtin import LowerRuntimeBuiltin, VMBuiltinLower
+from .lower_gpu_ipc_alloc_storage import LowerGPUIPCAllocStorage
+from .lower_runtime_builtin import LowerRuntimeBuiltin
 from .merge_composite_functions import MergeCompositeFunctions
 from .normalize import Normalize
 from .normalize_global_var import NormalizeGlobalVar
+from .optimize_layout_transform import OptimizeLayoutTransform
+from .realize_vdevice import RealizeVDevice
 from .remove_purity_checking import RemovePurityChecking
-from .remove_redundant_reshape import OptimizeLayoutTransform, RemoveRedundantReshape
+from .remove_redundant_reshape import RemoveRedundantReshape
 from .remove_unused_outputs import RemoveUnusedOutputs
 from .remove_unused_parameters import RemoveUnusedParameters
 from .reorder_permute_dims_after_concat import ReorderPermuteDimsAfterConcat
 from .reorder_take_after_matmul import ReorderTakeAfterMatmul
 from .rewrite_cuda_graph import RewriteCUDAGraph
 from .rewrite_dataflow_reshape import RewriteDataflowReshape
-from .run_codegen import AttachExternModules, RunCodegen
+from .run_codegen import RunCodegen
 from .split_call_tir_by_pattern import MatchResult, SplitCallTIRByPattern
 from .split_layout_rewrite_preproc import SplitLayoutRewritePreproc
 from .static_plan_block_memory import StaticPlanBlockMemory
@@ -66,7 +75,8 @@ from .to_mixed_precision import ToMixedPrecision
 from .to_non_dataflow import ToNonDataflow
 from .topological_sort import TopologicalSort
 from .update_param_struct_info import UpdateParamStructInfo
-from .vdevices import RealizeVDevice, UpdateVDevice
+from .update_vdevice import UpdateVDevice
+from .vm_builtin_lower import VMBuiltinLower
 from .vm_shape_lower import VMShapeLower
 
 

@@ -1,13 +1,11 @@
-"""DecomposeOpsForInference and DecomposeOpsForTraining: composite operators become simpler ones."""
+"""What composite operators are made of, and the rewriting that the passes DecomposeOps... share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from ...module import IRModule
-from ...transform import ModulePass, PassContext
 from .. import op
 from ..block_builder import BlockBuilder
 from ..expr import Call, Expr, SeqExpr, Tuple, Var, const
@@ -43,7 +41,7 @@ def _batch_norm_inference(call: Call) -> Expr:
     return Tuple([_batch_norm(call, mean, variance), mean, variance])
 
 
-def _batch_norm_training(call: Call) -> Expr:
+def batch_norm_training(call: Call) -> Expr:
     """The result with the batch's statistics, and running statistics moved towards them."""
     data, running_mean, running_variance = call.args[0], call.args[3], call.args[4]
     info = data.struct_info
@@ -88,14 +86,9 @@ INFERENCE: dict[str, Decomposition] = {
     "relax.nn.dropout": _dropout_inference,
 }
 TRAINING: dict[str, Decomposition] = {
-    "relax.nn.batch_norm": _batch_norm_training,
+    "relax.nn.batch_norm": batch_norm_training,
     "relax.nn.layer_norm": _layer_norm,
 }
-
-
-def _batch_norm_of_the_batch(call: Call) -> Expr:
-    """Batch normalization that is written with ``training=True``; other calls stay."""
-    return _batch_norm_training(call) if call.attrs.get("training", True) else call
 
 
 class _Decomposer(BindingRewriter):
@@ -132,71 +125,3 @@ def decompose(mod: IRModule, func_name: str | None, table: dict[str, Decompositi
     if func_name is not None:
         mod.get_global_var(func_name)  # an unknown name is an error
     return rewrite_functions(mod, rewrite)
-
-
-@dataclass(frozen=True)
-class DecomposeOpsForInference(ModulePass):
-    """Replace batch normalization (by its running statistics) and dropout (by nothing) with elementwise operators.
-
-    Before::
-
-        bn = R.nn.batch_norm(x, gamma, beta, mean, var, axis=1)
-        y = bn[0]
-
-    After::
-
-        lv = R.expand_dims(mean, axis=[0, 2, 3])
-        lv1 = R.subtract(x, lv)
-        ...
-        lv9 = R.add(lv7, lv8)
-        bn = (lv9, mean, var)
-        y = bn[0]
-
-    Args:
-        func_name: the function to change; None changes all.
-    """
-
-    func_name: str | None = None
-
-    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        """The decomposed module."""
-        return decompose(mod, self.func_name, INFERENCE)
-
-
-@dataclass(frozen=True)
-class DecomposeTrainingBatchNorm(ModulePass):
-    """Replace the batch normalizations that are written with ``training=True`` as DecomposeOpsForTraining does.
-
-    A build runs it before DecomposeOpsForInference and FoldBatchnormToConv2D, which take every batch normalization as one
-    by running statistics: what a program asks for is what it gets.
-
-    Before: ``bn = R.nn.batch_norm(x, gamma, beta, mean, var, axis=1, training=True)``
-
-    After: ``bn`` is a tuple of the tensor normalized by the batch's statistics, and both moving averages.
-    """
-
-    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        """The decomposed module."""
-        return decompose(mod, None, {"relax.nn.batch_norm": _batch_norm_of_the_batch})
-
-
-@dataclass(frozen=True)
-class DecomposeOpsForTraining(ModulePass):
-    """Replace batch and layer normalization with elementwise operators and reductions over the batch.
-
-    Before: ``bn = R.nn.batch_norm(x, gamma, beta, moving_mean, moving_var, axis=1)``
-
-    After: ``bn`` is a tuple of the normalized tensor and both moving averages, computed with R.mean and R.variance.
-
-    Args:
-        func_name: the function to change; None changes all.
-    """
-
-    func_name: str | None = None
-
-    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        """The decomposed module."""
-        return decompose(mod, self.func_name, TRAINING)
-
-
-__all__ = ["DecomposeOpsForInference", "DecomposeOpsForTraining", "DecomposeTrainingBatchNorm", "decompose"]

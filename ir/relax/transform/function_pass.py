@@ -1,4 +1,4 @@
-"""FunctionPass and DataflowBlockPass: passes that look at one Relax function, or one dataflow block, at a time."""
+"""FunctionPass: passes that look at one Relax function at a time."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from typing import Any
 
 from ...module import IRModule
 from ...transform import Pass, PassContext, PassError, pass_decorator
-from ..expr import DataflowBlock
 from ..function import Function
-from .binding_rewriter import rewrite_dataflow_blocks, rewrite_functions
 
 
 class FunctionPass(Pass):
@@ -40,30 +38,6 @@ class FunctionPass(Pass):
         return mod.replace(functions={var: changed.get(var, func) for var, func in mod.functions.items()})
 
 
-class DataflowBlockPass(Pass):
-    """A pass over every dataflow block: subclasses define ``transform_dataflowblock(self, block, mod, ctx)``.
-
-    A block pass may not change what leaves the block: its output variables (those that are no DataflowVar) stay bound.
-    """
-
-    def transform_dataflowblock(self, block: DataflowBlock, mod: IRModule, ctx: PassContext) -> DataflowBlock:
-        """The new block."""
-        raise PassError(f"{type(self).__name__} must define transform_dataflowblock(self, block, mod, ctx)")
-
-    def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        """Apply ``transform_dataflowblock`` to every dataflow block."""
-
-        def rewrite(block: DataflowBlock) -> DataflowBlock:
-            new = self.transform_dataflowblock(block, mod, ctx)
-            if not isinstance(new, DataflowBlock):
-                raise PassError(
-                    f"pass {self.info.name} must return a DataflowBlock, got {type(new).__name__}"
-                )
-            return new
-
-        return rewrite_functions(mod, lambda var, func: rewrite_dataflow_blocks(func, rewrite))
-
-
 def function_pass(
     pass_func: Any = None,
     opt_level: int | None = None,
@@ -87,19 +61,3 @@ def function_pass(
         traceable: recorded in the info.
     """
     return pass_decorator(FunctionPass, "transform_function", pass_func, opt_level, name, required, traceable)
-
-
-def dataflowblock_pass(
-    pass_func: Any = None,
-    opt_level: int | None = None,
-    name: str | None = None,
-    required: Sequence[str] | None = None,
-    traceable: bool = False,
-) -> Any:
-    """Make a :class:`DataflowBlockPass` of a function ``(block, mod, ctx) -> block`` or of a class with its method.
-
-    Args: as those of :func:`function_pass`.
-    """
-    return pass_decorator(
-        DataflowBlockPass, "transform_dataflowblock", pass_func, opt_level, name, required, traceable
-    )

@@ -89,8 +89,3 @@ class LowerRuntimeBuiltin(FunctionPass):
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """The lowered function."""
         return _Lowerer(mod).rewrite(func)
-
-
-@dataclass(frozen=True)
-class VMBuiltinLower(LowerRuntimeBuiltin):
-    """The older name of :class:`LowerRuntimeBuiltin`."""

@@ -1,12 +1,10 @@
-"""RemoveRedundantReshape and OptimizeLayoutTransform: views that undo each other, or do nothing, disappear."""
+"""RemoveRedundantReshape: consecutive reshapes become one, and those that do nothing disappear."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from ...module import IRModule
-from ...structural import structural_equal
-from ...tir import IndexMap
 from ...transform import PassContext
 from ..analysis import can_prove_shape_equal
 from ..expr import Call, Expr, Var
@@ -54,47 +52,4 @@ class RemoveRedundantReshape(FunctionPass):
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """The function with fewer reshapes."""
         new = _Reshapes(mod).rewrite(func)
-        return func if new is func else remove_unused_bindings(new)
-
-
-class _Transforms(BindingRewriter):
-    def visit_call(self, var: Var, call: Call) -> None:
-        first = self.lookup(call.args[0]) if is_call_to(call, "relax.layout_transform") else None
-        if is_call_to(first, "relax.layout_transform"):
-            source = first.args[0]  # type: ignore[union-attr]
-            if self._undoes(first, call) and source.struct_info_ == var.struct_info_:  # type: ignore[arg-type]
-                self.bind(var, source)
-                if type(var) is not Var:
-                    self.replace_var(var, source)
-                return
-        self.bind(var, call)
-
-    def _undoes(self, first: Call, second: Call) -> bool:
-        there, back = first.attrs.get("index_map"), second.attrs.get("index_map")
-        if not isinstance(there, IndexMap) or not isinstance(back, IndexMap):
-            return False
-        shape = shape_values(first.args[0])
-        if shape is None:
-            return False
-        # Padding is cut off again by the transform back, whose result has the original shape.
-        inverse, _ = there.non_surjective_inverse(shape)
-        return structural_equal(inverse, back)
-
-
-@dataclass(frozen=True)
-class OptimizeLayoutTransform(FunctionPass):
-    """Remove pairs of ``R.layout_transform`` that undo each other, as AlterOpImpl leaves them between operators.
-
-    Before::
-
-        lv = R.layout_transform(x, index_map=lambda i: (i // 4, i % 4))
-        lv1 = R.layout_transform(lv, index_map=lambda i, j: (i * 4 + j,))
-        gv = R.exp(lv1)
-
-    After: ``gv = R.exp(x)``
-    """
-
-    def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        """The function with fewer transforms."""
-        new = _Transforms(mod).rewrite(func)
         return func if new is func else remove_unused_bindings(new)

@@ -1,4 +1,4 @@
-"""RunCodegen and AttachExternModules: functions marked for an external backend are compiled by it."""
+"""RunCodegen: functions marked for an external backend are compiled by it."""
 
 from __future__ import annotations
 
@@ -84,19 +84,3 @@ class RunCodegen(ModulePass):
         rest = rewrite_functions(rest, lambda _, func: _Offloader(rest, symbols).rewrite(func))
         rest = remove_unused_functions(rest, tuple(self.entry_functions or ()))
         return rest.with_attr("external_mods", tuple(external)) if external else rest
-
-
-@dataclass(frozen=True)
-class AttachExternModules(ModulePass):
-    """Add external modules to the module's attribute ``external_mods``, for linking.
-
-    Args:
-        extern_modules: the modules, or objects with ``load()`` that make them.
-    """
-
-    extern_modules: Sequence[Any]
-
-    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        """The module with the attribute."""
-        loaded = [item.load() if hasattr(item, "load") else item for item in self.extern_modules]
-        return mod.with_attr("external_mods", (*(mod.attrs.get("external_mods") or ()), *loaded))

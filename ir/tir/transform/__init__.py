@@ -1,17 +1,21 @@
 """Passes over TIR: each lowers or simplifies PrimFuncs and shows a program before and after in its docstring."""
 
-from .apply import AnnotateEntryFunc, Apply, BindTarget, Filter
+from .annotate_entry_func import AnnotateEntryFunc
+from .apply import Apply
+from .bind_target import BindTarget
 from .compact_buffer_allocation import CompactBufferAllocation
 from .convert_blocks_to_opaque import ConvertBlocksToOpaque
 from .convert_ssa import ConvertSSA
+from .filter import Filter
 from .flatten_buffer import FlattenBuffer
-from .function_pass import PrimFuncPass, prim_func_pass
+from .prim_func_pass import PrimFuncPass, prim_func_pass
+from .force_narrow_index_to_int32 import ForceNarrowIndexToInt32
 from .hoist_if_then_else import HoistIfThenElse
 from .loop_partition import LoopPartition
 from .lower_init_block import LowerInitBlock
 from .lower_match_buffer import LowerMatchBuffer
 from .lower_opaque_block import LowerOpaqueBlock
-from .narrow_data_type import ForceNarrowIndexToInt32, NarrowDataType
+from .narrow_data_type import NarrowDataType
 from .plan_and_update_buffer_allocation_location import PlanAndUpdateBufferAllocationLocation
 from .prefetch_panels import PrefetchPanels
 from .remove_assume import RemoveAssume
@@ -20,9 +24,9 @@ from .remove_store_undef import RemoveStoreUndef
 from .remove_weight_layout_rewrite_block import RemoveWeightLayoutRewriteBlock
 from .renormalize_split_pattern import RenormalizeSplitPattern
 from .rewrite_unsafe_select import RewriteUnsafeSelect
-from .simplify import SimplifyIndices
+from .simplify_indices import SimplifyIndices
 from .skip_assert import SkipAssert
-from .statement_simplify import Simplify
+from .simplify import Simplify
 from .storage_rewrite import StorageRewrite
 from .unroll_loop import UnrollLoop
 from .vectorize_loop import VectorizeLoop

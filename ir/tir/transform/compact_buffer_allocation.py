@@ -14,8 +14,8 @@ from ..expr import BufferLoad, IntImm, PrimExpr, Range, Var, const
 from ..function import PrimFunc
 from ..stmt import Block, BufferRegion, BufferStore, For, LetStmt, Stmt
 from ..stmt_functor import StmtExprMutator
-from .function_pass import PrimFuncPass
 from .index_simplifier import INF, IndexSimplifier, Linear
+from .prim_func_pass import PrimFuncPass
 
 _WIDEST_TILE = 64
 """Elements along the contiguous axis of a register tile, at most."""

@@ -11,7 +11,7 @@ from ..expr import PrimExpr, Var
 from ..function import PrimFunc
 from ..stmt import BlockRealize, Stmt
 from ..stmt_functor import StmtExprMutator
-from .function_pass import PrimFuncPass
+from .prim_func_pass import PrimFuncPass
 
 
 class _Substitute(StmtExprMutator):

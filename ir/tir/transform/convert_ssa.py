@@ -11,7 +11,7 @@ from ..expr import Let, PrimExpr, Var
 from ..function import PrimFunc
 from ..stmt import Allocate, AllocateConst, For, LetStmt, Stmt
 from ..stmt_functor import StmtExprMutator
-from .function_pass import PrimFuncPass
+from .prim_func_pass import PrimFuncPass
 
 
 class _Rename(StmtExprMutator):

@@ -13,8 +13,8 @@ from ..expr import BufferLoad, IntImm, PrimExpr, Var, const
 from ..function import PrimFunc
 from ..stmt import Allocate, AllocateConst, BufferStore, DeclBuffer, For, Stmt
 from ..stmt_functor import StmtExprMutator
-from .function_pass import PrimFuncPass
 from .index_simplifier import IndexSimplifier
+from .prim_func_pass import PrimFuncPass
 
 
 class _Flatten(StmtExprMutator):

@@ -11,8 +11,8 @@ from ..expr import BufferLoad, Call, PrimExpr, Var
 from ..function import PrimFunc
 from ..op import CallEffectKind, effect_of
 from ..stmt import For, IfThenElse, Stmt
-from .function_pass import PrimFuncPass
 from .loop_partition import conjunction, split_conjunction
+from .prim_func_pass import PrimFuncPass
 
 
 def _depends(clause: PrimExpr, var: Var) -> bool:

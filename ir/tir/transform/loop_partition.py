@@ -16,9 +16,9 @@ from ..function import PrimFunc
 from ..stmt import Evaluate, For, ForKind, IfThenElse, Stmt, seq
 from ..stmt_functor import substitute
 from .fresh_copy import fresh_copy
-from .function_pass import PrimFuncPass
 from .index_simplifier import INF, IndexSimplifier, Linear
-from .simplify import SimplifyMutator
+from .prim_func_pass import PrimFuncPass
+from .simplify_indices import SimplifyMutator
 
 
 def split_conjunction(condition: PrimExpr) -> list[PrimExpr]:

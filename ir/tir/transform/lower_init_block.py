@@ -10,7 +10,7 @@ from ...transform import PassContext
 from ..expr import EQ, And, IterVar, PrimExpr
 from ..function import PrimFunc
 from ..stmt import Block, IfThenElse, Stmt, seq
-from .function_pass import PrimFuncPass
+from .prim_func_pass import PrimFuncPass
 
 
 class _Lower(Mutator):

@@ -12,7 +12,7 @@ from ..expr import BufferLoad, Call, PrimExpr, Range, Var, const
 from ..function import PrimFunc
 from ..stmt import Block, BufferRegion, BufferStore, MatchBufferRegion, Stmt
 from ..stmt_functor import StmtExprMutator, pre_order_visit
-from .function_pass import PrimFuncPass
+from .prim_func_pass import PrimFuncPass
 
 
 class _Lower(StmtExprMutator):

@@ -11,7 +11,7 @@ from ..expr import IntImm, IterVar, PrimExpr, Range, StringImm, Var, const
 from ..function import PrimFunc
 from ..stmt import Allocate, AttrStmt, Block, BlockRealize, For, ForKind, IfThenElse, Stmt
 from ..stmt_functor import StmtExprMutator
-from .function_pass import PrimFuncPass
+from .prim_func_pass import PrimFuncPass
 
 
 class _Lower(StmtExprMutator):

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from ...error import IRValueError
 from ...module import IRModule
-from ...node import post_order_visit
 from ...transform import PassContext
 from .. import expr as E
 from ..buffer import Buffer
@@ -14,11 +13,11 @@ from ..expr import IntImm, PrimExpr, Var, const
 from ..function import PrimFunc
 from ..stmt import BufferStore, For, LetStmt, Stmt
 from ..stmt_functor import StmtExprMutator
-from .function_pass import PrimFuncPass
 from .index_simplifier import IndexSimplifier
+from .prim_func_pass import PrimFuncPass
 
 
-class _Narrow(StmtExprMutator):
+class Narrower(StmtExprMutator):
     def __init__(self, bits: int) -> None:
         super().__init__()
         self.simplifier = IndexSimplifier()
@@ -136,24 +135,4 @@ class NarrowDataType(PrimFuncPass):
             )
         if self.target_bits == 64:
             return func
-        return func.replace(body=_Narrow(self.target_bits).visit(func.body))
-
-
-@dataclass(frozen=True)
-class ForceNarrowIndexToInt32(PrimFuncPass):
-    """NarrowDataType to 32 bits; an index that does not fit is an error."""
-
-    pass_name = "tir.ForceNarrowIndexToInt32"
-
-    def transform_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
-        """The function with 32-bit indices."""
-        result = func.replace(body=_Narrow(32).visit(func.body))
-
-        def check(node: object) -> None:
-            if isinstance(node, For) and node.loop_var.dtype == "int64":
-                raise IRValueError(
-                    f"ForceNarrowIndexToInt32: loop {node.loop_var.name} does not fit into int32"
-                )
-
-        post_order_visit(result.body, check)
-        return result
+        return func.replace(body=Narrower(self.target_bits).visit(func.body))

@@ -14,7 +14,7 @@ from ..buffer import Buffer
 from ..expr import IterVar, Var, const
 from ..function import PrimFunc
 from ..stmt import Block, BlockRealize, For, MatchBufferRegion, Stmt
-from .function_pass import PrimFuncPass
+from .prim_func_pass import PrimFuncPass
 
 
 class _FindScopes(Visitor):

@@ -20,8 +20,8 @@ from ..function import PrimFunc
 from ..op import address_of, prefetch
 from ..stmt import Allocate, Evaluate, For, ForKind, Stmt, seq
 from ..stmt_functor import StmtExprMutator
-from .function_pass import PrimFuncPass
 from .index_simplifier import IndexSimplifier, Linear
+from .prim_func_pass import PrimFuncPass
 
 _LINE_BYTES = 64
 

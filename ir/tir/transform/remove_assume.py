@@ -10,7 +10,7 @@ from ...transform import PassContext
 from ..expr import Call, PrimExpr, const
 from ..function import PrimFunc
 from ..stmt import Evaluate, SeqStmt, Stmt, seq
-from .function_pass import PrimFuncPass
+from .prim_func_pass import PrimFuncPass
 
 
 def is_nothing(stmt: Stmt) -> bool:

@@ -22,7 +22,7 @@ from ..stmt import (
     Stmt,
     seq,
 )
-from .function_pass import PrimFuncPass
+from .prim_func_pass import PrimFuncPass
 
 
 def _nothing(stmt: Stmt) -> bool:

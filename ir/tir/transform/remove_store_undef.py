@@ -12,7 +12,7 @@ from ...transform import PassContext
 from ..expr import Call, PrimExpr, const
 from ..function import PrimFunc
 from ..stmt import BufferStore, Evaluate, LetStmt, SeqStmt, Stmt, seq
-from .function_pass import PrimFuncPass
+from .prim_func_pass import PrimFuncPass
 from .remove_assume import is_nothing
 
 

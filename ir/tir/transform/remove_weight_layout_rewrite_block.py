@@ -12,7 +12,7 @@ from ..buffer import Buffer
 from ..expr import BufferLoad, PrimExpr, Var, const
 from ..function import PrimFunc
 from ..stmt import Block, BlockRealize, BufferStore, Evaluate, For, SeqStmt, Stmt, seq
-from .function_pass import PrimFuncPass
+from .prim_func_pass import PrimFuncPass
 from .remove_assume import is_nothing
 
 ANNOTATION = "meta_schedule.layout_rewrite_preproc"

@@ -9,7 +9,7 @@ from ...node import Mutator
 from ...transform import PassContext
 from ..expr import FloorDiv, FloorMod, IntImm, PrimExpr, const, floordiv, floormod
 from ..function import PrimFunc
-from .function_pass import PrimFuncPass
+from .prim_func_pass import PrimFuncPass
 
 
 class _Renormalize(Mutator):

@@ -12,7 +12,7 @@ from ...transform import PassContext
 from ..expr import BufferLoad, Call, Div, FloorDiv, FloorMod, IntImm, Mod, PrimExpr, Select
 from ..function import PrimFunc
 from ..op import CallEffectKind, effect_of, if_then_else
-from .function_pass import PrimFuncPass
+from .prim_func_pass import PrimFuncPass
 
 
 def _may_fault(expr: Any) -> bool:

@@ -1,172 +1,192 @@
-"""SimplifyIndices: index arithmetic, conditions and trivial control flow, quickly."""
+"""Simplify: expressions under all that the statements around say - ranges, conditions, assertions, bound values."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from ... import dtype as dt
 from ...module import IRModule
+from ...node import post_order_visit
 from ...transform import PassContext
 from .. import expr as E
 from ..buffer import Buffer
-from ..expr import IntImm, PrimExpr, const
+from ..expr import IntImm, PrimExpr, Range, const
 from ..function import PrimFunc
-from ..stmt import AssertStmt, Evaluate, For, ForKind, IfThenElse, LetStmt, SeqStmt, Stmt, seq
+from ..op import CallEffectKind, effect_of
+from ..stmt import (
+    AssertStmt,
+    AttrStmt,
+    Block,
+    BufferStore,
+    Evaluate,
+    For,
+    IfThenElse,
+    LetStmt,
+    SeqStmt,
+    Stmt,
+    seq,
+)
 from ..stmt_functor import StmtExprMutator, substitute
-from .function_pass import PrimFuncPass
-from .index_simplifier import IndexSimplifier
+from .prim_func_pass import PrimFuncPass
 
-_FOLDING = {
-    E.Add: E.add, E.Sub: E.subtract, E.Mul: E.multiply, E.Div: E.div, E.Mod: E.truncmod,
-    E.FloorDiv: E.floordiv, E.FloorMod: E.floormod, E.Min: E.min, E.Max: E.max,
-}  # fmt: skip
+if TYPE_CHECKING:
+    from ...arith import Analyzer
 
 
-class SimplifyMutator(StmtExprMutator):
-    """Rewrites a statement with the bounds of the loops around; reusable inside other passes."""
+class StatementSimplifier(StmtExprMutator):
+    """Rewrites a statement with an analyzer that knows the statements around."""
 
-    def __init__(self, simplifier: IndexSimplifier | None = None) -> None:
+    def __init__(self, analyzer: Analyzer) -> None:
         super().__init__()
-        self.simplifier = IndexSimplifier() if simplifier is None else simplifier
-        self.simplifier.rewrite = self.visit
+        self.analyzer = analyzer
 
     def visit_Buffer(self, buffer: Buffer) -> Buffer:
+        """Declarations stay as they are."""
         return buffer
 
-    # -- expressions ---------------------------------------------------------
-    def visit_BinaryOpExpr(self, node: E.BinaryOpExpr) -> PrimExpr:
-        if dt.is_index(node.dtype):
-            return self.simplifier.simplify(node)
-        a, b = self.visit(node.a), self.visit(node.b)
-        if (
-            a is node.a
-            and b is node.b
-            and not isinstance(a, IntImm | E.FloatImm)
-            and not isinstance(b, IntImm | E.FloatImm)
-        ):
-            return node
-        return _FOLDING[type(node)](a, b)
+    def visit_PrimExpr(self, node: PrimExpr) -> PrimExpr:
+        """An expression, with everything inside of it."""
+        return self.analyzer.simplify(node)  # type: ignore[no-any-return]
 
-    def visit_CmpExpr(self, node: E.CmpExpr) -> PrimExpr:
-        if dt.is_index(node.a.dtype):
-            truth = self.simplifier.truth(node)
-            if truth is not None:
-                return const(truth, "bool")
-        mapped = self.generic_visit(node)
-        if isinstance(mapped.a, IntImm | E.FloatImm) and isinstance(mapped.b, IntImm | E.FloatImm):
-            return E.compare(type(mapped), mapped.a, mapped.b)
-        return mapped
+    def visit_IterVar(self, node: E.IterVar) -> E.IterVar:
+        """The variable of a block or thread: only its domain is an expression."""
+        return node.replace(dom=self.visit(node.dom)) if node.dom is not None else node
 
-    def visit_LogicalExpr(self, node: E.LogicalExpr) -> PrimExpr:
-        a, b = self.visit(node.a), self.visit(node.b)
-        if a is node.a and b is node.b:
-            return node
-        return E.logical_and(a, b) if isinstance(node, E.And) else E.logical_or(a, b)
-
-    def visit_Not(self, node: E.Not) -> PrimExpr:
-        a = self.visit(node.a)
-        return node if a is node.a else E.logical_not(a)
-
-    def visit_Cast(self, node: E.Cast) -> PrimExpr:
-        if dt.is_index(node.dtype) and dt.is_index(node.value.dtype):
-            return self.simplifier.simplify(node)
-        value = self.visit(node.value)
-        return node if value is node.value else E.cast(node.dtype, value)
-
-    def visit_Select(self, node: E.Select) -> PrimExpr:
-        condition = self.visit(node.condition)
-        if isinstance(condition, IntImm):
-            return self.visit(node.true_value if condition.value else node.false_value)
-        return self.generic_visit(node)
-
-    def visit_Call(self, node: E.Call) -> PrimExpr:
-        name = getattr(node.op, "name", "")
-        if name == "tir.if_then_else":
-            condition = self.visit(node.args[0])
-            if isinstance(condition, IntImm):
-                return self.visit(node.args[1] if condition.value else node.args[2])
-        mapped = self.generic_visit(node)
-        if name == "tir.likely" and isinstance(mapped.args[0], IntImm):
-            return mapped.args[0]
-        return mapped
-
-    # -- statements ----------------------------------------------------------
     def visit_For(self, loop: For) -> Stmt:
         start, extent = self.visit(loop.min), self.visit(loop.extent)
         if isinstance(extent, IntImm) and extent.value <= 0:
             return Evaluate(const(0))
-        self.simplifier.bind_range(loop.loop_var, start, extent)
+        self.analyzer.bind(loop.loop_var, Range.from_min_extent(start, extent), allow_override=True)
         body = self.visit(loop.body)
-        if isinstance(body, Evaluate) and isinstance(body.value, IntImm):
-            return body
-        if isinstance(extent, IntImm) and extent.value == 1 and loop.kind != ForKind.THREAD_BINDING:
-            if not loop.annotations:
-                low, high = self.simplifier.bounds(loop.loop_var)
-                if low == high:  # uses of the variable were replaced by its value already
-                    return substitute(body, {loop.loop_var: start})
         if start is loop.min and extent is loop.extent and body is loop.body:
             return loop
-        return For(
-            loop.loop_var, start, extent, loop.kind, body, loop.thread_binding, loop.annotations, loop.span
-        )
+        return loop.replace(min=start, extent=extent, body=body)
+
+    def visit_Block(self, block: Block) -> Block:
+        for item in block.iter_vars:
+            self.analyzer.bind(item.var, item.dom, allow_override=True)
+        return self.generic_visit(block)  # type: ignore[no-any-return]
+
+    def visit_AttrStmt(self, node: AttrStmt) -> Stmt:
+        if node.attr_key in ("thread_extent", "virtual_thread") and isinstance(node.node, E.IterVar):
+            extent = self.visit(node.value)
+            self.analyzer.bind(
+                node.node.var, Range.from_min_extent(const(0, extent.dtype), extent), allow_override=True
+            )
+        value = self.visit(node.value) if isinstance(node.value, PrimExpr) else node.value
+        body = self.visit(node.body)
+        return node if value is node.value and body is node.body else node.replace(value=value, body=body)
 
     def visit_IfThenElse(self, node: IfThenElse) -> Stmt:
         condition = self.visit(node.condition)
+        if not isinstance(condition, IntImm):
+            if self.analyzer.can_prove(condition):
+                condition = const(True)
+            elif self.analyzer.can_prove(E.logical_not(condition)):
+                condition = const(False)
         if isinstance(condition, IntImm):
-            if condition.value:
-                return self.visit(node.then_case)
-            return self.visit(node.else_case) if node.else_case is not None else Evaluate(const(0))
-        then = self.visit(node.then_case)
-        otherwise = self.visit(node.else_case) if node.else_case is not None else None
+            taken = node.then_case if condition.value else node.else_case
+            return self.visit(taken) if taken is not None else Evaluate(const(0))  # type: ignore[no-any-return]
+        with self.analyzer.constraint_scope(condition):
+            then = self.visit(node.then_case)
+        otherwise = None
+        if node.else_case is not None:
+            with self.analyzer.constraint_scope(self.analyzer.simplify(E.logical_not(condition))):
+                otherwise = self.visit(node.else_case)
+            if isinstance(otherwise, Evaluate) and isinstance(otherwise.value, IntImm):
+                otherwise = None
         if condition is node.condition and then is node.then_case and otherwise is node.else_case:
             return node
         return IfThenElse(condition, then, otherwise, node.span)
 
-    def visit_SeqStmt(self, node: SeqStmt) -> Stmt:
-        mapped = [self.visit(item) for item in node.seq]
-        if all(a is b for a, b in zip(mapped, node.seq)):
-            return node
-        return seq(mapped)
+    def visit_AssertStmt(self, node: AssertStmt) -> Stmt:
+        condition = self.visit(node.condition)
+        with self.analyzer.constraint_scope(condition):
+            body = self.visit(node.body)
+        if isinstance(condition, IntImm) and condition.value:
+            return body  # type: ignore[no-any-return]
+        return node.replace(condition=condition, body=body)
 
     def visit_LetStmt(self, node: LetStmt) -> Stmt:
         value = self.visit(node.value)
-        if isinstance(value, IntImm) and dt.is_index(value.dtype):
-            return self.visit(substitute(node.body, {node.var: value}))
-        if dt.is_index(value.dtype):
-            self.simplifier.bind(node.var, *self.simplifier.bounds(value))
+        if _may_inline(value):
+            return self.visit(substitute(node.body, {node.var: value}))  # type: ignore[no-any-return]
         body = self.visit(node.body)
-        return (
-            node if value is node.value and body is node.body else LetStmt(node.var, value, body, node.span)
-        )
+        if value is node.value and body is node.body:
+            return node
+        return LetStmt(node.var, value, body, node.span)
 
-    def visit_AssertStmt(self, node: AssertStmt) -> Stmt:
-        condition = self.visit(node.condition)
-        body = self.visit(node.body)
-        if isinstance(condition, IntImm) and condition.value:
-            return body
-        return node.replace(condition=condition, body=body)
+    def visit_BufferStore(self, node: BufferStore) -> Stmt:
+        mapped = self.generic_visit(node)
+        value = mapped.value
+        if (
+            isinstance(value, E.BufferLoad)
+            and value.buffer is mapped.buffer
+            and mapped.predicate is None
+            and all(self.analyzer.can_prove_equal(a, b) for a, b in zip(value.indices, mapped.indices))
+        ):
+            return Evaluate(const(0))  # an element stored to itself
+        return mapped  # type: ignore[no-any-return]
+
+    def visit_SeqStmt(self, node: SeqStmt) -> Stmt:
+        mapped = [self.visit(item) for item in node.seq]
+        return node if all(a is b for a, b in zip(mapped, node.seq)) else seq(mapped)
+
+
+def _may_inline(value: PrimExpr) -> bool:
+    """Constants, variables, and integers that are computed from such alone: they have no effect and stay the same."""
+    if isinstance(value, IntImm | E.FloatImm | E.Var):
+        return True
+    if not dt.is_integral(value.dtype):
+        return False
+    found: list[bool] = []
+
+    def check(node: Any) -> None:
+        if isinstance(node, E.BufferLoad) or (
+            isinstance(node, E.Call) and effect_of(node) > CallEffectKind.PURE
+        ):
+            found.append(True)
+
+    post_order_visit(value, check)
+    return not found
 
 
 @dataclass(frozen=True)
-class SimplifyIndices(PrimFuncPass):
-    """Simplify integer expressions under the loops' bounds, fold constants, drop what never runs: quick, for lowering.
+class Simplify(PrimFuncPass):
+    """Simplify expressions with all of :mod:`ir.arith`, and statements whose condition or value is known.
 
-    :class:`~ir.tir.transform.Simplify` also knows conditions, assertions and all rules of :mod:`ir.arith`.
+    The option ``tir.Simplify`` of the PassContext is a dict with the extra work on conditions to do:
+    ``transitively_prove_inequalities``, ``convert_boolean_to_and_of_ors``, ``apply_constraints_to_boolean_branches``
+    (:class:`ir.arith.Extension`).
 
     Before::
 
-        for i, j in T.grid(4, 8):
-            if i * 8 + j < 32:
-                A[(i * 8 + j) // 8 * 8 + (i * 8 + j) % 8] = 0.0
+        if n < 10:
+            if n < 20:
+                A[n // 4 * 4 + n % 4] = 0.0
 
     After::
 
-        for i, j in T.grid(4, 8):
-            A[i * 8 + j] = 0.0
+        if n < 10:
+            A[n] = 0.0
     """
 
-    pass_name = "tir.SimplifyIndices"
+    pass_name = "tir.Simplify"
 
     def transform_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         """The simplified function."""
-        return func.replace(body=SimplifyMutator().visit(func.body))
+        from ...arith import Analyzer, Extension
+
+        analyzer = Analyzer()
+        options = ctx.get("tir.Simplify") or {}
+        flags = Extension.NoExtensions
+        for name, flag in (
+            ("transitively_prove_inequalities", Extension.TransitivelyProveInequalities),
+            ("convert_boolean_to_and_of_ors", Extension.ConvertBooleanToAndOfOrs),
+            ("apply_constraints_to_boolean_branches", Extension.ApplyConstraintsToBooleanBranches),
+        ):
+            if options.get(name):
+                flags |= flag
+        analyzer.enabled_extensions = flags
+        return func.replace(body=StatementSimplifier(analyzer).visit(func.body))

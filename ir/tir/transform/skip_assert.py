@@ -10,7 +10,7 @@ from ...transform import PassContext
 from ..expr import PrimExpr
 from ..function import PrimFunc
 from ..stmt import AssertStmt, Stmt
-from .function_pass import PrimFuncPass
+from .prim_func_pass import PrimFuncPass
 
 
 class _Skip(Mutator):

@@ -14,7 +14,7 @@ from ..expr import IntImm, PrimExpr, Var, const
 from ..function import PrimFunc
 from ..stmt import Allocate, DeclBuffer, For, SeqStmt, Stmt
 from ..stmt_functor import StmtExprMutator
-from .function_pass import PrimFuncPass
+from .prim_func_pass import PrimFuncPass
 
 _SMALL = 32 * 1024  # smaller ones live on the stack or in registers, where sharing only makes dependences
 

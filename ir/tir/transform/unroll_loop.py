@@ -13,8 +13,8 @@ from ..function import PrimFunc
 from ..stmt import AttrStmt, BufferStore, Evaluate, For, ForKind, SeqStmt, Stmt, seq
 from ..stmt_functor import substitute
 from .fresh_copy import fresh_copy
-from .function_pass import PrimFuncPass
-from .simplify import SimplifyMutator
+from .prim_func_pass import PrimFuncPass
+from .simplify_indices import SimplifyMutator
 
 
 class _Unroll(Mutator):

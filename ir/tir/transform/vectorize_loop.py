@@ -31,8 +31,8 @@ from ..stmt import (
 )
 from ..stmt_functor import StmtExprMutator, substitute
 from .fresh_copy import fresh_copy
-from .function_pass import PrimFuncPass
 from .index_simplifier import IndexSimplifier
+from .prim_func_pass import PrimFuncPass
 
 
 class _NotVectorizable(Exception):

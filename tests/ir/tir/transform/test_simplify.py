@@ -1,48 +1,82 @@
-"""Simplify: indices, conditions, loops that run once or never."""
+"""Simplify with the analyzer: conditions around, assertions, bound values, and the options of the pass."""
 
+import pytest
+
+import ir
 from ir import tir
 from ir.script import tir as T
+from ir.tir import PrimFunc
 
 
-def test_guard_that_always_holds(check):
-    @T.prim_func
-    def before(A: T.Buffer((32,), "float32")):
-        for i, j in T.grid(4, 8):
-            if i * 8 + j < 32:
-                A[(i * 8 + j) // 8 * 8 + (i * 8 + j) % 8] = T.float32(0)
-
-    @T.prim_func
-    def after(A: T.Buffer((32,), "float32")):
-        for i, j in T.grid(4, 8):
-            A[i * 8 + j] = T.float32(0)
-
-    check(tir.transform.Simplify(), before, after)
+def simplified(func: PrimFunc, **options: bool) -> PrimFunc:
+    with ir.transform.PassContext(config={"tir.Simplify": options}):
+        found = tir.transform.Simplify()(ir.IRModule({"main": func}))["main"]
+    assert isinstance(found, PrimFunc)
+    return found
 
 
-def test_what_never_runs_disappears(check):
-    @T.prim_func
-    def before(A: T.Buffer((4,), "float32")):
-        for i in range(4):
-            if i > 5:
-                A[i] = T.float32(1)
+def test_conditions_around_decide_those_inside() -> None:
+    @T.prim_func(private=True)
+    def before(A: T.Buffer((64,), "int32"), n: T.int32):
+        if n < 10:
+            if n < 20:
+                A[0] = T.if_then_else(n < 15, 1, 2)
             else:
-                A[i] = T.float32(2)
-        for i in range(0):
-            A[i] = T.float32(3)
+                A[0] = 3
+        else:
+            if n < 5:
+                A[1] = 4
+        assert n > 3, "large enough"
+        if n > 2:
+            A[2] = T.max(n, 1)
 
-    @T.prim_func
-    def after(A: T.Buffer((4,), "float32")):
-        for i in range(4):
-            A[i] = T.float32(2)
+    @T.prim_func(private=True)
+    def after(A: T.Buffer((64,), "int32"), n: T.int32):
+        if n < 10:
+            A[0] = 1
+        assert 3 < n, "large enough"
+        A[2] = n
 
-    check(tir.transform.Simplify(), before, after)
+    ir.assert_structural_equal(simplified(before), after)
 
 
-def test_loops_of_one_iteration(apply):
-    @T.prim_func
-    def before(A: T.Buffer((4,), "float32")):
-        for i in range(4):
-            for j in range(1):
-                A[i + j] = T.Cast("float32", j)
+def test_pure_integers_are_inlined_and_loads_are_not() -> None:
+    @T.prim_func(private=True)
+    def before(A: T.Buffer((64,), "int32"), n: T.int32):
+        x: T.int32 = n + 1
+        y: T.int32 = A[0]
+        A[1] = x + y - n
 
-    assert "range(1)" not in apply(tir.transform.Simplify(), before).script()
+    @T.prim_func(private=True)
+    def after(A: T.Buffer((64,), "int32"), n: T.int32):
+        y: T.int32 = A[0]
+        A[1] = y + 1
+
+    ir.assert_structural_equal(simplified(before), after)
+
+
+def test_an_element_stored_to_itself_is_no_store() -> None:
+    @T.prim_func(private=True)
+    def before(A: T.Buffer((64,), "int32")):
+        for i in range(16):
+            A[i * 2 // 2] = A[i]
+            A[i + 16] = A[i]
+
+    @T.prim_func(private=True)
+    def after(A: T.Buffer((64,), "int32")):
+        for i in range(16):
+            A[i + 16] = A[i]
+
+    ir.assert_structural_equal(simplified(before), after)
+
+
+@pytest.mark.parametrize("chained", [False, True])
+def test_inequalities_are_chained_on_request(chained: bool) -> None:
+    @T.prim_func(private=True)
+    def before(A: T.Buffer((64,), "int32"), i: T.int32, j: T.int32, k: T.int32):
+        if i < j and j < k:
+            if i < k:
+                A[0] = 1
+
+    found = simplified(before, transitively_prove_inequalities=chained).script()
+    assert ("if i < k" not in found) is chained

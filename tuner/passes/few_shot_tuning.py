@@ -1,16 +1,16 @@
-"""Passes that tune: the names that the documents place in ``ir.relax.transform`` but that need the tuner."""
+"""FewShotTuning: schedules from a few samples of the design space, without a search."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from cost_models import estimate_seconds
 from database import has_static_arguments, kernel_module
-from ir import IRModule, relax
+from ir import IRModule
 from ir.target import Target
 from ir.tir import PrimFunc
 from ir.transform import ModulePass, PassContext
@@ -20,78 +20,8 @@ from schedules.layout_rewrite import split_module
 from schedules.postproc import postprocess
 from schedules.space import PostOrderApply
 
-from .error import TunerError
-from .task import tasks_of
-from .tune import contexts_of, tune_tasks, tune_tir
-
-
-def _target() -> Target:
-    found = Target.current(allow_none=True)
-    if found is None:
-        raise TunerError("tuning passes need a target; apply them within `with Target(...):`")
-    return found
-
-
-@dataclass(frozen=True)
-class MetaScheduleTuneIRMod(ModulePass):
-    """Tune the kernels that a Relax module calls; the records go to ``work_dir/tuning.db`` and the module stays as it is.
-
-    Args:
-        params: weights of ``main`` by name; they are bound for tuning only.
-        work_dir: folder of the database.
-        max_trials_global: trials of all kernels together.
-        max_trials_per_task: limit of one kernel.
-        op_names: tune only kernels whose name contains one of these.
-    """
-
-    params: Mapping[str, Any] = field(default_factory=dict)
-    work_dir: str = "."
-    max_trials_global: int = 1000
-    max_trials_per_task: int | None = None
-    op_names: Sequence[str] | None = None
-
-    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        """The same module; its kernels' records are in the database."""
-        bound = relax.transform.BindParams("main", dict(self.params))(mod) if self.params else mod
-        tasks = tasks_of(bound, _target())
-        if self.op_names is not None:
-            tasks = [task for task in tasks if any(name in task.task_name for name in self.op_names)]
-        contexts = contexts_of(tasks, 0)
-        if contexts:
-            tune_tasks(
-                tasks=contexts,
-                work_dir=self.work_dir,
-                max_trials_global=self.max_trials_global,
-                max_trials_per_task=self.max_trials_per_task,
-            )
-        return mod
-
-
-@dataclass(frozen=True)
-class MetaScheduleTuneTIR(ModulePass):
-    """Tune every PrimFunc of a module on its own; the records go to ``work_dir/tuning.db``.
-
-    Args:
-        work_dir: folder of the database.
-        max_trials_global: trials of one PrimFunc.
-    """
-
-    work_dir: str = "."
-    max_trials_global: int = 64
-
-    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        """The same module; its kernels' records are in the database."""
-        target = _target()
-        for var, func in mod.functions_items():
-            if isinstance(func, PrimFunc) and has_static_arguments(func):
-                tune_tir(
-                    kernel_module(func),
-                    target,
-                    self.work_dir,
-                    self.max_trials_global,
-                    task_name=var.name_hint,
-                )
-        return mod
+from ..error import TunerError
+from .current_target import current_target
 
 
 @dataclass(frozen=True)
@@ -112,7 +42,7 @@ class FewShotTuning(ModulePass):
         """The module with scheduled functions."""
         if self.valid_count < 1:
             raise TunerError(f"FewShotTuning: valid_count must be at least 1, got {self.valid_count}")
-        target = _target()
+        target = current_target()
         functions = dict(mod.functions)
         for var, func in mod.functions.items():
             if (

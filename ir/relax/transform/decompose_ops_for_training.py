@@ -1,0 +1,28 @@
+"""DecomposeOpsForTraining: composite operators become simpler ones, by what they mean when a model is trained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...module import IRModule
+from ...transform import ModulePass, PassContext
+from .decompose_ops import TRAINING, decompose
+
+
+@dataclass(frozen=True)
+class DecomposeOpsForTraining(ModulePass):
+    """Replace batch and layer normalization with elementwise operators and reductions over the batch.
+
+    Before: ``bn = R.nn.batch_norm(x, gamma, beta, moving_mean, moving_var, axis=1)``
+
+    After: ``bn`` is a tuple of the normalized tensor and both moving averages, computed with R.mean and R.variance.
+
+    Args:
+        func_name: the function to change; None changes all.
+    """
+
+    func_name: str | None = None
+
+    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """The decomposed module."""
+        return decompose(mod, self.func_name, TRAINING)

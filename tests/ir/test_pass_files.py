@@ -1,0 +1,80 @@
+"""A pass is found in the file of its name: those that the documents list, and those that the packages of passes export."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ir.external import EXTERNAL
+from ir.relax import transform as relax_transform
+from ir.tir import transform as tir_transform
+from ir.transform import Pass
+
+DOCUMENTED = """
+    AdjustMatmulOrder AllocateWorkspace AlterOpImpl AnnotateTIROpPattern AttachAttrLayoutFreeBuffers AttachExternModules
+    AttachGlobalSymbol BindParams BindSymbolicVars BundleModelParams CallTIRRewrite CanonicalizeBindings
+    CombineParallelMatmul ComputePrimValue ConvertLayout ConvertToDataflow DataflowBlockPass DataflowUseInplaceCalls
+    DeadCodeElimination DecomposeOpsForInference DecomposeOpsForTraining EliminateCommonSubexpr ExpandMatmulOfSum
+    ExpandTupleArguments FastMathTransform FewShotTuning FoldBatchnormToConv2D FoldConstant FunctionPass FuseOps
+    FuseOpsByPattern FuseTIR FuseTransposeMatmul Gradient IPCAllReduceRewrite InlinePrivateFunctions KillAfterLastUse
+    LambdaLift LazyGetInput LazySetOutput LazyTransformParams LegalizeOps LiftTransformParams LowerAllocTensor
+    LowerGPUIPCAllocStorage LowerRuntimeBuiltin MergeCompositeFunctions MetaScheduleApplyDatabase MetaScheduleTuneIRMod
+    MetaScheduleTuneTIR Normalize NormalizeGlobalVar OptimizeLayoutTransform RealizeVDevice RemovePurityChecking
+    RemoveRedundantReshape RemoveUnusedOutputs RemoveUnusedParameters ReorderPermuteDimsAfterConcat
+    ReorderTakeAfterMatmul RewriteCUDAGraph RewriteDataflowReshape RunCodegen SplitCallTIRByPattern
+    SplitLayoutRewritePreproc StaticPlanBlockMemory ToMixedPrecision ToNonDataflow TopologicalSort UpdateParamStructInfo
+    UpdateVDevice VMBuiltinLower VMShapeLower dataflowblock_pass function_pass
+""".split()
+"""The passes of the reference document of ``relax.transform``, and what it makes passes of."""
+
+
+def _is_pass(item: Any) -> bool:
+    return isinstance(item, type) and issubclass(item, Pass) and item is not Pass
+
+
+EXPORTED = [
+    pytest.param(item, id=f"{package.__name__}.{name}")
+    for package in (relax_transform, tir_transform)
+    for name, item in vars(package).items()
+    if _is_pass(item)
+]
+
+
+def _is_file_of(name: str, module: str) -> bool:
+    """Whether a module is called ``name`` in snake case: words are not told apart, as acronyms leave open where they end."""
+    stem = module.rsplit(".", 1)[-1]
+    return stem == stem.lower() and stem.replace("_", "") == re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_documented_passes(name: str) -> None:
+    item = getattr(relax_transform, name)
+    assert _is_file_of(name.replace("dataflowblock", "dataflow_block"), item.__module__), item.__module__
+    if name in EXTERNAL:
+        assert EXTERNAL[name] == item.__module__
+
+
+@pytest.mark.parametrize("item", EXPORTED)
+def test_exported_passes(item: type[Pass]) -> None:
+    assert _is_file_of(item.__name__, item.__module__), f"{item.__name__} is defined in {item.__module__}"
+
+
+def test_every_pass_is_exported_under_its_name() -> None:
+    assert len(EXPORTED) > 80
+    for package in (relax_transform, tir_transform):
+        for name, item in vars(package).items():
+            assert not _is_pass(item) or item.__name__ == name
+        files = {path.stem for path in Path(str(package.__file__)).parent.glob("*.py")} - {"__init__"}
+        exported = {item.__module__.rsplit(".", 1)[-1] for item in vars(package).values() if _is_pass(item)}
+        helpers = files - exported
+        assert not {name for name in helpers if _defines_a_pass(f"{package.__name__}.{name}")}
+
+
+def _defines_a_pass(module: str) -> bool:
+    from importlib import import_module
+
+    found = vars(import_module(module)).values()
+    return any(_is_pass(item) and item.__module__ == module for item in found)
