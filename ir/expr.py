@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from .error import IRValueError
+from .external import external
 from .node import Node, field
 from .span import Span
 
@@ -27,8 +29,6 @@ class RelaxExpr(BaseExpr):
     def struct_info(self) -> Any:
         """The struct info; an error when normalization has not filled it in yet."""
         if self.struct_info_ is None:
-            from .error import IRValueError
-
             raise IRValueError(
                 f"{type(self).__name__} has no struct info yet; normalize it with BlockBuilder.normalize or emit"
             )
@@ -42,12 +42,4 @@ class GlobalVar(RelaxExpr, type_key="ir.GlobalVar"):
 
     def __call__(self, *args: Any) -> Any:
         """A call of the function: a Relax call, or a TIR call when all arguments are TIR expressions."""
-        from .tir.expr import Call as TirCall
-        from .tir.expr import PrimExpr, convert
-
-        values = [item if isinstance(item, Node) else convert(item) for item in args]
-        if values and all(isinstance(item, PrimExpr) for item in values):
-            return TirCall("void", self, values)
-        from .relax.expr import Call
-
-        return Call(self, values)
+        return external("call_global_var")(self, args)

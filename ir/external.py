@@ -1,11 +1,12 @@
-"""Names that the documents place in ``ir`` although what they stand for lives in a package above it.
+"""Every need that a lower module of ``ir`` has of an upper one, or of a package above ``ir``, on one page.
 
-``ir`` imports nothing of ours. Where a documented name needs the runners, the tuner or the database, it is found through this
-table when it is first used; nothing else in ``ir`` reaches upwards.
+Layers import downwards only. What a lower one asks of an upper one (a node prints itself, a documented name stands for a
+class of the tuner's) is found through these tables by name, when it is first used; nothing else reaches upwards.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -21,19 +22,64 @@ EXTERNAL = {
     "MetaScheduleTuneTIR": "tuner.passes.meta_schedule_tune_tir",
     "FewShotTuning": "tuner.passes.few_shot_tuning",
 }
-"""The module that defines each name."""
+"""Documented names of ``ir`` that a package above it defines, with the defining module."""
+
+UPWARD = {
+    # every node: text and JSON
+    "repr_node": "ir.script.printer.entry",
+    "script": "ir.script.printer.entry",
+    "save_json": "ir.json_format",
+    "load_json": "ir.json_format",
+    # functions and modules: what they are as expressions, and whether they are well-formed
+    "call_global_var": "ir.relax.function",
+    "function_of": "ir.relax.analysis.binding",
+    "kernel_struct_info": "ir.relax.struct_info",
+    "PrimFunc": "ir.tir.function",
+    "assert_well_formed": "ir.tir.analysis.verify_well_formed",
+    "check_well_formed": "ir.relax.analysis.well_formed",
+    # patterns: the context that they are written in, and matching
+    "PatternContext": "ir.relax.dpl.context",
+    "extract_matched_expr": "ir.relax.dpl.matcher",
+    # struct infos: shapes are expressions; calls of Relax functions
+    "ShapeExpr": "ir.relax.expr",
+    "is_base_of": "ir.relax.struct_info_lattice",
+    "bind_params": "ir.relax.bind",
+    "bind_symbolic_vars": "ir.relax.bind",
+    "inline_functions": "ir.relax.bind",
+    # buffers and index maps: statements, and what arithmetic knows of indices
+    "BufferRegion": "ir.tir.stmt",
+    "BufferStore": "ir.tir.stmt",
+    "Analyzer": "ir.arith.analyzer",
+    "eval_set": "ir.arith.int_set.evaluation",
+    "interval": "ir.arith.int_set.interval_set",
+    "invert_index_map": "ir.arith.iter_map_inverse",
+    # tensors of tensor expressions: Python's operators on them
+    "broadcast_binary": "ir.topi.broadcast",
+}
+"""What a lower module of ``ir`` asks of an upper one, with the defining module."""
+
+_DECLARED_BY = {"relax": "ir.relax", "tir": "ir.tir"}
+"""The package that declares the nodes and operators whose names begin so (``relax.matmul``, ``tir.exp``)."""
 
 
+@cache
 def external(name: str) -> Any:
-    """What ``name`` stands for.
+    """What ``name`` stands for in one of the tables above.
 
     Raises:
         IRError: the package that defines it is not installed.
     """
-    module = EXTERNAL[name]
+    module = EXTERNAL.get(name) or UPWARD[name]
     try:
         return getattr(import_module(module), name)
     except ModuleNotFoundError as error:
         if error.name != module.split(".")[0]:
             raise  # the package is there; what it needs is missing, and the error says what
         raise IRError(f"{name} needs the package {module.split('.')[0]!r}, which is not installed") from error
+
+
+def declare(name: str) -> None:
+    """Imports the package that declares the node or operator called ``name``, if one is known to."""
+    package = _DECLARED_BY.get(name.split(".")[0])
+    if package is not None:
+        import_module(package)

@@ -5,22 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from .node import Node, field
+from .structural import structural_equal, structural_hash
+from .target.target import Target
 
 
 class GlobalInfo(Node):
     """Base of the global infos; two are equal when they are structurally equal."""
 
     def __eq__(self, other: object) -> bool:
-        from .structural import structural_equal
-
         return self is other or (isinstance(other, GlobalInfo) and structural_equal(self, other))
 
     def __ne__(self, other: object) -> bool:
         return not self == other
 
     def __hash__(self) -> int:
-        from .structural import structural_hash
-
         return structural_hash(self)
 
 
@@ -30,8 +28,6 @@ class DummyGlobalInfo(GlobalInfo, type_key="DummyGlobalInfo"):
 
 def _as_target(target: Any) -> Any:
     if isinstance(target, str | dict):
-        from .target import Target
-
         return Target(target)
     return target
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from .error import IRError
+from .external import external
 from .module import IRModule
 from .transform import PassError, PassInfo
 
@@ -198,17 +199,13 @@ class WellFormedInstrument(PassInstrument):
         self._verify(mod, f"the module made by pass {info.name}")
 
     def _verify(self, mod: IRModule, what: str) -> None:
-        from .tir.analysis import assert_well_formed
-        from .tir.function import PrimFunc
-
+        kernel = external("PrimFunc")
         try:
             for func in mod.functions.values():
-                if isinstance(func, PrimFunc):
-                    assert_well_formed(func)
-            if any(not isinstance(func, PrimFunc) for func in mod.functions.values()):
-                from .relax.analysis import check_well_formed
-
-                check_well_formed(mod)
+                if isinstance(func, kernel):
+                    external("assert_well_formed")(func)
+            if any(not isinstance(func, kernel) for func in mod.functions.values()):
+                external("check_well_formed")(mod)
             for check in self.checks:
                 check(mod)
         except IRError as error:

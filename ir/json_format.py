@@ -14,7 +14,9 @@ import numpy as np
 
 from . import dtype as dt
 from .error import IRValueError
+from .external import declare
 from .node import TYPE_KEYS, Node
+from .op import Op
 from .span import SourceName, Span
 
 FORMAT_VERSION = 1
@@ -116,11 +118,9 @@ class _Reader:
 
     def _make(self, type_key: str, values: dict[str, Any]) -> Any:
         if type_key == "Op":
-            from .op import Op
-
             return Op.get(values["name"])
         if type_key not in TYPE_KEYS:
-            from . import relax  # noqa: F401  declares the graph-level nodes
+            declare(type_key)
         cls = TYPE_KEYS.get(type_key)
         if cls is None:
             raise IRValueError(f"unknown node {type_key!r}; the text was written by a newer version")

@@ -8,6 +8,7 @@ from typing import Any
 from .attrs import DictAttrs, as_attrs
 from .error import IRTypeError, IRValueError
 from .expr import GlobalVar, RelaxExpr
+from .external import external
 from .function import BaseFunc
 from .node import Node, field
 
@@ -45,9 +46,7 @@ class IRModule(Node, type_key="IRModule"):
     def from_expr(expr: Any, functions: Mapping[GlobalVar, BaseFunc] | None = None) -> IRModule:
         """A module of one function or expression, named by its ``global_symbol`` or "main"."""
         if not isinstance(expr, BaseFunc):
-            from .relax.function import function_of
-
-            expr = function_of(expr)
+            expr = external("function_of")(expr)
         name = expr.attrs.get("global_symbol", "main")
         return IRModule({**(functions or {}), GlobalVar(str(name), _struct_info_of(expr)): expr})
 

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from .error import IRTypeError
+from .external import external
 
 _MISSING: Any = object()
 _LAST_FIELDS = ("struct_info_", "span")
@@ -266,20 +267,14 @@ class Node(metaclass=NodeMeta):
         return self
 
     def __reduce__(self) -> Any:
-        from .json_format import load_json, save_json
-
-        return (load_json, (save_json(self),))
+        return (external("load_json"), (external("save_json")(self),))
 
     def __repr__(self) -> str:
-        from .script import printer
-
-        return printer.repr_node(self)
+        return str(external("repr_node")(self))
 
     def script(self, **options: Any) -> str:
         """The node in text form (TVMScript); options are those of :func:`ir.script.printer.script`."""
-        from .script import printer
-
-        return printer.script(self, **options)
+        return str(external("script")(self, **options))
 
     def show(self, style: str | None = None, black_format: bool | None = None, **options: Any) -> None:
         """Print the text form; ``style`` and ``black_format`` are accepted from programs written for other printers."""

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from .error import IRValueError
 from .expr import RelaxExpr
+from .external import declare
 
 
 class Op(RelaxExpr, type_key="Op"):
@@ -27,11 +28,7 @@ class Op(RelaxExpr, type_key="Op"):
             return Op.registry[op_name]
         except KeyError:
             pass
-        if op_name.startswith("relax."):
-            from . import relax  # noqa: F401  declares the graph-level operators
-
-        elif op_name.startswith("tir."):
-            from .tir import op  # noqa: F401  declares the intrinsics
+        declare(op_name)
         if op_name in Op.registry:
             return Op.registry[op_name]
         raise IRValueError(f"operator {op_name!r} is not registered; register it with ir.register_op")

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from .node import Node, field
+from .structural import structural_equal, structural_hash
 
 
 class Type(Node):
     """Base of the types; they compare by structure."""
 
     def __eq__(self, other: object) -> bool:
-        from .structural import structural_equal
-
         return self is other or (isinstance(other, Type) and structural_equal(self, other))
 
     def __ne__(self, other: object) -> bool:
         return not self == other
 
     def __hash__(self) -> int:
-        from .structural import structural_hash
-
         return structural_hash(self)
 
 

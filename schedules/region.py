@@ -117,7 +117,7 @@ def union_boxes(boxes: Sequence[Box], shape: Sequence[Any]) -> Box:
                 low_a, extent_a, low_b, extent_b, offset = low_b, extent_b, low_a, extent_a, -offset
             growth = constant_difference(extent_b + offset, extent_a)
             if growth is None:
-                extent = tir.expr.max(extent_a, simplify_polynomial(extent_b + offset))
+                extent = tir.operators.max(extent_a, simplify_polynomial(extent_b + offset))
             else:
                 extent = simplify_polynomial(extent_b + offset) if growth > 0 else extent_a
             result[dim] = (low_a, extent)

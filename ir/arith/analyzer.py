@@ -10,7 +10,9 @@ from typing import Any
 
 from .. import dtype as dt
 from ..error import IRTypeError
+from ..external import external
 from ..tir import expr as E
+from ..tir import operators
 from ..tir.expr import IntImm, PrimExpr, Range
 from . import build
 from .canonical_simplify import CanonicalSimplifier
@@ -79,7 +81,7 @@ class Analyzer:
         if isinstance(expr, Range):
             self._bind_range(var, expr)
             return
-        value = self.simplify(E.convert(expr, var.dtype) if not isinstance(expr, PrimExpr) else expr)
+        value = self.simplify(operators.convert(expr, var.dtype) if not isinstance(expr, PrimExpr) else expr)
         self._rewrite.substitutions[var] = value
         self._bounds.variables[var] = self._bounds(value)
         self._modular.variables[var] = self._modular(value)
@@ -95,7 +97,7 @@ class Analyzer:
         if low.__class__ is IntImm and extent.__class__ is IntImm:
             bound = (low.value, low.value + extent.value - 1)
         else:
-            high = self.simplify(build.sub(E.add(low, extent), build.const(1, extent.dtype)))
+            high = self.simplify(build.sub(operators.add(low, extent), build.const(1, extent.dtype)))
             bound = (self._bounds(low)[0], self._bounds(high)[1])
             self._symbolic[var] = (low, high)
         if var.__class__ is E.SizeVar:
@@ -163,7 +165,7 @@ class Analyzer:
         if cls is E.Var or cls is E.SizeVar:
             return self._rewrite.substitutions.get(expr, expr)
         if not isinstance(expr, PrimExpr) or cls is E.IterVar:
-            expr = E.convert(expr)
+            expr = operators.convert(expr)
         result = expr
         for step in range(steps):
             before = result
@@ -178,7 +180,7 @@ class Analyzer:
 
     def const_int_bound(self, expr: Any) -> ConstIntBound:
         """Constant bounds of an integer expression."""
-        low, high = self._bounds(E.convert(expr) if not isinstance(expr, PrimExpr) else expr)
+        low, high = self._bounds(operators.convert(expr) if not isinstance(expr, PrimExpr) else expr)
         return ConstIntBound(low, high)
 
     def const_int_bound_is_bound(self, var: E.Var) -> bool:
@@ -187,20 +189,17 @@ class Analyzer:
 
     def modular_set(self, expr: Any) -> ModularSet:
         """The modular set of an integer expression."""
-        return ModularSet(*self._modular(E.convert(expr) if not isinstance(expr, PrimExpr) else expr))
+        return ModularSet(*self._modular(operators.convert(expr) if not isinstance(expr, PrimExpr) else expr))
 
     def int_set(self, expr: PrimExpr, dom_map: dict[E.Var, Any] | None = None) -> Any:
         """The set of values of an expression while variables run over ``dom_map`` (IntSets, Ranges or IterVar domains)."""
-        from .int_set import eval_set
-
         if dom_map is None:
-            from .int_set import IntervalSet
-
-            dom_map = {var: IntervalSet(*pair) for var, pair in self._symbolic.items()}
+            interval = external("interval")
+            dom_map = {var: interval(*pair) for var, pair in self._symbolic.items()}
             for var, (low, high) in self._bounds.variables.items():
                 if var not in dom_map and low > NEG_INF and high < POS_INF:
-                    dom_map[var] = IntervalSet(build.const(low, var.dtype), build.const(high, var.dtype))
-        return eval_set(expr, dom_map, self)
+                    dom_map[var] = interval(build.const(low, var.dtype), build.const(high, var.dtype))
+        return external("eval_set")(expr, dom_map, self)
 
     # ---- proofs -------------------------------------------------------------------------------------------------
 
@@ -250,7 +249,7 @@ class Analyzer:
         if isinstance(lhs, int) and isinstance(rhs, int):
             return lhs == rhs
         if isinstance(lhs, int) or isinstance(rhs, int):
-            lhs, rhs = E.operands(lhs, rhs)
+            lhs, rhs = operators.operands(lhs, rhs)
         if lhs.__class__ is IntImm and rhs.__class__ is IntImm:
             return bool(lhs.value == rhs.value)
         if expr_deep_equal(lhs, rhs):
@@ -258,7 +257,7 @@ class Analyzer:
         if lhs.dtype != rhs.dtype:
             if not (dt.is_integral(lhs.dtype) and dt.is_integral(rhs.dtype)):
                 return False
-            lhs, rhs = E.match_dtypes(lhs, rhs)
+            lhs, rhs = operators.match_dtypes(lhs, rhs)
         if not dt.is_integral(lhs.dtype):
             return expr_deep_equal(self.simplify(lhs), self.simplify(rhs))
         if dt.is_bool(lhs.dtype):
@@ -271,11 +270,11 @@ class Analyzer:
 
     def can_prove_greater_equal(self, expr: Any, lower_bound: int) -> bool:
         """Whether ``expr >= lower_bound`` always."""
-        return self._prove_ge(E.convert(expr), lower_bound)
+        return self._prove_ge(operators.convert(expr), lower_bound)
 
     def can_prove_less(self, expr: Any, upper_bound: int) -> bool:
         """Whether ``expr < upper_bound`` always."""
-        return self._prove_lt(E.convert(expr), upper_bound)
+        return self._prove_lt(operators.convert(expr), upper_bound)
 
     def try_compare(self, lhs: Any, rhs: Any, propagate_inequalities: bool = True) -> CompareResult:
         """How two expressions compare, as far as it can be proved.

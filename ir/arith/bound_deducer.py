@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..tir import expr as E
+from ..tir import operators
 from ..tir.expr import IntImm
 from . import build
 from .analyzer import Analyzer
-from .int_set import EVERYTHING, NOTHING, IntervalSet, as_int_set, eval_set, intersect, neg_inf, pos_inf
+from .int_set.evaluation import eval_set
+from .int_set.interval_set import EVERYTHING, NOTHING, IntervalSet, as_int_set, intersect, neg_inf, pos_inf
 
 _FLIPPED: dict[type, type] = {E.LT: E.GT, E.LE: E.GE, E.GT: E.LT, E.GE: E.LE, E.EQ: E.EQ}
 
@@ -35,7 +37,9 @@ class _Solver:
         for other, found in hints.items():
             low, high = found.min_value, found.max_value
             if low.__class__ is IntImm and high.__class__ is IntImm and low.value <= high.value:  # type: ignore[attr-defined]
-                self.analyzer.bind(other, E.Range.from_min_extent(low, E.add(E.subtract(high, low), 1)))
+                self.analyzer.bind(
+                    other, E.Range.from_min_extent(low, operators.add(operators.subtract(high, low), 1))
+                )
         self._relax = relax
 
     def solve(self, condition: Any) -> IntervalSet:

@@ -6,10 +6,11 @@ from typing import Any
 
 from .. import dtype as dt
 from ..tir import expr as E
+from ..tir import operators
 from ..tir.expr import IntImm
 
-_fold = E.fold_value
-_const = E.const
+_fold = operators.fold_value
+_const = operators.const
 _new_add: Any = E.Add._rebuild  # type: ignore[attr-defined]
 _new_sub: Any = E.Sub._rebuild  # type: ignore[attr-defined]
 _new_mul: Any = E.Mul._rebuild  # type: ignore[attr-defined]
@@ -68,72 +69,72 @@ def mul(a: Any, b: Any) -> Any:
 
 def floordiv(a: Any, b: Any) -> Any:
     """``a // b``; a division by the constant zero stays as it is (it may be in dead code)."""
-    return E.FloorDiv(a, b) if is_const(b, 0) else E.floordiv(a, b)
+    return E.FloorDiv(a, b) if is_const(b, 0) else operators.floordiv(a, b)
 
 
 def floormod(a: Any, b: Any) -> Any:
     """``a % b``."""
-    return E.FloorMod(a, b) if is_const(b, 0) else E.floormod(a, b)
+    return E.FloorMod(a, b) if is_const(b, 0) else operators.floormod(a, b)
 
 
 def truncdiv(a: Any, b: Any) -> Any:
     """C's ``a / b``."""
-    return E.Div(a, b) if is_const(b, 0) else E.truncdiv(a, b)
+    return E.Div(a, b) if is_const(b, 0) else operators.truncdiv(a, b)
 
 
 def truncmod(a: Any, b: Any) -> Any:
     """C's ``a % b``."""
-    return E.Mod(a, b) if is_const(b, 0) else E.truncmod(a, b)
+    return E.Mod(a, b) if is_const(b, 0) else operators.truncmod(a, b)
 
 
 def minimum(a: Any, b: Any) -> Any:
     """The smaller."""
-    return E.min(a, b)
+    return operators.min(a, b)
 
 
 def maximum(a: Any, b: Any) -> Any:
     """The larger."""
-    return E.max(a, b)
+    return operators.max(a, b)
 
 
 def compare(node: type, a: Any, b: Any) -> Any:
     """A comparison node, folded for constants."""
-    return E.compare(node, a, b)
+    return operators.compare(node, a, b)
 
 
 def lt(a: Any, b: Any) -> Any:
     """``a < b``."""
-    return E.compare(E.LT, a, b)
+    return operators.compare(E.LT, a, b)
 
 
 def le(a: Any, b: Any) -> Any:
     """``a <= b``."""
-    return E.compare(E.LE, a, b)
+    return operators.compare(E.LE, a, b)
 
 
 def eq(a: Any, b: Any) -> Any:
     """``a == b``."""
-    return E.compare(E.EQ, a, b)
+    return operators.compare(E.EQ, a, b)
 
 
 def ne(a: Any, b: Any) -> Any:
     """``a != b``."""
-    return E.compare(E.NE, a, b)
+    return operators.compare(E.NE, a, b)
 
 
 def logical_and(a: Any, b: Any) -> Any:
     """Both."""
-    return E.logical_and(a, b)
+    return operators.logical_and(a, b)
 
 
 def logical_or(a: Any, b: Any) -> Any:
     """Either."""
-    return E.logical_or(a, b)
+    return operators.logical_or(a, b)
 
 
 def logical_not(a: Any) -> Any:
     """The opposite."""
-    return E.logical_not(a)
+    return operators.logical_not(a)
 
 
 def boolean(value: bool, like: str = "bool") -> Any:

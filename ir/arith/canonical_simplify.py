@@ -13,6 +13,7 @@ from typing import Any
 
 from .. import dtype as dt
 from ..tir import expr as E
+from ..tir import operators
 from ..tir.expr import IntImm
 from . import build
 from .canonical_division import CanonicalDivision
@@ -104,10 +105,10 @@ class CanonicalSimplifier(CanonicalDivision):
             return Sum(e.dtype, [], value.base).plus(Sum(e.dtype, args, 0), 1)
         if value.__class__ is Split and self._may_push_split(value, e.dtype):
             return self._cast_split(value, e.dtype)
-        return E.cast(e.dtype, self._normalized(value))
+        return operators.cast(e.dtype, self._normalized(value))
 
     def _cast_split(self, item: Split, dtype: str) -> Split:
-        return Split(E.cast(dtype, item.index), item.lower, item.upper, item.scale, item.mode)
+        return Split(operators.cast(dtype, item.index), item.lower, item.upper, item.scale, item.mode)
 
     def _fits(self, expr: Any, dtype: str) -> bool:
         low, high = self._parent._bounds(expr)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from .. import dtype as dt
 from ..tir import expr as E
+from ..tir import operators
 from ..tir.expr import IntImm
 from . import build
 from .canonical_form import Split, Sum, recombined
@@ -156,7 +157,7 @@ class CanonicalSums(ABC):
     def _add(self, e: Any, factor: int = 1) -> Any:
         a, b = self._form(e.a), self._form(e.b)
         if a.__class__ is IntImm and b.__class__ is IntImm:
-            return build.const(E.wrap_integer(a.value + factor * b.value, e.dtype), e.dtype)
+            return build.const(operators.wrap_integer(a.value + factor * b.value, e.dtype), e.dtype)
         if b.__class__ is IntImm and b.value == 0:
             return a
         right = b.value if b.__class__ is IntImm else b if b.__class__ in (Sum, Split) else Split(b)
@@ -171,7 +172,7 @@ class CanonicalSums(ABC):
             a, b = b, a
         if b.__class__ is IntImm:
             if a.__class__ is IntImm:
-                return build.const(E.wrap_integer(a.value * b.value, e.dtype), e.dtype)
+                return build.const(operators.wrap_integer(a.value * b.value, e.dtype), e.dtype)
             return a.scaled(b.value) if a.__class__ is Sum else self._as_split(a).scaled(b.value)
         # Constant factors of both sides come outside, so that multiples of one product are seen as such.
         a, left = self._without_factor(a)

@@ -6,6 +6,7 @@ from enum import Flag, IntFlag
 from typing import TYPE_CHECKING, Any
 
 from ..tir import expr as E
+from ..tir import operators
 from . import build
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class CompareResult(IntFlag):
 
 def compare(analyzer: Analyzer, lhs: Any, rhs: Any) -> CompareResult:
     """The narrowest relation of two expressions that the analyzer proves."""
-    lhs, rhs = E.convert(lhs), E.convert(rhs)
+    lhs, rhs = operators.convert(lhs), operators.convert(rhs)
     result = CompareResult.UNKNOWN
     for excluded, condition in (
         (CompareResult.GT, build.le(lhs, rhs)),

@@ -7,11 +7,13 @@ from typing import Any
 from ..error import IRValueError
 from ..node import Visitor
 from ..tir import expr as E
+from ..tir import operators
 from ..tir.buffer import Buffer
 from ..tir.expr import Range
 from ..tir.stmt import AttrStmt, BufferStore, For, LetStmt, Stmt
 from .analyzer import Analyzer
-from .int_set import IntervalSet, eval_set, from_range, range_of, union
+from .int_set.evaluation import eval_set
+from .int_set.interval_set import IntervalSet, from_range, range_of, union
 
 
 class _Touched(Visitor):
@@ -36,7 +38,7 @@ class _Touched(Visitor):
 
     def visit_AttrStmt(self, node: AttrStmt) -> None:
         if node.attr_key == "thread_extent" and isinstance(node.node, E.IterVar):
-            zero = E.const(0, node.value.dtype)
+            zero = operators.const(0, node.value.dtype)
             self._domains[node.node.var] = from_range(Range.from_min_extent(zero, node.value))
         self.generic_visit(node)
 
@@ -72,7 +74,7 @@ def domain_touched(
     return [
         range_of(
             union(sets, visitor.analyzer),
-            Range.from_min_extent(E.const(0, extent.dtype), extent),
+            Range.from_min_extent(operators.const(0, extent.dtype), extent),
             visitor.analyzer,
         )
         for sets, extent in zip(visitor.found, buffer.shape, strict=True)

@@ -11,8 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..tir import expr as E
+from ..tir import operators
 from ..tir.expr import IntImm, PrimExpr, Range
 from . import build
+from .analyzer import Analyzer as _Analyzer
 from .iter_map_detector import Detector, NotAffine
 from .iter_map_expr import (
     IterMapError,
@@ -75,8 +77,6 @@ def detect_iter_map(
     Returns:
         The map; ``indices`` is empty and ``errors`` says why when the indices are not as asked.
     """
-    from .analyzer import Analyzer as _Analyzer
-
     level = level_of(check_level)
     analyzer = _Analyzer() if analyzer is None else analyzer
     with Iterators(analyzer, input_iters):
@@ -137,7 +137,7 @@ def detect(
     analyzer: Analyzer,
     simplify_trivial: bool,
 ) -> IterMapResult:
-    parts = _predicate_parts(analyzer.simplify(E.convert(predicate)))
+    parts = _predicate_parts(analyzer.simplify(operators.convert(predicate)))
     false = build.boolean(False)
     if parts is None:
         return IterMapResult(
@@ -312,8 +312,6 @@ def normalize_to_iter_sum(
     index: PrimExpr, input_iters: Mapping[E.Var, Range], analyzer: Analyzer | None = None
 ) -> IterSumExpr:
     """An index as a sum of splits, without any check; what is no affine map of the iterators goes into the base."""
-    from .analyzer import Analyzer as _Analyzer
-
     analyzer = _Analyzer() if analyzer is None else analyzer
     with Iterators(analyzer, input_iters):
         detector = Detector(analyzer, input_iters, True, IterMapLevel.NoCheck)
@@ -337,8 +335,6 @@ def iter_map_simplify(
     analyzer: Analyzer | None = None,
 ) -> list[Any]:
     """Indices simplified through their iterator map; plain simplification where they have none."""
-    from .analyzer import Analyzer as _Analyzer
-
     analyzer = _Analyzer() if analyzer is None else analyzer
     result = detect_iter_map(
         indices, input_iters, predicate, check_level, simplify_trivial_iterators, analyzer

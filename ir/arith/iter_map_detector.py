@@ -6,6 +6,7 @@ from typing import Any
 
 from .. import dtype as dt
 from ..tir import expr as E
+from ..tir import operators
 from ..tir.expr import IntImm, PrimExpr
 from . import build
 from .iter_map_expr import (
@@ -118,18 +119,19 @@ class Detector(IterPadding):
             args = []
             for item in inner.args:
                 mark = IterMark(
-                    E.cast(expr.dtype, source_expr(item.source)), E.cast(expr.dtype, item.source.extent)
+                    operators.cast(expr.dtype, source_expr(item.source)),
+                    operators.cast(expr.dtype, item.source.extent),
                 )
                 args.append(
                     IterSplitExpr(
                         mark,
-                        E.cast(expr.dtype, item.lower_factor),
-                        E.cast(expr.dtype, item.extent),
-                        E.cast(expr.dtype, item.scale),
+                        operators.cast(expr.dtype, item.lower_factor),
+                        operators.cast(expr.dtype, item.extent),
+                        operators.cast(expr.dtype, item.scale),
                     )
                 )
-            return IterSumExpr(args, E.cast(expr.dtype, inner.base))
-        return IterSumExpr((), E.cast(expr.dtype, inner.base))
+            return IterSumExpr(args, operators.cast(expr.dtype, inner.base))
+        return IterSumExpr((), operators.cast(expr.dtype, inner.base))
 
     def _divisor(self, expr: Any) -> Any:
         divisor = self.convert(expr.b)

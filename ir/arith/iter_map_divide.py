@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..tir import expr as E
+from ..tir import operators
 from ..tir.expr import IntImm, PrimExpr, Range
 from . import build
 from .analyzer import Analyzer
+from .analyzer import Analyzer as _Analyzer
 from .iter_affine_map import Iterators, detect, level_of
 from .iter_map_expr import (
     IterMapLevel,
@@ -36,8 +38,6 @@ def subspace_divide(
         One ``[outer IterMark, inner IterMark]`` per binding and a last pair of marks whose extents are the outer and
         the inner predicate (TVM's convention); an empty list where the bindings cannot be divided.
     """
-    from .analyzer import Analyzer as _Analyzer
-
     level = level_of(check_level)
     analyzer = _Analyzer() if analyzer is None else analyzer
     inner = set(sub_iters)
@@ -56,15 +56,15 @@ def subspace_divide(
             pairs.append([divided[0], divided[1]])
         true = build.boolean(True)
         outer_condition, inner_condition = true, true
-        for part in _conjuncts_of(E.convert(predicate)):
+        for part in _conjuncts_of(operators.convert(predicate)):
             used = set(variables_of(part))
             if used <= inner:
-                inner_condition = E.logical_and(inner_condition, part)
+                inner_condition = operators.logical_and(inner_condition, part)
             elif not used & inner:
-                outer_condition = E.logical_and(outer_condition, part)
+                outer_condition = operators.logical_and(outer_condition, part)
             else:
                 return []
-        zero = IterSumExpr((), E.const(0))
+        zero = IterSumExpr((), operators.const(0))
         pairs.append([IterMark(zero, outer_condition), IterMark(zero, inner_condition)])
         return pairs
 

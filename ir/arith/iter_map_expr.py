@@ -11,6 +11,7 @@ from ..node import Node, derived, field
 from ..tir import expr as E
 from ..tir.expr import PrimExpr
 from . import build
+from .analyzer import Analyzer
 from .deep_equal import expr_deep_equal
 
 
@@ -135,8 +136,6 @@ def normalize_iter_map_to_expr(expr: Any) -> Any:
 
 def _piece(split: IterSplitExpr, source: Any) -> Any:
     """``((source % (lower * extent)) // lower) * scale``, without what does nothing."""
-    from .analyzer import Analyzer
-
     analyzer = Analyzer()
     lower, extent = split.lower_factor, split.extent
     result = source

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..tir import expr as E
+from ..tir import operators
 from ..tir.expr import IntImm, Range
 from . import build
 from .deep_equal import expr_deep_equal
@@ -49,9 +49,9 @@ class IterFusion:
         for var, domain in input_iters.items():
             low, extent = domain.min, domain.extent
             if extent.dtype != var.dtype:
-                extent = E.cast(var.dtype, extent)
+                extent = operators.cast(var.dtype, extent)
             if low.dtype != var.dtype:
-                low = E.cast(var.dtype, low)
+                low = operators.cast(var.dtype, low)
             if simplify_trivial and analyzer.can_prove_equal(extent, 1):
                 self.sums[var] = IterSumExpr((), low)
             elif build.is_const(low, 0):

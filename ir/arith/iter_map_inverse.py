@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..tir import expr as E
+from ..tir import operators
 from ..tir.expr import IntImm, PrimExpr, Range
+from ..tir.index_map import IndexMap
+from ..tir.stmt_functor import substitute
 from . import build
 from .analyzer import Analyzer
 from .deep_equal import expr_deep_equal
@@ -88,7 +91,7 @@ def _solve_for_variable(source: Any, value: Any) -> tuple[Any, Any] | None:
     if isinstance(source, E.Var):
         return source, value
     if isinstance(source, E.Cast):
-        return _solve_for_variable(source.value, E.cast(source.value.dtype, value))
+        return _solve_for_variable(source.value, operators.cast(source.value.dtype, value))
     if isinstance(source, E.Sub):
         return _solve_for_variable(source.a, build.add(value, source.b))
     if isinstance(source, E.Add):
@@ -104,12 +107,11 @@ def invert_index_map(
     Raises:
         IterMapError: the map is not affine, or not bijective while ``check_bijective`` asks for that.
     """
-    from ..tir.index_map import IndexMap
-    from ..tir.stmt_functor import substitute
-
     variables = index_map.initial_indices
     domains = {
-        var: Range.from_min_extent(E.cast(var.dtype, item.min), E.cast(var.dtype, item.extent))
+        var: Range.from_min_extent(
+            operators.cast(var.dtype, item.min), operators.cast(var.dtype, item.extent)
+        )
         for var, item in zip(variables, ranges, strict=True)
     }
     level = IterMapLevel.Bijective if check_bijective else IterMapLevel.NoCheck
@@ -141,7 +143,7 @@ def invert_index_map(
         value = solved.get(var)
         if value is None:
             value = domains[var].min
-        finals.append(analyzer.simplify(E.cast(var.dtype, value)))
+        finals.append(analyzer.simplify(operators.cast(var.dtype, value)))
     predicate: Any = build.boolean(False)
     if not (result.padding_predicate.__class__ is IntImm and not result.padding_predicate.value):  # type: ignore[attr-defined]
         replaced = substitute(result.padding_predicate, dict(zip(variables, finals)))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import lcm
 from typing import TYPE_CHECKING, Any
 
-from ..tir import expr as E
+from ..tir import operators
 from ..tir.expr import IntImm, Range
 from . import build
 from .iter_map_expr import (
@@ -138,12 +138,12 @@ class IterPadding(IterFusion):
         simplify = self.simplify
         if not build.is_const(left, 0):
             row = build.eq(outer, simplify(build.floordiv(left, divisor)))
-            edge = E.logical_and(row, build.lt(inner, simplify(build.floormod(left, divisor))))
-            self.padding = E.logical_or(self.padding, edge)
+            edge = operators.logical_and(row, build.lt(inner, simplify(build.floormod(left, divisor))))
+            self.padding = operators.logical_or(self.padding, edge)
         if not self.equal(end, padded_extent):
             row = build.eq(outer, simplify(build.floordiv(end, divisor)))
-            edge = E.logical_and(row, build.le(simplify(build.floormod(end, divisor)), inner))
-            self.padding = E.logical_or(self.padding, edge)
+            edge = operators.logical_and(row, build.le(simplify(build.floormod(end, divisor)), inner))
+            self.padding = operators.logical_or(self.padding, edge)
 
 
 def text_of(expr: Any) -> str:

@@ -8,9 +8,12 @@ from typing import Any
 from ..error import IRTypeError
 from ..node import Node, field
 from ..tir import expr as E
+from ..tir import operators
 from ..tir.expr import IntImm, PrimExpr, Range
+from ..tir.stmt_functor import substitute
 from . import build
 from .analyzer import Analyzer
+from .deep_equal import expr_deep_equal
 
 
 def _uses_any(expr: Any, variables: Sequence[Any]) -> bool:
@@ -110,7 +113,7 @@ def _clip(condition: Any, variables: list[Any], bounds: list[Any], analyzer: Ana
         slot = 2 * position + (1 if is_max else 0)
         known = bounds[slot]
         if known is not None:
-            value = analyzer.simplify(E.min(known, value) if is_max else E.max(known, value))
+            value = analyzer.simplify(operators.min(known, value) if is_max else operators.max(known, value))
         bounds[slot] = value
     return True
 
@@ -155,9 +158,9 @@ class IntGroupBounds(Node, type_key="arith.IntGroupBounds"):
             return None
         low, high = lows[0], highs[0]
         for item in lows[1:]:
-            low = E.max(low, item)
+            low = operators.max(low, item)
         for item in highs[1:]:
-            high = E.min(high, item)
+            high = operators.min(high, item)
         low = analyzer.simplify(low)
         return Range.from_min_extent(low, analyzer.simplify(build.add(build.sub(high, low), one)))
 
@@ -213,7 +216,7 @@ def smith_normal_form(
 
     def add_row(target: int, source: int, factor: int) -> None:
         a[target] = [x + factor * y for x, y in zip(a[target], a[source])]
-        b[target] = E.add(b[target], E.multiply(b[source], factor))
+        b[target] = operators.add(b[target], operators.multiply(b[source], factor))
 
     def add_column(target: int, source: int, factor: int) -> None:
         for row in (*a, *v):
@@ -242,7 +245,7 @@ def smith_normal_form(
                 break
         if a[step][step] < 0:
             a[step] = [-x for x in a[step]]
-            b[step] = E.multiply(b[step], -1)
+            b[step] = operators.multiply(b[step], -1)
     return a, b, v
 
 
@@ -275,11 +278,13 @@ def solve_linear_equations(
         value = analyzer.simplify(transformed[i])
         pivot = row[i] if i < len(row) else 0
         if pivot == 0:
-            relations.append(analyzer.simplify(E.compare(E.EQ, value, 0)))
+            relations.append(analyzer.simplify(operators.compare(E.EQ, value, 0)))
         else:
             if pivot != 1:
-                relations.append(analyzer.simplify(E.compare(E.EQ, E.floormod(value, pivot), 0)))
-            solution[i] = analyzer.simplify(E.floordiv(value, pivot))
+                relations.append(
+                    analyzer.simplify(operators.compare(E.EQ, operators.floormod(value, pivot), 0))
+                )
+            solution[i] = analyzer.simplify(operators.floordiv(value, pivot))
     free: list[Any] = []
     for i, item in enumerate(solution):
         if item is None:
@@ -294,16 +299,16 @@ def solve_linear_equations(
         total: Any = build.const(0, dtype)
         for j, item in enumerate(solution):
             if v[i][j]:
-                total = E.add(total, E.multiply(item, v[i][j]))
+                total = operators.add(total, operators.multiply(item, v[i][j]))
         src_to_dst[var] = analyzer.simplify(total)
     dst_to_src = _solved_for_free(unknowns, src_to_dst, free, analyzer)
-    from ..tir.stmt_functor import substitute
-
     for var, domain in src.ranges.items():
         if var in src_to_dst:
             value = src_to_dst[var]
-            relations.append(analyzer.simplify(E.compare(E.GE, value, domain.min)))
-            relations.append(analyzer.simplify(E.compare(E.LT, value, E.add(domain.min, domain.extent))))
+            relations.append(analyzer.simplify(operators.compare(E.GE, value, domain.min)))
+            relations.append(
+                analyzer.simplify(operators.compare(E.LT, value, operators.add(domain.min, domain.extent)))
+            )
     relations += [substitute(item, src_to_dst) for item in other]
     relations = [item for item in relations if not (item.__class__ is IntImm and item.value)]
     new_ranges, relations = _ranges_from(free, relations, analyzer)
@@ -326,7 +331,7 @@ def _solved_for_free(
             alone = all(build.is_const(item, 0) for i, item in enumerate(factors[:-1]) if i != position)
             if alone and factors[position].__class__ is IntImm and factors[position].value in (1, -1):
                 result[target] = analyzer.simplify(
-                    E.multiply(E.subtract(var, factors[-1]), factors[position].value)
+                    operators.multiply(operators.subtract(var, factors[-1]), factors[position].value)
                 )
                 break
     return result
@@ -347,12 +352,14 @@ def _ranges_from(
             if not found:
                 break
             if found[0] is not None:
-                low = found[0] if low is None else analyzer.simplify(E.max(low, found[0]))
+                low = found[0] if low is None else analyzer.simplify(operators.max(low, found[0]))
             if found[1] is not None:
-                high = found[1] if high is None else analyzer.simplify(E.min(high, found[1]))
+                high = found[1] if high is None else analyzer.simplify(operators.min(high, found[1]))
         else:
             if low is not None and high is not None:
-                ranges[var] = Range.from_min_extent(low, analyzer.simplify(E.add(E.subtract(high, low), 1)))
+                ranges[var] = Range.from_min_extent(
+                    low, analyzer.simplify(operators.add(operators.subtract(high, low), 1))
+                )
                 relations = [item for item in relations if item not in mine]
     return ranges, relations
 
@@ -370,8 +377,8 @@ def _bounds_by_elimination(
     variables = list(src.variables)
     for var, domain in src.ranges.items():
         for relation in (
-            E.compare(E.GE, var, domain.min),
-            E.compare(E.LT, var, E.add(domain.min, domain.extent)),
+            operators.compare(E.GE, var, domain.min),
+            operators.compare(E.LT, var, operators.add(domain.min, domain.extent)),
         ):
             _add_inequality(relation, variables, inequalities, leftover, analyzer)
     for relation in src.relations:
@@ -401,13 +408,15 @@ def _bounds_by_elimination(
                 # a x <= -u and -c x <= -l: c u + a l <= 0 without x
                 a, c = up[position], -low[position]
                 combined: list[Any] = [c * x + a * y for x, y in zip(up[:-1], low[:-1])]
-                base = analyzer.simplify(E.add(E.multiply(up[-1], c), E.multiply(low[-1], a)))
+                base = analyzer.simplify(
+                    operators.add(operators.multiply(up[-1], c), operators.multiply(low[-1], a))
+                )
                 row = [*combined, base]
                 if any(combined):
                     if not any(_same_row(row, other, analyzer) for other in inequalities):
                         inequalities.append(row)
                 else:
-                    condition = analyzer.simplify(E.compare(E.LE, base, 0))
+                    condition = analyzer.simplify(operators.compare(E.LE, base, 0))
                     if not (condition.__class__ is IntImm and condition.value):
                         leftover.append(condition)
     return bounds, leftover
@@ -418,8 +427,6 @@ def _same_row(a: list[Any], b: list[Any], analyzer: Analyzer) -> bool:
 
 
 def _distinct(items: list[Any]) -> list[Any]:
-    from .deep_equal import expr_deep_equal
-
     result: list[Any] = []
     for item in items:
         if not any(expr_deep_equal(item, other) for other in result):
@@ -429,10 +436,10 @@ def _distinct(items: list[Any]) -> list[Any]:
 
 def _rest(row: list[Any], position: int, variables: list[Any], factor: int, analyzer: Analyzer) -> Any:
     """``factor * (row without the variable)``."""
-    total: Any = E.multiply(row[-1], factor)
+    total: Any = operators.multiply(row[-1], factor)
     for i, var in enumerate(variables):
         if i != position and row[i]:
-            total = E.add(total, E.multiply(var, row[i] * factor))
+            total = operators.add(total, operators.multiply(var, row[i] * factor))
     return analyzer.simplify(total)
 
 
@@ -464,13 +471,13 @@ def _add_inequality(
     row: list[Any] = [item.value for item in simplified[:-1]]
     base = simplified[-1]
     if cls in (E.LT, E.GT):
-        base = analyzer.simplify(E.add(base, 1))
+        base = analyzer.simplify(operators.add(base, 1))
     if not any(row):
         leftover.append(relation)
         return
     inequalities.append([*row, base])
     if cls is E.EQ:
-        inequalities.append([*[-x for x in row], analyzer.simplify(E.multiply(base, -1))])
+        inequalities.append([*[-x for x in row], analyzer.simplify(operators.multiply(base, -1))])
 
 
 def solve_linear_inequalities(
@@ -501,18 +508,18 @@ def solve_linear_inequalities(
     for var in reversed(src.variables):
         group = bounds[var]
         best = group.find_best_range(found)
-        scaled = E.multiply(var, group.coef)
+        scaled = operators.multiply(var, group.coef)
         if best is not None:
             found[var] = best
             exact = len(group.lower) + len(group.equal) <= 1 and len(group.upper) + len(group.equal) <= 1
             if exact and build.is_const(group.coef, 1):
                 continue
         for item in group.equal:
-            relations.append(analyzer.simplify(E.compare(E.EQ, scaled, item)))
+            relations.append(analyzer.simplify(operators.compare(E.EQ, scaled, item)))
         for item in group.lower:
-            relations.append(analyzer.simplify(E.compare(E.GE, scaled, item)))
+            relations.append(analyzer.simplify(operators.compare(E.GE, scaled, item)))
         for item in group.upper:
-            relations.append(analyzer.simplify(E.compare(E.LE, scaled, item)))
+            relations.append(analyzer.simplify(operators.compare(E.LE, scaled, item)))
     kept = [item for item in [*relations, *leftover] if not (item.__class__ is IntImm and item.value)]
     solved = IntConstraints(
         src.variables, {var: found[var] for var in src.variables if var in found}, tuple(kept)
@@ -522,8 +529,6 @@ def solve_linear_inequalities(
 
 def _deskewed(solved: IntConstraints) -> IntConstraintsTransform:
     """New variables, whose ranges begin at 0, in place of those with a range."""
-    from ..tir.stmt_functor import substitute
-
     analyzer = Analyzer()
     src_to_dst: dict[Any, Any] = {}
     dst_to_src: dict[Any, Any] = {}
@@ -542,8 +547,8 @@ def _deskewed(solved: IntConstraints) -> IntConstraintsTransform:
             continue
         fresh = E.Var(f"{var.name}_shifted", var.dtype)
         names.append(fresh)
-        src_to_dst[var] = analyzer.simplify(E.add(fresh, low))
-        dst_to_src[fresh] = analyzer.simplify(E.subtract(var, domain.min))
+        src_to_dst[var] = analyzer.simplify(operators.add(fresh, low))
+        dst_to_src[fresh] = analyzer.simplify(operators.subtract(var, domain.min))
         ranges[fresh] = Range.from_min_extent(build.const(0, var.dtype), extent)
     relations = [analyzer.simplify(substitute(item, src_to_dst)) for item in solved.relations]
     kept = tuple(item for item in relations if not (item.__class__ is IntImm and item.value))

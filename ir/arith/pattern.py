@@ -18,6 +18,8 @@ from typing import Any
 from ..error import IRValueError
 from ..tir import expr as E
 from . import build
+from .deep_equal import expr_deep_equal
+from .rewrite_rules import RULES
 
 _OPERATORS: dict[type, str] = {
     ast.Add: "Add",
@@ -283,9 +285,6 @@ class _RuleTables(dict[type, "RuleTable | None"]):
     """The table of each operator's rules, compiled when the operator is met first."""
 
     def __missing__(self, cls: type) -> RuleTable | None:
-        from .deep_equal import expr_deep_equal
-        from .rewrite_rules import RULES
-
         text = RULES.get(cls.__name__)
         table = self[cls] = None if text is None else RuleTable(parse_rules(text, expr_deep_equal)[cls])
         return table

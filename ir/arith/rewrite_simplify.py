@@ -9,8 +9,10 @@ from .. import dtype as dt
 from ..expr import GlobalVar
 from ..op import Op
 from ..tir import expr as E
+from ..tir import operators
 from ..tir.buffer import Buffer
 from ..tir.expr import IntImm
+from ..tir.stmt_functor import substitute
 from . import build
 from .deep_equal import expr_deep_equal
 from .pattern import RULE_TABLES
@@ -24,7 +26,7 @@ _BUILD: dict[type, Callable[[Any, Any], Any]] = {
     E.Add: build.add,
     E.Sub: build.sub,
     E.Mul: build.mul,
-    E.Div: lambda a, b: E.div(a, b) if dt.is_float(a.dtype) else build.truncdiv(a, b),
+    E.Div: lambda a, b: operators.div(a, b) if dt.is_float(a.dtype) else build.truncdiv(a, b),
     E.Mod: build.truncmod,
     E.FloorDiv: build.floordiv,
     E.FloorMod: build.floormod,
@@ -144,7 +146,7 @@ class RewriteSimplifier:
     def _combine_other(self, cls: type, a: Any, b: Any) -> Any:
         """Floats fold constants, and divide by one with a product; bools follow the rules of connectives."""
         if cls is E.Div and b.__class__ is E.FloatImm and b.value != 0 and dt.is_float(a.dtype):
-            return a if b.value == 1 else E.multiply(a, E.const(1.0 / b.value, b.dtype))
+            return a if b.value == 1 else operators.multiply(a, operators.const(1.0 / b.value, b.dtype))
         if cls is E.And or cls is E.Or:
             return self._connective(cls, a, b)
         if cls is E.GT or cls is E.GE:
@@ -408,8 +410,8 @@ class RewriteSimplifier:
         args = tuple([self.visit(item) if isinstance(item, E.PrimExpr) else item for item in e.args])
         if name == "tir.likely" and args[0].__class__ is IntImm:
             return args[0]
-        if name in E.BITWISE and all(item.__class__ is IntImm for item in args):
-            return E.bitwise(name, *args)
+        if name in operators.BITWISE and all(item.__class__ is IntImm for item in args):
+            return operators.bitwise(name, *args)
         if (
             name in ("tir.shift_left", "tir.shift_right")
             and args[1].__class__ is IntImm
@@ -425,14 +427,12 @@ class RewriteSimplifier:
 
     def _cast(self, e: Any) -> Any:
         value = self.visit(e.value)
-        folded = E.cast(e.dtype, value)
+        folded = operators.cast(e.dtype, value)
         return e if folded.__class__ is E.Cast and value is e.value else folded
 
     def _let(self, e: Any) -> Any:
         value = self.visit(e.value)
         if value.__class__ in (IntImm, E.Var, E.SizeVar) and e.var not in self.substitutions:
-            from ..tir.stmt_functor import substitute
-
             return self.visit(substitute(e.body, {e.var: value}))
         body = self.visit(e.body)
         return e if value is e.value and body is e.body else E.Let(e.var, value, body)

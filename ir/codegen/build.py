@@ -20,7 +20,7 @@ from .. import dtype as dt
 from ..error import IRError
 from ..module import IRModule
 from ..registry import get_global_func
-from ..target import Target
+from ..target.target import Target
 from ..tir.function import PrimFunc
 from ..tir.lower import lower
 from .llvm import compile as native

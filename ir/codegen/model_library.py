@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..error import IRError
-from .llvm.compile import MachineOptions, emit_object, link_shared_library, optimize
+from .llvm.compile import MachineOptions, emit_object, link_shared_library, optimize, target_machine
 from .llvm.runtime import SYMBOLS, runtime_object
 
 METADATA_SYMBOL = "loopsmith_metadata"
@@ -110,8 +110,6 @@ def _weights_object(
 ) -> bytes:
     """An object file with the bytes of all constants; the assembler reads them from a file, so none goes through text."""
     import llvmlite.binding as llvm
-
-    from .llvm.compile import target_machine
 
     machine = target_machine(options)
     with tempfile.TemporaryDirectory() as folder:

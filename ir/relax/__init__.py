@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from ..expr import GlobalVar
+from ..external import external
 from .expr import (
     Binding,
     BindingBlock,
@@ -31,7 +32,7 @@ from .expr import (
     update_struct_info,
 )
 from .te_conversion import te_tensor
-from .function import ExternFunc, Function, extern, function_of
+from .function import ExternFunc, Function, extern
 from .struct_info import (
     FuncStructInfo,
     ObjectStructInfo,
@@ -42,6 +43,7 @@ from .struct_info import (
     TupleStructInfo,
 )
 from . import analysis, expr_functor, op
+from .analysis.binding import function_of
 from .binding_rewrite import DataflowBlockRewrite
 from .bind import bind_params, bind_symbolic_vars, copy_with_new_vars
 from .block_builder import BlockBuilder
@@ -70,7 +72,5 @@ def __getattr__(name: str) -> object:
     if name in _LAZY:
         return getattr(import_module(_LAZY[name], __name__), name)
     if name in ("Executable", "VirtualMachine"):
-        from ..external import external
-
         return external(name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

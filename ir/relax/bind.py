@@ -5,18 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..arith import Analyzer
+from ..arith.analyzer import Analyzer
 from ..error import IRTypeError, IRValueError
 from ..expr import GlobalVar, RelaxExpr
 from ..tir.expr import IntImm, PrimExpr
 from ..tir.expr import Var as TirVar
 from ..tir.stmt_functor import substitute
-from .analysis import (
-    definable_tir_vars_in_struct_info,
-    defined_symbolic_vars,
-    free_symbolic_vars,
-    prove_dim_equal,
-)
 from .expr import Id, SeqExpr, Var, const
 from .expr_functor import ExprMutator, ExprMutatorBase
 from .function import Function
@@ -27,6 +21,12 @@ from .struct_info import (
     TensorStructInfo,
     TupleStructInfo,
     as_dim,
+)
+from .struct_info_lattice import prove_dim_equal
+from .symbolic_vars import (
+    definable_tir_vars_in_struct_info,
+    defined_symbolic_vars,
+    free_symbolic_vars,
 )
 
 

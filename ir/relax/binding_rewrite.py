@@ -7,7 +7,7 @@ from typing import Any
 from ..error import IRValueError
 from ..expr import RelaxExpr
 from ..module import IRModule
-from .analysis import udchain, used_vars
+from .analysis.binding import udchain, used_vars
 from .analysis.remove_unused import remove_all_unused
 from .block_builder import BlockBuilder
 from .expr import Binding, DataflowBlock, DataflowVar, SeqExpr, Var, VarBinding

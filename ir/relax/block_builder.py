@@ -18,14 +18,13 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, ClassVar
 
-from ..arith import Analyzer
+from ..arith.analyzer import Analyzer
 from ..error import IRTypeError, IRValueError
 from ..expr import GlobalVar, RelaxExpr
 from ..function import BaseFunc
 from ..module import IRModule
 from ..structural import structural_equal, structural_hash
 from ..tir.function import PrimFunc
-from .analysis import definable_tir_vars_in_struct_info
 from .expr import (
     Binding,
     BindingBlock,
@@ -42,9 +41,11 @@ from .expr import (
     update_struct_info,
 )
 from .function import Function
+from .function_names import named_by_symbol
 from .normalizer import Normalizer
-from .op import call_tir, call_tir_with_grad
+from .op.base import call_tir, call_tir_with_grad
 from .struct_info import FuncStructInfo, StructInfo, TupleStructInfo
+from .symbolic_vars import definable_tir_vars_in_struct_info
 from .te_conversion import gen_call_tir_inputs
 
 
@@ -475,9 +476,7 @@ class BlockBuilder:
         """The module built so far; private functions whose name a public one claims are renamed."""
         for var, func in self._mod.functions.items():
             if func.attrs.get("global_symbol", var.name_hint) != var.name_hint:
-                from .transform import NormalizeGlobalVar
-
-                return NormalizeGlobalVar()(self._mod)
+                return named_by_symbol(self._mod)
         return self._mod
 
     def get(self) -> IRModule:

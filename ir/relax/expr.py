@@ -51,31 +51,29 @@ def update_struct_info(expr: RelaxExpr, struct_info: StructInfo | None) -> None:
     set_struct_info(expr, struct_info)
 
 
+operators: Any = None
+"""The package :mod:`ir.relax.op`: it is built on these nodes, and registers itself here for Python's operators on them."""
+
+
 class ExprWithOp(RelaxExpr):
     """Expressions with Python's operators: arithmetic builds Relax operators, ``[]`` reads a tuple, ``()`` calls."""
 
     def _binary(self, name: str, other: Any, swapped: bool = False) -> Any:
-        from . import op
-
         if not isinstance(other, RelaxExpr):
             if not isinstance(other, int | float | np.generic | np.ndarray):
                 raise IRTypeError(
                     f"{name}: expected a Relax expression or a number, got {type(other).__name__}"
                 )
             other = const(other, getattr(self.struct_info_, "dtype", None) or None)
-        make = getattr(op, name)
+        make = getattr(operators, name)
         return make(other, self) if swapped else make(self, other)
 
     def astype(self, dtype: str) -> Any:
         """The tensor converted to ``dtype``."""
-        from . import op
-
-        return op.astype(self, dtype)
+        return operators.astype(self, dtype)
 
     def __neg__(self) -> Any:
-        from . import op
-
-        return op.negative(self)
+        return operators.negative(self)
 
     def __lt__(self, other: Any) -> Call:
         return self._binary("less", other)
@@ -542,6 +540,12 @@ def get_shape_of(expr: RelaxExpr) -> RelaxExpr:
         raise IRTypeError(f"get_shape_of needs a tensor, got {info}")
     if info.shape is not None:
         return info.shape
-    from . import op
+    return operators.shape_of(expr)
 
-    return op.shape_of(expr)
+
+def known_shape(info: TensorStructInfo) -> ShapeExpr | None:
+    """The shape of a tensor as a ShapeExpr when its extents are known."""
+    if isinstance(info.shape, ShapeExpr):
+        return info.shape
+    values = info.shape_values
+    return None if values is None else ShapeExpr(values)

@@ -17,7 +17,6 @@ from ..node import Mutator
 from ..op import Op
 from ..tir.expr import PrimExpr
 from ..tir.function import PrimFunc
-from .analysis import BaseCheckResult, struct_info_base_check
 from .block_builder import BlockBuilder
 from .expr import (
     Binding,
@@ -41,6 +40,7 @@ from .expr import (
 )
 from .function import ExternFunc, Function
 from .struct_info import PrimStructInfo, ShapeStructInfo, StructInfo, TensorStructInfo
+from .struct_info_lattice import BaseCheckResult, struct_info_base_check
 
 _EXPR_METHODS: dict[type, str] = {
     Constant: "visit_constant_",

@@ -7,12 +7,18 @@ from typing import Any, ClassVar
 
 from ..attrs import DictAttrs, as_attrs
 from ..error import IRTypeError
-from ..expr import RelaxExpr
+from ..expr import GlobalVar, RelaxExpr
+from ..external import external
 from ..function import BaseFunc
-from ..node import field
+from ..node import Node, field
 from ..span import Span
+from ..tir.expr import Call as TirCall
+from ..tir.expr import PrimExpr
+from ..tir.operators import convert
 from .expr import Call, SeqExpr, Tuple, Var, as_seq, dropping_struct_info, set_span, set_struct_info
 from .struct_info import FuncStructInfo, StructInfo, TupleStructInfo
+from .struct_info_lattice import erase_to_well_defined
+from .symbolic_vars import definable_tir_vars_in_struct_info
 
 
 class Function(BaseFunc, type_key="relax.expr.Function"):
@@ -89,21 +95,15 @@ class Function(BaseFunc, type_key="relax.expr.Function"):
 
     def bind_symbolic_vars(self, binding_map: Mapping[Any, Any]) -> Function:
         """A copy with symbolic shape variables (or their names) replaced by values."""
-        from .bind import bind_symbolic_vars
-
-        return bind_symbolic_vars(self, binding_map)
+        return external("bind_symbolic_vars")(self, binding_map)
 
     def bind_params(self, binding_map: Mapping[Any, Any]) -> Function:
         """A copy with parameters (or their names) replaced by constants or expressions; symbolic shapes follow."""
-        from .bind import bind_params
-
-        return bind_params(self, binding_map)
+        return external("bind_params")(self, binding_map)
 
     def inline_functions(self, function_map: Mapping[Any, Function]) -> Function:
         """A copy in which calls of the given functions (by GlobalVar or name) are replaced by their bodies."""
-        from .bind import inline_functions
-
-        return inline_functions(self, function_map)
+        return external("inline_functions")(self, function_map)
 
 
 _set_params = Function.params.__set__  # type: ignore[attr-defined]
@@ -120,8 +120,6 @@ def _body_struct_info(params: tuple[Var, ...], body: SeqExpr) -> StructInfo | No
         info = body.body.struct_info_
     if info is None:
         return None
-    from .analysis import definable_tir_vars_in_struct_info, erase_to_well_defined
-
     known = definable_tir_vars_in_struct_info(TupleStructInfo([param.struct_info_ for param in params]))
     return erase_to_well_defined(info, {var: var for var in known}, {param: param for param in params})
 
@@ -158,10 +156,9 @@ def extern(name: str, struct_info: FuncStructInfo | None = None, span: Span | No
     return ExternFunc(name, struct_info, span)
 
 
-def function_of(expr: RelaxExpr) -> BaseFunc:
-    """A function that computes ``expr`` from its free variables."""
-    if isinstance(expr, BaseFunc):
-        return expr
-    from .analysis import free_vars
-
-    return Function(free_vars(expr), expr)
+def call_global_var(var: GlobalVar, args: Sequence[Any]) -> RelaxExpr | PrimExpr:
+    """What ``var(*args)`` means: a Relax call, or a call in TIR when all arguments are TIR expressions."""
+    values = [item if isinstance(item, Node) else convert(item) for item in args]
+    if values and all(isinstance(item, PrimExpr) for item in values):
+        return TirCall("void", var, values)
+    return Call(var, values)

@@ -11,12 +11,6 @@ from ..error import IRTypeError, IRValueError
 from ..expr import GlobalVar, RelaxExpr
 from ..op import Op
 from ..tir.function import PrimFunc
-from .analysis import (
-    definable_tir_vars_in_struct_info,
-    derive_call_ret_struct_info,
-    erase_to_well_defined,
-    struct_info_lca,
-)
 from .expr import (
     BindingBlock,
     Call,
@@ -37,6 +31,8 @@ from .expr import (
 )
 from .function import ExternFunc, Function
 from .struct_info import FuncStructInfo, ObjectStructInfo, StructInfo, TupleStructInfo
+from .struct_info_lattice import derive_call_ret_struct_info, erase_to_well_defined, struct_info_lca
+from .symbolic_vars import definable_tir_vars_in_struct_info
 
 if TYPE_CHECKING:
     from .block_builder import BlockBuilder

@@ -7,19 +7,19 @@ shape variables are compared by identity.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from .. import dtype as dt
 from ..error import IRTypeError, IRValueError
 from ..expr import RelaxExpr
+from ..external import external
 from ..global_info import VDevice
 from ..node import Node, field
 from ..span import Span
 from ..structural import structural_equal, structural_hash
 from ..tir.expr import FloatImm, IntImm, PrimExpr, Var
-
-if TYPE_CHECKING:
-    from .expr import ShapeExpr
+from ..tir.function import PrimFunc
+from ..type import TupleType
 
 
 class StructInfo(Node):
@@ -42,9 +42,7 @@ class StructInfo(Node):
 
     def is_base_of(self, derived: StructInfo) -> bool:
         """Whether every value that ``derived`` describes is described by this one too."""
-        from .analysis import BaseCheckResult, struct_info_base_check
-
-        return struct_info_base_check(self, derived) == BaseCheckResult.PASS
+        return bool(external("is_base_of")(self, derived))
 
 
 def as_dim(value: Any) -> PrimExpr:
@@ -196,9 +194,8 @@ class TensorStructInfo(StructInfo, type_key="relax.TensorStructInfo"):
 
 
 def _as_shape(shape: Any) -> tuple[Any, int]:
-    from .expr import ShapeExpr
-
-    if isinstance(shape, ShapeExpr):
+    shape_expr = external("ShapeExpr")
+    if isinstance(shape, shape_expr):
         return shape, len(shape.values)
     if isinstance(shape, RelaxExpr):
         info = shape.struct_info_
@@ -209,7 +206,7 @@ def _as_shape(shape: Any) -> tuple[Any, int]:
                 f"the shape of a TensorStructInfo must be a shape, got {shape} of {type(info).__name__}"
             )
         return shape, info.ndim
-    built = ShapeExpr(shape)
+    built = shape_expr(shape)
     return built, len(built.values)
 
 
@@ -299,11 +296,15 @@ _set_purity = FuncStructInfo.purity.__set__  # type: ignore[attr-defined]
 _set_derive = FuncStructInfo.derive_func.__set__
 
 
-def shape_of(info: TensorStructInfo) -> ShapeExpr | None:
-    """The shape of a tensor as a ShapeExpr when its extents are known."""
-    from .expr import ShapeExpr
-
-    if isinstance(info.shape, ShapeExpr):
-        return info.shape
-    values = info.shape_values
-    return None if values is None else ShapeExpr(values)
+def kernel_struct_info(func: PrimFunc) -> FuncStructInfo:
+    """A kernel as a Relax function sees it: tensors for buffers, scalars, objects for other handles."""
+    infos: list[Any] = []
+    for param in func.params:
+        buffer = func.buffer_map.get(param)
+        if buffer is not None:
+            infos.append(TensorStructInfo([extent.astype("int64") for extent in buffer.shape], buffer.dtype))
+        else:
+            infos.append(ObjectStructInfo() if param.dtype == "handle" else PrimStructInfo(param.dtype))
+    void = isinstance(func.ret_type, TupleType) and not func.ret_type.fields
+    ret: Any = TupleStructInfo(()) if void else PrimStructInfo(getattr(func.ret_type, "dtype", "handle"))
+    return FuncStructInfo(infos, ret, func.is_pure())

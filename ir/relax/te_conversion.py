@@ -12,9 +12,9 @@ from ..tir.expr import PrimExpr
 from ..tir.expr import Var as TirVar
 from ..tir.function import PrimFunc
 from ..tir.stmt_functor import substitute
-from .analysis.symbolic_vars import tir_vars_in
 from .expr import PrimValue, ShapeExpr, StringImm, Tuple
 from .struct_info import PrimStructInfo, ShapeStructInfo, StructInfo, TensorStructInfo, TupleStructInfo
+from .symbolic_vars import tir_vars_in
 
 
 def _placeholder_name(index: int) -> str:

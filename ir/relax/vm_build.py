@@ -23,8 +23,8 @@ from ..expr import GlobalVar
 from ..external import external
 from ..module import IRModule
 from ..node import post_order_visit
-from ..target import Target
-from ..tir import PrimFunc
+from ..target.target import Target
+from ..tir.function import PrimFunc
 from ..transform import Pass, PassContext, Sequential
 from . import transform
 from .function import Function

@@ -6,7 +6,8 @@ from typing import Any
 
 from ..arith.analyzer import Analyzer
 from ..structural import structural_equal
-from ..tir.expr import Add, IntImm, PrimExpr, const, convert, match_dtypes, subtract
+from ..tir.expr import Add, IntImm, PrimExpr
+from ..tir.operators import const, convert, match_dtypes, subtract
 
 
 def extent_between(start: Any, stop: Any) -> PrimExpr:

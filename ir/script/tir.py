@@ -58,10 +58,13 @@ from ..tir import cast as _cast
 from ..tir import (
     op as _op,
 )
+from ..tir import (
+    operators as _operators,
+)
 from ..tir.buffer import Buffer as _BufferNode
 from ..tir.expr import PrimExpr
-from ..tir.expr import const as _const
-from ..tir.expr import convert as _convert
+from ..tir.operators import const as _const
+from ..tir.operators import convert as _convert
 from ..type import PointerType, PrimType
 from .intrinsics import DTYPE_FIRST, FIXED_DTYPE, SCRIPT_NAMES
 from .ir_builder.tir_access import BufferType as Buffer
@@ -274,7 +277,7 @@ _OP_FUNCTIONS = {
     if callable(getattr(_op, name))
     and not isinstance(getattr(_op, name), type)
     and name not in ("register_op", "effect_of")
-}
+} | {name: getattr(_operators, name) for name in _operators.FUNCTIONS}
 for _name, _function in _OP_FUNCTIONS.items():
     if (
         _name not in _NAMESPACE

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..node import Node, field
+from .cuda_device import cuda_attributes
 from .error import TargetError
 from .host import CpuFacts, available_cores, facts_of_cpu, host_info
-from .kind import TargetKind, get_kind
+from .kind import TargetKind, get_kind, list_kinds
 from .tag import find_tag
 
 
@@ -301,8 +302,6 @@ class Target(Node, type_key="Target"):
     @staticmethod
     def list_kinds() -> list[str]:
         """The names of all kinds."""
-        from .kind import list_kinds
-
         return list_kinds()
 
     @staticmethod
@@ -313,8 +312,6 @@ class Target(Node, type_key="Target"):
             return Target("cpu")
         if text.startswith("cuda"):
             index = int(text.partition(":")[2].strip(")") or 0) if ":" in text else 0
-            from .cuda_device import cuda_attributes
-
             found = cuda_attributes(index)
             if found is None:
                 raise TargetError(f"there is no CUDA device {index} on this machine")
@@ -418,8 +415,6 @@ def _checked(config: dict[str, Any]) -> tuple[TargetKind, str, tuple[str, ...], 
     given = None if keys is None else _value_of(kind, "keys", keys)
     attrs = {name: _value_of(kind, name, value) for name, value in values.items() if value is not None}
     if kind.name == "cuda" and "arch" not in attrs:
-        from .cuda_device import cuda_attributes
-
         attrs = {**(cuda_attributes(int(attrs.get("from_device", 0))) or {"arch": "sm_80"}), **attrs}
     attrs.pop("from_device", None)
     ordered: list[str] = []

@@ -6,7 +6,8 @@
 >>> func = te.create_prim_func([A, B])
 """
 
-from ..tir.expr import Range, SizeVar, Var, cast, const, div, floordiv, floormod, truncdiv, truncmod
+from ..tir.expr import Range, SizeVar, Var
+from ..tir.operators import cast, const, div, floordiv, floormod, truncdiv, truncmod
 from ..tir.op import (
     abs,
     acos,
@@ -41,15 +42,11 @@ from ..tir.op import (
     log1p,
     log2,
     log10,
-    logical_and,
-    logical_not,
-    logical_or,
     max_value,
     min_value,
     nearbyint,
     popcount,
     pow,
-    power,
     reduce_axis,
     reinterpret,
     round,
@@ -63,6 +60,7 @@ from ..tir.op import (
     trace,
     trunc,
 )
+from ..tir.operators import logical_and, logical_not, logical_or, power
 from .operation import compute, extern, extern_primfunc, placeholder, size_var, thread_axis, var
 from .prim_func import create_prim_func
 from .reduction import comm_reducer, const_reduce, max, min, prod, sum

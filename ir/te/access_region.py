@@ -10,13 +10,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .. import dtype as dt
-from ..arith import Analyzer
+from ..arith.analyzer import Analyzer
 from ..node import Visitor, post_order_visit
 from ..structural import structural_equal
 from ..tir.buffer import Buffer
-from ..tir.expr import BufferLoad, Cast, Div, IntImm, Mod, PrimExpr, Range, Var, const, subtract
-from ..tir.expr import max as _max
-from ..tir.expr import min as _min
+from ..tir.expr import BufferLoad, Cast, Div, IntImm, Mod, PrimExpr, Range, Var
+from ..tir.operators import const, subtract
+from ..tir.operators import max as _max
+from ..tir.operators import min as _min
 from ..tir.stmt import BufferRegion
 
 

@@ -7,17 +7,9 @@ from typing import Any
 from .. import dtype as dt
 from ..error import IRTypeError
 from ..tir.buffer import Buffer
-from ..tir.expr import (
-    BufferLoad,
-    Call,
-    IterVar,
-    PrimExpr,
-    Range,
-    Select,
-    Var,
-    cast,
-)
+from ..tir.expr import BufferLoad, Call, IterVar, PrimExpr, Range, Select, Var
 from ..tir.function import PrimFunc
+from ..tir.operators import cast
 from ..tir.stmt import Block, BufferRegion, BufferStore, For, LetStmt, Stmt
 from ..tir.stmt_functor import StmtExprMutator
 

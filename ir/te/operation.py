@@ -9,8 +9,9 @@ from typing import Any
 from ..error import IRTypeError, IRValueError
 from ..node import post_order_visit
 from ..tir.buffer import Buffer, decl_buffer
-from ..tir.expr import BufferLoad, IterVar, PrimExpr, Range, SizeVar, Var, convert
+from ..tir.expr import BufferLoad, IterVar, PrimExpr, Range, SizeVar, Var
 from ..tir.function import PrimFunc
+from ..tir.operators import convert
 from ..tir.stmt import BufferStore, Evaluate, Stmt
 from .tensor import ComputeOp, ExternOp, PlaceholderOp, Tensor
 

@@ -17,12 +17,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ..arith import Analyzer
+from ..arith.analyzer import Analyzer
 from ..error import IRTypeError, IRValueError
 from ..structural import structural_equal
 from ..tir.buffer import Buffer, decl_buffer
-from ..tir.expr import BufferLoad, IntImm, IterVar, PrimExpr, ProducerLoad, Range, Reduce, Select, Var, const
+from ..tir.expr import BufferLoad, IntImm, IterVar, PrimExpr, ProducerLoad, Range, Reduce, Select, Var
 from ..tir.function import PrimFunc
+from ..tir.operators import const
 from ..tir.stmt import Block, BlockRealize, BufferStore, For, ForKind, LetStmt, Stmt, seq
 from ..tir.stmt_functor import StmtExprMutator, substitute
 from .access_region import full_region, load_regions, point_region

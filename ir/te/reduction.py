@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..tir.expr import PrimExpr, Reduce, const, convert, logical_and, logical_or
+from ..tir.expr import PrimExpr, Reduce
 from ..tir.op import comm_reducer, max, min, sum
+from ..tir.operators import const, convert, logical_and, logical_or
 
 prod = comm_reducer(lambda x, y: x * y, lambda t: const(1, t), name="prod")
 reduce_all = comm_reducer(lambda x, y: logical_and(x, y), lambda t: const(True, t), name="all")

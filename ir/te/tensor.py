@@ -10,8 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..error import IRTypeError, IRValueError
+from ..external import external
 from ..node import post_order_visit
-from ..tir.expr import IterVar, PrimExpr, ProducerLoad, Reduce, convert
+from ..tir.expr import IterVar, PrimExpr, ProducerLoad, Reduce
+from ..tir.operators import convert
 
 if TYPE_CHECKING:
     from ..tir.buffer import Buffer
@@ -97,9 +99,7 @@ class _TensorArithmetic:
 
 
 def _broadcast(name: str, lhs: Any, rhs: Any) -> Any:
-    from ..topi import broadcast
-
-    return getattr(broadcast, name)(lhs, rhs)
+    return external("broadcast_binary")(name, lhs, rhs)
 
 
 class Tensor(_TensorArithmetic):

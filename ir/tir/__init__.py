@@ -43,9 +43,23 @@ from .expr import (
     StringImm,
     Sub,
     Var,
+)
+from .operators import (
+    add,
     cast,
     const,
     convert,
+    div,
+    floordiv,
+    floormod,
+    logical_and,
+    logical_not,
+    logical_or,
+    multiply,
+    power,
+    subtract,
+    truncdiv,
+    truncmod,
 )
 from .function import PrimFunc, TensorIntrin
 from .stmt_functor import (

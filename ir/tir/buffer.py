@@ -8,23 +8,13 @@ from typing import Any, ClassVar
 
 from .. import dtype as dt
 from ..error import IRValueError
+from ..external import external
 from ..node import Node, field
 from ..span import Span
 from ..type import PointerType, PrimType
-from .expr import (
-    BufferLoad,
-    Call,
-    IntImm,
-    PrimExpr,
-    Ramp,
-    Range,
-    Var,
-    as_exprs,
-    as_optional_expr,
-    const,
-    convert,
-)
+from .expr import BufferLoad, Call, IntImm, PrimExpr, Ramp, Range, Var, as_exprs, as_optional_expr
 from .op import type_annotation
+from .operators import const, convert
 
 
 def _offset(value: Any) -> PrimExpr | None:
@@ -67,13 +57,11 @@ class Buffer(Node, type_key="tir.Buffer"):
         return len(self.shape)
 
     def __getitem__(self, indices: Any) -> Any:
-        from .stmt import BufferRegion
-
         index_tuple = indices if isinstance(indices, tuple | list) else (indices,)
         if any(isinstance(item, slice) and item.step is None for item in index_tuple) or any(
             isinstance(item, Range) for item in index_tuple
         ):
-            return BufferRegion(self, self._region(index_tuple))
+            return external("BufferRegion")(self, self._region(index_tuple))
         return BufferLoad(self, [_index(item) for item in index_tuple])
 
     def _region(self, indices: Sequence[Any]) -> list[Range]:
@@ -96,9 +84,7 @@ class Buffer(Node, type_key="tir.Buffer"):
 
     def vstore(self, begin: Any, value: PrimExpr, predicate: Any = None) -> Any:
         """Store a scalar, or a vector along the last dimension, to ``begin``."""
-        from .stmt import BufferStore
-
-        return BufferStore(self, value, _vector_indices(self, begin, value.dtype), predicate)
+        return external("BufferStore")(self, value, _vector_indices(self, begin, value.dtype), predicate)
 
     def offset_of(self, indices: Sequence[Any]) -> list[PrimExpr]:
         """The element offset that ``indices`` address in the flattened buffer, as a one-element list."""

@@ -22,6 +22,9 @@ from ..type import PrimType, Type
 if TYPE_CHECKING:
     from .buffer import Buffer
 
+operators: Any = None
+"""The module :mod:`ir.tir.operators`: it is built on these nodes, and registers itself here for Python's operators on them."""
+
 
 class PrimExpr(BaseExpr):
     """A value of a primitive dtype, with Python's operators.
@@ -35,107 +38,105 @@ class PrimExpr(BaseExpr):
     __hash__ = object.__hash__
 
     def __add__(self, other: Any) -> PrimExpr:
-        return add(self, other)
+        return operators.add(self, other)
 
     def __radd__(self, other: Any) -> PrimExpr:
-        return add(other, self)
+        return operators.add(other, self)
 
     def __sub__(self, other: Any) -> PrimExpr:
-        return subtract(self, other)
+        return operators.subtract(self, other)
 
     def __rsub__(self, other: Any) -> PrimExpr:
-        return subtract(other, self)
+        return operators.subtract(other, self)
 
     def __mul__(self, other: Any) -> PrimExpr:
-        return multiply(self, other)
+        return operators.multiply(self, other)
 
     def __rmul__(self, other: Any) -> PrimExpr:
-        return multiply(other, self)
+        return operators.multiply(other, self)
 
     def __truediv__(self, other: Any) -> PrimExpr:
-        return divide(self, other)
+        return operators.divide(self, other)
 
     def __rtruediv__(self, other: Any) -> PrimExpr:
-        return divide(other, self)
+        return operators.divide(other, self)
 
     def __floordiv__(self, other: Any) -> PrimExpr:
-        return floordiv(self, other)
+        return operators.floordiv(self, other)
 
     def __rfloordiv__(self, other: Any) -> PrimExpr:
-        return floordiv(other, self)
+        return operators.floordiv(other, self)
 
     def __mod__(self, other: Any) -> PrimExpr:
-        return floormod(self, other)
+        return operators.floormod(self, other)
 
     def __rmod__(self, other: Any) -> PrimExpr:
-        return floormod(other, self)
+        return operators.floormod(other, self)
 
     def __neg__(self) -> PrimExpr:
         if isinstance(self, IMMEDIATES):
-            return const(-self.value, self.dtype)
-        return multiply(self, const(-1, self.dtype))
+            return operators.const(-self.value, self.dtype)
+        return operators.multiply(self, operators.const(-1, self.dtype))
 
     def __pow__(self, other: Any) -> PrimExpr:
-        from .op import power
-
-        return power(self, convert(other, self.dtype))
+        return operators.power(self, other)
 
     def __lshift__(self, other: Any) -> PrimExpr:
-        return bitwise("tir.shift_left", self, other)
+        return operators.bitwise("tir.shift_left", self, other)
 
     def __rlshift__(self, other: Any) -> PrimExpr:
-        return bitwise("tir.shift_left", other, self)
+        return operators.bitwise("tir.shift_left", other, self)
 
     def __rshift__(self, other: Any) -> PrimExpr:
-        return bitwise("tir.shift_right", self, other)
+        return operators.bitwise("tir.shift_right", self, other)
 
     def __rrshift__(self, other: Any) -> PrimExpr:
-        return bitwise("tir.shift_right", other, self)
+        return operators.bitwise("tir.shift_right", other, self)
 
     def __and__(self, other: Any) -> PrimExpr:
-        return bitwise("tir.bitwise_and", self, other)
+        return operators.bitwise("tir.bitwise_and", self, other)
 
     def __rand__(self, other: Any) -> PrimExpr:
-        return bitwise("tir.bitwise_and", other, self)
+        return operators.bitwise("tir.bitwise_and", other, self)
 
     def __or__(self, other: Any) -> PrimExpr:
-        return bitwise("tir.bitwise_or", self, other)
+        return operators.bitwise("tir.bitwise_or", self, other)
 
     def __ror__(self, other: Any) -> PrimExpr:
-        return bitwise("tir.bitwise_or", other, self)
+        return operators.bitwise("tir.bitwise_or", other, self)
 
     def __xor__(self, other: Any) -> PrimExpr:
-        return bitwise("tir.bitwise_xor", self, other)
+        return operators.bitwise("tir.bitwise_xor", self, other)
 
     def __rxor__(self, other: Any) -> PrimExpr:
-        return bitwise("tir.bitwise_xor", other, self)
+        return operators.bitwise("tir.bitwise_xor", other, self)
 
     def __invert__(self) -> PrimExpr:
         if dt.is_bool(self.dtype):
-            return logical_not(self)
+            return operators.logical_not(self)
         return Call(self.dtype, "tir.bitwise_not", (self,))
 
     def __lt__(self, other: Any) -> PrimExpr:
-        return compare(LT, self, other)
+        return operators.compare(LT, self, other)
 
     def __le__(self, other: Any) -> PrimExpr:
-        return compare(LE, self, other)
+        return operators.compare(LE, self, other)
 
     def __gt__(self, other: Any) -> PrimExpr:
-        return compare(GT, self, other)
+        return operators.compare(GT, self, other)
 
     def __ge__(self, other: Any) -> PrimExpr:
-        return compare(GE, self, other)
+        return operators.compare(GE, self, other)
 
     def __eq__(self, other: Any) -> Any:
-        return compare(EQ, self, other) if self._comparable_with(other) else False
+        return operators.compare(EQ, self, other) if self._comparable_with(other) else False
 
     def __ne__(self, other: Any) -> Any:
-        return compare(NE, self, other) if self._comparable_with(other) else True
+        return operators.compare(NE, self, other) if self._comparable_with(other) else True
 
     def _comparable_with(self, other: Any) -> bool:
         if isinstance(other, PrimExpr):
-            return other.dtype == self.dtype or comparable(self.dtype, other.dtype)
+            return other.dtype == self.dtype or operators.comparable(self.dtype, other.dtype)
         return isinstance(other, int | float | np.generic)
 
     def __bool__(self) -> bool:
@@ -146,11 +147,11 @@ class PrimExpr(BaseExpr):
 
     def equal(self, other: Any) -> PrimExpr:
         """The comparison node ``self == other``."""
-        return compare(EQ, self, other)
+        return operators.compare(EQ, self, other)
 
     def astype(self, dtype: str) -> PrimExpr:
         """The value converted to ``dtype``."""
-        return cast(dtype, self)
+        return operators.cast(dtype, self)
 
 
 class Var(PrimExpr, type_key="tir.Var"):
@@ -241,7 +242,9 @@ IMMEDIATES = (IntImm, FloatImm)
 
 def as_expr(value: Any) -> PrimExpr:
     """Converter of expression fields: numbers and iteration variables become expressions."""
-    return value if isinstance(value, PrimExpr) and value.__class__ is not IterVar else convert(value)
+    return (
+        value if isinstance(value, PrimExpr) and value.__class__ is not IterVar else operators.convert(value)
+    )
 
 
 def as_exprs(values: Any) -> tuple[PrimExpr, ...]:
@@ -267,7 +270,10 @@ def _loaded_dtype(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> str:
 
 def _call_args(args: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(
-        [item if isinstance(item, Node) and item.__class__ is not IterVar else convert(item) for item in args]
+        [
+            item if isinstance(item, Node) and item.__class__ is not IterVar else operators.convert(item)
+            for item in args
+        ]
     )
 
 
@@ -480,17 +486,17 @@ class Range(Node, type_key="Range"):
         end: Any = None,
         span: Span | None = None,
         *,
-        min: Any = None,  # noqa: F811
+        min: Any = None,
         extent: Any = None,
     ) -> None:
         if extent is not None:
             low, count = as_expr(begin if min is None else min), as_expr(extent)
         elif end is None:
             count = as_expr(begin)
-            low = const(0, count.dtype)
+            low = operators.const(0, count.dtype)
         else:
-            low, high = match_dtypes(as_expr(begin), as_expr(end))
-            count = subtract(high, low)
+            low, high = operators.match_dtypes(as_expr(begin), as_expr(end))
+            count = operators.subtract(high, low)
         _set_range_min(self, low)
         _set_range_extent(self, count)
         _set_range_span(self, span)
@@ -562,34 +568,3 @@ class Reduce(PrimExpr, type_key="tir.Reduce"):
         "value_index",
         "init",
     )
-
-
-# The operators build the nodes above and the nodes' Python operators call them: the one cycle between these modules,
-# closed here, where all nodes exist.
-from .operators import (  # noqa: E402, F401
-    BITWISE,
-    add,
-    bitwise,
-    cast,
-    comparable,
-    compare,
-    const,
-    convert,
-    div,
-    divide,
-    floordiv,
-    floormod,
-    fold_value,
-    logical_and,
-    logical_not,
-    logical_or,
-    match_dtypes,
-    max,
-    min,
-    multiply,
-    operands,
-    subtract,
-    truncdiv,
-    truncmod,
-    wrap_integer,
-)

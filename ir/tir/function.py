@@ -7,12 +7,16 @@ from typing import Any, ClassVar
 
 from ..attrs import DictAttrs, as_attrs
 from ..error import IRTypeError, IRValueError
+from ..external import external
 from ..function import BaseFunc
 from ..node import Node, field, post_order_visit
 from ..type import TupleType, Type
 from .buffer import Buffer
-from .expr import PrimExpr, Var, convert
-from .stmt import Stmt
+from .expr import Call, PrimExpr, Var
+from .op import CallEffectKind, effect_of
+from .operators import convert
+from .stmt import BufferStore, Stmt
+from .stmt_functor import substitute
 
 
 def _params(values: Any) -> tuple[Any, ...]:
@@ -72,34 +76,12 @@ class PrimFunc(BaseFunc, type_key="tir.PrimFunc"):
 
         It is pure when it writes only to buffers that it allocates, and calls nothing that has effects.
         """
-        from ..relax.struct_info import (
-            FuncStructInfo,
-            ObjectStructInfo,
-            PrimStructInfo,
-            TensorStructInfo,
-            TupleStructInfo,
-        )
-
         if self.struct_info_ is not None:
             return self.struct_info_
-        infos: list[Any] = []
-        for param in self.params:
-            buffer = self.buffer_map.get(param)
-            if buffer is not None:
-                infos.append(
-                    TensorStructInfo([extent.astype("int64") for extent in buffer.shape], buffer.dtype)
-                )
-            else:
-                infos.append(ObjectStructInfo() if param.dtype == "handle" else PrimStructInfo(param.dtype))
-        void = isinstance(self.ret_type, TupleType) and not self.ret_type.fields
-        ret: Any = TupleStructInfo(()) if void else PrimStructInfo(getattr(self.ret_type, "dtype", "handle"))
-        return FuncStructInfo(infos, ret, self._is_pure())
+        return external("kernel_struct_info")(self)
 
-    def _is_pure(self) -> bool:
-        from .expr import Call
-        from .op import CallEffectKind, effect_of
-        from .stmt import BufferStore
-
+    def is_pure(self) -> bool:
+        """Whether it writes only to buffers that it allocates, and calls nothing that has effects."""
         outside = {id(buffer.data) for buffer in self.buffer_map.values()} | {
             id(param) for param in self.params
         }
@@ -121,8 +103,6 @@ class PrimFunc(BaseFunc, type_key="tir.PrimFunc"):
 
     def specialize(self, param_map: Mapping[Var, Any]) -> PrimFunc:
         """A copy with parameters replaced: a scalar or symbolic variable by a value, a handle by a Buffer of the shape wanted."""
-        from .stmt_functor import substitute
-
         values: dict[Any, Any] = {}
         for param, value in param_map.items():
             if isinstance(value, Buffer):

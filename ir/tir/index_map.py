@@ -10,9 +10,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..error import IRValueError
+from ..external import external
 from ..node import Node, field, post_order_visit
 from .evaluate import evaluate
-from .expr import IntImm, PrimExpr, Range, Var, as_exprs, const, convert
+from .expr import IntImm, PrimExpr, Range, Var, as_exprs
+from .operators import const, convert
 from .stmt_functor import substitute
 
 
@@ -79,13 +81,11 @@ class IndexMap(Node, type_key="tir.IndexMap"):
 
     def is_equivalent_to(self, other_map: IndexMap) -> bool:
         """Whether both maps send every index to the same place, as far as simplification can tell."""
-        from ..arith import Analyzer
-
         if len(self.initial_indices) != len(other_map.initial_indices) or len(self.final_indices) != len(
             other_map.final_indices
         ):
             return False
-        analyzer = Analyzer()
+        analyzer = external("Analyzer")()
         renamed = other_map.map_indices(self.initial_indices)
         return all(analyzer.can_prove_equal(a, b) for a, b in zip(self.final_indices, renamed, strict=True))
 
@@ -100,9 +100,7 @@ class IndexMap(Node, type_key="tir.IndexMap"):
 
     def map_shape(self, shape: Sequence[Any]) -> list[Any]:
         """The shape of the mapped buffer: the extents that the final indices reach over the initial shape."""
-        from ..arith import Analyzer
-
-        analyzer = Analyzer()
+        analyzer = external("Analyzer")()
         for var, extent in zip(self.initial_indices, shape, strict=True):
             analyzer.bind(var, Range.from_min_extent(const(0, var.dtype), convert(extent, var.dtype)))
         result = []
@@ -112,10 +110,8 @@ class IndexMap(Node, type_key="tir.IndexMap"):
             if constant and high < (1 << 60):
                 result.append(int(high) + 1)
             else:
-                from ..arith import int_set
-
                 domains = {
-                    var: int_set.interval(0, convert(extent, var.dtype) - 1)
+                    var: external("interval")(0, convert(extent, var.dtype) - 1)
                     for var, extent in zip(self.initial_indices, shape, strict=True)
                 }
                 top = analyzer.int_set(item, domains).max_value
@@ -183,8 +179,6 @@ class IndexMap(Node, type_key="tir.IndexMap"):
         return self._inverted(shape, check_bijective=False)
 
     def _inverted(self, shape: Sequence[Any], check_bijective: bool) -> tuple[IndexMap, PrimExpr]:
-        from ..arith import invert_index_map
-
         if self.inverse_index_map is not None:
             given = self.inverse_index_map
             given = (
@@ -192,13 +186,11 @@ class IndexMap(Node, type_key="tir.IndexMap"):
             )
             return given, const(False)
         domains = [item if isinstance(item, Range) else Range(convert(item)) for item in shape]
-        return invert_index_map(self, domains, check_bijective)
+        return external("invert_index_map")(self, domains, check_bijective)
 
 
 def _simplify(expr: PrimExpr) -> PrimExpr:
-    from ..arith import Analyzer
-
-    return Analyzer().simplify(expr)
+    return external("Analyzer")().simplify(expr)
 
 
 def identity_map(ndim: int) -> IndexMap:

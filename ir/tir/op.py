@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from .. import dtype as dt
 from ..error import IRTypeError, IRValueError
 from ..expr import GlobalVar
+from ..node import Node
 from ..op import register_op
 from ..span import Span
-from .expr import (  # noqa: F401  add, max and the like are intrinsics of this table too: ir.tir takes them from here
+from .expr import (
     Call,
     CommReducer,
     FloatImm,
@@ -26,23 +27,20 @@ from .expr import (  # noqa: F401  add, max and the like are intrinsics of this 
     Select,
     StringImm,
     Var,
-    add,
+)
+from .operators import (
     cast,
     const,
     convert,
-    div,
     floordiv,
     floormod,
     logical_and,
-    logical_not,
     logical_or,
-    multiply,
-    subtract,
-    truncdiv,
-    truncmod,
+    operands,
+    power,
 )
-from .expr import max as _max
-from .expr import min as _min
+from .operators import max as _max
+from .operators import min as _min
 
 
 class CallEffectKind(IntEnum):
@@ -187,19 +185,6 @@ fmod, atan2, ldexp = _binary("fmod"), _binary("atan2"), _binary("ldexp")
 hypot, copysign, nextafter = _binary("hypot"), _binary("copysign"), _binary("nextafter")
 
 
-def power(x: Any, y: Any, span: Span | None = None) -> PrimExpr:
-    """``x`` to the power ``y``; constant integer exponents of integers multiply out."""
-    a = convert(x)
-    b = convert(y, a.dtype)
-    if dt.is_integral(a.dtype) and dt.is_float(b.dtype):
-        a = cast(b.dtype, a)
-    if b.dtype != a.dtype:
-        b = cast(a.dtype, b)
-    if isinstance(a, IntImm) and isinstance(b, IntImm) and b.value >= 0:
-        return const(a.value**b.value, a.dtype)
-    return Call(a.dtype, "tir.pow", (a, b), span)
-
-
 pow = power
 
 
@@ -249,8 +234,6 @@ def clz(x: Any) -> PrimExpr:
 
 def if_then_else(cond: Any, t: Any, f: Any, span: Span | None = None) -> PrimExpr:
     """``t`` where the condition holds, else ``f``; only the chosen side is evaluated."""
-    from .expr import operands
-
     condition = convert(cond)
     a, b = operands(t, f)
     if not dt.is_bool(condition.dtype):
@@ -399,9 +382,8 @@ def call_cpacked(*args: Any, span: Span | None = None) -> PrimExpr:
 
 
 def _packed_arg(item: Any) -> Any:
-    from .buffer import Buffer
-
-    return address_of(item[(0,) * len(item.shape)]) if isinstance(item, Buffer) else convert(item)
+    is_buffer = isinstance(item, Node) and not isinstance(item, PrimExpr | IterVar)
+    return address_of(item) if is_buffer else convert(item)
 
 
 def call_llvm_intrin(dtype: str, name: str, *args: Any, span: Span | None = None) -> PrimExpr:
@@ -421,9 +403,7 @@ def call_tir(global_var: GlobalVar, *args: Any) -> PrimExpr:
 
 def address_of(obj: Any, span: Span | None = None) -> PrimExpr:
     """The address of a buffer's element (a BufferLoad), or of a buffer's first element."""
-    from .buffer import Buffer
-
-    load = obj[(0,) * len(obj.shape)] if isinstance(obj, Buffer) else obj
+    load = obj if isinstance(obj, PrimExpr) else obj[(0,) * len(obj.shape)]
     return Call("handle", "tir.address_of", (load,), span)
 
 
@@ -536,7 +516,9 @@ if not TYPE_CHECKING:  # type checkers cannot evaluate this; without it they tak
         "Sequence",
         "annotations",
         "builtins",
+        "Node",
         "dt",
+        "operands",
         "functools",
         "math",
         "TYPE_CHECKING",

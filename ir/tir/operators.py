@@ -1,11 +1,12 @@
 """The functions behind the Python operators of expressions: operands converted, brought to one dtype, constants folded.
 
-They build the nodes of :mod:`ir.tir.expr`, which is also where the rest of the code takes them from.
+They build the nodes of :mod:`ir.tir.expr`, whose Python operators call them through the registration at the end.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 from .. import dtype as dt
 from ..error import IRTypeError, IRValueError
 from ..span import Span
+from . import expr
 from .expr import (
     EQ,
     GE,
@@ -43,6 +45,12 @@ from .expr import (
     StringImm,
     Sub,
 )
+
+FUNCTIONS = (
+    "add subtract multiply div truncdiv truncmod floordiv floormod power cast const convert"
+    " logical_and logical_or logical_not"
+).split()
+"""The functions that programs use by name, as ``tir.add`` and ``T.add``."""
 
 # ---- constants and conversion -----------------------------------------------------------------------------------
 
@@ -439,3 +447,19 @@ def bitwise(name: str, lhs: Any, rhs: Any) -> PrimExpr:
     if isinstance(a, IntImm) and isinstance(b, IntImm) and (b.value >= 0 or "shift" not in name):
         return fold_value(a.dtype, BITWISE[name](a.value, b.value))
     return Call(a.dtype, name, (a, b))
+
+
+def power(x: Any, y: Any, span: Span | None = None) -> PrimExpr:
+    """``x`` to the power ``y``; constant integer exponents of integers multiply out."""
+    a = convert(x)
+    b = convert(y, a.dtype)
+    if dt.is_integral(a.dtype) and dt.is_float(b.dtype):
+        a = cast(b.dtype, a)
+    if b.dtype != a.dtype:
+        b = cast(a.dtype, b)
+    if isinstance(a, IntImm) and isinstance(b, IntImm) and b.value >= 0:
+        return const(a.value**b.value, a.dtype)
+    return Call(a.dtype, "tir.pow", (a, b), span)
+
+
+expr.operators = sys.modules[__name__]

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .expr import Call, PrimExpr, StringImm, convert
+from .. import dtype as dt
+from .expr import Call, PrimExpr, StringImm
 from .op import type_annotation, vscale
+from .operators import convert
 from .stmt import Evaluate, SeqStmt, Stmt
 
 
@@ -133,8 +135,6 @@ def get_active_lane_mask(dtype: str, base: Any, limit: Any) -> Call:
 
 def get_vscale_expr(dtype: str, min_size: int = 128) -> PrimExpr:
     """The lanes of a scalable vector of ``dtype`` whose smallest size is ``min_size`` bits."""
-    from .. import dtype as dt
-
     return (min_size // dt.bits(dtype)) * vscale()
 
 

@@ -27,8 +27,8 @@ from .expr import (
     as_expr,
     as_exprs,
     as_optional_expr,
-    const,
 )
+from .operators import const
 
 
 class Stmt(Node):

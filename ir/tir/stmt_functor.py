@@ -7,8 +7,8 @@ from typing import Any
 
 from ..node import TYPE_KEYS, Mutator, Node, Visitor, post_order_visit
 from .buffer import Buffer
-from .expr import PrimExpr, Var, convert
-from .function import PrimFunc
+from .expr import PrimExpr, Var
+from .operators import convert
 from .stmt import (
     AttrStmt,
     Block,
@@ -80,7 +80,7 @@ class _Substitute(StmtExprMutator):
         annotations = self.visit_annotations(block.annotations) if block.annotations else block.annotations
         return mapped if annotations is block.annotations else mapped.replace(annotations=annotations)
 
-    def visit_PrimFunc(self, func: PrimFunc) -> PrimFunc:
+    def visit_PrimFunc(self, func: Any) -> Any:
         buffers = {param: self.visit(buffer) for param, buffer in func.buffer_map.items()}
         return func.replace(buffer_map=buffers, body=self.visit(func.body))
 

@@ -12,11 +12,12 @@ from .. import dtype as dt
 from ..error import IRValueError
 from ..te.tensor import Tensor, TensorSlice
 from ..tir import op as T
-from ..tir.expr import IntImm, PrimExpr, convert, div, floordiv, floormod, operands, truncmod
-from ..tir.expr import logical_and as _and
-from ..tir.expr import logical_or as _or
-from ..tir.expr import max as _max
-from ..tir.expr import min as _min
+from ..tir.expr import IntImm, PrimExpr
+from ..tir.operators import convert, div, floordiv, floormod, operands, truncmod
+from ..tir.operators import logical_and as _and
+from ..tir.operators import logical_or as _or
+from ..tir.operators import max as _max
+from ..tir.operators import min as _min
 from . import tag
 from .math import bitwise_not, logical_not
 from .shape import ax_compute, same_extent, shape_of
@@ -216,3 +217,8 @@ __all__ = [
     "subtract",
     "trunc_divide",
 ]
+
+
+def broadcast_binary(name: str, lhs: Any, rhs: Any) -> Any:
+    """The operation of this module called ``name``: what Python's operators on tensors stand for."""
+    return globals()[name](lhs, rhs)

@@ -9,7 +9,8 @@ from .. import dtype as dt
 from ..te.operation import compute
 from ..te.tensor import Tensor
 from ..tir import op as T
-from ..tir.expr import FloatImm, IntImm, Select, cast, const, convert, div, floordiv
+from ..tir.expr import FloatImm, IntImm, Select
+from ..tir.operators import cast, const, convert, div, floordiv
 from . import tag
 from .shape import as_int, ax_compute, index_dtype, normalize_axis, product, simplify
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..error import IRValueError
-from ..tir.expr import convert, floordiv, floormod
+from ..tir.operators import convert, floordiv, floormod
 
 
 @dataclass(frozen=True)

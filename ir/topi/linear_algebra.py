@@ -8,7 +8,8 @@ from typing import Any
 from ..error import IRValueError
 from ..te.reduction import sum as te_sum
 from ..te.tensor import Tensor
-from ..tir.expr import IterVar, PrimExpr, Range, Var, const
+from ..tir.expr import IterVar, PrimExpr, Range, Var
+from ..tir.operators import const
 from . import tag
 from .broadcast import _is_one
 from .shape import ax_compute, normalize_axes

@@ -7,7 +7,8 @@ from typing import Any
 
 from ..te.access_region import full_region
 from ..tir.buffer import Buffer
-from ..tir.expr import PrimExpr, Var, const, convert
+from ..tir.expr import PrimExpr, Var
+from ..tir.operators import const, convert
 from ..tir.stmt import Block, BlockRealize, BufferStore, For, ForKind, IfThenElse, Stmt, seq
 
 

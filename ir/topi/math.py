@@ -10,10 +10,12 @@ from ..error import IRTypeError
 from ..te.operation import compute
 from ..te.tensor import Tensor
 from ..tir import op as T
-from ..tir.expr import PrimExpr, Select, const, convert
-from ..tir.expr import cast as cast_expr
-from ..tir.expr import max as _max
-from ..tir.expr import min as _min
+from ..tir.expr import PrimExpr, Select
+from ..tir.operators import cast as cast_expr
+from ..tir.operators import const, convert
+from ..tir.operators import logical_not as _logical_not
+from ..tir.operators import max as _max
+from ..tir.operators import min as _min
 from . import tag
 from .shape import ax_compute, shape_of
 
@@ -78,7 +80,7 @@ def _sign(x: PrimExpr) -> PrimExpr:
 
 sign = _named_elementwise("sign", _sign)
 """-1, 0 or 1 by the sign of each element."""
-logical_not = _named_elementwise("logical_not", lambda x: T.logical_not(x if dt.is_bool(x.dtype) else x != 0))
+logical_not = _named_elementwise("logical_not", lambda x: _logical_not(x if dt.is_bool(x.dtype) else x != 0))
 bitwise_not = _named_elementwise("bitwise_not", lambda x: ~x)
 
 

@@ -12,10 +12,11 @@ from .. import dtype as dt
 from ..error import IRTypeError, IRValueError
 from ..te import reduction as R
 from ..te.tensor import Tensor
-from ..tir.expr import IterVar, PrimExpr, Range, Select, Var, const
-from ..tir.expr import logical_and as _and
-from ..tir.expr import logical_or as _or
+from ..tir.expr import IterVar, PrimExpr, Range, Select, Var
 from ..tir.op import max_value, min_value
+from ..tir.operators import const
+from ..tir.operators import logical_and as _and
+from ..tir.operators import logical_or as _or
 from . import tag
 from .broadcast import _is_one
 from .shape import ax_compute, index_dtype, normalize_axes, ravel_index, shape_of

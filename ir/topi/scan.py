@@ -8,7 +8,7 @@ from typing import Any
 from ..te.operation import extern
 from ..te.tensor import Tensor
 from ..tir.buffer import decl_buffer
-from ..tir.expr import cast, const
+from ..tir.operators import cast, const
 from . import loops
 from .shape import normalize_axis, product, unravel_index
 from .transform import reshape

@@ -8,9 +8,10 @@ from typing import Any
 from ..error import IRValueError
 from ..te.operation import extern
 from ..te.tensor import Tensor
-from ..tir.expr import Select, cast, const
-from ..tir.expr import max as _max
-from ..tir.expr import min as _min
+from ..tir.expr import Select
+from ..tir.operators import cast, const
+from ..tir.operators import max as _max
+from ..tir.operators import min as _min
 from ..tir.stmt import ForKind
 from . import loops
 from .broadcast import broadcast_indices, broadcast_shape, divide, floor_divide

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from .. import dtype as dt
-from ..arith import Analyzer
+from ..arith.analyzer import Analyzer
 from ..error import IRValueError
 from ..te.operation import compute
 from ..te.tensor import Tensor
-from ..tir.expr import IntImm, PrimExpr, const, convert, floordiv, floormod
+from ..tir.expr import IntImm, PrimExpr
+from ..tir.operators import const, convert, floordiv, floormod
 
 
 def simplify(expr: Any) -> PrimExpr:

@@ -9,8 +9,9 @@ from ..te.operation import extern
 from ..te.tensor import Tensor
 from ..tir import op as T
 from ..tir.buffer import Buffer, decl_buffer
-from ..tir.expr import IntImm, cast, const, convert
-from ..tir.expr import min as _min
+from ..tir.expr import IntImm
+from ..tir.operators import cast, const, convert
+from ..tir.operators import min as _min
 from ..tir.stmt import While
 from . import loops
 from .shape import normalize_axis, product, simplify, unravel_index

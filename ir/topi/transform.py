@@ -9,9 +9,10 @@ from ..error import IRValueError
 from ..te.operation import compute
 from ..te.tensor import Tensor
 from ..tir import op as T
-from ..tir.expr import IntImm, PrimExpr, const, convert, floordiv, floormod
-from ..tir.expr import max as _max
-from ..tir.expr import min as _min
+from ..tir.expr import IntImm, PrimExpr
+from ..tir.operators import const, convert, floordiv, floormod
+from ..tir.operators import max as _max
+from ..tir.operators import min as _min
 from . import tag
 from .broadcast import broadcast_indices, broadcast_shape
 from .creation import arange

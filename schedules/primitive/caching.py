@@ -139,7 +139,7 @@ def copy_block(
         values.append(low + loop_var)
         indices.append(block_var)
         for condition in [] if inside else guards(low + loop_var, loop_var, extent, dom, around):
-            predicate = tir.expr.logical_and(predicate, condition)
+            predicate = tir.operators.logical_and(predicate, condition)
     point = [tir.Range.from_min_extent(index, tir.const(1, index.dtype)) for index in indices]
     block = BlockNode(
         name,

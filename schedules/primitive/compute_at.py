@@ -246,7 +246,7 @@ def _rebuild_nest(
             conditions += guards(value, running, extent, item.dom, around)
     predicate: Any = tir.const(True)
     for condition in conditions:
-        predicate = tir.expr.logical_and(predicate, condition)
+        predicate = tir.operators.logical_and(predicate, condition)
     block.change(iter_values=tuple(values), predicate=predicate)
     node: TreeNode = block
     for var, extent in reversed(loops):
@@ -273,7 +273,7 @@ def _window(
         # An open tile never exceeds the dimension that it divides; a halo around it may, and is cut then, as is a tile of
         # a padded extent.
         whole = len(polynomial(extent).terms) == 1 and tiles_at_most(extent, dom.extent)
-        return low, extent if whole else tir.expr.min(extent, dom.extent), True
+        return low, extent if whole else tir.operators.min(extent, dom.extent), True
     if is_open(low):
         return low, extent, True
     return low, extent, False

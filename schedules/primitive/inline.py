@@ -407,7 +407,7 @@ def _consumer_guard(
         for condition in conditions:
             if not analyzer.can_prove(condition):
                 condition = analyzer.simplify(condition)
-                guard = condition if guard is None else tir.expr.logical_and(guard, condition)
+                guard = condition if guard is None else tir.operators.logical_and(guard, condition)
     return guard
 
 

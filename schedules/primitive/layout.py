@@ -299,7 +299,7 @@ def transform_block_layout(
         for var, extent in ranges.items():
             value = substitute(old_values[var], at_loops)
             if not isinstance(value, tir.Var):
-                predicate = tir.expr.logical_and(predicate, value < extent)
+                predicate = tir.operators.logical_and(predicate, value < extent)
     for item, final in zip(new_vars, index_map.final_indices, strict=True):
         # The inverse knows that a variable of one value has that value; it is renamed all the same.
         if final in by_initial:

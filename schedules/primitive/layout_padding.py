@@ -281,7 +281,7 @@ def assume_padding(root: BlockNode, padding: Padding) -> None:
     """State at the head of a function what the padding of an input holds."""
     buffer = padding.buffer
     point = padding.variables("v_")
-    holds = tir.expr.logical_or(
+    holds = tir.operators.logical_or(
         tir.Not(padding.condition(point)), tir.BufferLoad(buffer, point).equal(padding.value(point))
     )
     body = tir.Evaluate(tir.assume(holds))

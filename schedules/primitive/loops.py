@@ -64,7 +64,7 @@ def split(
     if not divides and not disable_predication:
         condition = value < loop.extent
         for block in blocks_below(body):
-            block.change(predicate=tir.expr.logical_and(block.predicate, condition))
+            block.change(predicate=tir.operators.logical_and(block.predicate, condition))
     placeholder = LeafNode(tir.Evaluate(tir.const(0)))
     replace_node(loop, placeholder)
     inner: TreeNode = body

@@ -193,7 +193,7 @@ def _copy_in(source: tir.Buffer, padded: tir.Buffer) -> TreeNode:
         for var, dim, size in zip(point, source.shape, padded.shape, strict=True):
             if constant_difference(size, dim) != 0:
                 inside = var < tir.cast(var.dtype, dim)
-                condition = inside if condition is None else tir.expr.logical_and(condition, inside)
+                condition = inside if condition is None else tir.operators.logical_and(condition, inside)
         return tir.if_then_else(condition, tir.BufferLoad(source, point), tir.const(0, source.dtype))
 
     return _pointwise(padded, value, f"{source.name}_pad", source)
@@ -286,7 +286,7 @@ def decompose_padding(block: BlockNode, loop: LoopNode) -> BlockNode:
             [value < first + count] if first + count < end else []
         )
         for guard in conditions:
-            predicate = tir.expr.logical_and(predicate, guard)
+            predicate = tir.operators.logical_and(predicate, guard)
     shift = {
         item.var: simplify_polynomial(item.var + bounds[item.var][0])
         for item in block.iter_vars

@@ -85,7 +85,7 @@ def _init_nest(block: BlockNode, inner_loops: list[LoopNode]) -> tuple[TreeNode,
     for condition in conjuncts_without(
         block.predicate, [item for item in inner_loops if item.var not in loop_vars]
     ):
-        predicate = tir.expr.logical_and(predicate, substitute(condition, loop_vars))
+        predicate = tir.operators.logical_and(predicate, substitute(condition, loop_vars))
     assert block.init is not None
     init_block = BlockNode(
         f"{block.name}_init",

@@ -119,7 +119,7 @@ def reindex_cache(
     name = cache_name(buffer, storage_scope)
     predicate: Any = tir.const(True)
     for condition in conjuncts_without(block.predicate, [loop for loop in around if loop.var not in fresh]):
-        predicate = tir.expr.logical_and(predicate, substitute(condition, fresh))
+        predicate = tir.operators.logical_and(predicate, substitute(condition, fresh))
     copied = {item.var: tir.Var(item.var.name, item.var.dtype) for item in used}
     return _stage(
         block, buffer, indices, cache, index_map, used, loops, values, copied, name, is_write, predicate

@@ -466,7 +466,7 @@ def _final_block(
     gone = [item for item in loops_around(block) if item.var not in loop_vars]
     for condition in conjuncts_without(block.predicate, gone):
         if not mentions(condition, {loop.var}):
-            predicate = tir.expr.logical_and(predicate, substitute(condition, loop_vars))
+            predicate = tir.operators.logical_and(predicate, substitute(condition, loop_vars))
 
     def point(points: list[Any]) -> list[tir.Range]:
         return [tir.Range.from_min_extent(item, tir.const(1, item.dtype)) for item in points]

@@ -67,7 +67,7 @@ def rolling_buffer(block: BlockNode, write_buffer_index: int) -> None:
                 init=None if node.init is None else ring.visit(node.init),
             )
     for condition in conditions:
-        block.change(predicate=tir.expr.logical_and(block.predicate, condition))
+        block.change(predicate=tir.operators.logical_and(block.predicate, condition))
     scope.change(alloc_buffers=tuple(new if item is buffer else item for item in scope.alloc_buffers))
     for item in (block, *consumers):
         _mark_opaque(item, rolling[0][1])
@@ -120,7 +120,7 @@ def _is_new(
         "rolling_buffer",
         f"variable {index} of block {block.name!r} does not run through its tile by one loop",
     )
-    return tir.expr.logical_or(
+    return tir.operators.logical_or(
         loop.var < loop.min + 1, tir.LE(tir.const(overlap, own[0].var.dtype), own[0].var)
     )
 

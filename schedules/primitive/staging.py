@@ -395,5 +395,5 @@ def _inside(
     for index, dim in zip(indices, buffer.shape, strict=True):
         for part in (index >= 0, index < dim):
             if not analyzer.can_prove(part):
-                condition = part if condition is None else tir.expr.logical_and(condition, part)
+                condition = part if condition is None else tir.operators.logical_and(condition, part)
     return condition

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from ... import dtype as dt
 from ...tir import expr as E
+from ...tir import operators
 from ...tir.expr import IntImm, PrimExpr
 from .. import build
+from ..analyzer import Analyzer
 from ..deep_equal import expr_deep_equal
 from .interval_set import (
     EVERYTHING,
@@ -126,7 +128,7 @@ class _Evaluator:
         if is_infinite(a.min_value) or is_infinite(a.max_value):
             return EVERYTHING
         x, y = build.mul(a.min_value, factor), build.mul(a.max_value, factor)
-        return IntervalSet(E.min(x, y), E.max(x, y))
+        return IntervalSet(operators.min(x, y), operators.max(x, y))
 
     def _floordiv(self, e: Any) -> IntervalSet:
         return self._divided(e, build.floordiv)
@@ -230,7 +232,7 @@ class _Evaluator:
             return IntervalSet(e, e)
         element = dt.element_of(e.dtype)
         ends = [
-            item if is_infinite(item) else E.cast(element, item)
+            item if is_infinite(item) else operators.cast(element, item)
             for item in (inner.min_value, inner.max_value)
         ]
         return IntervalSet(*ends)
@@ -321,8 +323,6 @@ def eval_set(expr: PrimExpr, dom_map: Mapping[Any, Any], analyzer: Analyzer | No
         analyzer: what is known of the other variables; ends are simplified with it.
     """
     if analyzer is None:
-        from ..analyzer import Analyzer
-
         analyzer = Analyzer()
     # Rewriting may join occurrences of a variable, which makes intervals tighter.
     simplified = analyzer.rewrite_simplify(expr) if dt.lanes(expr.dtype) == 1 else expr

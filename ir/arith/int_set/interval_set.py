@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...error import IRTypeError
+from ...external import external
 from ...node import Node
 from ...tir import expr as E
+from ...tir import operators
 from ...tir.expr import IntImm, PrimExpr, Range
 from .. import build
+from ..analyzer import Analyzer
 from ..deep_equal import expr_deep_equal
 
 if TYPE_CHECKING:
@@ -137,23 +140,22 @@ def nothing() -> IntervalSet:
 
 def single_point(point: Any) -> IntervalSet:
     """The set of one element."""
-    value = E.convert(point)
+    value = operators.convert(point)
     return IntervalSet(value, value)
 
 
 def interval(min_value: Any, max_value: Any) -> IntervalSet:
     """The integers from ``min_value`` to ``max_value``, both included."""
-    low, high = E.convert(min_value), E.convert(max_value)
+    low, high = operators.convert(min_value), operators.convert(max_value)
     if not is_infinite(low) and not is_infinite(high):
-        low, high = E.match_dtypes(low, high)
+        low, high = operators.match_dtypes(low, high)
     return IntervalSet(low, high)
 
 
 def vector(vec: PrimExpr) -> IntervalSet:
     """The hull of the elements of a vector expression."""
-    from .evaluation import eval_set
-
-    return eval_set(vec, {})
+    found: IntervalSet = external("eval_set")(vec, {})
+    return found
 
 
 def from_range(domain: Range) -> IntervalSet:
@@ -161,7 +163,7 @@ def from_range(domain: Range) -> IntervalSet:
     low, extent = domain.min, domain.extent
     if extent.__class__ is IntImm and extent.value == 1:  # type: ignore[attr-defined]
         return IntervalSet(low, low)
-    return IntervalSet(low, build.sub(E.add(low, extent), build.const(1, low.dtype)))
+    return IntervalSet(low, build.sub(operators.add(low, extent), build.const(1, low.dtype)))
 
 
 def as_int_set(value: Any) -> IntervalSet:
@@ -186,8 +188,6 @@ def range_of(found: IntSet, fallback: Range | None = None, analyzer: Analyzer | 
         return fallback
     extent = build.add(build.sub(high, low), build.const(1, low.dtype))
     if analyzer is None:
-        from ..analyzer import Analyzer
-
         analyzer = Analyzer()
     return Range.from_min_extent(analyzer.simplify(low), analyzer.simplify(extent))
 
@@ -202,13 +202,29 @@ def flipped(a: Any) -> Any:
 def smaller(a: Any, b: Any) -> Any:
     if NEG_INF in (a, b):
         return NEG_INF
-    return b if a is POS_INF else a if b is POS_INF else a if a is b or expr_deep_equal(a, b) else E.min(a, b)
+    return (
+        b
+        if a is POS_INF
+        else a
+        if b is POS_INF
+        else a
+        if a is b or expr_deep_equal(a, b)
+        else operators.min(a, b)
+    )
 
 
 def larger(a: Any, b: Any) -> Any:
     if a is POS_INF or b is POS_INF:
         return POS_INF
-    return b if a is NEG_INF else a if b is NEG_INF else a if a is b or expr_deep_equal(a, b) else E.max(a, b)
+    return (
+        b
+        if a is NEG_INF
+        else a
+        if b is NEG_INF
+        else a
+        if a is b or expr_deep_equal(a, b)
+        else operators.max(a, b)
+    )
 
 
 def hull(a: IntervalSet, b: IntervalSet) -> IntervalSet:
@@ -233,8 +249,6 @@ def union(sets: Sequence[IntSet], analyzer: Analyzer | None = None) -> IntervalS
 def union_lower_bound(sets: Sequence[IntSet], analyzer: Analyzer | None = None) -> IntervalSet:
     """An interval inside the union: neighbours that touch are joined; of others the first is kept."""
     if analyzer is None:
-        from ..analyzer import Analyzer
-
         analyzer = Analyzer()
     result: IntervalSet = NOTHING
     for item in (as_int_set(value) for value in sets):
@@ -267,8 +281,6 @@ def intersect(sets: Sequence[IntSet], analyzer: Analyzer | None = None) -> Inter
 
 def simplified(found: IntervalSet, analyzer: Analyzer | None) -> IntervalSet:
     if analyzer is None:
-        from ..analyzer import Analyzer
-
         analyzer = Analyzer()
     low, high = found.min_value, found.max_value
     return IntervalSet(

@@ -6,8 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...tir import expr as E
+from ...tir import operators
 from ...tir.expr import IntImm, PrimExpr, Range
 from .. import build
+from ..analyzer import Analyzer
+from ..bound_deducer import deduce_bound
+from ..iter_affine_map import detect_iter_map
+from ..iter_map_expr import IterMapLevel, IterSumExpr
 from .evaluation import eval_set
 from .interval_set import IntervalSet, as_int_set, intersect, is_infinite, range_of
 
@@ -20,8 +25,6 @@ def eval_region(
 ) -> list[IntervalSet]:
     """The set of each dimension of a box while variables run over ``dom_map``."""
     if analyzer is None:
-        from ..analyzer import Analyzer
-
         analyzer = Analyzer()
     result = []
     for domain in region:
@@ -29,7 +32,7 @@ def eval_region(
         if domain.extent.__class__ is IntImm and domain.extent.value == 1:  # type: ignore[attr-defined]
             result.append(low)
             continue
-        last = E.add(domain.min, E.subtract(domain.extent, 1))
+        last = operators.add(domain.min, operators.subtract(domain.extent, 1))
         high = eval_set(last, dom_map, analyzer)
         result.append(IntervalSet(low.min_value, high.max_value))
     return result
@@ -84,8 +87,6 @@ def _narrowed(var_dom: Mapping[Any, Any], predicate: Any, analyzer: Analyzer | N
     domains = {getattr(var, "var", var): value for var, value in var_dom.items()}
     if not isinstance(predicate, PrimExpr) or predicate.__class__ is IntImm:
         return domains
-    from ..bound_deducer import deduce_bound
-
     for var in list(domains):
         others = {key: as_int_set(value) for key, value in domains.items() if key is not var}
         for condition in conjuncts(predicate):
@@ -117,10 +118,6 @@ def _mentions(expr: Any, var: Any) -> bool:
 def _strict(
     region: Sequence[Range], domains: Mapping[Any, Any], predicate: Any, analyzer: Analyzer | None
 ) -> list[IntervalSet] | None:
-    from ..analyzer import Analyzer
-    from ..iter_affine_map import detect_iter_map
-    from ..iter_map_expr import IterMapLevel, IterSumExpr
-
     if analyzer is None:
         analyzer = Analyzer()
     ranges: dict[Any, Range] = {}
@@ -150,17 +147,17 @@ def _strict(
                 return None
             split = sum_expr.args[0]
             scale = split.scale
-            reach = E.multiply(E.subtract(split.extent, 1), scale)
+            reach = operators.multiply(operators.subtract(split.extent, 1), scale)
             step = scale
             if analyzer._prove_ge(scale, 0):
-                low, high = sum_expr.base, E.add(sum_expr.base, reach)
+                low, high = sum_expr.base, operators.add(sum_expr.base, reach)
             elif analyzer._prove_lt(scale, 0):
-                low, high = E.add(sum_expr.base, reach), sum_expr.base
-                step = analyzer.simplify(E.multiply(scale, -1))
+                low, high = operators.add(sum_expr.base, reach), sum_expr.base
+                step = analyzer.simplify(operators.multiply(scale, -1))
             else:
                 return None
             if not (build.is_const(step, 1) or analyzer.can_prove(build.le(step, item.extent))):
                 return None
-        last = E.subtract(E.add(high, item.extent), 1)
+        last = operators.subtract(operators.add(high, item.extent), 1)
         sets.append(IntervalSet(analyzer.simplify(low), analyzer.simplify(last)))
     return sets

@@ -21,7 +21,7 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from ...error import IRError
-from ...target import Target
+from ...target.target import Target
 
 
 class CodegenError(IRError):

@@ -7,6 +7,7 @@ from typing import Any
 
 from ... import dtype as dt
 from ...tir import expr as E
+from ...tir import operators
 from ...tir.expr import PrimExpr, Var
 from .builder import Value, constant, lane_constants, lanes_of, vector
 from .compile import CodegenError
@@ -74,7 +75,7 @@ class ExpressionEmitter(IntrinsicEmitter):
         if dt.is_index(dtype) and kind not in (E.Div, E.Mod):
             terms, const = self.split_index(expr)
             if not terms:
-                return Value(str(E.wrap_integer(const, dtype)), register_type(dtype))
+                return Value(str(operators.wrap_integer(const, dtype)), register_type(dtype))
         return self._integer_arithmetic(kind, self.value(expr.a), self.value(expr.b), dtype, expr)
 
     def _float_arithmetic(self, kind: type, a: Value, b: Value) -> Value:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ... import dtype as dt
+from ...node import post_order_visit
 from ...tir.expr import Call, IntImm, PrimExpr, Var
 from ...tir.function import PrimFunc
 from .compile import CodegenError
@@ -62,8 +63,6 @@ class BoundParameter:
 
 def result_dtype(func: PrimFunc) -> str | None:
     """dtype of what ``T.ret`` returns, None for a function that returns nothing."""
-    from ...node import post_order_visit
-
     found: list[str] = []
 
     def check(node: object) -> None:

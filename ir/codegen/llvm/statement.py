@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from ... import dtype as dt
+from ...arith.deep_equal import expr_deep_equal
 from ...node import Visitor, post_order_visit
 from ...tir import expr as E
 from ...tir import stmt as S
-from ...tir.analysis import expr_deep_equal
 from ...tir.buffer import Buffer
 from ...tir.expr import Var
 from .builder import FunctionBuilder, ModuleBuilder, Value, constant

@@ -5,7 +5,6 @@ from .binding import (
     all_vars,
     bound_vars,
     called_global_vars,
-    computable_at_compile_time,
     free_vars,
     get_var2val,
     name_to_binding,
@@ -14,8 +13,9 @@ from .binding import (
     used_vars,
 )
 from .binding import all_bindings
+from .compile_time import computable_at_compile_time
 from .purity import contains_impure_call, detect_recursion, find_impure_call
-from .struct_info import (
+from ..struct_info_lattice import (
     BaseCheckResult,
     can_prove_shape_equal,
     derive_call_ret_struct_info,
@@ -25,7 +25,7 @@ from .struct_info import (
     struct_info_base_check,
     struct_info_lca,
 )
-from .symbolic_vars import (
+from ..symbolic_vars import (
     collect_non_negative_expressions,
     definable_tir_vars_in_struct_info,
     defined_symbolic_vars,

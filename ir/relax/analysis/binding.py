@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...expr import GlobalVar, RelaxExpr
+from ...function import BaseFunc
 from ...node import Visitor
 from ..expr import Binding, DataflowBlock, Var
 from ..function import Function
@@ -154,31 +155,6 @@ def udchain(dfb: DataflowBlock) -> dict[Var, list[Var]]:
     return table
 
 
-def computable_at_compile_time(func: Function) -> list[Var]:
-    """The variables known before the program runs: parameters past ``num_input`` (weights) and what depends on them alone.
-
-    They come in order of their definition.
-
-    A function without the attribute ``num_input`` has none.
-    """
-    if "num_input" not in func.attrs:
-        return []
-    num_input = func.attrs.get_int("num_input")
-    known: dict[Var, None] = dict.fromkeys(func.params[num_input:])
-    for block in func.body.blocks:
-        for binding in block.bindings:
-            uses = used_vars(binding.value)
-            if all(var in known for var in uses) and not _is_impure(binding.value):
-                known[binding.var] = None
-    return list(known)
-
-
-def _is_impure(value: Any) -> bool:
-    from .purity import contains_impure_call  # which needs the walks above
-
-    return contains_impure_call(value)
-
-
 def post_order_visit(expr: Any, fvisit: Callable[[Any], None]) -> None:
     """Call ``fvisit`` on every distinct expression, those inside an expression before it.
 
@@ -195,3 +171,10 @@ def post_order_visit(expr: Any, fvisit: Callable[[Any], None]) -> None:
             fvisit(node)
 
     walk(expr)
+
+
+def function_of(expr: RelaxExpr) -> BaseFunc:
+    """A function that computes ``expr`` from its free variables."""
+    if isinstance(expr, BaseFunc):
+        return expr
+    return Function(free_vars(expr), expr)

@@ -7,9 +7,9 @@ from typing import Any
 from ..expr import BindingBlock, DataflowBlock, DataflowVar, MatchCast, SeqExpr, Tuple
 from ..expr_functor import ExprMutatorBase
 from ..function import Function
+from ..symbolic_vars import definable_tir_vars_in_struct_info, tir_vars_in
 from .binding import used_vars
 from .purity import contains_impure_call
-from .symbolic_vars import definable_tir_vars_in_struct_info, tir_vars_in
 
 
 def _symbols_in(node: Any) -> set[Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ... import dtype as dt
-from ...arith import Analyzer
+from ...arith.analyzer import Analyzer
 from ...module import IRModule
 from ...node import Visitor
 from ...op import Op

@@ -32,10 +32,11 @@ from ..expr import (
     Var,
 )
 from ..function import ExternFunc, Function
+from ..normalizer import is_leaf
 from ..struct_info import FuncStructInfo, StructInfo
+from ..struct_info_lattice import BaseCheckResult, struct_info_base_check
+from ..symbolic_vars import definable_tir_vars_in_struct_info, tir_vars_in
 from .purity import is_impure_call
-from .struct_info import BaseCheckResult, struct_info_base_check
-from .symbolic_vars import definable_tir_vars_in_struct_info, tir_vars_in
 
 
 class WellFormedError(DiagnosticError):
@@ -100,8 +101,6 @@ class _Checker:
             self.problem(f"variable {var.name_hint} without struct info", var)
 
     def argument(self, expr: Any, parent: Any) -> None:
-        from ..normalizer import is_leaf
-
         if isinstance(expr, Tuple):
             for item in expr.fields:
                 self.argument(item, parent)
@@ -176,8 +175,6 @@ class _Checker:
             self.visible, self.symbols = visible, symbols
 
     def seq(self, seq: SeqExpr) -> None:
-        from ..normalizer import is_leaf
-
         for block in seq.blocks:
             self.block(block)
         if not is_leaf(seq.body):

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any, ClassVar
 
 from ...expr import RelaxExpr
-from ..analysis import udchain
+from ..analysis.binding import udchain
 from ..expr import Call, DataflowBlock, DataflowVar, MatchCast, Tuple, TupleGetItem, Var
 from .matcher import Matcher
 from .pattern import DFPattern

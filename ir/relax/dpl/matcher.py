@@ -9,16 +9,16 @@ from typing import Any
 from ... import structural
 from ...expr import GlobalVar, RelaxExpr
 from ...op import Op
-from ..analysis import (
-    BaseCheckResult,
-    can_prove_shape_equal,
-    get_static_type,
-    get_var2val,
-    struct_info_base_check,
-)
+from ..analysis.binding import get_var2val
 from ..expr import Call, Constant, DataflowVar, ShapeExpr, Tuple, TupleGetItem, Var
 from ..function import ExternFunc, Function
 from ..struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo
+from ..struct_info_lattice import (
+    BaseCheckResult,
+    can_prove_shape_equal,
+    get_static_type,
+    struct_info_base_check,
+)
 from . import pattern as P
 
 COMMUTATIVE = frozenset({"relax.add", "relax.multiply", "relax.maximum", "relax.minimum"})

@@ -15,6 +15,7 @@ from typing import Any
 
 from ...error import IRTypeError, IRValueError
 from ...expr import RelaxExpr
+from ...external import external
 from ...op import Op
 from ...tir.expr import PrimExpr
 from ..struct_info import StructInfo, as_dims
@@ -39,9 +40,7 @@ class DFPattern:
             return CallPattern(self, None, varg_default_wildcard)
         pattern = CallPattern(self, args, varg_default_wildcard)
         if add_constraint:
-            from .context import PatternContext
-
-            context = PatternContext.current()
+            context = external("PatternContext").current()
             if context is not None:
                 for index, arg in enumerate(pattern.args or ()):
                     context.add_constraint(arg, pattern, index)
@@ -117,9 +116,7 @@ class DFPattern:
         self, expr: RelaxExpr, var2val: Mapping[Any, RelaxExpr] | None = None
     ) -> dict[DFPattern, RelaxExpr] | None:
         """What each part of the pattern matched, or None when the pattern does not describe the expression."""
-        from .matcher import extract_matched_expr
-
-        return extract_matched_expr(self, expr, var2val)
+        return external("extract_matched_expr")(self, expr, var2val)
 
     def used_by(self, other: DFPattern | PatternSeq, index: int = -1) -> PatternSeq:
         """Require that what this matches is an argument (number ``index``, -1 any) of what ``other`` matches."""
@@ -441,10 +438,8 @@ class PatternSeq:
         """Between neighbours: the argument's number (-1 any) and whether it is the only use."""
 
     def _extended(self, other: DFPattern | PatternSeq, index: int, only: bool) -> PatternSeq:
-        from .context import PatternContext
-
         rest = other.patterns if isinstance(other, PatternSeq) else (other,)
-        context = PatternContext.current()
+        context = external("PatternContext").current()
         if context is None:
             raise IRValueError("used_by and only_used_by belong inside `with PatternContext():`")
         context.add_constraint(self.patterns[-1], rest[0], index, only)
@@ -470,10 +465,8 @@ class PatternSeq:
 
     def dup(self) -> PatternSeq:
         """A copy that matches independently; the constraints between its patterns are added to the context too."""
-        from .context import PatternContext
-
         copies = [item.dup() for item in self.patterns]
-        context = PatternContext.current()
+        context = external("PatternContext").current()
         if context is not None:
             for (index, only), producer, consumer in zip(self.links, copies, copies[1:], strict=False):
                 context.add_constraint(producer, consumer, index, only)

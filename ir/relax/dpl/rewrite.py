@@ -8,12 +8,13 @@ from typing import Any
 from ...error import IRTypeError, IRValueError
 from ...expr import RelaxExpr
 from ...module import IRModule
-from ..analysis import erase_to_well_defined, used_vars
+from ..analysis.binding import used_vars
 from ..analysis.remove_unused import remove_all_unused
 from ..bind import inlined_body
 from ..expr import Call, DataflowBlock, MatchCast, SeqExpr, Tuple, TupleGetItem, Var, VarBinding
 from ..expr_functor import ExprMutator
 from ..function import Function
+from ..struct_info_lattice import erase_to_well_defined
 from .context import PatternContext
 from .matcher import Matcher
 from .pattern import CallPattern, DFPattern, ExprPattern, TupleGetItemPattern, TuplePattern, WildcardPattern

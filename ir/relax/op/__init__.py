@@ -1,5 +1,8 @@
 """The operators of Relax; one declaration each, grouped by family."""
 
+import sys
+
+from .. import expr
 from .base import (
     assert_op,
     call_builtin_with_ctx,
@@ -137,3 +140,5 @@ from .sampling import multinomial_from_uniform
 from .set import nonzero, unique
 from .ternary import ewise_fma
 from .gradient import gradient_of
+
+expr.operators = sys.modules[__name__]

@@ -12,7 +12,6 @@ from ...global_info import VDevice
 from ...op import register_op_attr
 from ...registry import register_func
 from ...tir.expr import Var as TirVar
-from ..analysis import derive_call_ret_struct_info
 from ..expr import Call, Expr, ShapeExpr, StringImm, Tuple, convert_to_expr
 from ..function import ExternFunc
 from ..struct_info import (
@@ -24,6 +23,7 @@ from ..struct_info import (
     TensorStructInfo,
     TupleStructInfo,
 )
+from ..struct_info_lattice import derive_call_ret_struct_info
 from .declaration import call, operator
 from .inference import as_int, check_arity, fail, same_as, shape_arg, tensor_args, wrong_kind
 

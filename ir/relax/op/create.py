@@ -11,8 +11,8 @@ from ... import te
 from ...error import IRTypeError
 from ...expr import RelaxExpr
 from ...tir.expr import FloatImm, IntImm, PrimExpr
-from ...tir.expr import const as tir_const
-from ...tir.op import ceil
+from ...tir.op import ceil, ceildiv, max
+from ...tir.operators import const as tir_const
 from ..expr import Call, Expr, PrimValue, ShapeExpr, const, convert_to_expr
 from ..struct_info import PrimStructInfo, StructInfo, TensorStructInfo
 from .declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
@@ -249,8 +249,6 @@ def _infer_arange(node: Call, builder: Any) -> StructInfo:
 
 def _arange_length(node: Call, start: PrimExpr, end: PrimExpr, step: PrimExpr) -> PrimExpr:
     import math
-
-    from ...tir.op import ceildiv, max
 
     values = [item.value if isinstance(item, IntImm | FloatImm) else None for item in (start, end, step)]
     if values[2] == 0:

@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 
 from ... import dtype as dt
-from ... import te, tir
+from ... import te
 from ...error import IRValueError
 from ...expr import RelaxExpr
 from ...tir.expr import IntImm, PrimExpr
+from ...tir.op import all as tir_all
+from ...tir.op import if_then_else
+from ...tir.operators import floordiv, floormod
 from ..expr import Call, Expr, Tuple, convert_to_expr
 from ..struct_info import StructInfo, TensorStructInfo, TupleStructInfo
 from .declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
@@ -390,10 +393,10 @@ def _legalize_slice_scatter(bb: Any, node: Call) -> Expr:
     def te_slice_scatter(data: Any, src: Any, begin: Any, by: Any) -> Any:
         def element(*indices: Any) -> Any:
             offset = indices[axis] - begin
-            place = tir.floordiv(offset, by)
-            inside = tir.all(offset >= 0, tir.floormod(offset, by) == 0, place < src.shape[axis])
+            place = floordiv(offset, by)
+            inside = tir_all(offset >= 0, floormod(offset, by) == 0, place < src.shape[axis])
             source = [place if i == axis else index for i, index in enumerate(indices)]
-            return tir.if_then_else(inside, src(*source), data(*indices))
+            return if_then_else(inside, src(*source), data(*indices))
 
         return te.compute(data.shape, element, name="slice_scatter")
 

@@ -13,20 +13,22 @@ from typing import Any
 
 from ...error import IRValueError
 from ...op import Op
-from ..analysis import can_prove_shape_equal
 from ..expr import Call, Expr, PrimValue, Var, const
 from ..struct_info import TensorStructInfo, TupleStructInfo
+from ..struct_info_lattice import can_prove_shape_equal
 from .binary import add, divide, equal, less, less_equal, multiply, power, subtract
 from .create import zeros_like
 from .datatype import astype
 from .declaration import OPERATORS
-from .grad import avg_pool2d_backward, max_pool2d_backward, nll_loss_backward, take_backward
+from .grad.grad import avg_pool2d_backward, max_pool2d_backward, nll_loss_backward, take_backward
 from .index import strided_slice
 from .inference import as_int, normalize_axes, normalize_axis, product
 from .joining import concat, split
 from .linear_algebra import matmul
 from .manipulate import broadcast_to, collapse_sum_to, expand_dims, flip, permute_dims, reshape, squeeze
-from .nn import conv2d, conv2d_transpose, pad
+from .nn.conv import conv2d
+from .nn.conv_transpose import conv2d_transpose
+from .nn.shaping import pad
 from .search import where
 from .statistical import cumsum, mean, sum
 from .unary import cos, erf, exp, log, negative, sigmoid, sin, tanh

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from ... import dtype as dt
-from ... import te, tir
+from ... import te
 from ...expr import RelaxExpr
 from ...tir.expr import PrimExpr, Select, Var
+from ...tir.op import ceildiv, if_then_else, max, min
+from ...tir.operators import const
 from ..expr import Call, Expr, PrimValue, ShapeExpr, Tuple, convert_to_expr
 from ..struct_info import PrimStructInfo, ShapeStructInfo, StructInfo, TensorStructInfo, TupleStructInfo
 from .base import call_pure_packed
@@ -126,8 +128,6 @@ def _tuple_values(node: Call, index: int, name: str) -> list[PrimExpr] | None:
 
 def _bound(value: PrimExpr, extent: PrimExpr, forward: bool, is_end: bool) -> PrimExpr:
     """A slice bound, counted from the front and limited to the axis as numpy does."""
-    from ...tir.op import max, min
-
     number, size = as_int(value), as_int(extent)
     low = int64(0) if forward else int64(-1)
     high = extent if forward else extent - 1
@@ -161,8 +161,6 @@ def slice_length(
     node: Call, begin: PrimExpr, end: PrimExpr, stride: PrimExpr, extent: PrimExpr, assume_inbound: bool
 ) -> tuple[PrimExpr, PrimExpr]:
     """(first index, number of elements) of a slice of an axis."""
-    from ...tir.op import ceildiv, max
-
     step = as_int(stride)
     if step == 0:
         raise fail(node, "strides must not be 0")
@@ -335,21 +333,19 @@ def _legalize_dynamic_strided_slice(bb: Any, node: Call) -> Expr:
 
     def te_shape_func(data: Any, begin: Any, end: Any, strides: Any) -> Any:
         def length(i: Any) -> Any:
-            result: Any = tir.const(0, "int64")
+            result: Any = const(0, "int64")
             for axis in range(ndim):
                 extent = data.shape[axis].astype("int64")
                 step = strides(axis)
-                low = tir.Select(step < 0, tir.const(-1, "int64"), tir.const(0, "int64"))
-                high = tir.Select(step < 0, extent - 1, extent)
+                low = Select(step < 0, const(-1, "int64"), const(0, "int64"))
+                high = Select(step < 0, extent - 1, extent)
 
                 def limited(value: Any, low: Any = low, high: Any = high, extent: Any = extent) -> Any:
-                    return tir.min(tir.max(tir.Select(value < 0, value + extent, value), low), high)
+                    return min(max(Select(value < 0, value + extent, value), low), high)
 
                 first, last = limited(begin(axis)), limited(end(axis))
-                count = tir.if_then_else(
-                    step < 0, tir.ceildiv(first - last, -step), tir.ceildiv(last - first, step)
-                )
-                result = tir.Select(i == axis, tir.max(count, tir.const(0, "int64")), result)
+                count = if_then_else(step < 0, ceildiv(first - last, -step), ceildiv(last - first, step))
+                result = Select(i == axis, max(count, const(0, "int64")), result)
             return result
 
         return te.compute((ndim,), length, name="T_shape_func_strided_slice_dynamic")
@@ -359,7 +355,7 @@ def _legalize_dynamic_strided_slice(bb: Any, node: Call) -> Expr:
     runtime = bb.emit(
         call_pure_packed("vm.builtin.tensor_to_shape", shape, sinfo_args=ShapeStructInfo(ndim=ndim))
     )
-    names = [tir.Var(f"s{axis}" if ndim > 1 else "s", "int64") for axis in range(ndim)]
+    names = [Var(f"s{axis}" if ndim > 1 else "s", "int64") for axis in range(ndim)]
     bb.match_cast(runtime, ShapeStructInfo(names))
 
     def te_slice(data: Any, begin: Any, end: Any, strides: Any, dims: Any) -> Any:
@@ -368,10 +364,10 @@ def _legalize_dynamic_strided_slice(bb: Any, node: Call) -> Expr:
             for axis, index in enumerate(indices):
                 extent = data.shape[axis].astype("int64")
                 step, first = strides(axis), begin(axis)
-                first = tir.Select(first < 0, first + extent, first)
-                low = tir.Select(step < 0, tir.const(-1, "int64"), tir.const(0, "int64"))
-                high = tir.Select(step < 0, extent - 1, extent)
-                source.append(tir.min(tir.max(first, low), high) + index * step)
+                first = Select(first < 0, first + extent, first)
+                low = Select(step < 0, const(-1, "int64"), const(0, "int64"))
+                high = Select(step < 0, extent - 1, extent)
+                source.append(min(max(first, low), high) + index * step)
             return data(*source)
 
         return te.compute(dims, element, name="T_strided_slice_dynamic")

@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ... import dtype as dt
-from ...arith import Analyzer
+from ...arith.analyzer import Analyzer
 from ...error import IRTypeError, IRValueError
 from ...tir.expr import IntImm, PrimExpr
-from ..analysis import prove_dim_equal
 from ..expr import Call, PrimValue, ShapeExpr
 from ..struct_info import (
     PrimStructInfo,
@@ -18,6 +17,7 @@ from ..struct_info import (
     TensorStructInfo,
     TupleStructInfo,
 )
+from ..struct_info_lattice import prove_dim_equal
 
 Dims = tuple[PrimExpr, ...]
 

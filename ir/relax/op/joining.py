@@ -12,9 +12,9 @@ from ...error import IRValueError
 from ...expr import RelaxExpr
 from ...tir.expr import IntImm, PrimExpr
 from ...tir.op import ceildiv
-from ..analysis import prove_dim_equal
 from ..expr import Call, Expr, PrimValue, Tuple
 from ..struct_info import PrimStructInfo, StructInfo, TensorStructInfo, TupleStructInfo
+from ..struct_info_lattice import prove_dim_equal
 from .declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
 from .inference import (
     as_int,

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from ... import dtype as dt
+from ... import topi
 from ...tir.expr import PrimExpr
-from ...tir.expr import const as tir_const
+from ...tir.operators import const as tir_const
 from ..expr import Call, Constant, RelaxExpr
 
 Legalize = Callable[[Any, Call], RelaxExpr]
@@ -17,8 +18,6 @@ Legalize = Callable[[Any, Call], RelaxExpr]
 
 def topi_function(path: str) -> Callable[..., Any]:
     """The function ``topi.<path>``, imported when it is first needed."""
-    from ... import topi
-
     found: Any = topi
     for part in path.split("."):
         found = getattr(found, part)

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from ... import dtype as dt
-from ... import te, tir
+from ... import te
 from ...error import IRValueError
 from ...expr import RelaxExpr
-from ...tir.expr import PrimExpr
+from ...tir.expr import IntImm, PrimExpr
 from ..expr import Call, Expr, Tuple
 from ..struct_info import StructInfo, TensorStructInfo, as_dim
 from .binary import add
@@ -90,7 +90,7 @@ def _legalize_matmul(bb: Any, node: Call) -> Expr:
     def _broadcast_index(batch: tuple[Any, ...], shape: list[Any]) -> list[Any]:
         used = batch[len(batch) - len(shape) :]
         return [
-            tir.IntImm(index.var.dtype if hasattr(index, "var") else index.dtype, 0)
+            IntImm(index.var.dtype if hasattr(index, "var") else index.dtype, 0)
             if as_int(_dim(extent)) == 1
             else index
             for index, extent in zip(used, shape, strict=True)

@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from ... import te, tir
+from ... import te
 from ...error import IRTypeError, IRValueError
 from ...expr import RelaxExpr
-from ...tir.expr import FloatImm, IntImm, PrimExpr, const
+from ...tir.expr import FloatImm, IntImm, PrimExpr
 from ...tir.index_map import IndexMap
+from ...tir.op import if_then_else
+from ...tir.operators import const
+from ...tir.stmt_functor import substitute
 from ..expr import Call, Expr, PrimValue, ShapeExpr
 from ..struct_info import ShapeStructInfo, StructInfo, TensorStructInfo
 from .declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
@@ -323,7 +326,7 @@ def _legalize_layout_transform(bb: Any, node: Call) -> Expr:
         pad_value = pad_value.value
     if isinstance(pad_value, IntImm | FloatImm):
         pad_value = pad_value.value
-    pad = tir.const(0 if pad_value is None else pad_value, dtype)
+    pad = const(0 if pad_value is None else pad_value, dtype)
 
     def te_layout_transform(data: Any) -> Any:
         # A padded transform has destinations without a source: read through the inverse map, under its predicate.
@@ -335,7 +338,7 @@ def _legalize_layout_transform(bb: Any, node: Call) -> Expr:
             if isinstance(predicate, IntImm) and predicate.value == 0:
                 return value
             bound = dict(zip(inverse.initial_indices, indices, strict=True))
-            return tir.if_then_else(tir.substitute(predicate, bound), pad, value)
+            return if_then_else(substitute(predicate, bound), pad, value)
 
         return te.compute(out_shape, element, name="te_layout_transform")
 

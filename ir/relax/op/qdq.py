@@ -7,7 +7,11 @@ from typing import Any
 import numpy as np
 
 from ... import dtype as dt
-from ... import te, tir
+from ... import te
+from ...tir.op import max as tir_max
+from ...tir.op import min as tir_min
+from ...tir.op import round as tir_round
+from ...tir.operators import const
 from ..expr import Call, Expr
 from ..struct_info import StructInfo, TensorStructInfo
 from .declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
@@ -63,11 +67,11 @@ def _legalize_quantize(bb: Any, node: Call) -> Expr:
 
         def element(*indices: Any) -> Any:
             s, z = _parameter(scale, indices, at), _parameter(zero, indices, at)
-            value = tir.round(data(*indices).astype("float32") / s.astype("float32")) + z.astype("float32")
+            value = tir_round(data(*indices).astype("float32") / s.astype("float32")) + z.astype("float32")
             if dt.is_float(out):
                 return value.astype(out)
             low, high = dt.integer_range(out)
-            return tir.max(tir.min(value, tir.const(high, "float32")), tir.const(low, "float32")).astype(out)
+            return tir_max(tir_min(value, const(high, "float32")), const(low, "float32")).astype(out)
 
         return te.compute(data.shape, element, name="quantized")
 

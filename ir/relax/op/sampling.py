@@ -7,7 +7,10 @@ from typing import Any
 import numpy as np
 
 from ... import dtype as dt
-from ... import te, tir
+from ... import te
+from ...tir.expr import Select
+from ...tir.op import min as tir_min
+from ...tir.operators import const
 from ..expr import Call, Expr
 from ..struct_info import StructInfo, TensorStructInfo
 from .declaration import call, operator
@@ -44,7 +47,7 @@ def _legalize_multinomial(bb: Any, node: Call) -> Expr:
         k = te.reduce_axis((0, classes), name="k")
         cumulative = te.compute(
             (rows, classes),
-            lambda r, c: te.sum(tir.Select(k <= c, prob[r, k], tir.const(0, prob.dtype)), axis=k),
+            lambda r, c: te.sum(Select(k <= c, prob[r, k], const(0, prob.dtype)), axis=k),
             name="cumulative",
         )
         j = te.reduce_axis((0, classes), name="j")
@@ -53,9 +56,9 @@ def _legalize_multinomial(bb: Any, node: Call) -> Expr:
             lambda i, z: te.sum((cumulative[indices[i, 0], j] <= uniform[i, 0]).astype(dtype), axis=j),
             name="count",
         )
-        last = tir.const(1, dtype)
+        last = const(1, dtype)
         return te.compute(
-            count.shape, lambda i, z: tir.min(count[i, z], classes.astype(dtype) - last), name="multinomial"
+            count.shape, lambda i, z: tir_min(count[i, z], classes.astype(dtype) - last), name="multinomial"
         )
 
     return bb.call_te(te_multinomial, *node.args, primfunc_name_hint="multinomial_from_uniform")

@@ -8,7 +8,7 @@ import numpy as np
 
 from ... import dtype as dt
 from ...tir.expr import FloatImm, IntImm
-from ...tir.expr import const as tir_const
+from ...tir.operators import const as tir_const
 from ..expr import Call, Expr, PrimValue, convert_to_expr
 from ..struct_info import PrimStructInfo, StructInfo
 from .declaration import MixedPrecisionPolicy, OpPatternKind, call, operator

@@ -12,16 +12,17 @@ from typing import Any
 import numpy as np
 
 from ... import dtype as dt
-from ...arith import Analyzer
+from ...arith.analyzer import Analyzer
 from ...error import IRValueError
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...op import Op
 from ...registry import get_global_func
-from ...tir import substitute
-from ...tir.expr import PrimExpr, const
+from ...tir.expr import PrimExpr
 from ...tir.expr import Var as TirVar
 from ...tir.interpreter import run
+from ...tir.operators import const
+from ...tir.stmt_functor import substitute
 from ..expr import (
     Call,
     Constant,

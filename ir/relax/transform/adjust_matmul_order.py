@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ...arith import Analyzer
+from ...arith.analyzer import Analyzer
 from ...module import IRModule
-from ...tir import const as tir_const
-from ...tir.expr import max as tir_max
+from ...tir.operators import const as tir_const
+from ...tir.operators import max as tir_max
 from ...transform import PassContext
 from .. import op
 from ..block_builder import BlockBuilder
-from ..dpl import is_op, rewrite_call, wildcard
+from ..dpl.constructors import is_op, wildcard
+from ..dpl.rewrite import rewrite_call
 from ..expr import Expr
 from ..function import Function
 from .function_pass import FunctionPass

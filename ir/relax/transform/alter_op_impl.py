@@ -11,7 +11,8 @@ from ...error import IRValueError
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...op import Op
-from ...tir import IndexMap, PrimFunc
+from ...tir.function import PrimFunc
+from ...tir.index_map import IndexMap
 from ...transform import ModulePass, PassContext
 from .. import op
 from ..block_builder import BlockBuilder

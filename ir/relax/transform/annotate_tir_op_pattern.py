@@ -12,24 +12,10 @@ from typing import Any
 from ...module import IRModule
 from ...node import post_order_visit
 from ...op import Op
-from ...tir import (
-    Add,
-    Block,
-    BufferLoad,
-    BufferStore,
-    Cast,
-    For,
-    ForKind,
-    IntImm,
-    IterVar,
-    Mul,
-    PrimFunc,
-    Ramp,
-    SeqStmt,
-    Var,
-    While,
-)
+from ...tir.expr import Add, BufferLoad, Cast, IntImm, IterVar, Mul, Ramp, Var
 from ...tir.expr import Call as TirCall
+from ...tir.function import PrimFunc
+from ...tir.stmt import Block, BufferStore, For, ForKind, SeqStmt, While
 from ...transform import ModulePass, PassContext
 from ..expr import Call
 from ..op.declaration import OpPatternKind

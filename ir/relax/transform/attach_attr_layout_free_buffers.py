@@ -7,7 +7,7 @@ from typing import Any
 
 from ...expr import GlobalVar
 from ...module import IRModule
-from ...tir import PrimFunc
+from ...tir.function import PrimFunc
 from ...transform import ModulePass, PassContext
 from ..expr import Call, Constant, Tuple, Var
 from ..function import Function

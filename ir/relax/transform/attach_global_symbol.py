@@ -7,10 +7,10 @@ from typing import Any
 
 from ...expr import GlobalVar
 from ...module import IRModule
-from ...tir import PrimFunc
+from ...tir.function import PrimFunc
 from ...transform import ModulePass, PassContext
 from ..function import Function
-from .normalize_global_var import rename_functions
+from ..function_names import rename_functions
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from typing import Any
 from ...error import IRTypeError, IRValueError
 from ...module import IRModule
 from ...transform import ModulePass, PassContext
-from ..analysis import defined_symbolic_vars, free_symbolic_vars
 from ..function import Function
+from ..symbolic_vars import defined_symbolic_vars, free_symbolic_vars
 from .binding_rewriter import rewrite_functions
 
 

@@ -8,9 +8,9 @@ from ...error import IRValueError
 from ...module import IRModule
 from ...op import Op
 from ...transform import PassContext
-from ..expr import Call, DataTypeImm, Expr, PrimValue, StringImm, Tuple, TupleGetItem, Var
+from ..expr import Call, DataTypeImm, Expr, PrimValue, StringImm, Tuple, TupleGetItem, Var, known_shape
 from ..function import Function
-from ..struct_info import StructInfo, TensorStructInfo, TupleStructInfo, shape_of
+from ..struct_info import StructInfo, TensorStructInfo, TupleStructInfo
 from .binding_rewriter import BindingRewriter, is_call_to
 from .function_pass import FunctionPass
 
@@ -27,7 +27,7 @@ class _Rewriter(BindingRewriter):
             self.bind(var, call)
 
     def _allocated(self, info: StructInfo) -> Expr:
-        shape = shape_of(info) if isinstance(info, TensorStructInfo) else None
+        shape = known_shape(info) if isinstance(info, TensorStructInfo) else None
         if shape is None or not isinstance(info, TensorStructInfo):
             raise IRValueError(f"CallTIRRewrite: the output of a kernel needs a known shape, it is {info}")
         args = (shape, DataTypeImm(info.dtype), PrimValue(0), StringImm("global"))

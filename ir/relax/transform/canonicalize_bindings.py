@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ... import tir
 from ...module import IRModule
+from ...tir.expr import Var as TirVar
 from ...tir.stmt_functor import substitute
 from ...transform import PassContext
 from ..bind import bind
@@ -164,14 +164,14 @@ def _dims(info: StructInfo | None) -> tuple[Any, ...] | None:
     return None
 
 
-def known_symbols(func: Function) -> dict[tir.Var, Any]:
+def known_symbols(func: Function) -> dict[TirVar, Any]:
     """Symbolic variables that a match_cast defines although the value's struct info tells them already."""
-    known: dict[tir.Var, Any] = {}
-    defined: set[tir.Var] = set()
+    known: dict[TirVar, Any] = {}
+    defined: set[TirVar] = set()
 
     def visit_info(info: Any) -> None:
         for dim in _dims(info) or ():
-            if isinstance(dim, tir.Var):
+            if isinstance(dim, TirVar):
                 defined.add(dim)
 
     for param in func.params:
@@ -183,7 +183,7 @@ def known_symbols(func: Function) -> dict[tir.Var, Any]:
         wanted, given = _dims(binding.struct_info), _dims(binding.value.struct_info_)
         if wanted is not None and given is not None and len(wanted) == len(given):
             for new, old in zip(wanted, given, strict=True):
-                if isinstance(new, tir.Var) and new not in defined and new is not old:
+                if isinstance(new, TirVar) and new not in defined and new is not old:
                     known[new] = substitute(old, known) if known else old
         visit_info(binding.struct_info)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...module import IRModule
-from ...target import Target
+from ...target.target import Target
 from ...transform import ModulePass, PassContext
 from .convert_layout import ConvertLayout
 

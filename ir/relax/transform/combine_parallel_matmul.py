@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...module import IRModule
-from ...tir import IntImm
+from ...tir.expr import IntImm
 from ...transform import PassContext
 from .. import op
-from ..analysis import can_prove_shape_equal
 from ..expr import BindingBlock, Call, Constant, DataflowBlock, Expr, TupleGetItem, Var, VarBinding
 from ..function import Function
+from ..struct_info_lattice import can_prove_shape_equal
 from .binding_rewriter import BindingRewriter, bindings_of, is_call_to, use_counts
 from .function_pass import FunctionPass
 from .matmul_rewrites import shape_values

@@ -7,11 +7,12 @@ from typing import Any
 
 from ...module import IRModule
 from ...op import Op
-from ...tir import Evaluate, PrimFunc
-from ...tir import FloatImm as TirFloat
-from ...tir import IntImm as TirInt
-from ...tir import Var as TirVar
 from ...tir.expr import Call as TirCall
+from ...tir.expr import FloatImm as TirFloat
+from ...tir.expr import IntImm as TirInt
+from ...tir.expr import Var as TirVar
+from ...tir.function import PrimFunc
+from ...tir.stmt import Evaluate
 from ...transform import ModulePass, PassContext
 from ...type import PrimType
 from ..block_builder import BlockBuilder

@@ -8,7 +8,8 @@ from typing import Any
 
 from ...module import IRModule
 from ...transform import PassContext
-from ..analysis import contains_impure_call, used_vars
+from ..analysis.binding import used_vars
+from ..analysis.purity import contains_impure_call
 from ..expr import Binding, BindingBlock, DataflowBlock, DataflowVar, If, SeqExpr, Var
 from ..function import Function
 from .binding_rewriter import BindingRewriter

@@ -7,15 +7,16 @@ from typing import Any
 
 from ...module import IRModule
 from ...op import Op
-from ...tir import PrimFunc
+from ...tir.function import PrimFunc
 from ...tir.stmt_functor import substitute
 from ...transform import ModulePass, PassContext
-from ..analysis import used_vars
+from ..analysis.binding import used_vars
 from ..block_builder import BlockBuilder
 from ..expr import BindingBlock, Call, DataflowBlock, DataflowVar, Tuple, TupleGetItem, Var
 from ..function import Function
 from ..struct_info import TensorStructInfo
 from .binding_rewriter import BindingRewriter, is_call_to
+from .dead_code_elimination import called_names
 
 SUPPORTED = frozenset(
     f"relax.{name}" for name in ("add", "subtract", "multiply", "divide", "nn.silu", "nn.relu")
@@ -163,8 +164,6 @@ class DataflowUseInplaceCalls(ModulePass):
         if not changed:
             return mod
         # The kernels that were legalized only to be rewritten are not called.
-        from .dead_code_elimination import called_names
-
         result = builder.get()
         used = called_names(result)
         known = {var.name_hint for var in mod.functions}

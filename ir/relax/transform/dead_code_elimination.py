@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ... import tir
 from ...error import IRValueError
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...node import post_order_visit
+from ...tir.expr import Var as TirVar
 from ...transform import ModulePass, PassContext
-from ..analysis import contains_impure_call
+from ..analysis.purity import contains_impure_call
 from ..expr import Binding, BindingBlock, Call, Expr, If, MatchCast, SeqExpr, Var
 from ..function import Function
 from ..struct_info import TupleStructInfo
@@ -25,13 +25,13 @@ class _Eliminator:
 
     def __init__(self) -> None:
         self.used: set[Var] = set()
-        self.symbols: set[tir.Var] = set()
+        self.symbols: set[TirVar] = set()
 
     def use(self, expr: Any) -> None:
         def visit(node: Any) -> None:
             if isinstance(node, Var):
                 self.used.add(node)
-            elif isinstance(node, tir.Var):
+            elif isinstance(node, TirVar):
                 self.symbols.add(node)
             elif isinstance(node, Function):
                 self.use_seq(node.body)

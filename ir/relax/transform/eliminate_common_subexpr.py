@@ -10,7 +10,7 @@ from ...module import IRModule
 from ...op import Op
 from ...structural import structural_hash
 from ...transform import PassContext
-from ..analysis import contains_impure_call
+from ..analysis.purity import contains_impure_call
 from ..expr import (
     Binding,
     Call,

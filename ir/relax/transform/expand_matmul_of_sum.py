@@ -8,7 +8,8 @@ from typing import Any
 from ...module import IRModule
 from ...transform import PassContext
 from .. import op
-from ..dpl import is_op, rewrite_call, wildcard
+from ..dpl.constructors import is_op, wildcard
+from ..dpl.rewrite import rewrite_call
 from ..expr import Expr
 from ..function import Function
 from .function_pass import FunctionPass

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ... import topi
 from ...module import IRModule
 from ...op import Op
 from ...transform import ModulePass, PassContext
@@ -13,16 +14,12 @@ from .legalize_ops import LegalizeOps
 
 def _fast(name: str) -> Any:
     def legalize(builder: Any, call: Any) -> Any:
-        from ... import topi
-
         return builder.call_te(getattr(topi, name), call.args[0])
 
     return legalize
 
 
 def _softmax(builder: Any, call: Any) -> Any:
-    from ... import topi
-
     return builder.call_te(topi.nn.fast_softmax, call.args[0], call.attrs.axis)
 
 

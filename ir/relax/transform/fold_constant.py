@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from ... import dtype as dt
+from ...codegen.build import build
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...op import Op
 from ...structural import structural_hash
-from ...tir import IntImm, PrimFunc
+from ...tir.expr import IntImm
+from ...tir.function import PrimFunc
 from ...transform import PassContext
-from ..analysis.struct_info import static_dims
 from ..expr import (
     Call,
     Constant,
@@ -31,6 +32,7 @@ from ..expr import (
 )
 from ..function import Function
 from ..struct_info import StructInfo, TensorStructInfo, TupleStructInfo
+from ..struct_info_lattice import static_dims
 from .binding_rewriter import BindingRewriter
 from .function_pass import FunctionPass
 
@@ -75,8 +77,6 @@ class _Kernels:
         key = structural_hash(bare)
         native = self._functions.get(key)
         if native is None:
-            from ...codegen.build import build
-
             native = self._functions[key] = build(bare, None, name="fold")["fold"]
         native(*[np.asarray(value, order="C") for value in inputs], *outputs)
 

@@ -10,12 +10,12 @@ from ...error import IRTypeError
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...transform import ModulePass, PassContext
-from ..analysis import used_vars
+from ..analysis.binding import used_vars
 from ..dpl.pattern import CallPattern, DFPattern, TupleGetItemPattern
 from ..expr import BindingBlock, Call, DataflowBlock, Expr, SeqExpr, TupleGetItem, Var, VarBinding
 from ..function import Function
+from ..function_names import rename_functions
 from .grouping import Group, GroupRewriter, NameTable
-from .normalize_global_var import rename_functions
 
 
 @dataclass(frozen=True)

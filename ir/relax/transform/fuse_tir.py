@@ -9,12 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ... import tir
 from ...error import IRValueError
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...op import Op
-from ...tir import Block, BlockRealize, Buffer, PrimFunc, SeqStmt, Stmt
+from ...tir.buffer import Buffer, decl_buffer
+from ...tir.expr import Var as TirVar
+from ...tir.function import PrimFunc
+from ...tir.stmt import Block, BlockRealize, SeqStmt, Stmt
 from ...tir.stmt_functor import StmtExprMutator
 from ...transform import ModulePass, PassContext
 from ..expr import Call, Constant, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var, VarBinding
@@ -28,7 +30,7 @@ from .remove_unused_parameters import RemoveUnusedParameters
 class _Instantiate(StmtExprMutator):
     """A copy of a PrimFunc's body with new variables, other buffers for the parameters, and values for its symbols."""
 
-    def __init__(self, buffers: dict[Buffer, Buffer], values: dict[tir.Var, Any]) -> None:
+    def __init__(self, buffers: dict[Buffer, Buffer], values: dict[TirVar, Any]) -> None:
         super().__init__()
         self._buffers.update(buffers)
         self._values = values
@@ -36,7 +38,7 @@ class _Instantiate(StmtExprMutator):
         for old, new in buffers.items():
             values.setdefault(old.data, new.data)
 
-    def visit_Var(self, var: tir.Var) -> Any:
+    def visit_Var(self, var: TirVar) -> Any:
         found = self._values.get(var)
         if found is None:
             found = self._values[var] = type(var)(var.name, var.type_annotation or var.dtype)
@@ -82,7 +84,7 @@ def root_block(func: PrimFunc) -> Block | None:
 def _buffer_of(info: StructInfo, name: str, scope: str = "") -> Buffer:
     if not isinstance(info, TensorStructInfo) or info.shape_values is None or not info.dtype:
         raise IRValueError(f"FuseTIR: {name} must be a tensor with known shape and dtype, it is {info}")
-    return tir.decl_buffer(info.shape_values, info.dtype, name, scope=scope)
+    return decl_buffer(info.shape_values, info.dtype, name, scope=scope)
 
 
 def tensor_fields(info: StructInfo) -> list[StructInfo]:
@@ -101,7 +103,7 @@ class _Fuser:
         self._buffers: dict[Var, list[Buffer]] = {}
         self._bodies: list[Stmt] = []
         self._allocated: list[Buffer] = []
-        self._scalars: list[tir.Var] = []
+        self._scalars: list[TirVar] = []
         self._params: list[Buffer] = []
 
     def fuse(self) -> PrimFunc:
@@ -127,9 +129,9 @@ class _Fuser:
                 for index, field in enumerate(tensor_fields(info))
             ]
         elif isinstance(info, ShapeStructInfo) and info.values is not None:
-            self._scalars += [value for value in info.values if isinstance(value, tir.Var)]
+            self._scalars += [value for value in info.values if isinstance(value, TirVar)]
             return
-        elif isinstance(info, PrimStructInfo) and isinstance(info.value, tir.Var):
+        elif isinstance(info, PrimStructInfo) and isinstance(info.value, TirVar):
             self._scalars.append(info.value)
             return
         else:
@@ -234,7 +236,7 @@ class _Fuser:
                 fresh.append(made[index])
         self._buffers[var] = made
         mapping: dict[Buffer, Buffer] = {}
-        values: dict[tir.Var, Any] = {}
+        values: dict[TirVar, Any] = {}
         handles = [param for param in callee.params if param in callee.buffer_map]
         scalars = [param for param in callee.params if param not in callee.buffer_map]
         for handle, actual in zip(handles, [*args, *made], strict=True):
@@ -268,13 +270,13 @@ class _Fuser:
         )
 
 
-def _match_extents(formal: Any, actual: Any, values: dict[tir.Var, Any]) -> None:
+def _match_extents(formal: Any, actual: Any, values: dict[TirVar, Any]) -> None:
     if len(formal) != len(actual):
         raise IRValueError(
             f"FuseTIR: a kernel takes a {len(formal)}-dimensional buffer, it is given {len(actual)} dimensions"
         )
     for extent, value in zip(formal, actual, strict=True):
-        if isinstance(extent, tir.Var) and extent not in values:
+        if isinstance(extent, TirVar) and extent not in values:
             values[extent] = value if value.dtype == extent.dtype else value.astype(extent.dtype)
 
 

@@ -10,7 +10,7 @@ from ... import te
 from ...module import IRModule
 from ...transform import ModulePass, PassContext
 from ..block_builder import BlockBuilder
-from ..dpl import is_op, wildcard
+from ..dpl.constructors import is_op, wildcard
 from ..expr import Call, Var
 from ..function import Function
 from ..struct_info import TensorStructInfo

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from ... import tir
 from ...attrs import DictAttrs
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...structural import structural_equal, structural_hash
+from ...tir.expr import PrimExpr
+from ...tir.expr import Var as TirVar
 from ..expr import (
     Binding,
     BindingBlock,
@@ -58,12 +59,12 @@ class NameTable:
         return candidate
 
 
-def tir_vars_of(node: Any) -> list[tir.Var]:
+def tir_vars_of(node: Any) -> list[TirVar]:
     """The symbolic variables in an expression and in the struct infos of it, in order of appearance."""
-    found: dict[tir.Var, None] = {}
+    found: dict[TirVar, None] = {}
 
     def visit(item: Any) -> None:
-        if isinstance(item, tir.Var):
+        if isinstance(item, TirVar):
             found.setdefault(item)
             return
         info = getattr(item, "struct_info_", None)
@@ -75,14 +76,14 @@ def tir_vars_of(node: Any) -> list[tir.Var]:
     return list(found)
 
 
-def definable_vars(infos: Iterable[Any]) -> set[tir.Var]:
+def definable_vars(infos: Iterable[Any]) -> set[TirVar]:
     """The symbolic variables that values of these struct infos determine: those that are an extent by themselves."""
-    found: set[tir.Var] = set()
+    found: set[TirVar] = set()
 
     def visit(node: Any) -> None:
-        if isinstance(node, tir.Var):
+        if isinstance(node, TirVar):
             found.add(node)
-        elif not isinstance(node, tir.PrimExpr):
+        elif not isinstance(node, PrimExpr):
             node._visit_children(visit)
 
     for info in infos:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ...module import IRModule
 from ...node import post_order_visit
 from ...transform import ModulePass, PassContext
-from ..analysis import detect_recursion
+from ..analysis.purity import detect_recursion
 from ..expr import GlobalVar
 from ..function import Function
 from .binding_rewriter import rewrite_functions

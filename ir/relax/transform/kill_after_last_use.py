@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ...module import IRModule
 from ...op import Op
 from ...transform import PassContext
-from ..analysis import used_vars
+from ..analysis.binding import used_vars
 from ..expr import BindingBlock, Call, Expr, SeqExpr, StringImm, Tuple, TupleGetItem, Var
 from ..function import Function
 from ..struct_info import FuncStructInfo, PrimStructInfo, ShapeStructInfo, TensorStructInfo, TupleStructInfo

@@ -9,7 +9,7 @@ from ...expr import GlobalVar
 from ...module import IRModule
 from ...op import Op
 from ...transform import ModulePass, PassContext
-from ..analysis import free_vars
+from ..analysis.binding import free_vars
 from ..bind import bind, copy_with_new_vars
 from ..expr import Call, Tuple, Var, VarBinding
 from ..function import Function

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...module import IRModule
 from ...transform import PassContext
-from ..analysis import used_vars
+from ..analysis.binding import used_vars
 from ..expr import (
     BindingBlock,
     Call,

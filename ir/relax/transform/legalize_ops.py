@@ -11,7 +11,7 @@ from ...expr import GlobalVar
 from ...module import IRModule
 from ...op import Op
 from ...structural import structural_hash
-from ...tir import FloatImm, IntImm
+from ...tir.expr import FloatImm, IntImm
 from ...transform import ModulePass, PassContext
 from ..block_builder import BlockBuilder
 from ..expr import Call, Constant, Expr, PrimValue, SeqExpr, ShapeExpr, Tuple, Var

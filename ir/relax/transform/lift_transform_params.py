@@ -9,7 +9,8 @@ from typing import Any
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...transform import ModulePass, PassContext
-from ..analysis import computable_at_compile_time, used_vars
+from ..analysis.binding import used_vars
+from ..analysis.compile_time import computable_at_compile_time
 from ..bind import bind, copy_with_new_vars
 from ..expr import (
     Binding,

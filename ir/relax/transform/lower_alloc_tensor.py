@@ -8,7 +8,7 @@ from typing import Any
 from ... import dtype as dt
 from ...module import IRModule
 from ...op import Op
-from ...tir import const as tir_const
+from ...tir.operators import const as tir_const
 from ...transform import PassContext
 from ..expr import Call, DataTypeImm, PrimValue, ShapeExpr, StringImm, Var
 from ..function import Function

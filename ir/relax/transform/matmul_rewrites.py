@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ...tir import IntImm
-from ..analysis import computable_at_compile_time
+from ...tir.expr import IntImm
+from ..analysis.compile_time import computable_at_compile_time
 from ..expr import Expr, Var
 from ..function import Function
 from ..struct_info import TensorStructInfo

@@ -8,7 +8,7 @@ from typing import Any
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...transform import ModulePass, PassContext
-from ..analysis import used_vars
+from ..analysis.binding import used_vars
 from ..bind import copy_with_new_vars
 from ..expr import BindingBlock, Call, DataflowBlock, DataflowVar, TupleGetItem, Var, VarBinding
 from ..function import Function

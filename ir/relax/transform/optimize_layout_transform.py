@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ...module import IRModule
 from ...structural import structural_equal
-from ...tir import IndexMap
+from ...tir.index_map import IndexMap
 from ...transform import PassContext
 from ..expr import Call, Var
 from ..function import Function

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from ...module import IRModule
 from ...transform import PassContext
-from ..analysis import can_prove_shape_equal
 from ..expr import Call, Expr, Var
 from ..function import Function
+from ..struct_info_lattice import can_prove_shape_equal
 from .binding_rewriter import BindingRewriter, is_call_to
 from .dead_code_elimination import remove_unused_bindings
 from .function_pass import FunctionPass

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ... import tir
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...op import Op
-from ...tir import PrimFunc
+from ...tir.expr import FloatImm, IntImm
+from ...tir.function import PrimFunc
 from ...transform import ModulePass, PassContext
-from ..analysis import used_vars
+from ..analysis.binding import used_vars
 from ..expr import (
     Binding,
     BindingBlock,
@@ -47,7 +47,7 @@ def _values(func: Function) -> list[tuple[Var, Expr]]:
 
 
 def _is_static_shape(expr: Expr) -> bool:
-    return isinstance(expr, ShapeExpr) and all(isinstance(dim, tir.IntImm) for dim in expr.values)
+    return isinstance(expr, ShapeExpr) and all(isinstance(dim, IntImm) for dim in expr.values)
 
 
 def _lifted_storage(func: Function) -> list[Var]:
@@ -99,7 +99,7 @@ def _regions(func: Function, mod: IRModule, lifted: set[Var]) -> list[list[Bindi
         if isinstance(expr, ShapeExpr):
             return _is_static_shape(expr)
         if isinstance(expr, PrimValue):
-            return isinstance(expr.value, tir.IntImm | tir.FloatImm)
+            return isinstance(expr.value, IntImm | FloatImm)
         return isinstance(expr, Constant)
 
     found: list[list[Binding]] = []

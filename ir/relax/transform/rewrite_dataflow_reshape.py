@@ -8,12 +8,12 @@ from typing import Any
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...op import Op
-from ...tir import PrimFunc
+from ...tir.function import PrimFunc
 from ...transform import PassContext
 from ..analysis.tir_op_pattern import has_reshape_pattern
-from ..expr import Call, Constant, ShapeExpr, Var
+from ..expr import Call, Constant, ShapeExpr, Var, known_shape
 from ..function import Function
-from ..struct_info import TensorStructInfo, shape_of
+from ..struct_info import TensorStructInfo
 from .binding_rewriter import BindingRewriter, is_call_to
 from .function_pass import FunctionPass
 
@@ -46,7 +46,7 @@ class _Rewriter(BindingRewriter):
             found = self._is_reshape[kernel.name_hint] = isinstance(func, PrimFunc) and has_reshape_pattern(
                 func
             )
-        shape = shape_of(info)
+        shape = known_shape(info)
         if not found or shape is None:
             return None
         return Call(

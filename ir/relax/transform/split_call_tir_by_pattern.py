@@ -6,13 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ... import tir
 from ...error import IRTypeError, IRValueError
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...op import Op
 from ...structural import StructuralMatcher
-from ...tir import BlockRealize, Buffer, PrimFunc, SeqStmt, Stmt, seq
+from ...tir.buffer import Buffer
+from ...tir.expr import Var as TirVar
+from ...tir.function import PrimFunc
+from ...tir.stmt import BlockRealize, SeqStmt, Stmt, seq
 from ...transform import ModulePass, PassContext
 from ..expr import Call, Expr, ShapeExpr, Tuple, Var
 from ..function import ExternFunc, Function
@@ -47,12 +49,12 @@ def _parts(func: PrimFunc) -> list[Stmt]:
     return list(body.seq) if isinstance(body, SeqStmt) else [body]
 
 
-def _symbols(func: PrimFunc) -> list[tir.Var]:
-    found: dict[tir.Var, None] = {}
+def _symbols(func: PrimFunc) -> list[TirVar]:
+    found: dict[TirVar, None] = {}
     for param in func.params:
         buffer = func.buffer_map.get(param)
         for dim in buffer.shape if buffer is not None else ():
-            if isinstance(dim, tir.Var):
+            if isinstance(dim, TirVar):
                 found.setdefault(dim)
     return list(found)
 

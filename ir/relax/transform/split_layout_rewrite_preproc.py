@@ -9,7 +9,9 @@ from ...expr import GlobalVar
 from ...module import IRModule
 from ...node import post_order_visit
 from ...op import Op
-from ...tir import Block, BlockRealize, Buffer, PrimFunc, SeqStmt, Stmt, seq
+from ...tir.buffer import Buffer
+from ...tir.function import PrimFunc
+from ...tir.stmt import Block, BlockRealize, SeqStmt, Stmt, seq
 from ...transform import ModulePass, PassContext
 from ..expr import Call, ShapeExpr, Tuple, TupleGetItem, Var
 from ..function import Function

@@ -7,15 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ... import dtype as dt
-from ... import tir
-from ...arith import Analyzer
+from ...arith.analyzer import Analyzer
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...op import Op
 from ...structural import structural_equal
+from ...tir.expr import IntImm, Mul
+from ...tir.expr import Var as TirVar
+from ...tir.operators import const
 from ...tir.stmt_functor import substitute
 from ...transform import PassContext
-from ..analysis import defined_symbolic_vars
 from ..expr import (
     BindingBlock,
     Call,
@@ -32,6 +33,7 @@ from ..expr import (
 )
 from ..function import ExternFunc, Function
 from ..struct_info import ObjectStructInfo, ShapeStructInfo
+from ..symbolic_vars import defined_symbolic_vars
 from .binding_rewriter import BindingRewriter, is_call_to
 from .function_pass import FunctionPass
 
@@ -142,7 +144,7 @@ def _escape(expr: Any, lives: _Lifetimes) -> None:
 
 
 class _Planner(BindingRewriter):
-    def __init__(self, mod: IRModule, bounds: Mapping[tir.Var, int]) -> None:
+    def __init__(self, mod: IRModule, bounds: Mapping[TirVar, int]) -> None:
         super().__init__(mod)
         self._bounds = bounds
         self._used_outside: set[Var] = set()
@@ -195,14 +197,14 @@ class _Planner(BindingRewriter):
             values = shape.struct_info_.values
         if values is None:
             return None
-        total: Any = tir.const(dt.bytes_of(dtype.value), "int64")
+        total: Any = const(dt.bytes_of(dtype.value), "int64")
         for value in values:
             total = total * (substitute(value, self._bounds) if self._bounds else value)
         total = self._analyzer.simplify(total)
-        if isinstance(total, tir.IntImm):
+        if isinstance(total, IntImm):
             return total.value
-        if isinstance(total, tir.Mul) and isinstance(total.b, tir.IntImm):
-            return tir.Mul(total.b, total.a)
+        if isinstance(total, Mul) and isinstance(total.b, IntImm):
+            return Mul(total.b, total.a)
         return total
 
 
@@ -271,7 +273,7 @@ def _used_across_blocks(seq: SeqExpr) -> set[Var]:
     return used
 
 
-def upper_bounds(func: Function) -> dict[tir.Var, int]:
+def upper_bounds(func: Function) -> dict[TirVar, int]:
     """Bounds of symbolic variables in the signature, from the attribute ``tir_var_upper_bound``."""
     given = func.attrs.get("tir_var_upper_bound")
     if not given:

@@ -11,7 +11,7 @@ from ...module import IRModule
 from ...op import Op
 from ...transform import PassContext
 from .. import op
-from ..analysis import used_vars
+from ..analysis.binding import used_vars
 from ..bind import bind
 from ..expr import (
     Call,

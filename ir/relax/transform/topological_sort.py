@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ...error import IRValueError
 from ...module import IRModule
 from ...transform import PassContext
-from ..analysis import used_vars
+from ..analysis.binding import used_vars
 from ..expr import Binding, DataflowBlock, MatchCast, Var
 from ..function import Function
 from .binding_rewriter import rewrite_dataflow_blocks

@@ -11,9 +11,9 @@ from ...module import IRModule
 from ...transform import ModulePass, PassContext
 from ..expr import Var
 from ..function import Function
+from ..function_names import rename_functions
 from ..struct_info import StructInfo
 from .binding_rewriter import BindingRewriter
-from .normalize_global_var import rename_functions
 
 
 class _Inferrer(BindingRewriter):

@@ -6,16 +6,18 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from ... import tir
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...op import Op
 from ...structural import structural_equal
-from ...tir import BufferStore, PrimFunc, SeqStmt
-from ...tir import const as tir_const
+from ...tir.buffer import decl_buffer
+from ...tir.expr import IntImm
+from ...tir.expr import Var as TirVar
+from ...tir.function import PrimFunc
+from ...tir.operators import const as tir_const
+from ...tir.stmt import BufferStore, SeqStmt
 from ...tir.stmt_functor import substitute
 from ...transform import ModulePass, PassContext
-from ..analysis.struct_info import BaseCheckResult, struct_info_base_check
 from ..expr import (
     Binding,
     BindingBlock,
@@ -42,6 +44,7 @@ from ..struct_info import (
     TensorStructInfo,
     TupleStructInfo,
 )
+from ..struct_info_lattice import BaseCheckResult, struct_info_base_check
 from .binding_rewriter import BindingRewriter, kernel_var, normalized
 from .grouping import NameTable, tir_vars_of
 
@@ -87,7 +90,7 @@ class _Slots:
             self._collect(node.body)
             return
         for dim in _extents(node) or ():
-            if not isinstance(dim, tir.IntImm):
+            if not isinstance(dim, IntImm):
                 self.number(dim)
         if isinstance(node, Expr | TupleStructInfo) and not isinstance(node, Var | Function):
             node._visit_children(self._collect)
@@ -129,7 +132,7 @@ class _Lowerer(BindingRewriter):
         self._slots = _Slots(func)
         table = TensorStructInfo(None, "int64", ndim=1) if self._slots.exprs else ObjectStructInfo()
         self._heap = Var("shape_heap", table)
-        self._heap_size = tir.Var("heap_size", "int64")
+        self._heap_size = TirVar("heap_size", "int64")
         self._fields: dict[tuple[Var, int], Var] = {}
         """Fields of tuples that were taken for a check, by tuple and index."""
         self._depth = 0
@@ -255,13 +258,13 @@ class _Lowerer(BindingRewriter):
     def _match_codes(self, dims: Any) -> list[PrimValue]:
         codes: list[PrimValue] = []
         for dim in dims:
-            if isinstance(dim, tir.IntImm):
+            if isinstance(dim, IntImm):
                 code, number = MatchShapeCode.ASSERT_EQUAL_TO_IMM, dim.value
             else:
                 number = self._slots.number(dim)
                 if number in self._slots.known:
                     code = MatchShapeCode.ASSERT_EQUAL_TO_LOAD
-                elif isinstance(dim, tir.Var):
+                elif isinstance(dim, TirVar):
                     code = MatchShapeCode.STORE_TO_HEAP
                     self._slots.known.add(number)
                 else:
@@ -274,7 +277,7 @@ class _Lowerer(BindingRewriter):
         known_vars = {
             self._slots.exprs[number]
             for number in self._slots.known
-            if isinstance(self._slots.exprs[number], tir.Var)
+            if isinstance(self._slots.exprs[number], TirVar)
         }
         ready = [
             number
@@ -283,7 +286,7 @@ class _Lowerer(BindingRewriter):
         ]
         if not ready:
             return
-        heap = tir.decl_buffer((tir_const(len(self._slots.exprs), "int64"),), "int64", "H")
+        heap = decl_buffer((tir_const(len(self._slots.exprs), "int64"),), "int64", "H")
         values: dict[Any, Any] = {
             var: heap[tir_const(self._slots.number(var), "int64")] for var in known_vars
         }
@@ -333,7 +336,7 @@ class _Lowerer(BindingRewriter):
         return expr
 
     def _make_code(self, dim: Any) -> list[Expr]:
-        if isinstance(dim, tir.IntImm):
+        if isinstance(dim, IntImm):
             return [PrimValue(int(MakeShapeCode.USE_IMM)), PrimValue(dim.value)]
         return [PrimValue(int(MakeShapeCode.LOAD_SHAPE)), PrimValue(self._slots.number(dim))]
 

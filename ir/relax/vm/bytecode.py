@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ... import tir
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...op import Op
-from ...tir import PrimFunc
+from ...tir.expr import IntImm
+from ...tir.expr import Var as TirVar
+from ...tir.function import PrimFunc
+from ...tir.stmt import Evaluate
 from ...tir.stmt_functor import substitute
-from ..analysis import used_vars
+from ..analysis.binding import used_vars
 from ..expr import (
     Call,
     Constant,
@@ -117,7 +119,7 @@ class _Compiler:
     def _binds(self, dims: Any) -> list[list[int]]:
         binds = []
         for axis, dim in enumerate(dims or ()):
-            if isinstance(dim, tir.Var) and dim not in self._symbols.numbers:
+            if isinstance(dim, TirVar) and dim not in self._symbols.numbers:
                 binds.append([axis, self._symbols.number(dim)])
         return binds
 
@@ -207,7 +209,7 @@ class _Compiler:
             taken = len(self._symbols.numbers)
             self._symbols.numbers = {
                 **known,
-                **{tir.Var(f"_{i}", "int64"): i for i in range(len(known), taken)},
+                **{TirVar(f"_{i}", "int64"): i for i in range(len(known), taken)},
             }
         self._code = outer
         self._emit("if", dst, cond, *parts)
@@ -238,12 +240,12 @@ class _Compiler:
 
     def _host_function(self, dst: int, callee: PrimFunc, returned: Any, call: Call) -> int:
         """A function of scalars that returns an expression of them is computed here, without a kernel."""
-        values: dict[tir.Var, Any] = {}
+        values: dict[TirVar, Any] = {}
         for param, arg in zip(callee.params, call.args, strict=True):
             if isinstance(arg, PrimValue):
                 values[param] = arg.value
             else:
-                values[param] = tir.Var(param.name, param.dtype)
+                values[param] = TirVar(param.name, param.dtype)
                 self._emit("read_prim", self._value(arg), self._symbols.number(values[param]))
         self._emit("prim", dst, self._symbols.source(substitute(returned, values)))
         return dst
@@ -370,7 +372,7 @@ class _Compiler:
         info = shape.struct_info_
         if not isinstance(info, ShapeStructInfo) or info.ndim < 0:
             raise BytecodeError(f"{self._name}: an allocation needs a shape of known length, got {info}")
-        symbols = [tir.Var(f"extent{axis}", "int64") for axis in range(info.ndim)]
+        symbols = [TirVar(f"extent{axis}", "int64") for axis in range(info.ndim)]
         binds = [[axis, self._symbols.number(symbol)] for axis, symbol in enumerate(symbols)]
         self._emit("match", self._value(shape), "shape", "", info.ndim, binds, "a computed shape")
         return tuple(symbols)
@@ -457,7 +459,7 @@ class _Compiler:
         given = set(plain)
         for handle, actual in zip(handles, dims, strict=True):
             for axis, extent in enumerate(callee.buffer_map[handle].shape):
-                if isinstance(extent, tir.Var) and extent not in given:
+                if isinstance(extent, TirVar) and extent not in given:
                     given.add(extent)
                     if actual is None:
                         raise BytecodeError(
@@ -506,7 +508,7 @@ _EXTERN_BUILTINS = {
 def _returned_value(func: PrimFunc) -> Any:
     """The expression that a PrimFunc of scalars returns, None for kernels."""
     body = func.body
-    if func.buffer_map or not isinstance(body, tir.Evaluate):
+    if func.buffer_map or not isinstance(body, Evaluate):
         return None
     value = body.value
     return value.args[0] if getattr(getattr(value, "op", None), "name", "") == "tir.ret" else None  # type: ignore[attr-defined]
@@ -523,7 +525,7 @@ def _described(info: StructInfo) -> dict[str, Any]:
 
 
 def _shown_extent(dim: Any) -> int | str:
-    return dim.value if isinstance(dim, tir.IntImm) else str(getattr(dim, "name", "?"))
+    return dim.value if isinstance(dim, IntImm) else str(getattr(dim, "name", "?"))
 
 
 def _symbol(expr: Expr) -> str:

@@ -20,7 +20,7 @@ from ...codegen.build import build as build_kernel
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...structural import structural_hash
-from ...tir import PrimFunc
+from ...tir.function import PrimFunc
 
 _CACHE: OrderedDict[tuple[int, str, str], NativeModule] = OrderedDict()
 _CACHE_SIZE = 512

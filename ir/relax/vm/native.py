@@ -15,11 +15,12 @@ from ...error import IRError
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...op import Op
-from ...tir import IntImm, PrimFunc
-from ..analysis.struct_info import static_dims
+from ...tir.expr import IntImm
+from ...tir.function import PrimFunc
 from ..expr import Call, Constant, Expr, MatchCast, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
 from ..function import Function
 from ..struct_info import ShapeStructInfo, StructInfo, TensorStructInfo, TupleStructInfo
+from ..struct_info_lattice import static_dims
 from .memory_plan import Lifetime, MemoryPlan, plan_memory
 
 VIEW_OPS = frozenset(

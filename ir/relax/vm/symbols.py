@@ -5,9 +5,34 @@ from __future__ import annotations
 from typing import Any
 
 from ... import dtype as dt
-from ... import tir
 from ...error import IRError
-from ..analysis.symbolic_vars import tir_vars_in
+from ...tir.expr import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    Call,
+    Cast,
+    Div,
+    FloatImm,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Not,
+    Or,
+    Select,
+    Sub,
+    Var,
+)
+from ..symbolic_vars import tir_vars_in
 
 
 class BytecodeError(IRError):
@@ -15,21 +40,21 @@ class BytecodeError(IRError):
 
 
 _BINARY: dict[type, str] = {
-    tir.Add: "+",
-    tir.Sub: "-",
-    tir.Mul: "*",
-    tir.FloorDiv: "//",
-    tir.FloorMod: "%",
-    tir.EQ: "==",
-    tir.NE: "!=",
-    tir.LT: "<",
-    tir.LE: "<=",
-    tir.GT: ">",
-    tir.GE: ">=",
-    tir.And: "and",
-    tir.Or: "or",
+    Add: "+",
+    Sub: "-",
+    Mul: "*",
+    FloorDiv: "//",
+    FloorMod: "%",
+    EQ: "==",
+    NE: "!=",
+    LT: "<",
+    LE: "<=",
+    GT: ">",
+    GE: ">=",
+    And: "and",
+    Or: "or",
 }
-_FUNCTIONS: dict[type, str] = {tir.Min: "min", tir.Max: "max", tir.Div: "tdiv", tir.Mod: "tmod"}
+_FUNCTIONS: dict[type, str] = {Min: "min", Max: "max", Div: "tdiv", Mod: "tmod"}
 _OPERATORS = {
     "tir.shift_left": "<<",
     "tir.shift_right": ">>",
@@ -46,9 +71,9 @@ class Symbols:
     """
 
     def __init__(self) -> None:
-        self.numbers: dict[tir.Var, int] = {}
+        self.numbers: dict[Var, int] = {}
 
-    def number(self, var: tir.Var) -> int:
+    def number(self, var: Var) -> int:
         """The number of a variable that a value binds from here on."""
         return self.numbers.setdefault(var, len(self.numbers))
 
@@ -63,27 +88,27 @@ class Symbols:
             BytecodeError: a variable that nothing binds, or an expression with no form on the host.
         """
         kind = type(expr)
-        if isinstance(expr, tir.Var):
+        if isinstance(expr, Var):
             if expr not in self.numbers:
                 raise BytecodeError(
                     f"symbolic variable {expr.name} is used before a parameter or match_cast defines it"
                 )
             return f"S[{self.numbers[expr]}]"
-        if isinstance(expr, tir.IntImm | tir.FloatImm):
+        if isinstance(expr, IntImm | FloatImm):
             return repr(expr.value)
-        if kind is tir.Div and dt.is_float(expr.dtype):
+        if kind is Div and dt.is_float(expr.dtype):
             return self._infix(expr.a, "/", expr.b)
         if kind in _BINARY:
             return self._infix(expr.a, _BINARY[kind], expr.b)
         if kind in _FUNCTIONS:
             return f"{_FUNCTIONS[kind]}({self.source(expr.a)}, {self.source(expr.b)})"
-        if isinstance(expr, tir.Not):
+        if isinstance(expr, Not):
             return f"(not {self.source(expr.a)})"
-        if isinstance(expr, tir.Cast):
+        if isinstance(expr, Cast):
             return f"{'float' if dt.is_float(expr.dtype) else 'int'}({self.source(expr.value)})"
-        if isinstance(expr, tir.Select):
+        if isinstance(expr, Select):
             return self._choice(expr.condition, expr.true_value, expr.false_value)
-        if isinstance(expr, tir.Call):
+        if isinstance(expr, Call):
             name = getattr(expr.op, "name", "")
             if name == "tir.if_then_else":
                 return self._choice(*expr.args)

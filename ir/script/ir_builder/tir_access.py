@@ -10,19 +10,8 @@ from ...error import IRTypeError, IRValueError
 from ...tir import stmt as S
 from ...tir.buffer import Buffer
 from ...tir.buffer import decl_buffer as _decl_buffer
-from ...tir.expr import (
-    BufferLoad,
-    IntImm,
-    IterVar,
-    PrimExpr,
-    Ramp,
-    Range,
-    Var,
-    cast,
-    const,
-    convert,
-    match_dtypes,
-)
+from ...tir.expr import BufferLoad, IntImm, IterVar, PrimExpr, Ramp, Range, Var
+from ...tir.operators import cast, const, convert, match_dtypes
 from ..regions import extent_between
 
 

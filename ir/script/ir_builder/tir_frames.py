@@ -10,8 +10,9 @@ from ...error import IRTypeError, IRValueError
 from ...tir import stmt as S
 from ...tir.analysis.block_access_region import get_block_access_region
 from ...tir.buffer import Buffer
-from ...tir.expr import IterVar, PrimExpr, Range, StringImm, Var, cast, const, convert
+from ...tir.expr import IterVar, PrimExpr, Range, StringImm, Var
 from ...tir.function import PrimFunc
+from ...tir.operators import cast, const, convert
 from ...type import PointerType, PrimType, Type
 from .core import Frame, IRBuilder
 

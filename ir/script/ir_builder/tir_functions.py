@@ -12,23 +12,12 @@ from ...error import IRTypeError, IRValueError
 from ...target.target import Target
 from ...tir import stmt as S
 from ...tir.buffer import Buffer
-from ...tir.expr import (
-    BufferLoad,
-    Call,
-    CommReducer,
-    IntImm,
-    IterVar,
-    PrimExpr,
-    Range,
-    Var,
-    const,
-    convert,
-    match_dtypes,
-)
+from ...tir.expr import BufferLoad, Call, CommReducer, IntImm, IterVar, PrimExpr, Range, Var
 from ...tir.expr import (
     Let as _LetNode,
 )
 from ...tir.index_map import IndexMap
+from ...tir.operators import const, convert, match_dtypes
 from ..regions import extent_between
 from . import tir_frames as F
 from .core import IRBuilder

@@ -17,6 +17,7 @@ from typing import Any
 from ...error import DiagnosticError, IRError
 from ...expr import GlobalVar, RelaxExpr
 from ...tir import expr as E
+from ...tir import operators
 from ...tir.buffer import Buffer
 from ...tir.op import if_then_else
 from ...tir.stmt import BufferRegion
@@ -253,7 +254,7 @@ def _unary(evaluator: Evaluator, node: ast.UnaryOp) -> Any:
     value = _check_operand(evaluator.eval(node.operand))
     kind = node.op.__class__
     if kind is ast.Not:
-        return E.logical_not(value) if isinstance(value, E.PrimExpr) else not value
+        return operators.logical_not(value) if isinstance(value, E.PrimExpr) else not value
     if kind is ast.USub:
         return -value
     return ~value if kind is ast.Invert else +value
@@ -262,7 +263,7 @@ def _unary(evaluator: Evaluator, node: ast.UnaryOp) -> Any:
 @evaluates(ast.BoolOp)
 def _bool_op(evaluator: Evaluator, node: ast.BoolOp) -> Any:
     conjunction = node.op.__class__ is ast.And
-    combine = E.logical_and if conjunction else E.logical_or
+    combine = operators.logical_and if conjunction else operators.logical_or
     result = lift(evaluator.eval(node.values[0]))
     for item in node.values[1:]:
         if isinstance(result, E.PrimExpr):
@@ -290,7 +291,7 @@ def _compare_pair(operation: Any, left: Any, right: Any) -> Any:
         if isinstance(left, E.PrimExpr) or isinstance(right, E.PrimExpr):
             numbers = (E.PrimExpr, int, float)
             if isinstance(left, numbers) and isinstance(right, numbers):
-                return E.compare(build, left, right)
+                return operators.compare(build, left, right)
         return plain(left, right)
     if operation.__class__ is ast.Is:
         return left is right
@@ -311,7 +312,7 @@ def _compare(evaluator: Evaluator, node: ast.Compare) -> Any:
         if result is None:
             result = found
         elif isinstance(result, E.PrimExpr) or isinstance(found, E.PrimExpr):
-            result = E.logical_and(result, found)
+            result = operators.logical_and(result, found)
         else:
             result = result and found
         left = right

@@ -10,7 +10,7 @@ import numpy as np
 from ...attrs import DictAttrs
 from ...expr import GlobalVar, RelaxExpr
 from ...relax import expr as X
-from ...relax.analysis.struct_info import BaseCheckResult, struct_info_base_check
+from ...relax.struct_info_lattice import BaseCheckResult, struct_info_base_check
 from ...relax.analysis.well_formed import check_well_formed
 from ...relax.block_builder import BlockBuilder
 from ...relax.function import Function

@@ -8,6 +8,7 @@ from typing import Any
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...tir import expr as E
+from ...tir import operators
 from ...tir import stmt as S
 from ...tir.analysis.verify_well_formed import verify_well_formed
 from ...tir.buffer import Buffer
@@ -221,7 +222,7 @@ def _ann_assign(parser: Parser, node: ast.AnnAssign) -> None:
     with parser.at(node):
         found = lift(value)
         if not isinstance(found, E.PrimExpr) and not isinstance(found, str):
-            found = E.const(found, var.dtype)
+            found = operators.const(found, var.dtype)
         if (
             isinstance(found, E.PrimExpr)
             and found.dtype != var.dtype

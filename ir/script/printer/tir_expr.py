@@ -11,6 +11,7 @@ from ...op import Op
 from ...structural import structural_equal
 from ...tir import expr as E
 from ...tir import op as tir_op
+from ...tir import operators
 from ...tir.index_map import IndexMap
 from ...tir.stmt import BufferRegion
 from ...type import PointerType, PrimType, TupleType, Type
@@ -140,25 +141,25 @@ def _string_imm_value(printer: Printer, imm: E.StringImm) -> str:
 # ---- operators ---------------------------------------------------------------------------------------------------
 
 _OPERATORS: dict[type, tuple[str, int, Callable[[Any, Any], Any]]] = {
-    E.Add: (" + ", SUM, E.add),
-    E.Sub: (" - ", SUM, E.subtract),
-    E.Mul: (" * ", PRODUCT, E.multiply),
-    E.FloorDiv: (" // ", PRODUCT, E.floordiv),
-    E.FloorMod: (" % ", PRODUCT, E.floormod),
-    E.EQ: (" == ", COMPARE, lambda a, b: E.compare(E.EQ, a, b)),
-    E.NE: (" != ", COMPARE, lambda a, b: E.compare(E.NE, a, b)),
-    E.LT: (" < ", COMPARE, lambda a, b: E.compare(E.LT, a, b)),
-    E.LE: (" <= ", COMPARE, lambda a, b: E.compare(E.LE, a, b)),
-    E.GT: (" > ", COMPARE, lambda a, b: E.compare(E.GT, a, b)),
-    E.GE: (" >= ", COMPARE, lambda a, b: E.compare(E.GE, a, b)),
-    E.And: (" and ", AND, E.logical_and),
-    E.Or: (" or ", OR, E.logical_or),
-    E.Div: (" / ", PRODUCT, E.div),
+    E.Add: (" + ", SUM, operators.add),
+    E.Sub: (" - ", SUM, operators.subtract),
+    E.Mul: (" * ", PRODUCT, operators.multiply),
+    E.FloorDiv: (" // ", PRODUCT, operators.floordiv),
+    E.FloorMod: (" % ", PRODUCT, operators.floormod),
+    E.EQ: (" == ", COMPARE, lambda a, b: operators.compare(E.EQ, a, b)),
+    E.NE: (" != ", COMPARE, lambda a, b: operators.compare(E.NE, a, b)),
+    E.LT: (" < ", COMPARE, lambda a, b: operators.compare(E.LT, a, b)),
+    E.LE: (" <= ", COMPARE, lambda a, b: operators.compare(E.LE, a, b)),
+    E.GT: (" > ", COMPARE, lambda a, b: operators.compare(E.GT, a, b)),
+    E.GE: (" >= ", COMPARE, lambda a, b: operators.compare(E.GE, a, b)),
+    E.And: (" and ", AND, operators.logical_and),
+    E.Or: (" or ", OR, operators.logical_or),
+    E.Div: (" / ", PRODUCT, operators.div),
 }
 _FUNCTIONS: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
-    E.Min: ("min", E.min),
-    E.Max: ("max", E.max),
-    E.Mod: ("truncmod", E.truncmod),
+    E.Min: ("min", operators.min),
+    E.Max: ("max", operators.max),
+    E.Mod: ("truncmod", operators.truncmod),
 }
 _IMMEDIATES = (E.IntImm, E.FloatImm)
 
@@ -248,7 +249,7 @@ def index_texts(printer: Printer, indices: Any) -> str:
     found = []
     for index in indices:
         if index.__class__ is E.Ramp and printer.config.syntax_sugar and isinstance(index.stride, E.IntImm):
-            stop = index.base + E.const(index.lanes, index.base.dtype) * index.stride
+            stop = index.base + operators.const(index.lanes, index.base.dtype) * index.stride
             step = "" if index.stride.value == 1 else f":{printer.text(index.stride)}"
             if _slice_reads_back(index, stop):
                 found.append(f"{printer.text(index.base)}:{printer.text(stop)}{step}")

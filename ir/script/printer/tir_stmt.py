@@ -11,6 +11,7 @@ from typing import Any
 from ... import dtype as dt
 from ...structural import structural_equal
 from ...tir import expr as E
+from ...tir import operators
 from ...tir import stmt as S
 from .core import Printer, quote, statement
 from .tir_buffer import buffer_call
@@ -142,7 +143,7 @@ def _launch(printer: Printer, stmt: S.AttrStmt, last: bool) -> bool:
     node = stmt.node
     if not isinstance(node, E.IterVar) or node.iter_type != E.IterVar.ThreadIndex or node.dom is None:
         return False
-    expected = E.Range(E.const(0, stmt.value.dtype), stmt.value)
+    expected = E.Range(operators.const(0, stmt.value.dtype), stmt.value)
     virtual = node.thread_tag.startswith("vthread")
     if not structural_equal(node.dom, expected) or virtual != (stmt.attr_key == "virtual_thread"):
         return False

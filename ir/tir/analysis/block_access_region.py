@@ -6,13 +6,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...arith.analyzer import Analyzer
-from ...arith.int_set import IntervalSet, eval_set, from_range, neg_inf, pos_inf
-from ...arith.int_set import union as union_sets
+from ...arith.deep_equal import expr_deep_equal
+from ...arith.int_set.evaluation import eval_set
+from ...arith.int_set.interval_set import IntervalSet, from_range, neg_inf, pos_inf
+from ...arith.int_set.interval_set import union as union_sets
 from ...node import Visitor
 from .. import expr as E
+from .. import operators
 from .. import stmt as S
 from ..buffer import Buffer
-from ..expr import Range, const
+from ..expr import Range
+from ..operators import const
 from ..stmt_functor import substitute
 
 Region = list[IntervalSet]
@@ -36,8 +40,6 @@ class _Regions:
 
 
 def _equal(a: IntervalSet, b: IntervalSet) -> bool:
-    from ...arith.deep_equal import expr_deep_equal
-
     return expr_deep_equal(a.min_value, b.min_value) and expr_deep_equal(a.max_value, b.max_value)
 
 
@@ -153,7 +155,7 @@ class _Detector(Visitor):
             if extent is None or (extent.__class__ is E.IntImm and extent.value == 1):
                 region.append(first)
             else:
-                last = self._relaxed(E.subtract(E.add(low, extent), 1), values)
+                last = self._relaxed(operators.subtract(operators.add(low, extent), 1), values)
                 region.append(IntervalSet(first.min_value, last.max_value))
         self._add(found, buffer, region)
 
@@ -184,7 +186,7 @@ def _source_region(match: S.MatchBufferRegion, region: Region, analyzer: Analyze
         if inner.min_value is neg_inf() or inner.max_value is pos_inf():
             result.append(from_range(item))
         else:
-            low, high = E.add(inner.min_value, item.min), E.add(inner.max_value, item.min)
+            low, high = operators.add(inner.min_value, item.min), operators.add(inner.max_value, item.min)
             result.append(IntervalSet(analyzer.simplify(low), analyzer.simplify(high)))
     return result
 
@@ -202,7 +204,11 @@ def _collected(found: _Regions, analyzer: Analyzer, skip: set[Buffer]) -> list[S
             elif item.is_single_point():
                 ranges.append(Range.from_min_extent(low, const(1, low.dtype)))
             else:
-                ranges.append(Range.from_min_extent(low, analyzer.simplify(E.add(E.subtract(high, low), 1))))
+                ranges.append(
+                    Range.from_min_extent(
+                        low, analyzer.simplify(operators.add(operators.subtract(high, low), 1))
+                    )
+                )
         result.append(S.BufferRegion(buffer, ranges))
     return result
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...arith.analyzer import Analyzer
+from ...arith.const_int_bound import ConstIntBound
 from ...module import IRModule
 from ...node import Node, Visitor
 from .. import expr as E
@@ -87,8 +88,6 @@ class _Flops(Visitor):
 
 
 def _bound(low: int, high: int) -> Any:
-    from ...arith.const_int_bound import ConstIntBound
-
     return ConstIntBound(low, high)
 
 

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...arith.analyzer import Analyzer
-from ...arith.int_set import eval_set, from_range, neg_inf, pos_inf
+from ...arith.int_set.evaluation import eval_set
+from ...arith.int_set.interval_set import from_range, neg_inf, pos_inf
 from ...error import IRValueError
 from ...module import IRModule
 from ...node import Visitor
 from ...transform import ModulePass, PassContext
 from .. import expr as E
+from .. import operators
 from .. import stmt as S
 from ..expr import Range
 from ..function import PrimFunc
@@ -93,12 +95,14 @@ class _Checker(Visitor):
             low, high = reach.min_value, reach.max_value
             # Both the constant bound (which conditions narrow) and the reach over the loops must be outside.
             below = (
-                low is not neg_inf() and bound.min_value < 0 and analyzer.can_prove(E.compare(E.LT, low, 0))
+                low is not neg_inf()
+                and bound.min_value < 0
+                and analyzer.can_prove(operators.compare(E.LT, low, 0))
             )
             above = (
                 high is not pos_inf()
                 and bound.max_value >= analyzer.const_int_bound(extent).min_value
-                and analyzer.can_prove(E.compare(E.GE, high, extent))
+                and analyzer.can_prove(operators.compare(E.GE, high, extent))
             )
             if below or above:
                 self.problems.append(

@@ -9,6 +9,7 @@ from ... import dtype as dt
 from ...error import IRValueError
 from ...module import IRModule
 from ...node import Visitor
+from ...target.target import Target
 from .. import expr as E
 from .. import stmt as S
 from ..function import PrimFunc
@@ -52,8 +53,6 @@ class _HostAccess(Visitor):
 def _is_device(func: PrimFunc) -> bool:
     target = func.attrs.get("target")
     if target is None:
-        from ...target import Target
-
         target = Target.current()
     return target is not None and bool(getattr(target, "is_gpu", False))
 

@@ -10,8 +10,9 @@ from ...node import Visitor, post_order_visit
 from ...transform import PassContext
 from .. import expr as E
 from ..buffer import Buffer
-from ..expr import BufferLoad, IntImm, PrimExpr, Range, Var, const
+from ..expr import BufferLoad, IntImm, PrimExpr, Range, Var
 from ..function import PrimFunc
+from ..operators import const
 from ..stmt import Block, BufferRegion, BufferStore, For, LetStmt, Stmt
 from ..stmt_functor import StmtExprMutator
 from .index_simplifier import INF, IndexSimplifier, Linear

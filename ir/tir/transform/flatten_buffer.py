@@ -8,9 +8,11 @@ from typing import Any
 from ...module import IRModule
 from ...transform import PassContext
 from .. import expr as E
+from .. import operators
 from ..buffer import Buffer
-from ..expr import BufferLoad, IntImm, PrimExpr, Var, const
+from ..expr import BufferLoad, IntImm, PrimExpr, Var
 from ..function import PrimFunc
+from ..operators import const
 from ..stmt import Allocate, AllocateConst, BufferStore, DeclBuffer, For, Stmt
 from ..stmt_functor import StmtExprMutator
 from .index_simplifier import IndexSimplifier
@@ -31,7 +33,7 @@ class _Flatten(StmtExprMutator):
                 # offsets and strides go into the index
                 total: Any = const(1)
                 for extent, stride in zip(buffer.shape, buffer.strides or (const(1),) * len(buffer.shape)):
-                    total = E.max(total, extent * stride) if buffer.strides else total * extent
+                    total = operators.max(total, extent * stride) if buffer.strides else total * extent
                 found = buffer.replace(shape=(total,), strides=(), elem_offset=None, axis_separators=())
             else:
                 found = buffer.get_flattened_buffer()
@@ -58,13 +60,13 @@ class _Flatten(StmtExprMutator):
         stride: PrimExpr = buffer.strides[-1] if buffer.strides else const(1, "int32")
         if isinstance(last, E.Ramp):
             base = self.simplifier.simplify(buffer.offset_of([*others, last.base])[0])
-            step = self.simplifier.simplify(last.stride * E.cast(last.stride.dtype, stride))
-            return E.Ramp(base, E.cast(base.dtype, step), last.lanes)
+            step = self.simplifier.simplify(last.stride * operators.cast(last.stride.dtype, stride))
+            return E.Ramp(base, operators.cast(base.dtype, step), last.lanes)
         if isinstance(last, E.Broadcast):
             base = self.simplifier.simplify(buffer.offset_of([*others, last.value])[0])
             return E.Broadcast(base, last.lanes)
         base = buffer.offset_of([*others, const(0, "int32")])[0]
-        return base + last * E.cast(E.dt.element_of(last.dtype), stride)
+        return base + last * operators.cast(E.dt.element_of(last.dtype), stride)
 
     def visit_BufferLoad(self, load: BufferLoad) -> PrimExpr:
         predicate = self.visit(load.predicate) if load.predicate is not None else None

@@ -13,7 +13,9 @@ from typing import Any
 
 from ... import dtype as dt
 from .. import expr as E
-from ..expr import PrimExpr, Var, const
+from .. import operators
+from ..expr import PrimExpr, Var
+from ..operators import const
 
 INF = 1 << 62
 
@@ -349,7 +351,7 @@ class IndexSimplifier:
         negative = []
         for atom, coefficient in value.terms.items():
             if atom.dtype != dtype:
-                atom = E.cast(dtype, atom)
+                atom = operators.cast(dtype, atom)
             if coefficient < 0:
                 negative.append((atom, -coefficient))
                 continue

@@ -11,8 +11,9 @@ from ...module import IRModule
 from ...node import Mutator, Visitor, post_order_visit
 from ...transform import PassContext
 from .. import expr as E
-from ..expr import IntImm, PrimExpr, Var, const
+from ..expr import IntImm, PrimExpr, Var
 from ..function import PrimFunc
+from ..operators import const
 from ..stmt import Evaluate, For, ForKind, IfThenElse, Stmt, seq
 from ..stmt_functor import substitute
 from .fresh_copy import fresh_copy

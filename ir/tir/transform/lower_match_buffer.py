@@ -8,8 +8,9 @@ from typing import Any
 from ...module import IRModule
 from ...transform import PassContext
 from ..buffer import Buffer
-from ..expr import BufferLoad, Call, PrimExpr, Range, Var, const
+from ..expr import BufferLoad, Call, PrimExpr, Range, Var
 from ..function import PrimFunc
+from ..operators import const
 from ..stmt import Block, BufferRegion, BufferStore, MatchBufferRegion, Stmt
 from ..stmt_functor import StmtExprMutator, pre_order_visit
 from .prim_func_pass import PrimFuncPass

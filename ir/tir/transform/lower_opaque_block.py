@@ -7,8 +7,9 @@ from typing import Any
 
 from ...module import IRModule
 from ...transform import PassContext
-from ..expr import IntImm, IterVar, PrimExpr, Range, StringImm, Var, const
+from ..expr import IntImm, IterVar, PrimExpr, Range, StringImm, Var
 from ..function import PrimFunc
+from ..operators import const
 from ..stmt import Allocate, AttrStmt, Block, BlockRealize, For, ForKind, IfThenElse, Stmt
 from ..stmt_functor import StmtExprMutator
 from .prim_func_pass import PrimFuncPass

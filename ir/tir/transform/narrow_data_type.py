@@ -8,9 +8,11 @@ from ...error import IRValueError
 from ...module import IRModule
 from ...transform import PassContext
 from .. import expr as E
+from .. import operators
 from ..buffer import Buffer
-from ..expr import IntImm, PrimExpr, Var, const
+from ..expr import IntImm, PrimExpr, Var
 from ..function import PrimFunc
+from ..operators import const
 from ..stmt import BufferStore, For, LetStmt, Stmt
 from ..stmt_functor import StmtExprMutator
 from .index_simplifier import IndexSimplifier
@@ -59,7 +61,7 @@ class Narrower(StmtExprMutator):
 
     def visit_Var(self, var: Var) -> PrimExpr:
         narrow = self.vars.get(var)
-        return var if narrow is None else E.cast(var.dtype, narrow)
+        return var if narrow is None else operators.cast(var.dtype, narrow)
 
     def _narrow(self, expr: PrimExpr) -> PrimExpr:
         """The expression computed in the narrow dtype if every part of it fits, else unchanged but for variables."""

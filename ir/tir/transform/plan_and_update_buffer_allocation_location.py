@@ -11,8 +11,9 @@ from ...transform import PassContext
 from .. import expr as E
 from ..analysis.block_access_region import get_block_read_write_region
 from ..buffer import Buffer
-from ..expr import IterVar, Var, const
+from ..expr import IterVar, Var
 from ..function import PrimFunc
+from ..operators import const
 from ..stmt import Block, BlockRealize, For, MatchBufferRegion, Stmt
 from .prim_func_pass import PrimFuncPass
 

@@ -15,9 +15,10 @@ from ...module import IRModule
 from ...node import post_order_visit
 from ...transform import PassContext
 from ..buffer import Buffer
-from ..expr import BufferLoad, IntImm, PrimExpr, Ramp, Var, const
+from ..expr import BufferLoad, IntImm, PrimExpr, Ramp, Var
 from ..function import PrimFunc
 from ..op import address_of, prefetch
+from ..operators import const
 from ..stmt import Allocate, Evaluate, For, ForKind, Stmt, seq
 from ..stmt_functor import StmtExprMutator
 from .index_simplifier import IndexSimplifier, Linear

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from ...module import IRModule
 from ...node import Mutator
 from ...transform import PassContext
-from ..expr import Call, PrimExpr, const
+from ..expr import Call, PrimExpr
 from ..function import PrimFunc
+from ..operators import const
 from ..stmt import Evaluate, SeqStmt, Stmt, seq
 from .prim_func_pass import PrimFuncPass
 

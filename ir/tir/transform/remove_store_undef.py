@@ -9,8 +9,9 @@ from ...error import IRValueError
 from ...module import IRModule
 from ...node import Mutator, post_order_visit
 from ...transform import PassContext
-from ..expr import Call, PrimExpr, const
+from ..expr import Call, PrimExpr
 from ..function import PrimFunc
+from ..operators import const
 from ..stmt import BufferStore, Evaluate, LetStmt, SeqStmt, Stmt, seq
 from .prim_func_pass import PrimFuncPass
 from .remove_assume import is_nothing

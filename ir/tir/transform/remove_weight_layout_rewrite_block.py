@@ -9,8 +9,9 @@ from ...module import IRModule
 from ...node import Mutator, post_order_visit
 from ...transform import PassContext
 from ..buffer import Buffer
-from ..expr import BufferLoad, PrimExpr, Var, const
+from ..expr import BufferLoad, PrimExpr, Var
 from ..function import PrimFunc
+from ..operators import const
 from ..stmt import Block, BlockRealize, BufferStore, Evaluate, For, SeqStmt, Stmt, seq
 from .prim_func_pass import PrimFuncPass
 from .remove_assume import is_nothing

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from ...module import IRModule
 from ...node import Mutator
 from ...transform import PassContext
-from ..expr import FloorDiv, FloorMod, IntImm, PrimExpr, const, floordiv, floormod
+from ..expr import FloorDiv, FloorMod, IntImm, PrimExpr
 from ..function import PrimFunc
+from ..operators import const, floordiv, floormod
 from .prim_func_pass import PrimFuncPass
 
 

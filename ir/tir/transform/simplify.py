@@ -6,14 +6,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ... import dtype as dt
+from ...arith.analyzer import Analyzer
+from ...arith.comparison import Extension
 from ...module import IRModule
 from ...node import post_order_visit
 from ...transform import PassContext
 from .. import expr as E
+from .. import operators
 from ..buffer import Buffer
-from ..expr import IntImm, PrimExpr, Range, const
+from ..expr import IntImm, PrimExpr, Range
 from ..function import PrimFunc
 from ..op import CallEffectKind, effect_of
+from ..operators import const
 from ..stmt import (
     AssertStmt,
     AttrStmt,
@@ -31,7 +35,7 @@ from ..stmt_functor import StmtExprMutator, substitute
 from .prim_func_pass import PrimFuncPass
 
 if TYPE_CHECKING:
-    from ...arith import Analyzer
+    from ...arith.analyzer import Analyzer
 
 
 class StatementSimplifier(StmtExprMutator):
@@ -83,7 +87,7 @@ class StatementSimplifier(StmtExprMutator):
         if not isinstance(condition, IntImm):
             if self.analyzer.can_prove(condition):
                 condition = const(True)
-            elif self.analyzer.can_prove(E.logical_not(condition)):
+            elif self.analyzer.can_prove(operators.logical_not(condition)):
                 condition = const(False)
         if isinstance(condition, IntImm):
             taken = node.then_case if condition.value else node.else_case
@@ -92,7 +96,7 @@ class StatementSimplifier(StmtExprMutator):
             then = self.visit(node.then_case)
         otherwise = None
         if node.else_case is not None:
-            with self.analyzer.constraint_scope(self.analyzer.simplify(E.logical_not(condition))):
+            with self.analyzer.constraint_scope(self.analyzer.simplify(operators.logical_not(condition))):
                 otherwise = self.visit(node.else_case)
             if isinstance(otherwise, Evaluate) and isinstance(otherwise.value, IntImm):
                 otherwise = None
@@ -176,8 +180,6 @@ class Simplify(PrimFuncPass):
 
     def transform_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         """The simplified function."""
-        from ...arith import Analyzer, Extension
-
         analyzer = Analyzer()
         options = ctx.get("tir.Simplify") or {}
         flags = Extension.NoExtensions

@@ -8,17 +8,19 @@ from ... import dtype as dt
 from ...module import IRModule
 from ...transform import PassContext
 from .. import expr as E
+from .. import operators
 from ..buffer import Buffer
-from ..expr import IntImm, PrimExpr, const
+from ..expr import IntImm, PrimExpr
 from ..function import PrimFunc
+from ..operators import const
 from ..stmt import AssertStmt, Evaluate, For, ForKind, IfThenElse, LetStmt, SeqStmt, Stmt, seq
 from ..stmt_functor import StmtExprMutator, substitute
 from .index_simplifier import IndexSimplifier
 from .prim_func_pass import PrimFuncPass
 
 _FOLDING = {
-    E.Add: E.add, E.Sub: E.subtract, E.Mul: E.multiply, E.Div: E.div, E.Mod: E.truncmod,
-    E.FloorDiv: E.floordiv, E.FloorMod: E.floormod, E.Min: E.min, E.Max: E.max,
+    E.Add: operators.add, E.Sub: operators.subtract, E.Mul: operators.multiply, E.Div: operators.div, E.Mod: operators.truncmod,
+    E.FloorDiv: operators.floordiv, E.FloorMod: operators.floormod, E.Min: operators.min, E.Max: operators.max,
 }  # fmt: skip
 
 
@@ -54,24 +56,24 @@ class SimplifyMutator(StmtExprMutator):
                 return const(truth, "bool")
         mapped = self.generic_visit(node)
         if isinstance(mapped.a, IntImm | E.FloatImm) and isinstance(mapped.b, IntImm | E.FloatImm):
-            return E.compare(type(mapped), mapped.a, mapped.b)
+            return operators.compare(type(mapped), mapped.a, mapped.b)
         return mapped
 
     def visit_LogicalExpr(self, node: E.LogicalExpr) -> PrimExpr:
         a, b = self.visit(node.a), self.visit(node.b)
         if a is node.a and b is node.b:
             return node
-        return E.logical_and(a, b) if isinstance(node, E.And) else E.logical_or(a, b)
+        return operators.logical_and(a, b) if isinstance(node, E.And) else operators.logical_or(a, b)
 
     def visit_Not(self, node: E.Not) -> PrimExpr:
         a = self.visit(node.a)
-        return node if a is node.a else E.logical_not(a)
+        return node if a is node.a else operators.logical_not(a)
 
     def visit_Cast(self, node: E.Cast) -> PrimExpr:
         if dt.is_index(node.dtype) and dt.is_index(node.value.dtype):
             return self.simplifier.simplify(node)
         value = self.visit(node.value)
-        return node if value is node.value else E.cast(node.dtype, value)
+        return node if value is node.value else operators.cast(node.dtype, value)
 
     def visit_Select(self, node: E.Select) -> PrimExpr:
         condition = self.visit(node.condition)

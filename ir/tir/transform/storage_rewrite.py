@@ -10,8 +10,9 @@ from ...module import IRModule
 from ...node import post_order_visit
 from ...transform import PassContext
 from ..buffer import Buffer
-from ..expr import IntImm, PrimExpr, Var, const
+from ..expr import IntImm, PrimExpr, Var
 from ..function import PrimFunc
+from ..operators import const
 from ..stmt import Allocate, DeclBuffer, For, SeqStmt, Stmt
 from ..stmt_functor import StmtExprMutator
 from .prim_func_pass import PrimFuncPass

@@ -8,8 +8,9 @@ from typing import Any
 from ...module import IRModule
 from ...node import Mutator, post_order_visit
 from ...transform import PassContext
-from ..expr import BufferLoad, IntImm, PrimExpr, Var, const
+from ..expr import BufferLoad, IntImm, PrimExpr, Var
 from ..function import PrimFunc
+from ..operators import const
 from ..stmt import AttrStmt, BufferStore, Evaluate, For, ForKind, SeqStmt, Stmt, seq
 from ..stmt_functor import substitute
 from .fresh_copy import fresh_copy

@@ -12,9 +12,11 @@ from ...node import Mutator, post_order_visit
 from ...transform import PassContext
 from .. import expr as E
 from .. import op as tir_op
+from .. import operators
 from ..buffer import Buffer
-from ..expr import Broadcast, BufferLoad, Call, IntImm, PrimExpr, Ramp, Select, Var, const
+from ..expr import Broadcast, BufferLoad, Call, IntImm, PrimExpr, Ramp, Select, Var
 from ..function import PrimFunc
+from ..operators import const
 from ..stmt import (
     Allocate,
     AllocateConst,
@@ -93,7 +95,7 @@ class _Lanes(Mutator):
         if not self._is_wide(a) and not self._is_wide(b):
             return kind(a, b)
         if kind is E.Add or kind is E.Sub:
-            sign = E.add if kind is E.Add else E.subtract
+            sign = operators.add if kind is E.Add else operators.subtract
             if isinstance(a, Ramp) and not self._is_wide(b):
                 return Ramp(sign(a.base, b), a.stride, a.lanes)
             if isinstance(b, Ramp) and not self._is_wide(a):
@@ -400,11 +402,13 @@ class _Vectorize(StmtExprMutator):
             # whole vectors, and a masked one for what is left
             outer = Var(loop.loop_var.name + "_o", dtype)
             width = const(native, dtype)
-            guarded = IfThenElse(E.LT(loop.loop_var, E.add(loop.min, extent)), loop.body)
-            body = _Lanes(loop.loop_var, E.add(loop.min, outer * width), native, self.simplifier).visit(
-                guarded
+            guarded = IfThenElse(E.LT(loop.loop_var, operators.add(loop.min, extent)), loop.body)
+            body = _Lanes(
+                loop.loop_var, operators.add(loop.min, outer * width), native, self.simplifier
+            ).visit(guarded)
+            return For(
+                outer, const(0, dtype), operators.floordiv(extent + (native - 1), width), ForKind.SERIAL, body
             )
-            return For(outer, const(0, dtype), E.floordiv(extent + (native - 1), width), ForKind.SERIAL, body)
         count = extent.value
         if count <= 4 * native and count & (count - 1) == 0:
             return self._lanes(loop, loop.min, count)
@@ -413,7 +417,7 @@ class _Vectorize(StmtExprMutator):
         if whole > 1:
             outer = Var(loop.loop_var.name + "_o", dtype)
             self.simplifier.bind(outer, 0, whole - 1)
-            body = self._lanes(loop, E.add(loop.min, outer * const(native, dtype)), native)
+            body = self._lanes(loop, operators.add(loop.min, outer * const(native, dtype)), native)
             # few iterations are unrolled, so that a register tile stays one
             kind = ForKind.UNROLLED if whole <= 8 else ForKind.SERIAL
             parts.append(For(outer, const(0, dtype), const(whole, dtype), kind, body))
@@ -423,7 +427,7 @@ class _Vectorize(StmtExprMutator):
         while done < count:
             piece //= 2
             if done + piece <= count:
-                parts.append(self._lanes(loop, E.add(loop.min, const(done, dtype)), piece))
+                parts.append(self._lanes(loop, operators.add(loop.min, const(done, dtype)), piece))
                 done += piece
         return seq([parts[0], *[fresh_copy(part) for part in parts[1:]]]) if parts else Evaluate(const(0))
 

@@ -9,9 +9,10 @@ from ...error import IRValueError
 from ...te.operation import compute
 from ...te.tensor import Tensor
 from ...tir import op as T
-from ...tir.expr import Div, PrimExpr, Select, cast, const, convert
-from ...tir.expr import max as _max
-from ...tir.expr import min as _min
+from ...tir.expr import Div, PrimExpr, Select
+from ...tir.operators import cast, const, convert
+from ...tir.operators import max as _max
+from ...tir.operators import min as _min
 from .. import tag
 from ..shape import as_int, is_const
 

@@ -13,7 +13,8 @@ from ...error import IRValueError
 from ...te.operation import compute
 from ...te.reduction import sum as te_sum
 from ...te.tensor import Tensor
-from ...tir.expr import IterVar, PrimExpr, Range, Var, const, floordiv
+from ...tir.expr import IterVar, PrimExpr, Range, Var
+from ...tir.operators import const, floordiv
 from ..shape import is_const, same_extent, simplify
 from .pad import pad, pad_amounts, per_axis
 

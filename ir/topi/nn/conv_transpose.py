@@ -14,7 +14,8 @@ from ...te.operation import compute
 from ...te.reduction import sum as te_sum
 from ...te.tensor import Tensor
 from ...tir import op as T
-from ...tir.expr import PrimExpr, const, floordiv, floormod
+from ...tir.expr import PrimExpr
+from ...tir.operators import const, floordiv, floormod
 from .. import tag
 from ..shape import as_int, ax_compute, simplify
 from .conv import reduce_over

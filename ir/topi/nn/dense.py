@@ -9,7 +9,8 @@ from ...error import IRValueError
 from ...te.operation import compute
 from ...te.reduction import sum as te_sum
 from ...te.tensor import Tensor
-from ...tir.expr import IntImm, PrimExpr, const
+from ...tir.expr import IntImm, PrimExpr
+from ...tir.operators import const
 from .. import tag
 from ..shape import is_const
 from .conv import reduce_over

@@ -8,8 +8,9 @@ from ...error import IRValueError
 from ...te.operation import compute
 from ...te.tensor import Tensor
 from ...tir import op as T
-from ...tir.expr import PrimExpr, Select, const
-from ...tir.expr import max as _max
+from ...tir.expr import PrimExpr, Select
+from ...tir.operators import const
+from ...tir.operators import max as _max
 from .. import tag
 from ..shape import normalize_axis
 

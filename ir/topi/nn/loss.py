@@ -7,7 +7,8 @@ from typing import Any
 from ...error import IRValueError
 from ...te.tensor import Tensor
 from ...tir import op as T
-from ...tir.expr import PrimExpr, cast, const, convert
+from ...tir.expr import PrimExpr
+from ...tir.operators import cast, const, convert
 from ..broadcast import divide, multiply
 from ..math import negative
 from ..reduction import sum as sum_over

@@ -10,7 +10,8 @@ from ...te.reduction import comm_reducer
 from ...te.reduction import sum as te_sum
 from ...te.tensor import Tensor
 from ...tir import op as T
-from ...tir.expr import PrimExpr, cast, const, convert
+from ...tir.expr import PrimExpr
+from ...tir.operators import cast, const, convert
 from .. import broadcast as B
 from .. import tag
 from ..math import cast as cast_tensor

@@ -11,9 +11,10 @@ from ...te.reduction import max as te_max
 from ...te.reduction import sum as te_sum
 from ...te.tensor import Tensor
 from ...tir import op as T
-from ...tir.expr import IntImm, PrimExpr, cast, const, convert, floordiv
-from ...tir.expr import max as _max
-from ...tir.expr import min as _min
+from ...tir.expr import IntImm, PrimExpr
+from ...tir.operators import cast, const, convert, floordiv
+from ...tir.operators import max as _max
+from ...tir.operators import min as _min
 from .. import tag
 from ..shape import as_int, ax_compute, is_const, simplify
 from .conv import reduce_over

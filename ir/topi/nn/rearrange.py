@@ -8,9 +8,10 @@ from typing import Any
 from ...error import IRValueError
 from ...te.operation import compute
 from ...te.tensor import Tensor
-from ...tir.expr import PrimExpr, const, floordiv, floormod
+from ...tir.expr import PrimExpr
+from ...tir.operators import const, floordiv, floormod
 from .. import tag
-from ..image import resize2d, resize3d
+from ..image.resize import resize2d, resize3d
 from ..shape import as_ints, ax_compute, product, simplify, unravel_index
 from ..transform import reshape, strided_slice, transpose
 from .pad import pad

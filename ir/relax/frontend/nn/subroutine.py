@@ -10,10 +10,10 @@ from contextlib import contextmanager, nullcontext
 from typing import Any, ClassVar
 
 from ir.expr import GlobalVar
-from ir.relax.analysis.symbolic_vars import tir_vars_in_struct_info
 from ir.relax.block_builder import BlockBuilder
 from ir.relax.expr import Call, Expr, Var
 from ir.relax.struct_info import StructInfo
+from ir.relax.symbolic_vars import tir_vars_in_struct_info
 from ir.tir.expr import PrimExpr
 from ir.tir.expr import Var as TirVar
 from ir.tir.stmt_functor import substitute

@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 
 from ir import dtype as dt
-from ir import tir
 from ir.relax import op as _op
 from ir.relax.block_builder import BlockBuilder
 from ir.relax.expr import Expr, ShapeExpr, Var, const
 from ir.relax.struct_info import TensorStructInfo
+from ir.tir.expr import IntImm, PrimExpr
 
 from .error import ConversionError, DynamicShapeError
 
-Dim = int | tir.PrimExpr
+Dim = int | PrimExpr
 
 
 class Known:
@@ -59,7 +59,7 @@ def _settled(array: np.ndarray) -> np.ndarray:
     """An array of objects that turned out to be plain integers as int64."""
     if array.dtype != object:
         return array
-    plain = [int(item.value) if isinstance(item, tir.IntImm) else item for item in array.reshape(-1)]
+    plain = [int(item.value) if isinstance(item, IntImm) else item for item in array.reshape(-1)]
     if all(isinstance(item, int | np.integer) and not isinstance(item, bool) for item in plain):
         return np.array(plain, dtype=np.int64).reshape(array.shape)
     out = np.empty(len(plain), dtype=object)
@@ -190,7 +190,7 @@ class NodeContext:
                 f"ONNX {self.op_type} (node {self.name!r}): the shape of an input depends on data, which this operator does "
                 "not support; give fixed input shapes through shape_dict, or change the model"
             )
-        return [int(dim.value) if isinstance(dim, tir.IntImm) else dim for dim in values]
+        return [int(dim.value) if isinstance(dim, IntImm) else dim for dim in values]
 
     def static_shape(self, expr: Expr, axes: Sequence[int] | None = None) -> list[int]:
         """The extents, all of which (or those of ``axes``) must be numbers."""

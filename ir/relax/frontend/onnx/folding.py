@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from ir import dtype as dt
-from ir import tir
 from ir.tir.op import max as tir_max
 from ir.tir.op import min as tir_min
+from ir.tir.operators import convert
 
 from .context import Known, NodeContext
 
@@ -356,7 +356,7 @@ def _extremum(ctx: NodeContext, arrays: list[Any]) -> Any:
         out = arrays[0].astype(object)
         for item in arrays[1:]:
             a, b = np.broadcast_arrays(out, item.astype(object))
-            flat = [apply(tir.convert(x), tir.convert(y)) for x, y in zip(a.reshape(-1), b.reshape(-1))]
+            flat = [apply(convert(x), convert(y)) for x, y in zip(a.reshape(-1), b.reshape(-1))]
             out = _object(flat).reshape(a.shape)
         return out
     result = arrays[0]

@@ -13,14 +13,15 @@ from typing import Any
 import numpy as np
 
 from ir import dtype as dt
-from ir import tir
 from ir.error import IRError
 from ir.module import IRModule
-from ir.relax.analysis import check_well_formed
+from ir.relax.analysis.well_formed import check_well_formed
 from ir.relax.block_builder import BlockBuilder
 from ir.relax.expr import Expr, TupleGetItem, Var
 from ir.relax.expr import Tuple as RxTuple
 from ir.relax.struct_info import TensorStructInfo, TupleStructInfo
+from ir.tir.expr import PrimExpr, SizeVar
+from ir.tir.expr import Var as TirVar
 
 from .context import Known, NodeContext, Value
 from .error import (
@@ -33,7 +34,7 @@ from .error import (
 from .folding import fold
 from .registry import find_converter, normalize_domain
 
-Dim = int | tir.PrimExpr
+Dim = int | PrimExpr
 
 
 def onnx_library() -> Any:
@@ -233,7 +234,7 @@ class GraphImporter:
         self.values: dict[str, Value] = {}
         self.inputs: list[Var] = []
         self.params: dict[str, tuple[Var, np.ndarray]] = {}
-        self.symbols: dict[str, tir.Var] = {}
+        self.symbols: dict[str, TirVar] = {}
         self.taken: set[str] = set()
 
     def run(self) -> IRModule:
@@ -345,8 +346,8 @@ class GraphImporter:
 
     def _dim(self, name: str, dim: Any) -> Dim:
         if isinstance(dim, str):
-            return self.symbols.setdefault(dim, tir.SizeVar(_as_identifier(dim), "int64"))
-        if isinstance(dim, tir.PrimExpr):
+            return self.symbols.setdefault(dim, SizeVar(_as_identifier(dim), "int64"))
+        if isinstance(dim, PrimExpr):
             return dim
         if not isinstance(dim, int | np.integer) or dim <= 0:
             raise DynamicShapeError(f"input {name!r}: an extent is a positive integer or a name, got {dim!r}")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...distributed import DeviceMesh, DTensorStructInfo, Placement, PlacementSpecKind
-from ...distributed.placement import specs_of
+from ...distributed.device_mesh import DeviceMesh
+from ...distributed.placement import Placement, PlacementSpecKind, specs_of
+from ...distributed.struct_info import DTensorStructInfo
 from ...expr import Call, Expr, GlobalVar
 from ...struct_info import StructInfo, TensorStructInfo
 from ..base import _call_tir_args, _infer_call_tir, _out_struct_info

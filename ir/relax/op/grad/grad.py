@@ -7,7 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from .... import te, tir
+from .... import te
+from ....tir.op import all as tir_all
+from ....tir.op import if_then_else, max_value, min_value
+from ....tir.op import max as tir_max
+from ....tir.op import min as tir_min
+from ....tir.operators import const, floordiv, floormod
 from ...expr import Call, Expr
 from ...struct_info import StructInfo, TensorStructInfo
 from ..declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
@@ -73,13 +78,11 @@ def _legalize_nll_loss_backward(bb: Any, node: Call) -> Expr:
     def te_nll_loss_backward(grad: Any, predictions: Any, targets: Any, weights: Any = None) -> Any:
         dtype = predictions.dtype
         single = len(predictions.shape) == 1
-        zero = tir.const(0, dtype)
+        zero = const(0, dtype)
 
         def factor(*i: Any) -> Any:
             t = targets(*i)
-            return tir.if_then_else(
-                t != ignore_index, tir.const(1, dtype) if weights is None else weights(t), zero
-            )
+            return if_then_else(t != ignore_index, const(1, dtype) if weights is None else weights(t), zero)
 
         share = te.compute(targets.shape, factor, name="weight")
         total = topi_function("sum")(share) if reduction == "mean" else None
@@ -91,7 +94,7 @@ def _legalize_nll_loss_backward(bb: Any, node: Call) -> Expr:
             if total is not None:
                 scale = scale / total()
             hit = targets(*place) == label.astype(targets.dtype)
-            return tir.if_then_else(hit, -share(*place) * scale, zero)
+            return if_then_else(hit, -share(*place) * scale, zero)
 
         return te.compute(predictions.shape, element, name="pred_grad")
 
@@ -175,28 +178,28 @@ def _te_pool_backward(kind: str, attrs: Any) -> Any:
         inside, index = [], []
         for axis, (place, tap) in enumerate(zip((h, w), taps, strict=True)):
             shifted = place + pads[axis] - tap
-            number = tir.floordiv(shifted, steps[axis])
-            inside += [shifted >= 0, tir.floormod(shifted, steps[axis]) == 0, number < grad.shape[2 + axis]]
+            number = floordiv(shifted, steps[axis])
+            inside += [shifted >= 0, floormod(shifted, steps[axis]) == 0, number < grad.shape[2 + axis]]
             index.append(number)
-        return tir.all(*inside), index
+        return tir_all(*inside), index
 
     def te_avg(grad: Any, data: Any) -> Any:
         taps = [te.reduce_axis((0, size[i]), name=f"k{i}") for i in range(2)]
 
         def count(index: list[Any]) -> Any:
-            total: Any = tir.const(1, "int64")
+            total: Any = const(1, "int64")
             for i in range(2):
                 first = index[i] * steps[i] - pads[i]
                 limit = data.shape[2 + i] + (pads[i + 2] if attrs["count_include_pad"] else 0)
-                last = tir.min(first + size[i], limit)
-                start = first if attrs["count_include_pad"] else tir.max(first, tir.const(0, first.dtype))
+                last = tir_min(first + size[i], limit)
+                start = first if attrs["count_include_pad"] else tir_max(first, const(0, first.dtype))
                 total = total * (last - start).astype("int64")
             return total.astype(grad.dtype)
 
         def element(n: Any, c: Any, h: Any, w: Any) -> Any:
             inside, index = window_of(grad, h, w, taps)
             value = grad(n, c, *index) / count(index)
-            return te.sum(tir.if_then_else(inside, value, tir.const(0, grad.dtype)), axis=taps)
+            return te.sum(if_then_else(inside, value, const(0, grad.dtype)), axis=taps)
 
         return te.compute(data.shape, element, name="avg_pool2d_backward")
 
@@ -205,23 +208,21 @@ def _te_pool_backward(kind: str, attrs: Any) -> Any:
 
         def tapped(i: Any, j: Any, taps: list[Any]) -> tuple[Any, Any, Any]:
             y, x = i * steps[0] - pads[0] + taps[0], j * steps[1] - pads[1] + taps[1]
-            return tir.all(y >= 0, y < height, x >= 0, x < width), y, x
+            return tir_all(y >= 0, y < height, x >= 0, x < width), y, x
 
         outer = [te.reduce_axis((0, size[i]), name=f"p{i}") for i in range(2)]
 
         def largest(n: Any, c: Any, i: Any, j: Any) -> Any:
             inside, y, x = tapped(i, j, outer)
-            return te.max(tir.if_then_else(inside, data[n, c, y, x], tir.min_value(data.dtype)), axis=outer)
+            return te.max(if_then_else(inside, data[n, c, y, x], min_value(data.dtype)), axis=outer)
 
         peak = te.compute(grad.shape, largest, name="pool_max")
         inner = [te.reduce_axis((0, size[i]), name=f"q{i}") for i in range(2)]
 
         def first(n: Any, c: Any, i: Any, j: Any) -> Any:
             inside, y, x = tapped(i, j, inner)
-            hit = tir.if_then_else(inside, data[n, c, y, x] == peak[n, c, i, j], tir.const(False, "bool"))
-            return te.min(
-                tir.if_then_else(hit, (y * width + x).astype("int64"), tir.max_value("int64")), axis=inner
-            )
+            hit = if_then_else(inside, data[n, c, y, x] == peak[n, c, i, j], const(False, "bool"))
+            return te.min(if_then_else(hit, (y * width + x).astype("int64"), max_value("int64")), axis=inner)
 
         place = te.compute(grad.shape, first, name="pool_argmax")
         taps = [te.reduce_axis((0, size[i]), name=f"k{i}") for i in range(2)]
@@ -229,8 +230,8 @@ def _te_pool_backward(kind: str, attrs: Any) -> Any:
         def element(n: Any, c: Any, h: Any, w: Any) -> Any:
             inside, index = window_of(grad, h, w, taps)
             here = (h * width + w).astype("int64")
-            chosen = tir.if_then_else(inside, place(n, c, *index) == here, tir.const(False, "bool"))
-            return te.sum(tir.if_then_else(chosen, grad(n, c, *index), tir.const(0, grad.dtype)), axis=taps)
+            chosen = if_then_else(inside, place(n, c, *index) == here, const(False, "bool"))
+            return te.sum(if_then_else(chosen, grad(n, c, *index), const(0, grad.dtype)), axis=taps)
 
         return te.compute(data.shape, element, name="max_pool2d_backward")
 
@@ -296,8 +297,8 @@ def _legalize_take_backward(bb: Any, node: Call) -> Expr:
             hit = indices(*taps) == i[place].astype(indices.dtype)
             value = grad(*i[:place], *taps, *i[place + 1 :])
             if not count:
-                return tir.if_then_else(hit, value, tir.const(0, x.dtype))
-            return te.sum(tir.if_then_else(hit, value, tir.const(0, x.dtype)), axis=taps)
+                return if_then_else(hit, value, const(0, x.dtype))
+            return te.sum(if_then_else(hit, value, const(0, x.dtype)), axis=taps)
 
         return te.compute(x.shape, element, name="take_backward")
 

@@ -7,7 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from .... import te, tir
+from .... import te
+from ....tir.expr import Select
+from ....tir.op import exp, log1p
+from ....tir.operators import const
 from ...expr import Call, Expr
 from ...struct_info import StructInfo
 from ..declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
@@ -120,7 +123,7 @@ def _te_legalize(function: Any, name: str) -> Any:
 
 def _te_gelu(x: Any) -> Any:
     dtype = x.dtype
-    half, scale = tir.const(0.5, dtype), tir.const(0.5**0.5, dtype)
+    half, scale = const(0.5, dtype), const(0.5**0.5, dtype)
     multiply, add = topi_function("multiply"), topi_function("add")
     # half-precision erf is computed in float32: the series loses everything otherwise
     cast = topi_function("cast")
@@ -136,11 +139,9 @@ def _te_gelu(x: Any) -> Any:
 def _te_gelu_tanh(x: Any) -> Any:
     dtype = x.dtype
     multiply, add = topi_function("multiply"), topi_function("add")
-    cube = multiply(multiply(x, x), multiply(x, tir.const(0.044715, dtype)))
-    inner = multiply(tir.const(math.sqrt(2.0 / math.pi), dtype), add(x, cube))
-    return multiply(
-        tir.const(0.5, dtype), multiply(x, add(tir.const(1.0, dtype), topi_function("tanh")(inner)))
-    )
+    cube = multiply(multiply(x, x), multiply(x, const(0.044715, dtype)))
+    inner = multiply(const(math.sqrt(2.0 / math.pi), dtype), add(x, cube))
+    return multiply(const(0.5, dtype), multiply(x, add(const(1.0, dtype), topi_function("tanh")(inner))))
 
 
 def _te_silu(x: Any) -> Any:
@@ -149,11 +150,11 @@ def _te_silu(x: Any) -> Any:
 
 def _te_selu(x: Any) -> Any:
     dtype = x.dtype
-    alpha, scale = tir.const(_SELU_ALPHA, dtype), tir.const(_SELU_SCALE, dtype)
-    zero, one = tir.const(0.0, dtype), tir.const(1.0, dtype)
+    alpha, scale = const(_SELU_ALPHA, dtype), const(_SELU_SCALE, dtype)
+    zero, one = const(0.0, dtype), const(1.0, dtype)
     return te.compute(
         x.shape,
-        lambda *i: tir.Select(x(*i) > zero, scale * x(*i), scale * alpha * (tir.exp(x(*i)) - one)),
+        lambda *i: Select(x(*i) > zero, scale * x(*i), scale * alpha * (exp(x(*i)) - one)),
         name="compute",
     )
 
@@ -214,10 +215,10 @@ def _legalize_softplus(bb: Any, node: Call) -> Expr:
 
     def te_softplus(x: Any) -> Any:
         dtype = x.dtype
-        b, limit = tir.const(beta, dtype), tir.const(threshold, dtype)
+        b, limit = const(beta, dtype), const(threshold, dtype)
         return te.compute(
             x.shape,
-            lambda *i: tir.Select(x(*i) * b > limit, x(*i), tir.log1p(tir.exp(x(*i) * b)) / b),
+            lambda *i: Select(x(*i) * b > limit, x(*i), log1p(exp(x(*i) * b)) / b),
             name="compute",
         )
 

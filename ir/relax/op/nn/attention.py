@@ -7,12 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from .... import te, tir
+from .... import te
 from ....error import IRValueError
 from ....tir.expr import FloatImm, IntImm
-from ...analysis import prove_dim_equal
+from ....tir.op import all as tir_all
+from ....tir.op import if_then_else, min_value
+from ....tir.operators import const, floordiv
 from ...expr import Call, Expr
 from ...struct_info import StructInfo, TensorStructInfo
+from ...struct_info_lattice import prove_dim_equal
 from ..declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
 from ..inference import as_int, common_dtype, common_vdevice, fail, require_ndim, tensor_arg
 
@@ -102,7 +105,7 @@ def _legalize_attention(bb: Any, node: Call) -> Expr:
         acc = "float32" if dtype == "float16" else dtype
 
         def head_of(h: Any) -> Any:
-            return h if group == 1 else tir.floordiv(h, group)
+            return h if group == 1 else floordiv(h, group)
 
         d = te.reduce_axis((0, dim), name="d")
         score = te.compute(
@@ -112,10 +115,10 @@ def _legalize_attention(bb: Any, node: Call) -> Expr:
         )
 
         def masked(b: Any, h: Any, i: Any, j: Any) -> Any:
-            value = score[b, h, i, j] * tir.const(scale, acc)
+            value = score[b, h, i, j] * const(scale, acc)
             if bias is not None:
                 at = [
-                    tir.const(0, x.dtype) if is_one(n) else x
+                    const(0, x.dtype) if is_one(n) else x
                     for n, x in zip(bias.shape, (b, h, i, j), strict=True)
                 ]
                 value = value + bias(*at).astype(acc)
@@ -123,8 +126,8 @@ def _legalize_attention(bb: Any, node: Call) -> Expr:
                 last = i if causal == "TopLeft" else i + seq_k - seq_q
                 keep = j <= last
                 if window is not None:
-                    keep = tir.all(keep, j > last - window)
-                value = tir.if_then_else(keep, value, tir.min_value(acc))
+                    keep = tir_all(keep, j > last - window)
+                value = if_then_else(keep, value, min_value(acc))
             return value
 
         biased = te.compute((batch, heads, seq_q, seq_k), masked, name="attention_masked")

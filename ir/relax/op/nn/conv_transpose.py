@@ -7,7 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from .... import te, tir
+from .... import te
+from ....tir.op import all as tir_all
+from ....tir.op import if_then_else
+from ....tir.operators import const, floordiv, floormod
 from ...expr import Call, Expr
 from ...struct_info import StructInfo
 from ..declaration import MixedPrecisionPolicy, OpPatternKind, operator
@@ -73,7 +76,7 @@ def _legalize_conv_transpose(bb: Any, node: Call) -> Expr:
     out_dtype, groups = node.struct_info.dtype, attrs["groups"]
 
     def te_conv_transpose(data: Any, weight: Any) -> Any:
-        in_per_group = tir.floordiv(data.shape[1], groups)
+        in_per_group = floordiv(data.shape[1], groups)
         out_per_group = weight.shape[1]
         channel = te.reduce_axis((0, in_per_group), name="dc")
         window = [
@@ -82,20 +85,20 @@ def _legalize_conv_transpose(bb: Any, node: Call) -> Expr:
         ]
 
         def element(n: Any, c: Any, *places: Any) -> Any:
-            group = tir.floordiv(c, out_per_group)
+            group = floordiv(c, out_per_group)
             source = channel if groups == 1 else group * in_per_group + channel
             inside, index = [], []
             for i, (place, tap) in enumerate(zip(places, window, strict=True)):
                 # output = input * stride - padding + tap * dilation
                 shifted = place + attrs["padding"][i] - tap * attrs["dilation"][i]
                 stride = attrs["strides"][i]
-                inside += [shifted >= 0, tir.floordiv(shifted, stride) < data.shape[2 + i]]
+                inside += [shifted >= 0, floordiv(shifted, stride) < data.shape[2 + i]]
                 if stride != 1:
-                    inside.append(tir.floormod(shifted, stride) == 0)
-                index.append(tir.floordiv(shifted, stride))
-            zero = tir.const(0, data.dtype)
-            value = tir.if_then_else(tir.all(*inside), data(n, source, *index), zero)
-            factor = weight(source, c if groups == 1 else tir.floormod(c, out_per_group), *window)
+                    inside.append(floormod(shifted, stride) == 0)
+                index.append(floordiv(shifted, stride))
+            zero = const(0, data.dtype)
+            value = if_then_else(tir_all(*inside), data(n, source, *index), zero)
+            factor = weight(source, c if groups == 1 else floormod(c, out_per_group), *window)
             if out_dtype != data.dtype:
                 value, factor = value.astype(out_dtype), factor.astype(out_dtype)
             return te.sum(value * factor, axis=[channel, *window])

@@ -7,8 +7,11 @@ from typing import Any
 import numpy as np
 
 from .... import dtype as dt
-from .... import te, tir
+from .... import te
 from ....error import IRValueError
+from ....tir.expr import Select
+from ....tir.op import if_then_else
+from ....tir.operators import const
 from ...expr import Call, Expr
 from ...struct_info import StructInfo, TensorStructInfo
 from ..declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
@@ -126,17 +129,17 @@ def _legalize_nll_loss(bb: Any, node: Call) -> Expr:
         dtype = predictions.dtype
 
         def factor(t: Any) -> Any:
-            one = tir.const(1, dtype) if weights is None else weights(t)
+            one = const(1, dtype) if weights is None else weights(t)
             return (
-                tir.Select(t != ignore_index, one, tir.const(0, dtype))
+                Select(t != ignore_index, one, const(0, dtype))
                 if weights is None
-                else tir.if_then_else(t != ignore_index, one, tir.const(0, dtype))
+                else if_then_else(t != ignore_index, one, const(0, dtype))
             )
 
         def loss(*index: Any) -> Any:
             t = targets(*index)
             at = (t,) if single else (index[0], t, *index[1:])
-            return tir.if_then_else(t != ignore_index, -predictions(*at) * factor(t), tir.const(0, dtype))
+            return if_then_else(t != ignore_index, -predictions(*at) * factor(t), const(0, dtype))
 
         every = te.compute(targets.shape, loss, name="nll_loss")
         if reduction == "none":

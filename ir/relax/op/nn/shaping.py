@@ -7,9 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from .... import te, tir
+from .... import te
 from ....error import IRValueError
 from ....tir.expr import PrimExpr
+from ....tir.op import all as tir_all
+from ....tir.op import if_then_else
+from ....tir.op import max as tir_max
+from ....tir.op import min as tir_min
+from ....tir.operators import const, floordiv, floormod
 from ...expr import Call, Expr
 from ...struct_info import StructInfo, TensorStructInfo
 from ..declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
@@ -57,7 +62,7 @@ def _legalize_pad(bb: Any, node: Call) -> Expr:
     info = node.args[0].struct_info
     assert isinstance(info, TensorStructInfo)
     if mode == "constant" and min(widths, default=0) >= 0:
-        value = tir.const(node.attrs["pad_value"], info.dtype)
+        value = const(node.attrs["pad_value"], info.dtype)
         return bb.call_te(
             topi_function("nn.pad"), node.args[0], before, after, value, primfunc_name_hint="pad"
         )
@@ -74,16 +79,16 @@ def _legalize_pad(bb: Any, node: Call) -> Expr:
                     inside += [place >= 0, place < extent]
                 elif mode == "reflect":
                     last = extent - 1
-                    place = tir.if_then_else(place < 0, -place, place)
-                    place = tir.if_then_else(place > last, last * 2 - place, place)
+                    place = if_then_else(place < 0, -place, place)
+                    place = if_then_else(place > last, last * 2 - place, place)
                 elif mode == "circular":
-                    place = tir.floormod(place, extent)
+                    place = floormod(place, extent)
                 else:
-                    place = tir.min(tir.max(place, tir.const(0, place.dtype)), extent - 1)
+                    place = tir_min(tir_max(place, const(0, place.dtype)), extent - 1)
                 source.append(place)
             if mode == "constant":
-                return tir.if_then_else(
-                    tir.all(*inside), data(*source), tir.const(node.attrs["pad_value"], data.dtype)
+                return if_then_else(
+                    tir_all(*inside), data(*source), const(node.attrs["pad_value"], data.dtype)
                 )
             return data(*source)
 
@@ -150,8 +155,8 @@ def _legalize_pixel_shuffle(bb: Any, node: Call) -> Expr:
     def te_pixel_shuffle(data: Any) -> Any:
         def element(*indices: Any) -> Any:
             *lead, c, h, w = indices
-            channel = c * (r * r) + tir.floormod(h, r) * r + tir.floormod(w, r)
-            return data(*lead, channel, tir.floordiv(h, r), tir.floordiv(w, r))
+            channel = c * (r * r) + floormod(h, r) * r + floormod(w, r)
+            return data(*lead, channel, floordiv(h, r), floordiv(w, r))
 
         return te.compute(out_shape, element, name="pixel_shuffle")
 

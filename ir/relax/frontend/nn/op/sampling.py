@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from ir.te.operation import compute
-from ir.tir.expr import Select, const
+from ir.tir.expr import Select
+from ir.tir.operators import const
 
 from ..error import NNValueError
 from ..tensor import Tensor

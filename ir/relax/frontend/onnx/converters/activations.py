@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ir import tir
 from ir.relax import op as _op
 from ir.relax.expr import Expr, PrimValue
+from ir.tir.operators import const
 
 from ..context import NodeContext
 from ..registry import converter
@@ -192,4 +192,4 @@ def _hardmax(ctx: NodeContext) -> Expr:
 
 
 def _prim(value: float, dtype: str) -> PrimValue:
-    return PrimValue(tir.const(value, dtype))
+    return PrimValue(const(value, dtype))

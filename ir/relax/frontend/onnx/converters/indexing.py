@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ir.relax import op as _op
-from ir.relax.expr import Constant, Expr
+from ir.relax.expr import Constant, Expr, PrimValue
+from ir.tir.operators import const
 
 from ..context import NodeContext
 from ..registry import converter
@@ -79,15 +80,12 @@ def _reduction(ctx: NodeContext) -> str:
 
 @converter("OneHot", since=9)
 def _one_hot(ctx: NodeContext) -> Expr:
-    from ir import tir
-    from ir.relax.expr import PrimValue
-
     depth = (ctx.ints(1, "depth") or [0])[0]
     values = ctx.constant(2, "values")
     if values is None:
         raise ctx.error("values are missing")
     dtype = str(values.dtype)
-    off, on = (PrimValue(tir.const(item.item(), dtype)) for item in values.reshape(-1))
+    off, on = (PrimValue(const(item.item(), dtype)) for item in values.reshape(-1))
     indices = ctx.expr(0)
     if ctx.dtype(indices) not in ("int32", "int64"):
         indices = ctx.emit(_op.astype(indices, "int64"))

@@ -11,6 +11,7 @@ from ir.relax.expr import Expr
 
 from ..context import NodeContext
 from ..registry import converter
+from .elementwise import onnx_dtype
 
 
 def _along_axis(ctx: NodeContext, value: Expr, like: Expr) -> Expr:
@@ -39,8 +40,6 @@ def _quantize_linear(ctx: NodeContext) -> Expr:
     if ctx.has(2):
         dtype = ctx.dtype(ctx.expr(2))
     elif ctx.attr("output_dtype"):
-        from .elementwise import onnx_dtype
-
         dtype = onnx_dtype(ctx.attr("output_dtype"))
     if dtype not in ("uint8", "int8", "uint16", "int16"):
         raise ctx.error(f"quantization to {dtype} is not supported; to uint8, int8, uint16 and int16 it is")

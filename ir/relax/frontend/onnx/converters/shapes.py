@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ir import structural_equal
 from ir.relax import op as _op
 from ir.relax.expr import Expr
 from ir.relax.expr import Tuple as RxTuple
+from ir.structural import structural_equal
 
 from ..context import Dim, NodeContext
 from ..registry import converter

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ...arith import Analyzer
-from ...error import IRTypeError, IRValueError
-from ...node import Mutator
-from ...registry import get_global_func
-from ...structural import structural_equal
-from ...tir.expr import IntImm, PrimExpr
-from ...tir.expr import Var as TirVar
-from ...type import FuncType, PrimType, TupleType, Type
-from ..struct_info import (
+from ..arith.analyzer import Analyzer
+from ..error import IRTypeError, IRValueError
+from ..node import Mutator
+from ..registry import get_global_func
+from ..structural import structural_equal
+from ..tir.expr import IntImm, PrimExpr
+from ..tir.expr import Var as TirVar
+from ..type import FuncType, PrimType, TupleType, Type
+from .expr import Call
+from .struct_info import (
     FuncStructInfo,
     ObjectStructInfo,
     PrimStructInfo,
@@ -23,11 +24,8 @@ from ..struct_info import (
     TensorStructInfo,
     TupleStructInfo,
 )
-from ..ty import DynTensorType, ObjectType, PackedFuncType, ShapeType
 from .symbolic_vars import definable_tir_vars_in_struct_info
-
-if TYPE_CHECKING:
-    from ..expr import Call
+from .ty import DynTensorType, ObjectType, PackedFuncType, ShapeType
 
 
 class BaseCheckResult(IntEnum):
@@ -200,6 +198,11 @@ def struct_info_base_check(base: StructInfo, derived: StructInfo, analyzer: Any 
     if base is derived:
         return BaseCheckResult.PASS
     return _lookup(_CHECKS, base)(base, derived, analyzer)
+
+
+def is_base_of(base: StructInfo, derived: StructInfo) -> bool:
+    """Whether every value that ``derived`` describes is described by ``base`` too."""
+    return struct_info_base_check(base, derived) == BaseCheckResult.PASS
 
 
 def _lca_prim(a: PrimStructInfo, b: PrimStructInfo, analyzer: Any) -> StructInfo:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...node import Visitor
-from ...tir.expr import IntImm, PrimExpr
-from ...tir.expr import Var as TirVar
-from ..struct_info import (
+from ..node import Visitor
+from ..tir.expr import IntImm, PrimExpr
+from ..tir.expr import Var as TirVar
+from .struct_info import (
     FuncStructInfo,
     PrimStructInfo,
     ShapeStructInfo,
