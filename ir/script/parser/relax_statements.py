@@ -10,11 +10,11 @@ import numpy as np
 from ...attrs import DictAttrs
 from ...expr import GlobalVar, RelaxExpr
 from ...relax import expr as X
-from ...relax.struct_info_lattice import BaseCheckResult, struct_info_base_check
 from ...relax.analysis.well_formed import check_well_formed
 from ...relax.block_builder import BlockBuilder
 from ...relax.function import Function
 from ...relax.struct_info import FuncStructInfo, ObjectStructInfo, StructInfo, TupleStructInfo
+from ...relax.struct_info_lattice import BaseCheckResult, struct_info_base_check
 from ...tir import expr as E
 from ..ir_builder.core import name_value
 from .core import ARGUMENTS, CHECKS, FUNCTIONS, GLOBAL_CALLS, Parser, statement
