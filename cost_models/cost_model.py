@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
+
+from ir import structural_hash
+from ir.kinds import Kinds
 
 from .error import CostModelError
 from .feature import Candidate, Context, FeatureExtractor, FeatureMatrix, PerStoreFeature
@@ -41,6 +44,9 @@ class CostModel(ABC):
     Args:
         extractor: makes features of schedules; None takes :class:`PerStoreFeature`.
     """
+
+    kinds: ClassVar[Kinds[Callable[..., CostModel]]] = Kinds("cost model", CostModelError, __package__)
+    """The models that :meth:`create` knows; each registers itself where it is defined, and takes a ``seed``."""
 
     learns: bool = True
     """Whether ``update_arrays`` changes anything: whether it pays to extract features for it."""
@@ -99,21 +105,8 @@ class CostModel(ABC):
 
     @staticmethod
     def create(kind: str, *, seed: int = 0) -> CostModel:
-        """A model by name: ``"xgb"``, ``"mlp"``, ``"random"`` or ``"prior"``."""
-        from .mlp_model import MLPModel
-        from .prior_model import PriorModel
-        from .random_model import RandomModel
-        from .xgb_model import XGBModel
-
-        if kind == "xgb":
-            return XGBModel(seed=seed)
-        if kind == "mlp":
-            return MLPModel(seed=seed)
-        if kind == "random":
-            return RandomModel(seed=seed)
-        if kind == "prior":
-            return PriorModel()
-        raise CostModelError(f"no cost model {kind!r}; there are 'xgb', 'mlp', 'random' and 'prior'")
+        """A model by name: ``"xgb"``, ``"mlp"``, ``"random"``, ``"prior"``, or whatever was registered since."""
+        return CostModel.kinds[kind](seed=seed)
 
 
 class PyCostModel(CostModel):
@@ -156,8 +149,6 @@ def group_of(context: Context) -> str:
         return str(name)
     if context.mod is None:
         return ""
-    from ir import structural_hash
-
     return f"{structural_hash(context.mod):x}"
 
 

@@ -8,13 +8,14 @@ Ansor (Zheng et al., OSDI 2020) and add cache traffic, register-tile facts and t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from ir.kinds import Kinds
 from ir.target import Target
 from schedules import Schedule
 from schedules.population.skeleton import Extraction, Skeleton
@@ -100,22 +101,26 @@ class FeatureExtractor(ABC):
     Contract: all arrays that one extractor returns have the same number of columns, whatever the program.
     """
 
+    kinds: ClassVar[Kinds[Callable[..., FeatureExtractor]]] = Kinds(
+        "feature extractor", CostModelError, __package__
+    )
+    """The extractors that :meth:`create` knows; each registers itself where it is defined."""
+
     @abstractmethod
     def extract_from(self, context: Context, candidates: Sequence[Candidate]) -> list[Array]:
         """Features of each candidate: float32 [n_nests, n_features] each, as many as ``candidates``."""
 
     @staticmethod
     def create(kind: str, **options: Any) -> FeatureExtractor:
-        """An extractor by name: ``"per-store-feature"``; the options are its constructor's."""
-        if kind != "per-store-feature":
-            raise CostModelError(f"no feature extractor {kind!r}; there is 'per-store-feature'")
-        return PerStoreFeature(**options)
+        """An extractor by name: ``"per-store-feature"``, ``"random"``; the options are its constructor's."""
+        return FeatureExtractor.kinds[kind](**options)
 
 
 class PyFeatureExtractor(FeatureExtractor):
     """Base class of feature extractors that users write; override :meth:`extract_from`."""
 
 
+@FeatureExtractor.kinds.register("per-store-feature")
 class PerStoreFeature(FeatureExtractor):
     """Features per nest that stores to a buffer.
 

@@ -17,6 +17,7 @@ from .samples import Samples, TrainingSet
 _PARAMETERS = ("w0", "b0", "w1", "b1", "w2", "b2")
 
 
+@CostModel.kinds.register("mlp")
 class MLPModel(CostModel):
     """An ensemble of two-layer networks over per-nest features.
 

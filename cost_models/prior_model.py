@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from .archive import read_archive, write_archive
 from .cost_model import CostModel, Features, Path, as_matrix
+from .feature import FeatureExtractor
 from .loops import Array
 
 
+@CostModel.kinds.register("prior")
 class PriorModel(CostModel):
-    """Scores are minus the logarithm of the estimated seconds among the features."""
+    """Scores are minus the logarithm of the estimated seconds among the features.
+
+    Args:
+        seed: as other models take; the estimate makes no random choice.
+        extractor: only needed for scores of schedules.
+    """
 
     learns = False
+
+    def __init__(self, seed: int = 0, extractor: FeatureExtractor | None = None) -> None:
+        super().__init__(extractor)
 
     def load(self, path: Path) -> None:
         read_archive(path, "prior")

@@ -10,6 +10,7 @@ from .feature import Candidate, Context, FeatureExtractor
 from .loops import Array
 
 
+@FeatureExtractor.kinds.register("random")
 class RandomFeatureExtractor(FeatureExtractor):
     """Uniformly random features, new ones at every call.
 

@@ -12,6 +12,7 @@ from .feature import FeatureExtractor
 from .loops import Array
 
 
+@CostModel.kinds.register("random")
 class RandomModel(CostModel):
     """Scores drawn uniformly from a seeded generator; the one model whose scores depend on the order of calls.
 

@@ -46,6 +46,7 @@ class XGBConfig:
     tree_method: str = "auto"
 
 
+@CostModel.kinds.register("xgb")
 class XGBModel(CostModel):
     """An ensemble of boosted trees over per-nest features.
 

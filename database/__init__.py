@@ -6,6 +6,7 @@ and the behaviour of the field's MetaSchedule. SQLAlchemy is imported when the f
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .arg_info import ArgInfo, TensorInfo
@@ -71,7 +72,5 @@ _LAZY = {"SQLDatabase": "sql", "MetaScheduleApplyDatabase": "apply"}
 def __getattr__(name: str) -> Any:
     """Load the modules that need heavy libraries, or the compiler, when their name is first asked for."""
     if name in _LAZY:
-        from importlib import import_module
-
         return getattr(import_module(f".{_LAZY[name]}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,20 +5,19 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 from ir import IRModule
 from ir.error import IRError
+from ir.kinds import Kinds
 from ir.tir import PrimFunc
+from schedules.schedule import Schedule
 
 from .error import DatabaseError
 from .nearest import NearestRecord, find_nearest
 from .record import Session, TuningRecord, by_speed
 from .target_key import TargetLike, target_key
 from .workload import Workload
-
-if TYPE_CHECKING:
-    from schedules import Schedule
 
 Program = IRModule | PrimFunc
 """What a workload is made of; a PrimFunc stands for the module of which it is ``main``."""
@@ -43,6 +42,14 @@ class Database(ABC):
     A subclass defines the six abstract methods; the others follow from them and may be overridden where storage
     has a faster way.
     """
+
+    kinds: ClassVar[Kinds[Callable[..., Database]]] = Kinds("kind of database", DatabaseError, __package__)
+    """The databases that :meth:`create` knows; each registers itself where it is defined."""
+
+    schemes: ClassVar[Kinds[Callable[[str, bool], Database]]] = Kinds(
+        "scheme of a database URL", DatabaseError, __package__
+    )
+    """What opens a URL (and must not make a new database when its second argument is True), by the URL's scheme."""
 
     # ------------------------------------------------------------------------------------- to implement
 
@@ -174,28 +181,14 @@ class Database(ABC):
 
     @staticmethod
     def create(kind: str | Callable[[Any], bool] = "json", *args: Any, **kwargs: Any) -> Database:
-        """Make a database by name: json, memory, sql, union, ordered_union; or from a schedule function.
+        """Make a database by name: json, memory, sql, union, ordered_union, ...; or from a schedule function.
 
         Raises:
             DatabaseError: the name is unknown.
         """
-        import database
-
         if callable(kind):
-            return database.ScheduleFnDatabase(kind, *args, **kwargs)
-        classes = {
-            "json": "JSONDatabase",
-            "memory": "MemoryDatabase",
-            "sql": "SQLDatabase",
-            "union": "UnionDatabase",
-            "ordered_union": "OrderedUnionDatabase",
-        }
-        if kind not in classes:
-            raise DatabaseError(
-                f"unknown kind of database {kind!r}; expected one of {sorted(classes)} or a function"
-            )
-        made: Database = getattr(database, classes[kind])(*args, **kwargs)
-        return made
+            return Database.kinds["schedule_fn"](kind, *args, **kwargs)
+        return Database.kinds[kind](*args, **kwargs)
 
 
 def _stack() -> list[Database]:

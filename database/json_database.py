@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from .base import Database
 from .error import DatabaseError, DatabaseFileError
 from .jsonl import append_lines, line_of, parse_lines
 from .memory import MemoryDatabase
@@ -12,6 +13,7 @@ from .record import Session, TuningRecord
 from .workload import Workload
 
 
+@Database.kinds.register("json")
 class JSONDatabase(MemoryDatabase):
     """Reads both files when opened, keeps them in memory, and appends what is committed.
 

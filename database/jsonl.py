@@ -10,15 +10,14 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
+from .base import Database
 from .error import DatabaseError, DatabaseFileError, SchemaVersionError
 from .lock import file_lock
+from .memory import MemoryDatabase
 from .record import Session, TuningRecord
 from .workload import Workload
-
-if TYPE_CHECKING:
-    from .base import Database
 
 FORMAT_VERSION = 1
 
@@ -129,8 +128,6 @@ def export_records(source: Database, path: str | Path, *, pruned: bool = False) 
     Raises:
         DatabaseFileError: the path cannot be written.
     """
-    from .memory import MemoryDatabase
-
     path = Path(path)
     chosen: Database = source
     if pruned:

@@ -10,6 +10,7 @@ from .target_key import TargetLike, target_key
 from .workload import Workload, as_module, structural_key
 
 
+@Database.kinds.register("memory")
 class MemoryDatabase(Database):
     """Keeps everything in memory; safe to use from several threads."""
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from .base import Database
 from .error import DatabaseError, DatabaseFileError
 from .json_database import JSONDatabase
+from .jsonl import import_records
 from .memory import MemoryDatabase
 
 
@@ -14,9 +15,9 @@ def open_database(where: str | Path | Database, *, must_exist: bool = False) -> 
     """Open what a user named.
 
     Args:
-        where: a :class:`Database` (returned as it is), ``":memory:"``, an SQLAlchemy URL (``sqlite:///tuning.db``,
-            ``postgresql+psycopg://...``), a folder that holds a JSON database, a ``.jsonl`` file of exported records (read into
-            memory), or the path of an SQLite file, made when it is missing.
+        where: a :class:`Database` (returned as it is), ``":memory:"``, a URL of a scheme in ``Database.schemes``, an SQLAlchemy
+            URL (``sqlite:///tuning.db``, ``postgresql+psycopg://...``), a folder that holds a JSON database, a ``.jsonl`` file of
+            exported records (read into memory), or the path of an SQLite file, made when it is missing.
         must_exist: refuse to make a new one, as commands that only read do.
 
     Raises:
@@ -43,11 +44,9 @@ def open_database(where: str | Path | Database, *, must_exist: bool = False) -> 
         if path.suffix == ".jsonl":
             if not path.exists():
                 raise DatabaseFileError(f"record file {text!r} does not exist; check the path")
-            from .jsonl import import_records
-
             loaded = MemoryDatabase()
             import_records(loaded, path)
             return loaded
-    from .sql import SQLDatabase
-
-    return SQLDatabase(where, must_exist=must_exist)
+    elif (scheme := text.partition("://")[0]) in Database.schemes:
+        return Database.schemes[scheme](text, must_exist)
+    return Database.create("sql", where, must_exist=must_exist)

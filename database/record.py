@@ -8,17 +8,16 @@ import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ir.target import Target
+from schedules.schedule import Schedule
+from schedules.trace import Trace
 
 from .arg_info import ArgInfo
 from .error import DatabaseError
 from .target_key import TargetLike, as_target, target_key
 from .workload import Workload
-
-if TYPE_CHECKING:
-    from schedules import Schedule, Trace
 
 
 @dataclass(slots=True)
@@ -140,8 +139,6 @@ class TuningRecord:
     def trace(self) -> Trace:
         """The trace."""
         if self._trace is None:
-            from schedules import Trace
-
             self._trace = Trace.from_json(self._trace_json)
         return self._trace
 
@@ -196,8 +193,6 @@ class TuningRecord:
 
     def schedule(self) -> Schedule:
         """A new Schedule of the workload with the trace applied."""
-        from schedules import Schedule
-
         sch = Schedule(self.workload.mod)
         self.trace.apply_to_schedule(sch, remove_postproc=False)
         return sch

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
+
+from schedules.schedule import Schedule
 
 from .base import Database, Program
 from .error import DatabaseError
@@ -11,10 +13,8 @@ from .record import TuningRecord
 from .target_key import TargetLike
 from .workload import Workload
 
-if TYPE_CHECKING:
-    from schedules import Schedule
 
-
+@Database.kinds.register("schedule_fn")
 class ScheduleFnDatabase(Database):
     """Answers queries by calling ``schedule_fn(sch)`` on a fresh Schedule of the program.
 
@@ -28,8 +28,6 @@ class ScheduleFnDatabase(Database):
     def query_tuning_record(
         self, mod: Program, target: TargetLike, workload_name: str = "main"
     ) -> TuningRecord | None:
-        from schedules import Schedule
-
         workload = Workload(mod)
         sch = Schedule(workload.mod)
         if not self.schedule_fn(sch):

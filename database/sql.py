@@ -35,6 +35,7 @@ _MIGRATION_LOCK = 0x6C6F6F70
 """Number of PostgreSQL's advisory lock under which one process at a time changes the schema."""
 
 
+@Database.kinds.register("sql")
 class SQLDatabase(Database):
     """Tuning records in an SQL database.
 

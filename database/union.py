@@ -62,6 +62,7 @@ class _ReadOnlyUnion(Database):
         )
 
 
+@Database.kinds.register("union")
 class UnionDatabase(_ReadOnlyUnion):
     """Answers a query with the fastest record of all its databases."""
 
@@ -74,6 +75,7 @@ class UnionDatabase(_ReadOnlyUnion):
         return next(iter([*by_speed(records), *records]), None)
 
 
+@Database.kinds.register("ordered_union")
 class OrderedUnionDatabase(_ReadOnlyUnion):
     """Answers a query with the record of the first database that has one."""
 

@@ -7,7 +7,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
+
+from ir.kinds import Kinds
 
 from . import candidate
 from .error import RunnerError
@@ -59,6 +61,9 @@ class BuilderResult:
 class Builder(ABC):
     """Turns programs into something that the matching :class:`Runner` runs."""
 
+    kinds: ClassVar[Kinds[Callable[..., Builder]]] = Kinds("builder", RunnerError, __package__)
+    """The builders that :meth:`create` knows; each registers itself where it is defined."""
+
     @abstractmethod
     def build(self, build_inputs: Sequence[BuilderInput]) -> list[BuilderResult]:
         """Build all inputs; results in their order. Never raises for a bad candidate."""
@@ -83,11 +88,10 @@ class Builder(ABC):
         Raises:
             RunnerError: the name is unknown.
         """
-        if kind != "local":
-            raise RunnerError(f"unknown builder {kind!r}; expected 'local'")
-        return LocalBuilder(*args, **kwargs)
+        return Builder.kinds[kind](*args, **kwargs)
 
 
+@Builder.kinds.register("local")
 class LocalBuilder(Builder):
     """Builds in the worker processes of this machine, all cores at once."""
 

@@ -20,6 +20,7 @@ from .error import RunnerError
 from .evaluator import EvaluatorConfig, timed
 from .lock import machine
 from .ndarray import aligned_empty
+from .reference_order import in_fast_order
 from .result import ResultKind
 from .verify import Array, Case, Reference, ReferenceStore, compare, entry, make_value, params_of
 from .worker import phase
@@ -102,6 +103,7 @@ def _build(program: Any, target: Any, f_build: Build | None, timeout_sec: float)
         program = program()
     phase("build", timeout_sec)
     if f_build is None:
+        # LLVM (llvmlite) is heavy, and a process that never builds does without.
         from .native import build_native
 
         f_build = build_native
@@ -159,10 +161,10 @@ def run_candidate(
 
 
 def _reference_run(mod: Any, target: Any, f_build: Build | None) -> Callable[[list[Array]], object]:
-    from .native import build_reference
-    from .reference_order import in_fast_order
+    if f_build is None:
+        from .native import build_reference  # as above
 
-    f_build = build_reference if f_build is None else f_build
+        f_build = build_reference
     kernel = _build(in_fast_order(mod), target, f_build, _REFERENCE_SECONDS)
     phase("running the unscheduled program", _REFERENCE_SECONDS)
     return lambda arguments: kernel.call(*arguments)

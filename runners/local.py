@@ -19,6 +19,7 @@ from .runner import Runner, RunnerFuture, RunnerInput, RunnerResult
 from .verify import ReferenceStore
 
 
+@Runner.kinds.register("local")
 class LocalRunner(Runner):
     """Checks and times artifacts of :class:`LocalBuilder` in isolated processes, with the machine to themselves."""
 

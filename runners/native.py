@@ -6,6 +6,10 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
+from ir.codegen.build import build
+from ir.codegen.llvm.runtime import runtime
+from ir.target import Target
+
 from .error import RunnerError
 
 
@@ -38,8 +42,6 @@ class NativeKernel:
         return run
 
     def _use_threads(self) -> None:
-        from ir.codegen.llvm.runtime import runtime
-
         runtime().set_num_threads(self._threads)
 
 
@@ -50,9 +52,6 @@ def build_native(mod: Any, target: Any, *, unroll: bool = True) -> NativeKernel:
         RunnerError: the module has several kernels and none is called main.
         ir.error.IRError: it cannot be built.
     """
-    from ir.codegen.build import build
-    from ir.target import Target
-
     resolved = target if isinstance(target, Target) else Target(target)
     module = build(mod, resolved, unroll=unroll)
     names = module.functions()
@@ -69,10 +68,6 @@ def build_reference(mod: Any, target: Any) -> NativeKernel:
 
 
 def warm() -> None:
-    """Load the compiler and its runtime, and make LLVM initialize what it initializes on first use."""
-    import ir.codegen.build
-    import ir.target
-    from ir.codegen.llvm.runtime import runtime
-
-    ir.target.Target("cpu")
+    """Load the runtime of native code, and make LLVM initialize what it initializes on first use."""
+    Target("cpu")
     runtime()

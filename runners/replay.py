@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
+from ir import structural_hash
+
 from .builder import Builder, BuilderInput, BuilderResult
 from .error import RecordedTimeMissing
 from .result import ResultKind
@@ -76,8 +78,6 @@ class ReplayRunner(Runner):
 
 
 def _structural_key(artifact: Any) -> Hashable:
-    from ir import structural_hash
-
     return str(structural_hash(artifact))
 
 

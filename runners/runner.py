@@ -5,7 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
+
+from ir.kinds import Kinds
 
 from .error import RunnerError
 from .result import ResultKind
@@ -75,6 +77,9 @@ class Runner(ABC):
     bad candidate gives a failed result, never an exception, and the next candidate is measured all the same.
     """
 
+    kinds: ClassVar[Kinds[Callable[..., Runner]]] = Kinds("runner", RunnerError, __package__)
+    """The runners that :meth:`create` knows; each registers itself where it is defined."""
+
     @abstractmethod
     def run(self, runner_inputs: Sequence[RunnerInput]) -> list[RunnerFuture]:
         """Start measuring."""
@@ -95,8 +100,4 @@ class Runner(ABC):
         Raises:
             RunnerError: the name is unknown.
         """
-        if kind != "local":
-            raise RunnerError(f"unknown runner {kind!r}; expected 'local'")
-        from .local import LocalRunner
-
-        return LocalRunner(*args, **kwargs)
+        return Runner.kinds[kind](*args, **kwargs)

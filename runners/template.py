@@ -15,6 +15,8 @@ import signal
 import socket
 import sys
 
+from . import worker
+
 _PR_SET_PDEATHSIG = 1
 
 
@@ -59,8 +61,6 @@ def _become_worker(control: socket.socket, fds: list[int], parent: int, request:
         os.dup2(log_fd, 1)
         os.dup2(log_fd, 2)
         os.close(log_fd)
-        from . import worker
-
         worker.serve(socket.socket(fileno=connection_fd), memory_limit=request["memory_limit"])
         code = 0
     finally:

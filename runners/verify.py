@@ -21,6 +21,9 @@ from typing import Any
 
 import numpy as np
 
+from ir import structural_hash
+from ir.node import post_order_visit
+
 from .error import RunnerError
 from .ndarray import aligned_empty, numpy_dtype
 
@@ -85,8 +88,6 @@ def params_of(func: Any) -> tuple[Param, ...]:
     Raises:
         RunnerError: a parameter is not a tensor, or an extent is symbolic.
     """
-    from ir.node import post_order_visit
-
     written: set[int] = set()
     indexing: set[int] = set()
 
@@ -125,8 +126,6 @@ def params_of(func: Any) -> tuple[Param, ...]:
 
 def facts_of(mod: Any) -> KernelFacts:
     """Parameters, reduction length and exactness of an unscheduled program."""
-    from ir.node import post_order_visit
-
     func = entry(mod)
     params = params_of(func)
     reductions: list[int] = []
@@ -358,8 +357,6 @@ class ReferenceStore:
     @staticmethod
     def key(mod: Any, target: Any) -> str:
         """Names a workload: the structure of its program, and what it is built for."""
-        from ir import structural_hash
-
         return hashlib.sha256(f"{structural_hash(mod)} {target}".encode()).hexdigest()[:32]
 
     def in_memory(self, key: str) -> Reference | None:

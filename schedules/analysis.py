@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ir import tir
+from ir.arith import detect_iter_map
 from ir.tir import IterVar
 
 from .affine import mentions, polynomial
@@ -147,8 +148,6 @@ def is_affine(block: BlockNode) -> bool:
         return all(
             polynomial(value).is_polynomial() or _is_quasi_affine(value) for value in block.iter_values
         )
-    from ir.arith import detect_iter_map
-
     ranges = {var: loop.range() for var, loop in loops.items()}
     found = detect_iter_map(list(block.iter_values), ranges, block.predicate, "surjective").indices
     steps = [item.args[0].scale for item in found if item.args]

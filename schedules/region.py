@@ -7,15 +7,14 @@ For an index that is linear in the running loops the box is exact per dimension:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ir import tir
+from ir.arith import Analyzer, int_set
 from ir.tir.stmt_functor import substitute
 
 from .affine import Polynomial, constant_difference, polynomial, simplify_polynomial, split_by
-
-if TYPE_CHECKING:
-    from .tree import LoopNode
+from .tree import LoopNode
 
 Box = list[tuple[tir.PrimExpr, tir.PrimExpr]]
 """(min, extent) per dimension."""
@@ -47,8 +46,6 @@ def relax_index(index: Any, running: Mapping[Any, tir.PrimExpr]) -> tuple[tir.Pr
 
 
 def _relax_by_intervals(index: tir.PrimExpr, running: Mapping[Any, tir.PrimExpr]) -> tuple[Any, Any] | None:
-    from ir.arith import Analyzer, int_set
-
     analyzer = Analyzer()
     domains = {}
     for var, extent in running.items():

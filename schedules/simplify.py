@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ir import tir
+from ir.arith import Analyzer, detect_iter_map, normalize_iter_map_to_expr
 
 from .affine import Polynomial, mentions, polynomial, simplify_polynomial
 from .tree import BlockNode, loops_around
@@ -55,8 +56,6 @@ def _is_one(extent: Any) -> bool:
 
 
 def _iterator_maps(block: BlockNode, values: tuple[Any, ...]) -> tuple[Any, ...]:
-    from ir.arith import Analyzer, detect_iter_map, normalize_iter_map_to_expr
-
     loops = loops_around(block)
     ranges = {loop.var: loop.range() for loop in loops}
     analyzer = Analyzer()

@@ -12,6 +12,7 @@ import numpy as np
 
 from ir import IRModule, tir
 from ir.tir import IndexMap, PrimFunc
+from ir.tir.analysis import verify_well_formed
 
 from .affine import simplify_polynomial
 from .error import ScheduleError
@@ -287,8 +288,6 @@ class ScheduleState:
             )
 
     def _verify(self, kind: str) -> None:
-        from ir.tir.analysis import verify_well_formed
-
         for name in self._roots:
             if not verify_well_formed(self._current_function(name), assert_mode=False):
                 raise ScheduleError(

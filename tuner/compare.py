@@ -14,8 +14,11 @@ from typing import Any
 import numpy as np
 
 import runners
+from database.meta_schedule_apply_database import ApplyReport
 from ir.error import IRError
 
+from .cli.model import load_model, random_array
+from .compile import compile_relax
 from .error import TunerError
 from .reference import TOLERANCE, OnnxSource, flatten, onnx_session, relative_error, require_onnxruntime
 
@@ -80,8 +83,6 @@ def _seconds(call: Callable[[], Any]) -> float:
 
 def contestant_of_library(path: Path, threads: int) -> tuple[Contestant, list[np.ndarray]]:
     """A built library with random inputs; ``threads`` 0 takes all cores."""
-    from .cli.model import random_array
-
     executable = runners.load_module(path)
     generator = np.random.default_rng(0)
     arrays = [
@@ -109,8 +110,6 @@ class Source:
             TunerError: there is no such file or architecture.
             ONNXImportError: the file cannot be imported.
         """
-        from .cli.model import load_model
-
         return load_model(self.onnx if self.zoo is None else None, self.zoo, [])
 
     @property
@@ -214,10 +213,6 @@ class Comparison:
 
 def compare_builds(model: Any, target: Any, store: Any) -> Comparison:
     """Build tuned and untuned, run both, and compare with each other and with ONNX Runtime where that is installed."""
-    from database.meta_schedule_apply_database import ApplyReport
-
-    from .compile import compile_relax
-
     report = ApplyReport()
     arrays = list(model.inputs.values())
     entries: list[Contestant] = []

@@ -13,11 +13,10 @@ from rich.table import Table
 
 from runners import MeasureResult
 
-from .callback import MeasureCallback
+from .callback.base import MeasureCallback
 from .console import make_console
-from .scheduler import TaskScheduler
-from .scheduler.base import TaskState
-from .search import MeasureCandidate
+from .search.base import MeasureCandidate
+from .state import TaskState, TuningRun
 
 _MAX_ROWS = 30
 
@@ -31,16 +30,16 @@ class Progress(MeasureCallback):
         self.interrupted = False
         self._begin = time.monotonic()
 
-    def start(self, task_scheduler: TaskScheduler) -> None:
+    def start(self, task_scheduler: TuningRun) -> None:
         self._begin = time.monotonic()
 
-    def _done(self, scheduler: TaskScheduler) -> tuple[int, int]:
+    def _done(self, scheduler: TuningRun) -> tuple[int, int]:
         """(trials of this session, trials there were before)."""
         return sum(task.trials for task in scheduler.tasks), sum(
             task.earlier_trials for task in scheduler.tasks
         )
 
-    def _remaining(self, scheduler: TaskScheduler) -> str:
+    def _remaining(self, scheduler: TuningRun) -> str:
         now, before = self._done(scheduler)
         elapsed = time.monotonic() - self._begin
         estimates = []
@@ -50,7 +49,7 @@ class Progress(MeasureCallback):
             estimates.append(self.max_seconds - elapsed)
         return _duration(max(0.0, min(estimates))) if estimates else "?"
 
-    def table(self, scheduler: TaskScheduler) -> Table:
+    def table(self, scheduler: TuningRun) -> Table:
         """One row per task, heaviest first."""
         now, before = self._done(scheduler)
         total = sum(
@@ -78,7 +77,7 @@ class Progress(MeasureCallback):
             table.caption = f"and {len(scheduler.tasks) - _MAX_ROWS} more"
         return table
 
-    def finish(self, task_scheduler: TaskScheduler) -> None:
+    def finish(self, task_scheduler: TuningRun) -> None:
         self.interrupted = task_scheduler.interrupted
         self.console.print(self.table(task_scheduler))
         times = task_scheduler.times
@@ -106,17 +105,17 @@ class Progress(MeasureCallback):
 class LiveProgress(Progress):
     """A table that is redrawn in place."""
 
-    def start(self, task_scheduler: TaskScheduler) -> None:
+    def start(self, task_scheduler: TuningRun) -> None:
         super().start(task_scheduler)
         self._live = Live(
             self.table(task_scheduler), console=self.console, refresh_per_second=4, transient=True
         )
         self._live.start()
 
-    def trial(self, task_scheduler: TaskScheduler, task: TaskState, result: MeasureResult) -> None:
+    def trial(self, task_scheduler: TuningRun, task: TaskState, result: MeasureResult) -> None:
         self._live.update(self.table(task_scheduler))
 
-    def finish(self, task_scheduler: TaskScheduler) -> None:
+    def finish(self, task_scheduler: TuningRun) -> None:
         if hasattr(self, "_live"):
             self._live.stop()
         super().finish(task_scheduler)
@@ -127,7 +126,7 @@ class PlainProgress(Progress):
 
     def apply(
         self,
-        task_scheduler: TaskScheduler,
+        task_scheduler: TuningRun,
         task_id: int,
         measure_candidates: Sequence[MeasureCandidate],
         results: Sequence[MeasureResult],

@@ -11,7 +11,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import cost_models
 from cost_models import CostModel
 from database import (
     Database,
@@ -27,44 +26,19 @@ from ir.tir import PrimFunc
 from runners import Builder, Runner, WorkerPool
 from schedules.population import flops_of
 
-from .callback import MeasureCallback
+from .callback.base import MeasureCallback
 from .context import TuneContext
 from .error import TunerError
-from .scheduler import GradientBased, RoundRobin, TaskScheduler
-from .search import EvolutionarySearch, ReplayTrace, SearchStrategy
+from .scheduler.base import TaskScheduler
+from .search.base import SearchStrategy
 from .search.records import pretrain
 from .task import ExtractedTask, extract_tasks
-
-_STRATEGIES = {"evolutionary": EvolutionarySearch, "replay-trace": ReplayTrace, "random": ReplayTrace}
-_SCHEDULERS = {"gradient": GradientBased, "round-robin": RoundRobin}
 
 
 def _strategy(kind: str | SearchStrategy | type[SearchStrategy]) -> SearchStrategy:
     if isinstance(kind, SearchStrategy):
         return copy.copy(kind)
-    if isinstance(kind, type):
-        return kind()
-    if kind not in _STRATEGIES:
-        raise TunerError(f"unknown search strategy {kind!r}; choose one of {', '.join(sorted(_STRATEGIES))}")
-    return _STRATEGIES[kind]()
-
-
-def _scheduler(kind: str | TaskScheduler) -> TaskScheduler:
-    if isinstance(kind, TaskScheduler):
-        return kind
-    if kind not in _SCHEDULERS:
-        raise TunerError(f"unknown task scheduler {kind!r}; choose one of {', '.join(sorted(_SCHEDULERS))}")
-    return _SCHEDULERS[kind]()
-
-
-def _cost_model(kind: str | CostModel, seed: int) -> CostModel:
-    if isinstance(kind, CostModel):
-        return kind
-    models = {"xgb": "XGBModel", "mlp": "MLPModel", "random": "RandomModel"}
-    if kind not in models:
-        raise TunerError(f"unknown cost model {kind!r}; choose one of {', '.join(sorted(models))}")
-    made: CostModel = getattr(cost_models, models[kind])(seed=seed)
-    return made
+    return kind() if isinstance(kind, type) else SearchStrategy.create(kind)
 
 
 def check_budget(max_trials: int, max_seconds: float | None) -> None:
@@ -104,7 +78,7 @@ def tune_tasks(
         num_trials_per_iter: trials between two updates of the cost model; by default 4 to 16, so that every task gets some.
         max_seconds: wall-clock budget.
         builder, runner: instances, or "local" for worker processes of this machine.
-        cost_model: "xgb", "mlp", "random" or an instance. All tasks share it, and what the database has of other workloads
+        cost_model: "xgb", "mlp", "random", "prior" or an instance. All tasks share it, and what the database has of other workloads
             trains it first; an instance keeps what it has learnt.
         seed: of every random choice; the same seed, database and measured times give the same search.
     """
@@ -112,7 +86,7 @@ def tune_tasks(
     if num_trials_per_iter is None:
         num_trials_per_iter = max(4, min(16, max_trials_global // (2 * max(1, len(tasks)))))
     store = open_store(database, work_dir)
-    scheduler = _scheduler(task_scheduler)
+    scheduler = TaskScheduler.create(task_scheduler) if isinstance(task_scheduler, str) else task_scheduler
     session = Session(
         command=" ".join(sys.argv),
         seed=seed,
@@ -120,7 +94,7 @@ def tune_tasks(
         versions=software_versions(),
     )
     store.commit_session(session)
-    model = _cost_model(cost_model, seed)
+    model = CostModel.create(cost_model, seed=seed) if isinstance(cost_model, str) else cost_model
     pretrain(model, store, tasks)
     with ExitStack() as stack:
         if not isinstance(builder, Builder) or not isinstance(runner, Runner):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from alembic import context
+from sqlalchemy import create_engine
 
 from database.schema import Base
 
 connection = context.config.attributes.get("connection")
 if connection is None:  # called through alembic's own command line
-    from sqlalchemy import create_engine
-
     connection = create_engine(context.config.get_main_option("sqlalchemy.url")).connect()
 
 context.configure(connection=connection, target_metadata=Base.metadata, render_as_batch=True)

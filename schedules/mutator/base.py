@@ -5,10 +5,13 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from ir.kinds import Kinds
+
+from ..error import ScheduleError
 from ..instruction import Instruction
 from ..trace import Trace
 
@@ -22,6 +25,11 @@ class Mutator(ABC):
     Args:
         seed: of the random choices.
     """
+
+    defaults: ClassVar[Kinds[Callable[[], dict[Mutator, float]]]] = Kinds(
+        "kind of target with mutators", ScheduleError, __package__
+    )
+    """What makes the mutators of each kind of target, in :mod:`schedules.mutator.default`."""
 
     def __init__(self, seed: int = 0) -> None:
         self._generator = np.random.default_rng(seed)
@@ -40,10 +48,8 @@ class Mutator(ABC):
 
     @staticmethod
     def create(kind: str) -> dict[Mutator, float]:
-        """The mutators for a kind of target ("llvm", "cpu", "cuda") with their probabilities."""
-        from . import default_mutators
-
-        return default_mutators(kind)
+        """The mutators for a kind of target ("llvm", "cpu", "hexagon", "cuda", "cuda-tensorcore") with their probabilities."""
+        return Mutator.defaults[kind]()
 
     def _changed(self, trace: Trace, inst: Instruction, decision: Any) -> Trace:
         return trace.with_decision(inst, decision, remove_postproc=True)

@@ -1,11 +1,7 @@
 """Postprocessors: the last steps on a candidate before it is built."""
 
-from collections.abc import Callable
-
-from ir.target import Target
-
-from ..schedule import Schedule
 from .base import Postproc, PyPostproc
+from .default import default_postprocs, postprocess
 from .disallow_async_strided_mem_copy import DisallowAsyncStridedMemCopy
 from .disallow_dynamic_loop import DisallowDynamicLoop
 from .rewrite_cooperative_fetch import RewriteCooperativeFetch
@@ -16,68 +12,6 @@ from .rewrite_tensorize import RewriteTensorize
 from .rewrite_unbound_block import RewriteUnboundBlock
 from .verify_gpu_code import VerifyGPUCode
 from .verify_vtcm_limit import VerifyVTCMLimit
-
-
-def cpu_postprocs() -> list[Postproc]:
-    """The postprocessors for CPUs, in the order in which they apply."""
-    return [
-        ParallelizeMarked(),
-        RewriteParallelVectorizeUnroll(),
-        RewriteReductionBlock(),
-        RewriteTensorize(),
-    ]
-
-
-def gpu_postprocs() -> list[Postproc]:
-    """The postprocessors for GPUs, in the order in which they apply."""
-    return [
-        DisallowDynamicLoop(),
-        RewriteCooperativeFetch(),
-        RewriteUnboundBlock(256),
-        RewriteParallelVectorizeUnroll(),
-        RewriteReductionBlock(),
-        VerifyGPUCode(),
-    ]
-
-
-def tensor_core_postprocs() -> list[Postproc]:
-    """The postprocessors for GPUs whose rules use tensor intrinsics."""
-    return [*gpu_postprocs(), RewriteTensorize()]
-
-
-def hexagon_postprocs() -> list[Postproc]:
-    """The postprocessors for processors with tightly coupled memory."""
-    return [
-        DisallowDynamicLoop(),
-        RewriteParallelVectorizeUnroll(),
-        RewriteReductionBlock(),
-        RewriteLayout(),
-        VerifyVTCMLimit(),
-    ]
-
-
-KINDS: dict[str, Callable[[], list[Postproc]]] = {
-    "llvm": cpu_postprocs,
-    "cpu": cpu_postprocs,
-    "cuda": gpu_postprocs,
-    "cuda-tensorcore": tensor_core_postprocs,
-    "hexagon": hexagon_postprocs,
-}
-
-
-def default_postprocs(target: Target) -> list[Postproc]:
-    """The postprocessors for a target, in the order in which they apply."""
-    postprocs = gpu_postprocs() if target.is_gpu else cpu_postprocs()
-    for postproc in postprocs:
-        postproc.initialize(target)
-    return postprocs
-
-
-def postprocess(sch: Schedule, target: Target) -> bool:
-    """Apply the default postprocessors; False when one refuses the candidate."""
-    sch.enter_postproc()
-    return all(postproc.apply(sch) for postproc in default_postprocs(target))
-
 
 __all__ = [
     "DisallowAsyncStridedMemCopy",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
+from ir.kinds import Kinds
 from ir.target import Target
 
 from ..error import ScheduleError
@@ -19,6 +21,11 @@ class Postproc(ABC):
     has the postprocessing in it.
     """
 
+    defaults: ClassVar[Kinds[Callable[[], list[Postproc]]]] = Kinds(
+        "kind of target with postprocessors", ScheduleError, __package__
+    )
+    """What makes the postprocessors of each kind of target, in :mod:`schedules.postproc.default`."""
+
     def initialize(self, target: Target) -> None:
         """Learn the target before the first ``apply``."""
         self.target = target
@@ -30,11 +37,7 @@ class Postproc(ABC):
     @staticmethod
     def create(kind: str) -> list[Postproc]:
         """The default postprocessors for a kind of target: "llvm" (or "cpu"), "cuda", "cuda-tensorcore", or "hexagon"."""
-        from . import KINDS
-
-        if kind not in KINDS:
-            raise ScheduleError(f"there are no postprocessors for {kind!r}; there are for {', '.join(KINDS)}")
-        return KINDS[kind]()
+        return Postproc.defaults[kind]()
 
     def clone(self) -> Postproc:
         """An independent copy."""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from ir.error import IRError
+from ir.module import IRModule
 from ir.tir import PrimFunc
+from ir.tir import transform as passes
 from ir.tir.analysis.verify_device import verify_gpu_code
+from ir.transform import Sequential
 
 from ..rule.multi_level_tiling import FEWEST_THREADS, MOST_THREADS
 from ..schedule import Schedule
@@ -34,13 +37,9 @@ class VerifyGPUCode(Postproc):
         )
 
     def _fits(self, func: PrimFunc, limits: dict[str, int]) -> bool:
-        from ir import transform
-        from ir.module import IRModule
-        from ir.tir import transform as passes
-
         # Buffers have the size of what a thread block uses only behind compaction.
         try:
-            lowered = transform.Sequential(
+            lowered = Sequential(
                 [
                     passes.LowerInitBlock(),
                     passes.PlanAndUpdateBufferAllocationLocation(),

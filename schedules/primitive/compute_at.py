@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ir import tir
-from ir.arith import Analyzer
+from ir.arith import Analyzer, detect_iter_map, int_set, inverse_affine_iter_map
 from ir.tir import IterVar
 from ir.tir.stmt_functor import substitute
 
@@ -157,8 +157,6 @@ def polynomial_quotient(expr: Any, factor: int) -> Any:
 
 def _solve_jointly(block: BlockNode, region: tir.BufferRegion, box: Box) -> list[Any] | None:
     """Solve a bijective map from block variables to indices, such as ``B[v // 16, v % 16]``, by its inverse."""
-    from ir.arith import detect_iter_map, int_set, inverse_affine_iter_map
-
     if not all(is_constant(item.extent, 1) for item in region.region):
         return None
     used = [

@@ -410,8 +410,6 @@ class _IndexSimplifier(StmtExprMutator):
         if poly.is_polynomial():
             return poly.to_expr()
         if self._analyzer is None:
-            from ir.arith import Analyzer
-
             self._analyzer = Analyzer()
             for item in self._block.iter_vars:
                 self._analyzer.bind(item.var, item.dom)

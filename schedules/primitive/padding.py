@@ -8,7 +8,7 @@ from typing import Any
 from ir import tir
 from ir.arith import Analyzer
 from ir.tir import IterVar
-from ir.tir.stmt_functor import substitute
+from ir.tir.stmt_functor import StmtExprMutator, substitute
 
 from ..access import access_regions
 from ..affine import constant_difference, mentions, polynomial, simplify_polynomial
@@ -314,8 +314,6 @@ def _spans(loop: LoopNode, item: IterVar) -> bool:
 
 
 def _simplified(stmt: Any, analyzer: Analyzer) -> Any:
-    from ir.tir.stmt_functor import StmtExprMutator
-
     class Simplify(StmtExprMutator):
         """Indices under the ranges of the new variables; a variable stays itself even where it has one value only."""
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ir import tir
-from ir.arith import Analyzer
+from ir import structural_equal, tir
+from ir.arith import Analyzer, detect_iter_map
 from ir.tir import IndexMap, IterVar
 from ir.tir.stmt_functor import StmtExprMutator, substitute
 
@@ -128,8 +128,6 @@ def reindex_cache(
 
 def _require_injective(index_map: IndexMap, block: BlockNode, used: list[IterVar], primitive: str) -> None:
     """No two elements may share a place in the copy."""
-    from ir.arith import detect_iter_map
-
     finals = map_indices(index_map, [item.var for item in block.iter_vars])
     ranges = {item.var: item.dom for item in used}
     if not detect_iter_map(finals, ranges, True, "nocheck").indices:
@@ -220,8 +218,6 @@ def _require_in_bounds(
 
 
 def _same(a: Any, b: Any) -> bool:
-    from ir import structural_equal
-
     return structural_equal(a, b)
 
 

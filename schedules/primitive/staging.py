@@ -18,7 +18,7 @@ from ..analysis import (
     written_buffers,
 )
 from ..bounds import clipped
-from ..region import bind_region
+from ..region import bind_region, relax_region, union_boxes
 from ..tree import (
     BlockNode,
     LeafNode,
@@ -82,8 +82,6 @@ def cache_inplace(block: BlockNode, buffer_index: int, storage_scope: str) -> li
     )
     if top is not block:
         inner = {loop.var: loop.extent for loop in _loops_from(block, top)}
-        from ..region import relax_region, union_boxes
-
         box = union_boxes(
             [relax_region(bind_region(item.region, values), inner, buffer.shape) for item in regions],
             buffer.shape,

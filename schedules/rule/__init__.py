@@ -1,7 +1,5 @@
 """Schedule rules: each offers, for a block, the ways in which it can be restructured."""
 
-from ir.target import Target
-
 from .add_rfactor import AddRFactor
 from .auto_bind import AutoBind
 from .auto_inline import AutoInline
@@ -9,6 +7,7 @@ from .base import PyScheduleRule, ScheduleRule
 from .compute_location import RandomComputeLocation
 from .cross_thread_reduction import CrossThreadReduction
 from .custom import ApplyCustomRule, FunctionRule
+from .default import cpu_rules, default_rules, gpu_rules, hexagon_rules
 from .inline_constant_scalars import InlineConstantScalars
 from .multi_level_tiling import MultiLevelTiling, ReuseType
 from .multi_level_tiling_wide_vector import MultiLevelTilingWideVector
@@ -17,61 +16,6 @@ from .parallel_vectorize_unroll import ParallelizeVectorizeUnroll
 from .register_tiling import RegisterTiling
 from .tensorize import MultiLevelTilingWithIntrin
 from .transpose_tiling import TransposeTiling
-
-_TRANSCENDENTAL = ["tir.exp", "tir.erf", "tir.tanh", "tir.pow", "tir.log", "tir.sigmoid"]
-
-
-def default_rules(target: Target) -> list[ScheduleRule]:
-    """The rules for a target, in the order in which they apply."""
-    return gpu_rules() if target.is_gpu else cpu_rules()
-
-
-def cpu_rules() -> list[ScheduleRule]:
-    """The rules for CPUs."""
-    return [
-        ApplyCustomRule(),
-        InlineConstantScalars(),
-        AutoInline(disallow_op=_TRANSCENDENTAL),
-        AddRFactor(),
-        RegisterTiling(),
-        RandomComputeLocation(),
-        TransposeTiling(),
-        ParallelizeVectorizeUnroll(max_jobs_per_core=64, max_vectorize_extent=64),
-    ]
-
-
-def gpu_rules() -> list[ScheduleRule]:
-    """The rules for GPUs."""
-    return [
-        ApplyCustomRule(),
-        MultiLevelTiling(
-            "SSSRRSRS",
-            tile_binds=["blockIdx.x", "vthread.x", "threadIdx.x"],
-            max_innermost_factor=64,
-            vector_load_lens=[1, 2, 3, 4, 8, 16],
-            reuse_read=ReuseType("must", [4], "shared"),
-            reuse_write=ReuseType("must", [3], "local"),
-        ),
-        InlineConstantScalars(),
-        AutoInline(into_producer=True, disallow_if_then_else=False, require_injective=False),
-        CrossThreadReduction([4, 8, 16, 32, 64, 128, 256, 512]),
-        ParallelizeVectorizeUnroll(
-            max_jobs_per_core=-1, max_vectorize_extent=-1, unroll_max_steps=[0, 16, 64, 512, 1024]
-        ),
-        AutoBind(256, [32, 64, 128, 256, 512, 1024]),
-    ]
-
-
-def hexagon_rules() -> list[ScheduleRule]:
-    """The rules for processors with one wide vector unit."""
-    return [
-        ApplyCustomRule(),
-        InlineConstantScalars(),
-        AutoInline(disallow_op=_TRANSCENDENTAL),
-        MultiLevelTilingWideVector("SRSRS", vector_length_in_bits=1024, max_innermost_factor=128),
-        ParallelizeVectorizeUnroll(max_jobs_per_core=16, max_vectorize_extent=128),
-    ]
-
 
 __all__ = [
     "AddRFactor",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
+from ir.kinds import Kinds
 from ir.target import Target
 
 from ..error import ScheduleError
@@ -19,6 +22,11 @@ class ScheduleRule(ABC):
     Contract: ``apply`` may change and return the schedule that it is given, returns at least one schedule, and returns the
     schedule unchanged where the rule does not fit the block.
     """
+
+    defaults: ClassVar[Kinds[Callable[[], list[ScheduleRule]]]] = Kinds(
+        "kind of target with schedule rules", ScheduleError, __package__
+    )
+    """What makes the rules of each kind of target, in :mod:`schedules.rule.default`."""
 
     def initialize(self, target: Target) -> None:
         """Learn the target before the first ``apply``."""
@@ -35,17 +43,10 @@ class ScheduleRule(ABC):
     @staticmethod
     def create(kind: str) -> list[ScheduleRule]:
         """The default rules for a kind of target: "llvm" (or "cpu"), "cuda", or "hexagon"."""
-        from . import cpu_rules, gpu_rules, hexagon_rules
-
-        kinds = {"llvm": cpu_rules, "cpu": cpu_rules, "cuda": gpu_rules, "hexagon": hexagon_rules}
-        if kind not in kinds:
-            raise ScheduleError(f"there are no schedule rules for {kind!r}; there are for {', '.join(kinds)}")
-        return kinds[kind]()
+        return ScheduleRule.defaults[kind]()
 
     def clone(self) -> ScheduleRule:
         """An independent copy."""
-        import copy
-
         return copy.copy(self)
 
 

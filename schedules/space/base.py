@@ -5,17 +5,20 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from ir import IRModule
+from ir.kinds import Kinds
 from ir.target import Target
 from ir.tir import PrimFunc
 
 from ..error import ScheduleError
-from ..mutator import Mutator
+from ..mutator.base import Mutator
 from ..population.sketch import Sketch
-from ..postproc import Postproc, postprocess
-from ..rule import FunctionRule, ScheduleRule
+from ..postproc.base import Postproc
+from ..postproc.default import postprocess
+from ..rule.base import ScheduleRule
+from ..rule.custom import FunctionRule
 from ..schedule import Schedule
 
 FROM_TARGET = "from-target"
@@ -33,6 +36,11 @@ class SpaceGenerator(ABC):
 
     Each may be a kind of target ("llvm", "cuda", ...) for the default ones of that; "from-target" takes those of the target.
     """
+
+    kinds: ClassVar[Kinds[Callable[..., SpaceGenerator]]] = Kinds(
+        "space generator", ScheduleError, __package__
+    )
+    """The generators that :meth:`create` knows; each registers itself where it is defined."""
 
     # Generators that users write need not call ``__init__``.
     sch_rules: list[ScheduleRule] | None = None
@@ -86,14 +94,10 @@ class SpaceGenerator(ABC):
         return copy.copy(self)
 
     @staticmethod
-    def create(kind: str = "post-order-apply", *args: Any, **kwargs: Any) -> SpaceGenerator:
-        """A generator by name: "post-order-apply", "union", or a function that schedules."""
-        from . import PostOrderApply, ScheduleFn, SpaceGeneratorUnion
-
+    def create(
+        kind: str | Callable[..., Any] = "post-order-apply", *args: Any, **kwargs: Any
+    ) -> SpaceGenerator:
+        """A generator by name: "post-order-apply", "schedule-fn", "union", ...; or from a function that schedules."""
         if callable(kind):
-            return ScheduleFn(kind, *args, **kwargs)
-        kinds = {"post-order-apply": PostOrderApply, "schedule-fn": ScheduleFn, "union": SpaceGeneratorUnion}
-        if kind not in kinds:
-            raise ScheduleError(f"unknown space generator {kind!r}; there are {', '.join(sorted(kinds))}")
-        made: SpaceGenerator = kinds[kind](*args, **kwargs)
-        return made
+            return SpaceGenerator.kinds["schedule-fn"](kind, *args, **kwargs)
+        return SpaceGenerator.kinds[kind](*args, **kwargs)

@@ -10,16 +10,18 @@ from ir.target import Target
 from ir.tir import PrimFunc
 
 from ..error import ScheduleError
-from ..mutator import Mutator
+from ..mutator.base import Mutator
 from ..population.sketch import Sketch, SketchSchedule
-from ..postproc import Postproc
+from ..postproc.base import Postproc
 from ..random_variable import BlockRV
-from ..rule import ScheduleRule, default_rules
+from ..rule.base import ScheduleRule
+from ..rule.default import default_rules
 from ..schedule import Schedule
 from ..tree import BlockNode, child_blocks
 from .base import FROM_TARGET, SpaceGenerator
 
 
+@SpaceGenerator.kinds.register("post-order-apply")
 class PostOrderApply(SpaceGenerator):
     """Generates the sketches of a program.
 

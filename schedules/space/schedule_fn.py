@@ -10,15 +10,16 @@ from ir.target import Target
 from ir.tir import PrimFunc
 
 from ..error import ScheduleError
-from ..mutator import Mutator
+from ..mutator.base import Mutator
 from ..population.sketch import Sketch, SketchSchedule
-from ..postproc import Postproc
-from ..rule import ScheduleRule
+from ..postproc.base import Postproc
+from ..rule.base import ScheduleRule
 from ..rule.custom import as_schedules
 from ..schedule import Schedule
 from .base import FROM_TARGET, SpaceGenerator
 
 
+@SpaceGenerator.kinds.register("schedule-fn")
 class ScheduleFn(SpaceGenerator):
     """Run a function on the schedule of the whole program.
 

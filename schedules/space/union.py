@@ -9,14 +9,15 @@ from ir import IRModule
 from ir.target import Target
 from ir.tir import PrimFunc
 
-from ..mutator import Mutator
+from ..mutator.base import Mutator
 from ..population.sketch import Sketch
-from ..postproc import Postproc
-from ..rule import ScheduleRule
+from ..postproc.base import Postproc
+from ..rule.base import ScheduleRule
 from ..schedule import Schedule
 from .base import FROM_TARGET, SpaceGenerator
 
 
+@SpaceGenerator.kinds.register("union")
 class SpaceGeneratorUnion(SpaceGenerator):
     """What all of some generators offer, in their order.
 

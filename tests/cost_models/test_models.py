@@ -77,7 +77,7 @@ def test_models_by_name() -> None:
     kinds = {"xgb": XGBModel, "mlp": MLPModel, "random": RandomModel, "prior": PriorModel}
     for name, kind in kinds.items():
         assert type(CostModel.create(name)) is kind
-    with pytest.raises(CostModelError, match="no cost model 'tree'; there are 'xgb'"):
+    with pytest.raises(CostModelError, match="unknown cost model 'tree'; there are mlp, prior, random, xgb"):
         CostModel.create("tree")
 
 

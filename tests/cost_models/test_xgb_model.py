@@ -45,7 +45,9 @@ def test_extractors_by_name() -> None:
     assert isinstance(XGBModel(extractor="per-store-feature").extractor, PerStoreFeature)
     extractor = FeatureExtractor.create("per-store-feature", buffers_per_store=3)
     assert isinstance(extractor, PerStoreFeature) and extractor.buffers_per_store == 3
-    with pytest.raises(CostModelError, match="no feature extractor 'pixels'; there is 'per-store-feature'"):
+    with pytest.raises(
+        CostModelError, match="unknown feature extractor 'pixels'; there are per-store-feature, random"
+    ):
         XGBModel(extractor="pixels")
 
 

@@ -14,7 +14,9 @@ from typing import Any
 
 import pytest
 
+from cost_models import CostModelError
 from database import kernel_module, open_database
+from ir.error import IRError
 from ir.script import from_source
 from ir.target import Target
 from runners import MeasureResult, ReplayBuilder, ReplayRunner, ResultKind, RunnerError
@@ -101,12 +103,20 @@ def test_a_scheduler_can_be_used_again_and_ends_its_strategies() -> None:
 
 
 def test_unknown_parts_are_refused_by_name() -> None:
-    with pytest.raises(RunnerError, match="unknown builder 'rpc'; expected 'local'"):
+    with pytest.raises(RunnerError, match="unknown builder 'rpc'; there are local"):
         tune_tir(matmul(8), "cpu", None, 1, builder="rpc")
-    with pytest.raises(TunerError, match="unknown cost model 'tree'; choose one of mlp, random, xgb"):
-        tune_tir(
-            matmul(8), "cpu", None, 1, cost_model="tree", builder=ReplayBuilder(), runner=ReplayRunner({})
-        )
+    parts: list[tuple[dict[str, str], type[IRError], str]] = [
+        (
+            {"cost_model": "tree"},
+            CostModelError,
+            "unknown cost model 'tree'; there are mlp, prior, random, xgb",
+        ),
+        ({"strategy": "luck"}, TunerError, "strategy 'luck'; there are evolutionary, random, replay-trace"),
+        ({"task_scheduler": "lifo"}, TunerError, "scheduler 'lifo'; there are gradient, round-robin"),
+    ]
+    for options, error, message in parts:
+        with pytest.raises(error, match=message):
+            tune_tir(matmul(8), "cpu", None, 1, builder=ReplayBuilder(), runner=ReplayRunner({}), **options)
 
 
 def test_kernels_that_cannot_be_measured_are_left_out() -> None:

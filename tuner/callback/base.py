@@ -3,33 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from runners import MeasureResult
+from runners.measure import MeasureResult
 
-if TYPE_CHECKING:
-    from ..scheduler import TaskScheduler
-    from ..scheduler.base import TaskState
-    from ..search import MeasureCandidate
+from ..search.base import MeasureCandidate
+from ..state import TaskState, TuningRun
 
 
 class MeasureCallback:
     """Override what you want to hear of; an exception in a callback ends the tuning with all results kept."""
 
-    def start(self, task_scheduler: TaskScheduler) -> None:
+    def start(self, task_scheduler: TuningRun) -> None:
         """The tasks are there, nothing has been measured yet."""
 
-    def trial(self, task_scheduler: TaskScheduler, task: TaskState, result: MeasureResult) -> None:
+    def trial(self, task_scheduler: TuningRun, task: TaskState, result: MeasureResult) -> None:
         """One candidate has its result, which is committed."""
 
     def apply(
         self,
-        task_scheduler: TaskScheduler,
+        task_scheduler: TuningRun,
         task_id: int,
         measure_candidates: Sequence[MeasureCandidate],
         results: Sequence[MeasureResult],
     ) -> None:
         """A batch of a task is complete, and the search has learned from it."""
 
-    def finish(self, task_scheduler: TaskScheduler) -> None:
+    def finish(self, task_scheduler: TuningRun) -> None:
         """Tuning has ended, by budget, exhaustion or Ctrl-C."""

@@ -8,9 +8,11 @@ from typing import Annotated
 
 import typer
 
+from database.meta_schedule_apply_database import ApplyReport
 from ir.target import Target
 
 from ..compare import exported
+from ..compile import compile_relax
 from ..error import TunerError
 from .console import out
 from .model import load_model
@@ -32,10 +34,6 @@ def build(
     ] = False,
 ) -> None:
     """Build a model with the best records of a database; kernels without one get a sensible default schedule."""
-    from database.meta_schedule_apply_database import ApplyReport
-
-    from ..compile import compile_relax
-
     check_writable(output)
     onnx = output.with_suffix(".onnx") if save_onnx else None
     if onnx is not None:

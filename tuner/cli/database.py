@@ -10,6 +10,7 @@ from rich.table import Table
 
 from database import Database, TuningRecord, Workload, by_speed, export_records, import_records, open_database
 from database.workload import entry_function
+from schedules.population import flops_of
 
 from ..error import TunerError
 from .build import check_writable
@@ -33,8 +34,6 @@ def list_workloads(path: Path_) -> None:
     table = Table(title=f"{path}: {len(store)} records", title_justify="left")
     for name in ("task", "workload", "trials", "failed", "best ms", "GFLOP/s", "target"):
         table.add_column(name, justify="left" if name in ("workload", "target") else "right")
-    from schedules.population import flops_of
-
     for number, workload, records in _workloads(store):
         trials = [item for item in records if not item.remeasured]
         best = next((item.mean_secs for item in by_speed(records)), None)

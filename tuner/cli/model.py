@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from ir import IRModule
+from ir.relax.function import Function
 
 from ..error import TunerError
+from ..zoo.catalog import load
 
 
 @dataclass
@@ -35,8 +37,6 @@ def load_model(path: Path | None, zoo: str | None, shapes: list[str], seed: int 
     if (path is None) == (zoo is None):
         raise TunerError("name one model: an ONNX file, or --zoo with an architecture")
     if zoo is not None:
-        from ..zoo import load
-
         mod, params, inputs = load(zoo, seed=seed)
         return Model(zoo, mod, params, inputs)
     assert path is not None
@@ -70,8 +70,6 @@ def parse_shapes(items: list[str]) -> dict[str, list[int]]:
 
 
 def _inputs_of(mod: IRModule) -> list[tuple[str, Any]]:
-    from ir.relax import Function
-
     main = mod["main"]
     assert isinstance(main, Function), "models are Relax functions"
     count = main.attrs.get("num_input", len(main.params))

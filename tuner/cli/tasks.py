@@ -6,6 +6,8 @@ from rich.table import Table
 
 from ir.target import Target
 
+from ..task import extract_tasks
+from ..tune import contexts_of
 from .console import out
 from .model import load_model
 from .options import ModelFile, Shapes, TargetOption, Zoo
@@ -13,9 +15,6 @@ from .options import ModelFile, Shapes, TargetOption, Zoo
 
 def tasks(model: ModelFile = None, zoo: Zoo = None, target: TargetOption = "cpu", shape: Shapes = []) -> None:  # noqa: B006
     """List the kernels of a model that would be tuned: how often each runs, its work, and its structures."""
-    from ..task import extract_tasks
-    from ..tune import contexts_of
-
     loaded = load_model(model, zoo, shape)
     found = extract_tasks(loaded.mod, Target(target), loaded.params)
     contexts = {context.task_name: context for context in contexts_of(found, 0)}

@@ -8,9 +8,11 @@ import typer
 
 from ir.target import Target
 
+from ..compare import compare_builds
 from ..error import TunerError
 from ..progress import progress_display
 from ..reference import TOLERANCE
+from ..task import extract_tasks
 from ..tune import check_budget, contexts_of, open_store, tune_tasks
 from .console import out
 from .model import Model, load_model
@@ -48,8 +50,6 @@ def tune(
     loaded = load_model(model, zoo, shape, seed)
     chosen = Target(target)
     store = open_store(database, None)
-    from ..task import extract_tasks
-
     with out.status("preparing the model"):
         contexts = contexts_of(extract_tasks(loaded.mod, chosen, loaded.params), seed)
     if not contexts:
@@ -74,8 +74,6 @@ def tune(
 
 
 def _show(model: Model, target: Target, store: object) -> None:
-    from ..compare import compare_builds
-
     with out.status("building with the best records and comparing"):
         outcome = compare_builds(model, target, store)
     for line in outcome.lines:

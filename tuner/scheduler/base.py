@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
+from typing import Any, ClassVar
 
 from cost_models import CostModel
-from database import Database, TuningRecord, Workload, by_speed
+from database import Database, TuningRecord, by_speed
+from ir.kinds import Kinds
 from runners import Builder, MeasureRequest, MeasureResult, ResultKind, Runner, measure_candidates
 from schedules import ScheduleError
 
-from ..callback import MeasureCallback
+from ..callback.base import MeasureCallback
 from ..context import TuneContext
+from ..error import TunerError
 from ..program import ScheduledProgram
-from ..search import MeasureCandidate, SearchStrategy
+from ..search.base import MeasureCandidate, SearchStrategy
+from ..state import TaskState, TimeShares, TuningRun
 from .final import settle
 
 _LEAST_SHARE = 0.01
@@ -26,59 +28,28 @@ _SETTLING_SECS, _SETTLING_SHARE = 10.0, 0.05
 """Final choices begin, the heaviest first, for so many seconds or such a share of the search, whichever is more."""
 
 
-@dataclass(eq=False)
-class TaskState:
-    """How far one task is."""
-
-    context: TuneContext
-    strategy: SearchStrategy
-    workload: Workload
-    trials: int = 0
-    """Trials of this session."""
-    earlier_trials: int = 0
-    """Trials that the database had already."""
-    best_secs: float = float("inf")
-    history: list[float] = field(default_factory=list)
-    """Best time after each batch."""
-    failures: Counter[str] = field(default_factory=Counter)
-    last_errors: dict[str, str] = field(default_factory=dict)
-    finished: bool = False
-    choice: str | None = None
-    """"confirmed" or "changed" when the fastest candidates were measured again in turns."""
-
-    @property
-    def gflops(self) -> float:
-        """Speed of the best candidate, 0 when there is none."""
-        return self.context.flops / self.best_secs / 1e9 if self.best_secs < float("inf") else 0.0
-
-
-@dataclass
-class TimeShares:
-    """Seconds of the tuning loop by what they went to."""
-
-    search: float = 0.0
-    measure: float = 0.0
-    commit: float = 0.0
-    total: float = 0.0
-
-    @property
-    def overhead(self) -> float:
-        """Share of the time that was neither building nor measuring."""
-        return 0.0 if self.total == 0 else 1.0 - self.measure / self.total
-
-
-class TaskScheduler(ABC):
+class TaskScheduler(TuningRun, ABC):
     """Decides which task gets the next batch.
 
     Args:
         measure_callbacks: told of every run of this scheduler.
     """
 
+    kinds: ClassVar[Kinds[Callable[..., TaskScheduler]]] = Kinds("task scheduler", TunerError, __package__)
+    """The schedulers that :meth:`create` knows; each registers itself where it is defined."""
+
     def __init__(self, measure_callbacks: Sequence[MeasureCallback] = ()) -> None:
+        super().__init__()
         self.measure_callbacks = list(measure_callbacks)
-        self.tasks: list[TaskState] = []
-        self.times = TimeShares()
-        self.interrupted = False
+
+    @staticmethod
+    def create(kind: str = "gradient", *args: Any, **kwargs: Any) -> TaskScheduler:
+        """A scheduler by name: "gradient", "round-robin", or whatever was registered since.
+
+        Raises:
+            TunerError: the name is unknown.
+        """
+        return TaskScheduler.kinds[kind](*args, **kwargs)
 
     @abstractmethod
     def next_task_id(self) -> int:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..callback import MeasureCallback
-from .base import TaskScheduler, TaskState
+from ..callback.base import MeasureCallback
+from ..state import TaskState
+from .base import TaskScheduler
 
 
+@TaskScheduler.kinds.register("gradient")
 class GradientBased(TaskScheduler):
     """Gradient of expected gain.
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..callback import MeasureCallback
+from ..callback.base import MeasureCallback
 from .base import TaskScheduler
 
 
+@TaskScheduler.kinds.register("round-robin")
 class RoundRobin(TaskScheduler):
     """Takes turns among unfinished tasks."""
 

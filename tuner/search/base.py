@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
 from cost_models import CostModel
 from database import Database
+from ir.kinds import Kinds
 from schedules import Schedule, Trace
 from schedules.population import Sketch
 
 from ..context import TuneContext
+from ..error import TunerError
 
 
 @dataclass(eq=False)
@@ -57,7 +60,19 @@ class SearchStrategy(ABC):
     results give the same candidates.
     """
 
+    kinds: ClassVar[Kinds[Callable[..., SearchStrategy]]] = Kinds("search strategy", TunerError, __package__)
+    """The strategies that :meth:`create` knows; each registers itself where it is defined."""
+
     context: TuneContext
+
+    @staticmethod
+    def create(kind: str = "evolutionary", *args: Any, **kwargs: Any) -> SearchStrategy:
+        """A strategy by name: "evolutionary", "replay-trace" (or "random"), or whatever was registered since.
+
+        Raises:
+            TunerError: the name is unknown.
+        """
+        return SearchStrategy.kinds[kind](*args, **kwargs)
 
     def initialize_with_tune_context(self, context: TuneContext) -> None:
         """Learn the task."""

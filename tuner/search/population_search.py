@@ -26,6 +26,7 @@ _FAR_BEHIND = 1.5
 _ROUNDS_BETWEEN = 4
 
 
+@SearchStrategy.kinds.register("evolutionary")
 class EvolutionarySearch(SearchStrategy):
     """Evolutionary search over populations.
 

@@ -13,6 +13,7 @@ from schedules.population import Sketch
 from .base import MeasureCandidate, SearchStrategy
 
 
+@SearchStrategy.kinds.register("replay-trace", "random")
 class ReplayTrace(SearchStrategy):
     """Draws structures and decisions at random; never proposes a candidate twice."""
 

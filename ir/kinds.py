@@ -1,0 +1,90 @@
+"""Implementations of an interface by name: ``Database.create("sql")`` asks a registry that the implementations fill.
+
+A base class owns the registry and imports none of its subclasses; each implementation registers itself where it is defined. A
+name that nobody registered yet makes the registry import the modules of the base's folder, so that a file put there is found
+without being listed anywhere, and one that needs a heavy library is loaded when it is first asked for.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Callable
+from importlib import import_module
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+Registered = TypeVar("Registered")
+
+
+class Kinds(Generic[T]):
+    """A registry of classes or functions by name.
+
+    Args:
+        what: a kind of what, for messages.
+        error: what is raised for a name that nobody registered.
+        folder: the package whose modules hold the implementations.
+
+    >>> SHAPES: Kinds[type] = Kinds("shape", ValueError)
+    >>> @SHAPES.register("circle")
+    ... class Circle: ...
+    >>> SHAPES["circle"] is Circle
+    True
+    """
+
+    def __init__(self, what: str, error: type[Exception], folder: str | None = None) -> None:
+        self._what, self._error, self._folder = what, error, folder
+        self._found: dict[str, T] = {}
+
+    def register(self, *names: str) -> Callable[[Registered], Registered]:
+        """A decorator that enters what it decorates under ``names``.
+
+        Raises:
+            error: another implementation has one of the names.
+        """
+
+        def enter(item: Registered) -> Registered:
+            for name in names:
+                if name in self._found:
+                    raise self._error(
+                        f"{self._what} {name!r} is registered already, as {self._found[name]!r}"
+                    )
+                self._found[name] = item  # type: ignore[assignment]
+            return item
+
+        return enter
+
+    def __getitem__(self, name: str) -> T:
+        if name not in self:
+            raise self._error(f"unknown {self._what} {name!r}; there are {', '.join(self.names())}")
+        return self._found[name]
+
+    def __contains__(self, name: str) -> bool:
+        if name not in self._found:
+            self._import(name.replace("-", "_"))
+        if name not in self._found:
+            self._import_all()
+        return name in self._found
+
+    def names(self) -> list[str]:
+        """The names that ``create`` takes, sorted."""
+        self._import_all()
+        return sorted(self._found)
+
+    def _import(self, module: str) -> None:
+        if self._folder is not None and module in _modules_of(self._folder):
+            import_module(f"{self._folder}.{module}")
+
+    def _import_all(self) -> None:
+        if self._folder is None:
+            return
+        for module in _modules_of(self._folder):
+            try:
+                self._import(module)
+            except ModuleNotFoundError:
+                continue  # what it needs is not installed: its kinds are not there
+
+
+def _modules_of(folder: str) -> list[str]:
+    """The modules in a package, its subpackages left out."""
+    path = import_module(folder).__path__
+    return sorted(item.name for item in pkgutil.iter_modules(path) if not item.ispkg)

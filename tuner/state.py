@@ -1,0 +1,67 @@
+"""How far a tuning run is: what task schedulers decide by, and what measure callbacks are shown."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from database.workload import Workload
+
+from .context import TuneContext
+from .search.base import SearchStrategy
+
+
+@dataclass(eq=False)
+class TaskState:
+    """How far one task is."""
+
+    context: TuneContext
+    strategy: SearchStrategy
+    workload: Workload
+    trials: int = 0
+    """Trials of this session."""
+    earlier_trials: int = 0
+    """Trials that the database had already."""
+    best_secs: float = float("inf")
+    history: list[float] = field(default_factory=list)
+    """Best time after each batch."""
+    failures: Counter[str] = field(default_factory=Counter)
+    last_errors: dict[str, str] = field(default_factory=dict)
+    finished: bool = False
+    choice: str | None = None
+    """"confirmed" or "changed" when the fastest candidates were measured again in turns."""
+
+    @property
+    def gflops(self) -> float:
+        """Speed of the best candidate, 0 when there is none."""
+        return self.context.flops / self.best_secs / 1e9 if self.best_secs < float("inf") else 0.0
+
+
+@dataclass
+class TimeShares:
+    """Seconds of the tuning loop by what they went to."""
+
+    search: float = 0.0
+    measure: float = 0.0
+    commit: float = 0.0
+    total: float = 0.0
+
+    @property
+    def overhead(self) -> float:
+        """Share of the time that was neither building nor measuring."""
+        return 0.0 if self.total == 0 else 1.0 - self.measure / self.total
+
+
+class TuningRun:
+    """One run over several tasks.
+
+    Attributes:
+        tasks: in the order in which they were given.
+        times: what the run's seconds went to.
+        interrupted: whether Ctrl-C ended it.
+    """
+
+    def __init__(self) -> None:
+        self.tasks: list[TaskState] = []
+        self.times = TimeShares()
+        self.interrupted = False
