@@ -105,6 +105,9 @@ class Interpreter(Visitor):
                 self.values[buffer.data] = arg
             else:
                 self._bind(buffer, np.asarray(arg))
+        for param, arg in zip(func.params, args):
+            if param in func.buffer_map and not isinstance(arg, _Pointer):
+                self._check_extents(func.buffer_map[param], np.asarray(arg).shape)
         try:
             self.visit(func.body)
         except _Return as returned:
@@ -116,10 +119,13 @@ class Interpreter(Visitor):
             raise InterpreterError(f"buffer {buffer.name} is {buffer.dtype}, got an array of {array.dtype}")
         if not array.flags.c_contiguous:
             raise InterpreterError(f"the array for buffer {buffer.name} must be contiguous")
-        if len(array.shape) == len(buffer.shape):
-            for extent, actual in zip(buffer.shape, array.shape):
-                if isinstance(extent, E.Var) and extent not in self.values:
-                    self.values[extent] = _scalar(actual, extent.dtype)
+        if len(array.shape) != len(buffer.shape):
+            raise InterpreterError(
+                f"buffer {buffer.name} has {len(buffer.shape)} dimensions, got an array of shape {array.shape}"
+            )
+        for extent, actual in zip(buffer.shape, array.shape):
+            if isinstance(extent, E.Var) and extent not in self.values:
+                self.values[extent] = _scalar(actual, extent.dtype)
         self.values[buffer.data] = _Pointer(array.reshape(-1))
         if isinstance(buffer.elem_offset, E.Var):
             self.values[buffer.elem_offset] = _scalar(0, buffer.elem_offset.dtype)
@@ -128,6 +134,13 @@ class Interpreter(Visitor):
             if isinstance(stride, E.Var):
                 self.values[stride] = _scalar(dense, stride.dtype)
             dense *= actual
+
+    def _check_extents(self, buffer: Buffer, shape: Sequence[int]) -> None:
+        for axis, (extent, actual) in enumerate(zip(buffer.shape, shape)):
+            if int(self.visit(extent)) != actual:
+                raise InterpreterError(
+                    f"dimension {axis} of buffer {buffer.name} is {self.visit(extent)}, got an array of shape {tuple(shape)}"
+                )
 
     # -- statements --------------------------------------------------------------
     def visit_SeqStmt(self, node: S.SeqStmt) -> None:

@@ -1,31 +1,37 @@
-"""A reference evaluator of Relax functions over numpy arrays: slow, independent of code generation.
+"""A reference evaluator of Relax functions over numpy arrays: slow, and independent of everything that compiles.
 
-Operators are computed by their numpy references, ``call_tir`` by the TIR interpreter, symbolic shape variables from the
-arguments' shapes.
+Operators are computed by their numpy references, kernels by the TIR interpreter, symbolic variables get their values from the
+arguments' shapes. It runs programs in every form between the import and the lowering of memory, and refuses what native
+code would not notice:
+
+- a value that does not have the struct info that the program declares for it;
+- a kernel that writes to an argument which is not its output;
+- reading a value behind an in-place call that overwrote its memory, or behind the end of its storage.
+
+Values are those of :mod:`ir.relax.testing.values`; what the operators of the language itself mean is registered by
+:mod:`ir.relax.testing.language`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ... import dtype as dt
-from ...arith.analyzer import Analyzer
-from ...error import IRValueError
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...op import Op
 from ...registry import get_global_func
 from ...tir.expr import PrimExpr
 from ...tir.expr import Var as TirVar
-from ...tir.interpreter import run
-from ...tir.operators import const
-from ...tir.stmt_functor import substitute
+from ...tir.function import PrimFunc
+from ...tir.interpreter import Interpreter, InterpreterError
 from ..expr import (
     Call,
     Constant,
+    DataflowVar,
     DataTypeImm,
     If,
     MatchCast,
@@ -39,139 +45,290 @@ from ..expr import (
 )
 from ..function import ExternFunc, Function
 from ..struct_info import PrimStructInfo, ShapeStructInfo, StructInfo, TensorStructInfo, TupleStructInfo
+from .values import (
+    Closure,
+    EvaluationError,
+    Gone,
+    PackedArgument,
+    dense,
+    readable,
+    received,
+    replaced,
+    returned,
+)
+
+OPERATORS: dict[str, Callable[[Evaluator, Call], Any]] = {}
+"""Operators that are no function of arrays: calls, closures, shapes, memory."""
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {}
+"""External functions that programs call by name and that no one registers."""
 
 
-class _Evaluator:
+class Frame:
+    """What one call of a function knows: its variables and the values of its symbolic variables."""
+
+    def __init__(self, outer: Frame | None = None) -> None:
+        self.values: dict[Any, Any] = dict(outer.values) if outer else {}
+        self.symbols: dict[TirVar, Any] = dict(outer.symbols) if outer else {}
+
+
+class Evaluator:
+    """Runs functions of a module; use :func:`evaluate`."""
+
     def __init__(self, mod: IRModule | None) -> None:
         self.mod = mod
-        self.values: dict[Any, Any] = {}
-        self.symbols: dict[TirVar, int] = {}
+        self.stack: list[Frame] = []
 
-    def dim(self, expr: PrimExpr) -> Any:
-        value = expr
-        if not hasattr(expr, "value"):
-            value = Analyzer().simplify(
-                substitute(expr, {v: const(n, v.dtype) for v, n in self.symbols.items()})
-            )
-        if not hasattr(value, "value"):
-            raise IRValueError(f"the symbolic expression {expr} has no value; known are {list(self.symbols)}")
-        return value.value
+    @property
+    def frame(self) -> Frame:
+        """The frame of the function that runs."""
+        return self.stack[-1]
 
-    def match(self, info: StructInfo | None, value: Any) -> None:
-        """Give symbolic variables their values; check known extents."""
-        dims: Sequence[Any] = ()
+    # -- symbolic shapes ---------------------------------------------------------------------------------------
+
+    def number(self, expr: PrimExpr) -> Any:
+        """The value of a scalar expression over symbolic variables."""
+        interpreter = Interpreter()
+        interpreter.values.update(self.frame.symbols)
+        try:
+            return interpreter.visit(expr)
+        except InterpreterError as error:
+            known = ", ".join(var.name for var in self.frame.symbols) or "none"
+            raise EvaluationError(
+                f"the symbolic expression {expr} has no value ({error}); known symbols: {known}"
+            ) from None
+
+    def extents(self, dims: Iterable[PrimExpr]) -> tuple[int, ...]:
+        """A shape as numbers."""
+        return tuple(int(self.number(dim)) for dim in dims)
+
+    def match(self, declared: Sequence[tuple[StructInfo | None, Any]], what: str) -> None:
+        """Give symbolic variables their values, then check that values have the struct info declared for them."""
+        for info, value in declared:
+            for dim, extent in self._dims(info, value, what):
+                if isinstance(dim, TirVar) and dim not in self.frame.symbols:
+                    self.frame.symbols[dim] = dt.to_numpy(dim.dtype).type(extent)
+        for info, value in declared:
+            for dim, extent in self._dims(info, value, what):
+                if self.number(dim) != extent:
+                    raise EvaluationError(
+                        f"{what}: a value of extent {extent} where {info} declares {dim} = {self.number(dim)}"
+                    )
+
+    def _dims(self, info: StructInfo | None, value: Any, what: str) -> Iterable[tuple[PrimExpr, Any]]:
+        """Pairs of a declared extent and that of the value; the kind of the value is checked on the way."""
         if isinstance(info, TensorStructInfo):
-            dims, value = info.shape_values or (), np.shape(value)
-        elif isinstance(info, ShapeStructInfo):
-            dims = info.values or ()
-        elif isinstance(info, PrimStructInfo) and info.value is not None:
-            dims, value = (info.value,), (value,)
-        elif isinstance(info, TupleStructInfo):
-            for item, part in zip(info.fields, value, strict=True):
-                self.match(item, part)
-        for dim, extent in zip(dims, value, strict=True) if dims else ():
-            if isinstance(dim, TirVar) and dim not in self.symbols:
-                self.symbols[dim] = int(extent)
-        for dim, extent in zip(dims, value, strict=True) if dims else ():
-            if self.dim(dim) != extent:
-                raise IRValueError(f"a value of shape {tuple(value)} does not have the struct info {info}")
+            if not isinstance(value, np.ndarray):
+                raise EvaluationError(f"{what}: {info} declared, got a {type(value).__name__}")
+            if info.dtype and value.dtype != dt.to_numpy(info.dtype):
+                raise EvaluationError(f"{what}: {info} declared, got a tensor of {value.dtype}")
+            return self._pairs(info, info.shape_values, info.ndim, value.shape, what)
+        if isinstance(info, ShapeStructInfo):
+            if not isinstance(value, tuple):
+                raise EvaluationError(f"{what}: {info} declared, got a {type(value).__name__}")
+            return self._pairs(info, info.values, info.ndim, value, what)
+        if isinstance(info, PrimStructInfo):
+            if isinstance(value, np.ndarray | list | tuple | str):
+                raise EvaluationError(f"{what}: {info} declared, got a {type(value).__name__}")
+            return [] if info.value is None else [(info.value, value)]
+        if isinstance(info, TupleStructInfo):
+            if not isinstance(value, list | tuple) or len(value) != len(info.fields):
+                raise EvaluationError(f"{what}: {info} declared, got {type(value).__name__}")
+            return [pair for item, part in zip(info.fields, value) for pair in self._dims(item, part, what)]
+        return []
 
-    def function(self, func: Function, args: Sequence[Any]) -> Any:
-        outer = self.symbols
-        self.symbols = dict(outer)
-        for param, arg in zip(func.params, args, strict=True):
-            self.values[param.vid] = arg
-        for param, arg in zip(func.params, args, strict=True):
-            self.match(param.struct_info_, arg)
-        result = self.expr(func.body)
-        self.symbols = outer
+    def _pairs(
+        self, info: StructInfo, dims: Any, ndim: int, extents: Sequence[int], what: str
+    ) -> Iterable[tuple[PrimExpr, Any]]:
+        if ndim not in (-1, len(extents)):
+            raise EvaluationError(f"{what}: {info} declared, got the extents {tuple(extents)}")
+        return [] if dims is None else list(zip(dims, extents, strict=True))
+
+    def conforms(self, info: StructInfo | None, value: Any, what: str) -> Any:
+        """The value, checked against the struct info of the call that made it as far as its symbols are known."""
+        for dim, extent in self._dims(info, value, what):
+            try:
+                declared = self.number(dim)
+            except EvaluationError:
+                continue
+            if declared != extent:
+                raise EvaluationError(f"{what}: a value of extent {extent} where {info} declares {declared}")
+        return value
+
+    # -- functions ---------------------------------------------------------------------------------------------
+
+    def function(self, func: Function, args: Sequence[Any], outer: Frame | None = None) -> Any:
+        """Call a function of the module, or a local one, whose variables are then those of ``outer`` too."""
+        name = func.attrs.get("global_symbol") or "a function"
+        if len(args) != len(func.params):
+            raise EvaluationError(f"{name} takes {len(func.params)} arguments, got {len(args)}")
+        self.stack.append(Frame(outer))
+        try:
+            self.match(
+                [(param.struct_info_, arg) for param, arg in zip(func.params, args)], f"call of {name}"
+            )
+            self.frame.values.update((param.vid, arg) for param, arg in zip(func.params, args))
+            result = readable(self.expr(func.body))
+            return self.conforms(func.ret_struct_info, result, f"result of {name}")
+        finally:
+            self.stack.pop()
+
+    def kernel(self, func: PrimFunc, args: Sequence[Any], written: Container[int]) -> Any:
+        """Run a kernel on arrays and numbers; only the arguments in ``written`` may be changed by it."""
+        passed = [
+            arg.copy() if isinstance(arg, np.ndarray) and index not in written else arg
+            for index, arg in enumerate(args)
+        ]
+        result = Interpreter(self.mod).call(func, passed)
+        for index, (before, after) in enumerate(zip(args, passed)):
+            if before is not after and before.tobytes() != after.tobytes():
+                raise EvaluationError(
+                    f"kernel {self._name_of(func)} writes to its argument {index}, which is no output of the call"
+                )
         return result
 
-    def expr(self, expr: Any) -> Any:
-        if isinstance(expr, Var):
-            return self.values[expr.vid]
-        return _EVALUATE[type(expr)](self, expr)
+    def _name_of(self, func: PrimFunc) -> str:
+        functions = self.mod.functions.items() if self.mod is not None else ()
+        return next((var.name_hint for var, item in functions if item is func), "main")
 
-    def seq(self, seq: SeqExpr) -> Any:
+    def invoke(self, callee: Any, args: Sequence[Any]) -> Any:
+        """Call what a value of the program stands for."""
+        if isinstance(callee, Closure):
+            return self.function(callee.function, [*callee.captured, *args], callee.frame)
+        if isinstance(callee, Function):
+            return self.function(callee, args)
+        if isinstance(callee, PrimFunc):
+            result = self.kernel(callee, args, range(len(args)))
+            return [] if result is None else result
+        if isinstance(callee, ExternFunc):
+            return self.packed(callee.global_symbol, args)
+        if callable(callee):
+            return received(callee(*[self.handed(arg) for arg in args]))
+        raise EvaluationError(f"a {type(callee).__name__} is no function")
+
+    def packed(self, name: str, args: Sequence[Any]) -> Any:
+        """Call an external function: one of the runtime's, or one that was registered under the name."""
+        function = FUNCTIONS.get(name)
+        if function is not None:
+            return function(*args)
+        return received(get_global_func(name)(*[self.handed(arg) for arg in args]))  # type: ignore[misc]
+
+    def handed(self, value: Any) -> Any:
+        """A value as a function outside of the program gets it: tuples for lists, something to call for closures."""
+        if isinstance(value, np.ndarray):
+            return value.view(PackedArgument)
+        if isinstance(value, list):
+            return tuple(self.handed(item) for item in value)
+        if isinstance(value, Closure):
+            return lambda *args: self.invoke(value, [received(arg) for arg in args])
+        return value
+
+    def overwritten(self, memory: np.ndarray, why: str) -> None:
+        """Whatever shares memory with an array cannot be read any more."""
+        for frame in self.stack:
+            for vid, value in frame.values.items():
+                frame.values[vid] = replaced(
+                    value, lambda part: Gone(why) if np.may_share_memory(part, memory) else part
+                )
+
+    # -- expressions -------------------------------------------------------------------------------------------
+
+    def expr(self, expr: Any) -> Any:
+        """The value of an expression."""
+        method = _EVALUATE.get(type(expr))
+        if method is None:
+            raise EvaluationError(f"the evaluator does not know {type(expr).__name__}")
+        return method(self, expr)
+
+    def operands(self, exprs: Iterable[Any]) -> list[Any]:
+        """The values of expressions, all of them still there."""
+        return [readable(self.expr(expr)) for expr in exprs]
+
+    def _variable(self, var: Var) -> Any:
+        try:
+            return self.frame.values[var.vid]
+        except KeyError:
+            raise EvaluationError(f"variable {var.name_hint} has no value here") from None
+
+    def _global(self, var: GlobalVar) -> Any:
+        if self.mod is None:
+            raise EvaluationError(f"a call of {var.name_hint} needs the module; evaluate the module instead")
+        return self.mod[var]
+
+    def _constant(self, expr: Constant) -> Any:
+        data = np.asarray(expr.data, order="C").view()
+        data.flags.writeable = False
+        return data
+
+    def _item(self, expr: TupleGetItem) -> Any:
+        return readable(self.expr(expr.tuple_value)[expr.index])
+
+    def _seq(self, seq: SeqExpr) -> Any:
         for block in seq.blocks:
             for binding in block.bindings:
                 value = self.expr(binding.value)
+                what = f"binding of {binding.var.name_hint}"
                 if isinstance(binding, MatchCast):
-                    self.match(binding.struct_info, value)
-                self.values[binding.var.vid] = value
+                    self.match([(binding.struct_info, value)], what)
+                self.conforms(binding.var.struct_info_, value, what)
+                self.frame.values[binding.var.vid] = value
         return self.expr(seq.body)
 
-    def branch(self, expr: If) -> Any:
-        return self.expr(expr.true_branch if bool(self.expr(expr.cond)) else expr.false_branch)
+    def _if(self, expr: If) -> Any:
+        condition = readable(self.expr(expr.cond))
+        return self.expr(expr.true_branch if bool(condition) else expr.false_branch)
 
-    def call(self, call: Call) -> Any:
-        if isinstance(call.op, Op):
-            return self.operator(call)
-        if isinstance(call.op, ExternFunc):
-            return get_global_func(call.op.global_symbol)(*(self.expr(arg) for arg in call.args))  # type: ignore[misc]
-        if isinstance(call.op, GlobalVar):
-            func = self.mod[call.op]  # type: ignore[index]
-            return self.function(func, [self.expr(arg) for arg in call.args])  # type: ignore[arg-type]
-        return self.function(self.expr(call.op), [self.expr(arg) for arg in call.args])
-
-    def operator(self, call: Call) -> Any:
-        name = call.op.name  # type: ignore[attr-defined]
-        if name in ("relax.call_tir", "relax.call_tir_with_grad"):
-            return self.call_tir(call)
-        if name in ("relax.call_pure_packed", "relax.call_packed"):
-            callee = call.args[0]
-            assert isinstance(callee, ExternFunc)
-            return _packed(callee.global_symbol)(*(self.expr(arg) for arg in call.args[1:]))
-        if name == "relax.shape_of":
-            return tuple(np.shape(self.expr(call.args[0])))
-        if name == "relax.tensor_to_shape":
-            return tuple(int(v) for v in self.expr(call.args[0]))
-        if name == "relax.shape_to_tensor":
-            return np.asarray(self.expr(call.args[0]), "int64")
-        if name == "relax.null_value":
-            return None
-        reference = call.op.get_attr("FReference")  # type: ignore[attr-defined]
+    def _call(self, call: Call) -> Any:
+        if not isinstance(call.op, Op):
+            return self.invoke(self.expr(call.op), self.operands(call.args))
+        special = OPERATORS.get(call.op.name)
+        if special is not None:
+            return self.conforms(call.struct_info_, special(self, call), call.op.name)
+        reference = call.op.get_attr("FReference")
         if reference is None:
-            raise IRValueError(f"operator {name} has no numpy reference to evaluate it with")
-        return reference(*(self.expr(arg) for arg in call.args), **call.attrs.dict)
-
-    def call_tir(self, call: Call) -> Any:
-        func = self.mod[call.args[0]]  # type: ignore[index]
-        inputs = self.expr(call.args[1])
-        scalars = self.expr(call.args[2]) if len(call.args) > 2 else ()
-        out = call.sinfo_args[0]
-        infos = out.fields if isinstance(out, TupleStructInfo) else (out,)
-        outputs = [
-            np.zeros([self.dim(dim) for dim in info.shape_values], dt.to_numpy(info.dtype))  # type: ignore[attr-defined]
-            for info in infos
-        ]
-        run(func, *[np.ascontiguousarray(item).copy() for item in inputs], *outputs, *scalars)  # type: ignore[arg-type]
-        return outputs if isinstance(out, TupleStructInfo) else outputs[0]
+            raise EvaluationError(f"operator {call.op.name} has no numpy reference to evaluate it with")
+        args = self.operands(call.args)
+        with np.errstate(all="ignore"):
+            value = dense(reference(*args, **call.attrs.dict))
+        return self.conforms(call.struct_info_, value, call.op.name)
 
 
-def _packed(name: str) -> Callable[..., Any]:
-    if name == "vm.builtin.tensor_to_shape":
-        return lambda tensor: tuple(int(v) for v in tensor)
-    return get_global_func(name)  # type: ignore[return-value]
-
-
-_EVALUATE: dict[type, Callable[[_Evaluator, Any], Any]] = {
-    Constant: lambda self, expr: expr.data,
-    ShapeExpr: lambda self, expr: tuple(self.dim(value) for value in expr.values),
-    PrimValue: lambda self, expr: self.dim(expr.value),
-    StringImm: lambda self, expr: expr.value,
+_EVALUATE: dict[type, Callable[[Evaluator, Any], Any]] = {
+    Call: Evaluator._call,
+    Constant: Evaluator._constant,
+    DataflowVar: Evaluator._variable,
     DataTypeImm: lambda self, expr: expr.value,
+    ExternFunc: lambda self, expr: expr,
+    Function: lambda self, expr: Closure(expr, self.frame),
+    GlobalVar: Evaluator._global,
+    If: Evaluator._if,
+    PrimValue: lambda self, expr: self.number(expr.value),
+    SeqExpr: Evaluator._seq,
+    ShapeExpr: lambda self, expr: self.extents(expr.values),
+    StringImm: lambda self, expr: expr.value,
     Tuple: lambda self, expr: [self.expr(item) for item in expr.fields],
-    TupleGetItem: lambda self, expr: self.expr(expr.tuple_value)[expr.index],
-    SeqExpr: _Evaluator.seq,
-    If: _Evaluator.branch,
-    Call: _Evaluator.call,
-    Function: lambda self, expr: expr,
+    TupleGetItem: Evaluator._item,
+    Var: Evaluator._variable,
 }
 
 
 def evaluate(func: Function | IRModule, *args: Any, name: str = "main") -> Any:
-    """Run a function (or one of a module) on numpy arrays, numbers and tuples; tuples come back as lists."""
-    if isinstance(func, IRModule):
-        return _Evaluator(func).function(func[name], args)  # type: ignore[arg-type]
-    return _Evaluator(None).function(func, args)
+    """Run a function (or one of a module) on numpy arrays, numbers, shapes and tuples.
+
+    The arrays are those that the program works on: an in-place call of a parameter changes them.
+
+    Args:
+        func: the function, or the module that holds it.
+        args: one per parameter.
+        name: the function of the module to run.
+
+    Returns:
+        An array, number, shape or closure, or a tuple of them.
+
+    Raises:
+        EvaluationError: the program breaks one of the rules above.
+        InterpreterError: a kernel does something wrong.
+    """
+    mod = func if isinstance(func, IRModule) else None
+    callee = func[name] if isinstance(func, IRModule) else func
+    return returned(Evaluator(mod).invoke(callee, [received(arg) for arg in args]))

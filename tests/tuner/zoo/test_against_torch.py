@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.ir.relax.frontend.numpy_evaluator import evaluate
+from ir.relax.testing import evaluate
 from tuner import zoo
 
 torch = pytest.importorskip("torch")
@@ -81,7 +81,7 @@ def test_same_weights_same_results(name: str) -> None:
     arrays = [value.numpy() for value in inputs.values()] + [weights[key] for key in params]
     with torch.no_grad():
         expected = model(*inputs.values())
-    result = evaluate(mod, arrays)
+    result = evaluate(mod, *arrays)
     for got, wanted in zip(
         *[item if isinstance(item, tuple) else (item,) for item in (result, expected)], strict=True
     ):

@@ -11,7 +11,7 @@ import pytest
 
 import runners
 from ir import relax
-from tests.ir.relax.frontend.numpy_evaluator import evaluate
+from ir.relax.testing import evaluate
 from tuner import zoo
 
 
@@ -21,7 +21,7 @@ def test_load_gives_a_module_that_runs(name: str) -> None:
     func: Any = mod["main"]
     assert [param.name_hint for param in func.params] == [*inputs, *params]
     assert func.attrs["num_input"] == len(inputs)
-    result = evaluate(mod, [*inputs.values(), *params.values()])
+    result = evaluate(mod, *inputs.values(), *params.values())
     for array in result if isinstance(result, tuple) else (result,):
         assert array.dtype == np.float32 and np.isfinite(array).all()
     assert np.std(result[0] if isinstance(result, tuple) else result) > 1e-3, "activations have vanished"
@@ -32,9 +32,9 @@ def test_bound_weights_give_the_same_result(name: str) -> None:
     mod, params, inputs = zoo.load(name, **zoo.small_config(name))
     bound, _, _ = zoo.load(name, bind_params=True, **zoo.small_config(name))
     assert len(bound["main"].params) == len(inputs)
-    expected = evaluate(mod, [*inputs.values(), *params.values()])
+    expected = evaluate(mod, *inputs.values(), *params.values())
     np.testing.assert_array_equal(
-        np.concatenate([np.ravel(item) for item in evaluate(bound, inputs)]),
+        np.concatenate([np.ravel(item) for item in evaluate(bound, *inputs.values())]),
         np.concatenate([np.ravel(item) for item in expected]),
     )
 
@@ -42,7 +42,7 @@ def test_bound_weights_give_the_same_result(name: str) -> None:
 @pytest.mark.parametrize("name", zoo.names())
 def test_built_models_compute_the_same(name: str) -> None:
     mod, _, inputs = zoo.load(name, bind_params=True, **zoo.small_config(name))
-    expected, built = evaluate(mod, inputs), runners.VirtualMachine(relax.build(mod), runners.cpu())
+    expected, built = evaluate(mod, *inputs.values()), runners.VirtualMachine(relax.build(mod), runners.cpu())
     got = built["main"](*inputs.values())
     pairs = zip(got, expected) if isinstance(expected, tuple) else [(got, expected)]
     for left, right in pairs:

@@ -1,4 +1,7 @@
-"""Helpers for tests of passes: structure against an expected program, numbers against the program before the pass."""
+"""Helpers for tests of passes: structure against an expected program, numbers against the program before the pass.
+
+The oracle is the reference evaluator, which shares nothing with the compiler: the program before a pass is never compiled.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +14,26 @@ import pytest
 import ir
 import runners
 from ir import relax
-from ir.relax.analysis import well_formed
+from ir.relax.analysis import check_well_formed
+from ir.relax.testing import evaluate
 
 
 def verify(actual: Any, expected: Any) -> None:
     """Both modules are well-formed and structurally equal."""
-    well_formed(actual)
+    check_well_formed(expected)
+    check_well_formed(actual)
     ir.assert_structural_equal(actual, expected)
+
+
+def _flat(value: Any) -> list[Any]:
+    if isinstance(value, tuple | list):
+        return [item for part in value for item in _flat(part)]
+    return [value.numpy() if hasattr(value, "numpy") else np.asarray(value)]
 
 
 @pytest.fixture
 def same_numbers() -> Callable[..., None]:
-    """A function that builds two modules and compares what they compute from random inputs."""
+    """A function that compares what two modules compute from random inputs, evaluated and as native code."""
 
     def check(
         before: Any,
@@ -32,18 +43,24 @@ def same_numbers() -> Callable[..., None]:
         atol: float = 1e-5,
         scale: float = 1.0,
     ) -> None:
-        well_formed(after)
+        check_well_formed(after)
         rng = np.random.default_rng(0)
         inputs = [
             shape if isinstance(shape, np.ndarray) else (scale * rng.standard_normal(shape)).astype("float32")
             for shape in shapes
         ]
-        results = []
-        for mod in (before, after):
-            vm = runners.VirtualMachine(relax.build(mod, "llvm", tir_pipeline=None), runners.cpu())
-            found = vm["main"](*inputs)
-            results.append([item.numpy() for item in (found if isinstance(found, tuple) else (found,))])
-        for got, expected in zip(results[1], results[0], strict=True):
-            np.testing.assert_allclose(got, expected, rtol=rtol, atol=atol)
+
+        def run(function: Callable[..., Any]) -> list[np.ndarray]:
+            given = [array.copy() for array in inputs]
+            results = _flat(function(*given))
+            # an input belongs to the caller: what the program leaves in it is compared as well
+            return [*results, *given]
+
+        expected = run(lambda *args: evaluate(before, *args))
+        native = runners.VirtualMachine(relax.build(after, "llvm", tir_pipeline=None), runners.cpu())
+        for found in (run(lambda *args: evaluate(after, *args)), run(native["main"])):
+            for got, wanted in zip(found, expected, strict=True):
+                assert got.dtype == wanted.dtype and got.shape == wanted.shape
+                np.testing.assert_allclose(got, wanted, rtol=rtol, atol=atol)
 
     return check

@@ -12,7 +12,8 @@ from ir.relax.frontend import nn
 from ir.relax.frontend.nn import spec
 from ir.relax.function import Function
 from ir.relax.struct_info import ObjectStructInfo, ShapeStructInfo, TensorStructInfo, TupleStructInfo
-from tests.ir.relax.frontend.numpy_evaluator import evaluate, op_names
+from ir.relax.testing import evaluate
+from tests.ir.relax.frontend.operators import op_names
 
 
 def function_of(mod: IRModule, name: str) -> Function:
@@ -44,7 +45,7 @@ def test_plain_export() -> None:
     assert [name for name, _ in params] == ["weight"]
     assert func.ret_struct_info == TensorStructInfo((2, 4), "float32")
     x, w = np.ones((2, 4), np.float32), np.arange(4, dtype=np.float32)
-    np.testing.assert_array_equal(evaluate(mod, [x, w], "forward"), x * w)
+    np.testing.assert_array_equal(evaluate(mod, x, w, name="forward"), x * w)
 
 
 def test_debug_adds_the_effect() -> None:
@@ -80,7 +81,7 @@ def test_packed_parameters_compute_the_same() -> None:
     raw = {"forward": {**SPEC["forward"], "$": {"param_mode": "packed", "effect_mode": "none"}}}
     mod, _ = Scale().export_tvm(spec=raw)
     x, w = np.ones((2, 4), np.float32), np.arange(4, dtype=np.float32)
-    np.testing.assert_array_equal(evaluate(mod, [x, (w,)], "forward"), x * w)
+    np.testing.assert_array_equal(evaluate(mod, x, (w,), name="forward"), x * w)
 
 
 def test_symbolic_extents_are_shared_by_name() -> None:
@@ -110,7 +111,7 @@ def test_integers_are_shapes() -> None:
         param = function_of(mod, "forward").params[1]
         assert isinstance(param.struct_info, ShapeStructInfo)
         assert isinstance(param.struct_info.values[0], tir.Var)
-    assert evaluate(mod, [np.ones((1, 4), np.float32), (3,)], "forward").shape == (3, 4)
+    assert evaluate(mod, np.ones((1, 4), np.float32), (3,), name="forward").shape == (3, 4)
 
 
 def test_tuples_and_objects() -> None:
@@ -131,7 +132,7 @@ def test_tuples_and_objects() -> None:
     )
     assert second.struct_info == ObjectStructInfo()
     ones = np.ones(2, np.float32)
-    result = evaluate(mod, [(ones, (ones,)), "a cache"], "forward")
+    result = evaluate(mod, (ones, (ones,)), "a cache", name="forward")
     assert result[0].tolist() == [2, 2] and result[1] == "a cache"
 
 
@@ -143,10 +144,10 @@ def test_arguments_with_defaults_may_be_left_out() -> None:
 
     x = np.ones(2, np.float32)
     mod, _ = Model().export_tvm(spec={"forward": {"x": spec.Tensor([2], "float32")}})
-    assert evaluate(mod, [x], "forward").tolist() == [3, 3]
+    assert evaluate(mod, x, name="forward").tolist() == [3, 3]
     one = spec.Tensor([2], "float32")
     mod, _ = Model().export_tvm(spec={"forward": {"x": one, "bias": one}})
-    assert evaluate(mod, [x, x], "forward").tolist() == [4, 4]
+    assert evaluate(mod, x, x, name="forward").tolist() == [4, 4]
 
 
 @pytest.mark.parametrize(
@@ -341,4 +342,4 @@ def test_equal_subroutines_are_shared() -> None:
     expected = x
     for weight in weights:
         expected = np.tanh(expected @ weight)
-    np.testing.assert_allclose(evaluate(mod, [x, *weights], "forward"), expected, rtol=1e-5)
+    np.testing.assert_allclose(evaluate(mod, x, *weights, name="forward"), expected, rtol=1e-5)

@@ -11,7 +11,8 @@ import pytest
 from ir import te
 from ir.relax.frontend import nn
 from ir.relax.frontend.nn import op, spec
-from tests.ir.relax.frontend.numpy_evaluator import evaluate, op_names
+from ir.relax.testing import evaluate
+from tests.ir.relax.frontend.operators import op_names
 
 RNG = np.random.default_rng(0)
 
@@ -36,7 +37,7 @@ def export(function: Callable[..., Any], *arrays: np.ndarray) -> Any:
 
 
 def run(function: Callable[..., Any], *arrays: np.ndarray) -> Any:
-    return evaluate(export(function, *arrays), arrays, "test")
+    return evaluate(export(function, *arrays), *arrays, name="test")
 
 
 A, B = rand(2, 3, 4), rand(2, 3, 4)
@@ -205,7 +206,7 @@ def test_conv2d() -> None:
     mod = export(lambda x, w, b: op.conv2d(x, w, b, stride=2, padding=1), x, w, b)
     assert op_names(mod, "test") == ["nn.conv2d", "reshape", "add"]
     expected = conv2d_reference(x, w, 2, 1) + b[:, None, None]
-    np.testing.assert_allclose(evaluate(mod, [x, w, b], "test"), expected, rtol=1e-4)
+    np.testing.assert_allclose(evaluate(mod, x, w, b, name="test"), expected, rtol=1e-4)
 
 
 def test_conv1d_conv3d_and_transposed() -> None:
@@ -254,7 +255,7 @@ def test_attention() -> None:
     scores = np.where(np.tril(np.ones((3, 3), bool)), scores, -np.inf)
     weights = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
     np.testing.assert_allclose(
-        evaluate(mod, [q, k, v], "test"), np.einsum("bhqk,bkhd->bqhd", weights, v), rtol=1e-4
+        evaluate(mod, q, k, v, name="test"), np.einsum("bhqk,bkhd->bqhd", weights, v), rtol=1e-4
     )
 
 
@@ -370,7 +371,7 @@ def test_linear_and_embedding() -> None:
     mod, _ = Model().export_tvm(spec={"forward": {"x": spec.Tensor((2, 5), "int32")}})
     assert op_names(mod, "forward") == ["reshape", "take", "reshape", "permute_dims", "matmul", "add"]
     ids, table, weight, bias = np.arange(10, dtype=np.int32).reshape(2, 5), rand(10, 4), rand(3, 4), rand(3)
-    got = evaluate(mod, [ids, table, weight, bias], "forward")
+    got = evaluate(mod, ids, table, weight, bias, name="forward")
     np.testing.assert_allclose(got, table[ids] @ weight.T + bias, rtol=1e-5)
 
 
@@ -404,5 +405,5 @@ def test_layers(layer: nn.Module, shape: tuple, expected: tuple) -> None:
             return self.layer(x)
 
     mod, params = Model().export_tvm(spec={"forward": {"x": spec.Tensor(shape, "float32")}})
-    out = evaluate(mod, [rand(*shape), *(rand(*param.shape) for _, param in params)], "forward")
+    out = evaluate(mod, rand(*shape), *(rand(*param.shape) for _, param in params), name="forward")
     assert out.shape == expected and np.isfinite(out).all()

@@ -9,7 +9,8 @@ import pytest
 
 from ir.relax.frontend import nn
 from ir.relax.frontend.nn import op, spec
-from tests.ir.relax.frontend.numpy_evaluator import evaluate, op_names
+from ir.relax.testing import evaluate
+from tests.ir.relax.frontend.operators import op_names
 
 
 def export(function: Any, *arrays: np.ndarray) -> Any:
@@ -21,7 +22,7 @@ def export(function: Any, *arrays: np.ndarray) -> Any:
 
 
 def run(function: Any, *arrays: np.ndarray) -> np.ndarray:
-    return evaluate(export(function, *arrays), arrays, "test")
+    return evaluate(export(function, *arrays), *arrays, name="test")
 
 
 def f32(values: Any) -> np.ndarray:

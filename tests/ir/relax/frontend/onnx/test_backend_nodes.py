@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.ir.relax.frontend.numpy_evaluator import evaluate
+from ir.relax.testing import evaluate
 
 onnx = pytest.importorskip("onnx")
 loader = pytest.importorskip("onnx.backend.test.loader")
@@ -96,7 +96,7 @@ def test_node_cases() -> None:
         inputs, expected = arrays_of(case)
         try:
             feeds = with_constants(model, inputs)
-            result = evaluate(from_onnx(model), feeds)
+            result = evaluate(from_onnx(model), *feeds)
             for got, wanted in zip(result if isinstance(result, tuple) else (result,), expected, strict=True):
                 assert np.shape(got) == np.shape(wanted) and np.asarray(got).dtype == np.asarray(wanted).dtype
                 np.testing.assert_allclose(got, wanted, rtol=1e-3, atol=1e-5)

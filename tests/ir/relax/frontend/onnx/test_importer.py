@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.ir.relax.frontend.numpy_evaluator import evaluate, op_names
+from ir.relax.testing import evaluate
+from tests.ir.relax.frontend.operators import op_names
 
 onnx = pytest.importorskip("onnx")
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
@@ -72,7 +73,7 @@ def test_weights_are_constants_by_default() -> None:
     assert [param.name_hint for param in func.params] == ["input_0x"]
     assert func.attrs["num_input"] == 1
     x = np.ones((4, 2), np.float32)
-    np.testing.assert_allclose(evaluate(mod, [x]), x @ np.arange(6).reshape(2, 3) + 1)
+    np.testing.assert_allclose(evaluate(mod, x), x @ np.arange(6).reshape(2, 3) + 1)
 
 
 def test_weights_as_inputs_are_detached() -> None:
@@ -84,9 +85,7 @@ def test_weights_as_inputs_are_detached() -> None:
     assert "params" not in main_of(detached).attrs and "params" in main_of(mod).attrs
     assert [array.shape for array in params["main"]] == [(2, 3), (3,)]
     x = np.ones((4, 2), np.float32)
-    np.testing.assert_allclose(
-        evaluate(detached, [x, *params["main"]]), evaluate(from_onnx(linear_model()), [x])
-    )
+    np.testing.assert_allclose(evaluate(detached, x, *params["main"]), evaluate(from_onnx(linear_model()), x))
 
 
 def test_names_can_stay_as_they_are() -> None:
@@ -111,7 +110,7 @@ def test_dtypes_of_inputs() -> None:
 
 def test_several_outputs_are_a_tuple() -> None:
     source = model([node("Abs", ["x"], ["y"]), node("Neg", ["x"], ["z"])], {"x": [2]}, ["y", "z"])
-    y, z = evaluate(from_onnx(source), [np.array([-1, 2], np.float32)])
+    y, z = evaluate(from_onnx(source), np.array([-1, 2], np.float32))
     assert y.tolist() == [1, 2] and z.tolist() == [1, -2]
 
 
@@ -135,11 +134,11 @@ def test_graphs_without_a_model_and_other_opsets() -> None:
     """A bare graph says nothing of its opset; Softmax normalizes another way before opset 13."""
     source = model([node("Softmax", ["x"], ["y"], axis=1)], {"x": [2, 3, 4]}, ["y"], opset=18)
     x = np.random.default_rng(0).random((2, 3, 4), np.float32)
-    newer, older = (evaluate(from_onnx(source.graph, opset=opset), [x]) for opset in (18, 11))
+    newer, older = (evaluate(from_onnx(source.graph, opset=opset), x) for opset in (18, 11))
     np.testing.assert_allclose(newer.sum(1), np.ones((2, 4)), rtol=1e-6)
     np.testing.assert_allclose(older.sum((1, 2)), np.ones(2), rtol=1e-6)
-    np.testing.assert_allclose(evaluate(from_onnx(source, opset=11), [x]), older)
-    np.testing.assert_allclose(evaluate(from_onnx(source.graph), [x]), newer)
+    np.testing.assert_allclose(evaluate(from_onnx(source, opset=11), x), older)
+    np.testing.assert_allclose(evaluate(from_onnx(source.graph), x), newer)
 
 
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,7 +174,7 @@ def reshape_by_shape(dims: list[Any]) -> Any:
 def test_shape_arithmetic_is_folded() -> None:
     mod = from_onnx(reshape_by_shape([2, 3, 4]))
     assert op_names(mod) == ["reshape"]
-    assert evaluate(mod, [np.zeros((2, 3, 4), np.float32)]).shape == (2, 12)
+    assert evaluate(mod, np.zeros((2, 3, 4), np.float32)).shape == (2, 12)
 
 
 def test_shape_arithmetic_on_symbolic_extents() -> None:
@@ -183,7 +182,7 @@ def test_shape_arithmetic_on_symbolic_extents() -> None:
     assert op_names(mod) == ["reshape"]
     assert shapes_of(mod) == [["batch", "T.int64(3)", "T.int64(4)"]] or shapes_of(mod)[0][0] == "batch"
     for batch in (1, 5):
-        assert evaluate(mod, [np.zeros((batch, 3, 4), np.float32)]).shape == (batch, 12)
+        assert evaluate(mod, np.zeros((batch, 3, 4), np.float32)).shape == (batch, 12)
 
 
 def test_a_symbolic_shape_as_an_output() -> None:
@@ -246,7 +245,7 @@ def test_operators_that_onnx_defines_by_others() -> None:
     mod = from_onnx(source)
     x, t = np.random.default_rng(0).random((2, 5), np.float32), np.array([1, 4])
     expected = -np.mean(np.log(np.exp(x) / np.exp(x).sum(1, keepdims=True))[[0, 1], t])
-    np.testing.assert_allclose(evaluate(mod, [x, t]), expected, rtol=1e-5)
+    np.testing.assert_allclose(evaluate(mod, x, t), expected, rtol=1e-5)
 
 
 # ------------------------------------------------------------------------------------------------ symbolic dimensions
@@ -259,7 +258,7 @@ def test_dimensions_of_one_name_are_one_variable() -> None:
 def test_shape_dict_gives_dimensions_their_values() -> None:
     source = model([node("Abs", ["x"], ["y"])], {"x": ["n", 2]}, ["y"])
     mod = from_onnx(source, shape_dict={"x": [7, 2]})
-    assert evaluate(mod, [np.ones((7, 2), np.float32)]).shape == (7, 2)
+    assert evaluate(mod, np.ones((7, 2), np.float32)).shape == (7, 2)
     named = from_onnx(source, shape_dict={"x": ["m", 2]})
     assert shapes_of(named)[0][0] == "m"
 
@@ -286,7 +285,7 @@ def test_broadcasting_of_old_opsets() -> None:
         [node("Add", ["a", "b"], ["y"], axis=1, broadcast=1)], {"a": [2, 3, 4], "b": [3]}, ["y"], opset=6
     )
     a, b = np.zeros((2, 3, 4), np.float32), np.arange(3, dtype=np.float32)
-    np.testing.assert_array_equal(evaluate(from_onnx(source), [a, b]), a + b[None, :, None])
+    np.testing.assert_array_equal(evaluate(from_onnx(source), a, b), a + b[None, :, None])
 
 
 # ------------------------------------------------------------------------------------------------------------ errors
@@ -365,5 +364,5 @@ def test_converters_can_be_added() -> None:
     source = model([], {"x": [2]}, ["y"])
     source.graph.node.append(helper.make_node("Twice", ["x"], ["y"], domain="test.domain", factor=3.0))
     source.opset_import.append(helper.make_opsetid("test.domain", 2))
-    assert evaluate(from_onnx(source), [np.array([1, 2], np.float32)]).tolist() == [3, 6]
+    assert evaluate(from_onnx(source), np.array([1, 2], np.float32)).tolist() == [3, 6]
     assert frontend.find_converter("Twice", "test.domain", 1) is None

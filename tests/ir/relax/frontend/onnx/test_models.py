@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.ir.relax.frontend.numpy_evaluator import evaluate, op_names
+from ir.relax.testing import evaluate
+from tests.ir.relax.frontend.operators import op_names
 
 pytest.importorskip("torch")
 pytest.importorskip("onnxscript")
@@ -58,7 +59,7 @@ def test_import_matches_onnx_runtime(exports: Any, name: str, exporter: str) -> 
     path = exports(name, exporter)
     feeds = inputs_of(name)
     expected = run_onnx(path, feeds)
-    result = evaluate(from_onnx(path), feeds)
+    result = evaluate(from_onnx(path), *feeds.values())
     results = result if isinstance(result, tuple) else (result,)
     assert len(results) == len(expected)
     for got, wanted in zip(results, expected):
@@ -99,7 +100,7 @@ def test_weights_can_be_kept_as_inputs(exports: Any, exporter: str) -> None:
     mod = from_onnx(path, keep_params_in_input=True)
     func: Any = mod["main"]
     assert func.attrs["num_input"] == 3
-    result = evaluate(mod, [*feeds.values(), *func.attrs["params"]])
+    result = evaluate(mod, *feeds.values(), *func.attrs["params"])
     np.testing.assert_allclose(result, run_onnx(path, feeds)[0], rtol=1e-4, atol=1e-4)
 
 

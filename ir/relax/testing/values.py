@@ -1,0 +1,115 @@
+"""What the reference evaluator computes with: dense arrays, closures, and the traces of memory that is gone.
+
+Tensors are C-contiguous numpy arrays, shapes are tuples of int, tuples are lists, numbers are numpy scalars. Memory that nobody
+wrote holds a recognizable pattern, and a value whose memory was overwritten in place or released cannot be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ... import dtype as dt
+from ...error import IRError
+from ..function import Function
+
+
+class EvaluationError(IRError):
+    """The evaluated program did something wrong: read memory that is gone, changed a value, broke a declaration."""
+
+
+@dataclass(eq=False)
+class Gone:
+    """Stands for a value whose memory was overwritten or released; reading it is an error of the program."""
+
+    reason: str
+
+
+@dataclass(eq=False)
+class Closure:
+    """A function value: what it computes, the frame that it was made in, and the arguments that it holds already."""
+
+    function: Function
+    frame: Any
+    captured: Sequence[Any] = ()
+
+
+@dataclass(eq=False)
+class Storage:
+    """Bytes that tensors are placed in."""
+
+    memory: np.ndarray
+
+
+class PackedArgument(np.ndarray):
+    """An array as registered functions get it: what they write is seen by the program, ``numpy()`` copies."""
+
+    def numpy(self) -> np.ndarray:
+        """A copy of the elements."""
+        return np.array(self)
+
+
+def fresh(shape: Sequence[int], dtype: str) -> np.ndarray:
+    """An array that nobody wrote: NaN, or numbers that no test expects."""
+    numpy_dtype = dt.to_numpy(dtype)
+    if dt.is_float(dtype):
+        return np.full(tuple(shape), float("nan"), numpy_dtype)
+    return np.full(tuple(shape), True if dt.is_bool(dtype) else 0x55, numpy_dtype)
+
+
+def dense(value: Any) -> Any:
+    """A result of numpy as a tensor: in row-major order, so that a transposed view becomes an array of its own."""
+    if isinstance(value, np.ndarray | np.generic):
+        return np.asarray(value, order="C")
+    if isinstance(value, list | tuple) and any(isinstance(item, np.ndarray | np.generic) for item in value):
+        return [dense(item) for item in value]
+    return value
+
+
+def replaced(value: Any, change: Callable[[np.ndarray], Any]) -> Any:
+    """The value with ``change`` applied to its arrays, also to those inside of tuples and closures."""
+    if isinstance(value, np.ndarray):
+        return change(value)
+    if isinstance(value, list):
+        items = [replaced(item, change) for item in value]
+        return value if all(new is old for new, old in zip(items, value)) else items
+    if isinstance(value, Closure):
+        captured = [replaced(item, change) for item in value.captured]
+        return (
+            value
+            if all(new is old for new, old in zip(captured, value.captured))
+            else Closure(value.function, value.frame, captured)
+        )
+    return value
+
+
+def readable(value: Any) -> Any:
+    """The value itself; raises EvaluationError if it, or a part of it, is gone."""
+    if isinstance(value, Gone):
+        raise EvaluationError(value.reason)
+    if isinstance(value, list):
+        for item in value:
+            readable(item)
+    return value
+
+
+def received(value: Any) -> Any:
+    """What a caller or a function outside of the program hands over, as a value of the evaluator."""
+    if isinstance(value, np.ndarray):
+        return np.asarray(value, order="C")
+    if isinstance(value, list):
+        return [received(item) for item in value]
+    if isinstance(value, tuple):
+        numbers = all(isinstance(item, int | np.integer) for item in value)
+        return tuple(int(item) for item in value) if numbers and value else [received(item) for item in value]
+    if hasattr(value, "numpy"):
+        return np.asarray(value, order="C")
+    return value
+
+
+def returned(value: Any) -> Any:
+    """A value as callers get it: tuples for lists."""
+    return tuple(returned(item) for item in value) if isinstance(value, list) else value
