@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from .codegen.build import build as build_kernels
 from .module import IRModule
+from .relax.vm_build import build as build_model
 from .tir.function import PrimFunc
 
 
@@ -18,9 +20,5 @@ def compile_module(mod: IRModule | PrimFunc, target: Any = None, **options: Any)
         options: keyword arguments of the function that does it.
     """
     if isinstance(mod, IRModule) and any(not isinstance(func, PrimFunc) for func in mod.functions.values()):
-        from .relax.vm_build import build as build_model
-
         return build_model(mod, target, **options)
-    from .codegen.build import build as build_kernels
-
     return build_kernels(mod, target, **options)

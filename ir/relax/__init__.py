@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from ..expr import GlobalVar
-from ..external import external
+from ..external import external as _external
 from .expr import (
     Binding,
     BindingBlock,
@@ -72,5 +72,5 @@ def __getattr__(name: str) -> object:
     if name in _LAZY:
         return getattr(import_module(_LAZY[name], __name__), name)
     if name in ("Executable", "VirtualMachine"):
-        return external(name)
+        return _external(name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -16,6 +16,13 @@ from .. import dtype as _dt
 from ..error import IRTypeError
 from ..op import Op as _Op
 from ..tir import (
+    op as _op,
+)
+from ..tir import (
+    operators as _operators,
+)
+from ..tir.buffer import Buffer as _BufferNode
+from ..tir.expr import (
     EQ,
     GE,
     GT,
@@ -26,7 +33,6 @@ from ..tir import (
     And,
     Broadcast,
     BufferLoad,
-    BufferRegion,
     Call,
     Cast,
     CommReducer,
@@ -34,7 +40,6 @@ from ..tir import (
     FloatImm,
     FloorDiv,
     FloorMod,
-    IndexMap,
     IntImm,
     IterVar,
     Max,
@@ -43,6 +48,7 @@ from ..tir import (
     Mul,
     Not,
     Or,
+    PrimExpr,
     ProducerLoad,
     Ramp,
     Range,
@@ -54,17 +60,11 @@ from ..tir import (
     Sub,
     Var,
 )
-from ..tir import cast as _cast
-from ..tir import (
-    op as _op,
-)
-from ..tir import (
-    operators as _operators,
-)
-from ..tir.buffer import Buffer as _BufferNode
-from ..tir.expr import PrimExpr
+from ..tir.index_map import IndexMap
+from ..tir.operators import cast as _cast
 from ..tir.operators import const as _const
 from ..tir.operators import convert as _convert
+from ..tir.stmt import BufferRegion
 from ..type import PointerType, PrimType
 from .intrinsics import DTYPE_FIRST, FIXED_DTYPE, SCRIPT_NAMES
 from .ir_builder.tir_access import BufferType as Buffer

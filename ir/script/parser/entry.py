@@ -8,8 +8,6 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-import ir
-
 from ...error import DiagnosticError
 from ...tir.stmt import Stmt
 from .. import ir as I
@@ -87,7 +85,14 @@ def _is_metadata(node: ast.stmt) -> bool:
 
 def default_names() -> dict[str, Any]:
     """The names that a program may use without importing them."""
-    return {"I": I, "ir": ir, "T": T, "tir": T, "R": R, "relax": R}
+    return {
+        "I": I,
+        "ir": sys.modules["ir"],  # the package that this one is in
+        "T": T,
+        "tir": T,
+        "R": R,
+        "relax": R,
+    }
 
 
 def _from_object(program: Any, names: dict[str, Any], check: bool) -> Any:
