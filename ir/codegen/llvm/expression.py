@@ -11,7 +11,8 @@ from ...tir import operators
 from ...tir.expr import PrimExpr, Var
 from .builder import Value, constant, lane_constants, lanes_of, vector
 from .compile import CodegenError
-from .intrinsics import IntrinsicEmitter
+from .intrinsics import emit_call
+from .memory import MemoryEmitter
 from .types import register_type
 
 _SIGNED = {E.LT: "slt", E.LE: "sle", E.GT: "sgt", E.GE: "sge", E.EQ: "eq", E.NE: "ne"}
@@ -19,7 +20,7 @@ _UNSIGNED = {E.LT: "ult", E.LE: "ule", E.GT: "ugt", E.GE: "uge", E.EQ: "eq", E.N
 _ORDERED = {E.LT: "olt", E.LE: "ole", E.GT: "ogt", E.GE: "oge", E.EQ: "oeq", E.NE: "une"}
 
 
-class ExpressionEmitter(IntrinsicEmitter):
+class ExpressionEmitter(MemoryEmitter):
     """Emits expressions of one LLVM function; statements are added by :class:`~.statement.FunctionEmitter`."""
 
     reduction_update: Any = None
@@ -206,6 +207,32 @@ class ExpressionEmitter(IntrinsicEmitter):
         return self.value(expr.body)
 
     # -- conversions --------------------------------------------------------------
+    def widen_float(self, value: Value, dtype: str) -> Value:
+        """float16 or bfloat16 as float32; other floats as they are."""
+        lanes = dt.lanes(dtype)
+        if dt.code(dtype) == "bfloat":
+            wide = self.b.cast("zext", value, vector("i32", lanes))
+            shifted = self.b.binary("shl", wide, constant(16, wide.type))
+            return self.b.cast("bitcast", shifted, vector("float", lanes))
+        return self.b.cast("fpext", value, vector("float", lanes)) if dt.bits(dtype) == 16 else value
+
+    def narrow_float(self, value: Value, dtype: str) -> Value:
+        """float32 rounded to the nearest even value of float16 or bfloat16; other floats as they are."""
+        lanes = dt.lanes(dtype)
+        if dt.code(dtype) == "bfloat":
+            b = self.b
+            bits = b.cast("bitcast", value, vector("i32", lanes))
+            upper = b.binary("lshr", bits, constant(16, bits.type))
+            odd = b.binary("and", upper, constant(1, bits.type))
+            rounded = b.binary("add", b.binary("add", bits, constant(0x7FFF, bits.type)), odd)
+            result = b.binary("lshr", rounded, constant(16, bits.type))
+            nan = b.binary(
+                "or", upper, constant(0x40, bits.type)
+            )  # stays a NaN when its low bits are cut off
+            result = b.select(b.fcmp("uno", value, value), nan, result)
+            return b.cast("trunc", result, vector("i16", lanes))
+        return self.b.cast("fptrunc", value, vector("half", lanes)) if dt.bits(dtype) == 16 else value
+
     def _cast(self, expr: E.Cast) -> Value:
         return self.convert(self.value(expr.value), expr.value.dtype, expr.dtype)
 
@@ -324,5 +351,5 @@ _HANDLERS: dict[type, Callable[[Any, Any], Value]] = {
     **dict.fromkeys((E.Add, E.Sub, E.Mul, E.Div, E.Mod, E.FloorDiv, E.FloorMod, E.Min, E.Max), _X._arithmetic),
     **dict.fromkeys((E.LT, E.LE, E.GT, E.GE, E.EQ, E.NE), _X._compare),
     E.And: _X._and, E.Or: _X._or, E.Not: _X._not, E.Select: _X._select, E.Let: _X._let, E.Cast: _X._cast,
-    E.Ramp: _X._ramp, E.Broadcast: _X._broadcast, E.Shuffle: _X._shuffle, E.BufferLoad: _X._load, E.Call: _X._call,
+    E.Ramp: _X._ramp, E.Broadcast: _X._broadcast, E.Shuffle: _X._shuffle, E.BufferLoad: _X._load, E.Call: emit_call,
 }  # fmt: skip
