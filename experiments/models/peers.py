@@ -15,8 +15,8 @@ from . import data
 
 def reference(model: str, arrays: str) -> dict[str, Any]:
     """Random inputs of an ONNX file and ONNX Runtime's outputs, written for the other contestants."""
-    from tuner.cli.model import load_model
-    from tuner.reference import onnx_session
+    from tuner.compare.reference import onnx_session
+    from tuner.model import load_model
 
     inputs = load_model(Path(model), None, []).inputs
     outputs = onnx_session(Path(model), 0).run(None, inputs)
@@ -27,7 +27,7 @@ def reference(model: str, arrays: str) -> dict[str, Any]:
 def tune(model: str, trials: int, database: str, threads: int, seed: int = 0) -> dict[str, Any]:
     """Tune all kernels up to ``trials`` trials, those of earlier runs included; what it cost, as plain data."""
     import tuner
-    from tuner.cli.model import load_model
+    from tuner.model import load_model
 
     def run(callbacks: Sequence[Any]) -> None:
         loaded = load_model(Path(model), None, [])
@@ -50,8 +50,8 @@ def loopsmith(model: str, arrays: str, threads: int, database: str | None) -> Re
     from database.meta_schedule_apply_database import ApplyReport
     from ir.codegen.llvm.runtime import runtime
     from tuner import compile_relax
-    from tuner.cli.model import load_model
-    from tuner.reference import flatten
+    from tuner.compare.reference import flatten
+    from tuner.model import load_model
 
     loaded, report = load_model(Path(model), None, []), ApplyReport()
     begin = time.perf_counter()
@@ -68,8 +68,8 @@ def loopsmith(model: str, arrays: str, threads: int, database: str | None) -> Re
 
 def compared(peer: str, model: str, arrays: str, threads: int) -> Ready:
     """A runtime that ``loopsmith bench`` compares with: onnxruntime, torch, torch.compile."""
-    from tuner.compare import Source, contestants
-    from tuner.reference import flatten
+    from tuner.compare.contestants import Source, contestants
+    from tuner.compare.reference import flatten
 
     inputs, expected = data.read(arrays)
     begin = time.perf_counter()

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from ..compare import Contestant, Source, contestant_of_library, contestants, take_turns
+from ..compare.contestants import Source, contestant_of_library, contestants
+from ..compare.turns import Contestant, take_turns
 from ..error import TunerError
 from .console import out
 

@@ -11,11 +11,10 @@ import typer
 from database.meta_schedule_apply_database import ApplyReport
 from ir.target import Target
 
-from ..compare import exported
 from ..compile import compile_relax
 from ..error import TunerError
+from ..model import exported, load_model
 from .console import out
-from .model import load_model
 from .options import DatabaseOption, ModelFile, Shapes, TargetOption, Zoo
 
 

@@ -10,10 +10,10 @@ import typer
 
 import runners
 
+from ..compare.reference import TOLERANCE, flatten, onnx_session, relative_error
 from ..error import TunerError
-from ..reference import TOLERANCE, flatten, onnx_session, relative_error
+from ..model import random_array
 from .console import out
-from .model import random_array
 from .options import Seed
 
 

@@ -6,10 +6,10 @@ from rich.table import Table
 
 from ir.target import Target
 
+from ..model import load_model
 from ..task import extract_tasks
 from ..tune import contexts_of
 from .console import out
-from .model import load_model
 from .options import ModelFile, Shapes, TargetOption, Zoo
 
 

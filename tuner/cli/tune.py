@@ -8,14 +8,14 @@ import typer
 
 from ir.target import Target
 
-from ..compare import compare_builds
+from ..compare.builds import compare_builds
+from ..compare.reference import TOLERANCE
 from ..error import TunerError
+from ..model import Model, load_model
 from ..progress import progress_display
-from ..reference import TOLERANCE
 from ..task import extract_tasks
 from ..tune import check_budget, contexts_of, open_store, tune_tasks
 from .console import out
-from .model import Model, load_model
 from .options import DatabaseOption, ModelFile, Seed, Shapes, TargetOption, Zoo, parse_duration
 
 

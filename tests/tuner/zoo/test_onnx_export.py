@@ -14,9 +14,9 @@ import runners  # noqa: E402
 import tuner  # noqa: E402
 from ir.relax.frontend.onnx import exportable_operators, from_onnx, to_onnx  # noqa: E402
 from tuner import zoo  # noqa: E402
-from tuner.cli.model import Model  # noqa: E402
-from tuner.compare import Comparison, compare_builds  # noqa: E402
-from tuner.reference import TOLERANCE, flatten, onnx_session, relative_error  # noqa: E402
+from tuner.compare.builds import Comparison, compare_builds  # noqa: E402
+from tuner.compare.reference import TOLERANCE, flatten, onnx_session, relative_error  # noqa: E402
+from tuner.model import Model  # noqa: E402
 from tuner.zoo.catalog import ARCHITECTURES  # noqa: E402
 
 
@@ -56,7 +56,7 @@ def test_full_configurations_have_exportable_operators_only(name: str) -> None:
 def test_builds_of_a_zoo_model_are_compared_with_onnx_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
     from ir.target import Target
 
-    monkeypatch.setattr("tuner.compare._ROUND_SECONDS", 0.01)
+    monkeypatch.setattr("tuner.compare.turns._ROUND_SECONDS", 0.01)
     model = Model("resnet18", *_small("resnet18"))
     found = compare_builds(model, Target("cpu"), None)
     assert found.error is not None and found.is_accurate

@@ -15,8 +15,8 @@ from tuner.error import TunerError
 
 torch = pytest.importorskip("torch")
 
-from tuner.torch_graph import to_torch  # noqa: E402
-from tuner.torch_operators import TORCH_FUNCTIONS  # noqa: E402
+from tuner.compare.torch_graph import to_torch  # noqa: E402
+from tuner.compare.torch_operators import TORCH_FUNCTIONS  # noqa: E402
 
 COVERED = [item for item in CASES if item.op in TORCH_FUNCTIONS and item.numbers]
 

@@ -1,4 +1,4 @@
-"""Models as the command line names them: an ONNX file, or an architecture of the zoo."""
+"""Models by name: an ONNX file, or an architecture of the zoo. The command line and comparisons begin with one."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 from ir import IRModule
 from ir.relax.function import Function
 
-from ..error import TunerError
-from ..zoo.catalog import load
+from .error import TunerError
+from .zoo.catalog import load
 
 
 @dataclass
@@ -53,6 +53,18 @@ def load_model(path: Path | None, zoo: str | None, shapes: list[str], seed: int 
     mod = from_onnx(str(path), shape_dict=parse_shapes(shapes) or None)
     require_static(mod, path)
     return Model(path.stem, mod, {}, random_inputs(mod, seed), onnx_path=path)
+
+
+def exported(model: Model) -> bytes:
+    """A model as the contents of an ONNX file.
+
+    Raises:
+        ONNXExportError: the model cannot be exported, or onnx is not installed.
+    """
+    from ir.relax.frontend.onnx import to_onnx
+
+    data: bytes = to_onnx(model.mod, model.params).SerializeToString()
+    return data
 
 
 def parse_shapes(items: list[str]) -> dict[str, list[int]]:

@@ -1,4 +1,4 @@
-"""Comparisons: who takes turns, and that a contestant that runs for seconds is called once."""
+"""Who takes turns, and that a contestant that runs for seconds is called once."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from tuner import compare
-from tuner.compare import Contestant, take_turns
+from tuner.compare import turns
+from tuner.compare.turns import Contestant, take_turns
 
 
 class Counted:
@@ -25,9 +25,9 @@ class Counted:
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compare, "_ROUND_SECONDS", 0.004)
-    monkeypatch.setattr(compare, "_PAUSE_SECONDS", 0.0)
-    monkeypatch.setattr(compare, "_SLOW_SECONDS", 0.05)
+    monkeypatch.setattr(turns, "_ROUND_SECONDS", 0.004)
+    monkeypatch.setattr(turns, "_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(turns, "_SLOW_SECONDS", 0.05)
 
 
 def test_a_slow_contestant_is_called_once() -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tuner.compare.reference import flatten, onnx_session, relative_error
 from tuner.error import TunerError
-from tuner.reference import flatten, onnx_session, relative_error
 
 
 def test_error_is_relative_to_the_largest_magnitude() -> None:

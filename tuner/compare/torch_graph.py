@@ -29,7 +29,7 @@ from ir.relax.expr import (
 )
 from ir.relax.function import Function
 
-from .error import TunerError
+from ..error import TunerError
 from .torch_operators import TORCH_FUNCTIONS
 
 
@@ -78,7 +78,7 @@ def _require_functions(mod: IRModule, func: str) -> None:
     if missing:
         raise TunerError(
             f"PyTorch cannot run this model operator by operator: {', '.join(sorted(missing))} have no PyTorch function"
-            " (tuner/torch_operators.py holds the table); put the program that torch.export.save wrote beside the"
+            " (tuner/compare/torch_operators.py holds the table); put the program that torch.export.save wrote beside the"
             " ONNX file, with the suffix .pt2, to compare with that"
         )
 

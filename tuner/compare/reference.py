@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .error import TunerError
+from ..error import TunerError
 
 TOLERANCE = 1e-4
 """Relative error against ONNX Runtime, of the largest magnitude of each output, that float32 models must keep."""

@@ -1,0 +1,138 @@
+"""Who a model is compared with: a library that was built, ONNX Runtime, PyTorch. Each runs the model once per call."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import runners
+
+from ..error import TunerError
+from ..model import exported, load_model, random_array
+from .reference import OnnxSource, onnx_session
+from .turns import Contestant
+
+
+def contestant_of_library(path: Path, threads: int) -> tuple[Contestant, list[np.ndarray]]:
+    """A built library with random inputs; ``threads`` 0 takes all cores."""
+    executable = runners.load_module(path)
+    generator = np.random.default_rng(0)
+    arrays = [
+        random_array(generator, list(item["shape"]), item["dtype"])
+        for item in executable.signature("main")["params"]
+    ]
+    set_threads = executable.library.address("loopsmith_set_num_threads")
+    ctypes.CFUNCTYPE(None, ctypes.c_int32)(set_threads)(threads)
+    main = runners.VirtualMachine(executable, runners.cpu())["main"]
+    return Contestant("loopsmith", lambda: main(*arrays)), arrays
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where other runtimes take the model from: an ONNX file, or an architecture of the zoo."""
+
+    onnx: Path | None = None
+    zoo: str | None = None
+
+    @cached_property
+    def model(self) -> Any:
+        """The model as this compiler imports it.
+
+        Raises:
+            TunerError: there is no such file or architecture.
+            ONNXImportError: the file cannot be imported.
+        """
+        return load_model(self.onnx if self.zoo is None else None, self.zoo, [])
+
+    @property
+    def for_onnxruntime(self) -> OnnxSource:
+        """The file, or an export of the architecture."""
+        if self.zoo is not None:
+            return exported(self.model)
+        assert self.onnx is not None
+        return self.onnx
+
+
+def contestants(
+    names: Sequence[str], source: Source, arrays: Sequence[np.ndarray], threads: int
+) -> list[Contestant]:
+    """Other runtimes on the same inputs.
+
+    Raises:
+        TunerError: a name is unknown, there is no model to run, or the runtime is not installed.
+    """
+    unknown = [name for name in names if name not in _MAKERS]
+    if unknown:
+        raise TunerError(f"unknown runtime {unknown[0]!r}; choose among {', '.join(_MAKERS)}")
+    if names and source.zoo is None and (source.onnx is None or not source.onnx.is_file()):
+        raise TunerError(
+            f"comparing needs the model itself; {source.onnx} does not exist: name its ONNX file with --onnx,"
+            " or its architecture with --zoo"
+        )
+    entries = [_MAKERS[name](source, arrays, threads) for name in names]
+    for entry in entries:
+        entry.call()  # the first call compiles, or allocates: it says nothing of the second
+    return entries
+
+
+def _onnxruntime(source: Source, arrays: Sequence[np.ndarray], threads: int) -> Contestant:
+    return onnx_contestant(source.for_onnxruntime, arrays, threads)
+
+
+def onnx_contestant(onnx: OnnxSource, arrays: Sequence[np.ndarray], threads: int) -> Contestant:
+    """ONNX Runtime on a model."""
+    session = onnx_session(onnx, threads)
+    feed = dict(zip([item.name for item in session.get_inputs()], arrays, strict=True))
+    return Contestant("onnxruntime", lambda: session.run(None, feed))
+
+
+def _torch(source: Source, arrays: Sequence[np.ndarray], threads: int) -> Contestant:
+    return Contestant("torch", _torch_call(source, arrays, threads, compiled=False))
+
+
+def _torch_compile(source: Source, arrays: Sequence[np.ndarray], threads: int) -> Contestant:
+    return Contestant("torch.compile", _torch_call(source, arrays, threads, compiled=True))
+
+
+def _torch_call(
+    source: Source, arrays: Sequence[np.ndarray], threads: int, *, compiled: bool
+) -> Callable[[], Any]:
+    """PyTorch on the program that ``torch.export.save`` wrote beside the ONNX file, else on its own operators one by one."""
+    try:
+        import torch
+    except ImportError as error:
+        raise TunerError(
+            f"comparing with PyTorch needs the extra: pip install 'loopsmith[torch]' ({error})"
+        ) from error
+    if threads:
+        torch.set_num_threads(threads)
+    program = source.onnx.with_suffix(".pt2") if source.onnx is not None and source.zoo is None else None
+    if program is not None and program.is_file():
+        module: Any = torch.export.load(program).module()
+    else:
+        # Found by name when PyTorch is there: its module is made of PyTorch's functions.
+        to_torch = import_module(".torch_graph", __package__).to_torch
+        module = to_torch(source.model.mod, source.model.params)
+    if compiled:
+        module = torch.compile(module)
+    tensors = [torch.from_numpy(array) for array in arrays]
+
+    def call() -> Any:
+        with torch.inference_mode():
+            return module(*tensors)
+
+    return call
+
+
+_MAKERS: dict[str, Callable[[Source, Sequence[np.ndarray], int], Contestant]] = {
+    "onnxruntime": _onnxruntime,
+    "torch": _torch,
+    "torch.compile": _torch_compile,
+}
