@@ -15,7 +15,7 @@ import platform
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..codegen.llvm.compile import LoadedObject, emit_object, host_cpu, host_features, optimize, options_of
+from ..codegen.llvm.compile import LoadedObject, emit_object, optimize, options_of
 from ..codegen.llvm.runtime import runtime
 from ..codegen.model_driver import model_text
 from ..error import IRError, IRValueError
@@ -23,6 +23,7 @@ from ..expr import GlobalVar
 from ..external import external
 from ..module import IRModule
 from ..node import post_order_visit
+from ..target.host import host_info
 from ..target.target import Target
 from ..tir.function import PrimFunc
 from ..transform import Pass, PassContext, Sequential
@@ -163,9 +164,9 @@ _X86_FEATURES = {
 def _target_facts(target: Target) -> dict[str, Any]:
     """What a machine must have to run the code, as plain data."""
     options = options_of(target)
-    native = not options.triple and options.cpu in ("", host_cpu())
+    native = not options.triple and options.cpu in ("", host_info().cpu)
     if native:
-        flags = [item[1:] for item in host_features().split(",") if item.startswith("+")]
+        flags = [item[1:] for item in host_info().flags.split(",") if item.startswith("+")]
     else:
         # LLVM does not tell what a processor's name implies; the width of its vectors does, for what matters most.
         flags = [
@@ -178,7 +179,7 @@ def _target_facts(target: Target) -> dict[str, Any]:
     return {
         "text": str(target),
         "machine": options.triple.split("-")[0] or platform.machine().lower(),
-        "cpu": options.cpu or host_cpu(),
+        "cpu": options.cpu or host_info().cpu,
         "features": sorted(set(flags)),
     }
 

@@ -1,6 +1,8 @@
 """Facts about the machine that this process runs on: cpu name, features, vectors, caches, cores.
 
-LLVM (through llvmlite, imported when first asked) names the cpu and its features; caches come from sysfs.
+LLVM (through llvmlite, imported when first asked) names the cpu and its features; caches come from sysfs. The environment
+variable ``LOOPSMITH_HOST_CPU`` takes the place of what is found: code is then made for that cpu (``x86-64-v3``, say), which
+the real one must be able to run.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ class HostInfo:
     """LLVM's name, such as ``znver5``."""
     triple: str
     features: tuple[str, ...]
-    """The features that the host has, sorted, without signs."""
+    """The features that the host has, sorted, without signs; none where they follow from a given name."""
+    flags: str
+    """What LLVM is told of the features: ``+avx2,-sse4a``, or nothing where they follow from a given name."""
     cores: int
     """Cores that this process may use (its affinity mask and control group counted)."""
     facts: CpuFacts
@@ -117,10 +121,18 @@ def host_info() -> HostInfo:
     """The host's facts, found once per process."""
     import llvmlite.binding as llvm
 
-    cpu = str(llvm.get_host_cpu_name())
-    features = frozenset(name for name, present in llvm.get_host_cpu_features().items() if present)
+    cpu = os.environ.get("LOOPSMITH_HOST_CPU", "")
     triple = str(llvm.get_process_triple())
-    bits, registers = vector_facts(triple, features)
+    features: frozenset[str] = frozenset()
+    flags = ""
+    if cpu:
+        bits, registers = _vectors_of_cpu(cpu, triple)
+    else:
+        cpu = str(llvm.get_host_cpu_name())
+        found = llvm.get_host_cpu_features()
+        features = frozenset(name for name, present in found.items() if present)
+        flags = found.flatten()
+        bits, registers = vector_facts(triple, features)
     sizes = _cache_sizes()
     facts = CpuFacts(
         bits,
@@ -130,7 +142,7 @@ def host_info() -> HostInfo:
         sizes.get(3, sizes.get(2, CpuFacts.l3_cache_bytes)),
         _line_size(),
     )
-    return HostInfo(cpu, triple, tuple(sorted(features)), available_cores(), facts, _model_name())
+    return HostInfo(cpu, triple, tuple(sorted(features)), flags, available_cores(), facts, _model_name())
 
 
 _FEATURES_BY_CPU: tuple[tuple[tuple[str, ...], tuple[int, int]], ...] = (
@@ -149,6 +161,14 @@ _FEATURES_BY_CPU: tuple[tuple[tuple[str, ...], tuple[int, int]], ...] = (
 )  # fmt: skip
 
 
+def _vectors_of_cpu(cpu: str, triple: str) -> tuple[int, int]:
+    """(bits, registers) of the vector unit of a cpu by LLVM's name, where nothing is known of its features."""
+    for prefixes, vectors in _FEATURES_BY_CPU:
+        if cpu.startswith(prefixes):
+            return vectors
+    return vector_facts(triple.split("-")[0] or "x86_64", frozenset())
+
+
 def facts_of_cpu(cpu: str, triple: str = "", features: tuple[str, ...] = ()) -> CpuFacts:
     """Facts of a cpu by LLVM's name: the host's own where it is the host, else by a table and typical caches."""
     enabled = frozenset(item[1:] for item in features if item.startswith("+"))
@@ -157,9 +177,9 @@ def facts_of_cpu(cpu: str, triple: str = "", features: tuple[str, ...] = ()) -> 
         return host_info().facts
     if cpu:
         host = _host_if_named(cpu)
-        if host is not None:
-            if not disabled and not enabled:
-                return host.facts
+        if host is not None and not disabled and not enabled:
+            return host.facts
+        if host is not None and host.features:
             bits, registers = vector_facts(host.triple, (frozenset(host.features) | enabled) - disabled)
             return CpuFacts(
                 bits,
@@ -168,11 +188,11 @@ def facts_of_cpu(cpu: str, triple: str = "", features: tuple[str, ...] = ()) -> 
                 host.facts.l2_cache_bytes,
                 host.facts.l3_cache_bytes,
             )
-        for prefixes, (bits, registers) in _FEATURES_BY_CPU:
-            if cpu.startswith(prefixes):
-                if bits == 512 and "avx512f" in disabled:
-                    bits, registers = 256, 16
-                return CpuFacts(bits, registers)
+        bits, registers = _vectors_of_cpu(cpu, triple)
+        if bits == 512 and "avx512f" in disabled:
+            bits, registers = 256, 16
+        if not enabled or bits > 128:
+            return CpuFacts(bits, registers)
     arch = triple.split("-")[0] or "x86_64"
     return CpuFacts(*vector_facts(arch, enabled))
 

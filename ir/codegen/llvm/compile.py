@@ -21,6 +21,7 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from ...error import IRError
+from ...target.host import host_info
 from ...target.target import Target
 
 
@@ -50,20 +51,6 @@ def _initialize() -> None:
     llvm.initialize_native_asmparser()
 
 
-@lru_cache(maxsize=1)
-def host_features() -> str:
-    """The host's cpu features in LLVM's ``+avx2,-sse4a`` form."""
-    _initialize()
-    return llvm.get_host_cpu_features().flatten()
-
-
-@lru_cache(maxsize=1)
-def host_cpu() -> str:
-    """LLVM's name of the host cpu, such as ``znver5``."""
-    _initialize()
-    return llvm.get_host_cpu_name()
-
-
 def options_of(target: Target | None) -> MachineOptions:
     """Machine options of a target (or of the host for None).
 
@@ -74,7 +61,7 @@ def options_of(target: Target | None) -> MachineOptions:
     attr = attrs.get("mattr") or ()
     features = attr if isinstance(attr, str) else ",".join(str(a) for a in attr)  # type: ignore[attr-defined]
     level = attrs.get("opt-level")
-    if cpu and cpu == host_cpu() and not attrs.get("mtriple"):
+    if cpu and cpu == host_info().cpu and not attrs.get("mtriple"):
         # The host by name is the host: a hypervisor may hide features that the name implies.
         cpu = ""
     return MachineOptions(
@@ -103,9 +90,9 @@ def target_machine(options: MachineOptions = MachineOptions()) -> llvm.TargetMac
     except RuntimeError as error:
         raise CodegenError(f"LLVM has no target for triple {options.triple!r}: {error}") from error
     cpu, features = options.cpu, options.features
-    if not options.triple and cpu in ("", host_cpu()):
-        cpu = host_cpu()
-        features = ",".join(filter(None, (host_features(), options.features)))
+    if not options.triple and cpu in ("", host_info().cpu):
+        cpu = host_info().cpu
+        features = ",".join(filter(None, (host_info().flags, options.features)))
     return target.create_target_machine(
         cpu=cpu, features=features, opt=min(options.opt_level, 3), reloc="pic", codemodel="small"
     )
