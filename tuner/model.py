@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ir import IRModule
+from ir.relax.frontend.onnx import from_onnx, to_onnx
 from ir.relax.function import Function
 
 from .error import TunerError
@@ -45,12 +46,11 @@ def load_model(path: Path | None, zoo: str | None, shapes: list[str], seed: int 
             f"there is no file {path}; check the path, or use --zoo for an architecture without a file"
         )
     try:
-        from ir.relax.frontend.onnx import from_onnx
+        mod = from_onnx(str(path), shape_dict=parse_shapes(shapes) or None)
     except ImportError as error:
         raise TunerError(
             f"reading ONNX files needs the extra: pip install 'loopsmith[onnx]' ({error})"
         ) from error
-    mod = from_onnx(str(path), shape_dict=parse_shapes(shapes) or None)
     require_static(mod, path)
     return Model(path.stem, mod, {}, random_inputs(mod, seed), onnx_path=path)
 
@@ -61,8 +61,6 @@ def exported(model: Model) -> bytes:
     Raises:
         ONNXExportError: the model cannot be exported, or onnx is not installed.
     """
-    from ir.relax.frontend.onnx import to_onnx
-
     data: bytes = to_onnx(model.mod, model.params).SerializeToString()
     return data
 

@@ -65,7 +65,6 @@ class Analyzer:
         """Expressions known to be at least zero."""
         self._proving = 0
         self._extensions = Extension.NoExtensions
-        self.equal = expr_deep_equal
 
     # ---- what is known ------------------------------------------------------------------------------------------
 

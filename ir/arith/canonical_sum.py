@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from .. import dtype as dt
 from ..tir import expr as E
@@ -12,10 +12,8 @@ from ..tir import operators
 from ..tir.expr import IntImm
 from . import build
 from .canonical_form import Split, Sum, recombined
+from .parts import AnalyzerParts
 from .polynomial import Atoms, Polynomial, TooLarge, plus
-
-if TYPE_CHECKING:
-    from .analyzer import Analyzer
 
 
 class CanonicalSums(ABC):
@@ -24,7 +22,7 @@ class CanonicalSums(ABC):
     _table: ClassVar[Mapping[type, Callable[[Any, Any], Any]]]
     """The method that makes the form of each kind of node."""
 
-    def __init__(self, parent: Analyzer) -> None:
+    def __init__(self, parent: AnalyzerParts) -> None:
         self._parent = parent
         self.memo: dict[int, tuple[Any, Any]] = {}
 

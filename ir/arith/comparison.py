@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from enum import Flag, IntFlag
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..tir import expr as E
 from ..tir import operators
 from . import build
-
-if TYPE_CHECKING:
-    from .analyzer import Analyzer
+from .parts import AnalyzerParts
 
 
 class Extension(Flag):
@@ -43,7 +41,7 @@ class CompareResult(IntFlag):
     UNKNOWN = 7
 
 
-def compare(analyzer: Analyzer, lhs: Any, rhs: Any) -> CompareResult:
+def compare(analyzer: AnalyzerParts, lhs: Any, rhs: Any) -> CompareResult:
     """The narrowest relation of two expressions that the analyzer proves."""
     lhs, rhs = operators.convert(lhs), operators.convert(rhs)
     result = CompareResult.UNKNOWN

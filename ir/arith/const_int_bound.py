@@ -6,13 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from .. import dtype as dt
 from ..tir import expr as E
-
-if TYPE_CHECKING:
-    from .analyzer import Analyzer
+from .deep_equal import expr_deep_equal
+from .parts import AnalyzerParts
 
 POS_INF = (1 << 63) - 1
 NEG_INF = -POS_INF
@@ -128,7 +127,7 @@ def truncmod_bounds(a: Bound, b: Bound) -> Bound:
 class ConstIntBounds:
     """Computes bounds for one analyzer; results are remembered until a binding or constraint changes."""
 
-    def __init__(self, parent: Analyzer) -> None:
+    def __init__(self, parent: AnalyzerParts) -> None:
         self._parent = parent
         self.variables: dict[Any, Bound] = {}
         self.constraints: list[tuple[Any, Bound]] = []
@@ -149,9 +148,8 @@ class ConstIntBounds:
         return result
 
     def _constrained(self, expr: Any, result: Bound) -> Bound:
-        equal = self._parent.equal
         for known, bound in self.constraints:
-            if equal(known, expr):
+            if expr_deep_equal(known, expr):
                 result = intersect(result, bound)
         return result
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import gcd
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..tir import expr as E
-
-if TYPE_CHECKING:
-    from .analyzer import Analyzer
+from .parts import AnalyzerParts
 
 Modular = tuple[int, int]
 """(coeff, base): the values ``coeff * n + base``; coeff 0 is the constant ``base``, (1, 0) is anything."""
@@ -55,7 +53,7 @@ def intersect(a: Modular, b: Modular) -> Modular:
 class ModularSets:
     """Computes modular sets for one analyzer."""
 
-    def __init__(self, parent: Analyzer) -> None:
+    def __init__(self, parent: AnalyzerParts) -> None:
         self._parent = parent
         self.variables: dict[Any, Modular] = {}
         self.memo: dict[int, tuple[Any, Modular]] = {}

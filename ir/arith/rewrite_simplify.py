@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import dtype as dt
 from ..expr import GlobalVar
@@ -15,10 +15,8 @@ from ..tir.expr import IntImm
 from ..tir.stmt_functor import substitute
 from . import build
 from .deep_equal import expr_deep_equal
+from .parts import AnalyzerParts
 from .pattern import RULE_TABLES
-
-if TYPE_CHECKING:
-    from .analyzer import Analyzer
 
 _MAX_DEPTH = 5
 """How often a replacement is simplified again before its rule is refused."""
@@ -46,7 +44,7 @@ _BUILD: dict[type, Callable[[Any, Any], Any]] = {
 class RewriteSimplifier:
     """Applies the rules for one analyzer; results are remembered until a binding or constraint changes."""
 
-    def __init__(self, parent: Analyzer) -> None:
+    def __init__(self, parent: AnalyzerParts) -> None:
         self._parent = parent
         self.substitutions: dict[Any, Any] = {}
         self.literals: list[Any] = []

@@ -1,0 +1,41 @@
+"""What the parts of an analyzer (bounds, modular sets, simplifiers) ask of each other, through the analyzer that holds them.
+
+Bounds need remainders, remainders need bounds, both simplifiers need all: each part is given the whole, and knows it by this
+protocol alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from ..tir.expr import PrimExpr
+
+
+class AnalyzerParts(Protocol):
+    """The analyzer as its parts see it."""
+
+    @property
+    def _bounds(self) -> Callable[[PrimExpr], tuple[int, int]]:
+        """Least and greatest value of an integer expression."""
+
+    @property
+    def _modular(self) -> Callable[[PrimExpr], tuple[int, int]]:
+        """Coefficient and base: the values are ``coefficient * n + base``."""
+
+    @property
+    def _rewrite(self) -> Any:
+        """The simplifier by rewriting rules."""
+
+    def constraint_scope(self, constraint: PrimExpr) -> AbstractContextManager[Any]:
+        """A scope in which a condition holds."""
+
+    def can_prove(self, expr: Any) -> bool:
+        """Whether a condition holds for all values that the variables can have."""
+
+    def _below(self, a: Any, b: Any) -> bool:
+        """``a < b``, for a symbolic b."""
+
+    def _prove_ge(self, expr: Any, value: int) -> bool:
+        """``expr >= value``."""
