@@ -7,25 +7,10 @@ from typing import Any
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...node import Visitor
-from ...op import Op
 from ..expr import Call, Var
 from ..function import Function
-from ..struct_info import FuncStructInfo
 from .binding import all_global_vars
-
-
-def is_impure_call(call: Call) -> bool:
-    """Whether a call may have effects: the operator says so (FPurity), or the callee's struct info does."""
-    if isinstance(call.op, Op):
-        if call.op.name == "relax.call_pure_packed" or call.op.name == "relax.call_inplace_packed":
-            return False
-        if call.op.name == "relax.invoke_pure_closure":
-            return False
-        return call.op.get_attr("FPurity") is False
-    info = call.op.struct_info_
-    if isinstance(info, FuncStructInfo):
-        return not info.purity
-    return not isinstance(call.op, GlobalVar)
+from .memory import is_pure
 
 
 class _Purity(Visitor):
@@ -46,7 +31,7 @@ class _Purity(Visitor):
             and call.op.name_hint == self.own_name
         )
         own = own or call.op is self.own_name
-        if self.found is None and not own and is_impure_call(call):
+        if self.found is None and not own and not is_pure(call):
             self.found = call
 
     def visit_Function(self, func: Any) -> None:

@@ -36,7 +36,7 @@ from ..normalizer import is_leaf
 from ..struct_info import FuncStructInfo, StructInfo
 from ..struct_info_lattice import BaseCheckResult, struct_info_base_check
 from ..symbolic_vars import definable_tir_vars_in_struct_info, tir_vars_in
-from .purity import is_impure_call
+from .memory import is_pure
 
 
 class WellFormedError(DiagnosticError):
@@ -147,7 +147,7 @@ class _Checker:
             self.info(info, call)
         if self.in_dataflow or self.pure:
             recursive = isinstance(call.op, Var) and any(var.vid is call.op.vid for var in self.own_vars)
-            if not recursive and is_impure_call(call):
+            if not recursive and not is_pure(call):
                 where = "a dataflow block" if self.in_dataflow else "a function that claims to be pure"
                 self.problem(f"impure call in {where}", call)
         if self.check_info and isinstance(call.op, Op) and call.struct_info_ is not None:

@@ -26,6 +26,18 @@ from ..struct_info import (
 from ..struct_info_lattice import derive_call_ret_struct_info
 from .declaration import call, operator
 from .inference import as_int, check_arity, fail, same_as, shape_arg, tensor_args, wrong_kind
+from .memory_effect import (
+    EFFECT,
+    FRESH,
+    OPAQUE,
+    UNKNOWN,
+    MemoryEffect,
+    ReadFromCall,
+    View,
+    declare_external,
+    external_memory,
+    view_of,
+)
 
 
 def _out_struct_info(out_sinfo: Any) -> StructInfo:
@@ -119,7 +131,19 @@ def _infer_call_tir_inplace(node: Call, builder: Any) -> StructInfo:
     return info
 
 
-@operator("relax.call_tir_inplace", infer=_infer_call_tir_inplace)
+def _inplace_views(indices: Any) -> MemoryEffect:
+    """Result ``i`` is the argument ``indices[i]``, overwritten; -1 stands for a new value."""
+    numbers = [int(getattr(index, "value", index)) for index in indices]
+    at: list[tuple[int, ...]] = [()] if len(numbers) == 1 else [(field,) for field in range(len(numbers))]
+    taken = [(View((number,), place), (number,)) for place, number in zip(at, numbers) if number >= 0]
+    return MemoryEffect(tuple([view for view, _ in taken]), tuple([written for _, written in taken]))
+
+
+@operator(
+    "relax.call_tir_inplace",
+    infer=_infer_call_tir_inplace,
+    memory=ReadFromCall(lambda node: _inplace_views(node.attrs["inplace_indices"]).among((1,))),
+)
 def call_tir_inplace(
     gvar: GlobalVar, args: Any, inplace_indices: Any, out_sinfo: Any, tir_vars: Any = None
 ) -> Call:
@@ -154,7 +178,18 @@ def _infer_packed_result(node: Call, builder: Any) -> StructInfo:
     return ObjectStructInfo()
 
 
-@operator("relax.call_pure_packed", infer=_infer_packed_result)
+def _memory_of_callee(node: Call, prefix: tuple[int, ...] = (), first: int = 0) -> MemoryEffect:
+    """What the external function that is the first argument does to the arguments behind it."""
+    callee = node.args[0]
+    known = external_memory(callee.global_symbol) if isinstance(callee, ExternFunc) else OPAQUE
+    return known.among(prefix, first)
+
+
+@operator(
+    "relax.call_pure_packed",
+    infer=_infer_packed_result,
+    memory=ReadFromCall(lambda node: _memory_of_callee(node, first=1)),
+)
 def call_pure_packed(func: str | ExternFunc | GlobalVar, *args: Any, sinfo_args: Any = None) -> Call:
     """Call an external function that is promised to have no visible effect."""
     callee = ExternFunc(func) if isinstance(func, str) else func
@@ -163,7 +198,11 @@ def call_pure_packed(func: str | ExternFunc | GlobalVar, *args: Any, sinfo_args:
     return call("relax.call_pure_packed", callee, *args, sinfo_args=sinfo_args)
 
 
-@operator("relax.call_inplace_packed", infer=_infer_packed_result)
+@operator(
+    "relax.call_inplace_packed",
+    infer=_infer_packed_result,
+    memory=ReadFromCall(lambda node: _inplace_views(node.attrs["inplace_indices"]).among((), 1)),
+)
 def call_inplace_packed(
     func: str | ExternFunc | GlobalVar, *args: Any, inplace_indices: Any, sinfo_args: Any
 ) -> Call:
@@ -190,25 +229,29 @@ def _infer_builtin(node: Call, builder: Any) -> StructInfo:
     return node.sinfo_args[0] if len(node.sinfo_args) == 1 else TupleStructInfo(node.sinfo_args)
 
 
-@operator("relax.call_builtin_with_ctx", infer=_infer_builtin, pure=False)
+@operator(
+    "relax.call_builtin_with_ctx",
+    infer=_infer_builtin,
+    memory=ReadFromCall(lambda node: _memory_of_callee(node, (1,)), pure=False),
+)
 def _build_call_builtin_with_ctx(callee: Expr, args: Expr, sinfo_args: Any) -> Call:
     return call("relax.call_builtin_with_ctx", callee, args, sinfo_args=sinfo_args)
 
 
-@operator("relax.make_closure", infer=lambda node, builder: ObjectStructInfo())
+@operator("relax.make_closure", infer=lambda node, builder: ObjectStructInfo(), memory=view_of(1))
 def make_closure(func: Expr, args: Any) -> Call:
     """A closure of a function and the values that it captures."""
     return call("relax.make_closure", func, _as_args(args))
 
 
-@operator("relax.invoke_closure", infer=_infer_builtin, pure=False)
+@operator("relax.invoke_closure", infer=_infer_builtin, memory=OPAQUE)
 def invoke_closure(closure: Expr, args: Any, sinfo_args: Any) -> Call:
     """Call a closure; ``sinfo_args`` is the struct info of the result."""
     infos = [sinfo_args] if isinstance(sinfo_args, StructInfo) else list(sinfo_args)
     return call("relax.invoke_closure", closure, _as_args(args), sinfo_args=infos)
 
 
-@operator("relax.invoke_pure_closure", infer=_infer_builtin)
+@operator("relax.invoke_pure_closure", infer=_infer_builtin, memory=UNKNOWN)
 def invoke_pure_closure(closure: Expr, args: Any, sinfo_args: Any) -> Call:
     """Call a closure that is promised to have no visible effect."""
     infos = [sinfo_args] if isinstance(sinfo_args, StructInfo) else list(sinfo_args)
@@ -222,7 +265,10 @@ def null_value() -> Call:
 
 
 @operator(
-    "relax.print", infer=lambda node, builder: TupleStructInfo(()), pure=False, call_packed="relax.run.print"
+    "relax.print",
+    infer=lambda node, builder: TupleStructInfo(()),
+    memory=EFFECT,
+    call_packed="relax.run.print",
 )
 def print(*values: Any, format: str | Expr = "") -> Call:
     """Print values when the program runs; ``format`` is a Python format string, by default the values in a row."""
@@ -247,7 +293,7 @@ def _infer_assert(node: Call, builder: Any) -> StructInfo:
     return TupleStructInfo(())
 
 
-@operator("relax.assert_op", infer=_infer_assert, pure=False, call_packed="relax.run.assert_op")
+@operator("relax.assert_op", infer=_infer_assert, memory=EFFECT, call_packed="relax.run.assert_op")
 def assert_op(condition: Any, format_args: Any = None, format: str | Expr = "") -> Call:
     """Stop the program with a message unless the condition holds.
 
@@ -336,7 +382,8 @@ def _infer_to_vdevice(node: Call, builder: Any) -> StructInfo:
     return TensorStructInfo(info.shape, info.dtype, node.attrs["dst_vdevice"], info.ndim)
 
 
-@operator("relax.to_vdevice", infer=_infer_to_vdevice, reference=lambda x, dst_vdevice: x)
+# A tensor that is on the device already is not copied.
+@operator("relax.to_vdevice", infer=_infer_to_vdevice, reference=lambda x, dst_vdevice: x, memory=view_of(0))
 def to_vdevice(data: Expr, dst_vdevice: VDevice | str) -> Call:
     """Copy a tensor to a virtual device."""
     if isinstance(dst_vdevice, str):
@@ -349,7 +396,12 @@ def _infer_hint_on_device(node: Call, builder: Any) -> StructInfo:
     return same_as(info)
 
 
-@operator("relax.hint_on_device", infer=_infer_hint_on_device, reference=lambda x, **attrs: x)
+@operator(
+    "relax.hint_on_device",
+    infer=_infer_hint_on_device,
+    reference=lambda x, **attrs: x,
+    memory=view_of(0),
+)
 def hint_on_device(data: Expr, dst_vdevice: Any, memory_scope: str = "global") -> Call:
     """Say that a tensor should live on a device; ``RealizeVDevice`` acts on it."""
     if isinstance(dst_vdevice, VDevice):
@@ -374,6 +426,11 @@ def render_object(val: Any) -> str:
         items = ", ".join(render_object(item) for item in val)
         return f"({items},)" if len(val) == 1 else f"({items})"
     return str(val)
+
+
+declare_external("relax.run.shape_to_tensor", FRESH)
+declare_external("relax.run.print", EFFECT)
+declare_external("relax.run.assert_op", EFFECT)
 
 
 @register_func("relax.run.shape_to_tensor", override=True)

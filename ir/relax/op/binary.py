@@ -13,6 +13,7 @@ from ..struct_info import PrimStructInfo, StructInfo, TensorStructInfo
 from .declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
 from .inference import broadcast_tensors, check_arity, common_dtype, wrong_kind
 from .legalization import topi_binary
+from .memory_effect import reuses
 
 FOLLOW = MixedPrecisionPolicy.FOLLOW
 
@@ -59,7 +60,7 @@ def _infer_bitwise(node: Call, builder: Any) -> StructInfo:
     return _broadcast(node, lambda dtype: dtype)
 
 
-def _binary(name: str, topi: str, reference: Any, doc: str, infer: Any = infer_arith) -> Any:
+def _binary(name: str, topi: str, reference: Any, doc: str, infer: Any = infer_arith, **what: Any) -> Any:
     """Declare a broadcasting operator and return the function that builds its calls."""
 
     def build(x1: Expr, x2: Expr) -> Expr:
@@ -81,6 +82,7 @@ def _binary(name: str, topi: str, reference: Any, doc: str, infer: Any = infer_a
         reference=reference,
         mixed_precision=FOLLOW,
         pattern=OpPatternKind.kBroadcast,
+        **what,
     )(build)
 
 
@@ -90,17 +92,17 @@ def _np_divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return a / b
 
 
-add = _binary("add", "add", np.add, "Addition.")
-divide = _binary("divide", "divide", _np_divide, "Division; of integers, towards zero.")
+add = _binary("add", "add", np.add, "Addition.", memory=reuses(0, 1))
+divide = _binary("divide", "divide", _np_divide, "Division; of integers, towards zero.", memory=reuses(0, 1))
 floor_divide = _binary(
     "floor_divide", "floor_divide", np.floor_divide, "Division rounded towards minus infinity."
 )
 floor_mod = _binary("floor_mod", "floor_mod", np.mod, "Remainder of floor division, with the divisor's sign.")
 log_add_exp = _binary("log_add_exp", "log_add_exp", np.logaddexp, "log(exp(x1) + exp(x2)).")
 mod = _binary("mod", "mod", np.fmod, "Remainder of truncating division, with the dividend's sign.")
-multiply = _binary("multiply", "multiply", np.multiply, "Multiplication.")
+multiply = _binary("multiply", "multiply", np.multiply, "Multiplication.", memory=reuses(0, 1))
 power = _binary("power", "power", np.power, "x1 to the power of x2.")
-subtract = _binary("subtract", "subtract", np.subtract, "Subtraction.")
+subtract = _binary("subtract", "subtract", np.subtract, "Subtraction.", memory=reuses(0, 1))
 atan2 = _binary("atan2", "atan2", np.arctan2, "Angle of the point (x2, x1).")
 maximum = _binary("maximum", "maximum", np.maximum, "The larger of both.")
 minimum = _binary("minimum", "minimum", np.minimum, "The smaller of both.")

@@ -5,9 +5,9 @@
         '''Squares each element.'''
         return call("relax.square", x)
 
-One declaration holds everything that passes ask: struct-info inference, legalization, purity, mixed-precision policy,
-layout behaviour, fusion pattern, gradient and numpy reference. The values are attributes of the :class:`ir.Op` as well,
-under the names that passes look up.
+One declaration holds everything that passes ask: struct-info inference, legalization, what it does to memory (and so
+whether it is pure), mixed-precision policy, layout behaviour, fusion pattern, gradient and numpy reference. The values
+are attributes of the :class:`ir.Op` as well, under the names that passes look up.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from ...expr import RelaxExpr
 from ...op import Op, register_op
 from ..expr import Call
 from ..struct_info import StructInfo
+from .memory_effect import FRESH, OPAQUE, UNKNOWN, MemoryEffect, ReadFromCall
 
 Expr = RelaxExpr
 Infer = Callable[[Call, Any], StructInfo]
@@ -59,7 +60,8 @@ class OperatorDeclaration:
     legalize: Legalize | None = None
     reference: Callable[..., Any] | None = None
     """numpy arrays (shapes as tuples, scalars as numbers) and the attributes as keywords to the expected result."""
-    pure: bool = True
+    memory: MemoryEffect | ReadFromCall = FRESH
+    """What a call does to memory; whether the operator is pure follows from it."""
     mixed_precision: MixedPrecisionPolicy = MixedPrecisionPolicy.NEVER
     infer_mixed_precision: Callable[..., Any] | None = None
     layout: Callable[..., Any] | None = None
@@ -94,12 +96,20 @@ def declare(declaration: OperatorDeclaration) -> Op:
         "FReference": declaration.reference,
         "FDataDependent": declaration.data_dependent or None,
     }
-    op.set_attr("FPurity", declaration.pure)
+    op.set_attr("FPurity", declaration.memory.pure)
     op.set_attr("TMixedPrecisionPolicy", int(declaration.mixed_precision))
     for name, value in attributes.items():
         if value is not None:
             op.set_attr(name, value)
     return op
+
+
+def memory_of(op: Op) -> MemoryEffect | ReadFromCall:
+    """What calls of an operator do to memory; nothing is known of one that is not declared, unless its FPurity is set."""
+    declaration = OPERATORS.get(op.name)
+    if declaration is not None:
+        return declaration.memory
+    return UNKNOWN if op.get_attr("FPurity") else OPAQUE
 
 
 def operator(name: str, **what: Any) -> Callable[[F], F]:

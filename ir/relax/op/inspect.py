@@ -14,6 +14,7 @@ from ..struct_info import PrimStructInfo, StructInfo, TensorStructInfo
 from .base import call_pure_packed
 from .declaration import call, operator
 from .inference import fail, int64, prim_arg, simplify, tensor_arg
+from .memory_effect import FRESH, declare_external
 
 _CODES: dict[str, int] = {"int": 0, "uint": 1, "float": 2, "handle": 3, "bfloat": 4, "bool": 1}
 
@@ -40,6 +41,7 @@ _RUN: dict[str, Any] = {
 
 for _name, _function in _RUN.items():
     register_func(f"relax.run.{_name}", _function, override=True)
+    declare_external(f"relax.run.{_name}", FRESH)
 
 
 def _field(name: str, dtype: str, known: Any, doc: str) -> Any:

@@ -37,6 +37,7 @@ from .inference import (
     tensor_args,
 )
 from .legalization import topi_function, topi_unary, with_attrs
+from .memory_effect import view_of
 
 FOLLOW = MixedPrecisionPolicy.FOLLOW
 _MOVES: dict[str, Any] = {"mixed_precision": FOLLOW, "pattern": OpPatternKind.kInjective}
@@ -126,6 +127,7 @@ def _legalize_expand_dims(bb: Any, node: Call) -> Expr:
     infer=_infer_expand_dims,
     legalize=_legalize_expand_dims,
     reference=lambda x, axis: np.expand_dims(x, tuple(axis)),
+    memory=view_of(0),
     **_MOVES,
 )
 def expand_dims(x: Expr, axis: int | Sequence[int]) -> Expr:
@@ -162,6 +164,7 @@ def _np_squeeze(x: np.ndarray, axis: Any) -> np.ndarray:
     infer=_infer_squeeze,
     legalize=with_attrs("squeeze", "axis"),
     reference=_np_squeeze,
+    memory=view_of(0),
     **_MOVES,
 )
 def squeeze(x: Expr, axis: int | Sequence[int] | None = None) -> Expr:
@@ -184,7 +187,14 @@ def _legalize_to_reshape(bb: Any, node: Call) -> Expr:
     return bb.call_te(topi_function("reshape"), node.args[0], list(node.struct_info.shape_values))
 
 
-@operator("relax.flatten", infer=_infer_flatten, legalize=_legalize_to_reshape, reference=np.ravel, **_MOVES)
+@operator(
+    "relax.flatten",
+    infer=_infer_flatten,
+    legalize=_legalize_to_reshape,
+    reference=np.ravel,
+    memory=view_of(0),
+    **_MOVES,
+)
 def flatten(x: Expr) -> Expr:
     """The elements as a 1-dimensional tensor."""
     return call("relax.flatten", x)
@@ -210,7 +220,14 @@ def _legalize_reshape(bb: Any, node: Call) -> Expr:
     return bb.call_te(topi_function("reshape"), node.args[0], list(shape.values))
 
 
-@operator("relax.reshape", infer=_infer_reshape, legalize=_legalize_reshape, reference=np.reshape, **_MOVES)
+@operator(
+    "relax.reshape",
+    infer=_infer_reshape,
+    legalize=_legalize_reshape,
+    reference=np.reshape,
+    memory=view_of(0),
+    **_MOVES,
+)
 def reshape(x: Expr, shape: Any) -> Expr:
     """The same elements in row-major order in another shape.
 

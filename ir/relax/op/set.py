@@ -12,6 +12,7 @@ from ..struct_info import StructInfo, TensorStructInfo, TupleStructInfo
 from .base import call_pure_packed
 from .declaration import call, operator
 from .inference import fail, normalize_axis, prim_arg, tensor_arg, tensor_args
+from .memory_effect import FRESH, declare_external
 
 
 def _flag(node: Call, index: int) -> bool:
@@ -56,6 +57,9 @@ def np_unique(
 
 def _numpy(value: Any) -> np.ndarray:
     return value.numpy() if hasattr(value, "numpy") else np.asarray(value)
+
+
+declare_external("relax.run.unique", FRESH)
 
 
 @register_func("relax.run.unique", override=True)
@@ -105,6 +109,9 @@ def _infer_nonzero(node: Call, builder: Any) -> StructInfo:
 def np_nonzero(x: np.ndarray) -> np.ndarray:
     """The indices of elements other than zero, one row per dimension."""
     return np.asarray(np.nonzero(np.atleast_1d(x)), "int64")
+
+
+declare_external("relax.run.nonzero", FRESH)
 
 
 @register_func("relax.run.nonzero", override=True)

@@ -10,50 +10,29 @@ from ...op import Op
 from ...tir.function import PrimFunc
 from ...tir.stmt_functor import substitute
 from ...transform import ModulePass, PassContext
-from ..analysis.binding import used_vars
+from ..analysis.memory import MemoryAnalysis
 from ..block_builder import BlockBuilder
-from ..expr import BindingBlock, Call, DataflowBlock, DataflowVar, Tuple, TupleGetItem, Var
+from ..expr import BindingBlock, Call, DataflowBlock, DataflowVar, Tuple, Var
 from ..function import Function
 from ..struct_info import TensorStructInfo
 from .binding_rewriter import BindingRewriter, is_call_to
 from .dead_code_elimination import called_names
 
-SUPPORTED = frozenset(
-    f"relax.{name}" for name in ("add", "subtract", "multiply", "divide", "nn.silu", "nn.relu")
-)
-"""Operators whose kernels read each element of an operand for the last time where they write the result's."""
-
-
-def _shared_memory(block: BindingBlock) -> dict[Var, frozenset[Var]]:
-    """For each variable, those (itself too) that may be seen in the same memory."""
-    groups: dict[Var, set[Var]] = {}
-    for binding in block.bindings:
-        value: Any = binding.value  # type: ignore[attr-defined]
-        same = {binding.var}
-        if isinstance(value, Var | Tuple | TupleGetItem) or is_call_to(
-            value, "relax.reshape", "relax.memory.view"
-        ):
-            same.update(used_vars(value))
-        merged = set().union(*(groups.get(var, {var}) for var in same))
-        for var in merged:
-            groups[var] = merged
-    return {var: frozenset(group) for var, group in groups.items()}
-
 
 class _Inplace(BindingRewriter):
-    def __init__(self, builder: BlockBuilder) -> None:
+    def __init__(self, builder: BlockBuilder, memory: MemoryAnalysis, func: Function) -> None:
         super().__init__()
         self._builder = builder
+        self._memory = memory
+        self._aliases = memory.aliases(func)
         self._last: dict[Var, int] = {}
         self._own: set[Var] = set()
         self._position = 0
-        self._shared: dict[Var, frozenset[Var]] = {}
 
     def visit_block(self, block: BindingBlock) -> None:
         if not isinstance(block, DataflowBlock):
             super().visit_block(block)
             return
-        self._shared = _shared_memory(block)
         self._last = {}
         self._own = set()
         for number, binding in enumerate(block.bindings):
@@ -72,7 +51,7 @@ class _Inplace(BindingRewriter):
             self._visit_nested(binding)
 
     def visit_call(self, var: Var, call: Call) -> None:
-        target = self._operand_to_overwrite(var, call) if is_call_to(call, *SUPPORTED) else None
+        target = self._operand_to_overwrite(var, call)
         if target is None:
             self.bind(var, call)
             return
@@ -83,7 +62,8 @@ class _Inplace(BindingRewriter):
         self.bind(var, call if made is None else made)
 
     def _operand_to_overwrite(self, var: Var, call: Call) -> int | None:
-        for number, arg in reversed(list(enumerate(call.args))):
+        for (number,) in sorted(self._memory.effect_of(call).reuses, reverse=True):
+            arg = call.args[number]
             if not isinstance(arg, Var) or not self._is_free(arg):
                 continue
             a, b = arg.struct_info_, var.struct_info_
@@ -93,9 +73,9 @@ class _Inplace(BindingRewriter):
 
     def _is_free(self, arg: Var) -> bool:
         """Whether nobody looks at a variable's memory behind the current binding."""
-        return all(
+        return not self._aliases.belongs_to_caller(arg) and all(
             var in self._own and self._last.get(var, -1) <= self._position
-            for var in self._shared.get(arg, (arg,))
+            for var in self._aliases.sharing(arg)
         )
 
     def _inplace(self, legal: Any, operand: Any) -> Call | None:
@@ -132,7 +112,7 @@ def _writing_into(kernel: PrimFunc, position: int, n_inputs: int) -> PrimFunc:
 
 @dataclass(frozen=True)
 class DataflowUseInplaceCalls(ModulePass):
-    """Let elementwise operators (see ``SUPPORTED``) write into an operand that is not used afterwards.
+    """Let operators that declare it (``reuses`` of their memory facet) write into an operand that is not used afterwards.
 
     Before::
 
@@ -154,10 +134,11 @@ class DataflowUseInplaceCalls(ModulePass):
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """The module with calls in place."""
         builder = BlockBuilder(mod)
+        memory = MemoryAnalysis(mod)
         changed = False
         for var, func in mod.functions.items():
             if isinstance(func, Function) and "Primitive" not in func.attrs:
-                new = _Inplace(builder).rewrite(func)
+                new = _Inplace(builder, memory, func).rewrite(func)
                 if new is not func:
                     changed = True
                     builder.get().functions[var] = new

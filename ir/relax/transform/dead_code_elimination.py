@@ -12,10 +12,10 @@ from ...module import IRModule
 from ...node import post_order_visit
 from ...tir.expr import Var as TirVar
 from ...transform import ModulePass, PassContext
+from ..analysis.memory import is_removable
 from ..analysis.purity import contains_impure_call
 from ..expr import Binding, BindingBlock, Call, Expr, If, MatchCast, SeqExpr, Var
 from ..function import Function
-from ..struct_info import TupleStructInfo
 from .binding_rewriter import rewrite_functions
 from .grouping import tir_vars_of
 
@@ -71,7 +71,7 @@ class _Eliminator:
         needed = binding.var in self.used
         if not needed and isinstance(binding, MatchCast):
             needed = any(symbol in self.symbols for symbol in tir_vars_of(binding.struct_info))
-        if not needed and not contains_impure_call(value) and not _returns_nothing(value):
+        if not needed and not contains_impure_call(value) and not _is_there_for_its_effect(value):
             return None
         if isinstance(value, If):
             then_branch, else_branch = self.seq(value.true_branch), self.seq(value.false_branch)
@@ -97,10 +97,8 @@ class _Eliminator:
         return Function(func.params, body, func.ret_struct_info, func.is_pure, func.attrs, func.span)
 
 
-def _returns_nothing(value: Expr) -> bool:
-    """A call without a result is there for what it writes, whatever is known of the callee."""
-    info = value.struct_info_
-    return isinstance(value, Call) and isinstance(info, TupleStructInfo) and not info.fields
+def _is_there_for_its_effect(value: Expr) -> bool:
+    return isinstance(value, Call) and not is_removable(value)
 
 
 def _merged(blocks: list[BindingBlock]) -> list[BindingBlock]:

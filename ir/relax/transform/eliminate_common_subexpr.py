@@ -10,7 +10,7 @@ from ...module import IRModule
 from ...op import Op
 from ...structural import structural_hash
 from ...transform import PassContext
-from ..analysis.purity import contains_impure_call
+from ..analysis.memory import MemoryAnalysis
 from ..expr import (
     Binding,
     Call,
@@ -32,11 +32,6 @@ from ..function import ExternFunc, Function
 from .binding_rewriter import BindingRewriter
 from .function_pass import FunctionPass
 from .grouping import tir_vars_of
-
-_ALLOCATIONS = frozenset(
-    {"relax.builtin.alloc_tensor", "relax.memory.alloc_storage", "relax.memory.alloc_tensor"}
-)
-"""Two allocations are two buffers, although their calls look alike."""
 
 
 class _Unkeyed(Exception):
@@ -98,9 +93,10 @@ def expression_key(expr: Expr) -> Any:
 
 
 class _Merger(BindingRewriter):
-    def __init__(self, call_only: bool) -> None:
+    def __init__(self, call_only: bool, memory: MemoryAnalysis) -> None:
         super().__init__()
         self._call_only = call_only
+        self._memory = memory
         self._seen: dict[Any, Var] = {}
 
     def visit_seq(self, seq: SeqExpr) -> SeqExpr:
@@ -112,7 +108,7 @@ class _Merger(BindingRewriter):
             self._seen = outer
 
     def visit_local_function(self, var: Var, func: Function) -> Function:
-        return _Merger(self._call_only).rewrite(func)
+        return _Merger(self._call_only, self._memory).rewrite(func)
 
     def visit_block(self, block: Any) -> None:
         super().visit_block(block)
@@ -145,11 +141,8 @@ class _Merger(BindingRewriter):
             return None
         if self._call_only and not isinstance(value, Call):
             return None
-        if isinstance(value, Call):
-            if isinstance(value.op, Op) and value.op.name in _ALLOCATIONS:
-                return None
-            if contains_impure_call(value):
-                return None
+        if isinstance(value, Call) and not self._memory.is_repeatable(value):
+            return None
         try:
             key = expression_key(value)
         except _Unkeyed:
@@ -183,4 +176,4 @@ class EliminateCommonSubexpr(FunctionPass):
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """The function with repeated expressions merged."""
-        return _Merger(self.call_only).rewrite(func)
+        return _Merger(self.call_only, MemoryAnalysis(mod)).rewrite(func)

@@ -17,6 +17,7 @@ from ...structural import structural_hash
 from ...tir.expr import IntImm
 from ...tir.function import PrimFunc
 from ...transform import PassContext
+from ..analysis.memory import is_pure
 from ..expr import (
     Call,
     Constant,
@@ -153,11 +154,7 @@ class _Folder(BindingRewriter):
                 return Constant(np.asarray(self._argument(call.args[0]), "int64"))
             if name == "relax.shape_of":
                 return self._shape_of(call)
-            if (
-                call.op.get_attr("FPurity") is False
-                or call.op.get_attr("FReference") is None
-                or not _static(info)
-            ):
+            if not is_pure(call) or call.op.get_attr("FReference") is None or not _static(info):
                 return None
             return self._fold_operator(call, info)
         except _NotFoldable:

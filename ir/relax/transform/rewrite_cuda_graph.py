@@ -13,6 +13,7 @@ from ...tir.expr import FloatImm, IntImm
 from ...tir.function import PrimFunc
 from ...transform import ModulePass, PassContext
 from ..analysis.binding import used_vars
+from ..analysis.memory import MemoryAnalysis, returns_nothing
 from ..expr import (
     Binding,
     BindingBlock,
@@ -29,11 +30,11 @@ from ..expr import (
     VarBinding,
 )
 from ..function import ExternFunc, Function
-from ..struct_info import StructInfo, TupleStructInfo
+from ..op.memory_effect import view_of
+from ..struct_info import StructInfo
 from .binding_rewriter import BindingRewriter, is_call_to
 from .grouping import NameTable
 
-_VIEWS = ("relax.reshape", "relax.memory.view", "relax.memory.ensure_zero_offset")
 _FORCE_PURE = {"relax.force_pure": True}
 
 
@@ -60,15 +61,10 @@ def _lifted_storage(func: Function) -> list[Var]:
             storage[var] = {var}
             if _is_static_shape(value.args[0]):  # type: ignore[attr-defined]
                 candidates.append(var)
-        elif not (isinstance(value, Call) and _returns_nothing(value)):
+        elif not (isinstance(value, Call) and returns_nothing(value)):
             storage[var] = {root for used in used_vars(value) for root in storage.get(used, ())}
     leaving = {root for used in used_vars(func.body.body) for root in storage.get(used, ())}
     return [var for var in candidates if var not in leaving]
-
-
-def _returns_nothing(call: Call) -> bool:
-    info = call.struct_info_
-    return isinstance(info, TupleStructInfo) and not info.fields
 
 
 class _Region:
@@ -125,7 +121,7 @@ def _regions(func: Function, mod: IRModule, lifted: set[Var]) -> list[list[Bindi
 
 def _is_kernel(call: Call, mod: IRModule) -> bool:
     if isinstance(call.op, ExternFunc):
-        return _returns_nothing(call) and not call.op.global_symbol.startswith("vm.builtin.")
+        return returns_nothing(call) and not call.op.global_symbol.startswith("vm.builtin.")
     return isinstance(call.op, GlobalVar) and isinstance(mod.functions.get(call.op), PrimFunc)
 
 
@@ -133,7 +129,7 @@ def _keeps_memory(value: Any, is_static: Callable[[Any], bool]) -> bool:
     """Whether a value is static memory under another name or shape."""
     if is_call_to(value, "relax.memory.alloc_tensor"):
         return is_static(value.args[0]) and _is_static_shape(value.args[2])
-    if is_call_to(value, *_VIEWS):
+    if isinstance(value, Call) and MemoryAnalysis().effect_of(value) == view_of(0):
         return all(map(is_static, value.args))
     if isinstance(value, TupleGetItem):
         return is_static(value.tuple_value)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ir.registry import get_global_func, register_func
+from ir.relax.op.memory_effect import EFFECT, FRESH, IDENTITY, declare_external, view_of, writes
 
 from .error import NNError, NNValueError
 
@@ -40,6 +41,12 @@ class RuntimeCache:
                 f"KVCache.view: {tuple(shape)} does not fit {self.fill_count} elements of shape {self.buffer.shape[1:]}"
             )
         return self.buffer[self.fill_count - shape[0] : self.fill_count]
+
+
+declare_external("vm.builtin.attention_kv_cache_create", IDENTITY)
+declare_external("vm.builtin.attention_kv_cache_append", view_of(0) | writes(0))
+declare_external("vm.builtin.attention_kv_cache_view", FRESH)
+declare_external("vm.builtin.invoke_debug_func", view_of(0) | EFFECT)
 
 
 @register_func("vm.builtin.attention_kv_cache_create", override=True)

@@ -9,6 +9,7 @@ from ...struct_info import StructInfo, TensorStructInfo
 from ..declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
 from ..inference import infer_unary_any, shape_arg, shape_target
 from ..memory.memory import as_dtype, as_shape, as_string, dtype_arg
+from ..memory_effect import IDENTITY, view_of
 
 
 def _infer_alloc_tensor(node: Call, builder: Any) -> StructInfo:
@@ -17,7 +18,7 @@ def _infer_alloc_tensor(node: Call, builder: Any) -> StructInfo:
 
 
 # Allocation is no visible effect, so that tensors can be made in dataflow blocks.
-@operator("relax.builtin.alloc_tensor", infer=_infer_alloc_tensor)
+@operator("relax.builtin.alloc_tensor", infer=_infer_alloc_tensor, memory=IDENTITY)
 def alloc_tensor(
     shape: Any, dtype: str | Expr, runtime_device_index: Any, storage_scope: str | Expr = "global"
 ) -> Call:
@@ -36,6 +37,7 @@ def alloc_tensor(
     infer=infer_unary_any,
     legalize=lambda bb, node: node.args[0],
     reference=lambda x: x,
+    memory=view_of(0),
     mixed_precision=MixedPrecisionPolicy.FOLLOW,
     pattern=OpPatternKind.kElemWise,
 )

@@ -12,6 +12,7 @@ from ...struct_info import StructInfo, TensorStructInfo
 from ..base import _call_tir_args, _infer_call_tir, _out_struct_info
 from ..declaration import call, operator
 from ..inference import as_int, check_arity, fail, same_as, simplify, tensor_args, wrong_kind
+from ..memory_effect import view_of
 
 
 def _infer_annotation(node: Call, builder: Any) -> StructInfo:
@@ -19,7 +20,7 @@ def _infer_annotation(node: Call, builder: Any) -> StructInfo:
     return node.args[0].struct_info
 
 
-@operator("relax.dist.annotate_sharding", infer=_infer_annotation)
+@operator("relax.dist.annotate_sharding", infer=_infer_annotation, memory=view_of(0))
 def annotate_sharding(input: Expr, device_mesh: DeviceMesh, placement: Placement | str) -> Call:
     """The tensor itself, to be placed on a mesh when sharding is propagated."""
     attrs = {"device_mesh": device_mesh, "placement": specs_of(placement)}
@@ -34,7 +35,8 @@ def _infer_redistribute(node: Call, builder: Any) -> StructInfo:
     return DTensorStructInfo(info.tensor_sinfo, node.attrs["device_mesh"], node.attrs["placement"])
 
 
-@operator("relax.dist.redistribute", infer=_infer_redistribute)
+# What is placed right already is not moved.
+@operator("relax.dist.redistribute", infer=_infer_redistribute, memory=view_of(0))
 def redistribute(input: Expr, device_mesh: DeviceMesh, placement: Placement | str) -> Call:
     """The tensor in another placement."""
     attrs = {"device_mesh": device_mesh, "placement": specs_of(placement)}

@@ -18,6 +18,7 @@ from ...struct_info import StructInfo, TensorStructInfo
 from ..declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
 from ..inference import infer_unary_any, tensor_arg
 from ..legalization import topi_function
+from ..memory_effect import view_of
 from ..nn.conv import full_padding, per_axis
 
 FOLLOW = MixedPrecisionPolicy.FOLLOW
@@ -34,6 +35,7 @@ def _marker(name: str, doc: str) -> Any:
         infer=infer_unary_any,
         legalize=lambda bb, node: node.args[0],
         reference=lambda x: x,
+        memory=view_of(0),
         mixed_precision=FOLLOW,
         pattern=OpPatternKind.kElemWise,
     )(build)

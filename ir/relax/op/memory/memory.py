@@ -33,6 +33,7 @@ from ..inference import (
     tensor_arg,
     wrong_kind,
 )
+from ..memory_effect import EFFECT, FRESH, IDENTITY, declare_external, releases, view_of
 
 
 def as_shape(shape: Any) -> Expr:
@@ -58,7 +59,9 @@ def dtype_arg(node: Call, index: int) -> str:
     return value.value
 
 
-@operator("relax.memory.alloc_storage", infer=lambda node, builder: ObjectStructInfo(), pure=False)
+@operator(
+    "relax.memory.alloc_storage", infer=lambda node, builder: ObjectStructInfo(), memory=IDENTITY | EFFECT
+)
 def alloc_storage(size: Any, virtual_device_index: Any, storage_scope: str | Expr, dtype: str | Expr) -> Call:
     """Allocate storage of ``size`` bytes (a shape of one extent)."""
     if isinstance(size, int):
@@ -75,7 +78,7 @@ def infer_alloc_tensor(node: Call, builder: Any) -> StructInfo:
     return TensorStructInfo(shape_target(node, 2), dtype_arg(node, 3))
 
 
-@operator("relax.memory.alloc_tensor", infer=infer_alloc_tensor, pure=False)
+@operator("relax.memory.alloc_tensor", infer=infer_alloc_tensor, memory=view_of(0) | IDENTITY | EFFECT)
 def alloc_tensor(
     storage: Expr, offset: Any, shape: Any, dtype: str | Expr, runtime_device_ind: Any = None
 ) -> Call:
@@ -91,13 +94,13 @@ def _infer_nothing(node: Call, builder: Any) -> StructInfo:
     return TupleStructInfo(())
 
 
-@operator("relax.memory.kill_storage", infer=_infer_nothing, pure=False)
+@operator("relax.memory.kill_storage", infer=_infer_nothing, memory=releases(0) | EFFECT)
 def kill_storage(storage: Expr) -> Call:
     """Release storage."""
     return call("relax.memory.kill_storage", storage)
 
 
-@operator("relax.memory.kill_tensor", infer=_infer_nothing, pure=False)
+@operator("relax.memory.kill_tensor", infer=_infer_nothing, memory=releases(0) | EFFECT)
 def kill_tensor(tensor: Expr) -> Call:
     """Release a tensor (its storage stays)."""
     return call("relax.memory.kill_tensor", tensor)
@@ -178,6 +181,9 @@ def _np_view(
     return raw[: count * kind.itemsize].view(kind).reshape(x.shape if shape is None else shape)
 
 
+declare_external("runtime.TVMArrayCreateView", FRESH)
+
+
 @register_func("runtime.TVMArrayCreateView", override=True)
 def run_create_view(data: Any, shape: Any, dtype: str, relative_byte_offset: int) -> np.ndarray:
     """The elements of a view; a copy, for the planned memory of ``data`` may be used again while the view lives."""
@@ -187,7 +193,9 @@ def run_create_view(data: Any, shape: Any, dtype: str, relative_byte_offset: int
     ).copy()
 
 
-@operator("relax.memory.view", infer=_infer_view, legalize=_legalize_view, reference=_np_view)
+@operator(
+    "relax.memory.view", infer=_infer_view, legalize=_legalize_view, reference=_np_view, memory=view_of(0)
+)
 def view(
     data: Expr, shape: Any = None, dtype: str | Expr | None = None, relative_byte_offset: Any = None
 ) -> Call:
@@ -217,7 +225,9 @@ def _infer_zero_offset(node: Call, builder: Any) -> StructInfo:
     return tensor_arg(node, 0)
 
 
-@operator("relax.memory.ensure_zero_offset", infer=_infer_zero_offset, reference=lambda x: x)
+@operator(
+    "relax.memory.ensure_zero_offset", infer=_infer_zero_offset, reference=lambda x: x, memory=view_of(0)
+)
 def ensure_zero_offset(data: Expr) -> Call:
     """The tensor, copied if its first element is not at the begin of its memory."""
     return call("relax.memory.ensure_zero_offset", data)

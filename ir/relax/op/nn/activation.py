@@ -26,6 +26,7 @@ from ..inference import (
     tensor_args,
 )
 from ..legalization import topi_function, topi_unary, with_attrs
+from ..memory_effect import reuses
 
 FOLLOW, NEVER = MixedPrecisionPolicy.FOLLOW, MixedPrecisionPolicy.NEVER
 _ELEMENTWISE: dict[str, Any] = {"mixed_precision": FOLLOW, "pattern": OpPatternKind.kElemWise}
@@ -40,6 +41,7 @@ def _erf(x: np.ndarray) -> np.ndarray:
     infer=infer_unary_any,
     legalize=topi_unary("nn.relu"),
     reference=lambda x: np.maximum(x, 0),
+    memory=reuses(0),
     **_ELEMENTWISE,
 )
 def relu(data: Expr) -> Expr:
@@ -191,6 +193,7 @@ def gelu_tanh(data: Expr) -> Expr:
     infer=infer_unary_arith,
     legalize=_te_legalize(_te_silu, "silu"),
     reference=lambda x: x / (1 + np.exp(-x)),
+    memory=reuses(0),
     **_ELEMENTWISE,
 )
 def silu(data: Expr) -> Expr:

@@ -24,6 +24,7 @@ from ..inference import (
     tensor_args,
 )
 from ..legalization import topi_function
+from ..memory_effect import MemoryEffect, View
 
 FOLLOW, NEVER = MixedPrecisionPolicy.FOLLOW, MixedPrecisionPolicy.NEVER
 
@@ -107,6 +108,7 @@ def _np_batch_norm(x: Any, gamma: Any, beta: Any, mean: Any, var: Any, **attrs: 
     infer=_infer_batch_norm,
     legalize=_legalize_batch_norm,
     reference=_np_batch_norm,
+    memory=MemoryEffect(views=(View(of=(3,), at=(1,)), View(of=(4,), at=(2,)))),
     mixed_precision=NEVER,
     pattern=OpPatternKind.kOutEWiseFusable,
 )
@@ -412,6 +414,7 @@ def _legalize_dropout(bb: Any, node: Call) -> Expr:
     infer=_infer_dropout,
     legalize=_legalize_dropout,
     reference=lambda x, rate: [x, np.ones_like(x)],
+    memory=MemoryEffect(views=(View(of=(0,), at=(0,)),)),
     mixed_precision=FOLLOW,
     pattern=OpPatternKind.kElemWise,
 )

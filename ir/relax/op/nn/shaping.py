@@ -20,6 +20,7 @@ from ...struct_info import StructInfo, TensorStructInfo
 from ..declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
 from ..inference import as_int, fail, product, simplify, tensor_args
 from ..legalization import topi_function
+from ..memory_effect import view_of
 
 _MOVES: dict[str, Any] = {"mixed_precision": MixedPrecisionPolicy.FOLLOW, "pattern": OpPatternKind.kInjective}
 
@@ -195,6 +196,7 @@ def _legalize_batch_flatten(bb: Any, node: Call) -> Expr:
     infer=_infer_batch_flatten,
     legalize=_legalize_batch_flatten,
     reference=lambda x: x.reshape(x.shape[0], -1),
+    memory=view_of(0),
     **_MOVES,
 )
 def batch_flatten(data: Expr) -> Expr:

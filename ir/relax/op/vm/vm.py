@@ -9,9 +9,23 @@ from ...struct_info import ObjectStructInfo, StructInfo, TensorStructInfo, Tuple
 from ..declaration import call, operator
 from ..inference import check_arity
 from ..memory.memory import as_dtype, as_shape, as_string, infer_alloc_tensor
+from ..memory_effect import EFFECT, FRESH, IDENTITY, declare_external, releases, view_of, writes
+
+# The machine's own functions. Those that check stop the program; the shape heap is written and read in order.
+for _name in ("shape_of", "tensor_to_shape", "copy", "null_value"):
+    declare_external(f"vm.builtin.{_name}", FRESH)
+for _name in ("reshape", "to_device"):
+    declare_external(f"vm.builtin.{_name}", view_of(0))
+for _name in ("tensor", "shape", "tuple", "prim_value", "func"):
+    declare_external(f"vm.builtin.check_{_name}_info", EFFECT)
+for _name in ("match_shape", "match_prim_value"):
+    declare_external(f"vm.builtin.{_name}", writes(1) | EFFECT)
+for _name in ("make_shape", "make_prim_value"):
+    declare_external(f"vm.builtin.{_name}", EFFECT)
+declare_external("vm.builtin.alloc_shape_heap", IDENTITY)
 
 
-@operator("relax.vm.alloc_storage", infer=lambda node, builder: ObjectStructInfo(), pure=False)
+@operator("relax.vm.alloc_storage", infer=lambda node, builder: ObjectStructInfo(), memory=IDENTITY | EFFECT)
 def alloc_storage(
     shape: Any, runtime_device_index: Any, dtype: str | Expr, storage_scope: str | Expr = "global"
 ) -> Call:
@@ -27,7 +41,7 @@ def _infer_alloc_tensor(node: Call, builder: Any) -> StructInfo:
     return TensorStructInfo(None, info.dtype, info.vdevice, info.ndim)  # a shape made at run time is not kept
 
 
-@operator("relax.vm.alloc_tensor", infer=_infer_alloc_tensor, pure=False)
+@operator("relax.vm.alloc_tensor", infer=_infer_alloc_tensor, memory=view_of(0) | IDENTITY | EFFECT)
 def alloc_tensor(
     storage: Expr, offset: Any, shape: Any, dtype: str | Expr, runtime_device_ind: Any = None
 ) -> Call:
@@ -47,13 +61,13 @@ def _infer_killed(node: Call, builder: Any) -> StructInfo:
     return TupleStructInfo(())
 
 
-@operator("relax.vm.kill_object", infer=_infer_killed, pure=False)
+@operator("relax.vm.kill_object", infer=_infer_killed, memory=releases(0) | EFFECT)
 def kill_object(obj: Expr) -> Call:
     """Release storage or a tensor."""
     return call("relax.vm.kill_object", obj)
 
 
-@operator("relax.vm.call_tir_dyn", infer=_infer_nothing, pure=False)
+@operator("relax.vm.call_tir_dyn", infer=_infer_nothing, memory=writes(1) | EFFECT)
 def call_tir_dyn(func: Expr, args: Any) -> Call:
     """Call a kernel with its tensors and a shape that holds its symbolic variables."""
     return call("relax.vm.call_tir_dyn", func, args if isinstance(args, Tuple) else Tuple(args))

@@ -12,7 +12,22 @@ import pytest
 import ir
 from ir import relax as rx
 from ir import tir
+from ir.relax.analysis.memory import MemoryAnalysis
 from ir.relax.op import OPERATORS
+from ir.relax.op.memory_effect import (
+    EFFECT,
+    FRESH,
+    IDENTITY,
+    OPAQUE,
+    UNKNOWN,
+    MemoryEffect,
+    ReadFromCall,
+    View,
+    releases,
+    reuses,
+    view_of,
+    writes,
+)
 from ir.relax.testing import evaluate
 from ir.script import from_source
 
@@ -635,6 +650,62 @@ def check_info(info: Any, expected: Any, values: dict[str, int], known: bool) ->
 
 
 DATA_DEPENDENT = {name for name, declaration in OPERATORS.items() if declaration.data_dependent}
+
+
+VIEW = view_of(0)
+MEMORY: dict[str, Any] = {
+    # what is not named here makes new memory
+    **{name: VIEW for name in "reshape expand_dims squeeze flatten nn.batch_flatten memory.view".split()},
+    **{name: VIEW for name in "to_vdevice hint_on_device memory.ensure_zero_offset".split()},
+    **{name: VIEW for name in "grad.no_grad grad.start_checkpoint grad.end_checkpoint".split()},
+    **{name: VIEW for name in "builtin.stop_lift_params dist.annotate_sharding dist.redistribute".split()},
+    "make_closure": view_of(1),
+    "nn.dropout": MemoryEffect(views=(View((0,), (0,)),)),
+    "nn.batch_norm": MemoryEffect(views=(View((3,), (1,)), View((4,), (2,)))),
+    **{name: reuses(0, 1) for name in "add subtract multiply divide".split()},
+    **{name: reuses(0) for name in "nn.relu nn.silu".split()},
+    "builtin.alloc_tensor": IDENTITY,
+    **{name: IDENTITY | EFFECT for name in "memory.alloc_storage vm.alloc_storage".split()},
+    **{name: VIEW | IDENTITY | EFFECT for name in "memory.alloc_tensor vm.alloc_tensor".split()},
+    **{
+        name: releases(0) | EFFECT for name in "memory.kill_storage memory.kill_tensor vm.kill_object".split()
+    },
+    "vm.call_tir_dyn": writes(1) | EFFECT,
+    **{name: EFFECT for name in "print assert_op".split()},
+    "invoke_closure": OPAQUE,
+    "invoke_pure_closure": UNKNOWN,
+}
+READ_FROM_CALL = {"call_tir_inplace", "call_pure_packed", "call_inplace_packed", "call_builtin_with_ctx"}
+
+
+@pytest.mark.parametrize("name", sorted(OPERATORS))
+def test_memory(name: str) -> None:
+    """Every operator's declaration against this table, and its purity against its declaration."""
+    short = name.removeprefix("relax.")
+    declared = OPERATORS[name].memory
+    if short in READ_FROM_CALL:
+        assert isinstance(declared, ReadFromCall)
+    else:
+        assert declared == MEMORY.get(short, FRESH)
+    assert ir.Op.get(name).get_attr("FPurity") is declared.pure
+
+
+@pytest.mark.parametrize("item", [item for item in CASES if OPERATORS[item.op].legalize], ids=str)
+def test_lowered_forms_share_no_more_memory_than_declared(item: Case) -> None:
+    """What an operator becomes must not be a view of an argument that the operator does not declare to view."""
+    params, _ = params_of(item, False)
+
+    def origins(legal: bool) -> list[set[tuple[int, tuple[int, ...]]]]:
+        func = build(item, params, legal)["main"]
+        place = MemoryAnalysis().aliases(func).result
+        numbers = {param: number for number, param in enumerate(func.params)}
+        fields = place if isinstance(place, tuple) else (place,)
+        return [
+            {(numbers[root.owner], root.path) for root in field if root.owner in numbers} for field in fields
+        ]
+
+    for lowered, declared in zip(origins(True), origins(False), strict=True):
+        assert lowered <= declared
 
 
 @pytest.mark.parametrize("item", CASES, ids=str)

@@ -1,0 +1,55 @@
+"""Which parameters of a kernel it writes to: what a caller must know of a kernel that it passes memory to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...node import Visitor
+from .. import expr as E
+from .. import stmt as S
+from ..function import PrimFunc
+from ..op import CallEffectKind, effect_of
+
+
+class _Written(Visitor):
+    """Collects the data variables of buffers that are stored to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.data: set[Any] = set()
+        self.anything = False
+
+    def visit_BufferStore(self, store: S.BufferStore) -> None:
+        self.data.add(store.buffer.data)
+        self.generic_visit(store)
+
+    def visit_Block(self, block: S.Block) -> None:
+        self.generic_visit(block)
+        for region in block.match_buffers:
+            # A region that is matched as another buffer is written through it.
+            if region.buffer.data in self.data:
+                self.data.add(region.source.buffer.data)
+
+    def visit_Call(self, call: E.Call) -> None:
+        if effect_of(call) > CallEffectKind.READ_STATE and getattr(call.op, "name", "") != "tir.ret":
+            self.anything = True
+        self.generic_visit(call)
+
+
+def written_params(func: PrimFunc) -> tuple[int, ...]:
+    """The numbers of the parameters whose memory the function may write; all handles if it calls what has effects.
+
+    >>> written_params(copy)  # of (A, B), which stores A's elements to B
+    (1,)
+    """
+    visitor = _Written()
+    visitor.visit(func.body)
+    written = []
+    for number, param in enumerate(func.params):
+        buffer = func.buffer_map.get(param)
+        if buffer is None:
+            if param.dtype == "handle" and (visitor.anything or param in visitor.data):
+                written.append(number)
+        elif visitor.anything or buffer.data in visitor.data:
+            written.append(number)
+    return tuple(written)
