@@ -57,51 +57,62 @@ def register_config_option(name: str, type: type | tuple[type, ...], doc: str = 
 
 
 # The options of the stock passes are declared here, so that a context can be made before those passes are imported.
-for _name, _type in (
-    ("testing.immutable_module", bool),
-    ("tir.UnrollLoop", dict),
-    ("tir.LoopPartition", dict),
-    ("tir.HoistExpression", dict),
-    ("tir.HoistIfThenElse", dict),
-    ("tir.Simplify", dict),
-    ("tir.RemoveNoOp", dict),
-    ("tir.noalias", bool),
-    ("tir.is_entry_func", bool),
-    ("tir.add_lower_pass", (list, tuple)),
-    ("tir.debug_keep_trivial_loop", bool),
-    ("tir.disable_assert", bool),
-    ("tir.disable_cse_tir", bool),
-    ("tir.disable_storage_rewrite", bool),
-    ("tir.disable_vectorize", bool),
-    ("tir.enable_debug", bool),
-    ("tir.enable_equiv_terms_in_cse_tir", bool),
-    ("tir.instrument_bound_checkers", bool),
-    ("tir.instrument_lwp", bool),
-    ("tir.merge_static_smem", bool),
-    ("tir.use_async_copy", bool),
-    ("tir.vtcm_capacity", int),
-    ("tir.detect_global_barrier", bool),
-    ("relax.FuseOps.max_depth", int),
-    ("relax.fallback_device_type", int),
-    ("relax.frontend.fill_span", bool),
-    ("relax.backend.use_cuda_graph", bool),
-    ("relax.transform.apply_legalize_ops", bool),
-    ("relax.lift_transform_params.consume_params", bool),
-    ("relay.FuseOps.max_depth", int),
-    ("relay.FuseOps.link_params", bool),
-    ("relay.backend.use_auto_scheduler", bool),
-    ("relay.backend.use_meta_schedule", bool),
-    ("relay.backend.use_meta_schedule_dispatch", int),
-    ("relay.fallback_device_type", int),
-    ("relay.ToMixedPrecision.keep_orig_output_dtype", bool),
+for _name, _type, _doc in (
+    ("testing.immutable_module", bool, "a pass that changes its input module is an error"),
+    ("tir.UnrollLoop", dict, "fields of the pass UnrollLoop by name"),
+    ("tir.LoopPartition", dict, "fields of the pass LoopPartition by name"),
+    ("tir.Simplify", dict, "what the pass Simplify does beyond its usual work"),
+    ("tir.noalias", bool, "False: buffers that are arguments of a kernel may overlap"),
+    ("tir.add_lower_pass", (list, tuple), "(phase, pass) pairs that lowering runs besides its own passes"),
+    ("tir.disable_assert", bool, "lowering leaves assertions out"),
+    ("tir.disable_storage_rewrite", bool, "allocations do not share memory"),
+    ("tir.disable_vectorize", bool, "vectorized loops become serial ones"),
+    ("tir.vtcm_capacity", int, "bytes of tightly coupled memory that a candidate may use"),
+    ("relax.FuseOps.max_depth", int, "operators in a fused group at most"),
+    ("relax.backend.use_cuda_graph", bool, "RewriteCUDAGraph does its work"),
+    ("relax.transform.apply_legalize_ops", bool, "False: LegalizeOps leaves operators as they are"),
 ):
-    register_config_option(_name, _type)
+    register_config_option(_name, _type, _doc)
+
+_NO_CUDA = "no code is generated for GPUs yet"
+_NO_RELAY = "there is no Relay yet"
+_NO_OPTIONS = "the pass has no options"
+_REFUSED: dict[str, str] = {
+    "tir.HoistExpression": "there is no such pass; HoistIfThenElse moves conditions",
+    "tir.HoistIfThenElse": _NO_OPTIONS,
+    "tir.RemoveNoOp": _NO_OPTIONS,
+    "tir.is_entry_func": "it is an attribute of functions, which the pass AnnotateEntryFunc sets",
+    "tir.debug_keep_trivial_loop": "loops of one iteration always disappear",
+    "tir.disable_cse_tir": "there is no pass CommonSubexprElimTIR that it could switch off",
+    "tir.enable_equiv_terms_in_cse_tir": "there is no pass CommonSubexprElimTIR that it could tell",
+    "tir.enable_debug": "generated code has no debug information",
+    "tir.instrument_bound_checkers": "generated code does not check bounds; analysis.OOBChecker proves them before",
+    "tir.instrument_lwp": "generated code has no profiling hooks; time kernels with VirtualMachine.time_evaluator",
+    "tir.merge_static_smem": _NO_CUDA,
+    "tir.use_async_copy": _NO_CUDA,
+    "tir.detect_global_barrier": _NO_CUDA,
+    "relax.fallback_device_type": "a module without virtual devices is built for the target",
+    "relax.lift_transform_params.consume_params": "lifted functions keep the weights that they are given",
+    "relax.frontend.fill_span": "importers do not record where nodes come from",
+    "relay.FuseOps.max_depth": _NO_RELAY,
+    "relay.FuseOps.link_params": _NO_RELAY,
+    "relay.backend.use_auto_scheduler": _NO_RELAY,
+    "relay.backend.use_meta_schedule": _NO_RELAY,
+    "relay.backend.use_meta_schedule_dispatch": _NO_RELAY,
+    "relay.fallback_device_type": _NO_RELAY,
+    "relay.ToMixedPrecision.keep_orig_output_dtype": _NO_RELAY,
+}
+"""Options of other compilers that nothing here would follow, and why. False may be asked for: it is how things are."""
 
 
 def _checked_config(config: Mapping[str, Any] | None) -> dict[str, Any]:
     checked: dict[str, Any] = {}
     for name, value in (config or {}).items():
         option = _OPTIONS.get(name)
+        if name in _REFUSED and option is None:
+            if value is False:
+                continue
+            raise PassError(f"PassContext: config option {name!r} cannot be followed: {_REFUSED[name]}")
         if option is None:
             near = difflib.get_close_matches(name, _OPTIONS, n=3)
             hint = (
@@ -144,7 +155,8 @@ class PassContext:
         required_pass: names of passes that run whatever their level; wildcards as in ``"tir.*"``.
         disabled_pass: names of passes that a :class:`Sequential` leaves out; wildcards likewise.
         instruments: observers, see :class:`ir.instrument.PassInstrument`.
-        config: options by name; :meth:`list_configs` shows them. An unknown name or a wrong type raises PassError.
+        config: options by name; :meth:`list_configs` shows them. An unknown name, a wrong type, and an
+            option that nothing would follow raise PassError.
     """
 
     opt_level: int = 2

@@ -10,6 +10,7 @@ from cost_models import estimate_seconds
 from database import Database, open_database
 from database.meta_schedule_apply_database import ApplyReport, MetaScheduleApplyDatabase
 from ir import IRModule, relax
+from ir.codegen.llvm.compile import require_processor
 from ir.target import Target
 from ir.tir import PrimFunc
 from schedules.dlight import default_schedule
@@ -54,6 +55,7 @@ def compile_relax(
         A :class:`runners.Executable`.
     """
     chosen = target if isinstance(target, Target) else Target(target)
+    require_processor(chosen)  # before minutes of graph passes
     store = open_database(database, must_exist=True) if database is not None else None
     prepared = prepare(mod, chosen, params)
     apply = MetaScheduleApplyDatabase(

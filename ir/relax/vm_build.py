@@ -15,7 +15,7 @@ import platform
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..codegen.llvm.compile import LoadedObject, emit_object, optimize, options_of
+from ..codegen.llvm.compile import LoadedObject, emit_object, optimize, options_of, require_processor
 from ..codegen.llvm.runtime import runtime
 from ..codegen.model_driver import model_text
 from ..error import IRError, IRValueError
@@ -207,23 +207,23 @@ def build(
         relax_pipeline: the newer name of ``pipeline``.
         tir_pipeline: a pass over the PrimFuncs. ``"default"`` applies the records of the enclosing ``with database:`` and
             schedules the other kernels without tuning (not where ``pipeline`` is None); None leaves all as they are.
-        system_lib: accepted for compatibility.
+        system_lib: must not be True: there is no system library.
 
     Returns:
         A :class:`runners.executable.Executable`.
 
     Raises:
         BuildError: a function cannot be compiled; the message names the construct.
+        CodegenError: no code is generated for the target, or a kernel has no native form.
     """
+    if system_lib:
+        raise IRValueError("build: there is no system library; export_library writes a shared one")
     if exec_mode not in ("bytecode", "compiled"):
         raise IRValueError(f"exec_mode must be 'bytecode' or 'compiled', got {exec_mode!r}")
     if target is None:
         target = Target.current(allow_none=True) or Target("llvm")
     target = target if isinstance(target, Target) else Target(target)
-    if target.is_gpu:
-        raise BuildError(
-            f"models are built for processors; {target.kind.name} kernels can be built one by one with ir.build"
-        )
+    require_processor(target)
     if params:
         mod = transform.BindParams("main", params)(mod)
     chosen = pipeline if relax_pipeline is None else relax_pipeline

@@ -1,4 +1,8 @@
-"""The table of target kinds: what each is called, which device runs it, and which options it takes."""
+"""The table of target kinds: what each is called, which device runs it, and which options it takes.
+
+An option either asks for something that is done, or states a fact of the device: facts are asked by rules and checks, and are part
+of what a tuning record must agree on. What other compilers take besides is refused by name.
+"""
 
 from __future__ import annotations
 
@@ -34,10 +38,14 @@ class TargetKind:
         return sorted(self.options)
 
     def option(self, name: str) -> OptionSpec:
-        """The option called ``name``; raises TargetError that lists near names."""
+        """The option called ``name``; raises TargetError that lists near names, or says why there is no such option."""
         try:
             return self.options[name]
         except KeyError:
+            if name in _REFUSED:
+                raise TargetError(
+                    f"option -{name} of target kind {self.name!r} is not there: {_REFUSED[name]}"
+                ) from None
             near = difflib.get_close_matches(name, self.options, n=3)
             hint = (
                 f"did you mean -{', -'.join(near)}?" if near else f"it takes: {', '.join(self.options_names)}"
@@ -52,17 +60,14 @@ _COMMON = {
     "tag": OptionSpec(str, "", "the tag that the target was made from"),
     "device": OptionSpec(str, None, "a more special device, put in front of the keys"),
     "model": OptionSpec(str, None, "the product's name"),
-    "libs": OptionSpec(list, None, "libraries that may be called, such as cublas"),
     "host": OptionSpec(object, None, "the target of code that runs on the host side"),
     "from_device": OptionSpec(int, None, "the device whose facts were filled in"),
 }
 _CPU = {
     "mcpu": OptionSpec(str, None, "LLVM's name of the cpu"),
-    "march": OptionSpec(str, None, "architecture name"),
     "mattr": OptionSpec(list, None, "cpu features in LLVM's +feature,-feature form"),
     "mtriple": OptionSpec(str, None, "LLVM target triple"),
-    "mfloat-abi": OptionSpec(str, None, "soft or hard"),
-    "mabi": OptionSpec(str, None, "ABI name"),
+    "mabi": OptionSpec(str, None, "LLVM's name of the calling convention, such as lp64d"),
     "num-cores": OptionSpec(int, None, "cores that a parallel loop may use"),
     "vector-width": OptionSpec(int, None, "bits of a vector register, instead of what the cpu implies"),
     "vector-registers": OptionSpec(int, None, "number of vector registers, instead of what the cpu implies"),
@@ -70,27 +75,8 @@ _CPU = {
     "l2-cache-bytes": OptionSpec(int, None, "level-2 cache per core"),
     "l3-cache-bytes": OptionSpec(int, None, "last-level cache, shared"),
     "opt-level": OptionSpec(int, None, "LLVM's optimization level"),
-    "fast-math": OptionSpec(bool, None, "allow reassociation in floating-point arithmetic"),
-    "fast-math-nnan": OptionSpec(bool, None, "assume no NaN"),
-    "fast-math-ninf": OptionSpec(bool, None, "assume no infinities"),
-    "fast-math-nsz": OptionSpec(bool, None, "ignore the sign of zero"),
-    "fast-math-arcp": OptionSpec(bool, None, "use reciprocals"),
-    "fast-math-contract": OptionSpec(bool, None, "fuse multiply and add"),
-    "fast-math-reassoc": OptionSpec(bool, None, "reassociate"),
-    "cl-opt": OptionSpec(list, None, "LLVM command-line options"),
-    "jit": OptionSpec(str, None, "LLVM JIT engine"),
-    "runtime": OptionSpec(str, None, "runtime library"),
-    "system-lib": OptionSpec(bool, None, "register functions in the system library"),
-    "interface-api": OptionSpec(str, None, "calling interface of generated code"),
-    "unpacked-api": OptionSpec(bool, None, "pass tensors as bare pointers"),
-    "executor": OptionSpec(str, None, "graph, aot or vm"),
-    "workspace-byte-alignment": OptionSpec(int, None, "alignment of workspaces"),
-    "constants-byte-alignment": OptionSpec(int, None, "alignment of constants"),
 }
 _GPU = {
-    "mcpu": OptionSpec(str, None, "compiler's name of the processor"),
-    "march": OptionSpec(str, None, "architecture name"),
-    "mtriple": OptionSpec(str, None, "LLVM target triple"),
     "arch": OptionSpec(str, None, "compute architecture, such as sm_90"),
     "max_num_threads": OptionSpec(int, 1024, "threads per block"),
     "max_threads_per_block": OptionSpec(int, None, "threads per block"),
@@ -105,9 +91,30 @@ _GPU = {
     "max_block_size_x": OptionSpec(int, None, "threads per block along x"),
     "max_block_size_y": OptionSpec(int, None, "threads per block along y"),
     "max_block_size_z": OptionSpec(int, None, "threads per block along z"),
-    "texture_spatial_limit": OptionSpec(int, None, "largest texture extent"),
-    "system-lib": OptionSpec(bool, None, "register functions in the system library"),
 }
+
+_ONE_ARTEFACT = "a build makes an executable, which export_library writes; there are no other forms"
+_ARITHMETIC = "what floating-point arithmetic means is fixed, and nothing relaxes it"
+_ALIGNMENT = "workspaces and constants are aligned to 64 bytes"
+_NO_GPU_CODE = "code for this kind is not generated yet"
+_REFUSED: dict[str, str] = {
+    **dict.fromkeys(("runtime", "system-lib", "interface-api", "unpacked-api", "executor"), _ONE_ARTEFACT),
+    **dict.fromkeys(("workspace-byte-alignment", "constants-byte-alignment"), _ALIGNMENT),
+    "fast-math": _ARITHMETIC,
+    **{f"fast-math-{flag}": _ARITHMETIC for flag in ("nnan", "ninf", "nsz", "arcp", "contract", "reassoc")},
+    "cl-opt": "LLVM's command-line options belong to the process and not to a target",
+    "jit": "objects are loaded in one way",
+    "libs": "no library is called on its own; use FuseOpsByPattern and RunCodegen",
+    "march": "-mtriple names the architecture",
+    "mfloat-abi": "-mabi and -mattr say how floats are passed",
+    **dict.fromkeys(("mcpu", "mtriple", "mattr"), _NO_GPU_CODE),
+    "texture_spatial_limit": "nothing asks for textures",
+    **{
+        f"supports_{what}": "nothing asks which types a device has"
+        for what in ("float16", "float32", "float64", "int8", "int16", "int32", "int64")
+    },
+}
+"""Options that other compilers take, and why there are none here."""
 
 
 def register_kind(
@@ -137,22 +144,9 @@ register_kind("llvm", 1, ("cpu",), _CPU)
 register_kind("c", 1, ("cpu",), _CPU)
 register_kind("cuda", 2, ("cuda", "gpu"), _GPU)
 register_kind("nvptx", 2, ("cuda", "gpu"), _GPU)
-register_kind(
-    "rocm", 10, ("rocm", "gpu"), {**_GPU, "mattr": OptionSpec(list), "thread_warp_size": OptionSpec(int, 64)}
-)
+register_kind("rocm", 10, ("rocm", "gpu"), {**_GPU, "thread_warp_size": OptionSpec(int, 64)})
 register_kind("opencl", 4, ("opencl", "gpu"), {**_GPU, "max_num_threads": OptionSpec(int, 256)})
 register_kind("metal", 8, ("metal", "gpu"), {**_GPU, "max_num_threads": OptionSpec(int, 256)})
-register_kind(
-    "vulkan",
-    7,
-    ("vulkan", "gpu"),
-    {
-        **_GPU,
-        **{
-            f"supports_{what}": OptionSpec(bool)
-            for what in ("float16", "float32", "float64", "int8", "int16", "int32", "int64")
-        },
-    },
-)
+register_kind("vulkan", 7, ("vulkan", "gpu"), _GPU)
 register_kind("webgpu", 15, ("webgpu", "gpu"), {**_GPU, "max_num_threads": OptionSpec(int, 256)})
 register_kind("ext_dev", 12, ())

@@ -217,11 +217,6 @@ class Target(Node, type_key="Target"):
         return str(self.attrs.get("arch") or "")
 
     @property
-    def libs(self) -> list[str]:
-        """Libraries that may be called."""
-        return list(self.attrs.get("libs") or ())
-
-    @property
     def features(self) -> CpuFacts:
         """Vector and cache facts of a CPU target."""
         return self._cpu_facts()
@@ -283,6 +278,21 @@ class Target(Node, type_key="Target"):
     def max_block_size_y(self) -> int:
         """Threads of a block along y."""
         return self._fact("max_block_size_y") or self.max_num_threads
+
+    @property
+    def max_block_size_z(self) -> int:
+        """Threads of a block along z."""
+        return self._fact("max_block_size_z") or 64
+
+    @property
+    def max_vthread_extent(self) -> int:
+        """Virtual threads of a thread."""
+        return self._fact("max_vthread_extent") or 8
+
+    @property
+    def max_local_memory_per_block(self) -> int | None:
+        """Bytes of local memory of a thread; None where nobody has said so."""
+        return self._fact("max_local_memory_per_block")
 
     @property
     def thread_warp_size(self) -> int:

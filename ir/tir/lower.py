@@ -15,10 +15,11 @@ def lowering_pipeline(vector_bits: int = 512) -> Sequential:
     """The passes of :func:`lower` in order.
 
     ``PassContext(config={"tir.add_lower_pass": [(phase, pass), ...]})`` adds passes: phase 0 runs before everything,
-    1 behind the removal of blocks, 2 behind flattening, 3 at the end.
+    1 behind the removal of blocks, 2 behind flattening, 3 at the end. ``"tir.disable_assert": True`` leaves assertions out.
     """
     extra: dict[int, list[object]] = {}
-    for phase, item in PassContext.current().get("tir.add_lower_pass") or ():
+    context = PassContext.current()
+    for phase, item in context.get("tir.add_lower_pass") or ():
         extra.setdefault(min(int(phase), 3), []).append(item)
     passes = [
         *extra.get(0, ()),
@@ -31,6 +32,7 @@ def lowering_pipeline(vector_bits: int = 512) -> Sequential:
         *extra.get(1, ()),
         T.FlattenBuffer(),
         *extra.get(2, ()),
+        *([T.SkipAssert()] if context.get("tir.disable_assert") else ()),
         T.SimplifyIndices(),
         T.HoistIfThenElse(),
         T.LoopPartition(),

@@ -23,15 +23,18 @@ class VerifyGPUCode(Postproc):
     """
 
     def apply(self, sch: Schedule) -> bool:
+        target = self.target
         limits = {
-            "max_shared_memory_per_block": self.target.max_shared_memory_per_block,
-            "max_threads_per_block": self.target.max_threads_per_block,
-            "max_thread_x": self.target.max_threads_per_block,
-            "max_thread_y": self.target.max_threads_per_block,
-            "max_thread_z": 64,
-            "max_vthread": 8,
+            "max_shared_memory_per_block": target.max_shared_memory_per_block,
+            "max_threads_per_block": target.max_threads_per_block,
+            "max_thread_x": target.max_block_size_x,
+            "max_thread_y": target.max_block_size_y,
+            "max_thread_z": target.max_block_size_z,
+            "max_vthread": target.max_vthread_extent,
             "max_vector_bytes": 16,
         }
+        if target.max_local_memory_per_block is not None:
+            limits["max_local_memory_per_block"] = target.max_local_memory_per_block
         return _thread_counts_fit(sch) and all(
             self._fits(func, limits) for func in sch.mod.functions.values() if isinstance(func, PrimFunc)
         )

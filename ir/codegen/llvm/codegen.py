@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ... import dtype as dt
 from ...module import IRModule
+from ...pass_context import PassContext
 from ...tir.function import PrimFunc
 from .builder import FunctionBuilder, ModuleBuilder, Value
 from .compile import CodegenError
@@ -22,7 +23,9 @@ from .types import element_bytes, register_type
 def emit_function(context: KernelContext, func: PrimFunc, name: str) -> Signature:
     """Adds a kernel to the module and returns its signature."""
     signature, bound = bind_parameters(func, name)
-    noalias = bool(func.attrs.get("tir.noalias", True))
+    noalias = bool(func.attrs.get("tir.noalias", True)) and bool(
+        PassContext.current().get("tir.noalias", True)
+    )
     params = [(_parameter_text(item, noalias), f"p{i}") for i, item in enumerate(bound)]
     builder = FunctionBuilder(name, "i32", params, context.attributes)
     emitter = FunctionEmitter(context, builder, parallel_allowed=True)

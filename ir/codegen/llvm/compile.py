@@ -39,6 +39,7 @@ class MachineOptions:
     triple: str = ""
     cpu: str = ""
     features: str = ""
+    abi: str = ""
     opt_level: int = 3
     unroll: bool = True
     """Whether scalar loops may be unrolled, which makes the code faster and compiling it several times slower."""
@@ -55,7 +56,12 @@ def options_of(target: Target | None) -> MachineOptions:
     """Machine options of a target (or of the host for None).
 
     A target without ``mcpu`` means the host; with another ``mcpu`` but without ``mattr``, the features follow from the cpu.
+
+    Raises:
+        CodegenError: the target is no processor, or its host is another one.
     """
+    if target is not None:
+        require_processor(target)
     attrs: dict[str, Any] = {} if target is None else dict(target.attrs)
     cpu = str(attrs.get("mcpu") or "")
     attr = attrs.get("mattr") or ()
@@ -68,8 +74,27 @@ def options_of(target: Target | None) -> MachineOptions:
         triple=str(attrs.get("mtriple") or ""),
         cpu=cpu,
         features=features,
+        abi=str(attrs.get("mabi") or ""),
         opt_level=3 if level is None else int(str(level)),
     )
+
+
+def require_processor(target: Target) -> None:
+    """Refuse targets that no code is generated for, so that nobody gets a processor's code for another device.
+
+    Raises:
+        CodegenError: the target's kind is not llvm, or it has a host of its own.
+    """
+    if target.kind_name != "llvm":
+        raise CodegenError(
+            f"code for target kind {target.kind_name!r} is not generated yet, only for llvm: schedules for {target} can be made"
+            " and searched, but not built"
+        )
+    if target.host is not None and target.host.without_host() != target.without_host():
+        raise CodegenError(
+            f"a processor is its own host: kernels and the code that calls them are one object, for {target.without_host()};"
+            f" the target asks for a host {target.host}"
+        )
 
 
 @lru_cache(maxsize=16)
@@ -94,7 +119,12 @@ def target_machine(options: MachineOptions = MachineOptions()) -> llvm.TargetMac
         cpu = host_info().cpu
         features = ",".join(filter(None, (host_info().flags, options.features)))
     return target.create_target_machine(
-        cpu=cpu, features=features, opt=min(options.opt_level, 3), reloc="pic", codemodel="small"
+        cpu=cpu,
+        features=features,
+        opt=min(options.opt_level, 3),
+        reloc="pic",
+        codemodel="small",
+        abiname=options.abi,
     )
 
 

@@ -66,6 +66,10 @@ def _n_bytes(info: StructInfo) -> int:
     return int(np.prod(static_dims(info.shape_values) or (), dtype=np.int64)) * dt.bytes_of(info.dtype)
 
 
+_HOST = "cpu"
+"""Constants are computed here, whatever target is in force."""
+
+
 class _Kernels:
     """Compiled PrimFuncs of one run of the pass, by structure."""
 
@@ -78,7 +82,7 @@ class _Kernels:
         key = structural_hash(bare)
         native = self._functions.get(key)
         if native is None:
-            native = self._functions[key] = build(bare, None, name="fold")["fold"]
+            native = self._functions[key] = build(bare, _HOST, name="fold")["fold"]
         native(*[np.asarray(value, order="C") for value in inputs], *outputs)
 
 

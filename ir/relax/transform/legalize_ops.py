@@ -200,7 +200,7 @@ class LegalizeOps(ModulePass):
         def add(A: T.Buffer((2, 3), "float32"), B: T.Buffer((2, 3), "float32"), T_add: T.Buffer((2, 3), "float32")): ...
 
     Each operator's way is its attribute ``FLegalize``: a function ``(BlockBuilder, Call) -> Expr``. Operators whose shapes are
-    not known, or that have no legalization, stay.
+    not known, or that have no legalization, stay. All stay where the PassContext says ``"relax.transform.apply_legalize_ops": False``.
 
     Args:
         customize_legalize_map: functions by operator name that take precedence.
@@ -214,6 +214,8 @@ class LegalizeOps(ModulePass):
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """The module with legalized functions and their PrimFuncs."""
+        if not ctx.get("relax.transform.apply_legalize_ops", True):
+            return mod
         builder = BlockBuilder(mod)
         custom = dict(self.customize_legalize_map or {})
         changed = False

@@ -69,7 +69,7 @@ def _used_of(known: set[Var], values: Sequence[Any]) -> list[Var]:
     return list(dict.fromkeys(var for value in values for var in used_vars(value) if var in known))
 
 
-def _transform_function(params: Sequence[Var], split: _Split, consume: bool) -> Function:
+def _transform_function(params: Sequence[Var], split: _Split) -> Function:
     """The function from original weights to what the model uses of them."""
     info = TupleStructInfo([param.struct_info for param in params])
     bundle = Var("params", info)
@@ -192,7 +192,6 @@ class LiftTransformParams(ModulePass):
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """The module with transforming functions."""
-        consume = bool(ctx.get("relax.lift_transform_params.consume_params", False))
         targets = {
             var: func
             for var, func in mod.functions.items()
@@ -208,7 +207,7 @@ class LiftTransformParams(ModulePass):
                 self._add(
                     functions,
                     f"{var.name_hint}_transform_params",
-                    _transform_function(weights, split, consume),
+                    _transform_function(weights, split),
                     func,
                 )
                 functions[var] = _without_lifted(func, split)
@@ -217,7 +216,7 @@ class LiftTransformParams(ModulePass):
         chosen = {var: func for var, func in targets.items() if not names or var.name_hint in names}
         shared_weights, splits = _shared(chosen)
         first = next(iter(chosen))
-        transform = _transform_function(shared_weights, splits[first], consume)
+        transform = _transform_function(shared_weights, splits[first])
         self._add(functions, "transform_params", transform, chosen[first])
         for var, func in chosen.items():
             functions[var] = _without_lifted(func, splits[var])

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-from ...tir.expr import IntImm
 from ..analysis.compile_time import computable_at_compile_time
 from ..expr import Expr, Var
 from ..function import Function
@@ -27,14 +26,6 @@ def compile_time_values(func: Function) -> set[Var]:
 def is_known(expr: Expr, known: set[Var]) -> bool:
     """Whether a value is a constant or depends on weights only."""
     return expr in known if isinstance(expr, Var) else type(expr).__name__ == "Constant"
-
-
-def number(value: Any, bounds: Mapping[str, int]) -> float | None:
-    """An extent as a number, a symbolic one by its upper bound, else None."""
-    if isinstance(value, IntImm):
-        return float(value.value)
-    name = str(getattr(value, "name", ""))
-    return float(bounds[name]) if name in bounds else None
 
 
 def value_lookup(func: Function) -> Callable[[Expr], Any]:

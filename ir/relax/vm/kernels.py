@@ -19,6 +19,7 @@ from ...codegen.build import NativeModule
 from ...codegen.build import build as build_kernel
 from ...expr import GlobalVar
 from ...module import IRModule
+from ...pass_context import PassContext
 from ...structural import structural_hash
 from ...tir.function import PrimFunc
 
@@ -62,7 +63,8 @@ def compile_kernels(mod: IRModule, used: Sequence[GlobalVar], target: Any) -> Co
     """
     result = CompiledKernels()
     missing: list[tuple[tuple[int, str, str], str, PrimFunc]] = []
-    text = str(target)
+    settings = _settings(PassContext.current())
+    text = f"{target} {settings}"
     symbols: dict[int, str] = {}
     for var in used:
         func = mod[var]
@@ -73,7 +75,7 @@ def compile_kernels(mod: IRModule, used: Sequence[GlobalVar], target: Any) -> Co
         result.symbols[var.name_hint] = symbol
         if symbol in result.modules:
             continue
-        found = _CACHE.get(entry)
+        found = _CACHE.get(entry) if settings is not None else None
         if found is not None:
             _CACHE.move_to_end(entry)
             result.modules[symbol] = found
@@ -83,10 +85,20 @@ def compile_kernels(mod: IRModule, used: Sequence[GlobalVar], target: Any) -> Co
         missing, _compile_all([item[2] for item in missing], target), strict=True
     ):
         result.modules[symbol] = module
+        if settings is None:
+            continue
         _CACHE[entry] = module
         while len(_CACHE) > _CACHE_SIZE:
             _CACHE.popitem(last=False)
     return result
+
+
+def _settings(context: PassContext) -> str | None:
+    """What decides besides a kernel and its target which code it gets; None when passes given as objects take part."""
+    if "tir.add_lower_pass" in context.config:
+        return None
+    passes = (context.opt_level, context.required_pass, context.disabled_pass)
+    return repr((passes, sorted(context.config.items())))
 
 
 _WORK: tuple[list[PrimFunc], Any] = ([], None)

@@ -476,7 +476,8 @@ class LoopPartition(PrimFuncPass):
     depends on outer variables, the body of the loop chooses likewise.
 
     Args:
-        max_partitions: loops taken apart at most; each makes a copy of what is inside.
+        max_partitions: loops taken apart at most; each makes a copy of what is inside. The option ``tir.LoopPartition`` of
+            the PassContext sets it: ``{"max_partitions": 0}``.
 
     Before::
 
@@ -501,4 +502,4 @@ class LoopPartition(PrimFuncPass):
         search.visit(func.body)
         if not search.found:
             return func
-        return func.replace(body=_Partition(self.max_partitions).visit(func.body))
+        return func.replace(body=_Partition(self.configured(ctx).max_partitions).visit(func.body))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import fields, replace
+from typing import Any, Self
 
 from ...module import IRModule
 from ...transform import Pass, PassContext, PassError, pass_decorator
@@ -12,6 +13,18 @@ from ..function import PrimFunc
 
 class PrimFuncPass(Pass):
     """A pass that rewrites each PrimFunc by itself: subclasses define ``transform_function(self, func, mod, ctx)``."""
+
+    def configured(self, ctx: PassContext) -> Self:
+        """The pass with those fields that the context sets by the option of the pass's name, such as ``tir.UnrollLoop``."""
+        name = self.info.name
+        values = {key: getattr(value, "value", value) for key, value in (ctx.get(name) or {}).items()}
+        known = [item.name for item in fields(self)]  # type: ignore[arg-type]  # passes with options are dataclasses
+        unknown = [key for key in values if key not in known]
+        if unknown:
+            raise PassError(
+                f"config option {name!r} has no entry {unknown[0]!r}; there are {', '.join(known)}"
+            )
+        return replace(self, **values) if values else self  # type: ignore[type-var]
 
     def transform_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc | None:
         """The new function; None removes it."""

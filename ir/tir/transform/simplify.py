@@ -10,7 +10,7 @@ from ...arith.analyzer import Analyzer
 from ...arith.comparison import Extension
 from ...module import IRModule
 from ...node import post_order_visit
-from ...transform import PassContext
+from ...transform import PassContext, PassError
 from .. import expr as E
 from .. import operators
 from ..buffer import Buffer
@@ -156,6 +156,14 @@ def _may_inline(value: PrimExpr) -> bool:
     return not found
 
 
+_EXTENSIONS = {
+    "transitively_prove_inequalities": Extension.TransitivelyProveInequalities,
+    "convert_boolean_to_and_of_ors": Extension.ConvertBooleanToAndOfOrs,
+    "apply_constraints_to_boolean_branches": Extension.ApplyConstraintsToBooleanBranches,
+}
+"""What the option ``tir.Simplify`` can ask for."""
+
+
 @dataclass(frozen=True)
 class Simplify(PrimFuncPass):
     """Simplify expressions with all of :mod:`ir.arith`, and statements whose condition or value is known.
@@ -181,14 +189,13 @@ class Simplify(PrimFuncPass):
     def transform_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         """The simplified function."""
         analyzer = Analyzer()
-        options = ctx.get("tir.Simplify") or {}
         flags = Extension.NoExtensions
-        for name, flag in (
-            ("transitively_prove_inequalities", Extension.TransitivelyProveInequalities),
-            ("convert_boolean_to_and_of_ors", Extension.ConvertBooleanToAndOfOrs),
-            ("apply_constraints_to_boolean_branches", Extension.ApplyConstraintsToBooleanBranches),
-        ):
-            if options.get(name):
-                flags |= flag
+        for name, wanted in (ctx.get("tir.Simplify") or {}).items():
+            if name not in _EXTENSIONS:
+                raise PassError(
+                    f"config option 'tir.Simplify' has no entry {name!r}; there are {', '.join(_EXTENSIONS)}"
+                )
+            if wanted:
+                flags |= _EXTENSIONS[name]
         analyzer.enabled_extensions = flags
         return func.replace(body=StatementSimplifier(analyzer).visit(func.body))

@@ -149,6 +149,8 @@ class UnrollLoop(PrimFuncPass):
         local_max_step: the limit of statements for that.
         max_statements: a loop whose copies would have more statements than this stays a loop, marked or not.
 
+    The option ``tir.UnrollLoop`` of the PassContext sets these by name.
+
     Before::
 
         for i in T.unroll(2):
@@ -172,12 +174,4 @@ class UnrollLoop(PrimFuncPass):
 
     def transform_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         """The unrolled function."""
-        options = self
-        configured = ctx.get("tir.UnrollLoop")
-        if configured:
-            from dataclasses import replace
-
-            options = replace(
-                self, **{key: getattr(value, "value", value) for key, value in configured.items()}
-            )
-        return func.replace(body=_Unroll(options).visit(func.body))
+        return func.replace(body=_Unroll(self.configured(ctx)).visit(func.body))

@@ -163,3 +163,22 @@ def test_targets_choose_the_instruction_set() -> None:
         module = build(func, f"llvm -mtriple=x86_64-unknown-linux-gnu -mcpu={cpu}")
         assert register in module.assembly
         assert module.assembly.count("zmm") == (0 if register == "ymm" else module.assembly.count("zmm"))
+
+
+@pytest.mark.parametrize("target", ["cuda -arch=sm_80", "nvidia/nvidia-a100", "c", "metal"])
+def test_what_no_code_is_generated_for_is_refused(target: str) -> None:
+    message = f"code for target kind '{ir.target.Target(target).kind.name}' is not generated yet"
+    with pytest.raises(CodegenError, match=message):
+        build(add, target)
+    with pytest.raises(CodegenError, match=message), ir.target.Target(target):
+        build(add)
+    with pytest.raises(CodegenError, match=message):
+        ir.build(add, target)
+    with pytest.raises(CodegenError, match=message):
+        ir.compile(IRModule({"main": add}), target)
+
+
+def test_a_processor_is_its_own_host() -> None:
+    build(add, ir.target.Target("llvm -mcpu=x86-64-v2", host="llvm -mcpu=x86-64-v2"))
+    with pytest.raises(CodegenError, match="a processor is its own host"):
+        build(add, ir.target.Target("llvm", host="llvm -mcpu=x86-64-v2"))

@@ -335,5 +335,7 @@ def test_target_of_a_named_processor_is_described(built):
     described = executable.metadata["target"]
     assert described["cpu"] == "x86-64-v3" and {"avx2", "fma"} <= set(described["features"])
     assert "avx512f" not in described["features"]
-    with pytest.raises(IRError, match="models are built for processors"):
+    with pytest.raises(IRError, match="code for target kind 'cuda' is not generated yet"):
         rx.build(mod, "cuda -arch=sm_80")
+    with pytest.raises(IRError, match="there is no system library"):
+        rx.build(mod, system_lib=True)

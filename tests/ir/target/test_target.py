@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 import ir
 from ir.target import Target, TargetError, fingerprint, host_info, list_kinds, list_tags, register_tag
+from ir.target.kind import get_kind
+
+ROOT = Path(ir.__file__).parent
 
 FORMS = [
     "cpu",
@@ -16,11 +20,11 @@ FORMS = [
     "llvm -mattr=+avx2,+fma -opt-level=2",
     "c -keys=arm_cpu,cpu",
     "cuda -arch=sm_80",
-    "cuda -arch=sm_90 -max_threads_per_block=1024 -libs=cublas,cudnn",
+    "cuda -arch=sm_90 -max_threads_per_block=1024 -keys=cuda,gpu",
     "nvidia/nvidia-a100",
     '{"kind": "llvm", "mcpu": "haswell"}',
     {"kind": "cuda", "arch": "sm_80", "host": {"kind": "llvm", "mcpu": "znver3"}},
-    {"kind": "llvm", "fast-math": True},
+    {"kind": "llvm", "mtriple": "riscv64-linux-gnu", "mabi": "lp64d"},
 ]
 
 
@@ -119,6 +123,11 @@ def test_equality_is_by_value() -> None:
         ("{not json", "JSON cannot be read"),
         ({"mcpu": "x"}, 'needs the key "kind"'),
         (3, "got int"),
+        ("llvm -fast-math", "option -fast-math of target kind 'llvm' is not there: what floating-point"),
+        ({"kind": "llvm", "jit": "orcjit"}, "option -jit .* loaded in one way"),
+        ("cuda -libs=cublas", "option -libs of target kind 'cuda' is not there: .* RunCodegen"),
+        ("rocm -mattr=+x", "code for this kind is not generated yet"),
+        ("vulkan -supports_float16=1", "nothing asks which types"),
     ],
 )
 def test_bad_descriptions_are_explained(form: object, message: str) -> None:
@@ -137,3 +146,13 @@ def test_kinds_and_fingerprint() -> None:
     assert {"llvm", "cuda", "c"} <= set(list_kinds())
     found = fingerprint()
     assert json.loads(json.dumps(found)) == found and found["cpu"] == host_info().cpu
+
+
+def test_every_option_of_a_kind_is_asked_for() -> None:
+    """By a property of Target, by whoever makes machine code, or by the description of this machine's devices."""
+    readers = "".join(
+        (ROOT / path).read_text()
+        for path in ("target/target.py", "target/cuda_device.py", "codegen/llvm/compile.py")
+    )
+    options = {name for kind in list_kinds() for name in get_kind(kind).options}
+    assert {name for name in options if f'"{name}"' not in readers} == set()

@@ -107,6 +107,28 @@ def test_limits_of_a_gpu(threads: int, notes: dict[str, int], valid: bool) -> No
     assert apply(VerifyGPUCode(), sch) is valid
 
 
+@pytest.mark.parametrize(
+    ("option", "fewer", "enough"),
+    [
+        ("max_block_size_x", 16, 32),
+        ("max_block_size_y", 2, 4),
+        ("max_block_size_z", 1, 2),
+        ("max_vthread_extent", 1, 2),
+        ("max_local_memory_per_block", 2047, 2048),
+    ],
+)
+def test_facts_of_a_gpu_are_limits(option: str, fewer: int, enough: int) -> None:
+    sch = Schedule(elementwise(64, 64))
+    loops = sch.split(sch.fuse(*sch.get_loops("C")), [None, 2, 2, 4, 32])
+    axes = ("blockIdx.x", "vthread.x", "threadIdx.z", "threadIdx.y", "threadIdx.x")
+    for loop, axis in zip(loops, axes, strict=True):
+        sch.bind(loop, axis)
+    sch.set_scope("B", 0, "local")
+    sch.compute_at("B", loops[0], preserve_unit_loops=True)
+    for limit, valid in ((fewer, False), (enough, True)):
+        assert apply(VerifyGPUCode(), sch, Target(f"cuda -arch=sm_80 -{option}={limit}")) is valid
+
+
 def test_tightly_coupled_memory_is_limited() -> None:
     sch = Schedule(matmul(32))
     copy = sch.cache_read("C", 0, "global.vtcm")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ir.codegen.llvm import compile as native
+from ir.target import Target
 
 TEXT = """
 define i32 @twice(i32 %x) {
@@ -64,3 +65,14 @@ define void @f(ptr %p) {
 """
     options = native.MachineOptions(triple="x86_64-unknown-linux-gnu", cpu="znver4")
     assert "zmm" in native.emit_assembly(native.optimize(text, options), options)
+
+
+def test_the_calling_convention_is_that_of_the_target() -> None:
+    def flags(abi: str) -> int:
+        options = native.options_of(Target(f"llvm -mtriple=riscv64-linux-gnu -mattr=+d -mabi={abi}"))
+        code = native.emit_object(
+            native.optimize("define double @f(double %x) { ret double %x }", options), options
+        )
+        return int.from_bytes(code[48:52], "little")  # e_flags of the ELF header
+
+    assert flags("lp64") & 6 == 0 and flags("lp64d") & 6 == 4

@@ -3,6 +3,7 @@
 from ir import tir
 from ir.node import post_order_visit
 from ir.script import tir as T
+from ir.transform import PassContext
 
 
 @T.prim_func
@@ -29,6 +30,8 @@ def test_chain_shares(apply):
     found = []
     post_order_visit(after.body, lambda n: found.append(n) if isinstance(n, tir.Allocate) else None)
     assert len(found) == 2
+    with PassContext(config={"tir.disable_storage_rewrite": True}):
+        assert apply(tir.transform.StorageRewrite(), small) is small
 
 
 def test_results_stay():
