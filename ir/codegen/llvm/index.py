@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 from ... import dtype as dt
+from ...arith.index_simplifier import IndexSimplifier
 from ...node import post_order_visit
 from ...tir import expr as E
 from ...tir.expr import PrimExpr, Var
-from ...tir.transform.index_simplifier import IndexSimplifier
 from .builder import FunctionBuilder, ModuleBuilder, Value, constant
 from .compile import CodegenError
 

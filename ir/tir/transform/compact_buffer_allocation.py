@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ...arith.index_simplifier import INF, IndexSimplifier, Linear
 from ...module import IRModule
 from ...node import Visitor, post_order_visit
 from ...transform import PassContext
@@ -15,7 +16,6 @@ from ..function import PrimFunc
 from ..operators import const
 from ..stmt import Block, BufferRegion, BufferStore, For, LetStmt, Stmt
 from ..stmt_functor import StmtExprMutator
-from .index_simplifier import INF, IndexSimplifier, Linear
 from .prim_func_pass import PrimFuncPass
 
 _WIDEST_TILE = 64

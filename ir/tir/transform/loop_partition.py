@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from math import gcd
 
 from ... import dtype as dt
+from ...arith.index_simplifier import INF, IndexSimplifier, Linear
 from ...module import IRModule
 from ...node import Mutator, Visitor, post_order_visit
 from ...transform import PassContext
@@ -17,7 +18,6 @@ from ..operators import const
 from ..stmt import Evaluate, For, ForKind, IfThenElse, Stmt, seq
 from ..stmt_functor import substitute
 from .fresh_copy import fresh_copy
-from .index_simplifier import INF, IndexSimplifier, Linear
 from .prim_func_pass import PrimFuncPass
 from .simplify_indices import SimplifyMutator
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ...arith.index_simplifier import IndexSimplifier
 from ...error import IRValueError
 from ...module import IRModule
 from ...transform import PassContext
@@ -15,7 +16,6 @@ from ..function import PrimFunc
 from ..operators import const
 from ..stmt import BufferStore, For, LetStmt, Stmt
 from ..stmt_functor import StmtExprMutator
-from .index_simplifier import IndexSimplifier
 from .prim_func_pass import PrimFuncPass
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import ceil, prod
 
 from ... import dtype as dt
+from ...arith.index_simplifier import IndexSimplifier, Linear
 from ...module import IRModule
 from ...node import post_order_visit
 from ...transform import PassContext
@@ -21,7 +22,6 @@ from ..op import address_of, prefetch
 from ..operators import const
 from ..stmt import Allocate, Evaluate, For, ForKind, Stmt, seq
 from ..stmt_functor import StmtExprMutator
-from .index_simplifier import IndexSimplifier, Linear
 from .prim_func_pass import PrimFuncPass
 
 _LINE_BYTES = 64

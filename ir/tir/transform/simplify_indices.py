@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ... import dtype as dt
+from ...arith.index_simplifier import IndexSimplifier
 from ...module import IRModule
 from ...transform import PassContext
 from .. import expr as E
@@ -15,7 +16,6 @@ from ..function import PrimFunc
 from ..operators import const
 from ..stmt import AssertStmt, Evaluate, For, ForKind, IfThenElse, LetStmt, SeqStmt, Stmt, seq
 from ..stmt_functor import StmtExprMutator, substitute
-from .index_simplifier import IndexSimplifier
 from .prim_func_pass import PrimFuncPass
 
 _FOLDING = {

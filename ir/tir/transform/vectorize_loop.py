@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ... import dtype as dt
+from ...arith.index_simplifier import IndexSimplifier
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...node import Mutator, post_order_visit
@@ -33,7 +34,6 @@ from ..stmt import (
 )
 from ..stmt_functor import StmtExprMutator, substitute
 from .fresh_copy import fresh_copy
-from .index_simplifier import IndexSimplifier
 from .prim_func_pass import PrimFuncPass
 
 

@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ir import tir
+from ir.arith.index_simplifier import IndexSimplifier
 from ir.tir.evaluate import evaluate
-from ir.tir.transform.index_simplifier import IndexSimplifier
 
 I, J, N = tir.Var("i"), tir.Var("j"), tir.Var("n")
 

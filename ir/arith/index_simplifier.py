@@ -11,11 +11,11 @@ from collections.abc import Callable
 from math import gcd
 from typing import Any
 
-from ... import dtype as dt
-from .. import expr as E
-from .. import operators
-from ..expr import PrimExpr, Var
-from ..operators import const
+from .. import dtype as dt
+from ..tir import expr as E
+from ..tir import operators
+from ..tir.expr import PrimExpr, Var
+from ..tir.operators import const
 
 INF = 1 << 62
 
