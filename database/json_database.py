@@ -62,10 +62,11 @@ class JSONDatabase(MemoryDatabase):
                 raise DatabaseFileError(
                     f"cannot make database file {str(path)!r}: {error.strerror}"
                 ) from error
-        for item in parse_lines(self.path_workload, {}):
+        named: dict[str, Workload] = {}
+        for item in parse_lines(self.path_workload, named):
             if isinstance(item, Workload):
                 super()._keep_workload(item)
-        for item in parse_lines(self.path_tuning_record, dict(self._workloads)):
+        for item in parse_lines(self.path_tuning_record, named):
             if isinstance(item, TuningRecord):
                 super().commit_tuning_record(item)
             elif isinstance(item, Session):

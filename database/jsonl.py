@@ -76,14 +76,19 @@ def parse_lines(
         kind = item["kind"]
         if kind == "workload":
             workload = Workload.from_json(item)
-            yield workloads.setdefault(workload.shash, workload)
+            workload = workloads.setdefault(workload.shash, workload)
+            workloads[item["shash"]] = (
+                workload  # an older version's hash, by which the file's records name it
+            )
+            yield workload
         elif kind == "record":
             if item["workload"] not in workloads:
                 raise DatabaseError(
                     f"{str(path)!r} has a record of workload {item['workload']}, whose program is missing; "
                     "the workload's line must come before it"
                 )
-            yield TuningRecord.from_json(item, workloads[item["workload"]])
+            workload = workloads[item["workload"]]
+            yield TuningRecord.from_json({**item, "workload": workload.shash}, workload)
         elif kind == "session":
             yield Session.from_json(item)
         else:

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import JSON, Boolean, Double, ForeignKey, Index, Integer, String, Text, false
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
-HEAD_REVISION = "0002"
+HEAD_REVISION = "0003"
 """The newest migration; a test holds it equal to what alembic finds in the folder."""
 
 

@@ -121,19 +121,26 @@ class Workload:
         return self._json
 
     def as_json(self) -> dict[str, Any]:
-        """``{"shash", "summary", "module"}``; the module's own JSON is nested as a value."""
+        """``{"shash", "hashing", "summary", "module"}``; the module's own JSON is nested as a value."""
         return {
             "shash": self.shash,
+            "hashing": HASHING,
             "summary": self.summary.as_json(),
             "module": json.loads(self.module_json),
         }
 
     @staticmethod
     def from_json(json_obj: dict[str, Any]) -> Workload:
-        """The workload that ``as_json`` described; the program is parsed later, when it is needed."""
+        """The workload that ``as_json`` described; the program is parsed later, when it is needed.
+
+        One that an older version hashed in another way is parsed now, and gets the hash by which it is found today.
+        """
         try:
             summary = WorkloadSummary.from_json(json_obj["summary"])
-            return Workload.stored(json_obj["shash"], json.dumps(json_obj["module"]), summary)
+            module, shash = json.dumps(json_obj["module"]), json_obj["shash"]
+            if json_obj.get("hashing", 1) != HASHING:
+                shash = structural_key(load_json(module))
+            return Workload.stored(shash, module, summary)
         except (KeyError, TypeError, ValueError) as error:
             raise DatabaseError(f"not a workload: {str(json_obj)[:200]!r} ({error!r})") from error
 
@@ -169,6 +176,10 @@ def as_module(mod: IRModule | PrimFunc) -> IRModule:
     if isinstance(mod, IRModule):
         return IRModule(mod.functions, mod.attrs, mod.global_infos)
     return IRModule({"main": mod})
+
+
+HASHING = 2
+"""Which structural hash ``shash`` is. 1 unfolded shared parts of a program, 2 looks at each once."""
 
 
 def structural_key(mod: IRModule) -> str:

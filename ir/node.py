@@ -19,6 +19,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -224,6 +225,8 @@ class Node(metaclass=NodeMeta):
     _type_key: ClassVar[str]
     is_variable: ClassVar[bool] = False
     """Variables and buffers: structural equality maps them to their counterparts."""
+    is_compound: ClassVar[bool] = False
+    """Expressions made of others, which programs share; see :class:`Visitor`."""
     compared_by_content: ClassVar[bool] = False
     """Whether variables that nothing defines are equal when their fields are (buffers declared by their first use)."""
     __slots__ = ("__weakref__",)
@@ -318,12 +321,19 @@ class Visitor:
 
     A subclass defines ``visit_<ClassName>(self, node)`` for the classes that it cares about (a method for a base class
     serves its subclasses); every other node is walked through by :meth:`generic_visit`.
+
+    An expression may hold one object many times (``y = x * x; y * y``). A visitor that ``remembers`` visits each compound
+    object once within one expression, so that work follows the size of the graph and not that of the tree that it unfolds
+    to. One that counts, or whose answer depends on where the object stands, does not remember, or visits
+    parts that stand under another condition while :meth:`forgetting` what it saw elsewhere.
     """
 
+    remembers: ClassVar[bool] = False
     _tables: ClassVar[dict[type, dict[type, Any]]] = {}
 
     def __init__(self) -> None:
         self._table = _dispatch_table(type(self))
+        self._remembered: dict[int, tuple[Any, Any]] | None = None
 
     def visit(self, node: Any) -> Any:
         """Dispatch on the class of ``node``."""
@@ -337,13 +347,43 @@ class Visitor:
         """Visit the children."""
         node._visit_children(self.visit)
 
+    @contextmanager
+    def forgetting(self) -> Iterator[None]:
+        """A scope in which nothing is known of what was visited outside of it, and nothing of it afterwards."""
+        outer, self._remembered = self._remembered, {}
+        try:
+            yield
+        finally:
+            self._remembered = outer
+
 
 class Mutator(Visitor):
     """A visitor whose methods return the node to put in place; the same object means that nothing changed."""
 
+    remembers: ClassVar[bool] = True
+
     def generic_visit(self, node: Any) -> Any:
         """Map the children; the same node when none changed."""
         return node._map_children(self.visit)
+
+
+def _once(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """A visitor's method for compound expressions that answers from memory within the expression it began with."""
+
+    def visit(self: Any, node: Any) -> Any:
+        seen = self._remembered
+        if seen is None:
+            self._remembered = {}
+            try:
+                return method(self, node)
+            finally:
+                self._remembered = None
+        found = seen.get(id(node))
+        if found is None:
+            found = seen[id(node)] = (node, method(self, node))  # the node is kept: its identity is the key
+        return found[1]
+
+    return visit
 
 
 def _dispatch_table(cls: type) -> dict[type, Any]:
@@ -362,5 +402,7 @@ def _add_to_table(cls: type, table: dict[type, Any], node_class: type) -> Any:
             break
     else:
         method = cls.generic_visit  # type: ignore[attr-defined]
+    if cls.remembers and node_class.is_compound:  # type: ignore[attr-defined]
+        method = _once(method)
     table[node_class] = method
     return method

@@ -16,6 +16,8 @@ from .error import IRValueError
 from .node import Node
 
 _PLANS: dict[type, tuple[tuple[str, bool], ...]] = {}
+_HOOKED: set[type] = set()
+"""Classes that compare and hash themselves, by ``_structural_equal`` and ``_structural_hash``."""
 
 
 def _plan(cls: Any) -> tuple[tuple[str, bool], ...]:
@@ -28,6 +30,8 @@ def _plan(cls: Any) -> tuple[tuple[str, bool], ...]:
         fields = {item.name: item for item in cls._fields if item.compare and item.derived is None}
         order = getattr(cls, "_compare_order", tuple(fields))
         found = _PLANS[cls] = tuple((name, fields[name].defines) for name in order)
+        if hasattr(cls, "_structural_hash"):
+            _HOOKED.add(cls)
     return found
 
 
@@ -54,6 +58,8 @@ class _Equality:
         self._pairs: dict[int, Any] = {}
         self._back: dict[int, Any] = {}
         self._map_free = map_free_vars
+        # Pairs that were found equal stay so, because pairs of variables are only ever added: shared parts are compared once.
+        self._equal: dict[tuple[int, int, bool], tuple[Any, Any]] = {}
 
     def check(self, a: Any, b: Any, path: Any, defining: bool = False) -> None:
         if isinstance(a, Node):
@@ -100,15 +106,19 @@ class _Equality:
             self._pairs[id(a)], self._back[id(b)] = b, a
         elif a is b and not self._pairs:
             return
+        found = (id(a), id(b), defining)
+        if found in self._equal:
+            return
         cls = a.__class__
-        if hasattr(cls, "_structural_equal"):
+        plan = _PLANS.get(cls) or _plan(cls)
+        if cls in _HOOKED:
             a._structural_equal(
                 b,
                 lambda x, y, name: self.check(x, y, (path, "." + name), defining),
                 lambda: _fail(path, a, b),
             )
             return
-        for name, defines in _plan(cls):
+        for name, defines in plan:
             x, y = getattr(a, name), getattr(b, name)
             kind = x.__class__
             if kind is str or kind is int:
@@ -118,6 +128,7 @@ class _Equality:
             elif x is y and x is None:
                 continue
             self.check(x, y, (path, name), defining or defines)
+        self._equal[found] = (a, b)  # kept, so that no other node takes their identities
 
 
 class StructuralMatcher(_Equality):
@@ -207,68 +218,87 @@ def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> 
 
 
 class _Hasher:
-    def __init__(self, map_free_vars: bool) -> None:
-        self.tokens: list[str] = []
+    """Numbers the distinct values of a program: equal values get one number, whether they are one object or many.
+
+    A value is keyed by its class and the numbers of its parts, so that each object is looked at once and the size of what is
+    hashed in the end is that of the program as a graph.
+    """
+
+    def __init__(self) -> None:
+        self.keys: dict[tuple[Any, ...], int] = {}
         self._numbers: dict[int, int] = {}
         self._keep: list[Any] = []
+        self._variables = 0
 
-    def add(self, value: Any) -> None:
+    def part(self, value: Any) -> Any:
+        """What stands for a value in the key of the one that holds it: a number, or a plain value's tagged text."""
         cls = value.__class__
-        if cls is str or cls is int or value is None:
-            self.tokens.append(f"{cls.__name__}:{value!r}")
-        elif isinstance(value, Node):
-            self._add_node(value)
-        elif isinstance(value, tuple | list):
-            self.tokens.append(f"({len(value)}")
-            for item in value:
-                self.add(item)
-        elif isinstance(value, dict):
-            self._add_dict(value)
-        elif isinstance(value, np.ndarray):
+        if cls is str:
+            return "s" + value
+        if cls is int:
+            return f"i{value}"
+        if cls in _PLANS or isinstance(value, Node):
+            found = self._numbers.get(id(value))
+            return self._node(value) if found is None else found
+        if value is None:
+            return "n"
+        if isinstance(value, tuple | list):
+            return self._number(("(", *[self.part(item) for item in value]))
+        if isinstance(value, dict):
+            return self._dict(value)
+        if isinstance(value, np.ndarray):
             digest = hashlib.blake2b(np.ascontiguousarray(value).tobytes(), digest_size=16).hexdigest()
-            self.tokens.append(f"{value.dtype}{value.shape}{digest}")
-        else:
-            self.tokens.append(f"{cls.__name__}:{value!r}")
+            return f"a{value.dtype}{value.shape}{digest}"
+        return f"{cls.__name__}:{value!r}"
 
-    def _add_dict(self, value: dict[Any, Any]) -> None:
-        self.tokens.append(f"{{{len(value)}")
+    def _number(self, key: tuple[Any, ...]) -> int:
+        return self.keys.setdefault(key, len(self.keys))
+
+    def _dict(self, value: dict[Any, Any]) -> int:
+        parts: list[Any] = ["{"]
         if any(isinstance(key, Node) for key in value):
             for key, item in value.items():  # maps over variables keep the order of the parameters
-                self.add(key)
-                self.add(item)
+                parts += [self.part(key), self.part(item)]
         else:
             for key in sorted(value, key=str):
-                self.tokens.append(str(key))
-                self.add(value[key])
+                parts += [str(key), self.part(value[key])]
+        return self._number(tuple(parts))
 
-    def _add_node(self, node: Any) -> None:
+    def _node(self, node: Any) -> int:
         cls = node.__class__
-        tokens = self.tokens
-        if cls.is_variable:
-            number = self._numbers.get(id(node))
-            if number is not None:
-                tokens.append(f"%{number}")
-                return
-            self._numbers[id(node)] = len(self._numbers)
-            self._keep.append(node)
-        tokens.append(cls._type_key)
-        if hasattr(cls, "_structural_hash"):
-            node._structural_hash(self.add)
-            return
-        for name, _ in _plan(cls):
-            value = getattr(node, name)
-            kind = value.__class__
-            if kind is str or kind is int:
-                tokens.append(f"{kind.__name__}:{value!r}")
-            elif kind in _PLANS:
-                self._add_node(value)
-            else:
-                self.add(value)
+        plan = _PLANS.get(cls)
+        if plan is None:
+            plan = _plan(cls)
+        key: list[Any] = [cls._type_key]
+        add = key.append
+        if cls.is_variable:  # told from others of the same fields by its place in the order of first mentions
+            add(f"%{self._variables}")
+            self._variables += 1
+        if cls in _HOOKED:
+            node._structural_hash(lambda value: add(self.part(value)))
+        else:
+            numbers = self._numbers
+            for name, _ in plan:
+                value = getattr(node, name)
+                kind = value.__class__
+                if kind is str:  # the most frequent ones without a call
+                    add("s" + value)
+                elif kind is int:
+                    add(f"i{value}")
+                elif kind in _PLANS:
+                    number = numbers.get(id(value))
+                    add(self._node(value) if number is None else number)
+                else:
+                    add(self.part(value))
+        keys = self.keys
+        found = self._numbers[id(node)] = keys.setdefault(tuple(key), len(keys))
+        self._keep.append(node)
+        return found
 
 
 def structural_hash(node: Any, map_free_vars: bool = False) -> int:
     """A 64-bit hash, the same in every process, that is equal for structurally equal programs."""
-    hasher = _Hasher(map_free_vars)
-    hasher.add(node)
-    digest = hashlib.blake2b("\0".join(hasher.tokens).encode(), digest_size=8).digest()
+    hasher = _Hasher()
+    root = hasher.part(node)
+    digest = hashlib.blake2b(repr((root, *hasher.keys)).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little")

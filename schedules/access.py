@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from ir import tir
 from ir.node import Visitor
@@ -16,6 +16,8 @@ Regions = tuple[tir.BufferRegion, ...]
 
 class _Accesses(Visitor):
     """Collects the boxes that statements and expressions touch, relaxed over loops and lets inside them."""
+
+    remembers: ClassVar[bool] = True
 
     def __init__(self) -> None:
         super().__init__()

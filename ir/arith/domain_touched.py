@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from ..error import IRValueError
 from ..node import Visitor
@@ -17,6 +17,8 @@ from .int_set.interval_set import IntervalSet, from_range, range_of, union
 
 
 class _Touched(Visitor):
+    remembers: ClassVar[bool] = True
+
     def __init__(self, buffer: Buffer, loads: bool, stores: bool) -> None:
         super().__init__()
         self._buffer, self._loads, self._stores = buffer, loads, stores

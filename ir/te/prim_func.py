@@ -35,19 +35,12 @@ LAYOUT_FREE_PLACEHOLDERS = "layout_free_placeholders"
 
 
 class _ToBuffers(StmtExprMutator):
-    """Loads of tensors become loads of buffers, axes become block variables; each shared subexpression once."""
+    """Loads of tensors become loads of buffers, axes become block variables."""
 
     def __init__(self, buffers: dict[Tensor, Buffer], values: dict[Var, PrimExpr]) -> None:
         super().__init__()
         self._tensor_buffers = buffers
         self._values = values
-        self._memo: dict[int, Any] = {}
-
-    def visit(self, node: Any) -> Any:
-        found = self._memo.get(id(node))
-        if found is None:
-            found = self._memo[id(node)] = super().visit(node)
-        return found
 
     def visit_Var(self, node: Var) -> PrimExpr:
         return self._values.get(node, node)

@@ -35,6 +35,8 @@ class PrimExpr(BaseExpr):
 
     dtype: str
 
+    is_compound: ClassVar[bool] = True
+
     __hash__ = object.__hash__
 
     def __add__(self, other: Any) -> PrimExpr:
@@ -160,6 +162,8 @@ class Var(PrimExpr, type_key="tir.Var"):
     ``dtype`` may be a dtype string or a :class:`~ir.type.Type` (pointers carry their storage scope that way).
     """
 
+    is_compound: ClassVar[bool] = False
+
     name: str = field(compare=False)
     dtype: str = field(default="int32")
     type_annotation: Type = field(default=None, compare=True, kind="leaf")
@@ -199,6 +203,8 @@ class SizeVar(Var, type_key="tir.SizeVar"):
 class IntImm(PrimExpr, type_key="tir.IntImm"):
     """An integer or bool constant."""
 
+    is_compound: ClassVar[bool] = False
+
     dtype: str
     value: int = field(convert=int)
 
@@ -219,6 +225,8 @@ class IntImm(PrimExpr, type_key="tir.IntImm"):
 class FloatImm(PrimExpr, type_key="tir.FloatImm"):
     """A floating-point constant."""
 
+    is_compound: ClassVar[bool] = False
+
     dtype: str
     value: float = field(convert=float)
 
@@ -232,6 +240,8 @@ class FloatImm(PrimExpr, type_key="tir.FloatImm"):
 
 class StringImm(PrimExpr, type_key="tir.StringImm"):
     """A string constant, as argument of calls and value of annotations."""
+
+    is_compound: ClassVar[bool] = False
 
     value: str
     dtype: str = derived("'handle'")
@@ -520,6 +530,8 @@ _set_range_span = Range.span.__set__  # type: ignore[union-attr]
 
 class IterVar(PrimExpr, type_key="tir.IterVar"):
     """An iteration axis: a variable, its range, and what kind of iteration it is."""
+
+    is_compound: ClassVar[bool] = False
 
     dom: Range
     var: Var = field(defines=True, convert=lambda var: Var(var) if isinstance(var, str) else var)

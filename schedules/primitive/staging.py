@@ -227,7 +227,8 @@ class _ReplaceIndices(StmtExprMutator):
 
     def visit_BufferLoad(self, load: tir.BufferLoad) -> Any:
         self._depth += 1
-        indices = tuple(self.visit(index) for index in load.indices)
+        with self.forgetting():  # outside of indices nothing is replaced
+            indices = tuple(self.visit(index) for index in load.indices)
         self._depth -= 1
         return tir.BufferLoad(load.buffer, indices, load.predicate)
 

@@ -78,3 +78,15 @@ def test_two_writers_do_not_tear_each_others_lines(tmp_path: Path) -> None:
         for writer in (one, two):
             writer.commit_tuning_record(record(writer.commit_workload(matmul()), 1.0 + index))
     assert len(JSONDatabase(work_dir=tmp_path)) == 10
+
+
+def test_workloads_that_an_older_version_hashed_are_found(tmp_path: Path) -> None:
+    made = JSONDatabase(work_dir=tmp_path)
+    workload = made.commit_workload(matmul())
+    made.commit_tuning_record(record(workload, 1.0))
+    for path in (Path(made.path_workload), Path(made.path_tuning_record)):
+        text = path.read_text().replace(workload.shash, "hashed in another way")
+        path.write_text(text.replace('"hashing":2,', "").replace('"hashing": 2,', ""))
+    assert "hashing" not in Path(made.path_workload).read_text().replace("hashed in", "")
+    opened = JSONDatabase(work_dir=tmp_path)
+    assert len(opened.get_top_k(opened.commit_workload(matmul()), 1)) == 1

@@ -231,3 +231,14 @@ def test_a_file_without_write_permission_can_be_read(tmp_path: Path, monkeypatch
     assert reader.query_tuning_record(matmul(), TARGET) is not None
     with pytest.raises(DatabaseFileError, match="can be read and written"):
         reader.commit_tuning_record(record(reader.commit_workload(matmul()), 2.0))
+
+
+def test_workloads_that_an_older_version_hashed_are_found(tmp_path: Path) -> None:
+    path = tmp_path / "old.db"
+    with SQLDatabase(path) as made:
+        made.commit_tuning_record(record(made.commit_workload(matmul()), 1.0))
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE workloads SET shash = 'hashed in another way'")
+        connection.execute("UPDATE alembic_version SET version_num = '0002'")
+    with SQLDatabase(path) as opened:
+        assert len(opened.get_top_k(opened.commit_workload(matmul()), 1)) == 1

@@ -156,3 +156,70 @@ def test_operators_build_folded_nodes_of_one_dtype() -> None:
     with pytest.raises(ir.IRTypeError, match="ambiguous"):
         x / y
     assert A[x, y].dtype == "float32"
+
+
+# ---- shared expressions -----------------------------------------------------------------------------------------
+
+
+def _nested(levels: int) -> tir.PrimExpr:
+    value: tir.PrimExpr = tir.BufferLoad(A, [x])
+    for _ in range(levels):
+        value = value * value + value
+    return value
+
+
+class _Replace(Mutator):
+    def __init__(self) -> None:
+        super().__init__()
+        self.loads = 0
+
+    def visit_BufferLoad(self, load: Any) -> Any:
+        self.loads += 1
+        return tir.BufferLoad(A, [y])
+
+
+def test_a_mutator_visits_a_shared_part_once_and_keeps_it_shared() -> None:
+    replace = _Replace()
+    result = replace.visit(_nested(100))
+    assert replace.loads == 1
+    assert result.a.a is result.a.b is result.b
+    replace.visit(_nested(1))
+    assert replace.loads == 2  # another expression: nothing is remembered of the first
+
+
+def test_a_visitor_may_count_every_occurrence_or_each_part_once() -> None:
+    class Count(Visitor):
+        def __init__(self) -> None:
+            super().__init__()
+            self.loads = 0
+
+        def visit_BufferLoad(self, load: Any) -> None:
+            self.loads += 1
+
+    class Once(Count):
+        remembers = True
+
+    every, once = Count(), Once()
+    every.visit(_nested(4))
+    once.visit(_nested(4))
+    assert (every.loads, once.loads) == (3**4, 1)
+
+
+def test_what_stands_under_another_condition_is_visited_again() -> None:
+    class UnderSelect(_Replace):
+        inside = False
+
+        def visit_Select(self, select: Any) -> Any:
+            self.inside = True
+            with self.forgetting():
+                value = self.visit(select.true_value)
+            self.inside = False
+            return select.replace(true_value=value, false_value=self.visit(select.false_value))
+
+        def visit_BufferLoad(self, load: Any) -> Any:
+            return super().visit_BufferLoad(load) if self.inside else load
+
+    load = tir.BufferLoad(A, [x])
+    result = UnderSelect().visit(load + tir.Select(x > 0, load, load))
+    assert result.a is load and result.b.false_value is load
+    assert result.b.true_value.indices[0] is y

@@ -126,3 +126,41 @@ def test_buffers_declared_by_use_compare_by_content() -> None:
     assert ir.structural_equal(one[x], two[x])
     assert not ir.structural_equal(one[x], decl_buffer((5,), "float32", "one")[x])
     assert not ir.structural_equal(one[x] + two[x], one[x] + one[x])
+
+
+def _squares(levels: int, shared: bool) -> tir.PrimExpr:
+    """``x * x + x``, nested; as a graph whose size is the number of levels, or unfolded to a tree of three to that power."""
+
+    def unfolded(level: int) -> tir.PrimExpr:
+        if not level:
+            return tir.BufferLoad(A, [x])
+        return unfolded(level - 1) * unfolded(level - 1) + unfolded(level - 1)
+
+    if not shared:
+        return unfolded(levels)
+    value: tir.PrimExpr = tir.BufferLoad(A, [x])
+    for _ in range(levels):
+        value = value * value + value
+    return value
+
+
+def test_sharing_makes_no_difference() -> None:
+    graph, tree = _squares(5, True), _squares(5, False)
+    assert ir.structural_equal(graph, tree) and ir.structural_equal(tree, graph)
+    assert ir.structural_hash(graph) == ir.structural_hash(tree)
+    assert ir.structural_hash(graph) != ir.structural_hash(_squares(4, True))
+    assert not ir.structural_equal(graph, graph.replace(b=tir.BufferLoad(A, [y])))
+
+
+def test_shared_parts_are_looked_at_once() -> None:
+    """Unfolded, a hundred levels would have more parts than there are atoms."""
+    first, second = _squares(100, True), _squares(100, True)
+    assert ir.structural_equal(first, second)
+    assert ir.structural_hash(first) == ir.structural_hash(second)
+
+
+def test_one_variable_twice_is_not_two_variables() -> None:
+    z = Var("z")
+    assert ir.structural_hash(x + x) != ir.structural_hash(x + z)
+    assert ir.structural_hash((x + z) * (x + z)) == ir.structural_hash((z + x) * (z + x))
+    assert ir.structural_hash((x + z) * (x + z)) != ir.structural_hash((x + z) * (z + x))

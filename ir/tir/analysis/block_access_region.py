@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from ...arith.analyzer import Analyzer
 from ...arith.deep_equal import expr_deep_equal
@@ -45,6 +45,8 @@ def _equal(a: IntervalSet, b: IntervalSet) -> bool:
 
 class _Detector(Visitor):
     """Collects accesses; variables of inner loops are relaxed to their ranges."""
+
+    remembers: ClassVar[bool] = True
 
     def __init__(self, buffer_var_map: Mapping[E.Var, Buffer]) -> None:
         super().__init__()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from ...node import Visitor
 from .. import expr as E
@@ -12,6 +12,8 @@ from ..function import PrimFunc
 
 
 class _Detector(Visitor):
+    remembers: ClassVar[bool] = True
+
     def __init__(self, func: PrimFunc) -> None:
         super().__init__()
         self._path: list[Any] = []

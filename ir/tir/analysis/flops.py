@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from ...arith.analyzer import Analyzer
 from ...arith.const_int_bound import ConstIntBound
@@ -15,6 +15,8 @@ from ..function import PrimFunc
 
 class _Flops(Visitor):
     """Counts operations on stored values; arithmetic of indices is not counted."""
+
+    remembers: ClassVar[bool] = True
 
     def __init__(self) -> None:
         super().__init__()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from ...error import IRValueError
 from ...node import Visitor
@@ -14,6 +14,8 @@ from ..op import CallEffectKind, effect_of
 
 class _Purity(Visitor):
     """Stores are allowed only to memory that the function allocates itself."""
+
+    remembers: ClassVar[bool] = True
 
     def __init__(self) -> None:
         super().__init__()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from ...node import Node
 from .. import expr as E
@@ -11,6 +11,8 @@ from .scoped import ScopedVisitor
 
 
 class _Free(ScopedVisitor):
+    remembers: ClassVar[bool] = True
+
     def __init__(self, defined: Sequence[E.Var]) -> None:
         super().__init__()
         self._depth: dict[Any, int] = {var: 1 for var in defined}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from ... import dtype as dt
 from ...error import IRValueError
@@ -17,6 +17,8 @@ from ..function import PrimFunc
 
 class _HostAccess(Visitor):
     """Finds accesses of parameters outside of thread axes."""
+
+    remembers: ClassVar[bool] = True
 
     def __init__(self) -> None:
         super().__init__()

@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from ... import dtype as dt
 from ...arith.deep_equal import expr_deep_equal
@@ -54,6 +54,8 @@ def _window(node: Any) -> str:
 
 
 class _Verifier(ScopedVisitor):
+    remembers: ClassVar[bool] = True
+
     def __init__(self, name: str) -> None:
         super().__init__()
         self._name = name

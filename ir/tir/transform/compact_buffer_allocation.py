@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from ...arith.index_simplifier import INF, IndexSimplifier, Linear
 from ...module import IRModule
@@ -48,6 +48,8 @@ _WHOLE = _Box(None, 0)
 
 class _Collect(Visitor):
     """The boxes that are accessed of every buffer allocated in a block."""
+
+    remembers: ClassVar[bool] = True
 
     def __init__(self) -> None:
         super().__init__()

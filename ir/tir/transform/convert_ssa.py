@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from ...module import IRModule
 from ...transform import PassContext
@@ -16,6 +17,8 @@ from .prim_func_pass import PrimFuncPass
 
 class _Rename(StmtExprMutator):
     """Renames second and later definitions; a definition holds in the body that follows it."""
+
+    remembers: ClassVar[bool] = False  # every definition that is met again becomes another one
 
     def __init__(self, taken: set[Var]) -> None:
         super().__init__()

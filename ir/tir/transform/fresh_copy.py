@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from ..buffer import Buffer
 from ..expr import Let, PrimExpr, Var
 from ..stmt import Allocate, AllocateConst, For, LetStmt, Stmt
@@ -9,6 +11,8 @@ from ..stmt_functor import StmtExprMutator
 
 
 class _Fresh(StmtExprMutator):
+    remembers: ClassVar[bool] = False  # every definition that is met again becomes another one
+
     def __init__(self) -> None:
         super().__init__()
         self.renamed: dict[Var, Var] = {}

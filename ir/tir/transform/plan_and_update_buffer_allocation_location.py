@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from ...module import IRModule
 from ...node import Mutator, Visitor, post_order_visit
@@ -20,6 +20,8 @@ from .prim_func_pass import PrimFuncPass
 
 class _FindScopes(Visitor):
     """For every buffer that blocks allocate, the path of loops and blocks down to the innermost common scope."""
+
+    remembers: ClassVar[bool] = True
 
     def __init__(self) -> None:
         super().__init__()

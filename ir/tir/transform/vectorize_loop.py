@@ -279,9 +279,11 @@ class _Lanes(Mutator):
         # Both sides are computed; loads of lanes that are not chosen are masked off.
         saved = self.mask
         self.mask = condition if saved is None else E.And(saved, condition)
-        a = self._widen(self.visit(call.args[1]))
+        with self.forgetting():
+            a = self._widen(self.visit(call.args[1]))
         self.mask = E.Not(condition) if saved is None else E.And(saved, E.Not(condition))
-        b = self._widen(self.visit(call.args[2]))
+        with self.forgetting():
+            b = self._widen(self.visit(call.args[2]))
         self.mask = saved
         return Select(condition, a, b)
 
