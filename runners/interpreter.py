@@ -29,6 +29,8 @@ from typing import Any
 
 import numpy as np
 
+from ir.integer import truncated_quotient, truncated_remainder
+
 from .executable import Executable
 from .ndarray import NDArray, aligned_empty, numpy_dtype
 from .program import ArgumentError, ExecutableError
@@ -39,11 +41,6 @@ Step = Callable[[Registers, list[int]], None]
 _FLOATS: dict[str, Any] = {"float32": ctypes.c_float, "float64": ctypes.c_double}
 
 
-def _truncated_quotient(a: int, b: int) -> int:
-    quotient = abs(a) // abs(b)
-    return quotient if (a < 0) == (b < 0) else -quotient
-
-
 _NAMES = {
     "__builtins__": {},
     "min": min,
@@ -51,8 +48,8 @@ _NAMES = {
     "abs": abs,
     "int": int,
     "float": float,
-    "tdiv": _truncated_quotient,
-    "tmod": lambda a, b: a - b * _truncated_quotient(a, b),
+    "tdiv": truncated_quotient,
+    "tmod": truncated_remainder,
 }
 
 

@@ -9,6 +9,7 @@ from math import gcd
 from typing import Any, ClassVar
 
 from .. import dtype as dt
+from ..integer import truncated_quotient
 from ..tir import expr as E
 from .deep_equal import expr_deep_equal
 from .parts import AnalyzerParts
@@ -85,9 +86,7 @@ def _quotient(x: int, y: int, floor: bool) -> int:
         return x if y > 0 else -x
     if y in (POS_INF, NEG_INF):
         return -1 if floor and x != 0 and (x > 0) != (y > 0) else 0
-    if floor:
-        return x // y
-    return x // y if (x >= 0) == (y > 0) else -(-x // y)
+    return x // y if floor else truncated_quotient(x, y)
 
 
 def divide_bounds(a: Bound, b: Bound, floor: bool) -> Bound:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..error import IRValueError
+from ..integer import truncated_quotient, truncated_remainder
 from ..tir import expr as E
 from . import build
 from .deep_equal import expr_deep_equal
@@ -184,15 +185,6 @@ def _build(pattern: Pattern) -> str:
     return f"{_BUILDERS[pattern[0]]}({_build(pattern[1])}, {_build(pattern[2])})"
 
 
-def _py_div(a: int, b: int) -> int:
-    quotient = abs(a) // abs(b)
-    return quotient if (a >= 0) == (b >= 0) else -quotient
-
-
-def _py_mod(a: int, b: int) -> int:
-    return a - _py_div(a, b) * b
-
-
 @dataclass(frozen=True, slots=True)
 class Rule:
     """A compiled rule: ``apply(analyzer, a, b, dtype)`` returns the replacement or None."""
@@ -218,7 +210,7 @@ def parse_rules(text: str, same: Callable[[Any, Any], bool]) -> dict[type, list[
     """Compile rules; they are grouped by the class of the node that they match, in the order of the text."""
     env: dict[str, Any] = {name: getattr(build, name) for name in dir(build) if not name.startswith("_")}
     env |= {name: getattr(E, name) for name in (*_OPERATORS.values(), *_FUNCTIONS.values(), "IntImm", "Not")}
-    env |= {"same": same, "py_div": _py_div, "py_mod": _py_mod}
+    env |= {"same": same, "py_div": truncated_quotient, "py_mod": truncated_remainder}
     code: list[str] = []
     heads: list[tuple[str, Pattern, bool]] = []
     for raw in text.splitlines():

@@ -12,6 +12,7 @@ from ..tir import expr as E
 from ..tir import operators
 from ..tir.buffer import Buffer
 from ..tir.expr import IntImm
+from ..tir.intrinsic.declaration import find
 from ..tir.stmt_functor import substitute
 from . import build
 from .deep_equal import expr_deep_equal
@@ -406,10 +407,12 @@ class RewriteSimplifier:
                 return e
             return e.replace(args=(condition, yes, no))
         args = tuple([self.visit(item) if isinstance(item, E.PrimExpr) else item for item in e.args])
-        if name == "tir.likely" and args[0].__class__ is IntImm:
-            return args[0]
-        if name in operators.BITWISE and all(item.__class__ is IntImm for item in args):
-            return operators.bitwise(name, *args)
+        if args and all(item.__class__ is IntImm for item in args):
+            record = find(e)
+            if record is not None and record.elementwise and not record.dtype_first:
+                built = record.build(*args)  # builders fold constants where they can
+                if built.__class__ is IntImm:
+                    return built
         if (
             name in ("tir.shift_left", "tir.shift_right")
             and args[1].__class__ is IntImm

@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib as _difflib
 import functools as _functools
 from collections.abc import Callable
+from inspect import signature as _signature
 from typing import Any
 
 from .. import dtype as _dt
@@ -61,12 +62,13 @@ from ..tir.expr import (
     Var,
 )
 from ..tir.index_map import IndexMap
+from ..tir.intrinsic.declaration import INTRINSICS as _INTRINSICS
+from ..tir.intrinsic.declaration import Intrinsic as _Intrinsic
 from ..tir.operators import cast as _cast
 from ..tir.operators import const as _const
 from ..tir.operators import convert as _convert
 from ..tir.stmt import BufferRegion
 from ..type import PointerType, PrimType
-from .intrinsics import DTYPE_FIRST, FIXED_DTYPE, SCRIPT_NAMES
 from .ir_builder.tir_access import BufferType as Buffer
 from .ir_builder.tir_access import buffer, buffer_decl
 from .ir_builder.tir_access import region_as_load as _region_as_load
@@ -211,57 +213,50 @@ def __getattr__(name: str) -> Any:
         pass
     else:
         return DtypeFunction(name)
+    record = _INTRINSICS.get(f"tir.{name}")
+    if record is not None:
+        return _script_function(record)
     if f"tir.{name}" in _Op.registry:
-        return _intrinsic(name)
+        return _with_dtype(f"tir.{name}")
     close = _difflib.get_close_matches(name, [key for key in _NAMESPACE if not key.startswith("_")], 1)
     hint = f"; did you mean T.{close[0]}?" if close else ""
     raise AttributeError(f"the namespace T has no {name!r}{hint}")
-
-
-def _intrinsic(name: str) -> Callable[..., Any]:
-    """The script function of an intrinsic that :mod:`ir.tir.op` has no function for."""
-    full = f"tir.{name}"
-    fixed = FIXED_DTYPE.get(name)
-
-    def with_dtype(*args: Any, dtype: Any = None) -> Call:
-        if dtype is None:
-            dtype, *rest = args
-            return _call_of(_dtype_of(dtype), full, rest)
-        return _call_of(_dtype_of(dtype), full, args)
-
-    def with_fixed(*args: Any, dtype: Any = None) -> Call:  # older programs repeat the dtype
-        call = _call_of(fixed or "int32", full, args)
-        return call if fixed or not call.args else _call_of(call.args[0].dtype, full, call.args)
-
-    build = with_dtype if name in DTYPE_FIRST or fixed is None else with_fixed
-    build.__name__ = build.__qualname__ = name
-    build.__doc__ = f"Call the intrinsic ``{name}``" + (
-        "; the first argument is the dtype of the result." if build is with_dtype else "."
-    )
-    return build
 
 
 def _dtype_of(value: Any) -> Any:
     return value.dtype if isinstance(value, DtypeFunction) else value
 
 
-_LEADING_DTYPE = frozenset({"call_intrin"})
-_OWN_DTYPE = frozenset("min_value max_value infinity type_annotation reinterpret cast const".split())
+def _with_dtype(op_name: str) -> Callable[..., Any]:
+    """The script function of an operator whose calls begin with the dtype of the result, or end with ``dtype=...``."""
+
+    def build(*args: Any, dtype: Any = None) -> Call:
+        if dtype is None:
+            dtype, *rest = args
+            return _call_of(_dtype_of(dtype), op_name, rest)
+        return _call_of(_dtype_of(dtype), op_name, args)
+
+    build.__name__ = build.__qualname__ = op_name.removeprefix("tir.")
+    build.__doc__ = f"Call ``{op_name}``; the first argument is the dtype of the result."
+    return build
 
 
 def _lifted(function: Callable[..., Any]) -> Callable[..., Any]:
     """The same function for arguments that may be regions (``A[0:4]`` is a vector where a value is expected).
 
-    The dtype of the result may be given by keyword at the end, as older programs do.
+    Older programs repeat the dtype of the result by keyword at the end.
     """
-    name = function.__name__
+    parameters = list(_signature(function).parameters)
+    leads, takes = parameters[:1] == ["dtype"], "dtype" in parameters
 
     @_functools.wraps(function)
     def build(*args: Any, **kwargs: Any) -> Any:
-        if kwargs and "dtype" in kwargs and name not in _OWN_DTYPE:
+        if kwargs and "dtype" in kwargs:
             dtype = _dtype_of(kwargs.pop("dtype"))
-            if name in _LEADING_DTYPE:
+            if leads:
                 args = (dtype, *args)
+            elif takes:
+                kwargs["dtype"] = dtype
         for item in args:
             if item.__class__ is BufferRegion:
                 args = tuple(_region_as_load(x) if isinstance(x, BufferRegion) else x for x in args)
@@ -271,26 +266,18 @@ def _lifted(function: Callable[..., Any]) -> Callable[..., Any]:
     return build
 
 
-_OP_FUNCTIONS = {
-    name: getattr(_op, name)
-    for name in vars(_op)["__all__"]
-    if callable(getattr(_op, name))
-    and not isinstance(getattr(_op, name), type)
-    and name not in ("register_op", "effect_of")
-} | {name: getattr(_operators, name) for name in _operators.FUNCTIONS}
-for _name, _function in _OP_FUNCTIONS.items():
-    if (
-        _name not in _NAMESPACE
-        and _name not in DTYPE_FIRST
-        and _name not in ("sum", "comm_reducer", "reduce_axis")
-    ):
+def _script_function(record: _Intrinsic) -> Callable[..., Any]:
+    """What an intrinsic is in scripts: its builder, or, where only the caller knows the dtype, a call that begins with it."""
+    return _with_dtype(record.op_name) if record.dtype_first else _lifted(record.build)
+
+
+for _record in _INTRINSICS.values():
+    _NAMESPACE[_record.name] = _NAMESPACE[_record.script_name] = _script_function(_record)
+_FUNCTIONS = {name: getattr(_op, name) for name in vars(_op)["__all__"]}
+_FUNCTIONS |= {name: getattr(_operators, name) for name in _operators.FUNCTIONS}
+for _name, _function in _FUNCTIONS.items():
+    if _name not in _NAMESPACE and _name not in ("CallEffectKind", "sum", "reduce_axis"):
         _NAMESPACE[_name] = _lifted(_function)
-for _name in (item.removeprefix("tir.") for item in list(_Op.registry) if item.startswith("tir.")):
-    _script_name = SCRIPT_NAMES.get(_name, _name)
-    if _script_name not in _NAMESPACE:
-        _NAMESPACE[_script_name] = _intrinsic(_name)
-_NAMESPACE["tvm_call_packed"] = _NAMESPACE["call_packed"]
-_NAMESPACE["tvm_call_cpacked"] = _NAMESPACE["call_cpacked"]
 
 
 def cast(*args: Any) -> Any:
@@ -319,11 +306,6 @@ def reinterpret(*args: Any, dtype: Any = None) -> Call:
         args = (_dtype_of(dtype), *args)
     kind, value = args if isinstance(args[0], str | DtypeFunction) else (args[1], args[0])
     return _call_of(_dtype_of(kind), "tir.reinterpret", (value,))
-
-
-def type_annotation(dtype: Any) -> PrimExpr:
-    """A dtype as argument of an intrinsic."""
-    return _op.type_annotation(_dtype_of(dtype))
 
 
 truncdiv = _NAMESPACE["truncdiv"]

@@ -72,7 +72,6 @@ from .stmt_functor import (
 )
 from .index_map import IndexMap
 from .op import *
-from .runtime_intrinsics import *
 from .stmt import (
     Allocate,
     AllocateConst,
@@ -94,6 +93,8 @@ from .stmt import (
     Stmt,
     While,
     seq,
+    stmt_list,
+    stmt_seq,
 )
 
 

@@ -9,14 +9,10 @@ import numpy as np
 
 from .. import dtype as dt
 from ..error import IRValueError
+from ..integer import truncated_quotient, truncated_remainder
 from ..node import Visitor
 from . import expr as E
-
-
-def _truncated_divide(a: Any, b: Any) -> Any:
-    quotient = np.abs(a) // np.abs(b)
-    return np.where((np.asarray(a) >= 0) == (np.asarray(b) >= 0), quotient, -quotient)
-
+from .intrinsic.declaration import find
 
 _BINARY: dict[type, Callable[[Any, Any], Any]] = {
     E.Add: lambda a, b: a + b,
@@ -24,8 +20,8 @@ _BINARY: dict[type, Callable[[Any, Any], Any]] = {
     E.Mul: lambda a, b: a * b,
     E.FloorDiv: lambda a, b: a // b,
     E.FloorMod: lambda a, b: a % b,
-    E.Div: _truncated_divide,
-    E.Mod: lambda a, b: a - _truncated_divide(a, b) * b,
+    E.Div: truncated_quotient,
+    E.Mod: truncated_remainder,
     E.Min: np.minimum,
     E.Max: np.maximum,
     E.EQ: lambda a, b: a == b,
@@ -36,15 +32,6 @@ _BINARY: dict[type, Callable[[Any, Any], Any]] = {
     E.GE: lambda a, b: a >= b,
     E.And: np.logical_and,
     E.Or: np.logical_or,
-}
-
-
-_ROUNDING: dict[str, Any] = {
-    "tir.floor": np.floor,
-    "tir.ceil": np.ceil,
-    "tir.trunc": np.trunc,
-    "tir.nearbyint": np.rint,
-    "tir.round": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x),
 }
 
 
@@ -97,22 +84,20 @@ class Evaluator(Visitor):
         return np.asarray(value).astype(dt.to_numpy(node.dtype))
 
     def visit_Call(self, node: E.Call) -> Any:
-        name = getattr(node.op, "name", "")
-        args = [self.visit(item) for item in node.args]
-        if name == "tir.likely":
-            return args[0]
-        if name == "tir.if_then_else":
-            return np.where(*args)
-        if name == "tir.shift_left":
-            return np.left_shift(*args)
-        if name == "tir.shift_right":
-            return np.right_shift(*args)
-        if name in _ROUNDING:  # resizing computes indices from floats
-            return _ROUNDING[name](*args)
-        raise IRValueError(f"cannot evaluate a call of {name or node.op} as index arithmetic")
+        record = find(node)
+        if record is None or record.meaning is None:
+            name = getattr(node.op, "name", node.op)
+            raise IRValueError(f"cannot evaluate a call of {name} as index arithmetic")
+        args = [_as_dtype(self.visit(arg), arg.dtype) for arg in node.args]
+        found = record.meaning(node.dtype, *args) if record.dtype_first else record.meaning(*args)
+        return _as_dtype(found, node.dtype)
 
     def generic_visit(self, node: Any) -> Any:
         raise IRValueError(f"cannot evaluate a {type(node).__name__} as index arithmetic")
+
+
+def _as_dtype(value: Any, dtype: str) -> Any:
+    return np.asarray(value).astype(dt.to_numpy(dtype), copy=False)[()]
 
 
 def evaluate(expr: Any, values: Mapping[Any, Any]) -> Any:

@@ -278,7 +278,8 @@ def _loaded_dtype(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> str:
     return buffer.dtype if n_lanes == 1 else dt.with_lanes(buffer.dtype, n_lanes * dt.lanes(buffer.dtype))
 
 
-def _call_args(args: Sequence[Any]) -> tuple[Any, ...]:
+def as_call_args(args: Sequence[Any]) -> tuple[Any, ...]:
+    """Converter of the arguments of calls: what is no node becomes an expression."""
     return tuple(
         [
             item if isinstance(item, Node) and item.__class__ is not IterVar else operators.convert(item)
@@ -471,7 +472,7 @@ class Call(PrimExpr, type_key="tir.Call"):
 
     dtype: str
     op: Any = field(kind="node", convert=as_op)
-    args: tuple[PrimExpr, ...] = field(convert=_call_args)
+    args: tuple[PrimExpr, ...] = field(convert=as_call_args)
 
 
 class Let(PrimExpr, type_key="tir.Let"):

@@ -13,7 +13,7 @@ from ..node import Node, field, post_order_visit
 from ..type import TupleType, Type
 from .buffer import Buffer
 from .expr import Call, PrimExpr, Var
-from .op import CallEffectKind, effect_of
+from .intrinsic.declaration import CallEffectKind, effect_of
 from .operators import convert
 from .stmt import BufferStore, Stmt
 from .stmt_functor import substitute

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from .. import dtype as dt
-from ..error import IRError
+from ..error import IRError, IRValueError
 from ..expr import GlobalVar
+from ..integer import truncated_quotient
 from ..module import IRModule
 from ..node import Visitor
 from ..registry import get_global_func
@@ -22,6 +23,7 @@ from . import expr as E
 from . import stmt as S
 from .buffer import Buffer
 from .function import PrimFunc
+from .intrinsic.declaration import find
 
 
 class InterpreterError(IRError):
@@ -53,34 +55,10 @@ def _poison(count: int, dtype: str) -> np.ndarray:
     return np.full(count, 0x55, numpy_dtype)
 
 
-def _truncdiv(a: Any, b: Any) -> Any:
-    quotient = np.floor_divide(a, b)
-    # rounded down although the exact quotient is negative and no integer: one more is towards zero
-    return (quotient + ((quotient < 0) & (quotient * b != a))).astype(np.asarray(a).dtype)
-
-
 _BINARY: dict[type, Callable[[Any, Any], Any]] = {
     E.Add: np.add, E.Sub: np.subtract, E.Mul: np.multiply, E.FloorDiv: np.floor_divide, E.FloorMod: np.mod,
     E.Min: np.minimum, E.Max: np.maximum, E.EQ: np.equal, E.NE: np.not_equal, E.LT: np.less, E.LE: np.less_equal,
     E.GT: np.greater, E.GE: np.greater_equal, E.And: np.logical_and, E.Or: np.logical_or,
-}  # fmt: skip
-
-_erf = np.vectorize(math.erf, otypes=[float])
-_erfc = np.vectorize(math.erfc, otypes=[float])
-
-#: Elementwise float functions, computed in float64 and rounded to the operands' dtype.
-_MATH: dict[str, Callable[..., Any]] = {
-    "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10,
-    "log1p": np.log1p, "tanh": np.tanh, "sqrt": np.sqrt, "sin": np.sin, "cos": np.cos, "tan": np.tan, "sinh": np.sinh,
-    "cosh": np.cosh, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "asinh": np.arcsinh,
-    "acosh": np.arccosh, "atanh": np.arctanh, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc,
-    "nearbyint": np.rint, "fabs": np.abs, "pow": np.power, "fmod": np.fmod, "atan2": np.arctan2, "hypot": np.hypot,
-    "copysign": np.copysign, "erf": _erf, "erfc": _erfc,
-    "exp10": lambda x: np.power(10.0, x),
-    "rsqrt": lambda x: 1 / np.sqrt(x),
-    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
-    "round": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x),
-    "ldexp": lambda x, n: np.ldexp(x, np.asarray(n).astype(int)),
 }  # fmt: skip
 
 
@@ -326,7 +304,7 @@ class Interpreter(Visitor):
         a, b = self.visit(node.a), self.visit(node.b)
         with np.errstate(all="ignore"):
             if isinstance(node, E.Div):
-                return np.divide(a, b) if dt.is_float(node.dtype) else _truncdiv(a, b)
+                return np.divide(a, b) if dt.is_float(node.dtype) else truncated_quotient(a, b)
             if isinstance(node, E.Mod):
                 return np.fmod(a, b)
             return _BINARY[type(node)](a, b)
@@ -388,77 +366,39 @@ class Interpreter(Visitor):
     def visit_Call(self, node: E.Call) -> Any:
         if isinstance(node.op, GlobalVar):
             return self._call_function(node)
-        name = node.op.name.removeprefix("tir.")
-        if name == "if_then_else":
-            return self._choose(*node.args)
-        if name == "ret":
-            raise _Return(self.visit(node.args[0]))
-        if name == "prefetch":
-            return np.int32(0)  # a hint, whose address may lie outside of its buffer
-        if name == "address_of":
-            load = node.args[0]
-            assert isinstance(load, E.BufferLoad)
-            pointer, offset = self._locate(load.buffer, load.indices)
-            return _Pointer(pointer.storage, int(offset))
-        if name in ("tvm_call_packed", "tvm_call_cpacked"):
-            function = get_global_func(self.visit(node.args[0]))
-            result = function(*[_packed(self.visit(a)) for a in node.args[1:]])  # type: ignore[misc]
-            return 0 if result is None else result
-        args = [self.visit(a) for a in node.args]
-        if name in _MATH:
+        special = _NO_FUNCTIONS_OF_VALUES.get(node.op.name)
+        if special is not None:
+            return special(self, node)
+        record = find(node)
+        if record is None or record.meaning is None:
+            raise InterpreterError(f"the interpreter does not know {node.op.name}")
+        args = [self.visit(arg) for arg in node.args]
+        try:
             with np.errstate(all="ignore"):
-                wide = _MATH[name](*[np.asarray(a).astype("float64") for a in args])
-                return _scalar(wide, node.dtype)
-        return self._intrinsic(name, node, args)
+                found = record.meaning(node.dtype, *args) if record.dtype_first else record.meaning(*args)
+        except IRValueError as error:
+            raise InterpreterError(str(error)) from error
+        return _scalar(found, node.dtype)
 
-    def _intrinsic(self, name: str, node: E.Call, args: list[Any]) -> Any:
-        numpy_dtype = dt.to_numpy(node.dtype) if node.dtype not in ("void", "handle") else None
-        match name:
-            case "likely":
-                return args[0]
-            case "assume":
-                return args[0]
-            case "isnan":
-                return np.isnan(args[0])
-            case "isinf":
-                return np.isinf(args[0])
-            case "isfinite":
-                return np.isfinite(args[0])
-            case "shift_left":
-                return np.left_shift(*args)
-            case "shift_right":
-                return np.right_shift(*args)
-            case "bitwise_and":
-                return np.bitwise_and(*args)
-            case "bitwise_or":
-                return np.bitwise_or(*args)
-            case "bitwise_xor":
-                return np.bitwise_xor(*args)
-            case "bitwise_not":
-                return np.invert(args[0])
-            case "reinterpret":
-                viewed = np.atleast_1d(np.asarray(args[0])).view(dt.to_numpy(node.dtype))
-                return viewed if dt.lanes(node.dtype) > 1 else viewed[0]
-            case "popcount":
-                # numpy counts the bits of the absolute value
-                unsigned = np.asarray(args[0]).view(f"uint{dt.bits(node.dtype)}")
-                return np.bitwise_count(unsigned).astype(numpy_dtype)
-            case "clz":
-                bits = dt.bits(node.args[0].dtype)
-                value = int(args[0]) & ((1 << bits) - 1)
-                return _scalar(bits - value.bit_length(), node.dtype)
-            case "q_multiply_shift":
-                x, y, q, s = (int(a) for a in args)
-                total = q + max(-s, 0)
-                return _scalar(((x << max(s, 0)) * y + (1 << (total - 1))) >> total, node.dtype)
-            case "abs":
-                return np.abs(args[0])
-            case "call_extern" | "call_pure_extern":
-                name_of_function = args[0]
-                function = _MATH.get(name_of_function.removesuffix("f"))
-                if function is not None:
-                    return _scalar(function(*[np.asarray(a).astype("float64") for a in args[1:]]), node.dtype)
-        raise InterpreterError(f"the interpreter does not know {name}")
+    def _if_then_else(self, node: E.Call) -> Any:
+        return self._choose(*node.args)
+
+    def _ret(self, node: E.Call) -> Any:
+        raise _Return(self.visit(node.args[0]))
+
+    def _prefetch(self, node: E.Call) -> Any:
+        return np.int32(0)  # a hint, whose address may lie outside of its buffer
+
+    def _address_of(self, node: E.Call) -> _Pointer:
+        load = node.args[0]
+        assert isinstance(load, E.BufferLoad)
+        pointer, offset = self._locate(load.buffer, load.indices)
+        return _Pointer(pointer.storage, int(offset))
+
+    def _call_packed(self, node: E.Call) -> Any:
+        function = get_global_func(self.visit(node.args[0]))
+        result = function(*[_packed(self.visit(arg)) for arg in node.args[1:]])  # type: ignore[misc]
+        return 0 if result is None else result
 
     def _call_function(self, node: E.Call) -> Any:
         if self.module is None:
@@ -472,6 +412,17 @@ class Interpreter(Visitor):
 
     def generic_visit(self, node: Any) -> Any:
         raise InterpreterError(f"the interpreter does not know {type(node).__name__}")
+
+
+_NO_FUNCTIONS_OF_VALUES: dict[str, Callable[[Interpreter, E.Call], Any]] = {
+    "tir.if_then_else": Interpreter._if_then_else,
+    "tir.ret": Interpreter._ret,
+    "tir.prefetch": Interpreter._prefetch,
+    "tir.address_of": Interpreter._address_of,
+    "tir.tvm_call_packed": Interpreter._call_packed,
+    "tir.tvm_call_cpacked": Interpreter._call_packed,
+}
+"""Intrinsics that evaluate their arguments in their own way, or that touch memory; the others have a meaning on arrays."""
 
 
 def _scalar(value: Any, dtype: str) -> Any:

@@ -14,6 +14,7 @@ import numpy as np
 
 from .. import dtype as dt
 from ..error import IRTypeError, IRValueError
+from ..integer import truncated_quotient, truncated_remainder
 from ..span import Span
 from . import expr
 from .expr import (
@@ -45,6 +46,7 @@ from .expr import (
     StringImm,
     Sub,
 )
+from .intrinsic.declaration import INTRINSICS
 
 FUNCTIONS = (
     "add subtract multiply div truncdiv truncmod floordiv floormod power cast const convert"
@@ -257,11 +259,6 @@ def divide(lhs: Any, rhs: Any) -> PrimExpr:
     return div(a, b)
 
 
-def _truncated_quotient(a: int, b: int) -> int:
-    quotient = abs(a) // abs(b)
-    return quotient if (a >= 0) == (b >= 0) else -quotient
-
-
 def _refuse_zero(b: PrimExpr, what: str) -> None:
     if isinstance(b, IntImm) and b.value == 0:
         raise IRValueError(f"{what} by zero")
@@ -288,7 +285,7 @@ def truncdiv(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
     _refuse_zero(b, "division")
     if isinstance(b, IntImm):
         if isinstance(a, IntImm):
-            return fold_value(a.dtype, _truncated_quotient(a.value, b.value))
+            return fold_value(a.dtype, truncated_quotient(a.value, b.value))
         if b.value == 1:
             return a
     if _is_const(a, 0):
@@ -302,7 +299,7 @@ def truncmod(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
     _refuse_zero(b, "remainder")
     if isinstance(b, IntImm):
         if isinstance(a, IntImm):
-            return fold_value(a.dtype, a.value - _truncated_quotient(a.value, b.value) * b.value)
+            return fold_value(a.dtype, truncated_remainder(a.value, b.value))
         if b.value == 1:
             return const(0, a.dtype)
     if _is_const(a, 0):
@@ -426,17 +423,8 @@ def cast(dtype: str, value: Any, span: Span | None = None) -> PrimExpr:
     return Cast(dtype, expr, span)
 
 
-BITWISE: dict[str, Callable[[int, int], int]] = {
-    "tir.shift_left": lambda a, b: a << b,
-    "tir.shift_right": lambda a, b: a >> b,
-    "tir.bitwise_and": lambda a, b: a & b,
-    "tir.bitwise_or": lambda a, b: a | b,
-    "tir.bitwise_xor": lambda a, b: a ^ b,
-}
-
-
 def bitwise(name: str, lhs: Any, rhs: Any) -> PrimExpr:
-    """The intrinsic ``name`` of :data:`BITWISE` with dtype matching and folding; ``&`` and ``|`` of bools are logical."""
+    """The intrinsic ``name`` of two integers with dtype matching and folding; ``&`` and ``|`` of bools are logical."""
     a, b = operands(lhs, rhs)
     if dt.is_bool(a.dtype) and name == "tir.bitwise_and":
         return logical_and(a, b)
@@ -445,7 +433,9 @@ def bitwise(name: str, lhs: Any, rhs: Any) -> PrimExpr:
     if not dt.is_integral(a.dtype):
         raise IRTypeError(f"{name} needs integers, got {a.dtype}")
     if isinstance(a, IntImm) and isinstance(b, IntImm) and (b.value >= 0 or "shift" not in name):
-        return fold_value(a.dtype, BITWISE[name](a.value, b.value))
+        meaning = INTRINSICS[name].meaning
+        assert meaning is not None
+        return fold_value(a.dtype, meaning(a.value, b.value))
     return Call(a.dtype, name, (a, b))
 
 

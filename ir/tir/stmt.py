@@ -253,3 +253,15 @@ def seq(*statements: Stmt | Sequence[Stmt]) -> Stmt:
     if not flat:
         return Evaluate(const(0))
     return flat[0] if len(flat) == 1 else SeqStmt(flat)
+
+
+def stmt_seq(*args: PrimExpr | Stmt) -> SeqStmt:
+    """Statements one after the other; expressions are evaluated."""
+    return SeqStmt([item if isinstance(item, Stmt) else Evaluate(item) for item in args])
+
+
+def stmt_list(stmt: Stmt) -> Sequence[Stmt]:
+    """The statements of a sequence, those of nested sequences included."""
+    if isinstance(stmt, SeqStmt):
+        return [part for item in stmt.seq for part in stmt_list(item)]
+    return [stmt]

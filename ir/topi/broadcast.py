@@ -18,6 +18,7 @@ from ..tir.operators import logical_and as _and
 from ..tir.operators import logical_or as _or
 from ..tir.operators import max as _max
 from ..tir.operators import min as _min
+from ..tir.operators import power as raise_to
 from . import tag
 from .math import bitwise_not, logical_not
 from .shape import ax_compute, same_extent, shape_of
@@ -147,7 +148,7 @@ def _log_add_exp(a: Any, b: Any) -> PrimExpr:
 
 def _power(a: Any, b: Any) -> PrimExpr:
     a, b = operands(a, b)
-    return T.power(a, b)
+    return raise_to(a, b)
 
 
 add = _binary("add", lambda a, b: a + b)

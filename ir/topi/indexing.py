@@ -9,7 +9,7 @@ from ..error import IRValueError
 from ..te.operation import compute
 from ..te.tensor import Tensor
 from ..tir import op as T
-from ..tir.expr import PrimExpr
+from ..tir.expr import PrimExpr, Select
 from ..tir.operators import cast, const, convert, floordiv, floormod, operands
 from ..tir.operators import max as _max
 from ..tir.operators import min as _min
@@ -104,7 +104,7 @@ def gather_elements(data: Tensor, indices: Tensor, axis: int = 0) -> Tensor:
     def element(i: tuple[Any, ...]) -> PrimExpr:
         index = indices(*i)
         extent = cast(index.dtype, data.shape[along])
-        return data(*i[:along], T.Select(index < 0, index + extent, index), *i[along + 1 :])
+        return data(*i[:along], Select(index < 0, index + extent, index), *i[along + 1 :])
 
     return ax_compute(indices.shape, element, "T_gather_elements", tag.INJECTIVE)
 
@@ -144,7 +144,7 @@ def where(condition: Tensor, x: Any, y: Any) -> Tensor:
 
         first, second = operands(first, second)
         flag = (cast("int32", test) if test.dtype == "bool" else test) != 0
-        return T.Select(flag, first, second)
+        return Select(flag, first, second)
 
     return ax_compute(shape, element, "T_where", tag.BROADCAST)
 

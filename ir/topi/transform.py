@@ -9,7 +9,7 @@ from ..error import IRValueError
 from ..te.operation import compute
 from ..te.tensor import Tensor
 from ..tir import op as T
-from ..tir.expr import IntImm, PrimExpr
+from ..tir.expr import IntImm, PrimExpr, Select
 from ..tir.operators import const, convert, floordiv, floormod
 from ..tir.operators import max as _max
 from ..tir.operators import min as _min
@@ -430,7 +430,7 @@ def trilu(data: Tensor, k: Any, upper: bool) -> Tensor:
         diagonal = offset(0) if isinstance(offset, Tensor) else convert(offset)
         diagonal = diagonal.astype(row.dtype)
         keep = row <= column - diagonal if upper else row >= column - diagonal
-        return T.Select(keep, data(*indices), const(0, data.dtype))
+        return Select(keep, data(*indices), const(0, data.dtype))
 
     return compute(data.shape, element, name="trilu", tag=tag.ELEMWISE)
 
@@ -460,14 +460,14 @@ def matrix_set_diag(data: Tensor, diagonal: Tensor, k: Any = 0, align: str = "RI
             inside = column if k1 < 0 else row
             return T.if_then_else(where, diagonal(*indices[:-2], inside), data(*indices))
         longest = diagonal.shape[-1]
-        length = T.Select(
+        length = Select(
             number >= 0,
             _min(data.shape[-1] - number, data.shape[-2]),
             _min(data.shape[-2] + number, data.shape[-1]),
         )
         start_super = longest - length if super_right else const(0, row.dtype)
         start_sub = longest - length if sub_right else const(0, row.dtype)
-        position = T.Select(number >= 0, row + start_super, column + start_sub)
+        position = Select(number >= 0, row + start_super, column + start_sub)
         inside = diagonal(*indices[:-2], k2 - number, position)
         return T.if_then_else(T.all(number >= k1, number <= k2), inside, data(*indices))
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ... import dtype as dt
+from ...integer import truncated_quotient, truncated_remainder
 from ...tir import expr as E
 from ...tir import operators
 from ...tir.expr import PrimExpr, Var
@@ -332,8 +333,7 @@ def _fold(kind: type, x: int, y: int) -> int | None:
         return x // y
     if kind is E.FloorMod:
         return x % y
-    quotient = abs(x) // abs(y) * (1 if (x >= 0) == (y >= 0) else -1)
-    return quotient if kind is E.Div else x - quotient * y
+    return truncated_quotient(x, y) if kind is E.Div else truncated_remainder(x, y)
 
 
 _COMPARE: dict[type, Callable[[int, int], bool]] = {

@@ -177,18 +177,6 @@ def _ldexp(emitter: Emitter, call: E.Call) -> Value:
     return _elementwise(emitter, call, compute)
 
 
-def _abs(emitter: Emitter, call: E.Call) -> Value:
-    if dt.is_float(call.dtype):
-        return _elementwise(
-            emitter,
-            call,
-            lambda args: emitter.b.call(emitter.module.intrinsic("fabs", args[0].type), args[0].type, args),
-        )
-    value = emitter.value(call.args[0])
-    zero = constant(0, value.type)
-    return emitter.b.select(emitter.b.icmp("slt", value, zero), emitter.b.binary("sub", zero, value), value)
-
-
 def _likely(emitter: Emitter, call: E.Call) -> Value:
     return emitter.value(call.args[0])
 
@@ -467,7 +455,7 @@ def _is_cheap(expr: Any) -> bool:
 
 
 _INTRINSICS: dict[str, Callable[[Any, Any], Value]] = {
-    "tir.round": _round, "tir.copysign": _copysign, "tir.ldexp": _ldexp, "tir.abs": _abs,
+    "tir.round": _round, "tir.copysign": _copysign, "tir.ldexp": _ldexp,
     "tir.likely": _likely, "tir.if_then_else": _if_then_else, "tir.isnan": _isnan, "tir.isinf": _isinf,
     "tir.isfinite": _isfinite, "tir.isnullptr": _isnullptr, "tir.shift_right": _shift_right,
     "tir.bitwise_not": _bitwise_not, "tir.popcount": _popcount, "tir.clz": _clz,

@@ -10,12 +10,11 @@ from ...expr import GlobalVar
 from ...op import Op
 from ...structural import structural_equal
 from ...tir import expr as E
-from ...tir import op as tir_op
 from ...tir import operators
 from ...tir.index_map import IndexMap
+from ...tir.intrinsic.declaration import Intrinsic, find
 from ...tir.stmt import BufferRegion
 from ...type import PointerType, PrimType, TupleType, Type
-from ..intrinsics import DTYPE_FIRST, FIXED_DTYPE, SCRIPT_NAMES
 from ..regions import extent_between
 from .core import (
     AND,
@@ -387,12 +386,10 @@ def _same_argument(a: Any, b: Any) -> bool:
     )
 
 
-def _call_reads_back(name: str, call: E.Call) -> bool:
-    build = getattr(tir_op, name, None) if name != "pow" else tir_op.power
-    if build is None:
-        return False
+def _call_reads_back(record: Intrinsic, call: E.Call) -> bool:
+    """Whether the function of the intrinsic makes this very call of its arguments."""
     try:
-        found = build(*[_as_argument(item) for item in call.args])
+        found = record.build(*[_as_argument(item) for item in call.args])
     except (IRError, TypeError, AttributeError):  # the function takes other arguments than this call has
         return False
     return (
@@ -408,20 +405,13 @@ def _call_reads_back(name: str, call: E.Call) -> bool:
 def _call(printer: Printer, call: E.Call) -> Text:
     if isinstance(call.op, GlobalVar):
         return _global_call(printer, call), ATOM
-    name = call.op.name
-    short = name[4:] if name.startswith("tir.") else name
-    if short == "type_annotation" and not call.args:
-        return f"{printer.tir('type_annotation')}({quote(call.dtype)})", ATOM
     args = printer.texts(call.args)
-    if short in DTYPE_FIRST and name.startswith("tir."):
-        return f"{printer.tir(short)}({quote(call.dtype)}{', ' if args else ''}{args})", ATOM
-    script_name = SCRIPT_NAMES.get(short, short)
-    fixed = FIXED_DTYPE.get(short)
-    if name.startswith("tir."):
-        if fixed == call.dtype or (fixed == "" and call.args and call.args[0].dtype == call.dtype):
-            return f"{printer.tir(script_name)}({args})", ATOM
-        if fixed is None and _call_reads_back(short, call):
-            return f"{printer.tir(script_name)}({args})", ATOM
+    record = find(call)
+    if record is not None and record.dtype_first:
+        return f"{printer.tir(record.name)}({quote(call.dtype)}{', ' if args else ''}{args})", ATOM
+    if record is not None and _call_reads_back(record, call):
+        return f"{printer.tir(record.script_name)}({args})", ATOM
+    name = call.op.name
     return (
         f"{printer.tir('call_intrin')}({quote(call.dtype)}, {quote(name)}{', ' if args else ''}{args})",
         ATOM,

@@ -9,7 +9,7 @@ from ...node import Mutator, post_order_visit
 from ...transform import PassContext
 from ..expr import BufferLoad, Call, PrimExpr, Var
 from ..function import PrimFunc
-from ..op import CallEffectKind, effect_of
+from ..intrinsic.declaration import CallEffectKind, effect_of
 from ..stmt import For, IfThenElse, Stmt
 from .loop_partition import conjunction, split_conjunction
 from .prim_func_pass import PrimFuncPass

@@ -9,7 +9,7 @@ from ...node import Mutator, post_order_visit
 from ...transform import PassContext
 from ..expr import BufferLoad, Call, IntImm, PrimExpr
 from ..function import PrimFunc
-from ..op import CallEffectKind, effect_of
+from ..intrinsic.declaration import CallEffectKind, effect_of
 from ..operators import const, logical_not
 from ..stmt import (
     Allocate,

@@ -11,7 +11,8 @@ from ...node import Mutator
 from ...transform import PassContext
 from ..expr import BufferLoad, Call, Div, FloorDiv, FloorMod, IntImm, Mod, PrimExpr, Select
 from ..function import PrimFunc
-from ..op import CallEffectKind, effect_of, if_then_else
+from ..intrinsic.control import if_then_else
+from ..intrinsic.declaration import CallEffectKind, effect_of
 from .prim_func_pass import PrimFuncPass
 
 

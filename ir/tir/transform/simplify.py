@@ -16,7 +16,7 @@ from .. import operators
 from ..buffer import Buffer
 from ..expr import IntImm, PrimExpr, Range
 from ..function import PrimFunc
-from ..op import CallEffectKind, effect_of
+from ..intrinsic.declaration import CallEffectKind, effect_of
 from ..operators import const
 from ..stmt import (
     AssertStmt,

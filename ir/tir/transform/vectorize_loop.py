@@ -12,11 +12,11 @@ from ...module import IRModule
 from ...node import Mutator, post_order_visit
 from ...transform import PassContext
 from .. import expr as E
-from .. import op as tir_op
 from .. import operators
 from ..buffer import Buffer
 from ..expr import Broadcast, BufferLoad, Call, IntImm, PrimExpr, Ramp, Select, Var
 from ..function import PrimFunc
+from ..intrinsic.declaration import CallEffectKind, effect_of, find
 from ..operators import const
 from ..stmt import (
     Allocate,
@@ -39,16 +39,6 @@ from .prim_func_pass import PrimFuncPass
 
 class _NotVectorizable(Exception):
     """The loop has to run lane by lane."""
-
-
-_ELEMENTWISE = frozenset(
-    "tir." + name
-    for name in (
-        *tir_op.FLOAT_UNARY,
-        *"pow fmod atan2 ldexp hypot copysign nextafter fabs abs isnan isinf isfinite popcount clz reinterpret".split(),
-        *"shift_left shift_right bitwise_and bitwise_or bitwise_xor bitwise_not q_multiply_shift".split(),
-    )
-)
 
 
 class _Lanes(Mutator):
@@ -258,12 +248,13 @@ class _Lanes(Mutator):
             return call
         args = [self.visit(arg) for arg in call.args]
         if all(a is b for a, b in zip(args, call.args)):
-            if tir_op.effect_of(call) > tir_op.CallEffectKind.PURE:
+            if effect_of(call) > CallEffectKind.PURE:
                 raise _NotVectorizable
             return call
         if not any(self._is_wide(arg) for arg in args):
             return Call(call.dtype, call.op, args, call.span)
-        if name not in _ELEMENTWISE:
+        record = find(call)
+        if record is None or not record.elementwise:
             raise _NotVectorizable
         return Call(
             dt.with_lanes(call.dtype, self.lanes), call.op, [self._widen(arg) for arg in args], call.span

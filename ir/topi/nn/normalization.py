@@ -11,7 +11,7 @@ from ...te.reduction import sum as te_sum
 from ...te.tensor import Tensor
 from ...tir import op as T
 from ...tir.expr import PrimExpr
-from ...tir.operators import cast, const, convert
+from ...tir.operators import cast, const, convert, power
 from .. import broadcast as B
 from .. import tag
 from ..math import cast as cast_tensor
@@ -206,7 +206,7 @@ def lrn(
     sqr_sum = ax_compute(data.shape, squares, "tensor")
     scaled = ax_compute(
         data.shape,
-        lambda i: T.power(
+        lambda i: power(
             const(bias, data.dtype) + const(alpha, data.dtype) * sqr_sum(*i) / const(width, data.dtype),
             const(beta, data.dtype),
         ),

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ir import dtype as dt
+from ir.integer import truncated_quotient
 from ir.tir.op import max as tir_max
 from ir.tir.op import min as tir_min
 from ir.tir.operators import convert
@@ -274,7 +275,7 @@ def _div(ctx: NodeContext, arrays: list[Any]) -> Any:
             ctx, arrays, lambda a, b: a // b
         )  # extents are not negative, so floor and truncation agree
     with np.errstate(divide="ignore"):
-        return (np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b))).astype(a.dtype) if np.all(b) else None
+        return truncated_quotient(a, b).astype(a.dtype) if np.all(b) else None
 
 
 @_folds("Mod")

@@ -1,0 +1,78 @@
+"""What is evaluated, and what is known: choices, promises, values that nobody set, and the end of a function."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ... import dtype as dt
+from ...error import IRTypeError
+from ...span import Span
+from ..expr import Call, IntImm, PrimExpr
+from ..operators import convert, operands
+from .declaration import CallEffectKind, builders, call, first, intrinsic, primitive, second
+
+
+def _argument(node: Call) -> PrimExpr:
+    """Lowering: the argument itself."""
+    return node.args[0]
+
+
+@intrinsic(arity=3, result=second, meaning=np.where, lowering={"default": primitive})
+def if_then_else(cond: Any, t: Any, f: Any, span: Span | None = None) -> PrimExpr:
+    """``t`` where the condition holds, else ``f``; only the chosen side is evaluated."""
+    condition = convert(cond)
+    a, b = operands(t, f)
+    if not dt.is_bool(condition.dtype):
+        raise IRTypeError(f"if_then_else needs a bool condition, got {condition.dtype}")
+    if isinstance(condition, IntImm):
+        return a if condition.value else b
+    return call("if_then_else", condition, a, b, span=span)
+
+
+@intrinsic(arity=1, result=first, meaning=lambda x: x, elementwise=True, lowering={"default": _argument})
+def likely(cond: Any, span: Span | None = None) -> PrimExpr:
+    """Mark a condition as holding nearly always (the guard of a tile's tail)."""
+    condition = convert(cond)
+    return condition if isinstance(condition, IntImm) else call("likely", condition, span=span)
+
+
+@intrinsic(arity=1, result="bool", meaning=lambda x: x, elementwise=True, lowering={"default": _argument})
+def ignore_loop_partition(predicate: Any) -> Call:
+    """A condition for which loops are not split."""
+    return call("ignore_loop_partition", predicate)
+
+
+@intrinsic(
+    arity=1,
+    result="bool",
+    effect=CallEffectKind.UPDATE_STATE,
+    meaning=lambda x: x,
+    lowering={"default": primitive},
+)
+def assume(cond: Any) -> PrimExpr:
+    """A promise that a condition holds."""
+    return call("assume", convert(cond))
+
+
+@intrinsic(arity=0, result="int32", effect=CallEffectKind.UPDATE_STATE, lowering={"default": primitive})
+def undef() -> PrimExpr:
+    """An undefined value."""
+    return call("undef")
+
+
+@intrinsic(arity=1, result=first, effect=CallEffectKind.UPDATE_STATE, lowering={"default": primitive})
+def ret(value: Any) -> PrimExpr:
+    """Return ``value`` from the function."""
+    return call("ret", convert(value))
+
+
+@intrinsic(arity=0, result=None, lowering={"default": primitive})
+def type_annotation(dtype: str) -> PrimExpr:
+    """A dtype as argument of a call."""
+    return call("type_annotation", dtype=dtype)
+
+
+if not TYPE_CHECKING:  # type checkers cannot evaluate this; without it they take all public names
+    __all__ = builders(globals())

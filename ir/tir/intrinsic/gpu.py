@@ -1,0 +1,297 @@
+"""Threads, tensor cores, asynchronous copies and textures of GPUs.
+
+Lowering for a CPU refuses them: a schedule that makes such calls is for a GPU.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..expr import Call
+from ..operators import const, convert
+from .declaration import CallEffectKind, builders, call, intrinsic, second
+
+
+def _given(*arguments: Any) -> list[Any]:
+    """The optional arguments that are there."""
+    return [item for item in arguments if item is not None]
+
+
+# ---- threads -----------------------------------------------------------------------------------------------------
+
+
+@intrinsic(
+    arity=(1, 3),
+    result="int32",
+    effect=CallEffectKind.UPDATE_STATE,
+    lowering={"llvm": lambda node: const(0)},  # one thread runs all of it
+)
+def tvm_storage_sync(scope: str, *details: Any) -> Call:
+    """Wait until all threads that share a storage scope have come here."""
+    return call("tvm_storage_sync", scope, *details)
+
+
+@intrinsic(arity=(1, None), result="handle", effect=CallEffectKind.UPDATE_STATE)
+def tvm_thread_allreduce(*freduce_args: Any) -> Call:
+    """Reduce values over the threads of a block: ``(size, values..., condition, results..., thread variables...)``."""
+    return call("tvm_thread_allreduce", *[convert(item) for item in freduce_args])
+
+
+@intrinsic(arity=1, result="bool")
+def tvm_thread_invariant(cond: Any) -> Call:
+    """Mark a condition as the same for all threads of a block."""
+    return call("tvm_thread_invariant", cond)
+
+
+@intrinsic(arity=5, result=second, effect=CallEffectKind.UPDATE_STATE)
+def tvm_warp_shuffle(mask: Any, value: Any, warp_id: Any, width: Any, warp_size: Any) -> Call:
+    """The value that another thread of the warp has."""
+    return call("tvm_warp_shuffle", mask, value, warp_id, width, warp_size)
+
+
+@intrinsic(arity=5, result=second, effect=CallEffectKind.UPDATE_STATE)
+def tvm_warp_shuffle_up(mask: Any, value: Any, offset: Any, width: Any, warp_size: Any) -> Call:
+    """The value of the thread ``offset`` before this one."""
+    return call("tvm_warp_shuffle_up", mask, value, offset, width, warp_size)
+
+
+@intrinsic(arity=5, result=second, effect=CallEffectKind.UPDATE_STATE)
+def tvm_warp_shuffle_down(mask: Any, value: Any, offset: Any, width: Any, warp_size: Any) -> Call:
+    """The value of the thread ``offset`` behind this one."""
+    return call("tvm_warp_shuffle_down", mask, value, offset, width, warp_size)
+
+
+@intrinsic(arity=0, result="int32", effect=CallEffectKind.UPDATE_STATE)
+def tvm_warp_activemask() -> Call:
+    """The mask of the threads of the warp that run."""
+    return call("tvm_warp_activemask")
+
+
+@intrinsic(arity=2, result=None, effect=CallEffectKind.UPDATE_STATE)
+def atomic_add(dtype: str, address: Any, value: Any) -> Call:
+    """Add to the number at an address in one step; the number before."""
+    return call("atomic_add", address, value, dtype=dtype)
+
+
+# ---- tensor cores ------------------------------------------------------------------------------------------------
+
+
+@intrinsic(arity=8, result="handle", effect=CallEffectKind.UPDATE_STATE)
+def tvm_load_matrix_sync(
+    fragment: Any, m: Any, n: Any, k: Any, index: Any, buffer_ptr: Any, stride: Any, layout: str
+) -> Call:
+    """Load a fragment of a matrix into registers of tensor cores."""
+    return call("tvm_load_matrix_sync", fragment, m, n, k, index, buffer_ptr, stride, layout)
+
+
+@intrinsic(arity=8, result="handle", effect=CallEffectKind.UPDATE_STATE)
+def tvm_store_matrix_sync(
+    fragment: Any, m: Any, n: Any, k: Any, index: Any, buffer_ptr: Any, stride: Any, layout: str
+) -> Call:
+    """Store a fragment of a matrix from registers of tensor cores."""
+    return call("tvm_store_matrix_sync", fragment, m, n, k, index, buffer_ptr, stride, layout)
+
+
+@intrinsic(arity=8, result="handle", effect=CallEffectKind.UPDATE_STATE)
+def tvm_mma_sync(
+    fragment_d: Any,
+    index_d: Any,
+    fragment_a: Any,
+    index_a: Any,
+    fragment_b: Any,
+    index_b: Any,
+    fragment_c: Any,
+    index_c: Any,
+) -> Call:
+    """``d = a @ b + c`` on fragments."""
+    return call(
+        "tvm_mma_sync", fragment_d, index_d, fragment_a, index_a, fragment_b, index_b, fragment_c, index_c
+    )
+
+
+@intrinsic(arity=8, result="handle", effect=CallEffectKind.UPDATE_STATE)
+def tvm_bmma_sync(
+    fragment_d: Any,
+    index_d: Any,
+    fragment_a: Any,
+    index_a: Any,
+    fragment_b: Any,
+    index_b: Any,
+    fragment_c: Any,
+    index_c: Any,
+) -> Call:
+    """``d = a @ b + c`` on fragments of bits."""
+    return call(
+        "tvm_bmma_sync", fragment_d, index_d, fragment_a, index_a, fragment_b, index_b, fragment_c, index_c
+    )
+
+
+@intrinsic(arity=6, result="handle", effect=CallEffectKind.UPDATE_STATE)
+def tvm_fill_fragment(fragment: Any, m: Any, n: Any, k: Any, index: Any, value: Any) -> Call:
+    """Fill a fragment with a value."""
+    return call("tvm_fill_fragment", fragment, m, n, k, index, value)
+
+
+@intrinsic(arity=(13, 14), result=None, effect=CallEffectKind.UPDATE_STATE)
+def ptx_mma(
+    dtype: str,
+    shape: str,
+    A_layout: str,
+    B_layout: str,
+    A_dtype: str,
+    B_dtype: str,
+    C_dtype: str,
+    multiplicand_a: Any,
+    a_index: Any,
+    multiplicand_b: Any,
+    b_index: Any,
+    accumulator: Any,
+    c_index: Any,
+    saturate: Any,
+    operator: Any = None,
+) -> Call:
+    """The PTX instruction ``mma``: a product of matrices that a warp's registers hold."""
+    return call(
+        "ptx_mma",
+        shape,
+        A_layout,
+        B_layout,
+        A_dtype,
+        B_dtype,
+        C_dtype,
+        multiplicand_a,
+        a_index,
+        multiplicand_b,
+        b_index,
+        accumulator,
+        c_index,
+        saturate,
+        *_given(operator),
+        dtype=dtype,
+    )
+
+
+@intrinsic(arity=16, result=None, effect=CallEffectKind.UPDATE_STATE)
+def ptx_mma_sp(
+    dtype: str,
+    shape: str,
+    A_layout: str,
+    B_layout: str,
+    A_dtype: str,
+    B_dtype: str,
+    C_dtype: str,
+    multiplicand_a: Any,
+    a_index: Any,
+    multiplicand_b: Any,
+    b_index: Any,
+    accumulator: Any,
+    c_index: Any,
+    metadata: Any,
+    meta_index: Any,
+    sparse_selector: Any,
+    saturate: Any,
+) -> Call:
+    """The PTX instruction ``mma.sp``: the first matrix is sparse."""
+    return call(
+        "ptx_mma_sp",
+        shape,
+        A_layout,
+        B_layout,
+        A_dtype,
+        B_dtype,
+        C_dtype,
+        multiplicand_a,
+        a_index,
+        multiplicand_b,
+        b_index,
+        accumulator,
+        c_index,
+        metadata,
+        meta_index,
+        sparse_selector,
+        saturate,
+        dtype=dtype,
+    )
+
+
+@intrinsic(arity=7, result=None, effect=CallEffectKind.UPDATE_STATE)
+def ptx_ldmatrix(
+    dtype: str,
+    trans: Any,
+    num: Any,
+    type: Any,
+    local_ptr: Any,
+    local_offset: Any,
+    smem_ptr: Any,
+    smem_offset: Any,
+) -> Call:
+    """The PTX instruction ``ldmatrix``: matrices from shared memory to registers."""
+    return call("ptx_ldmatrix", trans, num, type, local_ptr, local_offset, smem_ptr, smem_offset, dtype=dtype)
+
+
+@intrinsic(arity=6, result=None, effect=CallEffectKind.UPDATE_STATE)
+def mma_store(
+    dtype: str, m: Any, n: Any, dst_ptr: Any, src_ptr: Any, src_offset: Any, dst_stride: Any
+) -> Call:
+    """Store the result of :func:`ptx_mma` from a warp's registers."""
+    return call("mma_store", m, n, dst_ptr, src_ptr, src_offset, dst_stride, dtype=dtype)
+
+
+@intrinsic(arity=3, result=None, effect=CallEffectKind.UPDATE_STATE)
+def mma_fill(dtype: str, local_size: Any, local_ptr: Any, offset: Any) -> Call:
+    """Set the registers of an accumulator of :func:`ptx_mma` to zero."""
+    return call("mma_fill", local_size, local_ptr, offset, dtype=dtype)
+
+
+# ---- asynchronous copies, textures -------------------------------------------------------------------------------
+
+
+@intrinsic(arity=(5, 6), result=None, effect=CallEffectKind.UPDATE_STATE)
+def ptx_cp_async(
+    dtype: str,
+    shared_ptr: Any,
+    shared_offset: Any,
+    global_ptr: Any,
+    global_offset: Any,
+    bytes: Any,
+    predicate: Any = None,
+) -> Call:
+    """Begin to copy bytes from global to shared memory."""
+    return call(
+        "ptx_cp_async",
+        shared_ptr,
+        shared_offset,
+        global_ptr,
+        global_offset,
+        bytes,
+        *_given(predicate),
+        dtype=dtype,
+    )
+
+
+@intrinsic(arity=0, result="int32", effect=CallEffectKind.UPDATE_STATE)
+def ptx_commit_group() -> Call:
+    """Make a group of the copies that were begun."""
+    return call("ptx_commit_group")
+
+
+@intrinsic(arity=1, result="int32", effect=CallEffectKind.UPDATE_STATE)
+def ptx_wait_group(num: Any) -> Call:
+    """Wait until at most ``num`` groups of copies are under way."""
+    return call("ptx_wait_group", num)
+
+
+@intrinsic(arity=(1, None), result=None, effect=CallEffectKind.UPDATE_STATE)
+def texture2d_load(dtype: str, *args: Any) -> Call:
+    """Load a texel: the texture and its coordinates."""
+    return call("texture2d_load", *args, dtype=dtype)
+
+
+@intrinsic(arity=(1, None), result="handle", effect=CallEffectKind.UPDATE_STATE)
+def texture2d_store(*args: Any) -> Call:
+    """Store a texel: the texture, its coordinates, the value."""
+    return call("texture2d_store", *args)
+
+
+if not TYPE_CHECKING:  # type checkers cannot evaluate this; without it they take all public names
+    __all__ = builders(globals())

@@ -1,0 +1,123 @@
+"""Rounding floats to integers, and telling numbers from infinities and NaN."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from ... import dtype as dt
+from ...span import Span
+from ..expr import FloatImm, PrimExpr
+from ..operators import const, convert
+from .declaration import INTRINSICS, Lowering, builders, call, first, intrinsic
+from .lowering import library_function, llvm_function, shared, widened
+
+_Builder = TypeVar("_Builder", bound=Callable[..., Any])
+
+
+# ---- rounding ----------------------------------------------------------------------------------------------------
+
+
+def _rounding(meaning: Callable[[Any], Any], llvm: Lowering) -> Callable[[_Builder], _Builder]:
+    """Declare a rounding; ``meaning`` is computed in float64, which holds all other floats."""
+    return intrinsic(
+        arity=1,
+        result=first,
+        meaning=lambda x: meaning(np.asarray(x).astype("float64")),
+        elementwise=True,
+        lowering={"llvm": llvm},
+    )
+
+
+def _rounded(name: str, x: Any, span: Span | None) -> PrimExpr:
+    """Integers as they are, constants rounded, else a call."""
+    value = convert(x)
+    if dt.is_integral(value.dtype):
+        return value
+    if isinstance(value, FloatImm) and math.isfinite(value.value):
+        meaning = INTRINSICS[f"tir.{name}"].meaning
+        assert meaning is not None
+        return FloatImm(value.dtype, float(meaning(value.value)))
+    return call(name, value, span=span)
+
+
+@_rounding(np.floor, llvm_function("floor"))
+def floor(x: Any, span: Span | None = None) -> PrimExpr:
+    """The greatest integer that is not greater, elementwise."""
+    return _rounded("floor", x, span)
+
+
+@_rounding(np.ceil, llvm_function("ceil"))
+def ceil(x: Any, span: Span | None = None) -> PrimExpr:
+    """The least integer that is not less, elementwise."""
+    return _rounded("ceil", x, span)
+
+
+@_rounding(np.trunc, llvm_function("trunc"))
+def trunc(x: Any, span: Span | None = None) -> PrimExpr:
+    """The integer next to ``x`` towards zero, elementwise."""
+    return _rounded("trunc", x, span)
+
+
+@_rounding(lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x), library_function)
+def round(x: Any, span: Span | None = None) -> PrimExpr:
+    """The nearest integer elementwise; halves go away from zero."""
+    return _rounded("round", x, span)
+
+
+@_rounding(np.rint, llvm_function("nearbyint"))
+def nearbyint(x: Any, span: Span | None = None) -> PrimExpr:
+    """The nearest integer elementwise; halves go to the even one."""
+    return _rounded("nearbyint", x, span)
+
+
+# ---- kinds of numbers --------------------------------------------------------------------------------------------
+
+
+def _test(
+    meaning: Callable[[Any], Any], formula: Callable[[PrimExpr], PrimExpr]
+) -> Callable[[_Builder], _Builder]:
+    """Declare a test of floats that a formula computes, for half floats in float32."""
+    return intrinsic(
+        arity=1,
+        result="bool",
+        meaning=meaning,
+        elementwise=True,
+        lowering={"default": lambda node: shared([widened(node.args[0])], formula)},
+    )
+
+
+def _infinity(x: PrimExpr) -> PrimExpr:
+    return const(math.inf, x.dtype)
+
+
+def _tested(name: str, x: Any, span: Span | None) -> PrimExpr:
+    value = convert(x)
+    if dt.is_integral(value.dtype):
+        return const(name == "isfinite", dt.with_lanes("bool", dt.lanes(value.dtype)))
+    return call(name, value, span=span)
+
+
+@_test(np.isnan, lambda x: x != x)
+def isnan(x: Any, span: Span | None = None) -> PrimExpr:
+    """Whether a value is NaN, elementwise."""
+    return _tested("isnan", x, span)
+
+
+@_test(np.isinf, lambda x: call("fabs", x).equal(_infinity(x)))
+def isinf(x: Any, span: Span | None = None) -> PrimExpr:
+    """Whether a value is infinite, elementwise."""
+    return _tested("isinf", x, span)
+
+
+@_test(np.isfinite, lambda x: call("fabs", x) < _infinity(x))
+def isfinite(x: Any, span: Span | None = None) -> PrimExpr:
+    """Whether a value is neither infinite nor NaN, elementwise."""
+    return _tested("isfinite", x, span)
+
+
+if not TYPE_CHECKING:  # type checkers cannot evaluate this; without it they take all public names
+    __all__ = builders(globals())
