@@ -8,7 +8,7 @@ from ...node import Visitor
 from .. import expr as E
 from .. import stmt as S
 from ..function import PrimFunc
-from ..op import CallEffectKind, effect_of
+from ..intrinsic.declaration import CallEffectKind, effect_of
 
 
 class _Written(Visitor):
