@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ir import tir
+from ir.arith.linear_form import combined, multiplied
 from ir.tir import expr as E
 
 Monomial = tuple[Any, ...]
@@ -86,27 +87,13 @@ def _terms(expr: Any, order: _Order) -> dict[Monomial, int]:
     if kind is E.IntImm:
         return {(): expr.value} if expr.value else {}
     if kind is E.Add or kind is E.Sub:
-        result = dict(_terms(expr.a, order))
-        sign = 1 if kind is E.Add else -1
-        for monomial, coefficient in _terms(expr.b, order).items():
-            total = result.get(monomial, 0) + sign * coefficient
-            if total:
-                result[monomial] = total
-            else:
-                result.pop(monomial, None)
-        return result
+        return combined(_terms(expr.a, order), _terms(expr.b, order), 1 if kind is E.Add else -1)
     if kind is E.Mul:
-        left, right = _terms(expr.a, order), _terms(expr.b, order)
-        result = {}
-        for m1, c1 in left.items():
-            for m2, c2 in right.items():
-                monomial = tuple(sorted((*m1, *m2), key=order)) if m1 and m2 else m1 or m2
-                total = result.get(monomial, 0) + c1 * c2
-                if total:
-                    result[monomial] = total
-                else:
-                    result.pop(monomial, None)
-        return result
+        return multiplied(
+            _terms(expr.a, order),
+            _terms(expr.b, order),
+            lambda x, y: tuple(sorted((*x, *y), key=order)) if x and y else x or y,
+        )
     order(expr)
     return {(expr,): 1}
 

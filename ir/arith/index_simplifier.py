@@ -16,6 +16,7 @@ from ..tir import expr as E
 from ..tir import operators
 from ..tir.expr import PrimExpr, Var
 from ..tir.operators import const
+from .linear_form import combined, scaled
 
 INF = 1 << 62
 
@@ -33,22 +34,13 @@ class Linear:
         """``self + factor * other``."""
         if not other.terms:
             return Linear(self.terms, self.const + factor * other.const)
-        terms = dict(self.terms)
-        for atom, coefficient in other.terms.items():
-            total = terms.get(atom, 0) + factor * coefficient
-            if total:
-                terms[atom] = total
-            else:
-                terms.pop(atom, None)
-        return Linear(terms, self.const + factor * other.const)
+        return Linear(combined(self.terms, other.terms, factor), self.const + factor * other.const)
 
     def times(self, factor: int) -> Linear:
         """``factor * self``."""
         if factor == 1:
             return self
-        if factor == 0:
-            return Linear({}, 0)
-        return Linear({atom: c * factor for atom, c in self.terms.items()}, self.const * factor)
+        return Linear(scaled(self.terms, factor), self.const * factor)
 
     def key(self) -> tuple[Any, ...]:
         """Identity of the value: equal keys mean equal expressions."""

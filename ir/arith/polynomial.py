@@ -12,6 +12,7 @@ from ..tir import expr as E
 from ..tir.expr import IntImm
 from . import build
 from .deep_equal import expr_deep_equal
+from .linear_form import combined, multiplied
 
 Monomial = tuple[int, ...]
 Polynomial = dict[Monomial, int]
@@ -86,13 +87,7 @@ class Atoms:
 
 def plus(a: Polynomial, b: Polynomial, factor: int = 1) -> Polynomial:
     """``a + factor * b``."""
-    result = dict(a)
-    for monomial, coeff in b.items():
-        total = result.get(monomial, 0) + factor * coeff
-        if total:
-            result[monomial] = total
-        else:
-            result.pop(monomial, None)
+    result = combined(a, b, factor)
     if len(result) > _MAX_TERMS:
         raise TooLarge
     return result
@@ -102,15 +97,7 @@ def times(a: Polynomial, b: Polynomial) -> Polynomial:
     """``a * b``."""
     if len(a) * len(b) > _MAX_TERMS * 4:
         raise TooLarge
-    result: Polynomial = {}
-    for left, x in a.items():
-        for right, y in b.items():
-            monomial = tuple(sorted(left + right)) if left and right else left or right
-            total = result.get(monomial, 0) + x * y
-            if total:
-                result[monomial] = total
-            else:
-                del result[monomial]
+    result = multiplied(a, b, lambda x, y: tuple(sorted(x + y)) if x and y else x or y)
     if len(result) > _MAX_TERMS:
         raise TooLarge
     return result
