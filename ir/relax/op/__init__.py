@@ -119,16 +119,13 @@ from .manipulate import (
     broadcast_to,
     collapse_sum_like,
     collapse_sum_to,
-    expand_dims,
-    flatten,
     flip,
     layout_transform,
     permute_dims,
     repeat,
-    reshape,
-    squeeze,
     tile,
 )
+from .reshaping import expand_dims, flatten, reshape, squeeze
 from .search import argmax, argmin, bucketize, where
 from .sorting import argsort, sort, topk
 from .statistical import cumprod, cumsum, max, mean, median, min, prod, std, sum, variance
@@ -139,6 +136,5 @@ from .qdq import dequantize, quantize
 from .sampling import multinomial_from_uniform
 from .set import nonzero, unique
 from .ternary import ewise_fma
-from .gradient import gradient_of
 
 expr.operators = sys.modules[__name__]

@@ -10,8 +10,10 @@ import numpy as np
 from ... import dtype as dt
 from ..expr import Call, Expr
 from ..struct_info import PrimStructInfo, StructInfo, TensorStructInfo
-from .declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
+from .declaration import MixedPrecisionPolicy, OpPatternKind, call, make, operator
+from .gradient import nothing_flows, of_two_operands, scalar
 from .inference import broadcast_tensors, check_arity, common_dtype, wrong_kind
+from .layout_rule import elementwise
 from .legalization import topi_binary
 from .memory_effect import reuses
 
@@ -82,6 +84,7 @@ def _binary(name: str, topi: str, reference: Any, doc: str, infer: Any = infer_a
         reference=reference,
         mixed_precision=FOLLOW,
         pattern=OpPatternKind.kBroadcast,
+        layout=elementwise,
         **what,
     )(build)
 
@@ -92,32 +95,126 @@ def _np_divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return a / b
 
 
-add = _binary("add", "add", np.add, "Addition.", memory=reuses(0, 1))
-divide = _binary("divide", "divide", _np_divide, "Division; of integers, towards zero.", memory=reuses(0, 1))
+add = _binary(
+    "add",
+    "add",
+    np.add,
+    "Addition.",
+    memory=reuses(0, 1),
+    gradient=of_two_operands(lambda x, y, z, g: (g, g)),
+)
+divide = _binary(
+    "divide",
+    "divide",
+    _np_divide,
+    "Division; of integers, towards zero.",
+    memory=reuses(0, 1),
+    gradient=of_two_operands(
+        lambda x, y, z, g: (make.divide(g, y), make.negative(make.divide(make.multiply(g, z), y)))
+    ),
+)
 floor_divide = _binary(
     "floor_divide", "floor_divide", np.floor_divide, "Division rounded towards minus infinity."
 )
 floor_mod = _binary("floor_mod", "floor_mod", np.mod, "Remainder of floor division, with the divisor's sign.")
-log_add_exp = _binary("log_add_exp", "log_add_exp", np.logaddexp, "log(exp(x1) + exp(x2)).")
+log_add_exp = _binary(
+    "log_add_exp",
+    "log_add_exp",
+    np.logaddexp,
+    "log(exp(x1) + exp(x2)).",
+    gradient=of_two_operands(
+        lambda x, y, z, g: (
+            make.multiply(g, make.exp(make.subtract(x, z))),
+            make.multiply(g, make.exp(make.subtract(y, z))),
+        )
+    ),
+)
 mod = _binary("mod", "mod", np.fmod, "Remainder of truncating division, with the dividend's sign.")
-multiply = _binary("multiply", "multiply", np.multiply, "Multiplication.", memory=reuses(0, 1))
-power = _binary("power", "power", np.power, "x1 to the power of x2.")
-subtract = _binary("subtract", "subtract", np.subtract, "Subtraction.", memory=reuses(0, 1))
+multiply = _binary(
+    "multiply",
+    "multiply",
+    np.multiply,
+    "Multiplication.",
+    memory=reuses(0, 1),
+    gradient=of_two_operands(lambda x, y, z, g: (make.multiply(g, y), make.multiply(g, x))),
+)
+power = _binary(
+    "power",
+    "power",
+    np.power,
+    "x1 to the power of x2.",
+    gradient=of_two_operands(
+        lambda x, y, z, g: (
+            make.multiply(make.multiply(g, y), make.power(x, make.subtract(y, scalar(1.0, y)))),
+            make.multiply(make.multiply(g, z), make.log(x)),
+        )
+    ),
+)
+subtract = _binary(
+    "subtract",
+    "subtract",
+    np.subtract,
+    "Subtraction.",
+    memory=reuses(0, 1),
+    gradient=of_two_operands(lambda x, y, z, g: (g, make.negative(g))),
+)
 atan2 = _binary("atan2", "atan2", np.arctan2, "Angle of the point (x2, x1).")
-maximum = _binary("maximum", "maximum", np.maximum, "The larger of both.")
-minimum = _binary("minimum", "minimum", np.minimum, "The smaller of both.")
+maximum = _binary(
+    "maximum",
+    "maximum",
+    np.maximum,
+    "The larger of both.",
+    gradient=of_two_operands(
+        lambda x, y, z, g: (
+            make.where(make.less(x, y), make.zeros_like(g), g),
+            make.where(make.less(x, y), g, make.zeros_like(g)),
+        )
+    ),
+)
+minimum = _binary(
+    "minimum",
+    "minimum",
+    np.minimum,
+    "The smaller of both.",
+    gradient=of_two_operands(
+        lambda x, y, z, g: (
+            make.where(make.less_equal(x, y), g, make.zeros_like(g)),
+            make.where(make.less_equal(x, y), make.zeros_like(g), g),
+        )
+    ),
+)
 
-equal = _binary("equal", "equal", np.equal, "x1 == x2.", infer_compare)
-greater = _binary("greater", "greater", np.greater, "x1 > x2.", infer_compare)
-greater_equal = _binary("greater_equal", "greater_equal", np.greater_equal, "x1 >= x2.", infer_compare)
-less = _binary("less", "less", np.less, "x1 < x2.", infer_compare)
-less_equal = _binary("less_equal", "less_equal", np.less_equal, "x1 <= x2.", infer_compare)
-not_equal = _binary("not_equal", "not_equal", np.not_equal, "x1 != x2.", infer_compare)
+equal = _binary("equal", "equal", np.equal, "x1 == x2.", infer_compare, gradient=nothing_flows)
+greater = _binary("greater", "greater", np.greater, "x1 > x2.", infer_compare, gradient=nothing_flows)
+greater_equal = _binary(
+    "greater_equal", "greater_equal", np.greater_equal, "x1 >= x2.", infer_compare, gradient=nothing_flows
+)
+less = _binary("less", "less", np.less, "x1 < x2.", infer_compare, gradient=nothing_flows)
+less_equal = _binary(
+    "less_equal", "less_equal", np.less_equal, "x1 <= x2.", infer_compare, gradient=nothing_flows
+)
+not_equal = _binary(
+    "not_equal", "not_equal", np.not_equal, "x1 != x2.", infer_compare, gradient=nothing_flows
+)
 
-logical_and = _binary("logical_and", "logical_and", np.logical_and, "Logical and of bools.", _infer_logical)
-logical_or = _binary("logical_or", "logical_or", np.logical_or, "Logical or of bools.", _infer_logical)
+logical_and = _binary(
+    "logical_and",
+    "logical_and",
+    np.logical_and,
+    "Logical and of bools.",
+    _infer_logical,
+    gradient=nothing_flows,
+)
+logical_or = _binary(
+    "logical_or", "logical_or", np.logical_or, "Logical or of bools.", _infer_logical, gradient=nothing_flows
+)
 logical_xor = _binary(
-    "logical_xor", "logical_xor", np.logical_xor, "Logical exclusive or of bools.", _infer_logical
+    "logical_xor",
+    "logical_xor",
+    np.logical_xor,
+    "Logical exclusive or of bools.",
+    _infer_logical,
+    gradient=nothing_flows,
 )
 
 bitwise_and = _binary("bitwise_and", "bitwise_and", np.bitwise_and, "Bitwise and.", _infer_bitwise)

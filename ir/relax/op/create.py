@@ -16,6 +16,7 @@ from ...tir.operators import const as tir_const
 from ..expr import Call, Expr, PrimValue, ShapeExpr, const, convert_to_expr
 from ..struct_info import PrimStructInfo, StructInfo, TensorStructInfo
 from .declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
+from .gradient import nothing_flows
 from .inference import (
     check_arity,
     fail,
@@ -89,6 +90,7 @@ def _fill_with(bb: Any, shape: list[Any], dtype: str, value: Any) -> Expr:
     "relax.full",
     infer=_infer_full,
     legalize=_legalize_full,
+    gradient=nothing_flows,
     reference=lambda shape, value, dtype: np.full(
         shape, value, dt.to_numpy(dtype) if dtype else np.asarray(value).dtype
     ),
@@ -111,6 +113,7 @@ def _infer_full_like(node: Call, builder: Any) -> StructInfo:
     "relax.full_like",
     infer=_infer_full_like,
     legalize=_legalize_full,
+    gradient=nothing_flows,
     reference=lambda x, value, dtype: np.full_like(x, value, dt.to_numpy(dtype) if dtype else None),
     **_MAKES,
 )
@@ -165,6 +168,7 @@ def _make_constant(name: str, number: int) -> tuple[Any, Any]:
         f"relax.{name}",
         infer=_infer_shaped,
         legalize=_legalize_constant(number),
+        gradient=nothing_flows,
         reference=lambda shape, dtype: np.full(shape, number, dt.to_numpy(dtype)),
         **_MAKES,
     )(build)
@@ -172,6 +176,7 @@ def _make_constant(name: str, number: int) -> tuple[Any, Any]:
         f"relax.{name}_like",
         infer=_infer_like,
         legalize=_legalize_constant(number),
+        gradient=nothing_flows,
         reference=lambda x, dtype: np.full_like(x, number, dt.to_numpy(dtype) if dtype else None),
         **_MAKES,
     )(build_like)
@@ -296,6 +301,7 @@ def _legalize_arange(bb: Any, node: Call) -> Expr:
     "relax.arange",
     infer=_infer_arange,
     legalize=_legalize_arange,
+    gradient=nothing_flows,  # the values of bounds and step are taken as constant
     reference=lambda start, end, step, dtype: np.arange(start, end, step).astype(dt.to_numpy(dtype)),
     **_MAKES,
 )

@@ -9,8 +9,10 @@ import numpy as np
 from ... import dtype as dt
 from ..expr import Call, Constant, Expr, const
 from ..struct_info import StructInfo
-from .declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
+from .declaration import MixedPrecisionPolicy, OpPatternKind, call, make, operator
+from .gradient import of_one_operand, tensor_info
 from .inference import same_as, tensor_args
+from .layout_rule import elementwise
 from .legalization import scalar_const, topi_function
 
 
@@ -36,8 +38,10 @@ def _np_astype(x: np.ndarray, dtype: str) -> np.ndarray:
     infer=_infer_cast,
     legalize=_legalize_astype,
     reference=_np_astype,
+    gradient=of_one_operand(lambda x, y, g: make.astype(g, tensor_info(x).dtype)),
     mixed_precision=MixedPrecisionPolicy.FOLLOW,
     pattern=OpPatternKind.kElemWise,
+    layout=elementwise,
 )
 def astype(x: Expr, dtype: str) -> Expr:
     """The elements converted to ``dtype``."""

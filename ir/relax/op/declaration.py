@@ -17,15 +17,18 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, TypeVar
 
+from ...error import IRValueError
 from ...expr import RelaxExpr
 from ...op import Op, register_op
-from ..expr import Call
+from ..expr import Call, Var
 from ..struct_info import StructInfo
+from .layout_rule import LayoutRule
 from .memory_effect import FRESH, OPAQUE, UNKNOWN, MemoryEffect, ReadFromCall
 
 Expr = RelaxExpr
 Infer = Callable[[Call, Any], StructInfo]
 Legalize = Callable[[Any, Call], RelaxExpr]
+Gradient = Callable[[Var, Call, RelaxExpr, Any], list[Any]]
 
 
 class OpPatternKind(IntEnum):
@@ -52,6 +55,19 @@ class MixedPrecisionPolicy(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Decomposition:
+    """What a composite operator is made of: from a call to an expression of simpler operators.
+
+    Attributes:
+        inference: what it means when a model is run; None leaves the call as it is.
+        training: what it means when a model is trained; None leaves the call as it is.
+    """
+
+    inference: Callable[[Call], RelaxExpr] | None = None
+    training: Callable[[Call], RelaxExpr] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class OperatorDeclaration:
     """All that is known of one operator."""
 
@@ -64,9 +80,15 @@ class OperatorDeclaration:
     """What a call does to memory; whether the operator is pure follows from it."""
     mixed_precision: MixedPrecisionPolicy = MixedPrecisionPolicy.NEVER
     infer_mixed_precision: Callable[..., Any] | None = None
-    layout: Callable[..., Any] | None = None
+    layout: LayoutRule | None = None
+    """How a call runs on operands whose axes are stored in another order; None: in the original order only."""
+    preferred_layouts: tuple[str, ...] | None = None
+    """The layouts of its operands in which generated kernels are fastest on processors."""
     pattern: OpPatternKind | None = None
-    gradient: Callable[..., Any] | None = None
+    gradient: Gradient | None = None
+    """``(orig_var, orig_call, output_grad, builder)`` to one gradient per argument; :mod:`.gradient` says what is what."""
+    decomposition: Decomposition | None = None
+    """What a composite operator is made of, for DecomposeOpsForInference and DecomposeOpsForTraining."""
     call_packed: str | None = None
     normalize: Callable[..., Any] | None = None
     data_dependent: bool = False
@@ -76,6 +98,26 @@ class OperatorDeclaration:
 
 OPERATORS: dict[str, OperatorDeclaration] = {}
 """Every declared operator by name."""
+
+
+class Builders:
+    """The functions that build calls, by operator name, looked up when they are called: ``make.nn.relu(x)``.
+
+    The rules of an operator use other operators through it, so that the files of operators need not know each other.
+    """
+
+    def __init__(self, prefix: str = "relax") -> None:
+        self._prefix = prefix
+
+    def __getattr__(self, name: str) -> Any:
+        declaration = OPERATORS.get(f"{self._prefix}.{name}")
+        return Builders(f"{self._prefix}.{name}") if declaration is None else declaration.build
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        raise IRValueError(f"operator {self._prefix!r} is not declared")
+
+
+make = Builders()
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -104,9 +146,14 @@ def declare(declaration: OperatorDeclaration) -> Op:
     return op
 
 
+def declaration_of(callee: Any) -> OperatorDeclaration | None:
+    """The declaration of what a call calls; None for functions, and for operators that were registered without one."""
+    return OPERATORS.get(callee.name) if isinstance(callee, Op) else None
+
+
 def memory_of(op: Op) -> MemoryEffect | ReadFromCall:
     """What calls of an operator do to memory; nothing is known of one that is not declared, unless its FPurity is set."""
-    declaration = OPERATORS.get(op.name)
+    declaration = declaration_of(op)
     if declaration is not None:
         return declaration.memory
     return UNKNOWN if op.get_attr("FPurity") else OPAQUE

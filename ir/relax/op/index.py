@@ -8,6 +8,7 @@ import numpy as np
 
 from ... import dtype as dt
 from ... import te
+from ...error import IRValueError
 from ...expr import RelaxExpr
 from ...tir.expr import PrimExpr, Select, Var
 from ...tir.op import ceildiv, if_then_else, max, min
@@ -15,7 +16,7 @@ from ...tir.operators import const
 from ..expr import Call, Expr, PrimValue, ShapeExpr, Tuple, convert_to_expr
 from ..struct_info import PrimStructInfo, ShapeStructInfo, StructInfo, TensorStructInfo, TupleStructInfo
 from .base import call_pure_packed
-from .declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
+from .declaration import MixedPrecisionPolicy, OpPatternKind, call, make, operator
 from .inference import (
     as_int,
     check_arity,
@@ -81,10 +82,18 @@ def _legalize_take(bb: Any, node: Call) -> Expr:
     return bb.call_te(topi_function("take"), node.args[0], indices, 0 if axis is None else axis, 0, mode)
 
 
+def _take_gradient(var: Expr, node: Call, grad: Expr, builder: Any) -> list[Any]:
+    x, indices = node.args
+    if isinstance(indices, PrimValue):
+        raise IRValueError("the gradient of relax.take needs a tensor of indices")
+    return [make.grad.take_backward(grad, x, indices, node.attrs.get("axis")), None]
+
+
 @operator(
     "relax.take",
     infer=_infer_take,
     legalize=_legalize_take,
+    gradient=_take_gradient,
     reference=lambda x, indices, axis, mode: np.take(
         x, indices, axis, mode="raise" if mode == "fast" else mode
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from ...error import IRValueError
 from ...expr import RelaxExpr
 from ...tir.expr import IntImm, PrimExpr
 from ...tir.op import ceildiv
-from ..expr import Call, Expr, PrimValue, Tuple
+from ..expr import Call, Expr, PrimValue, Tuple, Var
 from ..struct_info import PrimStructInfo, StructInfo, TensorStructInfo, TupleStructInfo
 from ..struct_info_lattice import prove_dim_equal
 from .declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
@@ -31,6 +32,7 @@ from .inference import (
     tuple_of_tensors,
     wrong_kind,
 )
+from .layout_rule import Desired, LayoutPlan, Layouts, along_axis, is_permuted
 from .legalization import topi_function
 
 FOLLOW = MixedPrecisionPolicy.FOLLOW
@@ -101,11 +103,43 @@ def _tensor_tuple(tensors: Any) -> Expr:
     return tensors if isinstance(tensors, RelaxExpr) else Tuple(tensors)
 
 
+def _concat_layout(node: Call, layouts: Layouts, desired: Desired) -> LayoutPlan | None:
+    """All tensors get the layout of the first permuted one."""
+    (parts,) = layouts
+    permuted = [layout for layout in parts if is_permuted(layout)]
+    if not isinstance(node.args[0], Tuple) or not permuted or node.attrs["axis"] is None:
+        return None
+    layout = permuted[0]
+    axis = layout.index(int(node.attrs["axis"]) % len(layout))
+    return LayoutPlan(((layout,) * len(parts),), layout, {"axis": axis})
+
+
+def _concat_gradient(var: Var, node: Call, grad: Expr, builder: Any) -> list[Any]:
+    """The gradient of the tuple: the parts of the result's."""
+    infos = node.args[0].struct_info
+    assert isinstance(infos, TupleStructInfo)
+    axis = node.attrs.get("axis")
+    first = infos.fields[0]
+    assert isinstance(first, TensorStructInfo)
+    place = 0 if axis is None else normalize_axis(node, first.ndim, axis)
+    marks, total = [], 0
+    for info in infos.fields[:-1]:
+        assert isinstance(info, TensorStructInfo)
+        extent = as_int(info.shape_values[place]) if info.shape_values is not None else None
+        if extent is None:
+            raise IRValueError("the gradient of relax.concat needs static extents along the axis")
+        total += extent
+        marks.append(total)
+    return [split(grad, marks, place)]
+
+
 @operator(
     "relax.concat",
     infer=_infer_concat,
     legalize=_legalize_concat,
     reference=lambda tensors, axis: np.concatenate(tensors, 0 if axis is None else axis),
+    layout=_concat_layout,
+    gradient=_concat_gradient,
     **_MOVES,
 )
 def concat(tensors: Any, axis: int | None = 0) -> Expr:
@@ -217,7 +251,26 @@ def _np_split(x: np.ndarray, indices_or_sections: Any, axis: int) -> list[np.nda
     return np.split(x, list(indices_or_sections), axis)
 
 
-@operator("relax.split", infer=_infer_split, legalize=_legalize_split, reference=_np_split, **_MOVES)
+def _split_layout(node: Call, layouts: Layouts, desired: Desired) -> LayoutPlan | None:
+    plan = along_axis(node, layouts, desired)
+    if plan is None or not isinstance(node.struct_info_, TupleStructInfo):
+        return None
+    return replace(plan, results=(plan.results,) * len(node.struct_info_.fields))
+
+
+def _split_gradient(var: Var, node: Call, grad: Expr, builder: Any) -> list[Any]:
+    return [concat(grad, node.attrs["axis"])]
+
+
+@operator(
+    "relax.split",
+    infer=_infer_split,
+    legalize=_legalize_split,
+    reference=_np_split,
+    layout=_split_layout,
+    gradient=_split_gradient,
+    **_MOVES,
+)
 def split(x: Expr, indices_or_sections: int | Sequence[int], axis: int = 0) -> Expr:
     """Split along an axis: into a number of parts of equal extent (the last may be smaller), or before given indices."""
     if isinstance(indices_or_sections, int | IntImm):

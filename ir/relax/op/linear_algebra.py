@@ -11,10 +11,11 @@ from ... import te
 from ...error import IRValueError
 from ...expr import RelaxExpr
 from ...tir.expr import IntImm, PrimExpr
-from ..expr import Call, Expr, Tuple
+from ..expr import Call, Expr, Tuple, Var
 from ..struct_info import StructInfo, TensorStructInfo, as_dim
 from .binary import add
-from .declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
+from .declaration import MixedPrecisionPolicy, OpPatternKind, call, make, operator
+from .gradient import fitted, tensor_info
 from .inference import (
     as_int,
     broadcast_dims,
@@ -107,10 +108,34 @@ def _cast(value: Any, dtype: str) -> Any:
     return value if value.dtype == dtype else value.astype(dtype)
 
 
+def _transposed(x: Expr) -> Expr:
+    ndim = tensor_info(x).ndim
+    return make.permute_dims(x, [*range(ndim - 2), ndim - 1, ndim - 2])  # type: ignore[no-any-return]
+
+
+def _matmul_gradient(var: Var, node: Call, grad: Expr, builder: Any) -> list[Any]:
+    """Products with the other operand; vectors become matrices of one row or column for it."""
+    a, b = node.args
+    row, column = tensor_info(a).ndim == 1, tensor_info(b).ndim == 1
+    left = builder.emit(make.expand_dims(a, 0)) if row else a
+    right = builder.emit(make.expand_dims(b, 1)) if column else b
+    if row:
+        grad = builder.emit(make.expand_dims(grad, -1 if column else -2))
+    if column:
+        grad = builder.emit(make.expand_dims(grad, -1))
+    to_left = fitted(builder, matmul(grad, _transposed(right)), left)
+    to_right = fitted(builder, matmul(_transposed(left), grad), right)
+    return [
+        make.squeeze(to_left, 0) if row else to_left,
+        make.squeeze(to_right, 1) if column else to_right,
+    ]
+
+
 @operator(
     "relax.matmul",
     infer=_infer_matmul,
     legalize=_legalize_matmul,
+    gradient=_matmul_gradient,
     reference=lambda a, b, out_dtype: np.matmul(a, b).astype(
         dt.to_numpy(out_dtype) if out_dtype else a.dtype
     ),

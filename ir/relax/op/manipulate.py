@@ -1,4 +1,4 @@
-"""Operators that move elements without computing on them: reshaping, permuting, repeating, collapsing."""
+"""Operators that move elements without computing on them: broadcasting, permuting, repeating, collapsing."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 
 from ... import te
-from ...error import IRTypeError, IRValueError
+from ...error import IRTypeError
 from ...expr import RelaxExpr
 from ...tir.expr import FloatImm, IntImm, PrimExpr
 from ...tir.index_map import IndexMap
 from ...tir.op import if_then_else
 from ...tir.operators import const
 from ...tir.stmt_functor import substitute
-from ..expr import Call, Expr, PrimValue, ShapeExpr
-from ..struct_info import ShapeStructInfo, StructInfo, TensorStructInfo
+from ..expr import Call, Expr, PrimValue, ShapeExpr, Var
+from ..struct_info import StructInfo, TensorStructInfo
 from .declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
+from .gradient import fitted, shape_argument
 from .inference import (
     as_int,
     broadcast_dims,
@@ -36,8 +37,8 @@ from .inference import (
     tensor_arg,
     tensor_args,
 )
+from .layout_rule import Desired, LayoutPlan, Layouts, along_axis, identity, is_permuted
 from .legalization import topi_function, topi_unary, with_attrs
-from .memory_effect import view_of
 
 FOLLOW = MixedPrecisionPolicy.FOLLOW
 _MOVES: dict[str, Any] = {"mixed_precision": FOLLOW, "pattern": OpPatternKind.kInjective}
@@ -63,11 +64,16 @@ def _infer_broadcast_to(node: Call, builder: Any) -> StructInfo:
     return TensorStructInfo(shape_target(node, 1), info.dtype, info.vdevice)
 
 
+def _broadcast_gradient(var: Var, node: Call, grad: Expr, builder: Any) -> list[Any]:
+    return [fitted(builder, grad, node.args[0]), None]
+
+
 @operator(
     "relax.broadcast_to",
     infer=_infer_broadcast_to,
     legalize=topi_unary("broadcast_to"),
     reference=np.broadcast_to,
+    gradient=_broadcast_gradient,
     mixed_precision=FOLLOW,
     pattern=OpPatternKind.kBroadcast,
 )
@@ -82,201 +88,6 @@ def _shape(shape: Any) -> Expr:
     if isinstance(shape, int | PrimExpr):
         return ShapeExpr([shape])
     return ShapeExpr(shape)
-
-
-# expand_dims, squeeze, flatten, reshape
-
-
-def _infer_expand_dims(node: Call, builder: Any) -> StructInfo:
-    (info,) = tensor_args(node, 1)
-    axes = node.attrs["axis"]
-    if not axes:
-        return same_as(info)
-    if info.ndim == -1:
-        return TensorStructInfo(None, info.dtype, info.vdevice)
-    ndim = info.ndim + len(axes)
-    places = set(normalize_axes(node, ndim, axes))
-    if info.shape_values is None:
-        return TensorStructInfo(None, info.dtype, info.vdevice, ndim)
-    rest = iter(info.shape_values)
-    return TensorStructInfo(
-        [int64(1) if i in places else next(rest) for i in range(ndim)], info.dtype, info.vdevice
-    )
-
-
-def _legalize_expand_dims(bb: Any, node: Call) -> Expr:
-    axes = sorted(
-        normalize_axes(node, node.args[0].struct_info.ndim + len(node.attrs["axis"]), node.attrs["axis"])
-    )
-
-    def te_expand_dims(data: Any) -> Any:
-        rest = iter(data.shape)
-        ndim = len(data.shape) + len(axes)
-        shape = [1 if axis in axes else next(rest) for axis in range(ndim)]
-        return te.compute(
-            shape,
-            lambda *index: data(*(place for axis, place in enumerate(index) if axis not in axes)),
-            name="expand_dims",
-        )
-
-    return bb.call_te(te_expand_dims, node.args[0], primfunc_name_hint="expand_dims")
-
-
-@operator(
-    "relax.expand_dims",
-    infer=_infer_expand_dims,
-    legalize=_legalize_expand_dims,
-    reference=lambda x, axis: np.expand_dims(x, tuple(axis)),
-    memory=view_of(0),
-    **_MOVES,
-)
-def expand_dims(x: Expr, axis: int | Sequence[int]) -> Expr:
-    """Insert axes of extent 1 at the given positions of the result."""
-    return call("relax.expand_dims", x, attrs={"axis": optional_int_tuple(axis)})
-
-
-def _infer_squeeze(node: Call, builder: Any) -> StructInfo:
-    (info,) = tensor_args(node, 1)
-    axes = node.attrs.get("axis")
-    dims = info.shape_values
-    if axes is None:
-        if dims is None or any(as_int(dim) is None for dim in dims):
-            return TensorStructInfo(None, info.dtype, info.vdevice)
-        return TensorStructInfo([dim for dim in dims if as_int(dim) != 1], info.dtype, info.vdevice)
-    if info.ndim == -1:
-        return TensorStructInfo(None, info.dtype, info.vdevice)
-    places = set(normalize_axes(node, info.ndim, axes))
-    if dims is None:
-        return TensorStructInfo(None, info.dtype, info.vdevice, info.ndim - len(places))
-    for place in places:
-        extent = as_int(dims[place])
-        if extent is not None and extent != 1:
-            raise fail(node, f"axis {place} has extent {extent}, only axes of extent 1 can be removed")
-    return TensorStructInfo([dim for i, dim in enumerate(dims) if i not in places], info.dtype, info.vdevice)
-
-
-def _np_squeeze(x: np.ndarray, axis: Any) -> np.ndarray:
-    return np.squeeze(x, None if axis is None else tuple(axis))
-
-
-@operator(
-    "relax.squeeze",
-    infer=_infer_squeeze,
-    legalize=with_attrs("squeeze", "axis"),
-    reference=_np_squeeze,
-    memory=view_of(0),
-    **_MOVES,
-)
-def squeeze(x: Expr, axis: int | Sequence[int] | None = None) -> Expr:
-    """Remove axes of extent 1: the given ones, or all."""
-    return call("relax.squeeze", x, attrs={"axis": optional_int_tuple(axis)})
-
-
-def _infer_flatten(node: Call, builder: Any) -> StructInfo:
-    (info,) = tensor_args(node, 1)
-    if info.ndim == 1:
-        return same_as(info)
-    if info.ndim == 0:
-        return TensorStructInfo([1], info.dtype, info.vdevice)
-    if info.shape_values is None:
-        return TensorStructInfo(None, info.dtype, info.vdevice, 1)
-    return TensorStructInfo([simplify(product(info.shape_values))], info.dtype, info.vdevice)
-
-
-def _legalize_to_reshape(bb: Any, node: Call) -> Expr:
-    return bb.call_te(topi_function("reshape"), node.args[0], list(node.struct_info.shape_values))
-
-
-@operator(
-    "relax.flatten",
-    infer=_infer_flatten,
-    legalize=_legalize_to_reshape,
-    reference=np.ravel,
-    memory=view_of(0),
-    **_MOVES,
-)
-def flatten(x: Expr) -> Expr:
-    """The elements as a 1-dimensional tensor."""
-    return call("relax.flatten", x)
-
-
-def _infer_reshape(node: Call, builder: Any) -> StructInfo:
-    check_arity(node, 2)
-    info, target = tensor_arg(node, 0), shape_arg(node, 1)
-    if info.shape_values is not None and target.values is not None:
-        before, after = simplify(product(info.shape_values)), simplify(product(target.values))
-        if as_int(before) is not None and as_int(after) is not None and as_int(before) != as_int(after):
-            raise fail(
-                node,
-                f"{show_dims(info.shape_values)} has {as_int(before)} elements and cannot be reshaped to"
-                f" {show_dims(target.values)} with {as_int(after)}",
-            )
-    return TensorStructInfo(shape_target(node, 1), info.dtype, info.vdevice)
-
-
-def _legalize_reshape(bb: Any, node: Call) -> Expr:
-    shape = node.args[1].struct_info
-    assert isinstance(shape, ShapeStructInfo)
-    return bb.call_te(topi_function("reshape"), node.args[0], list(shape.values))
-
-
-@operator(
-    "relax.reshape",
-    infer=_infer_reshape,
-    legalize=_legalize_reshape,
-    reference=np.reshape,
-    memory=view_of(0),
-    **_MOVES,
-)
-def reshape(x: Expr, shape: Any) -> Expr:
-    """The same elements in row-major order in another shape.
-
-    One extent may be -1: it is what the number of elements leaves. An extent of 0 stands for that of ``x`` at the same place.
-    """
-    if isinstance(shape, int | PrimExpr):
-        shape = [shape]
-    if not isinstance(shape, RelaxExpr):
-        shape = _complete_shape(x, list(shape))
-    return call("relax.reshape", x, shape)
-
-
-def _complete_shape(x: Expr, dims: list[Any]) -> ShapeExpr:
-    open_places = [i for i, dim in enumerate(dims) if _literal(dim) == -1]
-    copied = [i for i, dim in enumerate(dims) if _literal(dim) == 0]
-    if len(open_places) > 1:
-        raise IRValueError(f"relax.reshape: at most one extent may be -1, got {dims}")
-    if not open_places and not copied:
-        return ShapeExpr(dims)
-    info = x.struct_info_
-    known = info.shape_values if isinstance(info, TensorStructInfo) else None
-    if known is None:
-        raise IRValueError(f"relax.reshape: extents -1 and 0 in {dims} need an input of known shape")
-    if all(as_int(dim) != 0 for dim in known):
-        for place in copied:
-            if place >= len(known):
-                raise IRValueError(
-                    f"relax.reshape: extent 0 at {place} copies an extent that the input does not have"
-                )
-            dims[place] = known[place]
-    if open_places:
-        rest: PrimExpr = int64(1)
-        for place, dim in enumerate(dims):
-            if place != open_places[0]:
-                rest = rest * dim
-        total = simplify(product(known))
-        rest = simplify(rest)
-        whole, part = as_int(total), as_int(rest)
-        if whole is not None and part is not None:
-            if part == 0 or whole % part:
-                raise IRValueError(f"relax.reshape: {whole} elements cannot be given the shape {dims}")
-            dims[open_places[0]] = whole // part
-        else:
-            dims[open_places[0]] = simplify(total // rest)
-    return ShapeExpr(dims)
-
-
-def _literal(dim: Any) -> int | None:
-    return dim if isinstance(dim, int) else as_int(dim)
 
 
 # permute_dims, flip, layout_transform
@@ -299,11 +110,31 @@ def _infer_permute_dims(node: Call, builder: Any) -> StructInfo:
     return TensorStructInfo([info.shape_values[axis] for axis in order], info.dtype, info.vdevice)
 
 
+def _permute_dims_layout(node: Call, layouts: Layouts, desired: Desired) -> LayoutPlan | None:
+    """The permutation is applied to the stored axes, so that the result has its original ones."""
+    (layout,) = layouts
+    if not is_permuted(layout):
+        return None
+    ndim, axes = len(layout), node.attrs["axes"]
+    original = list(reversed(range(ndim))) if axes is None else [int(axis) % ndim for axis in axes]
+    return LayoutPlan((layout,), identity(ndim), {"axes": tuple(layout.index(axis) for axis in original)})
+
+
+def _permute_dims_gradient(var: Var, node: Call, grad: Expr, builder: Any) -> list[Any]:
+    axes = node.attrs.get("axes")
+    if axes is None:
+        return [permute_dims(grad)]
+    order = normalize_axes(node, len(axes), axes)
+    return [permute_dims(grad, [order.index(i) for i in range(len(order))])]
+
+
 @operator(
     "relax.permute_dims",
     infer=_infer_permute_dims,
     legalize=with_attrs("transpose", "axes"),
     reference=lambda x, axes: np.transpose(x, axes),
+    layout=_permute_dims_layout,
+    gradient=_permute_dims_gradient,
     **_MOVES,
 )
 def permute_dims(x: Expr, axes: Sequence[int] | None = None) -> Expr:
@@ -318,7 +149,19 @@ def _infer_flip(node: Call, builder: Any) -> StructInfo:
     return same_as(info)
 
 
-@operator("relax.flip", infer=_infer_flip, legalize=with_attrs("flip", "axis"), reference=np.flip, **_MOVES)
+def _flip_gradient(var: Var, node: Call, grad: Expr, builder: Any) -> list[Any]:
+    return [flip(grad, node.attrs["axis"])]
+
+
+@operator(
+    "relax.flip",
+    infer=_infer_flip,
+    legalize=with_attrs("flip", "axis"),
+    reference=np.flip,
+    gradient=_flip_gradient,
+    layout=along_axis,
+    **_MOVES,
+)
 def flip(data: Expr, axis: int) -> Expr:
     """Reverse the order of elements along an axis."""
     return call("relax.flip", data, attrs={"axis": int(axis)})
@@ -533,9 +376,14 @@ def _legalize_collapse_sum(bb: Any, node: Call) -> Expr:
     )
 
 
+def _collapse_sum_gradient(var: Var, node: Call, grad: Expr, builder: Any) -> list[Any]:
+    return [broadcast_to(grad, shape_argument(node.args[0])), None]
+
+
 @operator(
     "relax.collapse_sum_to",
     infer=_infer_collapse_sum_to,
+    gradient=_collapse_sum_gradient,
     legalize=_legalize_collapse_sum,
     reference=_np_collapse_sum,
     mixed_precision=FOLLOW,
@@ -555,6 +403,7 @@ def _infer_collapse_sum_like(node: Call, builder: Any) -> StructInfo:
 @operator(
     "relax.collapse_sum_like",
     infer=_infer_collapse_sum_like,
+    gradient=_collapse_sum_gradient,
     legalize=_legalize_collapse_sum,
     reference=_np_collapse_sum,
     mixed_precision=FOLLOW,

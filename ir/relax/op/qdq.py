@@ -16,6 +16,7 @@ from ..expr import Call, Expr
 from ..struct_info import StructInfo, TensorStructInfo
 from .declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
 from .inference import as_int, fail, normalize_axis, require_dtype, tensor_args
+from .layout_rule import along_axis
 
 
 def _check(node: Call, infos: list[TensorStructInfo]) -> int:
@@ -119,7 +120,11 @@ def _np_dequantize(
     return (shifted * _spread(scale, x.ndim, axis)).astype(out_dtype)
 
 
-_QDQ: dict[str, Any] = {"mixed_precision": MixedPrecisionPolicy.FOLLOW, "pattern": OpPatternKind.kBroadcast}
+_QDQ: dict[str, Any] = {
+    "mixed_precision": MixedPrecisionPolicy.FOLLOW,
+    "pattern": OpPatternKind.kBroadcast,
+    "layout": along_axis,
+}
 
 
 @operator(

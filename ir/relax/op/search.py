@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ..expr import Call, Expr
+from ..expr import Call, Expr, Var
 from ..struct_info import StructInfo, TensorStructInfo
-from .declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
+from .declaration import MixedPrecisionPolicy, OpPatternKind, call, make, operator
+from .gradient import fitted
 from .inference import broadcast_tensors, common_dtype, require_ndim, tensor_args, wrong_kind
+from .layout_rule import elementwise
 from .legalization import scalar_const, topi_function
 from .statistical import reduced
 
@@ -27,13 +29,25 @@ def _legalize_where(bb: Any, node: Call) -> Expr:
     return bb.call_te(topi_function("where"), node.args[0], *(scalar_const(arg) for arg in node.args[1:]))
 
 
+def _where_gradient(var: Var, node: Call, grad: Expr, builder: Any) -> list[Any]:
+    condition, x, y = node.args
+    zero = builder.emit(make.zeros_like(grad))
+    return [
+        None,
+        fitted(builder, where(condition, grad, zero), x),
+        fitted(builder, where(condition, zero, grad), y),
+    ]
+
+
 @operator(
     "relax.where",
     infer=_infer_where,
     legalize=_legalize_where,
+    gradient=_where_gradient,
     reference=np.where,
     mixed_precision=FOLLOW,
     pattern=OpPatternKind.kBroadcast,
+    layout=elementwise,
 )
 def where(condition: Expr, x1: Expr, x2: Expr) -> Expr:
     """``x1`` where the condition (bool) holds, else ``x2``; all three are broadcast."""

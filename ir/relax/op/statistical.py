@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 
 from ... import dtype as dt
+from ...error import IRValueError
 from ...tir.expr import PrimExpr
-from ..expr import Call, Expr, PrimValue, Tuple
+from ..expr import Call, Expr, PrimValue, Tuple, Var
 from ..struct_info import StructInfo, TensorStructInfo, TupleStructInfo, as_dim
-from .declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
+from .declaration import Gradient, MixedPrecisionPolicy, OpPatternKind, call, make, operator
+from .gradient import scalar, shape_argument, tensor_info
 from .index import take
 from .inference import (
+    as_int,
     int64,
     normalize_axes,
     normalize_axis,
@@ -23,8 +26,9 @@ from .inference import (
     simplify,
     tensor_args,
 )
+from .layout_rule import Desired, LayoutPlan, Layouts, is_permuted, without_axes
 from .legalization import topi_function
-from .manipulate import expand_dims, flatten, reshape
+from .reshaping import expand_dims, flatten, reshape
 from .sorting import argsort, sort
 
 FOLLOW, NEVER = MixedPrecisionPolicy.FOLLOW, MixedPrecisionPolicy.NEVER
@@ -53,7 +57,65 @@ def infer_reduction(node: Call, builder: Any) -> StructInfo:
     return reduced(node, info, node.attrs.get("axis"), node.attrs["keepdims"], info.dtype)
 
 
-def _reduction(name: str, legalize: Any, reference: Any, doc: str, policy: Any = NEVER) -> Any:
+def _reduction_layout(node: Call, layouts: Layouts, desired: Desired) -> LayoutPlan | None:
+    (layout,) = layouts
+    if not is_permuted(layout):
+        return None
+    ndim, axes = len(layout), node.attrs["axis"]
+    original = list(range(ndim)) if axes is None else [int(axis) % ndim for axis in axes]
+    attrs = None if axes is None else {"axis": tuple(sorted(layout.index(axis) for axis in original))}
+    return LayoutPlan((layout,), layout if node.attrs["keepdims"] else without_axes(layout, original), attrs)
+
+
+def _spread(node: Call, value: Expr) -> Expr:
+    """What a reduction gave, or its gradient, broadcast back over the reduced axes."""
+    axis = node.attrs.get("axis")
+    if axis is not None and not node.attrs["keepdims"]:
+        ndim = tensor_info(node.args[0]).ndim
+        value = expand_dims(value, sorted(normalize_axes(node, ndim, axis)))
+    return make.broadcast_to(value, shape_argument(node.args[0]))  # type: ignore[no-any-return]
+
+
+def _reduced_elements(node: Call) -> Expr:
+    """How many elements one element of the result is made of."""
+    info, axis = tensor_info(node.args[0]), node.attrs.get("axis")
+    axes = range(info.ndim) if axis is None else normalize_axes(node, info.ndim, axis)
+    dims = info.shape_values
+    total = as_int(product([dims[place] for place in axes])) if dims is not None else None
+    if total is None:
+        raise IRValueError(f"the gradient of {node.op} needs static extents along the reduced axes")
+    return scalar(float(total), node.args[0])
+
+
+def _sum_gradient(var: Var, node: Call, grad: Expr, builder: Any) -> list[Any]:
+    return [_spread(node, grad)]
+
+
+def _mean_gradient(var: Var, node: Call, grad: Expr, builder: Any) -> list[Any]:
+    return [make.divide(_spread(node, grad), _reduced_elements(node))]
+
+
+def _variance_gradient(var: Var, node: Call, grad: Expr, builder: Any) -> list[Any]:
+    x = node.args[0]
+    distance = make.subtract(x, mean(x, node.attrs.get("axis"), True))
+    twice = make.multiply(scalar(2.0, x), _spread(node, grad))
+    return [make.multiply(make.divide(twice, _reduced_elements(node)), distance)]
+
+
+def _extremum_gradient(var: Var, node: Call, grad: Expr, builder: Any) -> list[Any]:
+    """The gradient goes to the elements that are the extremum."""
+    spread = builder.emit(_spread(node, grad))
+    return [make.where(make.equal(node.args[0], _spread(node, var)), spread, make.zeros_like(spread))]
+
+
+def _reduction(
+    name: str,
+    legalize: Any,
+    reference: Any,
+    doc: str,
+    policy: Any = NEVER,
+    gradient: Gradient | None = None,
+) -> Any:
     """Declare a reduction and return the function that builds its calls."""
 
     def build(x: Expr, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Expr:
@@ -74,6 +136,8 @@ def _reduction(name: str, legalize: Any, reference: Any, doc: str, policy: Any =
         reference=lambda x, axis, keepdims: reference(x, axis=axis, keepdims=keepdims),
         mixed_precision=policy,
         pattern=OpPatternKind.kCommReduce,
+        layout=_reduction_layout,
+        gradient=gradient,
     )(build)
 
 
@@ -126,16 +190,26 @@ def _typed(function: Any) -> Any:
     return lambda x, **options: np.asarray(function(x, **options)).astype(x.dtype)
 
 
-max = _reduction("max", _topi_reduction("max"), np.max, "The largest element.", FOLLOW)
-mean = _reduction("mean", _te_legalize(te_mean, "mean"), _typed(np.mean), "The arithmetic mean.")
-min = _reduction("min", _topi_reduction("min"), np.min, "The smallest element.", FOLLOW)
+max = _reduction("max", _topi_reduction("max"), np.max, "The largest element.", FOLLOW, _extremum_gradient)
+mean = _reduction(
+    "mean",
+    _te_legalize(te_mean, "mean"),
+    _typed(np.mean),
+    "The arithmetic mean.",
+    gradient=_mean_gradient,
+)
+min = _reduction("min", _topi_reduction("min"), np.min, "The smallest element.", FOLLOW, _extremum_gradient)
 prod = _reduction("prod", _topi_reduction("prod"), _typed(np.prod), "The product.")
 std = _reduction(
     "std", _te_legalize(_te_std, "std"), _typed(np.std), "The standard deviation (of the population)."
 )
-sum = _reduction("sum", _topi_reduction("sum"), _typed(np.sum), "The sum.")
+sum = _reduction("sum", _topi_reduction("sum"), _typed(np.sum), "The sum.", gradient=_sum_gradient)
 variance = _reduction(
-    "variance", _te_legalize(te_variance, "variance"), _typed(np.var), "The variance (of the population)."
+    "variance",
+    _te_legalize(te_variance, "variance"),
+    _typed(np.var),
+    "The variance (of the population).",
+    gradient=_variance_gradient,
 )
 
 
@@ -152,7 +226,16 @@ def _infer_scan(node: Call, builder: Any) -> StructInfo:
     return TensorStructInfo(info.shape, dtype, info.vdevice, info.ndim)
 
 
-def _scan(name: str, reference: Any, identity: int, doc: str) -> Any:
+def _cumsum_gradient(var: Var, node: Call, grad: Expr, builder: Any) -> list[Any]:
+    """The sum from the other end."""
+    axis, x = node.attrs.get("axis"), node.args[0]
+    place = axis or 0
+    turned = cumsum(make.flip(grad, place), place, exclusive=node.attrs["exclusive"])
+    back = make.flip(turned, place)
+    return [reshape(back, shape_argument(x)) if axis is None else back]
+
+
+def _scan(name: str, reference: Any, identity: int, doc: str, gradient: Gradient | None = None) -> Any:
     def build(
         data: Expr, axis: int | None = None, dtype: str | None = None, exclusive: bool | None = None
     ) -> Expr:
@@ -202,11 +285,12 @@ def _scan(name: str, reference: Any, identity: int, doc: str) -> Any:
         reference=numpy_scan,
         mixed_precision=NEVER,
         pattern=OpPatternKind.kOpaque,
+        gradient=gradient,
     )(build)
 
 
 cumprod = _scan("cumprod", np.cumprod, 1, "Cumulative product.")
-cumsum = _scan("cumsum", np.cumsum, 0, "Cumulative sum.")
+cumsum = _scan("cumsum", np.cumsum, 0, "Cumulative sum.", _cumsum_gradient)
 
 
 def _infer_median(node: Call, builder: Any) -> StructInfo:

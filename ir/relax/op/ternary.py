@@ -8,6 +8,7 @@ from ..expr import Call, Expr
 from ..struct_info import StructInfo, TensorStructInfo
 from .declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
 from .inference import as_int, common_dtype, common_vdevice, fail, show_dims, tensor_args
+from .layout_rule import elementwise
 from .legalization import topi_function
 
 
@@ -43,6 +44,7 @@ def _legalize_ewise_fma(bb: Any, node: Call) -> Expr:
     reference=lambda x, y, z: x * y + z,
     mixed_precision=MixedPrecisionPolicy.FOLLOW,
     pattern=OpPatternKind.kElemWise,
+    layout=elementwise,
 )
 def ewise_fma(x1: Expr, x2: Expr, x3: Expr) -> Expr:
     """x1 * x2 + x3, of tensors of one shape."""

@@ -11,7 +11,8 @@ from ...tir.expr import FloatImm, IntImm
 from ...tir.operators import const as tir_const
 from ..expr import Call, Expr, PrimValue, convert_to_expr
 from ..struct_info import PrimStructInfo, StructInfo
-from .declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
+from .declaration import MixedPrecisionPolicy, OpPatternKind, call, make, operator
+from .gradient import of_one_operand, scalar
 from .inference import (
     check_arity,
     infer_unary_any,
@@ -22,6 +23,7 @@ from .inference import (
     tensor_arg,
     wrong_kind,
 )
+from .layout_rule import elementwise
 from .legalization import topi_function, topi_unary
 
 FOLLOW, NEVER = MixedPrecisionPolicy.FOLLOW, MixedPrecisionPolicy.NEVER
@@ -39,6 +41,7 @@ def _unary(
     doc: str,
     infer: Any = infer_unary_arith,
     policy: Any = FOLLOW,
+    **what: Any,
 ) -> Any:
     """Declare an elementwise operator and return the function that builds its calls."""
 
@@ -61,6 +64,8 @@ def _unary(
         reference=reference,
         mixed_precision=policy,
         pattern=OpPatternKind.kElemWise,
+        layout=elementwise,
+        **what,
     )(build)
 
 
@@ -70,7 +75,14 @@ def _np_erf(x: np.ndarray) -> np.ndarray:
     return np.vectorize(math.erf, otypes=[x.dtype])(x)
 
 
-abs = _unary("abs", "abs", np.abs, "Absolute value.", infer_unary_any)
+abs = _unary(
+    "abs",
+    "abs",
+    np.abs,
+    "Absolute value.",
+    infer_unary_any,
+    gradient=of_one_operand(lambda x, y, g: make.where(make.less(x, scalar(0.0, x)), make.negative(g), g)),
+)
 acos = _unary("acos", "acos", np.arccos, "Arc cosine.")
 acosh = _unary("acosh", "acosh", np.arccosh, "Inverse hyperbolic cosine.")
 asin = _unary("asin", "asin", np.arcsin, "Arc sine.")
@@ -79,23 +91,77 @@ atan = _unary("atan", "atan", np.arctan, "Arc tangent.")
 atanh = _unary("atanh", "atanh", np.arctanh, "Inverse hyperbolic tangent.")
 bitwise_not = _unary("bitwise_not", "bitwise_not", np.invert, "Bitwise complement.", infer_unary_any)
 ceil = _unary("ceil", "ceil", np.ceil, "Smallest integer that is not smaller.", infer_unary_any)
-cos = _unary("cos", "cos", np.cos, "Cosine.")
+cos = _unary(
+    "cos",
+    "cos",
+    np.cos,
+    "Cosine.",
+    gradient=of_one_operand(lambda x, y, g: make.negative(make.multiply(g, make.sin(x)))),
+)
 cosh = _unary("cosh", "cosh", np.cosh, "Hyperbolic cosine.")
-erf = _unary("erf", "erf", _np_erf, "Gauss error function.")
-exp = _unary("exp", "exp", np.exp, "Exponential.")
+erf = _unary(
+    "erf",
+    "erf",
+    _np_erf,
+    "Gauss error function.",
+    gradient=of_one_operand(
+        lambda x, y, g: make.multiply(
+            make.multiply(g, scalar(2.0 / 3.141592653589793**0.5, x)),
+            make.exp(make.negative(make.multiply(x, x))),
+        )
+    ),
+)
+exp = _unary(
+    "exp", "exp", np.exp, "Exponential.", gradient=of_one_operand(lambda x, y, g: make.multiply(g, y))
+)
 floor = _unary("floor", "floor", np.floor, "Largest integer that is not larger.", infer_unary_any)
-log = _unary("log", "log", np.log, "Natural logarithm.")
+log = _unary(
+    "log", "log", np.log, "Natural logarithm.", gradient=of_one_operand(lambda x, y, g: make.divide(g, x))
+)
 logical_not = _unary(
     "logical_not", "logical_not", np.logical_not, "Logical negation of bools.", infer_unary_any
 )
-negative = _unary("negative", "negative", np.negative, "Negation.", infer_unary_any)
+negative = _unary(
+    "negative",
+    "negative",
+    np.negative,
+    "Negation.",
+    infer_unary_any,
+    gradient=of_one_operand(lambda x, y, g: make.negative(g)),
+)
 round = _unary("round", "round", np.round, "Nearest integer, halves to the even one.", infer_unary_any)
-rsqrt = _unary("rsqrt", "rsqrt", lambda x: 1 / np.sqrt(x), "Reciprocal square root.")
-sigmoid = _unary("sigmoid", "sigmoid", lambda x: 1 / (1 + np.exp(-x)), "Sigmoid, 1 / (1 + exp(-x)).")
+rsqrt = _unary(
+    "rsqrt",
+    "rsqrt",
+    lambda x: 1 / np.sqrt(x),
+    "Reciprocal square root.",
+    gradient=of_one_operand(
+        lambda x, y, g: make.multiply(
+            make.multiply(g, scalar(-0.5, x)), make.multiply(y, make.multiply(y, y))
+        )
+    ),
+)
+sigmoid = _unary(
+    "sigmoid",
+    "sigmoid",
+    lambda x: 1 / (1 + np.exp(-x)),
+    "Sigmoid, 1 / (1 + exp(-x)).",
+    gradient=of_one_operand(
+        lambda x, y, g: make.multiply(g, make.multiply(y, make.subtract(scalar(1.0, x), y)))
+    ),
+)
 sign = _unary("sign", "sign", np.sign, "Sign: -1, 0 or 1.", infer_unary_any)
-sin = _unary("sin", "sin", np.sin, "Sine.")
+sin = _unary(
+    "sin", "sin", np.sin, "Sine.", gradient=of_one_operand(lambda x, y, g: make.multiply(g, make.cos(x)))
+)
 sinh = _unary("sinh", "sinh", np.sinh, "Hyperbolic sine.")
-sqrt = _unary("sqrt", "sqrt", np.sqrt, "Square root.")
+sqrt = _unary(
+    "sqrt",
+    "sqrt",
+    np.sqrt,
+    "Square root.",
+    gradient=of_one_operand(lambda x, y, g: make.divide(make.multiply(g, scalar(0.5, x)), y)),
+)
 
 
 def _legalize_square(bb: Any, node: Call) -> Expr:
@@ -110,16 +176,32 @@ def _legalize_square(bb: Any, node: Call) -> Expr:
     infer=infer_unary_any,
     legalize=_legalize_square,
     reference=np.square,
+    gradient=of_one_operand(lambda x, y, g: make.multiply(g, make.multiply(scalar(2.0, x), x))),
     mixed_precision=FOLLOW,
     pattern=OpPatternKind.kElemWise,
+    layout=elementwise,
 )
 def square(x: Expr) -> Expr:
     """Square of each element of ``x``."""
     return call("relax.square", x)
 
 
-tan = _unary("tan", "tan", np.tan, "Tangent.")
-tanh = _unary("tanh", "tanh", np.tanh, "Hyperbolic tangent.")
+tan = _unary(
+    "tan",
+    "tan",
+    np.tan,
+    "Tangent.",
+    gradient=of_one_operand(lambda x, y, g: make.multiply(g, make.add(scalar(1.0, x), make.multiply(y, y)))),
+)
+tanh = _unary(
+    "tanh",
+    "tanh",
+    np.tanh,
+    "Hyperbolic tangent.",
+    gradient=of_one_operand(
+        lambda x, y, g: make.multiply(g, make.subtract(scalar(1.0, x), make.multiply(y, y)))
+    ),
+)
 trunc = _unary("trunc", "trunc", np.trunc, "Integer part.")
 
 isfinite = _unary(
@@ -163,6 +245,7 @@ def _legalize_clip(bb: Any, node: Call) -> Expr:
     reference=lambda x, low, high: np.clip(x, low, high).astype(x.dtype),
     mixed_precision=FOLLOW,
     pattern=OpPatternKind.kElemWise,
+    layout=elementwise,
 )
 def clip(x: Expr, min: Any, max: Any) -> Expr:
     """Limit the elements of ``x`` to the range from ``min`` to ``max``, both scalar values."""

@@ -7,17 +7,8 @@ from dataclasses import dataclass
 from ...module import IRModule
 from ...target.target import Target
 from ...transform import ModulePass, PassContext
+from ..op.declaration import OPERATORS
 from .convert_layout import ConvertLayout
-
-CHANNELS_LAST = {
-    "relax.nn.conv1d": ("NWC", "WIO"),
-    "relax.nn.conv2d": ("NHWC", "HWIO"),
-    "relax.nn.conv3d": ("NDHWC", "DHWIO"),
-    "relax.nn.conv1d_transpose": ("NWC", "WIO"),
-    "relax.nn.conv2d_transpose": ("NHWC", "HWIO"),
-    "relax.nn.conv3d_transpose": ("NDHWC", "DHWIO"),
-}
-"""Output channels are contiguous in weights and results, so that a register tile is a plain product of matrices."""
 
 
 @dataclass(frozen=True)
@@ -37,4 +28,9 @@ class ChooseLayout(ModulePass):
         target = Target.current(allow_none=True)
         if target is not None and target.is_gpu:
             return mod
-        return ConvertLayout(CHANNELS_LAST)(mod, ctx)
+        preferred = {
+            name: declaration.preferred_layouts
+            for name, declaration in OPERATORS.items()
+            if declaration.preferred_layouts is not None
+        }
+        return ConvertLayout(preferred)(mod, ctx)

@@ -6,12 +6,20 @@ from dataclasses import dataclass
 
 from ...module import IRModule
 from ...transform import ModulePass, PassContext
-from .decompose_ops import INFERENCE, decompose
+from ..expr import Call, Expr
+from .decompose_ops import declared, decompose
+
+
+def _for_inference(call: Call) -> Expr | None:
+    rule = declared(call).inference
+    return None if rule is None else rule(call)
 
 
 @dataclass(frozen=True)
 class DecomposeOpsForInference(ModulePass):
-    """Replace batch normalization (by its running statistics) and dropout (by nothing) with elementwise operators.
+    """Replace operators by what they declare to be made of when a model is run.
+
+    Batch normalization (by its running statistics) and dropout (by nothing) become elementwise operators.
 
     Before::
 
@@ -35,4 +43,4 @@ class DecomposeOpsForInference(ModulePass):
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """The decomposed module."""
-        return decompose(mod, self.func_name, INFERENCE)
+        return decompose(mod, self.func_name, _for_inference)

@@ -6,12 +6,20 @@ from dataclasses import dataclass
 
 from ...module import IRModule
 from ...transform import ModulePass, PassContext
-from .decompose_ops import TRAINING, decompose
+from ..expr import Call, Expr
+from .decompose_ops import declared, decompose
+
+
+def _for_training(call: Call) -> Expr | None:
+    rule = declared(call).training
+    return None if rule is None else rule(call)
 
 
 @dataclass(frozen=True)
 class DecomposeOpsForTraining(ModulePass):
-    """Replace batch and layer normalization with elementwise operators and reductions over the batch.
+    """Replace operators by what they declare to be made of when a model is trained.
+
+    Batch and layer normalization become elementwise operators and reductions over the batch.
 
     Before: ``bn = R.nn.batch_norm(x, gamma, beta, moving_mean, moving_var, axis=1)``
 
@@ -25,4 +33,4 @@ class DecomposeOpsForTraining(ModulePass):
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """The decomposed module."""
-        return decompose(mod, self.func_name, TRAINING)
+        return decompose(mod, self.func_name, _for_training)

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from ...module import IRModule
 from ...transform import ModulePass, PassContext
 from ..expr import Call, Expr
-from .decompose_ops import batch_norm_training, decompose
+from .decompose_ops import declared, decompose
 
 
-def _batch_norm_of_the_batch(call: Call) -> Expr:
-    """Batch normalization that is written with ``training=True``; other calls stay."""
-    return batch_norm_training(call) if call.attrs.get("training", True) else call
+def _written_for_training(call: Call) -> Expr | None:
+    """Calls with the attribute ``training=True``; others stay."""
+    rule = declared(call).training
+    return rule(call) if rule is not None and call.attrs.get("training", False) else None
 
 
 @dataclass(frozen=True)
@@ -29,4 +30,4 @@ class DecomposeTrainingBatchNorm(ModulePass):
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """The decomposed module."""
-        return decompose(mod, None, {"relax.nn.batch_norm": _batch_norm_of_the_batch})
+        return decompose(mod, None, _written_for_training)

@@ -7,7 +7,9 @@ from typing import Any
 from ...expr import Call, Expr, convert_to_expr
 from ...struct_info import StructInfo, TensorStructInfo
 from ..declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
+from ..gradient import of_one_operand
 from ..inference import infer_unary_any, shape_arg, shape_target
+from ..layout_rule import elementwise
 from ..memory.memory import as_dtype, as_shape, as_string, dtype_arg
 from ..memory_effect import IDENTITY, view_of
 
@@ -38,8 +40,10 @@ def alloc_tensor(
     legalize=lambda bb, node: node.args[0],
     reference=lambda x: x,
     memory=view_of(0),
+    gradient=of_one_operand(lambda x, y, g: g),
     mixed_precision=MixedPrecisionPolicy.FOLLOW,
     pattern=OpPatternKind.kElemWise,
+    layout=elementwise,
 )
 def stop_lift_params(x: Expr) -> Expr:
     """The tensor itself; what is computed from it is not lifted into the transformation of parameters."""

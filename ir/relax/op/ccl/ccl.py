@@ -10,7 +10,8 @@ from ...struct_info import StructInfo, TensorStructInfo
 from ..base import call_dps_packed
 from ..declaration import MixedPrecisionPolicy, call, operator
 from ..inference import as_int, fail, infer_unary_any, same_as, simplify, tensor_args
-from ..manipulate import permute_dims, reshape
+from ..manipulate import permute_dims
+from ..reshaping import reshape
 
 FOLLOW = MixedPrecisionPolicy.FOLLOW
 _OPERATIONS = {"sum": 0, "prod": 1, "min": 2, "max": 3, "avg": 4}

@@ -15,8 +15,10 @@ from ....tir.op import min as tir_min
 from ....tir.operators import const, floordiv, floormod
 from ...expr import Call, Expr
 from ...struct_info import StructInfo, TensorStructInfo
-from ..declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
+from ..declaration import MixedPrecisionPolicy, OpPatternKind, call, make, operator
+from ..gradient import of_one_operand
 from ..inference import infer_unary_any, tensor_arg
+from ..layout_rule import elementwise
 from ..legalization import topi_function
 from ..memory_effect import view_of
 from ..nn.conv import full_padding, per_axis
@@ -24,7 +26,7 @@ from ..nn.conv import full_padding, per_axis
 FOLLOW = MixedPrecisionPolicy.FOLLOW
 
 
-def _marker(name: str, doc: str) -> Any:
+def _marker(name: str, gradient: Any, doc: str) -> Any:
     def build(input: Expr) -> Expr:
         return call(f"relax.grad.{name}", input)
 
@@ -36,16 +38,24 @@ def _marker(name: str, doc: str) -> Any:
         legalize=lambda bb, node: node.args[0],
         reference=lambda x: x,
         memory=view_of(0),
+        gradient=of_one_operand(gradient),
         mixed_precision=FOLLOW,
         pattern=OpPatternKind.kElemWise,
+        layout=elementwise,
     )(build)
 
 
-no_grad = _marker("no_grad", "The tensor itself, through which no gradient flows.")
-start_checkpoint = _marker(
-    "start_checkpoint", "The tensor itself; what follows up to end_checkpoint is computed again backward."
+no_grad = _marker(
+    "no_grad", lambda x, y, g: make.zeros_like(x), "The tensor itself, through which no gradient flows."
 )
-end_checkpoint = _marker("end_checkpoint", "The tensor itself; ends what start_checkpoint began.")
+start_checkpoint = _marker(
+    "start_checkpoint",
+    lambda x, y, g: g,
+    "The tensor itself; what follows up to end_checkpoint is computed again backward.",
+)
+end_checkpoint = _marker(
+    "end_checkpoint", lambda x, y, g: g, "The tensor itself; ends what start_checkpoint began."
+)
 
 
 def _infer_like_second(node: Call, builder: Any) -> StructInfo:

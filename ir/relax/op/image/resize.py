@@ -21,6 +21,7 @@ from ..inference import (
     tensor_arg,
 )
 from ..layout import axes_of, canonical_shape, check_layout, shape_in
+from ..layout_rule import Desired, LayoutPlan, Layouts, is_permuted, stored_letters
 from ..legalization import topi_function
 
 
@@ -111,11 +112,19 @@ def _np_resize2d(x: np.ndarray, size: Any, **attrs: Any) -> np.ndarray:
     return y.astype(attrs["out_dtype"] or x.dtype)
 
 
+def _resize2d_layout(node: Call, layouts: Layouts, desired: Desired) -> LayoutPlan | None:
+    layout = layouts[0]
+    if not is_permuted(layout):
+        return None
+    return LayoutPlan((layout, None), layout, {"layout": stored_letters(node.attrs["layout"], layout)})
+
+
 @operator(
     "relax.image.resize2d",
     infer=_infer_resize2d,
     legalize=_legalize_resize2d,
     reference=_np_resize2d,
+    layout=_resize2d_layout,
     mixed_precision=MixedPrecisionPolicy.FOLLOW,
     pattern=OpPatternKind.kInjective,
 )

@@ -11,9 +11,10 @@ from .... import te
 from ....tir.expr import Select
 from ....tir.op import exp, log1p
 from ....tir.operators import const
-from ...expr import Call, Expr
+from ...expr import Call, Expr, Var
 from ...struct_info import StructInfo
-from ..declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
+from ..declaration import MixedPrecisionPolicy, OpPatternKind, call, make, operator
+from ..gradient import of_one_operand, scalar
 from ..inference import (
     as_int,
     fail,
@@ -25,11 +26,16 @@ from ..inference import (
     same_as,
     tensor_args,
 )
+from ..layout_rule import along_axis, elementwise
 from ..legalization import topi_function, topi_unary, with_attrs
 from ..memory_effect import reuses
 
 FOLLOW, NEVER = MixedPrecisionPolicy.FOLLOW, MixedPrecisionPolicy.NEVER
-_ELEMENTWISE: dict[str, Any] = {"mixed_precision": FOLLOW, "pattern": OpPatternKind.kElemWise}
+_ELEMENTWISE: dict[str, Any] = {
+    "mixed_precision": FOLLOW,
+    "pattern": OpPatternKind.kElemWise,
+    "layout": elementwise,
+}
 
 
 def _erf(x: np.ndarray) -> np.ndarray:
@@ -42,6 +48,7 @@ def _erf(x: np.ndarray) -> np.ndarray:
     legalize=topi_unary("nn.relu"),
     reference=lambda x: np.maximum(x, 0),
     memory=reuses(0),
+    gradient=of_one_operand(lambda x, y, g: make.where(make.less(x, scalar(0.0, x)), make.zeros_like(g), g)),
     **_ELEMENTWISE,
 )
 def relu(data: Expr) -> Expr:
@@ -110,6 +117,7 @@ def _np_prelu(x: np.ndarray, alpha: np.ndarray, axis: int) -> np.ndarray:
     reference=_np_prelu,
     mixed_precision=FOLLOW,
     pattern=OpPatternKind.kBroadcast,
+    layout=along_axis,
 )
 def prelu(data: Expr, alpha: Expr, axis: int = 1) -> Expr:
     """x where positive, else alpha * x with one alpha per channel of ``axis``."""
@@ -164,11 +172,40 @@ def _te_selu(x: Any) -> Any:
 _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 
 
+def _gelu_gradient(var: Var, node: Call, grad: Expr, builder: Any) -> list[Any]:
+    """The cumulative distribution plus x times the density of the normal distribution."""
+    x = node.args[0]
+    bell = make.erf(make.multiply(x, scalar(0.5**0.5, x)))
+    cumulative = make.multiply(scalar(0.5, x), make.add(scalar(1.0, x), bell))
+    exponent = make.multiply(scalar(-0.5, x), make.multiply(x, x))
+    density = make.multiply(scalar(0.3989422804014327, x), make.exp(exponent))
+    return [make.multiply(grad, make.add(cumulative, make.multiply(x, density)))]
+
+
+def _gelu_tanh_gradient(var: Var, node: Call, grad: Expr, builder: Any) -> list[Any]:
+    """The derivative of x (1 + tanh u) / 2 with u = c (x + 0.044715 x^3)."""
+    x = node.args[0]
+    c, one, half = scalar((2 / math.pi) ** 0.5, x), scalar(1.0, x), scalar(0.5, x)
+    square = builder.emit(make.multiply(x, x))
+    cube = make.multiply(x, make.add(one, make.multiply(scalar(0.044715, x), square)))
+    t = builder.emit(make.tanh(make.multiply(c, cube)))
+    slope = make.multiply(c, make.add(one, make.multiply(scalar(3 * 0.044715, x), square)))
+    rest = make.multiply(make.multiply(x, make.subtract(one, make.multiply(t, t))), slope)
+    return [make.multiply(grad, make.multiply(half, make.add(make.add(one, t), rest)))]
+
+
+def _silu_gradient(var: Var, node: Call, grad: Expr, builder: Any) -> list[Any]:
+    """s(x) + x s(x) (1 - s(x)), with the result for x s(x)."""
+    s = builder.emit(make.sigmoid(node.args[0]))
+    return [make.multiply(grad, make.add(s, make.multiply(var, make.subtract(scalar(1.0, var), s))))]
+
+
 @operator(
     "relax.nn.gelu",
     infer=infer_unary_arith,
     legalize=_te_legalize(_te_gelu, "gelu"),
     reference=lambda x: 0.5 * x * (1 + _erf(x * x.dtype.type(0.5**0.5))),
+    gradient=_gelu_gradient,
     **_ELEMENTWISE,
 )
 def gelu(data: Expr) -> Expr:
@@ -181,6 +218,7 @@ def gelu(data: Expr) -> Expr:
     infer=infer_unary_arith,
     legalize=_te_legalize(_te_gelu_tanh, "gelu_tanh"),
     reference=lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    gradient=_gelu_tanh_gradient,
     **_ELEMENTWISE,
 )
 def gelu_tanh(data: Expr) -> Expr:
@@ -193,6 +231,7 @@ def gelu_tanh(data: Expr) -> Expr:
     infer=infer_unary_arith,
     legalize=_te_legalize(_te_silu, "silu"),
     reference=lambda x: x / (1 + np.exp(-x)),
+    gradient=_silu_gradient,
     memory=reuses(0),
     **_ELEMENTWISE,
 )
@@ -255,13 +294,25 @@ def _np_softmax(x: np.ndarray, axis: int) -> np.ndarray:
     return e / e.sum(axis, keepdims=True)
 
 
+def _softmax_gradient(var: Var, node: Call, grad: Expr, builder: Any) -> list[Any]:
+    total = make.sum(make.multiply(grad, var), node.attrs["axis"], True)
+    return [make.multiply(make.subtract(grad, total), var)]
+
+
+def _log_softmax_gradient(var: Var, node: Call, grad: Expr, builder: Any) -> list[Any]:
+    total = make.sum(grad, node.attrs["axis"], True)
+    return [make.subtract(grad, make.multiply(total, make.exp(var)))]
+
+
 @operator(
     "relax.nn.softmax",
     infer=_infer_softmax,
     legalize=with_attrs("nn.softmax", "axis"),
     reference=_np_softmax,
+    gradient=_softmax_gradient,
     mixed_precision=NEVER,
     pattern=OpPatternKind.kOutEWiseFusable,
+    layout=along_axis,
 )
 def softmax(data: Expr, axis: int = -1) -> Expr:
     """exp(x) / sum(exp(x)) along an axis."""
@@ -277,8 +328,10 @@ def _legalize_log_softmax(bb: Any, node: Call) -> Expr:
     infer=_infer_softmax,
     legalize=_legalize_log_softmax,
     reference=lambda x, axis: np.log(_np_softmax(x, axis)),
+    gradient=_log_softmax_gradient,
     mixed_precision=NEVER,
     pattern=OpPatternKind.kOutEWiseFusable,
+    layout=along_axis,
 )
 def log_softmax(data: Expr, axis: int = -1) -> Expr:
     """The logarithm of softmax along an axis."""

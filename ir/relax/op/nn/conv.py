@@ -9,9 +9,10 @@ import numpy as np
 
 from ....error import IRValueError
 from ....tir.expr import PrimExpr
-from ...expr import Call, Expr
+from ...expr import Call, Expr, Var
 from ...struct_info import StructInfo, TensorStructInfo
-from ..declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
+from ..declaration import MixedPrecisionPolicy, OpPatternKind, call, make, operator
+from ..gradient import static_shape
 from ..inference import (
     as_int,
     common_dtype,
@@ -23,6 +24,7 @@ from ..inference import (
     tensor_args,
 )
 from ..layout import axes_of, canonical_shape, check_layout, shape_in
+from ..layout_rule import Desired, LayoutPlan, Layouts, between
 from ..legalization import topi_function
 
 SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
@@ -215,17 +217,41 @@ def in_dtype(node: Call, out_dtype: str) -> Expr:
     return Call(node.op, node.args, {**node.attrs.dict, "out_dtype": out_dtype})
 
 
+def conv_layout(node: Call, layouts: Layouts, desired: Desired) -> LayoutPlan | None:
+    """A convolution runs in the layouts that are asked for: of data, kernel and, if different from data, the result."""
+    if desired is None:
+        return None
+    if len(desired) not in (2, 3):
+        raise IRValueError(
+            f"ConvertLayout: {node.op.name} takes [data, kernel] or [data, kernel, out] layouts, got {list(desired)}"  # type: ignore[attr-defined]
+        )
+    data, kernel, out = (*desired, desired[0])[:3]
+    attrs = node.attrs
+    operands = (between(attrs["data_layout"], data), between(attrs["kernel_layout"], kernel))
+    result = between(attrs["out_layout"] or attrs["data_layout"], out)
+    return LayoutPlan(operands, result, {"data_layout": data, "kernel_layout": kernel, "out_layout": out})
+
+
+def channels_last(count: int) -> tuple[str, str]:
+    """The layouts of data and kernel in which generated kernels are fastest on processors.
+
+    Output channels are contiguous in weights and results, so that a register tile is a plain product of matrices.
+    """
+    return f"N{SPATIAL[count]}C", f"{SPATIAL[count]}IO"
+
+
 _CONV: dict[str, Any] = {
     "infer": _infer_conv,
     "legalize": _legalize_conv,
     "reference": np_conv,
     "mixed_precision": MixedPrecisionPolicy.ALWAYS,
     "infer_mixed_precision": in_dtype,
+    "layout": conv_layout,
     "pattern": OpPatternKind.kOutEWiseFusable,
 }
 
 
-@operator("relax.nn.conv1d", **_CONV)
+@operator("relax.nn.conv1d", preferred_layouts=channels_last(1), **_CONV)
 def conv1d(
     data: Expr,
     weight: Expr,
@@ -246,7 +272,32 @@ def conv1d(
     return convolution(1, data, weight, strides, padding, dilation, groups, layouts, out_dtype)
 
 
-@operator("relax.nn.conv2d", **_CONV)
+def _conv2d_gradient(var: Var, node: Call, grad: Expr, builder: Any) -> list[Any]:
+    """By the data: a transposed convolution. By the weight: the data convolved with the gradient, batch for channel."""
+    data, weight = node.args
+    attrs = node.attrs
+    if attrs["data_layout"] != "NCHW" or attrs["kernel_layout"] != "OIHW" or attrs["groups"] != 1:
+        raise IRValueError("the gradient of relax.nn.conv2d needs layouts NCHW and OIHW and one group")
+    in_dims, out_dims, kernel = static_shape(data)[2:], static_shape(grad)[2:], static_shape(weight)[2:]
+    pads, strides, dilation = attrs["padding"], attrs["strides"], attrs["dilation"]
+    missing = [
+        in_dims[i]
+        - ((out_dims[i] - 1) * strides[i] - pads[i] - pads[i + 2] + (kernel[i] - 1) * dilation[i] + 1)
+        for i in range(2)
+    ]
+    to_data = make.nn.conv2d_transpose(grad, weight, strides, pads, missing, dilation)
+    swapped = conv2d(
+        make.permute_dims(data, [1, 0, 2, 3]),
+        make.permute_dims(grad, [1, 0, 2, 3]),
+        strides=dilation,
+        padding=pads,
+        dilation=strides,
+    )
+    cut = make.strided_slice(swapped, [2, 3], [0, 0], list(kernel))
+    return [to_data, make.permute_dims(cut, [1, 0, 2, 3])]
+
+
+@operator("relax.nn.conv2d", gradient=_conv2d_gradient, preferred_layouts=channels_last(2), **_CONV)
 def conv2d(
     data: Expr,
     weight: Expr,
@@ -268,7 +319,7 @@ def conv2d(
     return convolution(2, data, weight, strides, padding, dilation, groups, layouts, out_dtype)
 
 
-@operator("relax.nn.conv3d", **_CONV)
+@operator("relax.nn.conv3d", preferred_layouts=channels_last(3), **_CONV)
 def conv3d(
     data: Expr,
     weight: Expr,

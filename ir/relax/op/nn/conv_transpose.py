@@ -15,8 +15,18 @@ from ...expr import Call, Expr
 from ...struct_info import StructInfo
 from ..declaration import MixedPrecisionPolicy, OpPatternKind, operator
 from ..inference import as_int, fail, simplify
+from ..layout_rule import Desired, LayoutPlan, Layouts
 from ..legalization import topi_function
-from .conv import SPATIAL, checked_shapes, conv_struct_info, convolution, in_dtype, in_order
+from .conv import (
+    SPATIAL,
+    channels_last,
+    checked_shapes,
+    conv_layout,
+    conv_struct_info,
+    convolution,
+    in_dtype,
+    in_order,
+)
 
 
 def _infer_conv_transpose(node: Call, builder: Any) -> StructInfo:
@@ -138,17 +148,22 @@ def np_conv_transpose(x: np.ndarray, w: np.ndarray, **attrs: Any) -> np.ndarray:
     return in_order(y, "NC" + axes, attrs["out_layout"])
 
 
+def _conv_transpose_layout(node: Call, layouts: Layouts, desired: Desired) -> LayoutPlan | None:
+    return conv_layout(node, layouts, desired) if has_channels_last_kernel(node.attrs) else None
+
+
 _TRANSPOSE: dict[str, Any] = {
     "infer": _infer_conv_transpose,
     "legalize": _legalize_conv_transpose,
     "reference": np_conv_transpose,
     "mixed_precision": MixedPrecisionPolicy.ALWAYS,
     "infer_mixed_precision": in_dtype,
+    "layout": _conv_transpose_layout,
     "pattern": OpPatternKind.kOutEWiseFusable,
 }
 
 
-@operator("relax.nn.conv1d_transpose", **_TRANSPOSE)
+@operator("relax.nn.conv1d_transpose", preferred_layouts=channels_last(1), **_TRANSPOSE)
 def conv1d_transpose(
     data: Expr,
     weight: Expr,
@@ -169,7 +184,7 @@ def conv1d_transpose(
     )
 
 
-@operator("relax.nn.conv2d_transpose", **_TRANSPOSE)
+@operator("relax.nn.conv2d_transpose", preferred_layouts=channels_last(2), **_TRANSPOSE)
 def conv2d_transpose(
     data: Expr,
     weight: Expr,
@@ -190,7 +205,7 @@ def conv2d_transpose(
     )
 
 
-@operator("relax.nn.conv3d_transpose", **_TRANSPOSE)
+@operator("relax.nn.conv3d_transpose", preferred_layouts=channels_last(3), **_TRANSPOSE)
 def conv3d_transpose(
     data: Expr,
     weight: Expr,

@@ -12,9 +12,10 @@ from ....error import IRValueError
 from ....tir.expr import Select
 from ....tir.op import if_then_else
 from ....tir.operators import const
-from ...expr import Call, Expr
+from ...expr import Call, Expr, Var
 from ...struct_info import StructInfo, TensorStructInfo
-from ..declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
+from ..declaration import MixedPrecisionPolicy, OpPatternKind, call, make, operator
+from ..gradient import scalar, static_shape, tensor_info
 from ..inference import (
     as_int,
     common_dtype,
@@ -55,10 +56,20 @@ def _legalize_cross_entropy(bb: Any, node: Call) -> Expr:
     )
 
 
+def _cross_entropy_gradient(var: Var, node: Call, grad: Expr, builder: Any) -> list[Any]:
+    x, y = node.args
+    scale = make.negative(grad)
+    if tensor_info(x).ndim > 1:
+        scale = make.divide(scale, scalar(float(static_shape(x)[0]), x))
+    scale = builder.emit(scale)
+    return [make.multiply(scale, y), make.multiply(scale, x)]
+
+
 @operator(
     "relax.nn.cross_entropy_with_logits",
     infer=_infer_cross_entropy,
     legalize=_legalize_cross_entropy,
+    gradient=_cross_entropy_gradient,
     reference=lambda x, y: np.asarray(-(x * y).sum() / (x.shape[0] if x.ndim > 1 else 1), x.dtype),
     mixed_precision=NEVER,
     pattern=OpPatternKind.kCommReduce,
@@ -154,10 +165,20 @@ def _legalize_nll_loss(bb: Any, node: Call) -> Expr:
     return bb.call_te(te_nll_loss, *node.args, primfunc_name_hint=name)
 
 
+def _nll_loss_gradient(var: Var, node: Call, grad: Expr, builder: Any) -> list[Any]:
+    attrs = node.attrs
+    weights = node.args[2] if len(node.args) == 3 else None
+    back = make.grad.nll_loss_backward(
+        grad, node.args[0], node.args[1], weights, attrs["reduction"], attrs["ignore_index"]
+    )
+    return [back, None, None][: len(node.args)]
+
+
 @operator(
     "relax.nn.nll_loss",
     infer=_infer_nll_loss,
     legalize=_legalize_nll_loss,
+    gradient=_nll_loss_gradient,
     reference=_np_nll_loss,
     mixed_precision=NEVER,
     pattern=OpPatternKind.kOpaque,

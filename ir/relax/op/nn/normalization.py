@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ...expr import Call, Expr, Tuple
+from ...expr import Call, Expr, Tuple, const
 from ...struct_info import StructInfo, TensorStructInfo, TupleStructInfo
 from ..create import ones_like
-from ..declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
+from ..declaration import Decomposition, MixedPrecisionPolicy, OpPatternKind, call, make, operator
 from ..inference import (
     as_int,
     common_dtype,
@@ -21,8 +22,10 @@ from ..inference import (
     require_float,
     require_ndim,
     same_as,
+    tensor_arg,
     tensor_args,
 )
+from ..layout_rule import Desired, LayoutPlan, Layouts, along_axis
 from ..legalization import topi_function
 from ..memory_effect import MemoryEffect, View
 
@@ -103,12 +106,67 @@ def _np_batch_norm(x: Any, gamma: Any, beta: Any, mean: Any, var: Any, **attrs: 
     return [y.astype(x.dtype), new_mean.astype(x.dtype), new_var.astype(x.dtype)]
 
 
+def _batch_norm_layout(node: Call, layouts: Layouts, desired: Desired) -> LayoutPlan | None:
+    plan = along_axis(node, layouts, desired)
+    return None if plan is None else replace(plan, results=(plan.results, (0,), (0,)))
+
+
+def _along_one_axis(value: Expr, axis: int, ndim: int) -> Expr:
+    """A vector as a tensor that broadcasts along ``axis`` of ``ndim`` dimensions."""
+    axes = [i for i in range(ndim) if i != axis % ndim]
+    return make.expand_dims(value, axes) if axes else value
+
+
+def _scaled(node: Call, shifted: Expr, spread: Expr, gamma: Expr, beta: Expr) -> Expr:
+    """``shifted / spread * gamma + beta``, the last two as the attributes say."""
+    result = make.divide(shifted, spread)
+    if node.attrs.get("scale", True):
+        result = make.multiply(result, gamma)
+    if node.attrs.get("center", True):
+        result = make.add(result, beta)
+    return result  # type: ignore[no-any-return]
+
+
+def _normalized_by(node: Call, mean: Expr, variance: Expr) -> Expr:
+    data, gamma, beta = node.args[:3]
+    info = tensor_arg(node, 0)
+    axis, ndim = int(node.attrs["axis"]), info.ndim
+    shift = _along_one_axis(mean, axis, ndim)
+    epsilon = const(float(node.attrs["epsilon"]), info.dtype)
+    spread = make.sqrt(make.add(_along_one_axis(variance, axis, ndim), epsilon))
+    scale, offset = _along_one_axis(gamma, axis, ndim), _along_one_axis(beta, axis, ndim)
+    return _scaled(node, make.subtract(data, shift), spread, scale, offset)
+
+
+def _batch_norm_inference(node: Call) -> Expr:
+    """The result with the running statistics, which stay as they are."""
+    mean, variance = node.args[3], node.args[4]
+    return Tuple([_normalized_by(node, mean, variance), mean, variance])
+
+
+def _batch_norm_training(node: Call) -> Expr:
+    """The result with the batch's statistics, and running statistics moved towards them."""
+    data, running_mean, running_variance = node.args[0], node.args[3], node.args[4]
+    info = tensor_arg(node, 0)
+    axes = [i for i in range(info.ndim) if i != int(node.attrs["axis"]) % info.ndim]
+    mean, variance = make.mean(data, axes), make.variance(data, axes)
+    momentum = float(node.attrs.get("momentum", 0.1))
+    old, new = const(1 - momentum, info.dtype), const(momentum, info.dtype)
+    moved = [
+        make.add(make.multiply(old, running), make.multiply(new, batch))
+        for running, batch in ((running_mean, mean), (running_variance, variance))
+    ]
+    return Tuple([_normalized_by(node, mean, variance), *moved])
+
+
 @operator(
     "relax.nn.batch_norm",
     infer=_infer_batch_norm,
     legalize=_legalize_batch_norm,
     reference=_np_batch_norm,
     memory=MemoryEffect(views=(View(of=(3,), at=(1,)), View(of=(4,), at=(2,)))),
+    layout=_batch_norm_layout,
+    decomposition=Decomposition(inference=_batch_norm_inference, training=_batch_norm_training),
     mixed_precision=NEVER,
     pattern=OpPatternKind.kOutEWiseFusable,
 )
@@ -181,6 +239,15 @@ def _np_layer_norm(
     return (y + _along(beta, x.ndim, places) if center else y).astype(x.dtype)
 
 
+def _layer_norm_training(node: Call) -> Expr:
+    data, gamma, beta = node.args
+    axes = [int(axis) for axis in node.attrs["axes"]]
+    mean, variance = make.mean(data, axes, keepdims=True), make.variance(data, axes, keepdims=True)
+    epsilon = const(float(node.attrs["epsilon"]), tensor_arg(node, 0).dtype)
+    spread = make.sqrt(make.add(variance, epsilon))
+    return _scaled(node, make.subtract(data, mean), spread, gamma, beta)
+
+
 _NORM: dict[str, Any] = {"mixed_precision": FOLLOW, "pattern": OpPatternKind.kOutEWiseFusable}
 
 
@@ -189,6 +256,7 @@ _NORM: dict[str, Any] = {"mixed_precision": FOLLOW, "pattern": OpPatternKind.kOu
     infer=_infer_layer_norm,
     legalize=_legalize_layer_norm,
     reference=_np_layer_norm,
+    decomposition=Decomposition(training=_layer_norm_training),
     **_NORM,
 )
 def layer_norm(
@@ -409,12 +477,17 @@ def _legalize_dropout(bb: Any, node: Call) -> Expr:
     return Tuple([node.args[0], bb.emit(ones_like(node.args[0]))])
 
 
+def _dropout_inference(node: Call) -> Expr:
+    return Tuple([node.args[0], ones_like(node.args[0])])
+
+
 @operator(
     "relax.nn.dropout",
     infer=_infer_dropout,
     legalize=_legalize_dropout,
     reference=lambda x, rate: [x, np.ones_like(x)],
     memory=MemoryEffect(views=(View(of=(0,), at=(0,)),)),
+    decomposition=Decomposition(inference=_dropout_inference),
     mixed_precision=FOLLOW,
     pattern=OpPatternKind.kElemWise,
 )

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ...expr import Call, Expr
+from ...expr import Call, Expr, Var
 from ...struct_info import StructInfo, TensorStructInfo
-from ..declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
+from ..declaration import Gradient, MixedPrecisionPolicy, OpPatternKind, call, make, operator
 from ..inference import as_int, fail, int64, require_ndim, simplify, tensor_args
 from ..layout import axes_of, canonical_shape, check_layout, shape_in
+from ..layout_rule import Desired, LayoutPlan, Layouts, is_permuted, stored_letters
 from ..legalization import topi_function
 from .conv import full_padding, per_axis
 
@@ -100,6 +101,22 @@ def np_pool(kind: str) -> Any:
     return pool
 
 
+def _pool_layout(node: Call, layouts: Layouts, desired: Desired) -> LayoutPlan | None:
+    (layout,) = layouts
+    if not is_permuted(layout):
+        return None
+    attrs = {name: stored_letters(node.attrs[name], layout) for name in ("layout", "out_layout")}
+    return LayoutPlan((layout,), layout, attrs)
+
+
+def _pool2d_gradient(kind: str) -> Gradient:
+    def gradient(var: Var, node: Call, grad: Expr, builder: Any) -> list[Any]:
+        backward = getattr(make.grad, f"{kind}_pool2d_backward")
+        return [backward(grad, node.args[0], **dict(node.attrs.dict))]
+
+    return gradient
+
+
 def _pool(kind: str, count: int, layout_default: str, include_pad: bool = False) -> Any:
     name = f"relax.nn.{kind}_pool{count}d"
     ones, zeros = (1,) * count, (0,) * count
@@ -146,8 +163,10 @@ def _pool(kind: str, count: int, layout_default: str, include_pad: bool = False)
         infer=_infer_pool,
         legalize=_legalize_pool(kind),
         reference=np_pool(kind),
+        gradient=_pool2d_gradient(kind) if count == 2 else None,
         mixed_precision=MixedPrecisionPolicy.FOLLOW,
         pattern=OpPatternKind.kOutEWiseFusable,
+        layout=_pool_layout,
     )(build)
 
 
@@ -252,6 +271,7 @@ def _adaptive(count: int, layout_default: str) -> Any:
         reference=_np_adaptive(count),
         mixed_precision=MixedPrecisionPolicy.FOLLOW,
         pattern=OpPatternKind.kOutEWiseFusable,
+        layout=_pool_layout,
     )(build)
 
 

@@ -15,10 +15,12 @@ from ....tir.op import if_then_else
 from ....tir.op import max as tir_max
 from ....tir.op import min as tir_min
 from ....tir.operators import const, floordiv, floormod
-from ...expr import Call, Expr
+from ...expr import Call, Expr, Var
 from ...struct_info import StructInfo, TensorStructInfo
 from ..declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
+from ..gradient import back_to_shape
 from ..inference import as_int, fail, product, simplify, tensor_args
+from ..layout_rule import Desired, LayoutPlan, Layouts, is_permuted
 from ..legalization import topi_function
 from ..memory_effect import view_of
 
@@ -99,7 +101,32 @@ def _legalize_pad(bb: Any, node: Call) -> Expr:
     return bb.call_te(te_pad, node.args[0], primfunc_name_hint=name)
 
 
-@operator("relax.nn.pad", infer=_infer_pad, legalize=_legalize_pad, reference=_np_pad, **_MOVES)
+def _pad_layout(node: Call, layouts: Layouts, desired: Desired) -> LayoutPlan | None:
+    layout, width = layouts[0], node.attrs["pad_width"]
+    if not is_permuted(layout):
+        return None
+    moved = tuple(width[2 * axis + side] for axis in layout for side in (0, 1))
+    return LayoutPlan((layout, *[None] * (len(node.args) - 1)), layout, {"pad_width": moved})
+
+
+def _pad_gradient(var: Var, node: Call, grad: Expr, builder: Any) -> list[Any]:
+    """Cut off what was added, which is padding by negative widths."""
+    if node.attrs["pad_mode"] != "constant":
+        raise IRValueError(
+            f"the gradient of relax.nn.pad needs constant padding, got {node.attrs['pad_mode']!r}"
+        )
+    return [pad(grad, [-width for width in node.attrs["pad_width"]])]
+
+
+@operator(
+    "relax.nn.pad",
+    infer=_infer_pad,
+    legalize=_legalize_pad,
+    reference=_np_pad,
+    layout=_pad_layout,
+    gradient=_pad_gradient,
+    **_MOVES,
+)
 def pad(data: Expr, pad_width: Sequence[Any], pad_mode: str = "constant", pad_value: float = 0.0) -> Expr:
     """Pad every axis.
 
@@ -196,6 +223,7 @@ def _legalize_batch_flatten(bb: Any, node: Call) -> Expr:
     infer=_infer_batch_flatten,
     legalize=_legalize_batch_flatten,
     reference=lambda x: x.reshape(x.shape[0], -1),
+    gradient=back_to_shape,
     memory=view_of(0),
     **_MOVES,
 )

@@ -14,6 +14,7 @@ from ir import relax as rx
 from ir import tir
 from ir.relax.analysis.memory import MemoryAnalysis
 from ir.relax.op import OPERATORS
+from ir.relax.op.layout_rule import identity, ndim_of
 from ir.relax.op.memory_effect import (
     EFFECT,
     FRESH,
@@ -690,21 +691,132 @@ def test_memory(name: str) -> None:
     assert ir.Op.get(name).get_attr("FPurity") is declared.pure
 
 
+def origins(func: rx.Function) -> list[set[tuple[int, tuple[int, ...]]]]:
+    """For each field of a function's result, the parameters that it may be memory of, by number and path."""
+    place = MemoryAnalysis().aliases(func).result
+    numbers = {param: number for number, param in enumerate(func.params)}
+    fields = place if isinstance(place, tuple) else (place,)
+    return [{(numbers[root.owner], root.path) for root in field if root.owner in numbers} for field in fields]
+
+
 @pytest.mark.parametrize("item", [item for item in CASES if OPERATORS[item.op].legalize], ids=str)
 def test_lowered_forms_share_no_more_memory_than_declared(item: Case) -> None:
     """What an operator becomes must not be a view of an argument that the operator does not declare to view."""
     params, _ = params_of(item, False)
 
-    def origins(legal: bool) -> list[set[tuple[int, tuple[int, ...]]]]:
-        func = build(item, params, legal)["main"]
-        place = MemoryAnalysis().aliases(func).result
-        numbers = {param: number for number, param in enumerate(func.params)}
-        fields = place if isinstance(place, tuple) else (place,)
-        return [
-            {(numbers[root.owner], root.path) for root in field if root.owner in numbers} for field in fields
-        ]
+    for lowered, declared in zip(
+        origins(build(item, params, True)["main"]), origins(build(item, params, False)["main"]), strict=True
+    ):
+        assert lowered <= declared
 
-    for lowered, declared in zip(origins(True), origins(False), strict=True):
+
+# Layout rules: a call on permuted operands, as its rule plans it, gives the permuted result.
+
+
+def _planned(item: Case, params: list[rx.Var]) -> tuple[Any, list[Any], rx.Call] | None:
+    """The plan for operands whose axes are rotated, with the layouts of the arguments and the normalized call."""
+    declaration = OPERATORS[item.op]
+    bb = rx.BlockBuilder()
+    with bb.testing_scope([]):
+        call = bb.normalize(item.build(*params))
+    ndim = max((array.ndim for array in item.inputs), default=0)
+
+    def layout(arg: Any) -> Any:
+        if isinstance(arg, rx.Tuple):
+            return tuple(layout(field) for field in arg.fields)
+        plain = identity(max(ndim_of(arg), 0))
+        return (
+            (*plain[1:], plain[0])
+            if len(plain) == ndim > 1 and declaration.preferred_layouts is None
+            else plain
+        )
+
+    layouts = [layout(arg) for arg in call.args]
+    plan = declaration.layout(call, layouts, declaration.preferred_layouts)
+    return None if plan is None else (plan, layouts, call)
+
+
+LAID_OUT = [item for item in CASES if OPERATORS[item.op].layout is not None]
+
+
+def _stored(array: np.ndarray, wanted: Any, have: Any) -> np.ndarray:
+    """The operand that a plan asks for, of an array with its original axes."""
+    if wanted is None:
+        return array.transpose(have)
+    if len(wanted) == array.ndim:
+        return array.transpose(wanted)
+    missing = len(wanted) - array.ndim
+    return array.reshape((1,) * missing + array.shape).transpose(wanted)
+
+
+@pytest.mark.parametrize("item", LAID_OUT, ids=str)
+def test_layout(item: Case) -> None:
+    params, _ = params_of(item, False)
+    expected = reference(item, params)
+    found = _planned(item, params)
+    if found is None:
+        return
+    plan, layouts, call = found
+    arrays = dict(zip(params, item.inputs, strict=True))
+    values: list[np.ndarray] = []
+    new_params: list[rx.Var] = []
+
+    def operand(arg: Any, wanted: Any, have: Any) -> Any:
+        if isinstance(arg, rx.Tuple):
+            return rx.Tuple([operand(*parts) for parts in zip(arg.fields, wanted, have, strict=True)])
+        array = arrays.get(arg, arg.data if isinstance(arg, rx.Constant) else None)
+        if array is None:
+            return arg
+        moved = np.ascontiguousarray(_stored(array, wanted, have))
+        values.append(moved)
+        info = rx.TensorStructInfo(moved.shape, ir.dtype.from_numpy(moved.dtype))
+        new_params.append(rx.Var(f"p{len(values)}", info))
+        return new_params[-1]
+
+    args = [operand(*parts) for parts in zip(call.args, plan.operands, layouts, strict=True)]
+    moved = rx.Call(call.op, args, {**call.attrs.dict, **(plan.attrs or {})}, call.sinfo_args)
+    bb = rx.BlockBuilder()
+    with bb.function("main", new_params):
+        bb.emit_func_output(bb.emit(moved))
+    got = flat(evaluate(bb.finalize(), *values))
+    layouts_of_results = [plan.results] if len(got) == 1 else list(plan.results)
+    for one, want, layout in zip(got, flat(expected), layouts_of_results, strict=True):
+        np.testing.assert_allclose(one, want.transpose(layout), rtol=item.tolerance, atol=item.tolerance)
+
+
+def test_every_layout_rule_is_tested() -> None:
+    tested = {item.op for item in LAID_OUT if _planned(item, params_of(item, False)[0])}
+    assert tested == {name for name, declaration in OPERATORS.items() if declaration.layout is not None}
+
+
+# Decompositions compute the same, and share no more memory than the operator declares.
+
+
+@pytest.mark.parametrize("mode", ["inference", "training"])
+@pytest.mark.parametrize("item", [item for item in CASES if OPERATORS[item.op].decomposition], ids=str)
+def test_decomposition(item: Case, mode: str) -> None:
+    rule = getattr(OPERATORS[item.op].decomposition, mode)
+    if rule is None:
+        return
+    params, _ = params_of(item, False)
+    bb = rx.BlockBuilder()
+    with bb.function("main", params):
+        call = bb.normalize(item.build(*params))
+        told = {"training": mode == "training"} if "training" in call.attrs else {}
+        decomposed = rx.Call(call.op, call.args, {**call.attrs.dict, **told})
+        made = bb.normalize(rule(call))
+        bb.emit_func_output(bb.emit(made))
+    func = bb.finalize()["main"]
+    other = rx.BlockBuilder()
+    with other.function("main", params):
+        other.emit_func_output(other.emit(decomposed))
+    before = other.finalize()["main"]
+    assert func.ret_struct_info == before.ret_struct_info
+    for got, want in zip(
+        flat(evaluate(func, *item.inputs)), flat(evaluate(before, *item.inputs)), strict=True
+    ):
+        np.testing.assert_allclose(got, want, rtol=item.tolerance, atol=item.tolerance)
+    for lowered, declared in zip(origins(func), origins(before), strict=True):
         assert lowered <= declared
 
 

@@ -120,6 +120,24 @@ def _conv(bb, x, out_channels=8, **attrs):
             2,
         ),
         ("clip", lambda bb, x: op.clip(_conv(bb, x), 0, 6), 2),
+        # a vector per entry of an axis follows the axis; what is broadcast to a shape has the original axes
+        (
+            "quantize",
+            lambda bb, x: op.quantize(
+                _conv(bb, x),
+                relax.const(np.arange(1, 9, dtype="float32") / 20),
+                relax.const(np.arange(8, dtype="int8")),
+                1,
+            ),
+            2,
+        ),
+        (
+            "broadcast",
+            lambda bb, x: op.broadcast_to(
+                bb.emit(op.mean(_conv(bb, x), [2, 3], keepdims=True)), (3, 2, 8, 1, 1)
+            ),
+            2,
+        ),
         ("tuple", lambda bb, x: relax.Tuple([_conv(bb, x), bb.emit(op.nn.relu(_conv(bb, x)))]), None),
     ],
 )
@@ -154,6 +172,8 @@ def test_convert_layout_rejects_inner_axes():
         transform.ConvertLayout({"relax.nn.conv2d": ["NCHW4c", "OIHW"]})(mod)
     with pytest.raises(IRValueError, match="takes \\[data, kernel\\]"):
         transform.ConvertLayout({"relax.nn.conv2d": ["NHWC"]})(mod)
+    with pytest.raises(IRValueError, match="'relax.matmul' declares no layout rule"):
+        transform.ConvertLayout({"relax.matmul": ["NHWC", "HWIO"]})
 
 
 def _batch_norm(bb, x, bias=False):
