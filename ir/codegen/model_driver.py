@@ -9,12 +9,12 @@ _TABLES = {"input": "inputs", "output": "outputs", "constant": "constants"}
 
 
 def driver_text(symbol: str, calls: Sequence[tuple[str, Sequence[tuple[str, int]], Sequence[int]]]) -> str:
-    """LLVM assembly of ``int32 symbol(void** inputs, void** outputs, void** constants, void* arena)``.
+    """LLVM assembly of ``int32 symbol(void** inputs, void** outputs, void** constants, void* workspace)``.
 
     Args:
         symbol: name of the function.
         calls: (kernel's symbol, buffers as (kind, index) pairs, integers) in order; kinds are ``input``, ``output``,
-            ``constant`` (numbers in the three tables) and ``arena`` (byte offsets).
+            ``constant`` (numbers in the three tables) and ``workspace`` (byte offsets).
 
     The first kernel that returns a value other than 0 ends the function with that value.
     """
@@ -23,14 +23,14 @@ def driver_text(symbol: str, calls: Sequence[tuple[str, Sequence[tuple[str, int]
     for kernel, (n_buffers, n_scalars) in declared.items():
         lines.append(f"declare i32 @{quoted(kernel)}({', '.join(['ptr'] * n_buffers + ['i64'] * n_scalars)})")
     lines.append(
-        f"define i32 @{quoted(symbol)}(ptr %inputs, ptr %outputs, ptr %constants, ptr %arena) nounwind {{"
+        f"define i32 @{quoted(symbol)}(ptr %inputs, ptr %outputs, ptr %constants, ptr %workspace) nounwind {{"
     )
     known: dict[tuple[str, int], str] = {}
     for kind, index in dict.fromkeys(item for _, buffers, _ in calls for item in buffers):
         name = f"%{kind}.{index}"
         known[kind, index] = name
-        if kind == "arena":
-            lines.append(f"  {name} = getelementptr i8, ptr %arena, i64 {index}")
+        if kind == "workspace":
+            lines.append(f"  {name} = getelementptr i8, ptr %workspace, i64 {index}")
         else:
             lines.append(f"  {name}.slot = getelementptr ptr, ptr %{_TABLES[kind]}, i64 {index}")
             lines.append(f"  {name} = load ptr, ptr {name}.slot, align 8")

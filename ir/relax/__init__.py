@@ -52,13 +52,14 @@ from .op.base import call_dps_packed, call_pure_packed, call_tir, call_tir_inpla
 from .op.base import print as print_
 
 if TYPE_CHECKING:
-    from .vm_build import build, get_default_pipeline, get_pipeline, register_pipeline
+    from .pipeline import get_default_pipeline, get_pipeline, register_pipeline
+    from .vm_build import build
 
 _LAZY = {
     "build": ".vm_build",
-    "get_pipeline": ".vm_build",
-    "get_default_pipeline": ".vm_build",
-    "register_pipeline": ".vm_build",
+    "get_pipeline": ".pipeline",
+    "get_default_pipeline": ".pipeline",
+    "register_pipeline": ".pipeline",
 }
 """What needs code generation, loaded when it is first asked for."""
 

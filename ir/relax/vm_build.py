@@ -1,18 +1,18 @@
-"""``build``: from a Relax module to an executable, and the pipelines of passes on the way.
+"""``build``: from a Relax module to an executable.
 
     executable = relax.build(mod, "llvm", params={"w": array})
     vm = runners.VirtualMachine(executable, runners.cpu())
     y = vm["main"](x)
 
-Kernels without a schedule get one without tuning (or that of the enclosing ``with database:``), see ``tir_pipeline``. A function
-with static shapes becomes one native function that calls all its kernels with addresses fixed at build time; the others
-become instructions for the virtual machine.
+The passes of :mod:`ir.relax.pipeline` bring the module down to kernels, explicit memory and calls of the runtime. What comes out
+of a function with static shapes is one native function that calls all its kernels with addresses fixed at build time; the
+others become instructions for the virtual machine.
 """
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ..codegen.llvm.compile import LoadedObject, emit_object, optimize, options_of, require_processor
@@ -27,8 +27,9 @@ from ..target.host import host_info
 from ..target.target import Target
 from ..tir.function import PrimFunc
 from ..transform import Pass, PassContext, Sequential
-from . import transform
 from .function import Function
+from .pipeline import get_pipeline, graph_passes, lowering_passes, scheduling_passes, weight_passes
+from .transform.bind_params import BindParams
 from .vm.bytecode import compile_bytecode
 from .vm.kernels import CompiledKernels, compile_kernels
 from .vm.native import ConstantTable, NativePlan, NotNative, plan_native
@@ -36,114 +37,6 @@ from .vm.native import ConstantTable, NativePlan, NotNative, plan_native
 
 class BuildError(IRError):
     """A module cannot be built."""
-
-
-def optimize_passes() -> list[Pass]:
-    """Graph passes from an imported model to fused kernels; tuning and building share them, so that kernels are the same."""
-    return [
-        transform.CanonicalizeBindings(),
-        transform.DecomposeTrainingBatchNorm(),
-        transform.FoldBatchnormToConv2D(),
-        transform.DecomposeOpsForInference(),
-        transform.CanonicalizeBindings(),
-        transform.FoldConstant(),
-        transform.ChooseLayout(),
-        transform.FoldConstant(),
-        transform.EliminateCommonSubexpr(),
-        transform.CanonicalizeBindings(),
-        transform.DeadCodeElimination(),
-        transform.LegalizeOps(),
-        transform.AnnotateTIROpPattern(),
-        transform.FoldConstant(),
-        transform.DeadCodeElimination(),
-        transform.FuseOps(),
-        transform.FuseTIR(),
-        transform.DeadCodeElimination(),
-    ]
-
-
-def zero_pipeline(*, enable_warning: bool = False) -> Sequential:
-    """The graph optimizations: everything up to fused kernels, without tuning them."""
-    passes = optimize_passes()
-    return Sequential(
-        [
-            transform.LegalizeOps(enable_warning=enable_warning)
-            if isinstance(p, transform.LegalizeOps)
-            else p
-            for p in passes
-        ],
-        name="zero",
-    )
-
-
-def default_build_pipeline() -> Sequential:
-    """The lowering that the virtual machine's instructions can be generated from, with explicit, planned memory."""
-    return Sequential(
-        [
-            transform.RewriteDataflowReshape(),
-            transform.ToNonDataflow(),
-            transform.RemovePurityChecking(),
-            transform.CallTIRRewrite(),
-            transform.StaticPlanBlockMemory(),
-            transform.LowerAllocTensor(),
-            transform.KillAfterLastUse(),
-            transform.LowerRuntimeBuiltin(),
-            transform.ComputePrimValue(),
-            transform.AttachGlobalSymbol(),
-        ],
-        name="default_build",
-    )
-
-
-def default_pipeline() -> Sequential:
-    """``zero``, then ``default_build``."""
-    return Sequential([zero_pipeline(), default_build_pipeline()], name="default")
-
-
-PIPELINES: dict[str, Callable[..., Pass]] = {
-    "zero": zero_pipeline,
-    "default_build": default_build_pipeline,
-    "default": default_pipeline,
-}
-"""Pipelines by name; :func:`register_pipeline` adds to them."""
-
-
-def get_pipeline(name: str = "zero", **kwargs: Any) -> Pass:
-    """The pipeline of that name; keyword arguments are its options.
-
-    Raises:
-        IRValueError: the name is unknown.
-    """
-    if name not in PIPELINES:
-        raise IRValueError(f"unknown pipeline {name!r}; expected one of {', '.join(sorted(PIPELINES))}")
-    return PIPELINES[name](**kwargs)
-
-
-def register_pipeline(name: str) -> Callable[[Callable[..., Pass]], Callable[..., Pass]]:
-    """Decorator that makes a function returning a pass known to :func:`get_pipeline` under ``name``."""
-    if name in PIPELINES:
-        raise IRValueError(f"pipeline {name!r} is registered already")
-
-    def register(factory: Callable[..., Pass]) -> Callable[..., Pass]:
-        PIPELINES[name] = factory
-        return factory
-
-    return register
-
-
-def get_default_pipeline(target: Any = None) -> Pass:
-    """What :func:`build` applies when it is given no pipeline."""
-    return zero_pipeline()
-
-
-def _final_passes() -> list[Pass]:
-    """What every module passes through before code is generated, tuned or not."""
-    return [
-        transform.SplitLayoutRewritePreproc(),
-        transform.FoldConstant(),
-        transform.RewriteDataflowReshape(),
-        transform.DeadCodeElimination(),
-    ]
 
 
 def _kernels_of(func: Any) -> list[str]:
@@ -225,19 +118,13 @@ def build(
     target = target if isinstance(target, Target) else Target(target)
     require_processor(target)
     if params:
-        mod = transform.BindParams("main", params)(mod)
+        mod = BindParams("main", params)(mod)
     chosen = pipeline if relax_pipeline is None else relax_pipeline
+    above = [*_graph_passes(chosen), *_kernel_passes(tir_pipeline, chosen is not None), *weight_passes()]
     with target:
-        if isinstance(chosen, str):
-            chosen = get_default_pipeline(target) if chosen == "default" else get_pipeline(chosen)
-        if chosen is not None:
-            mod = chosen(mod)
-        if tir_pipeline == "default":
-            if chosen is not None:
-                mod = external("MetaScheduleApplyDatabase")()(transform.AttachAttrLayoutFreeBuffers()(mod))
-        elif tir_pipeline is not None:
-            mod = (get_pipeline(tir_pipeline) if isinstance(tir_pipeline, str) else tir_pipeline)(mod)
-        mod = Sequential(_final_passes(), name="finish")(mod, PassContext.current())
+        mod = Sequential(above, name="kernels")(mod, PassContext.current())
+        public = {var.name_hint for var, func in mod.functions.items() if _is_public(var.name_hint, func)}
+        mod = Sequential(lowering_passes(), name="lower")(mod, PassContext.current())
     constants = ConstantTable()
     plans, others, used = _plan_functions(mod, constants)
     kernels = compile_kernels(mod, used, target)
@@ -250,7 +137,7 @@ def build(
     for name, func in others.items():
         functions[name] = compile_bytecode(mod, name, func, constants, kernels.symbol_of)
         exported.update(dict.fromkeys(functions[name].pop("kernels")))
-        functions[name]["public"] = _is_public(name, func)
+        functions[name]["public"] = name in public
     metadata = {
         "target": _target_facts(target),
         "functions": functions,
@@ -261,6 +148,22 @@ def build(
         options = options_of(target)
         objects = [*objects, emit_object(optimize(model_text(drivers), options), options)]
     return external("Executable")(metadata, _library(kernels, objects), constants.arrays, objects)
+
+
+def _graph_passes(chosen: str | Pass | None) -> list[Pass]:
+    if chosen is None:
+        return []
+    if isinstance(chosen, str):
+        return graph_passes() if chosen == "default" else [get_pipeline(chosen)]
+    return [chosen]
+
+
+def _kernel_passes(chosen: str | Pass | None, has_graph_passes: bool) -> list[Pass]:
+    if chosen == "default":
+        return scheduling_passes() if has_graph_passes else []
+    if chosen is None:
+        return []
+    return [get_pipeline(chosen) if isinstance(chosen, str) else chosen]
 
 
 def _is_public(name: str, func: Any) -> bool:
@@ -294,7 +197,7 @@ def _plan_functions(
 def _native_entry(plan: NativePlan, kernels: CompiledKernels) -> tuple[dict[str, Any], Any]:
     symbol = f"loopsmith_native_{''.join(c if c.isalnum() else '_' for c in plan.name)}"
     calls = [
-        (kernels.symbol_of(call.kernel), [(slot.kind, slot.index) for slot in call.buffers], call.scalars)
+        (kernels.symbol_of(call.kernel), [tensor.place for tensor in call.buffers], call.scalars)
         for call in plan.calls
     ]
     entry = {
@@ -304,8 +207,8 @@ def _native_entry(plan: NativePlan, kernels: CompiledKernels) -> tuple[dict[str,
         "inputs": plan.inputs,
         "outputs": plan.outputs,
         "result": plan.result,
-        "workspace_bytes": plan.memory.arena_bytes,
-        "memory": plan.memory.report(),
+        "workspace_bytes": plan.workspace_bytes,
+        "memory": plan.memory,
         "n_calls": len(plan.calls),
     }
     return entry, calls

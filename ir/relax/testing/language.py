@@ -128,7 +128,8 @@ def _call_inplace_packed(self: Evaluator, call: Call) -> Any:
 @_means("call_builtin_with_ctx")
 def _call_builtin(self: Evaluator, call: Call) -> Any:
     callee, args = self.operands(call.args)
-    return self.invoke(callee, args)
+    builtin = _CLOSURE_BUILTINS.get(getattr(callee, "global_symbol", ""))
+    return self.invoke(callee, args) if builtin is None else builtin(self, *args)
 
 
 @_means("vm.call_tir_dyn")
@@ -144,6 +145,10 @@ def _call_tir_dyn(self: Evaluator, call: Call) -> Any:
 @_means("make_closure")
 def _make_closure(self: Evaluator, call: Call) -> Any:
     callee, captured = self.operands(call.args)
+    return _closure(self, callee, *captured)
+
+
+def _closure(self: Evaluator, callee: Any, *captured: Any) -> Closure:
     if isinstance(callee, Closure):
         return Closure(callee.function, callee.frame, [*callee.captured, *captured])
     return Closure(callee, None, captured)
@@ -153,6 +158,12 @@ def _make_closure(self: Evaluator, call: Call) -> Any:
 def _invoke_closure(self: Evaluator, call: Call) -> Any:
     callee, args = self.operands(call.args)
     return self.invoke(callee, args)
+
+
+_CLOSURE_BUILTINS: dict[str, Callable[..., Any]] = {
+    "vm.builtin.make_closure": _closure,
+    "vm.builtin.invoke_closure": lambda self, callee, *args: self.invoke(callee, args),
+}
 
 
 # -- shapes, printing ------------------------------------------------------------------------------------------

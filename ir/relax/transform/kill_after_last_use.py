@@ -3,38 +3,40 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from ...module import IRModule
 from ...op import Op
 from ...transform import PassContext
 from ..analysis.binding import used_vars
-from ..expr import BindingBlock, Call, Expr, SeqExpr, StringImm, Tuple, TupleGetItem, Var
+from ..analysis.memory import MemoryAnalysis
+from ..expr import Binding, Call, Expr, SeqExpr, StringImm, Tuple, TupleGetItem, Var
+from ..expr_functor import ExprMutator
 from ..function import Function
-from ..struct_info import FuncStructInfo, PrimStructInfo, ShapeStructInfo, TensorStructInfo, TupleStructInfo
-from .binding_rewriter import BindingRewriter, is_call_to
+from ..struct_info import FuncStructInfo, PrimStructInfo, ShapeStructInfo, TensorStructInfo
+from .binding_rewriter import is_call_to
 from .canonicalize_bindings import CanonicalizeBindings
 from .function_pass import FunctionPass
 
-_KILLS = ("relax.memory.kill_storage", "relax.memory.kill_tensor", "relax.vm.kill_object")
 
+class _Killer(ExprMutator):
+    def __init__(self, mod: IRModule) -> None:
+        super().__init__(mod)
+        self._analysis = MemoryAnalysis(mod)
+        self._kills: dict[int, list[tuple[Var, str]]] = {}
 
-class _Killer(BindingRewriter):
-    def visit_seq(self, seq: SeqExpr) -> SeqExpr:
-        outer = getattr(self, "_kills", None)
-        self._kills = _planned_kills(seq)
-        result = super().visit_seq(seq)
-        self._kills = outer or {}
-        return result
+    def visit_seq_expr_(self, expr: Any) -> Any:
+        outer = self._kills
+        self._kills = _planned_kills(expr, self._analysis)
+        try:
+            return super().visit_seq_expr_(expr)
+        finally:
+            self._kills = outer
 
-    def visit_block(self, block: BindingBlock) -> None:
-        for binding in block.bindings:
-            kills = self._kills.get(id(binding), ())
-            self._visit_nested(binding)
-            for var, operator in kills:
-                self.emit(Call(Op.get(operator), (var,), None, None, None, TupleStructInfo(())), "_")
-
-    def visit_local_function(self, var: Var, func: Function) -> Function:
-        return _Killer(self.mod).rewrite(func)
+    def visit_binding(self, binding: Binding) -> None:
+        super().visit_binding(binding)
+        for var, operator in self._kills.get(id(binding), ()):
+            self.builder_.emit(Call(Op.get(operator), (var,)), "_")
 
 
 def _killer(var: Var, value: Expr) -> str | None:
@@ -51,7 +53,15 @@ def _killer(var: Var, value: Expr) -> str | None:
     return "relax.vm.kill_object"
 
 
-def _planned_kills(seq: SeqExpr) -> dict[int, list[tuple[Var, str]]]:
+def _released(value: Expr, analysis: MemoryAnalysis) -> list[Var]:
+    """The variables whose life the program ends by itself."""
+    if not isinstance(value, Call):
+        return []
+    given = [value.args[path[0]] for path in analysis.effect_of(value).releases]
+    return [arg for arg in given if isinstance(arg, Var)]
+
+
+def _planned_kills(seq: SeqExpr, analysis: MemoryAnalysis) -> dict[int, list[tuple[Var, str]]]:
     """What to kill behind which binding (by identity): the variables of the sequence whose last use it is."""
     operator: dict[Var, str] = {}
     last: dict[Var, int] = {}
@@ -59,9 +69,8 @@ def _planned_kills(seq: SeqExpr) -> dict[int, list[tuple[Var, str]]]:
         for binding in block.bindings:
             value: Expr = binding.value  # type: ignore[attr-defined]
             used = set(used_vars(value))
-            if is_call_to(value, *_KILLS):
-                for var in used:
-                    operator.pop(var, None)
+            for var in _released(value, analysis):
+                operator.pop(var, None)
             for var in used & operator.keys():
                 last[var] = id(binding)
             name = _killer(binding.var, value)
@@ -101,4 +110,6 @@ class KillAfterLastUse(FunctionPass):
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """The function with kills."""
-        return _Killer(mod).rewrite(CanonicalizeBindings().transform_function(func, mod, ctx))
+        canonical = CanonicalizeBindings().transform_function(func, mod, ctx)
+        new: Function = _Killer(mod).visit_expr(canonical)
+        return new

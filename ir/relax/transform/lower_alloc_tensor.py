@@ -6,31 +6,29 @@ from dataclasses import dataclass
 from typing import Any
 
 from ... import dtype as dt
+from ...error import IRValueError
 from ...module import IRModule
 from ...op import Op
+from ...tir.expr import Var as TirVar
 from ...tir.operators import const as tir_const
 from ...transform import PassContext
-from ..expr import Call, DataTypeImm, PrimValue, ShapeExpr, StringImm, Var
+from ..expr import Call, DataTypeImm, PrimValue, ShapeExpr, StringImm
+from ..expr_functor import ExprMutator
 from ..function import Function
-from ..struct_info import ObjectStructInfo, ShapeStructInfo
-from .binding_rewriter import BindingRewriter, is_call_to
+from ..struct_info import ShapeStructInfo
+from .binding_rewriter import is_call_to
 from .function_pass import FunctionPass
 
 
-class _Lowerer(BindingRewriter):
-    def visit_call(self, var: Var, call: Call) -> None:
+class _Lowerer(ExprMutator):
+    def visit_call_(self, expr: Any) -> Any:
+        call: Any = super().visit_call_(expr)
         if not is_call_to(call, "relax.builtin.alloc_tensor"):
-            self.bind(var, call)
-            return
+            return call
         shape, dtype, device, *scope = call.args
-        values = shape.values if isinstance(shape, ShapeExpr) else None
-        if values is None and isinstance(shape.struct_info_, ShapeStructInfo):
-            values = shape.struct_info_.values
-        if values is None:
-            self.bind(var, call)
-            return
-        total: Any = tir_const(dt.bytes_of(dtype.value), "int64")  # type: ignore[attr-defined]
-        for extent in values:
+        extents = self._extents(shape)
+        total: Any = tir_const(dt.bytes_of(dtype.value), "int64")
+        for extent in extents:
             total = total * extent
         args = (
             ShapeExpr([total]),
@@ -38,12 +36,22 @@ class _Lowerer(BindingRewriter):
             scope[0] if scope else StringImm("global"),
             DataTypeImm("uint8"),
         )
-        storage = self.emit(
-            Call(Op.get("relax.memory.alloc_storage"), args, None, None, None, ObjectStructInfo()), "storage"
-        )
+        storage = self.builder_.emit(Call(Op.get("relax.memory.alloc_storage"), args), "storage")
         tensor = (storage, PrimValue(0), shape, dtype)
-        info = call.struct_info_ if call.struct_info_ is not None else var.struct_info_
-        self.bind(var, Call(Op.get("relax.memory.alloc_tensor"), tensor, None, None, call.span, info))
+        return Call(Op.get("relax.memory.alloc_tensor"), tensor, None, None, call.span, call.struct_info_)
+
+    def _extents(self, shape: Any) -> tuple[Any, ...]:
+        """The extents of a shape; those of a value that is known at run time only get names."""
+        info = shape.struct_info
+        if isinstance(shape, ShapeExpr):
+            return tuple(shape.values)
+        if isinstance(info, ShapeStructInfo) and info.values is not None:
+            return tuple(info.values)
+        if not isinstance(info, ShapeStructInfo) or info.ndim < 0:
+            raise IRValueError(f"LowerAllocTensor: a tensor needs a shape of known length, got {info}")
+        names = [TirVar(f"extent{axis}", "int64") for axis in range(info.ndim)]
+        self.builder_.match_cast(shape, ShapeStructInfo(names))
+        return tuple(names)
 
 
 @dataclass(frozen=True)
@@ -56,8 +64,12 @@ class LowerAllocTensor(FunctionPass):
 
         storage = R.memory.alloc_storage(R.shape([4 * m * 4]), R.prim_value(0), R.str("global"), R.dtype("uint8"))
         x = R.memory.alloc_tensor(storage, R.prim_value(0), R.shape([m, 4]), R.dtype("float32"))
+
+    Raises:
+        IRValueError: the number of dimensions of a tensor is not known.
     """
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """The function without builtin allocations."""
-        return _Lowerer(mod).rewrite(func)
+        new: Function = _Lowerer(mod).visit_expr(func)
+        return new

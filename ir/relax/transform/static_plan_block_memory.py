@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from ... import dtype as dt
@@ -14,9 +14,12 @@ from ...op import Op
 from ...structural import structural_equal
 from ...tir.expr import IntImm, Mul
 from ...tir.expr import Var as TirVar
+from ...tir.function import PrimFunc
 from ...tir.operators import const
 from ...tir.stmt_functor import substitute
 from ...transform import PassContext
+from ..analysis.binding import used_vars
+from ..analysis.memory import Aliases, MemoryAnalysis
 from ..expr import (
     BindingBlock,
     Call,
@@ -29,165 +32,174 @@ from ..expr import (
     Tuple,
     TupleGetItem,
     Var,
-    VarBinding,
 )
+from ..expr_functor import ExprMutator
 from ..function import ExternFunc, Function
-from ..struct_info import ObjectStructInfo, ShapeStructInfo
+from ..struct_info import ShapeStructInfo
 from ..symbolic_vars import defined_symbolic_vars
-from .binding_rewriter import BindingRewriter, is_call_to
+from .binding_rewriter import is_call_to
 from .function_pass import FunctionPass
+from .memory_plan import Lifetime, plan_memory
 
 _RANGE = 16
 """Storage is reused for a tensor at most this many times smaller or larger."""
 
-_VIEWS = (
-    "relax.reshape",
-    "relax.memory.view",
-    "relax.memory.ensure_zero_offset",
-    "relax.flatten",
-    "relax.expand_dims",
-)
 
-
-@dataclass
-class _Token:
-    """Storage: what it must hold, in bytes (a symbolic number is an expression), and its variable once it is emitted."""
+@dataclass(eq=False)
+class _Storage:
+    """What storage must hold, in bytes (a symbolic number is an expression), and its variable once it is emitted."""
 
     size: Any
     dtype: str
+    home: tuple[int, str]
+    """The device and the scope."""
     var: Var | None = None
 
 
-@dataclass
+@dataclass(frozen=True)
+class _Place:
+    """Where a tensor begins."""
+
+    storage: _Storage
+    offset: int
+
+
+@dataclass(frozen=True)
+class _Tensor:
+    """An allocation that stays inside of its block."""
+
+    var: Var
+    size: Any
+    dtype: str
+    home: tuple[int, str]
+    lifetime: Lifetime
+
+
 class _Lifetimes:
-    """Of the tensors that one block allocates and that do not leave it."""
+    """Where the tensors that a block allocates end, by their variable; those that leave the block have no end."""
 
-    root: dict[Var, Any] = field(default_factory=dict)
-    """The allocation that a variable is (a view of); of tuples, those of the fields, None for other values."""
-    last: dict[Var, int] = field(default_factory=dict)
-    escaping: set[Var] = field(default_factory=set)
+    def __init__(
+        self,
+        block: BindingBlock,
+        used_outside: set[Var],
+        mod: IRModule,
+        analysis: MemoryAnalysis,
+        aliases: Aliases,
+    ) -> None:
+        self.last: dict[Var, int] = {}
+        self._mod = mod
+        self._analysis = analysis
+        self._aliases = aliases
+        leaving: set[Var] = set()
+        for number, binding in enumerate(block.bindings):
+            value: Expr = binding.value  # type: ignore[attr-defined]
+            if is_call_to(value, "relax.builtin.alloc_tensor"):
+                self.last[binding.var] = number
+                continue
+            used = self._allocations(used_vars(value))
+            self.last.update(dict.fromkeys(used, number))
+            if not self._only_uses(value):
+                leaving |= used
+        leaving |= self._allocations(binding.var for binding in block.bindings if binding.var in used_outside)
+        for var in leaving:
+            self.last.pop(var)
 
+    def _allocations(self, variables: Iterable[Var]) -> set[Var]:
+        """Those of the block's tensors that the variables may be in the memory of."""
+        owners = {root.owner for var in variables for root in self._aliases.roots(var)}
+        return {owner for owner in owners if owner in self.last}
 
-def _collect(block: BindingBlock, used_outside: set[Var]) -> _Lifetimes:
-    lives = _Lifetimes()
-    for number, binding in enumerate(block.bindings):
-        value: Expr = binding.value  # type: ignore[attr-defined]
-        var = binding.var
-        if is_call_to(value, "relax.builtin.alloc_tensor"):
-            lives.root[var] = var
-            lives.last[var] = number
-        elif isinstance(value, Var | Tuple | TupleGetItem) or is_call_to(value, *_VIEWS):
-            source = value.args[0] if isinstance(value, Call) else value
-            root = _root_of(source, lives)
-            if root is not None:
-                lives.root[var] = root
-            _use(source, number, lives)
-        elif isinstance(value, Call) and _only_reads_and_writes(value):
-            for arg in value.args:
-                _use(arg, number, lives)
-        else:
-            # Branches and calls of functions may keep a tensor beyond what is seen here.
-            _escape(value, lives)
-        if var in used_outside and var in lives.root:
-            lives.escaping.update(_allocations(lives.root[var]))
-    return lives
-
-
-def _root_of(expr: Expr, lives: _Lifetimes) -> Any:
-    """The allocation behind an expression, in the form of ``_Lifetimes.root``."""
-    if isinstance(expr, Var):
-        return lives.root.get(expr)
-    if isinstance(expr, Tuple):
-        roots = tuple(_root_of(item, lives) for item in expr.fields)
-        return roots if any(root is not None for root in roots) else None
-    if isinstance(expr, TupleGetItem):
-        roots = _root_of(expr.tuple_value, lives)
-        return roots[expr.index] if isinstance(roots, tuple) else None
-    return None
-
-
-def _allocations(root: Any) -> list[Var]:
-    """The allocations in a root."""
-    if isinstance(root, tuple):
-        return [var for item in root for var in _allocations(item)]
-    return [] if root is None else [root]
+    def _only_uses(self, value: Expr) -> bool:
+        """Whether nobody can reach a tensor by way of a value but through the variable that it is bound to."""
+        if not isinstance(value, Call):
+            return isinstance(
+                value, Var | Tuple | TupleGetItem
+            )  # branches and local functions are not looked into
+        effect = self._analysis.effect_of(value)
+        if isinstance(value.op, Op):
+            lowered = value.op.get_attr("FLegalize") is None or bool(effect.views)
+            return lowered and not effect.opaque
+        if isinstance(value.op, ExternFunc):
+            return not effect.opaque
+        is_kernel = isinstance(value.op, GlobalVar) and isinstance(
+            self._mod.functions.get(value.op), PrimFunc
+        )
+        return is_kernel or not effect.effect
 
 
-def _only_reads_and_writes(call: Call) -> bool:
-    if isinstance(call.op, GlobalVar | ExternFunc):
-        return True
-    return isinstance(call.op, Op) and (
-        call.op.name
-        in ("relax.vm.call_tir_dyn", "relax.shape_of", "relax.call_tir", "relax.print", "relax.assert_op")
-        or call.op.name.startswith("relax.memory.kill")
-    )
-
-
-def _use(expr: Any, number: int, lives: _Lifetimes) -> None:
-    if isinstance(expr, Var):
-        for root in _allocations(lives.root.get(expr)):
-            lives.last[root] = number
-    else:
-        expr._visit_children(lambda child: _use(child, number, lives))
-
-
-def _escape(expr: Any, lives: _Lifetimes) -> None:
-    if isinstance(expr, Var):
-        lives.escaping.update(_allocations(lives.root.get(expr)))
-    elif isinstance(expr, SeqExpr):
-        for block in expr.blocks:
-            for binding in block.bindings:
-                _escape(binding.value, lives)  # type: ignore[attr-defined]
-        _escape(expr.body, lives)
-    else:
-        expr._visit_children(lambda child: _escape(child, lives))
-
-
-class _Planner(BindingRewriter):
-    def __init__(self, mod: IRModule, bounds: Mapping[TirVar, int]) -> None:
+class _Planner(ExprMutator):
+    def __init__(self, mod: IRModule, bounds: Mapping[TirVar, int], arena: bool) -> None:
         super().__init__(mod)
+        self._mod = mod
         self._bounds = bounds
+        self._arena = arena
         self._used_outside: set[Var] = set()
+        self._analysis = MemoryAnalysis(mod)
+        self._aliases: Aliases | None = None
         self._analyzer = Analyzer()
+        self._places: dict[Var, _Place] = {}
+        """Of the tensors that get shared storage, by their variable."""
 
-    def visit_seq(self, seq: SeqExpr) -> SeqExpr:
-        outer = self._used_outside
-        self._used_outside = outer | _used_across_blocks(seq)
+    def visit_function_(self, expr: Any) -> Any:
+        outer = self._aliases
+        self._aliases = self._analysis.aliases(expr)
         try:
-            return super().visit_seq(seq)
+            return super().visit_function_(expr)
+        finally:
+            self._aliases = outer
+
+    def visit_seq_expr_(self, expr: Any) -> Any:
+        outer = self._used_outside
+        self._used_outside = outer | _used_across_blocks(expr)
+        try:
+            return super().visit_seq_expr_(expr)
         finally:
             self._used_outside = outer
 
-    def visit_block(self, block: BindingBlock) -> None:
-        lives = _collect(block, self._used_outside)
-        sizes: dict[Var, Any] = {}
-        for binding in block.bindings:
-            var = binding.var
-            if lives.root.get(var) is var and var not in lives.escaping:
-                size = self._size(binding.value)  # type: ignore[attr-defined]
-                if size is not None:
-                    sizes[var] = size
-        tokens = _assign(block, lives, sizes)
-        for binding in block.bindings:
-            token = tokens.get(binding.var)
-            if token is None or not isinstance(binding, VarBinding):
-                self._visit_nested(binding)
-                continue
-            self._emit_tensor(binding, token)
+    def visit_binding_block_(self, block: Any) -> Any:
+        self._plan(block)
+        return super().visit_binding_block_(block)
 
-    def _emit_tensor(self, binding: VarBinding, token: _Token) -> None:
-        alloc: Any = binding.value
-        device = alloc.args[2] if len(alloc.args) > 2 else PrimValue(0)
-        scope = alloc.args[3] if len(alloc.args) > 3 else StringImm("global")
-        if token.var is None:
-            args = (ShapeExpr([token.size]), device, scope, DataTypeImm(token.dtype))
-            call = Call(Op.get("relax.memory.alloc_storage"), args, None, None, None, ObjectStructInfo())
-            token.var = self.emit(call, "storage")
-        operands = (token.var, PrimValue(0), self.substitute(alloc.args[0]), alloc.args[1])
-        info = binding.var.struct_info_
-        self.bind(
-            binding.var, Call(Op.get("relax.memory.alloc_tensor"), operands, None, None, alloc.span, info)
+    def visit_dataflow_block_(self, block: Any) -> Any:
+        self._plan(block)
+        return super().visit_dataflow_block_(block)
+
+    def _plan(self, block: BindingBlock) -> None:
+        assert self._aliases is not None
+        last = _Lifetimes(block, self._used_outside, self._mod, self._analysis, self._aliases).last
+        tensors: list[_Tensor] = []
+        for number, binding in enumerate(block.bindings):
+            var = binding.var
+            alloc: Any = binding.value  # type: ignore[attr-defined]
+            size = self._size(alloc) if var in last else None
+            if size is not None:
+                home = (_device(alloc), _scope(alloc))
+                tensors.append(_Tensor(var, size, alloc.args[1].value, home, Lifetime(number, last[var])))
+        if self._arena:
+            self._places.update(_in_one_arena([item for item in tensors if isinstance(item.size, int)]))
+            tensors = [item for item in tensors if not isinstance(item.size, int)]
+        self._places.update(_in_shared_storage(tensors))
+
+    def visit_var_binding_(self, binding: Any) -> None:
+        place = self._places.get(binding.var)
+        if place is None:
+            super().visit_var_binding_(binding)
+            return
+        storage = place.storage
+        alloc = binding.value
+        if storage.var is None:
+            args = (
+                ShapeExpr([storage.size]),
+                PrimValue(storage.home[0]),
+                StringImm(storage.home[1]),
+                DataTypeImm(storage.dtype),
+            )
+            storage.var = self.builder_.emit(Call(Op.get("relax.memory.alloc_storage"), args), "storage")
+        operands = (storage.var, PrimValue(place.offset), self.visit_expr(alloc.args[0]), alloc.args[1])
+        tensor = Call(
+            Op.get("relax.memory.alloc_tensor"), operands, None, None, alloc.span, binding.var.struct_info_
         )
+        self.reemit_binding(binding, binding.var, tensor)
 
     def _size(self, alloc: Any) -> Any:
         """Bytes of a tensor, by upper bounds of symbolic extents; an expression where there are none, None if unknown."""
@@ -208,37 +220,58 @@ class _Planner(BindingRewriter):
         return total
 
 
-def _assign(block: BindingBlock, lives: _Lifetimes, sizes: dict[Var, Any]) -> dict[Var, _Token]:
+def _device(alloc: Any) -> int:
+    return int(alloc.args[2].value.value) if len(alloc.args) > 2 else 0
+
+
+def _scope(alloc: Any) -> str:
+    return str(alloc.args[3].value) if len(alloc.args) > 3 else "global"
+
+
+def _in_shared_storage(tensors: list[_Tensor]) -> dict[Var, _Place]:
     """Storage for each tensor, first come first served, from what is free at that point."""
-    tokens: dict[Var, _Token] = {}
-    free: list[_Token] = []
-    ends: dict[int, list[Var]] = {}
-    for root in sizes:
-        ends.setdefault(lives.last[root], []).append(root)
-    for number, binding in enumerate(block.bindings):
-        var = binding.var
-        if var in sizes:
-            dtype = binding.value.args[1].value  # type: ignore[attr-defined]
-            tokens[var] = _reused(free, sizes[var], dtype) or _Token(sizes[var], dtype)
-        free += [tokens[root] for root in ends.get(number, ()) if root in tokens]
-    return tokens
+    places: dict[Var, _Place] = {}
+    free: list[_Storage] = []
+    busy: list[tuple[int, int, _Storage]] = []
+    for number, tensor in enumerate(tensors):
+        ended = sorted((item for item in busy if item[0] < tensor.lifetime.first), key=lambda item: item[:2])
+        for item in ended:
+            busy.remove(item)
+            free.append(item[2])
+        storage = _reused(free, tensor) or _Storage(tensor.size, tensor.dtype, tensor.home)
+        busy.append((tensor.lifetime.last, number, storage))
+        places[tensor.var] = _Place(storage, 0)
+    return places
 
 
-def _reused(free: list[_Token], size: Any, dtype: str) -> _Token | None:
-    fitting = [token for token in free if token.dtype == dtype]
+def _in_one_arena(tensors: list[_Tensor]) -> dict[Var, _Place]:
+    """One storage per device and scope, and an offset in it for each tensor."""
+    places: dict[Var, _Place] = {}
+    for home in dict.fromkeys(tensor.home for tensor in tensors):
+        group = [tensor for tensor in tensors if tensor.home == home]
+        plan = plan_memory([(tensor.size, tensor.lifetime) for tensor in group])
+        arena = _Storage(plan.arena_bytes, "uint8", home)
+        for tensor, offset in zip(group, plan.offsets, strict=True):
+            places[tensor.var] = _Place(arena, offset)
+    return places
+
+
+def _reused(free: list[_Storage], tensor: _Tensor) -> _Storage | None:
+    size = tensor.size
+    fitting = [item for item in free if item.dtype == tensor.dtype and item.home == tensor.home]
     if not isinstance(size, int):
         # Symbolic sizes are not ordered: only storage of the very size will do.
-        chosen = next((token for token in fitting if structural_equal(token.size, size)), None)
+        chosen = next((item for item in fitting if structural_equal(item.size, size)), None)
         if chosen is not None:
             free.remove(chosen)
         return chosen
-    known = [token for token in fitting if isinstance(token.size, int)]
-    larger = [token for token in known if size <= token.size <= size * _RANGE]
-    smaller = [token for token in known if size // _RANGE <= token.size < size]
+    known = [item for item in fitting if isinstance(item.size, int)]
+    larger = [item for item in known if size <= item.size <= size * _RANGE]
+    smaller = [item for item in known if size // _RANGE <= item.size < size]
     chosen = (
-        min(larger, key=lambda t: t.size)
+        min(larger, key=lambda item: item.size)
         if larger
-        else max(smaller, key=lambda t: t.size)
+        else max(smaller, key=lambda item: item.size)
         if smaller
         else None
     )
@@ -303,11 +336,23 @@ class StaticPlanBlockMemory(FunctionPass):
 
     Symbolic extents are planned by upper bounds: ``R.func_attr({"tir_var_upper_bound": {"n": 1024}})``; without a bound,
     tensors share storage when their sizes are the same expression. What the function returns keeps its allocation.
+
+    Args:
+        arena: put all tensors whose size is known into one storage, at offsets that :mod:`.memory_plan` chooses (what
+            :func:`ir.relax.build` asks for; it needs less memory)::
+
+                storage = R.memory.alloc_storage(R.shape([96]), R.prim_value(0), R.str("global"), R.dtype("uint8"))
+                alloc = R.memory.alloc_tensor(storage, R.prim_value(0), R.shape([2, 4]), R.dtype("float32"))
+                _ = cls.exp(x, alloc)
+                alloc1 = R.memory.alloc_tensor(storage, R.prim_value(64), R.shape([8]), R.dtype("float32"))
     """
+
+    arena: bool = False
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """The function with planned memory."""
-        return _Planner(mod, upper_bounds(func)).rewrite(func)
+        new: Function = _Planner(mod, upper_bounds(func), self.arena).visit_expr(func)
+        return new
 
 
 __all__ = ["StaticPlanBlockMemory", "upper_bounds"]

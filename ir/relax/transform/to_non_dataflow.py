@@ -8,19 +8,21 @@ from ...module import IRModule
 from ...transform import PassContext
 from ..expr import Binding, BindingBlock, DataflowVar, MatchCast, SeqExpr, Var, VarBinding
 from ..function import Function
-from .binding_rewriter import BindingRewriter
+from .binding_rewriter import BindingRewriter, normalized
 from .function_pass import FunctionPass
 
 
 class _Flattener(BindingRewriter):
     def visit_binding(self, binding: Binding) -> None:
-        var = binding.var
+        var, old = binding.var, binding.value  # type: ignore[attr-defined]
+        value = normalized(old)
         if isinstance(var, DataflowVar):
-            plain = self.replaced[var] = Var(var.vid, var.struct_info_, var.span)
+            self.replaced[var] = var = Var(var.vid, var.struct_info_, var.span)
+        if var is not binding.var or value is not old:
             if isinstance(binding, MatchCast):
-                binding = MatchCast(plain, binding.value, binding.struct_info, binding.span)
+                binding = MatchCast(var, value, binding.struct_info, binding.span)
             else:
-                binding = VarBinding(plain, binding.value, binding.span)  # type: ignore[attr-defined]
+                binding = VarBinding(var, value, binding.span)
         self.emit_binding(binding)
 
     def _append(

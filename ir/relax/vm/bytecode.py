@@ -17,7 +17,6 @@ from ...tir.expr import Var as TirVar
 from ...tir.function import PrimFunc
 from ...tir.stmt import Evaluate
 from ...tir.stmt_functor import substitute
-from ..analysis.binding import used_vars
 from ..expr import (
     Call,
     Constant,
@@ -35,7 +34,7 @@ from ..expr import (
 )
 from ..function import ExternFunc, Function
 from ..struct_info import PrimStructInfo, ShapeStructInfo, StructInfo, TensorStructInfo, TupleStructInfo
-from .native import VIEW_OPS, ConstantTable
+from .native import ConstantTable
 from .symbols import BytecodeError, Symbols
 
 
@@ -71,7 +70,7 @@ class _Compiler:
         for param in func.params:
             self._match(self._registers[param], param.struct_info, f"argument {param.name_hint}", pending)
         self._emit_checks(pending)
-        result = self._sequence(func.body, top=True)
+        result = self._sequence(func.body)
         return {
             "kind": "bytecode",
             "params": params,
@@ -135,33 +134,21 @@ class _Compiler:
 
     # ---- bindings -------------------------------------------------------------------------------------------
 
-    def _sequence(self, seq: SeqExpr, top: bool = False) -> int:
-        last_use = _last_uses(seq) if top else {}
-        number = 0
+    def _sequence(self, seq: SeqExpr) -> int:
         for block in seq.blocks:
             for binding in block.bindings:
                 value: Expr = binding.value  # type: ignore[attr-defined]
+                reg = self._value(value, binding.var)
+                if isinstance(value, Var):
+                    # a register of its own, for the program says of each variable where it ends
+                    self._emit("move", self._register(), reg)
+                    reg = self._n_registers - 1
                 if isinstance(binding, MatchCast):
-                    reg = self._value(value)
                     pending: list[tuple[int, list[Any], str]] = []
                     self._match(reg, binding.struct_info, f"the value of {binding.var.name_hint}", pending)
                     self._emit_checks(pending)
-                    self._registers[binding.var] = reg
-                else:
-                    self._registers[binding.var] = self._value(value, binding.var)
-                self._kill(last_use.get(number, ()), binding.var)
-                number += 1
+                self._registers[binding.var] = reg
         return self._value(seq.body)
-
-    def _kill(self, variables: Any, current: Var) -> None:
-        """Let go of arrays behind their last use; registers that several variables share are kept."""
-        regs = [self._registers[var] for var in variables if var in self._registers]
-        counts: dict[int, int] = {}
-        for reg in self._registers.values():
-            counts[reg] = counts.get(reg, 0) + 1
-        dead = [reg for reg in regs if counts[reg] == 1 and reg != self._registers.get(current)]
-        if dead:
-            self._emit("kill", dead)
 
     def _value(self, value: Expr, var: Var | None = None) -> int:
         """The register that holds a value, computing it where necessary."""
@@ -254,7 +241,11 @@ class _Compiler:
         builtin = _EXTERN_BUILTINS.get(name)
         if builtin == "reshape":
             return self._reshape(dst, args[0], args[1])
-        if builtin is not None:
+        if name == "vm.builtin.make_closure":
+            self._emit("closure", dst, args[0].name_hint, [self._value(item) for item in args[1:]])  # type: ignore[attr-defined]
+        elif name == "vm.builtin.invoke_closure":
+            self._emit("invoke", dst, self._value(args[0]), [self._value(item) for item in args[1:]])
+        elif builtin is not None:
             self._emit("builtin", dst, builtin, [self._value(arg) for arg in args])
         else:
             self._emit("packed", dst, name, [self._value(arg) for arg in args])
@@ -288,12 +279,6 @@ class _Compiler:
             return self._extern(dst, _symbol(args[0]), list(args[1:]), call, var)
         if name == "relax.call_builtin_with_ctx":
             return self._extern(dst, _symbol(args[0]), list(_fields(args[1])), call, var)
-        if name in ("relax.invoke_closure", "relax.invoke_pure_closure"):
-            self._emit("invoke", dst, self._value(args[0]), [self._value(item) for item in _fields(args[1])])
-            return dst
-        if name == "relax.make_closure":
-            self._emit("closure", dst, args[0].name_hint, [self._value(item) for item in _fields(args[1])])
-            return dst
         if name in ("relax.builtin.alloc_tensor", "relax.memory.alloc_tensor", "relax.vm.alloc_tensor"):
             return self._alloc_tensor(dst, name, call)
         if name in ("relax.memory.alloc_storage", "relax.vm.alloc_storage"):
@@ -308,8 +293,6 @@ class _Compiler:
             self._emit("kill", [self._value(args[0])])
             self._emit("value", dst, [])
             return dst
-        if name in VIEW_OPS or name == "relax.memory.view":
-            return self._view(dst, call, var)
         if name in _OP_BUILTINS:
             values = [self._value(arg) for arg in args]
             if name == "relax.print" or name == "relax.assert_op":
@@ -551,20 +534,6 @@ def _tensor_infos(info: StructInfo) -> list[StructInfo]:
 
 def _info_of(value: Any) -> StructInfo | None:
     return getattr(value, "struct_info_", None)
-
-
-def _last_uses(seq: SeqExpr) -> dict[int, list[Var]]:
-    """Variables by the number of the last binding that uses them; those in the result are left out."""
-    last: dict[Var, int] = {}
-    bindings = [binding for block in seq.blocks for binding in block.bindings]
-    for number, binding in enumerate(bindings):
-        last.update(dict.fromkeys(used_vars(binding.value), number))  # type: ignore[attr-defined]
-    returned = set(used_vars(seq.body))
-    result: dict[int, list[Var]] = {}
-    for var, number in last.items():
-        if var not in returned:
-            result.setdefault(number, []).append(var)
-    return result
 
 
 def compile_bytecode(

@@ -1,11 +1,16 @@
-"""Plans of functions with static shapes: which kernels to call in which order, and where every buffer is.
+"""From a lowered function with static shapes to a plan: which kernels to call in which order, and where every buffer is.
 
-A plan is what the driver function (:mod:`ir.codegen.model_driver`) is generated from; nothing of it is decided at run time.
+The function is what the lowering passes (:mod:`ir.relax.pipeline`) left: memory is allocated explicitly and shared already,
+so nothing is decided here. Storage that the function returns a tensor of becomes an output of the native function, all other
+storage lies one behind the other in its workspace. A plan is what the driver (:mod:`ir.codegen.model_driver`) is printed from.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import accumulate
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -17,46 +22,70 @@ from ...module import IRModule
 from ...op import Op
 from ...tir.expr import IntImm
 from ...tir.function import PrimFunc
-from ..expr import Call, Constant, Expr, MatchCast, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
-from ..function import Function
+from ..expr import (
+    Call,
+    Constant,
+    DataTypeImm,
+    Expr,
+    MatchCast,
+    PrimValue,
+    ShapeExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from ..function import ExternFunc, Function
 from ..struct_info import ShapeStructInfo, StructInfo, TensorStructInfo, TupleStructInfo
 from ..struct_info_lattice import static_dims
-from .memory_plan import Lifetime, MemoryPlan, plan_memory
-
-VIEW_OPS = frozenset(
-    {
-        "relax.reshape",
-        "relax.flatten",
-        "relax.expand_dims",
-        "relax.squeeze",
-        "relax.vm.reshape",
-        "relax.memory.ensure_zero_offset",
-        "relax.to_vdevice",
-        "relax.hint_on_device",
-        "relax.nn.dropout_inference",
-    }
-)
-"""Operators whose result is the same memory under another shape (or the same one)."""
+from ..transform.memory_plan import aligned
 
 
 class NotNative(IRError):
     """A function cannot be one native function; the message says which construct needs the virtual machine."""
 
 
-@dataclass(slots=True)
-class Slot:
-    """A buffer: ``kind`` is ``input``, ``output``, ``constant`` or ``arena``; ``index`` counts within the kind.
+@dataclass(eq=False, slots=True)
+class Memory:
+    """Memory of its own: ``kind`` is ``input``, ``output``, ``constant`` or ``workspace``.
 
-    For the arena, ``index`` is the byte offset once memory is planned.
+    ``index`` counts within the kind; for the workspace it is the byte at which the memory begins.
     """
 
     kind: str
     index: int
     n_bytes: int
-    dtype: str
+    tensors: list[Tensor] = field(default_factory=list)
+    """Those that the function makes in it."""
+
+
+@dataclass(eq=False, slots=True)
+class Tensor:
+    """A tensor, or a view of one under another shape."""
+
+    memory: Memory
+    offset: int
     shape: tuple[int, ...]
-    first: int = -1
-    last: int = -1
+    dtype: str
+    base: Tensor | None = None
+    """What a view is a view of."""
+    first: int = 0
+    last: int = 0
+    """The first and the last kernel call while it is live."""
+
+    @property
+    def n_bytes(self) -> int:
+        """The bytes of its elements."""
+        return dt.bytes_of(self.dtype) * prod(self.shape)
+
+    @property
+    def owner(self) -> Tensor:
+        """The tensor itself, or what it is a view of."""
+        return self if self.base is None else self.base.owner
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """Kind and index of the buffer that kernels get."""
+        return self.memory.kind, self.memory.index + self.offset
 
 
 @dataclass(slots=True)
@@ -64,7 +93,7 @@ class KernelCall:
     """A call of a PrimFunc: buffers, then integers."""
 
     kernel: GlobalVar
-    buffers: list[Slot]
+    buffers: list[Tensor]
     scalars: list[int]
 
 
@@ -77,7 +106,10 @@ class NativePlan:
         params: description of the parameters as plain data (see ``runners.program``).
         inputs, outputs: the flattened tensors.
         result: how the result is put together from outputs, inputs and constants, as plain data.
-        constants: arrays in use, by index.
+        calls: the kernels in order.
+        workspace_bytes: memory of the calls that is neither input, output nor constant.
+        memory: figures of the workspace: how many tensors share it, and what they would take without sharing
+            (``total_bytes``), with the best sharing of all (``lower_bound_bytes``), and as it is (``arena_bytes``).
     """
 
     name: str
@@ -86,7 +118,8 @@ class NativePlan:
     outputs: list[dict[str, Any]] = field(default_factory=list)
     result: Any = None
     calls: list[KernelCall] = field(default_factory=list)
-    memory: MemoryPlan = field(default_factory=lambda: plan_memory([]))
+    workspace_bytes: int = 0
+    memory: dict[str, int] = field(default_factory=dict)
 
 
 class ConstantTable:
@@ -105,20 +138,30 @@ class ConstantTable:
         return found
 
 
-def static_shape(info: StructInfo, what: str) -> tuple[int, ...]:
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    dims: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Number:
+    value: int | float
+
+
+class _Nothing:
+    """What a kernel, a check or a kill returns."""
+
+
+_NOTHING = _Nothing()
+
+
+def _static_shape(info: StructInfo, what: str) -> tuple[int, ...]:
     """The extents of a tensor as integers; raises NotNative where they are not known."""
     if isinstance(info, TensorStructInfo) and info.dtype:
         dims = static_dims(info.shape_values)
         if dims is not None:
             return tuple(dims)
     raise NotNative(f"{what} has no static shape: {info}")
-
-
-def _n_bytes(shape: tuple[int, ...], dtype: str) -> int:
-    total = dt.bytes_of(dtype)
-    for extent in shape:
-        total *= extent
-    return total
 
 
 class _Planner:
@@ -130,8 +173,8 @@ class _Planner:
         self._func = func
         self._constants = constants
         self._values: dict[Var, Any] = {}
-        self._arena: list[Slot] = []
-        self._constant_slots: dict[int, Slot] = {}
+        self._storages: list[Memory] = []
+        self._constant_memory: dict[int, Memory] = {}
         self.plan = NativePlan(name, [], [])
 
     def run(self) -> NativePlan:
@@ -144,11 +187,10 @@ class _Planner:
                 bound: Expr = binding.value  # type: ignore[attr-defined]
                 if isinstance(binding, MatchCast):
                     self._check_cast(binding)
-                    self._values[binding.var] = self._operand(bound)
-                else:
-                    self._values[binding.var] = self._binding(binding.var, bound)
-        self.plan.result = self._result(self._operand(self._func.body.body))
-        self._place()
+                value = self._call(binding.var, bound) if isinstance(bound, Call) else self._value(bound)
+                self._values[binding.var] = value
+        self.plan.result = self._result(self._value(self._func.body.body))
+        self._place_storages()
         return self.plan
 
     # ---- parameters and results -------------------------------------------------------------------------------
@@ -161,177 +203,199 @@ class _Planner:
             dims = static_dims(info.values)
             if dims is None:
                 raise NotNative(f"parameter {name} is a symbolic shape")
-            return ("shape", list(dims)), {"shape_value": list(dims)}
-        shape = static_shape(info, f"parameter {name}")
+            return _Shape(tuple(dims)), {"shape_value": list(dims)}
+        shape = _static_shape(info, f"parameter {name}")
         dtype = info.dtype  # type: ignore[attr-defined]
-        slot = Slot("input", len(self.plan.inputs), _n_bytes(shape, dtype), dtype, shape)
+        tensor = Tensor(Memory("input", len(self.plan.inputs), 0), 0, shape, dtype)
         described = {"shape": list(shape), "dtype": dtype}
         self.plan.inputs.append({"name": name, **described, "alignment": dt.bytes_of(dt.element_of(dtype))})
-        return slot, described
+        return tensor, described
 
     def _result(self, value: Any) -> Any:
         if isinstance(value, list):
             return [self._result(item) for item in value]
-        if isinstance(value, tuple):
-            return {value[0]: value[1]}
-        slot = _base(value)
-        shape = list(value.shape)
-        if slot.kind == "arena":
-            slot.kind, slot.index = "output", len(self.plan.outputs)
-            self.plan.outputs.append({"name": f"output{slot.index}", "shape": shape, "dtype": slot.dtype})
-        if slot.kind == "output":
-            made = self.plan.outputs[slot.index]["shape"]
-            spec: Any = slot.index
-        else:
-            made = list(slot.shape)
-            spec = {slot.kind: slot.index}
-        return spec if shape == made else {"view": [spec, shape]}
+        if isinstance(value, _Shape):
+            return {"shape": list(value.dims)}
+        if isinstance(value, _Number):
+            return {"value": value.value}
+        if not isinstance(value, Tensor):
+            raise NotNative(f"a {type(value).__name__} is returned")
+        memory, shape = value.memory, list(value.shape)
+        if memory.kind == "workspace":
+            if memory.tensors != [value.owner] or value.owner.offset != 0:
+                raise NotNative("a tensor is returned that shares its storage with others")
+            memory.kind, memory.index = "output", len(self.plan.outputs)
+            made = list(value.owner.shape)
+            self.plan.outputs.append(
+                {"name": f"output{memory.index}", "shape": made, "dtype": value.owner.dtype}
+            )
+        spec: Any = memory.index if memory.kind == "output" else {memory.kind: memory.index}
+        return spec if shape == list(value.owner.shape) else {"view": [spec, shape]}
 
     def _check_cast(self, binding: MatchCast) -> None:
         if isinstance(binding.struct_info, TensorStructInfo):
-            static_shape(binding.struct_info, "a match_cast")
+            _static_shape(binding.struct_info, "a match_cast")
             if static_dims(getattr(binding.value.struct_info, "shape_values", None)) is None:
                 raise NotNative("a match_cast checks a shape at run time")
 
     # ---- values ---------------------------------------------------------------------------------------------
 
-    def _operand(self, expr: Expr) -> Any:
+    def _value(self, expr: Expr) -> Any:
         if isinstance(expr, Var):
             return self._values[expr]
         if isinstance(expr, Constant):
             return self._constant(expr)
         if isinstance(expr, Tuple):
-            return [self._operand(item) for item in expr.fields]
+            return [self._value(item) for item in expr.fields]
         if isinstance(expr, TupleGetItem):
-            return self._operand(expr.tuple_value)[expr.index]
+            return self._value(expr.tuple_value)[expr.index]
         if isinstance(expr, ShapeExpr):
             dims = static_dims(expr.values)
             if dims is None:
                 raise NotNative("a shape is symbolic")
-            return ("shape", list(dims))
+            return _Shape(tuple(dims))
         if isinstance(expr, PrimValue) and hasattr(expr.value, "value"):
-            return ("value", expr.value.value)
+            return _Number(expr.value.value)
         raise NotNative(f"{type(expr).__name__} needs the virtual machine")
 
-    def _constant(self, expr: Constant) -> Slot:
+    def _constant(self, expr: Constant) -> Tensor:
         number = self._constants.number(expr.data)
-        found = self._constant_slots.get(number)
-        if found is None:
-            shape = tuple(expr.data.shape)
-            found = Slot("constant", number, expr.data.nbytes, dt.from_numpy(expr.data.dtype), shape)
-            self._constant_slots[number] = found
-        return found
+        memory = self._constant_memory.setdefault(number, Memory("constant", number, 0))
+        return Tensor(memory, 0, tuple(expr.data.shape), dt.from_numpy(expr.data.dtype))
 
-    def _binding(self, var: Var, value: Expr) -> Any:
-        if not isinstance(value, Call):
-            return self._operand(value)
-        name = value.op.name if isinstance(value.op, Op) else ""
-        if name in ("relax.call_tir", "relax.call_tir_inplace"):
-            return self._call_tir(value, inplace=name == "relax.call_tir_inplace")
-        if name in VIEW_OPS:
-            source = self._operand(value.args[0])
-            shape = static_shape(var.struct_info, f"the result of {name}")
-            return _View.of(source, shape)
-        what = name or (value.op.name_hint if isinstance(value.op, GlobalVar) else type(value.op).__name__)
-        raise NotNative(f"a call of {what} needs the virtual machine")
+    # ---- calls ----------------------------------------------------------------------------------------------
 
-    def _call_tir(self, call: Call, inplace: bool) -> Any:
-        kernel = call.args[0]
-        callee = self._mod[kernel] if isinstance(kernel, GlobalVar) else None
-        if not isinstance(callee, PrimFunc):
-            raise NotNative("call_tir of something that is no PrimFunc of the module")
-        args = _flat(self._operand(call.args[1]))
-        scalars: list[int] = []
-        if len(call.args) > 2:
-            dims = static_dims(call.args[2].values) if isinstance(call.args[2], ShapeExpr) else None
-            if dims is None:
-                raise NotNative("a kernel takes symbolic values")
-            scalars = list(dims)
-        info = call.sinfo_args[0]
-        infos = list(info.fields) if isinstance(info, TupleStructInfo) else [info]
+    def _call(self, var: Var, call: Call) -> Any:
+        op = call.op
+        if isinstance(op, GlobalVar) and isinstance(self._mod.functions.get(op), PrimFunc):
+            return self._kernel(op, [self._value(arg) for arg in call.args])
+        name = op.name if isinstance(op, Op) else getattr(op, "global_symbol", getattr(op, "name_hint", ""))
+        if name == "relax.vm.call_tir_dyn" and isinstance(call.args[0], GlobalVar):
+            return self._kernel(call.args[0], self._value(call.args[1]))
+        method = _CALLS.get(name) if isinstance(op, Op | ExternFunc) else None
+        if method is None:
+            raise NotNative(f"a call of {name or type(op).__name__} needs the virtual machine")
+        return method(self, call)
+
+    def _alloc_storage(self, call: Call) -> Memory:
+        (n_bytes,) = self._value(call.args[0]).dims
+        memory = Memory("workspace", 0, n_bytes)
+        self._storages.append(memory)
+        return memory
+
+    def _alloc_tensor(self, call: Call) -> Tensor:
+        storage, offset, shape, dtype = call.args[:4]
+        memory = self._value(storage)
+        assert isinstance(dtype, DataTypeImm)
         step = len(self.plan.calls)
-        made: list[Slot] = []
-        fresh: list[Slot] = []
-        indices = call.attrs.get("inplace_indices") if inplace else None
-        positions = (
-            [int(getattr(item, "value", item)) for item in indices]
-            if indices is not None
-            else [-1] * len(infos)
+        tensor = Tensor(
+            memory,
+            self._value(offset).value,
+            self._value(shape).dims,
+            dtype.value,
+            first=step,
+            last=step,
         )
-        for item, position in zip(infos, positions, strict=True):
-            if position >= 0:
-                made.append(args[position])
-                continue
-            shape = static_shape(item, "the result of call_tir")
-            dtype = item.dtype  # type: ignore[attr-defined]
-            slot = Slot("arena", 0, _n_bytes(shape, dtype), dtype, shape, step, step)
-            self._arena.append(slot)
-            made.append(slot)
-            fresh.append(slot)
-        buffers = [*args, *fresh]
-        for slot in buffers:
-            _base(slot).last = step
-        scalars += self._implied_symbols(callee, buffers, len(scalars))
-        self.plan.calls.append(KernelCall(kernel, [_base(slot) for slot in buffers], scalars))  # type: ignore[arg-type]
-        return made if isinstance(info, TupleStructInfo) else made[0]
+        if tensor.offset + tensor.n_bytes > memory.n_bytes:
+            raise IRError(
+                f"{self._name}: a {dtype.value} tensor of shape {list(tensor.shape)} at byte {tensor.offset} does"
+                f" not fit a storage of {memory.n_bytes} bytes"
+            )
+        memory.tensors.append(tensor)
+        return tensor
 
-    def _implied_symbols(self, callee: PrimFunc, buffers: list[Slot], n_scalars: int) -> list[int]:
+    def _kill(self, call: Call) -> _Nothing:
+        return _NOTHING  # the workspace lives as long as the call
+
+    def _reshape(self, call: Call) -> Tensor:
+        source, shape = self._value(call.args[0]), self._value(call.args[1])
+        if not isinstance(source, Tensor) or not isinstance(shape, _Shape):
+            raise NotNative("the shape of a view is computed at run time")
+        return Tensor(source.memory, source.offset, shape.dims, source.dtype, source)
+
+    def _same(self, call: Call) -> Any:
+        return self._value(call.args[0])
+
+    def _kernel(self, kernel: GlobalVar, operands: list[Any]) -> _Nothing:
+        buffers: list[Tensor] = []
+        scalars: list[int] = []
+        for operand in operands:
+            if isinstance(operand, Tensor):
+                buffers.append(operand)
+            elif isinstance(operand, _Shape):
+                scalars += operand.dims
+            elif isinstance(operand, _Number) and isinstance(operand.value, int):
+                scalars.append(operand.value)
+            else:
+                raise NotNative(f"a kernel takes a {type(operand).__name__}")
+        scalars += self._implied_extents(kernel, buffers, len(scalars))
+        for tensor in buffers:
+            tensor.owner.last = len(self.plan.calls)
+        self.plan.calls.append(KernelCall(kernel, buffers, scalars))
+        return _NOTHING
+
+    def _implied_extents(self, kernel: GlobalVar, buffers: list[Tensor], n_scalars: int) -> list[int]:
         """Values of the symbolic extents that the kernel takes behind its scalars, in the order of its signature."""
+        callee: Any = self._mod[kernel]
         handles = [param for param in callee.params if param in callee.buffer_map]
         scalars = {param for param in callee.params if param not in callee.buffer_map}
-        values: dict[Any, int] = {}
         if len(handles) != len(buffers) or len(scalars) != n_scalars:
             raise IRError(
-                f"{self._name}: a kernel takes {len(handles)} buffers and {len(scalars)} scalars,"
-                f" call_tir gives {len(buffers)} and {n_scalars}"
+                f"{self._name}: {kernel.name_hint} takes {len(handles)} buffers and {len(scalars)} scalars,"
+                f" the call gives {len(buffers)} and {n_scalars}"
             )
-        for handle, slot in zip(handles, buffers, strict=True):
-            for extent, actual in zip(callee.buffer_map[handle].shape, slot.shape, strict=True):
-                if not isinstance(extent, IntImm) and extent not in scalars and extent not in values:
-                    if not hasattr(extent, "name"):
-                        continue
-                    values[extent] = actual
+        values: dict[Any, int] = {}
+        for handle, tensor in zip(handles, buffers, strict=True):
+            for extent, actual in zip(callee.buffer_map[handle].shape, tensor.shape, strict=True):
+                if not isinstance(extent, IntImm) and hasattr(extent, "name") and extent not in scalars:
+                    values.setdefault(extent, actual)
         return list(values.values())
 
     # ---- memory ---------------------------------------------------------------------------------------------
 
-    def _place(self) -> None:
-        kept = [slot for slot in self._arena if slot.kind == "arena"]
-        self.plan.memory = plan_memory([Lifetime(slot.n_bytes, slot.first, slot.last) for slot in kept])
-        for slot, offset in zip(kept, self.plan.memory.offsets, strict=True):
-            slot.index = offset
+    def _place_storages(self) -> None:
+        """Give storages their places, and count what is live at once."""
+        plan = self.plan
+        for memory in self._storages:
+            if memory.kind == "workspace":
+                memory.index = plan.workspace_bytes
+                plan.workspace_bytes += aligned(memory.n_bytes)
+        shared = [
+            tensor for memory in self._storages if memory.kind == "workspace" for tensor in memory.tensors
+        ]
+        plan.memory = {
+            "n_buffers": len(shared),
+            "arena_bytes": plan.workspace_bytes,
+            "total_bytes": sum(aligned(tensor.n_bytes) for tensor in shared),
+            "lower_bound_bytes": _most_live(shared),
+        }
 
 
-class _View(Slot):
-    """The memory of another slot under another shape."""
-
-    __slots__ = ("base",)
-    base: Slot
-
-    @staticmethod
-    def of(source: Slot, shape: tuple[int, ...]) -> Slot:
-        base = _base(source)
-        view = _View("", 0, source.n_bytes, source.dtype, shape)
-        view.base = base
-        return view
+def _most_live(tensors: list[Tensor]) -> int:
+    """The largest sum of sizes that are live at one call; no plan needs less."""
+    changes: dict[int, int] = {}
+    for tensor in tensors:
+        size = aligned(tensor.n_bytes)
+        changes[tensor.first] = changes.get(tensor.first, 0) + size
+        changes[tensor.last + 1] = changes.get(tensor.last + 1, 0) - size
+    return max(accumulate(changes[step] for step in sorted(changes)), default=0)
 
 
-def _base(slot: Slot) -> Slot:
-    return slot.base if isinstance(slot, _View) else slot
-
-
-def _flat(value: Any) -> list[Slot]:
-    if isinstance(value, list):
-        return [item for part in value for item in _flat(part)]
-    if isinstance(value, tuple):
-        raise NotNative("a kernel takes a shape as a buffer")
-    return [value]
+_CALLS: dict[str, Callable[[_Planner, Call], Any]] = {
+    "relax.vm.alloc_storage": _Planner._alloc_storage,
+    "relax.vm.alloc_tensor": _Planner._alloc_tensor,
+    "relax.vm.kill_object": _Planner._kill,
+    "vm.builtin.reshape": _Planner._reshape,
+    "vm.builtin.to_device": _Planner._same,
+}
+"""What becomes of calls other than of kernels."""
 
 
 def plan_native(mod: IRModule, name: str, func: Function, constants: ConstantTable) -> NativePlan:
-    """The plan of a function with static shapes.
+    """The plan of a lowered function with static shapes.
 
     Raises:
         NotNative: something in it needs the virtual machine.
+        IRError: the function is wrong: a tensor that does not fit its storage, a kernel with too few arguments.
     """
     return _Planner(mod, name, func, constants).run()
