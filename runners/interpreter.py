@@ -29,8 +29,6 @@ from typing import Any
 
 import numpy as np
 
-from ir.integer import truncated_quotient, truncated_remainder
-
 from .executable import Executable
 from .ndarray import NDArray, aligned_empty, numpy_dtype
 from .program import ArgumentError, ExecutableError
@@ -41,6 +39,11 @@ Step = Callable[[Registers, list[int]], None]
 _FLOATS: dict[str, Any] = {"float32": ctypes.c_float, "float64": ctypes.c_double}
 
 
+def _truncated_quotient(a: int, b: int) -> int:
+    quotient = abs(a) // abs(b)
+    return quotient if (a < 0) == (b < 0) else -quotient
+
+
 _NAMES = {
     "__builtins__": {},
     "min": min,
@@ -48,8 +51,8 @@ _NAMES = {
     "abs": abs,
     "int": int,
     "float": float,
-    "tdiv": truncated_quotient,
-    "tmod": truncated_remainder,
+    "tdiv": _truncated_quotient,
+    "tmod": lambda a, b: a - b * _truncated_quotient(a, b),
 }
 
 
