@@ -11,8 +11,8 @@ from ..expr import GlobalVar, RelaxExpr
 from ..tir.expr import IntImm, PrimExpr
 from ..tir.expr import Var as TirVar
 from ..tir.stmt_functor import substitute
-from .expr import Id, SeqExpr, Var, const
-from .expr_functor import ExprMutator, ExprMutatorBase
+from .expr import SeqExpr, Var, const
+from .expr_functor import ExprMutator, ExprSubstitution
 from .function import Function
 from .struct_info import (
     PrimStructInfo,
@@ -36,45 +36,15 @@ def substituted(expr: PrimExpr, symbols: Mapping[Any, Any]) -> PrimExpr:
     return new if new is expr or isinstance(new, TirVar | IntImm) else Analyzer().simplify(new)
 
 
-class _Bind(ExprMutatorBase):
-    """Replaces Relax variables (by identity) and symbolic variables everywhere; struct infos follow."""
+class _Bind(ExprSubstitution):
+    """Replaces Relax variables (by identity) and symbolic variables everywhere."""
 
     def __init__(self, values: Mapping[Any, RelaxExpr], symbols: Mapping[TirVar, PrimExpr]) -> None:
-        self._values: dict[Id, RelaxExpr] = {var.vid: value for var, value in values.items()}
+        super().__init__({var.vid: value for var, value in values.items()})
         self._symbols = dict(symbols)
 
     def visit_prim_expr(self, expr: PrimExpr) -> PrimExpr:
         return substituted(expr, self._symbols) if self._symbols else expr
-
-    def visit_var_(self, var: Any) -> Any:
-        return self._values.get(var.vid, var)
-
-    def visit_var_def_(self, var: Any) -> Any:
-        new = super().visit_var_def_(var)
-        if new is not var:
-            self._values[var.vid] = new
-        return new
-
-    def visit_call_(self, expr: Any) -> Any:
-        new = super().visit_call_(expr)
-        return self._with_struct_info(expr, new)
-
-    def visit_if_(self, expr: Any) -> Any:
-        return self._with_struct_info(expr, super().visit_if_(expr))
-
-    def visit_seq_expr_(self, expr: Any) -> Any:
-        return self._with_struct_info(expr, super().visit_seq_expr_(expr))
-
-    def _with_struct_info(self, old: Any, new: Any) -> Any:
-        """The old struct info holds with the values put in place (it may be less precise than a new inference)."""
-        if old.struct_info_ is None:
-            return new
-        info = self.visit_struct_info(old.struct_info_)
-        if new is old and info is old.struct_info_:
-            return new
-        if new is old or new.struct_info_ is None:
-            return new.replace(struct_info_=info)
-        return new
 
 
 def bind(
@@ -171,11 +141,11 @@ def _dtype_of(value: Any) -> str | None:
     return None if dtype is None else str(dtype)
 
 
-class _CopyWithNewVars(ExprMutatorBase):
+class _CopyWithNewVars(ExprSubstitution):
     """Gives every defined variable, symbolic ones included, a new identity."""
 
     def __init__(self) -> None:
-        self._values: dict[Id, Var] = {}
+        super().__init__()
         self._symbols: dict[TirVar, PrimExpr] = {}
 
     def visit_prim_expr(self, expr: PrimExpr) -> PrimExpr:
@@ -185,9 +155,6 @@ class _CopyWithNewVars(ExprMutatorBase):
         for var in definable_tir_vars_in_struct_info(info):
             if var not in self._symbols:
                 self._symbols[var] = type(var)(var.name, var.dtype)
-
-    def visit_var_(self, var: Any) -> Any:
-        return self._values.get(var.vid, var)
 
     def visit_var_def_(self, var: Any) -> Any:
         info = None if var.struct_info_ is None else self.visit_struct_info(var.struct_info_)
@@ -202,20 +169,6 @@ class _CopyWithNewVars(ExprMutatorBase):
     def visit_match_cast_(self, binding: Any) -> Any:
         self.define(binding.struct_info)
         return super().visit_match_cast_(binding)
-
-    def visit_call_(self, expr: Any) -> Any:
-        return self._with_struct_info(expr, super().visit_call_(expr))
-
-    def visit_if_(self, expr: Any) -> Any:
-        return self._with_struct_info(expr, super().visit_if_(expr))
-
-    def visit_seq_expr_(self, expr: Any) -> Any:
-        return self._with_struct_info(expr, super().visit_seq_expr_(expr))
-
-    def _with_struct_info(self, old: Any, new: Any) -> Any:
-        if new is old or old.struct_info_ is None:
-            return new
-        return new.replace(struct_info_=self.visit_struct_info(old.struct_info_))
 
 
 def copy_with_new_vars(func: Function) -> Function:

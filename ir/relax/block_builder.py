@@ -409,6 +409,10 @@ class BlockBuilder:
         """The expression in A-normal form with struct info; what its arguments need is emitted into the current block."""
         return self._normalizer.normalize(expr)
 
+    def visible_outside(self, seq: SeqExpr) -> StructInfo:
+        """The struct info of a sequence of normalized bindings: its result's without what the sequence itself defines."""
+        return self._normalizer.visible_outside(seq)
+
     def lookup_binding(self, var: Var) -> RelaxExpr | None:
         """The value bound to a variable; None for parameters and variables of elsewhere."""
         return self._values.get(var.vid)

@@ -6,8 +6,8 @@ expressions and those whose parts are known get it on construction, the others w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, TypeGuard
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from ..attrs import DictAttrs, as_attrs
 from ..error import IRTypeError, IRValueError
 from ..expr import GlobalVar, RelaxExpr
 from ..node import Node, field
-from ..op import as_op
+from ..op import Op, as_op
 from ..span import Span
 from ..tir.expr import FloatImm, IntImm, PrimExpr
 from .struct_info import (
@@ -460,6 +460,16 @@ class Call(ExprWithOp, type_key="relax.expr.Call"):
         """A copy with some fields changed; its struct info is to be inferred again."""
         return super().replace(**dropping_struct_info(self, changes))
 
+    def with_args(self, args: Sequence[Any]) -> Call:
+        """The call with other arguments; normalization infers what it returns again. The same object for the same arguments.
+
+        Attributes, struct info arguments and span stay, here and in :meth:`replace`, which also keeps a known struct info:
+        ``call.replace(args=args, struct_info_=call.struct_info_)``.
+        """
+        if len(args) == len(self.args) and all(new is old for new, old in zip(args, self.args, strict=True)):
+            return self
+        return Call(self.op, args, self.attrs, self.sinfo_args, self.span)
+
 
 _set_op = Call.op.__set__  # type: ignore[attr-defined]
 _set_args = Call.args.__set__  # type: ignore[attr-defined]
@@ -468,6 +478,11 @@ _set_sinfo_args = Call.sinfo_args.__set__  # type: ignore[attr-defined]
 
 _LITERALS = (ShapeExpr, PrimValue, StringImm, DataTypeImm, Tuple, Constant)
 """Arguments whose value, not only their struct info, may decide what an operator returns."""
+
+
+def is_call_to(value: Any, *names: str) -> TypeGuard[Call]:
+    """Whether ``value`` is a call of one of the operators (``"relax.call_tir"``)."""
+    return isinstance(value, Call) and isinstance(value.op, Op) and value.op.name in names
 
 
 def as_seq(body: Any) -> SeqExpr:

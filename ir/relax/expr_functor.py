@@ -7,11 +7,12 @@ with ``self.builder_.emit`` and always gets normalized expressions with struct i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from ..error import IRTypeError
 from ..expr import GlobalVar, RelaxExpr
+from ..global_info import VDevice
 from ..module import IRModule
 from ..node import Mutator
 from ..op import Op
@@ -37,10 +38,18 @@ from .expr import (
     TupleGetItem,
     Var,
     VarBinding,
+    update_struct_info,
 )
 from .function import ExternFunc, Function
-from .struct_info import PrimStructInfo, ShapeStructInfo, StructInfo, TensorStructInfo
-from .struct_info_lattice import BaseCheckResult, struct_info_base_check
+from .normalizer import LEAF_CLASSES, is_leaf, merged_blocks
+from .struct_info import (
+    ObjectStructInfo,
+    PrimStructInfo,
+    ShapeStructInfo,
+    StructInfo,
+    TensorStructInfo,
+    TupleStructInfo,
+)
 
 _EXPR_METHODS: dict[type, str] = {
     Constant: "visit_constant_",
@@ -73,19 +82,26 @@ class ExprFunctor:
     """Dispatches expressions, bindings and blocks to one method per kind."""
 
     _methods: ClassVar[dict[type, str]] = {**_EXPR_METHODS, **_OTHER_METHODS}
+    _table: ClassVar[dict[type, Callable[[Any, Any], Any]]] = {}
+    """The method for each class of nodes, filled in as they are met; every functor class has its own."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls._table = {}
 
     def _dispatch(self, node: Any) -> Any:
-        name = self._methods.get(type(node))
-        if name is None:
-            for base in type(node).__mro__:
-                if base in self._methods:
-                    name = self._methods[base]
-                    break
-            else:
-                raise IRTypeError(
-                    f"{type(self).__name__} cannot visit a {type(node).__name__}; expected a Relax expression"
-                )
-        return getattr(self, name)(node)
+        method = self._table.get(node.__class__)
+        if method is None:
+            method = self._table[node.__class__] = self._method_for(node.__class__)
+        return method(self, node)
+
+    @classmethod
+    def _method_for(cls, kind: type) -> Callable[[Any, Any], Any]:
+        for base in kind.__mro__:
+            if base in cls._methods:
+                method: Callable[[Any, Any], Any] = getattr(cls, cls._methods[base])
+                return method
+        raise IRTypeError(f"{cls.__name__} cannot visit a {kind.__name__}; expected a Relax expression")
 
     def visit_expr(self, expr: Any) -> Any:
         """Dispatch on the kind of the expression."""
@@ -235,19 +251,34 @@ class _StructInfoFields(Mutator):
         return self.generic_visit(shape)
 
     def visit_VDevice(self, vdevice: Any) -> Any:
-        return vdevice
+        return self._owner.visit_vdevice(vdevice)
 
 
-def _carries_exprs(info: StructInfo) -> bool:
-    return not (
-        (isinstance(info, TensorStructInfo) and info.shape is None)
-        or (isinstance(info, ShapeStructInfo) and info.values is None)
-        or (isinstance(info, PrimStructInfo) and info.value is None)
-    )
+def _mentions_relax_vars(info: Any) -> bool:
+    """Whether a struct info may hold a Relax variable: as the shape of a tensor."""
+    kind = info.__class__
+    if kind is TensorStructInfo:
+        return isinstance(info.shape, Var)
+    if kind is TupleStructInfo:
+        return any(_mentions_relax_vars(item) for item in info.fields)
+    return kind not in _WITHOUT_RELAX_VARS
+
+
+_WITHOUT_RELAX_VARS = frozenset({ObjectStructInfo, PrimStructInfo, ShapeStructInfo})
 
 
 class ExprMutatorBase(ExprFunctor):
     """Maps expressions bottom up without normalizing; bindings and blocks are rebuilt when something in them changed."""
+
+    _maps_struct_infos: ClassVar[bool] = False
+    """Whether the class maps what struct infos consist of; where it does not, shapes and most struct infos need no walk."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls._maps_struct_infos = not all(
+            getattr(cls, name) is getattr(ExprMutatorBase, name)
+            for name in ("visit_prim_expr", "visit_vdevice")
+        )
 
     def _same(self, expr: Any) -> Any:
         return expr
@@ -269,9 +300,15 @@ class ExprMutatorBase(ExprFunctor):
         """A TIR expression inside a shape, a scalar value or a struct info."""
         return expr
 
+    def visit_vdevice(self, vdevice: VDevice) -> VDevice:
+        """The virtual device in a tensor's struct info."""
+        return vdevice
+
     def visit_struct_info(self, info: StructInfo) -> StructInfo:
         """A struct info: the expressions in it are mapped."""
-        return _StructInfoFields(self).visit(info) if _carries_exprs(info) else info
+        if self._maps_struct_infos or _mentions_relax_vars(info):
+            return _StructInfoFields(self).visit(info)  # type: ignore[no-any-return]
+        return info
 
     def visit_expr_dep_struct_info_field(self, info: StructInfo) -> StructInfo:
         """As :meth:`visit_struct_info`."""
@@ -279,7 +316,10 @@ class ExprMutatorBase(ExprFunctor):
 
     def _map(self, items: tuple[Any, ...], f: Callable[[Any], Any]) -> tuple[Any, ...]:
         mapped = tuple([f(item) for item in items])
-        return items if all(new is old for new, old in zip(mapped, items, strict=True)) else mapped
+        for new, old in zip(mapped, items, strict=True):
+            if new is not old:
+                return mapped
+        return items
 
     def visit_tuple_(self, expr: Any) -> Any:
         """The fields."""
@@ -288,6 +328,8 @@ class ExprMutatorBase(ExprFunctor):
 
     def visit_shape_expr_(self, expr: Any) -> Any:
         """The extents."""
+        if not self._maps_struct_infos:
+            return expr
         values = self._map(expr.values, self.visit_prim_expr)
         return expr if values is expr.values else ShapeExpr(values, None, expr.span)
 
@@ -373,36 +415,151 @@ class ExprMutatorBase(ExprFunctor):
         return self.visit_var_def_(var)
 
 
-class ExprMutator(ExprMutatorBase):
-    """Rewrites a program through a block builder: results are normalized, overrides may emit bindings.
+class ExprSubstitution(ExprMutatorBase):
+    """Puts other things in place of parts of a program; what is known of an expression is mapped along, not inferred again.
 
-    When a binding's value changes its struct info, the variable is replaced by one with the new struct info
-    everywhere after it.
+    Args:
+        values: what uses of variables become, by the variables' identities.
     """
+
+    def __init__(self, values: Mapping[Id, RelaxExpr] | None = None) -> None:
+        self._values: dict[Id, RelaxExpr] = dict(values or {})
+
+    def visit_var_(self, var: Any) -> Any:
+        """What is put in place of the variable."""
+        return self._values.get(var.vid, var)
+
+    def visit_var_def_(self, var: Any) -> Any:
+        """A definition; uses follow it when it changes."""
+        new = super().visit_var_def_(var)
+        if new is not var:
+            self._values[var.vid] = new
+        return new
+
+    def visit_call_(self, expr: Any) -> Any:
+        """As the base class does, with the struct info mapped."""
+        return self._with_struct_info(expr, super().visit_call_(expr))
+
+    def visit_if_(self, expr: Any) -> Any:
+        """As the base class does, with the struct info mapped."""
+        return self._with_struct_info(expr, super().visit_if_(expr))
+
+    def visit_seq_expr_(self, expr: Any) -> Any:
+        """As the base class does, with the struct info mapped."""
+        return self._with_struct_info(expr, super().visit_seq_expr_(expr))
+
+    def _with_struct_info(self, old: Any, new: Any) -> Any:
+        """The old struct info holds with the parts put in place (it may be less precise than a new inference)."""
+        if old.struct_info_ is None:
+            return new
+        info = self.visit_struct_info(old.struct_info_)
+        if (new is old and info is not old.struct_info_) or new.struct_info_ is None:
+            return new.replace(struct_info_=info)
+        return new
+
+
+class ExprMutator(ExprMutatorBase):
+    """Rewrites programs through a block builder; the base of every pass over Relax.
+
+    What an override returns is normalized: its parts are bound where they must be, and struct info is inferred. Overrides may
+    emit bindings before the current one with ``self.builder_.emit``. What does not change stays the same object, up to the
+    whole function; when a binding's value changes its struct info, the variable gets a successor of the same identity, and
+    all later uses refer to it.
+
+    An override looks at operands that are rewritten already when it begins with ``self.visit_expr_post_order(expr)``::
+
+        class _Double(ExprMutator):
+            def visit_call_(self, call):
+                call = self.visit_expr_post_order(call)
+                if is_call_to(call, "relax.exp"):
+                    once = self.builder_.emit(call)
+                    return op.add(once, once)
+                return call
+
+    ``visit_var_binding_`` sees the variable too (and emits by :meth:`reemit_binding`), :meth:`visit_bindings` all bindings of a
+    block, :meth:`visit_result` what a function or branch returns.
+
+    Args:
+        mod: the module whose functions are rewritten; functions that overrides add are added to ``builder_``'s copy of it.
+    """
+
+    _keeps_blocks: ClassVar[bool] = True
+    """Whether blocks come from the builder, normalized, and not from an override."""
+    _keeps_definitions: ClassVar[bool] = True
+    """Whether definitions only change with the variables in their struct info."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls._keeps_blocks = _inherits(
+            cls, "visit_binding_block", "visit_binding_block_", "visit_dataflow_block_"
+        )
+        cls._keeps_definitions = not cls._maps_struct_infos and _inherits(
+            cls,
+            "visit_struct_info",
+            "visit_expr_dep_struct_info_field",
+            "visit_var_def_",
+            "visit_dataflow_var_def_",
+        )
 
     def __init__(self, mod: IRModule | None = None) -> None:
         self.builder_ = BlockBuilder(mod)
         self._var_remap: dict[Id, RelaxExpr] = {}
+        self._has_sequences = False
+        """Whether a value of the current sequence is a sequence itself, which normalization will splice in."""
+
+    def rewrite_module(
+        self, mod: IRModule, select: Callable[[GlobalVar, Function], bool] | None = None
+    ) -> IRModule:
+        """The module that the mutator was made for, with its functions rewritten and those that overrides have added.
+
+        Args:
+            select: which Relax functions to rewrite, all by default.
+
+        Returns:
+            ``mod`` itself when no function changes.
+        """
+        result = self.builder_.get_context_ir_module()
+        changed = False
+        for var, func in mod.functions.items():
+            if isinstance(func, Function) and (select is None or select(var, func)):
+                new = self.visit_expr(func)
+                if new is not func:
+                    result.functions[var] = new
+                    changed = True
+        return self.builder_.finalize() if changed else mod
+
+    # ---- what overrides call ----------------------------------------------------------------------------------
 
     def visit_expr(self, expr: Any) -> Any:
         """Rewrite an expression and normalize the result."""
-        return self.builder_.normalize(self._dispatch(expr))
+        new = self._dispatch(expr)
+        if new.__class__ in LEAF_CLASSES or (
+            new.__class__ in _SCOPED_CLASSES and new.struct_info_ is not None
+        ):
+            return new
+        return self.builder_.normalize(new)
 
     def visit_expr_post_order(self, expr: Any) -> Any:
         """Rewrite the parts of an expression as the base class does, without an override for the expression itself."""
-        return self.builder_.normalize(getattr(ExprMutator, self._methods[type(expr)])(self, expr))
+        return self.builder_.normalize(ExprMutator._dispatch_as_base(self, expr))
+
+    def _dispatch_as_base(self, expr: Any) -> Any:
+        method = ExprMutator._table.get(expr.__class__)
+        if method is None:
+            method = ExprMutator._table[expr.__class__] = ExprMutator._method_for(expr.__class__)
+        return method(self, expr)
 
     def set_var_remap(self, vid: Id, var: RelaxExpr) -> None:
-        """From here on uses of the variable with identity ``vid`` become ``var``."""
+        """From here on uses of the variable with identity ``vid`` become ``var`` (a variable or another leaf)."""
         self._var_remap[vid] = var
 
     def get_var_remap(self, vid: Id) -> RelaxExpr:
         """What uses of the variable become; KeyError when it is not replaced."""
         return self._var_remap[vid]
 
-    def lookup_binding(self, var: Var) -> RelaxExpr | None:
-        """The value that the rewritten program binds to ``var``, or None for parameters."""
-        return self.builder_.lookup_binding(var)
+    def lookup_binding(self, var: RelaxExpr) -> RelaxExpr | None:
+        """The value that the rewritten program binds to ``var``, or None for parameters and what is no variable."""
+        return self.builder_.lookup_binding(var) if isinstance(var, Var) else None
 
     def with_struct_info(self, var: Var, struct_info: StructInfo) -> Var:
         """``var``, or a variable of the same identity with another struct info when it differs."""
@@ -412,9 +569,30 @@ class ExprMutator(ExprMutatorBase):
             return var
         return type(var)(var.vid, struct_info, var.span)
 
+    def reemit_binding(self, binding: VarBinding, value: RelaxExpr) -> Var:
+        """Emit a binding with another value; the variable that it binds then, with the value's struct info."""
+        var: Var = binding.var if self._keeps_definition(binding.var) else self.visit_var_def(binding.var)
+        if value is binding.value and value.struct_info_ is not None and var is binding.var:
+            self.builder_.emit_normalized(binding)
+            return var
+        if value.struct_info_ is None:
+            value = self.builder_.normalize(value)
+        var = self.with_struct_info(var, value.struct_info)
+        if var is not binding.var:
+            self._var_remap[binding.var.vid] = var
+        if value.__class__ is SeqExpr:
+            self._has_sequences = True
+        self.builder_.emit_normalized(VarBinding(var, value, binding.span))
+        return var
+
+    # ---- the walk ---------------------------------------------------------------------------------------------
+
     def visit_var_(self, var: Any) -> Any:
         """What the variable was replaced by."""
         return self._var_remap.get(var.vid, var)
+
+    def _keeps_definition(self, var: Var) -> bool:
+        return self._keeps_definitions and not (self._var_remap and _mentions_relax_vars(var.struct_info_))
 
     def visit_var_def_(self, var: Any) -> Any:
         """A definition; a changed struct info makes a new variable, which replaces the old one."""
@@ -431,13 +609,13 @@ class ExprMutator(ExprMutatorBase):
         else:
             builder.begin_scope(params)
         try:
-            body = self.visit_expr(expr)
+            body: SeqExpr = self.visit_expr(expr)
         finally:
             builder.end_scope()
         return body
 
     def visit_function_(self, expr: Any) -> Any:
-        """Parameters, then the body in a scope of its own; the declared result is kept where it is still right."""
+        """Parameters, then the body in a scope of its own; the result is inferred again when the body's has changed."""
         params = self._map(expr.params, self.visit_var_def)
         body = self.visit_with_new_scope(expr.body, params)
         if params is expr.params and body is expr.body:
@@ -445,7 +623,8 @@ class ExprMutator(ExprMutatorBase):
         ret = expr.ret_struct_info
         if ret is not None:
             ret = self.visit_struct_info(ret)
-            if struct_info_base_check(body.struct_info, ret) is not BaseCheckResult.PASS:
+            info = body.body.struct_info_
+            if info is not expr.body.body.struct_info_ and info != expr.body.body.struct_info_:
                 ret = None
         return Function(params, body, ret, expr.is_pure, expr.attrs, expr.span)
 
@@ -459,26 +638,39 @@ class ExprMutator(ExprMutatorBase):
         return If(cond, yes, no, None, expr.span)
 
     def visit_seq_expr_(self, expr: Any) -> Any:
-        """The blocks; what the body emits comes in a block of its own at the end."""
+        """The blocks; what the result needs comes in a block of its own at the end."""
+        builder = self.builder_
+        outer, self._has_sequences = self._has_sequences, False
         blocks = [self.visit_binding_block(block) for block in expr.blocks]
-        self.builder_._begin_binding_block()
-        body = self.visit_expr(expr.body)
-        prologue = self.builder_._end_block()
-        unchanged = (
+        builder._begin_binding_block()
+        body = self.visit_result(expr.body)
+        prologue = builder._end_block()
+        is_normal = self._keeps_blocks and not self._has_sequences and is_leaf(body)
+        self._has_sequences = outer
+        if (
             body is expr.body
             and not prologue.bindings
+            and expr.struct_info_ is not None
             and all(new is old and new.bindings for new, old in zip(blocks, expr.blocks, strict=True))
-        )
-        if unchanged and expr.struct_info_ is not None:
+        ):
             return expr
-        found = [block for block in blocks if block.bindings]
         if prologue.bindings:
-            found.append(prologue)
-        return SeqExpr(found, body, None, expr.span)
+            blocks.append(prologue)
+        new = SeqExpr(merged_blocks(blocks), body, None, expr.span)
+        if is_normal:
+            update_struct_info(new, builder.visible_outside(new))
+        return new
 
-    def _visit_block(self, block: Any) -> Any:
+    def visit_result(self, body: Any) -> Any:
+        """The value of a function's body or a branch; it may emit bindings behind the last block."""
+        return self.visit_expr(body)
+
+    def visit_bindings(self, block: BindingBlock) -> None:
+        """The bindings of a block in order, emitted into a new block of its kind."""
         for binding in block.bindings:
-            self.visit_binding(binding)
+            self._dispatch(binding)
+
+    def _end_block(self, block: Any) -> Any:
         new = self.builder_._end_block()
         same = len(new.bindings) == len(block.bindings) and type(new) is type(block)
         return (
@@ -488,44 +680,38 @@ class ExprMutator(ExprMutatorBase):
     def visit_binding_block_(self, block: Any) -> Any:
         """The bindings in order, emitted into a new block."""
         self.builder_._begin_binding_block()
-        return self._visit_block(block)
+        self.visit_bindings(block)
+        return self._end_block(block)
 
     def visit_dataflow_block_(self, block: Any) -> Any:
         """The bindings in order, emitted into a new dataflow block."""
         self.builder_._begin_dataflow_block()
-        return self._visit_block(block)
+        self.visit_bindings(block)
+        return self._end_block(block)
 
     def visit_var_binding_(self, binding: Any) -> None:
         """Rewrite the value and emit the binding again."""
-        value = self.visit_expr(binding.value)
-        var = self.visit_var_def(binding.var)
-        self.reemit_binding(binding, var, value)
-
-    def reemit_binding(self, binding: VarBinding, var: Var, value: RelaxExpr) -> None:
-        """Emit ``binding`` with a new (normalized) value, giving the variable its struct info."""
-        if var is binding.var and value is binding.value:
-            self.builder_.emit_normalized(binding)
-            return
-        info = value.struct_info_
-        if info is not None:
-            typed = self.with_struct_info(var, info)
-            if typed is not var or typed is not binding.var:
-                self._var_remap[binding.var.vid] = typed
-            var = typed
-        self.builder_.emit_normalized(VarBinding(var, value, binding.span))
+        self.reemit_binding(binding, self.visit_expr(binding.value))
 
     def visit_match_cast_(self, binding: Any) -> None:
         """Rewrite the value and the struct info and emit the match cast again."""
         value = self.visit_expr(binding.value)
         info = self.visit_struct_info(binding.struct_info)
-        var = self.visit_var_def(binding.var)
-        typed = self.with_struct_info(var, info)
-        if typed is not binding.var:
-            self._var_remap[binding.var.vid] = typed
-        if typed is binding.var and value is binding.value and info is binding.struct_info:
+        var = self.with_struct_info(self.visit_var_def(binding.var), info)
+        if var is not binding.var:
+            self._var_remap[binding.var.vid] = var
+        if var is binding.var and value is binding.value and info is binding.struct_info:
             self.builder_.emit_normalized(binding)
         else:
-            self.builder_.emit_normalized(MatchCast(typed, value, info, binding.span))
+            self.builder_.emit_normalized(MatchCast(var, value, info, binding.span))
+
+
+_SCOPED_CLASSES = frozenset({SeqExpr, Function})
+"""Expressions that are normalized as a whole when they have a struct info."""
+
+
+def _inherits(cls: type, *methods: str) -> bool:
+    return all(getattr(cls, name) is getattr(ExprMutator, name) for name in methods)
 
 
 class PyExprVisitor(ExprVisitor):
@@ -554,6 +740,7 @@ __all__ = [
     "ExprFunctor",
     "ExprMutator",
     "ExprMutatorBase",
+    "ExprSubstitution",
     "ExprVisitor",
     "PyExprMutator",
     "PyExprVisitor",

@@ -1,17 +1,18 @@
-"""Names of a module's functions: renaming them together with every reference, and giving public ones the name of their symbol."""
+"""Names of a module's functions: giving public ones the name of their symbol, and renaming references."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 from ..error import IRValueError
 from ..expr import GlobalVar
+from ..function import BaseFunc
 from ..module import IRModule
 from ..node import Mutator
 
 
 class _Rename(Mutator):
-    def __init__(self, table: dict[GlobalVar, GlobalVar]) -> None:
+    def __init__(self, table: Mapping[GlobalVar, GlobalVar]) -> None:
         super().__init__()
         self._renamed = table
 
@@ -19,17 +20,20 @@ class _Rename(Mutator):
         return self._renamed.get(var, var)
 
 
-def rename_functions(mod: IRModule, table: dict[GlobalVar, GlobalVar]) -> IRModule:
+def references_renamed(func: BaseFunc, table: Mapping[GlobalVar, GlobalVar]) -> BaseFunc:
+    """A function of either IR with new references in place of old ones in its body."""
+    return func.replace(body=_Rename(table).visit(func.body)) if hasattr(func, "body") else func  # type: ignore[no-any-return]
+
+
+def _rename_functions(mod: IRModule, table: Mapping[GlobalVar, GlobalVar]) -> IRModule:
     """The module with references (and the functions under them) renamed."""
     if not table:
         return mod
-    rename = _Rename(table)
-    functions: dict[GlobalVar, Any] = {}
-    for var, func in mod.functions.items():
-        functions[table.get(var, var)] = (
-            func.replace(body=rename.visit(func.body)) if hasattr(func, "body") else func
-        )
-    return mod.replace(functions=functions)
+    return mod.replace(
+        functions={
+            table.get(var, var): references_renamed(func, table) for var, func in mod.functions.items()
+        }
+    )
 
 
 def named_by_symbol(mod: IRModule) -> IRModule:
@@ -60,4 +64,4 @@ def named_by_symbol(mod: IRModule) -> IRModule:
         taken[name] = var
         if name != var.name_hint:
             table[var] = GlobalVar(name, var.struct_info_)
-    return rename_functions(mod, table)
+    return _rename_functions(mod, table)

@@ -16,6 +16,7 @@ from .expr import (
     Call,
     Constant,
     DataflowBlock,
+    DataflowVar,
     DataTypeImm,
     If,
     MatchCast,
@@ -37,7 +38,9 @@ from .symbolic_vars import definable_tir_vars_in_struct_info
 if TYPE_CHECKING:
     from .block_builder import BlockBuilder
 
-LEAVES = (Var, Constant, GlobalVar, ShapeExpr, PrimValue, StringImm, DataTypeImm, ExternFunc, Op)
+LEAF_CLASSES = frozenset(
+    {Var, DataflowVar, Constant, GlobalVar, ShapeExpr, PrimValue, StringImm, DataTypeImm, ExternFunc, Op}
+)
 """Expressions that may be arguments as they are; tuples of them may too."""
 
 
@@ -45,7 +48,7 @@ def is_leaf(expr: RelaxExpr) -> bool:
     """Whether an expression may be an argument in A-normal form."""
     if isinstance(expr, Tuple):
         return all(is_leaf(item) for item in expr.fields)
-    return isinstance(expr, LEAVES)
+    return type(expr) in LEAF_CLASSES
 
 
 def infer_call(call: Call, builder: BlockBuilder) -> StructInfo:
@@ -77,7 +80,7 @@ class Normalizer:
 
     def normalize(self, expr: Any) -> Any:
         """The expression with its parts in A-normal form and its struct info; the same object when it was so already."""
-        if isinstance(expr, LEAVES):
+        if expr.__class__ in LEAF_CLASSES:
             if expr.struct_info_ is None and isinstance(expr, Var):
                 raise IRValueError(
                     f"variable {expr.name_hint} has no struct info; give it one where it is made"
@@ -92,18 +95,21 @@ class Normalizer:
 
     def argument(self, expr: Any) -> Any:
         """As :meth:`normalize`, and bound to a variable unless it is a leaf or tuple of leaves."""
-        if isinstance(expr, LEAVES):
+        if expr.__class__ in LEAF_CLASSES:
             return expr
         new = self.normalize(expr)
-        if isinstance(new, Tuple) or isinstance(new, LEAVES) or isinstance(new, PrimFunc):
+        if new.__class__ in LEAF_CLASSES or isinstance(new, Tuple | PrimFunc):
             return new
         if not self._builder.in_block:
             return new
         return self._builder.emit(new)
 
     def _arguments(self, items: tuple[Any, ...]) -> tuple[Any, ...]:
-        new = tuple([self.argument(item) for item in items])
-        return items if all(a is b for a, b in zip(new, items, strict=True)) else new
+        for item in items:
+            if item.__class__ not in LEAF_CLASSES:
+                new = tuple([self.argument(item) for item in items])
+                return items if all(a is b for a, b in zip(new, items, strict=True)) else new
+        return items
 
     def _tuple(self, expr: Tuple) -> Tuple:
         fields = self._arguments(expr.fields)
@@ -198,12 +204,14 @@ class Normalizer:
         same = body is seq.body and len(blocks) == len(seq.blocks)
         if not (same and all(a is b for a, b in zip(blocks, seq.blocks, strict=True))):
             seq = SeqExpr(blocks, body, None, seq.span)
-        update_struct_info(seq, self._visible_outside(seq))
+        update_struct_info(seq, self.visible_outside(seq))
         return seq
 
-    def _visible_outside(self, seq: SeqExpr) -> StructInfo:
+    def visible_outside(self, seq: SeqExpr) -> StructInfo:
         """The body's struct info without the variables that the sequence itself defines."""
         info = seq.body.struct_info
+        if not _mentions_variables(info):
+            return info
         own: set[Any] = set()
         variables: set[Any] = set()
         for block in seq.blocks:
@@ -212,8 +220,6 @@ class Normalizer:
                 if isinstance(binding, MatchCast):
                     own.update(definable_tir_vars_in_struct_info(binding.struct_info))
         own -= self._builder.scope_shape_vars()
-        if not own and not any(True for _ in _shape_variables(info)):
-            return info
         return erase_to_well_defined(
             info, lambda var: None if var in own else var, lambda var: None if var.vid in variables else var
         )
@@ -260,17 +266,17 @@ class Normalizer:
     }
 
 
-def _shape_variables(info: StructInfo) -> list[Var]:
-    """The Relax variables that a struct info mentions as shapes."""
-    found: list[Var] = []
+def _mentions_variables(node: Any) -> bool:
+    """Whether a struct info mentions any variable, symbolic or of Relax."""
+    if node.is_variable:
+        return True
+    found = False
 
-    def walk(node: Any) -> None:
-        if isinstance(node, Var):
-            found.append(node)
-        else:
-            node._visit_children(walk)
+    def visit(child: Any) -> None:
+        nonlocal found
+        found = found or _mentions_variables(child)
 
-    walk(info)
+    node._visit_children(visit)
     return found
 
 

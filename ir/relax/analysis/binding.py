@@ -8,7 +8,7 @@ from typing import Any
 from ...expr import GlobalVar, RelaxExpr
 from ...function import BaseFunc
 from ...node import Visitor
-from ..expr import Binding, DataflowBlock, Var
+from ..expr import Binding, DataflowBlock, SeqExpr, Var
 from ..function import Function
 
 
@@ -153,6 +153,33 @@ def udchain(dfb: DataflowBlock) -> dict[Var, list[Var]]:
             if binding.var not in users:
                 users.append(binding.var)
     return table
+
+
+def use_counts(func: Function) -> dict[Var, int]:
+    """How many bindings (or results) use each variable; one that uses it twice counts twice."""
+    counts: dict[Var, int] = {}
+
+    def count(expr: Any) -> None:
+        def visit(node: Any) -> None:
+            if isinstance(node, Var):
+                counts[node] = counts.get(node, 0) + 1
+            elif isinstance(node, SeqExpr):
+                walk(node)
+            elif isinstance(node, Function):
+                walk(node.body)
+            else:
+                node._visit_children(visit)
+
+        visit(expr)
+
+    def walk(seq: SeqExpr) -> None:
+        for block in seq.blocks:
+            for binding in block.bindings:
+                count(binding.value)  # type: ignore[attr-defined]
+        count(seq.body)
+
+    walk(func.body)
+    return counts
 
 
 def post_order_visit(expr: Any, fvisit: Callable[[Any], None]) -> None:

@@ -41,12 +41,7 @@ class _CallRewriter(ExprMutator):
             if new is not value:
                 self.changed = True
                 value = self.builder_.normalize(new)
-        var = self.visit_var_def(binding.var)
-        self._bound[self._var_remap.get(binding.var.vid, var)] = value  # type: ignore[index]
-        self.reemit_binding(binding, var, value)
-        remapped = self._var_remap.get(binding.var.vid)
-        if isinstance(remapped, Var):
-            self._bound[remapped] = value
+        self._bound[self.reemit_binding(binding, value)] = value
 
     def _rewritten(self, value: RelaxExpr) -> RelaxExpr:
         matches = self._pattern.extract_matched_expr(value, self._bound)

@@ -9,17 +9,17 @@ from ...expr import GlobalVar
 from ...module import IRModule
 from ...op import Op
 from ...transform import ModulePass, PassContext
-from ..expr import Call, DataTypeImm, PrimValue, SeqExpr, ShapeExpr, Var
+from ..expr import BindingBlock, Call, DataflowVar, DataTypeImm, PrimValue, ShapeExpr, Var
+from ..expr_functor import ExprMutator
 from ..function import Function
+from ..function_signature import SignatureChange, change_signatures
 from ..struct_info import TensorStructInfo
-from .binding_rewriter import BindingRewriter
-from .interprocedural import change_functions
 
 WORKSPACE_SIZE = "WorkspaceSize"
 """Attribute of external functions: the bytes that they need."""
 
 
-class _Allocator(BindingRewriter):
+class _Allocator(ExprMutator):
     """Allocates the workspace before the first call that needs it, and passes it to all."""
 
     def __init__(self, mod: IRModule, needy: set[str], size: int) -> None:
@@ -28,28 +28,27 @@ class _Allocator(BindingRewriter):
         self._info = TensorStructInfo((size,), "uint8")
         self._workspace: Var | None = None
 
-    def visit_seq(self, seq: SeqExpr) -> SeqExpr:
+    def visit_seq_expr_(self, expr: Any) -> Any:
         outer = self._workspace
         try:
-            return super().visit_seq(seq)
+            return super().visit_seq_expr_(expr)
         finally:
             self._workspace = outer
 
-    def visit_block(self, block: Any) -> None:
+    def visit_bindings(self, block: BindingBlock) -> None:
         outer = self._workspace
-        super().visit_block(block)
-        if self._workspace is not None and type(self._workspace) is not Var:
-            self._workspace = outer  # a dataflow variable is not visible in the next block
+        super().visit_bindings(block)
+        if isinstance(self._workspace, DataflowVar):
+            self._workspace = outer  # it is not visible in the next block
 
-    def visit_call(self, var: Var, call: Call) -> None:
-        if isinstance(call.op, GlobalVar) and call.op.name_hint in self._needy:
-            if self._workspace is None:
-                args = (ShapeExpr(self._info.shape_values), DataTypeImm("uint8"), PrimValue(0))
-                alloc = Call(Op.get("relax.builtin.alloc_tensor"), args, None, None, None, self._info)
-                self._workspace = self.emit(alloc, "workspace_main")
-            info = call.struct_info_ if call.struct_info_ is not None else var.struct_info_
-            call = Call(call.op, (*call.args, self._workspace), call.attrs, call.sinfo_args, call.span, info)
-        self.bind(var, call)
+    def visit_call_(self, call: Any) -> Any:
+        if not isinstance(call.op, GlobalVar) or call.op.name_hint not in self._needy:
+            return super().visit_call_(call)
+        if self._workspace is None:
+            args = (ShapeExpr(self._info.shape_values), DataTypeImm("uint8"), PrimValue(0))
+            alloc = Call(Op.get("relax.builtin.alloc_tensor"), args, None, None, None, self._info)
+            self._workspace = self.builder_.emit(alloc, "workspace_main")
+        return call.with_args((*super().visit_call_(call).args, self._workspace))
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ class AllocateWorkspace(ModulePass):
         if not needy:
             return mod
         size = max(func.attrs.get_int(WORKSPACE_SIZE) for func in needy.values())
-        changed: dict[GlobalVar, Any] = {}
+        changes: dict[GlobalVar, SignatureChange] = {}
         for var, func in needy.items():
             workspace = Var("workspace", TensorStructInfo((size,), "uint8"))
             new = Function(
@@ -85,13 +84,7 @@ class AllocateWorkspace(ModulePass):
                 func.attrs,
                 func.span,
             )
-            changed[var] = (new, lambda rewriter, call: call)
-        result = change_functions(mod, changed)
-        names = {var.name_hint for var in needy}
-        functions = {
-            var: _Allocator(result, names, size).rewrite(func)
-            if isinstance(func, Function) and "Codegen" not in func.attrs
-            else func
-            for var, func in result.functions.items()
-        }
-        return result.replace(functions=functions)
+            changes[var] = SignatureChange(new, lambda builder, call: call)  # the argument is added below
+        mod = change_signatures(mod, changes)
+        allocator = _Allocator(mod, {var.name_hint for var in needy}, size)
+        return allocator.rewrite_module(mod, lambda var, func: "Codegen" not in func.attrs)

@@ -10,16 +10,14 @@ from ... import te
 from ...error import IRValueError
 from ...expr import GlobalVar
 from ...module import IRModule
-from ...op import Op
 from ...tir.function import PrimFunc
 from ...tir.index_map import IndexMap
 from ...transform import ModulePass, PassContext
 from .. import op
 from ..block_builder import BlockBuilder
-from ..expr import Call, Expr, ShapeExpr, Tuple, TupleGetItem, Var
-from ..function import Function
+from ..expr import Call, Expr, ShapeExpr, Tuple, TupleGetItem, is_call_to
+from ..function_signature import MapCall, replace_calls
 from ..struct_info import StructInfo, TensorStructInfo, TupleStructInfo
-from .binding_rewriter import BindingRewriter, is_call_to
 from .dead_code_elimination import remove_unused_functions
 
 OPERATOR_NAME = "operator_name"
@@ -34,18 +32,22 @@ def _as_map(transform: Any) -> IndexMap | None:
     return IndexMap.from_func(transform)
 
 
-class _Alterer(BindingRewriter):
-    def __init__(self, builder: BlockBuilder, owner: AlterOpImpl) -> None:
-        super().__init__()
-        self._builder = builder
+class _Alterer:
+    """Makes calls of replaced kernels."""
+
+    def __init__(self, owner: AlterOpImpl) -> None:
         self._owner = owner
         self._new: dict[str, GlobalVar] = {}
 
-    def visit_call(self, var: Var, call: Call) -> None:
-        kind = self._kind(call)
-        if kind is None:
-            self.bind(var, call)
-            return
+    def calls_of(self, kind: str) -> MapCall:
+        """What calls of kernels of an operator become."""
+
+        def make(builder: BlockBuilder, call: Call) -> Expr:
+            return self._altered(builder, call, kind) if is_call_to(call, "relax.call_tir") else call
+
+        return make
+
+    def _altered(self, builder: BlockBuilder, call: Call, kind: str) -> Expr:
         transforms = [_as_map(item) for item in self._owner.op_buffer_transforms.get(kind, ())]
         separators = list(self._owner.op_buffer_axis_separators.get(kind) or [None] * len(transforms))
         inputs = list(self._owner.op_buffer_input_axis_separators.get(kind) or [None] * len(transforms))
@@ -58,78 +60,60 @@ class _Alterer(BindingRewriter):
             )
         transforms = transforms or [None] * (len(fields) + len(infos))
         args = [
-            self._transformed(field, transform, separator, before)
+            field
+            if transform is None
+            else builder.emit(op.layout_transform(field, transform, None, separator or [], before or []))
             for field, transform, separator, before in zip(
                 fields, transforms, separators or transforms, inputs or transforms
             )
         ]
         outputs = transforms[len(fields) :]
-        new_infos = [
-            self._moved_info(item, transform) for item, transform in zip(infos, outputs, strict=True)
-        ]
+        new_infos = [_moved_info(item, transform) for item, transform in zip(infos, outputs, strict=True)]
         new_info = TupleStructInfo(new_infos) if isinstance(info, TupleStructInfo) else new_infos[0]
-        made = Call(
-            Op.get("relax.call_tir"),
-            (self._kernel(kind), Tuple(args), *call.args[2:]),
-            None,
-            [new_info],
-            None,
-            new_info,
-        )
+        operands = (self._kernel(builder, kind), Tuple(args), *call.args[2:])
+        made = Call(call.op, operands, None, [new_info], None, new_info)
         if all(transform is None for transform in outputs):
-            self.bind(var, made)
-            return
-        result = self.emit(made)
+            return made
+        result = builder.emit(made)
         if not isinstance(info, TupleStructInfo):
-            self.bind(var, self._restored(result, infos[0], outputs[0]))
-            return
+            return _restored(builder, result, infos[0], outputs[0])
         parts = []
         for index, (item, transform) in enumerate(zip(infos, outputs, strict=True)):
-            part = self.emit(TupleGetItem(result, index))
-            parts.append(part if transform is None else self.emit(self._restored(part, item, transform)))
-        self.bind(var, Tuple(parts))
+            part = builder.emit(TupleGetItem(result, index))
+            parts.append(
+                part if transform is None else builder.emit(_restored(builder, part, item, transform))
+            )
+        return Tuple(parts)
 
-    def _kind(self, call: Call) -> str | None:
-        if not is_call_to(call, "relax.call_tir") or not isinstance(call.args[0], GlobalVar):
-            return None
-        func = self._builder.get()[call.args[0]]
-        kind = func.attrs.get(OPERATOR_NAME) if isinstance(func, PrimFunc) else None
-        return str(kind) if kind is not None and str(kind) in self._owner.op_impl_map else None
-
-    def _kernel(self, kind: str) -> GlobalVar:
+    def _kernel(self, builder: BlockBuilder, kind: str) -> GlobalVar:
         if kind not in self._new:
             func = self._owner.op_impl_map[kind]
-            self._new[kind] = self._builder.add_func(func, f"{kind.replace('.', '_')}_replacement")
+            self._new[kind] = builder.add_func(func, f"{kind.replace('.', '_')}_replacement")
         return self._new[kind]
 
-    def _transformed(self, expr: Expr, transform: IndexMap | None, separators: Any, before: Any) -> Expr:
-        if transform is None:
-            return expr
-        return self.emit(op.layout_transform(expr, transform, None, separators or [], before or []))
 
-    def _moved_info(self, info: StructInfo, transform: IndexMap | None) -> StructInfo:
-        if transform is None:
-            return info
-        assert isinstance(info, TensorStructInfo)
-        return TensorStructInfo(
-            ShapeExpr(transform.map_shape(info.shape_values or ())), info.dtype, info.vdevice
-        )
+def _moved_info(info: StructInfo, transform: IndexMap | None) -> StructInfo:
+    if transform is None:
+        return info
+    assert isinstance(info, TensorStructInfo)
+    return TensorStructInfo(ShapeExpr(transform.map_shape(info.shape_values or ())), info.dtype, info.vdevice)
 
-    def _restored(self, value: Expr, info: StructInfo, transform: IndexMap | None) -> Expr:
-        """An output in the original layout, what padding added cut off."""
-        assert transform is not None and isinstance(info, TensorStructInfo)
 
-        shape = info.shape_values or ()
-        inverse, _ = transform.non_surjective_inverse(shape)
-        restored = self.emit(op.layout_transform(value, inverse))
-        got = restored.struct_info.shape_values
-        if all(getattr(a, "value", a) == getattr(b, "value", b) for a, b in zip(got, shape, strict=True)):
-            return restored
+def _restored(builder: BlockBuilder, value: Expr, info: StructInfo, transform: IndexMap | None) -> Expr:
+    """An output in the original layout, what padding added cut off."""
+    assert transform is not None and isinstance(info, TensorStructInfo)
 
-        def remove_pad(data: Any) -> Any:
-            return te.compute(shape, lambda *indices: data(*indices), name="te_remove_pad")
+    shape = info.shape_values or ()
+    inverse, _ = transform.non_surjective_inverse(shape)
+    restored = builder.emit(op.layout_transform(value, inverse))
+    got = restored.struct_info.shape_values
+    if all(getattr(a, "value", a) == getattr(b, "value", b) for a, b in zip(got, shape, strict=True)):
+        return restored
 
-        return self._builder.call_te(remove_pad, restored, primfunc_name_hint="remove_pad")
+    def remove_pad(data: Any) -> Any:
+        return te.compute(shape, lambda *indices: data(*indices), name="te_remove_pad")
+
+    return builder.call_te(remove_pad, restored, primfunc_name_hint="remove_pad")
 
 
 @dataclass(frozen=True)
@@ -158,12 +142,11 @@ class AlterOpImpl(ModulePass):
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """The module with replaced kernels."""
-        builder = BlockBuilder(mod)
-        changed = False
+        alterer = _Alterer(self)
+        calls: dict[str, MapCall] = {}
         for var, func in mod.functions.items():
-            if isinstance(func, Function):
-                new = _Alterer(builder, self).rewrite(func)
-                if new is not func:
-                    changed = True
-                    builder.get().functions[var] = new
-        return remove_unused_functions(builder.get()) if changed else mod
+            kind = func.attrs.get(OPERATOR_NAME) if isinstance(func, PrimFunc) else None
+            if kind is not None and str(kind) in self.op_impl_map:
+                calls[var.name_hint] = alterer.calls_of(str(kind))
+        result = replace_calls(mod, calls)
+        return mod if result is mod else remove_unused_functions(result)

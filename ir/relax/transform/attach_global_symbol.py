@@ -10,7 +10,7 @@ from ...module import IRModule
 from ...tir.function import PrimFunc
 from ...transform import ModulePass, PassContext
 from ..function import Function
-from ..function_names import rename_functions
+from ..function_signature import SignatureChange, change_signatures
 
 
 @dataclass(frozen=True)
@@ -27,14 +27,13 @@ class AttachGlobalSymbol(ModulePass):
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """The module with symbols."""
         prefix = str(mod.attrs.get("system_lib_prefix") or "")
-        functions: dict[GlobalVar, Any] = {}
-        renamed: dict[GlobalVar, GlobalVar] = {}
+        functions: dict[GlobalVar, Any] = dict(mod.functions)
+        renamed: dict[GlobalVar, SignatureChange] = {}
         for var, func in mod.functions.items():
             if not isinstance(func, PrimFunc | Function) or "global_symbol" in func.attrs:
-                functions[var] = func
                 continue
             symbol = prefix + var.name_hint if isinstance(func, PrimFunc) else var.name_hint
             functions[var] = func.with_attr("global_symbol", symbol)
             if symbol != var.name_hint:
-                renamed[var] = GlobalVar(symbol, var.struct_info_)
-        return rename_functions(mod.replace(functions=functions), renamed)
+                renamed[var] = SignatureChange(functions[var], name=symbol)
+        return change_signatures(mod.replace(functions=functions), renamed)

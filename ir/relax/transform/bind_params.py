@@ -9,12 +9,15 @@ from typing import Any
 from ...error import IRTypeError
 from ...module import IRModule
 from ...transform import ModulePass, PassContext
+from ..block_builder import BlockBuilder
+from ..expr import Call, Expr
 from ..function import Function
+from ..function_signature import SignatureChange, change_signatures
 
 
 @dataclass(frozen=True)
 class BindParams(ModulePass):
-    """Bind parameters (by name or variable) to arrays; the parameters disappear from the signature.
+    """Bind parameters (by name or variable) to arrays; the parameters disappear from the signature, and from all calls.
 
     Before::
 
@@ -43,8 +46,11 @@ class BindParams(ModulePass):
             raise IRTypeError(
                 f"BindParams: {self.func_name} is no Relax function but a {type(func).__name__}"
             )
-        var = mod.get_global_var(self.func_name)
         bound = func.bind_params(self.params)
-        return mod.replace(
-            functions={key: bound if key is var else item for key, item in mod.functions.items()}
-        )
+        left = {param.vid for param in bound.params}
+        kept = [number for number, param in enumerate(func.params) if param.vid in left]
+
+        def call(builder: BlockBuilder, old: Call) -> Expr:
+            return old.with_args([old.args[number] for number in kept])
+
+        return change_signatures(mod, {mod.get_global_var(self.func_name): SignatureChange(bound, call)})

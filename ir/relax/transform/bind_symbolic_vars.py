@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...error import IRTypeError, IRValueError
+from ...expr import GlobalVar
 from ...module import IRModule
 from ...transform import ModulePass, PassContext
 from ..function import Function
+from ..function_signature import SignatureChange, change_signatures
 from ..symbolic_vars import defined_symbolic_vars, free_symbolic_vars
-from .binding_rewriter import rewrite_functions
 
 
 @dataclass(frozen=True)
@@ -38,25 +39,23 @@ class BindSymbolicVars(ModulePass):
                 raise IRTypeError(
                     f"BindSymbolicVars: {self.func_name} is no Relax function but a {type(func).__name__}"
                 )
-            var = mod.get_global_var(self.func_name)
             bound = func.bind_symbolic_vars(self.binding_map)
-            return mod.replace(
-                functions={key: bound if key is var else item for key, item in mod.functions.items()}
-            )
+            return change_signatures(mod, {mod.get_global_var(self.func_name): SignatureChange(bound)})
         used: set[Any] = set()
-
-        def bind(_: Any, func: Function) -> Function:
+        changes: dict[GlobalVar, SignatureChange] = {}
+        for gvar, func in mod.functions.items():
+            if not isinstance(func, Function):
+                continue
             variables = [*defined_symbolic_vars(func), *free_symbolic_vars(func)]
             found = {
                 key: value
                 for key, value in self.binding_map.items()
                 if any(var is key or (isinstance(key, str) and var.name == key) for var in variables)
             }
-            used.update(found)
-            return func.bind_symbolic_vars(found) if found else func
-
-        result = rewrite_functions(mod, bind)
+            if found:
+                used.update(found)
+                changes[gvar] = SignatureChange(func.bind_symbolic_vars(found))
         missing = [key for key in self.binding_map if key not in used]
         if missing:
             raise IRValueError(f"BindSymbolicVars: no function has the symbolic variable {missing[0]}")
-        return result
+        return change_signatures(mod, changes)

@@ -12,7 +12,7 @@ from typing import Any
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...node import Mutator
-from ...op import Op
+from ..analysis.binding import use_counts
 from ..block_builder import BlockBuilder
 from ..expr import (
     Binding,
@@ -25,9 +25,9 @@ from ..expr import (
     If,
     MatchCast,
     SeqExpr,
-    Tuple,
     Var,
     VarBinding,
+    is_call_to,
 )
 from ..function import Function
 from ..normalizer import merged_blocks
@@ -49,11 +49,6 @@ class _Substitution(Mutator):
 
     def visit_GlobalVar(self, var: GlobalVar) -> Expr:
         return var
-
-
-def is_call_to(value: Any, *names: str) -> bool:
-    """Whether ``value`` is a call of one of the operators (``"relax.call_tir"``)."""
-    return isinstance(value, Call) and isinstance(value.op, Op) and value.op.name in names
 
 
 def normalized(value: Expr, mod: IRModule | None = None) -> Expr:
@@ -94,33 +89,6 @@ def bindings_of(func: Function) -> dict[Var, Expr]:
 
     walk_bindings(func, collect)
     return table
-
-
-def use_counts(func: Function) -> dict[Var, int]:
-    """How many bindings (or results) use each variable; one that uses it twice counts twice."""
-    counts: dict[Var, int] = {}
-
-    def count(expr: Any) -> None:
-        def visit(node: Any) -> None:
-            if isinstance(node, Var):
-                counts[node] = counts.get(node, 0) + 1
-            elif isinstance(node, SeqExpr):
-                walk(node)
-            elif isinstance(node, Function):
-                walk(node.body)
-            else:
-                node._visit_children(visit)
-
-        visit(expr)
-
-    def walk(seq: SeqExpr) -> None:
-        for block in seq.blocks:
-            for binding in block.bindings:
-                count(binding.value)  # type: ignore[attr-defined]
-        count(seq.body)
-
-    walk(func.body)
-    return counts
 
 
 class BindingRewriter:
@@ -301,54 +269,12 @@ def _same(a: Any, b: Any) -> bool:
     return a is b
 
 
-def rewrite_functions(mod: IRModule, rewrite: Callable[[GlobalVar, Function], Function]) -> IRModule:
-    """The module with ``rewrite`` applied to its Relax functions; the same object when nothing changed."""
-    changed: dict[GlobalVar, Any] = {}
-    for var, func in mod.functions.items():
-        if isinstance(func, Function):
-            new = rewrite(var, func)
-            if new is not func:
-                changed[var] = new
-    if not changed:
-        return mod
-    return mod.replace(functions={var: changed.get(var, func) for var, func in mod.functions.items()})
-
-
-def rewrite_dataflow_blocks(func: Function, rewrite: Callable[[DataflowBlock], DataflowBlock]) -> Function:
-    """The function with ``rewrite`` applied to its dataflow blocks, those in branches and local functions included."""
-
-    class _Blocks(BindingRewriter):
-        def visit_block(self, block: BindingBlock) -> None:
-            if isinstance(block, DataflowBlock):
-                for binding in rewrite(block).bindings:
-                    self.emit_binding(binding)
-            else:
-                super().visit_block(block)
-
-    return _Blocks().rewrite(func)
-
-
-def flatten_tuple(expr: Expr, lookup: Callable[[Expr], Expr | None] | None = None) -> list[Expr]:
-    """The leaves of nested tuples in order, looking through variables when ``lookup`` tells their values."""
-    value = expr
-    if lookup is not None and isinstance(expr, Var):
-        found = lookup(expr)
-        if isinstance(found, Tuple):
-            value = found
-    if isinstance(value, Tuple):
-        return [leaf for item in value.fields for leaf in flatten_tuple(item, lookup)]
-    return [expr]
-
-
 __all__ = [
     "BindingRewriter",
     "bindings_of",
-    "flatten_tuple",
     "is_call_to",
     "kernel_var",
     "normalized",
-    "rewrite_dataflow_blocks",
-    "rewrite_functions",
     "use_counts",
     "walk_bindings",
 ]

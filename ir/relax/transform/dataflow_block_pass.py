@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...module import IRModule
 from ...transform import Pass, PassContext, PassError, pass_decorator
-from ..expr import DataflowBlock
-from .binding_rewriter import rewrite_dataflow_blocks, rewrite_functions
+from ..expr import BindingBlock, DataflowBlock
+from ..expr_functor import ExprMutator
+from ..function import Function
+from .function_pass import rewrite_functions
 
 
 class DataflowBlockPass(Pass):
@@ -33,6 +35,20 @@ class DataflowBlockPass(Pass):
             return new
 
         return rewrite_functions(mod, lambda var, func: rewrite_dataflow_blocks(func, rewrite))
+
+
+class _BlockRewriter(ExprMutator):
+    def __init__(self, rewrite: Callable[[DataflowBlock], DataflowBlock]) -> None:
+        super().__init__()
+        self._rewrite = rewrite
+
+    def visit_bindings(self, block: BindingBlock) -> None:
+        super().visit_bindings(self._rewrite(block) if isinstance(block, DataflowBlock) else block)
+
+
+def rewrite_dataflow_blocks(func: Function, rewrite: Callable[[DataflowBlock], DataflowBlock]) -> Function:
+    """The function with ``rewrite`` applied to its dataflow blocks, those in branches and local functions included."""
+    return _BlockRewriter(rewrite).visit_expr(func)  # type: ignore[no-any-return]
 
 
 def dataflowblock_pass(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ...expr import GlobalVar
 from ...module import IRModule
 from ...op import Op
 from ...tir.function import PrimFunc
@@ -88,10 +89,12 @@ class _Inplace(BindingRewriter):
             return None
         fields = legal.args[1].fields
         position = max(number for number, field in enumerate(fields) if field is operand)
-        kernel = self._builder.get()[legal.args[0]]
+        source = legal.args[0]
+        assert isinstance(source, GlobalVar)
+        kernel = self._builder.get()[source]
         assert isinstance(kernel, PrimFunc)
         new = self._builder.add_func(
-            _writing_into(kernel, position, len(fields)), f"{legal.args[0].name_hint}_inplace"
+            _writing_into(kernel, position, len(fields)), f"{source.name_hint}_inplace"
         )
         attrs = {"inplace_indices": (position,)}
         args = (new, *legal.args[1:])

@@ -16,7 +16,7 @@ from ..analysis.memory import is_removable
 from ..analysis.purity import contains_impure_call
 from ..expr import Binding, BindingBlock, Call, Expr, If, MatchCast, SeqExpr, Var
 from ..function import Function
-from .binding_rewriter import rewrite_functions
+from .function_pass import rewrite_functions
 from .grouping import tir_vars_of
 
 

@@ -10,7 +10,8 @@ from ..block_builder import BlockBuilder
 from ..expr import Call, Expr, SeqExpr, Var
 from ..function import Function
 from ..op.declaration import Decomposition, declaration_of
-from .binding_rewriter import BindingRewriter, rewrite_functions
+from .binding_rewriter import BindingRewriter
+from .function_pass import rewrite_functions
 
 Decompose = Callable[[Call], "Expr | None"]
 """From a call to what it is made of; None leaves it as it is."""

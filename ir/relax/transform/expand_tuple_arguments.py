@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...transform import ModulePass, PassContext
+from ..block_builder import BlockBuilder
 from ..expr import BindingBlock, Call, Expr, SeqExpr, Tuple, TupleGetItem, Var, VarBinding
 from ..function import Function
+from ..function_signature import SignatureChange, change_signatures, private_functions
 from ..struct_info import TupleStructInfo
-from .interprocedural import NewCall, change_functions, private_functions
 
 
 def _expanded_params(param: Var, bindings: list[VarBinding]) -> list[Var]:
@@ -29,24 +30,22 @@ def _expanded_params(param: Var, bindings: list[VarBinding]) -> list[Var]:
     return params
 
 
-def _expanded_args(rewriter: Any, arg: Expr, args: list[Expr]) -> None:
-    info = arg.struct_info_
-    if not isinstance(info, TupleStructInfo):
-        args.append(arg)
-        return
-    made = arg if isinstance(arg, Tuple) else rewriter.lookup(arg)
-    for index in range(len(info.fields)):
-        if isinstance(made, Tuple):
-            _expanded_args(rewriter, made.fields[index], args)
+def flatten_tuples(builder: BlockBuilder, args: Iterable[Expr]) -> Iterator[Expr]:
+    """The leaves of arguments that may be nested tuples; the fields of a tuple that is not made in sight are read from it."""
+    for arg in args:
+        info = arg.struct_info_
+        made = builder.lookup_binding(arg) if isinstance(arg, Var) else arg
+        if not isinstance(info, TupleStructInfo):
+            yield arg
+        elif isinstance(made, Tuple):
+            yield from flatten_tuples(builder, made.fields)
         else:
-            _expanded_args(rewriter, rewriter.emit(TupleGetItem(arg, index)), args)
+            parts = (builder.emit(TupleGetItem(arg, index)) for index in range(len(info.fields)))
+            yield from flatten_tuples(builder, parts)
 
 
-def _call(rewriter: Any, call: Call) -> Expr:
-    args: list[Expr] = []
-    for arg in call.args:
-        _expanded_args(rewriter, arg, args)
-    return Call(call.op, args, call.attrs, call.sinfo_args, call.span, call.struct_info_)
+def _call(builder: BlockBuilder, call: Call) -> Expr:
+    return call.with_args(tuple(flatten_tuples(builder, call.args)))
 
 
 @dataclass(frozen=True)
@@ -69,15 +68,13 @@ class ExpandTupleArguments(ModulePass):
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """The module with expanded signatures."""
-        changed: dict[GlobalVar, tuple[Function, NewCall]] = {}
+        changes: dict[GlobalVar, SignatureChange] = {}
         for var, func in private_functions(mod).items():
             if not any(isinstance(param.struct_info_, TupleStructInfo) for param in func.params):
                 continue
             bindings: list[VarBinding] = []
             params = [new for param in func.params for new in _expanded_params(param, bindings)]
             body = SeqExpr((BindingBlock(bindings), *func.body.blocks), func.body.body)
-            changed[var] = (
-                Function(params, body, func.ret_struct_info, func.is_pure, func.attrs, func.span),
-                _call,
-            )
-        return change_functions(mod, changed)
+            new = Function(params, body, func.ret_struct_info, func.is_pure, func.attrs, func.span)
+            changes[var] = SignatureChange(new, _call)
+        return change_signatures(mod, changes)

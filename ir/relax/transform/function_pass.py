@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...expr import GlobalVar
 from ...module import IRModule
 from ...transform import Pass, PassContext, PassError, pass_decorator
 from ..function import Function
@@ -22,20 +23,31 @@ class FunctionPass(Pass):
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Apply ``transform_function`` to every Relax function."""
-        changed: dict[Any, Any] = {}
-        for var, func in mod.functions.items():
-            if not isinstance(func, Function) or "Codegen" in func.attrs:
-                continue
+
+        def rewrite(var: GlobalVar, func: Function) -> Function:
+            if "Codegen" in func.attrs:
+                return func
             new = self.transform_function(func, mod, ctx)
             if not isinstance(new, Function):
                 raise PassError(
                     f"pass {self.info.name} must return a relax.Function for {var.name_hint}, got {type(new).__name__}"
                 )
+            return new
+
+        return rewrite_functions(mod, rewrite)
+
+
+def rewrite_functions(mod: IRModule, rewrite: Callable[[GlobalVar, Function], Function]) -> IRModule:
+    """The module with ``rewrite`` applied to its Relax functions; the same object when nothing changed."""
+    changed: dict[GlobalVar, Any] = {}
+    for var, func in mod.functions.items():
+        if isinstance(func, Function):
+            new = rewrite(var, func)
             if new is not func:
                 changed[var] = new
-        if not changed:
-            return mod
-        return mod.replace(functions={var: changed.get(var, func) for var, func in mod.functions.items()})
+    if not changed:
+        return mod
+    return mod.replace(functions={var: changed.get(var, func) for var, func in mod.functions.items()})
 
 
 def function_pass(

@@ -73,9 +73,8 @@ class _GraphBuilder:
 
     def _pattern(self, value: Expr) -> OpPatternKind:
         if is_call_to(value, "relax.call_tir"):
-            callee = self._mod.functions.get(value.args[0])  # type: ignore[attr-defined]
-            if callee is None and isinstance(value.args[0], GlobalVar) and value.args[0] in self._mod:  # type: ignore[attr-defined]
-                callee = self._mod[value.args[0]]  # type: ignore[attr-defined]
+            kernel = value.args[0]
+            callee = self._mod[kernel] if isinstance(kernel, GlobalVar) and kernel in self._mod else None
             if isinstance(callee, PrimFunc) and "op_pattern" in callee.attrs:
                 return OpPatternKind(int(callee.attrs.get_int("op_pattern")))
             return OpPatternKind.kOpaque

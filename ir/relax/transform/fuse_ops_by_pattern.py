@@ -14,7 +14,7 @@ from ..analysis.binding import used_vars
 from ..dpl.pattern import CallPattern, DFPattern, TupleGetItemPattern
 from ..expr import BindingBlock, Call, DataflowBlock, Expr, SeqExpr, TupleGetItem, Var, VarBinding
 from ..function import Function
-from ..function_names import rename_functions
+from ..function_signature import SignatureChange, change_signatures
 from .grouping import Group, GroupRewriter, NameTable
 
 
@@ -181,9 +181,7 @@ class _Partitioner:
         )
 
 
-def _annotated(
-    mod: IRModule, names: NameTable, composite: GlobalVar, func: Function
-) -> tuple[GlobalVar, Function]:
+def _annotated(names: NameTable, composite: GlobalVar, func: Function) -> SignatureChange:
     """A function around a composite one, which an external code generator takes as a whole."""
     backend = str(func.attrs["Composite"]).split(".")[0]
     func = func.without_attr("Primitive")  # the code generator owns it: it is no kernel to be
@@ -195,7 +193,7 @@ def _annotated(
     block = BindingBlock([VarBinding(local, func), VarBinding(result, call)])
     body = SeqExpr((block,), result, result.struct_info_)
     outer = Function(params, body, func.ret_struct_info, True, {"Codegen": backend, "global_symbol": name})
-    return GlobalVar(name, outer.struct_info_), outer
+    return SignatureChange(outer, name=name)
 
 
 @dataclass(frozen=True)
@@ -257,12 +255,11 @@ class FuseOpsByPattern(ModulePass):
 
 def annotate_composites(mod: IRModule, composites: set[GlobalVar], names: NameTable) -> IRModule:
     """The module with each composite function inside a function for its code generator, and calls redirected."""
-    table: dict[GlobalVar, GlobalVar] = {}
-    outer: dict[GlobalVar, Function] = {}
-    for var in [var for var in mod.functions if var in composites]:
-        new_var, function = _annotated(mod, names, var, mod.functions[var])  # type: ignore[arg-type]
-        table[var] = new_var
-        outer[new_var] = function
-    renamed = rename_functions(mod, table)
-    functions = {var: outer.get(var, func) for var, func in renamed.functions.items()}
-    return renamed.replace(functions=functions)
+    return change_signatures(
+        mod,
+        {
+            var: _annotated(names, var, func)
+            for var, func in mod.functions.items()
+            if var in composites and isinstance(func, Function)
+        },
+    )

@@ -19,11 +19,24 @@ from ...tir.function import PrimFunc
 from ...tir.stmt import Block, BlockRealize, SeqStmt, Stmt
 from ...tir.stmt_functor import StmtExprMutator
 from ...transform import ModulePass, PassContext
-from ..expr import Call, Constant, Expr, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var, VarBinding
+from ..block_builder import BlockBuilder
+from ..expr import (
+    Call,
+    Constant,
+    Expr,
+    PrimValue,
+    ShapeExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+    VarBinding,
+    is_call_to,
+)
 from ..function import Function
+from ..function_signature import SignatureChange, change_signatures
 from ..struct_info import PrimStructInfo, ShapeStructInfo, StructInfo, TensorStructInfo, TupleStructInfo
-from .binding_rewriter import BindingRewriter, is_call_to, kernel_var, rewrite_functions
 from .dead_code_elimination import DeadCodeElimination
+from .expand_tuple_arguments import flatten_tuples
 from .remove_unused_parameters import RemoveUnusedParameters
 
 
@@ -280,39 +293,13 @@ def _match_extents(formal: Any, actual: Any, values: dict[TirVar, Any]) -> None:
             values[extent] = value if value.dtype == extent.dtype else value.astype(extent.dtype)
 
 
-class _CallRewriter(BindingRewriter):
-    """Turns calls of primitive functions into call_tir."""
-
-    def __init__(self, mod: IRModule, kernels: dict[str, GlobalVar]) -> None:
-        super().__init__(mod)
-        self._kernels = kernels
-
-    def visit_call(self, var: Var, call: Call) -> None:
-        if isinstance(call.op, GlobalVar) and call.op.name_hint in self._kernels:
-            args: list[Expr] = []
-            scalars: list[Any] = []
-            for arg in call.args:
-                self._flatten(arg, args, scalars)
-            info = call.struct_info_ if call.struct_info_ is not None else var.struct_info
-            operands: list[Expr] = [self._kernels[call.op.name_hint], Tuple(args)]
-            if scalars:
-                operands.append(ShapeExpr(scalars))
-            value = Call(Op.get("relax.call_tir"), operands, None, [info], call.span, info)
-            self.bind(var, value)
-        else:
-            self.bind(var, call)
-
-    def _flatten(self, arg: Expr, args: list[Expr], scalars: list[Any]) -> None:
+def _kernel_call(builder: BlockBuilder, call: Call) -> Expr:
+    """The call of a primitive function as a call of its kernel."""
+    args: list[Expr] = []
+    scalars: list[Any] = []
+    for arg in flatten_tuples(builder, call.args):
         info = arg.struct_info_
-        if isinstance(info, TupleStructInfo):
-            value = self.lookup(arg)
-            fields = arg if isinstance(arg, Tuple) else value if isinstance(value, Tuple) else None
-            for index in range(len(info.fields)):
-                if fields is not None:
-                    self._flatten(fields.fields[index], args, scalars)
-                else:
-                    self._flatten(self.emit(TupleGetItem(arg, index)), args, scalars)
-        elif isinstance(arg, ShapeExpr):
+        if isinstance(arg, ShapeExpr):
             scalars += arg.values
         elif isinstance(info, ShapeStructInfo) and info.values is not None:
             scalars += info.values
@@ -322,10 +309,11 @@ class _CallRewriter(BindingRewriter):
             args.append(arg)
         else:
             raise IRValueError(f"FuseTIR: unexpected argument {type(arg).__name__} of a primitive function")
-
-
-def _is_primitive(func: Any) -> bool:
-    return isinstance(func, Function) and bool(func.attrs.get("Primitive", False))
+    operands: list[Expr] = [call.op, Tuple(args)]
+    if scalars:
+        operands.append(ShapeExpr(scalars))
+    info = call.struct_info
+    return Call(Op.get("relax.call_tir"), operands, None, [info], call.span, info)
 
 
 @dataclass(frozen=True)
@@ -360,22 +348,12 @@ class FuseTIR(ModulePass):
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """The module with fused PrimFuncs."""
-        primitive = {var: func for var, func in mod.functions.items() if _is_primitive(func)}
-        if not primitive:
+        kernels = {
+            var: SignatureChange(_Fuser(mod, func).fuse(), _kernel_call)
+            for var, func in mod.functions.items()
+            if isinstance(func, Function) and func.attrs.get("Primitive", False)
+        }
+        if not kernels:
             return mod
-        kernels: dict[GlobalVar, PrimFunc] = {}
-        names: dict[str, GlobalVar] = {}
-        for var, func in primitive.items():
-            new_var = kernel_var(var.name_hint)
-            kernels[new_var] = _Fuser(mod, func).fuse()  # type: ignore[arg-type]
-            names[var.name_hint] = new_var
-        functions: dict[GlobalVar, Any] = {}
-        for var, func in mod.functions.items():
-            if var in primitive:
-                new_var = names[var.name_hint]
-                functions[new_var] = kernels[new_var]
-            else:
-                functions[var] = func
-        result = mod.replace(functions=functions)
-        result = rewrite_functions(result, lambda _, func: _CallRewriter(result, names).rewrite(func))
+        result = change_signatures(mod, kernels)
         return DeadCodeElimination()(RemoveUnusedParameters()(result, ctx), ctx)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ... import te
 from ...module import IRModule
 from ...transform import ModulePass, PassContext
+from ..analysis.binding import get_var2val
 from ..block_builder import BlockBuilder
 from ..dpl.constructors import is_op, wildcard
-from ..expr import Call, Var
+from ..expr import Call, Expr, is_call_to
 from ..function import Function
+from ..function_signature import MapCall, replace_calls
 from ..struct_info import TensorStructInfo
-from .binding_rewriter import BindingRewriter, bindings_of, is_call_to
 from .fuse_ops_by_pattern import FuseOpsByPattern, PatternCheckContext
 
 NAME = "transpose_matmul_fuse"
@@ -64,28 +64,19 @@ def _batch_indices(tensor: Any, indices: Any, rank: int) -> list[Any]:
     ]
 
 
-class _Lowerer(BindingRewriter):
-    """Calls of the composite functions become kernels."""
+def _kernel_call(func: Function) -> MapCall:
+    """What calls of a composite function become: a call of its kernel."""
+    values: list[Any] = list(get_var2val(func).values())
+    product = next(value for value in values if is_call_to(value, "relax.matmul"))
+    transpose = next(value for value in values if is_call_to(value, "relax.permute_dims"))
+    out_dtype = str(product.attrs.get("out_dtype") or "")
+    left, right = func.params.index(product.args[0]), func.params.index(transpose.args[0])
 
-    def __init__(self, builder: BlockBuilder, functions: Mapping[str, Function]) -> None:
-        super().__init__()
-        self._builder = builder
-        self._functions = functions
+    def make(builder: BlockBuilder, call: Call) -> Expr:
+        x, w = call.args[left], call.args[right]
+        return builder.call_te(nt_matmul, x, w, out_dtype, primfunc_name_hint="NT_matmul")
 
-    def visit_call(self, var: Var, call: Call) -> None:
-        func = self._functions.get(getattr(call.op, "name_hint", ""))
-        if func is None:
-            self.bind(var, call)
-            return
-        values: list[Any] = list(bindings_of(func).values())
-        products = [value for value in values if is_call_to(value, "relax.matmul")]
-        out_dtype = str(products[0].attrs.get("out_dtype") or "")
-        transposes = [value for value in values if is_call_to(value, "relax.permute_dims")]
-        position = {param: number for number, param in enumerate(func.params)}
-        left, right = call.args[position[products[0].args[0]]], call.args[position[transposes[0].args[0]]]
-        self.bind(
-            var, self._builder.call_te(nt_matmul, left, right, out_dtype, primfunc_name_hint="NT_matmul")
-        )
+    return make
 
 
 @dataclass(frozen=True)
@@ -107,18 +98,13 @@ class FuseTransposeMatmul(ModulePass):
         product = is_op("relax.matmul")(x, transpose)
         pattern = (NAME, product, {"transpose": transpose, "w": w, "x": x}, _last_axes_swapped)
         grouped = FuseOpsByPattern([pattern], bind_constants=False)(mod)
-        functions = {
-            var.name_hint: func
+        composites = {
+            var: func
             for var, func in grouped.functions.items()
             if isinstance(func, Function) and func.attrs.get("Composite") == NAME
         }
-        if not functions:
+        if not composites:
             return mod
-        builder = BlockBuilder(grouped)
-        for var, func in grouped.functions.items():
-            if isinstance(func, Function) and var.name_hint not in functions:
-                builder.get().functions[var] = _Lowerer(builder, functions).rewrite(func)
-        result = builder.get()
-        return result.replace(
-            functions={v: f for v, f in result.functions.items() if v.name_hint not in functions}
-        )
+        rest = {var: func for var, func in grouped.functions.items() if var not in composites}
+        calls = {var.name_hint: _kernel_call(func) for var, func in composites.items()}
+        return replace_calls(grouped.replace(functions=rest), calls)

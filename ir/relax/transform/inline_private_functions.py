@@ -10,8 +10,8 @@ from ...transform import ModulePass, PassContext
 from ..analysis.purity import detect_recursion
 from ..expr import GlobalVar
 from ..function import Function
-from .binding_rewriter import rewrite_functions
 from .canonicalize_bindings import CanonicalizeBindings
+from .function_pass import rewrite_functions
 
 
 @dataclass(frozen=True)

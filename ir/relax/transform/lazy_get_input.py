@@ -2,58 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from ...error import IRValueError
+from ...expr import GlobalVar
 from ...module import IRModule
-from ...transform import PassContext
-from ..analysis.binding import used_vars
-from ..expr import (
-    BindingBlock,
-    Call,
-    Expr,
-    MatchCast,
-    PrimValue,
-    StringImm,
-    Var,
-)
+from ...transform import ModulePass, PassContext
+from ..block_builder import BlockBuilder
+from ..expr import Call, Expr, PrimValue, StringImm, Var
 from ..function import Function
+from ..function_signature import MapCall, SignatureChange, change_signatures
 from ..struct_info import FuncStructInfo, ObjectStructInfo, PrimStructInfo
-from .binding_rewriter import BindingRewriter
-from .function_pass import FunctionPass
+from .first_use_reader import FirstUseReader
 from .to_non_dataflow import to_non_dataflow
 
 
-class _Fetcher(BindingRewriter):
-    """Calls for a parameter right before its first use."""
+def no_callers(pass_name: str, var: GlobalVar) -> MapCall:
+    """Refuses calls of a function that gets a callback, which its callers in the module do not have."""
 
-    def __init__(self, mod: IRModule, fetch: Any, weights: Sequence[Var]) -> None:
-        super().__init__(mod)
-        self._fetch = fetch
-        self._number = {weight: index for index, weight in enumerate(weights)}
+    def refuse(builder: BlockBuilder, call: Call) -> Expr:
+        raise IRValueError(
+            f"{pass_name}: {var.name_hint} is called in the module, and its caller has no callback to pass; apply the pass "
+            "to functions that only the program around the module calls"
+        )
 
-    def _read(self, expr: Any) -> None:
-        for var in used_vars(expr):
-            index = self._number.get(var)
-            if index is not None and var not in self.replaced:
-                untyped = self.emit(self._fetch(index, var), f"{var.name_hint}_untyped")
-                fetched = Var(var.name_hint, var.struct_info_)
-                self.emit_binding(MatchCast(fetched, untyped, var.struct_info))
-                self.replaced[var] = fetched
-
-    def visit_block(self, block: BindingBlock) -> None:
-        for binding in block.bindings:
-            self._read(binding.value)  # type: ignore[attr-defined]
-            self._visit_nested(binding)
-
-    def visit_result(self, body: Expr) -> Expr:
-        self._read(body)
-        return self.substitute(body)
+    return refuse
 
 
 @dataclass(frozen=True)
-class LazyGetInput(FunctionPass):
+class LazyGetInput(ModulePass):
     """Replace weights (parameters behind ``num_input``) by a callback that returns them when they are needed.
 
     Before: ``def main(x: R.Tensor((1, 4)), A: R.Tensor((4, 4)))`` with ``num_input`` 1
@@ -65,18 +42,27 @@ class LazyGetInput(FunctionPass):
             A = R.match_cast(A_untyped, R.Tensor((4, 4)))
     """
 
-    def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        """The function with a callback."""
-        if "num_input" not in func.attrs:
-            return func
-        count = func.attrs.get_int("num_input")
-        info = FuncStructInfo([PrimStructInfo("int64"), ObjectStructInfo()], ObjectStructInfo(), True)
-        callback = Var("fget_param", info)
+    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """The module with callbacks; raises IRValueError when such a function is called in the module."""
+        changes: dict[GlobalVar, SignatureChange] = {}
+        for var, func in mod.functions.items():
+            if isinstance(func, Function) and "num_input" in func.attrs and "Codegen" not in func.attrs:
+                changes[var] = SignatureChange(_fetching(mod, func), no_callers("LazyGetInput", var))
+        return change_signatures(mod, changes)
 
-        def fetch(index: int, param: Var) -> Call:
-            args = (PrimValue(index), StringImm(param.name_hint))
-            return Call(callback, args, None, None, None, ObjectStructInfo())
 
-        body = _Fetcher(mod, fetch, func.params[count:]).visit_seq(to_non_dataflow(func).body)
-        params = [*func.params[:count], callback]
-        return Function(params, body, func.ret_struct_info, func.is_pure, func.attrs, func.span)
+def _fetching(mod: IRModule, func: Function) -> Function:
+    """The function that calls for its weights."""
+    count = func.attrs.get_int("num_input")
+    info = FuncStructInfo([PrimStructInfo("int64"), ObjectStructInfo()], ObjectStructInfo(), True)
+    callback = Var("fget_param", info)
+    params = (*func.params[:count], callback)
+
+    def fetch(builder: BlockBuilder, number: int, weight: Var) -> Var:
+        args = (PrimValue(number), StringImm(weight.name_hint))
+        untyped = builder.emit(Call(callback, args), f"{weight.name_hint}_untyped")
+        return builder.match_cast(untyped, weight.struct_info, weight.name_hint)
+
+    reader = FirstUseReader(mod, func.params[count:], fetch)
+    body = reader.visit_with_new_scope(to_non_dataflow(func).body, params)
+    return Function(params, body, func.ret_struct_info, func.is_pure, func.attrs, func.span)

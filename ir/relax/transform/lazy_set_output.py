@@ -2,49 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from ...expr import GlobalVar
 from ...module import IRModule
-from ...transform import PassContext
-from ..expr import (
-    BindingBlock,
-    Call,
-    Expr,
-    PrimValue,
-    SeqExpr,
-    Tuple,
-    Var,
-    VarBinding,
-)
+from ...transform import ModulePass, PassContext
+from ..analysis.binding import get_var2val
+from ..expr import BindingBlock, Call, Expr, PrimValue, SeqExpr, Tuple, Var, VarBinding
+from ..expr_functor import ExprMutator
 from ..function import Function
+from ..function_signature import SignatureChange, change_signatures
 from ..struct_info import FuncStructInfo, ObjectStructInfo, PrimStructInfo, TupleStructInfo
-from .binding_rewriter import BindingRewriter
-from .function_pass import FunctionPass
+from .lazy_get_input import no_callers
 from .to_non_dataflow import to_non_dataflow
 
+HandOut = Callable[[int, Expr], Call]
+"""The call that takes an output, given its number and value."""
 
-class OutputSetter(BindingRewriter):
+
+class OutputSetter(ExprMutator):
     """Hands each output to a callback where it is bound."""
 
-    def __init__(self, mod: IRModule, callback: Any, outputs: list[Expr]) -> None:
+    def __init__(self, mod: IRModule, hand_out: HandOut, outputs: Sequence[Expr]) -> None:
         super().__init__(mod)
-        self._callback = callback
+        self._hand_out = hand_out
         self._outputs = outputs
 
-    def _hand_out(self, var: Expr) -> None:
-        for index, output in enumerate(self._outputs):
-            if output is var:
-                self.emit(self._callback(index, self.substitute(var)), "_")
-
-    def visit_block(self, block: BindingBlock) -> None:
+    def visit_bindings(self, block: BindingBlock) -> None:
+        """Hand out what has just been bound."""
         for binding in block.bindings:
-            self._visit_nested(binding)
-            self._hand_out(binding.var)
+            self.visit_binding(binding)
+            for index, output in enumerate(self._outputs):
+                if output is binding.var:
+                    self.builder_.emit(self._hand_out(index, self.visit_expr(output)), "_")
+
+
+def returned_values(func: Function) -> tuple[Expr, Sequence[Expr]]:
+    """What a function returns, and the fields of that when it is a tuple made there, else itself alone."""
+    result = func.body.body
+    made = get_var2val(func).get(result, result) if isinstance(result, Var) else result
+    return result, made.fields if isinstance(made, Tuple) else (result,)
 
 
 @dataclass(frozen=True)
-class LazySetOutput(FunctionPass):
+class LazySetOutput(ModulePass):
     """Hand outputs to a callback as soon as they are computed; the function returns an empty tuple.
 
     Before::
@@ -62,38 +64,42 @@ class LazySetOutput(FunctionPass):
             return ()
     """
 
-    def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        """The function with a callback."""
-        if "global_symbol" not in func.attrs and "num_input" not in func.attrs:
-            return func
-        func = to_non_dataflow(func)
-        nothing = TupleStructInfo(())
-        info = FuncStructInfo([PrimStructInfo("int64"), ObjectStructInfo()], nothing, False)
-        callback = Var("fset_output", info)
+    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """The module with callbacks; raises IRValueError when such a function is called in the module."""
+        changes: dict[GlobalVar, SignatureChange] = {}
+        for var, func in mod.functions.items():
+            if (
+                isinstance(func, Function)
+                and "Codegen" not in func.attrs
+                and ("global_symbol" in func.attrs or "num_input" in func.attrs)
+            ):
+                changes[var] = SignatureChange(_handing_out(mod, func), no_callers("LazySetOutput", var))
+        return change_signatures(mod, changes)
 
-        def hand_out(index: int, value: Expr) -> Call:
-            return Call(callback, (PrimValue(index), value), None, None, None, nothing)
 
-        result = func.body.body
-        bound = {
-            b.var: b.value for block in func.body.blocks for b in block.bindings if isinstance(b, VarBinding)
-        }
-        made = bound.get(result, result) if isinstance(result, Var) else result
-        outputs = list(made.fields) if isinstance(made, Tuple) else [result]
-        local = {binding.var for block in func.body.blocks for binding in block.bindings}
-        params = set(func.params)
-        setter = OutputSetter(mod, hand_out, [output if output in local else None for output in outputs])  # type: ignore[misc]
-        body = setter.visit_seq(func.body)
-        # Parameters and constants that are returned are handed out first.
-        first = [
-            VarBinding(Var("_", nothing), hand_out(index, output))
-            for index, output in enumerate(outputs)
-            if output in params or output not in local
-        ]
-        blocks = [BindingBlock(first), *body.blocks] if first else list(body.blocks)
-        new_params = [*func.params, callback]
-        if "num_input" in func.attrs:
-            count = func.attrs.get_int("num_input")
-            new_params = [*func.params[:count], callback, *func.params[count:]]
-            func = func.with_attr("num_input", count + 1)
-        return Function(new_params, SeqExpr(blocks, Tuple(())), nothing, False, func.attrs, func.span)
+def _handing_out(mod: IRModule, func: Function) -> Function:
+    """The function that hands out what it returned."""
+    func = to_non_dataflow(func)
+    nothing = TupleStructInfo(())
+    info = FuncStructInfo([PrimStructInfo("int64"), ObjectStructInfo()], nothing, False)
+    callback = Var("fset_output", info)
+
+    def hand_out(index: int, value: Expr) -> Call:
+        return Call(callback, (PrimValue(index), value), None, None, None, nothing)
+
+    _, outputs = returned_values(func)
+    body = OutputSetter(mod, hand_out, outputs).visit_with_new_scope(func.body, func.params)
+    # Parameters and constants that are returned are handed out first.
+    local = {binding.var for block in func.body.blocks for binding in block.bindings}
+    first = [
+        VarBinding(Var("_", nothing), hand_out(index, output))
+        for index, output in enumerate(outputs)
+        if output not in local
+    ]
+    blocks = [BindingBlock(first), *body.blocks] if first else body.blocks
+    params = [*func.params, callback]
+    if "num_input" in func.attrs:
+        count = func.attrs.get_int("num_input")
+        params = [*func.params[:count], callback, *func.params[count:]]
+        func = func.with_attr("num_input", count + 1)
+    return Function(params, SeqExpr(blocks, Tuple(())), nothing, False, func.attrs, func.span)

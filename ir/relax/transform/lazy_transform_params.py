@@ -6,30 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...expr import GlobalVar
 from ...module import IRModule
-from ...transform import PassContext
-from ..expr import (
-    BindingBlock,
-    Call,
-    Expr,
-    MatchCast,
-    PrimValue,
-    SeqExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-    VarBinding,
-)
+from ...transform import ModulePass, PassContext
+from ..expr import BindingBlock, Call, Expr, MatchCast, PrimValue, SeqExpr, Tuple, TupleGetItem, Var
+from ..expr_functor import ExprMutator
 from ..function import ExternFunc, Function
-from ..struct_info import ObjectStructInfo, StructInfo, TupleStructInfo
-from .binding_rewriter import BindingRewriter
-from .function_pass import FunctionPass
-from .lazy_set_output import OutputSetter
+from ..function_signature import SignatureChange, change_signatures
+from ..struct_info import ObjectStructInfo, TupleStructInfo
+from .lazy_get_input import no_callers
+from .lazy_set_output import OutputSetter, returned_values
 from .to_non_dataflow import to_non_dataflow
 
 
 @dataclass(frozen=True)
-class LazyTransformParams(FunctionPass):
+class LazyTransformParams(ModulePass):
     """Let a ``transform_params`` function fetch its inputs and store its outputs one by one by registered functions.
 
     Run ToNonDataflow and RemovePurityChecking before.
@@ -61,36 +52,34 @@ class LazyTransformParams(FunctionPass):
     extra_get_item_params: Sequence[Var] | None = None
     extra_set_item_params: Sequence[Var] | None = None
 
-    def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        """The lazy function, when its one parameter is the tuple of weights."""
-        if len(func.params) != 1 or not isinstance(func.params[0].struct_info_, TupleStructInfo):
-            return func
-        func = to_non_dataflow(func)
-        extra = list(
-            dict.fromkeys([*(self.extra_get_item_params or ()), *(self.extra_set_item_params or ())])
-        )
-        rewriter = _TupleFetcher(mod, func.params[0], self._get)
-        body = rewriter.visit_seq(func.body)
-        fetched = Function(extra, body, None, False, func.attrs, func.span)
+    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """The module with lazy functions, those whose one parameter is a tuple."""
+        changes: dict[GlobalVar, SignatureChange] = {}
+        for var, func in mod.functions.items():
+            if (
+                isinstance(func, Function)
+                and "Codegen" not in func.attrs
+                and len(func.params) == 1
+                and isinstance(func.params[0].struct_info_, TupleStructInfo)
+            ):
+                changes[var] = SignatureChange(self._lazy(mod, func), no_callers("LazyTransformParams", var))
+        return change_signatures(mod, changes)
+
+    def _lazy(self, mod: IRModule, func: Function) -> Function:
+        extra = dict.fromkeys([*(self.extra_get_item_params or ()), *(self.extra_set_item_params or ())])
+        params = tuple(extra)
+        bundle = func.params[0]
+        body = _TupleFetcher(mod, bundle, self._get).visit_with_new_scope(to_non_dataflow(func).body, params)
+        fetched = Function(params, body, None, False, func.attrs, func.span)
         if self.fset_item is None:
             return fetched
-        result = fetched.body.body
-        bound = {
-            b.var: b.value
-            for block in fetched.body.blocks
-            for b in block.bindings
-            if isinstance(b, VarBinding)
-        }
-        made = bound.get(result, result) if isinstance(result, Var) else result
-        outputs = list(made.fields) if isinstance(made, Tuple) else [result]
-        setter = OutputSetter(mod, self._set, outputs)
-        body = setter.visit_seq(fetched.body)
+        result, outputs = returned_values(fetched)
+        body = OutputSetter(mod, self._set, outputs).visit_with_new_scope(body, params)
         blocks = list(body.blocks)
-        if isinstance(made, Tuple) and isinstance(result, Var):  # the tuple itself is not needed any more
+        if outputs != (result,):  # the tuple itself is not needed any more
             blocks = [_without(block, result) for block in blocks]
-        return Function(
-            extra, SeqExpr([b for b in blocks if b.bindings], Tuple(())), None, False, func.attrs, func.span
-        )
+        blocks = [block for block in blocks if block.bindings]
+        return Function(params, SeqExpr(blocks, Tuple(())), None, False, func.attrs, func.span)
 
     def _get(self, index: int) -> Call:
         args = (*(self.extra_get_item_params or ()), PrimValue(index))
@@ -103,12 +92,12 @@ class LazyTransformParams(FunctionPass):
         )
 
 
-def _without(block: BindingBlock, var: Var) -> BindingBlock:
+def _without(block: BindingBlock, var: Expr) -> BindingBlock:
     kept = [binding for binding in block.bindings if binding.var is not var]
     return block if len(kept) == len(block.bindings) else BindingBlock(kept)
 
 
-class _TupleFetcher(BindingRewriter):
+class _TupleFetcher(ExprMutator):
     """Replaces reading a field of the parameter by a call."""
 
     def __init__(self, mod: IRModule, bundle: Var, get: Any) -> None:
@@ -116,15 +105,10 @@ class _TupleFetcher(BindingRewriter):
         self._bundle = bundle
         self._get = get
 
-    def visit_binding(self, binding: Any) -> None:
+    def visit_var_binding_(self, binding: Any) -> None:
         value = binding.value
-        if (
-            isinstance(binding, VarBinding)
-            and isinstance(value, TupleGetItem)
-            and value.tuple_value is self._bundle
-        ):
-            untyped = self.emit(self._get(value.index), binding.var.name_hint)
-            info: StructInfo = binding.var.struct_info
-            self.emit_binding(MatchCast(binding.var, untyped, info))
+        if not isinstance(value, TupleGetItem) or value.tuple_value is not self._bundle:
+            super().visit_var_binding_(binding)
             return
-        super().visit_binding(binding)
+        untyped = self.builder_.emit(self._get(value.index), binding.var.name_hint)
+        self.builder_.emit_normalized(MatchCast(binding.var, untyped, binding.var.struct_info))

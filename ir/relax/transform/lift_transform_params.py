@@ -12,11 +12,14 @@ from ...transform import ModulePass, PassContext
 from ..analysis.binding import used_vars
 from ..analysis.compile_time import computable_at_compile_time
 from ..bind import bind, copy_with_new_vars
+from ..block_builder import BlockBuilder
 from ..expr import (
     Binding,
     BindingBlock,
+    Call,
     DataflowBlock,
     DataflowVar,
+    Expr,
     MatchCast,
     SeqExpr,
     Tuple,
@@ -25,6 +28,7 @@ from ..expr import (
     VarBinding,
 )
 from ..function import Function
+from ..function_signature import SignatureChange, change_signatures, reference_to
 from ..struct_info import TupleStructInfo
 from .dead_code_elimination import remove_unused_bindings
 from .eliminate_common_subexpr import expression_key
@@ -200,31 +204,46 @@ class LiftTransformParams(ModulePass):
         if not targets:
             return mod
         functions: dict[GlobalVar, Any] = dict(mod.functions)
+        changes: dict[GlobalVar, SignatureChange] = {}
         if self.shared_transform is False:
             for var, func in targets.items():
                 split = _split(func)
                 weights = func.params[func.attrs.get_int("num_input") :]
-                self._add(
+                transform = _add(
                     functions,
                     f"{var.name_hint}_transform_params",
                     _transform_function(weights, split),
                     func,
                 )
-                functions[var] = _without_lifted(func, split)
-            return mod.replace(functions=functions)
+                changes[var] = _change(func, split, transform)
+            return change_signatures(mod.replace(functions=functions), changes)
         names = () if self.shared_transform is True else tuple(self.shared_transform)
         chosen = {var: func for var, func in targets.items() if not names or var.name_hint in names}
         shared_weights, splits = _shared(chosen)
         first = next(iter(chosen))
-        transform = _transform_function(shared_weights, splits[first])
-        self._add(functions, "transform_params", transform, chosen[first])
+        transform = _add(
+            functions, "transform_params", _transform_function(shared_weights, splits[first]), chosen[first]
+        )
         for var, func in chosen.items():
-            functions[var] = _without_lifted(func, splits[var])
-        return mod.replace(functions=functions)
+            changes[var] = _change(func, splits[var], transform)
+        return change_signatures(mod.replace(functions=functions), changes)
 
-    def _add(
-        self, functions: dict[GlobalVar, Any], name: str, transform: Function, original: Function
-    ) -> None:
-        if "global_symbol" in original.attrs:
-            transform = transform.with_attr("global_symbol", name)
-        functions[GlobalVar(name, transform.struct_info_)] = transform
+
+def _add(functions: dict[GlobalVar, Any], name: str, transform: Function, original: Function) -> GlobalVar:
+    if "global_symbol" in original.attrs:
+        transform = transform.with_attr("global_symbol", name)
+    var = reference_to(name, transform)
+    functions[var] = transform
+    return var
+
+
+def _change(func: Function, split: _Split, transform: GlobalVar) -> SignatureChange:
+    """A function that takes transformed weights; who calls it in the module transforms them before."""
+    count = func.attrs.get_int("num_input")
+
+    def call(builder: BlockBuilder, old: Call) -> Expr:
+        weights = builder.emit(Call(transform, (Tuple(old.args[count:]),)))
+        transformed = [builder.emit(TupleGetItem(weights, index)) for index in range(len(split.crossing))]
+        return old.with_args((*old.args[:count], *transformed))
+
+    return SignatureChange(_without_lifted(func, split), call)

@@ -12,7 +12,8 @@ from ..analysis.binding import used_vars
 from ..bind import copy_with_new_vars
 from ..expr import BindingBlock, Call, DataflowBlock, DataflowVar, TupleGetItem, Var, VarBinding
 from ..function import Function
-from .binding_rewriter import BindingRewriter, rewrite_functions
+from .binding_rewriter import BindingRewriter
+from .function_pass import rewrite_functions
 from .grouping import Group, GroupRewriter, NameTable
 
 

@@ -8,11 +8,11 @@ from typing import Any
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...transform import ModulePass, PassContext
+from ..analysis.binding import all_bindings
 from ..expr import BindingBlock, Call, Expr, SeqExpr, Tuple, TupleGetItem, Var, VarBinding
 from ..function import Function
+from ..function_signature import SignatureChange, change_signatures, private_functions
 from ..struct_info import TupleStructInfo
-from .binding_rewriter import BindingRewriter, walk_bindings
-from .interprocedural import private_functions
 
 
 def _used_fields(mod: IRModule) -> dict[str, set[int] | None]:
@@ -22,14 +22,11 @@ def _used_fields(mod: IRModule) -> dict[str, set[int] | None]:
         if not isinstance(func, Function):
             continue
         calls: dict[Var, str] = {}
-
-        def note(binding: Any, block: BindingBlock, calls: dict[Var, str] = calls) -> None:
+        for binding in all_bindings(func):
             value = binding.value
             if isinstance(value, Call) and isinstance(value.op, GlobalVar):
                 calls[binding.var] = value.op.name_hint
                 used.setdefault(value.op.name_hint, set())
-
-        walk_bindings(func, note)
 
         def visit(node: Any, calls: dict[Var, str] = calls) -> None:
             if (
@@ -53,41 +50,6 @@ def _used_fields(mod: IRModule) -> dict[str, set[int] | None]:
 
         visit(func.body)
     return used
-
-
-class _Reader(BindingRewriter):
-    """Renumbers the fields that callers read."""
-
-    def __init__(self, mod: IRModule, kept: dict[str, list[int]], callees: dict[str, GlobalVar]) -> None:
-        super().__init__(mod)
-        self._kept = kept
-        self._callees = callees
-        self._calls: dict[Var, list[int]] = {}
-
-    def visit_call(self, var: Var, call: Call) -> None:
-        name = call.op.name_hint if isinstance(call.op, GlobalVar) else ""
-        if name not in self._kept:
-            self.bind(var, call)
-            return
-        self._calls[var] = self._kept[name]
-        self.bind(var, Call(self._callees[name], call.args, call.attrs, call.sinfo_args, call.span))
-
-    def _visit_nested(self, binding: Any) -> None:
-        value = binding.value
-        if (
-            isinstance(value, TupleGetItem)
-            and isinstance(value.tuple_value, Var)
-            and value.tuple_value in self._calls
-        ):
-            # Before substitution: the index is one of the old tuple.
-            fields = self._calls[value.tuple_value]
-            source = self.replaced.get(value.tuple_value, value.tuple_value)
-            self._current = None
-            self.bind(
-                binding.var, source if len(fields) == 1 else TupleGetItem(source, fields.index(value.index))
-            )
-            return
-        super()._visit_nested(binding)
 
 
 def _with_fields(func: Function, fields: list[int]) -> Function:
@@ -140,23 +102,12 @@ class RemoveUnusedOutputs(ModulePass):
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """The module with smaller results."""
         used = _used_fields(mod)
-        kept: dict[str, list[int]] = {}
-        functions: dict[GlobalVar, Any] = dict(mod.functions)
-        callees: dict[str, GlobalVar] = {}
+        changes: dict[GlobalVar, SignatureChange] = {}
         for var, func in private_functions(mod).items():
             fields = used.get(var.name_hint)
             info = func.ret_struct_info
             if not fields or not isinstance(info, TupleStructInfo) or len(fields) == len(info.fields):
                 continue
-            kept[var.name_hint] = sorted(fields)
-            new = _with_fields(func, kept[var.name_hint])
-            del functions[var]
-            callees[var.name_hint] = GlobalVar(var.name_hint, new.struct_info_)
-            functions[callees[var.name_hint]] = new
-        if not kept:
-            return mod
-        result = mod.replace(functions=functions)
-        for key, func in list(functions.items()):
-            if isinstance(func, Function):
-                functions[key] = _Reader(result, kept, callees).rewrite(func)
-        return result.replace(functions=functions)
+            kept = sorted(fields)
+            changes[var] = SignatureChange(_with_fields(func, kept), kept_fields=kept)
+        return change_signatures(mod, changes)

@@ -7,16 +7,18 @@ from typing import Any
 
 from ...module import IRModule
 from ...transform import ModulePass, PassContext
+from ..analysis.binding import use_counts
 from ..bind import match_struct_info
+from ..block_builder import BlockBuilder
 from ..expr import Call, Expr, PrimValue, Var
 from ..function import Function
+from ..function_signature import SignatureChange, change_signatures, private_functions
 from ..struct_info import PrimStructInfo
-from .binding_rewriter import use_counts
 from .grouping import definable_vars, tir_vars_of
-from .interprocedural import NewCall, change_functions, private_functions
 
 
-def _without(func: Function) -> tuple[Function, NewCall] | None:
+def _without(func: Function) -> SignatureChange | None:
+    """The change to a function that takes what its body uses; None when that is everything."""
     used = use_counts(func)
     kept = [number for number, param in enumerate(func.params) if used.get(param)]
     if len(kept) == len(func.params):
@@ -39,16 +41,16 @@ def _without(func: Function) -> tuple[Function, NewCall] | None:
         return None
     new = Function(params, func.body, func.ret_struct_info, func.is_pure, func.attrs, func.span)
 
-    def call(rewriter: Any, old: Call) -> Expr:
+    def call(builder: BlockBuilder, old: Call) -> Expr:
         args: list[Expr] = [old.args[number] for number in kept]
         if missing:
             values: dict[Any, Any] = {}
             for param, arg in zip(func.params, old.args, strict=True):
                 match_struct_info(param.struct_info, arg.struct_info, values)
             args += [PrimValue(values[symbol]) for symbol in missing]
-        return Call(old.op, args, old.attrs, old.sinfo_args, old.span, old.struct_info_)
+        return old.with_args(args)
 
-    return new, call
+    return SignatureChange(new, call)
 
 
 @dataclass(frozen=True)
@@ -68,9 +70,5 @@ class RemoveUnusedParameters(ModulePass):
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """The module with shorter signatures."""
-        changed = {}
-        for var, func in private_functions(mod).items():
-            new = _without(func)
-            if new is not None:
-                changed[var] = new
-        return change_functions(mod, changed)
+        changes = {var: _without(func) for var, func in private_functions(mod).items()}
+        return change_signatures(mod, {var: change for var, change in changes.items() if change is not None})

@@ -11,30 +11,26 @@ from ...module import IRModule
 from ...op import Op
 from ...registry import get_global_func
 from ...transform import ModulePass, PassContext, PassError
-from ..expr import Call, Tuple, Var
+from ..block_builder import BlockBuilder
+from ..expr import Call, Expr, Tuple
 from ..function import ExternFunc, Function
+from ..function_signature import MapCall, replace_calls
 from ..struct_info import TensorStructInfo, TupleStructInfo
-from .binding_rewriter import BindingRewriter, rewrite_functions
 from .dead_code_elimination import remove_unused_functions
 
 
-class _Offloader(BindingRewriter):
-    def __init__(self, mod: IRModule, symbols: Mapping[str, str]) -> None:
-        super().__init__(mod)
-        self._symbols = symbols
+def _external_call(symbol: str) -> MapCall:
+    """What calls of a function become that a backend has compiled: it writes into its outputs where their shapes are known."""
 
-    def visit_call(self, var: Var, call: Call) -> None:
-        symbol = self._symbols.get(call.op.name_hint) if isinstance(call.op, GlobalVar) else None
-        if symbol is None:
-            self.bind(var, call)
-            return
-        info = call.struct_info_ if call.struct_info_ is not None else var.struct_info
+    def make(builder: BlockBuilder, call: Call) -> Expr:
+        info = call.struct_info
         infos = info.fields if isinstance(info, TupleStructInfo) else (info,)
         if all(isinstance(item, TensorStructInfo) and item.shape is not None for item in infos):
             args = (ExternFunc(symbol), Tuple(call.args))
-            self.bind(var, Call(Op.get("relax.call_dps_packed"), args, None, [info], call.span, info))
-        else:
-            self.bind(var, Call(ExternFunc(symbol), call.args, None, [info], call.span, info))
+            return Call(Op.get("relax.call_dps_packed"), args, None, [info], call.span, info)
+        return Call(ExternFunc(symbol), call.args, None, [info], call.span, info)
+
+    return make
 
 
 @dataclass(frozen=True)
@@ -81,6 +77,6 @@ class RunCodegen(ModulePass):
         rest = mod.replace(
             functions={var: func for var, func in mod.functions.items() if var.name_hint not in symbols}
         )
-        rest = rewrite_functions(rest, lambda _, func: _Offloader(rest, symbols).rewrite(func))
+        rest = replace_calls(rest, {name: _external_call(symbol) for name, symbol in symbols.items()})
         rest = remove_unused_functions(rest, tuple(self.entry_functions or ()))
         return rest.with_attr("external_mods", tuple(external)) if external else rest

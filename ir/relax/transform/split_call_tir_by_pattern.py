@@ -16,10 +16,11 @@ from ...tir.expr import Var as TirVar
 from ...tir.function import PrimFunc
 from ...tir.stmt import BlockRealize, SeqStmt, Stmt, seq
 from ...transform import ModulePass, PassContext
-from ..expr import Call, Expr, ShapeExpr, Tuple, Var
-from ..function import ExternFunc, Function
+from ..block_builder import BlockBuilder
+from ..expr import Call, Expr, ShapeExpr, Tuple, is_call_to
+from ..function import ExternFunc
+from ..function_signature import MapCall, reference_to, replace_calls
 from ..struct_info import TensorStructInfo, TupleStructInfo
-from .binding_rewriter import BindingRewriter, is_call_to, kernel_var, rewrite_functions
 from .grouping import NameTable
 from .split_layout_rewrite_preproc import buffers_of
 
@@ -153,32 +154,29 @@ def _split(func: PrimFunc, name: str, patterns: Sequence[PrimFunc], fcodegen: Co
     return _Split(library, given, made[0], rest, rest_operands)
 
 
-class _Rewriter(BindingRewriter):
-    def __init__(self, mod: IRModule, split: dict[str, _Split]) -> None:
-        super().__init__(mod)
-        self._split = split
+def _calls(split: _Split) -> MapCall:
+    """What calls of a split kernel become: a call of the library, and one of the rest."""
 
-    def visit_call(self, var: Var, call: Call) -> None:
-        found = None
-        if is_call_to(call, "relax.call_tir") and isinstance(call.args[0], GlobalVar) and len(call.args) == 2:
-            found = self._split.get(call.args[0].name_hint)
-        args = call.args[1] if len(call.args) > 1 else None
-        if found is None or not isinstance(args, Tuple):
-            self.bind(var, call)
-            return
-        info = call.sinfo_args[0]
-        operands = Tuple([args.fields[index] for index in found.operands])
+    def make(builder: BlockBuilder, call: Call) -> Expr:
+        if (
+            not is_call_to(call, "relax.call_tir")
+            or len(call.args) != 2
+            or not isinstance(call.args[1], Tuple)
+        ):
+            return call
+        args, info = call.args[1], call.sinfo_args[0]
+        operands = Tuple([args.fields[index] for index in split.operands])
         packed = Op.get("relax.call_dps_packed")
-        if found.rest is None:
-            self.bind(var, Call(packed, (found.library, operands), None, [info], call.span, info))
-            return
-        made = TensorStructInfo(ShapeExpr(found.made.shape), found.made.dtype)
-        value = self.emit(Call(packed, (found.library, operands), None, [made], None, made))
+        if split.rest_var is None:
+            return Call(packed, (split.library, operands), None, [info], call.span, info)
+        made = TensorStructInfo(ShapeExpr(split.made.shape), split.made.dtype)
+        value = builder.emit(Call(packed, (split.library, operands), None, [made], None, made))
         outputs = len(info.fields) if isinstance(info, TupleStructInfo) else 1
-        inputs = found.rest_operands[: len(found.rest_operands) - outputs]
+        inputs = split.rest_operands[: len(split.rest_operands) - outputs]
         rest = Tuple([value if index is None else args.fields[index] for index in inputs])
-        callee: Expr = found.rest_var  # type: ignore[assignment]
-        self.bind(var, Call(call.op, (callee, rest), call.attrs, call.sinfo_args, call.span, info))
+        return call.replace(args=(split.rest_var, rest), struct_info_=info)  # type: ignore[no-any-return]
+
+    return make
 
 
 @dataclass(frozen=True)
@@ -225,18 +223,15 @@ class SplitCallTIRByPattern(ModulePass):
             if found is None:
                 continue
             if found.rest is not None:
-                found.rest_var = kernel_var(names.fresh(f"{var.name_hint}_rest"))
+                found.rest_var = reference_to(names.fresh(f"{var.name_hint}_rest"), found.rest)
                 functions[found.rest_var] = found.rest
             if "global_symbol" not in func.attrs:
                 del functions[var]
             split[var.name_hint] = found
         if not split:
             return mod
-        result = mod.replace(functions=functions)
-        return rewrite_functions(
-            result,
-            lambda _, func: _Rewriter(result, split).rewrite(func) if isinstance(func, Function) else func,
-        )
+        calls = {name: _calls(found) for name, found in split.items()}
+        return replace_calls(mod.replace(functions=functions), calls)
 
 
 __all__ = ["MatchResult", "SplitCallTIRByPattern"]

@@ -8,15 +8,14 @@ from typing import Any
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...node import post_order_visit
-from ...op import Op
 from ...tir.buffer import Buffer
 from ...tir.function import PrimFunc
 from ...tir.stmt import Block, BlockRealize, SeqStmt, Stmt, seq
 from ...transform import ModulePass, PassContext
-from ..expr import Call, ShapeExpr, Tuple, TupleGetItem, Var
-from ..function import Function
+from ..block_builder import BlockBuilder
+from ..expr import Call, Expr, ShapeExpr, Tuple, TupleGetItem, is_call_to
+from ..function_signature import MapCall, reference_to, replace_calls
 from ..struct_info import TensorStructInfo, TupleStructInfo
-from .binding_rewriter import BindingRewriter, is_call_to, kernel_var, rewrite_functions
 from .grouping import NameTable
 
 PREPROC = "meta_schedule.layout_rewrite_preproc"
@@ -116,33 +115,23 @@ def split_kernel(func: PrimFunc) -> SplitKernel | None:
     return SplitKernel(prepack, main, [sources[i] for i in ordered], [packed[i] for i in ordered])
 
 
-class _Splitter(BindingRewriter):
-    def __init__(self, mod: IRModule, split: dict[str, tuple[SplitKernel, GlobalVar, GlobalVar]]) -> None:
-        super().__init__(mod)
-        self._split = split
+def _calls(kernel: SplitKernel, prepack: GlobalVar, main: GlobalVar) -> MapCall:
+    """What calls of a split kernel become: one that packs, and one of the rest."""
 
-    def visit_call(self, var: Var, call: Call) -> None:
-        found = None
-        if (
-            is_call_to(call, "relax.call_tir")
-            and isinstance(call.args[0], GlobalVar)
-            and isinstance(call.args[1], Tuple)
-        ):
-            found = self._split.get(call.args[0].name_hint)
-        if found is None:
-            self.bind(var, call)
-            return
-        kernel, prepack, main = found
-        fields = list(call.args[1].fields)  # type: ignore[attr-defined]
+    def make(builder: BlockBuilder, call: Call) -> Expr:
+        if not is_call_to(call, "relax.call_tir") or not isinstance(call.args[1], Tuple):
+            return call
+        fields = list(call.args[1].fields)
         infos = [TensorStructInfo(ShapeExpr(buffer.shape), buffer.dtype) for buffer in kernel.packed]
         info = infos[0] if len(infos) == 1 else TupleStructInfo(infos)
-        call_tir = Op.get("relax.call_tir")
         originals = Tuple([fields[index] for index in kernel.sources])
-        packed = self.emit(Call(call_tir, (prepack, originals), None, [info], None, info))
+        packed = builder.emit(Call(call.op, (prepack, originals), None, [info], None, info))
         for number, index in enumerate(kernel.sources):
-            fields[index] = packed if len(infos) == 1 else self.emit(TupleGetItem(packed, number))
+            fields[index] = packed if len(infos) == 1 else builder.emit(TupleGetItem(packed, number))
         args = (main, Tuple(fields), *call.args[2:])
-        self.bind(var, Call(call_tir, args, call.attrs, call.sinfo_args, call.span, call.struct_info_))
+        return call.replace(args=args, struct_info_=call.struct_info_)  # type: ignore[no-any-return]
+
+    return make
 
 
 @dataclass(frozen=True)
@@ -162,23 +151,17 @@ class SplitLayoutRewritePreproc(ModulePass):
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """The module with split kernels."""
         names = NameTable(mod)
-        split: dict[str, tuple[SplitKernel, GlobalVar, GlobalVar]] = {}
+        calls: dict[str, MapCall] = {}
         functions: dict[GlobalVar, Any] = dict(mod.functions)
         for var, func in mod.functions.items():
             kernel = split_kernel(func) if isinstance(func, PrimFunc) else None
             if kernel is None:
                 continue
-            prepack = kernel_var(names.fresh(f"{var.name_hint}_weight_prepack"))
-            main = kernel_var(names.fresh(f"{var.name_hint}_prepacked"))
+            prepack = reference_to(names.fresh(f"{var.name_hint}_weight_prepack"), kernel.prepack)
+            main = reference_to(names.fresh(f"{var.name_hint}_prepacked"), kernel.main)
             functions[prepack] = kernel.prepack
             functions[main] = kernel.main.without_attr("global_symbol")
             if "global_symbol" not in func.attrs:
                 del functions[var]
-            split[var.name_hint] = (kernel, prepack, main)
-        if not split:
-            return mod
-        result = mod.replace(functions=functions)
-        return rewrite_functions(
-            result,
-            lambda _, func: _Splitter(result, split).rewrite(func) if isinstance(func, Function) else func,
-        )
+            calls[var.name_hint] = _calls(kernel, prepack, main)
+        return replace_calls(mod.replace(functions=functions), calls) if calls else mod

@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...error import IRValueError
+from ...expr import GlobalVar
 from ...module import IRModule
 from ...op import Op
-from ...transform import PassContext
+from ...transform import ModulePass, PassContext
 from .. import op
 from ..analysis.binding import used_vars
 from ..bind import bind
+from ..block_builder import BlockBuilder
 from ..expr import (
+    BindingBlock,
     Call,
     Constant,
     DataflowBlock,
@@ -26,11 +29,12 @@ from ..expr import (
     Var,
     VarBinding,
 )
+from ..expr_functor import ExprMutator
 from ..function import Function
+from ..function_signature import SignatureChange, change_signatures
 from ..op.declaration import MixedPrecisionPolicy
 from ..struct_info import StructInfo, TensorStructInfo, TupleStructInfo
-from .binding_rewriter import BindingRewriter, normalized
-from .function_pass import FunctionPass
+from .function_pass import rewrite_functions
 
 LOW = "float16"
 HIGH = "float32"
@@ -70,7 +74,7 @@ def _wanted_low(func: Function) -> set[Var]:
     return low - high
 
 
-class _Caster(BindingRewriter):
+class _Caster(ExprMutator):
     def __init__(self, mod: IRModule, func: Function, out_dtype: str) -> None:
         super().__init__(mod)
         self._wanted_low = _wanted_low(func)
@@ -89,75 +93,59 @@ class _Caster(BindingRewriter):
             if not any(_is_float(field) and field.dtype != dtype for field in info.fields):  # type: ignore[attr-defined]
                 return expr
             return Tuple(
-                [self.cast(self.emit(TupleGetItem(expr, i)), dtype) for i in range(len(info.fields))]
+                [self.cast(self.builder_.emit(TupleGetItem(expr, i)), dtype) for i in range(len(info.fields))]
             )
         if not _is_float(info) or info.dtype == dtype or not isinstance(expr, Var | Constant):  # type: ignore[union-attr]
             return expr
         key = (id(expr), dtype)
         found = self._casts.get(key)
         if found is None:
-            found = self._casts[key] = self.emit(op.astype(expr, dtype))
+            found = self._casts[key] = self.builder_.emit(op.astype(expr, dtype))
             self._keep.append(expr)
         return found
 
-    def visit_block(self, block: Any) -> None:
-        if not isinstance(block, DataflowBlock):
-            for binding in block.bindings:
-                self._visit_outside(binding)
-            return
+    def visit_bindings(self, block: BindingBlock) -> None:
+        """Casts serve one block; parameters that only operators in low precision use are cast where it begins."""
         self._casts.clear()
-        used = {var for binding in block.bindings for var in used_vars(binding.value)}
-        for param in self._params:
-            if param in self._wanted_low and param in used:
-                self.cast(param, LOW)
-        super().visit_block(block)
+        if isinstance(block, DataflowBlock):
+            used = {var for binding in block.bindings for var in used_vars(binding.value)}
+            for param in self._params:
+                if param in self._wanted_low and param in used:
+                    self.cast(param, LOW)
+        super().visit_bindings(block)
         self._casts.clear()
 
-    def _visit_outside(self, binding: Any) -> None:
+    def visit_var_binding_(self, binding: Any) -> None:
         """Code outside of dataflow blocks sees values in their original precision."""
-        self._visit_nested(binding) if isinstance(binding.value, If | Function) else self.emit_binding(
-            binding.replace(value=self.substitute(binding.value))
-        )
-
-    def visit_binding(self, binding: Any) -> None:
         value = binding.value
-        if isinstance(binding, VarBinding) and isinstance(value, Call):
-            self.visit_call(binding.var, value)
-        elif isinstance(binding, VarBinding) and isinstance(value, Var | Tuple | TupleGetItem):
-            if not isinstance(binding.var, DataflowVar):
-                value = self._restored(binding.var, value)
-            self.bind(binding.var, value)
+        if not self.builder_.current_block_is_dataflow():
+            super().visit_var_binding_(binding)
+        elif isinstance(value, Call):
+            self._bind_call(binding, super().visit_call_(value))
+        elif isinstance(value, Var | Tuple | TupleGetItem) and not isinstance(binding.var, DataflowVar):
+            self.reemit_binding(binding, self._restored(binding.var, self.visit_expr(value)))
         else:
-            self.emit_binding(binding)
+            super().visit_var_binding_(binding)
 
     def _restored(self, var: Var, value: Expr) -> Expr:
         """An output of the block in its original precision."""
         if isinstance(value, TupleGetItem):
-            value = self.emit(value)
+            value = self.builder_.emit(value)
         dtype = _dtype_of(var.struct_info_)
         return self.cast(value, dtype) if dtype else value
 
-    def visit_call(self, var: Var, call: Call) -> None:
+    def _bind_call(self, binding: VarBinding, call: Call) -> None:
         policy = _policy(call)
         args = call.args
         if policy == MixedPrecisionPolicy.ALWAYS:
             low = tuple(self.cast(arg, LOW) for arg in args)
-            plain = Call(call.op, low, call.attrs, call.sinfo_args, call.span)
+            plain = call.with_args(low)
             result: Call = call.op.get_attr("FInferMixedPrecision")(plain, self._out_dtype)  # type: ignore[attr-defined]
         elif policy == MixedPrecisionPolicy.FOLLOW and self._all_low(args):
-            result = Call(
-                call.op, tuple(self.cast(arg, LOW) for arg in args), call.attrs, call.sinfo_args, call.span
-            )
+            result = call.with_args(tuple(self.cast(arg, LOW) for arg in args))
         else:
-            high = tuple(self.cast(arg, HIGH) for arg in args)
-            same = all(new is old for new, old in zip(high, args, strict=True))
-            info = call.struct_info_
-            result = (
-                call
-                if same and info is not None
-                else Call(call.op, high, call.attrs, call.sinfo_args, call.span)
-            )
-        self._finish(var, result, policy)
+            result = call.with_args(tuple(self.cast(arg, HIGH) for arg in args))
+        self._finish(binding, result, policy)
 
     def _all_low(self, args: Sequence[Expr]) -> bool:
         """Whether the tensors among the arguments are in low precision already; constants take any."""
@@ -165,11 +153,14 @@ class _Caster(BindingRewriter):
         tensors = [leaf for leaf in leaves if _is_float(leaf.struct_info_) and isinstance(leaf, Var)]
         return bool(tensors) and all(leaf.struct_info.dtype == LOW for leaf in tensors)
 
-    def _finish(self, var: Var, result: Expr, policy: MixedPrecisionPolicy) -> None:
-        result = normalized(result, self.mod)
+    def _finish(self, binding: VarBinding, result: Expr, policy: MixedPrecisionPolicy) -> None:
+        var = binding.var
+        result = self.builder_.normalize(result)
         info = result.struct_info_
         if isinstance(info, TupleStructInfo) and not isinstance(var, DataflowVar):
-            self.bind(var, self.cast(self.emit(result), _dtype_of(var.struct_info_) or HIGH))
+            self.reemit_binding(
+                binding, self.cast(self.builder_.emit(result), _dtype_of(var.struct_info_) or HIGH)
+            )
             return
         if _is_float(info) and _is_float(var.struct_info_):
             if not isinstance(var, DataflowVar):
@@ -177,8 +168,8 @@ class _Caster(BindingRewriter):
             else:
                 wanted = LOW if policy == MixedPrecisionPolicy.ALWAYS else None
             if wanted and info.dtype != wanted:  # type: ignore[union-attr]
-                result = op.astype(self.emit(result), wanted)
-        bound = self.bind(var, result)
+                result = op.astype(self.builder_.emit(result), wanted)
+        bound = self.reemit_binding(binding, result)
         if var in self._wanted_low and isinstance(var, DataflowVar):
             self.cast(bound, LOW)
 
@@ -192,8 +183,8 @@ def _dtype_of(info: StructInfo | None) -> str | None:
     return None
 
 
-def _with_low_inputs(func: Function, names: Sequence[str]) -> Function:
-    """The function with the named parameters in float16."""
+def _with_low_inputs(func: Function, names: Sequence[str]) -> SignatureChange | None:
+    """The function with the named parameters in float16, which its callers cast."""
     params: list[Var] = []
     values: dict[Var, Expr] = {}
     for param in func.params:
@@ -209,13 +200,21 @@ def _with_low_inputs(func: Function, names: Sequence[str]) -> Function:
         params.append(new)
         values[param] = new
     if not values:
-        return func
+        return None
+
+    def call(builder: BlockBuilder, old: Call) -> Expr:
+        args = [
+            builder.emit(op.astype(arg, LOW)) if param in values and arg.struct_info.dtype != LOW else arg
+            for param, arg in zip(func.params, old.args, strict=True)
+        ]
+        return old.with_args(args)
+
     body = bind(func.body, values)
-    return Function(params, body, func.ret_struct_info, func.is_pure, func.attrs)
+    return SignatureChange(Function(params, body, func.ret_struct_info, func.is_pure, func.attrs), call)
 
 
 @dataclass(frozen=True)
-class ToMixedPrecision(FunctionPass):
+class ToMixedPrecision(ModulePass):
     """Run operators that gain from it in float16, with casts where precisions meet; interfaces keep their dtypes.
 
     Each operator declares a policy: always in low precision (convolution, matmul), following its inputs, or never.
@@ -242,14 +241,27 @@ class ToMixedPrecision(FunctionPass):
     out_dtype: str = HIGH
     fp16_input_names: Sequence[str] | None = None
 
-    def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        """The function in mixed precision."""
+    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """The module in mixed precision."""
         if self.out_dtype not in (LOW, HIGH):
             raise IRValueError(
                 f"ToMixedPrecision: out_dtype must be float16 or float32, got {self.out_dtype!r}"
             )
-        if func.attrs.get("Primitive"):
-            return func
-        if self.fp16_input_names:
-            func = _with_low_inputs(func, self.fp16_input_names)
-        return _Caster(mod, func, self.out_dtype).rewrite(func)
+        changes: dict[GlobalVar, SignatureChange] = {}
+        for var, func in mod.functions.items():
+            if self.fp16_input_names and isinstance(func, Function) and _is_converted(func):
+                change = _with_low_inputs(func, self.fp16_input_names)
+                if change is not None:
+                    changes[var] = change
+        mod = change_signatures(mod, changes)
+        return rewrite_functions(
+            mod,
+            lambda var, func: (
+                _Caster(mod, func, self.out_dtype).visit_expr(func) if _is_converted(func) else func
+            ),
+        )
+
+
+def _is_converted(func: Function) -> bool:
+    """Kernels to be and what belongs to external code generators stay as they are."""
+    return not func.attrs.get("Primitive") and "Codegen" not in func.attrs

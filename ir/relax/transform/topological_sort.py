@@ -12,7 +12,7 @@ from ...transform import PassContext
 from ..analysis.binding import used_vars
 from ..expr import Binding, DataflowBlock, MatchCast, Var
 from ..function import Function
-from .binding_rewriter import rewrite_dataflow_blocks
+from .dataflow_block_pass import rewrite_dataflow_blocks
 from .function_pass import FunctionPass
 from .grouping import tir_vars_of
 

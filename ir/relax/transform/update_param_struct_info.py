@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...transform import ModulePass, PassContext
 from ..expr import Var
+from ..expr_functor import ExprMutator
 from ..function import Function
-from ..function_names import rename_functions
+from ..function_signature import SignatureChange, change_signatures
 from ..struct_info import StructInfo
-from .binding_rewriter import BindingRewriter
-
-
-class _Inferrer(BindingRewriter):
-    """Replaces parameters; every value that used one is inferred again when it is bound."""
 
 
 @dataclass(frozen=True)
@@ -37,27 +32,24 @@ class UpdateParamStructInfo(ModulePass):
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """The module with other signatures."""
-        functions: dict[GlobalVar, Any] = {}
-        renamed: dict[GlobalVar, GlobalVar] = {}
+        changes: dict[GlobalVar, SignatureChange] = {}
         for var, func in mod.functions.items():
             new = self._updated(mod, func) if isinstance(func, Function) else func
-            functions[var] = new
             if new is not func:
-                renamed[var] = GlobalVar(var.name_hint, new.struct_info_)
-        return rename_functions(mod.replace(functions=functions), renamed) if renamed else mod
+                changes[var] = SignatureChange(new)
+        return change_signatures(mod, changes)
 
     def _updated(self, mod: IRModule, func: Function) -> Function:
-        params: list[Var] = []
-        rewriter = _Inferrer(mod)
-        for param in func.params:
-            info = self.sinfo_func(param)
-            if info is None or info == param.struct_info_:
-                params.append(param)
-                continue
-            new = Var(param.vid, info, param.span)
-            rewriter.replaced[param] = new
-            params.append(new)
-        if not rewriter.replaced:
+        """The function with other parameters; every value that used one is inferred again where it is bound."""
+        infos = [self.sinfo_func(param) for param in func.params]
+        if all(
+            info is None or info == param.struct_info_ for info, param in zip(infos, func.params, strict=True)
+        ):
             return func
-        body = rewriter.visit_seq(func.body)
+        mutator = ExprMutator(mod)
+        params: list[Var] = []
+        for param, info in zip(func.params, infos, strict=True):
+            params.append(param if info is None else mutator.with_struct_info(param, info))
+            mutator.set_var_remap(param.vid, params[-1])
+        body = mutator.visit_with_new_scope(func.body, tuple(params))
         return Function(params, body, None, func.is_pure, func.attrs, func.span)

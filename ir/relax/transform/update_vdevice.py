@@ -9,46 +9,28 @@ from ...error import IRValueError
 from ...expr import GlobalVar
 from ...global_info import VDevice
 from ...module import IRModule
-from ...node import Mutator
 from ...transform import ModulePass, PassContext
-from ..expr import Call, Var
+from ..expr_functor import ExprSubstitution
 from ..function import Function
+from ..function_signature import SignatureChange, change_signatures
 
 
-class _Replace(Mutator):
-    """Replaces a device in struct infos, variables and attributes."""
+class _Replace(ExprSubstitution):
+    """Replaces a device in struct infos and attributes."""
 
     def __init__(self, old: VDevice, new: VDevice) -> None:
         super().__init__()
         self._old, self._new = old, new
-        self._vars: dict[Any, Var] = {}
 
-    def visit_VDevice(self, device: VDevice) -> VDevice:
-        return self._new if device == self._old else device
+    def visit_vdevice(self, vdevice: VDevice) -> VDevice:
+        return self._new if vdevice == self._old else vdevice
 
-    def visit_Var(self, var: Any) -> Any:
-        if not isinstance(var, Var) or var.struct_info_ is None:
-            return var
-        found = self._vars.get(var)
-        if found is None:
-            info = self.visit(var.struct_info_)
-            found = self._vars[var] = var if info is var.struct_info_ else type(var)(var.vid, info, var.span)
-        return found
-
-    def visit_Call(self, call: Any) -> Any:
-        if not isinstance(call, Call):
-            return call
-        new = self.generic_visit(call)
+    def visit_call_(self, expr: Any) -> Any:
+        call = super().visit_call_(expr)
         attrs = {key: self._new if value == self._old else value for key, value in call.attrs.items()}
         if any(attrs[key] is not call.attrs[key] for key in attrs):
-            new = Call(new.op, new.args, attrs, new.sinfo_args, new.span)
-        info = call.struct_info_
-        if info is not None and new.struct_info_ is None:
-            new = Call(new.op, new.args, new.attrs, new.sinfo_args, new.span, self.visit(info))
-        return new
-
-    def visit_GlobalVar(self, var: GlobalVar) -> GlobalVar:
-        return var
+            call = call.replace(attrs=attrs, struct_info_=call.struct_info_)
+        return call
 
 
 @dataclass(frozen=True)
@@ -76,13 +58,11 @@ class UpdateVDevice(ModulePass):
             )
         replace = _Replace(devices[self.index], self.new_vdevice)
         devices[self.index] = self.new_vdevice
-        functions = {}
+        changes: dict[GlobalVar, SignatureChange] = {}
         for var, func in mod.functions.items():
-            if isinstance(func, Function):
-                params = [replace.visit(param) for param in func.params]
-                ret = None if func.ret_struct_info is None else replace.visit(func.ret_struct_info)
-                func = Function(params, replace.visit(func.body), ret, func.is_pure, func.attrs, func.span)
-            functions[var] = func
-        result = mod.replace(functions=functions)
+            new = replace.visit_expr(func) if isinstance(func, Function) else func
+            if new is not func:
+                changes[var] = SignatureChange(new)
+        result = change_signatures(mod.clone(), changes)
         result.update_global_info("vdevice", devices)
         return result

@@ -8,6 +8,7 @@ import pytest
 import ir
 from ir import relax as rx
 from ir import tir
+from ir.relax.expr import is_call_to
 
 T = rx.TensorStructInfo
 
@@ -129,6 +130,25 @@ def test_extern_and_calls_of_functions() -> None:
     f = rx.extern("my_func")
     assert f(x).op.global_symbol == "my_func" and f.struct_info.is_opaque()
     assert rx.GlobalVar("g")(x).op.name_hint == "g"
+
+
+def test_with_args_keeps_all_but_the_inferred_struct_info() -> None:
+    x, y = rx.Var("x", T((2, 3))), rx.Var("y", T((2, 4)))
+    span = ir.Span(ir.SourceName("model"), 1, 2, 3, 4)
+    call = rx.Call(ir.Op.get("relax.sum"), (x,), {"axis": (1,), "keepdims": False}, (T((2,)),), span, T((2,)))
+    other = call.with_args((y,))
+    assert other.args == (y,) and other.op is call.op
+    assert other.attrs is call.attrs and other.sinfo_args is call.sinfo_args and other.span is span
+    assert other.struct_info_ is None and call.struct_info_ == T((2,))
+    assert call.with_args([x]) is call
+    assert call.with_args(()).args == ()
+
+
+def test_is_call_to() -> None:
+    x = rx.Var("x", T((2,)))
+    assert is_call_to(rx.op.exp(x), "relax.log", "relax.exp")
+    assert not is_call_to(rx.op.exp(x), "relax.log")
+    assert not is_call_to(x, "relax.exp") and not is_call_to(rx.Call(x, ()), "x")
 
 
 def test_get_shape_of() -> None:
