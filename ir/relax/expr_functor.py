@@ -315,10 +315,10 @@ class ExprMutatorBase(ExprFunctor):
         return self.visit_struct_info(info)
 
     def _map(self, items: tuple[Any, ...], f: Callable[[Any], Any]) -> tuple[Any, ...]:
-        mapped = tuple([f(item) for item in items])
-        for new, old in zip(mapped, items, strict=True):
-            if new is not old:
-                return mapped
+        for number, item in enumerate(items):
+            new = f(item)
+            if new is not item:
+                return (*items[:number], new, *[f(rest) for rest in items[number + 1 :]])
         return items
 
     def visit_tuple_(self, expr: Any) -> Any:
@@ -532,7 +532,8 @@ class ExprMutator(ExprMutatorBase):
 
     def visit_expr(self, expr: Any) -> Any:
         """Rewrite an expression and normalize the result."""
-        new = self._dispatch(expr)
+        method = self._table.get(expr.__class__)
+        new = self._dispatch(expr) if method is None else method(self, expr)
         if new.__class__ in LEAF_CLASSES or (
             new.__class__ in _SCOPED_CLASSES and new.struct_info_ is not None
         ):

@@ -48,7 +48,8 @@ class _Allocator(ExprMutator):
             args = (ShapeExpr(self._info.shape_values), DataTypeImm("uint8"), PrimValue(0))
             alloc = Call(Op.get("relax.builtin.alloc_tensor"), args, None, None, None, self._info)
             self._workspace = self.builder_.emit(alloc, "workspace_main")
-        return call.with_args((*super().visit_call_(call).args, self._workspace))
+        args = (*super().visit_call_(call).args, self._workspace)
+        return call.replace(args=args, struct_info_=call.struct_info)  # the signature follows
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class AllocateWorkspace(ModulePass):
                 func.attrs,
                 func.span,
             )
-            changes[var] = SignatureChange(new, lambda builder, call: call)  # the argument is added below
-        mod = change_signatures(mod, changes)
+            changes[var] = SignatureChange(new)
         allocator = _Allocator(mod, {var.name_hint for var in needy}, size)
-        return allocator.rewrite_module(mod, lambda var, func: "Codegen" not in func.attrs)
+        mod = allocator.rewrite_module(mod, lambda var, func: "Codegen" not in func.attrs)
+        return change_signatures(mod, changes)

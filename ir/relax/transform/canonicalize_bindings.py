@@ -9,9 +9,9 @@ from ...module import IRModule
 from ...tir.expr import Var as TirVar
 from ...tir.stmt_functor import substitute
 from ...transform import PassContext
+from ..analysis.binding import all_bindings
 from ..bind import bind
 from ..expr import (
-    Binding,
     BindingBlock,
     DataflowBlock,
     DataflowVar,
@@ -23,9 +23,10 @@ from ..expr import (
     Var,
     VarBinding,
 )
+from ..expr_functor import ExprMutator
 from ..function import Function
+from ..normalizer import LEAF_CLASSES
 from ..struct_info import PrimStructInfo, ShapeStructInfo, StructInfo, TensorStructInfo, TupleStructInfo
-from .binding_rewriter import BindingRewriter, use_counts, walk_bindings
 from .function_pass import FunctionPass
 
 
@@ -34,43 +35,47 @@ class _Plan:
 
     def __init__(self, func: Function) -> None:
         self.home: dict[Var, BindingBlock] = {}
-        self.counts = use_counts(func)
+        self.counts: dict[Var, int] = {}
+        """How often each variable is used."""
         self.used_elsewhere: set[Var] = set()
         """Variables of dataflow blocks that something outside of their block uses."""
-        walk_bindings(func, lambda binding, block: self.home.__setitem__(binding.var, block))
-        self._collect_uses(func.body)
+        self._collect(func.body)
 
-    def _collect_uses(self, seq: SeqExpr) -> None:
+    def _collect(self, seq: SeqExpr) -> None:
         for block in seq.blocks:
             for binding in block.bindings:
-                self._use(binding.value, block)  # type: ignore[attr-defined]
+                self.home[binding.var] = block
+                self._use(binding.value, block)
         self._use(seq.body, None)
 
     def _use(self, expr: Any, block: BindingBlock | None) -> None:
         def visit(node: Any) -> None:
             if isinstance(node, Var):
+                self.counts[node] = self.counts.get(node, 0) + 1
                 if self.home.get(node) is not block:
                     self.used_elsewhere.add(node)
+            elif node.__class__ in LEAF_CLASSES:
+                pass
             elif isinstance(node, SeqExpr):
-                self._collect_uses(node)
+                self._collect(node)
             elif isinstance(node, Function):
-                self._collect_uses(node.body)
+                self._collect(node.body)
             else:
                 node._visit_children(visit)
 
         visit(expr)
 
 
-class _Canonicalizer(BindingRewriter):
+class _Canonicalizer(ExprMutator):
     def __init__(self, plan: _Plan) -> None:
         super().__init__()
         self._plan = plan
         self._renamed: dict[Var, Var] = {}
 
-    def visit_block(self, block: BindingBlock) -> None:
+    def visit_bindings(self, block: BindingBlock) -> None:
         if isinstance(block, DataflowBlock):
             self._plan_block(block)
-        super().visit_block(block)
+        super().visit_bindings(block)
 
     def _plan_block(self, block: DataflowBlock) -> None:
         """An output that renames a variable of the block takes the variable's place; an unused output is no output."""
@@ -93,27 +98,36 @@ class _Canonicalizer(BindingRewriter):
             ):
                 self._renamed[value] = var
 
-    def visit_binding(self, binding: Binding) -> None:
+    def visit_var_binding_(self, binding: Any) -> None:
+        self._bind(self._with_renamed(binding), self.visit_expr(binding.value))
+
+    def visit_match_cast_(self, binding: Any) -> None:
+        value = self.visit_expr(binding.value)
+        if _same_info(binding.struct_info, value.struct_info_):  # it checks nothing
+            self._bind(self._with_renamed(binding), value)
+        else:
+            super().visit_match_cast_(self._with_renamed(binding))
+
+    def _with_renamed(self, binding: Any) -> Any:
+        """The binding of the variable that takes the place of the bound one, if there is one."""
+        renamed = self._renamed.get(binding.var)
+        if renamed is None:
+            return binding
+        self.set_var_remap(binding.var.vid, renamed)
+        return binding.replace(var=renamed)
+
+    def _bind(self, binding: Any, value: Expr) -> None:
         var = binding.var
-        value = binding.value  # type: ignore[attr-defined]
-        renamed = self._renamed.get(var)
-        if renamed is not None:
-            self.replaced[var] = renamed
-            binding = binding.replace(var=renamed)
-            var = renamed
-        if isinstance(binding, MatchCast) and not _same_info(binding.struct_info, value.struct_info_):
-            self.emit_binding(binding)
-            return
         value = self._simplified(value)
         if value is var:  # the definition has been moved here already
             return
         if isinstance(value, Var) and not self._is_kept(var, value):
-            self.replace_var(var, value)
-            for old, new in self.replaced.items():
+            self.set_var_remap(var.vid, value)
+            for old, new in self._var_remap.items():
                 if new is var:
-                    self.replaced[old] = value
+                    self._var_remap[old] = value
             return
-        self.bind(var, value)
+        self.reemit_binding(binding, value)
 
     def _is_kept(self, var: Var, value: Var) -> bool:
         """An output of a dataflow block cannot be replaced by a variable that only the block sees."""
@@ -125,19 +139,23 @@ class _Canonicalizer(BindingRewriter):
 
     def _simplified(self, value: Expr) -> Expr:
         if isinstance(value, TupleGetItem):
-            source = value.tuple_value
-            made = source if isinstance(source, Tuple) else self.lookup(source)
+            made = self._value_of(value.tuple_value)
             if isinstance(made, Tuple) and isinstance(made.fields[value.index], Var):
                 return made.fields[value.index]
         elif isinstance(value, Tuple) and value.fields:
             return self._original_tuple(value) or value
         return value
 
+    def _value_of(self, expr: Expr) -> Expr:
+        """What is bound to a variable, unless a match_cast knows more of the variable than of its value."""
+        value = self.lookup_binding(expr)
+        return value if value is not None and _same_info(value.struct_info_, expr.struct_info_) else expr
+
     def _original_tuple(self, value: Tuple) -> Expr | None:
         """``t`` for ``(t[0], t[1], ...)`` with all of its fields."""
         source: Expr | None = None
         for index, field in enumerate(value.fields):
-            item = field if isinstance(field, TupleGetItem) else self.lookup(field)
+            item = self._value_of(field)
             if not isinstance(item, TupleGetItem) or item.index != index:
                 return None
             if source is None:
@@ -177,17 +195,15 @@ def known_symbols(func: Function) -> dict[TirVar, Any]:
     for param in func.params:
         visit_info(param.struct_info_)
 
-    def visit(binding: Binding, block: BindingBlock) -> None:
+    for binding in all_bindings(func):
         if not isinstance(binding, MatchCast):
-            return
+            continue
         wanted, given = _dims(binding.struct_info), _dims(binding.value.struct_info_)
         if wanted is not None and given is not None and len(wanted) == len(given):
             for new, old in zip(wanted, given, strict=True):
                 if isinstance(new, TirVar) and new not in defined and new is not old:
                     known[new] = substitute(old, known) if known else old
         visit_info(binding.struct_info)
-
-    walk_bindings(func, visit)
     return known
 
 
@@ -222,7 +238,7 @@ class CanonicalizeBindings(FunctionPass):
         if symbols:
             func = bind(func, None, symbols)
         while True:
-            new = _Canonicalizer(_Plan(func)).rewrite(func)
+            new = _Canonicalizer(_Plan(func)).visit_expr(func)
             if new is func:
                 return func
             func = new

@@ -10,10 +10,21 @@ from ...module import IRModule
 from ...tir.expr import IntImm
 from ...transform import PassContext
 from .. import op
-from ..expr import BindingBlock, Call, Constant, DataflowBlock, Expr, TupleGetItem, Var, VarBinding
+from ..analysis.binding import get_var2val, use_counts
+from ..expr import (
+    BindingBlock,
+    Call,
+    Constant,
+    DataflowBlock,
+    Expr,
+    TupleGetItem,
+    Var,
+    VarBinding,
+    is_call_to,
+)
+from ..expr_functor import ExprMutator
 from ..function import Function
 from ..struct_info_lattice import can_prove_shape_equal
-from .binding_rewriter import BindingRewriter, bindings_of, is_call_to, use_counts
 from .function_pass import FunctionPass
 from .matmul_rewrites import shape_values
 
@@ -140,16 +151,16 @@ class _Finder:
                 branch.chain.append(user.var)
 
 
-class _Combiner(BindingRewriter):
+class _Combiner(ExprMutator):
     def __init__(self, mod: IRModule, func: Function, check: Check | None) -> None:
         super().__init__(mod)
         self._check = check
         self._counts = use_counts(func)
-        self._bindings = bindings_of(func)
+        self._bindings = get_var2val(func)
 
-    def visit_block(self, block: BindingBlock) -> None:
+    def visit_bindings(self, block: BindingBlock) -> None:
         if not isinstance(block, DataflowBlock):
-            super().visit_block(block)
+            super().visit_bindings(block)
             return
         combinations = _Finder(block, self._counts, self._check, self._bindings).find()
         start = {item.branches[0].chain[0]: item for item in combinations}
@@ -165,30 +176,31 @@ class _Combiner(BindingRewriter):
                 pieces[id(start[binding.var])] = self._emit_combined(start[binding.var])
             if binding.var in results:
                 item, number = results[binding.var]
-                self._current = None
-                self.bind(binding.var, TupleGetItem(pieces[id(item)], number))
+                self.reemit_binding(binding, TupleGetItem(pieces[id(item)], number))  # type: ignore[arg-type]
             elif binding.var not in inner:
-                self._visit_nested(binding)
+                self.visit_binding(binding)
 
     def _emit_combined(self, item: _Combination) -> Var:
-        lhs = self.substitute(item.lhs)
-        weights = [self.substitute(branch.rhs) for branch in item.branches]
+        lhs = self.visit_expr(item.lhs)
+        weights = [self.visit_expr(branch.rhs) for branch in item.branches]
         ndim = len(shape_values(weights[0]) or ())
-        combined = self.emit(op.concat(weights, axis=ndim - 1))
+        combined = self.builder_.emit(op.concat(weights, axis=ndim - 1))
         first = self._bindings[item.branches[0].chain[0]]
         dtype = first.attrs.get("out_dtype") or item.branches[0].chain[0].struct_info.dtype  # type: ignore[attr-defined]
-        value: Expr = self.emit(op.matmul(lhs, combined, None if dtype == "void" else dtype))
+        value: Expr = self.builder_.emit(op.matmul(lhs, combined, None if dtype == "void" else dtype))
         if item.branches[0].bias is not None:
-            bias = self.emit(op.concat([self.substitute(branch.bias) for branch in item.branches], axis=0))
-            value = self.emit(op.add(value, bias))
+            bias = self.builder_.emit(
+                op.concat([self.visit_expr(branch.bias) for branch in item.branches], axis=0)
+            )
+            value = self.builder_.emit(op.add(value, bias))
         activation = item.branches[0].activation
         if activation is not None:
-            value = self.emit(Call(activation.op, (value,), activation.attrs))
+            value = self.builder_.emit(Call(activation.op, (value,), activation.attrs))
         sections, total = [], 0
         for weight in weights[:-1]:
             total += int(shape_values(weight)[-1].value)  # type: ignore[index]
             sections.append(total)
-        return self.emit(op.split(value, sections, axis=(value.struct_info.ndim - 1)))
+        return self.builder_.emit(op.split(value, sections, axis=(value.struct_info.ndim - 1)))
 
 
 @dataclass(frozen=True)
@@ -216,4 +228,4 @@ class CombineParallelMatmul(FunctionPass):
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """The function with combined products."""
-        return _Combiner(mod, func, self.check).rewrite(func)
+        return _Combiner(mod, func, self.check).visit_expr(func)

@@ -15,51 +15,31 @@ from ...tir.function import PrimFunc
 from ...tir.stmt import Evaluate
 from ...transform import ModulePass, PassContext
 from ...type import PrimType
-from ..block_builder import BlockBuilder
-from ..expr import Call, Expr, If, PrimValue, Var, VarBinding
-from ..function import Function
+from ..expr import Call, PrimValue
+from ..expr_functor import ExprMutator
 from ..struct_info import PrimStructInfo
-from .binding_rewriter import BindingRewriter
 from .grouping import tir_vars_of
 
 
-class _Computer(BindingRewriter):
-    def __init__(self, builder: BlockBuilder) -> None:
-        super().__init__()
-        self._builder = builder
-
-    def _computed(self, expr: Expr) -> Expr:
-        if not isinstance(expr, PrimValue) or isinstance(expr.value, TirVar | TirInt | TirFloat):
-            return expr
+class _Computer(ExprMutator):
+    def visit_prim_value_(self, expr: Any) -> Any:
+        """A value that is no constant or variable is computed by a kernel."""
         value = expr.value
+        if isinstance(value, TirVar | TirInt | TirFloat):
+            return expr
         params = tir_vars_of(value)
         body = Evaluate(TirCall(value.dtype, Op.get("tir.ret"), [value]))
         func = PrimFunc(params, body, PrimType(value.dtype), None, {"tir.is_host_func": True})
-        kernel = self._builder.add_func(func, "compute_symbolic_expr")
+        kernel = self.builder_.add_func(func, "compute_symbolic_expr")
         info = PrimStructInfo(value.dtype)
-        return self.emit(Call(kernel, [PrimValue(param) for param in params], None, None, None, info))
+        args = [PrimValue(param) for param in params]
+        return self.builder_.emit(Call(kernel, args, None, None, None, info))
 
-    def visit_binding(self, binding: Any) -> None:
-        value = binding.value
-        if isinstance(binding, VarBinding) and isinstance(value, PrimValue):
-            self.bind(binding.var, self._computed(value))
-        elif isinstance(binding, VarBinding) and isinstance(value, If):
-            cond = self._computed(value.cond)
-            if cond is not value.cond:
-                value = If(cond, value.true_branch, value.false_branch, value.struct_info_, value.span)
-            self.bind(binding.var, value)
-        else:
-            super().visit_binding(binding)
-
-    def visit_call(self, var: Var, call: Call) -> None:
-        args = tuple(self._computed(arg) for arg in call.args)
-        if all(new is old for new, old in zip(args, call.args, strict=True)):
-            self.bind(var, call)
-        else:
-            self.bind(var, Call(call.op, args, call.attrs, call.sinfo_args, call.span, call.struct_info_))
-
-    def visit_result(self, body: Expr) -> Expr:
-        return self._computed(self.substitute(body))
+    def visit_call_(self, call: Any) -> Any:
+        new = super().visit_call_(call)
+        if new is call:
+            return call
+        return new.replace(struct_info_=call.struct_info_)  # which may depend on values that are computed now
 
 
 @dataclass(frozen=True)
@@ -80,12 +60,4 @@ class ComputePrimValue(ModulePass):
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """The module with computed scalars."""
-        builder = BlockBuilder(mod)
-        changed = False
-        for var, func in mod.functions.items():
-            if isinstance(func, Function):
-                new = _Computer(builder).rewrite(func)
-                if new is not func:
-                    changed = True
-                    builder.get().functions[var] = new
-        return builder.get() if changed else mod
+        return _Computer(mod).rewrite_module(mod)

@@ -11,8 +11,8 @@ from ...transform import PassContext
 from ..analysis.binding import used_vars
 from ..analysis.purity import contains_impure_call
 from ..expr import Binding, BindingBlock, DataflowBlock, DataflowVar, If, SeqExpr, Var
+from ..expr_functor import ExprMutator
 from ..function import Function
-from .binding_rewriter import BindingRewriter
 from .function_pass import FunctionPass
 
 
@@ -36,12 +36,12 @@ def _runs(block: BindingBlock) -> Iterator[tuple[bool, list[Binding]]]:
         yield kind, run
 
 
-class _Converter(BindingRewriter):
+class _Converter(ExprMutator):
     def __init__(self, min_size: int) -> None:
         super().__init__()
         self._min_size = min_size
 
-    def visit_seq(self, seq: SeqExpr) -> SeqExpr:
+    def visit_seq_expr_(self, seq: Any) -> Any:
         pieces: list[BindingBlock] = []
         for block in seq.blocks:
             for is_dataflow, bindings in _runs(block):
@@ -64,9 +64,12 @@ class _Converter(BindingRewriter):
             and all(x is y for x, y in zip(a.bindings, b.bindings, strict=True))
             for a, b in zip(blocks, seq.blocks, strict=True)
         ):
-            return super().visit_seq(seq)
-        marked = SeqExpr(blocks, seq.body, seq.struct_info_, seq.span)
-        return super().visit_seq(_renamed(marked))
+            return super().visit_seq_expr_(seq)
+        for block in blocks:
+            for binding in block.bindings:
+                if isinstance(binding.var, DataflowVar):
+                    self.set_var_remap(binding.var.vid, binding.var)  # uses follow the kind of the definition
+        return super().visit_seq_expr_(SeqExpr(blocks, seq.body, seq.struct_info_, seq.span))
 
 
 def _with_dataflow_vars(blocks: list[BindingBlock], seq: SeqExpr) -> list[BindingBlock]:
@@ -89,34 +92,6 @@ def _with_dataflow_vars(blocks: list[BindingBlock], seq: SeqExpr) -> list[Bindin
             used_later.update(used_vars(binding.value))  # type: ignore[attr-defined]
     result.reverse()
     return result
-
-
-class _Rebind(BindingRewriter):
-    """Uses follow definitions that changed the kind of their variable (which keeps its identity)."""
-
-    def __init__(self, table: dict[Any, Var]) -> None:
-        super().__init__()
-        self._table = table
-
-    def visit_binding(self, binding: Binding) -> None:
-        self.emit_binding(binding)
-
-
-def _renamed(seq: SeqExpr) -> SeqExpr:
-    defined: dict[Any, Var] = {
-        binding.var.vid: binding.var
-        for block in seq.blocks
-        for binding in block.bindings
-        if isinstance(binding.var, DataflowVar)
-    }
-    rebind = _Rebind(defined)
-    for block in seq.blocks:
-        for binding in block.bindings:
-            for var in used_vars(binding.value):  # type: ignore[attr-defined]
-                new = defined.get(var.vid)
-                if new is not None and new is not var:
-                    rebind.replaced[var] = new
-    return rebind.visit_seq(seq)
 
 
 @dataclass(frozen=True)
@@ -145,7 +120,7 @@ class ConvertToDataflow(FunctionPass):
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """The function with dataflow blocks."""
-        return _Converter(self.min_size).rewrite(func)
+        return _Converter(self.min_size).visit_expr(func)
 
 
 __all__ = ["ConvertToDataflow"]

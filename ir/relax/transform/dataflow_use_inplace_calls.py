@@ -11,63 +11,59 @@ from ...op import Op
 from ...tir.function import PrimFunc
 from ...tir.stmt_functor import substitute
 from ...transform import ModulePass, PassContext
+from ..analysis.binding import used_vars
 from ..analysis.memory import MemoryAnalysis
-from ..block_builder import BlockBuilder
-from ..expr import BindingBlock, Call, DataflowBlock, DataflowVar, Tuple, Var
-from ..function import Function
+from ..expr import BindingBlock, Call, DataflowBlock, DataflowVar, Tuple, Var, is_call_to
+from ..expr_functor import ExprMutator
 from ..struct_info import TensorStructInfo
-from .binding_rewriter import BindingRewriter, is_call_to
 from .dead_code_elimination import called_names
 
 
-class _Inplace(BindingRewriter):
-    def __init__(self, builder: BlockBuilder, memory: MemoryAnalysis, func: Function) -> None:
-        super().__init__()
-        self._builder = builder
-        self._memory = memory
-        self._aliases = memory.aliases(func)
+class _Inplace(ExprMutator):
+    def __init__(self, mod: IRModule) -> None:
+        super().__init__(mod)
+        self._memory = MemoryAnalysis(mod)
+        self._aliases: Any = None
         self._last: dict[Var, int] = {}
         self._own: set[Var] = set()
         self._position = 0
 
-    def visit_block(self, block: BindingBlock) -> None:
-        if not isinstance(block, DataflowBlock):
-            super().visit_block(block)
-            return
+    def visit_function_(self, func: Any) -> Any:
+        if self._aliases is not None:  # a local function, of which the analysis of the outer one knows
+            return super().visit_function_(func)
+        self._aliases = self._memory.aliases(func)
+        try:
+            return super().visit_function_(func)
+        finally:
+            self._aliases = None
+
+    def visit_bindings(self, block: BindingBlock) -> None:
         self._last = {}
         self._own = set()
-        for number, binding in enumerate(block.bindings):
-
-            def note(node: Any, number: int = number) -> None:
-                if isinstance(node, Var):
-                    self._last[node] = number
-                else:
-                    node._visit_children(note)
-
-            note(binding.value)  # type: ignore[attr-defined]
-            if isinstance(binding.var, DataflowVar):
-                self._own.add(binding.var)
+        if isinstance(block, DataflowBlock):
+            for number, binding in enumerate(block.bindings):
+                self._last.update(dict.fromkeys(used_vars(binding.value), number))
+                if isinstance(binding.var, DataflowVar):
+                    self._own.add(binding.var)
         for number, binding in enumerate(block.bindings):
             self._position = number
-            self._visit_nested(binding)
+            self.visit_binding(binding)
 
-    def visit_call(self, var: Var, call: Call) -> None:
-        target = self._operand_to_overwrite(var, call)
+    def visit_call_(self, call: Any) -> Any:
+        call = self.visit_expr_post_order(call)
+        target = self._operand_to_overwrite(call)
         if target is None:
-            self.bind(var, call)
-            return
-        if call.struct_info_ is None:
-            call = Call(call.op, call.args, call.attrs, call.sinfo_args, call.span, var.struct_info_)
-        legal = self._builder.normalize(call.op.get_attr("FLegalize")(self._builder, call))  # type: ignore[attr-defined]
+            return call
+        legal = self.builder_.normalize(call.op.get_attr("FLegalize")(self.builder_, call))
         made = self._inplace(legal, call.args[target])
-        self.bind(var, call if made is None else made)
+        return call if made is None else made
 
-    def _operand_to_overwrite(self, var: Var, call: Call) -> int | None:
+    def _operand_to_overwrite(self, call: Call) -> int | None:
         for (number,) in sorted(self._memory.effect_of(call).reuses, reverse=True):
             arg = call.args[number]
             if not isinstance(arg, Var) or not self._is_free(arg):
                 continue
-            a, b = arg.struct_info_, var.struct_info_
+            a, b = arg.struct_info_, call.struct_info_
             if isinstance(a, TensorStructInfo) and a == b and a.shape_values is not None:
                 return number
         return None
@@ -91,16 +87,15 @@ class _Inplace(BindingRewriter):
         position = max(number for number, field in enumerate(fields) if field is operand)
         source = legal.args[0]
         assert isinstance(source, GlobalVar)
-        kernel = self._builder.get()[source]
+        kernel = self.builder_.get_context_ir_module()[source]
         assert isinstance(kernel, PrimFunc)
-        new = self._builder.add_func(
+        new = self.builder_.add_func(
             _writing_into(kernel, position, len(fields)), f"{source.name_hint}_inplace"
         )
         attrs = {"inplace_indices": (position,)}
         args = (new, *legal.args[1:])
-        return Call(
-            Op.get("relax.call_tir_inplace"), args, attrs, legal.sinfo_args, legal.span, legal.struct_info_
-        )
+        inplace = Op.get("relax.call_tir_inplace")
+        return legal.replace(op=inplace, args=args, attrs=attrs, struct_info_=legal.struct_info)  # type: ignore[no-any-return]
 
 
 def _writing_into(kernel: PrimFunc, position: int, n_inputs: int) -> PrimFunc:
@@ -136,19 +131,10 @@ class DataflowUseInplaceCalls(ModulePass):
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """The module with calls in place."""
-        builder = BlockBuilder(mod)
-        memory = MemoryAnalysis(mod)
-        changed = False
-        for var, func in mod.functions.items():
-            if isinstance(func, Function) and "Primitive" not in func.attrs:
-                new = _Inplace(builder, memory, func).rewrite(func)
-                if new is not func:
-                    changed = True
-                    builder.get().functions[var] = new
-        if not changed:
+        result = _Inplace(mod).rewrite_module(mod, lambda var, func: "Primitive" not in func.attrs)
+        if result is mod:
             return mod
         # The kernels that were legalized only to be rewritten are not called.
-        result = builder.get()
         used = called_names(result)
         known = {var.name_hint for var in mod.functions}
         kept = {

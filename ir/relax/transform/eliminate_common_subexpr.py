@@ -21,15 +21,15 @@ from ..expr import (
     If,
     MatchCast,
     PrimValue,
-    SeqExpr,
     ShapeExpr,
     StringImm,
     Tuple,
     TupleGetItem,
     Var,
+    VarBinding,
 )
+from ..expr_functor import ExprMutator
 from ..function import ExternFunc, Function
-from .binding_rewriter import BindingRewriter
 from .function_pass import FunctionPass
 from .grouping import tir_vars_of
 
@@ -92,47 +92,57 @@ def expression_key(expr: Expr) -> Any:
     raise _Unkeyed
 
 
-class _Merger(BindingRewriter):
+class _Merger(ExprMutator):
     def __init__(self, call_only: bool, memory: MemoryAnalysis) -> None:
         super().__init__()
         self._call_only = call_only
         self._memory = memory
         self._seen: dict[Any, Var] = {}
 
-    def visit_seq(self, seq: SeqExpr) -> SeqExpr:
+    def visit_seq_expr_(self, seq: Any) -> Any:
         # What a branch computes is not available after it.
         outer = dict(self._seen)
         try:
-            return super().visit_seq(seq)
+            return super().visit_seq_expr_(seq)
         finally:
             self._seen = outer
 
-    def visit_local_function(self, var: Var, func: Function) -> Function:
-        return _Merger(self._call_only, self._memory).rewrite(func)
+    def visit_function_(self, func: Any) -> Any:
+        outer, self._seen = self._seen, {}
+        try:
+            return super().visit_function_(func)
+        finally:
+            self._seen = outer
 
-    def visit_block(self, block: Any) -> None:
-        super().visit_block(block)
+    def visit_bindings(self, block: Any) -> None:
+        super().visit_bindings(block)
         # Dataflow variables are not visible in the blocks that follow.
         self._seen = {key: var for key, var in self._seen.items() if not isinstance(var, DataflowVar)}
 
-    def visit_binding(self, binding: Binding) -> None:
-        value: Expr = binding.value  # type: ignore[attr-defined]
+    def visit_var_binding_(self, binding: Any) -> None:
+        value = self.visit_expr(binding.value)
         key = self._key(binding, value)
-        if key is None:
-            super().visit_binding(binding)
-            return
         earlier = self._seen.get(key)
-        if earlier is not None and (
-            isinstance(binding, MatchCast) or earlier.struct_info_ == binding.var.struct_info_
-        ):
-            self.bind(binding.var, earlier)
-            self.replace_var(binding.var, earlier)
+        if earlier is not None and earlier.struct_info_ == binding.var.struct_info_:
+            self._merge(binding, earlier)
             return
-        if isinstance(binding, MatchCast):
-            self.emit_binding(binding)
-            self._seen[key] = binding.var
-        else:
-            self._seen[key] = self.bind(binding.var, value)
+        var = self.reemit_binding(binding, value)
+        if key is not None:
+            self._seen[key] = var
+
+    def visit_match_cast_(self, binding: Any) -> None:
+        key = self._key(binding, self.visit_expr(binding.value))
+        earlier = self._seen.get(key)
+        if earlier is not None:
+            self._merge(binding, earlier)
+            return
+        super().visit_match_cast_(binding)
+        if key is not None:
+            self._seen[key] = self.visit_expr(binding.var)
+
+    def _merge(self, binding: Binding, earlier: Var) -> None:
+        self.builder_.emit_normalized(VarBinding(binding.var, earlier))
+        self.set_var_remap(binding.var.vid, earlier)
 
     def _key(self, binding: Binding, value: Expr) -> Any:
         if isinstance(
@@ -176,4 +186,4 @@ class EliminateCommonSubexpr(FunctionPass):
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """The function with repeated expressions merged."""
-        return _Merger(self.call_only, MemoryAnalysis(mod)).rewrite(func)
+        return _Merger(self.call_only, MemoryAnalysis(mod)).visit_expr(func)

@@ -10,27 +10,26 @@ import numpy as np
 from ...module import IRModule
 from ...transform import PassContext
 from .. import op
-from ..expr import Call, Constant, Expr, Tuple, Var
+from ..analysis.binding import use_counts
+from ..expr import Call, Constant, Expr, Tuple, Var, is_call_to
+from ..expr_functor import ExprMutator
 from ..function import Function
-from .binding_rewriter import BindingRewriter, is_call_to, use_counts
 from .function_pass import FunctionPass
 
 
-class _Folder(BindingRewriter):
+class _Folder(ExprMutator):
     def __init__(self, mod: IRModule, counts: dict[Var, int]) -> None:
         super().__init__(mod)
         self._counts = counts
 
-    def visit_call(self, var: Var, call: Call) -> None:
+    def visit_call_(self, call: Any) -> Any:
+        call = self.visit_expr_post_order(call)
         folded = self._folded(call) if is_call_to(call, "relax.nn.batch_norm") else None
-        if folded is None:
-            self.bind(var, call)
-        else:
-            self.bind(var, folded)
+        return call if folded is None else folded
 
     def _folded(self, call: Call) -> Expr | None:
         source: Any = call.args[0]
-        conv: Any = self.lookup(source)
+        conv: Any = self.lookup_binding(source)
         bias: np.ndarray | None = None
         if (
             is_call_to(conv, "relax.add")
@@ -39,11 +38,10 @@ class _Folder(BindingRewriter):
         ):
             added = conv.args[1].data
             inner = conv.args[0]
-            source, conv = inner, self.lookup(inner)
+            source, conv = inner, self.lookup_binding(inner)
             bias = added
         if not is_call_to(conv, "relax.nn.conv2d") or self._counts.get(source) != 1:
             return None
-        assert isinstance(conv, Call)
         statistics = [arg.data for arg in call.args[1:5] if isinstance(arg, Constant)]
         weight = conv.args[1]
         if len(statistics) != 4 or not isinstance(weight, Constant):
@@ -69,11 +67,9 @@ class _Folder(BindingRewriter):
         scaled = weight.data * scale.reshape([-1 if i == position else 1 for i in range(4)])
         channel = out_layout.index("C")
 
-        new_conv = self.emit(
-            Call(conv.op, (conv.args[0], Constant(scaled.astype(dtype))), conv.attrs, conv.sinfo_args)
-        )
+        new_conv = self.builder_.emit(conv.with_args((conv.args[0], Constant(scaled.astype(dtype)))))
         offset = Constant(shift.astype(dtype).reshape([-1 if i == channel else 1 for i in range(4)]))
-        result = self.emit(op.add(new_conv, offset))
+        result = self.builder_.emit(op.add(new_conv, offset))
         return Tuple([result, call.args[3], call.args[4]])
 
 
@@ -99,7 +95,7 @@ class FoldBatchnormToConv2D(FunctionPass):
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """The function with folded normalizations."""
-        return _Folder(mod, use_counts(func)).rewrite(func)
+        return _Folder(mod, use_counts(func)).visit_expr(func)
 
 
 __all__ = ["FoldBatchnormToConv2D"]

@@ -23,18 +23,17 @@ from ..expr import (
     Constant,
     DataTypeImm,
     Expr,
+    Id,
     PrimValue,
     ShapeExpr,
     StringImm,
     Tuple,
     TupleGetItem,
-    Var,
-    VarBinding,
 )
+from ..expr_functor import ExprMutator
 from ..function import Function
 from ..struct_info import StructInfo, TensorStructInfo, TupleStructInfo
 from ..struct_info_lattice import static_dims
-from .binding_rewriter import BindingRewriter
 from .function_pass import FunctionPass
 
 _LOG = logging.getLogger(__name__)
@@ -86,68 +85,50 @@ class _Kernels:
         native(*[np.asarray(value, order="C") for value in inputs], *outputs)
 
 
-class _Folder(BindingRewriter):
+class _Folder(ExprMutator):
     def __init__(self, mod: IRModule, kernels: _Kernels) -> None:
-        super().__init__(mod)
+        super().__init__()
+        self._mod = mod
         self._kernels = kernels
-        self._known: dict[Var, Expr] = {}
+        self._bound: dict[Id, Expr] = {}
+        """The variables that constants are bound to; later uses read the constant itself."""
 
-    def visit_binding(self, binding: Any) -> None:
-        if isinstance(binding, VarBinding) and not isinstance(binding.value, Call):
-            value = self._simplified(binding.value)
-            var = self.bind(binding.var, value)
-            if isinstance(value, Constant | ShapeExpr | PrimValue) or (
-                isinstance(value, Tuple) and _all_constant(value)
-            ):
-                self._remember(binding.var, var, value)
-            return
-        super().visit_binding(binding)
+    def visit_var_binding_(self, binding: Any) -> None:
+        value = self.visit_expr(binding.value)
+        folded = self._fold(value) if isinstance(value, Call) else self._field(value)
+        value = value if folded is None else folded
+        var = self.reemit_binding(binding, value)
+        if isinstance(value, Constant | ShapeExpr | PrimValue):
+            self._bound[binding.var.vid] = var
+            self.set_var_remap(binding.var.vid, value)
 
-    def _simplified(self, value: Expr) -> Expr:
-        if isinstance(value, TupleGetItem):
-            source = self._resolved(value.tuple_value)
-            if isinstance(source, Tuple) and isinstance(source.fields[value.index], Constant):
-                return source.fields[value.index]
-        return value
+    def visit_result(self, body: Any) -> Any:
+        """Results stay variables: a function returns what it bound."""
+        outer = self._var_remap
+        self._var_remap = {**outer, **self._bound}
+        try:
+            return super().visit_result(body)
+        finally:
+            self._var_remap = outer
+
+    def _field(self, value: Expr) -> Expr | None:
+        """The constant that a field of a tuple is."""
+        source = self._resolved(value.tuple_value) if isinstance(value, TupleGetItem) else None
+        field = source.fields[value.index] if isinstance(source, Tuple) else None  # type: ignore[attr-defined]
+        return field if isinstance(field, Constant) else None
 
     def _resolved(self, expr: Expr) -> Expr:
-        return self._known.get(expr, expr) if isinstance(expr, Var) else expr
-
-    def _remember(self, old: Var, new: Var, value: Expr) -> None:
-        """Later uses read the constant itself."""
-        self._known[old] = self._known[new] = value
-        if isinstance(value, Constant | ShapeExpr | PrimValue):
-            self.replace_var(old, value)
-
-    def visit_call(self, var: Var, call: Call) -> None:
-        value = self._fold(call, var)
-        if value is None:
-            self.bind(var, call)
-            return
-        self._remember(var, self.bind(var, value), value)
-
-    def visit_result(self, body: Expr) -> Expr:
-        """Results stay variables: a function returns what it bound."""
-        kept = {
-            var: value
-            for var, value in self.replaced.items()
-            if not isinstance(value, Constant | ShapeExpr | PrimValue)
-        }
-        dropped = {var: value for var, value in self.replaced.items() if var not in kept}
-        for var in dropped:
-            del self.replaced[var]
-        try:
-            return self.substitute(body)
-        finally:
-            self.replaced.update(dropped)
+        """The tuple of constants that a variable is bound to."""
+        value = self.lookup_binding(expr)
+        return value if isinstance(value, Tuple) and _all_constant(value) else expr
 
     # ---- evaluation -----------------------------------------------------------------------------------------
 
-    def _fold(self, call: Call, var: Var) -> Expr | None:
+    def _fold(self, call: Call) -> Expr | None:
         if not isinstance(call.op, Op):
             return None
         name = call.op.name
-        info = call.struct_info_ if call.struct_info_ is not None else var.struct_info_
+        info = call.struct_info
         try:
             if name == "relax.call_tir":
                 return self._fold_kernel(call)
@@ -206,9 +187,7 @@ class _Folder(BindingRewriter):
         return _as_constant(result, info)
 
     def _fold_kernel(self, call: Call) -> Expr | None:
-        callee = (
-            self.mod[call.args[0]] if self.mod is not None and isinstance(call.args[0], GlobalVar) else None
-        )
+        callee = self._mod[call.args[0]] if isinstance(call.args[0], GlobalVar) else None
         info = call.sinfo_args[0]
         if not isinstance(callee, PrimFunc) or len(call.args) > 2 or not _static(info):
             return None
@@ -297,7 +276,7 @@ class FoldConstant(FunctionPass):
         """The function with constants computed."""
         if func.attrs.get("Primitive"):
             return func
-        return _Folder(mod, _Kernels()).rewrite(func)
+        return _Folder(mod, _Kernels()).visit_expr(func)  # type: ignore[no-any-return]
 
 
 __all__ = ["FoldConstant"]

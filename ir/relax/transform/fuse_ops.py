@@ -10,10 +10,20 @@ from ...expr import GlobalVar
 from ...module import IRModule
 from ...tir.function import PrimFunc
 from ...transform import ModulePass, PassContext
-from ..expr import Call, DataflowBlock, DataflowVar, Expr, SeqExpr, Tuple, TupleGetItem, Var, VarBinding
+from ..expr import (
+    Call,
+    DataflowBlock,
+    DataflowVar,
+    Expr,
+    SeqExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+    VarBinding,
+    is_call_to,
+)
 from ..function import Function
 from ..op.declaration import OpPatternKind
-from .binding_rewriter import is_call_to
 from .grouping import Group, GroupRewriter, NameTable, leaves, op_name
 from .operator_groups import DEFAULT_MAX_FUSE_DEPTH, GraphNode, partition
 
@@ -166,5 +176,5 @@ class FuseOps(ModulePass):
             ]
             if groups:
                 changed = True
-                result.functions[var] = GroupRewriter(result, groups, func, names).rewrite(func)
+                result.functions[var] = GroupRewriter(result, groups, func, names).visit_expr(func)
         return result if changed else mod

@@ -247,7 +247,7 @@ class FuseOpsByPattern(ModulePass):
             for pattern in patterns:
                 groups += _Partitioner(survey, pattern, self.bind_constants, taken).groups()
             if groups:
-                result.functions[var] = GroupRewriter(result, groups, func, names).rewrite(func)
+                result.functions[var] = GroupRewriter(result, groups, func, names).visit_expr(func)
         if self.annotate_codegen:
             return annotate_composites(result, {var for var in result.functions if var not in before}, names)
         return result if len(result.functions) != len(before) else mod

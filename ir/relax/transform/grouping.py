@@ -27,8 +27,8 @@ from ..expr import (
     Var,
     VarBinding,
 )
+from ..expr_functor import ExprMutator
 from ..function import Function
-from .binding_rewriter import BindingRewriter
 
 
 class NameTable:
@@ -162,9 +162,7 @@ class Group:
             var = (Var if binding.var in outputs else DataflowVar)(name, binding.var.struct_info_)
             renamed[binding.var] = var
             if isinstance(value, Call) and value.struct_info_ is None:
-                value = Call(
-                    value.op, value.args, value.attrs, value.sinfo_args, value.span, var.struct_info_
-                )
+                value = value.replace(struct_info_=var.struct_info_)
             new_bindings.append(VarBinding(var, value))
         results = [renamed[var] for var in self.outputs]
         body: Expr = results[0] if len(results) == 1 else Tuple(results)
@@ -198,7 +196,7 @@ def _tuples_taken_apart(bindings: Sequence[VarBinding], local: set[Var], outputs
     return taken - whole
 
 
-class GroupRewriter(BindingRewriter):
+class GroupRewriter(ExprMutator):
     """Replaces the bindings of groups by calls of the groups' functions, at the place of each group's last binding.
 
     Args:
@@ -215,12 +213,12 @@ class GroupRewriter(BindingRewriter):
         self._last = {group.bindings[-1].var: group for group in groups}
         self._used_outside = _outside_uses(func, self._group_of)
 
-    def visit_block(self, block: BindingBlock) -> None:
+    def visit_bindings(self, block: BindingBlock) -> None:
         """Emit calls instead of the groups' bindings."""
         for binding in block.bindings:
             var = binding.var
             if var not in self._group_of:
-                self._visit_nested(binding)
+                self.visit_binding(binding)
             elif var in self._last:
                 self._emit_call(self._last[var])
 
@@ -232,21 +230,22 @@ class GroupRewriter(BindingRewriter):
         function = group.build(lambda var: var in self._used_outside)
         var = self._add(group, function)
         args = [
-            self.emit(self.substitute(arg)) if isinstance(arg, TupleGetItem) else self.substitute(arg)
-            for arg in group.args
+            self.builder_.emit(value) if isinstance(value, TupleGetItem) else value
+            for value in map(self.visit_expr, group.args)
         ]
         if len(group.outputs) == 1:
             output = group.outputs[0]
             self._replace(output, Call(var, args, None, None, None, output.struct_info_))
             return
-        call = self.emit(Call(var, args, None, None, None, function.ret_struct_info))
+        call = self.builder_.emit(Call(var, args, None, None, None, function.ret_struct_info))
         for index, output in enumerate(group.outputs):
             self._replace(output, TupleGetItem(call, index))
 
     def _replace(self, output: Var, value: Expr) -> None:
         """Bind a result of a group to a new variable, for it is no operator's result anymore."""
-        is_output = not isinstance(output, DataflowVar)
-        self.replace_var(output, self.emit(value, output=is_output))
+        is_output = self.builder_.current_block_is_dataflow() and not isinstance(output, DataflowVar)
+        var = self.builder_.emit_output(value) if is_output else self.builder_.emit(value)
+        self.set_var_remap(output.vid, var)
 
 
 def _outside_uses(func: Function, group_of: dict[Var, Group]) -> set[Var]:

@@ -7,9 +7,9 @@ from typing import Any
 
 from ...module import IRModule
 from ...transform import PassContext
-from ..expr import Call, PrimValue, SeqExpr, StringImm, Var
+from ..expr import Call, PrimValue, SeqExpr, StringImm, Var, is_call_to
+from ..expr_functor import ExprMutator
 from ..function import ExternFunc, Function
-from .binding_rewriter import BindingRewriter, is_call_to
 from .function_pass import FunctionPass
 
 ALL_REDUCE = "runtime.disco.allreduce"
@@ -24,7 +24,7 @@ def _is_all_reduce(value: object) -> bool:
     )
 
 
-class _Rewriter(BindingRewriter):
+class _Rewriter(ExprMutator):
     """Calls the custom all-reduce, and puts what it reads into shared memory."""
 
     def __init__(self, mod: IRModule, strategy: int) -> None:
@@ -32,9 +32,9 @@ class _Rewriter(BindingRewriter):
         self._strategy = strategy
         self._shared: set[Var] = set()
 
-    def visit_seq(self, seq: SeqExpr) -> SeqExpr:
+    def visit_seq_expr_(self, seq: Any) -> Any:
         self._collect(seq)
-        return super().visit_seq(seq)
+        return super().visit_seq_expr_(seq)
 
     def _collect(self, seq: SeqExpr) -> None:
         """Storage (or tensors allocated by themselves) that an all-reduce of sums reads."""
@@ -59,19 +59,20 @@ class _Rewriter(BindingRewriter):
         values = getattr(kind, "values", None) or [getattr(kind, "value", None)]
         return getattr(values[0], "value", values[0]) == 0
 
-    def visit_call(self, var: Var, call: Call) -> None:
-        if _is_all_reduce(call) and self._is_sum(call):
-            args = (call.args[0], PrimValue(self._strategy), *call.args[2:])
-            call = Call(
-                ExternFunc(CUSTOM_ALL_REDUCE), args, call.attrs, call.sinfo_args, call.span, call.struct_info_
-            )
-        elif var in self._shared and is_call_to(call, "relax.builtin.alloc_tensor"):
-            args = (*call.args[:3], StringImm(SCOPE))
-            call = Call(call.op, args, call.attrs, call.sinfo_args, call.span, call.struct_info_)
-        elif var in self._shared and is_call_to(call, "relax.memory.alloc_storage"):
-            args = (*call.args[:2], StringImm(SCOPE), *call.args[3:])
-            call = Call(call.op, args, call.attrs, call.sinfo_args, call.span, call.struct_info_)
-        self.bind(var, call)
+    def visit_call_(self, call: Any) -> Any:
+        call = self.visit_expr_post_order(call)
+        if not _is_all_reduce(call) or not self._is_sum(call):
+            return call
+        args = (call.args[0], PrimValue(self._strategy), *call.args[2:])
+        return call.replace(op=ExternFunc(CUSTOM_ALL_REDUCE), args=args, struct_info_=call.struct_info)
+
+    def visit_var_binding_(self, binding: Any) -> None:
+        value = self.visit_expr(binding.value)
+        if binding.var in self._shared and is_call_to(value, "relax.builtin.alloc_tensor"):
+            value = value.with_args((*value.args[:3], StringImm(SCOPE)))
+        elif binding.var in self._shared and is_call_to(value, "relax.memory.alloc_storage"):
+            value = value.with_args((*value.args[:2], StringImm(SCOPE), *value.args[3:]))
+        self.reemit_binding(binding, value)
 
 
 @dataclass(frozen=True)
@@ -96,4 +97,4 @@ class IPCAllReduceRewrite(FunctionPass):
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """The function with custom all-reduce."""
-        return _Rewriter(mod, self.allreduce_strategy).rewrite(func)
+        return _Rewriter(mod, self.allreduce_strategy).visit_expr(func)

@@ -11,33 +11,30 @@ from ...op import Op
 from ...transform import ModulePass, PassContext
 from ..analysis.binding import free_vars
 from ..bind import bind, copy_with_new_vars
-from ..expr import Call, Tuple, Var, VarBinding
+from ..expr import Call, Id, Tuple, Var
+from ..expr_functor import ExprMutator, ExprSubstitution
 from ..function import Function
 from ..struct_info import FuncStructInfo, ObjectStructInfo
-from .binding_rewriter import BindingRewriter
 from .grouping import NameTable
 
 
-class _Lifter(BindingRewriter):
-    def __init__(self, mod: IRModule, names: NameTable, prefix: str) -> None:
-        super().__init__(mod)
+class _Lifter(ExprMutator):
+    def __init__(self, names: NameTable, prefix: str) -> None:
+        super().__init__()
         self._names_free = names
         self._prefix = prefix
         self.lifted: dict[GlobalVar, Function] = {}
-        self._closures: set[Var] = set()
+        self._closures: set[Id] = set()
 
-    def visit_local_function(self, var: Var, func: Function) -> Function:
-        return func  # lifted as a whole in visit_binding, its own local functions with it
-
-    def visit_binding(self, binding: Any) -> None:
-        value = binding.value
-        if isinstance(binding, VarBinding) and isinstance(value, Function):
-            self._lift(binding.var, value)
+    def visit_var_binding_(self, binding: Any) -> None:
+        if isinstance(binding.value, Function):
+            # lifted as a whole, its own local functions with it
+            self._lift(binding, ExprSubstitution(self._var_remap).visit_expr(binding.value))
         else:
-            super().visit_binding(binding)
+            super().visit_var_binding_(binding)
 
-    def _lift(self, var: Var, func: Function) -> None:
-        func = self.substitute(func)
+    def _lift(self, binding: Any, func: Function) -> None:
+        var = binding.var
         recursive = any(item.vid is var.vid for item in free_vars(func))
         captured = [item for item in free_vars(func) if item.vid is not var.vid]
         name = self._names_free.fresh(f"{self._prefix}_{var.name_hint}")
@@ -53,43 +50,40 @@ class _Lifter(BindingRewriter):
         attrs = {key: value for key, value in func.attrs.items() if key != "global_symbol"}
         lifted = Function([*params, *func.params], body, func.ret_struct_info, func.is_pure, attrs, func.span)
         if recursive:
-            lifted = _SelfCaller(self.mod, var, target, params).rewrite(lifted)
-        inner = _Lifter(self.mod or IRModule(), self._names_free, name)
-        self.lifted[target] = copy_with_new_vars(inner.rewrite(lifted))
+            lifted = _SelfCaller(var, target, params).visit_expr(lifted)
+        inner = _Lifter(self._names_free, name)
+        self.lifted[target] = copy_with_new_vars(inner.visit_expr(lifted))
         self.lifted.update(inner.lifted)
         if not captured:
-            self.replace_var(var, target)
+            self.set_var_remap(var.vid, target)
             return
         closure = Call(
             Op.get("relax.make_closure"), (target, Tuple(captured)), None, None, None, ObjectStructInfo()
         )
-        new = self.bind(var, closure)
-        self._closures |= {new, var}
+        self._closures.add(self.reemit_binding(binding, closure).vid)
 
-    def visit_call(self, var: Var, call: Call) -> None:
-        if isinstance(call.op, Var) and call.op in self._closures:
-            info = call.struct_info_ if call.struct_info_ is not None else var.struct_info_
-            pure = Op.get("relax.invoke_pure_closure")
-            call = Call(pure, (call.op, Tuple(call.args)), None, [info], call.span, info)
-        elif isinstance(call.op, GlobalVar) and call.struct_info_ is None:
-            call = Call(call.op, call.args, call.attrs, call.sinfo_args, call.span, var.struct_info_)
-        self.bind(var, call)
+    def visit_call_(self, call: Any) -> Any:
+        new = super().visit_call_(call)
+        if not isinstance(call.op, Var) or call.op.vid not in self._closures:
+            return new
+        info = call.struct_info
+        pure = Op.get("relax.invoke_pure_closure")
+        return Call(pure, (new.op, Tuple(new.args)), None, [info], call.span, info)
 
 
-class _SelfCaller(BindingRewriter):
+class _SelfCaller(ExprMutator):
     """A local function that calls itself calls the lifted one, handing on what it captured."""
 
-    def __init__(self, mod: IRModule | None, var: Var, target: GlobalVar, captured: list[Var]) -> None:
-        super().__init__(mod)
+    def __init__(self, var: Var, target: GlobalVar, captured: list[Var]) -> None:
+        super().__init__()
         self._var, self._target, self._captured = var, target, captured
 
-    def visit_call(self, var: Var, call: Call) -> None:
-        if isinstance(call.op, Var) and call.op.vid is self._var.vid:
-            info = call.struct_info_ if call.struct_info_ is not None else var.struct_info_
-            call = Call(
-                self._target, (*self._captured, *call.args), call.attrs, call.sinfo_args, call.span, info
-            )
-        self.bind(var, call)
+    def visit_call_(self, call: Any) -> Any:
+        new = super().visit_call_(call)
+        if not isinstance(call.op, Var) or call.op.vid is not self._var.vid:
+            return new
+        args = (*self._captured, *new.args)
+        return new.replace(op=self._target, args=args, struct_info_=call.struct_info_)
 
 
 @dataclass(frozen=True)
@@ -125,8 +119,8 @@ class LambdaLift(ModulePass):
         for var, func in list(mod.functions.items()):
             if not isinstance(func, Function) or "Codegen" in func.attrs:
                 continue
-            lifter = _Lifter(mod, names, var.name_hint)
-            new = lifter.rewrite(func)
+            lifter = _Lifter(names, var.name_hint)
+            new = lifter.visit_expr(func)
             if new is not func:
                 changed = True
                 result.functions[var] = new

@@ -14,10 +14,10 @@ from ...structural import structural_hash
 from ...tir.expr import FloatImm, IntImm
 from ...transform import ModulePass, PassContext
 from ..block_builder import BlockBuilder
-from ..expr import Call, Constant, Expr, PrimValue, SeqExpr, ShapeExpr, Tuple, Var
-from ..function import ExternFunc, Function
+from ..expr import Call, Constant, Expr, PrimValue, SeqExpr, ShapeExpr, Tuple, Var, is_call_to
+from ..expr_functor import ExprMutator
+from ..function import ExternFunc
 from ..struct_info import ObjectStructInfo, ShapeStructInfo, StructInfo, TensorStructInfo, TupleStructInfo
-from .binding_rewriter import BindingRewriter, is_call_to
 
 LegalizeFunc = Callable[[BlockBuilder, Call], Expr]
 
@@ -35,42 +35,34 @@ def _shapes_known(info: StructInfo) -> bool:
     return True
 
 
-class _Legalizer(BindingRewriter):
+class _Legalizer(ExprMutator):
     def __init__(
-        self, builder: BlockBuilder, custom: Mapping[str, LegalizeFunc], warn: bool, skip: frozenset[str]
+        self, mod: IRModule, custom: Mapping[str, LegalizeFunc], warn: bool, skip: frozenset[str]
     ) -> None:
-        super().__init__()
-        self._builder = builder
+        super().__init__(mod)
         self._custom = custom
         self._warn = warn
         self._skip = skip
         self._made: dict[Any, tuple[GlobalVar, tuple[int, ...]]] = {}
         """Kernels of operators on operands of equal shapes: most calls of a network repeat others."""
 
-    def visit_binding(self, binding: Any) -> None:
-        self._builder.record_binding(binding)
-        super().visit_binding(binding)
-
-    def visit_call(self, var: Var, call: Call) -> None:
+    def visit_call_(self, call: Any) -> Any:
+        call = self.visit_expr_post_order(call)
         legalize = self._function_for(call)
         if legalize is None:
             packed = call.op.get_attr("FCallPacked") if isinstance(call.op, Op) else None
-            if packed is not None:
-                info = call.struct_info_ if call.struct_info_ is not None else var.struct_info
-                call = Call(ExternFunc(str(packed)), call.args, call.attrs, [info], call.span, info)
-            self.bind(var, call)
-            return
-        if call.struct_info_ is None:
-            call = Call(call.op, call.args, call.attrs, call.sinfo_args, call.span, var.struct_info_)
-        key, leaves = _call_key(call) if call.op.name not in self._custom else (None, [])  # type: ignore[attr-defined]
+            if packed is None:
+                return call
+            info = call.struct_info
+            return call.replace(op=ExternFunc(str(packed)), sinfo_args=(info,), struct_info_=info)
+        key, leaves = _call_key(call) if call.op.name not in self._custom else (None, [])
         if key is not None and key in self._made:
             kernel, positions = self._made[key]
-            info = call.struct_info_
+            info = call.struct_info
             operands = (kernel, Tuple([leaves[position] for position in positions]))
-            self.bind(var, Call(Op.get("relax.call_tir"), operands, None, [info], call.span, info))
-            return
-        builder = self._builder
-        builder._begin_block(self.in_dataflow)
+            return Call(Op.get("relax.call_tir"), operands, None, [info], call.span, info)
+        builder = self.builder_
+        builder._begin_block(builder.current_block_is_dataflow())
         try:
             value = builder.normalize(legalize(builder, call))
         finally:
@@ -83,13 +75,14 @@ class _Legalizer(BindingRewriter):
             # What a legalization emits may hold operators again.
             self.visit_binding(binding)
         if isinstance(value, Call) and value.op is not call.op and self._function_for(value) is not None:
-            self.visit_call(var, value)
-            return
-        if key is not None and not pending and value.struct_info_ == call.struct_info_:
+            return self.visit_expr(value)
+        if pending:
+            return self.visit_expr_post_order(value)
+        if key is not None and value.struct_info_ == call.struct_info_:
             taken = _positions(value, leaves)
             if taken is not None:
-                self._made[key] = (value.args[0], taken)  # type: ignore[attr-defined]
-        self.bind(var, value)
+                self._made[key] = (value.args[0], taken)
+        return value
 
     def _function_for(self, call: Call) -> LegalizeFunc | None:
         if not isinstance(call.op, Op):
@@ -216,22 +209,11 @@ class LegalizeOps(ModulePass):
         """The module with legalized functions and their PrimFuncs."""
         if not ctx.get("relax.transform.apply_legalize_ops", True):
             return mod
-        builder = BlockBuilder(mod)
         custom = dict(self.customize_legalize_map or {})
-        changed = False
-        for var, func in mod.functions.items():
-            if not isinstance(func, Function) or "Codegen" in func.attrs or "Composite" in func.attrs:
-                continue
-            builder.begin_scope(func.params)
-            try:
-                legalizer = _Legalizer(builder, custom, self.enable_warning, frozenset(self.skip_ops))
-                new = legalizer.rewrite(func)
-            finally:
-                builder.end_scope()
-            if new is not func:
-                changed = True
-                builder.get().functions[var] = new
-        return builder.get() if changed else mod
+        legalizer = _Legalizer(mod, custom, self.enable_warning, frozenset(self.skip_ops))
+        return legalizer.rewrite_module(
+            mod, lambda var, func: "Codegen" not in func.attrs and "Composite" not in func.attrs
+        )
 
 
 __all__ = ["LegalizeFunc", "LegalizeOps"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..analysis.binding import get_var2val
 from ..analysis.compile_time import computable_at_compile_time
-from ..expr import Expr, Var
+from ..expr import Constant, Expr, Var
 from ..function import Function
 from ..struct_info import TensorStructInfo
-from .binding_rewriter import bindings_of
 
 
 def shape_values(expr: Expr) -> tuple[Any, ...] | None:
@@ -25,10 +25,10 @@ def compile_time_values(func: Function) -> set[Var]:
 
 def is_known(expr: Expr, known: set[Var]) -> bool:
     """Whether a value is a constant or depends on weights only."""
-    return expr in known if isinstance(expr, Var) else type(expr).__name__ == "Constant"
+    return expr in known if isinstance(expr, Var) else isinstance(expr, Constant)
 
 
 def value_lookup(func: Function) -> Callable[[Expr], Any]:
     """A function that gives the bound value of a variable (by its identity, which rewriting keeps); others stay."""
-    values = {var.vid: value for var, value in bindings_of(func).items()}
+    values = {var.vid: value for var, value in get_var2val(func).items()}
     return lambda expr: values.get(expr.vid, expr) if isinstance(expr, Var) else expr

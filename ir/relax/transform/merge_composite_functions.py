@@ -10,9 +10,9 @@ from ...module import IRModule
 from ...transform import ModulePass, PassContext
 from ..analysis.binding import used_vars
 from ..bind import copy_with_new_vars
-from ..expr import BindingBlock, Call, DataflowBlock, DataflowVar, TupleGetItem, Var, VarBinding
+from ..expr import BindingBlock, Call, DataflowBlock, TupleGetItem, Var, VarBinding
+from ..expr_functor import ExprMutator
 from ..function import Function
-from .binding_rewriter import BindingRewriter
 from .function_pass import rewrite_functions
 from .grouping import Group, GroupRewriter, NameTable
 
@@ -107,26 +107,24 @@ class _Regions:
         self._dependencies[home].discard(home)
 
 
-class _Inliner(BindingRewriter):
+class _Inliner(ExprMutator):
     """Composite functions become local functions of their region, each bound where it is first called."""
 
     def __init__(self, mod: IRModule) -> None:
-        super().__init__(mod)
+        super().__init__()
+        self._mod = mod
         self._local: dict[str, Var] = {}
 
-    def visit_call(self, var: Var, call: Call) -> None:
-        func = self.mod[call.op] if isinstance(call.op, GlobalVar) and self.mod is not None else None
-        if isinstance(func, Function) and "Composite" in func.attrs:
-            name = call.op.name_hint  # type: ignore[attr-defined]
-            if name not in self._local:
-                local = copy_with_new_vars(func).without_attr("Primitive")
-                kind = DataflowVar if self.in_dataflow else Var
-                self._local[name] = kind("local_func", local.struct_info_)
-                self.emit_binding(VarBinding(self._local[name], local))
-            call = Call(
-                self._local[name], call.args, call.attrs, call.sinfo_args, call.span, call.struct_info_
-            )
-        self.bind(var, call)
+    def visit_call_(self, call: Any) -> Any:
+        call = self.visit_expr_post_order(call)
+        func = self._mod[call.op] if isinstance(call.op, GlobalVar) else None
+        if not isinstance(func, Function) or "Composite" not in func.attrs:
+            return call
+        name = call.op.name_hint
+        if name not in self._local:
+            local = copy_with_new_vars(func).without_attr("Primitive")
+            self._local[name] = self.builder_.emit(local, "local_func")
+        return call.replace(op=self._local[name], struct_info_=call.struct_info)
 
 
 @dataclass(frozen=True)
@@ -167,12 +165,12 @@ class MergeCompositeFunctions(ModulePass):
                         groups.append(Group(bindings, name, attrs, lift_constants=False))
             if groups:
                 changed = True
-                result.functions[var] = _RegionRewriter(result, groups, func, names).rewrite(func)
+                result.functions[var] = _RegionRewriter(result, groups, func, names).visit_expr(func)
         if not changed:
             return mod
         before = {var.name_hint for var in mod.functions}
         result = rewrite_functions(
-            result, lambda var, func: _Inliner(mod).rewrite(func) if var.name_hint not in before else func
+            result, lambda var, func: _Inliner(mod).visit_expr(func) if var.name_hint not in before else func
         )
         composites = {
             var

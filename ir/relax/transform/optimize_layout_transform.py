@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from ...module import IRModule
 from ...structural import structural_equal
 from ...tir.index_map import IndexMap
 from ...transform import PassContext
-from ..expr import Call, Var
+from ..expr import Call, DataflowVar, Var, is_call_to
+from ..expr_functor import ExprMutator
 from ..function import Function
-from .binding_rewriter import BindingRewriter, is_call_to
 from .dead_code_elimination import remove_unused_bindings
 from .function_pass import FunctionPass
 from .matmul_rewrites import shape_values
 
 
-class _Transforms(BindingRewriter):
-    def visit_call(self, var: Var, call: Call) -> None:
-        first = self.lookup(call.args[0]) if is_call_to(call, "relax.layout_transform") else None
+class _Transforms(ExprMutator):
+    def visit_call_(self, call: Any) -> Any:
+        call = self.visit_expr_post_order(call)
+        first = self.lookup_binding(call.args[0]) if is_call_to(call, "relax.layout_transform") else None
         if is_call_to(first, "relax.layout_transform"):
-            source = first.args[0]  # type: ignore[union-attr]
-            if self._undoes(first, call) and source.struct_info_ == var.struct_info_:  # type: ignore[arg-type]
-                self.bind(var, source)
-                if type(var) is not Var:
-                    self.replace_var(var, source)
-                return
-        self.bind(var, call)
+            source = first.args[0]
+            if self._undoes(first, call) and source.struct_info_ == call.struct_info_:
+                return source
+        return call
+
+    def visit_var_binding_(self, binding: Any) -> None:
+        value = self.visit_expr(binding.value)
+        var = self.reemit_binding(binding, value)
+        if isinstance(value, Var) and isinstance(var, DataflowVar):
+            self.set_var_remap(var.vid, value)
 
     def _undoes(self, first: Call, second: Call) -> bool:
         there, back = first.attrs.get("index_map"), second.attrs.get("index_map")
@@ -55,5 +60,5 @@ class OptimizeLayoutTransform(FunctionPass):
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """The function with fewer transforms."""
-        new = _Transforms(mod).rewrite(func)
+        new = _Transforms(mod).visit_expr(func)
         return func if new is func else remove_unused_bindings(new)

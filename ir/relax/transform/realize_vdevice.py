@@ -10,33 +10,31 @@ from ...global_info import VDevice
 from ...module import IRModule
 from ...op import Op
 from ...transform import PassContext
-from ..expr import Call, Expr, Var
+from ..expr import Call, Expr, Var, is_call_to
+from ..expr_functor import ExprMutator
 from ..function import Function
 from ..struct_info import TensorStructInfo
-from .binding_rewriter import BindingRewriter, is_call_to
 from .function_pass import FunctionPass
 
 
-class _Realizer(BindingRewriter):
+class _Realizer(ExprMutator):
     """Carries devices forwards through operators, and turns hints into copies between devices."""
 
-    def visit_call(self, var: Var, call: Call) -> None:
-        if is_call_to(call, "relax.hint_on_device"):
-            self._hint(var, call)
-            return
-        device = self._common([call])
-        info = call.struct_info_ if call.struct_info_ is not None else var.struct_info_
-        if (
-            device is not None
-            and isinstance(info, TensorStructInfo)
-            and info.vdevice is None
-            and isinstance(call.op, Op)
-        ):
-            placed = TensorStructInfo(info.shape, info.dtype, device, info.ndim)
-            sinfo = [placed] if call.sinfo_args else None
-            self.bind(var, Call(call.op, call.args, call.attrs, sinfo, call.span, placed))
-            return
-        self.bind(var, call)
+    def visit_call_(self, call: Any) -> Any:
+        new = super().visit_call_(call)
+        if is_call_to(new, "relax.hint_on_device"):
+            return self._hint(new)
+        device = self._common([new])
+        return _placed(new, call.struct_info, device) if isinstance(new.op, Op) else new
+
+    def visit_var_binding_(self, binding: Any) -> None:
+        value = self.visit_expr(binding.value)
+        info = value.struct_info_
+        if isinstance(info, TensorStructInfo) and info.vdevice is not None:
+            var = self.with_struct_info(binding.var, info)  # which may be declared without the device
+            self.set_var_remap(binding.var.vid, var)
+            binding = binding.replace(var=var)
+        self.reemit_binding(binding, value)
 
     def _common(self, exprs: list[Expr]) -> VDevice | None:
         found: list[VDevice] = []
@@ -57,48 +55,48 @@ class _Realizer(BindingRewriter):
             )
         return found[0] if found else None
 
-    def _hint(self, var: Var, call: Call) -> None:
+    def _hint(self, call: Call) -> Expr:
         wanted = call.attrs.get("dst_vdevice") or call.attrs.get("vdevice")
         source = call.args[0]
         info = source.struct_info_
         if not isinstance(info, TensorStructInfo) or not isinstance(wanted, VDevice):
-            self.replace_var(var, source)
-            return
+            return source
         placed = TensorStructInfo(info.shape, info.dtype, wanted, info.ndim)
-        if info.vdevice is None and isinstance(source, Var) and self.lookup(source) is not None:
+        if info.vdevice is None and isinstance(source, Var) and self.lookup_binding(source) is not None:
             # The value has no device yet: it is made on the wanted one.
-            self.bind(
-                var, Call(Op.get("relax.hint_on_device"), (source,), call.attrs, None, call.span, placed)
-            )
-        elif info.vdevice == wanted:
-            self.bind(var, source)
-        else:
-            self.bind(
-                var,
-                Call(Op.get("relax.to_vdevice"), (source,), {"dst_vdevice": wanted}, None, call.span, placed),
-            )
+            return call.replace(args=(source,), struct_info_=placed)  # type: ignore[no-any-return]
+        if info.vdevice == wanted:
+            return source
+        copy = Op.get("relax.to_vdevice")
+        return call.replace(op=copy, args=(source,), attrs={"dst_vdevice": wanted}, struct_info_=placed)  # type: ignore[no-any-return]
 
 
-class _Backwards(BindingRewriter):
+def _placed(call: Call, info: Any, device: VDevice | None) -> Call:
+    """A call whose result is on a device, unless that is known to be on another one."""
+    if call.struct_info_ is not None:
+        info = call.struct_info_
+    if device is None or not isinstance(info, TensorStructInfo) or info.vdevice is not None:
+        return call
+    placed = TensorStructInfo(info.shape, info.dtype, device, info.ndim)
+    return call.replace(sinfo_args=(placed,) if call.sinfo_args else (), struct_info_=placed)  # type: ignore[no-any-return]
+
+
+class _Backwards(ExprMutator):
     """Gives values the device that a hint behind them asks for."""
 
     def __init__(self, mod: IRModule, wanted: dict[Var, VDevice]) -> None:
         super().__init__(mod)
         self._wanted = wanted
 
-    def visit_call(self, var: Var, call: Call) -> None:
-        info = call.struct_info_ if call.struct_info_ is not None else var.struct_info_
-        device = self._wanted.get(var)
-        if is_call_to(call, "relax.hint_on_device"):
-            source = call.args[0].struct_info_
-            if isinstance(source, TensorStructInfo) and source.vdevice == call.attrs.get("dst_vdevice"):
-                self.bind(var, call.args[0])
-                return
-        if device is not None and isinstance(info, TensorStructInfo) and info.vdevice is None:
-            placed = TensorStructInfo(info.shape, info.dtype, device, info.ndim)
-            sinfo = [placed] if call.sinfo_args else None
-            call = Call(call.op, call.args, call.attrs, sinfo, call.span, placed)
-        self.bind(var, call)
+    def visit_var_binding_(self, binding: Any) -> None:
+        value = self.visit_expr(binding.value)
+        if is_call_to(value, "relax.hint_on_device"):
+            source = value.args[0].struct_info_
+            if isinstance(source, TensorStructInfo) and source.vdevice == value.attrs.get("dst_vdevice"):
+                value = value.args[0]
+        if isinstance(value, Call):
+            value = _placed(value, value.struct_info_, self._wanted.get(binding.var))
+        self.reemit_binding(binding, value)
 
 
 @dataclass(frozen=True)
@@ -118,7 +116,7 @@ class RealizeVDevice(FunctionPass):
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """The function with devices on all tensors that have one."""
-        forward = _Realizer(mod).rewrite(func)
+        forward = _Realizer(mod).visit_expr(func)
         wanted: dict[Var, VDevice] = {}
         for block in reversed(forward.body.blocks):
             for binding in reversed(block.bindings):
@@ -134,4 +132,4 @@ class RealizeVDevice(FunctionPass):
                         wanted.setdefault(arg, device)
         if not wanted:
             return forward
-        return _Realizer(mod).rewrite(_Backwards(mod, wanted).rewrite(forward))
+        return _Realizer(mod).visit_expr(_Backwards(mod, wanted).visit_expr(forward))

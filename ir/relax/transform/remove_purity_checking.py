@@ -3,44 +3,42 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from ...error import IRValueError
 from ...module import IRModule
 from ...op import Op
 from ...transform import PassContext
-from ..expr import Call, DataflowBlock, StringImm, Var
+from ..expr import StringImm, is_call_to
+from ..expr_functor import ExprMutator
 from ..function import ExternFunc, Function
-from .binding_rewriter import BindingRewriter, is_call_to
 from .function_pass import FunctionPass
 
 
-class _Unwrapper(BindingRewriter):
-    def visit_block(self, block: object) -> None:
-        if isinstance(block, DataflowBlock):
-            raise IRValueError(
-                "RemovePurityChecking works on functions without dataflow blocks; run ToNonDataflow before"
-            )
-        super().visit_block(block)  # type: ignore[arg-type]
+class _Unwrapper(ExprMutator):
+    def visit_dataflow_block_(self, block: Any) -> Any:
+        raise IRValueError(
+            "RemovePurityChecking works on functions without dataflow blocks; run ToNonDataflow before"
+        )
 
-    def visit_call(self, var: Var, call: Call) -> None:
-        info = call.struct_info_
+    def visit_call_(self, call: Any) -> Any:
+        call = self.visit_expr_post_order(call)
+        info = call.struct_info
         if is_call_to(call, "relax.call_pure_packed"):
             callee = call.args[0]
             if isinstance(callee, StringImm):
                 callee = ExternFunc(callee.value)
-            call = Call(callee, call.args[1:], call.attrs, call.sinfo_args, call.span, info)
-        elif is_call_to(call, "relax.call_inplace_packed"):
-            call = Call(call.args[0], call.args[1:], None, call.sinfo_args, call.span, info)
-        elif is_call_to(call, "relax.invoke_pure_closure"):
-            call = Call(
-                Op.get("relax.invoke_closure"), call.args, call.attrs, call.sinfo_args, call.span, info
-            )
-        self.bind(var, call)
+            return call.replace(op=callee, args=call.args[1:], struct_info_=info)
+        if is_call_to(call, "relax.call_inplace_packed"):
+            return call.replace(op=call.args[0], args=call.args[1:], attrs=None, struct_info_=info)
+        if is_call_to(call, "relax.invoke_pure_closure"):
+            return call.replace(op=Op.get("relax.invoke_closure"), struct_info_=info)
+        return call
 
 
 def remove_purity_checking(func: Function) -> Function:
     """The function with ``relax.force_pure`` set (when it is pure) and plain calls instead of those declared pure."""
-    new = _Unwrapper().rewrite(func)
+    new = _Unwrapper().visit_expr(func)
     if func.is_pure and not new.attrs.get("relax.force_pure"):
         new = new.with_attr("relax.force_pure", True)
     return new

@@ -3,37 +3,37 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from ...module import IRModule
 from ...transform import PassContext
-from ..expr import Call, Expr, Var
+from ..expr import DataflowVar, Var, is_call_to
+from ..expr_functor import ExprMutator
 from ..function import Function
 from ..struct_info_lattice import can_prove_shape_equal
-from .binding_rewriter import BindingRewriter, is_call_to
 from .dead_code_elimination import remove_unused_bindings
 from .function_pass import FunctionPass
 from .matmul_rewrites import shape_values
 
 
-class _Reshapes(BindingRewriter):
-    def visit_call(self, var: Var, call: Call) -> None:
+class _Reshapes(ExprMutator):
+    def visit_call_(self, call: Any) -> Any:
+        call = self.visit_expr_post_order(call)
         if not is_call_to(call, "relax.reshape"):
-            self.bind(var, call)
-            return
-        source: Expr = call.args[0]
-        while is_call_to(self.lookup(source), "relax.reshape"):
-            source = self.lookup(source).args[0]  # type: ignore[union-attr]
-        before, after = shape_values(source), shape_values(var)
+            return call
+        source = call.args[0]
+        while is_call_to(made := self.lookup_binding(source), "relax.reshape"):
+            source = made.args[0]
+        before, after = shape_values(source), shape_values(call)
         if before is not None and after is not None and can_prove_shape_equal(before, after):
-            self.bind(var, source)
-            if type(var) is not Var:
-                self.replace_var(var, source)
-        elif source is not call.args[0]:
-            self.bind(
-                var, Call(call.op, (source, *call.args[1:]), call.attrs, None, call.span, call.struct_info_)
-            )
-        else:
-            self.bind(var, call)
+            return source
+        return call.with_args((source, *call.args[1:]))
+
+    def visit_var_binding_(self, binding: Any) -> None:
+        value = self.visit_expr(binding.value)
+        var = self.reemit_binding(binding, value)
+        if isinstance(value, Var) and isinstance(var, DataflowVar):
+            self.set_var_remap(var.vid, value)
 
 
 @dataclass(frozen=True)
@@ -51,5 +51,5 @@ class RemoveRedundantReshape(FunctionPass):
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """The function with fewer reshapes."""
-        new = _Reshapes(mod).rewrite(func)
+        new = _Reshapes(mod).visit_expr(func)
         return func if new is func else remove_unused_bindings(new)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from ...module import IRModule
 from ...transform import PassContext
 from .. import op
-from ..expr import Call, Expr, Tuple, Var
+from ..expr import Call, Expr, Tuple, is_call_to
+from ..expr_functor import ExprMutator
 from ..function import Function
 from ..struct_info import TensorStructInfo
-from .binding_rewriter import BindingRewriter, is_call_to
 from .dead_code_elimination import remove_unused_bindings
 from .function_pass import FunctionPass
 
@@ -23,29 +24,28 @@ def _order(call: Call) -> list[int] | None:
     return [int(axis) % info.ndim for axis in axes] if axes is not None else list(reversed(range(info.ndim)))
 
 
-class _Rewriter(BindingRewriter):
-    def visit_call(self, var: Var, call: Call) -> None:
-        if is_call_to(call, "relax.concat") and call.attrs["axis"] is not None:
-            made = self._sources(call.args[0])
-            if made is not None:
-                sources, order = made
-                axis = order[int(call.attrs["axis"]) % len(order)]
-                joined = self.emit(op.concat(sources, axis=axis))
-                self.bind(var, op.permute_dims(joined, order))
-                return
-        self.bind(var, call)
+class _Rewriter(ExprMutator):
+    def visit_call_(self, call: Any) -> Any:
+        call = self.visit_expr_post_order(call)
+        if not is_call_to(call, "relax.concat") or call.attrs["axis"] is None:
+            return call
+        made = self._sources(call.args[0])
+        if made is None:
+            return call
+        sources, order = made
+        axis = order[int(call.attrs["axis"]) % len(order)]
+        return op.permute_dims(self.builder_.emit(op.concat(sources, axis=axis)), order)
 
     def _sources(self, expr: Expr) -> tuple[list[Expr], list[int]] | None:
-        fields = expr if isinstance(expr, Tuple) else self.lookup(expr)
+        fields = expr if isinstance(expr, Tuple) else self.lookup_binding(expr)
         if not isinstance(fields, Tuple) or len(fields.fields) < 2:
             return None
         sources: list[Expr] = []
         order: list[int] | None = None
         for field in fields.fields:
-            value = self.lookup(field)
+            value = self.lookup_binding(field)
             if not is_call_to(value, "relax.permute_dims"):
                 return None
-            assert isinstance(value, Call)
             found = _order(value)
             if found is None or (order is not None and found != order):
                 return None
@@ -72,5 +72,5 @@ class ReorderPermuteDimsAfterConcat(FunctionPass):
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """The function with fewer transpositions."""
-        new = _Rewriter(mod).rewrite(func)
+        new = _Rewriter(mod).visit_expr(func)
         return func if new is func else remove_unused_bindings(new)

@@ -14,6 +14,7 @@ from ...tir.function import PrimFunc
 from ...transform import ModulePass, PassContext
 from ..analysis.binding import used_vars
 from ..analysis.memory import MemoryAnalysis, returns_nothing
+from ..bind import bind
 from ..expr import (
     Binding,
     BindingBlock,
@@ -28,11 +29,12 @@ from ..expr import (
     TupleGetItem,
     Var,
     VarBinding,
+    is_call_to,
 )
+from ..expr_functor import ExprMutator
 from ..function import ExternFunc, Function
 from ..op.memory_effect import view_of
 from ..struct_info import StructInfo
-from .binding_rewriter import BindingRewriter, is_call_to
 from .grouping import NameTable
 
 _FORCE_PURE = {"relax.force_pure": True}
@@ -144,7 +146,7 @@ def _function(params: list[Var], bindings: list[Binding], results: list[Var]) ->
     return Function(params, seq, result.struct_info_, True, _FORCE_PURE)
 
 
-class _Rewriter(BindingRewriter):
+class _Rewriter(ExprMutator):
     def __init__(
         self, result: IRModule, func: Function, names: NameTable, numbers: dict[str, int], name: str
     ) -> None:
@@ -165,16 +167,16 @@ class _Rewriter(BindingRewriter):
         """Whether there is anything to lift."""
         return bool(self._lifted or self._region_of)
 
-    def visit_block(self, block: BindingBlock) -> None:
+    def visit_bindings(self, block: BindingBlock) -> None:
         if isinstance(block, DataflowBlock):
-            super().visit_block(block)
+            super().visit_bindings(block)
             return
         for binding in block.bindings:
             region = self._region_of.get(id(binding))
             if binding.var in self._lifted:
-                self._take(binding.var)
+                self._take(binding)
             elif region is None:
-                self._visit_nested(binding)
+                self.visit_binding(binding)
             elif binding is region[-1]:
                 self._capture(region)
 
@@ -184,9 +186,9 @@ class _Rewriter(BindingRewriter):
         self._numbers[kind] = number + 1
         operands = (ExternFunc(builtin), Tuple([*args, PrimValue(number)]))
         op = Op.get("relax.call_builtin_with_ctx")
-        return self.emit(Call(op, operands, None, [info], None, info))
+        return self.builder_.emit(Call(op, operands, None, [info], None, info))
 
-    def _take(self, var: Var) -> None:
+    def _take(self, binding: Any) -> None:
         """Bind lifted storage to its place in the storage that is allocated once."""
         if self._pool is None:
             wanted = set(self._lifted)
@@ -198,7 +200,7 @@ class _Rewriter(BindingRewriter):
             callee = self._free.add(self._result, "cuda_graph_alloc", function)
             info = function.ret_struct_info
             self._pool = self._call("vm.builtin.cuda_graph.get_cached_alloc", [callee], info, "alloc")
-        self.bind(var, TupleGetItem(self._pool, self._lifted.index(var)))
+        self.reemit_binding(binding, TupleGetItem(self._pool, self._lifted.index(binding.var)))
 
     def _capture(self, region: list[Binding]) -> None:
         """Call a function with the region's bindings in their place."""
@@ -215,21 +217,19 @@ class _Rewriter(BindingRewriter):
             for binding in block.bindings:
                 if id(binding) not in members:
                     outside.update(used_vars(binding.value))  # type: ignore[attr-defined]
-        outputs = [var for var in inside if var in outside]
+        outputs = [binding for binding in region if binding.var in outside]
         renamed = {var: Var(var.name_hint, var.struct_info_) for var in [*params, *inside]}
-        mover = BindingRewriter()
-        mover.replaced.update(renamed)
         bindings: list[Binding] = [
-            VarBinding(renamed[binding.var], mover.substitute(binding.value))  # type: ignore[attr-defined]
-            for binding in region
+            VarBinding(renamed[binding.var], bind(binding.value, renamed)) for binding in region
         ]
-        function = _function([renamed[var] for var in params], bindings, [renamed[var] for var in outputs])
+        results = [renamed[binding.var] for binding in outputs]
+        function = _function([renamed[var] for var in params], bindings, results)
         callee = self._free.add(self._result, f"{self._name}_cuda_graph_capture", function)
-        args = Tuple([self.substitute(var) for var in params])
+        args = Tuple([self.visit_expr(var) for var in params])
         info = function.ret_struct_info
         done = self._call("vm.builtin.cuda_graph.run_or_capture", [callee, args], info, "capture")
-        for index, var in enumerate(outputs):
-            self.bind(var, TupleGetItem(done, index))
+        for index, binding in enumerate(outputs):
+            self.reemit_binding(binding, TupleGetItem(done, index))  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -274,7 +274,7 @@ class RewriteCUDAGraph(ModulePass):
             rewriter = _Rewriter(result, func, names, numbers, var.name_hint)
             if rewriter.changes:
                 changed = True
-                result.functions[var] = rewriter.rewrite(func)
+                result.functions[var] = rewriter.visit_expr(func)
         return result if changed else mod
 
 

@@ -11,23 +11,29 @@ from ...op import Op
 from ...tir.function import PrimFunc
 from ...transform import PassContext
 from ..analysis.tir_op_pattern import has_reshape_pattern
-from ..expr import Call, Constant, ShapeExpr, Var, known_shape
+from ..expr import Call, Constant, ShapeExpr, Var, is_call_to, known_shape
+from ..expr_functor import ExprMutator
 from ..function import Function
 from ..struct_info import TensorStructInfo
-from .binding_rewriter import BindingRewriter, is_call_to
 from .function_pass import FunctionPass
 
 
-class _Rewriter(BindingRewriter):
+class _Rewriter(ExprMutator):
     def __init__(self, mod: IRModule) -> None:
-        super().__init__(mod)
+        super().__init__()
+        self._mod = mod
         self._is_reshape: dict[str, bool] = {}
 
-    def visit_call(self, var: Var, call: Call) -> None:
-        self.bind(var, self._reshape(call) or call)
+    def visit_call_(self, call: Any) -> Any:
+        call = self.visit_expr_post_order(call)
+        return self._reshape(call) or call
 
     def _reshape(self, call: Call) -> Call | None:
-        if not self.in_dataflow or not is_call_to(call, "relax.call_tir") or len(call.args) > 2:
+        if (
+            not self.builder_.current_block_is_dataflow()
+            or not is_call_to(call, "relax.call_tir")
+            or len(call.args) > 2
+        ):
             return None
         fields: tuple[Any, ...] = getattr(call.args[1], "fields", ())
         info = call.sinfo_args[0]
@@ -38,11 +44,11 @@ class _Rewriter(BindingRewriter):
         ):
             return None
         kernel = call.args[0]
-        if not isinstance(kernel, GlobalVar) or self.mod is None:
+        if not isinstance(kernel, GlobalVar):
             return None
         found = self._is_reshape.get(kernel.name_hint)
         if found is None:
-            func = self.mod[kernel]
+            func = self._mod[kernel]
             found = self._is_reshape[kernel.name_hint] = isinstance(func, PrimFunc) and has_reshape_pattern(
                 func
             )
@@ -65,4 +71,4 @@ class RewriteDataflowReshape(FunctionPass):
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """The function with views."""
-        return _Rewriter(mod).rewrite(func)
+        return _Rewriter(mod).visit_expr(func)

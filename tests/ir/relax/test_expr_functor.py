@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import ir
 from ir import relax as rx
-from ir import tir
-from ir.relax.expr_functor import PyExprMutator, PyExprVisitor, mutator, visitor
+from ir import tir, topi
+from ir.relax.expr import is_call_to
+from ir.relax.expr_functor import ExprMutator, PyExprMutator, PyExprVisitor, mutator, visitor
+from ir.relax.testing import evaluate
 
 T = rx.TensorStructInfo
 
@@ -147,3 +150,145 @@ def test_decorators_check_the_base_class() -> None:
 def test_unknown_kinds_are_named() -> None:
     with pytest.raises(ir.IRTypeError, match="IntImm"):
         PyExprVisitor().visit_expr(tir.const(1))
+
+
+def chain(n: Any = 3) -> tuple[rx.Var, ir.IRModule]:
+    """``main`` computes exp, abs, exp of its parameter in a dataflow block."""
+    x = rx.Var("x", T((n,)))
+    bb = rx.BlockBuilder()
+    with bb.function("main", [x]):
+        with bb.dataflow():
+            y = bb.emit(rx.op.exp(x))
+            z = bb.emit(rx.op.abs(y))
+            out = bb.emit_output(rx.op.exp(z))
+        bb.emit_func_output(out)
+    return x, bb.finalize()
+
+
+def names_of(func: Any) -> list[list[str]]:
+    return [
+        [binding.value.op.name.removeprefix("relax.") for binding in block.bindings]
+        for block in func.body.blocks
+    ]
+
+
+def test_unchanged_parts_are_shared() -> None:
+    """A change in one branch leaves the other branch, and what comes before, as it was."""
+
+    class InBranch(ExprMutator):
+        def visit_call_(self, call: Any) -> Any:
+            call = self.visit_expr_post_order(call)
+            return rx.op.negative(call.args[0]) if is_call_to(call, "relax.abs") else call
+
+    func = example()
+    new = InBranch().visit_expr(func)
+    assert new is not func and rx.analysis.well_formed(new)
+    assert new.body.blocks[0] is func.body.blocks[0]
+    before, after = func.body.blocks[1].bindings[0], new.body.blocks[1].bindings[0]
+    assert after.value.true_branch is not before.value.true_branch
+    assert after.value.false_branch is before.value.false_branch
+    assert after.var is before.var
+
+
+def test_bindings_and_results_may_be_rewritten_as_a_whole() -> None:
+    class Reverse(ExprMutator):
+        """Emits something before each block's last binding and another thing before the result."""
+
+        def visit_bindings(self, block: Any) -> None:
+            for binding in block.bindings[:-1]:
+                self.visit_binding(binding)
+            self.builder_.emit(rx.op.sqrt(self.visit_expr(block.bindings[0].var)))
+            self.visit_binding(block.bindings[-1])
+
+        def visit_result(self, body: Any) -> Any:
+            return self.builder_.emit(rx.op.negative(super().visit_result(body)))
+
+    _, mod = chain()
+    new = Reverse().visit_expr(mod["main"])
+    assert rx.analysis.well_formed(new)
+    assert names_of(new) == [["exp", "abs", "sqrt", "exp"], ["negative"]]
+    assert [type(block) for block in new.body.blocks] == [rx.DataflowBlock, rx.BindingBlock]
+    values = np.array([0.5, -1.0, 2.0], "float32")
+    np.testing.assert_allclose(evaluate(new, values), -np.exp(np.exp(values)), rtol=1e-6)
+
+
+def test_reemitting_retypes_what_follows() -> None:
+    class Narrow(ExprMutator):
+        def visit_var_binding_(self, binding: Any) -> None:
+            value = self.visit_expr(binding.value)
+            if is_call_to(value, "relax.abs"):
+                value = rx.op.astype(value.args[0], "float16")  # not normalized yet
+            var = self.reemit_binding(binding, value)
+            assert self.lookup_binding(var).struct_info == var.struct_info
+
+    _, mod = chain()
+    func = mod["main"]
+    new = Narrow().visit_expr(func)
+    assert rx.analysis.well_formed(new)
+    assert [binding.var.struct_info.dtype for binding in new.body.blocks[0].bindings] == [
+        "float32",
+        "float16",
+        "float16",
+    ]
+    assert new.ret_struct_info.dtype == "float16"
+    assert [a.var.vid for a in new.body.blocks[0].bindings] == [
+        b.var.vid for b in func.body.blocks[0].bindings
+    ]
+
+
+def test_sequences_as_values_are_spliced_in() -> None:
+    class Inline(ExprMutator):
+        def visit_call_(self, call: Any) -> Any:
+            call = self.visit_expr_post_order(call)
+            if not is_call_to(call, "relax.abs"):
+                return call
+            bb = rx.BlockBuilder()
+            param = call.args[0]
+            with bb.function("f", [param]):
+                with bb.dataflow():
+                    out = bb.emit_output(rx.op.negative(bb.emit(rx.op.sqrt(param))))
+                bb.emit_func_output(out)
+            return bb.finalize()["f"].body
+
+    _, mod = chain()
+    new = Inline().visit_expr(mod["main"])
+    assert rx.analysis.well_formed(new)
+    assert [binding.value for binding in new.body.blocks[0].bindings][2] is not None
+    kinds = [getattr(getattr(b.value, "op", None), "name", "var") for b in new.body.blocks[0].bindings]
+    assert kinds == ["relax.exp", "relax.sqrt", "relax.negative", "var", "relax.exp"]
+
+
+def test_modules_are_rewritten_with_the_functions_that_overrides_add() -> None:
+    class ToKernels(ExprMutator):
+        def visit_call_(self, call: Any) -> Any:
+            call = self.visit_expr_post_order(call)
+            return self.builder_.call_te(topi.exp, call.args[0]) if is_call_to(call, "relax.exp") else call
+
+    _, mod = chain()
+    new = ToKernels(mod).rewrite_module(mod)
+    assert sorted(var.name_hint for var in new.functions) == ["exp", "main"]
+    assert names_of(new["main"]) == [["call_tir", "abs", "call_tir"]]
+    assert list(mod.functions) == [mod.get_global_var("main")]
+    assert ToKernels(mod).rewrite_module(mod, lambda var, func: False) is mod
+    values = np.array([0.5, -1.0, 2.0], "float32")
+    np.testing.assert_allclose(evaluate(new, values), evaluate(mod, values), rtol=1e-6)
+
+
+def test_symbols_of_a_sequence_do_not_leave_it() -> None:
+    """A result whose shape a match_cast of the body defines is known by its rank only."""
+    n = tir.Var("n", "int64")
+    x = rx.Var("x", T(None, ndim=1))
+    bb = rx.BlockBuilder()
+    with bb.function("main", [x]):
+        known = bb.match_cast(x, T((n,)))
+        bb.emit_func_output(bb.emit(rx.op.exp(known)))
+    func = bb.finalize()["main"]
+
+    class Negate(ExprMutator):
+        def visit_call_(self, call: Any) -> Any:
+            return rx.op.negative(self.visit_expr_post_order(call).args[0])
+
+    new = Negate().visit_expr(func)
+    assert rx.analysis.well_formed(new)
+    assert new.body.body.struct_info.shape is not None
+    assert new.body.struct_info == new.ret_struct_info == T(None, ndim=1)
