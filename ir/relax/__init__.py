@@ -44,7 +44,7 @@ from .struct_info import (
 )
 from . import analysis, expr_functor, op
 from .analysis.binding import function_of
-from .binding_rewrite import DataflowBlockRewrite
+from .dataflow_block_rewrite import DataflowBlockRewrite
 from .bind import bind_params, bind_symbolic_vars, copy_with_new_vars
 from .block_builder import BlockBuilder
 from .expr_functor import ExprFunctor, ExprMutator, ExprVisitor, PyExprMutator, PyExprVisitor

@@ -9,9 +9,8 @@ from ...expr import GlobalVar
 from ...module import IRModule
 from ...tir.function import PrimFunc
 from ...transform import ModulePass, PassContext
-from ..expr import Call, Constant, Tuple, Var
+from ..expr import Call, Constant, Tuple, Var, is_call_to
 from ..function import Function
-from .binding_rewriter import is_call_to
 
 
 def _free_operands(call: Call, weights: set[Var], bound: dict[Var, Any]) -> set[int]:

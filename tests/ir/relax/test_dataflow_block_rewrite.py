@@ -6,7 +6,7 @@ import pytest
 
 import ir
 from ir import relax as rx
-from ir.relax.binding_rewrite import DataflowBlockRewrite
+from ir.relax.dataflow_block_rewrite import DataflowBlockRewrite
 
 T = rx.TensorStructInfo
 
