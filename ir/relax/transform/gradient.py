@@ -30,9 +30,9 @@ from ..expr import (
     Var,
     VarBinding,
 )
+from ..expr_functor import ExprMutator
 from ..function import Function
 from ..struct_info import StructInfo, TensorStructInfo, TupleStructInfo
-from .binding_rewriter import BindingRewriter
 
 _FLOATS = ("float", "bfloat")
 
@@ -263,8 +263,9 @@ def differentiate(mod: IRModule, func: Function, requires: Sequence[int], target
     adjoints = [backward.bind(param, output=True) for param in params]
     inside = _checkpointed(block)
     backward_block = backward.finish()
-    again = _Recompute(inside).run(backward_block) if inside else list(backward_block.bindings)
-    bindings = [*block.bindings, *again]
+    if inside:
+        backward_block = _Recompute(inside).visit_binding_block(backward_block)
+    bindings = [*block.bindings, *backward_block.bindings]
     returned = Tuple([result, Tuple(adjoints)])
     body = SeqExpr((DataflowBlock(bindings),), returned, returned.struct_info_)
     return Function(func.params, body, None, func.is_pure, func.attrs, func.span)
@@ -295,30 +296,19 @@ def _checkpointed(block: BindingBlock) -> dict[Var, Binding]:
     return inside
 
 
-class _Recompute(BindingRewriter):
+class _Recompute(ExprMutator):
     """Computes checkpointed values again before their first use in the backward part."""
 
     def __init__(self, inside: dict[Var, Binding]) -> None:
         super().__init__()
         self._inside = inside
-        self._in_dataflow = True
 
-    def run(self, block: DataflowBlock) -> list[Binding]:
-        for binding in block.bindings:
-            self._provide(binding.value)  # type: ignore[attr-defined]
-            self._visit_nested(binding)
-        return list(self._emitted)
-
-    def _provide(self, expr: Any) -> None:
-        if isinstance(expr, Var):
-            if expr in self._inside and expr not in self.replaced:
-                value = self._inside[expr].value  # type: ignore[attr-defined]
-                self._provide(value)
-                again = DataflowVar(f"{expr.name_hint}_cp", expr.struct_info_)
-                self.emit_binding(VarBinding(again, self.substitute(value)))
-                self.replaced[expr] = again
-        elif not isinstance(expr, Op):
-            expr._visit_children(self._provide)
+    def visit_var_(self, var: Any) -> Any:
+        binding = self._inside.get(var)
+        if binding is not None and var.vid not in self._var_remap:
+            again = self.builder_.emit(self.visit_expr(binding.value), f"{var.name_hint}_cp")
+            self.set_var_remap(var.vid, again)
+        return super().visit_var_(var)
 
 
 @dataclass(frozen=True)

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from ...module import IRModule
 from ...transform import PassContext
-from ..expr import Call, StringImm, Var
+from ..expr import Call, StringImm, is_call_to
+from ..expr_functor import ExprMutator
 from ..function import ExternFunc, Function
 from ..struct_info import ObjectStructInfo
-from .binding_rewriter import BindingRewriter, is_call_to
 from .function_pass import FunctionPass
 from .ipc_all_reduce_rewrite import SCOPE
 
 ALLOC_STORAGE = "runtime.disco.cuda_ipc.alloc_storage"
 
 
-class _Lowerer(BindingRewriter):
-    def visit_call(self, var: Var, call: Call) -> None:
+class _Lowerer(ExprMutator):
+    def visit_call_(self, call: Any) -> Any:
+        call = self.visit_expr_post_order(call)
         scope = call.args[2] if is_call_to(call, "relax.memory.alloc_storage") else None
-        if isinstance(scope, StringImm) and scope.value == SCOPE:
-            size, device, _, dtype = call.args
-            info = ObjectStructInfo()
-            call = Call(ExternFunc(ALLOC_STORAGE), (size, device, dtype), None, [info], call.span, info)
-        self.bind(var, call)
+        if not isinstance(scope, StringImm) or scope.value != SCOPE:
+            return call
+        size, device, _, dtype = call.args
+        info = ObjectStructInfo()
+        return Call(ExternFunc(ALLOC_STORAGE), (size, device, dtype), None, [info], call.span, info)
 
 
 @dataclass(frozen=True)
@@ -37,4 +39,4 @@ class LowerGPUIPCAllocStorage(FunctionPass):
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """The lowered function."""
-        return _Lowerer(mod).rewrite(func)
+        return _Lowerer(mod).visit_expr(func)  # type: ignore[no-any-return]

@@ -19,8 +19,6 @@ from ...tir.stmt import BufferStore, SeqStmt
 from ...tir.stmt_functor import substitute
 from ...transform import ModulePass, PassContext
 from ..expr import (
-    Binding,
-    BindingBlock,
     Call,
     DataTypeImm,
     Expr,
@@ -34,7 +32,10 @@ from ..expr import (
     Var,
     VarBinding,
 )
+from ..expr_functor import ExprMutator
 from ..function import ExternFunc, Function
+from ..function_signature import reference_to
+from ..normalizer import merged_blocks
 from ..struct_info import (
     FuncStructInfo,
     ObjectStructInfo,
@@ -45,7 +46,6 @@ from ..struct_info import (
     TupleStructInfo,
 )
 from ..struct_info_lattice import BaseCheckResult, struct_info_base_check
-from .binding_rewriter import BindingRewriter, kernel_var, normalized
 from .grouping import NameTable, tir_vars_of
 
 
@@ -115,16 +115,15 @@ def _extents(node: Any) -> tuple[Any, ...] | None:
     return None
 
 
-class _Lowerer(BindingRewriter):
+class _Lowerer(ExprMutator):
     def __init__(
         self,
-        mod: IRModule,
         func: Function,
         names: NameTable,
         functions: dict[GlobalVar, Any],
         errors: bool,
     ) -> None:
-        super().__init__(mod)
+        super().__init__()
         self._func = func
         self._names_free = names
         self._functions = functions
@@ -145,7 +144,9 @@ class _Lowerer(BindingRewriter):
     def lower(self) -> Function:
         """The lowered function."""
         func = self._func
-        self._emitted, self._in_dataflow = [], False
+        builder = self.builder_
+        builder.begin_scope(func.params)
+        builder._begin_binding_block()
         size = len(self._slots.exprs)
         if size:
             args = (ExternFunc("vm.builtin.alloc_shape_heap"), Tuple((PrimValue(size),)))
@@ -153,20 +154,16 @@ class _Lowerer(BindingRewriter):
             heap = Call(Op.get("relax.call_builtin_with_ctx"), args, None, [info], None, info)
         else:
             heap = Call(Op.get("relax.null_value"), (), None, None, None, ObjectStructInfo())
-        self.emit_binding(VarBinding(self._heap, heap))
+        builder.emit_normalized(VarBinding(self._heap, heap))
         for param, context in self._parameters():
             self._check(param, param.struct_info, context)
         for param, context in self._parameters():
             self._match(param, param.struct_info, context)
         self._compute_ready()
-        opening = list(self._emitted)
-        body = self.visit_seq(func.body)
-        blocks = list(body.blocks)
-        if blocks and type(blocks[0]) is BindingBlock:
-            blocks[0] = BindingBlock([*opening, *blocks[0].bindings])
-        else:
-            blocks.insert(0, BindingBlock(opening))
-        seq = SeqExpr(blocks, body.body, body.body.struct_info_)
+        opening = builder._end_block()
+        body = self.visit_with_new_scope(func.body)
+        builder.end_scope()
+        seq = SeqExpr(merged_blocks([opening, *body.blocks]), body.body, body.struct_info_)
         return Function(func.params, seq, func.ret_struct_info, func.is_pure, func.attrs, func.span)
 
     def _parameters(self) -> list[tuple[Var, str]]:
@@ -190,7 +187,7 @@ class _Lowerer(BindingRewriter):
         context = args[-1]
         if isinstance(context, StringImm) and not self._errors:
             args = (*args[:-1], StringImm(""))
-        self.emit(Call(ExternFunc(name), args, None, [_NOTHING], None, _NOTHING), "_")
+        self.builder_.emit(Call(ExternFunc(name), args, None, [_NOTHING], None, _NOTHING), "_")
 
     def _check(self, value: Expr, info: StructInfo, context: str) -> None:
         """Calls that check the kind of a value."""
@@ -214,9 +211,9 @@ class _Lowerer(BindingRewriter):
         if isinstance(value, Tuple):
             return value.fields[index]
         if not isinstance(value, Var):
-            return self.emit(TupleGetItem(value, index))
+            return self.builder_.emit(TupleGetItem(value, index))
         if (value, index) not in self._fields:
-            self._fields[value, index] = self.emit(TupleGetItem(value, index))
+            self._fields[value, index] = self.builder_.emit(TupleGetItem(value, index))
         return self._fields[value, index]
 
     def _cast(self, value: Expr, info: StructInfo, context: str) -> None:
@@ -300,9 +297,9 @@ class _Lowerer(BindingRewriter):
         ]
         body = stores[0] if len(stores) == 1 else SeqStmt(stores)
         func = PrimFunc([heap], body, None, None, {"tir.is_host_func": True})
-        var = kernel_var(self._names_free.fresh("shape_func"))
+        var = reference_to(self._names_free.fresh("shape_func"), func)
         self._functions[var] = func
-        self.emit(Call(var, (self._heap,), None, None, None, _NOTHING), "_")
+        self.builder_.emit(Call(var, (self._heap,), None, None, None, _NOTHING), "_")
         self._slots.known.update(ready)
         still_open: list[tuple[Expr, tuple[Any, ...], str]] = []
         for value, dims, context in self._open:
@@ -327,12 +324,16 @@ class _Lowerer(BindingRewriter):
                 codes += self._make_code(dim)
             info: StructInfo = ShapeStructInfo(None, len(expr.values))
             args = (self._heap, PrimValue(len(expr.values)), *codes)
-            return self.emit(Call(ExternFunc("vm.builtin.make_shape"), args, None, [info], None, info))
+            return self.builder_.emit(
+                Call(ExternFunc("vm.builtin.make_shape"), args, None, [info], None, info)
+            )
         if isinstance(expr, PrimValue) and tir_vars_of(expr):
             codes = self._make_code(expr.value)
             info = PrimStructInfo(expr.value.dtype)
             args = (self._heap, *codes)
-            return self.emit(Call(ExternFunc("vm.builtin.make_prim_value"), args, None, [info], None, info))
+            return self.builder_.emit(
+                Call(ExternFunc("vm.builtin.make_prim_value"), args, None, [info], None, info)
+            )
         return expr
 
     def _make_code(self, dim: Any) -> list[Expr]:
@@ -340,39 +341,36 @@ class _Lowerer(BindingRewriter):
             return [PrimValue(int(MakeShapeCode.USE_IMM)), PrimValue(dim.value)]
         return [PrimValue(int(MakeShapeCode.LOAD_SHAPE)), PrimValue(self._slots.number(dim))]
 
-    def visit_call(self, var: Var, call: Call) -> None:
-        args = tuple(self._materialized(arg) for arg in call.args)
-        if not all(new is old for new, old in zip(args, call.args, strict=True)):
-            # The shapes are numbers in the table now: what the call returns is inferred anew.
-            call = Call(call.op, args, call.attrs, call.sinfo_args, call.span)
-        self.bind(var, call)
+    def visit_call_(self, call: Any) -> Any:
+        call = super().visit_call_(call)
+        # The shapes are numbers in the table now: what the call returns is inferred anew.
+        return call.with_args([self._materialized(arg) for arg in call.args])
 
-    def visit_binding(self, binding: Binding) -> None:
-        value: Expr = binding.value  # type: ignore[attr-defined]
-        if isinstance(binding, MatchCast):
+    def visit_match_cast_(self, binding: Any) -> None:
+        value = self._materialized(self.visit_expr(binding.value))
+        context = f"ErrorContext(match_cast, struct_info={binding.struct_info}) "
+        self._cast(value, binding.struct_info, context)
+        self._compute_ready()
+        self.builder_.emit_normalized(binding.replace(value=value))
+
+    def visit_var_binding_(self, binding: Any) -> None:
+        value = self.visit_expr(binding.value)
+        if isinstance(value, ShapeExpr | PrimValue | Tuple):
             value = self._materialized(value)
-            context = f"ErrorContext(match_cast, struct_info={binding.struct_info}) "
-            self._cast(value, binding.struct_info, context)
-            self._compute_ready()
-            self.emit_binding(MatchCast(binding.var, value, binding.struct_info, binding.span))
-        elif isinstance(value, ShapeExpr | PrimValue | Tuple):
-            self._current = None
-            self.bind(binding.var, self._materialized(value))
-        else:
-            super().visit_binding(binding)
+        self.reemit_binding(binding, value)
 
-    def visit_seq(self, seq: SeqExpr) -> SeqExpr:
+    def visit_seq_expr_(self, seq: Any) -> Any:
         self._depth += 1
-        result = super().visit_seq(seq)
+        result = super().visit_seq_expr_(seq)
         self._depth -= 1
         return result
 
-    def visit_result(self, body: Expr) -> Expr:
-        body = self._materialized(self.substitute(body))
+    def visit_result(self, body: Any) -> Any:
+        body = self._materialized(super().visit_result(body))
         if self._depth == 1:
             context = f"ErrorContext(fn={self._name}, loc=return, annotation={self._func.ret_struct_info}) "
             assert self._func.ret_struct_info is not None
-            self._cast(normalized(body), self._func.ret_struct_info, context)
+            self._cast(body, self._func.ret_struct_info, context)
         return body
 
 
@@ -422,5 +420,5 @@ class VMShapeLower(ModulePass):
         functions: dict[GlobalVar, Any] = dict(mod.functions)
         for var, func in mod.functions.items():
             if isinstance(func, Function) and "Primitive" not in func.attrs and "Codegen" not in func.attrs:
-                functions[var] = _Lowerer(mod, func, names, functions, self.emit_err_ctx).lower()
+                functions[var] = _Lowerer(func, names, functions, self.emit_err_ctx).lower()
         return mod.replace(functions=functions)
