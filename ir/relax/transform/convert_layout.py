@@ -16,15 +16,15 @@ from ...module import IRModule
 from ...op import Op
 from ...transform import PassContext
 from .. import op
-from ..expr import Call, DataflowVar, Expr, Tuple, TupleGetItem, Var, VarBinding
+from ..expr import BindingBlock, Call, DataflowVar, Expr, Tuple, TupleGetItem, Var, VarBinding
+from ..expr_functor import ExprMutator
 from ..function import Function
 from ..op.layout_rule import LayoutPlan, LayoutRule, Permutation, identity, is_permuted, natural, ndim_of
 from ..struct_info import TupleStructInfo
-from .binding_rewriter import BindingRewriter
 from .function_pass import FunctionPass
 
 
-class _Converter(BindingRewriter):
+class _Converter(ExprMutator):
     def __init__(self, mod: IRModule, desired: Mapping[str, Sequence[str]]) -> None:
         super().__init__(mod)
         self.desired = desired
@@ -51,7 +51,7 @@ class _Converter(BindingRewriter):
         found = self._moved.get(key)
         if found is None:
             axes = [have.index(axis) for axis in wanted]
-            found = self._moved[key] = self.emit(op.permute_dims(expr, axes))
+            found = self._moved[key] = self.builder_.emit(op.permute_dims(expr, axes))
             self._keep.append(expr)
             self._layout[found] = wanted
         return found
@@ -71,7 +71,7 @@ class _Converter(BindingRewriter):
                 return expr
             fields = []
             for index in range(len(info.fields)):
-                field = self.emit(TupleGetItem(expr, index))
+                field = self.builder_.emit(TupleGetItem(expr, index))
                 self._layout[field] = layout[index]
                 fields.append(self.natural(field))
             return Tuple(fields)
@@ -79,55 +79,52 @@ class _Converter(BindingRewriter):
 
     # ---- the walk -------------------------------------------------------------------------------------------
 
-    def visit_block(self, block: Any) -> None:
+    def visit_bindings(self, block: BindingBlock) -> None:
         self._moved.clear()  # what one block binds may not be visible in the next
-        super().visit_block(block)
+        super().visit_bindings(block)
 
-    def visit_binding(self, binding: Any) -> None:
+    def visit_var_binding_(self, binding: Any) -> None:
         value = binding.value
-        if isinstance(binding, VarBinding) and isinstance(value, Var | Tuple | TupleGetItem):
+        if isinstance(value, Call):
+            self._bind_call(binding, super().visit_call_(value))
+        elif isinstance(value, Var | Tuple | TupleGetItem):
+            value = self.visit_expr(value)
             layout = (
                 self.layout_of(value.tuple_value)[value.index]
                 if isinstance(value, TupleGetItem)
                 else self.layout_of(value)
             )
-            self._bind(binding.var, value, layout)
-        elif isinstance(value, Call) and isinstance(binding, VarBinding):
-            self.visit_call(binding.var, value)
-        elif isinstance(value, Expr) and not isinstance(value, Function):
-            self.emit_binding(binding.replace(value=self._naturalized(value)))
+            self._bind(binding, value, layout)
         else:
-            self.emit_binding(binding)
+            super().visit_var_binding_(binding)
 
-    def _naturalized(self, value: Expr) -> Expr:
-        if isinstance(value, Var | Tuple):
-            return self.natural(value)
-        if type(value).__name__ == "If":
-            return value.replace(cond=self.natural(value.cond))  # type: ignore[attr-defined,no-any-return]
-        return value
+    def visit_match_cast_(self, binding: Any) -> None:
+        super().visit_match_cast_(binding.replace(value=self.natural(self.visit_expr(binding.value))))
 
-    def visit_call(self, var: Var, call: Call) -> None:
+    def visit_if_(self, expr: Any) -> Any:
+        new = super().visit_if_(expr)
+        return new.replace(cond=self.natural(new.cond))
+
+    def visit_result(self, body: Any) -> Any:
+        return self.natural(super().visit_result(body))
+
+    def _bind_call(self, binding: VarBinding, call: Call) -> None:
+        var = binding.var
         if call.struct_info_ is None:  # an operand has moved; the rules ask for what the result was
-            call = Call(call.op, call.args, call.attrs, call.sinfo_args, call.span, var.struct_info_)
+            call = call.replace(struct_info_=var.struct_info_)
         plan = self.plan(call)
         if plan is None:
-            args = tuple(self.natural(arg) for arg in call.args)
-            same = all(new is old for new, old in zip(args, call.args, strict=True))
-            new = (
-                call
-                if same
-                else Call(call.op, args, call.attrs, call.sinfo_args, call.span, call.struct_info_)
-            )
-            self._bind(var, new, natural(var.struct_info_))
+            new = call.with_args([self.natural(arg) for arg in call.args])
+            self._bind(binding, new, natural(var.struct_info_))
             return
         operands = [self._operand(arg, wanted) for arg, wanted in zip(call.args, plan.operands, strict=True)]
-        changed = any(new is not old for new, old in zip(operands, call.args, strict=True)) or any(
-            is_permuted(self.layout_of(arg)) for arg in operands
-        )
+        new = call.with_args(operands)
+        if any(is_permuted(self.layout_of(arg)) for arg in operands):
+            new = new.replace(struct_info_=None)
         attrs = {**call.attrs.dict, **(plan.attrs or {})}
-        changed = changed or attrs != call.attrs.dict
-        new = Call(call.op, operands, attrs, call.sinfo_args, call.span) if changed else call
-        self._bind(var, new, plan.results)
+        if attrs != call.attrs.dict:
+            new = new.replace(attrs=attrs)
+        self._bind(binding, new, plan.results)
 
     def plan(self, call: Call) -> LayoutPlan | None:
         """How the call's operator says that it runs on its operands as they are stored."""
@@ -154,30 +151,28 @@ class _Converter(BindingRewriter):
         ndim, size = len(layout), ndim_of(arg)
         order = tuple([axis - (ndim - size) for axis in layout if axis >= ndim - size])
         if order != identity(size):
-            arg = self.emit(op.permute_dims(arg, order))
+            arg = self.builder_.emit(op.permute_dims(arg, order))
         missing = [position for position, axis in enumerate(layout) if axis < ndim - size]
         if missing != list(range(len(missing))):
-            arg = self.emit(op.expand_dims(arg, missing))
+            arg = self.builder_.emit(op.expand_dims(arg, missing))
         return arg
 
-    def _bind(self, var: Var, value: Expr, layout: Any) -> None:
+    def _bind(self, binding: VarBinding, value: Expr, layout: Any) -> None:
+        var = binding.var
         if is_permuted(layout) and not isinstance(var, DataflowVar):
             # What leaves the block has its original axes.
-            inner = self.emit(value)
+            inner = self.builder_.emit(value)
             self._layout[inner] = layout
             value = self.natural(inner)
-            if isinstance(value, Var) and self.lookup(value) is not None and self._emitted[-1].var is value:
+            emitted = self.builder_._current_bindings()
+            if emitted and emitted[-1].var is value:
                 # Bind the transposition itself to the variable.
-                moved = self._emitted.pop()
                 self._moved = {key: item for key, item in self._moved.items() if item is not value}
-                value = moved.value  # type: ignore[attr-defined]
+                value = emitted.pop().value
             layout = natural(var.struct_info_)
-        new = self.bind(var, value)
+        new = self.reemit_binding(binding, value)
         if is_permuted(layout):
             self._layout[new] = layout
-
-    def visit_result(self, body: Expr) -> Expr:
-        return self.natural(self.substitute(body))
 
 
 @dataclass(frozen=True)
@@ -213,4 +208,4 @@ class ConvertLayout(FunctionPass):
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """The converted function."""
-        return _Converter(mod, self.desired_layouts).rewrite(func)
+        return _Converter(mod, self.desired_layouts).visit_expr(func)  # type: ignore[no-any-return]

@@ -6,37 +6,25 @@ from collections.abc import Callable
 from typing import Any
 
 from ...module import IRModule
-from ..block_builder import BlockBuilder
-from ..expr import Call, Expr, SeqExpr, Var
+from ..expr import Call, Expr
+from ..expr_functor import ExprMutator
 from ..function import Function
 from ..op.declaration import Decomposition, declaration_of
-from .binding_rewriter import BindingRewriter
 from .function_pass import rewrite_functions
 
 Decompose = Callable[[Call], "Expr | None"]
 """From a call to what it is made of; None leaves it as it is."""
 
 
-class _Decomposer(BindingRewriter):
+class _Decomposer(ExprMutator):
     def __init__(self, mod: IRModule, parts: Decompose) -> None:
         super().__init__(mod)
         self._parts = parts
-        self._builder = BlockBuilder(mod)
 
-    def visit_call(self, var: Var, call: Call) -> None:
+    def visit_call_(self, call: Any) -> Any:
+        call = self.visit_expr_post_order(call)
         made = self._parts(call)
-        if made is None:
-            self.bind(var, call)
-            return
-        self._builder._begin_block(self.in_dataflow)
-        try:
-            value = self._builder.normalize(made)
-        finally:
-            block = self._builder._end_block()
-        for binding in block.bindings:
-            self.emit_binding(binding)
-        assert not isinstance(value, SeqExpr)
-        self.bind(var, value)
+        return call if made is None else made
 
 
 def declared(call: Call) -> Decomposition:
@@ -51,7 +39,7 @@ def decompose(mod: IRModule, func_name: str | None, parts: Decompose) -> IRModul
     def rewrite(var: Any, func: Function) -> Function:
         if func_name is not None and var.name_hint != func_name:
             return func
-        return _Decomposer(mod, parts).rewrite(func)
+        return _Decomposer(mod, parts).visit_expr(func)  # type: ignore[no-any-return]
 
     if func_name is not None:
         mod.get_global_var(func_name)  # an unknown name is an error
