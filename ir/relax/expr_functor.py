@@ -535,7 +535,7 @@ class ExprMutator(ExprMutatorBase):
         method = self._table.get(expr.__class__)
         new = self._dispatch(expr) if method is None else method(self, expr)
         if new.__class__ in LEAF_CLASSES or (
-            new.__class__ in _SCOPED_CLASSES and new.struct_info_ is not None
+            expr.__class__ in _SCOPED_CLASSES and new.struct_info_ is not None
         ):
             return new
         return self.builder_.normalize(new)
@@ -669,7 +669,7 @@ class ExprMutator(ExprMutatorBase):
     def visit_bindings(self, block: BindingBlock) -> None:
         """The bindings of a block in order, emitted into a new block of its kind."""
         for binding in block.bindings:
-            self._dispatch(binding)
+            self.visit_binding(binding)
 
     def _end_block(self, block: Any) -> Any:
         new = self.builder_._end_block()
@@ -708,7 +708,7 @@ class ExprMutator(ExprMutatorBase):
 
 
 _SCOPED_CLASSES = frozenset({SeqExpr, Function})
-"""Expressions that are normalized as a whole when they have a struct info."""
+"""Expressions whose visit returns them normalized as a whole, unless they have no struct info yet."""
 
 
 def _inherits(cls: type, *methods: str) -> bool:

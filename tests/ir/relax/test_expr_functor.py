@@ -212,6 +212,18 @@ def test_bindings_and_results_may_be_rewritten_as_a_whole() -> None:
     np.testing.assert_allclose(evaluate(new, values), -np.exp(np.exp(values)), rtol=1e-6)
 
 
+def test_an_override_of_all_bindings_sees_each() -> None:
+    class Announce(ExprMutator):
+        def visit_binding(self, binding: Any) -> None:
+            super().visit_binding(binding)
+            seen.append(binding.var.name_hint)
+
+    seen: list[str] = []
+    func = example()
+    assert Announce().visit_expr(func) is func
+    assert seen == ["lv", "gv", "gv1", "gv2"]
+
+
 def test_reemitting_retypes_what_follows() -> None:
     class Narrow(ExprMutator):
         def visit_var_binding_(self, binding: Any) -> None:
