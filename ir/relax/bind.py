@@ -12,7 +12,8 @@ from ..tir.expr import IntImm, PrimExpr
 from ..tir.expr import Var as TirVar
 from ..tir.stmt_functor import substitute
 from .expr import SeqExpr, Var, const
-from .expr_functor import ExprMutator, ExprSubstitution
+from .expr_functor import ExprMutator
+from .expr_substitution import ExprSubstitution
 from .function import Function
 from .struct_info import (
     PrimStructInfo,

@@ -11,7 +11,7 @@ from .analysis.binding import udchain, used_vars
 from .analysis.remove_unused import remove_all_unused
 from .block_builder import BlockBuilder
 from .expr import Binding, DataflowBlock, DataflowVar, SeqExpr, Var, VarBinding
-from .expr_functor import ExprMutatorBase
+from .expr_substitution import ExprMutatorBase
 from .function import Function
 
 

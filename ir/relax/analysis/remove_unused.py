@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..expr import BindingBlock, DataflowBlock, DataflowVar, MatchCast, SeqExpr, Tuple
-from ..expr_functor import ExprMutatorBase
+from ..expr_substitution import ExprMutatorBase
 from ..function import Function
 from ..symbolic_vars import definable_tir_vars_in_struct_info, tir_vars_in
 from .binding import used_vars

@@ -12,7 +12,8 @@ from ...transform import ModulePass, PassContext
 from ..analysis.binding import free_vars
 from ..bind import bind, copy_with_new_vars
 from ..expr import Call, Id, Tuple, Var
-from ..expr_functor import ExprMutator, ExprSubstitution
+from ..expr_functor import ExprMutator
+from ..expr_substitution import ExprSubstitution
 from ..function import Function
 from ..struct_info import FuncStructInfo, ObjectStructInfo
 from .grouping import NameTable

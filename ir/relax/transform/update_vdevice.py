@@ -10,7 +10,7 @@ from ...expr import GlobalVar
 from ...global_info import VDevice
 from ...module import IRModule
 from ...transform import ModulePass, PassContext
-from ..expr_functor import ExprSubstitution
+from ..expr_substitution import ExprSubstitution
 from ..function import Function
 from ..function_signature import SignatureChange, change_signatures
 
