@@ -9,11 +9,10 @@ from ...error import IRValueError
 from ...module import IRModule
 from ...op import Op
 from ...transform import PassContext
-from ..expr import Call, DataTypeImm, Expr, PrimValue, StringImm, Tuple, TupleGetItem, known_shape
+from ..expr import Call, DataTypeImm, Expr, PrimValue, StringImm, Tuple, TupleGetItem, is_call_to, known_shape
 from ..expr_functor import ExprMutator
 from ..function import Function
 from ..struct_info import StructInfo, TensorStructInfo, TupleStructInfo
-from .binding_rewriter import is_call_to
 from .function_pass import FunctionPass
 
 _NOTHING = TupleStructInfo(())

@@ -10,11 +10,10 @@ from ...op import Op
 from ...transform import PassContext
 from ..analysis.binding import used_vars
 from ..analysis.memory import MemoryAnalysis
-from ..expr import Binding, Call, Expr, SeqExpr, StringImm, Tuple, TupleGetItem, Var
+from ..expr import Binding, Call, Expr, SeqExpr, StringImm, Tuple, TupleGetItem, Var, is_call_to
 from ..expr_functor import ExprMutator
 from ..function import Function
 from ..struct_info import FuncStructInfo, PrimStructInfo, ShapeStructInfo, TensorStructInfo
-from .binding_rewriter import is_call_to
 from .canonicalize_bindings import CanonicalizeBindings
 from .function_pass import FunctionPass
 

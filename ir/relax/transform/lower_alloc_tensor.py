@@ -12,11 +12,10 @@ from ...op import Op
 from ...tir.expr import Var as TirVar
 from ...tir.operators import const as tir_const
 from ...transform import PassContext
-from ..expr import Call, DataTypeImm, PrimValue, ShapeExpr, StringImm
+from ..expr import Call, DataTypeImm, PrimValue, ShapeExpr, StringImm, is_call_to
 from ..expr_functor import ExprMutator
 from ..function import Function
 from ..struct_info import ShapeStructInfo
-from .binding_rewriter import is_call_to
 from .function_pass import FunctionPass
 
 
@@ -25,7 +24,8 @@ class _Lowerer(ExprMutator):
         call: Any = super().visit_call_(expr)
         if not is_call_to(call, "relax.builtin.alloc_tensor"):
             return call
-        shape, dtype, device, *scope = call.args
+        args: Any = call.args
+        shape, dtype, device, *scope = args
         extents = self._extents(shape)
         total: Any = tir_const(dt.bytes_of(dtype.value), "int64")
         for extent in extents:

@@ -32,12 +32,12 @@ from ..expr import (
     Tuple,
     TupleGetItem,
     Var,
+    is_call_to,
 )
 from ..expr_functor import ExprMutator
 from ..function import ExternFunc, Function
 from ..struct_info import ShapeStructInfo
 from ..symbolic_vars import defined_symbolic_vars
-from .binding_rewriter import is_call_to
 from .function_pass import FunctionPass
 from .memory_plan import Lifetime, plan_memory
 
@@ -199,7 +199,7 @@ class _Planner(ExprMutator):
         tensor = Call(
             Op.get("relax.memory.alloc_tensor"), operands, None, None, alloc.span, binding.var.struct_info_
         )
-        self.reemit_binding(binding, binding.var, tensor)
+        self.reemit_binding(binding, tensor)
 
     def _size(self, alloc: Any) -> Any:
         """Bytes of a tensor, by upper bounds of symbolic extents; an expression where there are none, None if unknown."""
