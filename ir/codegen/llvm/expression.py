@@ -10,6 +10,7 @@ from ...integer import truncated_quotient, truncated_remainder
 from ...tir import expr as E
 from ...tir import operators
 from ...tir.expr import PrimExpr, Var
+from ...tir.op import CallEffectKind, effect_of
 from .builder import Value, constant, lane_constants, lanes_of, vector
 from .compile import CodegenError
 from .intrinsics import emit_call
@@ -28,11 +29,27 @@ class ExpressionEmitter(MemoryEmitter):
     """The expression that combines a partial result with the next value of a reduction; its order is free."""
 
     def value(self, expr: PrimExpr) -> Value:
-        """Emits an expression and returns its value in a register."""
+        """Emits an expression and returns its value in a register; operands that occur again are not emitted again."""
         handler = _HANDLERS.get(expr.__class__)
         if handler is None:
             raise CodegenError(f"code generation has no expression {type(expr).__name__}")
-        return handler(self, expr)
+        emitted = self._emitted
+        if emitted is None:
+            self._emitted = {}
+            try:
+                return handler(self, expr)
+            finally:
+                self._emitted = None
+        if not expr.is_compound:
+            return handler(self, expr)
+        found = emitted.get(id(expr))
+        if found is not None:
+            return found[1]
+        effects = self._effects
+        value = handler(self, expr)
+        if effects == self._effects:
+            emitted[id(expr)] = (expr, value)
+        return value
 
     def _var(self, var: Var) -> Value:
         value = self._variable(var)
@@ -74,10 +91,6 @@ class ExpressionEmitter(MemoryEmitter):
             if expr is self.reduction_update:
                 return self._reduction_arithmetic(kind, a, b)
             return self._float_arithmetic(kind, a, b)
-        if dt.is_index(dtype) and kind not in (E.Div, E.Mod):
-            terms, const = self.split_index(expr)
-            if not terms:
-                return Value(str(operators.wrap_integer(const, dtype)), register_type(dtype))
         return self._integer_arithmetic(kind, self.value(expr.a), self.value(expr.b), dtype, expr)
 
     def _float_arithmetic(self, kind: type, a: Value, b: Value) -> Value:
@@ -127,7 +140,7 @@ class ExpressionEmitter(MemoryEmitter):
         if x is not None and y is not None and dt.is_index(dtype):
             folded = _fold(kind, x, y)
             if folded is not None:
-                return Value(str(folded), a.type)
+                return Value(str(operators.wrap_integer(folded, dtype)), a.type)
         if kind is E.Add:
             return self.b.binary("add", a, b)
         if kind is E.Sub:
@@ -205,7 +218,13 @@ class ExpressionEmitter(MemoryEmitter):
 
     def _let(self, expr: E.Let) -> Value:
         self.variables[expr.var] = self.value(expr.value)
-        return self.value(expr.body)
+        with self.conditionally():
+            return self.value(expr.body)
+
+    def _call(self, call: E.Call) -> Value:
+        if effect_of(call) > CallEffectKind.READ_STATE:
+            self._effects += 1
+        return emit_call(self, call)
 
     # -- conversions --------------------------------------------------------------
     def widen_float(self, value: Value, dtype: str) -> Value:
@@ -351,5 +370,5 @@ _HANDLERS: dict[type, Callable[[Any, Any], Value]] = {
     **dict.fromkeys((E.Add, E.Sub, E.Mul, E.Div, E.Mod, E.FloorDiv, E.FloorMod, E.Min, E.Max), _X._arithmetic),
     **dict.fromkeys((E.LT, E.LE, E.GT, E.GE, E.EQ, E.NE), _X._compare),
     E.And: _X._and, E.Or: _X._or, E.Not: _X._not, E.Select: _X._select, E.Let: _X._let, E.Cast: _X._cast,
-    E.Ramp: _X._ramp, E.Broadcast: _X._broadcast, E.Shuffle: _X._shuffle, E.BufferLoad: _X._load, E.Call: emit_call,
+    E.Ramp: _X._ramp, E.Broadcast: _X._broadcast, E.Shuffle: _X._shuffle, E.BufferLoad: _X._load, E.Call: _X._call,
 }  # fmt: skip

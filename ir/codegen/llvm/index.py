@@ -7,6 +7,8 @@ tile costs one address and many displacements.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ... import dtype as dt
@@ -59,8 +61,9 @@ class IndexEmitter:
         self._alive: list[PrimExpr] = []  # keeps the expressions whose ids are keys
         # Values that dominate the current point, innermost scope last.
         self._scopes: list[dict[Any, Value]] = [{}]
-        # Loaded values that memory still holds: by data pointer, then by (address, type).
-        self._loaded: dict[Var, dict[tuple[str, str], Value]] = {}
+        # What the expression at hand has given already, by identity, latest last: a shared operand is emitted once.
+        self._emitted: dict[int, tuple[PrimExpr, Value]] | None = None
+        self._effects = 0  # calls emitted so far that must be made as often as they are written
         # Condition under which the expression being emitted counts; loads go to a safe address where it does not hold.
         self._guard: Value | None = None
         self._cheap_calls: dict[int, bool] = {}
@@ -76,12 +79,19 @@ class IndexEmitter:
     def enter(self) -> None:
         """Starts a region whose values do not dominate what follows it."""
         self._scopes.append({})
-        self._loaded.clear()
 
     def leave(self) -> None:
         """Ends the region."""
         self._scopes.pop()
-        self._loaded.clear()
+
+    @contextmanager
+    def conditionally(self) -> Iterator[None]:
+        """A part of an expression whose values are not those of the rest: it is evaluated under a condition."""
+        emitted = self._emitted
+        known = len(emitted) if emitted is not None else 0
+        yield
+        while emitted is not None and len(emitted) > known:
+            emitted.popitem()
 
     def _known(self, key: Any) -> Value | None:
         for scope in reversed(self._scopes):

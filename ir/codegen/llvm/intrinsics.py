@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from ... import dtype as dt
@@ -48,7 +49,6 @@ class Emitter(Protocol):
     outlined_attributes: str
     _copies: int
     _guard: Value | None
-    _loaded: dict[E.Var, dict[tuple[str, str], Value]]
     _cheap_calls: dict[int, bool]
     _alive: list[E.PrimExpr]
 
@@ -60,6 +60,7 @@ class Emitter(Protocol):
     def narrow_float(self, value: Value, dtype: str) -> Value: ...
     def enter(self) -> None: ...
     def leave(self) -> None: ...
+    def conditionally(self) -> AbstractContextManager[None]: ...
     def call_function(self, call: E.Call) -> Value: ...
     def call_packed(self, call: E.Call) -> Value: ...
     def _flat_index(self, indices: tuple[E.PrimExpr, ...], buffer: Buffer) -> E.PrimExpr | None: ...
@@ -192,17 +193,15 @@ def _if_then_else(emitter: Emitter, call: E.Call) -> Value:
     then, otherwise, join = emitter.b.fresh("then"), emitter.b.fresh("else"), emitter.b.fresh("join")
     emitter.b.cond_branch(condition, then, otherwise)
     results = []
-    kept = {data: dict(known) for data, known in emitter._loaded.items()}
     for label, branch in ((then, call.args[1]), (otherwise, call.args[2])):
         emitter.b.label(label)
         emitter.enter()
-        emitter._loaded.update({data: dict(known) for data, known in kept.items()})
-        value = emitter.value(branch)
+        with emitter.conditionally():
+            value = emitter.value(branch)
         emitter.leave()
         results.append(f"[{value.ref}, %{emitter.b.block}]")
         emitter.b.branch(join)
     emitter.b.label(join)
-    emitter._loaded.update(kept)  # expressions store nothing, so what was loaded before still holds
     type_ = register_type(call.dtype)
     return emitter.b.define(f"phi {type_} {', '.join(results)}", type_)
 
@@ -227,7 +226,8 @@ def _select_guarded(emitter: Emitter, condition: Value, yes: E.PrimExpr, no: E.P
         if holds is None:
             holds = emitter.b.binary("xor", condition, constant(1, "i1"))
         emitter._guard = holds if outer is None else emitter.b.select(outer, holds, constant(0, "i1"))
-        results.append(emitter.value(side))
+        with emitter.conditionally():
+            results.append(emitter.value(side))
         emitter._guard = outer
     return emitter.b.select(condition, *results)
 
@@ -308,12 +308,10 @@ def _q_multiply_shift(emitter: Emitter, call: E.Call) -> Value:
 def _address_of(emitter: Emitter, call: E.Call) -> Value:
     load = call.args[0]
     assert isinstance(load, E.BufferLoad)
-    emitter._loaded.clear()  # whoever gets the address may write there
     return emitter.address(load.buffer, emitter._flat_index(load.indices, load.buffer))
 
 
 def _prefetch(emitter: Emitter, call: E.Call) -> Value:
-    """A hint: what is known about memory stays known."""
     address, *kind = call.args
     load = address.args[0] if isinstance(address, E.Call) and address.args else None
     if isinstance(load, E.BufferLoad):
@@ -326,7 +324,6 @@ def _prefetch(emitter: Emitter, call: E.Call) -> Value:
 
 def _access_ptr(emitter: Emitter, call: E.Call) -> Value:
     kind, data, offset = call.args[:3]
-    emitter._loaded.clear()
     return emitter.b.element_pointer(emitter.value(data), memory_type(kind.dtype), emitter.index(offset))
 
 
@@ -335,10 +332,7 @@ def _call_extern(emitter: Emitter, call: E.Call) -> Value:
     args = [emitter.value(arg) for arg in call.args[1:]]
     result = "void" if call.dtype in ("void", "") else register_type(call.dtype)
     emitter.module.declare(name, result, [a.type for a in args])
-    value = emitter.b.call(name, result, args)
-    if call.op.name == "tir.call_extern":
-        emitter._loaded.clear()
-    return value
+    return emitter.b.call(name, result, args)
 
 
 def _call_llvm(emitter: Emitter, call: E.Call) -> Value:
@@ -346,8 +340,6 @@ def _call_llvm(emitter: Emitter, call: E.Call) -> Value:
     args = [emitter.value(arg) for arg in call.args[1:]]
     result = "void" if call.dtype in ("void", "") else register_type(call.dtype)
     emitter.module.declare(name, result, [a.type for a in args])
-    if call.op.name == "tir.call_llvm_intrin":
-        emitter._loaded.clear()
     return emitter.b.call(name, result, args)
 
 

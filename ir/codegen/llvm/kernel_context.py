@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from ...expr import GlobalVar
 from ...module import IRModule
@@ -48,6 +49,8 @@ class KernelContext:
 
 class LoopShapes(Visitor):
     """Tells loops that a schedule has shaped (vectors or unrolled copies inside) from scalar innermost ones."""
+
+    remembers: ClassVar[bool] = True
 
     def __init__(self) -> None:
         super().__init__()

@@ -15,7 +15,7 @@ from .types import element_bytes, memory_type
 
 
 class MemoryEmitter(IndexEmitter):
-    """Emits loads and stores. Loaded values are kept until something may have changed the buffer."""
+    """Emits loads and stores."""
 
     def address(self, buffer: Buffer, index: PrimExpr | None) -> Value:
         """Address of an element at a scalar index."""
@@ -106,14 +106,9 @@ class MemoryEmitter(IndexEmitter):
         return self._from_memory(result, expr.dtype)
 
     def _plain_load(self, buffer: Buffer, pointer: Value, type_: str, align: int) -> Value:
-        known = self._loaded.setdefault(buffer.data, {})
         if self._guard is not None:
             pointer = self._safe_address(buffer, pointer)
-        key = (pointer.ref, type_)
-        found = known.get(key)
-        if found is None:
-            found = known[key] = self.b.load(type_, pointer, align)
-        return found
+        return self.b.load(type_, pointer, align)
 
     def _safe_address(self, buffer: Buffer, pointer: Value) -> Value:
         """The address where the guard holds, else the buffer's first element."""
@@ -168,7 +163,7 @@ class MemoryEmitter(IndexEmitter):
         mask = self.value(predicate)
         count = lanes_of(type_)
         if index is None or count == 1:
-            return self._guarded(mask, lambda: self._plain_load_uncached(buffer, index, type_, align), type_)
+            return self._guarded(mask, lambda: self.b.load(type_, self.address(buffer, index), align), type_)
         nothing = Value("zeroinitializer", type_)
         if isinstance(index, E.Ramp) and self.index(index.stride).literal == 1:
             pointer = self.address(buffer, index.base)
@@ -180,9 +175,6 @@ class MemoryEmitter(IndexEmitter):
         self.module.declare(name, type_, [pointers.type, "i32", mask.type, type_])
         return self.b.call(name, type_, [pointers, Value(str(align), "i32"), mask, nothing])
 
-    def _plain_load_uncached(self, buffer: Buffer, index: PrimExpr | None, type_: str, align: int) -> Value:
-        return self.b.load(type_, self.address(buffer, index), align)
-
     def _guarded(self, condition: Value, compute: Callable[[], Value], type_: str) -> Value:
         """``compute()`` where the condition holds, else zero."""
         then, join = self.b.fresh("then"), self.b.fresh("join")
@@ -190,7 +182,8 @@ class MemoryEmitter(IndexEmitter):
         self.b.cond_branch(condition, then, join)
         self.b.label(then)
         self.enter()
-        value = compute()
+        with self.conditionally():
+            value = compute()
         self.leave()
         last = self.b.block
         self.b.branch(join)
@@ -209,31 +202,17 @@ class MemoryEmitter(IndexEmitter):
             stored = self.b.extract(stored, lanes_of(stored.type) - 1)
         if predicate is not None:
             self._masked_store(buffer, index, stored, self.value(predicate), align)
-            self._forget(buffer)
             return
         if index is None or dt.lanes(index.dtype) == 1:
-            self._plain_store(buffer, self.address(buffer, index), stored, align)
+            self.b.store(stored, self.address(buffer, index), align)
             return
         if isinstance(index, E.Ramp):
             stride = self.index(index.stride).literal
             if stride == 1:
-                self._plain_store(buffer, self.address(buffer, index.base), stored, align)
+                self.b.store(stored, self.address(buffer, index.base), align)
                 return
         for i, pointer in enumerate(self._lane_addresses(buffer, index)):
             self.b.store(self.b.extract(stored, i), pointer, align)
-        self._forget(buffer)
-
-    def _forget(self, buffer: Buffer) -> None:
-        """What was loaded from a buffer (from any, if they may overlap) may have changed."""
-        if self.noalias:
-            self._loaded.pop(buffer.data, None)
-        else:
-            self._loaded.clear()
-
-    def _plain_store(self, buffer: Buffer, pointer: Value, value: Value, align: int) -> None:
-        self.b.store(value, pointer, align)
-        self._forget(buffer)
-        self._loaded[buffer.data] = {(pointer.ref, value.type): value}
 
     def _masked_store(
         self, buffer: Buffer, index: PrimExpr | None, value: Value, mask: Value, align: int

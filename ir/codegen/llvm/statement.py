@@ -300,7 +300,6 @@ class FunctionEmitter(ExpressionEmitter, Visitor):
             self.b.store(value, place, 8)
         self.module.declare("loopsmith_parallel_for", "i32", ["ptr", "i64", "ptr"])
         status = self.b.call("loopsmith_parallel_for", "i32", [Value(f"@{name}", "ptr"), extent, env])
-        self._loaded.clear()
         self._check_status(status)
 
     def _captured(self, loop: S.For) -> list[tuple[Var, Value]]:
@@ -405,7 +404,6 @@ class FunctionEmitter(ExpressionEmitter, Visitor):
             args.append(value if value.type == "ptr" or dt.is_float(arg.dtype) else self._wide(value))
         name = function_symbol(self.context.program, call.op)
         status = self.b.call(name, "i32", args)
-        self._loaded.clear()
         self._check_status(status)
         return status
 
@@ -441,7 +439,6 @@ class FunctionEmitter(ExpressionEmitter, Visitor):
         status = self.b.define(
             f"call i32 {target.ref}(i32 {number}, ptr {array.ref}, ptr {result.ref})", "i32"
         )
-        self._loaded.clear()
         self._check_status(status)
         if dt.is_float(call.dtype):
             return self.convert(self.b.load("double", result, 8), "float64", call.dtype)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 from ... import dtype as dt
 from ...node import Visitor, visit_children
@@ -21,6 +21,8 @@ def operations_of(node: Any) -> float:
 
 
 class _Counter(Visitor):
+    remembers: ClassVar[bool] = True
+
     def generic_visit(self, node: Any) -> float:
         counts: list[float] = []
         visit_children(node, lambda child: counts.append(self.visit(child)))
