@@ -10,7 +10,7 @@ from ...integer import truncated_quotient, truncated_remainder
 from ...tir import expr as E
 from ...tir import operators
 from ...tir.expr import PrimExpr, Var
-from ...tir.op import CallEffectKind, effect_of
+from ...tir.intrinsic.declaration import CallEffectKind, effect_of
 from .builder import Value, constant, lane_constants, lanes_of, vector
 from .compile import CodegenError
 from .intrinsics import emit_call
@@ -224,7 +224,8 @@ class ExpressionEmitter(MemoryEmitter):
     def _call(self, call: E.Call) -> Value:
         if effect_of(call) > CallEffectKind.READ_STATE:
             self._effects += 1
-        return emit_call(self, call)
+        emitter: Any = self
+        return emit_call(emitter, call)
 
     # -- conversions --------------------------------------------------------------
     def widen_float(self, value: Value, dtype: str) -> Value:
