@@ -355,6 +355,7 @@ def build(
 
     Raises:
         CodegenError: for what has no native form.
+        IRValueError: for an intrinsic that has no form for this kind of target.
     """
     if target is None:
         target = Target.current(allow_none=True) or "cpu"

@@ -46,6 +46,12 @@ class _Pointer:
         self.offset = offset
 
 
+def _extents(buffer: Buffer, array: np.ndarray) -> tuple[int, ...]:
+    """The shape of an array in elements of the buffer; where those are vectors, its last dimension holds their lanes."""
+    lanes = dt.lanes(buffer.dtype)
+    return array.shape[:-1] if lanes > 1 and array.shape[-1:] == (lanes,) else array.shape
+
+
 def _poison(count: int, dtype: str) -> np.ndarray:
     numpy_dtype = dt.to_numpy(dtype)
     if dt.is_float(dtype):
@@ -85,7 +91,8 @@ class Interpreter(Visitor):
                 self._bind(buffer, np.asarray(arg))
         for param, arg in zip(func.params, args):
             if param in func.buffer_map and not isinstance(arg, _Pointer):
-                self._check_extents(func.buffer_map[param], np.asarray(arg).shape)
+                buffer = func.buffer_map[param]
+                self._check_extents(buffer, _extents(buffer, np.asarray(arg)))
         try:
             self.visit(func.body)
         except _Return as returned:
@@ -97,18 +104,19 @@ class Interpreter(Visitor):
             raise InterpreterError(f"buffer {buffer.name} is {buffer.dtype}, got an array of {array.dtype}")
         if not array.flags.c_contiguous:
             raise InterpreterError(f"the array for buffer {buffer.name} must be contiguous")
-        if len(array.shape) != len(buffer.shape):
+        shape = _extents(buffer, array)
+        if len(shape) != len(buffer.shape):
             raise InterpreterError(
                 f"buffer {buffer.name} has {len(buffer.shape)} dimensions, got an array of shape {array.shape}"
             )
-        for extent, actual in zip(buffer.shape, array.shape):
+        for extent, actual in zip(buffer.shape, shape):
             if isinstance(extent, E.Var) and extent not in self.values:
                 self.values[extent] = _scalar(actual, extent.dtype)
         self.values[buffer.data] = _Pointer(array.reshape(-1))
         if isinstance(buffer.elem_offset, E.Var):
             self.values[buffer.elem_offset] = _scalar(0, buffer.elem_offset.dtype)
         dense = 1
-        for stride, actual in reversed(list(zip(buffer.strides, array.shape))):
+        for stride, actual in reversed(list(zip(buffer.strides, shape))):
             if isinstance(stride, E.Var):
                 self.values[stride] = _scalar(dense, stride.dtype)
             dense *= actual

@@ -42,6 +42,7 @@ def lowering_pipeline(vector_bits: int = 512) -> Sequential:
         T.RemoveNoOp(),
         T.StorageRewrite(),
         *extra.get(3, ()),
+        T.LowerIntrin("llvm"),
     ]
     return Sequential(passes, name="tir.lower")  # type: ignore[arg-type]
 

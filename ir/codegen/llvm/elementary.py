@@ -340,6 +340,12 @@ def _rsqrt(m: LaneMath, x: Value) -> Value:
     return m.div(m.c(1.0), m.sqrt(x))
 
 
+def _round(m: LaneMath, x: Value) -> Value:
+    """Away from zero in ties: the largest number below one half, with the sign of x, is added; the sum is cut off."""
+    below_half = 0.49999997019767761 if m.element == "float" else 0.49999999999999994
+    return m.trunc(m.add(x, m.copysign(m.c(below_half), x)))
+
+
 # -- trigonometric ---------------------------------------------------------------
 
 
@@ -485,10 +491,14 @@ def _pow(m: LaneMath, x: Value, y: Value) -> Value:
     return m.select(one, m.c(1.0), signed)
 
 
+def _ldexp(m: LaneMath, x: Value, n: Value) -> Value:
+    return m.mul(x, _exp2(m, n))
+
+
 UNARY: dict[str, Callable[[LaneMath, Value], Value]] = {
     "exp": _exp, "exp2": _exp2, "exp10": _exp10, "expm1": _expm1, "log": _log, "log2": _log2, "log10": _log10,
-    "log1p": _log1p, "tanh": _tanh, "sigmoid": _sigmoid, "erf": _erf, "sqrt": _sqrt, "rsqrt": _rsqrt, "sin": _sin,
+    "log1p": _log1p, "tanh": _tanh, "sigmoid": _sigmoid, "erf": _erf, "sqrt": _sqrt, "rsqrt": _rsqrt, "round": _round, "sin": _sin,
     "cos": _cos, "tan": _tan, "asin": _asin, "acos": _acos, "atan": _atan, "sinh": _sinh, "cosh": _cosh,
     "asinh": _asinh, "acosh": _acosh, "atanh": _atanh,
 }  # fmt: skip
-BINARY: dict[str, Callable[[LaneMath, Value, Value], Value]] = {"pow": _pow, "atan2": _atan2}
+BINARY: dict[str, Callable[[LaneMath, Value, Value], Value]] = {"pow": _pow, "atan2": _atan2, "ldexp": _ldexp}

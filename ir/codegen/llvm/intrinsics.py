@@ -1,4 +1,7 @@
-"""Calls: elementary functions, bit operations, conditionals, external functions; one function per intrinsic or family."""
+"""Calls: what is left of intrinsics behind :class:`ir.tir.transform.LowerIntrin`, and calls of other functions.
+
+The elementary functions that LowerIntrin calls by name (``loopsmith.exp``) are generated here for the lanes at hand.
+"""
 
 from __future__ import annotations
 
@@ -10,35 +13,20 @@ from ... import dtype as dt
 from ...expr import GlobalVar
 from ...tir import expr as E
 from ...tir.buffer import Buffer
+from ...tir.intrinsic.calls import LIBRARY
 from . import vector_math
-from .builder import FunctionBuilder, ModuleBuilder, Value, constant, element_of, lanes_of, mangled, vector
+from .builder import FunctionBuilder, ModuleBuilder, Value, constant, element_of, lanes_of, vector
 from .compile import CodegenError
 from .types import memory_type, register_type
-
-#: Intrinsics of LLVM with the same meaning, for every float type.
-_LLVM_UNARY = {
-    "tir.floor": "floor",
-    "tir.ceil": "ceil",
-    "tir.trunc": "trunc",
-    "tir.nearbyint": "nearbyint",
-    "tir.fabs": "fabs",
-}
-
-#: Functions of libm that have no vector form here: called lane by lane.
-_LIBM = {"tir.erfc": "erfc", "tir.fmod": "fmod", "tir.hypot": "hypot", "tir.nextafter": "nextafter"}
-
-_BITWISE = {
-    "tir.bitwise_and": "and",
-    "tir.bitwise_or": "or",
-    "tir.bitwise_xor": "xor",
-    "tir.shift_left": "shl",
-}
 
 #: Widest vector (in lanes of float32) that a polynomial is computed for at once; wider ones are split to save registers.
 _MATH_LANES = 16
 
 #: Instructions that polynomials may add to an unrolled body; beyond, they are called.
 _INLINED_INSTRUCTIONS = 600
+
+#: Instructions of a function that is never called: a call costs as much.
+_SHORT_FUNCTION = 12
 
 
 class Emitter(Protocol):
@@ -55,9 +43,6 @@ class Emitter(Protocol):
     def value(self, expr: E.PrimExpr) -> Value: ...
     def index(self, expr: E.PrimExpr) -> Value: ...
     def address(self, buffer: Buffer, index: E.PrimExpr | None) -> Value: ...
-    def convert(self, value: Value, source: str, target: str) -> Value: ...
-    def widen_float(self, value: Value, dtype: str) -> Value: ...
-    def narrow_float(self, value: Value, dtype: str) -> Value: ...
     def enter(self) -> None: ...
     def leave(self) -> None: ...
     def conditionally(self) -> AbstractContextManager[None]: ...
@@ -72,45 +57,22 @@ def emit_call(emitter: Emitter, call: E.Call) -> Value:
     """The value of a call of an intrinsic or of another function of the module."""
     if isinstance(call.op, GlobalVar):
         return emitter.call_function(call)
-    name = call.op.name
-    handler = _INTRINSICS.get(name)
-    if handler is not None:
-        return handler(emitter, call)
-    short = name.removeprefix("tir.")
-    if short in vector_math.FUNCTIONS:
-        return _elementwise(emitter, call, lambda args: _math(emitter, short, args))
-    if name in _LLVM_UNARY:
-        intrinsic = _LLVM_UNARY[name]
-        return _elementwise(
-            emitter,
-            call,
-            lambda args: emitter.b.call(
-                emitter.module.intrinsic(intrinsic, args[0].type), args[0].type, args
-            ),
+    handler = PRIMITIVES.get(call.op.name)
+    if handler is None:
+        raise CodegenError(
+            f"the LLVM emitter has no form of {call.op.name}; run ir.tir.transform.LowerIntrin first"
         )
-    if name in _LIBM:
-        function = _LIBM[name]
-        return _elementwise(emitter, call, lambda args: _libm(emitter, function, args))
-    if name in _BITWISE:
-        return emitter.b.binary(_BITWISE[name], *[emitter.value(arg) for arg in call.args])
-    raise CodegenError(f"code generation has no intrinsic {name}")
+    return handler(emitter, call)
 
 
-def _elementwise(emitter: Emitter, call: E.Call, compute: Callable[[list[Value]], Value]) -> Value:
-    """A float function, computed in float32 for half precision."""
-    dtype = call.dtype
-    args = [emitter.widen_float(emitter.value(arg), arg.dtype) for arg in call.args]
-    return emitter.narrow_float(compute(args), dtype)
-
-
-def _math(emitter: Emitter, name: str, args: list[Value]) -> Value:
-    """A polynomial, in pieces of at most a register's width."""
+def _library_call(emitter: Emitter, name: str, args: list[Value]) -> Value:
+    """A call of a generated function, in pieces of at most a register's width."""
     type_ = args[0].type
     lanes = lanes_of(type_)
     if lanes <= _MATH_LANES or lanes & (lanes - 1):
-        return emitter.b.call(_math_function(emitter, name, type_), type_, args)
+        return emitter.b.call(_library_function(emitter, name, type_), type_, args)
     part = vector(element_of(type_), _MATH_LANES)
-    function = _math_function(emitter, name, part)
+    function = _library_function(emitter, name, part)
     pieces = []
     for start in range(0, lanes, _MATH_LANES):
         window = range(start, start + _MATH_LANES)
@@ -121,65 +83,12 @@ def _math(emitter: Emitter, name: str, args: list[Value]) -> Value:
     return pieces[0]
 
 
-def _math_function(emitter: Emitter, name: str, type_: str) -> str:
-    inlined = vector_math.instructions(name) * emitter._copies
-    if element_of(type_) == "float" and emitter._copies > 1 and inlined > _INLINED_INSTRUCTIONS:
+def _library_function(emitter: Emitter, name: str, type_: str) -> str:
+    length = vector_math.instructions(name)
+    inlined = length * emitter._copies
+    if element_of(type_) == "float" and length > _SHORT_FUNCTION and inlined > _INLINED_INSTRUCTIONS:
         return vector_math.outlined_function(emitter.module, name, type_, emitter.outlined_attributes)
     return vector_math.vector_function(emitter.module, name, type_)
-
-
-def _libm(emitter: Emitter, name: str, args: list[Value]) -> Value:
-    type_ = args[0].type
-    element = element_of(type_)
-    symbol = emitter.module.declare(
-        name + ("f" if element == "float" else ""), element, [element] * len(args)
-    )
-    lanes = lanes_of(type_)
-    result = Value("poison", type_)
-    for i in range(lanes):
-        item = emitter.b.call(symbol, element, [emitter.b.extract(a, i) for a in args])
-        result = emitter.b.insert(result, item, i) if lanes > 1 else item
-    return result
-
-
-def _round(emitter: Emitter, call: E.Call) -> Value:
-    # Away from zero in ties: add the largest number below one half, with the sign of x, and truncate.
-    def compute(args: list[Value]) -> Value:
-        (x,) = args
-        below_half = 0.49999997019767761 if element_of(x.type) == "float" else 0.49999999999999994
-        half = emitter.b.call(
-            emitter.module.intrinsic("copysign", x.type, 2), x.type, [constant(below_half, x.type), x]
-        )
-        return emitter.b.call(
-            emitter.module.intrinsic("trunc", x.type), x.type, [emitter.b.binary("fadd", x, half)]
-        )
-
-    return _elementwise(emitter, call, compute)
-
-
-def _copysign(emitter: Emitter, call: E.Call) -> Value:
-    return _elementwise(
-        emitter,
-        call,
-        lambda args: emitter.b.call(
-            emitter.module.intrinsic("copysign", args[0].type, 2), args[0].type, args
-        ),
-    )
-
-
-def _ldexp(emitter: Emitter, call: E.Call) -> Value:
-    def compute(args: list[Value]) -> Value:
-        two_to = vector_math.vector_function(emitter.module, "exp2", args[0].type)
-        return emitter.b.binary("fmul", args[0], emitter.b.call(two_to, args[0].type, [args[1]]))
-
-    first, second = call.args
-    if not dt.is_float(second.dtype):
-        call = call.replace(args=(first, E.Cast(dt.with_lanes("float32", dt.lanes(second.dtype)), second)))
-    return _elementwise(emitter, call, compute)
-
-
-def _likely(emitter: Emitter, call: E.Call) -> Value:
-    return emitter.value(call.args[0])
 
 
 def _if_then_else(emitter: Emitter, call: E.Call) -> Value:
@@ -232,27 +141,9 @@ def _select_guarded(emitter: Emitter, condition: Value, yes: E.PrimExpr, no: E.P
     return emitter.b.select(condition, *results)
 
 
-def _isnan(emitter: Emitter, call: E.Call) -> Value:
-    value = emitter.widen_float(emitter.value(call.args[0]), call.args[0].dtype)
-    return emitter.b.fcmp("uno", value, value)
-
-
-def _isinf(emitter: Emitter, call: E.Call) -> Value:
-    return _against_infinity(emitter, call, "oeq")
-
-
-def _isfinite(emitter: Emitter, call: E.Call) -> Value:
-    return _against_infinity(emitter, call, "olt")
-
-
-def _against_infinity(emitter: Emitter, call: E.Call, predicate: str) -> Value:
-    value = emitter.widen_float(emitter.value(call.args[0]), call.args[0].dtype)
-    size = emitter.b.call(emitter.module.intrinsic("fabs", value.type), value.type, [value])
-    return emitter.b.fcmp(predicate, size, constant(float("inf"), value.type))
-
-
-def _isnullptr(emitter: Emitter, call: E.Call) -> Value:
-    return emitter.b.icmp("eq", emitter.value(call.args[0]), Value("null", "ptr"))
+def _instruction(op: str) -> Callable[[Emitter, E.Call], Value]:
+    """An operation on two integers for which LLVM has an instruction."""
+    return lambda emitter, call: emitter.b.binary(op, *[emitter.value(arg) for arg in call.args])
 
 
 def _shift_right(emitter: Emitter, call: E.Call) -> Value:
@@ -260,49 +151,14 @@ def _shift_right(emitter: Emitter, call: E.Call) -> Value:
     return emitter.b.binary(op, emitter.value(call.args[0]), emitter.value(call.args[1]))
 
 
-def _bitwise_not(emitter: Emitter, call: E.Call) -> Value:
-    value = emitter.value(call.args[0])
-    return emitter.b.binary("xor", value, constant(-1, value.type))
-
-
-def _popcount(emitter: Emitter, call: E.Call) -> Value:
-    value = emitter.value(call.args[0])
-    return emitter.b.call(emitter.module.intrinsic("ctpop", value.type), value.type, [value])
-
-
-def _clz(emitter: Emitter, call: E.Call) -> Value:
-    value = emitter.value(call.args[0])
-    name = emitter.module.declare(f"llvm.ctlz.{mangled(value.type)}", value.type, [value.type, "i1"])
-    zeros = emitter.b.call(name, value.type, [value, Value("false", "i1")])
-    return emitter.convert(
-        zeros, dt.with_lanes(f"uint{dt.bits(call.args[0].dtype)}", lanes_of(value.type)), call.dtype
-    )
-
-
 def _reinterpret(emitter: Emitter, call: E.Call) -> Value:
     value = emitter.value(call.args[0])
     if dt.is_bool(call.args[0].dtype) or dt.is_bool(call.dtype):
         return emitter._from_memory(emitter._to_memory(value, call.args[0].dtype), call.dtype)
-    return emitter.b.cast("bitcast", value, register_type(call.dtype))
-
-
-def _q_multiply_shift(emitter: Emitter, call: E.Call) -> Value:
-    """round(x * y * 2**(s - q)) in 64 bits, ties upwards."""
-    x, y, q, s = (emitter.value(arg) for arg in call.args)
-    lanes = lanes_of(x.type)
-    wide = vector("i64", lanes)
-    x, y, q, s = (
-        emitter.b.cast("sext", emitter.b.splat(v, lanes) if lanes_of(v.type) != lanes else v, wide)
-        for v in (x, y, q, s)
-    )
-    zero, one = constant(0, wide), constant(1, wide)
-    smax = emitter.module.intrinsic("smax", wide, 2)
-    left = emitter.b.call(smax, wide, [s, zero])
-    right = emitter.b.binary("add", q, emitter.b.call(smax, wide, [emitter.b.binary("sub", zero, s), zero]))
-    product = emitter.b.binary("mul", emitter.b.binary("shl", x, left), y)
-    rounding = emitter.b.binary("shl", one, emitter.b.binary("sub", right, one))
-    shifted = emitter.b.binary("ashr", emitter.b.binary("add", product, rounding), right)
-    return emitter.b.cast("trunc", shifted, vector("i32", lanes))
+    wanted = register_type(call.dtype)
+    if "ptr" in (value.type, wanted):
+        return emitter.b.cast("ptrtoint" if value.type == "ptr" else "inttoptr", value, wanted)
+    return emitter.b.cast("bitcast", value, wanted)
 
 
 def _address_of(emitter: Emitter, call: E.Call) -> Value:
@@ -330,6 +186,8 @@ def _access_ptr(emitter: Emitter, call: E.Call) -> Value:
 def _call_extern(emitter: Emitter, call: E.Call) -> Value:
     name: str = _constant(call.args[0])
     args = [emitter.value(arg) for arg in call.args[1:]]
+    if name.startswith(LIBRARY):
+        return _library_call(emitter, name.removeprefix(LIBRARY), args)
     result = "void" if call.dtype in ("void", "") else register_type(call.dtype)
     emitter.module.declare(name, result, [a.type for a in args])
     return emitter.b.call(name, result, args)
@@ -356,41 +214,6 @@ def _assume(emitter: Emitter, call: E.Call) -> Value:
 
 def _undef(emitter: Emitter, call: E.Call) -> Value:
     return Value("undef", register_type(call.dtype))
-
-
-def _nothing(emitter: Emitter, call: E.Call) -> Value:
-    return Value("0", "i32")
-
-
-def _large_uint(emitter: Emitter, call: E.Call) -> Value:
-    low, high = (int(_constant(arg)) for arg in call.args)
-    return constant(high << 32 | low, register_type(call.dtype))
-
-
-def _halves(emitter: Emitter, call: E.Call) -> Value:
-    value = emitter.value(call.args[0])
-    half = lanes_of(value.type) // 2
-    start = half if call.op.name == "tir.vectorhigh" else 0
-    return emitter.b.shuffle(value, value, range(start, start + half))  # type: ignore[arg-type]
-
-
-def _combine(emitter: Emitter, call: E.Call) -> Value:
-    a, b = emitter.value(call.args[0]), emitter.value(call.args[1])
-    return emitter.b.shuffle(a, b, range(2 * lanes_of(a.type)))  # type: ignore[arg-type]
-
-
-def _dp4a(emitter: Emitter, call: E.Call) -> Value:
-    """Dot product of four bytes, added to an accumulator."""
-    x, y, accumulator = (emitter.value(arg) for arg in call.args)
-    total = accumulator
-    for i in range(4):
-        product = emitter.b.binary(
-            "mul",
-            emitter.b.cast("sext", emitter.b.extract(x, i), total.type),
-            emitter.b.cast("sext", emitter.b.extract(y, i), total.type),
-        )
-        total = emitter.b.binary("add", total, product)
-    return total
 
 
 def _constant(arg: Any) -> Any:
@@ -446,16 +269,13 @@ def _is_cheap(expr: Any) -> bool:
     return cheap and count <= _CHEAP_NODES
 
 
-_INTRINSICS: dict[str, Callable[[Any, Any], Value]] = {
-    "tir.round": _round, "tir.copysign": _copysign, "tir.ldexp": _ldexp,
-    "tir.likely": _likely, "tir.if_then_else": _if_then_else, "tir.isnan": _isnan, "tir.isinf": _isinf,
-    "tir.isfinite": _isfinite, "tir.isnullptr": _isnullptr, "tir.shift_right": _shift_right,
-    "tir.bitwise_not": _bitwise_not, "tir.popcount": _popcount, "tir.clz": _clz,
-    "tir.reinterpret": _reinterpret, "tir.q_multiply_shift": _q_multiply_shift,
-    "tir.address_of": _address_of, "tir.tvm_access_ptr": _access_ptr, "tir.call_extern": _call_extern,
-    "tir.call_pure_extern": _call_extern, "tir.call_llvm_intrin": _call_llvm,
-    "tir.call_llvm_pure_intrin": _call_llvm, "tir.tvm_call_packed": _packed, "tir.tvm_call_cpacked": _packed,
-    "tir.assume": _assume, "tir.undef": _undef, "tir.prefetch": _prefetch, "tir.tvm_storage_sync": _nothing,
-    "tir.large_uint_imm": _large_uint, "tir.vectorlow": _halves, "tir.vectorhigh": _halves,
-    "tir.vectorcombine": _combine, "tir.dp4a": _dp4a,
+PRIMITIVES: dict[str, Callable[[Any, Any], Value]] = {
+    "tir.if_then_else": _if_then_else,
+    "tir.bitwise_and": _instruction("and"), "tir.bitwise_or": _instruction("or"), "tir.bitwise_xor": _instruction("xor"),
+    "tir.shift_left": _instruction("shl"), "tir.shift_right": _shift_right, "tir.reinterpret": _reinterpret,
+    "tir.address_of": _address_of, "tir.tvm_access_ptr": _access_ptr, "tir.prefetch": _prefetch,
+    "tir.call_extern": _call_extern, "tir.call_pure_extern": _call_extern,
+    "tir.call_llvm_intrin": _call_llvm, "tir.call_llvm_pure_intrin": _call_llvm,
+    "tir.tvm_call_packed": _packed, "tir.tvm_call_cpacked": _packed, "tir.assume": _assume, "tir.undef": _undef,
 }  # fmt: skip
+"""The calls that are printed as they are; all others were rewritten to these (``T.ret`` is a statement's)."""

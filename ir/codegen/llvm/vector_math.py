@@ -2,7 +2,7 @@
 
 A call of libm inside a vector loop is taken apart lane by lane; here every float32 function is arithmetic, so a
 ``<16 x float>`` costs what a scalar costs.  :mod:`.elementary` holds that arithmetic; this module defines it as functions
-of an LLVM module.  float64 goes to libm lane by lane; half precision is the caller's to widen.
+of an LLVM module.  float64, and what has no such formula, goes to libm lane by lane; half precision is the caller's to widen.
 
 Largest errors found over dense samples of float32 (units in the last place, against correctly rounded values; the
 tests hold them): :data:`MAX_ULP`.  Infinities, NaN, signed zeros, overflow and gradual underflow follow C's libm.
@@ -21,16 +21,23 @@ MAX_ULP: dict[str, float] = {
     "exp": 1.5, "exp2": 1.5, "exp10": 2.0, "expm1": 2.0, "log": 1.5, "log2": 2.0, "log10": 2.0, "log1p": 2.0,
     "tanh": 3.0, "sigmoid": 3.0, "erf": 1.5, "sqrt": 0.5, "rsqrt": 1.5,
     "sin": 2.0, "cos": 2.0, "tan": 3.5, "asin": 3.0, "acos": 3.0, "atan": 2.0, "atan2": 2.5,
-    "sinh": 3.0, "cosh": 2.5, "asinh": 3.5, "acosh": 4.0, "atanh": 3.0, "pow": 1.5,
+    "sinh": 3.0, "cosh": 2.5, "asinh": 3.5, "acosh": 4.0, "atanh": 3.0, "pow": 1.5, "round": 0.0, "ldexp": 1.5,
+    "erfc": 4.0, "fmod": 0.5, "hypot": 1.0,
 }  # fmt: skip
 
+#: Functions without a formula in :mod:`.elementary`, with their number of arguments.
+_LIBM = {"erfc": 1, "fmod": 2, "hypot": 2}
+
+#: Formulas of :mod:`.elementary` that hold for float64 as well.
+_EVERY_FLOAT = ("sqrt", "rsqrt", "round")
+
 #: Names that :func:`vector_function` accepts.
-FUNCTIONS = frozenset(UNARY) | frozenset(BINARY)
+FUNCTIONS = frozenset(UNARY) | frozenset(BINARY) | frozenset(_LIBM)
 
 
 def arity(name: str) -> int:
     """Number of arguments of a function of :data:`FUNCTIONS`."""
-    return 2 if name in BINARY else 1
+    return 2 if name in BINARY else _LIBM.get(name, 1)
 
 
 @lru_cache(maxsize=512)
@@ -38,11 +45,7 @@ def _float_function(name: str, lanes: int) -> tuple[str, tuple[tuple[str, str], 
     """Definition text of a float32 function, and the declarations that it needs."""
     module = ModuleBuilder()
     type_ = vector("float", lanes)
-    names = ["x", "y"][: arity(name)]
-    builder = FunctionBuilder(
-        _symbol(name, type_), type_, [(type_, n) for n in names], "alwaysinline nounwind", "internal"
-    )
-    args = [Value(f"%{n}", type_) for n in names]
+    builder, args = _begin(name, type_)
     m = LaneMath(builder, module, lanes)
     builder.ret(BINARY[name](m, *args) if name in BINARY else UNARY[name](m, *args))
     return builder.text(), tuple(module._declared.items())
@@ -50,8 +53,8 @@ def _float_function(name: str, lanes: int) -> tuple[str, tuple[tuple[str, str], 
 
 @cache
 def instructions(name: str) -> int:
-    """How long the float32 function is, about."""
-    return _float_function(name, 1)[0].count("\n")
+    """How long the float32 function is, about; 0 for one that calls libm."""
+    return 0 if name in _LIBM else _float_function(name, 1)[0].count("\n")
 
 
 def outlined_function(module: ModuleBuilder, name: str, type_: str, attributes: str) -> str:
@@ -91,6 +94,8 @@ def vector_function(module: ModuleBuilder, name: str, type_: str) -> str:
     if module.is_defined(symbol):
         return symbol
     element, lanes = element_of(type_), lanes_of(type_)
+    if name in _LIBM:
+        return module.define(symbol, _calls_of_libm(module, name, type_))
     if element == "float":
         text, declared = _float_function(name, lanes)
         for needed, line in declared:
@@ -99,27 +104,43 @@ def vector_function(module: ModuleBuilder, name: str, type_: str) -> str:
     return module.define(symbol, _double_function(module, name, type_, lanes))
 
 
-def _double_function(module: ModuleBuilder, name: str, type_: str, lanes: int) -> str:
-    """float64: libm, one lane after the other."""
+def _begin(name: str, type_: str) -> tuple[FunctionBuilder, list[Value]]:
+    """The builder of a function's definition, and its parameters."""
     names = ["x", "y"][: arity(name)]
     builder = FunctionBuilder(
         _symbol(name, type_), type_, [(type_, n) for n in names], "alwaysinline nounwind", "internal"
     )
-    args = [Value(f"%{n}", type_) for n in names]
+    return builder, [Value(f"%{n}", type_) for n in names]
+
+
+def _calls_of_libm(module: ModuleBuilder, name: str, type_: str) -> str:
+    """The function of libm, one lane after the other."""
+    builder, args = _begin(name, type_)
+    element, lanes = element_of(type_), lanes_of(type_)
+    symbol = name + ("f" if element == "float" else "")
+    module.declare(symbol, element, [element] * len(args), " nounwind")
+    result = Value("poison", type_)
+    for lane in range(lanes):
+        item = builder.call(symbol, element, [builder.extract(a, lane) for a in args])
+        result = builder.insert(result, item, lane) if lanes > 1 else item
+    builder.ret(result)
+    return builder.text()
+
+
+def _double_function(module: ModuleBuilder, name: str, type_: str, lanes: int) -> str:
+    """float64: a formula where it holds for all floats, else libm."""
+    builder, args = _begin(name, type_)
     m = LaneMath(builder, module, lanes, "double")
-    if name in ("sqrt", "rsqrt"):
+    if name in _EVERY_FLOAT:
         builder.ret(UNARY[name](m, args[0]))
-        return builder.text()
-    if name == "sigmoid":
+    elif name == "sigmoid":
         exp = vector_function(module, "exp", type_)
         t = builder.call(exp, type_, [m.neg(m.abs(args[0]))])
         top = m.select(m.cmp("oge", args[0], m.c(0.0)), m.c(1.0), t)
         builder.ret(m.div(top, m.add(t, m.c(1.0))))
-        return builder.text()
-    module.declare(name, "double", ["double"] * len(args), " nounwind")
-    result = Value("poison", type_)
-    for lane in range(lanes):
-        item = builder.call(name, "double", [builder.extract(a, lane) for a in args])
-        result = builder.insert(result, item, lane) if lanes > 1 else item
-    builder.ret(result)
+    elif name == "ldexp":
+        exp2 = vector_function(module, "exp2", type_)
+        builder.ret(m.mul(args[0], builder.call(exp2, type_, [args[1]])))
+    else:
+        return _calls_of_libm(module, name, type_)
     return builder.text()

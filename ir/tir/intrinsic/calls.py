@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ...error import IRValueError
 from ...node import Node
 from ...span import Span
@@ -28,17 +26,13 @@ def _c_function(dtype: str, name: str, *args: Any) -> Any:
     raise IRValueError(f"what the C function {name} computes is not known here")
 
 
-_UNLIKE_NAMES = {"ctpop": "popcount", "ctlz": "clz", "rint": "nearbyint"}
+_UNLIKE_NAMES = {"ctpop": "popcount", "ctlz": "clz"}
 """Functions of LLVM that the intrinsic of the same meaning is named otherwise than."""
 
 
 def _llvm_function(dtype: str, name: Any, *args: Any) -> Any:
     """``llvm.floor.v16f32`` and its like: where the name behind ``llvm.`` is that of an intrinsic, its meaning."""
     short = str(name).split(".")[1] if str(name).startswith("llvm.") else ""
-    if short == "vector" and ".reduce.add." in name:
-        return np.sum(args[0], dtype=np.asarray(args[0]).dtype)
-    if short == "abs":
-        return np.abs(args[0])
     record = INTRINSICS.get(f"tir.{_UNLIKE_NAMES.get(short, short)}")
     if record is None or record.meaning is None:
         raise IRValueError(f"what the LLVM function {name} computes is not known here")

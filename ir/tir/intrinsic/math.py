@@ -17,7 +17,7 @@ from ...span import Span
 from ..expr import Add, Call, FloatImm, IntImm, PrimExpr, Select
 from ..operators import cast, const, convert, logical_and, logical_not, logical_or, power
 from .declaration import Lowering, builders, call, first, intrinsic
-from .lowering import library_function, llvm_function, shared
+from .lowering import library_function, llvm_function, shared, widened
 
 _Builder = TypeVar("_Builder", bound=Callable[..., Any])
 
@@ -240,8 +240,7 @@ def atan2(x1: Any, x2: Any, span: Span | None = None) -> PrimExpr:
 
 def _lower_ldexp(node: Call) -> PrimExpr:
     x, n = node.args
-    exponent = n if dt.is_float(n.dtype) else cast(dt.with_lanes("float32", dt.lanes(n.dtype)), n)
-    return library_function(node.replace(args=(x, exponent)))
+    return library_function(node.replace(args=(x, cast(widened(x).dtype, n))))
 
 
 @_function(lambda x, n: np.ldexp(x, n.astype(int)), arity=2, llvm=_lower_ldexp)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ... import dtype as dt
-from ..expr import Broadcast, Call, PrimExpr, Ramp, Shuffle, StringImm
+from ..expr import Broadcast, Call, PrimExpr, Ramp, Shuffle
 from ..operators import cast, const, convert
 from .declaration import builders, call, intrinsic
-from .lowering import llvm_name
+from .lowering import shared
 
 
 def _half(start: int) -> Any:
@@ -61,14 +61,19 @@ def _dot_product(vec1: Any, vec2: Any, acc: Any) -> Any:
     return np.add(products.sum(dtype="int32"), acc, dtype="int32")
 
 
-def _reduce_products(node: Call) -> PrimExpr:
-    vec1, vec2, acc = node.args
-    products = cast("int32x4", vec1) * cast("int32x4", vec2)
-    name = StringImm(llvm_name("vector.reduce.add", products.dtype))
-    return call("call_llvm_pure_intrin", name, products, dtype="int32") + acc
+def _sum_of_products(vec1: PrimExpr, vec2: PrimExpr, acc: PrimExpr) -> PrimExpr:
+    total = acc
+    for lane in range(4):
+        total = total + cast("int32", Shuffle([vec1], [lane])) * cast("int32", Shuffle([vec2], [lane]))
+    return total
 
 
-@intrinsic(arity=3, result="int32", meaning=_dot_product, lowering={"llvm": _reduce_products})
+@intrinsic(
+    arity=3,
+    result="int32",
+    meaning=_dot_product,
+    lowering={"default": lambda node: shared(node.args, _sum_of_products)},
+)
 def dp4a(vec1: Any, vec2: Any, acc: Any = 0) -> Call:
     """The dot product of two vectors of four bytes, added to ``acc``."""
     return call("dp4a", vec1, vec2, convert(acc, "int32"))

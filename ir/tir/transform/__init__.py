@@ -13,6 +13,7 @@ from .force_narrow_index_to_int32 import ForceNarrowIndexToInt32
 from .hoist_if_then_else import HoistIfThenElse
 from .loop_partition import LoopPartition
 from .lower_init_block import LowerInitBlock
+from .lower_intrin import LowerIntrin
 from .lower_match_buffer import LowerMatchBuffer
 from .lower_opaque_block import LowerOpaqueBlock
 from .narrow_data_type import NarrowDataType
