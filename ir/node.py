@@ -280,7 +280,9 @@ class Node(metaclass=NodeMeta):
         return str(external("script")(self, **options))
 
     def show(self, style: str | None = None, black_format: bool | None = None, **options: Any) -> None:
-        """Print the text form; ``style`` and ``black_format`` are accepted from programs written for other printers."""
+        """Print the text form, as plain text: there are no styles, and the format is the printer's."""
+        if style is not None or black_format:
+            raise IRTypeError("show prints plain text: leave style and black_format out")
         print(self.script(**options))
 
 

@@ -391,11 +391,13 @@ class VirtualMachine:
         """A function that runs ``func_name`` on its arguments and returns a :class:`BenchmarkResult`.
 
         Args:
-            dev: where the model runs anyhow; the second argument for callers that name it.
+            dev: where the model runs: the machine's device, or None.
             number: calls per repeat; raised until a repeat takes at least ``min_repeat_ms``.
             repeat: how many times are measured.
             cooldown_interval_ms: pause after every ``repeats_to_cooldown`` repeats.
         """
+        if dev is not None and dev != self.device:
+            raise ExecutableError(f"{func_name} is timed where it runs, on {self.device}, not on {dev}")
         function = self[func_name]
 
         def evaluate(*args: Any) -> BenchmarkResult:

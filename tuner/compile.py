@@ -25,7 +25,7 @@ def prepare(mod: IRModule, target: Target, params: dict[str, Any] | None = None)
         return relax.transform.AttachAttrLayoutFreeBuffers()(mod)
 
 
-def ranked_default(target: Target) -> Any:
+def ranked_default() -> Any:
     """The schedule of kernels without a record, its decisions ranked by the analytical model."""
     return partial(default_schedule, rank=estimate_seconds)
 
@@ -61,7 +61,7 @@ def compile_relax(
     apply = MetaScheduleApplyDatabase(
         database=store,
         strict=strict,
-        fallback=ranked_default(chosen) if scheduled else None,
+        fallback=ranked_default() if scheduled else None,
         report=report if report is not None else ApplyReport(),
     )
     with chosen:

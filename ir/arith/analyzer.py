@@ -9,7 +9,7 @@ from itertools import combinations
 from typing import Any
 
 from .. import dtype as dt
-from ..error import IRTypeError
+from ..error import IRTypeError, IRValueError
 from ..external import external
 from ..tir import expr as E
 from ..tir import operators
@@ -68,13 +68,12 @@ class Analyzer:
 
     # ---- what is known ------------------------------------------------------------------------------------------
 
-    def bind(self, var: E.Var, expr: Any, allow_override: bool = False) -> None:
-        """Say that a variable lies in a Range, or that it is an expression (which then replaces it).
+    def bind(self, var: E.Var, expr: Any) -> None:
+        """Say that a variable lies in a Range, or that it is an expression (which then replaces it); the newest binding holds.
 
         Args:
             var: the variable.
             expr: a :class:`~ir.tir.expr.Range`, an expression or an int.
-            allow_override: accepted for callers that bind a variable again; the newest binding holds.
         """
         self._forget()
         if isinstance(expr, Range):
@@ -107,16 +106,27 @@ class Analyzer:
             self._bounds.variables.pop(var, None)
 
     def update(self, var: E.Var, info: ConstIntBound | ModularSet, override: bool = False) -> None:
-        """Set the bound or modular set of a variable."""
-        self._forget()
+        """Set the bound or modular set of a variable.
+
+        Raises:
+            IRValueError: another one is set already, and ``override`` is not.
+        """
+        known: dict[E.Var, tuple[int, int]]
         if isinstance(info, ConstIntBound):
-            self._bounds.variables[var] = (max(info.min_value, NEG_INF), min(info.max_value, POS_INF))
+            known = self._bounds.variables
+            value = (max(info.min_value, NEG_INF), min(info.max_value, POS_INF))
         elif isinstance(info, ModularSet):
-            self._modular.variables[var] = normalized(info.coeff, info.base)
+            known, value = self._modular.variables, normalized(info.coeff, info.base)
         else:
             raise IRTypeError(
                 f"update of {var.name} takes a ConstIntBound or ModularSet, got {type(info).__name__}"
             )
+        if not override and known.get(var, value) != value:
+            raise IRValueError(
+                f"update of {var.name}: {known[var]} is known already, not {value}; pass override=True to replace it"
+            )
+        self._forget()
+        known[var] = value
 
     def _forget(self) -> None:
         self._bounds.memo, self._modular.memo = {}, {}
@@ -203,7 +213,10 @@ class Analyzer:
     # ---- proofs -------------------------------------------------------------------------------------------------
 
     def can_prove(self, expr: Any, strength: ProofStrength = ProofStrength.DEFAULT) -> bool:
-        """Whether a condition holds for all values that the variables can have (False: it could not be proved)."""
+        """Whether a condition holds for all values that the variables can have (False: it could not be proved).
+
+        ``strength`` is the least to try; everything is tried.
+        """
         if isinstance(expr, bool):
             return expr
         if expr.__class__ is IntImm:

@@ -136,7 +136,7 @@ def invert_index_map(
                     f"the index map cannot be inverted: values of index {expr!r} are {split.scale!r} apart"
                 )
         if not build.is_const(extent, 1):  # an axis of extent 1 keeps its variable
-            analyzer.bind(var, Range.from_min_extent(low, extent), True)
+            analyzer.bind(var, Range.from_min_extent(low, extent))
     solved = inverse_affine_iter_map(result.indices, outputs)
     finals = []
     for var in variables:

@@ -161,6 +161,8 @@ class _HandleFunction(DtypeFunction):
         is_size_var: bool = False,
         type_annotation: Any = None,
     ) -> Any:
+        if is_size_var:
+            raise IRTypeError("T.handle: a pointer is no size")
         if dtype is None:
             return Var("", "handle") if type_annotation is None else Var("", type_annotation)
         if isinstance(dtype, DtypeFunction):
@@ -172,6 +174,8 @@ class _HandleFunction(DtypeFunction):
 
 def ptr(dtype: str, storage_scope: str = "global", is_size_var: bool = False) -> Any:
     """A typed pointer variable."""
+    if is_size_var:
+        raise IRTypeError("T.ptr: a pointer is no size")
     return Var("", PointerType(PrimType(dtype), storage_scope))
 
 

@@ -112,7 +112,7 @@ class Buffer(Node, type_key="tir.Buffer"):
         offset: Any = 0,
         extent: Any = None,
     ) -> PrimExpr:
-        """A pointer into the buffer for an intrinsic; ``access_mask`` is "r", "w" or "rw" (or bits 1 and 2)."""
+        """A pointer into the buffer, of the type ``ptr_type``, for an intrinsic; ``access_mask`` is "r", "w" or "rw" (or bits 1 and 2)."""
         if isinstance(access_mask, str):
             access_mask = ("r" in access_mask) | ("w" in access_mask) << 1
         start = convert(offset) if self.elem_offset is None else self.elem_offset + offset
@@ -123,7 +123,7 @@ class Buffer(Node, type_key="tir.Buffer"):
             extent = total - offset
         element = dt.with_lanes(dt.element_of(self.dtype), content_lanes)
         return Call(
-            "handle", "tir.tvm_access_ptr", (type_annotation(element), self.data, start, extent, access_mask)
+            ptr_type, "tir.tvm_access_ptr", (type_annotation(element), self.data, start, extent, access_mask)
         )
 
     def get_flattened_buffer(self) -> Buffer:

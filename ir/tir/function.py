@@ -98,8 +98,8 @@ class PrimFunc(BaseFunc, type_key="tir.PrimFunc"):
         return not effects
 
     def with_body(self, new_body: Stmt, span: Any = None) -> PrimFunc:
-        """A copy with another body."""
-        return self.replace(body=new_body)
+        """A copy with another body, and another place in the source if one is given."""
+        return self.replace(body=new_body, span=self.span if span is None else span)
 
     def specialize(self, param_map: Mapping[Var, Any]) -> PrimFunc:
         """A copy with parameters replaced: a scalar or symbolic variable by a value, a handle by a Buffer of the shape wanted."""

@@ -294,7 +294,7 @@ def strided_slice(
 def dynamic_strided_slice(
     a: Tensor, begin: Tensor, end: Tensor, strides: Tensor, output_shape: Sequence[Any]
 ) -> Tensor:
-    """A slice whose bounds are tensors of one index per axis; ``output_shape`` is what they give."""
+    """A slice whose bounds are tensors of one index per axis; ``output_shape`` is what they give, ``end`` in particular."""
     shape = shape_of(output_shape)
 
     def element(indices: tuple[Any, ...]) -> PrimExpr:
@@ -369,8 +369,12 @@ def tile(a: Tensor, reps: Any) -> Tensor:
 
 
 def dyn_tile(a: Tensor, new_shape: Sequence[Any], rdim: int) -> Tensor:
-    """``a`` repeated as a whole to fill ``new_shape``."""
+    """``a`` repeated as a whole to fill ``new_shape``, which ``rdim`` numbers of repeats have given."""
     shape = shape_of(new_shape)
+    if len(shape) != max(rdim, a.ndim):
+        raise IRValueError(
+            f"dyn_tile: {rdim} repeats of {a.ndim} dimensions give {max(rdim, a.ndim)}, not the {len(shape)} of new_shape"
+        )
     skipped = len(shape) - a.ndim
     return ax_compute(
         shape,

@@ -124,6 +124,8 @@ def test_from_a_file_to_a_checked_library(tmp_path: Path) -> None:
     ran = loopsmith("run", "net.so", "--random-inputs", "--check", "net.onnx", cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr
     assert "relative error" in ran.stdout
+    both = loopsmith("run", "net.so", "--random-inputs", "--inputs", "x.npz", cwd=tmp_path)
+    assert both.returncode == 2 and "exclude each other" in both.stderr
     timed = loopsmith("bench", "net.so", "--compare", "onnxruntime", "--rounds", "2", cwd=tmp_path)
     assert timed.returncode == 0 and "onnxruntime" in timed.stdout
     summary = tuned.stderr.splitlines()

@@ -30,6 +30,8 @@ def run(
     seed: Seed = 0,
 ) -> None:
     """Run a built model and describe its outputs."""
+    if random_inputs and inputs is not None:
+        raise TunerError("--random-inputs and --inputs exclude each other")
     executable = runners.load_module(library)
     specs = executable.signature("main")["params"]
     arrays = _arrays(specs, inputs, seed)

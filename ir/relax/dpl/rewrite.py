@@ -193,9 +193,7 @@ class PatternMatchingRewriter:
 class ExprPatternRewriter(PatternMatchingRewriter):
     """Replaces what a pattern matches."""
 
-    def __init__(
-        self, pattern: DFPattern, func: Rewriter, additional_bindings: Any = None, new_subexpr: Any = None
-    ) -> None:
+    def __init__(self, pattern: DFPattern, func: Rewriter) -> None:
         self.pattern, self.func = pattern, func
 
     def rewrite(self, func: Function) -> Function:
@@ -224,8 +222,6 @@ class TupleRewriter(PatternMatchingRewriter):
         self,
         patterns: Sequence[DFPattern],
         func: Callable[[dict[DFPattern, RelaxExpr]], Sequence[RelaxExpr]],
-        additional_bindings: Any = None,
-        new_subexpr: Any = None,
     ) -> None:
         self.patterns, self.func = tuple(patterns), func
 

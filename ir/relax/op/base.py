@@ -465,8 +465,9 @@ def relax_assert_op(condition: Any, format_str: str, *format_args: Any) -> None:
         raise AssertionError("Assertion Failed" + (": " + ", ".join(values) if values else ""))
 
 
-def register_gradient(
-    op_name: str, fgradient: Callable[..., Sequence[Expr]] | None = None, level: int = 10
-) -> Any:
-    """Register the gradient of an operator: ``(orig_var, orig_call, output_grad, builder) -> gradients of the arguments``."""
+def register_gradient(op_name: str, fgradient: Callable[..., Sequence[Expr]] | None = None) -> Any:
+    """Register the gradient of an operator, in place of the one that it has.
+
+    It is a function ``(orig_var, orig_call, output_grad, builder) -> gradients of the arguments``.
+    """
     return register_op_attr(op_name, "FPrimalGradient", fgradient)

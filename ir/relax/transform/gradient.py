@@ -171,9 +171,9 @@ class _Backward:
         function = get_global_func(name, allow_missing=True)
         if function is None:
             raise IRValueError(f"Gradient: no te gradient {name!r} is registered")
-        result = function(
-            var, Call(Op.get("relax.call_tir"), call.args, None, call.sinfo_args), adjoint, self._builder
-        )
+        forward = Call(Op.get("relax.call_tir"), call.args, None, call.sinfo_args)
+        options = dict(call.attrs.get("te_grad_kwargs") or {})
+        result = function(var, forward, adjoint, self._builder, **options)
         fields = call.args[1].fields if isinstance(call.args[1], Tuple) else (call.args[1],)
         parts = result if isinstance(result, list | tuple) else [result]
         for arg, contribution in zip(fields, parts, strict=True):

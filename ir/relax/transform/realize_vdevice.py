@@ -9,6 +9,7 @@ from ...error import IRValueError
 from ...global_info import VDevice
 from ...module import IRModule
 from ...op import Op
+from ...target.kind import get_kind
 from ...transform import PassContext
 from ..expr import Call, Expr, Var, is_call_to
 from ..expr_functor import ExprMutator
@@ -17,8 +18,38 @@ from ..struct_info import TensorStructInfo
 from .function_pass import FunctionPass
 
 
+def hinted_device(mod: IRModule, call: Call) -> VDevice:
+    """The virtual device that a ``hint_on_device`` names: itself, or by device type, number and memory scope.
+
+    Raises:
+        IRValueError: the module has no such device.
+    """
+    given = call.attrs.get("vdevice")
+    if isinstance(given, VDevice):
+        return given
+    kind, index = call.attrs["device_type"], int(call.attrs["index"])
+    scope = str(call.attrs.get("memory_scope", "global"))
+    known = [item for item in mod.global_infos.get("vdevice", ()) if isinstance(item, VDevice)]
+    for device in known:
+        number = get_kind(device.target_kind).device_type
+        if (device.vdevice_id, device.memory_scope) == (index, scope) and kind in (
+            device.target_kind,
+            number,
+            {1: "cpu", 2: "gpu"}.get(number),
+        ):
+            return device
+    raise IRValueError(
+        f"RealizeVDevice: hint_on_device asks for device {kind}:{index} with memory {scope!r}; the module's virtual devices"
+        f" are {', '.join(map(str, known)) or 'none'}"
+    )
+
+
 class _Realizer(ExprMutator):
     """Carries devices forwards through operators, and turns hints into copies between devices."""
+
+    def __init__(self, mod: IRModule) -> None:
+        super().__init__(mod)
+        self._mod = mod
 
     def visit_call_(self, call: Any) -> Any:
         new = super().visit_call_(call)
@@ -56,11 +87,10 @@ class _Realizer(ExprMutator):
         return found[0] if found else None
 
     def _hint(self, call: Call) -> Expr:
-        wanted = call.attrs.get("dst_vdevice") or call.attrs.get("vdevice")
+        wanted = hinted_device(self._mod, call)
         source = call.args[0]
-        info = source.struct_info_
-        if not isinstance(info, TensorStructInfo) or not isinstance(wanted, VDevice):
-            return source
+        info = source.struct_info
+        assert isinstance(info, TensorStructInfo)  # the operator's inference asks for one
         placed = TensorStructInfo(info.shape, info.dtype, wanted, info.ndim)
         if info.vdevice is None and isinstance(source, Var) and self.lookup_binding(source) is not None:
             # The value has no device yet: it is made on the wanted one.
@@ -86,13 +116,13 @@ class _Backwards(ExprMutator):
 
     def __init__(self, mod: IRModule, wanted: dict[Var, VDevice]) -> None:
         super().__init__(mod)
-        self._wanted = wanted
+        self._mod, self._wanted = mod, wanted
 
     def visit_var_binding_(self, binding: Any) -> None:
         value = self.visit_expr(binding.value)
         if is_call_to(value, "relax.hint_on_device"):
             source = value.args[0].struct_info_
-            if isinstance(source, TensorStructInfo) and source.vdevice == value.attrs.get("dst_vdevice"):
+            if isinstance(source, TensorStructInfo) and source.vdevice == hinted_device(self._mod, value):
                 value = value.args[0]
         if isinstance(value, Call):
             value = _placed(value, value.struct_info_, self._wanted.get(binding.var))
@@ -123,7 +153,7 @@ class RealizeVDevice(FunctionPass):
                 value: Any = binding.value  # type: ignore[attr-defined]
                 device = wanted.get(binding.var)
                 if is_call_to(value, "relax.hint_on_device"):
-                    device = value.attrs.get("dst_vdevice")
+                    device = hinted_device(mod, value)
                 if device is None or not isinstance(value, Call):
                     continue
                 for arg in value.args:

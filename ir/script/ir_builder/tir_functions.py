@@ -168,7 +168,9 @@ def plain(value: Any) -> Any:
 
 
 def block(name: str = "", no_realize: bool = False, exec_scope: str = "") -> F.BlockFrame:
-    """Open a block."""
+    """Open a block; there are no execution scopes besides that of its loops."""
+    if exec_scope:
+        raise IRValueError(f"block {name!r}: there are no execution scopes, got exec_scope={exec_scope!r}")
     return F.BlockFrame(name, no_realize)
 
 
@@ -262,7 +264,7 @@ class axis:
 
     @staticmethod
     def remap(kinds: str, bindings: Sequence[Any], dtype: str = "int32") -> Any:
-        """Axes over the loops around: one letter (S or R) and one loop variable each."""
+        """Axes over the loops around: one letter (S or R) and one loop variable each, whose dtype the axis has."""
         builder = IRBuilder.current()
         frame = builder.need(F.BlockFrame, "T.axis.remap", "a block")
         values: list[Any] = list(bindings) if isinstance(bindings, list | tuple) else [bindings]
@@ -280,6 +282,10 @@ class axis:
                 raise IRValueError(f"T.axis.remap: unknown kind {kind!r}; S is spatial, R is reduce")
             if id(value) not in loops:
                 raise IRValueError(f"T.axis.remap: {value!r} is not the variable of a loop around the block")
+            if dtype not in ("int32", value.dtype):
+                raise IRValueError(
+                    f"T.axis.remap: loop {value!r} is {value.dtype}, its axis cannot be {dtype}"
+                )
             var = Var("", value.dtype)
             dom = loops[id(value)]
             frame.iter_vars.append(IterVar(dom, var, IterVar.DataPar if kind == "S" else IterVar.CommReduce))

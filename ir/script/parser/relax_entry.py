@@ -95,6 +95,10 @@ def match_cast(parser: Any, value: Any, struct_info: Any) -> Any:
 @script_only("R.emit")
 def emit(parser: Any, value: Any, annotate_struct_info: Any = None) -> Any:
     """Bind a value: the same as writing it as a statement or on the right of an assignment."""
+    if annotate_struct_info is not None:
+        raise IRValueError(
+            "R.emit: annotate the assignment instead, as in y: R.Tensor((2, 3)) = R.emit(value)"
+        )
     return as_expr(value)
 
 

@@ -61,7 +61,7 @@ class StatementSimplifier(StmtExprMutator):
         start, extent = self.visit(loop.min), self.visit(loop.extent)
         if isinstance(extent, IntImm) and extent.value <= 0:
             return Evaluate(const(0))
-        self.analyzer.bind(loop.loop_var, Range.from_min_extent(start, extent), allow_override=True)
+        self.analyzer.bind(loop.loop_var, Range.from_min_extent(start, extent))
         body = self.visit(loop.body)
         if start is loop.min and extent is loop.extent and body is loop.body:
             return loop
@@ -69,15 +69,13 @@ class StatementSimplifier(StmtExprMutator):
 
     def visit_Block(self, block: Block) -> Block:
         for item in block.iter_vars:
-            self.analyzer.bind(item.var, item.dom, allow_override=True)
+            self.analyzer.bind(item.var, item.dom)
         return self.generic_visit(block)  # type: ignore[no-any-return]
 
     def visit_AttrStmt(self, node: AttrStmt) -> Stmt:
         if node.attr_key in ("thread_extent", "virtual_thread") and isinstance(node.node, E.IterVar):
             extent = self.visit(node.value)
-            self.analyzer.bind(
-                node.node.var, Range.from_min_extent(const(0, extent.dtype), extent), allow_override=True
-            )
+            self.analyzer.bind(node.node.var, Range.from_min_extent(const(0, extent.dtype), extent))
         value = self.visit(node.value) if isinstance(node.value, PrimExpr) else node.value
         body = self.visit(node.body)
         return node if value is node.value and body is node.body else node.replace(value=value, body=body)

@@ -37,6 +37,15 @@ def reduce_over(extent: Any, name: str) -> IterVar:
     )
 
 
+def refuse_rewritten_layout(operator: str, layout: str | None, original_shape: Any) -> None:
+    """Weights that another system has packed are not read: packing is a schedule's (see ``RewriteLayout``)."""
+    if layout or original_shape:
+        raise IRValueError(
+            f"{operator}: operands come in their own layout, got auto_scheduler_rewritten_layout={layout!r} and"
+            f" meta_schedule_original_shape={original_shape!r}"
+        )
+
+
 def conv(
     inp: Tensor,
     filt: Tensor,
@@ -56,6 +65,7 @@ def conv(
     The reduction axes are called rc, ry, rx, rz and stand in the order of ``data_layout``. Products are made in
     ``out_dtype`` (default: the input's).
     """
+    refuse_rewritten_layout("conv", auto_scheduler_rewritten_layout, meta_schedule_original_shape)
     dim = len(data_layout) - 2
     if dim not in _SPATIAL or inp.ndim != dim + 2:
         raise IRValueError(f"conv: data of {inp.ndim} dimensions does not fit layout {data_layout!r}")
@@ -246,8 +256,10 @@ def conv2d_nhwc(
     auto_scheduler_should_rewrite_layout: bool = False,
 ) -> Tensor:
     """2-D convolution, data NHWC, kernel HWIO."""
-    rewrite = auto_scheduler_should_rewrite_layout
-    return conv(Input, Filter, stride, padding, dilation, 1, "NHWC", "HWIO", out_dtype, None, None, rewrite)
+    return conv(
+        Input, Filter, stride, padding, dilation, 1, "NHWC", "HWIO", out_dtype,
+        auto_scheduler_rewritten_layout, meta_schedule_original_shape, auto_scheduler_should_rewrite_layout,
+    )  # fmt: skip
 
 
 def group_conv2d_nchw(
@@ -301,7 +313,10 @@ def conv3d_ndhwc(
     meta_schedule_origin_shape: Any = None,
 ) -> Tensor:
     """3-D convolution, data NDHWC, kernel DHWIO."""
-    return conv(Input, Filter, stride, padding, dilation, groups, "NDHWC", "DHWIO", out_dtype)
+    return conv(
+        Input, Filter, stride, padding, dilation, groups, "NDHWC", "DHWIO", out_dtype,
+        auto_scheduler_rewritten_layout, meta_schedule_origin_shape,
+    )  # fmt: skip
 
 
 def depthwise_conv2d_nchw(

@@ -13,7 +13,7 @@ from ...tir.expr import IntImm, PrimExpr
 from ...tir.operators import const
 from .. import tag
 from ..shape import is_const
-from .conv import reduce_over
+from .conv import reduce_over, refuse_rewritten_layout
 
 
 def _check_inner(name: str, a: PrimExpr, b: PrimExpr) -> None:
@@ -32,6 +32,7 @@ def matmul(
     meta_schedule_original_shape: Any = None,
 ) -> Tensor:
     """``a @ b`` of two matrices (``a`` may have more leading axes), each perhaps transposed, plus a bias vector."""
+    refuse_rewritten_layout("matmul", auto_scheduler_rewritten_layout, meta_schedule_original_shape)
     kind = out_dtype or tensor_a.dtype
     *batch, rows, inner_a = tensor_a.shape
     if transpose_a:
@@ -71,7 +72,16 @@ def dense(
     meta_schedule_original_shape: Any = None,
 ) -> Tensor:
     """``data @ weight.T + bias`` with weight (out, in)."""
-    return matmul(data, weight, bias, out_dtype, transpose_a=False, transpose_b=True)
+    return matmul(
+        data,
+        weight,
+        bias,
+        out_dtype,
+        False,
+        True,
+        auto_scheduler_rewritten_layout,
+        meta_schedule_original_shape,
+    )
 
 
 def batch_matmul(
@@ -85,6 +95,7 @@ def batch_matmul(
     meta_schedule_original_shape: Any = None,
 ) -> Tensor:
     """``a[b] @ b[b]`` for each batch element, each perhaps transposed (by default b is); a batch of 1 is repeated."""
+    refuse_rewritten_layout("batch_matmul", auto_scheduler_rewritten_layout, meta_schedule_original_shape)
     kind = out_dtype or tensor_a.dtype
     batch_a, rows, inner_a = tensor_a.shape
     batch_b, inner_b, columns = tensor_b.shape

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ir import Range, tir
+from ir import IRValueError, Range, tir
 from ir.arith import Analyzer, ConstIntBound, ModularSet
 from ir.tir import SizeVar, Var, floordiv, floormod, truncdiv, truncmod
 
@@ -121,3 +121,16 @@ def test_bound_variables_replace_and_carry_facts() -> None:
     analyzer.bind(x, y * 4 + 1)
     assert analyzer.modular_set(x) == ModularSet(4, 1)
     assert str(analyzer.simplify(x + 1)) == str(y * tir.const(4, "int64") + tir.const(2, "int64"))
+
+
+def test_updates_say_that_they_replace() -> None:
+    analyzer, var = Analyzer(), tir.Var("n", "int32")
+    analyzer.update(var, ConstIntBound(0, 9))
+    analyzer.update(var, ConstIntBound(0, 9))
+    with pytest.raises(IRValueError, match="update of n: .* is known already"):
+        analyzer.update(var, ConstIntBound(0, 3))
+    analyzer.update(var, ConstIntBound(0, 3), override=True)
+    assert analyzer.const_int_bound(var).max_value == 3
+    analyzer.update(var, ModularSet(4, 1))
+    with pytest.raises(IRValueError, match="update of n: .* is known already"):
+        analyzer.update(var, ModularSet(2, 1))

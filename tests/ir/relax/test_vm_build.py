@@ -209,7 +209,9 @@ def test_stateful_interface_saved_functions_and_timing(built):
     np.testing.assert_allclose(vm.get_outputs("main").numpy(), expected, rtol=1e-5, atol=1e-6)
     vm.save_function("main", "saved", data)
     np.testing.assert_allclose(vm["saved"]().numpy(), expected, rtol=1e-5, atol=1e-6)
-    times = vm.time_evaluator("main", number=2, repeat=3)(data)
+    times = vm.time_evaluator("main", runners.cpu(), number=2, repeat=3)(data)
+    with pytest.raises(ExecutableError, match="timed where it runs, on cpu"):
+        vm.time_evaluator("main", runners.device("cuda"))
     assert len(times.results) == 3 and 0 < times.min <= times.median <= times.max
     assert "main" in vm.profile("main", data)
     with pytest.raises(ExecutableError, match="it has main"):

@@ -75,6 +75,16 @@ def test_the_place_is_marked() -> None:
             "with T.block('b'):\n    T.reads(A[0, 0])\n    T.reads(A[0, 0])\n    T.writes()",
             "block 'b' has two T.reads",
         ),
+        (
+            "with T.block('b', exec_scope='warp'):\n    T.evaluate(0)",
+            "there are no execution scopes, got exec_scope='warp'",
+        ),
+        (
+            "for i in range(4):\n    with T.block('b'):\n        v = T.axis.remap('S', [i], dtype='int64')",
+            "is int32, its axis cannot be int64",
+        ),
+        ("p = T.handle('float32', is_size_var=True)", "a pointer is no size"),
+        ("p = T.ptr('float32', is_size_var=True)", "a pointer is no size"),
     ],
     ids=lambda value: value.split("\n")[-1].strip()[:40],
 )
@@ -104,6 +114,7 @@ def test_prim_func(body: str, expected: str) -> None:
         ("for i in range(4):\n    pass\nreturn x", "For statements are not supported in a Relax function"),
         ("a, b, c = (x, x)\nreturn x", "expected 3 values, got 2"),
         ("y = R.matmul(x, x)\nreturn y", "matmul"),
+        ("y = R.emit(x, R.Tensor((4, 4), 'float32'))\nreturn y", "R.emit: annotate the assignment instead"),
     ],
     ids=lambda value: value.split("\n")[0][:40],
 )

@@ -258,8 +258,11 @@ def test_values_outside_of_scripts() -> None:
 
 
 def test_show_prints(capsys: pytest.CaptureFixture[str]) -> None:
-    from_source("@T.prim_func\ndef f():\n    T.evaluate(0)").show()
+    func = from_source("@T.prim_func\ndef f():\n    T.evaluate(0)")
+    func.show(black_format=False)
     assert "T.evaluate(0)" in capsys.readouterr().out
+    with pytest.raises(ir.IRTypeError, match="show prints plain text"):
+        func.show(style="dark")
 
 
 def test_metadata_is_carried_by_the_text() -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ir
-from ir import relax
+from ir import relax, tir
 from ir.script import tir as T
+from ir.span import SourceName, Span
 
 
 def test_struct_info_of_scalars() -> None:
@@ -52,3 +53,12 @@ def test_name() -> None:
 
     assert func.__name__ == "func"
     assert func.without_attr("global_symbol").__name__ == "main"
+
+
+def test_a_body_may_come_from_another_place() -> None:
+    func = tir.PrimFunc([], tir.Evaluate(tir.const(0)), span=Span(SourceName("a.py"), 1, 1, 0, 0))
+    body = tir.Evaluate(tir.const(1))
+    there = Span(SourceName("b.py"), 7, 7, 0, 0)
+    assert func.with_body(body).span is func.span and func.with_body(body, there).span is there
+    pointer = tir.decl_buffer((4,), "float32").access_ptr("r", "int64")
+    assert pointer.dtype == "int64"

@@ -522,3 +522,19 @@ def test_scale_shift(check):
     x, scale, shift = rand(1, 3, 2, 2), rand(3), rand(3)
     column = (slice(None), None, None)
     check(topi.nn.scale_shift_nchw, [x, scale, shift], x * scale[column] + shift[column])
+
+
+@pytest.mark.parametrize(
+    "option", [{"auto_scheduler_rewritten_layout": "NK16n"}, {"meta_schedule_original_shape": (4, 4)}]
+)
+def test_weights_that_another_system_has_packed_are_refused(option):
+    a, b, c = te.placeholder((4, 4)), te.placeholder((4, 4)), te.placeholder((1, 4, 4))
+    image, kernel = te.placeholder((1, 4, 4, 4)), te.placeholder((1, 1, 4, 4))
+    for make in (
+        lambda: topi.nn.matmul(a, b, **option),
+        lambda: topi.nn.dense(a, b, **option),
+        lambda: topi.nn.batch_matmul(c, c, **option),
+        lambda: topi.nn.conv2d_nhwc(image, kernel, 1, 0, 1, **option),
+    ):
+        with pytest.raises(IRValueError, match="operands come in their own layout"):
+            make()

@@ -336,3 +336,10 @@ def test_empty_and_negative_ranges(check):
     n = te.var("n", "int64")
     reversed_rows = topi.strided_slice(te.placeholder((n, 4), name="a"), [-1], [-(2**31)], [-1], axes=[0])
     assert reversed_rows.shape[0] is n
+
+
+def test_dyn_tile_has_the_dimensions_of_its_repeats():
+    a = te.placeholder((2, 3))
+    assert topi.transform.dyn_tile(a, (4, 3), 2).ndim == topi.transform.dyn_tile(a, (4, 3), 1).ndim == 2
+    with pytest.raises(IRValueError, match="3 repeats of 2 dimensions give 3, not the 2 of new_shape"):
+        topi.transform.dyn_tile(a, (4, 3), 3)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import ir
 import runners
 from ir import relax
 from ir.error import IRTypeError, IRValueError
 from ir.relax import transform
 from ir.script import ir as I
 from ir.script import relax as R
+from ir.script import tir as T
 
 from .conftest import verify
 
@@ -181,3 +183,40 @@ def test_rejected_requests():
     kernel = transform.LegalizeOps()(good)
     with pytest.raises(IRTypeError, match="is no Relax function"):
         transform.Gradient("sum")(kernel)
+
+
+def test_te_gradients_get_their_options():
+    @I.ir_module
+    class Scaled:
+        @T.prim_func(private=True)
+        def scale(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
+            for i in range(4):
+                with T.block("scale"):
+                    v = T.axis.spatial(4, i)
+                    B[v] = A[v] * T.float32(3)
+
+        @R.function
+        def main(x: R.Tensor((4,), "float32")):
+            cls = Scaled
+            with R.dataflow():
+                y = R.call_tir_with_grad(
+                    cls.scale,
+                    (x,),
+                    out_sinfo=R.Tensor((4,), "float32"),
+                    te_grad_name="test.scale_grad",
+                    te_grad_kwargs={"k": 3.0},
+                )
+                z = R.sum(y)
+                R.output(z)
+            return z
+
+    seen = []
+
+    @ir.register_func("test.scale_grad", override=True)
+    def gradient(var, call, adjoint, builder, k=1.0):
+        seen.append(k)
+        return op.multiply(adjoint, relax.const(k, "float32"))
+
+    transform.Gradient("main")(Scaled)
+    ir.remove_global_func("test.scale_grad")
+    assert seen == [3.0]

@@ -663,3 +663,42 @@ def test_constants_that_kernels_compute_start_on_a_cache_line():
     )
     assert len(found) == 3
     assert all(item.data.ctypes.data % 64 == 0 for item in found)
+
+
+def test_hints_name_devices_of_the_module():
+    @I.ir_module
+    class Before:
+        I.module_global_infos({"vdevice": [I.vdevice("llvm"), I.vdevice("cuda", 1, "shared")]})
+
+        @R.function
+        def main(x: R.Tensor((4,), "float32", "llvm")):
+            y = R.hint_on_device(x, device_type="cuda", index=1, memory_scope="shared")
+            z = R.exp(y)
+            return z
+
+    (_, there) = Before.global_infos["vdevice"]
+    after = transform.RealizeVDevice()(Before)
+    copy, exp = after["main"].body.blocks[0].bindings
+    assert copy.value.op.name == "relax.to_vdevice" and copy.value.attrs["dst_vdevice"] == there
+    assert exp.var.struct_info.vdevice == there
+
+    without = Before.clone()
+    without.update_global_info("vdevice", [VDevice("llvm")])
+    with pytest.raises(IRValueError, match="asks for device cuda:1 with memory 'shared'"):
+        transform.RealizeVDevice()(without)
+
+
+def test_hints_work_backwards():
+    @I.ir_module
+    class Before:
+        I.module_global_infos({"vdevice": [I.vdevice("llvm")]})
+
+        @R.function
+        def main(x: R.Tensor((4,), "float32")):
+            y = R.exp(x)
+            z = R.hint_on_device(y, device_type="cpu", index=0, memory_scope="global")
+            return z
+
+    (here,) = Before.global_infos["vdevice"]
+    after = transform.RealizeVDevice()(Before)
+    assert all(item.var.struct_info.vdevice == here for item in after["main"].body.blocks[0].bindings)

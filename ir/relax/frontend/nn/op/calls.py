@@ -85,16 +85,27 @@ def tensor_ir_op(
         args: its inputs.
         out: placeholders that tell the shape and dtype of its outputs.
     """
+    return call_prim_func(func, name_hint, args, out, name_hint)
+
+
+def call_prim_func(
+    func: PrimFunc,
+    func_name: str,
+    args: Tensor | Sequence[Tensor | ShapeExpr | PrimExpr],
+    out: OutType,
+    name: str,
+) -> OutType:
+    """:func:`tensor_ir_op` whose result is called otherwise than its PrimFunc."""
     builder = current_builder()
-    tensors, values = _split_args(name_hint, args)
+    tensors, values = _split_args(func_name, args)
     infos = _out_info(out)
     call = _op.call_tir(
-        builder.add_func(_named(func, name_hint), name_hint),
+        builder.add_func(_named(func, func_name), func_name),
         tensors,
         infos if isinstance(out, list | tuple) else infos[0],
         tir_vars=values or None,
     )
-    return wrap_nested(builder.emit(call), name=name_hint)
+    return wrap_nested(builder.emit(call, name), name)
 
 
 def tensor_ir_inplace_op(

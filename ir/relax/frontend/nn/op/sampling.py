@@ -13,7 +13,7 @@ from ir.tir.operators import const
 from ..error import NNValueError
 from ..tensor import Tensor
 from .arithmetic import cumsum, divide, sum
-from .calls import tensor_expr_op, tensor_ir_op
+from .calls import call_prim_func, tensor_expr_op, tensor_ir_op
 from .sampling_kernels import get_index_from_sorted, get_renorm_cutoff, get_renorm_prob, get_sample_index
 
 
@@ -59,11 +59,12 @@ def multinomial_from_uniform(
     if sample_indices is None:
         sample_indices = _default_indices(prob.shape[0], out_batch)
     kernel = get_sample_index(prob.dtype, uniform_sample.dtype, sample_indices.dtype, dtype)
-    return tensor_ir_op(
+    return call_prim_func(
         kernel,
         "get_sample_index",
-        args=[cumsum(prob, axis=1, exclusive=False), uniform_sample, sample_indices],
-        out=Tensor.placeholder([out_batch, 1], dtype),
+        [cumsum(prob, axis=1, exclusive=False), uniform_sample, sample_indices],
+        Tensor.placeholder([out_batch, 1], dtype),
+        name,
     )
 
 

@@ -38,6 +38,13 @@ def test_multinomial_example() -> None:
     assert op_names(export(op.multinomial_from_uniform, prob, usample), "test") == ["cumsum", "call_tir"]
 
 
+def test_the_result_has_the_given_name() -> None:
+    made = export(lambda p, u: op.multinomial_from_uniform(p, u, name="drawn"), SORTED, f32([[0.4], [0.9]]))
+    assert "drawn" in made["test"].script() and "get_sample_index" in [
+        var.name_hint for var in made.functions
+    ]
+
+
 def test_multinomial_several_samples_of_a_row() -> None:
     rng = np.random.default_rng(0)
     prob = rng.random((3, 6), np.float32)
