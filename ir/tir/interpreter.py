@@ -84,7 +84,7 @@ class Interpreter(Visitor):
         for param, arg in zip(func.params, args):
             buffer = func.buffer_map.get(param)
             if buffer is None:
-                self.values[param] = arg if isinstance(arg, _Pointer) else _scalar(arg, param.dtype)
+                self.values[param] = _argument(arg, param.dtype)
             elif isinstance(arg, _Pointer):
                 self.values[buffer.data] = arg
             else:
@@ -431,6 +431,12 @@ _NO_FUNCTIONS_OF_VALUES: dict[str, Callable[[Interpreter, E.Call], Any]] = {
     "tir.tvm_call_cpacked": Interpreter._call_packed,
 }
 """Intrinsics that evaluate their arguments in their own way, or that touch memory; the others have a meaning on arrays."""
+
+
+def _argument(value: Any, dtype: str) -> Any:
+    if dtype == "handle" and isinstance(value, np.ndarray):
+        return _Pointer(value.reshape(-1))
+    return value if isinstance(value, _Pointer) else _scalar(value, dtype)
 
 
 def _scalar(value: Any, dtype: str) -> Any:

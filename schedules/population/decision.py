@@ -64,7 +64,7 @@ class TileDecision:
         return int(found[0]) if len(found) else None
 
     def neighbours(self, column: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-        """For each row a near one: a prime factor moved between two positions (any other row where there is none)."""
+        """For each row a near one: a prime factor moved between two positions (any row where the picked one is missing)."""
         table = self._neighbour_table()
         picks = table[column, generator.integers(table.shape[1], size=len(column))]
         far = generator.integers(self.size, size=len(column))

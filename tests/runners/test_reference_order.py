@@ -11,6 +11,7 @@ import pytest
 from ir import IRModule, structural_equal, te, topi
 from ir.node import post_order_visit
 from ir.script import tir as T
+from ir.tir import interpreter
 from ir.tir.stmt import For, ForKind
 from runners.native import build_native
 from runners.reference_order import in_fast_order
@@ -37,10 +38,10 @@ PROGRAMS = {
     "vector times matrix": matmul(1, 100, 50),
     "one element": matmul(1, 1, 64),
     "batch_matmul": program(topi.nn.batch_matmul, (3, 6, 10), (3, 70, 10)),
-    "conv2d_nhwc": program(lambda a, b: topi.nn.conv2d_nhwc(a, b, 2, 1, 1), (1, 9, 9, 3), (3, 3, 3, 40)),
-    "conv2d_nchw": program(lambda a, b: topi.nn.conv2d_nchw(a, b, 1, 1, 1), (2, 3, 8, 8), (6, 3, 3, 3)),
+    "conv2d_nhwc": program(lambda a, b: topi.nn.conv2d_nhwc(a, b, 2, 1, 1), (1, 5, 5, 3), (3, 3, 3, 40)),
+    "conv2d_nchw": program(lambda a, b: topi.nn.conv2d_nchw(a, b, 1, 1, 1), (1, 3, 6, 6), (6, 3, 3, 3)),
     "depthwise": program(
-        lambda a, b: topi.nn.depthwise_conv2d_nchw(a, b, 1, 1, 1), (1, 6, 8, 8), (6, 1, 3, 3)
+        lambda a, b: topi.nn.depthwise_conv2d_nchw(a, b, 1, 1, 1), (1, 6, 6, 6), (6, 1, 3, 3)
     ),
     "conv3d": program(lambda a, b: topi.nn.conv3d_ncdhw(a, b, 1, 0, 1, 1), (1, 2, 4, 5, 6), (3, 2, 2, 2, 2)),
     "max_pool": program(
@@ -62,8 +63,9 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("mod", PROGRAMS.values(), ids=PROGRAMS.keys())
 def test_the_fast_order_computes_the_same(mod: IRModule) -> None:
-    plain, fast = (build_native(item, HOST) for item in (mod, in_fast_order(mod, 1)))
-    reference = compute_reference(mod, lambda arguments: plain(*arguments))
+    fast = build_native(in_fast_order(mod, 1), HOST)
+    reference = compute_reference(mod, lambda arguments: interpreter.run(mod, *arguments))
+    assert reference.cases
     for case in reference.cases:  # integers to the last bit, random numbers within rounding
         arguments = case.arguments(reference.facts.params)
         fast(*arguments)

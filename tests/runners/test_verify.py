@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ir import dtype as dt
 from ir.tir import interpreter
 from runners import RunnerError, verify
 from runners.verify import (
@@ -102,12 +103,14 @@ def test_tolerance_grows_with_the_reduction(dtype: str, length: int) -> None:
     "dtype", ["float32", "float16", "bfloat16", "int8", "uint8", "int32", "bool", "float64"]
 )
 def test_inputs_of_every_dtype_are_reproducible(dtype: str) -> None:
-    (param, _) = params_of(_only(scaled(64, 2.0, dtype=dtype if dtype != "bool" else "int8")))
-    first, second = (
-        make_value(param, np.random.default_rng(1), magnitude=2, positive=False) for _ in range(2)
+    param = Param("a", dtype, (64,), output=False)
+    first, second, other = (
+        make_value(param, np.random.default_rng(seed), magnitude=2, positive=False) for seed in (1, 1, 2)
     )
-    assert first.dtype == second.dtype and np.array_equal(first, second)
-    assert np.abs(first.astype(np.float32)).max() <= 4
+    assert first.dtype == dt.to_numpy(dtype) and first.shape == (64,)
+    np.testing.assert_array_equal(first, second)
+    assert not np.array_equal(first, other)
+    assert len(np.unique(first)) > 1 and np.abs(first.astype(np.float32)).max() <= 4
 
 
 def test_large_inputs_repeat_a_drawn_block(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,7 +163,8 @@ def test_references_are_shared_through_a_file(tmp_path: Path) -> None:
     first = ReferenceStore(tmp_path).get(key, mod, make_run)
     second = ReferenceStore(tmp_path).get(key, mod, make_run)
     assert len(calls) == 1
-    for one, other in zip(first.cases, second.cases):
+    assert first.cases
+    for one, other in zip(first.cases, second.cases, strict=True):
         assert (one.name, one.exact) == (other.name, other.exact)
         np.testing.assert_array_equal(one.outputs[0], other.outputs[0])
     assert second.secs == first.secs

@@ -24,7 +24,7 @@ def main_of(program: Schedule | IRModule | PrimFunc) -> PrimFunc:
 
 
 def assert_program(sch: Schedule, expected: PrimFunc) -> None:
-    """The scheduled function has the structure of ``expected`` (names aside), and its trace replays to the same text."""
+    """The scheduled function has the structure of ``expected``, names and attributes aside."""
     found = main_of(sch)
     assert_structural_equal(found.replace(attrs=None), expected.replace(attrs=None))
 

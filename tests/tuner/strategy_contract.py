@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
-
-import numpy as np
 
 from cost_models import RandomModel
 from database import MemoryDatabase
 from ir import te
-from schedules.population import Sketch
+from ir.tir.analysis import verify_well_formed
+from schedules import Schedule, Trace
 from tuner import TuneContext
 from tuner.search import MeasureCandidate, SearchStrategy
 
@@ -64,7 +64,11 @@ class StrategyContract:
         strategy = self.start(8, 8)
         for batch in self.rounds(strategy):
             for item in batch:
-                assert item.trace(strategy.context) is not None
+                trace = item.trace(strategy.context)
+                assert trace is not None
+                sch = Schedule(strategy.context.mod)
+                Trace.apply_json_to_schedule(json.loads(json.dumps(trace.as_json())), sch)
+                assert verify_well_formed(sch.mod)
 
     def test_the_same_seed_proposes_the_same(self) -> None:
         def run(seed: int) -> list[list[int]]:
@@ -75,8 +79,3 @@ class StrategyContract:
 
     def test_without_budget_nothing_is_proposed(self) -> None:
         assert self.start(0, 8).generate_measure_candidates() is None
-
-
-def one_row(sketch: Sketch) -> np.ndarray:
-    """Any valid row."""
-    return sketch.sample(1, np.random.default_rng(0))[0]

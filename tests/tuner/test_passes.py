@@ -12,6 +12,7 @@ from database import open_database
 from ir import relax
 from ir.codegen.build import build
 from ir.target import Target
+from ir.tir import interpreter
 from tests.tuner.strategy_contract import matmul
 from tuner import TunerError
 
@@ -44,6 +45,10 @@ def test_tune_tir_then_apply_database(tmp_path: Path) -> None:
         assert len(open_database(tmp_path / "tuning.db")) >= 4
         applied = relax.transform.MetaScheduleApplyDatabase(str(tmp_path))(mod)
     assert not ir.structural_equal(applied, mod)
+    a, b = (np.random.default_rng(i).integers(-4, 5, (24, 24)).astype("float32") for i in range(2))
+    out = np.zeros((24, 24), "float32")
+    interpreter.run(applied, a, b, out, name="product")
+    np.testing.assert_array_equal(out, a @ b)
 
 
 def test_tune_irmod_keeps_to_the_named_operators(tmp_path: Path) -> None:

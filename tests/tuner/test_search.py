@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cost_models import RandomModel
+from cost_models.prior import estimate_seconds
 from database import MemoryDatabase, TuningRecord
 from tests.tuner.strategy_contract import StrategyContract, made_up_seconds, matmul
 from tuner import EvolutionarySearch, ReplayTrace, SearchStrategy, TuneContext
@@ -26,10 +27,10 @@ class TestReplayTrace(StrategyContract):
 
 
 class _Oracle(RandomModel):
-    """Knows the made-up time of every candidate: its scores are given by the first decision."""
+    """Takes the analytical estimate for the truth: the score is how often a candidate runs in a second."""
 
     def predict_arrays(self, features: object) -> np.ndarray:
-        return np.asarray(features.prior_seconds())  # type: ignore[attr-defined]
+        return 1 / np.asarray(features.prior_seconds())  # type: ignore[attr-defined]
 
 
 def test_what_a_database_knows_is_not_measured_again() -> None:
@@ -67,13 +68,16 @@ def test_the_search_finds_what_its_model_prefers() -> None:
     strategy.pre_tuning(8, 8, context.sketches(), None, _Oracle(seed=0))
     chosen = strategy.generate_measure_candidates()
     assert chosen is not None
-    best = max(item.score for item in chosen)
+    found = [estimate_seconds(item.sketch.skeleton(item.row[None]), context.target)[0] for item in chosen]
+    np.testing.assert_allclose([1 / item.score for item in chosen], found, rtol=1e-5)
     random_rows = [sketch.sample(200, np.random.default_rng(1)) for sketch in context.sketches()]
-    typical = [
-        np.median(strategy._scores(sketch, rows))
-        for sketch, rows in zip(context.sketches(), random_rows, strict=True)
-    ]
-    assert best > 2 * max(typical)
+    random = np.concatenate(
+        [
+            estimate_seconds(sketch.skeleton(rows), context.target)
+            for sketch, rows in zip(context.sketches(), random_rows, strict=True)
+        ]
+    )
+    assert min(found) < np.quantile(random, 0.01) and max(found) < np.median(random) / 2
 
 
 def test_a_small_batch_searches_briefly_and_the_next_goes_on_from_there() -> None:

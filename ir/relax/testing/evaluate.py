@@ -63,6 +63,9 @@ OPERATORS: dict[str, Callable[[Evaluator, Call], Any]] = {}
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
 """External functions that programs call by name and that no one registers."""
 
+FUNCTIONS_WITH_CONTEXT: dict[str, Callable[..., Any]] = {}
+"""Those of ``call_builtin_with_ctx`` that call back; they get the evaluator as first argument."""
+
 
 class Frame:
     """What one call of a function knows: its variables and the values of its symbolic variables."""
@@ -174,11 +177,13 @@ class Evaluator:
             self.stack.pop()
 
     def kernel(self, func: PrimFunc, args: Sequence[Any], written: Container[int]) -> Any:
-        """Run a kernel on arrays and numbers; only the arguments in ``written`` may be changed by it."""
-        passed = [
-            arg.copy() if isinstance(arg, np.ndarray) and index not in written else arg
-            for index, arg in enumerate(args)
-        ]
+        """Run a kernel on arrays and numbers; only the memory of the arguments in ``written`` may be changed by it."""
+        outputs = [arg for index, arg in enumerate(args) if index in written and isinstance(arg, np.ndarray)]
+
+        def only_read(arg: Any) -> bool:
+            return isinstance(arg, np.ndarray) and not any(np.may_share_memory(arg, item) for item in outputs)
+
+        passed = [arg.copy() if only_read(arg) else arg for arg in args]
         result = Interpreter(self.mod).call(func, passed)
         for index, (before, after) in enumerate(zip(args, passed)):
             if before is not after and before.tobytes() != after.tobytes():

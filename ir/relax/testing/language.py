@@ -16,7 +16,7 @@ from ... import dtype as dt
 from ...registry import get_global_func
 from ..expr import Call
 from ..struct_info import StructInfo, TupleStructInfo
-from .evaluate import OPERATORS, Evaluator
+from .evaluate import FUNCTIONS_WITH_CONTEXT, OPERATORS, Evaluator
 from .values import Closure, EvaluationError, Gone, Storage, fresh, replaced
 
 
@@ -128,8 +128,8 @@ def _call_inplace_packed(self: Evaluator, call: Call) -> Any:
 @_means("call_builtin_with_ctx")
 def _call_builtin(self: Evaluator, call: Call) -> Any:
     callee, args = self.operands(call.args)
-    builtin = _CLOSURE_BUILTINS.get(getattr(callee, "global_symbol", ""))
-    return self.invoke(callee, args) if builtin is None else builtin(self, *args)
+    with_context = FUNCTIONS_WITH_CONTEXT.get(getattr(callee, "global_symbol", ""))
+    return self.invoke(callee, args) if with_context is None else with_context(self, *args)
 
 
 @_means("vm.call_tir_dyn")
@@ -160,10 +160,8 @@ def _invoke_closure(self: Evaluator, call: Call) -> Any:
     return self.invoke(callee, args)
 
 
-_CLOSURE_BUILTINS: dict[str, Callable[..., Any]] = {
-    "vm.builtin.make_closure": _closure,
-    "vm.builtin.invoke_closure": lambda self, callee, *args: self.invoke(callee, args),
-}
+FUNCTIONS_WITH_CONTEXT["vm.builtin.make_closure"] = _closure
+FUNCTIONS_WITH_CONTEXT["vm.builtin.invoke_closure"] = lambda self, callee, *args: self.invoke(callee, args)
 
 
 # -- shapes, printing ------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ... import dtype as dt
-from .evaluate import FUNCTIONS
+from .evaluate import FUNCTIONS, FUNCTIONS_WITH_CONTEXT, Evaluator
 from .language import new_storage, tensor_in
 from .values import Closure, EvaluationError, dense
 
@@ -146,3 +146,15 @@ def _alloc_storage(size: Any, *what: Any) -> Any:
 @_named("alloc_tensor")
 def _alloc_tensor(storage: Any, offset: Any, shape: Any, dtype: str, *device: Any) -> np.ndarray:
     return tensor_in(storage, int(offset), shape, dtype)
+
+
+def _cached_alloc(context: Evaluator, function: Any, index: Any) -> Any:
+    return context.invoke(function, [])
+
+
+def _run_or_capture(context: Evaluator, function: Any, args: Any, *index: Any) -> Any:
+    return context.invoke(function, args)
+
+
+FUNCTIONS_WITH_CONTEXT["vm.builtin.cuda_graph.get_cached_alloc"] = _cached_alloc
+FUNCTIONS_WITH_CONTEXT["vm.builtin.cuda_graph.run_or_capture"] = _run_or_capture

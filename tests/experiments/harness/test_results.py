@@ -41,7 +41,7 @@ def test_the_table_has_every_peer_and_the_mean() -> None:
     noisy = {**row(1.0, 8.0), "disturbed": 0.5}
     text = tables.operators({"quiet": row(1.0, 2.0), "noisy": noisy})
     lines = text.splitlines()
-    assert lines[0].split("|")[-3:-1] == ["   torch ", " numpy "] or "torch" in lines[0]
+    assert [cell.strip() for cell in lines[0].split("|")[-3:-1]] == ["torch", "numpy"]
     assert "noisy *" in text and "quiet *" not in text
     mean = next(line for line in lines if line.startswith("| geometric mean"))
     assert "4.00" in mean and mean.rstrip(" |").endswith("-")

@@ -229,7 +229,7 @@ def test_fused_and_split_loops_are_bijective_and_keep_their_values(
     assert found.indices, found.errors
     points = list(itertools.product(*(range(int(r.extent)) for r in iters.values())))  # type: ignore[call-overload]
     values = {var: np.array([point[i] for point in points]) for i, var in enumerate(iters)}
-    for index, total in zip(indices, found.indices):
+    for index, total in zip(indices, found.indices, strict=True):
         assert isinstance(total, IterSumExpr)
         np.testing.assert_array_equal(
             np.broadcast_to(evaluate(normalize_iter_map_to_expr(total), values), len(points)),
@@ -282,7 +282,7 @@ def test_what_is_detected_is_true(level: str) -> None:
         points = [point for point, kept in zip(points, holds) if kept]
         values = {var: np.array([point[i] for point in points]) for i, var in enumerate(iters)}
         box, columns = [], []
-        for index, total in zip(indices, found.indices):
+        for index, total in zip(indices, found.indices, strict=True):
             actual = np.broadcast_to(evaluate(index, values), len(points))
             again = np.broadcast_to(evaluate(normalize_iter_map_to_expr(total), values), len(points))
             np.testing.assert_array_equal(again, actual)
@@ -334,7 +334,7 @@ def test_divided_bindings_keep_their_values(case: tuple[list[Any], dict[Var, Ran
     divided = subspace_divide(indices, iters, inner)
     points = list(itertools.product(*(range(int(r.extent)) for r in iters.values())))  # type: ignore[call-overload]
     values = {var: np.array([point[i] for point in points]) for i, var in enumerate(loops)}
-    for index, (outer, mark) in zip(indices, divided):
+    for index, (outer, mark) in zip(indices, divided, strict=True):
         first, second = normalize_iter_map_to_expr(outer.source), normalize_iter_map_to_expr(mark.source)
         assert not set(tir.analysis.undefined_vars(first)) & set(inner)
         assert set(tir.analysis.undefined_vars(second)) <= set(inner)

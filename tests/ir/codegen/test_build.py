@@ -150,8 +150,8 @@ def test_library_with_python_calls_is_refused(tmp_path: Path) -> None:
 
 
 def test_ir_build_and_compile_take_kernels() -> None:
-    a, b, c = arrays()
     for compile_function in (ir.build, ir.compile):
+        a, b, c = arrays()
         compile_function(add)["add"](a, b, c, 1.0)
         np.testing.assert_allclose(c, a + b)
 
@@ -162,7 +162,7 @@ def test_targets_choose_the_instruction_set() -> None:
     for cpu, register in (("skylake-avx512", "zmm"), ("haswell", "ymm")):
         module = build(func, f"llvm -mtriple=x86_64-unknown-linux-gnu -mcpu={cpu}")
         assert register in module.assembly
-        assert module.assembly.count("zmm") == (0 if register == "ymm" else module.assembly.count("zmm"))
+        assert cpu == "skylake-avx512" or "zmm" not in module.assembly
 
 
 @pytest.mark.parametrize("target", ["cuda -arch=sm_80", "nvidia/nvidia-a100", "c", "metal"])

@@ -466,7 +466,7 @@ def test_regions_are_detected() -> None:
     func = program("matmul")
     assert func.body.block.name_hint == "root"
     text = func.script()
-    assert "T.reads(C[vi, vj], A[vi, vk], B[vj, vk])" in text or "T.reads(A[vi, vk], B[vj, vk])" in text
+    assert "T.reads(C[vi, vj], A[vi, vk], B[vj, vk])" in text
     assert "T.writes(C[vi, vj])" in text
 
 
@@ -479,7 +479,7 @@ def test_float_literals_take_the_buffers_dtype() -> None:
 def test_elif_nests_and_negation_multiplies() -> None:
     text = program("lets").script()
     assert "else:\n            if i == 7:" in text
-    assert "T.Select(i > 3, A[i], A[i] * -1)" in text or "T.Select(i > 3, A[i], -1 * A[i])" in text
+    assert "T.Select(i > 3, A[i], A[i] * -1)" in text
 
 
 def test_explicit_root_block_keeps_its_regions_empty() -> None:

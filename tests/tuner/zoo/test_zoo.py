@@ -44,7 +44,7 @@ def test_built_models_compute_the_same(name: str) -> None:
     mod, _, inputs = zoo.load(name, bind_params=True, **zoo.small_config(name))
     expected, built = evaluate(mod, *inputs.values()), runners.VirtualMachine(relax.build(mod), runners.cpu())
     got = built["main"](*inputs.values())
-    pairs = zip(got, expected) if isinstance(expected, tuple) else [(got, expected)]
+    pairs = zip(got, expected, strict=True) if isinstance(expected, tuple) else [(got, expected)]
     for left, right in pairs:
         np.testing.assert_allclose(np.asarray(left), right, rtol=1e-4, atol=1e-4)
 

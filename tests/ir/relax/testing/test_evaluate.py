@@ -311,7 +311,7 @@ return b
     np.testing.assert_allclose(evaluate(mod, X), 2 * np.exp(X) + X)
 
 
-def test_closures(functions):
+def test_closures():
     @I.ir_module
     class Module:
         @R.function(private=True)
@@ -497,3 +497,25 @@ def test_what_cannot_be_evaluated():
         bb.emit_func_output(bb.emit(relax.op.ccl.allreduce(q)))
     with pytest.raises(EvaluationError, match="relax.ccl.allreduce has no numpy reference"):
         evaluate(bb.finalize(), X)
+
+
+def test_functions_that_call_back():
+    @I.ir_module
+    class Module:
+        @R.function(private=True)
+        def double(x: R.Tensor((4,), "float32")) -> R.Tuple(R.Tensor((4,), "float32")):
+            y = R.add(x, x)
+            return (y,)
+
+        @R.function(pure=False)
+        def main(x: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+            cls = Module
+            y = R.call_builtin_with_ctx(
+                "vm.builtin.cuda_graph.run_or_capture",
+                (cls.double, (x,), R.prim_value(0)),
+                sinfo_args=(R.Tuple(R.Tensor((4,), "float32")),),
+            )
+            z = y[0]
+            return z
+
+    np.testing.assert_array_equal(evaluate(Module, X), 2 * X)

@@ -1,6 +1,7 @@
 """Helpers for tests of passes: structure against an expected program, numbers against the program before the pass.
 
-The oracle is the reference evaluator, which shares nothing with the compiler: the program before a pass is never compiled.
+The oracle is the reference evaluator, which shares nothing with the compiler: the program before a pass is never compiled. Every
+pass that a test calls is held to it, also where the test is about the structure alone.
 """
 
 from __future__ import annotations
@@ -11,24 +12,50 @@ from typing import Any
 import numpy as np
 import pytest
 
-import ir
 import runners
-from ir import relax
+from ir import IRModule, assert_structural_equal, relax
 from ir.relax.analysis import check_well_formed
 from ir.relax.testing import evaluate
+from ir.transform import Pass, PassContext
+
+from .differential import Differential, flat
 
 
 def verify(actual: Any, expected: Any) -> None:
     """Both modules are well-formed and structurally equal."""
     check_well_formed(expected)
     check_well_formed(actual)
-    ir.assert_structural_equal(actual, expected)
+    assert_structural_equal(actual, expected)
 
 
-def _flat(value: Any) -> list[Any]:
-    if isinstance(value, tuple | list):
-        return [item for part in value for item in _flat(part)]
-    return [value.numpy() if hasattr(value, "numpy") else np.asarray(value)]
+@pytest.fixture(autouse=True)
+def passes_keep_the_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every pass that a test calls is held to the module that it was given; what builds call inside is not."""
+    differential, call = Differential(), Pass.__call__
+    depth = 0
+
+    def checked(self: Pass, mod: IRModule, ctx: PassContext | None = None) -> IRModule:
+        nonlocal depth
+        depth += 1
+        try:
+            result = call(self, mod, ctx)
+        finally:
+            depth -= 1
+        if depth == 0:
+            differential.check(self.info.name, mod, result)
+        return result
+
+    def building(*args: Any, **options: Any) -> Any:
+        nonlocal depth
+        depth += 1
+        try:
+            return build(*args, **options)
+        finally:
+            depth -= 1
+
+    build = relax.build
+    monkeypatch.setattr(Pass, "__call__", checked)
+    monkeypatch.setattr(relax, "build", building)
 
 
 @pytest.fixture
@@ -52,7 +79,7 @@ def same_numbers() -> Callable[..., None]:
 
         def run(function: Callable[..., Any]) -> list[np.ndarray]:
             given = [array.copy() for array in inputs]
-            results = _flat(function(*given))
+            results = flat(function(*given))
             # an input belongs to the caller: what the program leaves in it is compared as well
             return [*results, *given]
 

@@ -73,9 +73,7 @@ def test_repeated_operators_share_a_kernel_and_aliases_do_not():
 
     mod = transform.LegalizeOps()(Module)
     calls = [b.value for b in mod["main"].body.blocks[0].bindings]
-    assert [len(call.args[1].fields) for call in calls] == [2, 2, 2, 2] or [
-        len(call.args[1].fields) for call in calls
-    ] == [2, 2, 1, 2]
+    assert [len(call.args[1].fields) for call in calls] == [2, 2, 2, 2]
     assert calls[0].args[0] is calls[1].args[0]
     a = mod["main"].body.blocks[0].bindings[0].var
     assert set(calls[2].args[1].fields) == {a}
@@ -230,10 +228,10 @@ def test_convolution_takes_its_epilogue(same_numbers):
     class Module:
         @R.function
         def main(
-            x: R.Tensor((1, 4, 8, 8), "float32"),
-            w: R.Tensor((4, 4, 3, 3), "float32"),
-            b: R.Tensor((1, 4, 1, 1), "float32"),
-        ) -> R.Tensor((1, 4, 8, 8), "float32"):
+            x: R.Tensor((1, 3, 4, 4), "float32"),
+            w: R.Tensor((3, 3, 3, 3), "float32"),
+            b: R.Tensor((1, 3, 1, 1), "float32"),
+        ) -> R.Tensor((1, 3, 4, 4), "float32"):
             with R.dataflow():
                 lv0 = R.nn.conv2d(x, w, padding=1)
                 lv1 = R.add(lv0, b)
@@ -244,7 +242,7 @@ def test_convolution_takes_its_epilogue(same_numbers):
 
     mod = _fused(Module)
     assert _kernels(mod) == ["fused_conv2d_add_add1_relu"]
-    same_numbers(Module, mod, [(1, 4, 8, 8), (4, 4, 3, 3), (1, 4, 1, 1)])
+    same_numbers(Module, mod, [(1, 3, 4, 4), (3, 3, 3, 3), (1, 3, 1, 1)])
 
 
 def test_reductions_keep_what_follows_apart(same_numbers):
@@ -294,8 +292,8 @@ def test_equal_groups_are_one_function():
     @I.ir_module
     class Module:
         @R.function
-        def main(x: R.Tensor((8, 8), "float32"), w: R.Tensor((8, 8), "float32")) -> R.Tensor(
-            (8, 8), "float32"
+        def main(x: R.Tensor((4, 4), "float32"), w: R.Tensor((4, 4), "float32")) -> R.Tensor(
+            (4, 4), "float32"
         ):
             with R.dataflow():
                 lv0 = R.matmul(x, w)

@@ -55,8 +55,10 @@ def test_objects_end_behind_their_last_use():
 @I.ir_module(check_well_formed=False)
 class Symbolic:
     @T.prim_func(private=True)
-    def f(a: T.handle, b: T.handle):
-        T.evaluate(0)
+    def f(a: T.handle("float32"), b: T.handle("float32")):
+        A = T.Buffer((1,), data=a)
+        B = T.Buffer((1,), data=b)
+        B[0] = A[0] + T.float32(1)
 
     @R.function(pure=False)
     def main(x: R.Tensor((2, "n"), "float32")):
@@ -81,8 +83,10 @@ def test_symbolic_sizes_share_storage_when_they_are_equal():
     @I.ir_module(check_well_formed=False)
     class Expected:
         @T.prim_func(private=True)
-        def f(a: T.handle, b: T.handle):
-            T.evaluate(0)
+        def f(a: T.handle("float32"), b: T.handle("float32")):
+            A = T.Buffer((1,), data=a)
+            B = T.Buffer((1,), data=b)
+            B[0] = A[0] + T.float32(1)
 
         @R.function(pure=False)
         def main(x: R.Tensor((2, "n"), "float32")):
@@ -118,8 +122,10 @@ def test_bounds_reach_through_products():
     @I.ir_module(check_well_formed=False)
     class Before:
         @T.prim_func(private=True)
-        def f(a: T.handle, b: T.handle):
-            T.evaluate(0)
+        def f(a: T.handle("float32"), b: T.handle("float32")):
+            A = T.Buffer((1,), data=a)
+            B = T.Buffer((1,), data=b)
+            B[0] = A[0] + T.float32(1)
 
         @R.function(pure=False)
         def main(x: R.Tensor(("n",), "float32")):

@@ -621,6 +621,7 @@ def test_optimize_layout_transform(same_numbers):
 
     after = transform.OptimizeLayoutTransform()(Before)
     assert _ops(after) == ["relax.exp"]
+    same_numbers(Before, after, [(16,)])
 
 
 def test_allocate_workspace():

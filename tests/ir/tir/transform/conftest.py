@@ -30,7 +30,7 @@ def assert_same_results(before: PrimFunc, after: PrimFunc) -> None:
     first, second = random_arguments(before), random_arguments(before)
     run(before, *first)
     run(after, *second)
-    for a, b in zip(first, second):
+    for a, b in zip(first, second, strict=True):
         np.testing.assert_array_equal(a, b)
 
 

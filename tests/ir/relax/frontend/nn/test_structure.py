@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ir import IRModule, assert_structural_equal
+from ir.relax.analysis import check_well_formed
 from ir.relax.frontend import nn
 from ir.relax.frontend.nn import op, spec
 from ir.script import ir as I
@@ -17,6 +18,7 @@ def verify(
 ) -> None:
     """The export of one method is the expected module, up to names."""
     mod, _ = module.export_tvm(spec={method: inputs}, debug=debug)
+    check_well_formed(mod)
     assert_structural_equal(mod, expected, True)
 
 

@@ -37,7 +37,7 @@ def test_built_network_matches_onnx_runtime(name: str, tmp_path: Path) -> None:
     result = machine["main"](*arrays)
     results = result if isinstance(result, tuple | list) else [result]
     assert len(results) == len(wanted)
-    for got, expected in zip(results, wanted):
+    for got, expected in zip(results, wanted, strict=True):
         assert np.abs(expected).max() > 1e-3  # networks that let nothing through would prove nothing
         np.testing.assert_allclose(
             np.asarray(got), expected, rtol=1e-4, atol=1e-4 * float(np.abs(expected).max())

@@ -180,7 +180,7 @@ def test_shape_arithmetic_is_folded() -> None:
 def test_shape_arithmetic_on_symbolic_extents() -> None:
     mod = from_onnx(reshape_by_shape(["batch", 3, 4]))
     assert op_names(mod) == ["reshape"]
-    assert shapes_of(mod) == [["batch", "T.int64(3)", "T.int64(4)"]] or shapes_of(mod)[0][0] == "batch"
+    assert shapes_of(mod) == [["batch", "T.int64(3)", "T.int64(4)"]]
     for batch in (1, 5):
         assert evaluate(mod, np.zeros((batch, 3, 4), np.float32)).shape == (batch, 12)
 

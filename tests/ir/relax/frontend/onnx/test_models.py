@@ -62,7 +62,7 @@ def test_import_matches_onnx_runtime(exports: Any, name: str, exporter: str) -> 
     result = evaluate(from_onnx(path), *feeds.values())
     results = result if isinstance(result, tuple) else (result,)
     assert len(results) == len(expected)
-    for got, wanted in zip(results, expected):
+    for got, wanted in zip(results, expected, strict=True):
         assert got.dtype == wanted.dtype and got.shape == wanted.shape
         np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
 
@@ -75,7 +75,9 @@ def test_built_model_matches_onnx_runtime(exports: Any, name: str, exporter: str
     feeds = inputs_of(name)
     machine = runners.VirtualMachine(relax.build(from_onnx(path)), runners.cpu())
     result = machine["main"](*feeds.values())
-    for got, wanted in zip(result if isinstance(result, tuple | list) else [result], run_onnx(path, feeds)):
+    for got, wanted in zip(
+        result if isinstance(result, tuple | list) else [result], run_onnx(path, feeds), strict=True
+    ):
         np.testing.assert_allclose(np.asarray(got), wanted, rtol=1e-4, atol=1e-4)
 
 

@@ -102,7 +102,7 @@ def check(case: Case, run: Callable[[Any, dict[str, np.ndarray]], Any]) -> None:
     result = run(from_onnx(model), feeds)
     results = [np.asarray(item) for item in (result if isinstance(result, tuple | list) else [result])]
     assert len(results) == len(expected)
-    for got, wanted in zip(results, expected):
+    for got, wanted in zip(results, expected, strict=True):
         assert got.dtype == wanted.dtype
         assert got.shape == wanted.shape
         np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=case.atol)
