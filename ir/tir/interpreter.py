@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -274,10 +275,16 @@ class Interpreter(Visitor):
                 f"buffer {buffer.name} has {len(buffer.shape)} dimensions, got {len(indices)} indices"
             )
         for position, (index, extent, stride) in enumerate(zip(indices, buffer.shape, self._strides(buffer))):
-            value = np.asarray(self.visit(index)).astype("int64")
+            value = self.visit(index)
             bound = int(self.visit(extent))
-            outside = (value < 0) | (value >= bound)
-            if np.any(outside if mask is None else outside & mask):
+            if mask is None and isinstance(value, np.integer):  # one element, as nearly always
+                value = int(value)
+                is_outside = not 0 <= value < bound
+            else:
+                value = np.asarray(value).astype("int64")
+                outside = (value < 0) | (value >= bound)
+                is_outside = np.any(outside if mask is None else outside & mask)
+            if is_outside:
                 raise InterpreterError(
                     f"index {value} of dimension {position} of {buffer.name} is not in [0, {bound})"
                 )
@@ -285,8 +292,8 @@ class Interpreter(Visitor):
         lanes = dt.lanes(buffer.dtype)
         if lanes > 1:  # elements that are vectors themselves
             offset = (np.asarray(offset)[..., None] * lanes + np.arange(lanes)).reshape(-1)
-        beyond = np.asarray(offset) >= len(pointer.storage)
-        if np.any(beyond if mask is None else beyond & mask):
+        beyond = offset >= len(pointer.storage)
+        if beyond if isinstance(beyond, bool) else np.any(beyond if mask is None else beyond & mask):
             raise InterpreterError(
                 f"an access of {buffer.name} is behind its {len(pointer.storage)} elements"
             )
@@ -300,10 +307,10 @@ class Interpreter(Visitor):
             raise InterpreterError(f"variable {node.name} has no value here") from None
 
     def visit_IntImm(self, node: E.IntImm) -> Any:
-        return _scalar(node.value, node.dtype)
+        return _number(node.value, node.dtype)
 
     def visit_FloatImm(self, node: E.FloatImm) -> Any:
-        return _scalar(node.value, node.dtype)
+        return _number(repr(node.value), node.dtype)
 
     def visit_StringImm(self, node: E.StringImm) -> str:
         return node.value
@@ -439,9 +446,19 @@ def _argument(value: Any, dtype: str) -> Any:
     return value if isinstance(value, _Pointer) else _scalar(value, dtype)
 
 
+@lru_cache(maxsize=4096)
+def _number(value: int | str, dtype: str) -> Any:
+    """A literal; floats by their text, for 0.0 and -0.0 are equal keys."""
+    return _scalar(float(value) if isinstance(value, str) else value, dtype)
+
+
 def _scalar(value: Any, dtype: str) -> Any:
     """A numpy scalar (or lanes) of exactly the dtype, wrapping integers as machines do."""
     target = dt.to_numpy(dtype)
+    if isinstance(value, np.generic) and value.dtype == target:
+        return value
+    if isinstance(value, int) and -(2**31) <= value < 2**31 and target.kind == "i" and target.itemsize >= 4:
+        return target.type(value)
     with np.errstate(all="ignore"):
         array = np.asarray(value)
         if array.dtype == object:  # a Python integer beyond int64
