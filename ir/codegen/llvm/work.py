@@ -9,6 +9,7 @@ from ... import dtype as dt
 from ...node import Visitor, visit_children
 from ...tir import expr as E
 from ...tir import stmt as S
+from ...tir.intrinsic.declaration import CallEffectKind, effect_of
 
 _REGISTER_BYTES = 64
 _FUNCTION = 32.0
@@ -42,8 +43,8 @@ class _Counter(Visitor):
         return _registers(load.dtype)
 
     def visit_Call(self, call: E.Call) -> float:
-        if "call_" in getattr(call.op, "name", "call_"):  # what is called may do anything
-            return math.inf
+        if "call_" in getattr(call.op, "name", "call_") and effect_of(call) > CallEffectKind.READ_STATE:
+            return math.inf  # what is called may do anything
         return _FUNCTION * _registers(call.dtype) + sum(self.visit(arg) for arg in call.args)
 
     def visit_Broadcast(self, node: E.Broadcast) -> float:

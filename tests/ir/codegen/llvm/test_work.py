@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from ir import IRModule
 from ir.codegen.build import build
 from ir.codegen.llvm import statement
 from ir.codegen.llvm.work import operations_of
 from ir.script import tir as T
+from ir.tir.transform import LowerIntrin
 
 
 def copy(extent: int, dtype: str = "float32") -> Any:
@@ -36,7 +38,9 @@ def test_a_function_counts_more_than_a_sum() -> None:
     def total(A: T.Buffer((9,), "float32")):  # type: ignore[no-untyped-def]
         A[0] = A[1] + A[2]
 
+    lowered = LowerIntrin("llvm")(IRModule({"main": exponential}))["main"]
     assert operations_of(exponential.body) > 5 * operations_of(total.body)
+    assert operations_of(lowered.body) == operations_of(exponential.body)
 
 
 def test_what_is_not_known_is_endless() -> None:
