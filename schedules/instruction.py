@@ -1,47 +1,118 @@
-"""Instructions: the steps of a trace, one kind per primitive, in one table that says how each replays on a schedule."""
+"""Instructions: the steps of a trace. Their kinds come from the declarations of the primitives."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import Any, ClassVar
 
+from ir.kinds import Kinds
+
+from .argument import Argument
 from .error import TraceError
-
-if TYPE_CHECKING:
-    from .schedule import Schedule
-
-Apply = Callable[["Schedule", Sequence[Any], Sequence[Any], Any], Any]
+from .state import ScheduleState
 
 
 @dataclass(frozen=True, eq=False)
 class InstructionKind:
-    """A kind of instruction.
+    """A kind of instruction: what a primitive's declaration says about its steps.
 
     Attributes:
         name: the name in JSON, such as ``Split``.
+        method: the schedule's method.
+        arguments: how the parameters of the method are recorded, in the method's order; a decision is none of them.
         is_pure: whether it changes nothing and may be dropped when its outputs are unused.
-        takes_decision: whether it samples.
-        apply: replays it: (schedule, inputs, attrs, decision) -> outputs.
+        returns_list: whether it gives a list of random variables, even of one.
+        variadic: the parameter that takes any number of values (``*loops``), if there is one.
+        decision: the parameter that takes the decision, if it samples.
     """
 
     name: str
-    apply: Apply
+    method: str
+    arguments: Mapping[str, Argument]
     is_pure: bool = False
-    takes_decision: bool = False
+    returns_list: bool = False
+    variadic: str | None = None
+    decision: str | None = None
+
+    kinds: ClassVar[Kinds[InstructionKind]] = Kinds("instruction", TraceError, f"{__package__}.primitive")
+    """All kinds; :func:`schedules.declaration.primitive` enters each primitive's."""
 
     @staticmethod
     def get(name: str) -> InstructionKind:
         """The kind called ``name``; raises TraceError listing what there is."""
-        kind = KINDS.get(name)
-        if kind is None:
-            raise TraceError(f"unknown instruction {name!r}; known are {', '.join(sorted(KINDS))}")
-        return kind
+        return InstructionKind.kinds[name]
+
+    @property
+    def takes_decision(self) -> bool:
+        """Whether it samples."""
+        return self.decision is not None
 
     @property
     def is_postproc(self) -> bool:
         """Whether it separates the design-space part of a trace from postprocessing."""
         return self.name == "EnterPostproc"
+
+    def record(self, sch: ScheduleState, given: Mapping[str, Any], outputs: Sequence[Any]) -> Instruction:
+        """The instruction of a step with settled arguments."""
+        inputs: list[Any] = []
+        attrs: list[Any] = []
+        for name, is_input, record in self._recorders:
+            slots = inputs if is_input else attrs
+            if record is None:
+                slots.append(given[name])
+            else:
+                slots.extend(record(sch, given[name]))
+        return Instruction(self, tuple(inputs), tuple(attrs), tuple(outputs))
+
+    @cached_property
+    def _recorders(self) -> list[tuple[str, bool, Callable[[ScheduleState, Any], Sequence[Any]] | None]]:
+        """(name, whether it is an input, how it is recorded where that is not as it is) of the arguments."""
+        return [
+            (name, item.is_input, None if type(item).record is Argument.record else item.record)
+            for name, item in self.arguments.items()
+        ]
+
+    @cached_property
+    def _players(self) -> list[tuple[str, bool, int | None, Callable[[Sequence[Any]], Any] | None]]:
+        """(name, whether it is an input, slots, how it is given back where that is not as it is) of the arguments."""
+        return [
+            (name, item.is_input, item.slots, None if type(item).replay is Argument.replay else item.replay)
+            for name, item in self.arguments.items()
+        ]
+
+    def replayed(self, inputs: Sequence[Any], attrs: Sequence[Any]) -> dict[str, Any]:
+        """The method's arguments by name; those that an older trace does not have yet are left out.
+
+        Raises:
+            TraceError: there are more inputs or attributes than the primitive takes.
+        """
+        given: dict[str, Any] = {}
+        taken = [0, 0]
+        for name, is_input, slots, replay in self._players:
+            source = inputs if is_input else attrs
+            begin = taken[is_input]
+            end = len(source) if slots is None else begin + slots
+            if begin < end <= len(source):
+                given[name] = source[begin] if replay is None else replay(source[begin:end])
+                taken[is_input] = end
+        if taken[True] < len(inputs) or taken[False] < len(attrs):
+            raise TraceError(
+                f"{self.name} takes {', '.join(self.arguments) or 'nothing'}; the trace has inputs {list(inputs)} and"
+                f" attributes {list(attrs)}"
+            )
+        return given
+
+    def apply(self, sch: ScheduleState, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any) -> Any:
+        """Replay a step; what the method returns."""
+        given = self.replayed(inputs, attrs)
+        if self.decision is not None:
+            given[self.decision] = decision
+        if self.variadic is None:
+            return getattr(sch, self.method)(**given)
+        several = given.pop(self.variadic, ())
+        return getattr(sch, self.method)(*several, **given)
 
     def __repr__(self) -> str:
         return f"InstructionKind({self.name})"
@@ -60,149 +131,3 @@ class Instruction:
         return (
             f"{self.kind.name}(inputs={list(self.inputs)}, attrs={list(self.attrs)}) -> {list(self.outputs)}"
         )
-
-
-def _on_block(method: str) -> Apply:
-    """The method called with the block and the attributes."""
-    return lambda sch, inputs, attrs, _decision: getattr(sch, method)(inputs[0], *attrs)
-
-
-def _on_all(method: str) -> Apply:
-    """The method called with all inputs, then the attributes."""
-    return lambda sch, inputs, attrs, _decision: getattr(sch, method)(*inputs, *attrs)
-
-
-def _get_block(sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any) -> Any:
-    return sch.get_block(attrs[0], func_name=attrs[1])
-
-
-def _split(sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any) -> Any:
-    return sch.split(inputs[0], list(inputs[1:]), *[bool(item) for item in attrs])
-
-
-def _cache_read(sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any) -> Any:
-    return sch.cache_read(inputs[0], attrs[0], attrs[1], _consumers(inputs))
-
-
-def _cache_write(sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any) -> Any:
-    return sch.cache_write(inputs[0], attrs[0], attrs[1], _consumers(inputs))
-
-
-def _consumers(inputs: Sequence[Any]) -> list[Any] | None:
-    """The consumer blocks of a copy: a list behind the block (traces of earlier versions list them one by one)."""
-    nested = len(inputs) == 2 and isinstance(inputs[1], list | tuple)
-    return list(inputs[1] if nested else inputs[1:]) or None
-
-
-def _annotate(sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any) -> Any:
-    return sch.annotate(inputs[0], attrs[0], inputs[1])
-
-
-def _perfect_tile(sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any) -> Any:
-    return sch.sample_perfect_tile(inputs[0], attrs[0], attrs[1], decision=decision)
-
-
-def _categorical(sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any) -> Any:
-    return sch.sample_categorical(attrs[0], attrs[1], decision=decision)
-
-
-def _compute_location(sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any) -> Any:
-    return sch.sample_compute_location(inputs[0], decision=decision)
-
-
-def _transform_layout(sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any) -> Any:
-    index, is_write, index_map, pad_value, injective = attrs
-    which = ("write" if is_write else "read", index)
-    return sch.transform_layout(
-        inputs[0], which, index_map, pad_value, assume_injective_transform=bool(injective)
-    )
-
-
-def _reindex(sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any) -> Any:
-    return sch.reindex(inputs[0], ("write" if attrs[1] else "read", attrs[0]))
-
-
-def _set_axis_separator(sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any) -> Any:
-    return sch.set_axis_separator(inputs[0], ("write" if attrs[1] else "read", attrs[0]), attrs[2])
-
-
-def _loop_partition(sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any) -> Any:
-    return sch.loop_partition(inputs[0], list(inputs[1:]), bool(attrs[0]))
-
-
-def _partitioned_tile(sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any) -> Any:
-    return sch.sample_partitioned_tile(inputs[0], attrs[0], attrs[1], attrs[2], decision=decision)
-
-
-def _enter_postproc(sch: Schedule, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any) -> Any:
-    return sch.enter_postproc()
-
-
-KINDS: dict[str, InstructionKind] = {
-    kind.name: kind
-    for kind in (
-        InstructionKind("GetBlock", _get_block, is_pure=True),
-        InstructionKind("GetLoops", _on_block("get_loops"), is_pure=True),
-        InstructionKind("GetChildBlocks", _on_block("get_child_blocks"), is_pure=True),
-        InstructionKind("GetProducers", _on_block("get_producers"), is_pure=True),
-        InstructionKind("GetConsumers", _on_block("get_consumers"), is_pure=True),
-        InstructionKind("GetOutputBlocks", _on_block("get_output_blocks"), is_pure=True),
-        InstructionKind("SamplePerfectTile", _perfect_tile, is_pure=True, takes_decision=True),
-        InstructionKind("SampleCategorical", _categorical, is_pure=True, takes_decision=True),
-        InstructionKind("SampleComputeLocation", _compute_location, is_pure=True, takes_decision=True),
-        InstructionKind("Split", _split),
-        InstructionKind(
-            "Fuse", lambda sch, inputs, attrs, _: sch.fuse(*inputs, preserve_unit_iters=bool(attrs[0]))
-        ),
-        InstructionKind("Reorder", _on_all("reorder")),
-        InstructionKind("AddUnitLoop", _on_block("add_unit_loop")),
-        InstructionKind("Parallel", _on_block("parallel")),
-        InstructionKind("Vectorize", _on_block("vectorize")),
-        InstructionKind("Unroll", _on_block("unroll")),
-        InstructionKind("Bind", _on_block("bind")),
-        InstructionKind("CacheRead", _cache_read),
-        InstructionKind("CacheWrite", _cache_write),
-        InstructionKind("ComputeAt", _on_all("compute_at")),
-        InstructionKind("ReverseComputeAt", _on_all("reverse_compute_at")),
-        InstructionKind("ComputeInline", _on_block("compute_inline")),
-        InstructionKind("ReverseComputeInline", _on_block("reverse_compute_inline")),
-        InstructionKind("DecomposeReduction", _on_all("decompose_reduction")),
-        InstructionKind("RFactor", _on_block("rfactor")),
-        InstructionKind("Annotate", _annotate),
-        InstructionKind("Unannotate", _on_block("unannotate")),
-        InstructionKind("TransformLayout", _transform_layout),
-        InstructionKind("TransformBlockLayout", _on_block("transform_block_layout")),
-        InstructionKind("SetScope", _on_block("set_scope")),
-        InstructionKind("StorageAlign", _on_block("storage_align")),
-        InstructionKind("SamplePartitionedTile", _partitioned_tile, is_pure=True, takes_decision=True),
-        InstructionKind("LoopPartition", _loop_partition),
-        InstructionKind("Merge", _on_all("merge")),
-        InstructionKind("Blockize", _on_block("blockize")),
-        InstructionKind("Tensorize", _on_block("tensorize")),
-        InstructionKind("ReIndex", _reindex),
-        InstructionKind("ReindexCacheRead", _on_block("reindex_cache_read")),
-        InstructionKind("ReindexCacheWrite", _on_block("reindex_cache_write")),
-        InstructionKind("CacheInplace", _on_block("cache_inplace")),
-        InstructionKind("CacheIndex", _on_block("cache_index")),
-        InstructionKind("ReadAt", _on_all("read_at")),
-        InstructionKind("WriteAt", _on_all("write_at")),
-        InstructionKind("RollingBuffer", _on_block("rolling_buffer")),
-        InstructionKind("DecomposePadding", _on_all("decompose_padding")),
-        InstructionKind("PadEinsum", _on_block("pad_einsum")),
-        InstructionKind("ReorderBlockIterVar", _on_block("reorder_block_iter_var")),
-        InstructionKind("SetAxisSeparator", _set_axis_separator),
-        InstructionKind("UnsafeSetDType", _on_block("unsafe_set_dtype")),
-        InstructionKind("UnsafeHideBufferAccess", _on_block("unsafe_hide_buffer_access")),
-        InstructionKind("AnnotateBufferAccess", _on_block("annotate_buffer_access")),
-        InstructionKind("EnterPostproc", _enter_postproc),
-    )
-}
-"""Every instruction kind by name; a new primitive adds a line here and a method to Schedule."""
-
-
-def register_instruction_kind(kind: InstructionKind) -> InstructionKind:
-    """Add a kind (for primitives defined outside this package)."""
-    if kind.name in KINDS:
-        raise TraceError(f"instruction {kind.name!r} is registered already")
-    KINDS[kind.name] = kind
-    return kind

@@ -1,35 +1,61 @@
 """Schedule: a program together with the primitives that transform it step by step, and the trace of those steps.
 
 Every method checks its legality before it changes anything and raises :class:`~schedules.error.ScheduleError` when it would
-change the program's meaning; a failed step leaves the schedule as it was. The primitives themselves are functions on the
-loop tree in :mod:`schedules.primitive`; the methods, by family, are in :mod:`schedules.methods`.
+change the program's meaning; a failed step leaves the schedule as it was. The primitives are declared by family in
+:mod:`schedules.primitive`.
 """
 
 from __future__ import annotations
 
-from .methods import (
-    AnnotationMethods,
-    CachingMethods,
-    LayoutMethods,
-    LookupMethods,
-    LoopMethods,
-    PlacementMethods,
-    ReductionMethods,
-    SamplingMethods,
-    TensorMethods,
-)
+from typing import TYPE_CHECKING, assert_type
+
+from .declaration import primitive
+from .primitive.annotate import AnnotationPrimitives
+from .primitive.block_layout import BlockLayoutPrimitives
+from .primitive.blockize import BlockizePrimitives
+from .primitive.caching import CachingPrimitives
+from .primitive.compute_at import ComputeAtPrimitives
+from .primitive.for_kind import ForKindPrimitives
+from .primitive.inline import InlinePrimitives
+from .primitive.layout import LayoutPrimitives
+from .primitive.lookup import LookupPrimitives
+from .primitive.loops import LoopPrimitives
+from .primitive.padding import PaddingPrimitives
+from .primitive.partition import PartitionPrimitives
+from .primitive.reduction import ReductionPrimitives
+from .primitive.reindex import ReindexPrimitives
+from .primitive.rfactor import RFactorPrimitives
+from .primitive.rolling_buffer import RollingBufferPrimitives
+from .primitive.sampling import SamplingPrimitives
+from .primitive.staging import StagingPrimitives
+from .primitive.storage import StoragePrimitives
+from .primitive.tensorize import TensorizePrimitives
+from .primitive.unsafe import UnsafePrimitives
+from .random_variable import BlockRV, LoopRV
 
 
 class Schedule(
-    LookupMethods,
-    SamplingMethods,
-    LoopMethods,
-    CachingMethods,
-    PlacementMethods,
-    ReductionMethods,
-    TensorMethods,
-    LayoutMethods,
-    AnnotationMethods,
+    LookupPrimitives,
+    SamplingPrimitives,
+    LoopPrimitives,
+    ForKindPrimitives,
+    PartitionPrimitives,
+    CachingPrimitives,
+    ReindexPrimitives,
+    StagingPrimitives,
+    ComputeAtPrimitives,
+    InlinePrimitives,
+    RollingBufferPrimitives,
+    ReductionPrimitives,
+    RFactorPrimitives,
+    PaddingPrimitives,
+    BlockizePrimitives,
+    TensorizePrimitives,
+    LayoutPrimitives,
+    BlockLayoutPrimitives,
+    StoragePrimitives,
+    AnnotationPrimitives,
+    UnsafePrimitives,
 ):
     """A schedulable program.
 
@@ -38,7 +64,7 @@ class Schedule(
         seed: of all random decisions; None draws one.
         debug_mask: "all" verifies the program after each step, "none" does not.
         error_render_level: "detail" quotes the program in errors, "fast" and "none" do not (searches want that).
-        enable_check: kept for compatibility; legality is always checked.
+        enable_check: legality is always checked; False is refused.
 
     >>> from ir import te
     >>> A = te.placeholder((64, 64), name="A")
@@ -50,6 +76,15 @@ class Schedule(
     [8, 8, 64]
     """
 
+    @primitive("EnterPostproc")
     def enter_postproc(self) -> None:
         """Mark that what follows in the trace is postprocessing, not design space."""
-        self._record("EnterPostproc", [], [], [])
+
+
+if TYPE_CHECKING:
+
+    def _types_of_primitives(sch: Schedule, loop: LoopRV) -> None:
+        """Type checkers see through the declaration: they refuse the file when it hides what a method takes or returns."""
+        assert_type(sch.get_block("B"), BlockRV)
+        assert_type(sch.split(loop, [None, 8], preserve_unit_iters=False), list[LoopRV])
+        assert_type(sch.fuse(loop, loop), LoopRV)

@@ -1,44 +1,38 @@
-"""What a schedule is made of: the loop trees of a module's functions, the random variables that point into them, and the trace.
-
-The primitives' methods are mixins over this class, one file per family in :mod:`schedules.methods`.
-"""
+"""What a schedule is made of: the loop trees of a module's functions, and the random variables that point into them."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
+from typing import Any, Self, overload
 
 import numpy as np
 
 from ir import IRModule, tir
 from ir.tir import IndexMap, PrimFunc
-from ir.tir.analysis import verify_well_formed
 
 from .affine import simplify_polynomial
 from .error import ScheduleError
-from .instruction import Instruction, InstructionKind
 from .random_variable import BlockRV, ExprRV, LoopRV, RandomVariable
-from .trace import Trace
 from .tree import BlockNode, LoopNode, TreeNode, all_blocks, root_of, tree_of, walk
 
-_RV = TypeVar("_RV", bound=RandomVariable)
+INLINE, ROOT = -2, -1
+"""Compute locations that are no loop, as the field numbers them."""
 
 _ERROR_WINDOW = 60
 """Lines of the program that an error quotes."""
 
 
-class ScheduleState:
-    """The state behind :class:`~schedules.Schedule`."""
+class ScheduleState(ABC):
+    """The state behind :class:`~schedules.Schedule`: programs and what points into them.
 
-    def __init__(
-        self,
-        mod: PrimFunc | IRModule,
-        *,
-        seed: int | None = None,
-        debug_mask: str | int = "none",
-        error_render_level: str = "detail",
-        enable_check: bool = True,
-    ) -> None:
+    Args:
+        mod: an IRModule, or a PrimFunc (which becomes ``main``).
+        seed: of all random decisions; None draws one.
+        error_render_level: "detail" quotes the program in errors, "fast" and "none" do not.
+    """
+
+    def __init__(self, mod: PrimFunc | IRModule, seed: int | None, error_render_level: str) -> None:
         module = IRModule({"main": mod}) if isinstance(mod, PrimFunc) else mod
         if error_render_level not in ("detail", "fast", "none"):
             raise ScheduleError(
@@ -51,12 +45,11 @@ class ScheduleState:
         for var, func in module.functions.items():
             if isinstance(func, PrimFunc):
                 self._functions[var.name_hint] = func
-        self._debug = debug_mask not in ("none", 0)
         self._error_render_level = error_render_level
         self._table: dict[Any, Any] = {}
-        self._block_values: dict[Any, BlockNode] = {}
-        self.trace: Trace | None = Trace()
         self._generator = np.random.default_rng(seed)
+        self._step = "get"
+        """The method that runs, for errors."""
         self._working_on: str | None = None
         if "main" in self._functions:
             self._working_on = "main"
@@ -120,7 +113,6 @@ class ScheduleState:
             key: memo.get(id(value), value) if isinstance(value, TreeNode) else value
             for key, value in self._table.items()
         }
-        new.trace = None if self.trace is None else self.trace.copy()
         new._generator = np.random.default_rng(self.fork_seed())
         return new
 
@@ -132,21 +124,15 @@ class ScheduleState:
         """A seed for another schedule, drawn from this one's."""
         return int(self._generator.integers(1 << 31))
 
-    def show(self, **options: Any) -> None:
-        """Print the program and the trace."""
-        print(self.mod.script(**options))
-        if self.trace is not None:
-            self.trace.show()
-
     # ---- random variables ----
 
     def get(self, rand_var_or_sref: Any) -> Any:
         """What a random variable stands for: a Block, a For, or an integer (a decision variable in a sketch)."""
         if isinstance(rand_var_or_sref, BlockRV):
-            return self._block(rand_var_or_sref, "get").block()
+            return self._block(rand_var_or_sref).block()
         if isinstance(rand_var_or_sref, LoopRV):
             node = self._node(rand_var_or_sref)
-            return None if isinstance(node, ComputeLocation) else self._loop(rand_var_or_sref, "get").stmt()
+            return None if isinstance(node, ComputeLocation) else self._loop(rand_var_or_sref).stmt()
         if isinstance(rand_var_or_sref, ExprRV):
             value = self._table[rand_var_or_sref]
             return value.value if isinstance(value, tir.IntImm) else value
@@ -182,25 +168,25 @@ class ScheduleState:
             )
         return node
 
-    def _block(self, rv: Any, primitive: str) -> BlockNode:
+    def _block(self, rv: Any) -> BlockNode:
         node = self._node(rv)
         if not isinstance(node, BlockNode):
-            raise ScheduleError(f"{primitive}: expected a block, got loop {node.var.name!r}")
+            raise ScheduleError(f"{self._step}: expected a block, got loop {node.var.name!r}")
         if root_of(node) not in self._roots.values():
             raise ScheduleError(
-                f"{primitive}: block {node.name!r} was consumed by an earlier primitive; get it anew"
+                f"{self._step}: block {node.name!r} was consumed by an earlier primitive; get it anew"
             )
         return node
 
-    def _loop(self, rv: Any, primitive: str) -> LoopNode:
+    def _loop(self, rv: Any) -> LoopNode:
         if isinstance(rv, str):
-            raise ScheduleError(f"{primitive}: expected a loop, got the string {rv!r}; use get_loops")
+            raise ScheduleError(f"{self._step}: expected a loop, got the string {rv!r}; use get_loops")
         node = self._node(rv)
         if not isinstance(node, LoopNode):
-            raise ScheduleError(f"{primitive}: expected a loop, got block {node.name!r}")
+            raise ScheduleError(f"{self._step}: expected a loop, got block {node.name!r}")
         if root_of(node) not in self._roots.values():
             raise ScheduleError(
-                f"{primitive}: loop {node.var.name!r} was consumed by an earlier primitive; get it anew"
+                f"{self._step}: loop {node.var.name!r} was consumed by an earlier primitive; get it anew"
             )
         return node
 
@@ -217,85 +203,28 @@ class ScheduleState:
             return item if filled is item else simplify_polynomial(filled)
         return tir.convert(item)
 
-    def _new(self, node: TreeNode) -> Any:
-        rv = BlockRV() if isinstance(node, BlockNode) else LoopRV()
-        self._table[rv] = node
-        return rv
+    @overload
+    def _new(self, made: BlockNode) -> BlockRV: ...
 
     @overload
-    def _run(
-        self, kind: str, inputs: Sequence[Any], attrs: Sequence[Any], step: Callable[[], BlockNode]
-    ) -> BlockRV: ...
+    def _new(self, made: LoopNode) -> LoopRV: ...
 
     @overload
-    def _run(
-        self, kind: str, inputs: Sequence[Any], attrs: Sequence[Any], step: Callable[[], LoopNode]
-    ) -> LoopRV: ...
+    def _new(self, made: list[BlockNode]) -> list[BlockRV]: ...
 
     @overload
-    def _run(
-        self, kind: str, inputs: Sequence[Any], attrs: Sequence[Any], step: Callable[[], list[BlockNode]]
-    ) -> list[BlockRV]: ...
+    def _new(self, made: list[LoopNode]) -> list[LoopRV]: ...
 
-    @overload
-    def _run(
-        self, kind: str, inputs: Sequence[Any], attrs: Sequence[Any], step: Callable[[], list[LoopNode]]
-    ) -> list[LoopRV]: ...
-
-    @overload
-    def _run(
-        self, kind: str, inputs: Sequence[Any], attrs: Sequence[Any], step: Callable[[], None]
-    ) -> None: ...
-
-    def _run(
-        self,
-        kind: str,
-        inputs: Sequence[Any],
-        attrs: Sequence[Any],
-        step: Callable[[], Any],
-        decision: Any = None,
-    ) -> Any:
-        """Run a primitive, wrap the nodes that it returns, and record the instruction."""
-        try:
-            result = step()
-        except ScheduleError as error:
-            self._explain(error)
-            raise
-        if isinstance(result, list):
-            outputs: Any = [self._new(node) for node in result]
-            flat = outputs
-        elif isinstance(result, TreeNode):
-            outputs = self._new(result)
-            flat = [outputs]
-        else:
-            outputs, flat = None, []
-        self._record(kind, inputs, attrs, flat, decision)
-        if self._debug:
-            self._verify(kind)
-        return outputs
-
-    def _record(
-        self,
-        kind: str,
-        inputs: Sequence[Any],
-        attrs: Sequence[Any],
-        outputs: Sequence[Any],
-        decision: Any = None,
-    ) -> None:
-        if self.trace is not None:
-            self.trace.append(
-                Instruction(InstructionKind.get(kind), tuple(inputs), tuple(attrs), tuple(outputs)), decision
-            )
-
-    def _verify(self, kind: str) -> None:
-        for name in self._roots:
-            if not verify_well_formed(self._current_function(name), assert_mode=False):
-                raise ScheduleError(
-                    f"{kind} left function {name!r} malformed; this is a defect of the primitive"
-                )
+    def _new(self, made: Any) -> Any:
+        """New random variables for blocks and loops that a primitive returns."""
+        nodes = made if isinstance(made, list) else [made]
+        rvs = [BlockRV() if isinstance(node, BlockNode) else LoopRV() for node in nodes]
+        self._table.update(zip(rvs, nodes, strict=True))
+        return rvs if isinstance(made, list) else rvs[0]
 
     def _explain(self, error: ScheduleError) -> None:
-        if self._error_render_level != "detail" or self._working_on is None:
+        """Quote the program in an error, unless a step inside of this one did."""
+        if self._error_render_level != "detail" or self._working_on is None or hasattr(error, "__notes__"):
             return
         lines = self._current_function(self._working_on).script().splitlines() if self._roots else []
         if lines:
@@ -321,40 +250,38 @@ class ScheduleState:
             f"get_block: {problem} named {name!r} in function {func!r}; its blocks are {names}"
         )
 
-    if TYPE_CHECKING:
-        # A primitive of the trace like any other, so it is in LookupMethods; names stand for blocks here too.
-        def get_block(self, name: str, func_name: str | None = None) -> BlockRV: ...
+    @abstractmethod
+    def get_block(self, name: str, func_name: str | None = None) -> BlockRV:
+        """The block called ``name``: a step of the trace, as names stand for blocks everywhere."""
 
-    def _as_rv(self, block: _RV | str) -> _RV | BlockRV:
+    def _named(self, block: Any) -> Any:
+        """A random variable in place of a name."""
         return self.get_block(block) if isinstance(block, str) else block
 
     # ---- arguments that several primitives share ----
 
-    def _buffer_index(self, block: BlockRV, which: Any, is_write: bool, primitive: str) -> int:
-        if isinstance(which, int):
-            return which
-        node = self._block(block, primitive)
+    def _buffer_index(self, node: BlockNode, which: Any, is_write: bool) -> int:
         regions = node.writes if is_write else node.reads
         for index, region in enumerate(regions):
             if region.buffer is which or region.buffer.name == which:
                 return index
         names = [region.buffer.name for region in regions]
         raise ScheduleError(
-            f"{primitive}: block {node.name!r} accesses {names}, not {getattr(which, 'name', which)!r}"
+            f"{self._step}: block {node.name!r} accesses {names}, not {getattr(which, 'name', which)!r}"
         )
 
-    def _which_buffer(self, node: BlockNode, buffer: Any, primitive: str) -> tuple[bool, int]:
+    def _which_buffer(self, node: BlockNode, buffer: Any) -> tuple[bool, int]:
         if isinstance(buffer, tuple | list):
             kind, position = buffer
             if kind not in ("read", "write"):
-                raise ScheduleError(f"{primitive}: expected ('read' or 'write', index), got {buffer!r}")
+                raise ScheduleError(f"{self._step}: expected ('read' or 'write', index), got {buffer!r}")
             return kind == "write", int(position)
         for is_write, regions in ((True, node.writes), (False, node.reads)):
             for position, region in enumerate(regions):
                 if region.buffer is buffer or region.buffer.name == buffer:
                     return is_write, position
         raise ScheduleError(
-            f"{primitive}: block {node.name!r} does not access buffer {getattr(buffer, 'name', buffer)!r}"
+            f"{self._step}: block {node.name!r} does not access buffer {getattr(buffer, 'name', buffer)!r}"
         )
 
     def _function_of(self, node: TreeNode) -> str:
@@ -377,9 +304,9 @@ class ScheduleState:
             )
         return IndexMap(index_map.initial_indices, finals, inverse)
 
-    def _recorded_map(self, index_map: IndexMap, resolved: IndexMap) -> IndexMap:
+    def _recorded_map(self, index_map: IndexMap) -> IndexMap:
         """What the trace stores: a map of numbers (a sketch keeps the random variables instead)."""
-        return resolved
+        return self._resolved_map(index_map)
 
     def _symbolic_shape(self, index_map: IndexMap, shape: Sequence[Any]) -> list[Any] | None:
         """The new shape when open decisions occur in the map (a sketch computes it another way); None otherwise."""
@@ -387,7 +314,7 @@ class ScheduleState:
 
 
 class ComputeLocation(TreeNode):
-    """A compute location that is no loop: -2 inlines, -1 leaves the block where it is (TVM's convention)."""
+    """A compute location that is no loop: ``INLINE``, or ``ROOT``, which leaves the block where it is."""
 
     __slots__ = ("decision",)
 

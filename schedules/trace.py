@@ -5,7 +5,7 @@ module of the same structure, serializes to JSON, and leaves decisions open to m
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ir import tir
 from ir.json_format import load_json, save_json
@@ -14,10 +14,8 @@ from ir.node import Node
 from .error import TraceError
 from .instruction import Instruction, InstructionKind
 from .random_variable import BlockRV, ExprRV, LoopRV
+from .state import ScheduleState
 from .trace_text import python_lines
-
-if TYPE_CHECKING:
-    from .schedule import Schedule
 
 DecisionProvider = Callable[[Instruction, Sequence[Any], Sequence[Any], Any], Any]
 
@@ -67,7 +65,7 @@ class Trace:
         return self.insts
 
     def apply_to_schedule(
-        self, sch: Schedule, remove_postproc: bool, decision_provider: DecisionProvider | None = None
+        self, sch: ScheduleState, remove_postproc: bool, decision_provider: DecisionProvider | None = None
     ) -> dict[Any, Any]:
         """Replay on a schedule. ``decision_provider(inst, inputs, attrs, decision)`` may replace decisions.
 
@@ -144,7 +142,7 @@ class Trace:
         return trace
 
     @staticmethod
-    def apply_json_to_schedule(json_obj: Any, sch: Schedule) -> None:
+    def apply_json_to_schedule(json_obj: Any, sch: ScheduleState) -> None:
         """Replay a trace in JSON form on a schedule."""
         Trace.from_json(json_obj).apply_to_schedule(sch, remove_postproc=False)
 
@@ -154,7 +152,7 @@ class Trace:
 
     def __str__(self) -> str:
         return "\n".join(
-            ["def apply_trace(sch: Schedule) -> None:", *[f"  {line}" for line in self.as_python()]]
+            ["def apply_trace(sch: ScheduleState) -> None:", *[f"  {line}" for line in self.as_python()]]
         )
 
     __repr__ = __str__

@@ -402,10 +402,15 @@ def all_blocks(node: TreeNode) -> list[BlockNode]:
     found: list[BlockNode] = []
     stack = [node]
     while stack:
-        current = stack.pop()
-        if current.__class__ is BlockNode:
-            found.append(current)
-        stack.extend(reversed(current.children()))
+        current: Any = stack.pop()
+        while (
+            kind := current.__class__
+        ) is LoopNode or kind is BlockNode:  # one child each: no need of the stack
+            if kind is BlockNode:
+                found.append(current)
+            current = current.body
+        if kind is not LeafNode:
+            stack.extend(reversed(current.children()))
     return found
 
 
@@ -414,10 +419,12 @@ def blocks_below(node: TreeNode) -> list[BlockNode]:
     found: list[BlockNode] = []
     stack = [node]
     while stack:
-        current = stack.pop()
-        if current.__class__ is BlockNode:
+        current: Any = stack.pop()
+        while (kind := current.__class__) is LoopNode:  # one child: no need of the stack
+            current = current.body
+        if kind is BlockNode:
             found.append(current)
-        else:
+        elif kind is not LeafNode:
             stack.extend(reversed(current.children()))
     return found
 

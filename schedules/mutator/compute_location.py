@@ -40,4 +40,4 @@ class MutateComputeLocation(Mutator):
         position = next(i for i, item in enumerate(trace.insts) if item is inst)
         sch = Schedule(self.mod, error_render_level="none")
         table = Trace(trace.insts[:position], trace.decisions).apply_to_schedule(sch, remove_postproc=True)
-        return list(compute_locations(sch._block(table[inst.inputs[0]], "MutateComputeLocation")))
+        return list(compute_locations(sch._block(table[inst.inputs[0]])))

@@ -55,7 +55,7 @@ class SketchSchedule(Schedule):
         """Factors left open: decision variables, one per factor; a given decision stays what it is."""
         if decision is not None:
             return super().sample_perfect_tile(loop, n, max_innermost_factor, decision)
-        node = self._loop(loop, "sample_perfect_tile")
+        node = self._loop(loop)
         if not isinstance(node.extent, tir.IntImm):
             raise ScheduleError(
                 f"sample_perfect_tile: loop {node.var.name!r} has extent {node.extent}, it must be constant"
@@ -94,7 +94,7 @@ class SketchSchedule(Schedule):
             )
         )
 
-    def _recorded_map(self, index_map: IndexMap, resolved: IndexMap) -> IndexMap:
+    def _recorded_map(self, index_map: IndexMap) -> IndexMap:
         return index_map
 
     def _symbolic_shape(self, index_map: IndexMap, shape: Sequence[Any]) -> list[Any] | None:

@@ -12,7 +12,11 @@ from ir.tir.stmt_functor import substitute
 
 from ..affine import mentions
 from ..analysis import require
+from ..argument import Argument, Input
+from ..declaration import PrimitiveFamily, primitive
+from ..random_variable import BlockRV, LoopRV
 from ..region import bind_region, relax_region, union_boxes
+from ..state import ScheduleState
 from ..tree import (
     BlockNode,
     LeafNode,
@@ -27,6 +31,31 @@ from ..tree import (
     scope_of,
     walk,
 )
+
+
+class _Target(Input):
+    """A loop, or a list of blocks or names."""
+
+    def settle(self, sch: ScheduleState, value: Any, given: Mapping[str, Any]) -> Any:
+        return [sch._named(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+class BlockizePrimitives(PrimitiveFamily):
+    """Blocks of blocks."""
+
+    @primitive("Blockize", target=_Target(), preserve_unit_iters=Argument())
+    def blockize(self, target: LoopRV | Sequence[BlockRV | str], preserve_unit_iters: bool = True) -> BlockRV:
+        """Turn the nest under a loop, or consecutive blocks, into one block.
+
+        ``for i_0: for i_1 in 16: B[i_0 * 16 + i_1]`` by i_1 becomes ``for i_0: block B_o(vi_o = i_0): for i_1 in 16:
+        B[vi_o * 16 + i_1]``.
+
+        Raises:
+            ScheduleError: the loop holds several blocks, or bindings cannot be divided at the loop.
+        """
+        if isinstance(target, LoopRV):
+            return self._new(blockize_loop(self._loop(target), preserve_unit_iters))
+        return self._new(_blockize_blocks([self._block(item) for item in target], preserve_unit_iters))
 
 
 class Division:
@@ -242,7 +271,7 @@ def _init_nest(block: BlockNode, inner: Sequence[LoopNode], division: Division) 
     return stmt
 
 
-def blockize_blocks(blocks: Sequence[BlockNode], preserve_unit_iters: bool = True) -> BlockNode:
+def _blockize_blocks(blocks: Sequence[BlockNode], preserve_unit_iters: bool) -> BlockNode:
     """Put consecutive nests into one block; their outer bindings must agree."""
     primitive = "blockize"
     require(blocks, primitive, "needs at least one block")

@@ -12,7 +12,10 @@ from ir.tir.stmt_functor import substitute
 from ..access import access_regions
 from ..affine import constant_difference
 from ..analysis import read_buffers, require, scope_children, written_buffers
+from ..argument import Argument, Block, Blocks, BufferIndex
 from ..bounds import clipped, guards
+from ..declaration import PrimitiveFamily, primitive
+from ..random_variable import BlockRV
 from ..region import Box, bind_region, relax_loops
 from ..tree import (
     BlockNode,
@@ -28,6 +31,63 @@ from ..tree import (
     walk,
 )
 from .window import access_window, copy_window, has_window
+
+
+class CachingPrimitives(PrimitiveFamily):
+    """Copies of buffers in other scopes."""
+
+    @primitive(
+        "CacheRead",
+        block=Block(),
+        read_buffer_index=BufferIndex(is_write=False),
+        storage_scope=Argument(),
+        consumer_blocks=Blocks(),
+    )
+    def cache_read(
+        self,
+        block: BlockRV | str,
+        read_buffer_index: int | str | tir.Buffer,
+        storage_scope: str,
+        consumer_blocks: Sequence[BlockRV | str] | None = None,
+    ) -> BlockRV:
+        """Stage a buffer that a block reads: a new block copies it to ``storage_scope``, and consumers read the copy.
+
+        ``B[i] = A[i]`` becomes ``A_local[i] = A[i]; B[i] = A_local[i]``.
+
+        Returns:
+            The copying block, placed before the first consumer (behind the producer, if there is one).
+
+        Raises:
+            ScheduleError: several blocks write the buffer, or no consumer of it only reads it.
+        """
+        assert isinstance(read_buffer_index, int)
+        consumers = [self._block(item) for item in consumer_blocks or ()]
+        return self._new(_cache_read(self._block(block), read_buffer_index, storage_scope, consumers))
+
+    @primitive(
+        "CacheWrite",
+        block=Block(),
+        write_buffer_index=BufferIndex(is_write=True),
+        storage_scope=Argument(),
+        consumer_blocks=Blocks(),
+    )
+    def cache_write(
+        self,
+        block: BlockRV | str,
+        write_buffer_index: int | str | tir.Buffer,
+        storage_scope: str,
+        consumer_blocks: Sequence[BlockRV | str] | None = None,
+    ) -> BlockRV:
+        """Let a block write to ``storage_scope`` first: a new block behind it copies the result to the buffer.
+
+        ``B[i] = A[i]`` becomes ``B_local[i] = A[i]; B[i] = B_local[i]``; consumers that are named read the copy.
+
+        Raises:
+            ScheduleError: several blocks write the buffer, or the block updates it without initialising it.
+        """
+        assert isinstance(write_buffer_index, int)
+        consumers = [self._block(item) for item in consumer_blocks or ()]
+        return self._new(_cache_write(self._block(block), write_buffer_index, storage_scope, consumers))
 
 
 def replace_buffer(node: TreeNode, old: tir.Buffer, new: tir.Buffer) -> None:
@@ -172,9 +232,9 @@ def _scope_for_copy(block: BlockNode, primitive: str) -> BlockNode:
     return scope
 
 
-def _chosen(block: BlockNode, blocks: Sequence[BlockNode] | None, primitive: str) -> list[BlockNode]:
+def _chosen(block: BlockNode, blocks: Sequence[BlockNode], primitive: str) -> list[BlockNode]:
     """The consumer blocks that the caller names; all must be in the block's scope."""
-    chosen = list(blocks or ())
+    chosen = list(blocks)
     siblings = scope_children(block)
     for item in chosen:
         require(
@@ -185,13 +245,9 @@ def _chosen(block: BlockNode, blocks: Sequence[BlockNode] | None, primitive: str
     return chosen
 
 
-def cache_read(
-    block: BlockNode,
-    read_buffer_index: int,
-    storage_scope: str,
-    consumer_blocks: Sequence[BlockNode] | None = None,
+def _cache_read(
+    block: BlockNode, read_buffer_index: int, storage_scope: str, consumer_blocks: Sequence[BlockNode]
 ) -> BlockNode:
-    """Copy a buffer that a block reads into ``storage_scope`` first, and read the copy."""
     require_storage_scope(storage_scope, "cache_read")
     require(
         0 <= read_buffer_index < len(block.reads),
@@ -300,13 +356,9 @@ def _stored_region(block: BlockNode, write_buffer_index: int) -> tir.BufferRegio
     return next((item for item in stored if item.buffer is declared.buffer), declared)
 
 
-def cache_write(
-    block: BlockNode,
-    write_buffer_index: int,
-    storage_scope: str,
-    consumer_blocks: Sequence[BlockNode] | None = None,
+def _cache_write(
+    block: BlockNode, write_buffer_index: int, storage_scope: str, consumer_blocks: Sequence[BlockNode]
 ) -> BlockNode:
-    """Let a block write into ``storage_scope`` first, and copy the result behind it."""
     require_storage_scope(storage_scope, "cache_write")
     require(
         0 <= write_buffer_index < len(block.writes),

@@ -21,9 +21,13 @@ from ..analysis import (
     scope_children,
     written_buffers,
 )
+from ..argument import Argument, Block, Loop
 from ..bounds import guards, is_open, tiles_at_most
+from ..declaration import PrimitiveFamily, primitive
 from ..error import ScheduleError
+from ..random_variable import BlockRV, LoopRV
 from ..region import Box, bind_region, relax_loops, relax_region, union_boxes
+from ..state import INLINE, ComputeLocation
 from ..tree import (
     BlockNode,
     LoopNode,
@@ -36,6 +40,54 @@ from ..tree import (
     loops_around,
     scope_of,
 )
+from .inline import inline_into_consumers, inline_into_producer
+
+
+class ComputeAtPrimitives(PrimitiveFamily):
+    """Where a block is computed."""
+
+    @primitive("ComputeAt", block=Block(), loop=Loop(), preserve_unit_loops=Argument(), index=Argument())
+    def compute_at(
+        self, block: BlockRV | str, loop: LoopRV, preserve_unit_loops: bool = False, index: int = -1
+    ) -> None:
+        """Move a producer under a loop of its consumers, computing only what one iteration needs.
+
+        ``B = f(A); for i: C[i] = g(B[i])`` becomes ``for i: B[i] = f(A[i]); C[i] = g(B[i])``.
+
+        Args:
+            block: the producer.
+            loop: where to; a sampled location that is no loop inlines the block, or leaves it where it is.
+            preserve_unit_loops: keep loops of one iteration.
+            index: the position among what is under the loop; -1 is the last possible, -2 the first.
+
+        Raises:
+            ScheduleError: a consumer is not under the loop, or the block writes an output, or it is neither complete nor a
+                reduction.
+        """
+        node, place = self._block(block), self._node(loop)
+        if not isinstance(place, ComputeLocation):
+            _compute_at(node, self._loop(loop), preserve_unit_loops, index)
+        elif place.decision == INLINE:
+            inline_into_consumers(node)
+
+    @primitive(
+        "ReverseComputeAt", block=Block(), loop=Loop(), preserve_unit_loops=Argument(), index=Argument()
+    )
+    def reverse_compute_at(
+        self, block: BlockRV | str, loop: LoopRV, preserve_unit_loops: bool = False, index: int = -1
+    ) -> None:
+        """Move a consumer under a loop of its producers, consuming what one iteration produces: the mirror of ``compute_at``.
+
+        ``for i: B[i] = f(A[i])`` followed by ``C = g(B)`` becomes ``for i: B[i] = f(A[i]); C[i] = g(B[i])``.
+
+        Raises:
+            ScheduleError: a producer is not under the loop or not finished in one iteration, or a consumer comes before.
+        """
+        node, place = self._block(block), self._node(loop)
+        if not isinstance(place, ComputeLocation):
+            _reverse_compute_at(node, self._loop(loop), preserve_unit_loops, index)
+        elif place.decision == INLINE:
+            inline_into_producer(node)
 
 
 def _loops_below(
@@ -303,8 +355,7 @@ def _check_move(block: BlockNode, loop: LoopNode, primitive: str) -> None:
         )
 
 
-def compute_at(block: BlockNode, loop: LoopNode, preserve_unit_loops: bool = False, index: int = -1) -> None:
-    """Compute a block where its consumers under ``loop`` need it: only the region that one iteration needs."""
+def _compute_at(block: BlockNode, loop: LoopNode, preserve_unit_loops: bool, index: int) -> None:
     primitive = "compute_at"
     _check_move(block, loop, primitive)
     require(
@@ -365,10 +416,7 @@ def _position(index: int, first: int, last: int, primitive: str) -> int:
     return index
 
 
-def reverse_compute_at(
-    block: BlockNode, loop: LoopNode, preserve_unit_loops: bool = False, index: int = -1
-) -> None:
-    """Consume under ``loop`` what its iterations produce: the mirror image of :func:`compute_at`."""
+def _reverse_compute_at(block: BlockNode, loop: LoopNode, preserve_unit_loops: bool, index: int) -> None:
     primitive = "reverse_compute_at"
     _check_move(block, loop, primitive)
     producers = producers_of(block)

@@ -6,38 +6,53 @@ from ir import tir
 from ir.tir import ForKind
 
 from ..analysis import require, require_loop_can_run_in_any_order
+from ..argument import Argument, Loop
+from ..declaration import PrimitiveFamily, primitive
+from ..random_variable import LoopRV
 from ..tree import LoopNode
-from .loops import set_kind
 
 THREAD_TAGS = frozenset(
     f"{name}.{axis}" for name in ("blockIdx", "threadIdx", "vthread") for axis in "xyz"
 ) | {"vthread"}
 
 
-def parallel(loop: LoopNode) -> None:
-    """Run the iterations on several cores."""
-    require_loop_can_run_in_any_order(loop, "parallel")
-    set_kind(loop, ForKind.PARALLEL)
+class ForKindPrimitives(PrimitiveFamily):
+    """How the iterations of a loop run."""
+
+    @primitive("Parallel", loop=Loop())
+    def parallel(self, loop: LoopRV) -> None:
+        """Run the iterations on several cores; every block below must allow any order of this loop."""
+        node = self._loop(loop)
+        require_loop_can_run_in_any_order(node, "parallel")
+        _set_kind(node, ForKind.PARALLEL)
+
+    @primitive("Vectorize", loop=Loop())
+    def vectorize(self, loop: LoopRV) -> None:
+        """Run the iterations as vector lanes; every block below must allow any order of this loop."""
+        node = self._loop(loop)
+        require_loop_can_run_in_any_order(node, "vectorize")
+        _set_kind(node, ForKind.VECTORIZED)
+
+    @primitive("Unroll", loop=Loop())
+    def unroll(self, loop: LoopRV) -> None:
+        """Write out the iterations one after the other; always legal."""
+        _set_kind(self._loop(loop), ForKind.UNROLLED)
+
+    @primitive("Bind", loop=Loop(), thread_axis=Argument())
+    def bind(self, loop: LoopRV, thread_axis: str) -> None:
+        """Bind to a GPU axis: blockIdx.x/y/z, threadIdx.x/y/z, vthread.x/y/z."""
+        node = self._loop(loop)
+        require(
+            thread_axis in THREAD_TAGS,
+            "bind",
+            f"unknown thread axis {thread_axis!r}; use one of {sorted(THREAD_TAGS)}",
+        )
+        require_loop_can_run_in_any_order(node, "bind", allow_reduction=thread_axis.startswith("threadIdx"))
+        axis = tir.IterVar(None, tir.Var(thread_axis, node.var.dtype), tir.IterVar.ThreadIndex, thread_axis)
+        _set_kind(node, ForKind.THREAD_BINDING, axis)
 
 
-def vectorize(loop: LoopNode) -> None:
-    """Run the iterations as lanes of vector instructions."""
-    require_loop_can_run_in_any_order(loop, "vectorize")
-    set_kind(loop, ForKind.VECTORIZED)
-
-
-def unroll(loop: LoopNode) -> None:
-    """Write the iterations out one after the other; always legal."""
-    set_kind(loop, ForKind.UNROLLED)
-
-
-def bind(loop: LoopNode, thread_axis: str) -> None:
-    """Bind a loop to a GPU thread axis such as ``threadIdx.x``."""
-    require(
-        thread_axis in THREAD_TAGS,
-        "bind",
-        f"unknown thread axis {thread_axis!r}; use one of {sorted(THREAD_TAGS)}",
-    )
-    require_loop_can_run_in_any_order(loop, "bind", allow_reduction=thread_axis.startswith("threadIdx"))
-    axis = tir.IterVar(None, tir.Var(thread_axis, loop.var.dtype), tir.IterVar.ThreadIndex, thread_axis)
-    set_kind(loop, ForKind.THREAD_BINDING, axis)
+def _set_kind(loop: LoopNode, kind: ForKind, thread_binding: tir.IterVar | None = None) -> None:
+    loop.kind = kind
+    loop.thread_binding = thread_binding
+    loop.touch()

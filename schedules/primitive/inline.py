@@ -21,7 +21,10 @@ from ..analysis import (
     why_not_complete,
     written_buffers,
 )
+from ..argument import Block
+from ..declaration import PrimitiveFamily, primitive
 from ..error import ScheduleError
+from ..random_variable import BlockRV
 from ..tree import BlockNode, LeafNode, detach, loops_around, scope_of, walk
 
 
@@ -63,7 +66,33 @@ class _SimplifyIndices(StmtExprMutator):
         return tir.BufferLoad(mapped.buffer, indices, mapped.predicate)
 
 
-def compute_inline(block: BlockNode) -> None:
+class InlinePrimitives(PrimitiveFamily):
+    """Blocks inside of others."""
+
+    @primitive("ComputeInline", block=Block())
+    def compute_inline(self, block: BlockRV | str) -> None:
+        """Replace every load of the block's result by its expression, and remove the block.
+
+        ``B[i] = A[i] + 1; C[i] = B[i] * 2`` becomes ``C[i] = (A[i] + 1) * 2``.
+
+        Raises:
+            ScheduleError: the block is not one complete store to an intermediate, or what it reads is overwritten before a consumer.
+        """
+        inline_into_consumers(self._block(block))
+
+    @primitive("ReverseComputeInline", block=Block())
+    def reverse_compute_inline(self, block: BlockRV | str) -> None:
+        """Merge a block into its only producer, around the value that that stores.
+
+        ``B[i] = A[i] + 1; C[i] = B[i] * 2`` becomes ``C[i] = (A[i] + 1) * 2``.
+
+        Raises:
+            ScheduleError: there is not one complete producer, or its buffer is an output or read by others.
+        """
+        inline_into_producer(self._block(block))
+
+
+def inline_into_consumers(block: BlockNode) -> None:
     """Put the block's expression in place of every load of its result, and remove the block."""
     primitive = "compute_inline"
     store, scope = _inlinable(block, primitive)
@@ -85,7 +114,7 @@ def compute_inline(block: BlockNode) -> None:
 
 
 def why_not_inlinable(block: BlockNode) -> str | None:
-    """The reason why :func:`compute_inline` would refuse a block, or None."""
+    """The reason why ``compute_inline`` would refuse a block, or None."""
     try:
         store, _ = _inlinable(block, "compute_inline")
         consumers = consumers_of(block)
@@ -213,7 +242,7 @@ def _drop_buffer(scope: BlockNode, buffer: tir.Buffer) -> None:
     scope.change(alloc_buffers=tuple(item for item in scope.alloc_buffers if item is not buffer))
 
 
-def reverse_compute_inline(block: BlockNode) -> None:
+def inline_into_producer(block: BlockNode) -> None:
     """Put the block's expression around the value that its only producer stores, and remove the block."""
     primitive = "reverse_compute_inline"
     scope = scope_of(block)

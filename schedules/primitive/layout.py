@@ -1,4 +1,4 @@
-"""Primitives that change how data lies in memory: transform_layout, transform_block_layout, storage_align, set_scope."""
+"""transform_layout: change how data lies in memory."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from typing import Any
 from ir import tir
 from ir.arith import Analyzer
 from ir.error import IRError
-from ir.tir import IndexMap, IterVar
+from ir.tir import IndexMap
 from ir.tir.stmt_functor import StmtExprMutator, substitute
 
 from ..access import access_regions
-from ..affine import constant_difference, polynomial, simplify_polynomial
-from ..analysis import require, require_complete_or_reduction, written_buffers
+from ..affine import polynomial, simplify_polynomial
+from ..analysis import require, written_buffers
+from ..argument import AnyBuffer, Block, Flag, Map
+from ..declaration import PrimitiveFamily, primitive
 from ..error import ScheduleError
+from ..random_variable import BlockRV
+from ..state import ScheduleState
 from ..tree import (
     BlockNode,
     LeafNode,
@@ -22,12 +26,9 @@ from ..tree import (
     TreeNode,
     all_blocks,
     child_blocks,
-    loops_around,
-    replace_node,
     scope_of,
     walk,
 )
-from .caching import cache_name, replace_buffer, require_storage_scope
 from .layout_padding import (
     Padding,
     assume_padding,
@@ -36,6 +37,70 @@ from .layout_padding import (
     iterate_new_layout,
     store_padding,
 )
+
+
+def _indices_of_buffer(sch: ScheduleState, given: Mapping[str, Any]) -> int:
+    """What a map of the buffer's indices takes."""
+    kind, position = given["buffer"]
+    node = sch._block(given["block"])
+    return len(buffer_of(node, position, kind == "write", "transform_layout").shape)
+
+
+class _PadValue(Map):
+    """A number, or a map from the new indices to the value there (or a function that is made into one)."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda sch, given: len(given["index_map"].final_indices))
+
+    def settle(self, sch: ScheduleState, value: Any, given: Mapping[str, Any]) -> Any:
+        return super().settle(sch, value, given) if callable(value) else value
+
+    def record(self, sch: ScheduleState, value: Any) -> Sequence[Any]:
+        return (value,)
+
+
+class LayoutPrimitives(PrimitiveFamily):
+    """How data lies in memory."""
+
+    @primitive(
+        "TransformLayout",
+        block=Block(),
+        buffer=AnyBuffer(),
+        index_map=Map(_indices_of_buffer),
+        pad_value=_PadValue(),
+        assume_injective_transform=Flag(),
+    )
+    def transform_layout(
+        self,
+        block: BlockRV | str,
+        buffer: tuple[str, int] | str | tir.Buffer,
+        index_map: IndexMap | Callable[..., Any],
+        pad_value: Any = None,
+        *,
+        assume_injective_transform: bool = False,
+    ) -> None:
+        """Store a buffer in another layout, rewriting every access in its scope.
+
+        ``buffer`` is ("read" or "write", position), a name, or a Buffer. With ``lambda i, j: [j, i]`` an access ``B[i, j]``
+        becomes ``B[j, i]``. Maps that leave gaps need ``pad_value`` (a number, or a function of the new indices), which fills
+        them behind the last writer.
+
+        Raises:
+            ScheduleError: the block does not access the buffer, or the map is not injective, or it pads without a value.
+        """
+        assert isinstance(buffer, tuple) and isinstance(index_map, IndexMap)
+        kind, position = buffer
+        node, resolved = self._block(block), self._resolved_map(index_map)
+        old = buffer_of(node, position, kind == "write", "transform_layout")
+        _transform_layout(
+            node,
+            old,
+            resolved,
+            pad_value,
+            self._buffer_maps[self._function_of(node)],
+            self._symbolic_shape(resolved, old.shape),
+            assume_injective_transform,
+        )
 
 
 def buffer_of(block: BlockNode, buffer_index: int, is_write: bool, primitive: str) -> tir.Buffer:
@@ -94,21 +159,16 @@ def map_indices(index_map: IndexMap, indices: Any) -> list[tir.PrimExpr]:
     return [simplify_polynomial(substitute(item, values)) for item in index_map.final_indices]
 
 
-def transform_layout(
+def _transform_layout(
     block: BlockNode,
-    buffer_index: int,
-    is_write: bool,
+    buffer: tir.Buffer,
     index_map: IndexMap,
-    pad_value: Any = None,
-    function_buffers: dict[Any, tir.Buffer] | None = None,
-    new_shape: list[Any] | None = None,
-    assume_injective: bool = False,
-) -> tuple[tir.Buffer, tir.Buffer]:
-    """Store a buffer in another layout; every block of its scope that accesses it is rewritten. Returns (old, new).
-
-    Elements of the new layout that no old one maps to become ``pad_value`` (see :mod:`.layout_padding`).
-    """
-    buffer = buffer_of(block, buffer_index, is_write, "transform_layout")
+    pad_value: Any,
+    function_buffers: dict[Any, tir.Buffer],
+    new_shape: list[Any] | None,
+    assume_injective: bool,
+) -> None:
+    """Elements of the new layout that no old one maps to become ``pad_value`` (see :mod:`.layout_padding`)."""
     require(
         len(index_map.initial_indices) == len(buffer.shape),
         "transform_layout",
@@ -134,11 +194,10 @@ def transform_layout(
     padding = None if gaps is None else Padding(new, index_map, gaps[0], gaps[1], pad_value)
     if scope is None:
         require(
-            function_buffers is not None and any(item is buffer for item in function_buffers.values()),
+            any(item is buffer for item in function_buffers.values()),
             "transform_layout",
             f"buffer {buffer.name} is neither allocated in a block around {block.name!r} nor a parameter",
         )
-        assert function_buffers is not None
         for param, item in list(function_buffers.items()):
             if item is buffer:
                 function_buffers[param] = new
@@ -156,7 +215,7 @@ def transform_layout(
         if (loops := element_loops(item, buffer)) is not None
     ]
     for block_node in all_blocks(top)[::-1]:
-        simplify = _IndexSimplifier(block_node).index if new_shape is None else None
+        simplify = IndexSimplifier(block_node).index if new_shape is None else None
         mapper = _MapAccesses(buffer, new, index_map, simplify)
         for node in _own_leaves(block_node):
             node.leaf = mapper.visit(node.leaf)
@@ -169,13 +228,12 @@ def transform_layout(
             _tighten_regions(block_node, new)
     if padding is not None:
         for writer, loops in by_element:
-            _substitute_block(writer, iterate_new_layout(writer, loops, padding))
+            substitute_block(writer, iterate_new_layout(writer, loops, padding))
             choose_padding(writer, padding)
         if writers and not by_element:
             store_padding(top, padding)
         elif not writers and scope is None:
             assume_padding(top, padding)
-    return buffer, new
 
 
 def _tighten_regions(block: BlockNode, buffer: tir.Buffer) -> None:
@@ -240,152 +298,7 @@ def allocating_scope(block: BlockNode, buffer: tir.Buffer) -> BlockNode | None:
     return None
 
 
-def transform_block_layout(
-    block: BlockNode, index_map: IndexMap, new_extents: list[Any] | None = None
-) -> None:
-    """Iterate a block over the mapped index space: its iteration variables and loops are replaced by the map's."""
-    primitive = "transform_block_layout"
-    require(scope_of(block) is not None, primitive, f"block {block.name!r} is a root block")
-    require_complete_or_reduction(block, primitive)
-    require(
-        len(index_map.initial_indices) == len(block.iter_vars),
-        primitive,
-        f"the index map takes {len(index_map.initial_indices)} indices, block {block.name!r} has"
-        f" {len(block.iter_vars)} iteration variables",
-    )
-    top = _nest_of(block, primitive)
-    kinds = {item.var: item.iter_type for item in block.iter_vars}
-    by_initial: Mapping[Any, Any] = dict(
-        zip(index_map.initial_indices, [item.var for item in block.iter_vars], strict=True)
-    )
-    extents = (
-        new_extents
-        if new_extents is not None
-        else index_map.map_shape([item.dom.extent for item in block.iter_vars])
-    )
-    dtype = block.iter_vars[0].var.dtype if block.iter_vars else "int32"
-    new_vars, loops = [], []
-    for position, (final, extent) in enumerate(zip(index_map.final_indices, extents, strict=True)):
-        used = _variables(substitute(final, by_initial))
-        types = {kinds[var] for var in used if var in kinds}
-        require(
-            len(types) <= 1,
-            primitive,
-            f"final index {final} mixes data-parallel and reduction variables of block {block.name!r}",
-        )
-        size = tir.const(extent, dtype) if isinstance(extent, int) else tir.convert(extent)
-        var = tir.Var(f"v{position}", dtype)
-        new_vars.append(
-            IterVar(
-                tir.Range.from_min_extent(tir.const(0, dtype), size),
-                var,
-                types.pop() if types else IterVar.DataPar,
-            )
-        )
-        loops.append((tir.Var(f"ax{position}", dtype), size))
-    inverse = _inverse(index_map, block)
-    old_values = dict(
-        zip(
-            [item.var for item in block.iter_vars],
-            map_indices(inverse, [item.var for item in new_vars]),
-            strict=True,
-        )
-    )
-    predicate: Any = block.predicate
-    if _grows([item.dom.extent for item in block.iter_vars], extents):
-        # the mapped space has points that no old one maps to; nothing runs there
-        ranges = {item.var: tir.cast(item.var.dtype, item.dom.extent) for item in block.iter_vars}
-        at_loops = {item.var: var for item, (var, _) in zip(new_vars, loops, strict=True)}
-        for var, extent in ranges.items():
-            value = substitute(old_values[var], at_loops)
-            if not isinstance(value, tir.Var):
-                predicate = tir.operators.logical_and(predicate, value < extent)
-    for item, final in zip(new_vars, index_map.final_indices, strict=True):
-        # The inverse knows that a variable of one value has that value; it is renamed all the same.
-        if final in by_initial:
-            old_values[by_initial[final]] = item.var
-    placeholder = LeafNode(tir.Evaluate(tir.const(0)))
-    replace_node(top, placeholder)
-    block.change(iter_vars=tuple(new_vars), iter_values=tuple(var for var, _ in loops), predicate=predicate)
-    _substitute_block(block, old_values)
-    node: TreeNode = block
-    for var, extent in reversed(loops):
-        node = LoopNode(var, extent, node)
-    replace_node(placeholder, node)
-
-
-def _grows(old: Sequence[Any], new: Sequence[Any]) -> bool:
-    """Whether a space of the new extents may be larger than one of the old."""
-    total: Any = tir.const(1, "int64")
-    other: Any = tir.const(1, "int64")
-    for extent in old:
-        total = total * tir.cast("int64", tir.convert(extent))
-    for extent in new:
-        other = other * tir.cast("int64", tir.convert(extent))
-    return constant_difference(other, total) != 0
-
-
-def _nest_of(block: BlockNode, primitive: str) -> TreeNode:
-    """The outermost loop around a block; the nest must hold nothing else and iterate each variable by a loop of its own."""
-    top: TreeNode = block
-    for loop in reversed(loops_around(block)):
-        require(
-            loop.body is top, primitive, f"the loops around block {block.name!r} hold other blocks as well"
-        )
-        top = loop
-    loops: dict[Any, LoopNode] = {loop.var: loop for loop in loops_around(block)}
-    plain = set()
-    for item, value in zip(block.iter_vars, block.iter_values, strict=True):
-        own = loops.get(value)
-        if own is not None and constant_difference(own.extent, item.dom.extent) == 0 and value not in plain:
-            plain.add(value)
-            continue
-        require(
-            isinstance(value, tir.IntImm)
-            and isinstance(item.dom.extent, tir.IntImm)
-            and item.dom.extent.value == 1,
-            primitive,
-            f"variable {item.var.name!r} of block {block.name!r} is bound to {value}, not to a loop of its own over all its values",
-        )
-    require(
-        all(
-            isinstance(loop.extent, tir.IntImm) and loop.extent.value == 1
-            for var, loop in loops.items()
-            if var not in plain
-        ),
-        primitive,
-        f"a loop around block {block.name!r} is bound to none of its variables",
-    )
-    return top
-
-
-def _inverse(index_map: IndexMap, block: BlockNode) -> IndexMap:
-    if isinstance(index_map.inverse_index_map, IndexMap):
-        return index_map.inverse_index_map
-    refused = f"transform_block_layout: the index map sends several points of the domain of block {block.name!r} to one place"
-    analyzer = Analyzer()
-    for var, item in zip(index_map.initial_indices, block.iter_vars, strict=True):
-        analyzer.bind(var, item.dom)
-    try:
-        inverse, _ = index_map.non_surjective_inverse([item.dom.extent for item in block.iter_vars])
-    except IRError as error:
-        raise ScheduleError(f"{refused}: {error}") from error
-    restored = map_indices(inverse, list(index_map.final_indices))
-    for var, value in zip(index_map.initial_indices, restored, strict=True):
-        if not analyzer.can_prove_equal(value, var):
-            raise ScheduleError(f"{refused}: {var} is not restored")
-    return inverse
-
-
-def _variables(expr: Any) -> set[Any]:
-    found: set[Any] = set()
-    tir.post_order_visit(
-        tir.convert(expr), lambda node: found.add(node) if isinstance(node, tir.Var) else None
-    )
-    return found
-
-
-class _IndexSimplifier(StmtExprMutator):
+class IndexSimplifier(StmtExprMutator):
     """Simplifies buffer indices in a block under the ranges of its iteration variables."""
 
     def __init__(self, block: BlockNode) -> None:
@@ -428,9 +341,9 @@ class _IndexSimplifier(StmtExprMutator):
         )
 
 
-def _substitute_block(block: BlockNode, values: Mapping[Any, Any]) -> None:
+def substitute_block(block: BlockNode, values: Mapping[Any, Any]) -> None:
     """Replace block variables in the body (blocks inside too), the init and the regions."""
-    simplify = _IndexSimplifier(block)
+    simplify = IndexSimplifier(block)
 
     def mapped(region: tir.BufferRegion) -> tir.BufferRegion:
         return tir.BufferRegion(
@@ -461,48 +374,3 @@ def _substitute_block(block: BlockNode, values: Mapping[Any, Any]) -> None:
                 predicate=substitute(node.predicate, values) if inner else node.predicate,
                 match_buffers=tuple(substitute(item, values) for item in node.match_buffers),
             )
-
-
-def set_scope(block: BlockNode, buffer_index: int, storage_scope: str) -> tuple[tir.Buffer, tir.Buffer]:
-    """Put a buffer that a block writes into another storage scope. Returns (old, new)."""
-    require_storage_scope(storage_scope, "set_scope")
-    buffer = buffer_of(block, buffer_index, True, "set_scope")
-    scope = allocating_scope(block, buffer)
-    require(
-        scope is not None,
-        "set_scope",
-        f"buffer {buffer.name} is no intermediate: it is a parameter of the function",
-    )
-    assert scope is not None
-    if buffer.scope() == storage_scope:
-        return buffer, buffer
-    new = tir.decl_buffer(
-        buffer.shape,
-        buffer.dtype,
-        cache_name(buffer, storage_scope),
-        strides=buffer.strides,
-        scope="" if storage_scope == "global" else storage_scope,
-    )
-    replace_buffer(scope, buffer, new)
-    scope.change(alloc_buffers=tuple(new if item is buffer else item for item in scope.alloc_buffers))
-    return buffer, new
-
-
-def storage_align(block: BlockNode, buffer_index: int, axis: int, factor: int, offset: int) -> None:
-    """Ask for a stride of dimension ``axis`` that is ``offset`` modulo ``factor`` elements (avoids bank conflicts)."""
-    buffer = buffer_of(block, buffer_index, True, "storage_align")
-    ndim = len(buffer.shape)
-    require(
-        -ndim <= axis < ndim,
-        "storage_align",
-        f"axis {axis} is outside the {ndim} dimensions of {buffer.name}",
-    )
-    require(factor > 0, "storage_align", f"factor must be positive, got {factor}")
-    require(
-        allocating_scope(block, buffer) is not None,
-        "storage_align",
-        f"buffer {buffer.name} is a parameter of the function; its layout is given",
-    )
-    entry = (buffer_index, axis % ndim, factor, offset)
-    existing = [item for item in block.annotations.get("buffer_dim_align", ()) if item[:2] != entry[:2]]
-    block.change(annotations={**block.annotations, "buffer_dim_align": (*existing, entry)})

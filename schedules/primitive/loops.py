@@ -8,10 +8,12 @@ from typing import Any
 
 from ir import tir
 from ir.arith import Analyzer
-from ir.tir import ForKind
 
 from ..affine import mentions, polynomial
 from ..analysis import is_affine, loop_chain, require
+from ..argument import BlockOrLoop, Factors, Flag, Loop, Loops
+from ..declaration import PrimitiveFamily, primitive
+from ..random_variable import BlockRV, DecisionVar, ExprRV, LoopRV
 from ..simplify import simplify_bindings
 from ..tree import (
     BlockNode,
@@ -24,6 +26,132 @@ from ..tree import (
     rewrite_expressions,
     scope_of,
 )
+
+
+class LoopPrimitives(PrimitiveFamily):
+    """Splitting, joining and ordering loops."""
+
+    @primitive(
+        "Split", loop=Loop(), factors=Factors(), preserve_unit_iters=Flag(), disable_predication=Flag()
+    )
+    def split(
+        self,
+        loop: LoopRV,
+        factors: Sequence[int | ExprRV | None],
+        preserve_unit_iters: bool = True,
+        disable_predication: bool = False,
+    ) -> list[LoopRV]:
+        """Replace a loop by nested loops; one factor may be None and is inferred.
+
+        ``for i in 64: B[i]`` with factors [None, 8] becomes ``for i_0 in 8: for i_1 in 8: B[i_0 * 8 + i_1]``. Factors that
+        do not divide the extent add a predicate (unless ``disable_predication``).
+
+        Raises:
+            ScheduleError: the loop does not start at 0, has annotations, or the factors are too small or more than one is None.
+        """
+        node = self._loop(loop)
+        values = [self._value(item) for item in factors]
+        _require_plain_loop(node, "split")
+        _require_start_at_zero(node, "split")
+        # The factors of a perfect tile with open decisions multiply to the extent whatever they will be.
+        extents, divides = _infer_factors(node, values, any(isinstance(item, DecisionVar) for item in values))
+        variables = [tir.Var(f"{node.var.name}_{i}", node.var.dtype) for i in range(len(extents))]
+        value: Any = tir.const(0, node.var.dtype)
+        for var, extent in zip(variables, extents, strict=True):
+            value = value * extent + var
+        body = node.body
+        if not divides and not disable_predication:
+            condition = value < node.extent
+            for block in blocks_below(body):
+                block.change(predicate=tir.operators.logical_and(block.predicate, condition))
+        placeholder = LeafNode(tir.Evaluate(tir.const(0)))
+        replace_node(node, placeholder)
+        inner: TreeNode = body
+        loops: list[LoopNode] = []
+        for var, extent in zip(reversed(variables), reversed(extents), strict=True):
+            inner = LoopNode(var, extent, inner)
+            loops.append(inner)
+        replace_node(placeholder, inner)
+        fresh = set(variables)
+        rewrite_expressions(
+            body, {node.var: value}, lambda block: simplify_bindings(block, fresh, not preserve_unit_iters)
+        )
+        return self._new(loops[::-1])
+
+    @primitive("Fuse", loops_to_fuse=Loops(), preserve_unit_iters=Flag())
+    def fuse(self, *loops_to_fuse: LoopRV, preserve_unit_iters: bool = True) -> LoopRV:
+        """Join directly nested loops into one, the outermost first.
+
+        ``for i in 4: for j in 8: B[i, j]`` becomes ``for i_j_fused in 32: B[i_j_fused // 8, i_j_fused % 8]``.
+
+        Raises:
+            ScheduleError: a loop is not the only child of the one before it, does not start at 0, or has annotations.
+        """
+        chain = [self._loop(item) for item in loops_to_fuse]
+        _check_fuse(chain)
+        fused = tir.Var("_".join(loop.var.name for loop in chain) + "_fused", chain[0].var.dtype)
+        values = _digits_of(fused, chain)
+        total: Any = tir.const(1, fused.dtype)
+        for loop in chain:
+            total = total * loop.extent
+        body = chain[-1].body
+        new = LoopNode(fused, total, LeafNode(tir.Evaluate(tir.const(0))))
+        replace_node(chain[0], new)
+        new.set_body(body)
+        rewrite_expressions(
+            body, values, lambda block: simplify_bindings(block, {fused}, not preserve_unit_iters)
+        )
+        return self._new(new)
+
+    @primitive("Reorder", ordered_loops=Loops())
+    def reorder(self, *ordered_loops: LoopRV) -> None:
+        """Put loops of one chain into the given order, outermost first; the other loops of the chain keep their places.
+
+        ``for i: for j: for k: S`` reordered by (k, i) becomes ``for k: for j: for i: S``.
+
+        Raises:
+            ScheduleError: the loops are not on one chain, or a block below must run in order.
+        """
+        chosen = [self._loop(item) for item in ordered_loops]
+        if not chosen:
+            return
+        chain = loop_chain(chosen, "reorder")
+        innermost = chain[-1]
+        for block in blocks_below(innermost):
+            _require_independent_bindings(block)
+        new_order = iter(chosen)
+        selected = {id(loop) for loop in chosen}
+        order = [next(new_order) if id(loop) in selected else loop for loop in chain]
+        if all(a is b for a, b in zip(order, chain, strict=True)):
+            return
+        _require_extents_known(order, chain)
+        top_parent = chain[0].parent
+        assert top_parent is not None
+        body = innermost.body
+        placeholder = LeafNode(tir.Evaluate(tir.const(0)))
+        top_parent.replace_child(chain[0], placeholder)
+        for loop in chain:
+            loop.parent = None  # the old nesting must not form a cycle with the new one
+        inner: TreeNode = body
+        for loop in reversed(order):
+            loop.set_body(inner)
+            inner = loop
+        top_parent.replace_child(placeholder, inner)
+
+    @primitive("AddUnitLoop", block_or_loop=BlockOrLoop())
+    def add_unit_loop(self, block_or_loop: LoopRV | BlockRV) -> LoopRV:
+        """A loop of extent 1 around a block or loop: ``B[0]`` becomes ``for u in 1: B[0]``."""
+        node = self._node(block_or_loop)
+        dtype = node.var.dtype if isinstance(node, LoopNode) else "int32"
+        if isinstance(node, BlockNode):
+            require(scope_of(node) is not None, "add_unit_loop", "the root block cannot get a loop around it")
+            around = loops_around(node)
+            dtype = around[-1].var.dtype if around else dtype
+        placeholder = LeafNode(tir.Evaluate(tir.const(0)))
+        replace_node(node, placeholder)
+        loop = LoopNode(tir.Var("u", dtype), tir.const(1, dtype), node)
+        replace_node(placeholder, loop)
+        return self._new(loop)
 
 
 def _require_plain_loop(loop: LoopNode, primitive: str) -> None:
@@ -40,44 +168,6 @@ def _require_start_at_zero(loop: LoopNode, primitive: str) -> None:
         primitive,
         f"loop {loop.var.name!r} starts at {loop.min}, not at 0",
     )
-
-
-def split(
-    loop: LoopNode,
-    factors: Sequence[Any],
-    preserve_unit_iters: bool = True,
-    disable_predication: bool = False,
-    exact: bool = False,
-) -> list[LoopNode]:
-    """Replace a loop by nested loops; a None among ``factors`` is inferred.
-
-    ``exact`` promises that the factors multiply to the extent (a perfect tile with open decisions).
-    """
-    _require_plain_loop(loop, "split")
-    _require_start_at_zero(loop, "split")
-    extents, divides = _infer_factors(loop, factors, exact)
-    variables = [tir.Var(f"{loop.var.name}_{i}", loop.var.dtype) for i in range(len(extents))]
-    value: Any = tir.const(0, loop.var.dtype)
-    for var, extent in zip(variables, extents, strict=True):
-        value = value * extent + var
-    body = loop.body
-    if not divides and not disable_predication:
-        condition = value < loop.extent
-        for block in blocks_below(body):
-            block.change(predicate=tir.operators.logical_and(block.predicate, condition))
-    placeholder = LeafNode(tir.Evaluate(tir.const(0)))
-    replace_node(loop, placeholder)
-    inner: TreeNode = body
-    loops: list[LoopNode] = []
-    for var, extent in zip(reversed(variables), reversed(extents), strict=True):
-        inner = LoopNode(var, extent, inner)
-        loops.append(inner)
-    replace_node(placeholder, inner)
-    fresh = set(variables)
-    rewrite_expressions(
-        body, {loop.var: value}, lambda block: simplify_bindings(block, fresh, not preserve_unit_iters)
-    )
-    return loops[::-1]
 
 
 def _infer_factors(loop: LoopNode, factors: Sequence[Any], exact: bool) -> tuple[list[Any], bool]:
@@ -130,9 +220,7 @@ def _infer_factors(loop: LoopNode, factors: Sequence[Any], exact: bool) -> tuple
     return extents, False
 
 
-def fuse(loops: Sequence[LoopNode], preserve_unit_iters: bool = True) -> LoopNode:
-    """Join nested loops into one; the outermost is the slowest digit of the new loop variable."""
-    chain = list(loops)
+def _check_fuse(chain: list[LoopNode]) -> None:
     require(chain, "fuse", "needs at least one loop")
     for outer, inner in pairwise(chain):
         require(
@@ -148,7 +236,10 @@ def fuse(loops: Sequence[LoopNode], preserve_unit_iters: bool = True) -> LoopNod
             "fuse",
             f"the extent of loop {loop.var.name!r} depends on another of the loops",
         )
-    fused = tir.Var("_".join(loop.var.name for loop in chain) + "_fused", chain[0].var.dtype)
+
+
+def _digits_of(fused: tir.Var, chain: list[LoopNode]) -> dict[Any, Any]:
+    """The loop variables as digits of the fused one; the outermost is the slowest."""
     values: dict[Any, Any] = {}
     below: Any = tir.const(1, fused.dtype)
     for position in range(len(chain) - 1, -1, -1):
@@ -162,33 +253,11 @@ def fuse(loops: Sequence[LoopNode], preserve_unit_iters: bool = True) -> LoopNod
         digit = fused if is_first else tir.floormod(fused, below * loop.extent)
         values[loop.var] = tir.floordiv(digit, below)
         below = below * loop.extent
-    total: Any = tir.const(1, fused.dtype)
-    for loop in chain:
-        total = total * loop.extent
-    body = chain[-1].body
-    new = LoopNode(fused, total, LeafNode(tir.Evaluate(tir.const(0))))
-    replace_node(chain[0], new)
-    new.set_body(body)
-    rewrite_expressions(
-        body, values, lambda block: simplify_bindings(block, {fused}, not preserve_unit_iters)
-    )
-    return new
+    return values
 
 
-def reorder(loops: Sequence[LoopNode]) -> None:
-    """Put loops of one chain into the given order; the other loops of the chain keep their places."""
-    chosen = list(loops)
-    if not chosen:
-        return
-    chain = loop_chain(chosen, "reorder")
-    innermost = chain[-1]
-    for block in blocks_below(innermost):
-        _require_independent_bindings(block)
-    new_order = iter(chosen)
-    selected = {id(loop) for loop in chosen}
-    order = [next(new_order) if id(loop) in selected else loop for loop in chain]
-    if all(a is b for a, b in zip(order, chain, strict=True)):
-        return
+def _require_extents_known(order: list[LoopNode], chain: list[LoopNode]) -> None:
+    """No loop may come to lie outside of one that its extent depends on."""
     inside = {id(loop) for loop in chain}
     for position, loop in enumerate(order):
         outer = {item.var for item in order[:position]}
@@ -198,18 +267,6 @@ def reorder(loops: Sequence[LoopNode]) -> None:
             "reorder",
             f"the extent of loop {loop.var.name!r} depends on a loop that would come to lie inside it",
         )
-    top_parent = chain[0].parent
-    assert top_parent is not None
-    body = innermost.body
-    placeholder = LeafNode(tir.Evaluate(tir.const(0)))
-    top_parent.replace_child(chain[0], placeholder)
-    for loop in chain:
-        loop.parent = None  # the old nesting must not form a cycle with the new one
-    inner: TreeNode = body
-    for loop in reversed(order):
-        loop.set_body(inner)
-        inner = loop
-    top_parent.replace_child(placeholder, inner)
 
 
 def _require_independent_bindings(block: BlockNode) -> None:
@@ -225,24 +282,3 @@ def _require_independent_bindings(block: BlockNode) -> None:
         "reorder",
         f"the bindings of block {block.name!r} are not an affine map of the loops around it",
     )
-
-
-def add_unit_loop(node: LoopNode | BlockNode) -> LoopNode:
-    """A new loop of extent 1 around a loop or block."""
-    dtype = node.var.dtype if isinstance(node, LoopNode) else "int32"
-    if isinstance(node, BlockNode):
-        require(scope_of(node) is not None, "add_unit_loop", "the root block cannot get a loop around it")
-        around = loops_around(node)
-        dtype = around[-1].var.dtype if around else dtype
-    placeholder = LeafNode(tir.Evaluate(tir.const(0)))
-    replace_node(node, placeholder)
-    loop = LoopNode(tir.Var("u", dtype), tir.const(1, dtype), node)
-    replace_node(placeholder, loop)
-    return loop
-
-
-def set_kind(loop: LoopNode, kind: ForKind, thread_binding: tir.IterVar | None = None) -> None:
-    """Change how a loop runs."""
-    loop.kind = kind
-    loop.thread_binding = thread_binding
-    loop.touch()

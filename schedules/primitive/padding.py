@@ -13,7 +13,10 @@ from ir.tir.stmt_functor import StmtExprMutator, substitute
 from ..access import access_regions
 from ..affine import constant_difference, mentions, polynomial, simplify_polynomial
 from ..analysis import require, require_complete_or_reduction, why_not_complete
+from ..argument import Block, Integers, Loop
+from ..declaration import PrimitiveFamily, primitive
 from ..error import ScheduleError
+from ..random_variable import BlockRV, LoopRV
 from ..tree import (
     BlockNode,
     LeafNode,
@@ -28,11 +31,37 @@ from .caching import replace_buffer
 from .reduction import conjuncts
 
 
-def pad_einsum(block: BlockNode, padding: Sequence[int]) -> None:
-    """Round the extents of an einsum's variables up to multiples of ``padding``.
+class PaddingPrimitives(PrimitiveFamily):
+    """Making padding, and taking it apart."""
 
-    Inputs are copied into padded buffers filled with zero, and the padded result is copied back.
-    """
+    @primitive("PadEinsum", block=Block(), padding=Integers())
+    def pad_einsum(self, block: BlockRV | str, padding: Sequence[int]) -> None:
+        """Round the extents of an einsum up to multiples of ``padding``, one per iteration variable.
+
+        A matmul of 127 by padding 16 runs over 128, on inputs ``A_pad``, ``B_pad`` filled up with zeros, and its result
+        ``C_pad`` is cut to ``C`` afterwards.
+
+        Raises:
+            ScheduleError: the block is no einsum over its loops, or the padding is not one positive number per variable.
+        """
+        _pad_einsum(self._block(block), padding)
+
+    @primitive("DecomposePadding", block=Block(), loop=Loop())
+    def decompose_padding(self, block: BlockRV | str, loop: LoopRV) -> BlockRV:
+        """Split padding into filling with the constant (returned, placed before ``loop``) and copying the inside.
+
+        ``for i in 10: B[i] = if_then_else(1 <= i < 9, A[i - 1], 0)`` becomes
+        ``for i in 10: B[i] = 0`` and ``for i in 8: B[i + 1] = A[i]``. Loops of the block's variables shrink; where a variable is bound
+        otherwise a predicate keeps it inside.
+
+        Raises:
+            ScheduleError: the block stores no ``if_then_else(inside, value, constant)`` with bounds of its variables, or the loop
+                is not around it alone.
+        """
+        return self._new(_decompose_padding(self._block(block), self._loop(loop)))
+
+
+def _pad_einsum(block: BlockNode, padding: Sequence[int]) -> None:
     primitive = "pad_einsum"
     scope = scope_of(block)
     require(scope is not None, primitive, f"block {block.name!r} is a root block")
@@ -224,12 +253,7 @@ def _pointwise(target: tir.Buffer, value: Any, name: str, source: tir.Buffer) ->
     return node
 
 
-def decompose_padding(block: BlockNode, loop: LoopNode) -> BlockNode:
-    """Split ``out = if_then_else(inside, x, constant)`` into filling with the constant and copying the inside.
-
-    Returns the block that fills, which is placed before ``loop``; the block that copies runs over the inside only: loops of its
-    variables shrink, and where a variable is bound otherwise a predicate keeps it inside.
-    """
+def _decompose_padding(block: BlockNode, loop: LoopNode) -> BlockNode:
     primitive = "decompose_padding"
     require(scope_of(block) is not None, primitive, f"block {block.name!r} is a root block")
     reason = why_not_complete(block)

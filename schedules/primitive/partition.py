@@ -10,7 +10,10 @@ from ir.tir.stmt_functor import substitute
 
 from ..affine import constant_difference, mentions
 from ..analysis import read_buffers, require, written_buffers
+from ..argument import Factors, Flag, Loop, Loops
+from ..declaration import PrimitiveFamily, primitive
 from ..error import ScheduleError
+from ..random_variable import ExprRV, LoopRV
 from ..region import Box, bind_region, relax_loops, union_boxes
 from ..tree import (
     BlockNode,
@@ -29,13 +32,69 @@ from ..tree import (
 )
 
 
-def loop_partition(
-    loop: LoopNode, factors: Sequence[Any], preserve_unit_iters: bool = True
-) -> list[LoopNode]:
-    """Cut a loop into consecutive loops of the given extents; a None among them takes the rest of the iterations.
+class PartitionPrimitives(PrimitiveFamily):
+    """One loop as several beside each other, and several as one."""
 
-    When all are given, what they leave over becomes one more loop.
-    """
+    @primitive("LoopPartition", loop=Loop(), factors=Factors(), preserve_unit_iters=Flag())
+    def loop_partition(
+        self, loop: LoopRV, factors: Sequence[int | ExprRV | None], preserve_unit_iters: bool = True
+    ) -> list[LoopRV]:
+        """Cut a loop into consecutive loops of the given extents; None (or what is left over) takes the rest.
+
+        ``for i in 64: B[i]`` with factors [16] becomes ``for i0 in 16: B[i0]`` and ``for i1 in range(16, 64): B[i1]``, each in
+        a block of its own.
+
+        Raises:
+            ScheduleError: the extent is not constant or less than the factors, or what is below is not one block that any
+                part of the loop can run.
+        """
+        node = self._loop(loop)
+        extents = _extents_of_parts(node, [self._value(item) for item in factors])
+        (block,) = blocks_below(node)
+        base, name = block.name, node.var.name
+        start = node.min.value  # type: ignore[attr-defined]
+        parts: list[TreeNode] = []
+        result: list[LoopNode] = []
+        for position, extent in enumerate(extents):
+            part = _part(node, position, start, extent, base)
+            result.append(part)
+            parts.append(_opaque(f"{base}_{name}{position}_partition", part))
+            start += extent
+        replace_node(node, _opaque(f"{base}_{name}_common", SeqNode(parts)))
+        return self._new(result)
+
+    @primitive("Merge", loops_to_merge=Loops())
+    def merge(self, *loops_to_merge: LoopRV) -> LoopRV:
+        """Run loops that stand beside each other in one loop.
+
+        ``for i: B[i] = A[i]`` followed by ``for i: C[i] = B[i]`` becomes ``for i_m: B[i_m] = A[i_m]; C[i_m] = B[i_m]``.
+
+        Raises:
+            ScheduleError: the extents differ, other statements lie between, or an iteration needs what a later one computes.
+        """
+        chains = _mergeable_chains([self._loop(item) for item in loops_to_merge])
+        variables = [tir.Var(f"{loop.var.name}_m", loop.var.dtype) for loop in chains[0]]
+        bodies: list[TreeNode] = []
+        for chain in chains:
+            body = chain[-1].body
+            rewrite_expressions(body, {loop.var: var for loop, var in zip(chain, variables, strict=True)})
+            bodies += body.nodes if isinstance(body, SeqNode) else [body]
+        placeholder = LeafNode(tir.Evaluate(tir.const(0)))
+        for chain in chains[1:]:
+            detach(chain[0])
+        replace_node(chains[0][0], placeholder)
+        node: TreeNode = SeqNode(bodies)
+        merged: LoopNode | None = None
+        for var, loop in zip(reversed(variables), reversed(chains[0]), strict=True):
+            node = LoopNode(var, loop.extent, node, loop.kind)
+            merged = merged or node
+        replace_node(placeholder, node)
+        assert merged is not None
+        return self._new(merged)
+
+
+def _extents_of_parts(loop: LoopNode, factors: Sequence[Any]) -> list[int]:
+    """The extents with the open one filled in, when the loop can be cut."""
     primitive = "loop_partition"
     name = loop.var.name
     require(
@@ -81,17 +140,7 @@ def loop_partition(
         primitive,
         f"factors {sizes} leave loop {name!r} in one piece; there is nothing to cut",
     )
-    parts: list[TreeNode] = []
-    result: list[LoopNode] = []
-    start = loop.min.value  # type: ignore[attr-defined]
-    base = blocks[0].name
-    for position, extent in enumerate(extents):
-        part = _part(loop, position, start, extent, base)
-        result.append(part)
-        parts.append(_opaque(f"{base}_{name}{position}_partition", part))
-        start += extent
-    replace_node(loop, _opaque(f"{base}_{name}_common", SeqNode(parts)))
-    return result
+    return extents
 
 
 def _opaque(name: str, body: TreeNode) -> BlockNode:
@@ -156,8 +205,8 @@ def _fresh(stmt: tir.Stmt) -> tir.Stmt:
     return substitute(stmt, table)  # type: ignore[no-any-return]
 
 
-def merge(loops: Sequence[LoopNode]) -> LoopNode:
-    """Run the bodies of loops that stand beside each other in one loop."""
+def _mergeable_chains(loops: Sequence[LoopNode]) -> list[list[LoopNode]]:
+    """The nests from the sequence around all loops down to each, when they can run as one."""
     primitive = "merge"
     require(len(loops) >= 2, primitive, "needs at least two loops")
     first = loops[0]
@@ -196,24 +245,7 @@ def merge(loops: Sequence[LoopNode]) -> LoopNode:
     for position, chain in enumerate(chains):
         for later in chains[position + 1 :]:
             _require_no_crossing(chain, later)
-    variables = [tir.Var(f"{loop.var.name}_m", loop.var.dtype) for loop in chains[0]]
-    bodies: list[TreeNode] = []
-    for chain in chains:
-        body = chain[-1].body
-        rewrite_expressions(body, {loop.var: var for loop, var in zip(chain, variables, strict=True)})
-        bodies += body.nodes if isinstance(body, SeqNode) else [body]
-    placeholder = LeafNode(tir.Evaluate(tir.const(0)))
-    for chain in chains[1:]:
-        detach(chain[0])
-    replace_node(chains[0][0], placeholder)
-    node: TreeNode = SeqNode(bodies)
-    merged: LoopNode | None = None
-    for var, loop in zip(reversed(variables), reversed(chains[0]), strict=True):
-        node = LoopNode(var, loop.extent, node, loop.kind)
-        merged = merged or node
-    replace_node(placeholder, node)
-    assert merged is not None
-    return merged
+    return chains
 
 
 def _chains(loops: Sequence[LoopNode], primitive: str) -> list[list[LoopNode]]:

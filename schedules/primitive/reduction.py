@@ -11,7 +11,32 @@ from ir.tir.stmt_functor import substitute
 
 from ..affine import mentions
 from ..analysis import read_buffers, require, why_not_reduction
+from ..argument import Block, Loop
+from ..declaration import PrimitiveFamily, primitive
+from ..random_variable import BlockRV, LoopRV
 from ..tree import BlockNode, LoopNode, TreeNode, insert_beside, loops_around, tree_of
+
+
+class ReductionPrimitives(PrimitiveFamily):
+    """Reductions as several blocks."""
+
+    @primitive("DecomposeReduction", block=Block(), loop=Loop())
+    def decompose_reduction(self, block: BlockRV | str, loop: LoopRV) -> BlockRV:
+        """Split a reduction into an init block before ``loop`` and an update block; returns the init block.
+
+        ``for i: for k: (init: C[i] = 0) C[i] += A[i, k]`` at loop k becomes ``for i: C[i] = 0; for k: C[i] += A[i, k]``.
+
+        Raises:
+            ScheduleError: the block is no reduction with an init, the loop is not around it, or a reduction also runs outside.
+        """
+        node, before = self._block(block), self._loop(loop)
+        moved = _loops_of_init(node, before)
+        nest, init_block = _init_nest(node, moved)
+        insert_beside(before, nest, before=True)
+        listed = read_buffers(node)
+        own = [region for region in node.writes if region.buffer not in listed]
+        node.change(init=None, name=f"{node.name}_update", reads=(*own, *node.reads))
+        return self._new(init_block)
 
 
 def conjuncts(predicate: tir.PrimExpr) -> list[tir.PrimExpr]:
@@ -33,8 +58,8 @@ def conjuncts_without(predicate: tir.PrimExpr, dropped: Sequence[LoopNode]) -> l
     return [item for item in conditions if not mentions(item, others)]
 
 
-def decompose_reduction(block: BlockNode, loop: LoopNode) -> BlockNode:
-    """Split a reduction into a block that initialises, placed before ``loop``, and one that only updates."""
+def _loops_of_init(block: BlockNode, loop: LoopNode) -> list[LoopNode]:
+    """The loops from ``loop`` down to the block, when initialising once before them is the same."""
     require(block.init is not None, "decompose_reduction", f"block {block.name!r} has no init")
     reason = why_not_reduction(block)
     require(reason is None, "decompose_reduction", f"block {block.name!r} is not a reduction block: {reason}")
@@ -61,12 +86,7 @@ def decompose_reduction(block: BlockNode, loop: LoopNode) -> BlockNode:
             f"loop {item_loop.var.name!r} repeats block {block.name!r} without feeding its variables; initialised once, the updates"
             " would add up",
         )
-    node, init_block = _init_nest(block, loops[position:])
-    insert_beside(loop, node, before=True)
-    listed = read_buffers(block)
-    own = [region for region in block.writes if region.buffer not in listed]
-    block.change(init=None, name=f"{block.name}_update", reads=(*own, *block.reads))
-    return init_block
+    return loops[position:]
 
 
 def _init_nest(block: BlockNode, inner_loops: list[LoopNode]) -> tuple[TreeNode, BlockNode]:

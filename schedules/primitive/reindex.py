@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ir import structural_equal, tir
@@ -11,8 +12,12 @@ from ir.tir.stmt_functor import StmtExprMutator, substitute
 
 from ..affine import constant_difference, mentions, simplify_polynomial
 from ..analysis import read_buffers, require, scope_children, written_buffers
+from ..argument import AnyBuffer, Argument, Block, BufferIndex, Map
+from ..declaration import PrimitiveFamily, primitive
 from ..error import ScheduleError
+from ..random_variable import BlockRV
 from ..region import relax_loops
+from ..state import ScheduleState
 from ..tree import (
     BlockNode,
     LeafNode,
@@ -28,8 +33,84 @@ from .layout import injective_inverse, map_indices
 from .reduction import conjuncts_without
 
 
-def reindex(block: BlockNode, buffer_index: int, is_write: bool) -> BlockNode:
-    """Stage a buffer in a copy whose dimensions are the block's iteration variables; returns the copying block."""
+def _variables(sch: ScheduleState, given: Mapping[str, Any]) -> int:
+    """What a map from the block's variables takes."""
+    return len(sch._block(given["block"]).iter_vars)
+
+
+class ReindexPrimitives(PrimitiveFamily):
+    """Copies of buffers in the order in which a block uses them."""
+
+    @primitive("ReIndex", block=Block(), buffer=AnyBuffer())
+    def reindex(self, block: BlockRV | str, buffer: tuple[str, int] | str | tir.Buffer) -> BlockRV:
+        """Stage a buffer in a copy whose dimensions are the block's iteration variables; returns the copying block.
+
+        ``buffer`` is ("read" or "write", position), a name, or a Buffer. ``C[i, j] = A[j, i]`` becomes
+        ``A_reindex[i, j] = A[j, i]; C[i, j] = A_reindex[i, j]``.
+
+        Raises:
+            ScheduleError: the block accesses the buffer in several ways, or does not compute all of what the copy writes back.
+        """
+        assert isinstance(buffer, tuple)
+        kind, position = buffer
+        return self._new(_reindex(self._block(block), position, kind == "write"))
+
+    @primitive(
+        "ReindexCacheRead",
+        block=Block(),
+        read_buffer_index=BufferIndex(is_write=False),
+        storage_scope=Argument(),
+        index_map=Map(_variables),
+    )
+    def reindex_cache_read(
+        self,
+        block: BlockRV | str,
+        read_buffer_index: int | str | tir.Buffer,
+        storage_scope: str,
+        index_map: IndexMap | Callable[..., Any],
+    ) -> BlockRV:
+        """Like ``cache_read`` for one consumer, with the copy laid out by a map from the block's variables.
+
+        ``C[i, j] = A[j, i]`` with ``lambda i, j: (i, j)`` becomes ``A_local[i, j] = A[j, i]; C[i, j] = A_local[i, j]``.
+
+        Raises:
+            ScheduleError: the map sends two elements to one place, or uses variables that do not index the buffer.
+        """
+        assert isinstance(read_buffer_index, int) and isinstance(index_map, IndexMap)
+        resolved = self._resolved_map(index_map)
+        return self._new(
+            _reindex_cache(self._block(block), read_buffer_index, storage_scope, resolved, False)
+        )
+
+    @primitive(
+        "ReindexCacheWrite",
+        block=Block(),
+        write_buffer_index=BufferIndex(is_write=True),
+        storage_scope=Argument(),
+        index_map=Map(_variables),
+    )
+    def reindex_cache_write(
+        self,
+        block: BlockRV | str,
+        write_buffer_index: int | str | tir.Buffer,
+        storage_scope: str,
+        index_map: IndexMap | Callable[..., Any],
+    ) -> BlockRV:
+        """Like ``cache_write``, with the copy laid out by a map from the block's variables.
+
+        ``C[j, i] = A[i, j]`` with ``lambda i, j: (i, j)`` becomes ``C_local[i, j] = A[i, j]; C[j, i] = C_local[i, j]``.
+
+        Raises:
+            ScheduleError: the map sends two elements to one place, or uses variables that do not index the buffer.
+        """
+        assert isinstance(write_buffer_index, int) and isinstance(index_map, IndexMap)
+        resolved = self._resolved_map(index_map)
+        return self._new(
+            _reindex_cache(self._block(block), write_buffer_index, storage_scope, resolved, True)
+        )
+
+
+def _reindex(block: BlockNode, buffer_index: int, is_write: bool) -> BlockNode:
     primitive = "reindex"
     buffer, indices = _only_access(block, buffer_index, is_write, primitive)
     used = _used_vars(block, indices)
@@ -78,10 +159,9 @@ def _require_whole_domain(block: BlockNode, used: list[IterVar], primitive: str)
         )
 
 
-def reindex_cache(
+def _reindex_cache(
     block: BlockNode, buffer_index: int, storage_scope: str, index_map: IndexMap, is_write: bool
 ) -> BlockNode:
-    """Stage a buffer in another scope, laid out by a map from the block's iteration variables; returns the copying block."""
     primitive = "reindex_cache_write" if is_write else "reindex_cache_read"
     require_storage_scope(storage_scope, primitive)
     buffer, indices = _only_access(block, buffer_index, is_write, primitive)

@@ -16,7 +16,10 @@ from ir.tir.stmt_functor import StmtExprMutator, substitute
 
 from ..affine import mentions, simplify_polynomial
 from ..analysis import require, why_not_reduction
+from ..argument import Argument, Loop
+from ..declaration import PrimitiveFamily, primitive
 from ..error import ScheduleError
+from ..random_variable import BlockRV, LoopRV
 from ..tree import (
     BlockNode,
     LeafNode,
@@ -45,34 +48,46 @@ class Reduction:
     """(what is there, what comes in) -> the new values."""
 
 
-def rfactor(loop: LoopNode, factor_axis: int) -> BlockNode:
-    """Factor a reduction over ``loop``: partial results per iteration in a new buffer, then their reduction."""
-    block = _block_of(loop)
-    reduction = reduction_of(block, "rfactor")
-    ndim = len(reduction.outputs[0].shape)
-    require(
-        -(ndim + 1) <= factor_axis <= ndim,
-        "rfactor",
-        f"factor_axis {factor_axis} is outside [{-(ndim + 1)}, {ndim}] for buffer {reduction.outputs[0].name}",
-    )
-    axis = factor_axis if factor_axis >= 0 else factor_axis + ndim + 1
-    partial = [_partial_buffer(buffer, loop.extent, axis) for buffer in reduction.outputs]
-    rf_block = _partial_block(block, loop, axis, partial, reduction)
-    final_nest, final_block = _final_block(block, loop, axis, partial, reduction)
-    scope = scope_of(block)
-    assert scope is not None
-    top: TreeNode = block
-    while isinstance(top.parent, LoopNode):
-        top = top.parent
-    replace_node(block, rf_block)
-    insert_beside(top, final_nest, before=False)
-    scope.change(alloc_buffers=(*scope.alloc_buffers, *partial))
-    # The caller's reference to the block follows the final block; the partial block is returned.
-    names = ("iter_vars", "iter_values", "reads", "writes", "predicate", "init", "annotations")
-    block.change(**{name: getattr(final_block, name) for name in names})
-    replace_node(final_block, block)
-    block.set_body(final_block.body)
-    return rf_block
+class RFactorPrimitives(PrimitiveFamily):
+    """Reductions in two steps."""
+
+    @primitive("RFactor", loop=Loop(), factor_axis=Argument())
+    def rfactor(self, loop: LoopRV, factor_axis: int) -> BlockRV:
+        """Factor a reduction loop out into partial results: returns the block that computes them.
+
+        ``for i: for k: C[i] += A[i, k]`` by k becomes ``for i: for k: C_rf[k, i] = A[i, k]`` and ``for i: for k: C[i] += C_rf[k, i]``.
+        ``factor_axis`` says where the new dimension of the partial results is.
+
+        Raises:
+            ScheduleError: the loop does not only run the reduction of one block, or the axis is out of range.
+        """
+        node = self._loop(loop)
+        block = _block_of(node)
+        reduction = reduction_of(block, "rfactor")
+        ndim = len(reduction.outputs[0].shape)
+        require(
+            -(ndim + 1) <= factor_axis <= ndim,
+            "rfactor",
+            f"factor_axis {factor_axis} is outside [{-(ndim + 1)}, {ndim}] for buffer {reduction.outputs[0].name}",
+        )
+        axis = factor_axis if factor_axis >= 0 else factor_axis + ndim + 1
+        partial = [_partial_buffer(buffer, node.extent, axis) for buffer in reduction.outputs]
+        rf_block = _partial_block(block, node, axis, partial, reduction)
+        final_nest, final_block = _final_block(block, node, axis, partial, reduction)
+        scope = scope_of(block)
+        assert scope is not None
+        top: TreeNode = block
+        while isinstance(top.parent, LoopNode):
+            top = top.parent
+        replace_node(block, rf_block)
+        insert_beside(top, final_nest, before=False)
+        scope.change(alloc_buffers=(*scope.alloc_buffers, *partial))
+        # The caller's reference to the block follows the final block; the partial block is returned.
+        names = ("iter_vars", "iter_values", "reads", "writes", "predicate", "init", "annotations")
+        block.change(**{name: getattr(final_block, name) for name in names})
+        replace_node(final_block, block)
+        block.set_body(final_block.body)
+        return self._new(rf_block)
 
 
 def _block_of(loop: LoopNode) -> BlockNode:

@@ -10,16 +10,32 @@ from ir.tir.stmt_functor import StmtExprMutator
 
 from ..affine import constant_difference, mentions, polynomial
 from ..analysis import consumers_of, is_output_block, require, require_complete_or_reduction
+from ..argument import Block, BufferIndex
+from ..declaration import PrimitiveFamily, primitive
 from ..error import ScheduleError
+from ..random_variable import BlockRV
 from ..tree import BlockNode, LeafNode, LoopNode, is_ancestor, loops_around, scope_of, walk
 from .caching import relaxed_below
 
 
-def rolling_buffer(block: BlockNode, write_buffer_index: int) -> None:
-    """Turn the buffer that a block writes into a ring along the dimension in which its tiles overlap.
+class RollingBufferPrimitives(PrimitiveFamily):
+    """Buffers that hold a window of what passes through them."""
 
-    Elements that the step before has computed already are not computed again.
-    """
+    @primitive("RollingBuffer", block=Block(), write_buffer_index=BufferIndex(is_write=True))
+    def rolling_buffer(self, block: BlockRV | str, write_buffer_index: int | str | tir.Buffer) -> None:
+        """Keep only a window of what a block computes for overlapping tiles, and compute only what is new in each step.
+
+        ``for i in 8: for k in 3: B[i + k] = f(i + k)`` becomes
+        ``for i in 8: for k in 3: if i < 1 or 2 <= k: B[(i + k) % 3] = f(i + k)``.
+
+        Raises:
+            ScheduleError: the block writes an output, is not computed inside a loop of its consumers, or its tiles do not overlap.
+        """
+        assert isinstance(write_buffer_index, int)
+        _rolling_buffer(self._block(block), write_buffer_index)
+
+
+def _rolling_buffer(block: BlockNode, write_buffer_index: int) -> None:
     primitive = "rolling_buffer"
     scope = scope_of(block)
     require(scope is not None, primitive, f"block {block.name!r} is a root block")

@@ -17,7 +17,10 @@ from ..analysis import (
     scope_children,
     written_buffers,
 )
+from ..argument import Argument, Block, BufferIndex, Loop
 from ..bounds import clipped
+from ..declaration import PrimitiveFamily, primitive
+from ..random_variable import BlockRV, LoopRV
 from ..region import bind_region, relax_region, union_boxes
 from ..tree import (
     BlockNode,
@@ -43,8 +46,95 @@ from .caching import (
 from .compute_at import _required_boxes, polynomial_quotient
 
 
-def cache_inplace(block: BlockNode, buffer_index: int, storage_scope: str) -> list[BlockNode]:
-    """Copy a buffer that a block both reads and writes in before it and out behind it; the block works on the copy."""
+class StagingPrimitives(PrimitiveFamily):
+    """Copies beside one block or in each iteration of a loop."""
+
+    @primitive(
+        "CacheInplace",
+        block=Block(),
+        read_buffer_index=BufferIndex(is_write=False),
+        storage_scope=Argument(),
+    )
+    def cache_inplace(
+        self, block: BlockRV | str, read_buffer_index: int | str | tir.Buffer, storage_scope: str
+    ) -> list[BlockRV]:
+        """Let a block that updates a buffer in place work on a copy: [block that copies in, block that copies out].
+
+        ``A[i] = f(A[i])`` becomes ``A_local[i] = A[i]; A_local[i] = f(A_local[i]); A[i] = A_local[i]``.
+
+        Raises:
+            ScheduleError: the block does not write the buffer.
+        """
+        assert isinstance(read_buffer_index, int)
+        return self._new(_cache_inplace(self._block(block), read_buffer_index, storage_scope))
+
+    @primitive("CacheIndex", block=Block(), storage_scope=Argument(), cse_thresh=Argument())
+    def cache_index(self, block: BlockRV | str, storage_scope: str, cse_thresh: int = 0) -> list[BlockRV]:
+        """Compute the indices that a block needs into buffers first; returns the computing blocks.
+
+        ``B[i] = A[i // 4]`` becomes ``index_var_0[i] = i // 4; B[i] = A[index_var_0[i]]``. ``cse_thresh`` 0 takes every index that is
+        computed; above 0 only parts of indices that occur that often.
+
+        Raises:
+            ScheduleError: the block has loops or blocks inside.
+        """
+        return self._new(_cache_index(self._block(block), storage_scope, cse_thresh))
+
+    @primitive(
+        "ReadAt",
+        loop=Loop(),
+        block=Block(),
+        read_buffer_index=BufferIndex(is_write=False),
+        storage_scope=Argument(),
+    )
+    def read_at(
+        self,
+        loop: LoopRV,
+        block: BlockRV | str,
+        read_buffer_index: int | str | tir.Buffer,
+        storage_scope: str,
+    ) -> BlockRV:
+        """Copy what the blocks under ``loop`` read of a buffer, by one block at the head of each iteration.
+
+        ``for i: B[i] = f(A[i])`` becomes ``for i: A_local[i] = A[i]; B[i] = f(A_local[i])``.
+
+        Raises:
+            ScheduleError: the loop is not around the block, or a block under it writes the buffer.
+        """
+        assert isinstance(read_buffer_index, int)
+        node, place = self._block(block), self._loop(loop)
+        return self._new(_stage_at("read_at", place, node, read_buffer_index, storage_scope, False))
+
+    @primitive(
+        "WriteAt",
+        loop=Loop(),
+        block=Block(),
+        write_buffer_index=BufferIndex(is_write=True),
+        storage_scope=Argument(),
+    )
+    def write_at(
+        self,
+        loop: LoopRV,
+        block: BlockRV | str,
+        write_buffer_index: int | str | tir.Buffer,
+        storage_scope: str,
+    ) -> BlockRV:
+        """Let the blocks under ``loop`` write to a copy, written back by one block at the end of each iteration.
+
+        ``for i: B[i] = f(A[i])`` becomes ``for i: B_local[i] = f(A[i]); B[i] = B_local[i]``.
+
+        Raises:
+            ScheduleError: the buffer is written outside of the loop as well, or one iteration does not finish what it writes.
+        """
+        assert isinstance(write_buffer_index, int)
+        node, place = self._block(block), self._loop(loop)
+        return self._new(_stage_at("write_at", place, node, write_buffer_index, storage_scope, True))
+
+
+# ---- cache_inplace ----------------------------------------------------------------------------------------------
+
+
+def _cache_inplace(block: BlockNode, buffer_index: int, storage_scope: str) -> list[BlockNode]:
     primitive = "cache_inplace"
     require_storage_scope(storage_scope, primitive)
     require(
@@ -111,11 +201,7 @@ def _loops_from(block: BlockNode, top: TreeNode) -> list[LoopNode]:
 # ---- cache_index ------------------------------------------------------------------------------------------------
 
 
-def cache_index(block: BlockNode, storage_scope: str, cse_thresh: int = 0) -> list[BlockNode]:
-    """Compute the indices that a block needs into buffers first; returns the computing blocks.
-
-    ``cse_thresh`` 0 takes every index that is computed; otherwise parts of indices that occur at least that often.
-    """
+def _cache_index(block: BlockNode, storage_scope: str, cse_thresh: int) -> list[BlockNode]:
     primitive = "cache_index"
     require_storage_scope(storage_scope, primitive)
     scope = scope_of(block)
@@ -234,16 +320,6 @@ class _ReplaceIndices(StmtExprMutator):
 
 
 # ---- read_at, write_at ------------------------------------------------------------------------------------------
-
-
-def read_at(loop: LoopNode, block: BlockNode, read_buffer_index: int, storage_scope: str) -> BlockNode:
-    """Copy what the blocks under a loop read of a buffer in one iteration, by one block at the head of the loop."""
-    return _stage_at("read_at", loop, block, read_buffer_index, storage_scope, False)
-
-
-def write_at(loop: LoopNode, block: BlockNode, write_buffer_index: int, storage_scope: str) -> BlockNode:
-    """Let the blocks under a loop write to a copy, and write it back by one block at the end of each iteration."""
-    return _stage_at("write_at", loop, block, write_buffer_index, storage_scope, True)
 
 
 def _stage_at(

@@ -10,27 +10,55 @@ from ir.tir.stmt_functor import substitute
 
 from ..affine import constant_difference, mentions, simplify_polynomial
 from ..analysis import require
+from ..argument import Argument, BlockOrLoop
+from ..declaration import PrimitiveFamily, primitive
 from ..error import ScheduleError
+from ..random_variable import BlockRV, LoopRV
 from ..tree import BlockNode, LoopNode, loops_around, tree_of
 from .blockize import blockize_loop
 
 
-def tensorize(
-    target: BlockNode | LoopNode, intrin: tir.TensorIntrin, preserve_unit_iters: bool = True
-) -> BlockNode:
-    """Replace the computation of a block (or of the nest under a loop) by the implementation of an intrinsic.
+class TensorizePrimitives(PrimitiveFamily):
+    """Tensor intrinsics."""
 
-    The description must match: the same loops and blocks, arithmetic, dtypes and scopes, with its buffers standing for tiles of
-    the block's.
-    """
-    if isinstance(target, BlockNode):
-        block = target
-        tiles = _match(block, intrin)
-    else:
-        # The match is tried on a copy first, so that a refusal leaves the program as it was.
-        _match(blockize_loop(_detached_copy(target), preserve_unit_iters), intrin)
-        block = blockize_loop(target, preserve_unit_iters)
-        tiles = _match(block, intrin)
+    @primitive(
+        "Tensorize",
+        block_or_loop=BlockOrLoop(),
+        tensor_intrin=Argument(),
+        preserve_unit_iters=Argument(),
+    )
+    def tensorize(
+        self, block_or_loop: BlockRV | LoopRV | str, tensor_intrin: str, preserve_unit_iters: bool = True
+    ) -> None:
+        """Replace a block, or the nest under a loop, by a registered tensor intrinsic that computes the same.
+
+        The nest is blockized, its body becomes the intrinsic's implementation, and the intrinsic's buffers are views of the
+        block's tiles. The description must match: the same loops and blocks, arithmetic, dtypes and scopes.
+
+        Raises:
+            ScheduleError: no such intrinsic, or its description does not match; the message says where.
+        """
+        intrin = tir.TensorIntrin.get(tensor_intrin, allow_missing=True)
+        if intrin is None:
+            known = ", ".join(sorted(tir.TensorIntrin.registry)) or "none"
+            raise ScheduleError(
+                f"tensorize: no tensor intrinsic {tensor_intrin!r} is registered; there are: {known}"
+            )
+        node: Any = self._node(block_or_loop)
+        if isinstance(node, BlockNode):
+            block = self._block(block_or_loop)
+        else:
+            loop = self._loop(block_or_loop)
+            # The match is tried on a copy first, so that a refusal leaves the program as it was.
+            _match(blockize_loop(_detached_copy(loop), preserve_unit_iters), intrin)
+            block = blockize_loop(loop, preserve_unit_iters)
+        _put_implementation(block, intrin, _match(block, intrin))
+
+
+def _put_implementation(
+    block: BlockNode, intrin: tir.TensorIntrin, tiles: dict[tir.Buffer, tir.BufferRegion]
+) -> None:
+    """Make the intrinsic's implementation the body of a block whose tiles its buffers stand for."""
     implementation = _root_of(intrin.impl, "implementation")
     renamed = _fresh(intrin.impl)
     matches = []
@@ -46,7 +74,6 @@ def tensorize(
         ),
         annotations={**block.annotations, **implementation.annotations},
     )
-    return block
 
 
 def _detached_copy(loop: LoopNode) -> LoopNode:

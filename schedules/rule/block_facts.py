@@ -18,7 +18,7 @@ PREPROC_ANNOTATION = "meta_schedule.layout_rewrite_preproc"
 
 def node_of(sch: Schedule, block: BlockRV) -> BlockNode:
     """The tree node of a block."""
-    return sch._block(block, "rule")
+    return sch._block(block)
 
 
 def index_vars(index: Any) -> set[Any]:

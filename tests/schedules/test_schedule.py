@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ir import IRModule
 from ir.script import tir as T
-from schedules import Schedule, ScheduleError, state
+from schedules import Schedule, ScheduleError, declaration
 
 from .checks import assert_refused, assert_replays
 
@@ -153,7 +153,7 @@ def test_debug_mode_verifies_every_step(monkeypatch: pytest.MonkeyPatch) -> None
     sch.split(sch.get_loops("B")[0], [None, 3])
     sch.compute_inline("C")
     monkeypatch.setattr(
-        state, "verify_well_formed", lambda func, assert_mode: "vectorized" not in func.script()
+        declaration, "verify_well_formed", lambda func, assert_mode: "vectorized" not in func.script()
     )
     sch.unroll(sch.get_loops("B")[0])
     with pytest.raises(ScheduleError, match="Vectorize left function 'main' malformed"):

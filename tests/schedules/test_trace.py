@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ir.script import tir as T
-from schedules import Instruction, InstructionKind, Schedule, Trace, TraceError
+from schedules import Instruction, Schedule, Trace, TraceError
 
 from .checks import assert_replays
 
@@ -83,10 +83,18 @@ def test_python_form_and_pop() -> None:
 
 
 @pytest.mark.parametrize(
-    "broken", [None, [], [[["Nothing", [], [], []]], []], [[["Parallel", ["l0"], [], []]], []]]
+    ("broken", "message"),
+    [
+        (None, "not a trace"),
+        ([], "not a trace"),
+        ([[["Nothing", [], [], []]], []], "unknown instruction 'Nothing'; there are .*, Split, "),
+        ([[["Parallel", ["l0"], [], []]], []], "'l0' is used before"),
+        ([[["GetBlock", [], ["B", "main", 3], ["b0"]]], []], "GetBlock takes name, func_name; .*'main', 3"),
+        ([[["GetBlock", ["None"], ["B", "main"], ["b0"]]], []], r"takes name, func_name; .*inputs \[None\]"),
+    ],
 )
-def test_broken_traces_are_named(broken: object) -> None:
-    with pytest.raises(TraceError):
+def test_broken_traces_are_named(broken: object, message: str) -> None:
+    with pytest.raises(TraceError, match=message):
         Trace.apply_json_to_schedule(broken, Schedule(program))
 
 
@@ -102,15 +110,6 @@ def test_a_trace_of_another_program_is_refused() -> None:
     assert trace is not None
     with pytest.raises(TraceError, match="another program"):
         trace.apply_to_schedule(Schedule(other), False)
-
-
-def test_every_kind_has_a_method() -> None:
-    from schedules.instruction import KINDS
-    from schedules.trace_text import method_name
-
-    for name in KINDS:
-        assert hasattr(Schedule, method_name(name)), name
-        assert InstructionKind.get(name).name == name
 
 
 def test_the_json_form_counts_random_variables_together_and_writes_values_as_they_are() -> None:
