@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from database import has_static_arguments, kernel_module
-from ir import IRModule, structural_hash
+from ir import GlobalVar, IRModule, structural_hash
 from ir.relax import Call
+from ir.relax.op.declaration import declaration_of
 from ir.target import Target
 from ir.tir import PrimFunc
 from schedules.population import flops_of
 
 from .compile import prepare
-
-_CALLS = frozenset({"relax.call_tir", "relax.call_tir_inplace", "relax.call_tir_with_grad"})
 
 
 @dataclass
@@ -51,9 +50,11 @@ def call_counts(mod: IRModule) -> dict[str, int]:
     stack: list[Any] = [func for func in mod.functions.values() if not isinstance(func, PrimFunc)]
     while stack:
         node = stack.pop()
-        if isinstance(node, Call) and getattr(node.op, "name", None) in _CALLS:
-            name = node.args[0].name_hint  # type: ignore[attr-defined]
-            counts[name] = counts.get(name, 0) + 1
+        declared = declaration_of(node.op) if isinstance(node, Call) else None
+        if declared is not None and declared.callee is not None:
+            callee = node.args[declared.callee]
+            if isinstance(callee, GlobalVar):
+                counts[callee.name_hint] = counts.get(callee.name_hint, 0) + 1
         node._visit_children(stack.append)
     return counts
 

@@ -18,6 +18,7 @@ from ...module import IRModule
 from ...op import Op
 from ...tir.expr import Var as TirVar
 from ...tir.function import PrimFunc
+from ..block_builder import BlockBuilder
 from ..expr import (
     Call,
     DataflowBlock,
@@ -152,6 +153,7 @@ class _Checker:
                 self.problem(f"impure call in {where}", call)
         if self.check_info and isinstance(call.op, Op) and call.struct_info_ is not None:
             self.check_inference(call)
+            self.check_normal_form(call)
 
     def check_inference(self, call: Call) -> None:
         infer = call.op.get_attr("FInferStructInfo")  # type: ignore[attr-defined]
@@ -164,6 +166,16 @@ class _Checker:
             return
         if struct_info_base_check(call.struct_info, found) is BaseCheckResult.FAIL_L0:
             self.problem(f"the call has struct info {call.struct_info}, its arguments give {found}", call)
+
+    def check_normal_form(self, call: Call) -> None:
+        normalize = call.op.get_attr("FNormalize")  # type: ignore[attr-defined]
+        if normalize is None:
+            return
+        builder = BlockBuilder()
+        builder._begin_block(self.in_dataflow)
+        if normalize(builder, call) is not call:
+            self.problem(f"the call is not in the normal form of {call.op.name}", call)  # type: ignore[attr-defined]
+        builder._end_block()
 
     def branch(self, expr: If) -> None:
         if self.in_dataflow:

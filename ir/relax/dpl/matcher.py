@@ -12,6 +12,7 @@ from ...op import Op
 from ..analysis.binding import get_var2val
 from ..expr import Call, Constant, DataflowVar, ShapeExpr, Tuple, TupleGetItem, Var
 from ..function import ExternFunc, Function
+from ..op.declaration import declaration_of
 from ..struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo
 from ..struct_info_lattice import (
     BaseCheckResult,
@@ -20,8 +21,6 @@ from ..struct_info_lattice import (
     struct_info_base_check,
 )
 from . import pattern as P
-
-COMMUTATIVE = frozenset({"relax.add", "relax.multiply", "relax.maximum", "relax.minimum"})
 
 
 class Matcher:
@@ -112,7 +111,8 @@ def _call(self: Matcher, pattern: Any, expr: Any) -> bool:
     args = call.args[:count]
     if self.match_all(zip(pattern.args, args, strict=True)):
         return True
-    commutes = isinstance(call.op, Op) and call.op.name in COMMUTATIVE and count == 2
+    declared = declaration_of(call.op)
+    commutes = declared is not None and declared.commutative and count == 2
     return commutes and self.match_all(zip(pattern.args, reversed(args), strict=True))
 
 

@@ -10,9 +10,9 @@ from ...error import IRTypeError, IRValueError
 from ...expr import GlobalVar, RelaxExpr
 from ...global_info import VDevice
 from ...op import register_op_attr
-from ...registry import register_func
+from ...registry import get_global_func, register_func
 from ...tir.expr import Var as TirVar
-from ..expr import Call, Expr, ShapeExpr, StringImm, Tuple, convert_to_expr
+from ..expr import Call, DataflowVar, Expr, ShapeExpr, StringImm, Tuple, TupleGetItem, Var, convert_to_expr
 from ..function import ExternFunc
 from ..struct_info import (
     FuncStructInfo,
@@ -80,7 +80,27 @@ def _call_tir_args(gvar: Any, args: Any, tir_vars: Any) -> list[Any]:
     return found
 
 
-@operator("relax.call_tir", infer=_infer_call_tir)
+def _fields_in_place(builder: Any, node: Call) -> Call:
+    """The arguments of a kernel are written as a tuple, so that passes see them: not as a variable that holds one."""
+    args = node.args[1]
+    info = args.struct_info_
+    if isinstance(args, Tuple) or not isinstance(info, TupleStructInfo) or not builder.in_block:
+        return node
+    bound = builder.lookup_binding(args) if isinstance(args, Var) else None
+    if not isinstance(bound, Tuple) or not (isinstance(args, DataflowVar) or _visible_everywhere(bound)):
+        bound = Tuple([builder.emit(TupleGetItem(args, index)) for index in range(len(info.fields))])
+    return Call(node.op, (node.args[0], bound, *node.args[2:]), node.attrs, node.sinfo_args, node.span)
+
+
+def _visible_everywhere(fields: Tuple) -> bool:
+    return not any(isinstance(field, DataflowVar) for field in fields.fields)
+
+
+CALLS_KERNEL: dict[str, Any] = {"normalize": _fields_in_place, "callee": 0, "is_lowered": True}
+"""What operators share whose first arguments are a function and the tuple of what it is called with."""
+
+
+@operator("relax.call_tir", infer=_infer_call_tir, **CALLS_KERNEL)
 def call_tir(gvar: GlobalVar, args: Any, out_sinfo: Any, tir_vars: Any = None) -> Call:
     """Call a PrimFunc in destination-passing style: the outputs are allocated and passed behind the arguments.
 
@@ -95,7 +115,30 @@ def call_tir(gvar: GlobalVar, args: Any, out_sinfo: Any, tir_vars: Any = None) -
     )
 
 
-@operator("relax.call_tir_with_grad", infer=_infer_call_tir)
+def _without_gradient(node: Call) -> Call:
+    """The same call of the kernel, when nobody differentiates it any more."""
+    return call("relax.call_tir", *node.args, sinfo_args=node.sinfo_args)
+
+
+def _te_gradient(var: Var, node: Call, grad: Expr, builder: Any) -> list[Any]:
+    """By the te function that the call names, which is called with the call as call_tir."""
+    name = str(node.attrs["te_grad_name"])
+    function = get_global_func(name, allow_missing=True)
+    if function is None:
+        raise IRValueError(f"Gradient: no te gradient {name!r} is registered")
+    options = dict(node.attrs.get("te_grad_kwargs") or {})
+    made = function(var, _without_gradient(node), grad, builder, **options)
+    parts = list(made) if isinstance(made, list | tuple) else [made]
+    return [None, Tuple(parts), *[None] * (len(node.args) - 2)]
+
+
+@operator(
+    "relax.call_tir_with_grad",
+    infer=_infer_call_tir,
+    legalize=lambda builder, node: _without_gradient(node),
+    gradient=_te_gradient,
+    **CALLS_KERNEL,
+)
 def call_tir_with_grad(
     gvar: GlobalVar,
     args: Any,
@@ -143,6 +186,7 @@ def _inplace_views(indices: Any) -> MemoryEffect:
     "relax.call_tir_inplace",
     infer=_infer_call_tir_inplace,
     memory=ReadFromCall(lambda node: _inplace_views(node.attrs["inplace_indices"]).among((1,))),
+    **CALLS_KERNEL,
 )
 def call_tir_inplace(
     gvar: GlobalVar, args: Any, inplace_indices: Any, out_sinfo: Any, tir_vars: Any = None
@@ -160,7 +204,7 @@ def call_tir_inplace(
     )
 
 
-@operator("relax.call_dps_packed", infer=_infer_sinfo_arg)
+@operator("relax.call_dps_packed", infer=_infer_sinfo_arg, **CALLS_KERNEL)
 def call_dps_packed(func: str | Expr, args: Any, out_sinfo: Any) -> Call:
     """Call an external function in destination-passing style, by name or as an expression."""
     callee = ExternFunc(func) if isinstance(func, str) else func
@@ -189,6 +233,8 @@ def _memory_of_callee(node: Call, prefix: tuple[int, ...] = (), first: int = 0) 
     "relax.call_pure_packed",
     infer=_infer_packed_result,
     memory=ReadFromCall(lambda node: _memory_of_callee(node, first=1)),
+    callee=0,
+    is_lowered=True,
 )
 def call_pure_packed(func: str | ExternFunc | GlobalVar, *args: Any, sinfo_args: Any = None) -> Call:
     """Call an external function that is promised to have no visible effect."""
@@ -202,6 +248,8 @@ def call_pure_packed(func: str | ExternFunc | GlobalVar, *args: Any, sinfo_args:
     "relax.call_inplace_packed",
     infer=_infer_packed_result,
     memory=ReadFromCall(lambda node: _inplace_views(node.attrs["inplace_indices"]).among((), 1)),
+    callee=0,
+    is_lowered=True,
 )
 def call_inplace_packed(
     func: str | ExternFunc | GlobalVar, *args: Any, inplace_indices: Any, sinfo_args: Any
@@ -233,6 +281,8 @@ def _infer_builtin(node: Call, builder: Any) -> StructInfo:
     "relax.call_builtin_with_ctx",
     infer=_infer_builtin,
     memory=ReadFromCall(lambda node: _memory_of_callee(node, (1,)), pure=False),
+    callee=0,
+    is_lowered=True,
 )
 def _build_call_builtin_with_ctx(callee: Expr, args: Expr, sinfo_args: Any) -> Call:
     return call("relax.call_builtin_with_ctx", callee, args, sinfo_args=sinfo_args)
@@ -471,3 +521,26 @@ def register_gradient(op_name: str, fgradient: Callable[..., Sequence[Expr]] | N
     It is a function ``(orig_var, orig_call, output_grad, builder) -> gradients of the arguments``.
     """
     return register_op_attr(op_name, "FPrimalGradient", fgradient)
+
+
+__all__ = [
+    "assert_op",
+    "call_builtin_with_ctx",
+    "call_dps_packed",
+    "call_inplace_packed",
+    "call_pure_packed",
+    "call_tir",
+    "call_tir_inplace",
+    "call_tir_with_grad",
+    "hint_on_device",
+    "invoke_closure",
+    "invoke_pure_closure",
+    "make_closure",
+    "null_value",
+    "print",
+    "register_gradient",
+    "shape_of",
+    "shape_to_tensor",
+    "tensor_to_shape",
+    "to_vdevice",
+]

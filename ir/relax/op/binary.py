@@ -101,6 +101,7 @@ add = _binary(
     np.add,
     "Addition.",
     memory=reuses(0, 1),
+    commutative=True,
     gradient=of_two_operands(lambda x, y, z, g: (g, g)),
 )
 divide = _binary(
@@ -136,6 +137,7 @@ multiply = _binary(
     np.multiply,
     "Multiplication.",
     memory=reuses(0, 1),
+    commutative=True,
     gradient=of_two_operands(lambda x, y, z, g: (make.multiply(g, y), make.multiply(g, x))),
 )
 power = _binary(
@@ -164,6 +166,7 @@ maximum = _binary(
     "maximum",
     np.maximum,
     "The larger of both.",
+    commutative=True,
     gradient=of_two_operands(
         lambda x, y, z, g: (
             make.where(make.less(x, y), make.zeros_like(g), g),
@@ -176,6 +179,7 @@ minimum = _binary(
     "minimum",
     np.minimum,
     "The smaller of both.",
+    commutative=True,
     gradient=of_two_operands(
         lambda x, y, z, g: (
             make.where(make.less_equal(x, y), g, make.zeros_like(g)),
@@ -222,3 +226,33 @@ bitwise_or = _binary("bitwise_or", "bitwise_or", np.bitwise_or, "Bitwise or.", _
 bitwise_xor = _binary("bitwise_xor", "bitwise_xor", np.bitwise_xor, "Bitwise exclusive or.", _infer_bitwise)
 left_shift = _binary("left_shift", "left_shift", np.left_shift, "Shift bits left.", _infer_bitwise)
 right_shift = _binary("right_shift", "right_shift", np.right_shift, "Shift bits right.", _infer_bitwise)
+
+
+__all__ = [
+    "add",
+    "atan2",
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
+    "divide",
+    "equal",
+    "floor_divide",
+    "floor_mod",
+    "greater",
+    "greater_equal",
+    "left_shift",
+    "less",
+    "less_equal",
+    "log_add_exp",
+    "logical_and",
+    "logical_or",
+    "logical_xor",
+    "maximum",
+    "minimum",
+    "mod",
+    "multiply",
+    "not_equal",
+    "power",
+    "right_shift",
+    "subtract",
+]

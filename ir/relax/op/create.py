@@ -394,3 +394,19 @@ def hamming_window(
         for v in (window_size, bool(periodic) if isinstance(periodic, int) else periodic, alpha, beta)
     )
     return call("relax.hamming_window", *args, attrs={"dtype": dtype})
+
+
+__all__ = [
+    "arange",
+    "eye",
+    "eye_like",
+    "full",
+    "full_like",
+    "hamming_window",
+    "ones",
+    "ones_like",
+    "tril",
+    "triu",
+    "zeros",
+    "zeros_like",
+]

@@ -66,3 +66,6 @@ def _legalize_wrap_param(bb: Any, node: Call) -> Expr:
 def wrap_param(data: Expr, dtype: str = "float32") -> Expr:
     """Mark a constant as a model parameter and convert it, for mixed precision."""
     return call("relax.wrap_param", data, attrs={"dtype": str(dtype)})
+
+
+__all__ = ["astype", "wrap_param"]

@@ -28,6 +28,7 @@ from .memory_effect import FRESH, OPAQUE, UNKNOWN, MemoryEffect, ReadFromCall
 Expr = RelaxExpr
 Infer = Callable[[Call, Any], StructInfo]
 Legalize = Callable[[Any, Call], RelaxExpr]
+Normalize = Callable[[Any, Call], Call]
 Gradient = Callable[[Var, Call, RelaxExpr, Any], list[Any]]
 
 
@@ -90,7 +91,17 @@ class OperatorDeclaration:
     decomposition: Decomposition | None = None
     """What a composite operator is made of, for DecomposeOpsForInference and DecomposeOpsForTraining."""
     call_packed: str | None = None
-    normalize: Callable[..., Any] | None = None
+    normalize: Normalize | None = None
+    """The normal form of a call whose arguments are in A-normal form: the builder asks when it makes a call, and
+    well-formedness holds programs to it."""
+    commutative: bool = False
+    """Whether both operands may change places, so that patterns match either order."""
+    fast_legalize: Legalize | None = None
+    """Legalization to a fast, approximate kernel, for FastMathTransform."""
+    callee: int | None = None
+    """The number of the argument that is a function which the call calls."""
+    is_lowered: bool = False
+    """Whether calls are what a lowered program consists of, so that no legalization is missed."""
     data_dependent: bool = False
     build: Callable[..., Any] | None = None
     """The public function."""

@@ -419,3 +419,14 @@ def slice_scatter(input_tensor: Expr, src: Expr, start: Any, end: Any, step: Any
         *(convert_to_expr(v) for v in (start, end, step)),
         attrs={"axis": int(axis)},
     )
+
+
+__all__ = [
+    "gather_elements",
+    "gather_nd",
+    "index_put",
+    "index_tensor",
+    "scatter_elements",
+    "scatter_nd",
+    "slice_scatter",
+]

@@ -395,3 +395,6 @@ def _legalize_dynamic_strided_slice(bb: Any, node: Call) -> Expr:
 def dynamic_strided_slice(x: Expr, begin: Expr, end: Expr, strides: Expr) -> Expr:
     """As :func:`strided_slice` over all axes, with bounds and steps in 1-dimensional int64 tensors."""
     return call("relax.dynamic_strided_slice", x, begin, end, strides)
+
+
+__all__ = ["dynamic_strided_slice", "strided_slice", "take"]

@@ -369,3 +369,6 @@ def _legalize_one_hot(bb: Any, node: Call) -> Expr:
 def one_hot(indices: Expr, on_value: PrimValue, off_value: PrimValue, depth: int, axis: int = -1) -> Expr:
     """A new axis of extent ``depth`` that holds ``on_value`` at the index and ``off_value`` elsewhere."""
     return call("relax.one_hot", indices, on_value, off_value, attrs={"depth": int(depth), "axis": int(axis)})
+
+
+__all__ = ["concat", "meshgrid", "one_hot", "split", "stack"]

@@ -282,3 +282,6 @@ def _legalize_outer(bb: Any, node: Call) -> Expr:
 def outer(x1: Expr, x2: Expr) -> Expr:
     """The products of all pairs of elements of two vectors."""
     return call("relax.outer", x1, x2)
+
+
+__all__ = ["einsum", "linear", "matmul", "outer"]

@@ -412,3 +412,15 @@ def _infer_collapse_sum_like(node: Call, builder: Any) -> StructInfo:
 def collapse_sum_like(data: Expr, collapse_target: Expr) -> Expr:
     """Sum over the dimensions that broadcasting ``collapse_target`` to ``data`` would repeat."""
     return call("relax.collapse_sum_like", data, collapse_target)
+
+
+__all__ = [
+    "broadcast_to",
+    "collapse_sum_like",
+    "collapse_sum_to",
+    "flip",
+    "layout_transform",
+    "permute_dims",
+    "repeat",
+    "tile",
+]

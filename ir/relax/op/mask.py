@@ -12,3 +12,6 @@ from .search import where
 def masked_fill(x: Expr, mask: Expr, value: Any) -> Expr:
     """``value`` where the mask (bool) holds, else ``x``."""
     return where(mask, full_like(x, value), x)
+
+
+__all__ = ["masked_fill"]

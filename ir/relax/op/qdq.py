@@ -147,3 +147,6 @@ def dequantize(data: Expr, scale: Expr, zero_point: Expr, axis: int = -1, out_dt
     return call(
         "relax.dequantize", data, scale, zero_point, attrs={"axis": int(axis), "out_dtype": out_dtype}
     )
+
+
+__all__ = ["dequantize", "quantize"]

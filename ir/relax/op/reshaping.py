@@ -239,3 +239,6 @@ def _complete_shape(x: Expr, dims: list[Any]) -> ShapeExpr:
 
 def _literal(dim: Any) -> int | None:
     return dim if isinstance(dim, int) else as_int(dim)
+
+
+__all__ = ["expand_dims", "flatten", "reshape", "squeeze"]

@@ -84,3 +84,6 @@ def multinomial_from_uniform(
     return call(
         "relax.multinomial_from_uniform", prob, uniform_sample, sample_indices, attrs={"dtype": dtype}
     )
+
+
+__all__ = ["multinomial_from_uniform"]

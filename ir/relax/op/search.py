@@ -139,3 +139,6 @@ def bucketize(input_tensor: Expr, boundaries: Expr, out_int32: bool = False, rig
         boundaries,
         attrs={"out_int32": bool(out_int32), "right": bool(right)},
     )
+
+
+__all__ = ["argmax", "argmin", "bucketize", "where"]

@@ -131,3 +131,6 @@ def run_nonzero(x: Any) -> Any:
 def nonzero(x: Expr) -> Expr:
     """The indices of elements other than zero: an int64 tensor of (number of dimensions, number found)."""
     return call("relax.nonzero", x)
+
+
+__all__ = ["nonzero", "unique"]

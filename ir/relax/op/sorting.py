@@ -134,3 +134,6 @@ def topk(
         k = k.value
     attrs = {"k": k, "axis": int(axis), "ret_type": ret_type, "largest": bool(largest), "dtype": dtype}
     return call("relax.topk", data, attrs=attrs)
+
+
+__all__ = ["argsort", "sort", "topk"]

@@ -351,3 +351,6 @@ def _legalize_median(bb: Any, node: Call) -> Expr:
 
 def _prim(value: PrimExpr) -> Expr:
     return PrimValue(value)
+
+
+__all__ = ["cumprod", "cumsum", "max", "mean", "median", "min", "prod", "std", "sum", "variance"]

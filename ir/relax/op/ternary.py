@@ -49,3 +49,6 @@ def _legalize_ewise_fma(bb: Any, node: Call) -> Expr:
 def ewise_fma(x1: Expr, x2: Expr, x3: Expr) -> Expr:
     """x1 * x2 + x3, of tensors of one shape."""
     return call("relax.ewise_fma", x1, x2, x3)
+
+
+__all__ = ["ewise_fma"]

@@ -104,6 +104,7 @@ erf = _unary(
     "erf",
     _np_erf,
     "Gauss error function.",
+    fast_legalize=topi_unary("fast_erf"),
     gradient=of_one_operand(
         lambda x, y, g: make.multiply(
             make.multiply(g, scalar(2.0 / 3.141592653589793**0.5, x)),
@@ -112,7 +113,12 @@ erf = _unary(
     ),
 )
 exp = _unary(
-    "exp", "exp", np.exp, "Exponential.", gradient=of_one_operand(lambda x, y, g: make.multiply(g, y))
+    "exp",
+    "exp",
+    np.exp,
+    "Exponential.",
+    fast_legalize=topi_unary("fast_exp"),
+    gradient=of_one_operand(lambda x, y, g: make.multiply(g, y)),
 )
 floor = _unary("floor", "floor", np.floor, "Largest integer that is not larger.", infer_unary_any)
 log = _unary(
@@ -198,6 +204,7 @@ tanh = _unary(
     "tanh",
     np.tanh,
     "Hyperbolic tangent.",
+    fast_legalize=topi_unary("fast_tanh"),
     gradient=of_one_operand(
         lambda x, y, g: make.multiply(g, make.subtract(scalar(1.0, x), make.multiply(y, y)))
     ),
@@ -253,3 +260,39 @@ def clip(x: Expr, min: Any, max: Any) -> Expr:
     if not isinstance(low, PrimValue) and not isinstance(low.struct_info_, PrimStructInfo | type(None)):
         raise TypeError(f"clip: min must be a number, got {min!r}")
     return call("relax.clip", x, low, high)
+
+
+__all__ = [
+    "abs",
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atanh",
+    "bitwise_not",
+    "ceil",
+    "clip",
+    "cos",
+    "cosh",
+    "erf",
+    "exp",
+    "floor",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "log",
+    "logical_not",
+    "negative",
+    "round",
+    "rsqrt",
+    "sigmoid",
+    "sign",
+    "sin",
+    "sinh",
+    "sqrt",
+    "square",
+    "tan",
+    "tanh",
+    "trunc",
+]

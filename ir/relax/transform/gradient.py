@@ -10,7 +10,6 @@ from ...error import IRTypeError, IRValueError
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...op import Op
-from ...registry import get_global_func
 from ...transform import ModulePass, PassContext
 from .. import op
 from ..bind import copy_with_new_vars
@@ -148,12 +147,6 @@ class _Backward:
         name = call.op.name if isinstance(call.op, Op) else ""
         if name == NO_GRAD:
             return
-        if name in (START_CHECKPOINT, END_CHECKPOINT):
-            self.add(call.args[0], adjoint)
-            return
-        if name == "relax.call_tir_with_grad":
-            self._te_gradient(var, call, adjoint)
-            return
         function = call.op.get_attr("FPrimalGradient") if isinstance(call.op, Op) else None
         if function is None:
             what = name or getattr(call.op, "name_hint", type(call.op).__name__)
@@ -165,19 +158,6 @@ class _Backward:
             if contribution is not None and not _is_no_grad(contribution) and _needs(arg):
                 value = self._builder.normalize(contribution)
                 self.add(arg, _listed(value, arg.struct_info_))
-
-    def _te_gradient(self, var: Var, call: Call, adjoint: Var) -> None:
-        name = str(call.attrs["te_grad_name"])
-        function = get_global_func(name, allow_missing=True)
-        if function is None:
-            raise IRValueError(f"Gradient: no te gradient {name!r} is registered")
-        forward = Call(Op.get("relax.call_tir"), call.args, None, call.sinfo_args)
-        options = dict(call.attrs.get("te_grad_kwargs") or {})
-        result = function(var, forward, adjoint, self._builder, **options)
-        fields = call.args[1].fields if isinstance(call.args[1], Tuple) else (call.args[1],)
-        parts = result if isinstance(result, list | tuple) else [result]
-        for arg, contribution in zip(fields, parts, strict=True):
-            self.add(arg, self._builder.normalize(contribution))
 
     def finish(self) -> DataflowBlock:
         """The bindings emitted so far."""

@@ -29,6 +29,7 @@ from ..expr import (
 )
 from ..expr_functor import ExprMutator
 from ..function import Function
+from ..op.declaration import declaration_of
 
 
 class NameTable:
@@ -287,8 +288,10 @@ def op_name(expr: Expr) -> str:
         if isinstance(expr.op, GlobalVar):
             return expr.op.name_hint
         name = getattr(expr.op, "name", "")
-        if name.startswith("relax.call_") and expr.args and isinstance(expr.args[0], GlobalVar):
-            return expr.args[0].name_hint
+        declared = declaration_of(expr.op)
+        callee = None if declared is None or declared.callee is None else expr.args[declared.callee]
+        if isinstance(callee, GlobalVar):
+            return callee.name_hint
         return name.removeprefix("relax.").replace(".", "_") or "call"
     return (
         "tuple_get_item"

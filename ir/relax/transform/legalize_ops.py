@@ -17,11 +17,10 @@ from ..block_builder import BlockBuilder
 from ..expr import Call, Constant, Expr, PrimValue, SeqExpr, ShapeExpr, Tuple, Var, is_call_to
 from ..expr_functor import ExprMutator
 from ..function import ExternFunc
+from ..op.declaration import declaration_of
 from ..struct_info import ObjectStructInfo, ShapeStructInfo, StructInfo, TensorStructInfo, TupleStructInfo
 
 LegalizeFunc = Callable[[BlockBuilder, Call], Expr]
-
-_LOW_LEVEL_PREFIXES = ("relax.call_", "relax.builtin.", "relax.memory.", "relax.vm.", "relax.grad.")
 
 
 def _shapes_known(info: StructInfo) -> bool:
@@ -94,7 +93,8 @@ class _Legalizer(ExprMutator):
             return None
         found = call.op.get_attr("FLegalize")
         if found is None:
-            if self._warn and not name.startswith(_LOW_LEVEL_PREFIXES):
+            declared = declaration_of(call.op)
+            if self._warn and not (declared is not None and declared.is_lowered):
                 warnings.warn(f"operator {name} has no legalization; the call stays as it is", stacklevel=2)
             return None
         for arg in call.args:

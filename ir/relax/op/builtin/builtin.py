@@ -20,7 +20,7 @@ def _infer_alloc_tensor(node: Call, builder: Any) -> StructInfo:
 
 
 # Allocation is no visible effect, so that tensors can be made in dataflow blocks.
-@operator("relax.builtin.alloc_tensor", infer=_infer_alloc_tensor, memory=IDENTITY)
+@operator("relax.builtin.alloc_tensor", infer=_infer_alloc_tensor, memory=IDENTITY, is_lowered=True)
 def alloc_tensor(
     shape: Any, dtype: str | Expr, runtime_device_index: Any, storage_scope: str | Expr = "global"
 ) -> Call:
@@ -48,3 +48,6 @@ def alloc_tensor(
 def stop_lift_params(x: Expr) -> Expr:
     """The tensor itself; what is computed from it is not lifted into the transformation of parameters."""
     return call("relax.builtin.stop_lift_params", x)
+
+
+__all__ = ["alloc_tensor", "stop_lift_params"]

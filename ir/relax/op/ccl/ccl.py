@@ -119,3 +119,6 @@ def scatter_from_worker0(x: Expr, num_workers: int, axis: int = 0) -> Expr:
     return call(
         "relax.ccl.scatter_from_worker0", x, attrs={"num_workers": int(num_workers), "axis": int(axis)}
     )
+
+
+__all__ = ["allgather", "allreduce", "broadcast_from_worker0", "scatter_from_worker0"]

@@ -9,7 +9,7 @@ from ...distributed.placement import Placement, PlacementSpecKind, specs_of
 from ...distributed.struct_info import DTensorStructInfo
 from ...expr import Call, Expr, GlobalVar
 from ...struct_info import StructInfo, TensorStructInfo
-from ..base import _call_tir_args, _infer_call_tir, _out_struct_info
+from ..base import CALLS_KERNEL, _call_tir_args, _infer_call_tir, _out_struct_info
 from ..declaration import call, operator
 from ..inference import as_int, check_arity, fail, same_as, simplify, tensor_args, wrong_kind
 from ..memory_effect import view_of
@@ -43,7 +43,7 @@ def redistribute(input: Expr, device_mesh: DeviceMesh, placement: Placement | st
     return call("relax.dist.redistribute", input, attrs=attrs)
 
 
-@operator("relax.dist.call_tir_local_view", infer=_infer_call_tir)
+@operator("relax.dist.call_tir_local_view", infer=_infer_call_tir, **CALLS_KERNEL)
 def call_tir_local_view(gvar: GlobalVar, args: Any, out_sinfo: Any, tir_vars: Any = None) -> Call:
     """As call_tir on the part of every tensor that is on this device; ``out_sinfo`` is of tensors on a mesh."""
     return call(
@@ -84,3 +84,6 @@ def redistribute_replica_to_shard(input: Expr, num_workers: int, axis: int) -> C
         input,
         attrs={"num_workers": int(num_workers), "axis": int(axis)},
     )
+
+
+__all__ = ["annotate_sharding", "call_tir_local_view", "redistribute", "redistribute_replica_to_shard"]

@@ -332,3 +332,14 @@ def take_backward(output_grad: Expr, x: Expr, indices: Expr, axis: int | None = 
         indices,
         attrs={"axis": None if axis is None else int(axis)},
     )
+
+
+__all__ = [
+    "avg_pool2d_backward",
+    "end_checkpoint",
+    "max_pool2d_backward",
+    "nll_loss_backward",
+    "no_grad",
+    "start_checkpoint",
+    "take_backward",
+]

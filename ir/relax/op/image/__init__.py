@@ -1,3 +1,3 @@
 """Operators on images."""
 
-from .resize import resize2d
+from .resize import *

@@ -181,3 +181,6 @@ def resize2d(
         "out_dtype": optional_dtype(out_dtype),
     }
     return call("relax.image.resize2d", data, size, attrs=attrs)
+
+
+__all__ = ["resize2d"]

@@ -78,7 +78,12 @@ def infer_alloc_tensor(node: Call, builder: Any) -> StructInfo:
     return TensorStructInfo(shape_target(node, 2), dtype_arg(node, 3))
 
 
-@operator("relax.memory.alloc_tensor", infer=infer_alloc_tensor, memory=view_of(0) | IDENTITY | EFFECT)
+@operator(
+    "relax.memory.alloc_tensor",
+    infer=infer_alloc_tensor,
+    memory=view_of(0) | IDENTITY | EFFECT,
+    is_lowered=True,
+)
 def alloc_tensor(
     storage: Expr, offset: Any, shape: Any, dtype: str | Expr, runtime_device_ind: Any = None
 ) -> Call:
@@ -94,13 +99,13 @@ def _infer_nothing(node: Call, builder: Any) -> StructInfo:
     return TupleStructInfo(())
 
 
-@operator("relax.memory.kill_storage", infer=_infer_nothing, memory=releases(0) | EFFECT)
+@operator("relax.memory.kill_storage", infer=_infer_nothing, memory=releases(0) | EFFECT, is_lowered=True)
 def kill_storage(storage: Expr) -> Call:
     """Release storage."""
     return call("relax.memory.kill_storage", storage)
 
 
-@operator("relax.memory.kill_tensor", infer=_infer_nothing, memory=releases(0) | EFFECT)
+@operator("relax.memory.kill_tensor", infer=_infer_nothing, memory=releases(0) | EFFECT, is_lowered=True)
 def kill_tensor(tensor: Expr) -> Call:
     """Release a tensor (its storage stays)."""
     return call("relax.memory.kill_tensor", tensor)
@@ -226,8 +231,15 @@ def _infer_zero_offset(node: Call, builder: Any) -> StructInfo:
 
 
 @operator(
-    "relax.memory.ensure_zero_offset", infer=_infer_zero_offset, reference=lambda x: x, memory=view_of(0)
+    "relax.memory.ensure_zero_offset",
+    infer=_infer_zero_offset,
+    reference=lambda x: x,
+    memory=view_of(0),
+    is_lowered=True,
 )
 def ensure_zero_offset(data: Expr) -> Call:
     """The tensor, copied if its first element is not at the begin of its memory."""
     return call("relax.memory.ensure_zero_offset", data)
+
+
+__all__ = ["alloc_storage", "alloc_tensor", "ensure_zero_offset", "kill_storage", "kill_tensor", "view"]

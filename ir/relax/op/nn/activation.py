@@ -310,6 +310,7 @@ def _log_softmax_gradient(var: Var, node: Call, grad: Expr, builder: Any) -> lis
     legalize=with_attrs("nn.softmax", "axis"),
     reference=_np_softmax,
     gradient=_softmax_gradient,
+    fast_legalize=with_attrs("nn.fast_softmax", "axis"),
     mixed_precision=NEVER,
     pattern=OpPatternKind.kOutEWiseFusable,
     layout=along_axis,
@@ -336,3 +337,18 @@ def _legalize_log_softmax(bb: Any, node: Call) -> Expr:
 def log_softmax(data: Expr, axis: int = -1) -> Expr:
     """The logarithm of softmax along an axis."""
     return call("relax.nn.log_softmax", data, attrs={"axis": int(axis)})
+
+
+__all__ = [
+    "gelu",
+    "gelu_tanh",
+    "leakyrelu",
+    "log_softmax",
+    "prelu",
+    "relu",
+    "relu6",
+    "selu",
+    "silu",
+    "softmax",
+    "softplus",
+]

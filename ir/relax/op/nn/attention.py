@@ -282,3 +282,6 @@ def attention_var_len(
         max_seqlen_k,
         attrs=_attention_attrs(scale, causal_mask, window_size),
     )
+
+
+__all__ = ["attention", "attention_var_len"]

@@ -338,3 +338,6 @@ def conv3d(
     """
     layouts = (data_layout, kernel_layout, out_layout)
     return convolution(3, data, weight, strides, padding, dilation, groups, layouts, out_dtype)
+
+
+__all__ = ["conv1d", "conv2d", "conv3d"]

@@ -224,3 +224,6 @@ def conv3d_transpose(
     return convolution(
         3, data, weight, strides, padding, dilation, groups, layouts, out_dtype, output_padding
     )
+
+
+__all__ = ["conv1d_transpose", "conv2d_transpose", "conv3d_transpose"]

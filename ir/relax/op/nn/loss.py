@@ -204,3 +204,6 @@ def nll_loss(
     attrs = {"reduction": reduction, "ignore_index": int(ignore_index)}
     args = (predictions, targets) if weights is None else (predictions, targets, weights)
     return call("relax.nn.nll_loss", *args, attrs=attrs)
+
+
+__all__ = ["cross_entropy_with_logits", "nll_loss"]

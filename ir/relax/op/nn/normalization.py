@@ -494,3 +494,6 @@ def _dropout_inference(node: Call) -> Expr:
 def dropout(data: Expr, rate: float = 0.5) -> Expr:
     """A tuple of the input with elements dropped at ``rate`` and the mask; for inference, the input as it is."""
     return call("relax.nn.dropout", data, attrs={"rate": float(rate)})
+
+
+__all__ = ["batch_norm", "dropout", "group_norm", "instance_norm", "layer_norm", "rms_norm"]

@@ -278,3 +278,16 @@ def _adaptive(count: int, layout_default: str) -> Any:
 adaptive_avg_pool1d = _adaptive(1, "NCW")
 adaptive_avg_pool2d = _adaptive(2, "NCHW")
 adaptive_avg_pool3d = _adaptive(3, "NCDHW")
+
+
+__all__ = [
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
+]

@@ -230,3 +230,6 @@ def _legalize_batch_flatten(bb: Any, node: Call) -> Expr:
 def batch_flatten(data: Expr) -> Expr:
     """All dimensions but the first as one."""
     return call("relax.nn.batch_flatten", data)
+
+
+__all__ = ["batch_flatten", "pad", "pixel_shuffle"]

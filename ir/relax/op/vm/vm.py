@@ -25,7 +25,12 @@ for _name in ("make_shape", "make_prim_value"):
 declare_external("vm.builtin.alloc_shape_heap", IDENTITY)
 
 
-@operator("relax.vm.alloc_storage", infer=lambda node, builder: ObjectStructInfo(), memory=IDENTITY | EFFECT)
+@operator(
+    "relax.vm.alloc_storage",
+    infer=lambda node, builder: ObjectStructInfo(),
+    memory=IDENTITY | EFFECT,
+    is_lowered=True,
+)
 def alloc_storage(
     shape: Any, runtime_device_index: Any, dtype: str | Expr, storage_scope: str | Expr = "global"
 ) -> Call:
@@ -41,7 +46,9 @@ def _infer_alloc_tensor(node: Call, builder: Any) -> StructInfo:
     return TensorStructInfo(None, info.dtype, info.vdevice, info.ndim)  # a shape made at run time is not kept
 
 
-@operator("relax.vm.alloc_tensor", infer=_infer_alloc_tensor, memory=view_of(0) | IDENTITY | EFFECT)
+@operator(
+    "relax.vm.alloc_tensor", infer=_infer_alloc_tensor, memory=view_of(0) | IDENTITY | EFFECT, is_lowered=True
+)
 def alloc_tensor(
     storage: Expr, offset: Any, shape: Any, dtype: str | Expr, runtime_device_ind: Any = None
 ) -> Call:
@@ -61,13 +68,16 @@ def _infer_killed(node: Call, builder: Any) -> StructInfo:
     return TupleStructInfo(())
 
 
-@operator("relax.vm.kill_object", infer=_infer_killed, memory=releases(0) | EFFECT)
+@operator("relax.vm.kill_object", infer=_infer_killed, memory=releases(0) | EFFECT, is_lowered=True)
 def kill_object(obj: Expr) -> Call:
     """Release storage or a tensor."""
     return call("relax.vm.kill_object", obj)
 
 
-@operator("relax.vm.call_tir_dyn", infer=_infer_nothing, memory=writes(1) | EFFECT)
+@operator("relax.vm.call_tir_dyn", infer=_infer_nothing, memory=writes(1) | EFFECT, callee=0, is_lowered=True)
 def call_tir_dyn(func: Expr, args: Any) -> Call:
     """Call a kernel with its tensors and a shape that holds its symbolic variables."""
     return call("relax.vm.call_tir_dyn", func, args if isinstance(args, Tuple) else Tuple(args))
+
+
+__all__ = ["alloc_storage", "alloc_tensor", "call_tir_dyn", "kill_object"]

@@ -97,6 +97,21 @@ def test_arguments_are_accepted() -> None:
     rejected(func([rx.VarBinding(v, call(rx.op.add, x, z))], v, params=(x, z)), "cannot be broadcast")
 
 
+def test_calls_are_in_the_normal_form_of_their_operator() -> None:
+    t = rx.Var("t", rx.TupleStructInfo([T((2, 3))]))
+    v = rx.Var("v", T((2, 3)))
+    made = rx.Call(
+        "relax.call_dps_packed", [rx.ExternFunc("f"), t], None, [T((2, 3))], struct_info_=T((2, 3))
+    )
+    rejected(
+        func([rx.VarBinding(v, made)], v, params=(t,)), "not in the normal form of relax.call_dps_packed"
+    )
+    bb = rx.BlockBuilder()
+    with bb.function("main", [t]):
+        bb.emit_func_output(bb.emit(rx.op.call_dps_packed("f", t, T((2, 3)))))
+    assert well_formed(bb.finalize())
+
+
 def test_symbolic_variables_are_defined() -> None:
     v = rx.Var("v", T((n,)))
     made = call(lambda: rx.op.zeros((n,), "float32"), info=T((n,)))

@@ -10,7 +10,11 @@ import pytest
 
 import ir
 from ir import relax as rx
+from ir.relax.op import OPERATORS
 from ir.relax.testing import evaluate
+
+from .test_operators import CASES as OPERATOR_CASES
+from .test_operators import Case
 
 R, N = rx.op, rx.op.nn
 
@@ -86,8 +90,10 @@ def scalar_function(build: Callable[..., Any], params: list[rx.Var], seed: np.nd
     return bb.finalize()["main"]
 
 
-def adjoint(build: Callable[..., Any], params: list[rx.Var], weight: np.ndarray) -> rx.Function:
-    """The gradients of sum(weight * result) with respect to the parameters, by the operators' own gradients."""
+def adjoint(
+    build: Callable[..., Any], params: list[rx.Var], weight: np.ndarray
+) -> tuple[rx.Function, list[int]]:
+    """The gradients of sum(weight * result) by the operator's own gradient, with the numbers of the parameters they are by."""
     bb = rx.BlockBuilder()
     with bb.function("main", params):
         result = build(*params)
@@ -111,10 +117,10 @@ def adjoint(build: Callable[..., Any], params: list[rx.Var], weight: np.ndarray)
                     found[item] = bb.emit(one[index])
             else:
                 found[arg] = one
-        bb.emit_func_output(rx.Tuple([found[param] for param in params]))
+        bb.emit_func_output(rx.Tuple([found[param] for param in params if param in found]))
     mod = bb.finalize()
     rx.analysis.check_well_formed(mod)
-    return mod["main"]
+    return mod["main"], [number for number, param in enumerate(params) if param in found]
 
 
 @pytest.mark.parametrize(
@@ -126,7 +132,9 @@ def test_gradient(name: str, build: Callable[..., Any], inputs: list[np.ndarray]
     func = scalar_function(build, params, None)
     result = np.asarray(evaluate(func, *inputs))
     weight = np.random.default_rng(1).uniform(0.5, 1.5, result.shape)
-    grads = evaluate(adjoint(build, params, weight), *inputs)
+    backward, numbers = adjoint(build, params, weight)
+    assert numbers == list(range(len(params)))
+    grads = evaluate(backward, *inputs)
     step = 1e-6
     for number, (x, grad) in enumerate(zip(inputs, grads, strict=True)):
         expected = np.zeros_like(x)
@@ -150,3 +158,51 @@ def test_nothing_flows_through_comparisons_and_stops() -> None:
         stopped = bb.normalize(R.grad.no_grad(x))
         (zero,) = stopped.op.get_attr("FPrimalGradient")(x, stopped, x, bb)
     assert zero.op.name == "relax.zeros_like"
+
+
+STOPS = {"relax.grad.no_grad"}
+"""Operators whose gradient is zero although their value moves."""
+HELD = {"relax.nn.nll_loss": {2}}
+"""Float arguments that an operator does not differentiate by: weights of classes."""
+TABLE = [item for item in OPERATOR_CASES if OPERATORS[item.op].gradient is not None and item.op not in STOPS]
+
+
+@pytest.mark.parametrize("item", TABLE, ids=str)
+def test_gradient_of_the_table(item: Case) -> None:
+    """Every operator with a gradient, on the inputs of the table of operators: the slope along a random direction."""
+    rng = np.random.default_rng(3)
+    inputs = [x.astype("float64") if x.dtype.kind == "f" else x for x in item.inputs]
+    held = HELD.get(item.op, set())
+    moving = [number for number, x in enumerate(inputs) if x.dtype.kind == "f" and number not in held]
+    params = [
+        rx.Var(f"x{i}", rx.TensorStructInfo(x.shape, ir.dtype.from_numpy(x.dtype)))
+        for i, x in enumerate(inputs)
+    ]
+
+    def built(*args: rx.Var) -> Any:
+        result = item.build(*args)
+        info = rx.BlockBuilder().normalize(result).struct_info
+        return result if isinstance(info, rx.TensorStructInfo) else rx.TupleGetItem(result, 0)
+
+    func = scalar_function(built, params, None)
+    value = np.asarray(evaluate(func, *inputs))
+    if value.dtype.kind != "f":
+        return  # nothing flows through what is no number
+    weight = rng.uniform(0.5, 1.5, value.shape)
+    try:
+        backward, numbers = adjoint(built, params, weight)
+    except ir.IRValueError as error:
+        assert "the gradient" in str(error), "an operator may refuse a form, and says so"
+        return
+    directions = [rng.standard_normal(x.shape) if n in moving else x * 0 for n, x in enumerate(inputs)]
+    step = 1e-6
+    ends = []
+    for sign in (1, -1):
+        moved = [
+            x + sign * step * d if n in moving else x for n, (x, d) in enumerate(zip(inputs, directions))
+        ]
+        ends.append(float((np.asarray(evaluate(func, *moved)) * weight).sum()))
+    slope = (ends[0] - ends[1]) / (2 * step)
+    grads = evaluate(backward, *inputs) if numbers else []
+    found = sum(float((np.asarray(g) * directions[n]).sum()) for n, g in zip(numbers, grads, strict=True))
+    np.testing.assert_allclose(found, slope, rtol=1e-5, atol=1e-7)

@@ -7,8 +7,9 @@ import pytest
 
 import ir
 import runners
-from ir import relax
+from ir import relax, te
 from ir.error import IRTypeError, IRValueError
+from ir.registry import register_func
 from ir.relax import transform
 from ir.script import ir as I
 from ir.script import relax as R
@@ -133,6 +134,26 @@ def test_convolution_against_torch():
         lambda x, w: functional.avg_pool2d(functional.silu(functional.conv2d(x, w, padding=1)), 2).sum(),
         *shapes,
     )
+
+
+def test_te_gradients():
+    """A kernel with a registered te gradient: x squared, of which the gradient is twice x."""
+
+    @register_func("tests.gradient.square", override=True)
+    def square_gradient(var, call, grad, builder):
+        assert call.op.name == "relax.call_tir"
+        return [op.multiply(grad, op.multiply(call.args[1].fields[0], relax.const(2.0, "float32")))]
+
+    def build(bb, x):
+        scaled = bb.emit(op.multiply(x, relax.const(3.0, "float32")))
+        squared = bb.emit_te_with_grad(
+            lambda a: te.compute(a.shape, lambda *i: a(*i) * a(*i), name="square"),
+            scaled,
+            te_grad_name="tests.gradient.square",
+        )
+        return bb.emit(op.sum(squared))
+
+    _checked(_module(build, (2, 3)), lambda x: ((3 * x) ** 2).sum(), (2, 3))
 
 
 def test_values_used_several_times_and_tuples():
