@@ -26,6 +26,7 @@ from ..struct_info import (
 from ..struct_info_lattice import derive_call_ret_struct_info
 from .declaration import call, operator
 from .inference import as_int, check_arity, fail, same_as, shape_arg, tensor_args, wrong_kind
+from .lowering import builtin_with_function, packed
 from .memory_effect import (
     EFFECT,
     FRESH,
@@ -288,13 +289,23 @@ def _build_call_builtin_with_ctx(callee: Expr, args: Expr, sinfo_args: Any) -> C
     return call("relax.call_builtin_with_ctx", callee, args, sinfo_args=sinfo_args)
 
 
-@operator("relax.make_closure", infer=lambda node, builder: ObjectStructInfo(), memory=view_of(1))
+@operator(
+    "relax.make_closure",
+    infer=lambda node, builder: ObjectStructInfo(),
+    memory=view_of(1),
+    lowering=builtin_with_function("vm.builtin.make_closure"),
+)
 def make_closure(func: Expr, args: Any) -> Call:
     """A closure of a function and the values that it captures."""
     return call("relax.make_closure", func, _as_args(args))
 
 
-@operator("relax.invoke_closure", infer=_infer_builtin, memory=OPAQUE)
+@operator(
+    "relax.invoke_closure",
+    infer=_infer_builtin,
+    memory=OPAQUE,
+    lowering=builtin_with_function("vm.builtin.invoke_closure"),
+)
 def invoke_closure(closure: Expr, args: Any, sinfo_args: Any) -> Call:
     """Call a closure; ``sinfo_args`` is the struct info of the result."""
     infos = [sinfo_args] if isinstance(sinfo_args, StructInfo) else list(sinfo_args)
@@ -308,7 +319,11 @@ def invoke_pure_closure(closure: Expr, args: Any, sinfo_args: Any) -> Call:
     return call("relax.invoke_pure_closure", closure, _as_args(args), sinfo_args=infos)
 
 
-@operator("relax.null_value", infer=lambda node, builder: ObjectStructInfo())
+@operator(
+    "relax.null_value",
+    infer=lambda node, builder: ObjectStructInfo(),
+    lowering=packed("vm.builtin.null_value"),
+)
 def null_value() -> Call:
     """A value that stands for nothing."""
     return call("relax.null_value")
@@ -370,7 +385,7 @@ def _infer_shape_of(node: Call, builder: Any) -> StructInfo:
     return ShapeStructInfo(ndim=info.ndim)
 
 
-@operator("relax.shape_of", infer=_infer_shape_of)
+@operator("relax.shape_of", infer=_infer_shape_of, lowering=packed("vm.builtin.shape_of"))
 def shape_of(expr: Expr) -> Call:
     """The shape of a tensor, as a shape value."""
     return call("relax.shape_of", expr)
@@ -390,7 +405,12 @@ def _legalize_shape_to_tensor(bb: Any, node: Call) -> Expr:
     )
 
 
-@operator("relax.shape_to_tensor", infer=_infer_shape_to_tensor, legalize=_legalize_shape_to_tensor)
+@operator(
+    "relax.shape_to_tensor",
+    infer=_infer_shape_to_tensor,
+    legalize=_legalize_shape_to_tensor,
+    lowering=packed("relax.run.shape_to_tensor"),
+)
 def shape_to_tensor(expr: Expr) -> Call:
     """A shape as a 1-dimensional int64 tensor."""
     return call("relax.shape_to_tensor", expr)
@@ -421,7 +441,12 @@ def _legalize_tensor_to_shape(bb: Any, node: Call) -> Expr:
     return ShapeExpr(values)
 
 
-@operator("relax.tensor_to_shape", infer=_infer_tensor_to_shape, legalize=_legalize_tensor_to_shape)
+@operator(
+    "relax.tensor_to_shape",
+    infer=_infer_tensor_to_shape,
+    legalize=_legalize_tensor_to_shape,
+    lowering=packed("vm.builtin.tensor_to_shape"),
+)
 def tensor_to_shape(expr: Expr) -> Call:
     """A 1-dimensional int64 tensor as a shape."""
     return call("relax.tensor_to_shape", expr)
@@ -433,7 +458,13 @@ def _infer_to_vdevice(node: Call, builder: Any) -> StructInfo:
 
 
 # A tensor that is on the device already is not copied.
-@operator("relax.to_vdevice", infer=_infer_to_vdevice, reference=lambda x, dst_vdevice: x, memory=view_of(0))
+@operator(
+    "relax.to_vdevice",
+    infer=_infer_to_vdevice,
+    reference=lambda x, dst_vdevice: x,
+    memory=view_of(0),
+    lowering=packed("vm.builtin.to_device"),
+)
 def to_vdevice(data: Expr, dst_vdevice: VDevice | str) -> Call:
     """Copy a tensor to a virtual device."""
     if isinstance(dst_vdevice, str):
@@ -451,6 +482,7 @@ def _infer_hint_on_device(node: Call, builder: Any) -> StructInfo:
     infer=_infer_hint_on_device,
     reference=lambda x, **attrs: x,
     memory=view_of(0),
+    lowering=packed("vm.builtin.to_device"),
 )
 def hint_on_device(data: Expr, dst_vdevice: Any, memory_scope: str = "global") -> Call:
     """Say that a tensor should live on a device; ``RealizeVDevice`` acts on it."""

@@ -29,6 +29,7 @@ Expr = RelaxExpr
 Infer = Callable[[Call, Any], StructInfo]
 Legalize = Callable[[Any, Call], RelaxExpr]
 Normalize = Callable[[Any, Call], Call]
+Lowering = Callable[[Call], Call]
 Gradient = Callable[[Var, Call, RelaxExpr, Any], list[Any]]
 
 
@@ -100,6 +101,8 @@ class OperatorDeclaration:
     """Legalization to a fast, approximate kernel, for FastMathTransform."""
     callee: int | None = None
     """The number of the argument that is a function which the call calls."""
+    lowering: Lowering | None = None
+    """From a call to the one of the virtual machine that takes its place, for what is not legalized to a kernel."""
     is_lowered: bool = False
     """Whether calls are what a lowered program consists of, so that no legalization is missed."""
     data_dependent: bool = False

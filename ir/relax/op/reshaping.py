@@ -33,6 +33,7 @@ from .inference import (
 )
 from .layout_rule import Desired, LayoutPlan, Layouts, is_permuted, without_axes
 from .legalization import topi_function, with_attrs
+from .lowering import as_reshape, reshape_to
 from .memory_effect import view_of
 
 _RESHAPES: dict[str, Any] = {
@@ -40,6 +41,7 @@ _RESHAPES: dict[str, Any] = {
     "pattern": OpPatternKind.kInjective,
     "memory": view_of(0),
     "gradient": back_to_shape,
+    "lowering": as_reshape,
 }
 
 
@@ -188,7 +190,7 @@ def _legalize_reshape(bb: Any, node: Call) -> Expr:
     infer=_infer_reshape,
     legalize=_legalize_reshape,
     reference=np.reshape,
-    **_RESHAPES,
+    **_RESHAPES | {"lowering": lambda node: reshape_to(node, node.args[1])},
 )
 def reshape(x: Expr, shape: Any) -> Expr:
     """The same elements in row-major order in another shape.

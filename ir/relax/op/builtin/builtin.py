@@ -10,6 +10,7 @@ from ..declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
 from ..gradient import of_one_operand
 from ..inference import infer_unary_any, shape_arg, shape_target
 from ..layout_rule import elementwise
+from ..lowering import packed
 from ..memory.memory import as_dtype, as_shape, as_string, dtype_arg
 from ..memory_effect import IDENTITY, view_of
 
@@ -41,6 +42,7 @@ def alloc_tensor(
     reference=lambda x: x,
     memory=view_of(0),
     gradient=of_one_operand(lambda x, y, g: g),
+    lowering=packed("vm.builtin.to_device"),
     mixed_precision=MixedPrecisionPolicy.FOLLOW,
     pattern=OpPatternKind.kElemWise,
     layout=elementwise,

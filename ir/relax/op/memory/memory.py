@@ -11,6 +11,7 @@ from ....expr import RelaxExpr
 from ....registry import register_func
 from ....tir.expr import IntImm
 from ...expr import Call, DataTypeImm, Expr, PrimValue, ShapeExpr, StringImm, convert_to_expr
+from ...function import ExternFunc
 from ...struct_info import (
     ObjectStructInfo,
     PrimStructInfo,
@@ -33,6 +34,7 @@ from ..inference import (
     tensor_arg,
     wrong_kind,
 )
+from ..lowering import as_reshape, packed, shape_of_result
 from ..memory_effect import EFFECT, FRESH, IDENTITY, declare_external, releases, view_of
 
 
@@ -59,8 +61,26 @@ def dtype_arg(node: Call, index: int) -> str:
     return value.value
 
 
+def _lower_storage(node: Call) -> Call:
+    size, device, scope, _ = node.args
+    args = (size, device, DataTypeImm("uint8"), scope)  # the size is in bytes
+    return Call("relax.vm.alloc_storage", args, None, None, node.span)
+
+
+def _lower_tensor(node: Call) -> Call:
+    return Call("relax.vm.alloc_tensor", node.args[:4], None, None, node.span, node.struct_info_)
+
+
+def _lower_kill(node: Call) -> Call:
+    return Call("relax.vm.kill_object", node.args, None, None, node.span)
+
+
 @operator(
-    "relax.memory.alloc_storage", infer=lambda node, builder: ObjectStructInfo(), memory=IDENTITY | EFFECT
+    "relax.memory.alloc_storage",
+    infer=lambda node, builder: ObjectStructInfo(),
+    memory=IDENTITY | EFFECT,
+    lowering=_lower_storage,
+    is_lowered=True,
 )
 def alloc_storage(size: Any, virtual_device_index: Any, storage_scope: str | Expr, dtype: str | Expr) -> Call:
     """Allocate storage of ``size`` bytes (a shape of one extent)."""
@@ -82,6 +102,7 @@ def infer_alloc_tensor(node: Call, builder: Any) -> StructInfo:
     "relax.memory.alloc_tensor",
     infer=infer_alloc_tensor,
     memory=view_of(0) | IDENTITY | EFFECT,
+    lowering=_lower_tensor,
     is_lowered=True,
 )
 def alloc_tensor(
@@ -99,13 +120,25 @@ def _infer_nothing(node: Call, builder: Any) -> StructInfo:
     return TupleStructInfo(())
 
 
-@operator("relax.memory.kill_storage", infer=_infer_nothing, memory=releases(0) | EFFECT, is_lowered=True)
+@operator(
+    "relax.memory.kill_storage",
+    infer=_infer_nothing,
+    memory=releases(0) | EFFECT,
+    lowering=_lower_kill,
+    is_lowered=True,
+)
 def kill_storage(storage: Expr) -> Call:
     """Release storage."""
     return call("relax.memory.kill_storage", storage)
 
 
-@operator("relax.memory.kill_tensor", infer=_infer_nothing, memory=releases(0) | EFFECT, is_lowered=True)
+@operator(
+    "relax.memory.kill_tensor",
+    infer=_infer_nothing,
+    memory=releases(0) | EFFECT,
+    lowering=_lower_kill,
+    is_lowered=True,
+)
 def kill_tensor(tensor: Expr) -> Call:
     """Release a tensor (its storage stays)."""
     return call("relax.memory.kill_tensor", tensor)
@@ -198,8 +231,24 @@ def run_create_view(data: Any, shape: Any, dtype: str, relative_byte_offset: int
     ).copy()
 
 
+def _lower_view(node: Call) -> Call:
+    """A view that is more than another shape is made by the runtime, which gets what was left out as well."""
+    data, _, _, offset = node.args
+    info: Any = node.struct_info
+    begin: Any = offset.value if isinstance(offset, PrimValue) else 0
+    if info.dtype == data.struct_info.dtype and getattr(begin, "value", begin) == 0:  # type: ignore[attr-defined]
+        return as_reshape(node)
+    args = (data, shape_of_result(node), DataTypeImm(info.dtype), PrimValue(begin))
+    return Call(ExternFunc("runtime.TVMArrayCreateView"), args, None, [info], node.span, info)
+
+
 @operator(
-    "relax.memory.view", infer=_infer_view, legalize=_legalize_view, reference=_np_view, memory=view_of(0)
+    "relax.memory.view",
+    infer=_infer_view,
+    legalize=_legalize_view,
+    reference=_np_view,
+    memory=view_of(0),
+    lowering=_lower_view,
 )
 def view(
     data: Expr, shape: Any = None, dtype: str | Expr | None = None, relative_byte_offset: Any = None
@@ -235,6 +284,7 @@ def _infer_zero_offset(node: Call, builder: Any) -> StructInfo:
     infer=_infer_zero_offset,
     reference=lambda x: x,
     memory=view_of(0),
+    lowering=packed("vm.builtin.to_device"),
     is_lowered=True,
 )
 def ensure_zero_offset(data: Expr) -> Call:

@@ -731,6 +731,23 @@ def test_lowered_forms_share_no_more_memory_than_declared(item: Case) -> None:
         assert lowered <= declared
 
 
+def test_what_is_not_legalized_has_another_way_down() -> None:
+    """By a lowering, a packed function, or because lowered programs consist of it; what has none is listed here."""
+    nowhere = {
+        name
+        for name, item in OPERATORS.items()
+        if not (item.legalize or item.lowering or item.call_packed or item.is_lowered)
+    }
+    # the last is unwrapped by RemovePurityChecking, those of several devices have no runtime
+    assert {name.removeprefix("relax.") for name in nowhere} == {
+        "dist.annotate_sharding",
+        "dist.redistribute",
+        "dist.redistribute_replica_to_shard",
+        "nn.attention_var_len",
+        "invoke_pure_closure",
+    }
+
+
 # Layout rules: a call on permuted operands, as its rule plans it, gives the permuted result.
 
 
