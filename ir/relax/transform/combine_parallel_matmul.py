@@ -24,13 +24,19 @@ from ..expr import (
 )
 from ..expr_functor import ExprMutator
 from ..function import Function
+from ..op.declaration import OpPatternKind, declaration_of
 from ..struct_info_lattice import can_prove_shape_equal
 from .function_pass import FunctionPass
 from .matmul_rewrites import shape_values
 
 Check = Callable[[Var, list[Var], list[Var], dict[Var, Expr]], bool]
 
-_ACTIVATIONS = ("relax.nn.relu", "relax.nn.gelu", "relax.nn.gelu_tanh", "relax.nn.silu")
+
+def _is_activation(call: Any) -> bool:
+    """Whether an operator computes each element from the one at the same place, so that it may run on all products at once."""
+    declared = declaration_of(call.op)
+    elementwise = declared is not None and declared.pattern == OpPatternKind.kElemWise
+    return elementwise and len(call.args) == 1 and not call.attrs
 
 
 @dataclass
@@ -144,7 +150,7 @@ class _Finder:
         if any(user is None for user in users):
             return
         names = {getattr(getattr(user.value, "op", None), "name", "") for user in users if user is not None}
-        if len(names) == 1 and names <= set(_ACTIVATIONS):
+        if len(names) == 1 and all(user is not None and _is_activation(user.value) for user in users):
             for branch, user in zip(branches, users, strict=True):
                 assert user is not None
                 branch.activation = user.value  # type: ignore[assignment]

@@ -7,6 +7,7 @@ from typing import Any
 
 from ...module import IRModule
 from ...transform import PassContext
+from ..analysis.memory import MemoryAnalysis
 from ..expr import Call, PrimValue, SeqExpr, StringImm, Var, is_call_to
 from ..expr_functor import ExprMutator
 from ..function import ExternFunc, Function
@@ -38,21 +39,13 @@ class _Rewriter(ExprMutator):
 
     def _collect(self, seq: SeqExpr) -> None:
         """Storage (or tensors allocated by themselves) that an all-reduce of sums reads."""
-        source: dict[Var, Var] = {}
+        aliases = MemoryAnalysis().aliases(seq)
         for block in seq.blocks:
             for binding in block.bindings:
                 value: Any = binding.value  # type: ignore[attr-defined]
-                if isinstance(value, Var):
-                    source[binding.var] = value
-                elif is_call_to(value, "relax.reshape", "relax.memory.alloc_tensor") and isinstance(
-                    value.args[0], Var
-                ):
-                    source[binding.var] = value.args[0]
-                elif _is_all_reduce(value) and self._is_sum(value):
-                    var: Var | None = value.args[0] if isinstance(value.args[0], Var) else None
-                    while var is not None:
-                        self._shared.add(var)
-                        var = source.get(var)
+                if _is_all_reduce(value) and self._is_sum(value):
+                    roots = aliases.roots(value.args[0])
+                    self._shared.update(root.owner for root in roots if root.owner is not None)
 
     def _is_sum(self, call: Call) -> bool:
         kind = call.args[1] if len(call.args) > 1 else None

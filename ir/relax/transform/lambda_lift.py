@@ -10,6 +10,7 @@ from ...module import IRModule
 from ...op import Op
 from ...transform import ModulePass, PassContext
 from ..analysis.binding import free_vars
+from ..analysis.memory import is_pure
 from ..bind import bind, copy_with_new_vars
 from ..expr import Call, Id, Tuple, Var
 from ..expr_functor import ExprMutator
@@ -68,8 +69,8 @@ class _Lifter(ExprMutator):
         if not isinstance(call.op, Var) or call.op.vid not in self._closures:
             return new
         info = call.struct_info
-        pure = Op.get("relax.invoke_pure_closure")
-        return Call(pure, (new.op, Tuple(new.args)), None, [info], call.span, info)
+        invoke = "relax.invoke_pure_closure" if is_pure(call) else "relax.invoke_closure"
+        return Call(invoke, (new.op, Tuple(new.args)), None, [info], call.span, info)
 
 
 class _SelfCaller(ExprMutator):

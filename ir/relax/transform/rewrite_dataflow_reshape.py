@@ -10,6 +10,7 @@ from ...module import IRModule
 from ...op import Op
 from ...tir.function import PrimFunc
 from ...transform import PassContext
+from ..analysis.memory import Aliases, MemoryAnalysis
 from ..analysis.tir_op_pattern import has_reshape_pattern
 from ..expr import Call, Constant, ShapeExpr, Var, is_call_to, known_shape
 from ..expr_functor import ExprMutator
@@ -19,14 +20,24 @@ from .function_pass import FunctionPass
 
 
 class _Rewriter(ExprMutator):
-    def __init__(self, mod: IRModule) -> None:
+    def __init__(self, mod: IRModule, aliases: Aliases) -> None:
         super().__init__()
         self._mod = mod
+        self._aliases = aliases
         self._is_reshape: dict[str, bool] = {}
 
-    def visit_call_(self, call: Any) -> Any:
-        call = self.visit_expr_post_order(call)
-        return self._reshape(call) or call
+    def visit_var_binding_(self, binding: Any) -> None:
+        value = self.visit_expr(binding.value)
+        if isinstance(value, Call) and not self._is_overwritten(binding):
+            value = self._reshape(value) or value
+        self.reemit_binding(binding, value)
+
+    def _is_overwritten(self, binding: Any) -> bool:
+        """Whether the function writes to the copy, or to what is copied: they must then stay two."""
+        touched = self._aliases.roots(binding.var)
+        for arg in binding.value.args:
+            touched |= self._aliases.roots(arg)
+        return not touched.isdisjoint(self._aliases.written)
 
     def _reshape(self, call: Call) -> Call | None:
         if (
@@ -67,8 +78,10 @@ class RewriteDataflowReshape(FunctionPass):
     Before: ``y = R.call_tir(cls.flatten, (x,), out_sinfo=R.Tensor((1, 12), "float32"))``
 
     After: ``y = R.reshape(x, R.shape([1, 12]))``
+
+    A copy of what is overwritten in place, or that is overwritten itself, stays a copy.
     """
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """The function with views."""
-        return _Rewriter(mod).visit_expr(func)
+        return _Rewriter(mod, MemoryAnalysis(mod).aliases(func)).visit_expr(func)

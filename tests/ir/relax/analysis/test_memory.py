@@ -334,6 +334,32 @@ def test_views_of_parameters_are_not_overwritten(operator: str) -> None:
     np.testing.assert_array_equal(given, data)
 
 
+@pytest.mark.parametrize("overwritten", ["copy", "source"])
+def test_a_copy_of_what_is_overwritten_stays_a_copy(overwritten: str) -> None:
+    """permute_dims(x, [0, 1]) is a kernel that copies in order; as a view it would share what is written."""
+    x = rx.Var("x", rx.TensorStructInfo((2, 3), "float32"))
+    builder = rx.BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            source = builder.emit(rx.op.negative(x)) if overwritten == "source" else x
+            copy = builder.emit(rx.op.permute_dims(source, [0, 1]))
+            out = builder.emit(rx.op.nn.relu(copy if overwritten == "copy" else source))
+            out = builder.emit_output(rx.Tuple([copy, out]) if overwritten == "source" else out)
+        builder.emit_func_output(out)
+    mod = builder.finalize()
+    data = np.float32([[-1, 2, -3], [4, -5, 6]])
+    expected = evaluate(mod, data.copy())
+    after = transform.DataflowUseInplaceCalls()(mod)
+    assert "call_tir_inplace" in after.script()
+    given = data.copy()
+    vm = runners.VirtualMachine(rx.build(after, "llvm", tir_pipeline=None), runners.cpu())
+    found = vm["main"](given)
+    parts = zip(found, expected, strict=True) if overwritten == "source" else [(found, expected)]
+    for got, wanted in parts:
+        np.testing.assert_array_equal(np.asarray(got), wanted)
+    np.testing.assert_array_equal(given, data)
+
+
 def test_result_of_a_function_that_returns_its_argument_is_not_overwritten() -> None:
     @I.ir_module
     class Mod:

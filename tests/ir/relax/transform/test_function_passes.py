@@ -171,6 +171,36 @@ def test_lambda_lift_runs(same_numbers):
     same_numbers(Before, after, [(8,), (8,)])
 
 
+def test_closures_with_effects_keep_them(capsys):
+    """A lifted closure is as pure as the local function was: its calls are neither removed nor merged."""
+
+    @I.ir_module
+    class Before:
+        @R.function(pure=False)
+        def main(x: R.Tensor((2,), "float32"), y: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
+            @R.function(pure=False)
+            def inner(z: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
+                _ = R.print(x, format="x is {}")
+                w = R.add(x, z)
+                return w
+
+            a = inner(y)
+            b = inner(y)
+            return b
+
+    after = transform.LambdaLift()(Before)
+    assert [b.value.op.name for b in after["main"].body.blocks[0].bindings] == [
+        "relax.make_closure",
+        "relax.invoke_closure",
+        "relax.invoke_closure",
+    ]
+    after = transform.DeadCodeElimination()(transform.EliminateCommonSubexpr()(after))
+    x, y = np.ones(2, "float32"), np.zeros(2, "float32")
+    vm = runners.VirtualMachine(relax.build(after, "llvm", tir_pipeline=None), runners.cpu())
+    np.testing.assert_array_equal(vm["main"](x, y).numpy(), x + y)
+    assert capsys.readouterr().out.count("x is") == 2
+
+
 def test_bundle_model_params():
     @I.ir_module
     class Before:

@@ -10,6 +10,7 @@ from ir import relax
 from ir.error import IRValueError
 from ir.global_info import VDevice
 from ir.relax import transform
+from ir.script import from_source
 from ir.script import ir as I
 from ir.script import relax as R
 from ir.script import tir as T
@@ -372,6 +373,11 @@ def test_combine_parallel_matmul(same_numbers):
         "relax.split",
     ]
     same_numbers(Before, after, [(2, 8), (8, 4), (8, 6), (4,), (6,)])
+    # any elementwise operator will do that declares to be one and has no attributes
+    tanh = from_source(Before.script().replace("R.nn.relu", "R.tanh"))
+    assert _ops(transform.CombineParallelMatmul()(tanh)).count("relax.tanh") == 1
+    softplus = from_source(Before.script().replace("R.nn.relu", "R.nn.softplus"))
+    assert _ops(transform.CombineParallelMatmul()(softplus)).count("relax.nn.softplus") == 2
     verify(transform.CombineParallelMatmul(lambda x, rhs, bias, bindings: False)(Before), Before)
 
 
