@@ -14,6 +14,7 @@ kernels that a call names, and from the functions of the module that it calls:
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ...expr import GlobalVar
@@ -23,7 +24,7 @@ from ...tir.analysis.written_params import written_params
 from ...tir.function import PrimFunc
 from ..expr import BindingBlock, Call, Constant, Expr, If, SeqExpr, Tuple, TupleGetItem, Var
 from ..function import ExternFunc, Function
-from ..op.declaration import memory_of
+from ..op.declaration import declaration_of, memory_of
 from ..op.memory_effect import EFFECT, OPAQUE, UNKNOWN, MemoryEffect, Path, View, external_memory
 from ..struct_info import (
     FuncStructInfo,
@@ -93,9 +94,7 @@ class MemoryAnalysis:
         callee = call.op
         if isinstance(callee, Op):
             effect = memory_of(callee).of(call)
-            if effect.writes and call.args and isinstance(call.args[0], GlobalVar):
-                return self._exact_writes(call, effect)
-            return effect
+            return self._exact_writes(call, effect) if effect.writes else effect
         if isinstance(callee, ExternFunc):
             effect = external_memory(callee.global_symbol)
             if effect is OPAQUE and returns_nothing(call):
@@ -116,19 +115,12 @@ class MemoryAnalysis:
 
     def _exact_writes(self, call: Call, effect: MemoryEffect) -> MemoryEffect:
         """A kernel that is in the module tells which of the tensors that it is given it writes."""
-        kernel = self._callee(call.args[0])  # type: ignore[arg-type]
+        declared = declaration_of(call.op)
+        callee = call.args[declared.callee] if declared is not None and declared.callee is not None else None
+        kernel = self._callee(callee) if isinstance(callee, GlobalVar) else None
         if not isinstance(kernel, PrimFunc) or effect.writes != ((1,),):
             return effect
-        narrowed = tuple([(1, number) for number in written_params(kernel)])
-        return MemoryEffect(
-            effect.views,
-            narrowed,
-            effect.releases,
-            effect.reuses,
-            effect.identity,
-            effect.unknown,
-            effect.effect,
-        )
+        return replace(effect, writes=tuple([(1, number) for number in written_params(kernel)]))
 
     def _callee(self, var: GlobalVar) -> Any:
         if self._mod is None or not self._mod.contains(var.name_hint):

@@ -5,9 +5,8 @@
         '''Squares each element.'''
         return call("relax.square", x)
 
-One declaration holds everything that passes ask: struct-info inference, legalization, what it does to memory (and so
-whether it is pure), mixed-precision policy, layout behaviour, fusion pattern, gradient and numpy reference. The values
-are attributes of the :class:`ir.Op` as well, under the names that passes look up.
+One declaration holds everything that passes ask; they have no lists of operators themselves. What the reference documents
+name as attributes of an operator (``FLegalize``, ``FPurity``, ``TOpPattern``, ...) is set on the :class:`ir.Op` as well.
 """
 
 from __future__ import annotations
@@ -75,39 +74,45 @@ class OperatorDeclaration:
 
     name: str
     infer: Infer
-    legalize: Legalize | None = None
+    """From a call (and the builder) to the struct info of its result; raises for arguments that it does not take."""
+    build: Callable[..., Any] | None = None
+    """The public function that makes calls."""
+    normalize: Normalize | None = None
+    """The normal form of a call whose arguments are in A-normal form: the builder asks when it makes a call, and
+    well-formedness holds programs to it."""
     reference: Callable[..., Any] | None = None
     """numpy arrays (shapes as tuples, scalars as numbers) and the attributes as keywords to the expected result."""
     memory: MemoryEffect | ReadFromCall = FRESH
     """What a call does to memory; whether the operator is pure follows from it."""
-    mixed_precision: MixedPrecisionPolicy = MixedPrecisionPolicy.NEVER
-    infer_mixed_precision: Callable[..., Any] | None = None
-    layout: LayoutRule | None = None
-    """How a call runs on operands whose axes are stored in another order; None: in the original order only."""
-    preferred_layouts: tuple[str, ...] | None = None
-    """The layouts of its operands in which generated kernels are fastest on processors."""
-    pattern: OpPatternKind | None = None
-    gradient: Gradient | None = None
-    """``(orig_var, orig_call, output_grad, builder)`` to one gradient per argument; :mod:`.gradient` says what is what."""
-    decomposition: Decomposition | None = None
-    """What a composite operator is made of, for DecomposeOpsForInference and DecomposeOpsForTraining."""
-    call_packed: str | None = None
-    normalize: Normalize | None = None
-    """The normal form of a call whose arguments are in A-normal form: the builder asks when it makes a call, and
-    well-formedness holds programs to it."""
-    commutative: bool = False
-    """Whether both operands may change places, so that patterns match either order."""
+    legalize: Legalize | None = None
+    """From the builder and a call to what computes it, usually ``call_tir`` of a kernel that it adds."""
     fast_legalize: Legalize | None = None
     """Legalization to a fast, approximate kernel, for FastMathTransform."""
-    callee: int | None = None
-    """The number of the argument that is a function which the call calls."""
+    data_dependent: bool = False
+    """Whether the extents of the result depend on data, so that legalization does without them."""
+    call_packed: str | None = None
+    """The function of the runtime that a call becomes where it is not legalized."""
     lowering: Lowering | None = None
     """From a call to the one of the virtual machine that takes its place, for what is not legalized to a kernel."""
     is_lowered: bool = False
     """Whether calls are what a lowered program consists of, so that no legalization is missed."""
-    data_dependent: bool = False
-    build: Callable[..., Any] | None = None
-    """The public function."""
+    pattern: OpPatternKind | None = None
+    """How the result depends on the operands, for fusion; None where the kernel is looked at."""
+    commutative: bool = False
+    """Whether both operands may change places, so that patterns match either order."""
+    callee: int | None = None
+    """The number of the argument that is a function which the call calls."""
+    layout: LayoutRule | None = None
+    """How a call runs on operands whose axes are stored in another order; None: in the original order only."""
+    preferred_layouts: tuple[str, ...] | None = None
+    """The layouts of its operands in which generated kernels are fastest on processors."""
+    mixed_precision: MixedPrecisionPolicy = MixedPrecisionPolicy.NEVER
+    infer_mixed_precision: Callable[..., Any] | None = None
+    """From a call on low-precision operands and a result dtype to the call that computes it, where the policy is ALWAYS."""
+    decomposition: Decomposition | None = None
+    """What a composite operator is made of, for DecomposeOpsForInference and DecomposeOpsForTraining."""
+    gradient: Gradient | None = None
+    """``(orig_var, orig_call, output_grad, builder)`` to one gradient per argument; :mod:`.gradient` says what is what."""
 
 
 OPERATORS: dict[str, OperatorDeclaration] = {}

@@ -17,7 +17,7 @@ They are joined with ``|``: a call that appends to a cache and returns it is ``v
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 Path = tuple[int, ...]
@@ -99,21 +99,17 @@ class MemoryEffect:
         def moved(path: Path) -> Path:
             return (*prefix, path[0] + first, *path[1:])
 
-        return MemoryEffect(
-            tuple([View(moved(view.of), view.at) for view in self.views]),
-            tuple(map(moved, self.writes)),
-            tuple(map(moved, self.releases)),
-            tuple(map(moved, self.reuses)),
-            self.identity,
-            self.unknown,
-            self.effect,
+        return replace(
+            self,
+            views=tuple([View(moved(view.of), view.at) for view in self.views]),
+            writes=tuple(map(moved, self.writes)),
+            releases=tuple(map(moved, self.releases)),
+            reuses=tuple(map(moved, self.reuses)),
         )
 
     def promised_pure(self) -> MemoryEffect:
         """The same where the program promises that there is no visible effect."""
-        return MemoryEffect(
-            self.views, self.writes, self.releases, self.reuses, self.identity, self.unknown, False
-        )
+        return replace(self, effect=False)
 
 
 @dataclass(frozen=True, slots=True)
