@@ -145,10 +145,6 @@ class IRModule(Node, type_key="IRModule"):
         """A copy without an attribute."""
         return self.replace(attrs=DictAttrs({k: v for k, v in self.attrs.items() if k != attr_key}))
 
-    def astext(self, **options: Any) -> str:
-        """The module's text form."""
-        return self.script(**options)
-
     def _structural_equal(
         self, other: IRModule, check: Callable[[Any, Any, str], None], fail: Callable[[], None]
     ) -> None:

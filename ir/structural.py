@@ -296,8 +296,12 @@ class _Hasher:
         return found
 
 
-def structural_hash(node: Any, map_free_vars: bool = False) -> int:
-    """A 64-bit hash, the same in every process, that is equal for structurally equal programs."""
+def structural_hash(node: Any) -> int:
+    """A 64-bit hash, the same in every process, that is equal for structurally equal programs.
+
+    Free variables count by where they occur, so that it suits both ways of comparing them: programs that are equal when free
+    variables are paired have one hash too.
+    """
     hasher = _Hasher()
     root = hasher.part(node)
     digest = hashlib.blake2b(repr((root, *hasher.keys)).encode(), digest_size=8).digest()

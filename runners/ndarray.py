@@ -157,10 +157,6 @@ class NDArray:
     def __dlpack_device__(self) -> tuple[int, int]:
         return (self.device.device_type, self.device.device_id)
 
-    def to_dlpack(self) -> Any:
-        """A DLPack capsule that shares the memory."""
-        return self.__dlpack__()
-
     def __getitem__(self, index: Any) -> NDArray:
         return NDArray(self._data[index], self.device)
 

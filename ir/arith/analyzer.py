@@ -280,14 +280,6 @@ class Analyzer:
         difference = self.simplify(build.sub(lhs, rhs))
         return build.is_const(difference, 0)
 
-    def can_prove_greater_equal(self, expr: Any, lower_bound: int) -> bool:
-        """Whether ``expr >= lower_bound`` always."""
-        return self._prove_ge(operators.convert(expr), lower_bound)
-
-    def can_prove_less(self, expr: Any, upper_bound: int) -> bool:
-        """Whether ``expr < upper_bound`` always."""
-        return self._prove_lt(operators.convert(expr), upper_bound)
-
     def try_compare(self, lhs: Any, rhs: Any, propagate_inequalities: bool = True) -> CompareResult:
         """How two expressions compare, as far as it can be proved.
 

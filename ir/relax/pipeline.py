@@ -13,6 +13,7 @@ from typing import Any
 
 from ..error import IRValueError
 from ..external import external
+from ..target.target import Target
 from ..transform import Pass, Sequential
 from . import transform
 
@@ -95,7 +96,18 @@ def default_pipeline() -> Sequential:
 
 
 def get_default_pipeline(target: Any = None) -> Sequential:
-    """All that :func:`ir.relax.build` applies unless it is told otherwise; the same list for every processor."""
+    """All that :func:`ir.relax.build` applies unless it is told otherwise.
+
+    Args:
+        target: what the module is built for, by default the host: the list is the same for every processor.
+
+    Raises:
+        IRValueError: the target is a GPU.
+    """
+    if target is not None and (target if isinstance(target, Target) else Target(target)).is_gpu:
+        raise IRValueError(
+            f"there is no default pipeline for {target}: models are built for processors only yet"
+        )
     passes = [*graph_passes(), *scheduling_passes(), *weight_passes(), *lowering_passes()]
     return Sequential(passes, name="build")
 

@@ -68,11 +68,6 @@ def tuple(*fields: Any) -> _x.Tuple:
     return _x.Tuple(fields)
 
 
-def emit_match_cast(value: Any, struct_info: Any) -> Any:
-    """The older name of ``R.match_cast``."""
-    raise IRTypeError("use R.match_cast(value, struct_info)")
-
-
 def _infos(sinfo_args: Any) -> list[StructInfo]:
     if sinfo_args is None:
         return []

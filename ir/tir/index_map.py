@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -191,10 +190,3 @@ class IndexMap(Node, type_key="tir.IndexMap"):
 
 def _simplify(expr: PrimExpr) -> PrimExpr:
     return external("Analyzer")().simplify(expr)
-
-
-def identity_map(ndim: int) -> IndexMap:
-    """The map that changes nothing."""
-    names = [f"i{n}" for n in itertools.islice(itertools.count(), ndim)]
-    initial = [Var(name, "int64") for name in names]
-    return IndexMap(initial, initial)

@@ -27,7 +27,7 @@ from .intrinsic.memory import *
 from .intrinsic.rounding import *
 from .intrinsic.runtime import *
 from .intrinsic.vectors import *
-from .operators import const, convert, floordiv, floormod, logical_and, logical_or
+from .operators import const, convert, floordiv, floormod, located, logical_and, logical_or
 from .operators import max as _max
 from .operators import min as _min
 
@@ -45,31 +45,31 @@ def indexmod(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
 def ceildiv(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
     """Integer division rounded up."""
     rhs = convert(rhs)
-    return floordiv(convert(lhs) + (rhs - 1), rhs)
+    return floordiv(convert(lhs) + (rhs - 1), rhs, span)
 
 
 def all(*args: Any, span: Span | None = None) -> PrimExpr:
     """The conjunction of conditions."""
     if not args:
         raise IRValueError("tir.all needs at least one condition")
-    return functools.reduce(logical_and, [convert(item) for item in args])
+    return located(functools.reduce(logical_and, [convert(item) for item in args]), span)
 
 
 def any(*args: Any, span: Span | None = None) -> PrimExpr:
     """The disjunction of conditions."""
     if not args:
         raise IRValueError("tir.any needs at least one condition")
-    return functools.reduce(logical_or, [convert(item) for item in args])
+    return located(functools.reduce(logical_or, [convert(item) for item in args]), span)
 
 
 def min_value(dtype: str, span: Span | None = None) -> PrimExpr:
     """The smallest finite value of a dtype."""
-    return _extreme_value(dtype, lowest=True)
+    return located(_extreme_value(dtype, lowest=True), span)
 
 
 def max_value(dtype: str, span: Span | None = None) -> PrimExpr:
     """The largest finite value of a dtype."""
-    return _extreme_value(dtype, lowest=False)
+    return located(_extreme_value(dtype, lowest=False), span)
 
 
 def _extreme_value(dtype: str, lowest: bool) -> PrimExpr:

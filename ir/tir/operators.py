@@ -104,6 +104,11 @@ def wrap_integer(value: int, dtype: str) -> int:
     return (value - low) % (high - low + 1) + low
 
 
+def located(expr: PrimExpr, span: Span | None) -> PrimExpr:
+    """The expression with a place in the source, if one is given."""
+    return expr if span is None else expr.replace(span=span)  # type: ignore[no-any-return]
+
+
 def convert(value: Any, dtype: str | None = None) -> PrimExpr:
     """An expression from a Python or numpy number, a string, an iteration variable, or an expression."""
     if isinstance(value, IterVar):

@@ -8,7 +8,7 @@ from ir import tir
 from ir.tir import IterVar
 
 from ..affine import mentions
-from ..analysis import consumers_of, producers_of, why_not_complete, why_not_reduction
+from ..analysis import consumers_of, why_not_complete, why_not_reduction
 from ..random_variable import BlockRV
 from ..schedule import Schedule
 from ..tree import BlockNode, LeafNode, LoopNode, blocks_below, loops_around
@@ -165,11 +165,6 @@ def contains_call(block: BlockNode, names: frozenset[str]) -> bool:
 def is_scheduled(block: BlockNode) -> bool:
     """Whether a rule has marked this block's nest already."""
     return any(key.startswith("meta_schedule.") for loop in loops_around(block) for key in loop.annotations)
-
-
-def has_producers(block: BlockNode) -> bool:
-    """Whether another block of the scope computes an input."""
-    return bool(producers_of(block))
 
 
 def read_count(consumer: BlockNode, buffer: tir.Buffer) -> int:

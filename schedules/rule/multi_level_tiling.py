@@ -49,10 +49,6 @@ class ReuseType:
         if self.req not in ("no", "may", "must"):
             raise ScheduleError(f"ReuseType: req must be 'no', 'may' or 'must', got {self.req!r}")
 
-    def as_dict(self) -> dict[str, Any]:
-        """The three fields by name."""
-        return {"req": self.req, "levels": list(self.levels), "scope": self.scope}
-
     @staticmethod
     def of(given: ReuseType | Mapping[str, Any] | None) -> ReuseType:
         """From an instance, a dictionary of its fields, or None for no reuse."""

@@ -164,3 +164,11 @@ def test_one_variable_twice_is_not_two_variables() -> None:
     assert ir.structural_hash(x + x) != ir.structural_hash(x + z)
     assert ir.structural_hash((x + z) * (x + z)) == ir.structural_hash((z + x) * (z + x))
     assert ir.structural_hash((x + z) * (x + z)) != ir.structural_hash((x + z) * (z + x))
+
+
+def test_hashes_suit_both_ways_of_comparing_free_variables() -> None:
+    a, b = tir.Var("a", "int32"), tir.Var("b", "int32")
+    assert ir.structural_equal(a + 1, b + 1, map_free_vars=True) and not ir.structural_equal(a + 1, b + 1)
+    assert ir.structural_hash(a + 1) == ir.structural_hash(b + 1)
+    with pytest.raises(TypeError):
+        ir.structural_hash(a + 1, map_free_vars=True)  # type: ignore[call-arg]

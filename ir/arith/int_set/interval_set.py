@@ -112,13 +112,6 @@ class IntervalSet(IntSet, type_key="arith.IntervalSet"):
         low, high = self.min_value, self.max_value
         return not is_infinite(low) and (low is high or expr_deep_equal(low, high))
 
-    @property
-    def point_value(self) -> PrimExpr:
-        """The only element of a single point."""
-        if not self.is_single_point():
-            raise IRTypeError("the interval is not a single point")
-        return self.min_value
-
 
 _set_min = IntervalSet.min_value.__set__  # type: ignore[attr-defined]
 _set_max = IntervalSet.max_value.__set__  # type: ignore[attr-defined]

@@ -89,14 +89,6 @@ class DFPattern:
         """Also require a shape, provably equal to this one."""
         return ShapePattern(self, shape)
 
-    def has_ty(self, ttype: Any) -> TypePattern:
-        """Also require a static type."""
-        return TypePattern(self, ttype)
-
-    def has_same_shape_as(self, other: DFPattern) -> SameShapePattern:
-        """Require that both match expressions of one shape."""
-        return SameShapePattern(self, other)
-
     def same_shape_as(self, *args: DFPattern) -> DFPattern:
         """This pattern, constrained to have one shape with all of the others."""
         result: DFPattern = self
@@ -176,10 +168,6 @@ class WildcardPattern(DFPattern):
     """Any expression."""
 
     __slots__ = ()
-
-    def redirect_to(self, pat: DFPattern) -> DFPattern:
-        """The pattern to use in place of this one."""
-        return pat
 
 
 class ExprPattern(DFPattern):

@@ -188,11 +188,6 @@ def index_tensor(data: Expr, indices: Any) -> Expr:
 # scatter
 
 
-def _infer_same_as_data(node: Call, builder: Any) -> StructInfo:
-    info = tensor_arg(node, 0)
-    return TensorStructInfo(info.shape, info.dtype, info.vdevice, info.ndim)
-
-
 def _check_reduction(op: str, reduction: str, allowed: Sequence[str]) -> None:
     if reduction not in allowed:
         raise IRValueError(f"{op}: reduction must be one of {', '.join(allowed)}, got {reduction!r}")

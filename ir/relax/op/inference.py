@@ -101,11 +101,6 @@ def prim_arg(call: Call, index: int) -> PrimExpr | None:
     return info.value
 
 
-def dims_of(info: TensorStructInfo) -> Dims | None:
-    """The extents when known."""
-    return info.shape_values
-
-
 def as_int(value: Any) -> int | None:
     """The integer of a constant extent, else None."""
     return value.value if isinstance(value, IntImm) else None
@@ -143,19 +138,6 @@ def same_as(info: TensorStructInfo, dtype: str | None = None) -> TensorStructInf
             info if info.span is None else TensorStructInfo(info.shape, info.dtype, info.vdevice, info.ndim)
         )
     return TensorStructInfo(info.shape, dtype, info.vdevice, info.ndim)
-
-
-def unknown_like(infos: Sequence[TensorStructInfo], dtype: str, ndim: int = -1) -> TensorStructInfo:
-    """A tensor of which only dtype and number of dimensions are known."""
-    return TensorStructInfo(None, dtype, common_vdevice_of(infos), ndim)
-
-
-def common_vdevice_of(infos: Sequence[TensorStructInfo]) -> Any:
-    """The device that the tensors name, if any does."""
-    for info in infos:
-        if info.vdevice is not None:
-            return info.vdevice
-    return None
 
 
 def common_vdevice(call: Call, infos: Sequence[TensorStructInfo]) -> Any:

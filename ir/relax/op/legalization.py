@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from ... import dtype as dt
 from ... import topi
 from ...tir.expr import PrimExpr
@@ -29,13 +27,6 @@ def scalar_const(expr: Any) -> Any:
     if isinstance(expr, Constant) and expr.data.ndim == 0:
         dtype = dt.from_numpy(expr.data.dtype)
         return tir_const(expr.data.item(), dtype)
-    return expr
-
-
-def python_scalar(expr: Any) -> Any:
-    """The Python number of a 0-dimensional constant tensor; everything else as it is."""
-    if isinstance(expr, Constant) and expr.data.ndim == 0:
-        return expr.data.item()
     return expr
 
 
@@ -70,8 +61,3 @@ def with_attrs(path: str, *names: str, primfunc_name_hint: str | None = None, **
         )
 
     return legalize
-
-
-def numpy_of(expr: Any) -> np.ndarray | None:
-    """The contents of a constant, else None."""
-    return expr.data if isinstance(expr, Constant) else None

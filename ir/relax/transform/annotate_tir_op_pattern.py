@@ -95,7 +95,6 @@ class _Analyzer:
     def __init__(self, func: PrimFunc) -> None:
         self.kind = OpPatternKind.kElemWise
         self._params = set(func.buffer_map.values())
-        self._seen_block = False
 
     def walk(self, stmt: Any) -> None:
         if isinstance(stmt, SeqStmt):
@@ -114,7 +113,6 @@ class _Analyzer:
         if block.name_hint == "root" or (not block.iter_vars and not isinstance(block.body, BufferStore)):
             self.walk(block.body)
             return
-        self._seen_block = True
         stores: list[BufferStore] = []
         loads: list[BufferLoad] = []
         opaque = False

@@ -47,7 +47,7 @@ def _symbolic(values: Any) -> tuple[Any, ...]:
         elif type(value).__name__ in ("Var", "SizeVar"):
             parts.append(id(value))
         else:
-            parts.append((_ids(value), structural_hash(value, map_free_vars=True)))
+            parts.append((_ids(value), structural_hash(value)))
     return tuple(parts)
 
 

@@ -131,7 +131,6 @@ class _Lowerer(ExprMutator):
         self._slots = _Slots(func)
         table = TensorStructInfo(None, "int64", ndim=1) if self._slots.exprs else ObjectStructInfo()
         self._heap = Var("shape_heap", table)
-        self._heap_size = TirVar("heap_size", "int64")
         self._fields: dict[tuple[Var, int], Var] = {}
         """Fields of tuples that were taken for a check, by tuple and index."""
         self._depth = 0

@@ -15,7 +15,7 @@ from ... import dtype as dt
 from ...error import IRTypeError
 from ...span import Span
 from ..expr import Call, IntImm, PrimExpr, StringImm
-from ..operators import cast, const, convert
+from ..operators import cast, const, convert, located
 from ..operators import max as larger
 from .declaration import builders, call, first, intrinsic, primitive
 from .lowering import llvm_name, shared
@@ -33,31 +33,31 @@ def _instruction(meaning: Callable[..., Any]) -> Callable[[_Builder], _Builder]:
 @_instruction(operator.and_)
 def bitwise_and(x: Any, y: Any, span: Span | None = None) -> PrimExpr:
     """Bitwise and of integers."""
-    return convert(x) & y
+    return located(convert(x) & y, span)
 
 
 @_instruction(operator.or_)
 def bitwise_or(x: Any, y: Any, span: Span | None = None) -> PrimExpr:
     """Bitwise or of integers."""
-    return convert(x) | y
+    return located(convert(x) | y, span)
 
 
 @_instruction(operator.xor)
 def bitwise_xor(x: Any, y: Any, span: Span | None = None) -> PrimExpr:
     """Bitwise exclusive or of integers."""
-    return convert(x) ^ y
+    return located(convert(x) ^ y, span)
 
 
 @_instruction(operator.lshift)
 def shift_left(x: Any, y: Any, span: Span | None = None) -> PrimExpr:
     """``x << y``."""
-    return convert(x) << y
+    return located(convert(x) << y, span)
 
 
 @_instruction(operator.rshift)
 def shift_right(x: Any, y: Any, span: Span | None = None) -> PrimExpr:
     """``x >> y``, arithmetic for signed integers."""
-    return convert(x) >> y
+    return located(convert(x) >> y, span)
 
 
 def _flip_all(node: Call) -> PrimExpr:
@@ -68,7 +68,7 @@ def _flip_all(node: Call) -> PrimExpr:
 @intrinsic(arity=1, result=first, meaning=np.invert, elementwise=True, lowering={"default": _flip_all})
 def bitwise_not(x: Any, span: Span | None = None) -> PrimExpr:
     """Bitwise complement of an integer."""
-    return ~convert(x)
+    return located(~convert(x), span)
 
 
 # ---- counting ----------------------------------------------------------------------------------------------------

@@ -26,7 +26,6 @@ class Narrower(StmtExprMutator):
         self.limit = 1 << (bits - 1)
         self.dtype = f"int{bits}"
         self.vars: dict[Var, Var] = {}
-        self.inside_index = 0
 
     def visit_Buffer(self, buffer: Buffer) -> Buffer:
         return buffer
