@@ -1,23 +1,20 @@
 """The interpreter of functions that are not one native function: symbolic shapes, branches, calls of Python functions.
 
-The instructions are plain lists (they travel as JSON) over registers ``R`` and symbolic integers ``S``. On creation
-every instruction becomes a Python closure, so that running one is a call; expressions over symbolic integers are Python source
-compiled once. Registers hold numpy arrays, tuples, shapes (tuples of int) and numbers.
+The instructions are plain lists (they travel as JSON) over registers. On creation every instruction becomes a Python closure, so
+that running one is a call. Registers hold numpy arrays, tuples, shapes (tuples of int) and numbers. An operand is the number
+of a register, or a literal as the only element of a list; a list in it is a shape.
 
 Instructions::
 
-    ["match", reg, kind, dtype, ndim, binds, context]     check a value; binds: [[axis, symbol], ...]
-    ["check_dims", reg, [[axis, expression], ...], context]
-    ["const", dst, number]           ["value", dst, literal]        ["shape", dst, [expressions]]
-    ["prim", dst, expression]        ["solve", symbol, expression]  ["read_prim", reg, symbol]
-    ["storage", dst, bytes]          ["tensor", dst, storage, offset, [expressions], dtype]
-    ["empty", dst, [expressions], dtype]                            ["kill", [regs]]
-    ["kernel", symbol, [register or [expression, dtype], ...]]
-    ["packed", dst, name, [regs]]    ["dps_packed", name, [regs]]   ["builtin", dst, name, [regs]]
-    ["reshape", dst, src, [expressions] or reg]                     ["move", dst, src]
-    ["tuple", dst, [regs]]           ["get", dst, src, index]
-    ["if", dst, cond, code, reg, code, reg]
-    ["call", dst, function, [regs]]  ["closure", dst, function, [regs]]  ["invoke", dst, reg, [regs]]
+    ["const", dst, number]           ["move", dst, operand]
+    ["storage", dst, operand]        ["tensor", dst, storage, offset, shape, dtype]         ["kill", register]
+    ["kernel", dst, symbol, [what, ...]]     what a C function gets, in order:
+        ["buffer", register]  ["number", operand, dtype]  ["extent", register, axis, dtype]  ["result", dtype]
+    ["packed", dst, name, [operands]]        a function of :mod:`runners.builtins`, or a registered one
+    ["tuple", dst, [operands]]       ["get", dst, register, index]
+    ["if", dst, cond, code, register, code, register]
+    ["call", dst, function, [operands]]      ["closure", dst, function, [operands]]
+    ["invoke", dst, operand, [operands]]
 """
 
 from __future__ import annotations
@@ -29,40 +26,34 @@ from typing import Any
 
 import numpy as np
 
+from .builtins import BUILTINS, PREPARED
 from .executable import Executable
-from .ndarray import NDArray, aligned_empty, numpy_dtype
+from .ndarray import NDArray, address_of, aligned_empty, numpy_dtype
 from .program import ArgumentError, ExecutableError
 
 Registers = list[Any]
-Step = Callable[[Registers, list[int]], None]
+Step = Callable[[Registers], None]
 
 _FLOATS: dict[str, Any] = {"float32": ctypes.c_float, "float64": ctypes.c_double}
 
 
-def _truncated_quotient(a: int, b: int) -> int:
-    quotient = abs(a) // abs(b)
-    return quotient if (a < 0) == (b < 0) else -quotient
+def _literal(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
-_NAMES = {
-    "__builtins__": {},
-    "min": min,
-    "max": max,
-    "abs": abs,
-    "int": int,
-    "float": float,
-    "tdiv": _truncated_quotient,
-    "tmod": lambda a, b: a - b * _truncated_quotient(a, b),
-}
+def _fetcher(sources: list[str], names: dict[str, Any]) -> Callable[[Registers], tuple[Any, ...]]:
+    """A function that makes a tuple of Python expressions over the registers ``R``."""
+    code = compile(f"lambda R: ({''.join(f'{source}, ' for source in sources)})", "<operands>", "eval")
+    return eval(code, {"__builtins__": {}, **names})  # type: ignore[no-any-return]
 
 
-def _compiled(source: str) -> Callable[[list[int]], Any]:
-    """A function of the symbolic integers from an expression's source."""
-    return eval(compile(f"lambda S: {source}", "<shape expression>", "eval"), dict(_NAMES))  # type: ignore[no-any-return]
-
-
-def _compiled_shape(sources: list[str]) -> Callable[[list[int]], tuple[int, ...]]:
-    return _compiled("(" + "".join(f"{source}," for source in sources) + ")")
+def _operands(operands: list[Any]) -> Callable[[Registers], tuple[Any, ...]]:
+    """The values of operands."""
+    literals = {
+        f"L{index}": _literal(item[0]) for index, item in enumerate(operands) if not isinstance(item, int)
+    }
+    sources = [f"R[{item}]" if isinstance(item, int) else f"L{index}" for index, item in enumerate(operands)]
+    return _fetcher(sources, literals)
 
 
 def unwrap(value: Any) -> Any:
@@ -157,6 +148,8 @@ class Interpreter:
             raw = unwrap(value)
             if isinstance(raw, int | float | np.generic) and param.get("dtype") and "shape" in param:
                 raw = np.asarray(raw, numpy_dtype(param["dtype"]))
+            elif param.get("kind") == "prim" and isinstance(raw, np.ndarray) and raw.ndim == 0:
+                raw = raw.item()
             values.append(_readable(raw))
         return wrap(self.run(*values))
 
@@ -164,20 +157,18 @@ class Interpreter:
         """Call on raw values (numpy arrays, tuples, numbers)."""
         registers: Registers = [None] * self.entry["n_registers"]
         registers[: len(values)] = values
-        symbols = [0] * self.entry["n_symbols"]
         for step in self._steps:
-            step(registers, symbols)
+            step(registers)
         return registers[self.entry["result"]]
 
     def profile(self, *args: Any) -> str:
         """Run once and return a table of times by instruction, slowest first."""
         registers: Registers = [None] * self.entry["n_registers"]
         registers[: len(args)] = [_readable(unwrap(arg)) for arg in args]
-        symbols = [0] * self.entry["n_symbols"]
         rows = []
         for step, label in zip(self._steps, self._labels, strict=True):
             begin = time.perf_counter()
-            step(registers, symbols)
+            step(registers)
             rows.append((time.perf_counter() - begin, label))
         total = sum(row[0] for row in rows) or 1.0
         lines = [f"{'time (us)':>12} {'share':>7}  what"]
@@ -190,228 +181,117 @@ class Interpreter:
     def _compile(self, code: list[list[Any]]) -> list[Step]:
         return [getattr(self, f"_compile_{item[0]}")(*item[1:]) for item in code]
 
-    def _compile_match(
-        self, reg: int, kind: str, dtype: str, ndim: int, binds: list[list[int]], context: str
-    ) -> Step:
-        wanted = numpy_dtype(dtype) if dtype and kind == "tensor" else None
-        function = self.name
-
-        def fail(got: str) -> ArgumentError:
-            extents = f" of {ndim} dimensions" if ndim >= 0 else ""
-            return ArgumentError(
-                f"{function}: {context} must be a {dtype or ''}{' ' if dtype else ''}{kind}{extents}, got {got}"
-            )
-
-        def match_tensor(registers: Registers, symbols: list[int]) -> None:
-            value = registers[reg]
-            if not isinstance(value, np.ndarray):
-                raise fail(type(value).__name__)
-            if wanted is not None and value.dtype != wanted:
-                raise fail(f"one of {value.dtype.name}; convert it with .astype({dtype!r})")
-            if ndim >= 0 and value.ndim != ndim:
-                raise fail(f"one of shape {list(value.shape)}")
-            for axis, symbol in binds:
-                symbols[symbol] = value.shape[axis]
-
-        def match_shape(registers: Registers, symbols: list[int]) -> None:
-            value = registers[reg]
-            if not isinstance(value, tuple) or not all(isinstance(item, int | np.integer) for item in value):
-                raise fail(type(value).__name__)
-            if ndim >= 0 and len(value) != ndim:
-                raise fail(f"one with {len(value)} extents")
-            for axis, symbol in binds:
-                symbols[symbol] = int(value[axis])
-
-        def match_tuple(registers: Registers, symbols: list[int]) -> None:
-            value = registers[reg]
-            if not isinstance(value, tuple) or len(value) != ndim:
-                raise ArgumentError(
-                    f"{function}: {context} must be a tuple of {ndim} values, got {type(value).__name__}"
-                )
-
-        def match_prim(registers: Registers, symbols: list[int]) -> None:
-            value = registers[reg]
-            if isinstance(value, np.ndarray) and value.ndim == 0:
-                value = registers[reg] = value.item()
-            if not isinstance(value, int | float | np.generic):
-                raise fail(type(value).__name__)
-            for _, symbol in binds:
-                symbols[symbol] = int(value)
-
-        return {"tensor": match_tensor, "shape": match_shape, "tuple": match_tuple, "prim": match_prim}[kind]
-
-    def _compile_check_dims(self, reg: int, checks: list[list[Any]], context: str) -> Step:
-        axes = [(axis, _compiled(source)) for axis, source in checks]
-        function = self.name
-
-        def check(registers: Registers, symbols: list[int]) -> None:
-            value = registers[reg]
-            extents = (
-                value.shape
-                if isinstance(value, np.ndarray)
-                else value
-                if isinstance(value, tuple)
-                else (value,)
-            )
-            for axis, expected in axes:
-                if extents[axis] != expected(symbols):
-                    raise ArgumentError(
-                        f"{function}: {context} must have extent {expected(symbols)} on axis {axis}, got {list(extents)}"
-                    )
-
-        return check
-
     def _compile_const(self, dst: int, number: int) -> Step:
         value = self._executable.constants[number]
 
-        def load(registers: Registers, symbols: list[int]) -> None:
+        def load(registers: Registers) -> None:
             registers[dst] = value
 
         return load
 
-    def _compile_value(self, dst: int, literal: Any) -> Step:
-        def load(registers: Registers, symbols: list[int]) -> None:
-            registers[dst] = literal
+    def _compile_move(self, dst: int, operand: Any) -> Step:
+        fetch = _operands([operand])
 
-        return load
-
-    def _compile_shape(self, dst: int, sources: list[str]) -> Step:
-        extents = _compiled_shape(sources)
-
-        def make(registers: Registers, symbols: list[int]) -> None:
-            registers[dst] = extents(symbols)
-
-        return make
-
-    def _compile_prim(self, dst: int, source: str) -> Step:
-        value = _compiled(source)
-
-        def make(registers: Registers, symbols: list[int]) -> None:
-            registers[dst] = value(symbols)
-
-        return make
-
-    def _compile_solve(self, symbol: int, source: str) -> Step:
-        value = _compiled(source)
-
-        def solve(registers: Registers, symbols: list[int]) -> None:
-            symbols[symbol] = value(symbols)
-
-        return solve
-
-    def _compile_read_prim(self, reg: int, symbol: int) -> Step:
-        def read(registers: Registers, symbols: list[int]) -> None:
-            symbols[symbol] = int(registers[reg])
-
-        return read
-
-    def _compile_storage(self, dst: int, source: str) -> Step:
-        size = _compiled(source)
-
-        def allocate(registers: Registers, symbols: list[int]) -> None:
-            registers[dst] = aligned_empty((size(symbols),), "uint8")
-
-        return allocate
-
-    def _compile_tensor(self, dst: int, storage: int, offset: str, sources: list[str], dtype: str) -> Step:
-        begin, extents, kind = _compiled(offset), _compiled_shape(sources), numpy_dtype(dtype)
-
-        def view(registers: Registers, symbols: list[int]) -> None:
-            shape, start = extents(symbols), begin(symbols)
-            size = kind.itemsize
-            for extent in shape:
-                size *= extent
-            registers[dst] = registers[storage][start : start + size].view(kind).reshape(shape)
-
-        return view
-
-    def _compile_empty(self, dst: int, sources: list[str], dtype: str) -> Step:
-        extents, kind = _compiled_shape(sources), numpy_dtype(dtype)
-
-        def allocate(registers: Registers, symbols: list[int]) -> None:
-            registers[dst] = aligned_empty(extents(symbols), kind)
-
-        return allocate
-
-    def _compile_kill(self, regs: list[int]) -> Step:
-        def kill(registers: Registers, symbols: list[int]) -> None:
-            for reg in regs:
-                registers[reg] = None
-
-        return kill
-
-    def _compile_kernel(self, symbol: str, operands: list[int | list[str]]) -> Step:
-        """Buffers are passed as pointers; integers as int64 whatever their dtype, floats as they are."""
-        library = self._executable.library
-        regs = [item for item in operands if isinstance(item, int)]
-        scalars = [item for item in operands if not isinstance(item, int)]
-        types = [
-            ctypes.c_void_p if isinstance(item, int) else _FLOATS.get(item[1], ctypes.c_int64)
-            for item in operands
-        ]
-        call = ctypes.CFUNCTYPE(ctypes.c_int32, *types)(library.address(symbol))
-        values = _compiled_shape([item[0] for item in scalars]) if scalars else None
-        if operands != [*regs, *scalars]:
-            raise ExecutableError(f"kernel {symbol}: buffers have to come before scalars")
-
-        def run(registers: Registers, symbols: list[int]) -> None:
-            args = [registers[reg].ctypes.data for reg in regs]
-            if values is not None:
-                args += values(symbols)
-            if call(*args) != 0:
-                raise ExecutableError(f"kernel {symbol} failed: {library.last_error()}")
-
-        return run
-
-    def _compile_packed(self, dst: int, name: str, regs: list[int]) -> Step:
-        def run(registers: Registers, symbols: list[int]) -> None:
-            registers[dst] = unwrap(packed_function(name)(*[wrap(registers[reg]) for reg in regs]))
-
-        return run
-
-    def _compile_dps_packed(self, name: str, regs: list[int]) -> Step:
-        def run(registers: Registers, symbols: list[int]) -> None:
-            packed_function(name)(*[wrap(registers[reg]) for reg in regs])
-
-        return run
-
-    def _compile_builtin(self, dst: int, name: str, regs: list[int]) -> Step:
-        function = BUILTINS[name]
-
-        def run(registers: Registers, symbols: list[int]) -> None:
-            registers[dst] = function(*[registers[reg] for reg in regs])
-
-        return run
-
-    def _compile_reshape(self, dst: int, src: int, shape: list[str] | int) -> Step:
-        if isinstance(shape, int):
-            shape_register = shape
-
-            def reshape_to_value(registers: Registers, symbols: list[int]) -> None:
-                registers[dst] = registers[src].reshape(registers[shape_register])
-
-            return reshape_to_value
-        extents = _compiled_shape(shape)
-
-        def reshape(registers: Registers, symbols: list[int]) -> None:
-            registers[dst] = registers[src].reshape(extents(symbols))
-
-        return reshape
-
-    def _compile_move(self, dst: int, src: int) -> Step:
-        def move(registers: Registers, symbols: list[int]) -> None:
-            registers[dst] = registers[src]
+        def move(registers: Registers) -> None:
+            (registers[dst],) = fetch(registers)
 
         return move
 
-    def _compile_tuple(self, dst: int, regs: list[int]) -> Step:
-        def make(registers: Registers, symbols: list[int]) -> None:
-            registers[dst] = tuple([registers[reg] for reg in regs])
+    def _compile_storage(self, dst: int, size: Any) -> Step:
+        fetch = _operands([size])
+
+        def allocate(registers: Registers) -> None:
+            registers[dst] = aligned_empty(fetch(registers)[0], "uint8")
+
+        return allocate
+
+    def _compile_tensor(self, dst: int, storage: int, offset: Any, shape: Any, dtype: str) -> Step:
+        fetch, kind, function = _operands([storage, offset, shape]), numpy_dtype(dtype), self.name
+
+        def make(registers: Registers) -> None:
+            memory, begin, extents = fetch(registers)
+            try:
+                registers[dst] = np.ndarray(extents, kind, memory, begin)
+            except TypeError:
+                raise ExecutableError(
+                    f"{function}: a {dtype} tensor of shape {list(extents)} at byte {begin} does not fit a storage of"
+                    f" {memory.nbytes} bytes; is an extent beyond the bound that memory was planned for?"
+                ) from None
+
+        return make
+
+    def _compile_kill(self, reg: int) -> Step:
+        def kill(registers: Registers) -> None:
+            registers[reg] = None
+
+        return kill
+
+    def _compile_kernel(self, dst: int, symbol: str, operands: list[list[Any]]) -> Step:
+        """Buffers are passed as pointers; integers as int64 whatever their dtype, floats as they are."""
+        library = self._executable.library
+        sources: list[str] = []
+        types: list[Any] = []
+        names: dict[str, Any] = {"address_of": address_of}
+        returned = None
+        for index, (kind, *what) in enumerate(operands):
+            if kind == "buffer":
+                sources.append(f"address_of(R[{what[0]}])")
+            elif kind == "result":
+                returned = numpy_dtype(what[0])
+                continue
+            elif kind == "extent":
+                sources.append(f"extents(R[{what[0]}])[{what[1]}]")
+                names["extents"] = _extents
+            elif isinstance(what[0], int):
+                sources.append(f"R[{what[0]}]")
+            else:
+                names[f"L{index}"] = what[0][0]
+                sources.append(f"L{index}")
+            types.append(ctypes.c_void_p if kind == "buffer" else _FLOATS.get(what[-1], ctypes.c_int64))
+        if returned is not None:
+            types.append(ctypes.c_void_p)
+        call = ctypes.CFUNCTYPE(ctypes.c_int32, *types)(library.address(symbol))
+        fetch = _fetcher(sources, names)
+
+        def fail() -> ExecutableError:
+            return ExecutableError(f"kernel {symbol} failed: {library.last_error()}")
+
+        def run(registers: Registers) -> None:
+            if call(*fetch(registers)) != 0:
+                raise fail()
+
+        def compute(registers: Registers) -> None:
+            result = np.zeros(1, returned)
+            if call(*fetch(registers), address_of(result)) != 0:
+                raise fail()
+            registers[dst] = result.item()
+
+        return run if returned is None else compute
+
+    def _compile_packed(self, dst: int, name: str, operands: list[Any]) -> Step:
+        count, prepare = PREPARED.get(name, (len(operands), None))
+        literals = [_literal(item[0]) for item in operands[count:] if not isinstance(item, int)]
+        function = prepare(*literals) if prepare is not None else BUILTINS.get(name)
+        fetch = _operands(operands[:count])
+
+        def run(registers: Registers) -> None:
+            registers[dst] = function(*fetch(registers))  # type: ignore[misc]
+
+        def run_registered(registers: Registers) -> None:
+            registers[dst] = unwrap(packed_function(name)(*[wrap(value) for value in fetch(registers)]))
+
+        return run_registered if function is None else run
+
+    def _compile_tuple(self, dst: int, operands: list[Any]) -> Step:
+        fetch = _operands(operands)
+
+        def make(registers: Registers) -> None:
+            registers[dst] = fetch(registers)
 
         return make
 
     def _compile_get(self, dst: int, src: int, index: int) -> Step:
-        def get(registers: Registers, symbols: list[int]) -> None:
+        def get(registers: Registers) -> None:
             registers[dst] = registers[src][index]
 
         return get
@@ -421,34 +301,35 @@ class Interpreter:
     ) -> Step:
         then_steps, else_steps = self._compile(then_code), self._compile(else_code)
 
-        def branch(registers: Registers, symbols: list[int]) -> None:
+        def branch(registers: Registers) -> None:
             taken = bool(registers[cond])
             for step in then_steps if taken else else_steps:
-                step(registers, symbols)
+                step(registers)
             registers[dst] = registers[then_reg if taken else else_reg]
 
         return branch
 
-    def _compile_call(self, dst: int, function: str, regs: list[int]) -> Step:
-        lookup = self._lookup
+    def _compile_call(self, dst: int, function: str, operands: list[Any]) -> Step:
+        lookup, fetch = self._lookup, _operands(operands)
 
-        def call(registers: Registers, symbols: list[int]) -> None:
-            registers[dst] = lookup(function).run(*[registers[reg] for reg in regs])
+        def call(registers: Registers) -> None:
+            registers[dst] = lookup(function).run(*fetch(registers))
 
         return call
 
-    def _compile_closure(self, dst: int, function: str, regs: list[int]) -> Step:
-        lookup = self._lookup
+    def _compile_closure(self, dst: int, function: str, operands: list[Any]) -> Step:
+        lookup, fetch = self._lookup, _operands(operands)
 
-        def make(registers: Registers, symbols: list[int]) -> None:
-            registers[dst] = Closure(lookup(function).run, tuple(registers[reg] for reg in regs))
+        def make(registers: Registers) -> None:
+            registers[dst] = Closure(lookup(function).run, fetch(registers))
 
         return make
 
-    def _compile_invoke(self, dst: int, closure: int, regs: list[int]) -> Step:
-        def invoke(registers: Registers, symbols: list[int]) -> None:
-            function = registers[closure]
-            args = [registers[reg] for reg in regs]
+    def _compile_invoke(self, dst: int, closure: Any, operands: list[Any]) -> Step:
+        fetch = _operands([closure, *operands])
+
+        def invoke(registers: Registers) -> None:
+            function, *args = fetch(registers)
             if isinstance(function, Closure):
                 registers[dst] = function.run(*args)
             else:
@@ -457,124 +338,15 @@ class Interpreter:
         return invoke
 
 
+def _extents(value: Any) -> Any:
+    """The extents of an array, or of a shape."""
+    return value if isinstance(value, tuple) else value.shape
+
+
 def _label(item: list[Any]) -> str:
     """How the profile names an instruction."""
     if item[0] == "kernel":
-        return str(item[1])
-    if item[0] in ("packed", "builtin", "call"):
+        return str(item[2])
+    if item[0] in ("packed", "call"):
         return f"{item[0]} {item[2]}"
     return str(item[0])
-
-
-def _assert(condition: Any, message: Any = "assertion failed", *values: Any) -> tuple[()]:
-    if not bool(condition):
-        raise ExecutableError(str(message).format(*values) if values else str(message))
-    return ()
-
-
-def _print(text: Any, *values: Any) -> tuple[()]:
-    shown = [value.tolist() if isinstance(value, np.ndarray) else value for value in values]
-    print(text.format(*shown) if isinstance(text, str) and shown else text)
-    return ()
-
-
-def _invoke_shape(value: Any) -> tuple[int, ...]:
-    return tuple(int(item) for item in value)
-
-
-def _check_tensor_info(value: Any, ndim: int, dtype: str, context: str = "") -> tuple[()]:
-    fits = isinstance(value, np.ndarray) and (ndim < 0 or value.ndim == ndim)
-    if not fits or (dtype and dtype != "void" and value.dtype != numpy_dtype(dtype)):
-        got = (
-            f"{value.dtype.name}{list(value.shape)}"
-            if isinstance(value, np.ndarray)
-            else type(value).__name__
-        )
-        raise ArgumentError(
-            f"{context or 'a value'}: expected a {dtype} tensor of {ndim} dimensions, got {got}"
-        )
-    return ()
-
-
-def _check_shape_info(value: Any, ndim: int, context: str = "") -> tuple[()]:
-    if not isinstance(value, tuple) or (ndim >= 0 and len(value) != ndim):
-        raise ArgumentError(f"{context or 'a value'}: expected a shape of {ndim} extents, got {value!r}")
-    return ()
-
-
-def _check_tuple_info(value: Any, size: int, context: str = "") -> tuple[()]:
-    if not isinstance(value, tuple) or len(value) != size:
-        raise ArgumentError(
-            f"{context or 'a value'}: expected a tuple of {size} values, got {type(value).__name__}"
-        )
-    return ()
-
-
-def _check_prim_value_info(value: Any, dtype: str, context: str = "") -> tuple[()]:
-    if not isinstance(value, int | float | np.generic):
-        raise ArgumentError(f"{context or 'a value'}: expected a {dtype} number, got {type(value).__name__}")
-    return ()
-
-
-def _check_func_info(value: Any, context: str = "") -> tuple[()]:
-    if not callable(value):
-        raise ArgumentError(f"{context or 'a value'}: expected a function, got {type(value).__name__}")
-    return ()
-
-
-def _match_extents(extents: Any, heap: Any, codes: Any, context: str) -> tuple[()]:
-    """Per extent a code and a number: 0 compare with it, 1 store there, 2 nothing, 3 compare with what is stored there."""
-    for axis, extent in enumerate(extents):
-        code, number = codes[2 * axis], codes[2 * axis + 1]
-        if code == 1:
-            heap[number] = extent
-        elif code in (0, 3):
-            wanted = number if code == 0 else int(heap[number])
-            if extent != wanted:
-                raise ArgumentError(
-                    f"{context or 'a value'}: expected extent {wanted} on axis {axis}, got {list(extents)}"
-                )
-    return ()
-
-
-def _match_shape(value: Any, heap: Any, size: int, *codes_and_context: Any) -> tuple[()]:
-    *codes, context = codes_and_context
-    extents = value.shape if isinstance(value, np.ndarray) else value
-    if len(extents) != size:
-        raise ArgumentError(f"{context or 'a value'}: expected {size} extents, got {list(extents)}")
-    return _match_extents(extents, heap, codes, context)
-
-
-def _match_prim_value(value: Any, heap: Any, code: int, number: int, context: str = "") -> tuple[()]:
-    return _match_extents((int(value),), heap, (code, number), context)
-
-
-def _make_shape(heap: Any, size: int, *codes: int) -> tuple[int, ...]:
-    pairs = zip(codes[::2], codes[1::2], strict=True)
-    return tuple(int(heap[number]) if code == 1 else number for code, number in pairs)
-
-
-BUILTINS: dict[str, Callable[..., Any]] = {
-    "shape_of": lambda value: tuple(int(extent) for extent in value.shape),
-    "tensor_to_shape": _invoke_shape,
-    "shape_to_tensor": lambda shape: np.asarray(shape, "int64"),
-    "size": lambda value: int(value.size),
-    "dtype_of": lambda value: value.dtype.name,
-    "copy": lambda value: value.copy() if isinstance(value, np.ndarray) else value,
-    "null_value": lambda: None,
-    "assert": _assert,
-    "print": _print,
-    "to_device": lambda value, *_: value,
-    "reshape": lambda value, shape: value.reshape(shape),
-    "alloc_shape_heap": lambda size: np.zeros(size, "int64"),
-    "check_tensor_info": _check_tensor_info,
-    "check_shape_info": _check_shape_info,
-    "check_tuple_info": _check_tuple_info,
-    "check_prim_value_info": _check_prim_value_info,
-    "check_func_info": _check_func_info,
-    "match_shape": _match_shape,
-    "match_prim_value": _match_prim_value,
-    "make_shape": _make_shape,
-    "make_prim_value": lambda heap, code, number: _make_shape(heap, 1, code, number)[0],
-}
-"""Functions of the machine itself, on raw values."""

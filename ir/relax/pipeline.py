@@ -76,6 +76,7 @@ def lowering_passes() -> list[Pass]:
         transform.KillAfterLastUse(),
         transform.LowerRuntimeBuiltin(),
         transform.ComputePrimValue(),
+        transform.VMShapeLower(),
         transform.AttachGlobalSymbol(),
     ]
 

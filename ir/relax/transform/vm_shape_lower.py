@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
+from ...error import IRValueError
 from ...expr import GlobalVar
 from ...module import IRModule
+from ...node import Mutator
 from ...op import Op
-from ...structural import structural_equal
+from ...structural import structural_equal, structural_hash
 from ...tir.buffer import decl_buffer
-from ...tir.expr import IntImm
+from ...tir.expr import EQ, IntImm, Select
 from ...tir.expr import Var as TirVar
 from ...tir.function import PrimFunc
 from ...tir.operators import const as tir_const
@@ -19,9 +21,11 @@ from ...tir.stmt import BufferStore, SeqStmt
 from ...tir.stmt_functor import substitute
 from ...transform import ModulePass, PassContext
 from ..expr import (
+    BindingBlock,
     Call,
     DataTypeImm,
     Expr,
+    If,
     MatchCast,
     PrimValue,
     SeqExpr,
@@ -74,6 +78,7 @@ class _Slots:
     def __init__(self, func: Function) -> None:
         self.exprs: list[Any] = []
         self.known: set[int] = set()
+        self._by_hash: dict[int, list[int]] = {}
         for param in func.params:
             self._collect(param.struct_info)
         self._collect(func.body)
@@ -97,9 +102,11 @@ class _Slots:
 
     def number(self, expr: Any) -> int:
         """The place of an expression; equal ones share it."""
-        for number, other in enumerate(self.exprs):
-            if other is expr or structural_equal(other, expr):
+        same_hash = self._by_hash.setdefault(structural_hash(expr), [])
+        for number in same_hash:
+            if self.exprs[number] is expr or structural_equal(self.exprs[number], expr):
                 return number
+        same_hash.append(len(self.exprs))
         self.exprs.append(expr)
         return len(self.exprs) - 1
 
@@ -118,12 +125,15 @@ def _extents(node: Any) -> tuple[Any, ...] | None:
 class _Lowerer(ExprMutator):
     def __init__(
         self,
+        mod: IRModule,
+        name: str,
         func: Function,
         names: NameTable,
         functions: dict[GlobalVar, Any],
         errors: bool,
     ) -> None:
-        super().__init__()
+        super().__init__(mod)
+        self._name = name
         self._func = func
         self._names_free = names
         self._functions = functions
@@ -133,9 +143,8 @@ class _Lowerer(ExprMutator):
         self._heap = Var("shape_heap", table)
         self._fields: dict[tuple[Var, int], Var] = {}
         """Fields of tuples that were taken for a check, by tuple and index."""
-        self._depth = 0
-        """Of the branches around the current binding."""
-        self._open: list[tuple[Expr, tuple[Any, ...], str]] = []
+        self._outermost = True
+        self._open: list[tuple[Expr, StructInfo, str]] = []
         """Values with extents that could not be compared yet, for lack of variables."""
 
     # ---- the function -----------------------------------------------------------------------------------------
@@ -143,27 +152,42 @@ class _Lowerer(ExprMutator):
     def lower(self) -> Function:
         """The lowered function."""
         func = self._func
+        body = self.visit_with_new_scope(func.body, func.params)
+        return Function(func.params, body, func.ret_struct_info, func.is_pure, func.attrs, func.span)
+
+    def visit_seq_expr_(self, expr: Any) -> Any:
+        outermost, self._outermost = self._outermost, False
         builder = self.builder_
-        builder.begin_scope(func.params)
+        blocks: list[BindingBlock] = []
+        if outermost:
+            builder._begin_binding_block()
+            self._begin()
+            blocks.append(builder._end_block())
+        blocks += [self.visit_binding_block(block) for block in expr.blocks]
         builder._begin_binding_block()
+        body = self.visit_expr(expr.body)
+        if outermost:
+            context = f"ErrorContext(fn={self._name}, loc=return, annotation={self._func.ret_struct_info}) "
+            assert self._func.ret_struct_info is not None
+            self._cast(body, self._func.ret_struct_info, context)
+        blocks.append(builder._end_block())
+        return SeqExpr(merged_blocks(blocks), body, None, expr.span)
+
+    def _begin(self) -> None:
+        """The table, and checks of the parameters."""
         size = len(self._slots.exprs)
         if size:
             args = (ExternFunc("vm.builtin.alloc_shape_heap"), Tuple((PrimValue(size),)))
-            info = self._heap.struct_info
-            heap = Call(Op.get("relax.call_builtin_with_ctx"), args, None, [info], None, info)
+            op = Op.get("relax.call_builtin_with_ctx")
+            heap = Call(op, args, None, [self._heap.struct_info])
         else:
-            heap = Call(Op.get("relax.null_value"), (), None, None, None, ObjectStructInfo())
-        builder.emit_normalized(VarBinding(self._heap, heap))
+            heap = Call(Op.get("relax.null_value"), ())
+        self.builder_.emit_normalized(VarBinding(self._heap, self.builder_.normalize(heap)))
         for param, context in self._parameters():
             self._check(param, param.struct_info, context)
         for param, context in self._parameters():
             self._match(param, param.struct_info, context)
         self._compute_ready()
-        opening = builder._end_block()
-        body = self.visit_with_new_scope(func.body)
-        builder.end_scope()
-        seq = SeqExpr(merged_blocks([opening, *body.blocks]), body.body, body.struct_info_)
-        return Function(func.params, seq, func.ret_struct_info, func.is_pure, func.attrs, func.span)
 
     def _parameters(self) -> list[tuple[Var, str]]:
         """The parameters, each with the text that a failing check shows."""
@@ -176,9 +200,20 @@ class _Lowerer(ExprMutator):
             for number, param in enumerate(self._func.params)
         ]
 
-    @property
-    def _name(self) -> str:
-        return str(self._func.attrs.get("global_symbol", ""))
+    def visit_if_(self, expr: Any) -> Any:
+        cond = self.visit_expr(expr.cond)
+        branches = []
+        for branch in (expr.true_branch, expr.false_branch):
+            # What one branch computes is not known behind it.
+            outer = set(self._slots.known), dict(self._fields), list(self._open)
+            branches.append(self.visit_with_new_scope(branch))
+            self._slots.known, self._fields, self._open = outer
+        return If(cond, *branches, None, expr.span)
+
+    def visit_function_(self, expr: Any) -> Any:
+        raise IRValueError(
+            f"VMShapeLower: function {self._name} holds a local function; run LambdaLift before"
+        )
 
     # ---- checks and matching ----------------------------------------------------------------------------------
 
@@ -241,7 +276,7 @@ class _Lowerer(ExprMutator):
             return
         codes = self._match_codes(dims)
         if _is_open(codes):
-            self._open.append((value, dims, context))
+            self._open.append((value, info, context))
         self._emit_match(value, info, codes, context)
 
     def _emit_match(self, value: Expr, info: StructInfo, codes: list[PrimValue], context: str) -> None:
@@ -289,7 +324,7 @@ class _Lowerer(ExprMutator):
         stores = [
             BufferStore(
                 heap,
-                substitute(self._slots.exprs[number], values).astype("int64"),
+                substitute(_harmless(self._slots.exprs[number]), values).astype("int64"),
                 [tir_const(number, "int64")],
             )
             for number in ready
@@ -300,77 +335,81 @@ class _Lowerer(ExprMutator):
         self._functions[var] = func
         self.builder_.emit(Call(var, (self._heap,), None, None, None, _NOTHING), "_")
         self._slots.known.update(ready)
-        still_open: list[tuple[Expr, tuple[Any, ...], str]] = []
-        for value, dims, context in self._open:
-            codes = self._match_codes(dims)
+        still_open: list[tuple[Expr, StructInfo, str]] = []
+        for value, info, context in self._open:
+            codes = self._match_codes(_extents(info))
             if _is_open(codes):
-                still_open.append((value, dims, context))
+                still_open.append((value, info, context))
             else:
-                self._emit_match(value, value.struct_info, codes, context)
+                self._emit_match(value, info, codes, context)
         self._open = still_open
 
     # ---- values ---------------------------------------------------------------------------------------------
 
-    def _materialized(self, expr: Expr) -> Expr:
-        """Shapes and scalars that depend on symbolic variables, read from the table."""
-        if isinstance(expr, Tuple):
-            fields = [self._materialized(field) for field in expr.fields]
-            same = all(new is old for new, old in zip(fields, expr.fields, strict=True))
-            return expr if same else Tuple(fields)
-        if isinstance(expr, ShapeExpr) and tir_vars_of(expr):
-            codes: list[Expr] = []
-            for dim in expr.values:
-                codes += self._make_code(dim)
+    def visit_shape_expr_(self, expr: Any) -> Any:
+        return self.builder_.emit(self._made(expr)) if _is_symbolic(expr) else expr
+
+    visit_prim_value_ = visit_shape_expr_
+
+    def _made(self, expr: Any) -> Call:
+        """The call that reads a symbolic shape or scalar from the table."""
+        if isinstance(expr, ShapeExpr):
+            codes = [code for dim in expr.values for code in self._make_code(dim)]
             info: StructInfo = ShapeStructInfo(None, len(expr.values))
-            args = (self._heap, PrimValue(len(expr.values)), *codes)
-            return self.builder_.emit(
-                Call(ExternFunc("vm.builtin.make_shape"), args, None, [info], None, info)
-            )
-        if isinstance(expr, PrimValue) and tir_vars_of(expr):
-            codes = self._make_code(expr.value)
-            info = PrimStructInfo(expr.value.dtype)
-            args = (self._heap, *codes)
-            return self.builder_.emit(
-                Call(ExternFunc("vm.builtin.make_prim_value"), args, None, [info], None, info)
-            )
-        return expr
+            args: list[Expr] = [self._heap, PrimValue(len(expr.values)), *codes]
+            return Call(ExternFunc("vm.builtin.make_shape"), args, None, [info], None, info)
+        info = PrimStructInfo(expr.value.dtype)
+        args = [self._heap, *self._make_code(expr.value)]
+        return Call(ExternFunc("vm.builtin.make_prim_value"), args, None, [info], None, info)
 
     def _make_code(self, dim: Any) -> list[Expr]:
         if isinstance(dim, IntImm):
             return [PrimValue(int(MakeShapeCode.USE_IMM)), PrimValue(dim.value)]
         return [PrimValue(int(MakeShapeCode.LOAD_SHAPE)), PrimValue(self._slots.number(dim))]
 
-    def visit_call_(self, call: Any) -> Any:
-        call = super().visit_call_(call)
+    def visit_call_(self, expr: Any) -> Any:
+        op = self.visit_expr(expr.op) if isinstance(expr.op, Var) else expr.op
+        args = tuple([self.visit_expr(arg) for arg in expr.args])
+        if op is expr.op and all(new is old for new, old in zip(args, expr.args, strict=True)):
+            return expr
         # The shapes are numbers in the table now: what the call returns is inferred anew.
-        return call.with_args([self._materialized(arg) for arg in call.args])
+        return Call(op, args, expr.attrs, expr.sinfo_args, expr.span)
+
+    def visit_var_binding_(self, binding: Any) -> None:
+        value = binding.value
+        if _is_symbolic(value):
+            self.reemit_binding(binding, self.builder_.normalize(self._made(value)))
+        else:
+            super().visit_var_binding_(binding)
 
     def visit_match_cast_(self, binding: Any) -> None:
-        value = self._materialized(self.visit_expr(binding.value))
+        value = self.visit_expr(binding.value)
         context = f"ErrorContext(match_cast, struct_info={binding.struct_info}) "
         self._cast(value, binding.struct_info, context)
         self._compute_ready()
-        self.builder_.emit_normalized(binding.replace(value=value))
+        self.builder_.emit_normalized(MatchCast(binding.var, value, binding.struct_info, binding.span))
 
-    def visit_var_binding_(self, binding: Any) -> None:
-        value = self.visit_expr(binding.value)
-        if isinstance(value, ShapeExpr | PrimValue | Tuple):
-            value = self._materialized(value)
-        self.reemit_binding(binding, value)
 
-    def visit_seq_expr_(self, seq: Any) -> Any:
-        self._depth += 1
-        result = super().visit_seq_expr_(seq)
-        self._depth -= 1
-        return result
+class _HarmlessDivision(Mutator):
+    """Divides by one where a program would divide by zero: an extent of a branch is computed though it is not taken."""
 
-    def visit_result(self, body: Any) -> Any:
-        body = self._materialized(super().visit_result(body))
-        if self._depth == 1:
-            context = f"ErrorContext(fn={self._name}, loc=return, annotation={self._func.ret_struct_info}) "
-            assert self._func.ret_struct_info is not None
-            self._cast(body, self._func.ret_struct_info, context)
-        return body
+    def _divided(self, expr: Any) -> Any:
+        a, b = self.visit(expr.a), self.visit(expr.b)
+        if isinstance(b, IntImm):
+            return expr if a is expr.a and b is expr.b else type(expr)(a, b)
+        return type(expr)(a, Select(EQ(b, tir_const(0, b.dtype)), tir_const(1, b.dtype), b))
+
+    visit_FloorDiv = visit_FloorMod = visit_Div = visit_Mod = _divided
+
+
+def _harmless(expr: Any) -> Any:
+    """The expression, which may be computed where the program does not ask for it."""
+    return _HarmlessDivision().visit(expr)
+
+
+def _is_symbolic(expr: Any) -> bool:
+    """Whether a shape or a scalar depends on symbolic variables."""
+    return isinstance(expr, ShapeExpr | PrimValue) and bool(tir_vars_of(expr))
 
 
 def _is_open(codes: list[PrimValue]) -> bool:
@@ -385,6 +424,14 @@ def _kind_of(info: StructInfo) -> StructInfo:
     if isinstance(info, ShapeStructInfo):
         return ShapeStructInfo(None, info.ndim)
     return PrimStructInfo(info.dtype) if isinstance(info, PrimStructInfo) else info
+
+
+def _is_lowered(func: Function) -> bool:
+    first = next((binding for block in func.body.blocks for binding in block.bindings), None)
+    value: Any = getattr(first, "value", None)
+    if first is None or first.var.name_hint != "shape_heap" or not isinstance(value, Call):
+        return False
+    return not isinstance(value.op, GlobalVar)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -405,10 +452,13 @@ class VMShapeLower(ModulePass):
         _ = cls.shape_func(shape_heap)     # H[2] = H[0] * 2
         s = R.call_packed("vm.builtin.make_shape", shape_heap, R.prim_value(2), R.prim_value(1), R.prim_value(2), ...)
 
-    The virtual machine of this package computes symbolic shapes by itself, so that its pipelines do without this pass.
+    A function that has its table already stays as it is.
 
     Args:
         emit_err_ctx: put texts into the checks that say which parameter is wrong.
+
+    Raises:
+        IRValueError: a function holds a local function.
     """
 
     emit_err_ctx: bool = True
@@ -418,6 +468,9 @@ class VMShapeLower(ModulePass):
         names = NameTable(mod)
         functions: dict[GlobalVar, Any] = dict(mod.functions)
         for var, func in mod.functions.items():
-            if isinstance(func, Function) and "Primitive" not in func.attrs and "Codegen" not in func.attrs:
-                functions[var] = _Lowerer(func, names, functions, self.emit_err_ctx).lower()
+            if not isinstance(func, Function) or "Primitive" in func.attrs or "Codegen" in func.attrs:
+                continue
+            if not _is_lowered(func):
+                name = var.name_hint
+                functions[var] = _Lowerer(mod, name, func, names, functions, self.emit_err_ctx).lower()
         return mod.replace(functions=functions)

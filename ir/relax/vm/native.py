@@ -27,7 +27,6 @@ from ..expr import (
     Constant,
     DataTypeImm,
     Expr,
-    MatchCast,
     PrimValue,
     ShapeExpr,
     Tuple,
@@ -38,6 +37,7 @@ from ..function import ExternFunc, Function
 from ..struct_info import ShapeStructInfo, StructInfo, TensorStructInfo, TupleStructInfo
 from ..struct_info_lattice import static_dims
 from ..transform.memory_plan import aligned
+from ..transform.vm_shape_lower import MatchShapeCode
 
 
 class NotNative(IRError):
@@ -185,8 +185,6 @@ class _Planner:
         for block in self._func.body.blocks:
             for binding in block.bindings:
                 bound: Expr = binding.value  # type: ignore[attr-defined]
-                if isinstance(binding, MatchCast):
-                    self._check_cast(binding)
                 value = self._call(binding.var, bound) if isinstance(bound, Call) else self._value(bound)
                 self._values[binding.var] = value
         self.plan.result = self._result(self._value(self._func.body.body))
@@ -231,12 +229,6 @@ class _Planner:
             )
         spec: Any = memory.index if memory.kind == "output" else {memory.kind: memory.index}
         return spec if shape == list(value.owner.shape) else {"view": [spec, shape]}
-
-    def _check_cast(self, binding: MatchCast) -> None:
-        if isinstance(binding.struct_info, TensorStructInfo):
-            _static_shape(binding.struct_info, "a match_cast")
-            if static_dims(getattr(binding.value.struct_info, "shape_values", None)) is None:
-                raise NotNative("a match_cast checks a shape at run time")
 
     # ---- values ---------------------------------------------------------------------------------------------
 
@@ -304,9 +296,6 @@ class _Planner:
         memory.tensors.append(tensor)
         return tensor
 
-    def _kill(self, call: Call) -> _Nothing:
-        return _NOTHING  # the workspace lives as long as the call
-
     def _reshape(self, call: Call) -> Tensor:
         source, shape = self._value(call.args[0]), self._value(call.args[1])
         if not isinstance(source, Tensor) or not isinstance(shape, _Shape):
@@ -315,6 +304,42 @@ class _Planner:
 
     def _same(self, call: Call) -> Any:
         return self._value(call.args[0])
+
+    def _nothing(self, call: Call) -> _Nothing:
+        return _NOTHING
+
+    def _holds(self, fits: bool) -> _Nothing:
+        """A check of what is known: the caller has checked the parameters by their description."""
+        if not fits:
+            raise NotNative("a check that fails")
+        return _NOTHING
+
+    def _check_tensor(self, call: Call) -> _Nothing:
+        value, (ndim, dtype) = self._value(call.args[0]), [arg.value for arg in call.args[1:3]]  # type: ignore[attr-defined]
+        return self._holds(
+            isinstance(value, Tensor)
+            and ndim.value in (-1, len(value.shape))
+            and dtype in ("", "void", value.dtype)
+        )
+
+    def _check_shape(self, call: Call) -> _Nothing:
+        value, ndim = self._value(call.args[0]), self._value(call.args[1])
+        return self._holds(isinstance(value, _Shape) and ndim.value in (-1, len(value.dims)))
+
+    def _check_tuple(self, call: Call) -> _Nothing:
+        value, size = self._value(call.args[0]), self._value(call.args[1])
+        return self._holds(isinstance(value, list) and len(value) == size.value)
+
+    def _match_shape(self, call: Call) -> _Nothing:
+        value = self._value(call.args[0])
+        dims = getattr(value, "shape", getattr(value, "dims", ()))
+        codes = [self._value(arg).value for arg in call.args[3:-1]]
+        equal, ignored = MatchShapeCode.ASSERT_EQUAL_TO_IMM, MatchShapeCode.NO_OP
+        pairs = zip(dims, codes[::2], codes[1::2], strict=True)
+        return self._holds(
+            2 * len(dims) == len(codes)
+            and all(code == ignored or (code == equal and number == dim) for dim, code, number in pairs)
+        )
 
     def _kernel(self, kernel: GlobalVar, operands: list[Any]) -> _Nothing:
         buffers: list[Tensor] = []
@@ -384,7 +409,13 @@ def _most_live(tensors: list[Tensor]) -> int:
 _CALLS: dict[str, Callable[[_Planner, Call], Any]] = {
     "relax.vm.alloc_storage": _Planner._alloc_storage,
     "relax.vm.alloc_tensor": _Planner._alloc_tensor,
-    "relax.vm.kill_object": _Planner._kill,
+    "relax.vm.kill_object": _Planner._nothing,  # the workspace lives as long as the call
+    "relax.null_value": _Planner._nothing,
+    "vm.builtin.null_value": _Planner._nothing,
+    "vm.builtin.check_tensor_info": _Planner._check_tensor,
+    "vm.builtin.check_shape_info": _Planner._check_shape,
+    "vm.builtin.check_tuple_info": _Planner._check_tuple,
+    "vm.builtin.match_shape": _Planner._match_shape,
     "vm.builtin.reshape": _Planner._reshape,
     "vm.builtin.to_device": _Planner._same,
 }
