@@ -83,12 +83,18 @@ def _planned_kills(seq: SeqExpr, analysis: MemoryAnalysis) -> dict[int, list[tup
     return plan
 
 
+def _releases(func: Function, mod: IRModule) -> bool:
+    """Whether the function ends the life of a value by itself."""
+    return bool(MemoryAnalysis(mod).aliases(func).released)
+
+
 @dataclass(frozen=True)
 class KillAfterLastUse(FunctionPass):
     """Insert kills behind the last use of storage, tensors and other objects.
 
     A tensor keeps its storage alive, so that storage is let go of behind the last tensor that is made in it. The bindings
-    are made canonical first: a variable that merely renames another has no lifetime of its own.
+    are made canonical first: a variable that merely renames another has no lifetime of its own. What the program kills by
+    itself is not killed again.
 
     Before::
 
@@ -109,6 +115,8 @@ class KillAfterLastUse(FunctionPass):
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """The function with kills."""
-        canonical = CanonicalizeBindings().transform_function(func, mod, ctx)
+        # Where lives end already, a value must not be read by way of what it was made of.
+        ends = _releases(func, mod)
+        canonical = func if ends else CanonicalizeBindings().transform_function(func, mod, ctx)
         new: Function = _Killer(mod).visit_expr(canonical)
         return new
