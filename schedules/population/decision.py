@@ -63,6 +63,10 @@ class TileDecision:
         found = np.nonzero((self.table == np.asarray(decision)).all(axis=1))[0]
         return int(found[0]) if len(found) else None
 
+    def draw(self, count: int, generator: np.random.Generator) -> np.ndarray:
+        """Random candidates, each as likely as any other."""
+        return generator.integers(max(1, self.size), size=count)
+
     def neighbours(self, column: np.ndarray, generator: np.random.Generator) -> np.ndarray:
         """For each row a near one: a prime factor moved between two positions (any row where the picked one is missing)."""
         table = self._neighbour_table()
@@ -120,6 +124,13 @@ class CategoricalDecision:
     def number_of(self, decision: int) -> int | None:
         """The position of a stored decision."""
         return int(decision) if 0 <= decision < self.size else None
+
+    def draw(self, count: int, generator: np.random.Generator) -> np.ndarray:
+        """Random positions, by their probabilities."""
+        weights = np.asarray(self.probs, dtype=np.float64)
+        if np.all(weights == weights[0]):
+            return generator.integers(self.size, size=count)
+        return generator.choice(self.size, size=count, p=weights / weights.sum())
 
     def neighbours(self, column: np.ndarray, generator: np.random.Generator) -> np.ndarray:
         """Another position."""

@@ -180,9 +180,7 @@ class Sketch:
         """Up to ``count`` random valid rows (fewer when valid ones are rare)."""
         found = np.empty((0, self.n_columns), dtype=np.int64)
         for _ in range(attempts):
-            columns = [
-                generator.integers(max(1, decision.size), size=max(count, 64)) for decision in self.decisions
-            ]
+            columns = [decision.draw(max(count, 64), generator) for decision in self.decisions]
             matrix = np.stack(columns, axis=1) if columns else np.zeros((1, 0), dtype=np.int64)
             found = np.concatenate([found, matrix[self.valid(matrix)]])
             if len(found) >= count or not columns:
@@ -200,7 +198,7 @@ class Sketch:
         for position, decision in enumerate(self.decisions):
             column = matrix[:, position]
             near = decision.neighbours(column, generator)
-            anywhere = generator.integers(max(1, decision.size), size=size)
+            anywhere = decision.draw(size, generator)
             new = np.where(generator.random(size) < 0.7, near, anywhere)
             result[:, position] = np.where(changes[:, position], new, column)
         return result

@@ -48,6 +48,11 @@ class PartitionPrimitives(PrimitiveFamily):
             ScheduleError: the extent is not constant or less than the factors, or what is below is not one block that any
                 part of the loop can run.
         """
+        require(
+            preserve_unit_iters,
+            "loop_partition",
+            "iterators of one iteration stay: preserve_unit_iters is True",
+        )
         node = self._loop(loop)
         extents = _extents_of_parts(node, [self._value(item) for item in factors])
         (block,) = blocks_below(node)

@@ -32,7 +32,8 @@ class SpaceGenerator(ABC):
     Args:
         sch_rules: the rules, or plain functions ``(schedule, block) -> schedules``.
         postprocs: the postprocessors of its candidates.
-        mutator_probs: mutators of its traces, each with a probability.
+        mutator_probs: mutators of its traces, each with a probability, for strategies that mutate traces; those of
+            :mod:`tuner.search` mutate rows of decisions, and refuse mutators of the user's own.
 
     Each may be a kind of target ("llvm", "cuda", ...) for the default ones of that; "from-target" takes those of the target.
     """
@@ -46,6 +47,8 @@ class SpaceGenerator(ABC):
     sch_rules: list[ScheduleRule] | None = None
     postprocs: list[Postproc] | None = None
     mutator_probs: dict[Mutator, float] | None = None
+    has_own_mutators = False
+    """Whether ``mutator_probs`` was given as mutators, and not as a kind of target."""
 
     def __init__(
         self,
@@ -67,6 +70,7 @@ class SpaceGenerator(ABC):
             self.mutator_probs = None if mutator_probs == FROM_TARGET else Mutator.create(mutator_probs)
         elif mutator_probs is not None:
             self.mutator_probs = dict(mutator_probs)
+            self.has_own_mutators = bool(mutator_probs)
 
     def postprocess(self, sch: Schedule, target: Target) -> bool:
         """Apply the postprocessors to a candidate; False when one refuses it."""

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from cost_models import RandomModel
 from cost_models.prior import estimate_seconds
 from database import MemoryDatabase, TuningRecord
+from schedules.mutator import MutateUnroll
+from schedules.space import PostOrderApply
 from tests.tuner.strategy_contract import StrategyContract, made_up_seconds, matmul
 from tuner import EvolutionarySearch, ReplayTrace, SearchStrategy, TuneContext
+from tuner.error import TunerError
 
 
 class TestEvolutionarySearch(StrategyContract):
@@ -115,3 +119,13 @@ def test_a_structure_far_behind_is_searched_now_and_then() -> None:
         fast = [1e-3 if item.sketch is sketches[0] else 1e-2 for item in chosen]
         strategy.notify_runner_results(chosen, fast)
     assert max(costs[1:4]) < costs[4] and max(costs[5:8]) < costs[8]
+
+
+def test_mutators_of_traces_are_refused() -> None:
+    context = TuneContext(
+        matmul(), "cpu", seed=1, space_generator=PostOrderApply(mutator_probs={MutateUnroll(): 1.0})
+    )
+    strategy = EvolutionarySearch()
+    strategy.initialize_with_tune_context(context)
+    with pytest.raises(TunerError, match="mutates rows of decisions, not traces"):
+        strategy.pre_tuning(16, 16, [], None, RandomModel(seed=0))

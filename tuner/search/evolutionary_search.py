@@ -17,6 +17,7 @@ from cost_models import CostModel, PerStoreFeature, PyCostModel
 from database import Database
 from schedules.population import Sketch
 
+from ..error import TunerError
 from .base import MeasureCandidate, SearchStrategy
 from .records import MeasuredRow, learn, measured_rows
 from .schedule_model import SPARE, choose, teach
@@ -67,6 +68,10 @@ class EvolutionarySearch(SearchStrategy):
         database: Database | None,
         cost_model: CostModel,
     ) -> None:
+        if self.context.space_generator.has_own_mutators:
+            raise TunerError(
+                "EvolutionarySearch mutates rows of decisions, not traces: leave mutator_probs of the space generator out"
+            )
         self._max_trials, self._batch = max_trials, num_trials_per_iter
         self._sketches = list(design_spaces)
         self._cost_model = cost_model

@@ -13,6 +13,7 @@ from ir.target import Target
 from ir.tir import PrimFunc
 from schedules import Trace
 from schedules.population import Extraction, Nest, Sketch, TileDecision
+from schedules.population.decision import CategoricalDecision
 from schedules.postproc import postprocess
 from schedules.space import PostOrderApply
 
@@ -180,3 +181,13 @@ def test_neighbours_differ_and_stay_in_the_table() -> None:
                 assert decision.size < 4 or moved.mean() > 0.7
             else:
                 assert decision.size == 1 or moved.all()
+
+
+def test_choices_are_drawn_by_their_probabilities() -> None:
+    generator = np.random.default_rng(0)
+    counts = np.bincount(
+        CategoricalDecision.create("c", [1, 2, 4], [0.0, 3.0, 1.0]).draw(4000, generator), minlength=3
+    )
+    assert counts[0] == 0 and 0.7 < counts[1] / 4000 < 0.8
+    same = CategoricalDecision.create("c", [1, 2, 4], [1 / 3] * 3).draw(9, np.random.default_rng(1))
+    np.testing.assert_array_equal(same, np.random.default_rng(1).integers(3, size=9))

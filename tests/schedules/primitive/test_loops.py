@@ -389,6 +389,9 @@ def test_loop_partition() -> None:
     i, _ = sch.get_loops("B")
     assert_refused(sch, lambda: sch.loop_partition(i, [5, 5]), "loop_partition", "'i'", "extent 8")
     assert_refused(sch, lambda: sch.loop_partition(i, [None, None]), "at most one")
+    assert_refused(
+        sch, lambda: sch.loop_partition(i, [4], preserve_unit_iters=False), "preserve_unit_iters is True"
+    )
     assert_refused(sch, lambda: sch.loop_partition(i, [8]), "one piece")
     assert len(sch.loop_partition(i, [2, None])) == 2
     assert_program(sch, expected)
