@@ -165,6 +165,11 @@ class _Verifier(ScopedVisitor):
     def visit_AttrStmt(self, stmt: S.AttrStmt) -> None:
         if stmt.attr_key == "thread_extent" and isinstance(stmt.node, E.IterVar):
             self._bind_thread(stmt.node.thread_tag, stmt.value, stmt)
+        if stmt.attr_key.startswith("pragma_") and isinstance(stmt.node, E.Var):
+            # the variable names the loop below, which is where it is defined
+            self.visit(stmt.value)
+            self.visit(stmt.body)
+            return
         super().visit_AttrStmt(stmt)
 
     def _bind_thread(self, tag: str, extent: Any, node: Any) -> None:

@@ -50,6 +50,7 @@ GOOD = [
     loop(i, loop(j, realize(store(vi, vj), [i, j], vi, vj))),
     loop(i, realize(store(i, 0), [])),
     tir.LetStmt(j, tir.const(3), store(j, 0)),
+    tir.AttrStmt(i, "pragma_auto_unroll_max_step", tir.const(16), loop(i, store(i, 0))),
     loop(i, tir.DeclBuffer(decl_buffer((64,), "float32", "flat", data=A.data), store(i, 0))),
     loop(i, store(tir.Ramp(i, 1, 4), tir.Ramp(i, 1, 4), value=tir.Broadcast(ZERO, 4))),
 ]
