@@ -422,7 +422,7 @@ class VirtualMachine:
     def profile(self, func_name: str, *args: Any) -> str:
         """Run a function and return a table of the time that each instruction took.
 
-        A native function is one instruction here; build with ``exec_mode="bytecode"`` and ``static=False`` to see its kernels.
+        A native function is one line here: it is one piece of code from its first kernel to its last.
         """
         function = self[func_name]
         if isinstance(function, Interpreter):

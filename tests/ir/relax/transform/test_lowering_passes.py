@@ -1,0 +1,299 @@
+"""The passes that make memory and shapes explicit: what they leave, what they refuse, what they must not touch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import runners
+from ir import relax
+from ir.error import IRValueError
+from ir.relax import transform
+from ir.relax.testing import evaluate
+from ir.script import ir as I
+from ir.script import relax as R
+from ir.script import tir as T
+from runners.program import ExecutableError
+
+from .conftest import verify
+
+
+@I.ir_module(check_well_formed=False)
+class Allocated:
+    @T.prim_func(private=True)
+    def f(a: T.handle, b: T.handle):
+        T.evaluate(0)
+
+    @R.function(pure=False)
+    def main(x: R.Tensor((8,), "float32")):
+        cls = Allocated
+        a = R.builtin.alloc_tensor(R.shape([8]), R.dtype("float32"), R.prim_value(0))
+        _ = cls.f(x, a)
+        b = R.builtin.alloc_tensor(R.shape([2, 2]), R.dtype("int64"), R.prim_value(0))
+        _1 = cls.f(a, b)
+        c = R.builtin.alloc_tensor(R.shape([8]), R.dtype("float32"), R.prim_value(0))
+        _2 = cls.f(b, c)
+        y = R.builtin.alloc_tensor(R.shape([8]), R.dtype("float32"), R.prim_value(0))
+        _3 = cls.f(c, y)
+        return y
+
+
+def test_an_arena_is_one_storage_with_offsets():
+    @I.ir_module(check_well_formed=False)
+    class Expected:
+        @T.prim_func(private=True)
+        def f(a: T.handle, b: T.handle):
+            T.evaluate(0)
+
+        @R.function(pure=False)
+        def main(x: R.Tensor((8,), "float32")):
+            cls = Expected
+            storage = R.memory.alloc_storage(
+                R.shape([128]), R.prim_value(0), R.str("global"), R.dtype("uint8")
+            )
+            a = R.memory.alloc_tensor(storage, R.prim_value(0), R.shape([8]), R.dtype("float32"))
+            _ = cls.f(x, a)
+            b = R.memory.alloc_tensor(storage, R.prim_value(64), R.shape([2, 2]), R.dtype("int64"))
+            _1 = cls.f(a, b)
+            c = R.memory.alloc_tensor(storage, R.prim_value(0), R.shape([8]), R.dtype("float32"))
+            _2 = cls.f(b, c)
+            y = R.builtin.alloc_tensor(R.shape([8]), R.dtype("float32"), R.prim_value(0))
+            _3 = cls.f(c, y)
+            return y
+
+    verify(transform.StaticPlanBlockMemory(arena=True)(Allocated), Expected)
+
+
+def test_an_unknown_function_may_keep_what_it_gets():
+    @I.ir_module(check_well_formed=False)
+    class Before:
+        @R.function(pure=False)
+        def main(x: R.Tensor((8,), "float32")):
+            a = R.builtin.alloc_tensor(R.shape([8]), R.dtype("float32"), R.prim_value(0))
+            _ = R.call_packed("fill", x, a, sinfo_args=(R.Tuple,))
+            kept = R.call_packed("keep", a, sinfo_args=(R.Object,))
+            b = R.builtin.alloc_tensor(R.shape([8]), R.dtype("float32"), R.prim_value(0))
+            _1 = R.call_packed("read", kept, b, sinfo_args=(R.Tuple,))
+            return b
+
+    for arena in (False, True):
+        verify(transform.StaticPlanBlockMemory(arena=arena)(Before), Before)
+
+
+def test_a_view_keeps_its_tensor_alive():
+    @I.ir_module(check_well_formed=False)
+    class Before:
+        @T.prim_func(private=True)
+        def f(a: T.handle, b: T.handle):
+            T.evaluate(0)
+
+        @R.function(pure=False)
+        def main(x: R.Tensor((8,), "float32")):
+            cls = Before
+            a = R.builtin.alloc_tensor(R.shape([8]), R.dtype("float32"), R.prim_value(0))
+            _ = cls.f(x, a)
+            v = R.reshape(a, R.shape([2, 4]))
+            b = R.builtin.alloc_tensor(R.shape([8]), R.dtype("float32"), R.prim_value(0))
+            _1 = cls.f(x, b)
+            y = R.builtin.alloc_tensor(R.shape([8]), R.dtype("float32"), R.prim_value(0))
+            _2 = cls.f(v, y)
+            return y
+
+    planned = transform.StaticPlanBlockMemory(arena=True)(Before)
+    places = [
+        int(binding.value.args[1].value.value)
+        for binding in planned["main"].body.blocks[0].bindings
+        if getattr(getattr(binding.value, "op", None), "name", "") == "relax.memory.alloc_tensor"
+    ]
+    assert sorted(places) == [0, 64]
+
+
+def test_views_and_closures_become_calls_of_the_runtime():
+    @I.ir_module(check_well_formed=False)
+    class Before:
+        @R.function(pure=False)
+        def main(x: R.Tensor((2, 4), "float32")):
+            a = R.flatten(x)
+            b = R.expand_dims(a, [0])
+            c = R.squeeze(b)
+            d = R.memory.view(c, R.shape([2, 2]), R.dtype("float32"), R.prim_value(8))
+            e = R.memory.view(c, R.shape([4, 2]), R.dtype("float32"), R.prim_value(0))
+            return (d, e)
+
+    after = transform.LowerRuntimeBuiltin()(Before)
+    names = [b.value.op.global_symbol for b in after["main"].body.blocks[0].bindings[:5]]
+    assert names == ["vm.builtin.reshape"] * 3 + ["runtime.TVMArrayCreateView", "vm.builtin.reshape"]
+    x = np.arange(8, dtype="float32").reshape(2, 4)
+    vm = runners.VirtualMachine(relax.build(Before, "llvm", pipeline=None))
+    for got in (vm["main"](x), evaluate(after, x)):
+        np.testing.assert_array_equal(np.asarray(got[0]), [[2, 3], [4, 5]])
+        np.testing.assert_array_equal(np.asarray(got[1]), x.reshape(4, 2))
+
+
+def test_a_view_of_unknown_shape_is_refused():
+    @I.ir_module(check_well_formed=False)
+    class Before:
+        @R.function
+        def main(x: R.Tensor(dtype="float32", ndim=2)):
+            y = R.flatten(x)
+            return y
+
+    with pytest.raises(IRValueError, match="LowerRuntimeBuiltin: the view .* needs a known shape"):
+        transform.LowerRuntimeBuiltin()(Before)
+
+
+def test_a_shape_that_is_a_value_gets_names():
+    @I.ir_module(check_well_formed=False)
+    class Before:
+        @R.function(pure=False)
+        def main(s: R.Shape(ndim=2)) -> R.Tensor(dtype="float32", ndim=2):
+            x: R.Tensor(dtype="float32", ndim=2) = R.builtin.alloc_tensor(
+                s, R.dtype("float32"), R.prim_value(0)
+            )
+            return x
+
+    main = relax.build(Before, "llvm", pipeline=None)
+    assert runners.VirtualMachine(main)["main"]((3, 5)).numpy().shape == (3, 5)
+
+    @I.ir_module(check_well_formed=False)
+    class Unknown:
+        @R.function(pure=False)
+        def main(s: R.Shape) -> R.Tensor(dtype="float32"):
+            x: R.Tensor(dtype="float32") = R.builtin.alloc_tensor(s, R.dtype("float32"), R.prim_value(0))
+            return x
+
+    with pytest.raises(IRValueError, match="LowerAllocTensor: a tensor needs a shape of known length"):
+        transform.LowerAllocTensor()(Unknown)
+
+
+def test_an_output_of_unknown_shape_is_refused():
+    @I.ir_module(check_well_formed=False)
+    class Before:
+        @R.function
+        def main(x: R.Tensor((8,), "float32")):
+            R.func_attr({"relax.force_pure": True})
+            y = R.call_dps_packed("f", (x,), out_sinfo=R.Tensor(dtype="float32", ndim=1))
+            return y
+
+    with pytest.raises(IRValueError, match="CallTIRRewrite: the output of a kernel needs a known shape"):
+        transform.CallTIRRewrite()(Before)
+
+
+@I.ir_module
+class Branches:
+    @R.function
+    def main(c: R.Tensor((), "bool"), x: R.Tensor(("n",), "float32"), s: R.Shape(["k"])) -> R.Shape(ndim=1):
+        n, k = T.int64(), T.int64()
+        if c:
+            r: R.Shape(ndim=1) = R.shape([n // k])
+        else:
+            r = R.shape([n + k])
+        return r
+
+
+def test_an_extent_that_nobody_asks_for_harms_nobody():
+    vm = runners.VirtualMachine(relax.build(Branches, "llvm"))
+    x = np.zeros(6, "float32")
+    assert vm["main"](True, x, (2,)) == (3,)
+    assert vm["main"](False, x, (0,)) == (6,)  # n // 0 is not what this branch returns
+
+
+def test_each_branch_binds_its_own_extents():
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(
+            c: R.Tensor((), "bool"),
+            x: R.Tensor(dtype="float32", ndim=1),
+            y: R.Tensor(dtype="float32", ndim=1),
+        ) -> R.Shape(ndim=1):
+            m = T.int64()
+            if c:
+                a = R.match_cast(x, R.Tensor((m,), "float32"))
+                r: R.Shape(ndim=1) = R.shape([m + 1])
+            else:
+                b = R.match_cast(y, R.Tensor((m,), "float32"))
+                r = R.shape([m + 1])
+            return r
+
+    vm = runners.VirtualMachine(relax.build(Module, "llvm"))
+    x, y = np.zeros(3, "float32"), np.zeros(7, "float32")
+    assert vm["main"](True, x, y) == (4,) and vm["main"](False, x, y) == (8,)
+
+
+def test_shapes_are_lowered_once():
+    once = transform.VMShapeLower()(Branches)
+    assert transform.VMShapeLower()(once)["main"] is once["main"]
+
+
+def test_local_functions_are_lifted_before():
+    @I.ir_module(check_well_formed=False)
+    class Before:
+        @R.function
+        def main(x: R.Tensor(("n",), "float32")) -> R.Tensor(("n",), "float32"):
+            n = T.int64()
+
+            @R.function
+            def inner(y: R.Tensor((n,), "float32")) -> R.Tensor((n,), "float32"):
+                z = R.exp(y)
+                return z
+
+            r = inner(x)
+            return r
+
+    with pytest.raises(
+        IRValueError, match="VMShapeLower: function main holds a local function; run LambdaLift"
+    ):
+        transform.VMShapeLower()(Before)
+
+
+def test_an_extent_beyond_its_bound_is_refused():
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(x: R.Tensor(("n",), "float32")) -> R.Tensor(("n",), "float32"):
+            n = T.int64()
+            R.func_attr({"tir_var_upper_bound": {"n": 16}})
+            a = R.call_dps_packed("test.lowering.twice", (x,), out_sinfo=R.Tensor((n,), "float32"))
+            b = R.exp(a)
+            return b
+
+    import ir
+
+    ir.register_func("test.lowering.twice", lambda x, y: y.copyfrom(2 * x.numpy()), override=True)
+    try:
+        vm = runners.VirtualMachine(relax.build(Module, "llvm"))
+        x = np.linspace(0, 1, 16, dtype="float32")
+        np.testing.assert_allclose(vm["main"](x).numpy(), np.exp(2 * x), rtol=1e-6)
+        with pytest.raises(
+            ExecutableError, match=r"shape \[17\] at byte 0 does not fit a storage of 64 bytes"
+        ):
+            vm["main"](np.zeros(17, "float32"))
+    finally:
+        ir.registry.remove_global_func("test.lowering.twice")
+
+
+def test_a_returned_tensor_that_shares_its_storage_is_no_native_output():
+    @I.ir_module(check_well_formed=False)
+    class Module:
+        @T.prim_func(private=True)
+        def double(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+            for i in range(8):
+                with T.block("double"):
+                    vi = T.axis.spatial(8, i)
+                    B[vi] = A[vi] * T.float32(2)
+
+        @R.function(pure=False)
+        def main(x: R.Tensor((8,), "float32")) -> R.Tensor((8,), "float32"):
+            cls = Module
+            s = R.memory.alloc_storage(R.shape([96]), R.prim_value(0), R.str("global"), R.dtype("uint8"))
+            a = R.memory.alloc_tensor(s, R.prim_value(0), R.shape([8]), R.dtype("float32"))
+            _ = cls.double(x, a)
+            b = R.memory.alloc_tensor(s, R.prim_value(64), R.shape([8]), R.dtype("float32"))
+            _1 = cls.double(a, b)
+            return b
+
+    executable = relax.build(Module, "llvm", pipeline=None)
+    assert executable.metadata["functions"]["main"]["kind"] == "bytecode"
+    x = np.arange(8, dtype="float32")
+    np.testing.assert_array_equal(runners.VirtualMachine(executable)["main"](x).numpy(), 4 * x)
