@@ -55,7 +55,7 @@ def test_circles_are_found() -> None:
     assert sorted(map(sorted, _circles(graph))) == [["a", "b", "c"], ["d", "e"]]
 
 
-@pytest.mark.parametrize("type_checking", [False], ids=["run time"])
+@pytest.mark.parametrize("type_checking", [False, True], ids=["run time", "with imports for types"])
 def test_no_circle_is_large(type_checking: bool) -> None:
     """Imports inside of functions count."""
     graph = grimp.build_graph(*PACKAGES, cache_dir=None, exclude_type_checking_imports=not type_checking)

@@ -13,7 +13,6 @@ from ..node import Node, field
 from ..span import Span
 from ..type import PointerType, PrimType
 from .expr import BufferLoad, Call, IntImm, PrimExpr, Ramp, Range, Var, as_exprs, as_optional_expr
-from .op import type_annotation
 from .operators import const, convert
 
 
@@ -123,7 +122,9 @@ class Buffer(Node, type_key="tir.Buffer"):
             extent = total - offset
         element = dt.with_lanes(dt.element_of(self.dtype), content_lanes)
         return Call(
-            ptr_type, "tir.tvm_access_ptr", (type_annotation(element), self.data, start, extent, access_mask)
+            ptr_type,
+            "tir.tvm_access_ptr",
+            (Call(element, "tir.type_annotation", ()), self.data, start, extent, access_mask),
         )
 
     def get_flattened_buffer(self) -> Buffer:

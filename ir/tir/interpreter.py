@@ -283,7 +283,7 @@ class Interpreter(Visitor):
             else:
                 value = np.asarray(value).astype("int64")
                 outside = (value < 0) | (value >= bound)
-                is_outside = np.any(outside if mask is None else outside & mask)
+                is_outside = bool(np.any(outside if mask is None else outside & mask))
             if is_outside:
                 raise InterpreterError(
                     f"index {value} of dimension {position} of {buffer.name} is not in [0, {bound})"
