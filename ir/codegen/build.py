@@ -365,5 +365,5 @@ def build(
         symbol = name or str(mod_or_func.attrs.get("global_symbol", "main"))
         mod_or_func = IRModule({symbol: mod_or_func.with_attr("global_symbol", symbol)})
     options = replace(native.options_of(target), unroll=unroll)
-    lowered = lower(mod_or_func, vector_bits=target.vector_bits)
+    lowered = lower(mod_or_func, target)
     return compile_generated(generate(lowered, target.vector_bits), options)

@@ -18,6 +18,13 @@ from .operators import convert
 from .stmt import BufferStore, Stmt
 from .stmt_functor import substitute
 
+OUTLINED = "tir.outlined"
+"""Attribute of functions that lowering makes of parts of others; nothing outside of the module calls them.
+
+``"parallel"``: the first two parameters are a range of iterations, and the runtime's threads share a call. ``"compute"``: the
+work of a function whose large buffers are passed to it.
+"""
+
 
 def _params(values: Any) -> tuple[Any, ...]:
     return tuple(values)

@@ -46,6 +46,13 @@ class _Pointer:
         self.storage = storage
         self.offset = offset
 
+    def seen_as(self, dtype: np.dtype[Any]) -> _Pointer:
+        """The same memory as elements of another dtype."""
+        if self.storage.dtype == dtype:
+            return self
+        memory = self.storage.view("uint8")[self.offset * self.storage.itemsize :]
+        return _Pointer(memory[: len(memory) // dtype.itemsize * dtype.itemsize].view(dtype))
+
 
 def _extents(buffer: Buffer, array: np.ndarray) -> tuple[int, ...]:
     """The shape of an array in elements of the buffer; where those are vectors, its last dimension holds their lanes."""
@@ -267,6 +274,7 @@ class Interpreter(Visitor):
         pointer = self.values.get(buffer.data)
         if not isinstance(pointer, _Pointer):
             raise InterpreterError(f"buffer {buffer.name} is used before it is allocated")
+        pointer = pointer.seen_as(np.dtype(dt.to_numpy(dt.element_of(buffer.dtype))))
         offset: Any = pointer.offset
         if buffer.elem_offset is not None:
             offset = offset + int(self.visit(buffer.elem_offset))

@@ -1,9 +1,14 @@
-"""The default lowering: from scheduled TIR with blocks to flat loops that code generation takes."""
+"""Lowering: from scheduled TIR with blocks to what code generation prints, by a list of passes for each kind of target."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from ..error import IRValueError
 from ..module import IRModule
-from ..transform import PassContext, Sequential
+from ..pass_context import PassContext
+from ..target.target import Target
+from ..transform import Pass, Sequential
 from . import transform as T
 from .function import PrimFunc
 
@@ -11,55 +16,81 @@ from .function import PrimFunc
 _MAX_UNROLLED = 320
 
 
-def lowering_pipeline(vector_bits: int = 512) -> Sequential:
+def _llvm(target: Target, added: Callable[[int], list[Pass]]) -> list[Pass]:
+    return [
+        *added(0),
+        # from blocks to loops
+        T.LowerInitBlock(),  # a reduction's first value is written under a condition
+        T.PlanAndUpdateBufferAllocationLocation(),  # buffers move to the innermost loop that holds all their uses
+        T.ConvertBlocksToOpaque(),  # block variables become what loops give them
+        T.LowerMatchBuffer(),  # views become what they look at
+        T.CompactBufferAllocation(),  # buffers shrink to what is used of them
+        T.LowerOpaqueBlock(),  # blocks disappear
+        *added(1),
+        T.FlattenBuffer(),  # one index for each access
+        *added(2),
+        *(
+            [T.SkipAssert()] if PassContext.current().get("tir.disable_assert") else ()
+        ),  # only where asked for
+        # loops as the schedule wants them
+        T.SimplifyIndices(),  # indices and conditions under the bounds of loops
+        T.HoistIfThenElse(),  # conditions leave the loops that do not change them
+        T.LoopPartition(),  # the insides of tiles need no conditions
+        T.VectorizeLoop(vector_bits=target.vector_bits),  # vectors instead of loops
+        T.PrefetchPanels(),  # what is used next comes from memory early
+        T.UnrollLoop(expand=False, unroll_local_access=True, max_statements=_MAX_UNROLLED),  # which to copy
+        T.RemoveNoOp(),  # statements without effect disappear
+        T.StorageRewrite(),  # buffers share memory
+        *added(3),
+        # what the machine and the runtime do
+        T.LowerFloorDiv(),  # divisions that round towards zero, as machines do
+        T.LowerParallel(),  # parallel loops become functions that threads share
+        T.PlanWorkspace(),  # large buffers come from the runtime
+        T.LowerIntrin(target.kind_name),  # intrinsics become what the emitter knows
+    ]
+
+
+_PASSES: dict[str, Callable[[Target, Callable[[int], list[Pass]]], list[Pass]]] = {"llvm": _llvm}
+"""By kind of target: the passes in order, given the target and what a user adds at a phase."""
+
+
+def lowering_pipeline(target: Target) -> Sequential:
     """The passes of :func:`lower` in order.
 
     ``PassContext(config={"tir.add_lower_pass": [(phase, pass), ...]})`` adds passes: phase 0 runs before everything,
-    1 behind the removal of blocks, 2 behind flattening, 3 at the end. ``"tir.disable_assert": True`` leaves assertions out.
+    1 behind the removal of blocks, 2 behind flattening, 3 when loops have their final form. ``"tir.disable_assert": True`` leaves
+    assertions out.
+
+    Raises:
+        IRValueError: there is no way to lower for this kind of target.
     """
-    extra: dict[int, list[object]] = {}
-    context = PassContext.current()
-    for phase, item in context.get("tir.add_lower_pass") or ():
-        extra.setdefault(min(int(phase), 3), []).append(item)
-    passes = [
-        *extra.get(0, ()),
-        T.LowerInitBlock(),
-        T.PlanAndUpdateBufferAllocationLocation(),
-        T.ConvertBlocksToOpaque(),
-        T.LowerMatchBuffer(),
-        T.CompactBufferAllocation(),
-        T.LowerOpaqueBlock(),
-        *extra.get(1, ()),
-        T.FlattenBuffer(),
-        *extra.get(2, ()),
-        *([T.SkipAssert()] if context.get("tir.disable_assert") else ()),
-        T.SimplifyIndices(),
-        T.HoistIfThenElse(),
-        T.LoopPartition(),
-        T.VectorizeLoop(vector_bits=vector_bits),
-        T.PrefetchPanels(),
-        T.UnrollLoop(expand=False, unroll_local_access=True, max_statements=_MAX_UNROLLED),
-        T.RemoveNoOp(),
-        T.StorageRewrite(),
-        *extra.get(3, ()),
-        T.LowerIntrin("llvm"),
+    make = _PASSES.get(target.kind_name)
+    if make is None:
+        raise IRValueError(
+            f"nothing lowers programs for targets of kind {target.kind_name!r}; there are {', '.join(_PASSES)}"
+        )
+    extra = [
+        (min(int(phase), 3), item) for phase, item in PassContext.current().get("tir.add_lower_pass") or ()
     ]
-    return Sequential(passes, name="tir.lower")  # type: ignore[arg-type]
+    passes = make(target, lambda phase: [item for at, item in extra if at == phase])
+    return Sequential(passes, name="tir.lower")
 
 
-def lower(program: PrimFunc | IRModule, name: str = "main", vector_bits: int = 512) -> IRModule:
-    """Lower all PrimFuncs of a program for a CPU.
+def lower(program: PrimFunc | IRModule, target: Target | str | None = None, name: str = "main") -> IRModule:
+    """Lower all PrimFuncs of a program.
 
     Args:
         program: a PrimFunc or a module; scheduled or not.
+        target: what it is for; when None, the target in force (``with Target(...)``) or the host.
         name: name of the function when a PrimFunc without ``global_symbol`` is given.
-        vector_bits: width of the target's vector registers.
 
     Returns:
-        Functions without blocks, with one-dimensional accesses and explicit vectors.  Loops to be unrolled are marked
-        ``UNROLLED``; code generation copies their bodies.
+        Functions without blocks, with one-dimensional accesses, explicit vectors, and calls of functions that were made of
+        parallel loops. Loops to be unrolled are marked ``UNROLLED``; code generation copies their bodies.
     """
     if isinstance(program, PrimFunc):
         symbol = str(program.attrs.get("global_symbol", name))
         program = IRModule({symbol: program})
-    return lowering_pipeline(vector_bits)(program)
+    if target is None:
+        target = Target.current(allow_none=True) or "cpu"
+    return lowering_pipeline(target if isinstance(target, Target) else Target(target))(program)

@@ -113,6 +113,10 @@ class BufferRealize(Stmt, type_key="tir.BufferRealize"):
     body: Stmt
 
 
+WORKSPACE = "tir.workspace"
+"""Annotation of allocations whose memory the runtime keeps between calls."""
+
+
 class Allocate(Stmt, type_key="tir.Allocate"):
     """Memory of ``extents`` elements for the body; freed behind it."""
 

@@ -11,52 +11,57 @@ from dataclasses import dataclass
 from ... import dtype as dt
 from ...module import IRModule
 from ...pass_context import PassContext
-from ...tir.function import PrimFunc
+from ...tir.function import OUTLINED, PrimFunc
 from .builder import FunctionBuilder, ModuleBuilder, Value
 from .compile import CodegenError
 from .kernel_context import KernelContext, PackedSite, function_symbol
 from .signature import BoundParameter, Signature, bind_parameters
-from .statement import OK, FunctionEmitter, call_with_workspace
+from .statement import OK, FunctionEmitter
 from .types import element_bytes, register_type
 
 
 def emit_function(context: KernelContext, func: PrimFunc, name: str) -> Signature:
-    """Adds a kernel to the module and returns its signature."""
+    """Adds a function to the module and returns its signature."""
     signature, bound = bind_parameters(func, name)
     noalias = bool(func.attrs.get("tir.noalias", True)) and bool(
         PassContext.current().get("tir.noalias", True)
     )
     params = [(_parameter_text(item, noalias), f"p{i}") for i, item in enumerate(bound)]
-    builder = FunctionBuilder(name, "i32", params, context.attributes)
-    emitter = FunctionEmitter(context, builder, parallel_allowed=True)
-    emitter.noalias = noalias
+    outlined = func.attrs.get(OUTLINED)
+    builder = (
+        FunctionBuilder(name, "i32", params, context.attributes)
+        if outlined is None
+        else FunctionBuilder(name, "i32", params, context.outlined_attributes, "internal")
+    )
+    emitter = FunctionEmitter(context, builder)
     for i, item in enumerate(bound):
         value = Value(f"%p{i}", item.llvm_type)
         kind = item.parameter.kind
         if kind == "result":
             emitter.result = value
             continue
-        if kind == "symbol" or (kind == "scalar" and dt.is_index(item.var.dtype)):
-            low = 0 if kind == "symbol" else -(1 << 40)
-            emitter.simplifier.bind(item.var, low, 1 << 40)
-        elif kind == "scalar" and not dt.is_float(item.var.dtype):
+        if kind == "scalar" and not (dt.is_float(item.var.dtype) or dt.is_index(item.var.dtype)):
             value = builder.cast("trunc", value, register_type(item.var.dtype))
         emitter.variables[item.var] = value
     context.shapes.visit(func.body)
     emitter.visit(func.body)
     builder.ret(Value(str(OK), "i32"))
-    if emitter.workspace:
-        # the body under another name, between getting and giving back memory
-        public = [(item.llvm_type, f"p{i}") for i, item in enumerate(bound)]
-        emitter.add_workspace_parameters()
-        builder.name, builder.linkage = f"{name}.body", "internal"
-        builder.attributes = context.outlined_attributes
-        wrapper = FunctionBuilder(name, "i32", public, context.attributes)
-        args = [Value(f"%p{i}", item.llvm_type) for i, item in enumerate(bound)]
-        call_with_workspace(context.module, wrapper, builder.name, args, emitter)
-        context.module.define(name, wrapper.text())
-    context.module.define(builder.name, builder.text())
+    context.module.define(name, builder.text())
+    if outlined == "parallel":
+        _define_part(context, name, [item.llvm_type for item in bound])
     return signature
+
+
+def _define_part(context: KernelContext, name: str, types: list[str]) -> None:
+    """``int32 name.part(begin, end, env)``, which the runtime calls: takes what a parallel loop captured from memory."""
+    params = [("i64", "begin"), ("i64", "end"), ("ptr", "env")]
+    b = FunctionBuilder(f"{name}.part", "i32", params, context.attributes, "internal")
+    args = [Value("%begin", "i64"), Value("%end", "i64")]
+    for i, type_ in enumerate(types[2:]):
+        place = b.define(f"getelementptr i64, ptr %env, i64 {i}", "ptr")
+        args.append(b.load(type_, place, 8))
+    b.ret(b.call(name, "i32", args))
+    context.module.define(b.name, b.text())
 
 
 def _parameter_text(item: BoundParameter, noalias: bool) -> str:
@@ -104,10 +109,12 @@ def generate(program: IRModule, vector_bits: int = 512) -> GeneratedModule:
             continue
         name = function_symbol(program, var)
         try:
-            signatures[name] = emit_function(context, func, name)
+            signature = emit_function(context, func, name)
         except CodegenError as error:
             error.add_note(f"in function {name}")
             raise
+        if OUTLINED not in func.attrs:
+            signatures[name] = signature
     if context.packed_sites:  # only then: objects of several kernels are linked into one library
         module.add_global("@loopsmith.packed = global ptr null, align 8")
     return GeneratedModule(module, signatures, context.packed_sites, context.wants_vectorizer)

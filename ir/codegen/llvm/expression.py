@@ -155,11 +155,7 @@ class ExpressionEmitter(MemoryEmitter):
         if kind is E.Mod:
             return self.b.binary("urem" if unsigned else "srem", a, b)
         floor = kind is E.FloorDiv
-        if unsigned or (
-            dt.is_index(dtype)
-            and self.simplifier.bounds(expr.a)[0] >= 0
-            and self.simplifier.bounds(expr.b)[0] >= 0
-        ):
+        if unsigned:
             return self.b.binary("udiv" if floor else "urem", a, b)
         return self._floor_divide(a, b, floor)
 

@@ -7,12 +7,13 @@ tile costs one address and many displacements.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from operator import floordiv, mod
 from typing import Any
 
 from ... import dtype as dt
-from ...arith.index_simplifier import IndexSimplifier
+from ...integer import truncated_quotient, truncated_remainder
 from ...node import post_order_visit
 from ...tir import expr as E
 from ...tir.expr import PrimExpr, Var
@@ -20,6 +21,13 @@ from .builder import FunctionBuilder, ModuleBuilder, Value, constant
 from .compile import CodegenError
 
 _I64_ZERO = Value("0", "i64")
+
+_DIVISIONS: dict[type, Callable[[int, int], int]] = {
+    E.FloorDiv: floordiv,
+    E.FloorMod: mod,
+    E.Div: truncated_quotient,
+    E.Mod: truncated_remainder,
+}
 
 
 class IndexForm:
@@ -56,7 +64,6 @@ class IndexEmitter:
         self.module = module
         self.b = builder
         self.variables: dict[Var, Value] = {}
-        self.simplifier = IndexSimplifier()
         self._forms: dict[int, IndexForm] = {}
         self._alive: list[PrimExpr] = []  # keeps the expressions whose ids are keys
         # Values that dominate the current point, innermost scope last.
@@ -71,7 +78,6 @@ class IndexEmitter:
         # Loops around the current point, and around the definition of values (0 for what the function is given).
         self.loop_depth = 0
         self.outlined_attributes = "noinline nounwind"
-        self.noalias = True  # buffers do not overlap
         self._copies = 1  # of the current statement, by unrolled loops around it
         self._depth: dict[str, int] = {}
 
@@ -203,7 +209,7 @@ class IndexEmitter:
         kind = expr.__class__
         if kind is E.Mul:
             return self.b.mul(self.index(expr.a), self.index(expr.b))
-        if kind in (E.FloorDiv, E.FloorMod) and dt.is_index(expr.dtype):
+        if kind in _DIVISIONS and dt.is_index(expr.dtype):
             return self._divide_index(expr)
         if kind in (E.Min, E.Max) and dt.is_index(expr.dtype):
             a, b = self.index(expr.a), self.index(expr.b)
@@ -223,18 +229,16 @@ class IndexEmitter:
 
     def _divide_index(self, expr: Any) -> Value:
         a, b = self.index(expr.a), self.index(expr.b)
-        floor = expr.__class__ is E.FloorDiv
         x, y = a.literal, b.literal
         if x is not None and y:
-            return Value(str(x // y if floor else x % y), "i64")
+            return Value(str(_DIVISIONS[expr.__class__](x, y)), "i64")
         key = (expr.__class__, a.ref, b.ref)
         found = self._known(key)
         if found is None:
-            nonnegative = self.simplifier.bounds(expr.a)[0] >= 0 and self.simplifier.bounds(expr.b)[0] >= 0
-            if nonnegative:
-                found = self.b.binary("udiv" if floor else "urem", a, b)
+            if expr.__class__ is E.Div or expr.__class__ is E.Mod:
+                found = self.b.binary("sdiv" if expr.__class__ is E.Div else "srem", a, b)
             else:
-                found = self._floor_divide(a, b, floor)
+                found = self._floor_divide(a, b, expr.__class__ is E.FloorDiv)
             self._scopes[-1][key] = found
             self._depth[found.ref] = max(self._depth.get(a.ref, 0), self._depth.get(b.ref, 0))
         return found

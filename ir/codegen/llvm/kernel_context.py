@@ -65,6 +65,11 @@ class LoopShapes(Visitor):
     def visit_Buffer(self, node: Buffer) -> None:
         pass
 
+    def visit_Call(self, call: E.Call) -> None:
+        if isinstance(call.op, GlobalVar):
+            self._has_loop = True  # in the function
+        self.generic_visit(call)
+
     def visit_For(self, loop: S.For) -> None:
         outer_shaped, self._is_shaped = self._is_shaped, loop.kind == S.ForKind.UNROLLED
         self._has_loop = False

@@ -1,8 +1,6 @@
-"""Statements of lowered PrimFuncs as LLVM code: loops, memory, calls, and functions for the bodies of parallel loops.
+"""Statements of lowered PrimFuncs as LLVM code: loops, memory, calls.
 
-Small buffers are ``alloca``s, which LLVM turns into registers when all their indices are constant; larger ones share one
-workspace per kernel (or per chunk of a parallel loop), handed to the code as ``noalias`` parameters.  The body of a parallel
-loop is a function of its own that gets what it uses through a struct.
+Buffers are ``alloca``s, which LLVM turns into registers when all their indices are constant, or come from the runtime.
 """
 
 from __future__ import annotations
@@ -14,26 +12,21 @@ import numpy as np
 
 from ... import dtype as dt
 from ...arith.deep_equal import expr_deep_equal
-from ...node import Visitor, post_order_visit
+from ...node import Visitor
 from ...tir import expr as E
 from ...tir import stmt as S
 from ...tir.buffer import Buffer
 from ...tir.expr import Var
-from .builder import FunctionBuilder, ModuleBuilder, Value, constant
+from ...tir.function import OUTLINED
+from .builder import FunctionBuilder, Value, constant
 from .compile import CodegenError
 from .expression import ExpressionEmitter
 from .kernel_context import KernelContext, PackedSite, function_symbol
 from .types import element_bytes, memory_type
-from .work import operations_of
 
 #: Return codes of kernels.
 OK, FAILED, OUT_OF_MEMORY = 0, -1, -2
 
-_STACK_BUFFER = 32 * 1024
-_STACK_LOCAL = 128 * 1024
-_STACK_TOTAL = 512 * 1024
-_LEAST_PARALLEL_OPERATIONS = 1 << 15
-"""A parallel loop that does less is done (in a few microseconds) before other threads have begun."""
 _UNROLL_LIMIT = 1 << 14  # copies of a body; beyond, an unrolled loop stays a loop
 
 
@@ -71,18 +64,13 @@ def _is_reduction_step(node: S.LetStmt) -> bool:
 class FunctionEmitter(ExpressionEmitter, Visitor):
     """Emits the statements of one LLVM function."""
 
-    def __init__(self, context: KernelContext, builder: FunctionBuilder, parallel_allowed: bool) -> None:
+    def __init__(self, context: KernelContext, builder: FunctionBuilder) -> None:
         ExpressionEmitter.__init__(self, context.module, builder)
         Visitor.__init__(self)
         self.context = context
         self.outlined_attributes = context.outlined_attributes
-        self.parallel_allowed = parallel_allowed
-        self.workspace: list[tuple[str, int]] = []  # parameter name and offset of each large buffer
-        self.workspace_bytes = 0
         self.result: Value | None = None
-        self._stack_bytes = 0
         self._cleanups: list[Callable[[], None]] = []
-        self._parallel_loops = 0
 
     # -- leaving -----------------------------------------------------------------
     def leave_with(self, code: Value) -> None:
@@ -122,8 +110,6 @@ class FunctionEmitter(ExpressionEmitter, Visitor):
         self.reduction_update = node.value if _is_reduction_step(node) else None
         self.variables[node.var] = self.value(node.value)
         self.reduction_update = outer
-        if dt.is_index(node.var.dtype):
-            self.simplifier.bind(node.var, *self.simplifier.bounds(node.value))
         self.visit(node.body)
 
     def visit_AttrStmt(self, node: S.AttrStmt) -> None:
@@ -132,12 +118,7 @@ class FunctionEmitter(ExpressionEmitter, Visitor):
         self.visit(node.body)
 
     def visit_DeclBuffer(self, node: S.DeclBuffer) -> None:
-        if node.buffer.data not in self.variables:
-            self._allocate(
-                node.buffer.data, node.buffer.dtype, node.buffer.shape, node.buffer.scope(), node.body
-            )
-        else:
-            self.visit(node.body)
+        self.visit(node.body)
 
     def visit_IfThenElse(self, node: S.IfThenElse) -> None:
         condition = self.value(node.condition)
@@ -198,7 +179,6 @@ class FunctionEmitter(ExpressionEmitter, Visitor):
     # -- loops ---------------------------------------------------------------------
     def visit_For(self, loop: S.For) -> None:
         start, extent = self.index(loop.min), self.index(loop.extent)
-        self.simplifier.bind_range(loop.loop_var, loop.min, loop.extent)
         first, count = start.literal, extent.literal
         if count is not None and count <= 0:
             return
@@ -218,13 +198,6 @@ class FunctionEmitter(ExpressionEmitter, Visitor):
                 )
                 self.visit(loop.body)
             self._copies //= count
-            return
-        if (
-            loop.kind == S.ForKind.PARALLEL
-            and self.parallel_allowed
-            and operations_of(loop) >= _LEAST_PARALLEL_OPERATIONS
-        ):
-            self._parallel(loop, start, extent)
             return
         end = self.b.add(start, extent)
         self.serial_loop(loop, start, end)
@@ -261,107 +234,21 @@ class FunctionEmitter(ExpressionEmitter, Visitor):
             b.cond_branch(more, head, done)
         b.label(done)
 
-    def _parallel(self, loop: S.For, start: Value, extent: Value) -> None:
-        """Outlines the loop's body and hands it to the thread pool."""
-        captured = self._captured(loop)
-        name = f"{self.b.name}.parallel{self._parallel_loops}"
-        self._parallel_loops += 1
-        # the function that does the work, with pointers that are known not to overlap
-        noalias = "ptr noalias" if self.noalias else "ptr"
-        params = [("i64", "begin"), ("i64", "end")]
-        params += [(noalias if v.type == "ptr" else v.type, f"c{i}") for i, (_, v) in enumerate(captured)]
-        inner = FunctionBuilder(f"{name}.body", "i32", params, self.context.outlined_attributes, "internal")
-        emitter = FunctionEmitter(self.context, inner, parallel_allowed=False)
-        emitter._copies = self._copies
-        emitter.noalias = self.noalias
-        emitter.simplifier = self.simplifier
-        for var, value in self.variables.items():
-            if value.literal is not None:
-                emitter.variables[var] = value
-        for i, (var, value) in enumerate(captured):
-            emitter.variables[var] = Value(f"%c{i}", value.type)
-        offset = Value(start.ref, "i64") if start.literal is not None else None
-        if offset is None:
-            inner.params.insert(2, ("i64", "start"))
-            offset = Value("%start", "i64")
-        low = inner.add(Value("%begin", "i64"), offset)
-        high = inner.add(Value("%end", "i64"), offset)
-        emitter.serial_loop(loop, low, high)
-        inner.ret(Value(str(OK), "i32"))
-        extra = [start] if start.literal is None else []
-        fields = [*extra, *[value for _, value in captured]]
-        emitter.add_workspace_parameters()
-        self.module.define(inner.name, inner.text())
-        self._define_trampoline(name, inner.name, fields, emitter)
-        # the call
-        env = self.b.alloca(f"[{max(1, len(fields))} x i64]", 8)
-        for i, value in enumerate(fields):
-            place = self.b.define(f"getelementptr i64, ptr {env.ref}, i64 {i}", "ptr")
-            self.b.store(value, place, 8)
-        self.module.declare("loopsmith_parallel_for", "i32", ["ptr", "i64", "ptr"])
-        status = self.b.call("loopsmith_parallel_for", "i32", [Value(f"@{name}", "ptr"), extent, env])
-        self._check_status(status)
-
-    def _captured(self, loop: S.For) -> list[tuple[Var, Value]]:
-        """Variables and pointers from outside that the loop uses and that are no literals."""
-        found: dict[Var, Value] = {}
-
-        def check(node: Any) -> None:
-            if isinstance(node, Var) and node in self.variables and self.variables[node].literal is None:
-                found[node] = self.variables[node]
-
-        post_order_visit(loop.body, check)
-        return list(found.items())
-
-    def _define_trampoline(
-        self, name: str, inner: str, fields: list[Value], emitter: FunctionEmitter
-    ) -> None:
-        """``int32 name(begin, end, env)``: unpacks the struct, gets the workspace, calls the body."""
-        b = FunctionBuilder(
-            name,
-            "i32",
-            [("i64", "begin"), ("i64", "end"), ("ptr", "env")],
-            self.context.attributes,
-            "internal",
-        )
-        args = [Value("%begin", "i64"), Value("%end", "i64")]
-        for i, value in enumerate(fields):
-            place = b.define(f"getelementptr i64, ptr %env, i64 {i}", "ptr")
-            args.append(b.load(value.type, place, 8))
-        call_with_workspace(self.module, b, inner, args, emitter)
-        self.module.define(name, b.text())
-
     # -- memory --------------------------------------------------------------------
     def visit_Allocate(self, node: S.Allocate) -> None:
-        annotation = node.buffer_var.type_annotation
-        scope = getattr(annotation, "storage_scope", "") or "global"
-        self._allocate(node.buffer_var, node.dtype, node.extents, scope, node.body)
-
-    def _allocate(
-        self, var: Var, dtype: str, extents: tuple[E.PrimExpr, ...], scope: str, body: S.Stmt
-    ) -> None:
         count: Value = Value("1", "i64")
-        for extent in extents:
+        for extent in node.extents:
             count = self.b.mul(count, self.index(extent))
-        size = element_bytes(dtype) * dt.lanes(dtype)
-        elements = count.literal
-        if elements is None:
-            self._allocate_dynamic(var, self.b.mul(count, Value(str(size), "i64")), body)
+        size = element_bytes(node.dtype) * dt.lanes(node.dtype)
+        if count.literal is None or S.WORKSPACE in node.annotations:
+            self._from_runtime(node.buffer_var, self.b.mul(count, Value(str(size), "i64")), node.body)
             return
-        total = max(1, elements) * size
-        limit = _STACK_LOCAL if scope.startswith("local") else _STACK_BUFFER
-        if total <= limit and self._stack_bytes + total <= _STACK_TOTAL:
-            self._stack_bytes += total
-            self.variables[var] = self.b.alloca(f"[{max(1, elements)} x {memory_type(dtype)}]", 64)
-        else:
-            name = f"w{len(self.workspace)}"
-            self.workspace.append((name, self.workspace_bytes))
-            # an odd number of cache lines between buffers keeps equal offsets out of the same cache set
-            self.workspace_bytes += (total + 63) // 64 * 64 + 64
-            self.variables[var] = Value(f"%{name}", "ptr")
-        self.visit(body)
+        elements = max(1, count.literal)
+        self.variables[node.buffer_var] = self.b.alloca(f"[{elements} x {memory_type(node.dtype)}]", 64)
+        self.visit(node.body)
 
-    def _allocate_dynamic(self, var: Var, size: Value, body: S.Stmt) -> None:
+    def _from_runtime(self, var: Var, size: Value, body: S.Stmt) -> None:
+        """Memory that the runtime keeps between calls."""
         b = self.b
         self.module.declare("loopsmith_workspace_acquire", "ptr", ["i64"], " nounwind")
         self.module.declare("loopsmith_workspace_release", "void", ["ptr"], " nounwind")
@@ -391,10 +278,6 @@ class FunctionEmitter(ExpressionEmitter, Visitor):
         self.variables[node.buffer_var] = Value(f"@{name}", "ptr")
         self.visit(node.body)
 
-    def add_workspace_parameters(self) -> None:
-        """Declares the large buffers as parameters of the function; called when its body is complete."""
-        self.b.params += [("ptr noalias align 64", name) for name, _ in self.workspace]
-
     # -- calls ---------------------------------------------------------------------
     def call_function(self, call: E.Call) -> Value:
         """Calls another PrimFunc of the module and returns early when it fails."""
@@ -402,10 +285,24 @@ class FunctionEmitter(ExpressionEmitter, Visitor):
         for arg in call.args:
             value = self.value(arg)
             args.append(value if value.type == "ptr" or dt.is_float(arg.dtype) else self._wide(value))
+        callee = self.context.program[call.op]
         name = function_symbol(self.context.program, call.op)
-        status = self.b.call(name, "i32", args)
+        if callee.attrs.get(OUTLINED) == "parallel":
+            status = self._share(name, args)
+        else:
+            status = self.b.call(name, "i32", args)
         self._check_status(status)
         return status
+
+    def _share(self, name: str, args: list[Value]) -> Value:
+        """Lets the runtime's threads call a function over parts of the range of iterations, which starts at 0."""
+        _, extent, *captured = args
+        env = self.b.alloca(f"[{max(1, len(captured))} x i64]", 8)
+        for i, value in enumerate(captured):
+            place = self.b.define(f"getelementptr i64, ptr {env.ref}, i64 {i}", "ptr")
+            self.b.store(value, place, 8)
+        self.module.declare("loopsmith_parallel_for", "i32", ["ptr", "i64", "ptr"])
+        return self.b.call("loopsmith_parallel_for", "i32", [Value(f"@{name}.part", "ptr"), extent, env])
 
     def call_packed(self, call: E.Call) -> Value:
         """Calls a registered Python function through a pointer that the loader fills in."""
@@ -463,29 +360,3 @@ def _pointer_description(arg: E.PrimExpr) -> tuple[str, str, int]:
             return ("pointer", buffer.dtype, extent.value - skipped)
         return ("pointer", buffer.dtype, 0)
     return ("pointer", "uint8", 0)
-
-
-def call_with_workspace(
-    module: ModuleBuilder, b: FunctionBuilder, inner: str, args: list[Value], emitter: FunctionEmitter
-) -> None:
-    """Emits ``return inner(args..., workspace pointers...)`` around getting and giving back the workspace."""
-    if not emitter.workspace:
-        b.ret(b.call(inner, "i32", args))
-        return
-    module.declare("loopsmith_workspace_acquire", "ptr", ["i64"], " nounwind")
-    module.declare("loopsmith_workspace_release", "void", ["ptr"], " nounwind")
-    module.declare("loopsmith_set_error", "void", ["ptr"])
-    base = b.call("loopsmith_workspace_acquire", "ptr", [Value(str(emitter.workspace_bytes), "i64")])
-    b.cond_branch(b.icmp("eq", base, Value("null", "ptr")), "failed", "go")
-    b.label("failed")
-    b.call(
-        "loopsmith_set_error",
-        "void",
-        [module.string(f"no memory for a workspace of {emitter.workspace_bytes} bytes")],
-    )
-    b.ret(Value(str(OUT_OF_MEMORY), "i32"))
-    b.label("go")
-    pointers = [b.element_pointer(base, "i8", Value(str(offset), "i64")) for _, offset in emitter.workspace]
-    status = b.call(inner, "i32", [*args, *pointers])
-    b.call("loopsmith_workspace_release", "void", [base])
-    b.ret(status)

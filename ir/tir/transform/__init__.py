@@ -12,12 +12,15 @@ from .prim_func_pass import PrimFuncPass, prim_func_pass
 from .force_narrow_index_to_int32 import ForceNarrowIndexToInt32
 from .hoist_if_then_else import HoistIfThenElse
 from .loop_partition import LoopPartition
+from .lower_floor_div import LowerFloorDiv
 from .lower_init_block import LowerInitBlock
 from .lower_intrin import LowerIntrin
 from .lower_match_buffer import LowerMatchBuffer
 from .lower_opaque_block import LowerOpaqueBlock
+from .lower_parallel import LowerParallel
 from .narrow_data_type import NarrowDataType
 from .plan_and_update_buffer_allocation_location import PlanAndUpdateBufferAllocationLocation
+from .plan_workspace import PlanWorkspace
 from .prefetch_panels import PrefetchPanels
 from .remove_assume import RemoveAssume
 from .remove_no_op import RemoveNoOp

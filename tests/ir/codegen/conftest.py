@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
-from ir.codegen.llvm import statement
+from ir.transform import PassContext
 
 
 @pytest.fixture(autouse=True)
-def _short_loops_run_in_parallel(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statement, "_LEAST_PARALLEL_OPERATIONS", 0)
+def _short_loops_run_in_parallel() -> Iterator[None]:
+    with PassContext(config={"tir.LowerParallel": {"least_operations": 0}}):
+        yield

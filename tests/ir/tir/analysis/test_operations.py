@@ -1,17 +1,13 @@
-"""What a statement is counted as, and that short parallel loops wake no threads."""
+"""What a statement is counted as."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-import pytest
-
 from ir import IRModule
-from ir.codegen.build import build
-from ir.codegen.llvm import statement
-from ir.codegen.llvm.work import operations_of
 from ir.script import tir as T
+from ir.tir.analysis.operations import operations_of
 from ir.tir.transform import LowerIntrin
 
 
@@ -56,11 +52,3 @@ def test_what_is_not_known_is_endless() -> None:
         A[0] = T.call_extern("float32", "expf", A[1])
 
     assert operations_of(symbolic.body) == operations_of(foreign.body) == math.inf
-
-
-@pytest.mark.parametrize(("extent", "dispatched"), [(64, False), (1 << 20, True)])
-def test_short_parallel_loops_run_in_the_calling_thread(
-    extent: int, dispatched: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(statement, "_LEAST_PARALLEL_OPERATIONS", 1 << 15)
-    assert ("call i32 @loopsmith_parallel_for" in build(copy(extent)).llvm_ir) is dispatched

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 from ... import dtype as dt
 from ...node import Visitor, visit_children
-from ...tir import expr as E
-from ...tir import stmt as S
-from ...tir.intrinsic.declaration import CallEffectKind, effect_of
+from .. import expr as E
+from .. import stmt as S
+from ..intrinsic.declaration import CallEffectKind, effect_of
 
 _REGISTER_BYTES = 64
 _FUNCTION = 32.0

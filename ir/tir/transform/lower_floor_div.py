@@ -1,0 +1,78 @@
+"""LowerFloorDiv: floor division of numbers that are known not to be negative becomes the division of machines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ... import dtype as dt
+from ...arith.index_simplifier import IndexSimplifier
+from ...module import IRModule
+from ...node import Mutator
+from ...transform import PassContext
+from ..expr import Div, FloorDiv, FloorMod, Mod, PrimExpr, Var
+from ..function import PrimFunc
+from ..stmt import For, LetStmt, Stmt
+from .prim_func_pass import PrimFuncPass
+
+_UNKNOWN = 1 << 40
+"""What the sizes of arrays and whole arguments are taken to stay below."""
+
+
+class _Lower(Mutator):
+    def __init__(self) -> None:
+        super().__init__()
+        self.simplifier = IndexSimplifier()
+
+    def visit_For(self, loop: For) -> Stmt:
+        self.simplifier.bind_range(loop.loop_var, loop.min, loop.extent)
+        return self.generic_visit(loop)
+
+    def visit_LetStmt(self, node: LetStmt) -> Stmt:
+        if dt.is_index(node.var.dtype):
+            self.simplifier.bind(node.var, *self.simplifier.bounds(node.value))
+        return self.generic_visit(node)
+
+    def _truncating(self, node: FloorDiv | FloorMod, kind: type[PrimExpr]) -> PrimExpr:
+        bounds = self.simplifier.bounds
+        mapped = self.generic_visit(node)
+        if dt.is_index(node.dtype) and bounds(node.a)[0] >= 0 and bounds(node.b)[0] >= 0:
+            return kind(mapped.a, mapped.b)
+        return mapped
+
+    def visit_FloorDiv(self, node: FloorDiv) -> PrimExpr:
+        return self._truncating(node, Div)
+
+    def visit_FloorMod(self, node: FloorMod) -> PrimExpr:
+        return self._truncating(node, Mod)
+
+
+@dataclass(frozen=True)
+class LowerFloorDiv(PrimFuncPass):
+    """Divide towards zero, as machines do, where the bounds of loops prove that neither operand is negative.
+
+    Where they do not, floor division stays and code generation corrects the quotient.
+
+    Before::
+
+        for i in range(64):
+            A[i // 8] = B[i % 8]
+            C[i] = D[(n + i) // 3]
+
+    After::
+
+        for i in range(64):
+            A[T.truncdiv(i, 8)] = B[T.truncmod(i, 8)]
+            C[i] = D[(n + i) // 3]
+    """
+
+    pass_name = "tir.LowerFloorDiv"
+
+    def transform_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
+        """The function with divisions that need no correction."""
+        lowering = _Lower()
+        for buffer in func.buffer_map.values():
+            for extent in buffer.shape:
+                if isinstance(extent, Var):
+                    lowering.simplifier.bind(extent, 0, _UNKNOWN)
+        body = lowering.visit(func.body)
+        return func if body is func.body else func.replace(body=body)

@@ -1,0 +1,114 @@
+"""LowerParallel: the body of a parallel loop becomes a function over a range of iterations, which threads share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ...expr import GlobalVar
+from ...function import BaseFunc
+from ...module import IRModule
+from ...node import Mutator
+from ...transform import ModulePass, PassContext
+from ..analysis.operations import operations_of
+from ..analysis.undefined_vars import undefined_vars
+from ..expr import Call, IntImm, PrimExpr, SizeVar, Var
+from ..function import OUTLINED, PrimFunc
+from ..operators import const
+from ..stmt import Evaluate, For, ForKind, Stmt
+
+_LEAST_OPERATIONS = 1 << 15
+"""A parallel loop that does less is done (in a few microseconds) before other threads have begun."""
+
+
+class _Outline(Mutator):
+    """Rewrites one function; the functions made of its parallel loops are collected in ``made``."""
+
+    def __init__(self, name: str, func: PrimFunc, taken: set[str], least: float) -> None:
+        super().__init__()
+        self.name = name
+        self.func = func
+        self.taken = taken
+        self.least = least
+        self.made: dict[GlobalVar, PrimFunc] = {}
+        self._inside = False
+
+    def visit_PrimExpr(self, node: PrimExpr) -> PrimExpr:
+        return node
+
+    def visit_For(self, loop: For) -> Stmt:
+        if loop.kind != ForKind.PARALLEL:
+            return self.generic_visit(loop)
+        single = isinstance(loop.extent, IntImm) and loop.extent.value <= 1
+        if self._inside or single or operations_of(loop) < self.least:
+            return self.generic_visit(loop.replace(kind=ForKind.SERIAL))
+        self._inside = True
+        body = self.visit(loop.body)
+        self._inside = False
+        return self._launch(loop.replace(kind=ForKind.SERIAL, body=body))
+
+    def _launch(self, loop: For) -> Stmt:
+        dtype = loop.loop_var.dtype
+        begin, end = SizeVar("begin", dtype), SizeVar("end", dtype)
+        start = begin if isinstance(loop.min, IntImm) and loop.min.value == 0 else loop.min + begin
+        part = loop.replace(min=start, extent=end - begin)
+        captured: list[Var] = undefined_vars(part, [begin, end])
+        kept = {key: self.func.attrs[key] for key in ("tir.noalias", "target") if key in self.func.attrs}
+        var = GlobalVar(self._fresh_name())
+        self.made[var] = PrimFunc([begin, end, *captured], part, attrs={**kept, OUTLINED: "parallel"})
+        return Evaluate(Call("void", var, (const(0, dtype), loop.extent, *captured)))
+
+    def _fresh_name(self) -> str:
+        number = len(self.made)
+        while (name := f"{self.name}_parallel{number}") in self.taken:
+            number += 1
+        self.taken.add(name)
+        return name
+
+
+@dataclass(frozen=True)
+class LowerParallel(ModulePass):
+    """Make a function of each parallel loop that is worth it, called with all its iterations and what it uses from outside.
+
+    The function has the attribute ``tir.outlined = "parallel"``: its first two parameters are a range of iterations, and
+    code generation hands the call to the runtime, whose threads call it with parts of the range. Loops inside of a
+    parallel one, and short ones, become serial.
+
+    Args:
+        least_operations: loops that execute fewer operations are done before other threads have begun.
+
+    Before::
+
+        def main(A: T.Buffer((1048576,), "float32"), n: T.int32):
+            for i in T.parallel(1048576):
+                A[i] = T.float32(n)
+
+    After::
+
+        def main(A: T.Buffer((1048576,), "float32"), n: T.int32):
+            main_parallel0(0, 1048576, A.data, n)
+
+        def main_parallel0(begin: T.int32, end: T.int32, A_data: T.handle("float32"), n: T.int32):
+            T.func_attr({"tir.outlined": "parallel"})
+            for i in range(begin, end):
+                A[i] = T.float32(n)
+    """
+
+    least_operations: float = _LEAST_OPERATIONS
+    pass_name = "tir.LowerParallel"
+
+    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """The module with a function for every parallel loop."""
+        taken = {var.name_hint for var in mod.functions}
+        options = replace(self, **ctx.get("tir.LowerParallel", {}))
+        functions: dict[GlobalVar, BaseFunc] = {}
+        changed = False
+        for var, func in mod.functions.items():
+            if not isinstance(func, PrimFunc):
+                functions[var] = func
+                continue
+            outline = _Outline(var.name_hint, func, taken, options.least_operations)
+            body = outline.visit(func.body)
+            changed |= body is not func.body
+            functions[var] = func.replace(body=body)
+            functions.update(outline.made)
+        return mod.replace(functions=functions) if changed else mod

@@ -1,0 +1,51 @@
+"""LowerFloorDiv: divisions that are proved to need no correction, and those that are not."""
+
+from __future__ import annotations
+
+from ir.script import tir as T
+from ir.tir.transform import LowerFloorDiv
+
+
+def test_bounds_of_loops_prove_it(check):  # type: ignore[no-untyped-def]
+    @T.prim_func
+    def before(A: T.Buffer((64,), "int32"), O: T.Buffer((64,), "int32")):
+        for i in range(64):
+            O[i] = A[i // 3] + A[i % 8 * 2] + (i + 5) // 2
+
+    @T.prim_func
+    def after(A: T.Buffer((64,), "int32"), O: T.Buffer((64,), "int32")):
+        for i in range(64):
+            O[i] = A[T.truncdiv(i, 3)] + A[T.truncmod(i, 8) * 2] + T.truncdiv(i + 5, 2)
+
+    check(LowerFloorDiv(), before, after)
+
+
+def test_what_may_be_negative_stays(apply):  # type: ignore[no-untyped-def]
+    @T.prim_func
+    def main(A: T.Buffer((64,), "int32"), O: T.Buffer((64,), "int32")):
+        for i in range(64):
+            O[i] = A[i] // 3 + (i - 5) // 2 + (i - 5) % 4
+
+    assert apply(LowerFloorDiv(), main) is main
+
+
+def test_a_divisor_that_may_be_negative_stays(apply):  # type: ignore[no-untyped-def]
+    @T.prim_func
+    def main(A: T.Buffer((64,), "int32"), O: T.Buffer((64,), "int32")):
+        for i in range(64):
+            O[i] = i // (T.max(A[i], 0) - 9)
+
+    assert apply(LowerFloorDiv(), main, same_results=False) is main
+
+
+def test_variables_and_extents_of_buffers_have_bounds(apply):  # type: ignore[no-untyped-def]
+    @T.prim_func
+    def main(a: T.handle):
+        n = T.int32()
+        A = T.match_buffer(a, (n,), "int32")
+        for i in range(n):
+            x: T.int32 = i * 2
+            A[i] = x // 4 + n // 2
+
+    text = apply(LowerFloorDiv(), main, same_results=False).script()
+    assert "//" not in text

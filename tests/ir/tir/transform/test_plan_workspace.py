@@ -1,0 +1,122 @@
+"""PlanWorkspace: which buffers move, how the work is called, and what stays in one piece."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ir import IRModule
+from ir.codegen.build import build
+from ir.node import post_order_visit
+from ir.script import tir as T
+from ir.tir.analysis.verify_well_formed import verify_well_formed
+from ir.tir.function import PrimFunc
+from ir.tir.interpreter import run
+from ir.tir.stmt import WORKSPACE, Allocate
+from ir.tir.transform import PlanWorkspace
+
+
+@T.prim_func
+def stages(A: T.Buffer((20000,), "float32"), O: T.Buffer((20000,), "float32")):  # type: ignore[no-untyped-def]
+    first = T.allocate([20000], "float32", "global")
+    F = T.Buffer((20000,), data=first)
+    small = T.allocate([16], "float32", "global")
+    S = T.Buffer((16,), data=small)
+    for i in range(20000):
+        F[i] = A[i] + T.float32(1)
+    second = T.allocate([20000], "float16", "global")
+    H = T.Buffer((20000,), "float16", data=second)
+    for i in range(20000):
+        H[i] = T.Cast("float16", F[19999 - i])
+        S[i % 16] = F[i]
+    for i in range(20000):
+        O[i] = T.Cast("float32", H[i]) + S[i % 16]
+
+
+def allocations(func: PrimFunc) -> list[Allocate]:
+    found: list[Any] = []
+    post_order_visit(func.body, lambda node: found.append(node) if isinstance(node, Allocate) else None)
+    return found
+
+
+def test_large_buffers_are_places_of_one_workspace() -> None:
+    after = PlanWorkspace()(IRModule({"main": stages}))
+    assert verify_well_formed(after)
+    (workspace,) = allocations(after["main"])
+    assert WORKSPACE in workspace.annotations
+    assert workspace.dtype == "uint8" and int(workspace.extents[0]) == 80000 + 64 + 40000 + 64
+    work = after["main_compute"]
+    assert work.attrs["tir.outlined"] == "compute"
+    assert [item.buffer_var.name for item in allocations(work)] == ["small"]
+    assert [int(buffer.shape[0]) for buffer in work.buffer_map.values()] == [20000] * 4
+    assert "T.address_of(workspace_1[80064])" in after["main"].script()
+
+
+def test_results_are_the_same() -> None:
+    a = np.random.default_rng(0).integers(-8, 9, 20000).astype("float32")
+    results = []
+    for module in (IRModule({"main": stages}), PlanWorkspace()(IRModule({"main": stages}))):
+        out = np.zeros(20000, "float32")
+        run(module, a, out)
+        results.append(out)
+    out = np.zeros(20000, "float32")
+    build(stages)["stages"](a, out)
+    np.testing.assert_array_equal(results[0], results[1])
+    np.testing.assert_array_equal(results[0], out)
+
+
+def test_small_buffers_stay_until_the_stack_is_full() -> None:
+    module = IRModule({"main": stages})
+    assert PlanWorkspace(largest_on_stack=1 << 20)(module) is module
+    after = PlanWorkspace(largest_on_stack=1 << 20, stack_bytes=100_000)(module)
+    assert [item.buffer_var.name for item in allocations(after["main_compute"])] == ["small", "first"]
+
+
+def test_sizes_that_are_not_constant_stay() -> None:
+    @T.prim_func
+    def main(O: T.Buffer((8,), "float32"), n: T.int32):  # type: ignore[no-untyped-def]
+        data = T.allocate([n], "float32", "global")
+        B = T.Buffer((n,), data=data)
+        for i in range(8):
+            B[i] = T.float32(1)
+        for i in range(8):
+            O[i] = B[i]
+
+    module = IRModule({"main": main})
+    assert PlanWorkspace()(module) is module
+
+
+def test_a_function_that_returns_a_value_is_left_in_one_piece() -> None:
+    @T.prim_func
+    def main(A: T.Buffer((20000,), "float32")) -> T.float32:
+        data = T.allocate([20000], "float32", "global")
+        B = T.Buffer((20000,), data=data)
+        for i in range(20000):
+            B[i] = A[19999 - i]
+        T.ret(B[3] + T.float32(1))
+
+    after = PlanWorkspace()(IRModule({"main": main}))
+    assert len(after.functions) == 1
+    (kept,) = allocations(after["main"])
+    assert WORKSPACE in kept.annotations
+    a = np.arange(20000, dtype="float32")
+    assert build(main)["main"](a) == 19997 == run(after, a)
+
+
+def test_buffers_that_are_only_declared_are_allocations() -> None:
+    @T.prim_func
+    def main(A: T.Buffer((20000,), "float32")):  # type: ignore[no-untyped-def]
+        B = T.decl_buffer((20000,), "float32")
+        for i in range(20000):
+            B[i] = A[19999 - i]
+        for i in range(20000):
+            A[i] = B[i]
+
+    after = PlanWorkspace()(IRModule({"main": main}))
+    assert len(allocations(after["main"])) == 1
+    a, b = np.arange(20000, dtype="float32"), np.arange(20000, dtype="float32")
+    run(after, a)
+    build(main)["main"](b)
+    np.testing.assert_array_equal(a, np.arange(20000)[::-1])
+    np.testing.assert_array_equal(a, b)
