@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -424,9 +423,6 @@ def _infer_tensor_to_shape(node: Call, builder: Any) -> StructInfo:
         raise wrong_kind(node, f"expected an int64 tensor, got {info.dtype}")
     size = as_int(info.shape_values[0]) if info.shape_values is not None else None
     return ShapeStructInfo(ndim=-1 if size is None else size)
-
-
-_shape_counter = itertools.count()
 
 
 def _legalize_tensor_to_shape(bb: Any, node: Call) -> Expr:

@@ -126,11 +126,6 @@ def _children(expr: Any) -> list[Any]:
     return found
 
 
-def tensor(shape: Any, dtype: str, vdevice: Any = None, ndim: int = -1) -> TensorStructInfo:
-    """A tensor's struct info; ``shape`` None leaves the extents open."""
-    return TensorStructInfo(shape, dtype, vdevice, ndim)
-
-
 def same_as(info: TensorStructInfo, dtype: str | None = None) -> TensorStructInfo:
     """A tensor of the same shape and device, with another dtype if given."""
     if dtype is None or dtype == info.dtype:

@@ -10,6 +10,7 @@ import runners
 from ir import relax
 from ir.error import IRValueError
 from ir.relax import transform
+from ir.relax.analysis import well_formed
 from ir.relax.testing import evaluate
 from ir.script import ir as I
 from ir.script import relax as R
@@ -530,3 +531,62 @@ def test_all_reduce_over_shared_memory():
         lowered["main"].body.blocks[0].bindings[0].value.op.global_symbol
         == "runtime.disco.cuda_ipc.alloc_storage"
     )
+
+
+def test_lambda_lift_of_a_function_that_calls_itself():
+    """The lifted function hands on what it captured when it calls itself."""
+
+    @I.ir_module
+    class Before:
+        @R.function(pure=False)
+        def main(x: R.Tensor((), "int64"), step: R.Tensor((), "int64")) -> R.Tensor((), "int64"):
+            @R.function(pure=False)
+            def count(i: R.Tensor((), "int64")) -> R.Tensor((), "int64"):
+                done = R.greater_equal(i, R.const(10, "int64"))
+                if done:
+                    r = i
+                else:
+                    j = R.add(i, step)
+                    r = count(j)
+                return r
+
+            y = count(x)
+            return y
+
+    after = transform.LambdaLift()(Before)
+    assert well_formed(after)
+    (lifted,) = [func for var, func in after.functions.items() if var.name_hint != "main"]
+    assert len(lifted.params) == 2
+    assert not any(
+        isinstance(binding.value, relax.Function)
+        for func in after.functions.values()
+        for binding in relax.analysis.all_bindings(func)
+    )
+    start, step = np.array(1, "int64"), np.array(4, "int64")
+    assert evaluate(Before, start, step) == evaluate(after, start, step) == 13
+
+
+def test_remove_unused_outputs_of_a_result_that_is_a_variable():
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor((8,), "float32")) -> R.Tensor((8,), "float32"):
+            cls = Before
+            pair: R.Tuple(R.Tensor((8,), "float32"), R.Tensor((8,), "float32")) = cls.func(x)
+            y = pair[1]
+            return y
+
+        @R.function(private=True)
+        def func(x: R.Tensor((8,), "float32")) -> R.Tuple(
+            R.Tensor((8,), "float32"), R.Tensor((8,), "float32")
+        ):
+            with R.dataflow():
+                parts = R.split(R.concat((x, x), axis=0), 2, axis=0)
+                R.output(parts)
+            return parts
+
+    after = transform.RemoveUnusedOutputs()(Before)
+    assert well_formed(after)
+    assert isinstance(after["func"].ret_struct_info, relax.TensorStructInfo)
+    x = np.arange(8, dtype="float32")
+    np.testing.assert_array_equal(evaluate(after, x), x)

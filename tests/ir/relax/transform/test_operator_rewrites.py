@@ -10,6 +10,8 @@ from ir import relax
 from ir.error import IRValueError
 from ir.global_info import VDevice
 from ir.relax import transform
+from ir.relax.analysis import well_formed
+from ir.relax.testing import evaluate
 from ir.script import from_source
 from ir.script import ir as I
 from ir.script import relax as R
@@ -709,3 +711,53 @@ def test_hints_work_backwards():
     (here,) = Before.global_infos["vdevice"]
     after = transform.RealizeVDevice()(Before)
     assert all(item.var.struct_info.vdevice == here for item in after["main"].body.blocks[0].bindings)
+
+
+def test_hints_become_copies_where_devices_differ():
+    @I.ir_module
+    class Before:
+        I.module_global_infos({"vdevice": [I.vdevice("llvm"), I.vdevice("cuda", 0)]})
+
+        @R.function
+        def main(x: R.Tensor((4,), "float32", "llvm")) -> R.Tensor((4,), "float32"):
+            a: R.Tensor((4,), "float32") = R.exp(x)
+            b: R.Tensor((4,), "float32") = R.hint_on_device(a, I.vdevice("cuda", 0))
+            c: R.Tensor((4,), "float32") = R.negative(b)
+            return c
+
+    after = transform.RealizeVDevice()(Before)
+    assert well_formed(after)
+    values = [binding.value for binding in after["main"].body.blocks[0].bindings]
+    assert [value.op.name for value in values] == ["relax.exp", "relax.to_vdevice", "relax.negative"]
+    kinds = [value.struct_info.vdevice.target.kind.name for value in values]
+    assert kinds == ["llvm", "cuda", "cuda"]
+    assert after["main"].ret_struct_info.vdevice.target.kind.name == "cuda"
+
+
+def test_convert_layout_of_what_branches_use():
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(
+            x: R.Tensor((1, 4, 6, 6), "float32"),
+            w: R.Tensor((4, 4, 3, 3), "float32"),
+            c: R.Tensor((), "bool"),
+        ) -> R.Tensor((1, 4, 4, 4), "float32"):
+            with R.dataflow():
+                y = R.nn.conv2d(x, w)
+                z = R.nn.relu(y)
+                R.output(z)
+            if c:
+                r = R.negative(z)
+            else:
+                r = z
+            return r
+
+    after = transform.ConvertLayout({"relax.nn.conv2d": ["NHWC", "OHWI"]})(Before)
+    assert well_formed(after)
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((1, 4, 6, 6)).astype("float32")
+    w = rng.standard_normal((4, 4, 3, 3)).astype("float32")
+    for c in (True, False):
+        args = (x, w, np.array(c))
+        np.testing.assert_allclose(evaluate(after, *args), evaluate(Before, *args), rtol=1e-4, atol=1e-5)
