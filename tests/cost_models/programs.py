@@ -12,19 +12,12 @@ from ir import te, topi
 from ir.target import Target
 from schedules.population.sketch import Sketch
 from schedules.space import PostOrderApply
+from tests.kernels import matmul
 
 TARGET = Target(
     "llvm -mcpu=znver5 -num-cores=2 -l1-cache-bytes=49152 -l2-cache-bytes=1048576 -l3-cache-bytes=33554432"
 )
 """Fixed facts, so that expectations do not depend on the machine that runs the tests."""
-
-
-def matmul(n: int = 128) -> Any:
-    a, b = te.placeholder((n, n), name="A"), te.placeholder((n, n), name="B")
-    k = te.reduce_axis((0, n), name="k")
-    return te.create_prim_func(
-        [a, b, te.compute((n, n), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")]
-    )
 
 
 def conv2d(size: int = 14, channels: int = 32) -> Any:
@@ -45,7 +38,7 @@ def softmax(n: int = 64) -> Any:
 
 
 PROGRAMS: dict[str, Callable[[], Any]] = {
-    "matmul": matmul,
+    "matmul": lambda: matmul(128),
     "conv2d": conv2d,
     "grouped": grouped,
     "softmax": softmax,

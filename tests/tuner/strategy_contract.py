@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from cost_models import RandomModel
 from database import MemoryDatabase
-from ir import te
 from ir.tir.analysis import verify_well_formed
 from schedules import Schedule, Trace
+from tests.kernels import matmul
 from tuner import TuneContext
 from tuner.search import MeasureCandidate, SearchStrategy
-
-
-def matmul(n: int = 64) -> Any:
-    """A square matrix product."""
-    a, b = te.placeholder((n, n), name="A"), te.placeholder((n, n), name="B")
-    k = te.reduce_axis((0, n), name="k")
-    c = te.compute((n, n), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
-    return te.create_prim_func([a, b, c])
 
 
 def made_up_seconds(candidate: MeasureCandidate) -> float | None:

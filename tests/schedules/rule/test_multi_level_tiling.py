@@ -17,6 +17,7 @@ from schedules.rule import (
     ReuseType,
     ScheduleRule,
 )
+from tests.kernels import matmul
 
 from ..checks import assert_same_meaning
 from ..rule_contract import TARGET, RuleContract, elementwise, matmul_bias
@@ -30,15 +31,6 @@ GPU = Target(
         "arch": "sm_70",
     }
 )
-
-
-def matmul(n: int = 64) -> PrimFunc:
-    """A product of square matrices with nothing behind it."""
-    a, b = te.placeholder((n, n), "float32", name="A"), te.placeholder((n, n), "float32", name="B")
-    k = te.reduce_axis((0, n), name="k")
-    return te.create_prim_func(
-        [a, b, te.compute((n, n), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")]
-    )
 
 
 def softmax(n: int = 8, m: int = 64) -> PrimFunc:
