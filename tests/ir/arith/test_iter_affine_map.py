@@ -334,7 +334,8 @@ def test_divided_bindings_keep_their_values(case: tuple[list[Any], dict[Var, Ran
     divided = subspace_divide(indices, iters, inner)
     points = list(itertools.product(*(range(int(r.extent)) for r in iters.values())))  # type: ignore[call-overload]
     values = {var: np.array([point[i] for point in points]) for i, var in enumerate(loops)}
-    for index, (outer, mark) in zip(indices, divided, strict=True):
+    *pairs, _condition = divided  # the predicate is divided as well, and comes last
+    for index, (outer, mark) in zip(indices, pairs, strict=True):
         first, second = normalize_iter_map_to_expr(outer.source), normalize_iter_map_to_expr(mark.source)
         assert not set(tir.analysis.undefined_vars(first)) & set(inner)
         assert set(tir.analysis.undefined_vars(second)) <= set(inner)
