@@ -58,7 +58,7 @@ def _target_facts(target: Target) -> dict[str, Any]:
     """What a machine must have to run the code, as plain data."""
     options = options_of(target)
     native = not options.triple and options.cpu in ("", host_info().cpu)
-    if native:
+    if native and host_info().flags:
         flags = [item[1:] for item in host_info().flags.split(",") if item.startswith("+")]
     else:
         # LLVM does not tell what a processor's name implies; the width of its vectors does, for what matters most.
