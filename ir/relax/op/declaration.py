@@ -129,6 +129,8 @@ class Builders:
         self._prefix = prefix
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # what Python asks of any object is no operator
+            raise AttributeError(name)
         declaration = OPERATORS.get(f"{self._prefix}.{name}")
         return Builders(f"{self._prefix}.{name}") if declaration is None else declaration.build
 

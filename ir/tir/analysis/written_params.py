@@ -39,7 +39,10 @@ class _Written(Visitor):
 def written_params(func: PrimFunc) -> tuple[int, ...]:
     """The numbers of the parameters whose memory the function may write; all handles if it calls what has effects.
 
-    >>> written_params(copy)  # of (A, B), which stores A's elements to B
+    >>> from ir import te
+    >>> A = te.placeholder((4,), name="A")
+    >>> B = te.compute((4,), lambda i: A[i], name="B")
+    >>> written_params(te.create_prim_func([A, B]))
     (1,)
     """
     visitor = _Written()

@@ -14,6 +14,7 @@ from ir import relax as rx
 from ir import tir
 from ir.relax.analysis.memory import MemoryAnalysis
 from ir.relax.op import OPERATORS
+from ir.relax.op.declaration import make
 from ir.relax.op.layout_rule import identity, ndim_of
 from ir.relax.op.memory_effect import (
     EFFECT,
@@ -918,3 +919,9 @@ def test_printed_calls_are_read_back(item: Case) -> None:
     again = from_source(text)
     ir.assert_structural_equal(again, mod)
     assert again.script(show_meta=True) == text
+
+
+def test_what_python_asks_of_any_object_is_no_operator() -> None:
+    """Doctest follows ``__wrapped__`` as long as there is one."""
+    assert not hasattr(make, "__wrapped__")
+    assert callable(make.nn.relu)
