@@ -9,8 +9,9 @@ from __future__ import annotations
 import ast
 import difflib
 import hashlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 _COMPARISONS: dict[type, type] = {
@@ -39,12 +40,33 @@ class Mutant:
     end: int
     text: str
     source: str
+    function: str = ""
+    """The qualified name of what is changed."""
+    number: int = 0
+    """Among the changes of the function that read the same."""
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What the change reads like, wherever in the file its function stands."""
+        first = self.source.rfind("\n", 0, self.begin) + 1
+        last = self.source.find("\n", self.end)
+        lines = self.source[first : last if last >= 0 else None]
+        old = self.source[self.begin : self.end]
+        return self.path, self.function, self.operator, " ".join(lines.split()), old, self.text
 
     @cached_property
     def id(self) -> str:
-        """The same for the same change of the same file."""
-        key = f"{self.path}\0{self.operator}\0{self.begin}\0{self.end}\0{self.text}\0{self.source}"
-        return hashlib.sha256(key.encode()).hexdigest()[:12]
+        """The same as long as the changed lines are, whatever else changes in the file."""
+        return hashlib.sha256("\0".join((*self.key, str(self.number))).encode()).hexdigest()[:12]
+
+    @property
+    def parses(self) -> bool:
+        """Whether the changed file is a Python program."""
+        try:
+            ast.parse(self.mutated)
+        except SyntaxError:
+            return False
+        return True
 
     @property
     def mutated(self) -> str:
@@ -64,21 +86,22 @@ class Mutant:
         return "".join(lines)
 
 
+def offsets(source: str) -> Callable[[int, int], int]:
+    """From the lines and columns of ast, which count bytes, to characters of the file."""
+    lines = source.splitlines(keepends=True)
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + len(line))
+    return lambda line, column: starts[line - 1] + len(lines[line - 1].encode()[:column].decode())
+
+
 class _Finder(ast.NodeVisitor):
     def __init__(self, path: str, source: str) -> None:
         self.path, self.source = path, source
         self.found: list[Mutant] = []
-        starts = [0]
-        for line in source.splitlines(keepends=True):
-            starts.append(starts[-1] + len(line))
-        self._starts = starts
-        self._lines = source.splitlines(keepends=True)
+        self._offset = offsets(source)
+        self._names: list[str] = []
         self._function = ""
-
-    def _offset(self, line: int, column: int) -> int:
-        """Columns of ast count bytes."""
-        text = self._lines[line - 1].encode()[:column].decode()
-        return self._starts[line - 1] + len(text)
 
     def _add(self, operator: str, node: ast.AST, replacement: ast.AST | str) -> None:
         begin = self._offset(node.lineno, node.col_offset)  # type: ignore[attr-defined]
@@ -87,7 +110,9 @@ class _Finder(ast.NodeVisitor):
             text = replacement
         else:
             text = f"({ast.unparse(replacement)})"
-        self.found.append(Mutant(self.path, operator, node.lineno, begin, end, text, self.source))  # type: ignore[attr-defined]
+        self.found.append(
+            Mutant(self.path, operator, node.lineno, begin, end, text, self.source, ".".join(self._names))
+        )  # type: ignore[attr-defined]
 
     # -- what is walked, and what is not -----------------------------------------------------------------------
 
@@ -95,15 +120,19 @@ class _Finder(ast.NodeVisitor):
         if node.name in _WORDS_ONLY:
             return
         outer, self._function = self._function, node.name
+        self._names.append(node.name)
         for item in (*node.args.defaults, *(default for default in node.args.kw_defaults if default)):
             self.visit(item)
         for statement in node.body:
             self.visit(statement)
+        self._names.pop()
         self._function = outer
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        self._names.append(node.name)
         for statement in node.body:
             self.visit(statement)
+        self._names.pop()
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         if node.value is not None:
@@ -223,12 +252,10 @@ def _is_number(node: ast.AST) -> bool:
 
 
 def mutants_of(path: str, source: str) -> Iterator[Mutant]:
-    """Every change of a file that still is Python, in order of position."""
+    """Every change of a file, in order of position; a few are no Python (:attr:`Mutant.parses`)."""
     finder = _Finder(path, source)
     finder.visit(ast.parse(source))
+    seen: Counter[tuple[str, ...]] = Counter()
     for mutant in sorted(finder.found, key=lambda item: (item.begin, item.end, item.operator, item.text)):
-        try:
-            ast.parse(mutant.mutated)
-        except SyntaxError:
-            continue
-        yield mutant
+        yield replace(mutant, number=seen[mutant.key])
+        seen[mutant.key] += 1

@@ -1,31 +1,28 @@
 """Measure the test suite: change the program a little, and see whether a test notices.
 
-    python experiments/mutation/run.py --number 400                        50 changes of each of the eight packages
-    python experiments/mutation/run.py arithmetic schedules --number 30    15 changes of two packages
+    python experiments/mutation/run.py --number 400                        changes of all packages, by their shares
+    python experiments/mutation/run.py arithmetic schedules --number 30    changes of two packages
+    python experiments/mutation/run.py --again                             ask the tests as they are now about the survivors
+    python experiments/mutation/run.py --only 1a2b3c4d5e6f                 ask about one
     python experiments/mutation/run.py --show                              the table and the survivors of what has run so far
 
-Each mutant is run in a copy of the working tree, with the tests that execute the changed line, fastest first, until one fails. Which
-tests those are is measured once per package (coverage with one context per test) and kept. A line that no test executes in its own
-process is asked of the tests of the same name. Results are lines of JSON under --out; a second run with the same arguments goes on
-where the first one ended. The same seed samples the same mutants of the same sources.
+A mutant is judged in a copy of the working tree, by the tests that run the changed statement, those in the file of the same name first,
+then the fastest, until one fails. Which tests run it is asked once per test file, in a copy with a probe before each sampled statement
+(also in the processes that tests start), and kept until the test file changes. Tests run in processes that are forked with the
+heavy libraries loaded and import the project afresh. Results are lines of JSON under --out; a second run with the same
+arguments goes on where the first one ended. The same seed samples the same mutants as long as their lines are the same.
+`exempt.py` says which survivors are equivalent to the program, or a matter of speed or wording alone.
 """
 
 from __future__ import annotations
 
 import argparse
-import concurrent.futures
+import hashlib
+import itertools
 import json
-import os
-import random
-import resource
-import shutil
-import signal
-import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -34,163 +31,132 @@ sys.path.insert(0, str(ROOT))
 
 from experiments.mutation.operators import Mutant, mutants_of  # noqa: E402
 from experiments.mutation.packages import PACKAGES, Package  # noqa: E402
-from experiments.mutation.tests_of import TestsOf, collect  # noqa: E402
+from experiments.mutation.report import diffs, kind, page, table  # noqa: E402
+from experiments.mutation.session import preload, run  # noqa: E402
+from experiments.mutation.tests_of import Collector, TestsOf  # noqa: E402
+from experiments.mutation.trees import apply, compile_tree, copy_tree, probed_tree, restore  # noqa: E402
 
-KILLED = ("killed", "timeout")
-_FIRST_BATCH_SECONDS = 10.0
+_FIRST_BATCH_SECONDS = 4.0
+_GROWTH = 4
+"""Each batch of tests may take so many times what the one before took."""
+_START_SECONDS = 20.0
+"""Of processor time, for what a run does besides its tests, on a slow machine."""
 
 
-def sample(package: Package, number: int, seed: int, root: Path) -> list[Mutant]:
-    """A number of a package's mutants, drawn evenly from all of them."""
-    found = [
+def all_mutants(package: Package, root: Path) -> list[Mutant]:
+    """Every mutant of a package."""
+    return [
         mutant
         for path in package.files(root)
         for mutant in mutants_of(path, (root / path).read_text(encoding="utf-8"))
     ]
-    return random.Random(seed).sample(found, min(number, len(found)))
 
 
-def copy_tree(target: Path) -> None:
-    """The working tree as git sees it: tracked files and new ones, not what is ignored."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        check=True,
+def sample(package: Package, number: int, seed: int, root: Path) -> list[Mutant]:
+    """A number of a package's mutants, drawn evenly: a change elsewhere in the package leaves most of the draw as it is."""
+    drawn = sorted(
+        all_mutants(package, root), key=lambda item: hashlib.sha256(f"{seed} {item.id}".encode()).digest()
     )
-    for name in listed.stdout.decode().split("\0"):
-        if name and (ROOT / name).is_file():
-            (target / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(ROOT / name, target / name)
+    return list(itertools.islice((mutant for mutant in drawn if mutant.parses), number))
 
 
-def namesakes(path: str, package: Package, seconds: dict[str, float]) -> list[str]:
-    """Tests in files that are named after the changed file, for code that other processes run; else all, fastest first."""
-    stem = Path(path).stem
-    near = [test for test in seconds if Path(test.split("::")[0]).stem == f"test_{stem}"]
-    return sorted(near or seconds, key=lambda test: seconds[test])
+def samples(names: list[str], number: int, seed: int, root: Path) -> dict[str, list[Mutant]]:
+    """So many mutants of the packages together, by their shares."""
+    shares = sum(PACKAGES[name].share for name in names)
+    return {
+        name: sample(PACKAGES[name], -(-number * PACKAGES[name].share // shares), seed, root)
+        for name in names
+    }
 
 
-def batches(tests: list[str], seconds: dict[str, float]) -> list[list[str]]:
-    """Tests in order, a few seconds' worth first, then twice as much each time."""
+def batches(tests: list[str], seconds: dict[str, float], budget: float) -> list[list[str]]:
+    """Tests in order as far as the budget goes, a few seconds' worth first, then more each time."""
     result: list[list[str]] = [[]]
-    room = _FIRST_BATCH_SECONDS
-    for test in tests:
-        cost = seconds.get(test, 1.0)
+    room = first = _FIRST_BATCH_SECONDS
+    for number, test in enumerate(tests):
+        cost = seconds[test]
+        if number and budget < cost:
+            continue
+        budget -= cost
         if result[-1] and room < cost:
             result.append([])
-            room = _FIRST_BATCH_SECONDS * 2 ** (len(result) - 1)
+            room = first = first * _GROWTH
         room -= cost
         result[-1].append(test)
     return [batch for batch in result if batch]
 
 
-def _limit() -> None:
-    os.setsid()
-    resource.setrlimit(resource.RLIMIT_DATA, (8 << 30, 8 << 30))
-
-
-def run_tests(tree: Path, tests: list[str], timeout: float) -> tuple[str, str]:
-    """killed, survived, timeout or broken, and the test that failed."""
-    with tempfile.NamedTemporaryFile("w", suffix=".txt") as names:
-        names.write("\n".join(tests))
-        names.flush()
-        command = [
-            sys.executable,
-            "-B",
-            "-m",
-            "pytest",
-            "-x",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            f"@{names.name}",
-        ]
-        environment = {
-            **os.environ,
-            "PYTHONPATH": str(tree),
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "OMP_NUM_THREADS": "1",
-        }
-        child = subprocess.Popen(
-            command, cwd=tree, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            preexec_fn=_limit,
-        )  # fmt: skip
-        try:
-            output, _ = child.communicate(timeout=timeout)
-        except subprocess.TimeoutExpired:
-            os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
-            return "timeout", ""
-    if child.returncode == 0:
-        return "survived", ""
-    failed = [
-        line.split(" - ")[0].split(" ", 1)[1]
-        for line in output.splitlines()
-        if line.startswith(("FAILED ", "ERROR "))
-    ]
-    return "killed", failed[0] if failed else output.strip().splitlines()[-1][:200]
-
-
-def judge(mutant: Mutant, package: Package, tests_of: TestsOf, tree: Path, budget: float) -> dict[str, Any]:
-    """Run a mutant's tests in a tree of its own; the tree is as before afterwards."""
+def judge(mutant: Mutant, tests_of: TestsOf, tree: Path, budget: float) -> dict[str, Any]:
+    """Run a mutant's tests in a tree; the tree is as before afterwards."""
     begin = time.monotonic()
-    last = mutant.line + mutant.source[mutant.begin : mutant.end].count("\n")
-    tests = tests_of.of_line(mutant.path, mutant.line, last)
-    covered = bool(tests)
-    tests = tests or namesakes(mutant.path, package, tests_of.seconds)
-    status, by, spent, asked = "survived", "", 0.0, 0
-    file = tree / mutant.path
-    file.write_text(mutant.mutated, encoding="utf-8")
+    tests = tests_of.of(mutant)
+    status, by, asked = "survived", "", 0
+    apply(mutant, tree)
     try:
-        for batch in batches(tests, tests_of.seconds):
-            expected = sum(tests_of.seconds.get(test, 1.0) for test in batch)
-            if spent + expected > budget and asked:
-                break
-            status, by = run_tests(tree, batch, 30 + 4 * expected)
-            spent, asked = spent + expected, asked + len(batch)
-            if status in KILLED:
+        for batch in batches(tests, tests_of.seconds, budget):
+            cpu_seconds = _START_SECONDS + 5 * sum(tests_of.seconds[test] for test in batch)
+            files = list(dict.fromkeys(test.split("::")[0] for test in batch))
+            session = run(tree, files, batch, cpu_seconds=cpu_seconds)
+            asked += len(batch)
+            if session.status != "passed":
+                status, by = "timeout" if session.status == "timeout" else "killed", session.by
                 break
     finally:
-        file.write_text(mutant.source, encoding="utf-8")
+        restore(mutant, tree)
     return {
-        "id": mutant.id, "path": mutant.path, "line": mutant.line, "operator": mutant.operator, "status": status,
-        "by": by, "covered": covered, "tests": asked, "of_tests": len(tests),
+        "id": mutant.id, "path": mutant.path, "function": mutant.function, "line": mutant.line,
+        "operator": mutant.operator, "status": status, "by": by, "tests": asked, "of_tests": len(tests),
         "seconds": round(time.monotonic() - begin, 1), "diff": mutant.diff,
     }  # fmt: skip
 
 
-def table(rows: list[dict[str, Any]]) -> str:
-    """Killed, timed out and survived by package."""
-    lines = [
-        "| package | mutants | killed | timeout | survived | of them on lines that no test runs | score |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    packages = sorted({row["package"] for row in rows}, key=list(PACKAGES).index)
-    for name in [*packages, "all"]:
-        mine = [row for row in rows if name in ("all", row["package"])]
-        counts = Counter(row["status"] for row in mine)
-        dark = sum(row["status"] == "survived" and not row["covered"] for row in mine)
-        score = (counts["killed"] + counts["timeout"]) / max(1, len(mine))
-        lines.append(
-            f"| {name} | {len(mine)} | {counts['killed']} | {counts['timeout']} | {counts['survived']} | {dark} | {score:.0%} |"
-        )
-    return "\n".join(lines) + "\n"
+def _tell(text: str) -> None:
+    print(text, flush=True)
 
 
-def show(rows: list[dict[str, Any]], out: Path) -> None:
-    """Print the table; write it and the survivors' diffs."""
-    text = table(rows)
-    print(text)
-    (out / "table.md").write_text(text)
-    survivors = [row for row in rows if row["status"] == "survived"]
-    notes = [
-        f"# {row['id']} {row['package']}: {row['operator']}, {row['tests']} of {row['of_tests']} tests"
-        f"{'' if row['covered'] else ' (none runs the line)'}\n{row['diff']}"
-        for row in survivors
-    ]
-    (out / "survivors.diff").write_text("\n".join(notes))
-    print(f"{len(survivors)} survivors: {out / 'survivors.diff'}")
+def _judge_all(
+    wanted: dict[str, list[Mutant]], probed: list[Mutant], options: argparse.Namespace, results: Path
+) -> None:
+    """Package by package: which tests run the mutants, then what they say."""
+    preload()
+    with tempfile.TemporaryDirectory(prefix="mutation-") as folder:
+        tree = Path(folder) / "judged"
+        copy_tree(tree)
+        compile_tree(tree)
+
+        def make(mutants: list[Mutant]) -> Path:
+            path = Path(folder) / "probed"
+            probed_tree(path, mutants)
+            return path
+
+        collector = Collector(make, probed, options.out / "tests")
+        for name, mutants in wanted.items():
+            if not mutants:
+                continue
+            _tell(f"{name}: {len(mutants)} mutants")
+            tests_of = collector.collect(PACKAGES[name].test_files(tree), tree, _tell)
+            for mutant in mutants:
+                row = {"package": name, **judge(mutant, tests_of, tree, options.budget)}
+                with results.open("a") as file:
+                    file.write(json.dumps(row) + "\n")
+                _tell(
+                    f"{row['status']:>8} {row['seconds']:6.1f} s {row['tests']:4}/{row['of_tests']:<4} {row['id']} "
+                    f"{row['path']}:{row['line']} {row['operator']} {row['by']}"
+                )
+
+
+def _rows(results: Path) -> dict[str, dict[str, Any]]:
+    """What was said last about each mutant."""
+    lines = results.read_text().splitlines() if results.exists() else []
+    return {row["id"]: row for row in map(json.loads, lines)}
+
+
+def _show(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
+    print(table(rows))
+    (options.out / "survivors.diff").write_text(diffs(rows))
+    print(f"the open survivors: {options.out / 'survivors.diff'}")
+    if options.page:
+        options.page.write_text(page(rows))
 
 
 def main() -> None:
@@ -202,21 +168,18 @@ def main() -> None:
     parser.add_argument("--number", type=int, default=400, help="mutants of all packages together (400)")
     parser.add_argument("--seed", type=int, default=0, help="of the sample (0)")
     parser.add_argument(
-        "--jobs", type=int, default=1, help="mutants at a time, each in a copy of the tree (1)"
-    )
-    parser.add_argument(
         "--budget",
         type=float,
-        default=120.0,
-        help="seconds of tests per mutant, as they take unchanged (120)",
+        default=60.0,
+        help="seconds of tests per mutant, as they take unchanged (60)",
     )
     parser.add_argument(
         "--out", type=Path, default=ROOT / "experiments" / "out" / "mutation", help="folder of results"
     )
-    parser.add_argument("--only", help="a mutant's id: run this one again")
-    parser.add_argument(
-        "--show", action="store_true", help="run nothing: table and survivors of what is there"
-    )
+    parser.add_argument("--only", nargs="+", help="ids of mutants: run these again")
+    parser.add_argument("--again", action="store_true", help="run the open survivors again")
+    parser.add_argument("--show", action="store_true", help="run nothing: the table of what is there")
+    parser.add_argument("--page", type=Path, help="write the table and the survivors to this file")
     options = parser.parse_args()
     names = options.packages or list(PACKAGES)
     unknown = sorted(set(names) - set(PACKAGES))
@@ -224,60 +187,24 @@ def main() -> None:
         parser.error(f"unknown packages {', '.join(unknown)}; there are {', '.join(PACKAGES)}")
     options.out.mkdir(parents=True, exist_ok=True)
     results = options.out / "results.jsonl"
-    rows = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
+    done = _rows(results)
     if not options.show:
-        _run(names, options, results, rows)
-    wanted = [row for row in rows if row["package"] in names]
-    show(list({row["id"]: row for row in wanted}.values()), options.out)
-
-
-def _run(names: list[str], options: argparse.Namespace, results: Path, rows: list[dict[str, Any]]) -> None:
-    done = {row["id"] for row in rows}
-    share = -(-options.number // len(names))
-    with tempfile.TemporaryDirectory(prefix="mutation-") as folder:
-        trees = [Path(folder) / str(number) for number in range(max(1, options.jobs))]
-        for tree in trees:
-            copy_tree(tree)
-        free, lock = list(trees), threading.Lock()
-        for name in names:
-            package = PACKAGES[name]
-            chosen = sample(package, share, options.seed, ROOT)
-            chosen = [
-                item
-                for item in chosen
-                if item.id == options.only or (not options.only and item.id not in done)
-            ]
-            if not chosen:
-                continue
-            print(f"{name}: {len(chosen)} mutants; collecting which tests run which lines", flush=True)
-            tests_of = collect(name, package, ROOT, options.out / "coverage")
-            # what fails in an unchanged copy says nothing about mutants
-            status, by = run_tests(
-                trees[0], sorted(tests_of.seconds, key=tests_of.seconds.__getitem__)[:50], 300
-            )
-            if status != "survived":
-                raise SystemExit(f"{by} fails in an unchanged copy of the tree ({status})")
-
-            def work(
-                mutant: Mutant, name: str = name, package: Package = package, known: TestsOf = tests_of
-            ) -> None:
-                with lock:
-                    tree = free.pop()
-                try:
-                    row = {"package": name, **judge(mutant, package, known, tree, options.budget)}
-                finally:
-                    with lock:
-                        free.append(tree)
-                with lock, results.open("a") as file:
-                    file.write(json.dumps(row) + "\n")
-                    rows.append(row)
-                print(
-                    f"{row['status']:>8} {row['seconds']:6.1f} s {row['path']}:{row['line']} {row['operator']} {row['by']}",
-                    flush=True,
-                )
-
-            with concurrent.futures.ThreadPoolExecutor(len(trees)) as pool:
-                list(pool.map(work, chosen))
+        probed = samples(names, options.number, options.seed, ROOT)
+        wanted = probed
+        if options.only or options.again:
+            ids = set(options.only or (key for key, row in done.items() if kind(row) == "open"))
+            wanted = {
+                name: [item for item in all_mutants(PACKAGES[name], ROOT) if item.id in ids] for name in names
+            }
+        else:
+            wanted = {name: [item for item in probed[name] if item.id not in done] for name in names}
+        _judge_all(
+            wanted,
+            [item for found in (probed, wanted) for items in found.values() for item in items],
+            options,
+            results,
+        )
+    _show([row for row in _rows(results).values() if row["package"] in names], options)
 
 
 if __name__ == "__main__":

@@ -1,86 +1,86 @@
-"""Which tests run a line: coverage with one context per test, collected once per package and kept on disk."""
+"""Which tests run a mutant's statement: asked once per test file, in a tree with probes, and kept on disk."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import subprocess
-import sys
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
-import coverage
+from .operators import Mutant
+from .probes import Marks
+from .session import run
 
-from .packages import Package
+_CPU_SECONDS = 400.0
 
 
 @dataclass
 class TestsOf:
-    """Tests by file and line, and how long each takes."""
+    """Tests by mutant, and how long each takes."""
 
     __test__ = False
 
-    lines: dict[str, dict[int, set[str]]]
-    seconds: dict[str, float]
+    seconds: dict[str, float] = field(default_factory=dict)
+    runs: dict[str, set[str]] = field(default_factory=dict)
+    """By the mutant's id."""
 
-    def of_line(self, path: str, line: int, end: int) -> list[str]:
-        """Tests that run one of the lines, fastest first; those that run the file at all where only the import does."""
-        by_line = self.lines.get(path, {})
-        found: set[str] = set().union(*(by_line.get(number, set()) for number in range(line, end + 1)))
-        if not found:
-            found = set().union(*by_line.values())
-        return sorted(found, key=lambda test: (self.seconds.get(test, 0.0), test))
-
-
-def collect(name: str, package: Package, root: Path, cache: Path) -> TestsOf:
-    """Run the package's tests once under coverage, unless the cache has the same sources and tests."""
-    folder = cache / f"{name}-{_digest(package, root)}"
-    seconds, data = folder / "seconds.json", folder / "coverage"
-    if not seconds.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "rc").write_text(
-            "[run]\ndata_file = "
-            + str(data)
-            + "\nsource =\n"
-            + "".join(f"    {s}\n" for s in _folders(package))
+    def of(self, mutant: Mutant) -> list[str]:
+        """Tests that run the mutant: those of the same name first, then the others, the fastest first."""
+        return sorted(
+            self.runs.get(mutant.id, ()),
+            key=lambda test: (not is_namesake(test, mutant.path), self.seconds[test], test),
         )
-        command = [sys.executable, "-m", "coverage", "run", f"--rcfile={folder / 'rc'}", "-m", "pytest", "-q"]
-        command += ["-p", "no:cacheprovider", "-p", "experiments.mutation.contexts", *package.tests]
-        partial = folder / "seconds.partial"
-        environment = {**os.environ, "PYTHONPATH": str(root), "MUTATION_SECONDS": str(partial)}
-        done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
-        if done.returncode != 0 or not partial.exists():
-            raise SystemExit(
-                f"the tests of {name} fail without a mutant:\n{done.stdout[-3000:]}{done.stderr[-2000:]}"
-            )
-        partial.rename(seconds)
-    return TestsOf(_read(data, root), json.loads(seconds.read_text()))
 
 
-def _folders(package: Package) -> list[str]:
-    return sorted(
-        {source if not source.endswith(".py") else str(Path(source).parent) for source in package.sources}
-    )
+def is_namesake(test: str, path: str) -> bool:
+    """Whether the test's file is named after the changed one."""
+    file = Path(test.split("::")[0])
+    return file.stem == f"test_{Path(path).stem}" or file.stem == f"test_{Path(path).parent.name}"
 
 
-def _read(path: Path, root: Path) -> dict[str, dict[int, set[str]]]:
-    data = coverage.CoverageData(str(path))
-    data.read()
-    found: dict[str, dict[int, set[str]]] = {}
-    for file in data.measured_files():
-        by_line = {
-            line: {test for test in tests if test} for line, tests in data.contexts_by_lineno(file).items()
-        }
-        found[str(Path(file).relative_to(root))] = by_line
-    return found
+class Collector:
+    """Runs test files in the tree with probes, unless the cache knows the file with these mutants."""
 
+    def __init__(self, make_tree: Callable[[list[Mutant]], Path], mutants: list[Mutant], cache: Path) -> None:
+        self._make_tree, self._mutants, self._cache = make_tree, mutants, cache
+        self._tree: Path | None = None
+        cache.mkdir(parents=True, exist_ok=True)
 
-def _digest(package: Package, root: Path) -> str:
-    digest = hashlib.sha256(str(package).encode())
-    for item in (*package.sources, *package.tests):
-        path = root / item
-        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
-            digest.update(str(file.relative_to(root)).encode())
-            digest.update(file.read_bytes())
-    return digest.hexdigest()[:12]
+    def collect(self, files: list[str], root: Path, say: Callable[[str], None]) -> TestsOf:
+        """What the tests of the files run."""
+        known = TestsOf()
+        for file in files:
+            digest = hashlib.sha256((root / file).read_bytes()).hexdigest()[:12]
+            kept = self._cache / f"{file.replace('/', '.')}-{digest}.json"
+            entry = json.loads(kept.read_text()) if kept.exists() else None
+            if entry is None or not {mutant.id for mutant in self._mutants} <= set(entry["mutants"]):
+                entry = self._run(file)
+                kept.write_text(json.dumps(entry))
+                say(
+                    f"  {sum(entry['seconds'].values()):6.1f} s {len(entry['seconds']):4} tests {file} {entry['failed']}"
+                )
+            known.seconds.update(entry["seconds"])
+            for mutant, tests in entry["runs"].items():
+                known.runs.setdefault(mutant, set()).update(tests)
+        return known
+
+    def _run(self, file: str) -> dict[str, object]:
+        if self._tree is None:
+            self._tree = self._make_tree(self._mutants)
+        path = self._tree / "marks"
+        session = run(
+            self._tree, [file], cpu_seconds=_CPU_SECONDS, marks=(path, Marks(path, max(1, len(self._mutants)))),
+            write_bytecode=True,
+        )  # fmt: skip
+        runs: dict[str, list[str]] = {}
+        passed = sorted(session.seconds, key=session.seconds.__getitem__)
+        for test, numbers in session.marked.items():
+            # what importing the file runs is noticed by any test of it
+            for asked in passed[:3] if test == "" else [test] if test in session.seconds else []:
+                for number in numbers:
+                    runs.setdefault(self._mutants[number].id, []).append(asked)
+        return {
+            "mutants": [mutant.id for mutant in self._mutants], "seconds": session.seconds, "runs": runs,
+            "failed": "" if session.status == "passed" else f"{session.status} {session.by}",
+        }  # fmt: skip

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from runners import EvaluatorConfig, RunnerError
+from runners import EvaluatorConfig, RunnerError, evaluator
 from runners.candidate import _effort, first_call_limit
-from runners.evaluator import calls_per_group, timed
+from runners.evaluator import CacheFlusher, calls_per_group, timed
 
 
 def test_groups_are_long_enough() -> None:
@@ -36,6 +36,26 @@ def test_flushing_times_each_call_alone() -> None:
     (secs,) = timed(lambda: calls.append(1), config, 1e-9)
     assert len(calls) == 20
     assert secs < 1e-3  # the flush itself takes several milliseconds and is not counted
+
+
+def test_caches_are_flushed_before_every_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[str] = []
+
+    class Recorder(CacheFlusher):
+        def __call__(self) -> None:
+            events.append("flush")
+
+    monkeypatch.setattr(evaluator, "CacheFlusher", Recorder)
+    config = EvaluatorConfig(number=2, repeat=3, min_repeat_ms=0, enable_cpu_cache_flush=True)
+    timed(lambda: events.append("call"), config, 1.0)
+    assert events == ["flush", "call"] * 6
+
+
+def test_a_flush_writes_all_of_its_memory() -> None:
+    flush = CacheFlusher(800)
+    for _ in range(3):
+        flush()
+    assert flush._memory.nbytes == 800 and (flush._memory == 3).all()
 
 
 def test_a_native_timer_is_preferred() -> None:

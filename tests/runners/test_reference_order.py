@@ -120,6 +120,188 @@ def prefix_sums() -> IRModule:
     return IRModule({"main": main})
 
 
+@T.prim_func
+def row_sums(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4,), "float32")):  # type: ignore[no-untyped-def]
+    for i, k in T.grid(4, 8):
+        with T.block("B"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                B[vi] = 0.0
+            B[vi] = B[vi] + A[vi, vk]
+
+
+@T.prim_func
+def parallel_loop(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4,), "float32")):  # type: ignore[no-untyped-def]
+    for i in T.parallel(4):
+        for k in range(8):
+            with T.block("B"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    B[vi] = 0.0
+                B[vi] = B[vi] + A[vi, vk]
+
+
+@T.prim_func
+def annotated_loop(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4,), "float32")):  # type: ignore[no-untyped-def]
+    for i in T.serial(4, annotations={"pragma_auto_unroll_max_step": 4}):
+        for k in range(8):
+            with T.block("B"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    B[vi] = 0.0
+                B[vi] = B[vi] + A[vi, vk]
+
+
+@T.prim_func
+def symbolic_loop(n: T.int32, A: T.Buffer((4, 8), "float32"), B: T.Buffer((4,), "float32")):  # type: ignore[no-untyped-def]
+    for i in range(n):
+        for k in range(8):
+            with T.block("B"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    B[vi] = 0.0
+                B[vi] = B[vi] + A[vi, vk]
+
+
+@T.prim_func
+def loop_from_one(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4,), "float32")):  # type: ignore[no-untyped-def]
+    for i in range(1, 4):
+        for k in range(8):
+            with T.block("B"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    B[vi] = 0.0
+                B[vi] = B[vi] + A[vi, vk]
+
+
+@T.prim_func
+def own_buffer(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4,), "float32")):  # type: ignore[no-untyped-def]
+    for i, k in T.grid(4, 8):
+        with T.block("B"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            one = T.alloc_buffer((4,), "float32")
+            with T.init():
+                B[vi] = 0.0
+            B[vi] = B[vi] + A[vi, vk]
+
+
+@T.prim_func
+def matched_buffer(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4,), "float32")):  # type: ignore[no-untyped-def]
+    for i, k in T.grid(4, 8):
+        with T.block("B"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            row = T.match_buffer(A[vi, 0:8], (1, 8), "float32")
+            with T.init():
+                B[vi] = 0.0
+            B[vi] = B[vi] + row[0, vk]
+
+
+@T.prim_func
+def guarded_block(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4,), "float32")):  # type: ignore[no-untyped-def]
+    for i, k in T.grid(4, 8):
+        with T.block("B"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            T.where(i * 8 + k < 30)
+            with T.init():
+                B[vi] = 0.0
+            B[vi] = B[vi] + A[vi, vk]
+
+
+@T.prim_func
+def computed_axis(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4,), "float32")):  # type: ignore[no-untyped-def]
+    for i, k in T.grid(4, 8):
+        with T.block("B"):
+            vi = T.axis.spatial(4, 3 - i)
+            vk = T.axis.reduce(8, k)
+            with T.init():
+                B[vi] = 0.0
+            B[vi] = B[vi] + A[vi, vk]
+
+
+@T.prim_func
+def one_loop_for_two_axes(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32")):  # type: ignore[no-untyped-def]
+    for i, k in T.grid(8, 8):
+        with T.block("B"):
+            vi, vj, vk = T.axis.remap("SSR", [i, i, k])
+            with T.init():
+                B[vi, vj] = 0.0
+            B[vi, vj] = B[vi, vj] + A[vi, vk]
+
+
+@T.prim_func
+def loop_without_an_axis(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4,), "float32")):  # type: ignore[no-untyped-def]
+    for i, k, t in T.grid(4, 8, 2):
+        with T.block("B"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                B[vi] = 0.0
+            B[vi] = B[vi] + A[vi, vk]
+
+
+@T.prim_func
+def scan_axis(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4,), "float32")):  # type: ignore[no-untyped-def]
+    for i, k in T.grid(4, 8):
+        with T.block("B"):
+            vi = T.axis.scan(4, i)
+            vk = T.axis.reduce(8, k)
+            with T.init():
+                B[vi] = 0.0
+            B[vi] = B[vi] + A[vi, vk]
+
+
+@T.prim_func
+def block_in_a_block(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4,), "float32")):  # type: ignore[no-untyped-def]
+    for i, k in T.grid(4, 8):
+        with T.block("B"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                B[vi] = 0.0
+            with T.block("inner"):
+                B[vi] = B[vi] + A[vi, vk]
+
+
+@T.prim_func
+def call_for_its_effect(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4,), "float32")):  # type: ignore[no-untyped-def]
+    for i, k in T.grid(4, 8):
+        with T.block("B"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                B[vi] = 0.0
+            B[vi] = B[vi] + A[vi, vk]
+            T.evaluate(vk)
+
+
+@T.prim_func
+def same_element_in_every_row(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4,), "float32")):  # type: ignore[no-untyped-def]
+    for i, k in T.grid(4, 8):
+        with T.block("B"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            B[0] = B[0] + A[vi, vk]
+
+
+def test_sums_of_rows_are_put_into_another_order() -> None:
+    loops = loops_of(in_fast_order(IRModule({"main": row_sums}), 1))
+    assert [(loop.extent.value, loop.kind) for loop in loops] == [
+        (1, ForKind.SERIAL),
+        (4, ForKind.SERIAL),
+        (8, ForKind.SERIAL),
+    ]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        parallel_loop, annotated_loop, symbolic_loop, loop_from_one, own_buffer, matched_buffer, guarded_block, computed_axis,
+        one_loop_for_two_axes, loop_without_an_axis, scan_axis, block_in_a_block, call_for_its_effect,
+        same_element_in_every_row,
+    ],
+    ids=lambda function: function.attrs["global_symbol"],
+)  # fmt: skip
+def test_sums_of_rows_in_any_other_form_stay_as_they_are(function: Any) -> None:
+    mod = IRModule({"main": function})
+    assert structural_equal(in_fast_order(mod, 1), mod)
+
+
 @pytest.mark.parametrize("mod", [scaled(64), prefix_sums()], ids=["elementwise", "reads what others write"])
 def test_other_programs_stay_as_they_are(mod: IRModule) -> None:
     assert structural_equal(in_fast_order(mod, 1), mod)

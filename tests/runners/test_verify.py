@@ -100,6 +100,15 @@ def test_tolerance_grows_with_the_reduction(dtype: str, length: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("dtype", "unit"), [("float16", 2**-10), ("bfloat16", 2**-7), ("float32", 2**-23), ("float64", 1e-14)]
+)
+def test_tolerance_is_some_roundings_and_grows_like_a_random_walk(dtype: str, unit: float) -> None:
+    assert 16 * unit < tolerance(dtype, 1) < 64 * unit
+    assert tolerance(dtype, 10**8) / tolerance(dtype, 10**6) == pytest.approx(10, rel=0.02)
+    assert tolerance(dtype, 10**8) < 10**5 * unit
+
+
+@pytest.mark.parametrize(
     "dtype", ["float32", "float16", "bfloat16", "int8", "uint8", "int32", "bool", "float64"]
 )
 def test_inputs_of_every_dtype_are_reproducible(dtype: str) -> None:
