@@ -181,13 +181,24 @@ class WellFormedInstrument(PassInstrument):
     """Verifies the module after every pass and blames the pass: the "valid in, valid out" contract as a check.
 
     PrimFuncs go through :func:`ir.tir.analysis.assert_well_formed`, Relax functions through
-    :func:`ir.relax.analysis.check_well_formed`.
+    :func:`ir.relax.analysis.check_well_formed`. Most passes leave most functions alone: within a context, a kernel is
+    verified once, and graph functions again when one of them, or a name, has changed.
     """
 
     check_input: bool = False
     """Verify before passes as well, so that a bad input is not blamed on the first pass."""
     checks: tuple[Callable[[IRModule], None], ...] = ()
     """More checks; each raises IRError on what it refuses."""
+    _verified: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """Kernels and groups of graph functions that are well-formed, by identity, which holds while they are kept here."""
+
+    def enter_pass_ctx(self) -> None:
+        """Nothing is known yet."""
+        self._verified.clear()
+
+    def exit_pass_ctx(self) -> None:
+        """Let go of what was seen."""
+        self._verified.clear()
 
     def run_before_pass(self, mod: IRModule, info: PassInfo) -> None:
         """Verify the input if asked to."""
@@ -201,11 +212,22 @@ class WellFormedInstrument(PassInstrument):
     def _verify(self, mod: IRModule, what: str) -> None:
         kernel = external("PrimFunc")
         try:
+            graph = []
             for func in mod.functions.values():
-                if isinstance(func, kernel):
+                if not isinstance(func, kernel):
+                    graph.append(func)
+                elif id(func) not in self._verified:
                     external("assert_well_formed")(func)
-            if any(not isinstance(func, kernel) for func in mod.functions.values()):
-                external("check_well_formed")(mod)
+                    self._verified[id(func)] = func
+            if graph:
+                # what is asked of kernels here is that they exist, under their names
+                key = tuple(
+                    (var.name_hint, func.attrs.get("global_symbol") if isinstance(func, kernel) else id(func))
+                    for var, func in mod.functions.items()
+                )
+                if key not in self._verified:
+                    external("check_well_formed")(mod)
+                    self._verified[key] = graph
             for check in self.checks:
                 check(mod)
         except IRError as error:

@@ -25,22 +25,17 @@ settings.register_profile(
 settings.load_profile("loopsmith")
 
 
-ILL_FORMED = {
-    "ComputePrimValue": "it calls a kernel in a function that claims to be pure; RemovePurityChecking goes before it",
-    "VMShapeLower": "its checks of shapes are impure calls; RemovePurityChecking goes before it",
-}
-"""Passes that break the rule when they run alone, and why; every other pass is held to it."""
-
-
-@pytest.fixture
-def passes_make_well_formed_modules(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a pass makes is well-formed, under every context, nested ones included."""
-    call = Pass.__call__
+@pytest.fixture(autouse=True)
+def passes_make_well_formed_modules(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a pass makes is well-formed, in every test and under every context, those that builds open included."""
+    if request.node.get_closest_marker("ill_formed"):
+        return
+    call, instrument = Pass.__call__, WellFormedInstrument()
 
     def checked(self: Pass, mod: IRModule, ctx: PassContext | None = None) -> IRModule:
         result = call(self, mod, ctx)
-        if result is not mod and self.info.name not in ILL_FORMED:
-            WellFormedInstrument().run_after_pass(result, self.info)
+        if result is not mod:
+            instrument.run_after_pass(result, self.info)
         return result
 
     monkeypatch.setattr(Pass, "__call__", checked)

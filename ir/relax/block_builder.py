@@ -24,7 +24,6 @@ from ..expr import GlobalVar, RelaxExpr
 from ..function import BaseFunc
 from ..module import IRModule
 from ..structural import structural_equal, structural_hash
-from ..tir.function import PrimFunc
 from .expr import (
     Binding,
     BindingBlock,
@@ -44,7 +43,7 @@ from .function import Function
 from .function_names import named_by_symbol
 from .normalizer import Normalizer
 from .op.base import call_tir, call_tir_with_grad
-from .struct_info import FuncStructInfo, StructInfo, TupleStructInfo
+from .struct_info import StructInfo, callee_struct_info
 from .symbolic_vars import definable_tir_vars_in_struct_info
 from .te_conversion import gen_call_tir_inputs
 
@@ -441,10 +440,7 @@ class BlockBuilder:
         name = _unique(self._function_names, func_name)
         while self._mod.contains(name):
             name = _unique(self._function_names, func_name)
-        info = func.struct_info_
-        if info is None and isinstance(func, PrimFunc):
-            info = FuncStructInfo.opaque_func(ret=TupleStructInfo(()))
-        var = GlobalVar(name, info)
+        var = GlobalVar(name, callee_struct_info(func))
         self._mod.functions[var] = func
         table.setdefault(key, []).append((var, func))
         return var

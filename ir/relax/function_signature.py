@@ -20,7 +20,7 @@ from .expr import Call, Expr, Id, TupleGetItem, Var, is_call_to
 from .expr_functor import ExprMutator
 from .function import Function
 from .function_names import references_renamed
-from .struct_info import FuncStructInfo, TupleStructInfo
+from .struct_info import callee_struct_info
 
 MapCall = Callable[[BlockBuilder, Call], Expr]
 """What replaces a call; may emit bindings before it.
@@ -110,11 +110,8 @@ def replace_calls(mod: IRModule, calls: Mapping[str, MapCall]) -> IRModule:
 
 
 def reference_to(name: str, func: BaseFunc) -> GlobalVar:
-    """A new reference to a function; a PrimFunc is an opaque function that writes into its arguments."""
-    info = getattr(func, "struct_info_", None)
-    if info is None and isinstance(func, PrimFunc):
-        info = FuncStructInfo.opaque_func(ret=TupleStructInfo(()))
-    return GlobalVar(name, info)
+    """A new reference to a function."""
+    return GlobalVar(name, callee_struct_info(func))
 
 
 def private_functions(mod: IRModule) -> dict[GlobalVar, Function]:

@@ -305,6 +305,26 @@ def kernel_struct_info(func: PrimFunc) -> FuncStructInfo:
             infos.append(TensorStructInfo([extent.astype("int64") for extent in buffer.shape], buffer.dtype))
         else:
             infos.append(ObjectStructInfo() if param.dtype == "handle" else PrimStructInfo(param.dtype))
-    void = isinstance(func.ret_type, TupleType) and not func.ret_type.fields
-    ret: Any = TupleStructInfo(()) if void else PrimStructInfo(getattr(func.ret_type, "dtype", "handle"))
+    ret: Any = (
+        TupleStructInfo(())
+        if _returns_nothing(func)
+        else PrimStructInfo(getattr(func.ret_type, "dtype", "handle"))
+    )
     return FuncStructInfo(infos, ret, func.is_pure())
+
+
+def callee_struct_info(func: Any) -> StructInfo | None:
+    """What a reference to a function says of it.
+
+    A PrimFunc that returns a number is known by its signature, and is pure if it does nothing else; any other is an opaque function
+    that writes into its arguments.
+    """
+    if func.struct_info_ is not None or not isinstance(func, PrimFunc):
+        return func.struct_info_
+    if _returns_nothing(func):
+        return FuncStructInfo.opaque_func(ret=TupleStructInfo(()))
+    return kernel_struct_info(func)
+
+
+def _returns_nothing(func: PrimFunc) -> bool:
+    return isinstance(func.ret_type, TupleType) and not func.ret_type.fields

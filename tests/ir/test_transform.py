@@ -17,6 +17,9 @@ from ir.instrument import (
     WellFormedInstrument,
     pass_instrument,
 )
+from ir.script import ir as I
+from ir.script import relax as R
+from ir.script import tir as T
 from ir.tir.transform import PrimFuncPass, prim_func_pass
 from ir.transform import (
     ApplyPassToFunction,
@@ -306,6 +309,7 @@ def test_dump(tmp_path) -> None:  # type: ignore[no-untyped-def]
     assert [path.name for path in tmp_path.iterdir()] == ["000_tir_x.py"]
 
 
+@pytest.mark.ill_formed("it is about the instrument that finds that")
 def test_well_formed_instrument_blames_the_pass() -> None:
     @prim_func_pass(opt_level=0, name="breaks")
     def breaks(func: tir.PrimFunc, mod: IRModule, ctx: PassContext) -> tir.PrimFunc:
@@ -317,3 +321,33 @@ def test_well_formed_instrument_blames_the_pass() -> None:
             PassError, match=r"module made by pass breaks .* \(undefined variable\): variable i"
         ):
             breaks(module())
+
+
+@pytest.mark.ill_formed("it is about the instrument that finds that")
+def test_functions_are_verified_again_when_what_they_call_changes() -> None:
+    @I.ir_module
+    class Module:
+        @T.prim_func(private=True)
+        def kernel(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
+            for i in range(4):
+                B[i] = A[i]
+
+        @R.function
+        def main(x: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+            y = R.call_tir(Module.kernel, (x,), out_sinfo=R.Tensor((4,), "float32"))
+            return y
+
+    @module_pass(opt_level=0, name="removes")
+    def removes(mod: IRModule, ctx: PassContext) -> IRModule:
+        return IRModule({var: func for var, func in mod.functions.items() if var.name_hint == "main"})
+
+    @prim_func_pass(opt_level=0, name="renames")
+    def renames(func: tir.PrimFunc, mod: IRModule, ctx: PassContext) -> tir.PrimFunc:
+        return func.with_attr("global_symbol", "other")
+
+    with PassContext(instruments=[WellFormedInstrument()]):
+        mark("fine")(Module)
+        with pytest.raises(PassError, match="(?s)made by pass removes .* 'kernel' that is not in the module"):
+            removes(Module)
+        with pytest.raises(PassError, match="(?s)made by pass renames .* global_symbol attribute is 'other'"):
+            renames(Module)

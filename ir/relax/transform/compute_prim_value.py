@@ -13,6 +13,7 @@ from ...tir.expr import IntImm as TirInt
 from ...tir.expr import Var as TirVar
 from ...tir.function import PrimFunc
 from ...tir.stmt import Evaluate
+from ...tir.stmt_functor import substitute
 from ...transform import ModulePass, PassContext
 from ...type import PrimType
 from ..expr import Call, PrimValue
@@ -27,12 +28,14 @@ class _Computer(ExprMutator):
         value = expr.value
         if isinstance(value, TirVar | TirInt | TirFloat):
             return expr
-        params = tir_vars_of(value)
-        body = Evaluate(TirCall(value.dtype, Op.get("tir.ret"), [value]))
+        symbols = tir_vars_of(value)
+        params = [TirVar(symbol.name, symbol.dtype) for symbol in symbols]
+        result = substitute(value, dict(zip(symbols, params, strict=True)))
+        body = Evaluate(TirCall(value.dtype, Op.get("tir.ret"), [result]))
         func = PrimFunc(params, body, PrimType(value.dtype), None, {"tir.is_host_func": True})
         kernel = self.builder_.add_func(func, "compute_symbolic_expr")
         info = PrimStructInfo(value.dtype)
-        args = [PrimValue(param) for param in params]
+        args = [PrimValue(symbol) for symbol in symbols]
         return self.builder_.emit(Call(kernel, args, None, None, None, info))
 
     def visit_call_(self, call: Any) -> Any:
@@ -44,7 +47,7 @@ class _Computer(ExprMutator):
 
 @dataclass(frozen=True)
 class ComputePrimValue(ModulePass):
-    """Replace ``R.prim_value(expression)`` by a call of a PrimFunc that computes it.
+    """Replace ``R.prim_value(expression)`` by a call of a PrimFunc that computes it, which is pure; equal ones share one.
 
     Before: ``n2 = R.prim_value(N * N)``
 

@@ -153,7 +153,9 @@ class _Lowerer(ExprMutator):
         """The lowered function."""
         func = self._func
         body = self.visit_with_new_scope(func.body, func.params)
-        return Function(func.params, body, func.ret_struct_info, func.is_pure, func.attrs, func.span)
+        lowered = Function(func.params, body, func.ret_struct_info, func.is_pure, func.attrs, func.span)
+        # Checks and the table are effects, which nobody outside sees.
+        return lowered.with_attr("relax.force_pure", True) if func.is_pure else lowered
 
     def visit_seq_expr_(self, expr: Any) -> Any:
         outermost, self._outermost = self._outermost, False
@@ -452,7 +454,8 @@ class VMShapeLower(ModulePass):
         _ = cls.shape_func(shape_heap)     # H[2] = H[0] * 2
         s = R.call_packed("vm.builtin.make_shape", shape_heap, R.prim_value(2), R.prim_value(1), R.prim_value(2), ...)
 
-    A function that has its table already stays as it is.
+    A pure function gets the attribute ``relax.force_pure``, as by RemovePurityChecking: the calls have effects, which nobody
+    outside sees. A function that has its table already stays as it is.
 
     Args:
         emit_err_ctx: put texts into the checks that say which parameter is wrong.

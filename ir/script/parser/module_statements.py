@@ -12,7 +12,7 @@ from ...function import BaseFunc
 from ...global_info import VDevice
 from ...module import IRModule
 from ...relax.expr import update_struct_info
-from ...relax.struct_info import FuncStructInfo, TupleStructInfo
+from ...relax.struct_info import callee_struct_info
 from ..ir_builder.core import IRBuilder
 from .core import Parser, statement
 from .decorated import enclosing
@@ -78,11 +78,13 @@ def read_module(parser: Parser, node: ast.ClassDef, check: bool) -> IRModule:
             for item, _dialect, _options, var in found:
                 if parser.lookup(item.name, None) is None:
                     parser.set(item.name, var)
-            for item, dialect, options, var in found:
+            # kernels first: what a call of one returns, and whether it has effects, is known from its body
+            for item, dialect, options, var in sorted(found, key=lambda entry: entry[1] == "relax"):
                 func = read_function(parser, item, dialect, False, options)
                 module.functions[var] = func
-                if dialect == "relax":
-                    update_struct_info(var, func.struct_info)
+                update_struct_info(var, callee_struct_info(func))
+            for *_, var in found:
+                module.functions[var] = module.functions.pop(var)  # in the order of the text
     finally:
         VDEVICE_LOOKUP.pop()
     if check:
@@ -111,7 +113,6 @@ def _declare(
     if dialect == "relax":
         update_struct_info(var, declare_function(parser, node, bool(options.get("pure", True))))
         return
-    update_struct_info(var, FuncStructInfo.opaque_func(ret=TupleStructInfo(())))
     if node.returns is not None:
         with parser.at(node.returns):
             parser.functions[var] = annotation_type(parser.eval(node.returns))

@@ -193,7 +193,33 @@ def _source_region(match: S.MatchBufferRegion, region: Region, analyzer: Analyze
     return result
 
 
-def _collected(found: _Regions, analyzer: Analyzer, skip: set[Buffer]) -> list[S.BufferRegion]:
+class _Loads(Visitor):
+    """The buffers that an expression reads."""
+
+    remembers: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.buffers: set[Buffer] = set()
+
+    def visit_BufferLoad(self, load: E.BufferLoad) -> None:
+        self.buffers.add(load.buffer)
+        for index in load.indices:
+            self.visit(index)
+
+
+def _reads_any(bounds: IntervalSet, buffers: set[Buffer]) -> bool:
+    loads = _Loads()
+    loads.visit(bounds.min_value)
+    if bounds.max_value is not bounds.min_value:
+        loads.visit(bounds.max_value)
+    return not loads.buffers.isdisjoint(buffers)
+
+
+def _collected(
+    found: _Regions, analyzer: Analyzer, skip: set[Buffer], changing: set[Buffer]
+) -> list[S.BufferRegion]:
+    """Regions of the buffers that are not skipped; bounds that depend on what the block changes are not known around it."""
     result = []
     for buffer, region in found.regions.items():
         if buffer in skip:
@@ -201,7 +227,7 @@ def _collected(found: _Regions, analyzer: Analyzer, skip: set[Buffer]) -> list[S
         ranges = []
         for item, extent in zip(region, buffer.shape, strict=True):
             low, high = item.min_value, item.max_value
-            if low is neg_inf() or high is pos_inf():
+            if low is neg_inf() or high is pos_inf() or _reads_any(item, changing):
                 ranges.append(Range.from_min_extent(const(0, extent.dtype), extent))
             elif item.is_single_point():
                 ranges.append(Range.from_min_extent(low, const(1, low.dtype)))
@@ -239,10 +265,11 @@ def get_block_access_region(
     detector, skip = _detected(block, buffer_var_map)
     analyzer, local = detector.analyzer, set(block.alloc_buffers)
     opaque = set(detector.opaque.regions)
+    changing = {*detector.writes.regions, *opaque, *local}
     return [
-        _collected(detector.reads, analyzer, skip | opaque),
-        _collected(detector.writes, analyzer, local | opaque),
-        _collected(detector.opaque, analyzer, local),
+        _collected(detector.reads, analyzer, skip | opaque, changing),
+        _collected(detector.writes, analyzer, local | opaque, changing),
+        _collected(detector.opaque, analyzer, local, changing),
     ]
 
 

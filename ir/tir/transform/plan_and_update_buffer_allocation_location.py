@@ -14,7 +14,7 @@ from ..buffer import Buffer
 from ..expr import IterVar, Var
 from ..function import PrimFunc
 from ..operators import const
-from ..stmt import Block, BlockRealize, For, MatchBufferRegion, Stmt
+from ..stmt import Block, BlockRealize, BufferRegion, For, MatchBufferRegion, Stmt
 from .prim_func_pass import PrimFuncPass
 
 
@@ -108,6 +108,8 @@ class _Place(Mutator):
     def __init__(self, at: dict[int, list[Buffer]], buffers: dict[Var, Buffer]) -> None:
         super().__init__()
         self.at, self.buffers = at, buffers
+        self._placed: set[Var] = set()
+        """Data pointers of the buffers that have their place inside of what was visited."""
 
     def visit_PrimExpr(self, node: E.PrimExpr) -> E.PrimExpr:
         return node
@@ -123,6 +125,7 @@ class _Place(Mutator):
         found = self.at.get(id(loop))
         if not found:
             return mapped
+        self._placed.update(buffer.data for buffer in found)
         scope = Block((), (), (), "", mapped.body, None, tuple(found))
         reads, writes = get_block_read_write_region(scope, self.buffers)
         return mapped.replace(
@@ -131,7 +134,17 @@ class _Place(Mutator):
 
     def visit_Block(self, block: Block) -> Block:
         mapped = self.generic_visit(block)
-        return mapped.replace(alloc_buffers=tuple(self.at.get(id(block), ())))
+        found = tuple(self.at.get(id(block), ()))
+        self._placed.update(buffer.data for buffer in found)
+        return mapped.replace(
+            alloc_buffers=found,
+            reads=self._from_outside(mapped.reads),
+            writes=self._from_outside(mapped.writes),
+        )
+
+    def _from_outside(self, regions: tuple[BufferRegion, ...]) -> tuple[BufferRegion, ...]:
+        """The regions that a block shares with what is around it: a buffer that moved into it is its own."""
+        return tuple([region for region in regions if region.buffer.data not in self._placed])
 
 
 @dataclass(frozen=True)

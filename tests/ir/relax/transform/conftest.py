@@ -29,11 +29,6 @@ def verify(actual: Any, expected: Any) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _valid_in_valid_out(passes_make_well_formed_modules: None) -> None:
-    """Every pass of these tests is checked, also inside of builds."""
-
-
-@pytest.fixture(autouse=True)
 def passes_keep_the_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every pass that a test calls is held to the module that it was given; what builds call inside is not."""
     differential, call = Differential(), Pass.__call__

@@ -391,22 +391,6 @@ def test_attach_global_symbol_and_normalize_global_var():
         transform.NormalizeGlobalVar()(ir.IRModule({"a": after["kernel"], "b": after["kernel"]}))
 
 
-def test_compute_prim_value():
-    @I.ir_module
-    class Before:
-        @R.function
-        def main(x: R.Tensor(("n",), "float32")) -> R.Prim("int64"):
-            n = T.int64()
-            y = R.prim_value(n * n)
-            return y
-
-    after = transform.ComputePrimValue()(Before)
-    assert sorted(var.name_hint for var in after.functions) == ["compute_symbolic_expr", "main"]
-    for mod in (Before, after):
-        vm = runners.VirtualMachine(relax.build(mod, "llvm", pipeline=None), runners.cpu())
-        assert vm["main"](np.zeros(5, "float32")) == 25
-
-
 def test_fuse_ops_by_pattern_and_merge():
     from ir.relax.dpl import is_op, wildcard
 

@@ -49,6 +49,7 @@ def test_structure():
     (made,) = _packed(after, "vm.builtin.make_shape")
     load = MakeShapeCode.LOAD_SHAPE
     assert [int(v.value) for v in made[2:]] == [load, 2, load, 1]
+    assert after["main"].attrs["relax.force_pure"] and after["main"].is_pure
     (computed,) = [func for func in after.functions.values() if isinstance(func, PrimFunc)]
     assert computed.attrs["tir.is_host_func"]
 
@@ -143,3 +144,15 @@ def test_without_symbols_there_is_no_table():
     assert bindings[0].value.op.name == "relax.null_value"
     ((_, heap, *_),) = _arguments(after, "vm.builtin.match_shape")  # none for the scalar
     assert heap is bindings[0].var
+
+
+def test_a_function_with_effects_says_so_already():
+    @I.ir_module
+    class Impure:
+        @R.function(pure=False)
+        def main(x: R.Tensor(("n",), "float32")) -> R.Tensor(("n",), "float32"):
+            _ = R.print(x, format="{}")
+            return x
+
+    main = transform.VMShapeLower()(Impure)["main"]
+    assert not main.is_pure and "relax.force_pure" not in main.attrs

@@ -132,6 +132,24 @@ def test_matched_buffers_are_seen_through() -> None:
     assert text(get_block_access_region(made)[1]) == ["A[16:4, 35:1]"]
 
 
+def test_bounds_that_the_block_itself_changes_are_not_known_around_it() -> None:
+    """An index that is read from memory is one where that memory stays as it is, and may be any where the block writes it."""
+    i = Var("i")
+    table, cursor = decl_buffer((64,), "int32", "table"), decl_buffer((1,), "int32", "cursor")
+    given = BufferStore(C, A[table[i], 0], [i, 0])
+    assert text(get_block_access_region(tir.Block([], [], [], "b", given))[0]) == [
+        "A[table[i]:1, 0:1]",
+        "table[i:1]",
+    ]
+    advance = BufferStore(cursor, cursor[0] + 1, [0])
+    stepping = tir.SeqStmt([BufferStore(C, A[table[cursor[0]], 0], [i, cursor[0]]), advance])
+    reads, writes, _ = get_block_access_region(tir.Block([], [], [], "b", stepping))
+    assert text(reads) == ["A[0:64, 0:1]", "table[0:64]", "cursor[0:1]"]
+    assert text(writes) == ["C[i:1, 0:64]", "cursor[0:1]"]
+    own = tir.Block([], [], [], "b", stepping, None, [cursor])
+    assert text(get_block_access_region(own)[0]) == ["A[0:64, 0:1]", "table[0:64]"]
+
+
 # ---- variables --------------------------------------------------------------------------------------------------
 
 

@@ -34,11 +34,6 @@ def assert_same_results(before: PrimFunc, after: PrimFunc) -> None:
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.fixture(autouse=True)
-def _valid_in_valid_out(passes_make_well_formed_modules: None) -> None:
-    """Every pass of these tests is checked."""
-
-
 @pytest.fixture
 def apply() -> Callable[[Pass, PrimFunc], PrimFunc]:
     """Runs a pass on a function; the input must not change, and results must stay the same."""

@@ -91,3 +91,35 @@ def test_unused_buffer_disappears(apply):
 
     after = apply(tir.transform.PlanAndUpdateBufferAllocationLocation(), unused)
     assert allocations(after) == {}
+
+
+def test_a_block_says_nothing_of_buffers_that_moved_into_it(check):
+    @T.prim_func
+    def before(A: T.Buffer((4,), "int32"), C: T.Buffer((4,), "int32")):
+        B = T.alloc_buffer((2,), "int32")
+        for i in range(4):
+            with T.block("outer"):
+                T.reads(A[i], B[0:2])
+                T.writes(B[0:2], C[i])
+                for j in range(2):
+                    with T.block("inner"):
+                        T.reads(A[i], B[j])
+                        T.writes(B[j], C[i])
+                        B[j] = A[i] + j
+                        C[i] = B[j]
+
+    @T.prim_func
+    def expected(A: T.Buffer((4,), "int32"), C: T.Buffer((4,), "int32")):
+        for i in range(4):
+            with T.block("outer"):
+                T.reads(A[i])
+                T.writes(C[i])
+                for j in range(2):
+                    with T.block("inner"):
+                        T.reads(A[i])
+                        T.writes(C[i])
+                        B = T.alloc_buffer((2,), "int32")
+                        B[j] = A[i] + j
+                        C[i] = B[j]
+
+    check(tir.transform.PlanAndUpdateBufferAllocationLocation(), before, expected)
