@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -35,6 +36,7 @@ class KernelError(IRError):
     """A kernel was called with wrong arguments, or reported an error."""
 
 
+_LOADING = threading.Lock()
 _PACKED = ctypes.CFUNCTYPE(
     ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(ctypes.c_int64), ctypes.POINTER(ctypes.c_int64)
 )
@@ -204,6 +206,13 @@ class NativeModule:
 
     def _load(self) -> LoadedObject:
         if self._loaded is None:
+            with _LOADING:  # the code that a second thread loaded would replace what the first one runs
+                self._load_once()
+        assert self._loaded is not None
+        return self._loaded
+
+    def _load_once(self) -> None:
+        if self._loaded is None:
             runtime()  # before the object, which links against it
             missing = [name for name in self.externals if not native.symbol_exists(name)]
             if missing:
@@ -211,12 +220,12 @@ class NativeModule:
                     f"no symbol {', '.join(missing)} in this process; load the library that has it with"
                     " ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL) first"
                 )
-            self._loaded = LoadedObject(self.code)
+            loaded = LoadedObject(self.code)
             if self.packed_sites:
                 self._callback = _PACKED(self._call_python)
-                slot = ctypes.c_void_p.from_address(self._loaded.address("loopsmith.packed"))
+                slot = ctypes.c_void_p.from_address(loaded.address("loopsmith.packed"))
                 slot.value = ctypes.cast(self._callback, ctypes.c_void_p).value
-        return self._loaded
+            self._loaded = loaded
 
     def _call_python(self, number: int, values: Any, result: Any) -> int:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from ... import dtype as dt
 from ...expr import GlobalVar
 from ...function import BaseFunc
 from ...module import IRModule
@@ -11,10 +12,11 @@ from ...node import Mutator
 from ...transform import ModulePass, PassContext
 from ..analysis.operations import operations_of
 from ..analysis.undefined_vars import undefined_vars
-from ..expr import Call, IntImm, PrimExpr, SizeVar, Var
+from ..buffer import Buffer, decl_buffer
+from ..expr import BufferLoad, Call, IntImm, PrimExpr, SizeVar, Var
 from ..function import OUTLINED, PrimFunc
 from ..operators import const
-from ..stmt import Evaluate, For, ForKind, Stmt
+from ..stmt import Allocate, BufferStore, Evaluate, For, ForKind, LetStmt, Stmt, seq
 
 _LEAST_OPERATIONS = 1 << 15
 """A parallel loop that does less is done (in a few microseconds) before other threads have begun."""
@@ -52,10 +54,19 @@ class _Outline(Mutator):
         start = begin if isinstance(loop.min, IntImm) and loop.min.value == 0 else loop.min + begin
         part = loop.replace(min=start, extent=end - begin)
         captured: list[Var] = undefined_vars(part, [begin, end])
+        cells = {var: _cell(var) for var in captured if not _may_be_a_parameter(var.dtype)}
+        passed = [cells[var].data if var in cells else var for var in captured]
+        body: Stmt = part
+        for var, cell in cells.items():
+            body = LetStmt(var, BufferLoad(cell, (const(0),)), body)
         kept = {key: self.func.attrs[key] for key in ("tir.noalias", "target") if key in self.func.attrs}
-        var = GlobalVar(self._fresh_name())
-        self.made[var] = PrimFunc([begin, end, *captured], part, attrs={**kept, OUTLINED: "parallel"})
-        return Evaluate(Call("void", var, (const(0, dtype), loop.extent, *captured)))
+        name = GlobalVar(self._fresh_name())
+        self.made[name] = PrimFunc([begin, end, *passed], body, attrs={**kept, OUTLINED: "parallel"})
+        launch: Stmt = Evaluate(Call("void", name, (const(0, dtype), loop.extent, *passed)))
+        launch = seq([*[BufferStore(cell, var, (const(0),)) for var, cell in cells.items()], launch])
+        for var, cell in cells.items():
+            launch = Allocate(cell.data, var.dtype, cell.shape, const(True), launch)
+        return launch
 
     def _fresh_name(self) -> str:
         number = len(self.made)
@@ -65,13 +76,23 @@ class _Outline(Mutator):
         return name
 
 
+def _may_be_a_parameter(dtype: str) -> bool:
+    """Whether code generation takes a value of this dtype as a parameter; half floats and vectors have no C type."""
+    return dtype == "handle" or (dt.lanes(dtype) == 1 and not (dt.is_float(dtype) and dt.bits(dtype) < 32))
+
+
+def _cell(var: Var) -> Buffer:
+    """Memory by which a value goes to the threads."""
+    return decl_buffer((1,), var.dtype, f"{var.name}_cell", scope="local")
+
+
 @dataclass(frozen=True)
 class LowerParallel(ModulePass):
     """Make a function of each parallel loop that is worth it, called with all its iterations and what it uses from outside.
 
     The function has the attribute ``tir.outlined = "parallel"``: its first two parameters are a range of iterations, and
     code generation hands the call to the runtime, whose threads call it with parts of the range. Loops inside of a
-    parallel one, and short ones, become serial.
+    parallel one, and short ones, become serial. What has no C type (half floats, vectors) goes through memory.
 
     Args:
         least_operations: loops that execute fewer operations are done before other threads have begun.

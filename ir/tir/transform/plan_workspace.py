@@ -18,6 +18,7 @@ from ..expr import BufferLoad, Call, IntImm, PrimExpr, Var
 from ..function import OUTLINED, PrimFunc
 from ..operators import const
 from ..stmt import WORKSPACE, Allocate, AllocateConst, DeclBuffer, Evaluate, LetStmt, Stmt
+from ..stmt_functor import substitute
 
 _LINE_BYTES = 64
 
@@ -62,6 +63,10 @@ class _TakeOut(Mutator):
         return self.visit(Allocate(buffer.data, buffer.dtype, buffer.shape, const(True), node))
 
     def visit_Allocate(self, node: Allocate) -> Stmt:
+        if any(item.var is node.buffer_var for item in self.found):  # a variable may be allocated in turn
+            again = Var(node.buffer_var.name, node.buffer_var.type_annotation)
+            body = substitute(node.body, {node.buffer_var: again})
+            return self.visit(node.replace(buffer_var=again, body=body))
         self._defined.add(node.buffer_var)
         extents = [extent.value for extent in node.extents if isinstance(extent, IntImm)]
         if len(extents) != len(node.extents) or WORKSPACE in node.annotations:

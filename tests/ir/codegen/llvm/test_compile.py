@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -76,3 +78,34 @@ def test_the_calling_convention_is_that_of_the_target() -> None:
         return int.from_bytes(code[48:52], "little")  # e_flags of the ELF header
 
     assert flags("lp64") & 6 == 0 and flags("lp64d") & 6 == 4
+
+
+def test_threads_that_call_a_kernel_for_the_first_time_at_once() -> None:
+    program = """
+import threading
+import numpy as np
+from ir.codegen.build import build
+from ir.script import from_source
+source = '''@T.prim_func
+def main(A: T.Buffer((4096,), "float32"), O: T.Buffer((4096,), "float32")):
+    for i in range(4096):
+        O[i] = A[i] + T.float32(1)
+'''
+a = np.arange(4096, dtype="float32")
+wrong = []
+def work(kernels, start):
+    out = np.zeros_like(a)
+    start.wait()
+    for _ in range(20):
+        kernels["main"](a, out)
+    if not (out == a + 1).all():
+        wrong.append(out)
+for _ in range(4):
+    kernels, start = build(from_source(source)), threading.Barrier(8)
+    threads = [threading.Thread(target=work, args=(kernels, start)) for _ in range(8)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+assert not wrong
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from ir import IRModule, assert_structural_equal
+from ir import dtype as dt
 from ir.codegen.build import build
 from ir.node import post_order_visit
+from ir.script import from_source
 from ir.script import ir as I
 from ir.script import tir as T
 from ir.tir.analysis.verify_well_formed import verify_well_formed
@@ -140,3 +142,31 @@ def test_serial_modules_are_returned_as_they_are() -> None:
 
     module = IRModule({"main": main})
     assert LowerParallel(0)(module) is module
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32x4", "float16x4", "int8x4", "bool"])
+def test_values_without_a_c_type_go_through_memory(dtype: str) -> None:
+    element, lanes = dtype.split("x")[0], int((dtype.split("x") + ["1"])[1])
+    func = from_source(
+        f"""
+@T.prim_func
+def main(A: T.Buffer((8,), "{element}"), O: T.Buffer((64,), "{element}")):
+    x: T.{dtype} = A[{"1" if lanes == 1 else "0:4"}]
+    y: T.{dtype} = A[{"2" if lanes == 1 else "4:8"}]
+    for i in T.parallel({64 // lanes}):
+        O[{"i" if lanes == 1 else "i * 4:i * 4 + 4"}] = T.Select({"i % 3 == 0" if lanes == 1 else "T.Broadcast(i % 3 == 0, 4)"}, x, y)
+"""
+    )
+    module = IRModule({"main": func})
+    assert verify_well_formed(LowerParallel(0)(module))
+    a = np.array([0, 1, 0, 1, 1, 0, 0, 0]).astype(dt.to_numpy(element))
+    results = []
+    for program in (module, LowerParallel(0)(module)):
+        out = np.zeros(64, a.dtype)
+        run(program, a, out)
+        results.append(out)
+    native = np.zeros(64, a.dtype)
+    with PassContext(config={"tir.LowerParallel": {"least_operations": 0}}):
+        build(func)["main"](a, native)
+    np.testing.assert_array_equal(results[0], results[1])
+    np.testing.assert_array_equal(results[0], native)

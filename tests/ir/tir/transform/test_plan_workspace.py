@@ -5,16 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 from ir import IRModule
 from ir.codegen.build import build
 from ir.node import post_order_visit
 from ir.script import tir as T
 from ir.tir.analysis.verify_well_formed import verify_well_formed
+from ir.tir.buffer import decl_buffer
+from ir.tir.expr import Var
 from ir.tir.function import PrimFunc
 from ir.tir.interpreter import run
-from ir.tir.stmt import WORKSPACE, Allocate
+from ir.tir.operators import const
+from ir.tir.stmt import WORKSPACE, Allocate, BufferStore, For, ForKind, SeqStmt, Stmt
 from ir.tir.transform import PlanWorkspace
+from ir.type import PointerType, PrimType
 
 
 @T.prim_func
@@ -120,3 +125,30 @@ def test_buffers_that_are_only_declared_are_allocations() -> None:
     build(main)["main"](b)
     np.testing.assert_array_equal(a, np.arange(20000)[::-1])
     np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("sizes", [(10000, 20000), (20000, 10000)])
+def test_a_variable_may_be_allocated_twice(sizes: tuple[int, int]) -> None:
+    memory = Var("t", PointerType(PrimType("int32"), "global"))
+    out = decl_buffer((20000,), "int32", "O")
+
+    def stage(size: int, added: int) -> Stmt:
+        buffer = decl_buffer((size,), "int32", "B", data=memory)
+        i, j = Var("i", "int32"), Var("j", "int32")
+        fill = For(i, 0, size, ForKind.SERIAL, BufferStore(buffer, i + added, [i]))
+        add = For(j, 0, size, ForKind.SERIAL, BufferStore(out, out[j] + buffer[j], [j]))
+        return Allocate(memory, "int32", [size], const(True), SeqStmt([fill, add]))
+
+    module = IRModule({"main": PrimFunc([out], SeqStmt([stage(sizes[0], 1), stage(sizes[1], 5)]))})
+    after = PlanWorkspace()(module)
+    assert verify_well_formed(after)
+    expected = np.zeros(20000, "int32")
+    for size, added in zip(sizes, (1, 5), strict=True):
+        expected[:size] += np.arange(size, dtype="int32") + added
+    for program in (module, after):
+        found = np.zeros(20000, "int32")
+        run(program, found)
+        np.testing.assert_array_equal(found, expected)
+    native = np.zeros(20000, "int32")
+    build(module)["main"](native)
+    np.testing.assert_array_equal(native, expected)
