@@ -213,6 +213,7 @@ def _compile(cls: Any) -> None:
     cls._has_handwritten_init = handwritten or inherits
     if not handwritten and not inherits:
         cls.__init__ = env["__init__"]
+    cls._is_leaf = not (walked or "_visit_children" in own or "_map_children" in own)
     for name in ("_rebuild", "_visit_children", "_map_children"):
         if name not in own:
             setattr(cls, name, env[name])
@@ -223,6 +224,8 @@ class Node(metaclass=NodeMeta):
 
     _fields: ClassVar[tuple[Field, ...]]
     _type_key: ClassVar[str]
+    _is_leaf: ClassVar[bool]
+    """Whether there is nothing below a node of the class for a walk to see."""
     is_variable: ClassVar[bool] = False
     """Variables and buffers: structural equality maps them to their counterparts."""
     is_compound: ClassVar[bool] = False
@@ -349,6 +352,9 @@ class Visitor:
         """Visit the children."""
         node._visit_children(self.visit)
 
+    def _visit_leaf(self, node: Any) -> Any:
+        """What :meth:`generic_visit` comes to where there are no children."""
+
     @contextmanager
     def forgetting(self) -> Iterator[None]:
         """A scope in which nothing is known of what was visited outside of it, and nothing of it afterwards."""
@@ -367,6 +373,9 @@ class Mutator(Visitor):
     def generic_visit(self, node: Any) -> Any:
         """Map the children; the same node when none changed."""
         return node._map_children(self.visit)
+
+    def _visit_leaf(self, node: Any) -> Any:
+        return node
 
 
 def _once(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -395,6 +404,11 @@ def _dispatch_table(cls: type) -> dict[type, Any]:
     return table
 
 
+def _generic_method(cls: Any, node_class: Any) -> Any:
+    inherited = cls.generic_visit in (Visitor.generic_visit, Mutator.generic_visit)
+    return cls._visit_leaf if inherited and node_class._is_leaf else cls.generic_visit
+
+
 def _add_to_table(cls: type, table: dict[type, Any], node_class: type) -> Any:
     if not hasattr(node_class, "_fields"):
         raise IRTypeError(f"{cls.__name__}: expected an IR node, got {node_class.__name__}")
@@ -403,7 +417,7 @@ def _add_to_table(cls: type, table: dict[type, Any], node_class: type) -> Any:
         if method is not None and base is not Node:
             break
     else:
-        method = cls.generic_visit  # type: ignore[attr-defined]
+        method = _generic_method(cls, node_class)
     if cls.remembers and node_class.is_compound:  # type: ignore[attr-defined]
         method = _once(method)
     table[node_class] = method
