@@ -313,10 +313,9 @@ class BlockBuilder:
 
     def record_binding(self, binding: Binding) -> None:
         """Make a binding known to :meth:`lookup_binding`."""
-        self._values[binding.var.vid] = binding.value
-        name = binding.var.name_hint
-        if name not in self._names:
-            self._names[name] = 0
+        vid = binding.var.vid
+        self._values[vid] = binding.value
+        self._names.setdefault(vid.name_hint, 0)
 
     def emit_te(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Var:
         """Bind a call of the PrimFunc made from ``func``, a function from te tensors to te tensors.

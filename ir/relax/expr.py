@@ -297,6 +297,8 @@ def make_shape(shape: Any) -> ShapeExpr:
 
 
 def _prim_value(value: Any) -> PrimExpr:
+    if value.__class__ is int:
+        return IntImm("int64", value)
     if isinstance(value, PrimExpr):
         return value
     if isinstance(value, bool | np.bool_):

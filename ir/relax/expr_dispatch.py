@@ -88,7 +88,8 @@ class ExprFunctor:
 
     def visit_binding(self, binding: Binding) -> Any:
         """Dispatch on the kind of the binding."""
-        return self._dispatch(binding)
+        method = self._table.get(binding.__class__)
+        return self._dispatch(binding) if method is None else method(self, binding)
 
     def visit_binding_block(self, block: BindingBlock) -> Any:
         """Dispatch on the kind of the block."""

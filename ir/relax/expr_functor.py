@@ -8,6 +8,7 @@ with ``self.builder_.emit`` and always gets normalized expressions with struct i
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import is_
 from typing import Any, ClassVar
 
 from ..error import IRTypeError
@@ -17,6 +18,7 @@ from ..tir.expr import PrimExpr
 from .block_builder import BlockBuilder
 from .expr import (
     BindingBlock,
+    DataflowVar,
     Id,
     If,
     MatchCast,
@@ -26,7 +28,7 @@ from .expr import (
     update_struct_info,
 )
 from .expr_dispatch import ExprFunctor
-from .expr_substitution import ExprMutatorBase, mentions_relax_vars
+from .expr_substitution import ExprMutatorBase, inherits, mentions_relax_vars
 from .function import Function
 from .normalizer import LEAF_CLASSES, is_leaf, merged_blocks
 from .struct_info import StructInfo
@@ -169,14 +171,24 @@ class ExprMutator(ExprMutatorBase):
     """Whether blocks come from the builder, normalized, and not from an override."""
     _keeps_definitions: ClassVar[bool] = True
     """Whether definitions only change with the variables in their struct info."""
+    _kept_until_remap: ClassVar[frozenset[type]] = frozenset()
+    """Kinds of leaves that do not change as long as no variable is replaced."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        cls._keeps_blocks = _inherits(
-            cls, "visit_binding_block", "visit_binding_block_", "visit_dataflow_block_"
+        if not inherits(cls, ExprMutator, "visit_expr"):
+            cls._kept = frozenset()
+        elif inherits(cls, ExprMutator, "visit_var_", "visit_dataflow_var_"):
+            cls._kept_until_remap = cls._kept | {Var, DataflowVar}
+        cls._keeps_blocks = inherits(
+            cls, ExprMutator, "visit_binding_block", "visit_binding_block_"
+        ) and cls.visit_dataflow_block_ in (
+            ExprMutator.visit_dataflow_block_,
+            ExprMutator.visit_binding_block_,
         )
-        cls._keeps_definitions = not cls._maps_struct_infos and _inherits(
+        cls._keeps_definitions = not cls._maps_struct_infos and inherits(
             cls,
+            ExprMutator,
             "visit_struct_info",
             "visit_expr_dep_struct_info_field",
             "visit_var_def_",
@@ -185,6 +197,7 @@ class ExprMutator(ExprMutatorBase):
 
     def __init__(self, mod: IRModule | None = None) -> None:
         self.builder_ = BlockBuilder(mod)
+        self._normalize = self.builder_._normalizer.normalize
         self._var_remap: dict[Id, RelaxExpr] = {}
         self._has_sequences = False
         """Whether a value of the current sequence is a sequence itself, which normalization will splice in."""
@@ -220,7 +233,7 @@ class ExprMutator(ExprMutatorBase):
             expr.__class__ in _SCOPED_CLASSES and new.struct_info_ is not None
         ):
             return new
-        return self.builder_.normalize(new)
+        return self._normalize(new)
 
     def visit_expr_post_order(self, expr: Any) -> Any:
         """Rewrite the parts of an expression as the base class does, without an override for the expression itself."""
@@ -254,7 +267,9 @@ class ExprMutator(ExprMutatorBase):
 
     def reemit_binding(self, binding: VarBinding, value: RelaxExpr) -> Var:
         """Emit a binding with another value; the variable that it binds then, with the value's struct info."""
-        var: Var = binding.var if self._keeps_definition(binding.var) else self.visit_var_def(binding.var)
+        var = binding.var
+        if not self._keeps_definitions or (self._var_remap and mentions_relax_vars(var.struct_info_)):
+            var = self.visit_var_def(var)
         if value is binding.value and value.struct_info_ is not None and var is binding.var:
             self.builder_.emit_normalized(binding)
             return var
@@ -274,8 +289,10 @@ class ExprMutator(ExprMutatorBase):
         """What the variable was replaced by."""
         return self._var_remap.get(var.vid, var)
 
-    def _keeps_definition(self, var: Var) -> bool:
-        return self._keeps_definitions and not (self._var_remap and mentions_relax_vars(var.struct_info_))
+    def _map_exprs(self, items: tuple[Any, ...]) -> tuple[Any, ...]:
+        if not self._var_remap and self._kept_until_remap.issuperset(map(type, items)):
+            return items
+        return self._map(items, self.visit_expr)
 
     def visit_var_def_(self, var: Any) -> Any:
         """A definition; a changed struct info makes a new variable, which replaces the old one."""
@@ -299,7 +316,9 @@ class ExprMutator(ExprMutatorBase):
 
     def visit_function_(self, expr: Any) -> Any:
         """Parameters, then the body in a scope of its own; the result is inferred again when the body's has changed."""
-        params = self._map(expr.params, self.visit_var_def)
+        params = expr.params
+        if self._var_remap or not self._keeps_definitions:
+            params = self._map(params, self.visit_var_def)
         body = self.visit_with_new_scope(expr.body, params)
         if params is expr.params and body is expr.body:
             return expr
@@ -334,7 +353,8 @@ class ExprMutator(ExprMutatorBase):
             body is expr.body
             and not prologue.bindings
             and expr.struct_info_ is not None
-            and all(new is old and new.bindings for new, old in zip(blocks, expr.blocks, strict=True))
+            and all(map(is_, blocks, expr.blocks))
+            and all(block.bindings for block in blocks)
         ):
             return expr
         if prologue.bindings:
@@ -356,9 +376,7 @@ class ExprMutator(ExprMutatorBase):
     def _end_block(self, block: Any) -> Any:
         new = self.builder_._end_block()
         same = len(new.bindings) == len(block.bindings) and type(new) is type(block)
-        return (
-            block if same and all(a is b for a, b in zip(new.bindings, block.bindings, strict=True)) else new
-        )
+        return block if same and all(map(is_, new.bindings, block.bindings)) else new
 
     def visit_binding_block_(self, block: Any) -> Any:
         """The bindings in order, emitted into a new block."""
@@ -391,10 +409,6 @@ class ExprMutator(ExprMutatorBase):
 
 _SCOPED_CLASSES = frozenset({SeqExpr, Function})
 """Expressions whose visit returns them normalized as a whole, unless they have no struct info yet."""
-
-
-def _inherits(cls: type, *methods: str) -> bool:
-    return all(getattr(cls, name) is getattr(ExprMutator, name) for name in methods)
 
 
 class PyExprVisitor(ExprVisitor):

@@ -5,24 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from ..expr import RelaxExpr
+from ..expr import GlobalVar, RelaxExpr
 from ..global_info import VDevice
 from ..node import Mutator
+from ..op import Op
 from ..tir.expr import PrimExpr
 from .expr import (
+    Constant,
+    DataflowVar,
+    DataTypeImm,
     Id,
     If,
     MatchCast,
     PrimValue,
     SeqExpr,
     ShapeExpr,
+    StringImm,
     Tuple,
     TupleGetItem,
     Var,
     VarBinding,
 )
 from .expr_dispatch import ExprFunctor
-from .function import Function
+from .function import ExternFunc, Function
 from .struct_info import (
     ObjectStructInfo,
     PrimStructInfo,
@@ -66,17 +71,40 @@ def mentions_relax_vars(info: Any) -> bool:
 _WITHOUT_RELAX_VARS = frozenset({ObjectStructInfo, PrimStructInfo, ShapeStructInfo})
 
 
+_LEAF_METHODS: dict[type, tuple[str, ...]] = {
+    Constant: ("visit_constant_",),
+    Var: ("visit_var_",),
+    DataflowVar: ("visit_var_", "visit_dataflow_var_"),
+    ShapeExpr: ("visit_shape_expr_", "visit_prim_expr", "visit_vdevice"),
+    ExternFunc: ("visit_extern_func_",),
+    GlobalVar: ("visit_global_var_",),
+    Op: ("visit_op_",),
+    PrimValue: ("visit_prim_value_", "visit_prim_expr"),
+    StringImm: ("visit_string_imm_",),
+    DataTypeImm: ("visit_data_type_imm_",),
+}
+"""The methods that a class overrides to change a kind of leaf."""
+
+
+def inherits(cls: type, base: type, *methods: str) -> bool:
+    """Whether a class has these methods from ``base``, none of them overridden."""
+    return all(getattr(cls, name) is getattr(base, name) for name in methods)
+
+
 class ExprMutatorBase(ExprFunctor):
     """Maps expressions bottom up without normalizing; bindings and blocks are rebuilt when something in them changed."""
 
     _maps_struct_infos: ClassVar[bool] = False
     """Whether the class maps what struct infos consist of; where it does not, shapes and most struct infos need no walk."""
 
+    _kept: ClassVar[frozenset[type]] = frozenset()
+    """Kinds of leaves that the class does not change: among operands they need no visit."""
+
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        cls._maps_struct_infos = not all(
-            getattr(cls, name) is getattr(ExprMutatorBase, name)
-            for name in ("visit_prim_expr", "visit_vdevice")
+        cls._maps_struct_infos = not inherits(cls, ExprMutatorBase, "visit_prim_expr", "visit_vdevice")
+        cls._kept = frozenset(
+            kind for kind, methods in _LEAF_METHODS.items() if inherits(cls, ExprMutatorBase, *methods)
         )
 
     def _same(self, expr: Any) -> Any:
@@ -113,6 +141,9 @@ class ExprMutatorBase(ExprFunctor):
         """As :meth:`visit_struct_info`."""
         return self.visit_struct_info(info)
 
+    def _map_exprs(self, items: tuple[Any, ...]) -> tuple[Any, ...]:
+        return items if self._kept.issuperset(map(type, items)) else self._map(items, self.visit_expr)
+
     def _map(self, items: tuple[Any, ...], f: Callable[[Any], Any]) -> tuple[Any, ...]:
         for number, item in enumerate(items):
             new = f(item)
@@ -122,7 +153,7 @@ class ExprMutatorBase(ExprFunctor):
 
     def visit_tuple_(self, expr: Any) -> Any:
         """The fields."""
-        fields = self._map(expr.fields, self.visit_expr)
+        fields = self._map_exprs(expr.fields)
         return expr if fields is expr.fields else Tuple(fields, None, expr.span)
 
     def visit_shape_expr_(self, expr: Any) -> Any:
@@ -139,9 +170,9 @@ class ExprMutatorBase(ExprFunctor):
 
     def visit_call_(self, expr: Any) -> Any:
         """The callee, the arguments and the struct info arguments; attributes stay."""
-        op = self.visit_expr(expr.op)
-        sinfo_args = self._map(expr.sinfo_args, self.visit_struct_info)
-        args = self._map(expr.args, self.visit_expr)
+        op = expr.op if expr.op.__class__ in self._kept else self.visit_expr(expr.op)
+        sinfo_args = expr.sinfo_args and self._map(expr.sinfo_args, self.visit_struct_info)
+        args = self._map_exprs(expr.args)
         if op is expr.op and args is expr.args and sinfo_args is expr.sinfo_args:
             return expr
         return expr._rebuild(op, args, expr.attrs, sinfo_args, expr.struct_info_, expr.span)

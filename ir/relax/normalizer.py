@@ -105,14 +105,16 @@ class Normalizer:
         return self._builder.emit(new)
 
     def _arguments(self, items: tuple[Any, ...]) -> tuple[Any, ...]:
-        for item in items:
-            if item.__class__ not in LEAF_CLASSES:
-                new = tuple([self.argument(item) for item in items])
-                return items if all(a is b for a, b in zip(new, items, strict=True)) else new
+        for number, item in enumerate(items):
+            new = self.argument(item)
+            if new is not item:
+                return (*items[:number], new, *[self.argument(rest) for rest in items[number + 1 :]])
         return items
 
     def _tuple(self, expr: Tuple) -> Tuple:
-        fields = self._arguments(expr.fields)
+        fields = expr.fields
+        if not LEAF_CLASSES.issuperset(map(type, fields)):
+            fields = self._arguments(fields)
         if fields is not expr.fields:
             expr = Tuple(fields, None, expr.span)
         if expr.struct_info_ is None:
@@ -133,8 +135,11 @@ class Normalizer:
         return expr
 
     def _call(self, call: Call) -> Call:
-        op = call.op if isinstance(call.op, Op) else self.argument(call.op)
-        args = self._arguments(call.args)
+        op, args = call.op, call.args
+        if op.__class__ not in LEAF_CLASSES:
+            op = self.argument(op)
+        if not LEAF_CLASSES.issuperset(map(type, args)):
+            args = self._arguments(args)
         if op is not call.op or args is not call.args:
             call = Call(op, args, call.attrs, call.sinfo_args, call.span, None)
         if call.struct_info_ is None:

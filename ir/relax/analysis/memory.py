@@ -123,9 +123,12 @@ class MemoryAnalysis:
         return replace(effect, writes=tuple([(1, number) for number in written_params(kernel)]))
 
     def _callee(self, var: GlobalVar) -> Any:
-        if self._mod is None or not self._mod.contains(var.name_hint):
+        if self._mod is None:
             return None
-        return self._mod[var.name_hint]
+        found = self._mod.functions.get(var)
+        if found is None and self._mod.contains(var.name_hint):  # another reference of the same name
+            found = self._mod[var.name_hint]
+        return found
 
     def _effect_of_function(self, var: GlobalVar) -> MemoryEffect:
         name = var.name_hint

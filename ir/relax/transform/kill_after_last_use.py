@@ -8,7 +8,7 @@ from typing import Any
 from ...module import IRModule
 from ...op import Op
 from ...transform import PassContext
-from ..analysis.binding import used_vars
+from ..analysis.binding import all_bindings, used_vars
 from ..analysis.memory import MemoryAnalysis
 from ..expr import Binding, Call, Expr, SeqExpr, StringImm, Tuple, TupleGetItem, Var, is_call_to
 from ..expr_functor import ExprMutator
@@ -19,9 +19,9 @@ from .function_pass import FunctionPass
 
 
 class _Killer(ExprMutator):
-    def __init__(self, mod: IRModule) -> None:
+    def __init__(self, mod: IRModule, analysis: MemoryAnalysis) -> None:
         super().__init__(mod)
-        self._analysis = MemoryAnalysis(mod)
+        self._analysis = analysis
         self._kills: dict[int, list[tuple[Var, str]]] = {}
 
     def visit_seq_expr_(self, expr: Any) -> Any:
@@ -83,9 +83,9 @@ def _planned_kills(seq: SeqExpr, analysis: MemoryAnalysis) -> dict[int, list[tup
     return plan
 
 
-def _releases(func: Function, mod: IRModule) -> bool:
+def _releases(func: Function, analysis: MemoryAnalysis) -> bool:
     """Whether the function ends the life of a value by itself."""
-    return bool(MemoryAnalysis(mod).aliases(func).released)
+    return any(_released(binding.value, analysis) for binding in all_bindings(func))  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,8 @@ class KillAfterLastUse(FunctionPass):
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """The function with kills."""
         # Where lives end already, a value must not be read by way of what it was made of.
-        ends = _releases(func, mod)
+        analysis = MemoryAnalysis(mod)
+        ends = _releases(func, analysis)
         canonical = func if ends else CanonicalizeBindings().transform_function(func, mod, ctx)
-        new: Function = _Killer(mod).visit_expr(canonical)
+        new: Function = _Killer(mod, analysis).visit_expr(canonical)
         return new

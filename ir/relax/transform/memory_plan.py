@@ -7,6 +7,7 @@ Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference" (
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,10 +21,6 @@ class Lifetime:
 
     first: int
     last: int
-
-    def overlaps(self, other: Lifetime) -> bool:
-        """Whether both are live at some step."""
-        return self.first <= other.last and other.first <= self.last
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +51,16 @@ def plan_memory(buffers: Sequence[tuple[int, Lifetime]]) -> MemoryPlan:
     lives = [lifetime for _, lifetime in buffers]
     order = sorted(range(len(buffers)), key=lambda i: (-sizes[i], lives[i].first))
     offsets = [0] * len(buffers)
-    placed: list[int] = []
+    placed: list[tuple[int, int, int, int]] = []
+    """Offset, end, first and last step of each; sorted, so that gaps are met from below."""
     for index in order:
-        neighbours = sorted(
-            (offsets[other], sizes[other]) for other in placed if lives[other].overlaps(lives[index])
-        )
+        first, last, size = lives[index].first, lives[index].last, sizes[index]
         offset = 0
-        for begin, size in neighbours:
-            if begin - offset >= sizes[index]:
-                break
-            offset = max(offset, begin + size)
+        for begin, end, since, until in placed:
+            if since <= last and first <= until and end > offset:
+                if begin - offset >= size:
+                    break
+                offset = end
         offsets[index] = offset
-        placed.append(index)
+        insort(placed, (offset, offset + size, first, last))
     return MemoryPlan(tuple(offsets), max(map(sum, zip(offsets, sizes, strict=True)), default=0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from ...expr import GlobalVar
@@ -20,17 +21,22 @@ from .function_pass import FunctionPass
 
 
 class _Rewriter(ExprMutator):
-    def __init__(self, mod: IRModule, aliases: Aliases) -> None:
+    def __init__(self, mod: IRModule, func: Function) -> None:
         super().__init__()
         self._mod = mod
-        self._aliases = aliases
+        self._func = func
         self._is_reshape: dict[str, bool] = {}
 
     def visit_var_binding_(self, binding: Any) -> None:
         value = self.visit_expr(binding.value)
-        if isinstance(value, Call) and not self._is_overwritten(binding):
-            value = self._reshape(value) or value
+        view = self._reshape(value) if isinstance(value, Call) else None
+        if view is not None and not self._is_overwritten(binding):
+            value = view
         self.reemit_binding(binding, value)
+
+    @cached_property
+    def _aliases(self) -> Aliases:
+        return MemoryAnalysis(self._mod).aliases(self._func)
 
     def _is_overwritten(self, binding: Any) -> bool:
         """Whether the function writes to the copy, or to what is copied: they must then stay two."""
@@ -84,4 +90,5 @@ class RewriteDataflowReshape(FunctionPass):
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """The function with views."""
-        return _Rewriter(mod, MemoryAnalysis(mod).aliases(func)).visit_expr(func)
+        new: Function = _Rewriter(mod, func).visit_expr(func)
+        return new

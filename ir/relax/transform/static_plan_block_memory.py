@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,7 @@ from ...transform import PassContext
 from ..analysis.binding import used_vars
 from ..analysis.memory import Aliases, MemoryAnalysis
 from ..expr import (
+    Binding,
     BindingBlock,
     Call,
     DataTypeImm,
@@ -36,6 +38,7 @@ from ..expr import (
 )
 from ..expr_functor import ExprMutator
 from ..function import ExternFunc, Function
+from ..normalizer import LEAF_CLASSES
 from ..struct_info import ShapeStructInfo
 from ..symbolic_vars import defined_symbolic_vars
 from .function_pass import FunctionPass
@@ -156,13 +159,9 @@ class _Planner(ExprMutator):
         finally:
             self._used_outside = outer
 
-    def visit_binding_block_(self, block: Any) -> Any:
+    def visit_bindings(self, block: BindingBlock) -> None:
         self._plan(block)
-        return super().visit_binding_block_(block)
-
-    def visit_dataflow_block_(self, block: Any) -> Any:
-        self._plan(block)
-        return super().visit_dataflow_block_(block)
+        super().visit_bindings(block)
 
     def _plan(self, block: BindingBlock) -> None:
         assert self._aliases is not None
@@ -209,9 +208,14 @@ class _Planner(ExprMutator):
             values = shape.struct_info_.values
         if values is None:
             return None
-        total: Any = const(dt.bytes_of(dtype.value), "int64")
-        for value in values:
-            total = total * (substitute(value, self._bounds) if self._bounds else value)
+        bytes_each = dt.bytes_of(dtype.value)
+        extents = [substitute(value, self._bounds) for value in values] if self._bounds else values
+        known = [extent.value for extent in extents if isinstance(extent, IntImm)]
+        if len(known) == len(extents):
+            return math.prod(known, start=bytes_each)
+        total: Any = const(bytes_each, "int64")
+        for extent in extents:
+            total = total * extent
         total = self._analyzer.simplify(total)
         if isinstance(total, IntImm):
             return total.value
@@ -285,24 +289,29 @@ def _used_across_blocks(seq: SeqExpr) -> set[Var]:
     """Variables that another block or the result uses."""
     home: dict[Var, BindingBlock] = {}
     used: set[Var] = set()
+    here: BindingBlock | None = None
+    """The block that is walked; None inside of branches and local functions, and at the result."""
 
-    def visit(node: Any, block: BindingBlock | None) -> None:
+    def visit(node: Any) -> None:
+        nonlocal here
         if isinstance(node, Var):
-            if home.get(node) is not block:
+            if home.get(node) is not here:
                 used.add(node)
         elif isinstance(node, SeqExpr):
-            for inner in node.blocks:
-                for binding in inner.bindings:
-                    visit(binding.value, None)  # type: ignore[attr-defined]
-            visit(node.body, None)
-        else:
-            node._visit_children(lambda child: visit(child, block))
+            outer, here = here, None
+            node._visit_children(visit)
+            here = outer
+        elif isinstance(node, Binding):
+            visit(node.value)  # type: ignore[attr-defined]
+        elif node.__class__ not in LEAF_CLASSES:
+            node._visit_children(visit)
 
-    for block in seq.blocks:
-        for binding in block.bindings:
-            home[binding.var] = block
-            visit(binding.value, block)  # type: ignore[attr-defined]
-    visit(seq.body, None)
+    for here in seq.blocks:
+        for binding in here.bindings:
+            home[binding.var] = here
+            visit(binding.value)  # type: ignore[attr-defined]
+    here = None
+    visit(seq.body)
     return used
 
 

@@ -19,8 +19,7 @@ class _Flattener(ExprMutator):
         self.set_var_remap(var.vid, plain)
         return plain
 
-    def visit_dataflow_block_(self, block: Any) -> Any:
-        return self.visit_binding_block_(block)
+    visit_dataflow_block_ = ExprMutator.visit_binding_block_
 
 
 def to_non_dataflow(func: Function) -> Function:

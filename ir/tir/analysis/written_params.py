@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from ...node import Visitor
 from .. import expr as E
@@ -22,6 +23,11 @@ class _Written(Visitor):
     def visit_BufferStore(self, store: S.BufferStore) -> None:
         self.data.add(store.buffer.data)
         self.generic_visit(store)
+
+    def _declared(self, node: Any) -> None:
+        """Nothing happens where a buffer is declared and where it is said which of it is used."""
+
+    visit_Buffer = visit_BufferRegion = visit_MatchBufferRegion = visit_IterVar = _declared
 
     def visit_Block(self, block: S.Block) -> None:
         self.generic_visit(block)
@@ -45,6 +51,17 @@ def written_params(func: PrimFunc) -> tuple[int, ...]:
     >>> written_params(te.create_prim_func([A, B]))
     (1,)
     """
+    known = _KNOWN.get(func)
+    if known is None:
+        known = _KNOWN[func] = tuple(_written(func))
+    return known
+
+
+_KNOWN: WeakKeyDictionary[PrimFunc, tuple[int, ...]] = WeakKeyDictionary()
+"""The answers for functions that are alive: every pass that asks about memory asks of the same kernels."""
+
+
+def _written(func: PrimFunc) -> list[int]:
     visitor = _Written()
     visitor.visit(func.body)
     written = []
@@ -55,4 +72,4 @@ def written_params(func: PrimFunc) -> tuple[int, ...]:
                 written.append(number)
         elif visitor.anything or buffer.data in visitor.data:
             written.append(number)
-    return tuple(written)
+    return written
