@@ -118,6 +118,15 @@ def _prim_value_maker(code: int, number: int) -> Callable[[Any], int]:
     return lambda heap: make(heap)[0]
 
 
+def _check_upper_bound(heap: Any, number: int, bound: int, context: str = "") -> tuple[()]:
+    """Memory was planned for extents up to the bound."""
+    if heap.item(number) > bound:
+        raise ArgumentError(
+            f"{context or 'an extent'} must be at most {bound} (tir_var_upper_bound), got {heap.item(number)}"
+        )
+    return ()
+
+
 def _assert(condition: Any, message: Any = "", *values: Any) -> tuple[()]:
     if not bool(condition):
         text = str(message) or "assertion failed"
@@ -148,6 +157,7 @@ BUILTINS: dict[str, Callable[..., Any]] = {
     "vm.builtin.check_tuple_info": _check_tuple_info,
     "vm.builtin.check_prim_value_info": _check_prim_value_info,
     "vm.builtin.check_func_info": _check_func_info,
+    "vm.builtin.check_upper_bound": _check_upper_bound,
     "relax.run.shape_to_tensor": lambda shape: np.asarray(shape, "int64"),
     "relax.run.print": _print,
     "relax.run.assert_op": _assert,

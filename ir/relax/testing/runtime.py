@@ -108,6 +108,13 @@ def _check_func(value: Any, context: str) -> Any:
     return []
 
 
+@_named("check_upper_bound")
+def _check_upper_bound(heap: Any, place: Any, bound: Any, context: str) -> Any:
+    if int(heap[int(place)]) > int(bound):
+        raise EvaluationError(f"{context} is {int(heap[int(place)])}, its upper bound is {int(bound)}")
+    return []
+
+
 @_named("shape_of")
 def _shape_of(value: np.ndarray) -> tuple[int, ...]:
     return value.shape

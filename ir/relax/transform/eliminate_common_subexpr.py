@@ -10,7 +10,7 @@ from ...module import IRModule
 from ...op import Op
 from ...structural import structural_hash
 from ...transform import PassContext
-from ..analysis.memory import MemoryAnalysis
+from ..analysis.memory import Aliases, MemoryAnalysis
 from ..expr import (
     Binding,
     Call,
@@ -97,6 +97,7 @@ class _Merger(ExprMutator):
         super().__init__()
         self._call_only = call_only
         self._memory = memory
+        self._aliases: Aliases | None = None
         self._seen: dict[Any, Var] = {}
 
     def visit_seq_expr_(self, seq: Any) -> Any:
@@ -108,11 +109,12 @@ class _Merger(ExprMutator):
             self._seen = outer
 
     def visit_function_(self, func: Any) -> Any:
-        outer, self._seen = self._seen, {}
+        outer = self._seen, self._aliases
+        self._seen, self._aliases = {}, self._memory.aliases(func)
         try:
             return super().visit_function_(func)
         finally:
-            self._seen = outer
+            self._seen, self._aliases = outer
 
     def visit_bindings(self, block: Any) -> None:
         super().visit_bindings(block)
@@ -144,6 +146,14 @@ class _Merger(ExprMutator):
         self.builder_.emit_normalized(VarBinding(binding.var, earlier))
         self.set_var_remap(binding.var.vid, earlier)
 
+    def _keeps(self, binding: Any) -> bool:
+        """Whether the function writes neither to what a call made nor to what it was made of: two must then stay two."""
+        assert self._aliases is not None
+        touched = self._aliases.roots(binding.var)
+        for arg in binding.value.args:
+            touched |= self._aliases.roots(arg)
+        return touched.isdisjoint(self._aliases.written)
+
     def _key(self, binding: Binding, value: Expr) -> Any:
         if isinstance(
             value, Var | Constant | ShapeExpr | PrimValue | StringImm | DataTypeImm | If | Function
@@ -151,7 +161,7 @@ class _Merger(ExprMutator):
             return None
         if self._call_only and not isinstance(value, Call):
             return None
-        if isinstance(value, Call) and not self._memory.is_repeatable(value):
+        if isinstance(value, Call) and not (self._memory.is_repeatable(value) and self._keeps(binding)):
             return None
         try:
             key = expression_key(value)

@@ -39,6 +39,7 @@ from ..expr import (
 from ..expr_functor import ExprMutator
 from ..function import ExternFunc, Function
 from ..normalizer import LEAF_CLASSES
+from ..op.memory_effect import OPAQUE, external_memory
 from ..struct_info import ShapeStructInfo
 from ..symbolic_vars import defined_symbolic_vars
 from .function_pass import FunctionPass
@@ -93,16 +94,20 @@ class _Lifetimes:
         self._mod = mod
         self._analysis = analysis
         self._aliases = aliases
+        self._unused: set[Var] = set()
+        """Tensors that nobody has written yet."""
         leaving: set[Var] = set()
         for number, binding in enumerate(block.bindings):
             value: Expr = binding.value  # type: ignore[attr-defined]
             if is_call_to(value, "relax.builtin.alloc_tensor"):
                 self.last[binding.var] = number
+                self._unused.add(binding.var)
                 continue
             used = self._allocations(used_vars(value))
             self.last.update(dict.fromkeys(used, number))
             if not self._only_uses(value):
                 leaving |= used
+            self._unused -= used
         leaving |= self._allocations(binding.var for binding in block.bindings if binding.var in used_outside)
         for var in leaving:
             self.last.pop(var)
@@ -123,7 +128,9 @@ class _Lifetimes:
             lowered = value.op.get_attr("FLegalize") is None or bool(effect.views)
             return lowered and not effect.opaque
         if isinstance(value.op, ExternFunc):
-            return not effect.opaque
+            known = external_memory(value.op.global_symbol) is not OPAQUE
+            # a function that is given memory to fill keeps nothing; any other may keep what it is given
+            return not effect.opaque and (known or any(arg in self._unused for arg in value.args))
         is_kernel = isinstance(value.op, GlobalVar) and isinstance(
             self._mod.functions.get(value.op), PrimFunc
         )

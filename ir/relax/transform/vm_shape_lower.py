@@ -51,6 +51,7 @@ from ..struct_info import (
 )
 from ..struct_info_lattice import BaseCheckResult, struct_info_base_check
 from .grouping import NameTable, tir_vars_of
+from .static_plan_block_memory import upper_bounds
 
 
 class MatchShapeCode(IntEnum):
@@ -189,6 +190,10 @@ class _Lowerer(ExprMutator):
             self._check(param, param.struct_info, context)
         for param, context in self._parameters():
             self._match(param, param.struct_info, context)
+        for var, bound in upper_bounds(self._func).items():
+            context = StringImm(f"{self._name}: extent {var.name}")
+            place = PrimValue(self._slots.number(var))
+            self._packed("vm.builtin.check_upper_bound", self._heap, place, PrimValue(bound), context)
         self._compute_ready()
 
     def _parameters(self) -> list[tuple[Var, str]]:
@@ -455,7 +460,7 @@ class VMShapeLower(ModulePass):
         s = R.call_packed("vm.builtin.make_shape", shape_heap, R.prim_value(2), R.prim_value(1), R.prim_value(2), ...)
 
     A pure function gets the attribute ``relax.force_pure``, as by RemovePurityChecking: the calls have effects, which nobody
-    outside sees. A function that has its table already stays as it is.
+    outside sees. Extents with a bound (``tir_var_upper_bound``) are compared with it. A function that has its table already stays as it is.
 
     Args:
         emit_err_ctx: put texts into the checks that say which parameter is wrong.

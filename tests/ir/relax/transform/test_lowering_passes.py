@@ -266,11 +266,55 @@ def test_an_extent_beyond_its_bound_is_refused():
         x = np.linspace(0, 1, 16, dtype="float32")
         np.testing.assert_allclose(vm["main"](x).numpy(), np.exp(2 * x), rtol=1e-6)
         with pytest.raises(
-            ExecutableError, match=r"shape \[17\] at byte 0 does not fit a storage of 64 bytes"
+            ExecutableError, match=r"main: extent n must be at most 16 \(tir_var_upper_bound\), got 17"
         ):
             vm["main"](np.zeros(17, "float32"))
     finally:
         ir.registry.remove_global_func("test.lowering.twice")
+
+
+def test_an_extent_beyond_its_bound_must_not_reach_the_neighbour_in_the_arena():
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(x: R.Tensor(("n", 8), "float32"), y: R.Tensor((64, 64), "float32")):
+            R.func_attr({"tir_var_upper_bound": {"n": 1024}})
+            u = R.nn.softmax(y)
+            a = R.nn.softmax(x)
+            b = R.nn.softmax(a)
+            c = R.nn.softmax(R.add(a, b))
+            return (R.add(c, R.sum(R.nn.softmax(u))), R.add(c, b))
+
+    vm = runners.VirtualMachine(relax.build(Module, "llvm"))
+    y = np.zeros((64, 64), "float32")
+    first, _ = vm["main"](np.zeros((1024, 8), "float32"), y)
+    np.testing.assert_allclose(first.numpy(), np.full((1024, 8), 64.125), rtol=1e-6)
+    with pytest.raises(ExecutableError, match="extent n must be at most 1024"):
+        vm["main"](np.zeros((1100, 8), "float32"), y)
+
+
+def test_memory_that_a_function_may_have_kept_is_not_reused():
+    @I.ir_module
+    class Module:
+        @R.function(pure=False)
+        def main(x: R.Tensor((4, 6), "float32")) -> R.Tensor((4, 6), "float32"):
+            a = R.add(x, R.const(1, "float32"))
+            _ = R.call_packed("test.lowering.keep", a, sinfo_args=[R.Tuple()])
+            b = R.nn.softmax(x)
+            c = R.nn.softmax(b)
+            d = R.nn.softmax(c)
+            return d
+
+    import ir
+
+    kept = []
+    ir.register_func("test.lowering.keep", kept.append, override=True)
+    try:
+        x = np.arange(24, dtype="float32").reshape(4, 6)
+        runners.VirtualMachine(relax.build(Module, "llvm"))["main"](x)
+    finally:
+        ir.registry.remove_global_func("test.lowering.keep")
+    np.testing.assert_array_equal(kept[0].numpy(), x + 1)
 
 
 def test_a_returned_tensor_that_shares_its_storage_is_no_native_output():
