@@ -31,18 +31,26 @@ def _what(context: str) -> str:
     return f"{found['fn']}: {subject}"
 
 
-def _check_tensor_info(value: Any, ndim: int, dtype: str, context: str = "") -> tuple[()]:
+def _tensor_checker(ndim: int, dtype: str, context: str = "") -> Callable[[Any], tuple[()]]:
     named = "" if dtype in ("", "void") else dtype
-    wanted = f"a {named}{' ' if named else ''}tensor" + (f" of {ndim} dimensions" if ndim >= 0 else "")
-    if not isinstance(value, np.ndarray):
-        raise ArgumentError(f"{_what(context)} must be {wanted}, got {type(value).__name__}")
-    if named and value.dtype != numpy_dtype(named):
-        raise ArgumentError(
-            f"{_what(context)} must be {wanted}, got one of {value.dtype.name}; convert it with .astype({named!r})"
+    kind = numpy_dtype(named) if named else None
+
+    def fail(got: str) -> ArgumentError:
+        extents = f" of {ndim} dimensions" if ndim >= 0 else ""
+        return ArgumentError(
+            f"{_what(context)} must be a {named}{' ' if named else ''}tensor{extents}, got {got}"
         )
-    if ndim not in (-1, value.ndim):
-        raise ArgumentError(f"{_what(context)} must be {wanted}, got one of shape {list(value.shape)}")
-    return ()
+
+    def check(value: Any) -> tuple[()]:
+        if not isinstance(value, np.ndarray):
+            raise fail(type(value).__name__)
+        if kind is not None and value.dtype != kind:
+            raise fail(f"one of {value.dtype.name}; convert it with .astype({named!r})")
+        if ndim not in (-1, value.ndim):
+            raise fail(f"one of shape {list(value.shape)}")
+        return ()
+
+    return check
 
 
 def _check_shape_info(value: Any, ndim: int, context: str = "") -> tuple[()]:
@@ -152,7 +160,6 @@ BUILTINS: dict[str, Callable[..., Any]] = {
     "vm.builtin.null_value": lambda: None,
     "vm.builtin.to_device": lambda value, *_: value,
     "vm.builtin.alloc_shape_heap": lambda size: np.zeros(size, "int64"),
-    "vm.builtin.check_tensor_info": _check_tensor_info,
     "vm.builtin.check_shape_info": _check_shape_info,
     "vm.builtin.check_tuple_info": _check_tuple_info,
     "vm.builtin.check_prim_value_info": _check_prim_value_info,
@@ -165,6 +172,7 @@ BUILTINS: dict[str, Callable[..., Any]] = {
 """Functions by name."""
 
 PREPARED: dict[str, tuple[int, Callable[..., Callable[..., Any]]]] = {
+    "vm.builtin.check_tensor_info": (1, _tensor_checker),
     "vm.builtin.match_shape": (2, _shape_matcher),
     "vm.builtin.match_prim_value": (2, _prim_value_matcher),
     "vm.builtin.make_shape": (1, _shape_maker),

@@ -22,13 +22,14 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from .builtins import BUILTINS, PREPARED
 from .executable import Executable
-from .ndarray import NDArray, address_of, aligned_empty, numpy_dtype
+from .ndarray import NDArray, address_of, aligned_bytes, aligned_empty, numpy_dtype
 from .program import ArgumentError, ExecutableError
 
 Registers = list[Any]
@@ -58,11 +59,13 @@ def _operands(operands: list[Any]) -> Callable[[Registers], tuple[Any, ...]]:
 
 def unwrap(value: Any) -> Any:
     """What the instructions work on: numpy arrays instead of NDArrays, tuples of them."""
+    if isinstance(value, np.ndarray):
+        return value
     if isinstance(value, NDArray):
         return value.data
     if isinstance(value, tuple | list):
         return tuple(unwrap(item) for item in value)
-    if not isinstance(value, np.ndarray) and hasattr(value, "__dlpack__"):
+    if hasattr(value, "__dlpack__"):
         return np.from_dlpack(value.detach() if hasattr(value, "detach") else value)
     return value
 
@@ -78,7 +81,10 @@ def wrap(value: Any) -> Any:
 
 def _readable(value: Any) -> Any:
     """An argument as kernels can read it."""
-    if isinstance(value, np.ndarray) and not (value.flags.c_contiguous and value.flags.aligned):
+    if isinstance(value, np.ndarray):
+        flags = value.flags
+        if flags.c_contiguous and flags.aligned:
+            return value
         copied = aligned_empty(value.shape, value.dtype)
         copied[...] = value
         return copied
@@ -146,10 +152,11 @@ class Interpreter:
         values = []
         for value, param in zip(args, params, strict=True):
             raw = unwrap(value)
-            if isinstance(raw, int | float | np.generic) and param.get("dtype") and "shape" in param:
+            if isinstance(raw, np.ndarray):
+                if raw.ndim == 0 and param.get("kind") == "prim":
+                    raw = raw.item()
+            elif isinstance(raw, int | float | np.generic) and param.get("dtype") and "shape" in param:
                 raw = np.asarray(raw, numpy_dtype(param["dtype"]))
-            elif param.get("kind") == "prim" and isinstance(raw, np.ndarray) and raw.ndim == 0:
-                raw = raw.item()
             values.append(_readable(raw))
         return wrap(self.run(*values))
 
@@ -201,7 +208,7 @@ class Interpreter:
         fetch = _operands([size])
 
         def allocate(registers: Registers) -> None:
-            registers[dst] = aligned_empty(fetch(registers)[0], "uint8")
+            registers[dst] = aligned_bytes(prod(fetch(registers)[0]))
 
         return allocate
 

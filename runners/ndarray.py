@@ -28,6 +28,9 @@ def numpy_dtype(dtype: Any) -> np.dtype[Any]:
     return found
 
 
+_BYTE = np.dtype(np.uint8)
+
+
 def aligned_empty(shape: Iterable[int], dtype: Any = "float32") -> np.ndarray[Any, Any]:
     """An uninitialized C-contiguous numpy array that starts on a 64-byte boundary."""
     kind, extents = numpy_dtype(dtype), tuple(int(extent) for extent in shape)
@@ -37,6 +40,11 @@ def aligned_empty(shape: Iterable[int], dtype: Any = "float32") -> np.ndarray[An
 def _aligned(extents: tuple[int, ...], kind: np.dtype[Any], n_bytes: int) -> np.ndarray[Any, Any]:
     raw = np.empty(n_bytes + ALIGNMENT, np.uint8)
     return np.ndarray(extents, kind, raw, -address_of(raw) % ALIGNMENT)
+
+
+def aligned_bytes(size: int) -> np.ndarray[Any, Any]:
+    """:func:`aligned_empty` of bytes, for memory that arrays are made in."""
+    return _aligned((size,), _BYTE, size)
 
 
 def maker(shape: Iterable[int], dtype: Any) -> Callable[[], np.ndarray[Any, Any]]:
