@@ -213,7 +213,8 @@ def _compile(cls: Any) -> None:
     cls._has_handwritten_init = handwritten or inherits
     if not handwritten and not inherits:
         cls.__init__ = env["__init__"]
-    cls._is_leaf = not (walked or "_visit_children" in own or "_map_children" in own)
+    if "_is_leaf" not in own:
+        cls._is_leaf = not (walked or "_visit_children" in own or "_map_children" in own)
     for name in ("_rebuild", "_visit_children", "_map_children"):
         if name not in own:
             setattr(cls, name, env[name])

@@ -185,6 +185,7 @@ class Var(ExprWithOp, type_key="relax.expr.Var"):
     struct_info_: Any = field(default=None, compare=True, kind="leaf")
 
     is_variable: ClassVar[bool] = True
+    _is_leaf: ClassVar[bool] = True
 
     def __init__(
         self, name_hint: str | Id, struct_info: StructInfo | None = None, span: Span | None = None
@@ -226,6 +227,7 @@ _set_vid = Var.vid.__set__  # type: ignore[attr-defined]
 class DataflowVar(Var, type_key="relax.expr.DataflowVar"):
     """A variable that is visible only inside the dataflow block that binds it."""
 
+    _is_leaf: ClassVar[bool] = True
     _visit_children = Var._visit_children
     _map_children = Var._map_children
 

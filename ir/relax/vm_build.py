@@ -22,11 +22,11 @@ from ..error import IRError, IRValueError
 from ..expr import GlobalVar
 from ..external import external
 from ..module import IRModule
-from ..node import post_order_visit
 from ..target.host import host_info
 from ..target.target import Target
 from ..tir.function import PrimFunc
 from ..transform import Pass, PassContext, Sequential
+from .analysis.binding import all_global_vars
 from .function import Function
 from .pipeline import get_pipeline, graph_passes, lowering_passes, scheduling_passes, weight_passes
 from .transform.bind_params import BindParams
@@ -37,14 +37,6 @@ from .vm.native import ConstantTable, NativePlan, NotNative, plan_native
 
 class BuildError(IRError):
     """A module cannot be built."""
-
-
-def _kernels_of(func: Any) -> list[str]:
-    found: dict[str, None] = {}
-    post_order_visit(
-        func.body, lambda node: found.setdefault(node.name_hint) if isinstance(node, GlobalVar) else None
-    )
-    return list(found)
 
 
 _X86_FEATURES = {
@@ -176,7 +168,8 @@ def _plan_functions(
     """Native plans where they are possible, the other functions, and the kernels that either use."""
     plans: list[NativePlan] = []
     others: dict[str, Function] = {}
-    used: dict[str, None] = {}
+    used: dict[GlobalVar, None] = {}
+    kernels = {var.name_hint: var for var, func in mod.functions.items() if isinstance(func, PrimFunc)}
     for var, func in mod.functions.items():
         if not isinstance(func, Function):
             continue
@@ -188,10 +181,10 @@ def _plan_functions(
             plans.append(plan_native(mod, var.name_hint, func, constants))
         except NotNative:
             others[var.name_hint] = func
-        for name in _kernels_of(func):
-            if mod.contains(name) and isinstance(mod[name], PrimFunc):
-                used.setdefault(name)
-    return plans, others, [mod.get_global_var(name) for name in used]
+        for kernel in all_global_vars(func.body):
+            if kernel.name_hint in kernels:
+                used.setdefault(kernels[kernel.name_hint])
+    return plans, others, list(used)
 
 
 def _native_entry(plan: NativePlan, kernels: CompiledKernels) -> tuple[dict[str, Any], Any]:

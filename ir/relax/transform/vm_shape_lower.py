@@ -39,7 +39,7 @@ from ..expr import (
 from ..expr_functor import ExprMutator
 from ..function import ExternFunc, Function
 from ..function_signature import reference_to
-from ..normalizer import merged_blocks
+from ..normalizer import LEAF_CLASSES, merged_blocks
 from ..struct_info import (
     FuncStructInfo,
     ObjectStructInfo,
@@ -79,6 +79,7 @@ class _Slots:
     def __init__(self, func: Function) -> None:
         self.exprs: list[Any] = []
         self.known: set[int] = set()
+        self._variables: dict[TirVar, int] = {}
         self._by_hash: dict[int, list[int]] = {}
         for param in func.params:
             self._collect(param.struct_info)
@@ -87,6 +88,8 @@ class _Slots:
 
     def _collect(self, node: Any) -> None:
         """Give places to the extents of shapes and to scalars; what a variable is declared to be is no use of it."""
+        if node.__class__ in _WITHOUT_EXTENTS:
+            return
         if isinstance(node, SeqExpr):
             for block in node.blocks:
                 for binding in block.bindings:
@@ -98,18 +101,29 @@ class _Slots:
         for dim in _extents(node) or ():
             if not isinstance(dim, IntImm):
                 self.number(dim)
-        if isinstance(node, Expr | TupleStructInfo) and not isinstance(node, Var | Function):
+        if isinstance(node, Expr | TupleStructInfo):
             node._visit_children(self._collect)
 
     def number(self, expr: Any) -> int:
         """The place of an expression; equal ones share it."""
+        if isinstance(expr, TirVar):
+            if expr not in self._variables:
+                self._variables[expr] = self._place(expr)
+            return self._variables[expr]
         same_hash = self._by_hash.setdefault(structural_hash(expr), [])
         for number in same_hash:
             if self.exprs[number] is expr or structural_equal(self.exprs[number], expr):
                 return number
-        same_hash.append(len(self.exprs))
+        same_hash.append(self._place(expr))
+        return same_hash[-1]
+
+    def _place(self, expr: Any) -> int:
         self.exprs.append(expr)
         return len(self.exprs) - 1
+
+
+_WITHOUT_EXTENTS = (LEAF_CLASSES - {ShapeExpr, PrimValue}) | {Function}
+"""What holds no extents that the function around it computes with."""
 
 
 def _extents(node: Any) -> tuple[Any, ...] | None:
@@ -186,9 +200,10 @@ class _Lowerer(ExprMutator):
         else:
             heap = Call(Op.get("relax.null_value"), ())
         self.builder_.emit_normalized(VarBinding(self._heap, self.builder_.normalize(heap)))
-        for param, context in self._parameters():
+        parameters = self._parameters()
+        for param, context in parameters:
             self._check(param, param.struct_info, context)
-        for param, context in self._parameters():
+        for param, context in parameters:
             self._match(param, param.struct_info, context)
         for var, bound in upper_bounds(self._func).items():
             context = StringImm(f"{self._name}: extent {var.name}")
@@ -376,8 +391,8 @@ class _Lowerer(ExprMutator):
 
     def visit_call_(self, expr: Any) -> Any:
         op = self.visit_expr(expr.op) if isinstance(expr.op, Var) else expr.op
-        args = tuple([self.visit_expr(arg) for arg in expr.args])
-        if op is expr.op and all(new is old for new, old in zip(args, expr.args, strict=True)):
+        args = self._map_exprs(expr.args)
+        if op is expr.op and args is expr.args:
             return expr
         # The shapes are numbers in the table now: what the call returns is inferred anew.
         return Call(op, args, expr.attrs, expr.sinfo_args, expr.span)
@@ -416,7 +431,9 @@ def _harmless(expr: Any) -> Any:
 
 def _is_symbolic(expr: Any) -> bool:
     """Whether a shape or a scalar depends on symbolic variables."""
-    return isinstance(expr, ShapeExpr | PrimValue) and bool(tir_vars_of(expr))
+    if not isinstance(expr, ShapeExpr | PrimValue):
+        return False
+    return any(not isinstance(dim, IntImm) and tir_vars_of(dim) for dim in _extents(expr) or ())
 
 
 def _is_open(codes: list[PrimValue]) -> bool:

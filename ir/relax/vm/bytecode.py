@@ -63,6 +63,7 @@ class _Compiler:
         self._n_registers = 0
         self._code: list[list[Any]] = []
         self.kernels: dict[str, None] = {}
+        self._result_dtypes: dict[PrimFunc, str | None] = {}
 
     def run(self) -> dict[str, Any]:
         func = self._func
@@ -230,7 +231,9 @@ class _Compiler:
                 if isinstance(extent, TirVar) and extent not in callee.params:
                     extents.setdefault(extent, ["extent", *where, axis, "int64"])
         operands += extents.values()
-        returned = result_dtype(callee)
+        if callee not in self._result_dtypes:
+            self._result_dtypes[callee] = result_dtype(callee)
+        returned = self._result_dtypes[callee]
         symbol = self._symbol_of(var)
         self.kernels.setdefault(symbol)
         self._emit("kernel", dst, symbol, operands if returned is None else [*operands, ["result", returned]])
