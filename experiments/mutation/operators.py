@@ -217,8 +217,9 @@ class _Finder(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Return(self, node: ast.Return) -> None:
-        if node.value is not None and not (isinstance(node.value, ast.Constant) and node.value.value is None):
-            self._add("result dropped", node.value, "None")
+        if node.value is not None:
+            if not (isinstance(node.value, ast.Constant) and node.value.value in (None, False)):  # as good as None
+                self._add("result dropped", node.value, "None")
             self.generic_visit(node)
 
     def visit_Break(self, node: ast.Break) -> None:

@@ -39,7 +39,7 @@ from experiments.mutation.trees import apply, compile_tree, copy_tree, probed_tr
 _FIRST_BATCH_SECONDS = 4.0
 _GROWTH = 4
 """Each batch of tests may take so many times what the one before took."""
-_START_SECONDS = 20.0
+_START_SECONDS = 8.0
 """Of processor time, for what a run does besides its tests, on a slow machine."""
 
 
@@ -94,7 +94,7 @@ def judge(mutant: Mutant, tests_of: TestsOf, tree: Path, budget: float) -> dict[
     apply(mutant, tree)
     try:
         for batch in batches(tests, tests_of.seconds, budget):
-            cpu_seconds = _START_SECONDS + 5 * sum(tests_of.seconds[test] for test in batch)
+            cpu_seconds = _START_SECONDS + 2 * sum(tests_of.seconds[test] for test in batch)
             files = list(dict.fromkeys(test.split("::")[0] for test in batch))
             session = run(tree, files, batch, cpu_seconds=cpu_seconds)
             asked += len(batch)

@@ -118,13 +118,13 @@ def run(
 ) -> Session:
     """The tests of the files (all, or those named, in their order) until one fails; all of them where marks are taken.
 
-    A process gets so many seconds of processor time, and as a whole the run five times as many on the clock.
+    A process gets so many seconds of processor time, and as a whole the run four times as many, and a minute, on the clock.
     """
     with tempfile.TemporaryDirectory(prefix="mutation-session-") as folder:
         child = os.fork()
         if child == 0:
             _child(tree, files, tests, cpu_seconds, marks, write_bytecode, Path(folder))
-        ended = _wait(child, 60 + 5 * cpu_seconds)
+        ended = _wait(child, 60 + 4 * cpu_seconds)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child, signal.SIGKILL)
         result = Path(folder, "result.json")

@@ -16,11 +16,12 @@ from .int_set.interval_set import EVERYTHING, NOTHING, IntervalSet, as_int_set, 
 _FLIPPED: dict[type, type] = {E.LT: E.GT, E.LE: E.GE, E.GT: E.LT, E.GE: E.LE, E.EQ: E.EQ}
 
 
-def _uses(expr: Any, var: Any) -> bool:
+def uses(expr: Any, var: Any) -> bool:
+    """Whether a variable occurs in an expression."""
     if expr is var:
         return True
     found: list[bool] = []
-    expr._visit_children(lambda child: found.append(_uses(child, var)))
+    expr._visit_children(lambda child: found.append(uses(child, var)))
     return any(found)
 
 
@@ -50,7 +51,7 @@ class _Solver:
             return self.solve(condition.args[0])
         if cls not in _FLIPPED:
             raise _Cannot
-        if not _uses(condition, self._var):
+        if not uses(condition, self._var):
             return (
                 EVERYTHING
                 if self.analyzer.can_prove(condition)
@@ -59,11 +60,11 @@ class _Solver:
                 else EVERYTHING
             )
         left, right = condition.a, condition.b
-        if _uses(right, self._var):
-            if _uses(left, self._var):
+        if uses(right, self._var):
+            if uses(left, self._var):
                 # Both sides: bring everything to the left.
                 left, right = self.analyzer.simplify(build.sub(left, right)), build.const(0, left.dtype)
-                if _uses(right, self._var) or not _uses(left, self._var):
+                if uses(right, self._var) or not uses(left, self._var):
                     raise _Cannot
             else:
                 left, right, cls = right, left, _FLIPPED[cls]
@@ -94,11 +95,11 @@ class _Solver:
         kind = left.__class__
         if kind not in (E.Add, E.Sub, E.Mul, E.FloorDiv):
             raise _Cannot
-        in_a, in_b = _uses(left.a, self._var), _uses(left.b, self._var)
+        in_a, in_b = uses(left.a, self._var), uses(left.b, self._var)
         if in_a and in_b:
             simplified = self.analyzer.canonical_simplify(left)
             both = (
-                hasattr(simplified, "b") and _uses(simplified.a, self._var) and _uses(simplified.b, self._var)
+                hasattr(simplified, "b") and uses(simplified.a, self._var) and uses(simplified.b, self._var)
             )
             if both or simplified.__class__ not in (E.Add, E.Sub, E.Mul):
                 raise _Cannot

@@ -12,7 +12,6 @@ from ..tir import expr as E
 from ..tir.expr import PrimExpr
 from . import build
 from .analyzer import Analyzer
-from .deep_equal import expr_deep_equal
 
 
 class IterMapError(IRValueError):
@@ -139,8 +138,7 @@ def _piece(split: IterSplitExpr, source: Any) -> Any:
     analyzer = Analyzer()
     lower, extent = split.lower_factor, split.extent
     result = source
-    whole = analyzer.can_prove_equal(build.mul(lower, extent), split.source.extent)
-    if not whole and not (build.is_const(lower, 1) and expr_deep_equal(extent, split.source.extent)):
+    if not analyzer.can_prove_equal(build.mul(lower, extent), split.source.extent):
         result = build.floormod(result, analyzer.simplify(build.mul(lower, extent)))
     if not build.is_const(lower, 1):
         result = build.floordiv(result, lower)

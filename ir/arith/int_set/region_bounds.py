@@ -10,7 +10,7 @@ from ...tir import operators
 from ...tir.expr import IntImm, PrimExpr, Range
 from .. import build
 from ..analyzer import Analyzer
-from ..bound_deducer import deduce_bound
+from ..bound_deducer import deduce_bound, uses
 from ..iter_affine_map import detect_iter_map
 from ..iter_map_expr import IterMapLevel, IterSumExpr
 from .evaluation import eval_set
@@ -90,7 +90,7 @@ def _narrowed(var_dom: Mapping[Any, Any], predicate: Any, analyzer: Analyzer | N
     for var in list(domains):
         others = {key: as_int_set(value) for key, value in domains.items() if key is not var}
         for condition in conjuncts(predicate):
-            if not _mentions(condition, var):
+            if not uses(condition, var):
                 continue
             allowed = deduce_bound(var, condition, others, others, relax_conservatively=True)
             if allowed is not None and not allowed.is_everything() and not allowed.is_nothing():
@@ -105,14 +105,6 @@ def conjuncts(predicate: Any) -> list[Any]:
     if predicate.__class__ is E.Call and getattr(predicate.op, "name", "") == "tir.likely":
         return conjuncts(predicate.args[0])
     return [predicate]
-
-
-def _mentions(expr: Any, var: Any) -> bool:
-    if expr is var:
-        return True
-    found: list[bool] = []
-    expr._visit_children(lambda child: found.append(_mentions(child, var)))
-    return any(found)
 
 
 def _strict(

@@ -109,7 +109,7 @@ class AdjustMatmulOrder(FunctionPass):
 
 def _swaps_last_axes(call: Any) -> bool:
     axes = call.attrs["axes"]
-    ndim = call.struct_info.ndim if call.struct_info_ is not None else call.args[0].struct_info.ndim
+    ndim = call.args[0].struct_info.ndim
     order = [int(axis) % ndim for axis in axes] if axes is not None else list(reversed(range(ndim)))
     return order == [*range(ndim - 2), ndim - 1, ndim - 2]
 

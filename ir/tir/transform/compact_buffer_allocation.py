@@ -56,9 +56,11 @@ class _Collect(Visitor):
         self.simplifier = IndexSimplifier()
         self.boxes: dict[Buffer, list[_Box] | None] = {}
         self.alignment: dict[Buffer, list[tuple[int, int, int]]] = {}
-        self._depth: dict[Buffer, int] = {}  # loops around the allocation
+        self._depth: dict[Buffer, int] = {}  # loops met before the allocation
         self._by_data: dict[Var, Buffer] = {}
-        self._position: dict[Var, int] = {}  # of a loop variable, from the outside
+        self._position: dict[
+            Var, int
+        ] = {}  # of a loop variable: those of loops around an allocation are less than its depth
         self._vars_of: dict[PrimExpr, list[Var]] = {}
         self._loops = 0
 
@@ -69,14 +71,12 @@ class _Collect(Visitor):
         self._position[loop.loop_var] = self._loops
         self._loops += 1
         self.visit(loop.body)
-        self._loops -= 1
 
     def visit_LetStmt(self, let: LetStmt) -> None:
         self.visit(let.value)
         self._position[let.var] = self._loops  # changes with the loops around
         self._loops += 1
         self.visit(let.body)
-        self._loops -= 1
 
     def visit_Block(self, block: Block) -> None:
         for buffer in block.alloc_buffers:

@@ -32,6 +32,8 @@ def test_size_vars_are_not_negative() -> None:
 
 CASES = [
     (x + y, {x: (0, 4), y: (1, 10)}, (1, 14)),
+    (x + y, {x: (NINF, 4), y: (1, 10)}, (NINF, 14)),
+    (x + y, {x: (0, 4), y: (-3, INF)}, (-3, INF)),
     (x - y, {x: (0, 4), y: (1, 10)}, (-10, 3)),
     (x - y, {x: (0, INF), y: (1, 10)}, (-10, INF)),
     (1 - x, {x: (NINF, 4)}, (-3, INF)),
@@ -41,6 +43,9 @@ CASES = [
     (truncdiv(x, y), {x: (-9, 4), y: (4, 10)}, (-2, 1)),
     (truncmod(x, y), {x: (-9, 4), y: (4, 10)}, (-9, 4)),
     (truncmod(x, y), {x: (NINF, 4), y: (4, 10)}, (-9, 4)),
+    (truncmod(x * 4 + 1, 6), {x: (0, 10)}, (1, 5)),
+    (truncmod(x * 4 + 1, 6), {x: (-10, 10)}, (-5, 5)),
+    (truncmod(x * 4 + 4, 6), {x: (-10, 10)}, (-4, 4)),
     (floordiv(x, y), {x: (-9, 4), y: (4, 10)}, (-3, 1)),
     (floordiv(x, y), {x: (-9, 4), y: (-2, 0)}, (-4, 9)),
     (floordiv(x, y), {x: (NINF, 4), y: (-2, 1)}, (NINF, INF)),
@@ -79,6 +84,15 @@ def test_constraints_narrow_bounds() -> None:
         assert analyzer.const_int_bound(x) == ConstIntBound(2, 6)
         assert analyzer.const_int_bound(y).max_value == 7
     assert analyzer.const_int_bound(x) == ConstIntBound(NINF, INF)
+
+
+def test_constraints_on_quotients_narrow_what_is_divided() -> None:
+    analyzer = Analyzer()
+    analyzer.update(y, ConstIntBound(0, 9))
+    with analyzer.constraint_scope(floordiv(x, 4) < y):
+        assert analyzer.const_int_bound(x) == ConstIntBound(NINF, 35)
+    with analyzer.constraint_scope(floordiv(x, 4) > y):
+        assert analyzer.const_int_bound(x) == ConstIntBound(4, INF)
 
 
 MODULAR = [

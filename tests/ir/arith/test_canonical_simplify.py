@@ -178,3 +178,28 @@ def test_casts_move_inwards_where_nothing_overflows() -> None:
 def test_nothing_to_simplify_returns_the_same_object() -> None:
     for expr in (x * 8 + y, floordiv(x, 4), tir.if_then_else(x < 5, y, z)):
         assert Analyzer().simplify(expr) is expr
+
+
+def test_sums_that_become_whole_again_meet_each_other() -> None:
+    check(
+        [
+            (floordiv(x + y, 2) * 2 + floormod(x + y, 2) - x, y),
+            (
+                floordiv(x + y, 2) * 2 + floormod(x + y, 2) + floordiv(x - y, 3) * 3 + floormod(x - y, 3),
+                x * 2,
+            ),
+        ]
+    )
+
+
+def test_what_is_canonical_stays_the_same_object() -> None:
+    analyzer = Analyzer()
+    chosen = tir.Select(x < y, x, y)
+    for expr in (chosen, tir.if_then_else(x < y, x, y)):
+        canonical = analyzer.canonical_simplify(expr)
+        assert ir.structural_equal(canonical, expr)
+        assert analyzer.canonical_simplify(canonical) is canonical
+
+
+def test_remainders_lose_a_common_factor() -> None:
+    check([(floormod(x * 4 + y * 6, 8), floormod(y * 3 + x * 2, 4) * 2)])

@@ -3,7 +3,7 @@
 import pytest
 
 from ir import tir
-from ir.arith import Analyzer, CompareResult, Extension
+from ir.arith import Analyzer, CompareResult, ConstIntBound, Extension
 from ir.tir import Var
 
 x, y, z, n = (Var(name, "int32") for name in "xyzn")
@@ -52,3 +52,14 @@ def test_branches_of_connectives_know_each_other() -> None:
     analyzer.enabled_extensions = Extension.ApplyConstraintsToBooleanBranches
     for condition in either_order:
         assert str(analyzer.simplify(condition)) == "x < 5"
+
+
+def test_different_ranges_have_no_value_in_common() -> None:
+    analyzer = Analyzer()
+    analyzer.update(x, ConstIntBound(5, 9))
+    analyzer.update(y, ConstIntBound(0, 3))
+    assert analyzer.can_prove(tir.NE(x, y)) and analyzer.can_prove(tir.NE(y, x))
+    analyzer.update(z, ConstIntBound(0, 1 << 20))
+    analyzer.update(n, ConstIntBound(1, 100))
+    assert analyzer.can_prove(tir.NE(z * n + 1, z)) and analyzer.can_prove(tir.NE(z, z * n + 1))
+    assert not analyzer.can_prove(tir.NE(x, z)) and not analyzer.can_prove(tir.NE(z * n, z))

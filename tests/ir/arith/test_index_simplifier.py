@@ -33,8 +33,16 @@ def test_rewrites():
     assert text((I * 8 + J * 2 + 1) // 2) == "i * 4 + j"
 
 
+def test_remainders_and_truncated_divisions():
+    assert text(tir.FloorMod(N, tir.const(1))) == "0"
+    assert text(tir.Div(I * 16 + J, tir.const(16))) == "i"
+    assert text(tir.Mod(I * 16 + J, tir.const(16))) == "j"
+    assert text(tir.Mod(N, tir.const(16))) == str(tir.Mod(N, tir.const(16)))
+
+
 def test_bounds():
     found = simplifier()
+    assert found.bounds(tir.FloorMod(N, tir.const(-6))) == (-5, 0)
     assert found.bounds(I * 4 + J) == (0, 43)
     assert found.bounds(I - J) == (-15, 7)
     assert found.bounds(N % 6) == (0, 5)
@@ -43,14 +51,17 @@ def test_bounds():
     assert found.truth(tir.GT(I, tir.const(9))) is False
 
 
+divisors = st.integers(-12, 12).filter(bool)
 expressions = st.recursive(
     st.sampled_from([I, J, N]) | st.integers(-20, 20).map(tir.const),
     lambda inner: st.one_of(
         st.tuples(inner, inner).map(lambda p: tir.Add(*p)),
         st.tuples(inner, inner).map(lambda p: tir.Sub(*p)),
         st.tuples(inner, st.integers(-6, 6)).map(lambda p: tir.Mul(p[0], tir.const(p[1]))),
-        st.tuples(inner, st.integers(1, 12)).map(lambda p: tir.FloorDiv(p[0], tir.const(p[1]))),
-        st.tuples(inner, st.integers(1, 12)).map(lambda p: tir.FloorMod(p[0], tir.const(p[1]))),
+        st.tuples(inner, divisors).map(lambda p: tir.FloorDiv(p[0], tir.const(p[1]))),
+        st.tuples(inner, divisors).map(lambda p: tir.FloorMod(p[0], tir.const(p[1]))),
+        st.tuples(inner, divisors).map(lambda p: tir.Div(p[0], tir.const(p[1]))),
+        st.tuples(inner, divisors).map(lambda p: tir.Mod(p[0], tir.const(p[1]))),
         st.tuples(inner, inner).map(lambda p: tir.Min(*p)),
         st.tuples(inner, inner).map(lambda p: tir.Max(*p)),
     ),

@@ -68,6 +68,11 @@ def test_unions_and_intersections() -> None:
     assert same(int_set.union_lower_bound([int_set.interval(0, 3), int_set.interval(6, 9)]), 0, 3)
     assert same(int_set.intersect([int_set.interval(0, 6), int_set.interval(4, 9)]), 4, 6)
     assert int_set.intersect([int_set.interval(0, 3), int_set.interval(4, 9)]).is_nothing()
+    from_two = int_set.interval(2, int_set.pos_inf())
+    for sets in ([from_two, int_set.interval(0, 1)], [int_set.interval(0, 1), from_two]):
+        whole = int_set.union(sets)
+        assert same(int_set.interval(0, whole.min_value), 0, 0) and whole.max_value is int_set.pos_inf()
+    assert same(int_set.intersect([from_two, int_set.interval(0, 9)]), 2, 9)
 
 
 def test_region_bounds() -> None:
@@ -77,6 +82,10 @@ def test_region_bounds() -> None:
     (exact,) = strict_bound([Range.from_min_extent(x * 4 + y, 1)], domain) or [int_set.nothing()]
     assert same(exact, 0, 15)
     assert strict_bound([Range.from_min_extent(x * 5 + y * 3, 1)], domain) is None
+    (sparse,) = upper_bound([Range.from_min_extent(x * 5 + y * 3, 4)], domain)
+    assert same(sparse, 0, 27)
+    (likely,) = upper_bound([Range.from_min_extent(x * 4 + y, 1)], domain, tir.likely(tir.all(x < 3, y < 2)))
+    assert same(likely, 0, 9)
     (cut,) = upper_bound([Range.from_min_extent(x * 4 + y, 1)], domain, x * 4 + y < 14)
     assert same(cut, 0, 13)
 

@@ -127,6 +127,11 @@ def test_simplification_through_maps() -> None:
     assert simplified[0] is x and simplified[1] is y
 
 
+def test_indices_that_overlap_are_simplified_one_by_one() -> None:
+    simplified = iter_map_simplify([floordiv(x * 4 + y, 4), x, y * x], domain(x=8, y=4))
+    assert simplified[0] is x and simplified[1] is x and ir.structural_equal(simplified[2], y * x)
+
+
 def test_sums_without_checks() -> None:
     total = normalize_to_iter_sum(y * 2 + x * 64 + z + 5, domain(x=3, y=4, z=2))
     assert [split.scale.value for split in total.args] == [64, 2, 1] and total.base.value == 5

@@ -52,6 +52,17 @@ def test_equations() -> None:
     assert ir.structural_equal(found.dst.relations[0], tir.const(False))
 
 
+def test_ranges_of_the_unknowns_become_ranges_of_the_free_variables() -> None:
+    box = {a: Range(0, 6), b: Range(2, 20)}
+    found = solve_linear_equations([(a + b * 2).equal(15)], [a, b], box)
+    (free,) = found.dst.variables
+    domain, solutions = found.dst.ranges[free], set()
+    assert not found.dst.relations
+    for value in range(domain.min.value, domain.min.value + domain.extent.value):
+        solutions.add(tuple(evaluate(found.src_to_dst[var], {free: value}) for var in (a, b)))
+    assert solutions == {(p, q) for p in range(6) for q in range(2, 20) if p + 2 * q == 15}
+
+
 @given(
     st.lists(st.lists(st.integers(-3, 3), min_size=3, max_size=3), min_size=1, max_size=2),
     st.lists(st.integers(-3, 3), min_size=3, max_size=3),
@@ -94,6 +105,11 @@ def test_inequalities_keep_their_solutions(rows: list[tuple[int, int, int]]) -> 
             low, extent = evaluate(domain.min, values), evaluate(domain.extent, values)
             after = after and low <= values[var] < low + extent
         assert before == after, (x, y)
+
+
+def test_bounds_that_make_a_range_are_no_relations() -> None:
+    found = solve_linear_inequalities([a >= 3, a <= 7], [a])
+    assert ir.structural_equal(found.ranges[a], Range(3, 8)) and found.relations == ()
 
 
 def test_deskewed_inequalities_start_at_zero() -> None:

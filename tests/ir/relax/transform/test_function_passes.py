@@ -574,3 +574,110 @@ def test_remove_unused_outputs_of_a_result_that_is_a_variable():
     assert isinstance(after["func"].ret_struct_info, relax.TensorStructInfo)
     x = np.arange(8, dtype="float32")
     np.testing.assert_array_equal(evaluate(after, x), x)
+
+
+def test_shared_transformed_weights_come_in_the_same_order_for_all_functions():
+    @I.ir_module
+    class Before:
+        @R.function
+        def first(
+            x: R.Tensor((1, 3), "float32"), w: R.Tensor((3, 1), "float32"), b: R.Tensor((3,), "float32")
+        ) -> R.Tensor((1, 3), "float32"):
+            R.func_attr({"num_input": 1})
+            with R.dataflow():
+                turned = R.permute_dims(w)
+                scaled = R.multiply(x, turned)
+                root = R.exp(b)
+                gv = R.add(scaled, root)
+                R.output(gv)
+            return gv
+
+        @R.function
+        def second(
+            x: R.Tensor((1, 3), "float32"), w: R.Tensor((3, 1), "float32"), b: R.Tensor((3,), "float32")
+        ) -> R.Tensor((1, 3), "float32"):
+            R.func_attr({"num_input": 1})
+            with R.dataflow():
+                root = R.exp(b)
+                moved = R.add(x, root)
+                turned = R.permute_dims(w)
+                gv = R.multiply(moved, turned)
+                R.output(gv)
+            return gv
+
+    after = transform.LiftTransformParams(shared_transform=True)(Before)
+    rng = np.random.default_rng(0)
+    x, w, b = (rng.standard_normal(shape).astype("float32") for shape in ((1, 3), (3, 1), (3,)))
+    weights = evaluate(after, (w, b), name="transform_params")
+    for name in ("first", "second"):
+        np.testing.assert_array_equal(
+            evaluate(after, x, *weights, name=name), evaluate(Before, x, w, b, name=name)
+        )
+
+
+def test_groups_of_a_pattern_do_not_overlap():
+    from ir.relax.dpl import is_op, wildcard
+
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor((8,), "float32")) -> R.Tensor((8,), "float32"):
+            with R.dataflow():
+                lv = R.exp(x)
+                lv1 = R.exp(lv)
+                lv2 = R.exp(lv1)
+                gv = R.exp(lv2)
+                R.output(gv)
+            return gv
+
+    twice = is_op("relax.exp")(is_op("relax.exp")(wildcard()))
+    after = transform.FuseOpsByPattern([("mine.twice", twice)])(Before)
+    assert [type(b.value.op).__name__ for b in after["main"].body.blocks[0].bindings] == ["GlobalVar"] * 2
+    later = transform.FuseOpsByPattern([("mine.twice", twice), ("mine.once", is_op("relax.exp")(wildcard()))])
+    verify(later(Before), after)
+
+
+def test_remove_unused_outputs_of_a_tuple_that_is_bound(same_numbers):
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor((8,), "float32")) -> R.Tensor((8,), "float32"):
+            cls = Before
+            pair: R.Tuple(R.Tensor((8,), "float32"), R.Tensor((8,), "float32")) = cls.func(x)
+            y = pair[1]
+            return y
+
+        @R.function(private=True)
+        def func(x: R.Tensor((8,), "float32")) -> R.Tuple(
+            R.Tensor((8,), "float32"), R.Tensor((8,), "float32")
+        ):
+            a = R.exp(x)
+            b = R.negative(x)
+            both = (a, b)
+            return both
+
+    after = transform.RemoveUnusedOutputs()(Before)
+    body = after["func"].body
+    assert body.body is body.blocks[0].bindings[1].var and len(body.blocks) == 1
+    same_numbers(Before, after, [(8,)])
+
+
+def test_groups_get_symbols_that_their_operands_do_not_determine():
+    from ir.relax.dpl import is_op, wildcard
+
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor(("n * 2",), "float32"), s: R.Shape(["n"])) -> R.Tensor(("n * 2",), "float32"):
+            n = T.int64()
+            with R.dataflow():
+                lv = R.exp(x)
+                gv = R.exp(lv)
+                R.output(gv)
+            return gv
+
+    twice = is_op("relax.exp")(is_op("relax.exp")(wildcard()))
+    after = transform.FuseOpsByPattern([("mine.twice", twice)])(Before)
+    fused = after["fused_relax_exp_relax_exp"]
+    assert [param.name_hint for param in fused.params] == ["x", "tir_vars"]
+    assert well_formed(after)

@@ -431,3 +431,22 @@ def test_fold_constant_of_scalars():
         bb.emit_func_output(gv)
     after = transform.FoldConstant()(transform.LegalizeOps()(bb.finalize()))
     np.testing.assert_array_equal(after["main"].body.blocks[0].bindings[-1].value.data, np.ones((2, 2)))
+
+
+def test_fold_constant_goes_on_after_a_branch(same_numbers):
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor((3,), "float32"), c: R.Tensor((), "bool")) -> R.Tensor((3,), "float32"):
+            two = R.exp(R.const([0.0, 0.0, 0.0], "float32"))
+            if c:
+                y = R.add(x, two)
+            else:
+                y = R.subtract(x, two)
+            four = R.add(two, two)
+            z = R.multiply(y, four)
+            return z
+
+    after = transform.DeadCodeElimination()(transform.FoldConstant()(Before))
+    last = after["main"].body.blocks[-1].bindings[-1].value
+    np.testing.assert_array_equal(last.args[1].data, [2, 2, 2])

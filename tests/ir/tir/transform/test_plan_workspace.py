@@ -12,12 +12,12 @@ from ir.codegen.build import build
 from ir.node import post_order_visit
 from ir.script import tir as T
 from ir.tir.analysis.verify_well_formed import verify_well_formed
-from ir.tir.buffer import decl_buffer
+from ir.tir.buffer import Buffer, decl_buffer
 from ir.tir.expr import Var
 from ir.tir.function import PrimFunc
 from ir.tir.interpreter import run
 from ir.tir.operators import const
-from ir.tir.stmt import WORKSPACE, Allocate, BufferStore, For, ForKind, SeqStmt, Stmt
+from ir.tir.stmt import WORKSPACE, Allocate, BufferStore, DeclBuffer, For, ForKind, SeqStmt, Stmt
 from ir.tir.transform import PlanWorkspace
 from ir.type import PointerType, PrimType
 
@@ -152,3 +152,10 @@ def test_a_variable_may_be_allocated_twice(sizes: tuple[int, int]) -> None:
     native = np.zeros(20000, "int32")
     build(module)["main"](native)
     np.testing.assert_array_equal(native, expected)
+
+
+def test_a_buffer_that_is_declared_on_no_memory_is_allocated() -> None:
+    buffer = Buffer(Var("S", PointerType(PrimType("float32"), "global")), "float32", (const(16),), name="S")
+    body = DeclBuffer(buffer, BufferStore(buffer, const(1.0, "float32"), [const(3)]))
+    (allocation,) = allocations(PlanWorkspace()(IRModule({"main": PrimFunc([], body)}))["main"])
+    assert allocation.buffer_var is buffer.data and int(allocation.extents[0]) == 16

@@ -36,6 +36,13 @@ def main(A: T.Buffer((256,), "float32"), B: T.Buffer((256,), "float32")):
     return from_source(source)
 
 
+def test_whole_vectors_know_the_range_of_their_loop(apply):
+    func = vectorized(48, "        B[j // 48 * 64 + j % 48] = A[j // 48 + j]")
+    after = apply(tir.transform.VectorizeLoop(), func)
+    text = after.script()
+    assert "B[j_o * 16:j_o * 16 + 16] = A[j_o * 16:j_o * 16 + 16]" in text
+
+
 @pytest.mark.parametrize("extent", [1, 2, 3, 7, 14, 16, 17, 48, 100, 128, 129])
 def test_every_extent(apply, extent):
     func = vectorized(extent, "        B[j] = A[j] * T.float32(2)")
@@ -56,6 +63,8 @@ def test_every_extent(apply, extent):
         "        B[j] = T.Cast('float32', j) + T.max(A[j], T.float32(0))",
         "        for k in range(3):\n            B[j + k * 16] = A[j] + T.Cast('float32', k)",
         "        B[j] = T.Select(A[j] > T.float32(0), A[j], T.float32(0) - A[j])",
+        "        B[j] = T.Select(A[3] > T.float32(0), A[j], T.float32(7))",
+        "        B[j] = T.Select(A[j] > T.float32(0), T.float32(5), A[3])",
         "        x: T.float32 = A[j] * T.float32(2)\n        B[j] = x + x",
         "        t = T.allocate([1], 'float32', 'local')\n        t_1 = T.Buffer((1,), data=t)\n"
         "        t_1[0] = A[j]\n        B[j] = t_1[0]",
