@@ -218,7 +218,9 @@ class _Finder(ast.NodeVisitor):
 
     def visit_Return(self, node: ast.Return) -> None:
         if node.value is not None:
-            if not (isinstance(node.value, ast.Constant) and node.value.value in (None, False)):  # as good as None
+            if not (
+                isinstance(node.value, ast.Constant) and node.value.value in (None, False)
+            ):  # as good as None
                 self._add("result dropped", node.value, "None")
             self.generic_visit(node)
 

@@ -7,6 +7,8 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -15,7 +17,7 @@ import pytest
 
 from ir import IRModule
 from ir.error import IRError
-from ir.tir import IndexMap
+from ir.tir import IndexMap, interpreter
 from runners import (
     BuilderInput,
     EvaluatorConfig,
@@ -27,10 +29,15 @@ from runners import (
     RunnerError,
     RunnerInput,
     WorkerPool,
+    candidate,
     final_choice,
     measure_candidates,
 )
+from runners.builder import BuilderResult
 from runners.candidate import Kernel, RunSettings, _time
+from runners.lock import machine
+from runners.runner import RunnerResult
+from runners.verify import compute_reference
 from tests.programs import matmul, scaled
 from tests.runners.builds import interpreted
 from tests.runners.contract import RunnerContract
@@ -46,6 +53,16 @@ def builder(pool: WorkerPool) -> LocalBuilder:
 @pytest.fixture
 def runner(pool: WorkerPool) -> LocalRunner:
     return LocalRunner(timeout_sec=1.0, evaluator_config=QUICK, pool=pool)
+
+
+@dataclass
+class Done:
+    """A future that has its result."""
+
+    value: Any
+
+    def result(self) -> Any:
+        return self.value
 
 
 def built(builder: LocalBuilder, mod: Any) -> Any:
@@ -160,6 +177,64 @@ def test_a_short_candidate_is_judged_by_warm_calls(monkeypatch: pytest.MonkeyPat
     report = _time(Kernel(matmul(), call), None, 2e-5, RunSettings(config, 10.0, cut_ratio=3.5))
     assert report.run_secs is not None and not report.cut
     assert report.run_secs[0] == pytest.approx(2e-5)
+
+
+@pytest.mark.parametrize(("behind", "checks"), [(10.0, 2), (20.0, 1)])
+def test_only_a_hopeless_candidate_is_spared_the_second_check(
+    monkeypatch: pytest.MonkeyPatch, behind: float, checks: int
+) -> None:
+    now, calls, mod = 0.0, 0, matmul()
+
+    def call(*arguments: Any) -> None:
+        nonlocal now, calls
+        calls += 1
+        now += behind
+        interpreter.run(mod, *arguments)
+
+    reference = compute_reference(mod, lambda arguments: interpreter.run(mod, *arguments))
+    monkeypatch.setattr(time, "perf_counter", lambda: now)
+    report = _time(Kernel(mod, call), reference, 1.0, RunSettings(QUICK, 100.0, cut_ratio=4.0))
+    assert report.cut and report.verified and calls == checks
+
+
+def test_a_candidate_cools_down_before_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[Any] = []
+
+    def build(_mod: Any, _target: Any) -> Callable[..., Any]:
+        events.append("build")
+        return lambda *_arguments: events.append("call")
+
+    monkeypatch.setattr(candidate.time, "sleep", events.append)
+    settings = RunSettings(EvaluatorConfig(number=1, repeat=1, min_repeat_ms=0), 10.0, 3.0, cooldown_sec=7.0)
+    candidate.run_candidate(-1, matmul(), "cpu", build, None, None, None, settings)
+    assert events[:2] == ["build", 7.0] and set(events[2:]) == {"call"}
+    with pytest.raises(candidate.Forgotten, match="-2"):
+        candidate.run_candidate(-2, None, "cpu", build, None, None, None, settings)
+
+
+def test_builds_share_the_machine_with_each_other(builder: LocalBuilder) -> None:
+    with ThreadPoolExecutor() as threads, machine(alone=False):
+        assert threads.submit(built, builder, matmul()).result(timeout=60) is not None
+
+
+def test_the_mean_of_the_best_candidate_is_the_mark_for_the_next() -> None:
+    marks: list[float | None] = []
+    times = [(2.0, 4.0), (5.0, 9.0), (1.0, 2.0), (8.0,)]
+
+    class Build:
+        def submit(self, inputs: Any) -> list[Any]:
+            return [Done(BuilderResult("built", None)) for _ in inputs]
+
+    class Run:
+        def run(self, items: Any) -> list[Any]:
+            marks.append(items[0].best_secs)
+            return [Done(RunnerResult(times[len(marks) - 1], None))]
+
+    reference = matmul()
+    requests = [MeasureRequest(matmul(), "cpu", reference) for _ in times]
+    results = dict(measure_candidates(requests, Build(), Run()))  # type: ignore[arg-type]
+    assert marks == [None, 3.0, 3.0, 1.5]
+    assert [results[number].run_secs for number in range(4)] == times
 
 
 def test_candidates_of_a_killed_worker_are_built_again(
