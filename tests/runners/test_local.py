@@ -217,6 +217,30 @@ def test_builds_share_the_machine_with_each_other(builder: LocalBuilder) -> None
         assert threads.submit(built, builder, matmul()).result(timeout=60) is not None
 
 
+def test_a_final_choice_has_the_machine_to_itself(builder: LocalBuilder, pool: WorkerPool) -> None:
+    rivals = [built(builder, matmul(3, 3, 3))]
+    with ThreadPoolExecutor() as threads:
+        with machine(alone=False):
+            chosen = threads.submit(
+                final_choice, rivals, rounds=1, round_secs=0.001, timeout_sec=5.0, pool=pool
+            )
+            with pytest.raises(TimeoutError):
+                chosen.result(timeout=0.7)
+        assert chosen.result(timeout=60)[0] is not None
+
+
+def test_warm_calls_end_when_what_first_calls_lose_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, calls = 0.0, 0
+
+    def call() -> None:
+        nonlocal now, calls
+        calls += 1
+        now += 0.003
+
+    monkeypatch.setattr(time, "perf_counter", lambda: now)
+    assert candidate._warm_call(call) == pytest.approx(0.003) and calls == 3
+
+
 def test_the_mean_of_the_best_candidate_is_the_mark_for_the_next() -> None:
     marks: list[float | None] = []
     times = [(2.0, 4.0), (5.0, 9.0), (1.0, 2.0), (8.0,)]

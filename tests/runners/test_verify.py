@@ -48,6 +48,11 @@ def test_facts_of_a_matmul() -> None:
         (matmul(2, 2, 100, "float16"), 4),
         (matmul(2, 2, 500, "float16"), 2),
         (matmul(2, 2, 5000, "float16"), 0),
+        (matmul(2, 2, 1 << 20), 4),
+        (matmul(2, 2, (1 << 20) + 1), 2),
+        (matmul(2, 2, 16, "bfloat16"), 4),
+        (matmul(2, 2, 17, "bfloat16"), 2),
+        (matmul(2, 2, 1 << 30, "int8"), 4),
         (scaled(factor=2.0), 4),
         (scaled(factor=0.3), 0),
     ],
@@ -132,6 +137,28 @@ def test_small_integers_are_all_those_up_to_the_magnitude(dtype: str) -> None:
     assert values(dtype, 2, positive=False) == {-2, -1, 0, 1, 2}
     assert values(dtype, 2, positive=True) - {0} == {1, 2}
     assert values("u" + dtype if dtype.startswith("int") else dtype, 1, positive=True) <= {0, 1}
+
+
+def test_values_where_no_magnitude_is_asked_for() -> None:
+    def made(dtype: str, positive: bool = False, **options: Any) -> Any:
+        param = Param("a", dtype, (500,), output=False, **options)
+        return make_value(param, np.random.default_rng(0), magnitude=0, positive=positive)
+
+    assert set(made("int32")) == set(range(-4, 5)) and set(made("uint8")) == set(range(5))
+    assert set(made("int32", index=True)) == {0, 1}
+    signed, positive = made("float32"), made("float32", positive=True)
+    assert -1 <= signed.min() < -0.9 and 0.9 < signed.max() <= 1
+    assert 0.5 <= positive.min() < 0.6 and 1.4 < positive.max() <= 1.5
+
+
+def test_integers_must_agree_to_the_last_bit() -> None:
+    facts, right = facts_of(scaled(3)), np.array([1, 2, 3], np.float32)
+    nearly = np.nextafter(right, np.float32(9))
+    assert compare(Case("small integers", 4, False, [right]), facts, [right, right]) is None
+    assert compare(Case("small integers", 4, False, [right]), facts, [right, nearly]) is not None
+    assert compare(Case("random numbers", 0, False, [right]), facts, [right, nearly]) is None
+    whole = right.astype("int32")
+    assert compare(Case("random numbers", 0, False, [whole]), facts, [right, whole + 1]) is not None
 
 
 def test_dtypes_of_a_few_bits_have_no_exact_integers() -> None:
