@@ -144,6 +144,11 @@ class _Finder(ast.NodeVisitor):
     def visit_Assert(self, node: ast.Assert) -> None:
         """What is asserted for type checkers is no behaviour."""
 
+    def visit_keyword(self, node: ast.keyword) -> None:
+        """``strict=True`` of zip asserts too."""
+        if node.arg != "strict":
+            self.generic_visit(node)
+
     def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
         """Parts of texts."""
 

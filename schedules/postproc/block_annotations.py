@@ -53,8 +53,10 @@ def _parallelize(sch: Schedule, block: BlockRV, node: BlockNode, most: int) -> N
     chosen: list[LoopRV] = []
     jobs = 1
     for loop, rv in zip(loops_around(node), sch.get_loops(block), strict=True):
-        jobs *= getattr(loop.extent, "value", most + 1)
-        if jobs > most or not _is_free(loop) or not is_data_parallel(loop):
+        if not _is_free(loop) or not is_data_parallel(loop):
+            break
+        jobs *= _number(loop.extent)
+        if jobs > most:
             break
         chosen.append(rv)
         if not isinstance(loop.body, LoopNode):

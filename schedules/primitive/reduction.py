@@ -60,7 +60,6 @@ def conjuncts_without(predicate: tir.PrimExpr, dropped: Sequence[LoopNode]) -> l
 
 def _loops_of_init(block: BlockNode, loop: LoopNode) -> list[LoopNode]:
     """The loops from ``loop`` down to the block, when initialising once before them is the same."""
-    require(block.init is not None, "decompose_reduction", f"block {block.name!r} has no init")
     reason = why_not_reduction(block)
     require(reason is None, "decompose_reduction", f"block {block.name!r} is not a reduction block: {reason}")
     loops = loops_around(block)

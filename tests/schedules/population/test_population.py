@@ -14,6 +14,7 @@ from ir.tir import PrimFunc
 from schedules import Trace
 from schedules.population import Extraction, Nest, Sketch, TileDecision
 from schedules.population.decision import CategoricalDecision
+from schedules.population.sketch import SketchSchedule
 from schedules.postproc import postprocess
 from schedules.space import PostOrderApply
 
@@ -191,3 +192,10 @@ def test_choices_are_drawn_by_their_probabilities() -> None:
     assert counts[0] == 0 and 0.7 < counts[1] / 4000 < 0.8
     same = CategoricalDecision.create("c", [1, 2, 4], [1 / 3] * 3).draw(9, np.random.default_rng(1))
     np.testing.assert_array_equal(same, np.random.default_rng(1).integers(3, size=9))
+
+
+def test_a_given_decision_of_a_sketch_is_taken() -> None:
+    sch = SketchSchedule(space("GMM")[0])
+    assert sch.get(sch.sample_categorical([3, 5], [0.5, 0.5], decision=1)) == 5 and not sch.columns
+    sch.sample_categorical([3, 5], [0.5, 0.5])
+    assert len(sch.columns) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -347,3 +348,27 @@ def test_compute_at_a_block_of_the_grid_does_not_wait_for_the_others() -> None:
     sch.compute_at("B", loop)
     assert len(sch.get_loops("B")) == 2
     assert sch.get(sch.get_loops("B")[0]).thread_binding is not None
+
+
+@pytest.mark.parametrize(
+    ("scope", "thread", "whole"),
+    [
+        ("shared", "threadIdx.x", True),
+        ("shared", "threadIdx.y", True),
+        ("shared", "blockIdx.x", False),
+        ("local", "threadIdx.x", False),
+        ("warp", "threadIdx.x", True),
+        ("warp", "threadIdx.y", False),
+    ],
+)
+def test_threads_that_share_a_buffer_fill_it_together(scope: str, thread: str, whole: bool) -> None:
+    """The block that fills it covers what all of them read, or only what its own thread does."""
+    sch = Schedule(chain)
+    sch.set_scope("B", 0, scope)
+    outer, inner = sch.get_loops("C")
+    sch.bind(outer, thread)
+    sch.compute_at("B", inner)
+    (loop,) = [loop for loop in sch.get_loops("B") if "ax" in sch.get(loop).loop_var.name] or [None]
+    assert (loop is not None) == whole
+    if whole:
+        assert int(sch.get(loop).extent) == 16

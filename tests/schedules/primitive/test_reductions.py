@@ -356,6 +356,21 @@ def sliding(A: T.Buffer((10,), "float32"), C: T.Buffer((8,), "float32")):
             C[vi] = B[vi] + B[vi + 1] + B[vi + 2]
 
 
+def test_what_has_no_init_cannot_be_decomposed() -> None:
+    sch = Schedule(matmul)
+    loop = sch.get_loops("C")[2]
+    sch.decompose_reduction("C", loop)
+    update = sch.get_block("C_update")
+    assert_refused(
+        sch, lambda: sch.decompose_reduction(update, sch.get_loops(update)[2]), "'C_update'", "has no init"
+    )
+
+
+def test_a_root_block_is_no_rolling_buffer() -> None:
+    sch = Schedule(matmul)
+    assert_refused(sch, lambda: sch.rolling_buffer("root", 0), "rolling_buffer", "'root' is a root block")
+
+
 def test_rolling_buffer() -> None:
     @T.prim_func
     def expected(A: T.Buffer((10,), "float32"), C: T.Buffer((8,), "float32")):

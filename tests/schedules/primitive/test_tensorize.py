@@ -166,7 +166,8 @@ def test_blockize_blocks() -> None:
                         C[vi, vj] = B[vi, vj] + T.float32(1)
 
     sch = Schedule(chain)
-    sch.blockize([sch.get_block("B"), sch.get_block("C")])
+    joined = sch.blockize([sch.get_block("B"), sch.get_block("C")])
+    assert sch.get(joined).name_hint == "outer_B_C_"
     assert_program(sch, expected)
     assert_same_meaning(chain, sch)
     assert_replays(sch, chain)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from ir import register_func
+from ir import register_func, te
 from ir.registry import remove_global_func
 from ir.script import tir as T
 from ir.target import Target
 from ir.tir import TensorIntrin
 from schedules import BlockRV, Schedule, ScheduleError
+from schedules.population import Sketch
+from schedules.population.sketch import SketchSchedule
 from schedules.postproc import postprocess
 from schedules.rule import (
     AddRFactor,
@@ -58,6 +61,38 @@ class TestRegisterTiling(RuleContract):
     def rule(self) -> ScheduleRule:
         return RegisterTiling()
 
+    @pytest.mark.parametrize("cores", [2, 8])
+    def test_outer_tiles_keep_all_cores_busy(self, cores: int) -> None:
+        func = matmul_bias(64, 64, 8)
+        rule = RegisterTiling()
+        rule.initialize(Target(f"llvm -mcpu=skylake-avx512 -num-cores {cores}"))
+        start = SketchSchedule(func, seed=0)
+        for item in rule.apply(start, start.get_block("Y")):
+            assert isinstance(item, SketchSchedule)
+            sketch = Sketch(item)
+            if not item.columns:
+                continue
+            for row in sketch.sample(30, np.random.default_rng(0)):
+                sch = sketch.materialize(func, row)
+                rows, columns = (int(sch.get(loop).extent) for loop in sch.get_loops("Y")[:2])
+                assert cores <= rows * columns <= 64 * cores
+
+    def test_loops_of_an_epilogue_are_unrolled_and_the_last_is_a_vector(self) -> None:
+        sch = Schedule(matmul_bias(), seed=0)
+        found = [item for item in self.ready().apply(sch, sch.get_block("Y")) if "ax1" in item.mod.script()]
+        assert found
+        for item in found:
+            loops = [item.get(loop) for loop in item.get_loops("Z")]
+            own = [loop for loop in loops if loop.loop_var.name.startswith("ax")]
+            marks = [[key for key in loop.annotations] for loop in own]
+            assert marks[-1] == ["meta_schedule.vectorize"]
+            assert all(mark == ["meta_schedule.unroll"] for mark in marks[:-1])
+            assert not any(
+                set(loop.annotations) & {"meta_schedule.unroll", "meta_schedule.vectorize"}
+                for loop in loops
+                if loop not in own
+            )
+
     def test_refuses_a_structure_without_tiles(self) -> None:
         with pytest.raises(ScheduleError, match="structure"):
             RegisterTiling(structure="SSRX")
@@ -67,10 +102,39 @@ class TestRandomComputeLocation(RuleContract):
     def rule(self) -> ScheduleRule:
         return RandomComputeLocation()
 
+    def test_a_producer_that_can_move_into_all_loops_does(self) -> None:
+        sch = Schedule(elementwise())
+        (found,) = self.ready().apply(sch, sch.get_block("B"))
+        assert len(found.get_loops("C")) == 2 and [
+            found.get(a) is found.get(b) for a, b in zip(found.get_loops("B"), found.get_loops("C"))
+        ] == [True, True]
+
+    def test_one_that_would_be_computed_again_may_also_stay(self) -> None:
+        sch = Schedule(matmul_bias())
+        found = self.ready().apply(sch, sch.get_block("Y"))
+        assert found[-1] is sch or len(found) == 1
+
 
 class TestParallelizeVectorizeUnroll(RuleContract):
     def rule(self) -> ScheduleRule:
         return ParallelizeVectorizeUnroll()
+
+    @pytest.mark.parametrize(("n", "parallel"), [(64, False), (128, True)])
+    def test_only_nests_with_enough_work_are_parallel(self, n: int, parallel: bool) -> None:
+        sch = Schedule(elementwise(n, 32))  # 4096 iterations pay for waking the other cores
+        self.ready().apply(sch, sch.get_block("C"))
+        assert ("meta_schedule.parallel" in sch.get(sch.get_loops("C")[0]).annotations) == parallel
+
+    @pytest.mark.parametrize(("channels", "inside"), [(32, True), (4, False)])
+    def test_the_contiguous_axis_of_a_pooling_is_the_vector_loop(self, channels: int, inside: bool) -> None:
+        a = te.placeholder((10, channels), "float32", name="A")
+        r = te.reduce_axis((0, 3), name="r")
+        pool = te.compute((8, channels), lambda i, c: te.max(a[i + r, c], axis=r), name="P")
+        sch = Schedule(te.create_prim_func([a, pool]))
+        self.ready().apply(sch, sch.get_block("P"))
+        last = sch.get(sch.get_loops("P")[-1])
+        assert (last.loop_var.name == "c") == inside
+        assert ("meta_schedule.vectorize" in last.annotations) == inside
 
 
 class TestInlineConstantScalars(RuleContract):

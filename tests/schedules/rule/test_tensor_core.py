@@ -93,6 +93,22 @@ def test_fragments_are_loaded_computed_and_stored() -> None:
     assert_same_meaning(func, sch)
 
 
+def test_loads_and_products_are_a_pipeline_of_two_stages() -> None:
+    rule = MultiLevelTilingTensorCore(
+        [group()],
+        "SSSRRSRS",
+        reuse_read=ReuseType("must", [4], "shared"),
+        reuse_write=ReuseType("must", [3], "local"),
+        use_software_pipeline=True,
+    )
+    rule.initialize(TARGET)
+    start = Schedule(matmul(16), seed=1)
+    (sch,) = rule.apply(start, start.get_block("C"))
+    script = sch.mod.script()
+    assert '"software_pipeline_stage": [0, 0, 1]' in script
+    assert '"software_pipeline_order": [0, 1, 2]' in script
+
+
 def test_a_group_must_be_complete_and_known() -> None:
     with pytest.raises(ScheduleError, match="store"):
         MultiLevelTilingTensorCore([{key: item for key, item in group().items() if key != "store"}], "SRS")
