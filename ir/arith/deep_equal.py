@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import copysign
 from typing import Any
 
 from ..node import Node
@@ -9,7 +10,15 @@ from ..tir import expr as E
 
 
 def expr_deep_equal(lhs: Any, rhs: Any) -> bool:
-    """Whether two expressions are equal node by node; variables and buffers are equal only to themselves."""
+    """Whether two expressions are equal node by node; variables and buffers are equal only to themselves.
+
+    Constants are equal when their bits are, but for NaN, which equals NaN. The time follows the number of different nodes.
+    """
+    return lhs is rhs or _equal(lhs, rhs, set())
+
+
+def _equal(lhs: Any, rhs: Any, met: set[tuple[int, int]]) -> bool:
+    """Equality; ``met`` has the pairs that are compared already. One that differs ends the whole comparison."""
     if lhs is rhs:
         return True
     cls = lhs.__class__
@@ -21,29 +30,37 @@ def expr_deep_equal(lhs: Any, rhs: Any) -> bool:
         return False
     if lhs.dtype != rhs.dtype:
         return False
-    if issubclass(cls, E._Binary):
-        return expr_deep_equal(lhs.b, rhs.b) and expr_deep_equal(lhs.a, rhs.a)
     if cls is E.FloatImm:
-        return lhs.value == rhs.value or (lhs.value != lhs.value and rhs.value != rhs.value)
+        return _same_float(lhs.value, rhs.value)
+    pair = (id(lhs), id(rhs))
+    if pair in met:
+        return True
+    met.add(pair)
+    if issubclass(cls, E._Binary):
+        return _equal(lhs.b, rhs.b, met) and _equal(lhs.a, rhs.a, met)
     return all(
-        _equal_field(getattr(lhs, item.name), getattr(rhs, item.name))
+        _equal_field(getattr(lhs, item.name), getattr(rhs, item.name), met)
         for item in cls._fields
         if item.compare and item.derived is None
     )
 
 
-def _equal_field(a: Any, b: Any) -> bool:
+def _same_float(a: float, b: float) -> bool:
+    return (a == b and copysign(1.0, a) == copysign(1.0, b)) or (a != a and b != b)
+
+
+def _equal_field(a: Any, b: Any, met: set[tuple[int, int]]) -> bool:
     if isinstance(a, tuple):
-        return isinstance(b, tuple) and len(a) == len(b) and all(_equal_field(x, y) for x, y in zip(a, b))
-    if isinstance(a, E.PrimExpr):
-        return isinstance(b, E.PrimExpr) and expr_deep_equal(a, b)
-    if isinstance(a, E.Range):
         return (
-            isinstance(b, E.Range) and expr_deep_equal(a.min, b.min) and expr_deep_equal(a.extent, b.extent)
+            isinstance(b, tuple) and len(a) == len(b) and all(_equal_field(x, y, met) for x, y in zip(a, b))
         )
+    if isinstance(a, E.PrimExpr):
+        return isinstance(b, E.PrimExpr) and _equal(a, b, met)
+    if isinstance(a, E.Range):
+        return isinstance(b, E.Range) and _equal(a.min, b.min, met) and _equal(a.extent, b.extent, met)
     if isinstance(a, Node):
         if a is b or a.is_variable or type(a) is not type(b):
             return a is b
         fields = [item for item in a._fields if item.compare and item.derived is None]
-        return all(_equal_field(getattr(a, item.name), getattr(b, item.name)) for item in fields)
+        return all(_equal_field(getattr(a, item.name), getattr(b, item.name), met) for item in fields)
     return bool(a == b)
