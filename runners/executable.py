@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -151,6 +152,7 @@ class Executable:
             raise ExecutableError(
                 f"there is no file {path}; build the model with export_library({str(path)!r}) first"
             )
+        _require_whole(path)
         try:
             handle = ctypes.CDLL(str(path.resolve()))
             text = ctypes.c_char.in_dll(handle, METADATA_SYMBOL)
@@ -172,6 +174,19 @@ class Executable:
 
         library = Library(address_of, lambda: (error_text() or b"").decode("utf-8", "replace"), handle)
         return Executable(metadata, library, constants, None, str(path))
+
+
+def _require_whole(path: Path) -> None:
+    """Refuse a file that was cut short, which the system would map and then fail on with a signal."""
+    with path.open("rb") as file:
+        head = file.read(64)
+    if head[:5] != b"\x7fELF\x02" or len(head) < 64:
+        return  # of another format: the system says what it thinks of it
+    order = "<" if head[5] == 1 else ">"
+    (sections,) = struct.unpack_from(order + "Q", head, 0x28)
+    size, count = struct.unpack_from(order + "HH", head, 0x3A)
+    if path.stat().st_size < sections + size * count:
+        raise ExecutableError(f"{path} was cut short; copy it again or build the model again")
 
 
 def _constants_of(handle: ctypes.CDLL, metadata: Mapping[str, Any]) -> list[np.ndarray[Any, Any]]:

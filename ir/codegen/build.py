@@ -36,7 +36,8 @@ class KernelError(IRError):
     """A kernel was called with wrong arguments, or reported an error."""
 
 
-_LOADING = threading.Lock()
+LOADING = threading.Lock()
+"""Held while code and the runtime are loaded into the process: threads that call first at once must load one."""
 _PACKED = ctypes.CFUNCTYPE(
     ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(ctypes.c_int64), ctypes.POINTER(ctypes.c_int64)
 )
@@ -206,7 +207,7 @@ class NativeModule:
 
     def _load(self) -> LoadedObject:
         if self._loaded is None:
-            with _LOADING:  # the code that a second thread loaded would replace what the first one runs
+            with LOADING:
                 self._load_once()
         assert self._loaded is not None
         return self._loaded

@@ -15,6 +15,7 @@ import platform
 from collections.abc import Mapping
 from typing import Any
 
+from ..codegen.build import LOADING
 from ..codegen.llvm.compile import LoadedObject, emit_object, optimize, options_of, require_processor
 from ..codegen.llvm.runtime import runtime
 from ..codegen.model_driver import model_text
@@ -216,9 +217,10 @@ def _library(kernels: CompiledKernels, objects: list[bytes]) -> Any:
         for module in with_python:
             if symbol in module.signatures:
                 return module.entry_pointer(symbol)
-        if not loaded:
-            runtime()  # before the objects, which link against it
-            loaded.append(LoadedObject(*objects))
+        with LOADING:
+            if not loaded:
+                runtime()  # before the objects, which link against it
+                loaded.append(LoadedObject(*objects))
         return loaded[0].address(symbol)
 
     return external("Library")(address_of, lambda: runtime().last_error(), (loaded, with_python))
