@@ -142,10 +142,12 @@ class Interpreter(Visitor):
             self.visit(item)
 
     def visit_For(self, node: S.For) -> None:
-        start = int(self.visit(node.min))
-        for value in range(start, start + int(self.visit(node.extent))):
-            self.values[node.loop_var] = _scalar(value, node.loop_var.dtype)
-            self.visit(node.body)
+        self._repeat(node.loop_var, int(self.visit(node.min)), int(self.visit(node.extent)), node.body)
+
+    def _repeat(self, var: E.Var, start: int, extent: int, body: S.Stmt) -> None:
+        for value in range(start, start + extent):
+            self.values[var] = _scalar(value, var.dtype)
+            self.visit(body)
 
     def visit_While(self, node: S.While) -> None:
         while bool(self.visit(node.condition)):
@@ -162,7 +164,11 @@ class Interpreter(Visitor):
         self.visit(node.body)
 
     def visit_AttrStmt(self, node: S.AttrStmt) -> None:
-        self.visit(node.body)
+        if node.attr_key == "thread_extent" and isinstance(node.node, E.IterVar):
+            # threads run one after the other, as loops do that are bound to them
+            self._repeat(node.node.var, 0, int(self.visit(node.value)), node.body)
+        else:
+            self.visit(node.body)
 
     def visit_AssertStmt(self, node: S.AssertStmt) -> None:
         if not bool(self.visit(node.condition)):

@@ -12,7 +12,7 @@ from ir import te, topi
 from ir.target import Target
 from schedules.population.sketch import Sketch
 from schedules.space import PostOrderApply
-from tests.kernels import matmul
+from tests.programs.expressions import matmul
 
 TARGET = Target(
     "llvm -mcpu=znver5 -num-cores=2 -l1-cache-bytes=49152 -l2-cache-bytes=1048576 -l3-cache-bytes=33554432"

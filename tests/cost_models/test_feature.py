@@ -13,7 +13,7 @@ from ir import IRModule
 from schedules import Schedule
 from schedules.population.skeleton import Skeleton
 from schedules.postproc import postprocess
-from tests.kernels import matmul
+from tests.programs.expressions import matmul
 
 from .contract import Candidate, Context
 from .programs import PROGRAMS, TARGET, population, program, sketches

@@ -13,7 +13,7 @@ from cost_models.prior import analyze
 from schedules.population.decision import TileDecision
 from schedules.population.sketch import Sketch
 from schedules.space import PostOrderApply
-from tests.kernels import matmul
+from tests.programs.expressions import matmul
 
 from .programs import TARGET, conv2d, population, sketches
 

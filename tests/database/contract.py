@@ -14,7 +14,7 @@ import pytest
 from database import Database, DatabaseError, MemoryDatabase, Session, TensorInfo, TuningRecord, Workload
 from ir import assert_structural_equal, te, tir
 from ir.target import Target
-from tests.programs import matmul, scaled
+from tests.programs.nodes import matmul, scaled
 
 TARGET = Target("llvm -mcpu=znver4 -num-cores 2")
 OTHER = Target("llvm -mcpu=znver4 -num-cores 8")

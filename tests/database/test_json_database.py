@@ -8,7 +8,7 @@ import pytest
 
 from database import Database, DatabaseError, DatabaseFileError, JSONDatabase, SchemaVersionError
 from tests.database.contract import DatabaseContract, record
-from tests.programs import matmul
+from tests.programs.nodes import matmul
 
 FIXTURES = Path(__file__).parent / "fixtures"
 

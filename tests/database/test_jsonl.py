@@ -16,7 +16,7 @@ from database import (
     open_database,
 )
 from tests.database.contract import OTHER, TARGET, record
-from tests.programs import matmul, scaled
+from tests.programs.nodes import matmul, scaled
 
 FIXTURES = Path(__file__).parent / "fixtures"
 

@@ -21,7 +21,7 @@ from database import (
 from ir import IRModule, relax, te, tir
 from ir.target import Target
 from tests.database.contract import TARGET, FakeTrace, record
-from tests.programs import matmul
+from tests.programs.nodes import matmul
 
 
 def test_workload_is_known_by_structure() -> None:

@@ -20,7 +20,7 @@ from database import (
 from ir import IRModule, assert_structural_equal, structural_equal
 from schedules import Schedule
 from tests.database.contract import OTHER, TARGET, FakeTrace
-from tests.programs import matmul, scaled
+from tests.programs.nodes import matmul, scaled
 
 
 def tiled(mod: IRModule, factor: int = 2) -> Schedule:

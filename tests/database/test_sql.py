@@ -21,7 +21,7 @@ from database import Database, DatabaseError, DatabaseFileError, SchemaVersionEr
 from database.schema import HEAD_REVISION, Base
 from database.sql import SQLDatabase, alembic_config, known_revisions
 from tests.database.contract import TARGET, DatabaseContract, record
-from tests.programs import matmul
+from tests.programs.nodes import matmul
 
 
 def text_file(folder: Path) -> Path:
@@ -90,7 +90,7 @@ def test_every_commit_is_there_after_kill_9(tmp_path: Path) -> None:
         "import sys\n"
         "from database import open_database\n"
         "from tests.database.contract import record\n"
-        "from tests.programs import matmul\n"
+        "from tests.programs.nodes import matmul\n"
         "db = open_database(sys.argv[1])\n"
         "workload = db.commit_workload(matmul())\n"
         "for i in range(100000):\n"
@@ -116,7 +116,7 @@ def test_processes_may_open_a_new_database_and_write_at_once(tmp_path: Path) -> 
         "import sys\n"
         "from database import open_database\n"
         "from tests.database.contract import record\n"
-        "from tests.programs import matmul\n"
+        "from tests.programs.nodes import matmul\n"
         "db = open_database(sys.argv[1])\n"
         "workload = db.commit_workload(matmul())\n"
         "for i in range(20):\n"

@@ -6,7 +6,7 @@ import pytest
 
 from database import DatabaseError, MemoryDatabase, OrderedUnionDatabase, UnionDatabase
 from tests.database.contract import OTHER, TARGET, record
-from tests.programs import matmul, scaled
+from tests.programs.nodes import matmul, scaled
 
 
 @pytest.fixture

@@ -13,6 +13,8 @@ from ir.relax import transform as relax_transform
 from ir.tir import transform as tir_transform
 from ir.transform import Pass
 
+ROOT = Path(__file__).parents[2]
+
 DOCUMENTED = """
     AdjustMatmulOrder AllocateWorkspace AlterOpImpl AnnotateTIROpPattern AttachAttrLayoutFreeBuffers AttachExternModules
     AttachGlobalSymbol BindParams BindSymbolicVars BundleModelParams CallTIRRewrite CanonicalizeBindings
@@ -60,6 +62,23 @@ def test_documented_passes(name: str) -> None:
 @pytest.mark.parametrize("item", EXPORTED)
 def test_exported_passes(item: type[Pass]) -> None:
     assert _is_file_of(item.__name__, item.__module__), f"{item.__name__} is defined in {item.__module__}"
+
+
+TESTED_ELSEWHERE = {
+    "prim_func_pass": "tests/ir/test_transform.py",
+    "vm_builtin_lower": "tests/ir/relax/transform/test_lower_runtime_builtin.py",
+}
+"""The base class of passes, and another name of a pass."""
+
+
+@pytest.mark.parametrize("item", EXPORTED)
+def test_each_pass_has_a_test_file_of_its_name(item: type[Pass]) -> None:
+    """What a pass makes, what it refuses or leaves alone: in the file where one looks for it."""
+    *package, stem = item.__module__.split(".")
+    if package[-1] != "transform" or package[0] != "ir":
+        pytest.skip("defined in another package, beside what it needs")
+    path = ROOT / TESTED_ELSEWHERE.get(stem, "/".join(["tests", *package, f"test_{stem}.py"]))
+    assert path.exists() and item.__name__ in path.read_text(), f"{path} does not test {item.__name__}"
 
 
 def test_every_pass_is_exported_under_its_name() -> None:

@@ -38,7 +38,7 @@ from runners.candidate import Kernel, RunSettings, _time
 from runners.lock import machine
 from runners.runner import RunnerResult
 from runners.verify import compute_reference
-from tests.programs import matmul, scaled
+from tests.programs.nodes import matmul, scaled
 from tests.runners.builds import interpreted
 from tests.runners.contract import RunnerContract
 

@@ -27,7 +27,7 @@ from runners import (
     measure_candidates,
 )
 from runners.native import build_native
-from tests.programs import matmul, scaled
+from tests.programs.nodes import matmul, scaled
 from tests.runners.contract import RunnerContract
 
 QUICK = EvaluatorConfig(number=2, repeat=2, min_repeat_ms=1)

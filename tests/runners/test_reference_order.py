@@ -16,7 +16,7 @@ from ir.tir.stmt import For, ForKind
 from runners.native import build_native
 from runners.reference_order import in_fast_order
 from runners.verify import compare, compute_reference
-from tests.programs import matmul, scaled
+from tests.programs.nodes import matmul, scaled
 
 HOST = "llvm"
 

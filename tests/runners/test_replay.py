@@ -6,7 +6,7 @@ import pytest
 
 from ir import structural_hash
 from runners import BuilderInput, ReplayBuilder, ReplayRunner, ResultKind, Runner, RunnerInput, RunnerResult
-from tests.programs import matmul, scaled
+from tests.programs.nodes import matmul, scaled
 from tests.runners.contract import RunnerContract
 
 

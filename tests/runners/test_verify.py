@@ -24,7 +24,7 @@ from runners.verify import (
     params_of,
     tolerance,
 )
-from tests.programs import matmul, scaled
+from tests.programs.nodes import matmul, scaled
 
 
 def run_of(mod: Any) -> Any:

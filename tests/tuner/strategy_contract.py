@@ -8,7 +8,7 @@ from cost_models import RandomModel
 from database import MemoryDatabase
 from ir.tir.analysis import verify_well_formed
 from schedules import Schedule, Trace
-from tests.kernels import matmul
+from tests.programs.expressions import matmul
 from tuner import TuneContext
 from tuner.search import MeasureCandidate, SearchStrategy
 

@@ -15,7 +15,7 @@ from database.sql import SQLDatabase
 from ir.target import Target
 from runners import Builder, BuilderInput, ReplayBuilder, ReplayRunner, Runner
 from tests.database.contract import FakeTrace
-from tests.kernels import matmul
+from tests.programs.expressions import matmul
 from tuner import MeasureCallback, TuneContext, tune_tasks, tune_tir
 from tuner.progress import PlainProgress
 from tuner.scheduler import GradientBased

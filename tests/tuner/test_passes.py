@@ -13,7 +13,7 @@ from ir import relax
 from ir.codegen.build import build
 from ir.target import Target
 from ir.tir import interpreter
-from tests.kernels import matmul
+from tests.programs.expressions import matmul
 from tuner import TunerError
 
 

@@ -10,7 +10,7 @@ from cost_models.prior import estimate_seconds
 from database import MemoryDatabase, TuningRecord
 from schedules.mutator import MutateUnroll
 from schedules.space import PostOrderApply
-from tests.kernels import matmul
+from tests.programs.expressions import matmul
 from tests.tuner.strategy_contract import StrategyContract, made_up_seconds
 from tuner import EvolutionarySearch, ReplayTrace, SearchStrategy, TuneContext
 from tuner.error import TunerError

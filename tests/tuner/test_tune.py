@@ -21,7 +21,7 @@ from ir.script import from_source
 from ir.target import Target
 from runners import MeasureResult, ReplayBuilder, ReplayRunner, ResultKind, RunnerError
 from runners.native import build_native
-from tests.kernels import matmul
+from tests.programs.expressions import matmul
 from tuner import ExtractedTask, MeasureCallback, ReplayTrace, RoundRobin, TunerError, tune_tir
 from tuner.tune import contexts_of
 
@@ -137,7 +137,7 @@ def test_kernels_that_cannot_be_measured_are_left_out() -> None:
 
 _SCRIPT = """
 import sys
-from tests.kernels import matmul
+from tests.programs.expressions import matmul
 from tuner import MeasureCallback, tune_tir
 
 class Say(MeasureCallback):

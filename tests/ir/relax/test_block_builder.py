@@ -255,3 +255,16 @@ def test_inference_errors_name_the_operator() -> None:
             bb.emit(rx.op.exp(rx.Var("i", T((2,), "int32"))))
         with pytest.raises(ir.IRValueError, match=r"relax\.reshape: .* 6 elements"):
             bb.emit(rx.op.reshape(x, (4,)))
+
+
+def test_neighbouring_dataflow_blocks_are_one() -> None:
+    x = rx.Var("x", rx.TensorStructInfo([4], "float32"))
+    bb = rx.BlockBuilder()
+    with bb.function("main", [x]):
+        with bb.dataflow():
+            a = bb.emit_output(rx.op.exp(x))
+        with bb.dataflow():
+            b = bb.emit_output(rx.op.exp(a))
+        bb.emit_func_output(b)
+    (block,) = bb.get()["main"].body.blocks
+    assert isinstance(block, rx.DataflowBlock) and len(block.bindings) == 2

@@ -217,3 +217,11 @@ def test_virtual_devices() -> None:
     info = T((2,), "float32", device)
     assert info.vdevice == ir.VDevice(None, 1, "global") and info != T((2,))
     assert ir.VDevice(None, 0) != ir.VDevice(None, 1)
+
+
+def test_a_packed_call_returns_what_it_says() -> None:
+    x, info = rx.Var("x", rx.TensorStructInfo([4], "float32")), rx.TensorStructInfo([4], "float32")
+    bb = rx.BlockBuilder()
+    with bb.function("main", [x], pure=False):
+        bb.emit_func_output(bb.emit(rx.Call(rx.ExternFunc("f"), [x], sinfo_args=[info])))
+    assert bb.get()["main"].ret_struct_info == info

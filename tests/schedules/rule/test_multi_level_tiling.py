@@ -17,7 +17,7 @@ from schedules.rule import (
     ReuseType,
     ScheduleRule,
 )
-from tests.kernels import matmul
+from tests.programs.expressions import matmul
 
 from ..checks import assert_same_meaning
 from ..rule_contract import TARGET, RuleContract, elementwise, matmul_bias

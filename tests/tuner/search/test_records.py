@@ -10,7 +10,7 @@ import pytest
 from cost_models import PriorModel, RandomModel, XGBModel
 from database import MemoryDatabase, TuningRecord
 from ir.target import Target
-from tests.kernels import matmul
+from tests.programs.expressions import matmul
 from tuner import TaskScheduler, TuneContext, tune_tasks
 from tuner.search.records import measured_rows, pretrain
 

@@ -9,7 +9,7 @@ import numpy as np
 from cost_models import PyCostModel
 from database import MemoryDatabase
 from schedules import Schedule
-from tests.kernels import matmul
+from tests.programs.expressions import matmul
 from tuner import EvolutionarySearch, TuneContext
 
 

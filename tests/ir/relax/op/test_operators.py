@@ -925,3 +925,18 @@ def test_what_python_asks_of_any_object_is_no_operator() -> None:
     """Doctest follows ``__wrapped__`` as long as there is one."""
     assert not hasattr(make, "__wrapped__")
     assert callable(make.nn.relu)
+
+
+def test_average_pools_count_their_padding_where_the_field_s_do() -> None:
+    counts = [
+        rx.op.nn.avg_pool1d(rx.Var("x", rx.TensorStructInfo([1, 2, 8], "float32"))),
+        rx.op.nn.avg_pool2d(rx.Var("x", rx.TensorStructInfo([1, 2, 8, 8], "float32"))),
+        rx.op.nn.avg_pool3d(rx.Var("x", rx.TensorStructInfo([1, 2, 8, 8, 8], "float32"))),
+    ]
+    assert [call.attrs["count_include_pad"] for call in counts] == [True, False, True]
+
+
+def test_one_hot_of_an_index_out_of_range_is_nowhere_hot() -> None:
+    reference = OPERATORS["relax.one_hot"].reference
+    found = reference(np.array([1, -1, 7]), 1.0, 0.0, depth=3, axis=0)
+    np.testing.assert_array_equal(found, [[0, 0, 0], [1, 0, 0], [0, 0, 0]])

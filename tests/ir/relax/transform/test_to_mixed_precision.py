@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import pytest
+
+from ir import relax
+from ir.error import IRValueError
 from ir.relax import transform
 from ir.script import ir as I
 from ir.script import relax as R
+from tests.programs.graphs import conv, network
 
 from .conftest import verify
+
+op = relax.op
 
 
 @I.ir_module
@@ -75,3 +82,52 @@ def test_results_that_leave_the_block_are_not_rounded():
 
     bindings = transform.ToMixedPrecision()(Leaving)["main"].body.blocks[0].bindings
     assert [b.value.op.name for b in bindings] == ["relax.astype", "relax.astype", "relax.matmul"]
+
+
+def test_to_mixed_precision():
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor((2, 3, 28, 28), "float32"), w: R.Tensor((4, 3, 3, 3), "float32")) -> R.Tensor(
+            (2, 4, 26, 26), "float32"
+        ):
+            with R.dataflow():
+                gv = R.nn.conv2d(x, w)
+                R.output(gv)
+            return gv
+
+    @I.ir_module
+    class Expected:
+        @R.function
+        def main(x: R.Tensor((2, 3, 28, 28), "float32"), w: R.Tensor((4, 3, 3, 3), "float32")) -> R.Tensor(
+            (2, 4, 26, 26), "float32"
+        ):
+            with R.dataflow():
+                lv = R.astype(x, dtype="float16")
+                lv1 = R.astype(w, dtype="float16")
+                gv = R.nn.conv2d(lv, lv1, out_dtype="float32")
+                R.output(gv)
+            return gv
+
+    verify(transform.ToMixedPrecision()(Before), Expected)
+    low = transform.ToMixedPrecision(out_dtype="float16")(Before)
+    assert low["main"].body.blocks[0].bindings[-1].value.op.name == "relax.astype"
+    with pytest.raises(IRValueError, match="out_dtype"):
+        transform.ToMixedPrecision(out_dtype="int8")(Before)
+
+
+def test_to_mixed_precision_follows(same_numbers):
+    mod = network(
+        lambda bb, x: op.nn.softmax(conv(bb, bb.emit(op.nn.relu(conv(bb, x)))), axis=1), (1, 4, 6, 6)
+    )
+    after = transform.ToMixedPrecision()(mod)
+    bindings = {b.value.op.name: b for b in after["main"].body.blocks[0].bindings}
+    assert bindings["relax.nn.relu"].var.struct_info.dtype == "float16"
+    assert bindings["relax.nn.softmax"].value.args[0].struct_info.dtype == "float32"
+    same_numbers(mod, after, [(1, 4, 6, 6)], rtol=0.05, atol=0.01)
+
+
+def test_to_mixed_precision_inputs():
+    mod = network(lambda bb, x, w: op.matmul(x, w), (4, 8), (8, 4))
+    after = transform.ToMixedPrecision(fp16_input_names=["x1"])(mod)
+    assert [param.struct_info.dtype for param in after["main"].params] == ["float32", "float16"]

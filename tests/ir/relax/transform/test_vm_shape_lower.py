@@ -7,6 +7,7 @@ import pytest
 
 import runners
 from ir import relax
+from ir.error import IRValueError
 from ir.relax import transform
 from ir.relax.transform.vm_shape_lower import MakeShapeCode, MatchShapeCode
 from ir.script import ir as I
@@ -156,3 +157,71 @@ def test_a_function_with_effects_says_so_already():
 
     main = transform.VMShapeLower()(Impure)["main"]
     assert not main.is_pure and "relax.force_pure" not in main.attrs
+
+
+@I.ir_module
+class Branches:
+    @R.function
+    def main(c: R.Tensor((), "bool"), x: R.Tensor(("n",), "float32"), s: R.Shape(["k"])) -> R.Shape(ndim=1):
+        n, k = T.int64(), T.int64()
+        if c:
+            r: R.Shape(ndim=1) = R.shape([n // k])
+        else:
+            r = R.shape([n + k])
+        return r
+
+
+def test_an_extent_that_nobody_asks_for_harms_nobody():
+    vm = runners.VirtualMachine(relax.build(Branches, "llvm"))
+    x = np.zeros(6, "float32")
+    assert vm["main"](True, x, (2,)) == (3,)
+    assert vm["main"](False, x, (0,)) == (6,)  # n // 0 is not what this branch returns
+
+
+def test_each_branch_binds_its_own_extents():
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(
+            c: R.Tensor((), "bool"),
+            x: R.Tensor(dtype="float32", ndim=1),
+            y: R.Tensor(dtype="float32", ndim=1),
+        ) -> R.Shape(ndim=1):
+            m = T.int64()
+            if c:
+                a = R.match_cast(x, R.Tensor((m,), "float32"))
+                r: R.Shape(ndim=1) = R.shape([m + 1])
+            else:
+                b = R.match_cast(y, R.Tensor((m,), "float32"))
+                r = R.shape([m + 1])
+            return r
+
+    vm = runners.VirtualMachine(relax.build(Module, "llvm"))
+    x, y = np.zeros(3, "float32"), np.zeros(7, "float32")
+    assert vm["main"](True, x, y) == (4,) and vm["main"](False, x, y) == (8,)
+
+
+def test_shapes_are_lowered_once():
+    once = transform.VMShapeLower()(Branches)
+    assert transform.VMShapeLower()(once)["main"] is once["main"]
+
+
+def test_local_functions_are_lifted_before():
+    @I.ir_module(check_well_formed=False)
+    class Before:
+        @R.function
+        def main(x: R.Tensor(("n",), "float32")) -> R.Tensor(("n",), "float32"):
+            n = T.int64()
+
+            @R.function
+            def inner(y: R.Tensor((n,), "float32")) -> R.Tensor((n,), "float32"):
+                z = R.exp(y)
+                return z
+
+            r = inner(x)
+            return r
+
+    with pytest.raises(
+        IRValueError, match="VMShapeLower: function main holds a local function; run LambdaLift"
+    ):
+        transform.VMShapeLower()(Before)

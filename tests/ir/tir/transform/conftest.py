@@ -8,30 +8,40 @@ import numpy as np
 import pytest
 
 from ir import IRModule, assert_structural_equal
-from ir import dtype as dt
 from ir.tir import PrimFunc
 from ir.tir.interpreter import run
-from ir.transform import Pass
+from ir.transform import Pass, PassContext
 
-
-def random_arguments(func: PrimFunc, seed: int = 0) -> list[np.ndarray]:
-    """Small integers for every parameter, so that sums are exact in any order."""
-    rng = np.random.default_rng(seed)
-    arrays = []
-    for param in func.params:
-        buffer = func.buffer_map[param]
-        shape = [int(extent) for extent in buffer.shape]  # type: ignore[call-overload]
-        arrays.append(rng.integers(-8, 9, shape).astype(dt.to_numpy(buffer.dtype)))
-    return arrays
+from .differential import Differential, arguments
 
 
 def assert_same_results(before: PrimFunc, after: PrimFunc) -> None:
     """Both functions leave the same values in every parameter."""
-    first, second = random_arguments(before), random_arguments(before)
+    first, second = arguments(before), arguments(before)
     run(before, *first)
     run(after, *second)
     for a, b in zip(first, second, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.fixture(autouse=True)
+def passes_keep_the_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every pass that a test calls is held to the functions that it was given; passes inside of others are not."""
+    differential, call = Differential(), Pass.__call__
+    depth = 0
+
+    def checked(self: Pass, mod: IRModule, ctx: PassContext | None = None) -> IRModule:
+        nonlocal depth
+        depth += 1
+        try:
+            result = call(self, mod, ctx)
+        finally:
+            depth -= 1
+        if depth == 0:
+            differential.check(self.info.name, mod, result)
+        return result
+
+    monkeypatch.setattr(Pass, "__call__", checked)
 
 
 @pytest.fixture

@@ -1,0 +1,50 @@
+"""AlterOpImpl: kernels are replaced by others that may want other layouts."""
+
+from __future__ import annotations
+
+import pytest
+
+from ir.error import IRValueError
+from ir.relax import transform
+from ir.script import ir as I
+from ir.script import relax as R
+from ir.script import tir as T
+
+from .structure import operators
+
+
+def test_alter_op_impl(same_numbers):
+    @I.ir_module
+    class Before:
+        @T.prim_func(private=True)
+        def add(a: T.Buffer((16,), "float32"), b: T.Buffer((16,), "float32"), c: T.Buffer((16,), "float32")):
+            T.func_attr({"operator_name": "relax.add"})
+            for i in range(16):
+                with T.block("add"):
+                    vi = T.axis.spatial(16, i)
+                    c[vi] = a[vi] + b[vi]
+
+        @R.function
+        def main(x: R.Tensor((16,), "float32"), y: R.Tensor((16,), "float32")) -> R.Tensor((16,), "float32"):
+            cls = Before
+            with R.dataflow():
+                gv = R.call_tir(cls.add, (x, y), out_sinfo=R.Tensor((16,), "float32"))
+                R.output(gv)
+            return gv
+
+    @T.prim_func(private=True)
+    def add_2d(
+        a: T.Buffer((4, 4), "float32"), b: T.Buffer((4, 4), "float32"), c: T.Buffer((4, 4), "float32")
+    ):
+        T.func_attr({"operator_name": "relax.add"})
+        for i, j in T.grid(4, 4):
+            with T.block("add"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                c[vi, vj] = a[vi, vj] + b[vi, vj]
+
+    transforms = [lambda i: (i // 4, i % 4)] * 3
+    after = transform.AlterOpImpl({"relax.add": add_2d}, {"relax.add": transforms}, {}, {})(Before)
+    assert operators(after) == ["relax.layout_transform"] * 2 + ["relax.call_tir", "relax.layout_transform"]
+    same_numbers(Before, after, [(16,), (16,)])
+    with pytest.raises(IRValueError, match="got 2 transforms"):
+        transform.AlterOpImpl({"relax.add": add_2d}, {"relax.add": transforms[:2]}, {}, {})(Before)

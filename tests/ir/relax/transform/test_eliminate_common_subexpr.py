@@ -1,0 +1,96 @@
+"""EliminateCommonSubexpr: equal values are computed once, where that is known."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ir import relax
+from ir.relax import transform
+from ir.relax.testing import evaluate
+from ir.script import ir as I
+from ir.script import relax as R
+from ir.script import tir as T
+from runners import VirtualMachine
+
+from .conftest import verify
+
+
+def test_eliminate_common_subexpr():
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor((2, 3), "float32"), y: R.Tensor((2, 3), "float32")) -> R.Tensor(
+            (2, 3), "float32"
+        ):
+            with R.dataflow():
+                lv0 = R.add(x, y)
+                lv1 = R.add(x, y)
+                lv2 = R.add(y, x)
+                lv3 = R.multiply(lv0, lv1)
+                gv = R.subtract(lv3, lv2)
+                R.output(gv)
+            return gv
+
+    @I.ir_module
+    class Expected:
+        @R.function
+        def main(x: R.Tensor((2, 3), "float32"), y: R.Tensor((2, 3), "float32")) -> R.Tensor(
+            (2, 3), "float32"
+        ):
+            with R.dataflow():
+                lv0 = R.add(x, y)
+                lv1 = lv0
+                lv2 = R.add(y, x)
+                lv3 = R.multiply(lv0, lv0)
+                gv = R.subtract(lv3, lv2)
+                R.output(gv)
+            return gv
+
+    verify(transform.EliminateCommonSubexpr()(Before), Expected)
+
+
+def test_what_is_overwritten_between_two_equal_calls_is_not_one():
+    @I.ir_module
+    class Before:
+        @T.prim_func(private=True)
+        def increment(A: T.Buffer((4, 6), "float32")):
+            for i, j in T.grid(4, 6):
+                with T.block("increment"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    A[vi, vj] = A[vi, vj] + T.float32(1)
+
+        @R.function
+        def main(x: R.Tensor((4, 6), "float32")):
+            cls = Before
+            a = R.exp(x)
+            b = R.call_tir_inplace(
+                cls.increment, (a,), inplace_indices=[0], out_sinfo=R.Tensor((4, 6), "float32")
+            )
+            c = R.exp(x)
+            d = R.exp(x)
+            return R.add(b, R.multiply(c, d))
+
+    after = transform.EliminateCommonSubexpr()(Before)
+    x = np.linspace(-1, 1, 24, dtype="float32").reshape(4, 6)
+    expected = np.exp(x) + 1 + np.exp(x) ** 2
+    np.testing.assert_allclose(evaluate(after, x), expected, rtol=1e-6)
+    vm = VirtualMachine(relax.build(Before, "llvm"))
+    np.testing.assert_allclose(vm["main"](x).numpy(), expected, rtol=1e-6)
+
+
+def test_common_subexpr_of_a_branch_is_not_known_behind_it():
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(c: R.Tensor((), "bool"), x: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
+            if c:
+                a = R.exp(x)
+                r = R.add(a, a)
+            else:
+                r = x
+            b = R.exp(x)
+            z = R.add(r, b)
+            return z
+
+    after = transform.EliminateCommonSubexpr()(Before)
+    verify(after, Before)
