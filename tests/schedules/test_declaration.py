@@ -7,20 +7,14 @@ from typing import Any
 
 import pytest
 
-from ir.script import tir as T
 from schedules import InstructionKind, LoopRV, Schedule, ScheduleError, Trace, TraceError
 from schedules.argument import Argument, Loop
 from schedules.declaration import primitive
+from tests.programs import kernels
 
 from .checks import assert_replays
 
-
-@T.prim_func
-def program(A: T.Buffer((16, 16), "float32"), B: T.Buffer((16, 16), "float32")):
-    for i, j in T.grid(16, 16):
-        with T.block("B"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            B[vi, vj] = A[vi, vj] * T.float32(2)
+program = kernels.elementwise(16, 16)
 
 
 @primitive("AnnotateLoopOfATest", loop=Loop(), key=Argument(), value=Argument())

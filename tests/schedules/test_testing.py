@@ -6,27 +6,16 @@ import pytest
 
 from ir import IRModule
 from ir.error import IRError
-from ir.script import tir as T
 from schedules import Schedule, ScheduleError
 from schedules.testing import assert_structural_equal_ignore_global_symbol, verify_trace_roundtrip
+from tests.programs import kernels
 
 from .checks import assert_refused, assert_replays
 
-
-@T.prim_func
-def first(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
-    for i in range(8):
-        with T.block("B"):
-            vi = T.axis.spatial(8, i)
-            B[vi] = A[vi]
+first = kernels.copy(8).with_attr("global_symbol", "first")
 
 
-@T.prim_func
-def second(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
-    for i in range(8):
-        with T.block("B"):
-            vi = T.axis.spatial(8, i)
-            B[vi] = A[vi]
+second = kernels.copy(8).with_attr("global_symbol", "second")
 
 
 def test_round_trip() -> None:

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from ir.script import tir as T
 from schedules import Instruction, Schedule, Trace, TraceError
+from tests.programs import kernels
 
 from .checks import assert_replays
 
-
-@T.prim_func
-def program(A: T.Buffer((16, 16), "float32"), B: T.Buffer((16, 16), "float32")):
-    for i, j in T.grid(16, 16):
-        with T.block("B"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            B[vi, vj] = A[vi, vj] * T.float32(2)
+program = kernels.elementwise(16, 16)
 
 
 def scheduled() -> Schedule:
@@ -99,12 +93,7 @@ def test_broken_traces_are_named(broken: object, message: str) -> None:
 
 
 def test_a_trace_of_another_program_is_refused() -> None:
-    @T.prim_func
-    def other(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):
-        for i in range(16):
-            with T.block("B"):
-                vi = T.axis.spatial(16, i)
-                B[vi] = A[vi]
+    other = kernels.copy(16)
 
     trace = scheduled().trace
     assert trace is not None

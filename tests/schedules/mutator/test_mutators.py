@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ir.script import tir as T
 from ir.tir import PrimFunc
 from schedules import Schedule, Trace
 from schedules.mutator import (
@@ -16,21 +15,11 @@ from schedules.mutator import (
     MutateUnroll,
     Mutator,
 )
+from tests.programs import kernels
 
 from ..checks import assert_same_meaning
 
-
-@T.prim_func
-def program(A: T.Buffer((16, 24), "float32"), C: T.Buffer((16, 24), "float32")):
-    B = T.alloc_buffer((16, 24))
-    for i, j in T.grid(16, 24):
-        with T.block("B"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            B[vi, vj] = A[vi, vj] * T.float32(2)
-    for i, j in T.grid(16, 24):
-        with T.block("C"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            C[vi, vj] = B[vi, vj] + T.float32(1)
+program = kernels.chain(16, 24)
 
 
 def trace_of_program() -> Trace:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from ir import te
-from ir.script import tir as T
 from schedules import Schedule, ScheduleError
 from schedules.postproc import (
     DisallowDynamicLoop,
@@ -16,6 +15,7 @@ from schedules.postproc import (
     RewriteTensorize,
     postprocess,
 )
+from tests.programs import kernels
 
 from ..checks import assert_replays, assert_same_meaning
 from ..rule_contract import TARGET, elementwise, matmul_bias
@@ -83,12 +83,7 @@ def _looked_at(func: object) -> Schedule:
 
 
 def test_a_tile_that_does_not_match_is_refused() -> None:
-    @T.prim_func
-    def program(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
-        for i in range(4):
-            with T.block("B"):
-                vi = T.axis.spatial(4, i)
-                B[vi] = A[vi]
+    program = kernels.copy(4)
 
     sch = Schedule(program)
     sch.annotate(sch.get_block("B"), "meta_schedule.auto_tensorize", "test.not_registered")

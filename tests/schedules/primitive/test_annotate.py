@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from ir.script import tir as T
 from schedules import Schedule
+from tests.programs import kernels
 
 from ..checks import assert_program, assert_refused, assert_replays, assert_same_meaning
 
-
-@T.prim_func
-def rowsum(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8,), "float32")):
-    for i, k in T.grid(8, 8):
-        with T.block("B"):
-            vi, vk = T.axis.remap("SR", [i, k])
-            with T.init():
-                B[vi] = T.float32(0)
-            B[vi] = B[vi] + A[vi, vk]
+rowsum = kernels.row_sum(8, 8)
 
 
 def test_kinds_of_loops() -> None:

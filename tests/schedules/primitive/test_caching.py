@@ -7,21 +7,11 @@ from hypothesis import strategies as st
 
 from ir.script import tir as T
 from schedules import Schedule, ScheduleError
+from tests.programs import kernels
 
 from ..checks import assert_program, assert_refused, assert_replays, assert_same_meaning
 
-
-@T.prim_func
-def chain(A: T.Buffer((16, 16), "float32"), C: T.Buffer((16, 16), "float32")):
-    B = T.alloc_buffer((16, 16))
-    for i, j in T.grid(16, 16):
-        with T.block("B"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            B[vi, vj] = A[vi, vj] * T.float32(2)
-    for i, j in T.grid(16, 16):
-        with T.block("C"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            C[vi, vj] = B[vi, vj] + T.float32(1)
+chain = kernels.chain()
 
 
 @T.prim_func
@@ -42,14 +32,7 @@ def multi_consumer(B: T.Buffer((32,), "float32"), C: T.Buffer((32,), "float32"))
             C[vi] = A[vi]
 
 
-@T.prim_func
-def matmul(A: T.Buffer((6, 5), "float32"), B: T.Buffer((5, 7), "float32"), C: T.Buffer((6, 7), "float32")):
-    for i, j, k in T.grid(6, 7, 5):
-        with T.block("C"):
-            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-            with T.init():
-                C[vi, vj] = T.float32(0)
-            C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+matmul = kernels.matmul(6, 7, 5)
 
 
 @T.prim_func

@@ -8,34 +8,14 @@ from hypothesis import strategies as st
 
 from ir.script import tir as T
 from schedules import Schedule
+from tests.programs import kernels
 
 from ..checks import assert_program, assert_refused, assert_replays, assert_same_meaning
 
-
-@T.prim_func
-def chain(A: T.Buffer((16, 16), "float32"), C: T.Buffer((16, 16), "float32")):
-    B = T.alloc_buffer((16, 16))
-    for i, j in T.grid(16, 16):
-        with T.block("B"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            B[vi, vj] = A[vi, vj] * T.float32(2)
-    for i, j in T.grid(16, 16):
-        with T.block("C"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            C[vi, vj] = B[vi, vj] + T.float32(1)
+chain = kernels.chain()
 
 
-@T.prim_func
-def stencil(A: T.Buffer((18,), "float32"), C: T.Buffer((16,), "float32")):
-    B = T.alloc_buffer((18,))
-    for i in range(18):
-        with T.block("B"):
-            vi = T.axis.spatial(18, i)
-            B[vi] = A[vi] * T.float32(2)
-    for i in range(16):
-        with T.block("C"):
-            vi = T.axis.spatial(16, i)
-            C[vi] = B[vi] + B[vi + 1] + B[vi + 2]
+stencil = kernels.stencil(16)
 
 
 @T.prim_func
@@ -62,21 +42,7 @@ def pooling(X: T.Buffer((8, 8), "float32"), Y: T.Buffer((8, 8), "float32")):
             )
 
 
-@T.prim_func
-def matmul_relu(
-    A: T.Buffer((8, 6), "float32"), B: T.Buffer((6, 8), "float32"), D: T.Buffer((8, 8), "float32")
-):
-    C = T.alloc_buffer((8, 8))
-    for i, j, k in T.grid(8, 8, 6):
-        with T.block("C"):
-            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-            with T.init():
-                C[vi, vj] = T.float32(0)
-            C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
-    for i, j in T.grid(8, 8):
-        with T.block("D"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            D[vi, vj] = T.max(C[vi, vj], T.float32(0))
+matmul_relu = kernels.matmul_relu(8, 8, 6)
 
 
 @T.prim_func

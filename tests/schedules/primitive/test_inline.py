@@ -7,21 +7,11 @@ from hypothesis import strategies as st
 
 from ir.script import tir as T
 from schedules import Schedule
+from tests.programs import kernels
 
 from ..checks import assert_program, assert_refused, assert_replays, assert_same_meaning
 
-
-@T.prim_func
-def chain(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
-    B = T.alloc_buffer((8, 8))
-    for i, j in T.grid(8, 8):
-        with T.block("B"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            B[vi, vj] = A[vi, vj] * T.float32(2)
-    for i, j in T.grid(8, 8):
-        with T.block("C"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            C[vi, vj] = B[vi, vj] + T.float32(1)
+chain = kernels.chain(8, 8)
 
 
 @T.prim_func
@@ -45,17 +35,7 @@ def affine(A: T.Buffer((16, 16), "float32"), C: T.Buffer((8, 4, 8), "float32")):
             C[vi, vj, vk] = B[((vi * 4 + vj) * 8 + vk) // 16, ((vi * 4 + vj) * 8 + vk) % 16] + T.float32(1)
 
 
-@T.prim_func
-def smaller_consumer(A: T.Buffer((8, 8), "float32"), C: T.Buffer((7, 7), "float32")):
-    B = T.alloc_buffer((8, 8))
-    for i, j in T.grid(8, 8):
-        with T.block("B"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            B[vi, vj] = A[vi, vj] * T.float32(2)
-    for i, j in T.grid(7, 7):
-        with T.block("C"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            C[vi, vj] = B[vi, vj] + T.float32(1)
+smaller_consumer = kernels.chain(8, 8, 7, 7)
 
 
 def test_compute_inline() -> None:

@@ -9,21 +9,11 @@ from hypothesis import strategies as st
 from ir.script import tir as T
 from ir.tir import IndexMap
 from schedules import Schedule
+from tests.programs import kernels
 
 from ..checks import assert_program, assert_refused, assert_replays, assert_same_meaning, main_of
 
-
-@T.prim_func
-def chain(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
-    B = T.alloc_buffer((8, 8))
-    for i, j in T.grid(8, 8):
-        with T.block("B"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            B[vi, vj] = A[vi, vj] * T.float32(2)
-    for i, j in T.grid(8, 8):
-        with T.block("C"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            C[vi, vj] = B[vi, vj] + T.float32(1)
+chain = kernels.chain(8, 8)
 
 
 def test_transform_layout_of_an_intermediate() -> None:
@@ -147,12 +137,7 @@ def test_transform_layout_fills_the_padding_behind_other_writers() -> None:
 
 
 def test_transform_layout_assumes_the_padding_of_an_input() -> None:
-    @T.prim_func
-    def before(A: T.Buffer((7,), "int32"), B: T.Buffer((7,), "int32")):
-        for i in range(7):
-            with T.block("B"):
-                vi = T.axis.spatial(7, i)
-                B[vi] = A[vi]
+    before = kernels.copy(7, "int32")
 
     @T.prim_func
     def expected(A: T.Buffer((2, 4), "int32"), B: T.Buffer((7,), "int32")):
@@ -174,12 +159,7 @@ def test_transform_layout_assumes_the_padding_of_an_input() -> None:
 
 
 def test_transform_layout_refuses_padding_of_another_dtype_or_from_another_buffer() -> None:
-    @T.prim_func
-    def before(A: T.Buffer((7,), "float32"), B: T.Buffer((7,), "float32")):
-        for i in range(7):
-            with T.block("B"):
-                vi = T.axis.spatial(7, i)
-                B[vi] = A[vi]
+    before = kernels.copy(7)
 
     sch = Schedule(before)
     panels = lambda i: (i // 4, i % 4)
@@ -326,12 +306,7 @@ def test_unknown_blocks_are_named(method: str) -> None:
 
 
 def test_transform_block_layout_into_a_larger_space_runs_nothing_in_the_gaps() -> None:
-    @T.prim_func
-    def before(A: T.Buffer((4, 13), "float32"), B: T.Buffer((4, 13), "float32")) -> None:
-        for i, j in T.grid(4, 13):
-            with T.block("B"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                B[vi, vj] = A[vi, vj] * T.float32(2)
+    before = kernels.elementwise(4, 13)
 
     sch = Schedule(before)
     sch.transform_block_layout("B", lambda i, j: (j // 4, i, j % 4))

@@ -7,16 +7,11 @@ from hypothesis import strategies as st
 
 from ir.script import tir as T
 from schedules import Schedule
+from tests.programs import kernels
 
 from ..checks import assert_program, assert_refused, assert_replays, assert_same_meaning
 
-
-@T.prim_func
-def elementwise(A: T.Buffer((128, 128, 128), "float32"), B: T.Buffer((128, 128, 128), "float32")):
-    for i, j, k in T.grid(128, 128, 128):
-        with T.block("B"):
-            vi, vj, vk = T.axis.remap("SSS", [i, j, k])
-            B[vi, vj, vk] = A[vi, vj, vk] * T.float32(2)
+elementwise = kernels.cube()
 
 
 @T.prim_func
@@ -30,28 +25,10 @@ def opaque(A: T.Buffer((128, 128), "float32"), B: T.Buffer((128, 128), "float32"
                 B[vi, vj] = A[vi, vj] * T.float32(2)
 
 
-@T.prim_func
-def matmul(A: T.Buffer((6, 5), "float32"), B: T.Buffer((5, 7), "float32"), C: T.Buffer((6, 7), "float32")):
-    for i, j, k in T.grid(6, 7, 5):
-        with T.block("C"):
-            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-            with T.init():
-                C[vi, vj] = T.float32(0)
-            C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+matmul = kernels.matmul(6, 7, 5)
 
 
-@T.prim_func
-def two_blocks(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
-    B = T.alloc_buffer((8, 8))
-    for i in range(8):
-        for j in range(8):
-            with T.block("B"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                B[vi, vj] = A[vi, vj]
-        for j in range(8):
-            with T.block("C"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                C[vi, vj] = B[vi, vj]
+two_blocks = kernels.chain_by_rows()
 
 
 # ---- split ------------------------------------------------------------------------------------------------------
@@ -284,14 +261,7 @@ def not_affine(A: T.Buffer((16, 128), "float32"), B: T.Buffer((16, 128), "float3
             B[vi, vj] = A[vi, vj]
 
 
-@T.prim_func
-def dependent(A: T.Buffer((16, 16), "float32"), B: T.Buffer((16, 16), "float32")):
-    for i in range(16):
-        for j in range(i + 1):
-            with T.block("B"):
-                vi = T.axis.spatial(16, i)
-                vj = T.axis.spatial(16, j)
-                B[vi, vj] = A[vi, vj]
+dependent = kernels.triangle()
 
 
 @T.prim_func
@@ -348,12 +318,7 @@ def test_add_unit_loop() -> None:
 
 
 def test_loop_partition() -> None:
-    @T.prim_func
-    def before(A: T.Buffer((8, 4), "float32"), B: T.Buffer((8, 4), "float32")):
-        for i, j in T.grid(8, 4):
-            with T.block("B"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                B[vi, vj] = A[vi, vj] * T.float32(2)
+    before = kernels.elementwise(8, 4)
 
     @T.prim_func
     def expected(A: T.Buffer((8, 4), "float32"), B: T.Buffer((8, 4), "float32")):

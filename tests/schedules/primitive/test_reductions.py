@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from ir.script import tir as T
 from ir.tir import IterVar
 from schedules import Schedule, ScheduleError
+from tests.programs import kernels
 
 from ..checks import assert_program, assert_refused, assert_replays, assert_same_meaning, main_of, outputs_of
 
@@ -24,35 +25,10 @@ def matmul(A: T.Buffer((4, 8), "float32"), B: T.Buffer((8, 4), "float32"), C: T.
             C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
 
 
-@T.prim_func
-def rowsum(A: T.Buffer((6, 10), "float32"), B: T.Buffer((6,), "float32")):
-    for i, k in T.grid(6, 10):
-        with T.block("B"):
-            vi, vk = T.axis.remap("SR", [i, k])
-            with T.init():
-                B[vi] = T.float32(0)
-            B[vi] = B[vi] + A[vi, vk]
+rowsum = kernels.row_sum(6, 10)
 
 
-@T.prim_func
-def argmax(
-    idx: T.Buffer((4, 12), "int32"),
-    val: T.Buffer((4, 12), "float32"),
-    argmax_v0: T.Buffer((4,), "int32"),
-    argmax_v1: T.Buffer((4,), "float32"),
-):
-    for i0, i1 in T.grid(4, 12):
-        with T.block("argmax"):
-            i, k = T.axis.remap("SR", [i0, i1])
-            T.reads(idx[i, k], val[i, k])
-            T.writes(argmax_v0[i], argmax_v1[i])
-            with T.init():
-                argmax_v0[i] = -1
-                argmax_v1[i] = T.min_value("float32")
-            v0: T.int32 = T.Select(argmax_v1[i] >= val[i, k], argmax_v0[i], idx[i, k])
-            v1: T.float32 = T.Select(argmax_v1[i] >= val[i, k], argmax_v1[i], val[i, k])
-            argmax_v0[i] = v0
-            argmax_v1[i] = v1
+argmax = kernels.argmax(4, 12)
 
 
 def test_decompose_reduction() -> None:
@@ -198,14 +174,7 @@ def test_rfactor_refusals() -> None:
     outer, _ = empty_parts.split(empty_parts.get_loops("B")[1], [4, 4])
     assert_refused(empty_parts, lambda: empty_parts.rfactor(outer, 0), "predicate")
 
-    @T.prim_func
-    def biased(A: T.Buffer((6, 10), "float32"), B: T.Buffer((6,), "float32")):
-        for i, k in T.grid(6, 10):
-            with T.block("B"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                with T.init():
-                    B[vi] = T.float32(3)
-                B[vi] = B[vi] + A[vi, vk]
+    biased = kernels.row_sum(6, 10, start=3)
 
     other = Schedule(biased)
     assert_refused(other, lambda: other.rfactor(other.get_loops("B")[1], 0), "identity")
@@ -272,16 +241,7 @@ def test_decompose_padding_inside_of_a_padded_loop_keeps_the_outer_variable_insi
     assert_replays(sch, before)
 
 
-@T.prim_func
-def odd_matmul(
-    A: T.Buffer((7, 5), "float32"), B: T.Buffer((5, 6), "float32"), C: T.Buffer((7, 6), "float32")
-):
-    for i, j, k in T.grid(7, 6, 5):
-        with T.block("C"):
-            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-            with T.init():
-                C[vi, vj] = T.float32(0)
-            C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+odd_matmul = kernels.matmul(7, 6, 5)
 
 
 def test_pad_einsum() -> None:
@@ -343,17 +303,7 @@ def test_pad_einsum_of_a_symbolic_extent() -> None:
     assert_replays(sch, before)
 
 
-@T.prim_func
-def sliding(A: T.Buffer((10,), "float32"), C: T.Buffer((8,), "float32")):
-    B = T.alloc_buffer((10,))
-    for i in range(10):
-        with T.block("B"):
-            vi = T.axis.spatial(10, i)
-            B[vi] = A[vi] * T.float32(2)
-    for i in range(8):
-        with T.block("C"):
-            vi = T.axis.spatial(8, i)
-            C[vi] = B[vi] + B[vi + 1] + B[vi + 2]
+sliding = kernels.stencil(8)
 
 
 def test_what_has_no_init_cannot_be_decomposed() -> None:
@@ -469,14 +419,7 @@ def test_rfactor_of_the_only_reduction_stores_what_each_iteration_contributes() 
                     B[vi] = T.float32(0)
                 B[vi] = B[vi] + B_rf[vk, vi]
 
-    @T.prim_func
-    def sums(A: T.Buffer((4, 6), "float32"), B: T.Buffer((4,), "float32")):
-        for i, k in T.grid(4, 6):
-            with T.block("B"):
-                vi, vk = T.axis.remap("SR", [i, k])
-                with T.init():
-                    B[vi] = T.float32(0)
-                B[vi] = B[vi] + A[vi, vk]
+    sums = kernels.row_sum(4, 6)
 
     sch = Schedule(sums)
     partial = sch.rfactor(sch.get_loops("B")[1], 0)

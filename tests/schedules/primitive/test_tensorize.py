@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from ir.script import tir as T
 from ir.tir import TensorIntrin
 from schedules import Schedule, ScheduleError
+from tests.programs import kernels
 
 from ..checks import assert_program, assert_refused, assert_replays, assert_same_meaning
 
@@ -23,26 +24,10 @@ def matmul(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32"), C: T.
             C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vj, vk]
 
 
-@T.prim_func
-def elementwise(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32")):
-    for i, j in T.grid(8, 8):
-        with T.block("B"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            B[vi, vj] = A[vi, vj] * T.float32(2)
+elementwise = kernels.elementwise()
 
 
-@T.prim_func
-def chain(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):
-    B = T.alloc_buffer((8, 8))
-    for i in range(8):
-        for j in range(8):
-            with T.block("B"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                B[vi, vj] = A[vi, vj] * T.float32(2)
-        for j in range(8):
-            with T.block("C"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                C[vi, vj] = B[vi, vj] + T.float32(1)
+chain = kernels.chain_by_rows()
 
 
 @T.prim_func

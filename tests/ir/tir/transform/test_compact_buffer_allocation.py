@@ -6,6 +6,7 @@ from ir import IRModule, tir
 from ir.node import post_order_visit
 from ir.script import tir as T
 from ir.transform import Sequential
+from tests.programs import kernels
 
 PREPARE = Sequential(
     [
@@ -33,18 +34,7 @@ def compact(apply, func):
 
 
 def test_row(apply):
-    @T.prim_func
-    def rows(A: T.Buffer((16, 16), "float32"), C: T.Buffer((16, 16), "float32")):
-        B = T.alloc_buffer((16, 16))
-        for i in range(16):
-            for j in range(16):
-                with T.block("B"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    B[vi, vj] = A[vi, vj] + T.float32(1)
-            for j in range(16):
-                with T.block("C"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    C[vi, vj] = B[vi, vj] * T.float32(2)
+    rows = kernels.chain_by_rows(16)
 
     assert shapes(compact(apply, rows)) == {"B": ([1, 16], [])}
 

@@ -2,16 +2,9 @@
 
 from ir import tir
 from ir.script import tir as T
+from tests.programs import kernels
 
-
-@T.prim_func
-def reduction(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4,), "float32")):
-    for i, k in T.grid(4, 8):
-        with T.block("B"):
-            vi, vk = T.axis.remap("SR", [i, k])
-            with T.init():
-                B[vi] = T.float32(0)
-            B[vi] = B[vi] + A[vi, vk]
+reduction = kernels.row_sum(4, 8)
 
 
 @T.prim_func

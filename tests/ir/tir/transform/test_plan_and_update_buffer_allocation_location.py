@@ -2,20 +2,9 @@
 
 from ir import tir
 from ir.script import tir as T
+from tests.programs import kernels
 
-
-@T.prim_func
-def two_stages(A: T.Buffer((4, 4), "float32"), C: T.Buffer((4, 4), "float32")):
-    B = T.alloc_buffer((4, 4))
-    for i in range(4):
-        for j in range(4):
-            with T.block("B"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                B[vi, vj] = A[vi, vj] + T.float32(1)
-        for j in range(4):
-            with T.block("C"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                C[vi, vj] = B[vi, vj] * T.float32(2)
+two_stages = kernels.chain_by_rows(4)
 
 
 @T.prim_func
