@@ -6,10 +6,11 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from ir.kinds import Kinds
+from ir.pass_context import PassContext
 
 from . import candidate
 from .error import RunnerError
@@ -31,6 +32,11 @@ class BuilderInput:
     """Constants by name, for builders that fold them in."""
 
 
+def _options_in_force() -> PassContext:
+    """The context of the caller; its instruments are objects of this process and stay here."""
+    return replace(PassContext.current(), instruments=())
+
+
 @dataclass(slots=True)
 class Artifact:
     """A built candidate: it is loaded in the worker that built it, and is built again where that worker is gone."""
@@ -38,6 +44,8 @@ class Artifact:
     mod: Any
     target: Any
     build: Callable[[Any, Any], Callable[..., Any]] | None = None
+    context: PassContext = field(default_factory=_options_in_force)
+    """What decides with which options passes run, wherever it is built."""
     number: int = field(default_factory=lambda: next(_NUMBERS))
     worker: Worker | None = None
     generation: int = 0
@@ -93,7 +101,7 @@ class Builder(ABC):
 
 @Builder.kinds.register("local")
 class LocalBuilder(Builder):
-    """Builds in the worker processes of this machine, all cores at once."""
+    """Builds in the worker processes of this machine, all cores at once, with the options of the caller's PassContext."""
 
     def __init__(
         self,
@@ -135,7 +143,13 @@ class LocalBuilder(Builder):
         future: Future[BuilderResult] = Future()
         args = (artifact.number, item.mod, item.target, self.f_build, self.timeout_sec)
         call = self.pool.submit(
-            candidate.build_candidate, *args, limit=self.timeout_sec, phase="build", owner=artifact
+            candidate.under,
+            artifact.context,
+            candidate.build_candidate,
+            *args,
+            limit=self.timeout_sec,
+            phase="build",
+            owner=artifact,
         )
         call.add_done_callback(
             lambda done: _finish(done, future, lambda outcome: _build_result(outcome, artifact))

@@ -11,6 +11,7 @@ import statistics
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -84,6 +85,12 @@ class RunReport:
     cut: bool
     verified: bool
     baseline_secs: float | None
+
+
+def under(context: AbstractContextManager[Any], function: Callable[..., Any], *args: Any) -> Any:
+    """Call a function of this module with the options of the process that asks for it."""
+    with context:
+        return function(*args)
 
 
 def build_candidate(

@@ -59,7 +59,15 @@ def _together(
 ) -> list[float] | None:
     entries = [(item.number, item.mod, item.target, item.build) for item in artifacts]
     call = pool.submit(
-        candidate.run_rivals, entries, reference, rounds, round_secs, timeout_sec, limit=timeout_sec
+        candidate.under,
+        artifacts[0].context,  # rivals are built alike
+        candidate.run_rivals,
+        entries,
+        reference,
+        rounds,
+        round_secs,
+        timeout_sec,
+        limit=timeout_sec,
     )
     outcome = call.result()
     value: Any = outcome.value

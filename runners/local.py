@@ -90,6 +90,8 @@ class LocalRunner(Runner):
             program = artifact.mod if everything else None
             known = not everything and worker is not None and (generation, key) in worker.references
             call = self.pool.submit(
+                candidate.under,
+                artifact.context,
                 candidate.run_candidate,
                 artifact.number,
                 program,

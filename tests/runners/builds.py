@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ir.pass_context import PassContext
 from ir.tir import interpreter
 from runners.verify import entry
 
@@ -27,6 +28,8 @@ def interpreted(mod: Any, target: Any) -> Callable[..., Any]:
         time.sleep(60)
     if inject == "build_crash":
         ctypes.string_at(0)
+    if inject == "needs_option" and not PassContext.current().get("tir.disable_assert"):
+        raise ValueError("built without the option")
 
     def call(*arguments: Any) -> None:
         if inject in MISBEHAVIOURS:

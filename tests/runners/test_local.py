@@ -17,6 +17,7 @@ import pytest
 
 from ir import IRModule
 from ir.error import IRError
+from ir.pass_context import PassContext
 from ir.tir import IndexMap, interpreter
 from runners import (
     BuilderInput,
@@ -99,6 +100,23 @@ def test_good_candidate_is_verified_and_timed(builder: LocalBuilder, runner: Loc
     assert result.verified and not result.cut
     assert len(result.run_secs or ()) == 2
     assert result.baseline_secs is not None and result.baseline_secs > 0
+
+
+def test_workers_build_with_the_options_of_the_callers_context(
+    builder: LocalBuilder, runner: LocalRunner
+) -> None:
+    item = BuilderInput(injected("needs_option"), "cpu")
+    with PassContext(config={"tir.disable_assert": True}, instruments=[lambda: None]):
+        (with_option,) = builder.build([item])
+        unbuilt = builder.unbuilt(item)
+    (without,) = builder.build([item])
+    assert with_option.kind is ResultKind.OK
+    assert "built without the option" in str(without.error_msg)
+    # What is built again, elsewhere and later, gets the same options.
+    with_option.artifact.worker = None
+    for artifact in (with_option.artifact, unbuilt):
+        assert runner.submit(RunnerInput(artifact)).result().kind is ResultKind.OK
+    assert final_choice([unbuilt, unbuilt], pool=builder.pool)[0] is not None
 
 
 def test_without_a_reference_nothing_is_verified(builder: LocalBuilder, runner: LocalRunner) -> None:
