@@ -36,6 +36,13 @@ def test_free_variables_are_themselves_unless_mapped() -> None:
     assert ir.structural_hash(x + y) == ir.structural_hash(y + x)
 
 
+def test_operands_that_are_variables_define_nothing() -> None:
+    first, second = Var("p", "bool"), Var("q", "bool")
+    chosen = [tir.Select(flag, x, y) for flag in (first, second)]
+    assert not ir.structural_equal(*chosen) and ir.structural_equal(chosen[0], tir.Select(first, x, y))
+    assert ir.structural_equal(*chosen, map_free_vars=True)
+
+
 def test_mapping_is_one_to_one() -> None:
     i, j = Var("i"), Var("j")
     two = For(i, 0, 4, ForKind.SERIAL, For(j, 0, 4, ForKind.SERIAL, tir.Evaluate(i + j)))

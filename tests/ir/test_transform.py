@@ -122,6 +122,13 @@ def test_sequence_runs_what_the_level_allows() -> None:
         assert ran(sequence(module())) == ("one",)
 
 
+def test_a_pass_runs_at_every_level_unless_it_says_otherwise() -> None:
+    class Plain(PrimFuncPass):
+        pass_name = "test.Plain"
+
+    assert Plain().info.opt_level == 0
+
+
 def test_a_pass_called_alone_runs_whatever_its_level() -> None:
     with PassContext(opt_level=0):
         assert ran(mark("three", 3)(module())) == ("three",)
@@ -305,8 +312,8 @@ def test_printing_instruments() -> None:
 
 def test_dump(tmp_path) -> None:  # type: ignore[no-untyped-def]
     with PassContext(instruments=[DumpIR(tmp_path)]):
-        mark("tir/x")(module())
-    assert [path.name for path in tmp_path.iterdir()] == ["000_tir_x.py"]
+        mark("tir/x")(mark("y")(module()))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["000_y.py", "001_tir_x.py"]
 
 
 @pytest.mark.ill_formed("it is about the instrument that finds that")

@@ -15,7 +15,6 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from ... import dtype as dt
-from ...arith.deep_equal import expr_deep_equal
 from ...error import IRError, IRValueError
 from ...module import IRModule
 from ...node import Node
@@ -66,7 +65,6 @@ class _Verifier(ScopedVisitor):
         """Loop variables in scope, with the loops."""
         self._hidden: list[set[Any]] = []
         """Loop variables that each enclosing block must not use."""
-        self._threads: dict[str, Any] = {}
         self._statement: Any = None
 
     def fail(self, rule: str, message: str, node: Any = None) -> None:
@@ -163,29 +161,12 @@ class _Verifier(ScopedVisitor):
         del self._loops[var]
 
     def visit_AttrStmt(self, stmt: S.AttrStmt) -> None:
-        if stmt.attr_key == "thread_extent" and isinstance(stmt.node, E.IterVar):
-            self._bind_thread(stmt.node.thread_tag, stmt.value, stmt)
         if stmt.attr_key.startswith("pragma_") and isinstance(stmt.node, E.Var):
             # the variable names the loop below, which is where it is defined
             self.visit(stmt.value)
             self.visit(stmt.body)
             return
         super().visit_AttrStmt(stmt)
-
-    def _bind_thread(self, tag: str, extent: Any, node: Any) -> None:
-        known = self._threads.get(tag)
-        if known is not None and tag.startswith("threadIdx") and not expr_deep_equal(known, extent):
-            both = isinstance(known, E.IntImm) and isinstance(extent, E.IntImm)
-            if both and not self._kernel_boundary:
-                self.fail(
-                    "thread extent",
-                    f"{tag} has extent {extent!r} here and {known!r} elsewhere in the kernel",
-                    node,
-                )
-        self._threads[tag] = extent
-
-    _kernel_boundary = True
-    """Several kernels in one function may launch with different extents; they are told apart after splitting."""
 
     def visit_IfThenElse(self, stmt: S.IfThenElse) -> None:
         self._check_condition(stmt.condition, "an if statement")

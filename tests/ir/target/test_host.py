@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ir.target import host
 from ir.target.host import facts_of_cpu, host_info
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -62,3 +63,20 @@ def test_features_may_be_taken_from_the_host() -> None:
     assert facts_of_cpu(host.cpu) == host.facts
     narrowed = facts_of_cpu(host.cpu, features=tuple(f"-{name}" for name in host.features))
     assert narrowed.vector_bits == 128 and narrowed.l2_cache_bytes == host.facts.l2_cache_bytes
+
+
+def test_cache_sizes_are_read_with_their_units(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    described = [
+        ("Data", "1", "48K"),
+        ("Instruction", "1", "32K"),
+        ("Unified", "2", "2M"),
+        ("Unified", "3", "1G"),
+    ]
+    for number, (kind, level, size) in enumerate(described):
+        folder = tmp_path / f"index{number}"
+        folder.mkdir()
+        for name, value in (("type", kind), ("level", level), ("size", size)):
+            (folder / name).write_text(value + "\n")
+    (tmp_path / "index9").mkdir()  # a level that the kernel does not describe
+    monkeypatch.setattr(host, "_SYSFS_CACHE", tmp_path)
+    assert host._cache_sizes() == {1: 48 << 10, 2: 2 << 20, 3: 1 << 30}

@@ -120,3 +120,9 @@ def test_thread_axis():
     assert te.thread_axis("blockIdx.x").var.name == "blockIdx.x"
     with pytest.raises(IRValueError, match="needs a tag"):
         te.thread_axis((0, 32))
+
+
+def test_tensors_are_equal_to_themselves_alone() -> None:
+    one, other = (te.placeholder((4,), name="A") for _ in range(2))
+    assert one == one and not one == other and one != other
+    assert len({one, other, one}) == 2

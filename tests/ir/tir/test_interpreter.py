@@ -117,3 +117,12 @@ def test_calls_within_a_module() -> None:
     assert (a == 1).all()
     with pytest.raises(InterpreterError, match="needs the module"):
         run(main, a)
+
+
+@pytest.mark.parametrize("start", [-1, 5])
+def test_a_vector_that_begins_or_ends_outside_is_refused(start: int) -> None:
+    buffer = tir.decl_buffer((4, 8), "float32", "A")
+    ramp = tir.Ramp(tir.const(start), tir.const(1), 4)
+    store = tir.BufferStore(buffer, tir.Broadcast(tir.const(1.0), 4), [tir.const(1), ramp])
+    with pytest.raises(InterpreterError, match="of dimension 1 of A is not in"):
+        run(tir.PrimFunc([buffer], store), np.zeros((4, 8), "float32"))

@@ -132,3 +132,20 @@ def test_extremes_reduce_over_axes_and_combine_values() -> None:
     outer = tir.IterVar(tir.Range(0, 8), x, tir.IterVar.DataPar)
     with pytest.raises(ir.error.IRTypeError, match="no reduction axis"):
         tir.sum(x, axis=outer)
+
+
+def test_constants_decide_connectives() -> None:
+    p, yes, no = tir.Var("p", "bool"), tir.const(True), tir.const(False)
+    for either in (tir.any(p, no), tir.any(no, p), tir.all(p, yes), tir.all(yes, p)):
+        assert either is p
+    assert all(bool(item) for item in (tir.any(p, yes), tir.any(yes, p)))
+    assert not any(bool(item) for item in (tir.all(p, no), tir.all(no, p)))
+
+
+def test_vectors_of_a_buffer_are_its_last_indices() -> None:
+    i, buffer = tir.Var("i"), tir.decl_buffer((4, 16), "float32", "A")
+    load = buffer.vload([i, 8], "float32x4")
+    first, last = load.indices
+    assert first is i and isinstance(last, tir.Ramp) and last.lanes == 4 and int(last.stride) == 1
+    store = buffer.vstore([i, 8], tir.Broadcast(tir.const(1.0), 4))
+    assert ir.structural_equal(store.indices, load.indices)

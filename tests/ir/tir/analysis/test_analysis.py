@@ -287,3 +287,19 @@ def test_out_of_bounds_accesses_are_listed() -> None:
         OOBChecker()(module(i))
     with pytest.raises(OutOfBoundsError, match=r"index i - 1"):
         OOBChecker()(module(i - 1))
+
+
+def test_out_of_bounds_accesses_of_block_bindings_are_listed() -> None:
+    i, vi = Var("i"), Var("vi")
+    index = decl_buffer((8,), "int32", "index")
+
+    def module(place: Any) -> IRModule:
+        body = BufferStore(A, tir.const(0.0), [vi, 0])
+        axis = IterVar(Range(0, 64), vi, IterVar.DataPar)
+        block = tir.Block([axis], [], [], "B", body)
+        realize = tir.BlockRealize([index[place]], tir.const(True), block)
+        return IRModule({"main": tir.PrimFunc([A, index], For(i, 0, 8, ForKind.SERIAL, realize))})
+
+    assert OOBChecker()(module(i))
+    with pytest.raises(OutOfBoundsError, match=r"load of buffer index in main: index i \+ 1"):
+        OOBChecker()(module(i + 1))

@@ -62,6 +62,8 @@ def test_good_functions_pass(body: Any) -> None:
     assert verify_well_formed(IRModule({"main": func(body)}))
 
 
+sized = tir.decl_buffer((j, 4), "float32", "sized", data=A.data)
+
 BAD: list[tuple[str, str, Any]] = [
     ("undefined variable", "variable j .int32. is not defined", loop(i, store(i, j))),
     (
@@ -81,6 +83,7 @@ BAD: list[tuple[str, str, Any]] = [
         "has dtype int32, its value int64",
         loop(wide, realize(store(vi, 0), [wide], vi)),
     ),
+    ("undefined variable", "variable j .int32. is not defined", tir.DeclBuffer(sized, store(0, 0))),
     ("loop bounds", "extent of loop i has dtype float32", loop(i, store(i, 0), tir.const(8.0))),
     ("condition dtype", "condition of an if statement has dtype float32", tir.IfThenElse(ZERO, store(0, 0))),
 ]
