@@ -138,3 +138,4 @@ def test_opaque_function_derives_by_its_own_rule() -> None:
 def test_static_types() -> None:
     assert ir.structural_equal(get_static_type(T((n, 4))), DynTensorType(2, "float32"))
     assert ir.structural_equal(get_static_type(S((n,))), ShapeType(1))
+    assert ShapeType().ndim == -1

@@ -199,3 +199,11 @@ def test_unknown_printer_option() -> None:
     func = from_source("@T.prim_func\ndef f(n: T.int32):\n    T.evaluate(n)")
     with pytest.raises(ir.IRTypeError, match="unknown option 'colour'"):
         func.script(colour=True)
+
+
+@pytest.mark.parametrize("target", ["missing", "missing[0]"])
+def test_what_is_added_to_must_be_known(target: str) -> None:
+    with pytest.raises(ir.DiagnosticError, match=r"name 'missing' is not defined\n +--> <string>:4:9"):
+        from_source(
+            f"@T.prim_func\ndef f(B: T.Buffer((4,), 'float32')):\n    for i in range(4):\n        {target} += 1.0"
+        )

@@ -325,3 +325,9 @@ def test_printing_needs_no_parser() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_frame_that_is_entered_by_assignment_ends_with_the_text() -> None:
+    found = from_source("tx = T.launch_thread('threadIdx.x', 4)\nT.evaluate(tx)")
+    assert isinstance(found, tir.AttrStmt) and found.attr_key == "thread_extent"
+    assert isinstance(found.body, tir.Evaluate) and found.body.value is found.node.var

@@ -1,5 +1,7 @@
 """Options of the printer that mark parts of a program: underlines, comments, lines of context."""
 
+import re
+
 import pytest
 
 import ir
@@ -49,7 +51,11 @@ def test_paths_of_a_mismatch_mark_where_programs_differ(program: PrimFunc) -> No
         "        A[i] = A[i] + T.float32(1)",
         "                      ^^^^^^^^^^^^",
     ]
-    assert text.startswith("(... ") and text.endswith(" lines skipped ...)")
+    before, *shown, behind = text.split("\n")
+    skipped = [
+        int(re.fullmatch(r"\(\.\.\. (\d+) lines skipped \.\.\.\)", line)[1]) for line in (before, behind)
+    ]  # type: ignore[index]
+    assert sum(skipped) + len(shown) - 1 == len(program.script().split("\n"))  # one is the underline
     with pytest.raises(IRValueError, match=r"leads nowhere: SeqStmt has no 7"):
         program.script(path_to_underline=["<root>.body[7]"])
 

@@ -273,3 +273,10 @@ def test_options() -> None:
     assert "\n  for i in X.serial(2):\n    for j in X.serial(2):\n      A[i] = A[j] + 1.0" in text
     numbered = main.script(print_line_numbers=True)
     assert numbered.startswith("1 # from ir.script")
+
+
+def test_variables_without_a_name_are_numbered() -> None:
+    loop = tir.Evaluate(tir.const(0))
+    for extent in (4, 3, 2):
+        loop = tir.For(tir.Var("_"), 0, extent, tir.ForKind.SERIAL, loop)
+    assert "for _, _1, _2 in T.grid(2, 3, 4):" in loop.script()

@@ -538,3 +538,28 @@ def test_weights_that_another_system_has_packed_are_refused(option):
     ):
         with pytest.raises(IRValueError, match="operands come in their own layout"):
             make()
+
+
+def test_upsampling_by_a_fraction() -> None:
+    data = te.placeholder((1, 2, 4, 6, 8), "float32")
+    shape = topi.nn.upsampling3d(data, 1.5, 2, 0.5).shape
+    assert [int(extent) for extent in shape] == [1, 2, 6, 12, 4]
+
+
+def test_a_layout_must_fit_the_dimensions() -> None:
+    a, w = te.placeholder((1, 2, 3)), te.placeholder((1, 2, 3))
+    with pytest.raises(IRValueError, match="data of 3 dimensions does not fit layout 'NCHW'"):
+        topi.nn.conv(a, w, 1, 0, 1, 1, "NCHW")
+    with pytest.raises(IRValueError, match="does not fit layout"):
+        topi.nn.conv(te.placeholder((1, 2)), w, 1, 0, 1, 1, "NC")
+
+
+def test_a_crop_that_begins_at_the_first_pixel_is_inside(check) -> None:
+    data = np.arange(1, 10, dtype="float32").reshape(1, 1, 3, 3)
+    check(
+        lambda a: topi.image.resize2d(
+            a, [0.0, 0.0, 1.0, 1.0], (3, 3), "NCHW", "linear", "tf_crop_and_resize", extrapolation_value=-1.0
+        ),
+        [data],
+        data,
+    )

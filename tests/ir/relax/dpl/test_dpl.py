@@ -12,6 +12,7 @@ from ir import relax as rx
 from ir import tir
 from ir.relax.dpl import (
     ExprPatternRewriter,
+    FunctionPattern,
     PatternContext,
     PatternMatchingRewriter,
     has_attr,
@@ -380,3 +381,32 @@ def test_rewriter_of_several_outputs() -> None:
         for i, s in enumerate([(5, 4), (4, 3), (4, 3), (4, 3)])
     ]
     np.testing.assert_allclose(evaluate(new, *args), evaluate(func, *args), rtol=1e-5)
+
+
+def test_graph_patterns_take_different_arguments_of_one_consumer() -> None:
+    x, y = rx.Var("x", T((2,))), rx.Var("y", T((2,)))
+    bb = rx.BlockBuilder()
+    with bb.function("main", [x, y]):
+        with bb.dataflow():
+            first, second = bb.emit(rx.op.exp(x)), bb.emit(rx.op.exp(y))
+            out = bb.emit_output(rx.op.add(first, second))
+        bb.emit_func_output(out)
+    block = bb.finalize()["main"].body.blocks[0]
+    with PatternContext() as ctx:
+        total = is_op("relax.add")(wildcard(), wildcard(), add_constraint=False)
+        parts = [is_op("relax.exp")(wildcard()) for _ in range(2)]
+        for part in parts:
+            part.used_by(total)
+    found = ctx.match_dfb(block)
+    assert found is not None and {found[part].name_hint for part in parts} == {
+        first.name_hint,
+        second.name_hint,
+    }
+
+
+def test_functions_match_by_parameters_and_result() -> None:
+    func = qkv()
+    assert not FunctionPattern([wildcard()], wildcard()).match(func)
+    assert FunctionPattern([wildcard() for _ in func.params], wildcard()).match(func)
+    assert FunctionPattern(None, wildcard()).match(func)
+    assert not FunctionPattern(None, wildcard()).match(func.params[0])

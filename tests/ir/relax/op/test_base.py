@@ -10,6 +10,7 @@ import pytest
 import ir
 from ir import relax as rx
 from ir import tir
+from ir.relax.op.memory_effect import MemoryEffect
 from ir.relax.testing import evaluate
 
 R, T, S, P = rx.op, rx.TensorStructInfo, rx.ShapeStructInfo, rx.PrimStructInfo
@@ -207,3 +208,42 @@ def test_every_operator_declares_its_policy() -> None:
 def test_void_stands_for_an_open_dtype() -> None:
     a, b = R.matmul(x, x, out_dtype="void"), R.matmul(x, x)
     ir.assert_structural_equal(a, b)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda x: rx.op.collapse_sum_to(x((3,)), rx.ShapeExpr((2, 3))),
+            "cannot be summed to the larger shape",
+        ),
+        (lambda x: rx.op.collapse_sum_to(x((2, 3)), rx.ShapeExpr((2,))), "cannot be summed|broadcast"),
+        (lambda x: rx.op.nn.max_pool2d(x((1, 1, 2, 2)), (3, 3)), "window of 3 exceeds the padded extent"),
+        (lambda x: rx.Call(ir.Op.get("relax.unique"), [x((3,))]), "expected 5 or 6 arguments, got 1"),
+    ],
+)
+def test_operators_refuse_what_does_not_fit(make: Any, message: str) -> None:
+    with pytest.raises(ir.IRValueError, match=message):
+        rx.BlockBuilder().normalize(make(lambda shape: rx.Var("x", rx.TensorStructInfo(shape))))
+
+
+def test_repeats_of_unknown_and_of_no_dimensions() -> None:
+    def info(x: rx.TensorStructInfo, axis: int | None) -> rx.TensorStructInfo:
+        return rx.BlockBuilder().normalize(rx.op.repeat(rx.Var("x", x), 2, axis)).struct_info
+
+    unknown = rx.TensorStructInfo(dtype="float32")
+    assert ir.structural_equal(info(unknown, 1), unknown)
+    assert info(unknown, None).ndim == 1
+    assert ir.structural_equal(info(rx.TensorStructInfo(()), None), rx.TensorStructInfo((2,)))
+
+
+def test_elements_are_replaced_unless_they_are_to_be_added() -> None:
+    x = rx.Var("x", rx.TensorStructInfo((4,)))
+    index, values = rx.Var("i", rx.TensorStructInfo((2,), "int64")), rx.Var("v", rx.TensorStructInfo((2,)))
+    call = rx.op.index_put(x, [index], values)
+    assert not call.attrs["accumulate"] and rx.op.index_put(x, [index], values, True).attrs["accumulate"]
+
+
+def test_paths_below_an_argument_move_with_it() -> None:
+    effect = MemoryEffect(writes=((2, 5, 6),))
+    assert effect.among((1,), 3).writes == ((1, 5, 5, 6),)
