@@ -110,9 +110,10 @@ class _Finder(ast.NodeVisitor):
             text = replacement
         else:
             text = f"({ast.unparse(replacement)})"
+        line: int = node.lineno  # type: ignore[attr-defined]
         self.found.append(
-            Mutant(self.path, operator, node.lineno, begin, end, text, self.source, ".".join(self._names))
-        )  # type: ignore[attr-defined]
+            Mutant(self.path, operator, line, begin, end, text, self.source, ".".join(self._names))
+        )
 
     # -- what is walked, and what is not -----------------------------------------------------------------------
 

@@ -2,15 +2,16 @@
 
     python experiments/mutation/run.py --number 400                        changes of all packages, by their shares
     python experiments/mutation/run.py arithmetic schedules --number 30    changes of two packages
-    python experiments/mutation/run.py --again                             ask the tests as they are now about the survivors
-    python experiments/mutation/run.py --only 1a2b3c4d5e6f                 ask about one
+    python experiments/mutation/run.py --again                             ask all tests, as they are now, about the survivors
+    python experiments/mutation/run.py --only 1a2b3c4d5e6f                 ask them about one
     python experiments/mutation/run.py --show                              the table and the survivors of what has run so far
 
 A mutant is judged in a copy of the working tree, by the tests that run the changed statement, those in the file of the same name first,
 then the fastest, until one fails. Which tests run it is asked once per test file, in a copy with a probe before each sampled statement
 (also in the processes that tests start), and kept until the test file changes. Tests run in processes that are forked with the
 heavy libraries loaded and import the project afresh. Results are lines of JSON under --out; a second run with the same
-arguments goes on where the first one ended. The same seed samples the same mutants as long as their lines are the same.
+arguments goes on where the first one ended. The same seed samples the same mutants as long as their lines are the same; the table
+counts those of the sample of the program as it is, so that a mutant whose code is gone counts no more, and another is drawn for it.
 `exempt.py` says which survivors are equivalent to the program, or a matter of speed or wording alone.
 """
 
@@ -134,7 +135,9 @@ def _judge_all(
             if not mutants:
                 continue
             _tell(f"{name}: {len(mutants)} mutants")
-            tests_of = collector.collect(PACKAGES[name].test_files(tree), tree, _tell)
+            asked = PACKAGES.values() if options.again or options.only else [PACKAGES[name]]
+            files = sorted({file for package in asked for file in package.test_files(tree)})
+            tests_of = collector.collect(files, tree, _tell)
             for mutant in mutants:
                 row = {"package": name, **judge(mutant, tests_of, tree, options.budget)}
                 with results.open("a") as file:
@@ -204,7 +207,12 @@ def main() -> None:
             options,
             results,
         )
-    _show([row for row in _rows(results).values() if row["package"] in names], options)
+    current = {
+        mutant.id for found in samples(names, options.number, options.seed, ROOT).values() for mutant in found
+    }
+    rows = _rows(results)
+    print(f"{len(current - set(rows))} of the sample are not judged yet")
+    _show([row for key, row in rows.items() if key in current], options)
 
 
 if __name__ == "__main__":

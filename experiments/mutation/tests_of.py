@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from .operators import Mutant
 from .probes import Marks
@@ -24,11 +25,13 @@ class TestsOf:
     seconds: dict[str, float] = field(default_factory=dict)
     runs: dict[str, set[str]] = field(default_factory=dict)
     """By the mutant's id."""
+    near: dict[str, set[str]] = field(default_factory=dict)
+    """The tests of files that were not asked about a mutant, but about others of its file; by the mutant's id."""
 
     def of(self, mutant: Mutant) -> list[str]:
-        """Tests that run the mutant: those of the same name first, then the others, the fastest first."""
+        """Tests that run the mutant (or may): those of the same name first, then the others, the fastest first."""
         return sorted(
-            self.runs.get(mutant.id, ()),
+            self.runs.get(mutant.id, set()) | self.near.get(mutant.id, set()),
             key=lambda test: (not is_namesake(test, mutant.path), self.seconds[test], test),
         )
 
@@ -40,7 +43,10 @@ def is_namesake(test: str, path: str) -> bool:
 
 
 class Collector:
-    """Runs test files in the tree with probes, unless the cache knows the file with these mutants."""
+    """Runs test files in the tree with probes, unless the cache knows the file.
+
+    A mutant that is newer than what the cache holds of a test file is asked of those of its tests that run the file.
+    """
 
     def __init__(self, make_tree: Callable[[list[Mutant]], Path], mutants: list[Mutant], cache: Path) -> None:
         self._make_tree, self._mutants, self._cache = make_tree, mutants, cache
@@ -54,7 +60,7 @@ class Collector:
             digest = hashlib.sha256((root / file).read_bytes()).hexdigest()[:12]
             kept = self._cache / f"{file.replace('/', '.')}-{digest}.json"
             entry = json.loads(kept.read_text()) if kept.exists() else None
-            if entry is None or not {mutant.id for mutant in self._mutants} <= set(entry["mutants"]):
+            if entry is None:
                 entry = self._run(file)
                 kept.write_text(json.dumps(entry))
                 say(
@@ -63,9 +69,19 @@ class Collector:
             known.seconds.update(entry["seconds"])
             for mutant, tests in entry["runs"].items():
                 known.runs.setdefault(mutant, set()).update(tests)
+            for mutant in self._mutants:
+                if mutant.id not in entry["mutants"]:
+                    known.near.setdefault(mutant.id, set()).update(self._near(mutant, entry))
         return known
 
-    def _run(self, file: str) -> dict[str, object]:
+    def _near(self, mutant: Mutant, entry: dict[str, Any]) -> set[str]:
+        others = (other.id for other in self._mutants if other.path == mutant.path)
+        return {
+            *(test for test in entry["seconds"] if is_namesake(test, mutant.path)),
+            *(test for other in others for test in entry["runs"].get(other, ())),
+        }
+
+    def _run(self, file: str) -> dict[str, Any]:
         if self._tree is None:
             self._tree = self._make_tree(self._mutants)
         path = self._tree / "marks"
@@ -76,8 +92,8 @@ class Collector:
         runs: dict[str, list[str]] = {}
         passed = sorted(session.seconds, key=session.seconds.__getitem__)
         for test, numbers in session.marked.items():
-            # what importing the file runs is noticed by any test of it
-            for asked in passed[:3] if test == "" else [test] if test in session.seconds else []:
+            # what importing the file makes may be used by any test of it
+            for asked in passed if test == "" else [test] if test in session.seconds else []:
                 for number in numbers:
                     runs.setdefault(self._mutants[number].id, []).append(asked)
         return {

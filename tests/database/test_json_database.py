@@ -90,3 +90,12 @@ def test_workloads_that_an_older_version_hashed_are_found(tmp_path: Path) -> Non
     assert "hashing" not in Path(made.path_workload).read_text().replace("hashed in", "")
     opened = JSONDatabase(work_dir=tmp_path)
     assert len(opened.get_top_k(opened.commit_workload(matmul()), 1)) == 1
+
+
+def test_a_record_brings_its_workload_along(tmp_path: Path) -> None:
+    other = JSONDatabase(work_dir=tmp_path / "other")
+    workload = other.commit_workload(matmul())
+    made = JSONDatabase(work_dir=tmp_path / "made")
+    made.commit_tuning_record(record(workload, 1.0))
+    opened = JSONDatabase(made.path_workload, made.path_tuning_record, allow_missing=False)
+    assert len(opened.get_top_k(opened.commit_workload(matmul()), 1)) == 1

@@ -240,5 +240,9 @@ def test_workloads_that_an_older_version_hashed_are_found(tmp_path: Path) -> Non
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE workloads SET shash = 'hashed in another way'")
         connection.execute("UPDATE alembic_version SET version_num = '0002'")
+        connection.execute(  # and the first one was written by a version that nobody can read
+            "INSERT INTO workloads (id, shash, name, summary, module, created_at) "
+            "SELECT -1, 'of another program', name, summary, 'no program', created_at FROM workloads"
+        )
     with SQLDatabase(path) as opened:
         assert len(opened.get_top_k(opened.commit_workload(matmul()), 1)) == 1

@@ -34,6 +34,15 @@ def test_a_second_measurement_counts_across_members(members: tuple[MemoryDatabas
     assert [r.mean_secs for r in union.get_top_k(lucky.workload, 5)] == [3.0]
 
 
+def test_records_of_a_workload_and_target_are_those_of_all_members(
+    members: tuple[MemoryDatabase, MemoryDatabase],
+) -> None:
+    workload = members[0].commit_workload(matmul())
+    found = UnionDatabase(*members).get_records(workload, TARGET)
+    assert [item.mean_secs for item in found] == [2.0, 1.0]
+    assert UnionDatabase(*members).get_records(workload, OTHER) == []
+
+
 def test_ordered_union_takes_the_first(members: tuple[MemoryDatabase, MemoryDatabase]) -> None:
     union = OrderedUnionDatabase(*members)
     found = union.query_tuning_record(matmul(), TARGET)

@@ -215,6 +215,11 @@ def test_probes_tell_the_tests_of_a_mutant_in_all_processes(example: Path, tmp_p
         assert known.runs == {mutant.id: {"test_mutated.py::test_f", "test_mutated.py::test_process"}}
         assert set(known.seconds) == {f"test_mutated.py::test_{name}" for name in ("f", "process", "other")}
     assert len(said) == 1
+    newer = change("3")  # the cache was not asked about this one, but about another of the file
+    known = Collector(make, [mutant, newer], tmp_path / "cache").collect(
+        ["test_mutated.py"], example, said.append
+    )
+    assert known.of(newer) == known.of(mutant) and len(said) == 1
 
 
 def test_equivalent_survivors_do_not_count_and_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:

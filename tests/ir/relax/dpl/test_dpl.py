@@ -388,20 +388,18 @@ def test_graph_patterns_take_different_arguments_of_one_consumer() -> None:
     bb = rx.BlockBuilder()
     with bb.function("main", [x, y]):
         with bb.dataflow():
-            first, second = bb.emit(rx.op.exp(x)), bb.emit(rx.op.exp(y))
-            out = bb.emit_output(rx.op.add(first, second))
+            parts = [bb.emit(rx.op.exp(item)) for item in (x, y, x)]
+            out = bb.emit_output(rx.op.ewise_fma(*parts))
         bb.emit_func_output(out)
     block = bb.finalize()["main"].body.blocks[0]
     with PatternContext() as ctx:
-        total = is_op("relax.add")(wildcard(), wildcard(), add_constraint=False)
-        parts = [is_op("relax.exp")(wildcard()) for _ in range(2)]
-        for part in parts:
-            part.used_by(total)
+        total = is_op("relax.ewise_fma")(*[wildcard() for _ in range(3)], add_constraint=False)
+        powers = [is_op("relax.exp")(wildcard()) for _ in range(3)]
+        for power in powers:
+            power.used_by(total)
     found = ctx.match_dfb(block)
-    assert found is not None and {found[part].name_hint for part in parts} == {
-        first.name_hint,
-        second.name_hint,
-    }
+    assert found is not None
+    assert {found[power].name_hint for power in powers} == {part.name_hint for part in parts}
 
 
 def test_functions_match_by_parameters_and_result() -> None:

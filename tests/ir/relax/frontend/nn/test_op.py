@@ -384,6 +384,7 @@ LAYERS: list[tuple[nn.Module, tuple[int, ...], tuple[int, ...]]] = [
     (nn.Conv2D(2, 3, [3, 1], stride=2), (1, 2, 5, 5), (1, 3, 2, 3)),
     (nn.Conv3D(2, 3, 2), (1, 2, 3, 3, 3), (1, 3, 2, 2, 2)),
     (nn.ConvTranspose1D(2, 3, 3, stride=2), (1, 2, 4), (1, 3, 9)),
+    (nn.ConvTranspose1D(2, 3, 3, stride=2, output_padding=1), (1, 2, 4), (1, 3, 10)),
     (nn.LayerNorm(3), (2, 3), (2, 3)),
     (nn.LayerNorm(3, elementwise_affine=False), (2, 3), (2, 3)),
     (nn.RMSNorm(3, -1), (2, 3), (2, 3)),

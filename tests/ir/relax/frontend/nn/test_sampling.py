@@ -82,3 +82,9 @@ def test_renormalize() -> None:
     got = run(op.renormalize_top_p_top_k_prob, prob, SORTED, TOP_P, TOP_K)
     # Row 0 keeps 0.5 and 0.4, which together pass 0.6; row 1 keeps two, and what equals the second.
     np.testing.assert_allclose(got, [[0, 4 / 9, 5 / 9], [0.3, 0.3, 0.4]], rtol=1e-5)
+
+
+def test_renormalize_where_everything_is_kept() -> None:
+    prob = f32([[0.1, 0.4, 0.5], [0.3, 0.3, 0.4]])
+    got = run(op.renormalize_top_p_top_k_prob, prob, SORTED, f32([[1.0], [1.0]]), np.array([[3], [3]]))
+    np.testing.assert_allclose(got, prob, rtol=1e-5)
