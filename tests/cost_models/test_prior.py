@@ -9,9 +9,10 @@ import pytest
 
 from cost_models import AnalyticalPrior, estimate_seconds
 from cost_models.machine import Machine
-from cost_models.prior import analyze
+from cost_models.prior import _body_cycles, analyze
+from ir.script import tir as T
 from schedules.population.decision import TileDecision
-from schedules.population.sketch import Sketch
+from schedules.population.sketch import Sketch, SketchSchedule
 from schedules.space import PostOrderApply
 from tests.programs.expressions import matmul
 
@@ -99,6 +100,38 @@ def test_larger_caches_and_more_cores_never_hurt(large: list[Sketch]) -> None:
     base = AnalyticalPrior(TARGET).seconds(skeleton)
     roomy = TARGET.replace(attrs={**TARGET.attrs, "l1-cache-bytes": 4 * 49152, "l2-cache-bytes": 4 << 20})
     assert (AnalyticalPrior(roomy).seconds(skeleton) <= base * 1.0001).all()
+
+
+@pytest.mark.parametrize("more", [0.5, 1.0, 8.0])
+@pytest.mark.parametrize("field", ["loads", "stores", "spilled", "gathered", "scattered", "reloads"])
+def test_whatever_moves_more_takes_longer(large: list[Sketch], field: str, more: float) -> None:
+    skeleton = large[1].skeleton(population(large[1], 50))
+    facts = next(item for item in analyze(skeleton, MACHINE) if item.nest.is_reduction)
+    tile = replace(facts.tile, **{field: getattr(facts.tile, field) + more})
+    before, after = (_body_cycles(facts.nest, facts.loops, item, MACHINE) for item in (facts.tile, tile))
+    assert (after > before).all()
+
+
+def test_vectors_that_are_stored_along_another_axis_are_scattered() -> None:
+    @T.prim_func
+    def copies(
+        A: T.Buffer((64, 64), "float32"), B: T.Buffer((64, 64), "float32"), C: T.Buffer((64, 64), "float32")
+    ):  # type: ignore[no-untyped-def]
+        for i, j in T.grid(64, 64):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj]
+        for i, j in T.grid(64, 64):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vj, vi] = A[vi, vj]
+
+    sch = SketchSchedule(copies)
+    for name in ("B", "C"):
+        sch.vectorize(sch.split(sch.get_loops(name)[1], [None, 16])[1])
+    along, across = (facts.tile for facts in analyze(Sketch(sch).skeleton(np.zeros((1, 0), int)), MACHINE))
+    assert (along.stores, along.scattered) == (1, 0)
+    assert (across.stores, across.scattered) == (0, 16)  # one by one
 
 
 def test_hand_made_machines_are_used(large: list[Sketch]) -> None:

@@ -154,8 +154,6 @@ class _Verifier(ScopedVisitor):
                 )
             if bound.dtype != var.dtype and not isinstance(bound, E.IntImm):
                 self.fail("loop bounds", f"loop {var.name} has dtype {var.dtype}, its {what} {bound.dtype}")
-        if loop.thread_binding is not None and loop.kind == S.ForKind.THREAD_BINDING:
-            self._bind_thread(loop.thread_binding.thread_tag, loop.extent, loop)
         self._loops[var] = loop
         super().visit_For(loop)
         del self._loops[var]

@@ -384,11 +384,11 @@ def test_rewriter_of_several_outputs() -> None:
 
 
 def test_graph_patterns_take_different_arguments_of_one_consumer() -> None:
-    x, y = rx.Var("x", T((2,))), rx.Var("y", T((2,)))
+    inputs = [rx.Var(name, T((2,))) for name in "xyz"]
     bb = rx.BlockBuilder()
-    with bb.function("main", [x, y]):
+    with bb.function("main", inputs):
         with bb.dataflow():
-            parts = [bb.emit(rx.op.exp(item)) for item in (x, y, x)]
+            parts = [bb.emit(rx.op.exp(item)) for item in inputs]
             out = bb.emit_output(rx.op.ewise_fma(*parts))
         bb.emit_func_output(out)
     block = bb.finalize()["main"].body.blocks[0]
