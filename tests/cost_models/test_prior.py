@@ -14,9 +14,9 @@ from ir.script import tir as T
 from schedules.population.decision import TileDecision
 from schedules.population.sketch import Sketch, SketchSchedule
 from schedules.space import PostOrderApply
-from tests.programs.expressions import matmul
+from tests.programs.expressions import conv2d, matmul
 
-from .programs import TARGET, conv2d, population, sketches
+from .programs import TARGET, population, sketches
 
 MACHINE = Machine.of(TARGET)
 

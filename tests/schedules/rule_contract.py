@@ -5,44 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ir import te
 from ir.target import Target
 from ir.tir import PrimFunc
 from schedules import Schedule
 from schedules.population import Sketch
 from schedules.population.sketch import SketchSchedule
 from schedules.rule import ScheduleRule
+from tests.programs.expressions import elementwise, matmul_bias, row_sum
 
 from .checks import assert_replays, assert_same_meaning
 
 TARGET = Target("llvm -mcpu=skylake-avx512 -num-cores 2")
-
-
-def matmul_bias(n: int = 8, m: int = 32, k: int = 8) -> PrimFunc:
-    """A matmul with an elementwise block behind it."""
-    a = te.placeholder((n, k), "float32", name="A")
-    b = te.placeholder((k, m), "float32", name="B")
-    c = te.placeholder((m,), "float32", name="bias")
-    r = te.reduce_axis((0, k), name="r")
-    y = te.compute((n, m), lambda i, j: te.sum(a[i, r] * b[r, j], axis=r), name="Y")
-    z = te.compute((n, m), lambda i, j: y[i, j] + c[j], name="Z")
-    return te.create_prim_func([a, b, c, z])
-
-
-def elementwise(n: int = 16, m: int = 32) -> PrimFunc:
-    """Two elementwise blocks."""
-    a = te.placeholder((n, m), "float32", name="A")
-    b = te.compute((n, m), lambda i, j: a[i, j] * 2.0, name="B")
-    c = te.compute((n, m), lambda i, j: b[i, j] + 1.0, name="C")
-    return te.create_prim_func([a, c])
-
-
-def row_sum(n: int = 2, m: int = 8192) -> PrimFunc:
-    """A long reduction with few outputs."""
-    a = te.placeholder((n, m), "float32", name="A")
-    r = te.reduce_axis((0, m), name="r")
-    b = te.compute((n,), lambda i: te.sum(a[i, r], axis=r), name="B")
-    return te.create_prim_func([a, b])
 
 
 PROGRAMS = {"matmul_bias": matmul_bias, "elementwise": elementwise, "row_sum": row_sum}
@@ -94,7 +67,7 @@ class RuleContract:
         rule = self.ready()
         for item in (rule, rule.clone()):
             sch = Schedule(func, seed=0, error_render_level="none")
-            texts.append([found.mod.script() for found in item.apply(sch, sch.get_block("Y"))])
+            texts.append([found.mod.script() for found in item.apply(sch, sch.get_block("C"))])
         assert texts[0] == texts[1]
 
     def test_a_block_that_is_marked_already_is_no_error(self) -> None:

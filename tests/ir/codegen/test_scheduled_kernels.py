@@ -7,36 +7,10 @@ import random
 import numpy as np
 import pytest
 
-from ir import te, tir
+from ir import tir
 from ir.codegen.build import build
 from schedules import Schedule, ScheduleError
-
-
-def matmul_relu(n: int, m: int, k: int) -> tir.PrimFunc:
-    a, b = te.placeholder((n, k), name="A"), te.placeholder((k, m), name="B")
-    r = te.reduce_axis((0, k), "r")
-    c = te.compute((n, m), lambda i, j: te.sum(a[i, r] * b[r, j], axis=r), name="C")
-    d = te.compute((n, m), lambda i, j: tir.max(c[i, j], tir.const(0.0, "float32")), name="D")
-    return te.create_prim_func([a, b, d])
-
-
-def convolution(h: int, ci: int, co: int, stride: int) -> tir.PrimFunc:
-    a, w = te.placeholder((h, h, ci), name="A"), te.placeholder((3, 3, ci, co), name="W")
-    p = te.compute(
-        (h + 2, h + 2, ci),
-        lambda y, x, c: tir.if_then_else(
-            tir.all(y >= 1, y < h + 1, x >= 1, x < h + 1), a[y - 1, x - 1, c], tir.const(0.0, "float32")
-        ),
-        name="pad",
-    )
-    r, s, c = te.reduce_axis((0, 3), "r"), te.reduce_axis((0, 3), "s"), te.reduce_axis((0, ci), "c")
-    out = (h - 1) // stride + 1
-    conv = te.compute(
-        (out, out, co),
-        lambda y, x, f: te.sum(p[y * stride + r, x * stride + s, c] * w[r, s, c, f], axis=[r, s, c]),
-        name="C",
-    )
-    return te.create_prim_func([a, w, conv])
+from tests.programs.expressions import convolution, matmul_relu
 
 
 def scheduled(func: tir.PrimFunc, rng: random.Random) -> Schedule:

@@ -5,14 +5,10 @@ from __future__ import annotations
 import pytest
 
 import schedules
-from ir import IRModule, relax, te, tir, topi
+from ir import IRModule, relax
 from ir.script import from_source
 from tests.ir.script.roundtrip import check
-
-
-def matmul() -> tir.PrimFunc:
-    a, b = te.placeholder((64, 64), "float32", "A"), te.placeholder((64, 64), "float32", "B")
-    return te.create_prim_func([a, b, topi.matmul(a, b)]).with_attr("global_symbol", "main")
+from tests.programs.expressions import matmul
 
 
 def test_tensor_expressions() -> None:
@@ -22,8 +18,7 @@ def test_tensor_expressions() -> None:
 
 @pytest.mark.parametrize("size", [64, 63])
 def test_scheduled(size: int) -> None:
-    a, b = te.placeholder((size, size), "float32", "A"), te.placeholder((size, size), "float32", "B")
-    func = te.create_prim_func([a, b, topi.matmul(a, b)]).with_attr("global_symbol", "main")
+    func = matmul(size)
     sch = schedules.Schedule(IRModule({"main": func}))
     block = sch.get_child_blocks(sch.get_block("root"))[0]
     i, j, k = sch.get_loops(block)

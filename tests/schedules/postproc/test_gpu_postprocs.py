@@ -26,10 +26,11 @@ from schedules.postproc import (
     postprocess,
 )
 from schedules.space import PostOrderApply
+from tests.programs.expressions import elementwise, matmul, matmul_bias, softmax
 
 from ..checks import assert_replays, assert_same_meaning, main_of
-from ..rule.test_multi_level_tiling import GPU, matmul, softmax, steps
-from ..rule_contract import TARGET, elementwise, matmul_bias
+from ..rule.test_multi_level_tiling import GPU, steps
+from ..rule_contract import TARGET
 
 
 def apply(postproc: Postproc, sch: Schedule, target: Target = GPU) -> bool:

@@ -16,9 +16,10 @@ from schedules.postproc import (
     postprocess,
 )
 from tests.programs import kernels
+from tests.programs.expressions import elementwise, matmul_bias
 
 from ..checks import assert_replays, assert_same_meaning
-from ..rule_contract import TARGET, elementwise, matmul_bias
+from ..rule_contract import TARGET
 
 ALL = [
     DisallowDynamicLoop,
@@ -32,10 +33,10 @@ ALL = [
 def marked() -> Schedule:
     """A matmul with all the marks that rules leave."""
     sch = Schedule(matmul_bias(), seed=0)
-    for name in ("Y", "Z"):
+    for name in ("C", "D"):
         loops = sch.get_loops(name)
         sch.annotate(loops[0], "meta_schedule.parallel", 1)
-        if name == "Z":
+        if name == "D":
             sch.annotate(loops[1], "meta_schedule.vectorize", 1)
         else:
             sch.annotate(loops[2], "meta_schedule.unroll", 1)
@@ -64,7 +65,7 @@ def test_all_together() -> None:
     assert postprocess(sch, TARGET)
     text = sch.mod.script()
     assert (
-        "T.parallel" in text and "T.vectorized" in text and "Y_init" in text and "meta_schedule" not in text
+        "T.parallel" in text and "T.vectorized" in text and "C_init" in text and "meta_schedule" not in text
     )
     assert_same_meaning(matmul_bias(), sch)
 

@@ -27,9 +27,10 @@ from schedules.rule import (
     RegisterTiling,
     ScheduleRule,
 )
+from tests.programs.expressions import elementwise, matmul_bias, row_sum
 
 from ..checks import assert_same_meaning
-from ..rule_contract import TARGET, RuleContract, elementwise, matmul_bias, row_sum
+from ..rule_contract import TARGET, RuleContract
 
 
 class TestAutoInline(RuleContract):
@@ -67,22 +68,22 @@ class TestRegisterTiling(RuleContract):
         rule = RegisterTiling()
         rule.initialize(Target(f"llvm -mcpu=skylake-avx512 -num-cores {cores}"))
         start = SketchSchedule(func, seed=0)
-        for item in rule.apply(start, start.get_block("Y")):
+        for item in rule.apply(start, start.get_block("C")):
             assert isinstance(item, SketchSchedule)
             sketch = Sketch(item)
             if not item.columns:
                 continue
             for row in sketch.sample(30, np.random.default_rng(0)):
                 sch = sketch.materialize(func, row)
-                rows, columns = (int(sch.get(loop).extent) for loop in sch.get_loops("Y")[:2])
+                rows, columns = (int(sch.get(loop).extent) for loop in sch.get_loops("C")[:2])
                 assert cores <= rows * columns <= 64 * cores
 
     def test_loops_of_an_epilogue_are_unrolled_and_the_last_is_a_vector(self) -> None:
         sch = Schedule(matmul_bias(), seed=0)
-        found = [item for item in self.ready().apply(sch, sch.get_block("Y")) if "ax1" in item.mod.script()]
+        found = [item for item in self.ready().apply(sch, sch.get_block("C")) if "ax1" in item.mod.script()]
         assert found
         for item in found:
-            loops = [item.get(loop) for loop in item.get_loops("Z")]
+            loops = [item.get(loop) for loop in item.get_loops("D")]
             own = [loop for loop in loops if loop.loop_var.name.startswith("ax")]
             marks = [[key for key in loop.annotations] for loop in own]
             assert marks[-1] == ["meta_schedule.vectorize"]
@@ -111,7 +112,7 @@ class TestRandomComputeLocation(RuleContract):
 
     def test_one_that_would_be_computed_again_may_also_stay(self) -> None:
         sch = Schedule(matmul_bias())
-        found = self.ready().apply(sch, sch.get_block("Y"))
+        found = self.ready().apply(sch, sch.get_block("C"))
         assert found[-1] is sch or len(found) == 1
 
 
@@ -223,7 +224,7 @@ class TestMultiLevelTilingWithIntrin(RuleContract):
     def test_the_tile_is_tensorized(self) -> None:
         func = matmul_bias()
         sch = Schedule(func, seed=0)
-        tiled, plain = self.ready().apply(sch, sch.get_block("Y"))
+        tiled, plain = self.ready().apply(sch, sch.get_block("C"))
         assert plain is sch
         assert postprocess(tiled, TARGET)
         assert "match_buffer" in tiled.mod.script()
