@@ -47,6 +47,12 @@ def _llvm(target: Target, added: Callable[[int], list[Pass]]) -> list[Pass]:
         T.LowerParallel(),  # parallel loops become functions that threads share
         T.PlanWorkspace(),  # large buffers come from the runtime
         T.LowerIntrin(target.kind_name),  # intrinsics become what the emitter knows
+        # what a backend compiler would not do, or take long for
+        T.IfConversion(),  # small choices become selections
+        T.WidenIndices(),  # indices have the width of addresses
+        T.CommonSubexprElimTIR(barrier=True),  # what indices share is computed once
+        T.KeepShapedLoops(),  # the backend leaves vectors and tiles as they are
+        T.UnrollLoop(),  # copies instead of loops
     ]
 
 
@@ -86,7 +92,7 @@ def lower(program: PrimFunc | IRModule, target: Target | str | None = None, name
 
     Returns:
         Functions without blocks, with one-dimensional accesses, explicit vectors, and calls of functions that were made of
-        parallel loops. Loops to be unrolled are marked ``UNROLLED``; code generation copies their bodies.
+        parallel loops: what code generation prints, statement by statement.
     """
     if isinstance(program, PrimFunc):
         symbol = str(program.attrs.get("global_symbol", name))

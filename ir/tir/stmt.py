@@ -117,6 +117,10 @@ WORKSPACE = "tir.workspace"
 """Annotation of allocations whose memory the runtime keeps between calls."""
 
 
+SHAPED = "tir.shaped"
+"""Annotation of loops that have their form: a backend compiler shall neither unroll nor vectorize them."""
+
+
 class Allocate(Stmt, type_key="tir.Allocate"):
     """Memory of ``extents`` elements for the body; freed behind it."""
 

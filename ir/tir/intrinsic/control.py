@@ -38,6 +38,12 @@ def likely(cond: Any, span: Span | None = None) -> PrimExpr:
     return condition if isinstance(condition, IntImm) else call("likely", condition, span=span)
 
 
+@intrinsic(arity=1, result=first, meaning=lambda x: x, lowering={"default": _argument, "llvm": primitive})
+def optimization_barrier(value: Any) -> PrimExpr:
+    """The value, of which a backend's optimizer is told nothing: it does not look for other ways to compute it."""
+    return call("optimization_barrier", convert(value))
+
+
 @intrinsic(arity=1, result="bool", meaning=lambda x: x, elementwise=True, lowering={"default": _argument})
 def ignore_loop_partition(predicate: Any) -> Call:
     """A condition for which loops are not split."""

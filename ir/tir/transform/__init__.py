@@ -3,6 +3,7 @@
 from .annotate_entry_func import AnnotateEntryFunc
 from .apply import Apply
 from .bind_target import BindTarget
+from .common_subexpr_elim_tir import CommonSubexprElimTIR
 from .compact_buffer_allocation import CompactBufferAllocation
 from .convert_blocks_to_opaque import ConvertBlocksToOpaque
 from .convert_ssa import ConvertSSA
@@ -11,6 +12,8 @@ from .flatten_buffer import FlattenBuffer
 from .prim_func_pass import PrimFuncPass, prim_func_pass
 from .force_narrow_index_to_int32 import ForceNarrowIndexToInt32
 from .hoist_if_then_else import HoistIfThenElse
+from .if_conversion import IfConversion
+from .keep_shaped_loops import KeepShapedLoops
 from .loop_partition import LoopPartition
 from .lower_floor_div import LowerFloorDiv
 from .lower_init_block import LowerInitBlock
@@ -34,3 +37,4 @@ from .simplify import Simplify
 from .storage_rewrite import StorageRewrite
 from .unroll_loop import UnrollLoop
 from .vectorize_loop import VectorizeLoop
+from .widen_indices import WidenIndices

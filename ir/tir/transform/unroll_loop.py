@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
+from ... import dtype as dt
+from ...arith.linear_form import combined, scaled
 from ...module import IRModule
-from ...node import Mutator, post_order_visit
+from ...node import Mutator, Visitor, post_order_visit
 from ...transform import PassContext
-from ..expr import BufferLoad, IntImm, PrimExpr, Var
+from .. import operators
+from ..buffer import Buffer
+from ..expr import Add, BufferLoad, Cast, IntImm, Let, Mul, PrimExpr, Sub, Var
 from ..function import PrimFunc
-from ..operators import const
-from ..stmt import AttrStmt, BufferStore, Evaluate, For, ForKind, SeqStmt, Stmt, seq
-from ..stmt_functor import substitute
-from .fresh_copy import fresh_copy
+from ..stmt import (
+    Allocate,
+    AllocateConst,
+    AttrStmt,
+    BufferStore,
+    Evaluate,
+    For,
+    ForKind,
+    LetStmt,
+    SeqStmt,
+    Stmt,
+    seq,
+)
+from .constant_folder import ConstantFolder
 from .prim_func_pass import PrimFuncPass
-from .simplify_indices import SimplifyMutator
 
 
 class _Unroll(Mutator):
@@ -27,6 +40,7 @@ class _Unroll(Mutator):
         self.steps = 0  # statements executed by what was visited last, if unrolled
         self.normal_depth = 0  # loops in it that stay loops
         self.unroll_depth = 0
+        self.to_copy: set[int] = set()  # identities of the loops whose bodies are copied
 
     def visit_PrimExpr(self, node: PrimExpr) -> PrimExpr:
         return node
@@ -99,15 +113,198 @@ class _Unroll(Mutator):
         assert extent is not None
         self.steps *= extent
         self.unroll_depth += 1
-        if self.options.expand and (self.explicit or loop.kind == ForKind.UNROLLED):
-            dtype = loop.loop_var.dtype
-            copies = [substitute(body, {loop.loop_var: loop.min + const(i, dtype)}) for i in range(extent)]
-            return seq(
-                [SimplifyMutator().visit(fresh_copy(item) if i else item) for i, item in enumerate(copies)]
+        marked = loop.replace(kind=ForKind.UNROLLED, body=body)
+        if self.explicit or loop.kind == ForKind.UNROLLED:
+            self.to_copy.add(id(marked))
+        return marked
+
+
+class _Definitions(Visitor):
+    """Finds the loops that are to be copied, and what is defined in them."""
+
+    def __init__(self, loops: set[int]) -> None:
+        super().__init__()
+        self.loops = loops
+        self.found: set[Var] = set()
+        self.is_copied = False
+
+    def visit_PrimExpr(self, node: PrimExpr) -> None:
+        pass
+
+    def _define(self, node: Any, var: Var) -> None:
+        if self.is_copied:
+            self.found.add(var)
+        self.generic_visit(node)
+
+    def visit_For(self, loop: For) -> None:
+        outer = self.is_copied
+        self.is_copied = outer or id(loop) in self.loops
+        self._define(loop, loop.loop_var)
+        self.is_copied = outer
+
+    def visit_LetStmt(self, node: LetStmt) -> None:
+        self._define(node, node.var)
+
+    def visit_Allocate(self, node: Allocate | AllocateConst) -> None:
+        self._define(node, node.buffer_var)
+
+    visit_AllocateConst = visit_Allocate
+
+
+@dataclass(frozen=True)
+class _Use:
+    """What an expression or buffer has of the variables that differ between copies."""
+
+    variables: tuple[Var, ...]
+    linear: tuple[int, dict[Var, int]] | None
+    """Constant and factors, if it is a sum of multiples of them and of nothing else."""
+    binds: bool
+    """Whether it defines variables of its own."""
+
+
+_NOTHING = _Use((), None, False)
+
+
+class _Copies(ConstantFolder):
+    """Puts copies of their bodies in place of loops.
+
+    Nested loops are copied in one walk. An expression that is the same in several copies is one object in all of them, so that
+    the work follows the number of different expressions.
+    """
+
+    remembers: ClassVar[bool] = False  # what an expression becomes depends on the copy
+
+    def __init__(self, loops: set[int], body: Stmt) -> None:
+        super().__init__()
+        self.loops = loops
+        definitions = _Definitions(loops)
+        definitions.visit(body)
+        self.varying = definitions.found
+        self.values: dict[Var, PrimExpr] = {}  # what the variables are in the copy at hand
+        self.is_first = True  # first copies keep the variables that they define; others need their own
+        self._uses: dict[int, _Use] = {}
+        self._made: dict[tuple[int, ...], Any] = {}
+        self._numbers: dict[tuple[int, int, int], PrimExpr] = {}
+        self._kept: list[Any] = []  # whose identities are keys
+
+    def visit(self, node: Any) -> Any:
+        """Dispatch; expressions and buffers are made once for the same values of their variables."""
+        use = self._uses.get(id(node))
+        if use is None:
+            if not isinstance(node, PrimExpr | Buffer):
+                return super().visit(node)
+            use = self._use_of(node)
+        if use.binds:
+            return super().visit(node)
+        if not use.variables:
+            return node
+        values = self.values
+        key = (id(node), *[id(values.get(var)) for var in use.variables])
+        found = self._made.get(key)
+        if found is None:
+            found = None if use.linear is None else self._evaluated(use.linear, node.dtype)
+            found = self._made[key] = super().visit(node) if found is None else found
+        return found
+
+    def _evaluated(self, linear: tuple[int, dict[Var, int]], dtype: str) -> PrimExpr | None:
+        """The number that a sum is in the copy at hand; None if some variable is not a number."""
+        result, factors = linear
+        for var, factor in factors.items():
+            value = self.values.get(var)
+            if not isinstance(value, IntImm):
+                return None
+            result += factor * value.value
+        return IntImm(dtype, operators.wrap_integer(result, dtype))
+
+    def _use_of(self, node: PrimExpr | Buffer) -> _Use:
+        found = self._uses.get(id(node))
+        if found is None:
+            below: list[_Use] = []
+            node._visit_children(lambda child: below.append(self._use_of(child)))
+            variables = dict.fromkeys(var for use in below for var in use.variables)
+            if isinstance(node, Var) and node in self.varying:
+                variables[node] = None
+            binds = isinstance(node, Let) or any(use.binds for use in below)
+            found = _Use(tuple(variables), self._linear(node) if variables else None, binds)
+            self._uses[id(node)] = found if variables or binds else _NOTHING
+        return found
+
+    def _linear(self, node: PrimExpr | Buffer) -> tuple[int, dict[Var, int]] | None:
+        if isinstance(node, IntImm):
+            return node.value, {}
+        if isinstance(node, Buffer) or not dt.is_index(node.dtype):
+            return None
+        if isinstance(node, Var):
+            return (0, {node: 1}) if node in self.varying else None
+        if isinstance(node, Cast):
+            return self._linear(node.value)
+        if not isinstance(node, Add | Sub | Mul):
+            return None
+        a, b = self._linear(node.a), self._linear(node.b)
+        if a is None or b is None:
+            return None
+        if isinstance(node, Mul):
+            if b[1]:
+                a, b = b, a
+            return None if b[1] else (a[0] * b[0], scaled(a[1], b[0]))
+        sign = -1 if isinstance(node, Sub) else 1
+        return a[0] + sign * b[0], combined(a[1], b[1], sign)
+
+    def _define(self, var: Var) -> Var:
+        if self.is_first:
+            return var
+        fresh = self.values[var] = type(var)(var.name, var.type_annotation or var.dtype)
+        self._kept.append(fresh)
+        return fresh
+
+    def _number(self, loop: For, start: PrimExpr, i: int) -> PrimExpr:
+        """What the variable of a loop is in a copy; the same object each time."""
+        key = (id(loop), id(start), i)
+        found = self._numbers.get(key)
+        if found is None:
+            self._kept.append(start)
+            found = self._numbers[key] = operators.add(start, operators.const(i, loop.loop_var.dtype))
+        return found
+
+    def visit_Var(self, var: Var) -> PrimExpr:
+        return self.values.get(var, var)
+
+    def visit_Buffer(self, buffer: Buffer) -> Buffer:
+        return self.generic_visit(buffer)
+
+    def visit_Let(self, node: Let) -> PrimExpr:
+        self._define(node.var)
+        return self.generic_visit(node)
+
+    def visit_LetStmt(self, node: LetStmt) -> Stmt:
+        value = self.visit(node.value)
+        return node.replace(var=self._define(node.var), value=value, body=self.visit(node.body))
+
+    def visit_Allocate(self, node: Allocate | AllocateConst) -> Stmt:
+        self._define(node.buffer_var)
+        return self.generic_visit(node)
+
+    visit_AllocateConst = visit_Allocate
+
+    def visit_For(self, loop: For) -> Stmt:
+        if id(loop) not in self.loops:
+            var = self._define(loop.loop_var)
+            mapped = super().visit_For(loop)
+            return (
+                mapped.replace(loop_var=var)
+                if isinstance(mapped, For) and var is not loop.loop_var
+                else mapped
             )
-        return For(
-            loop.loop_var, loop.min, loop.extent, ForKind.UNROLLED, body, None, loop.annotations, loop.span
-        )
+        assert isinstance(loop.extent, IntImm)
+        start = self.visit(loop.min)
+        is_first = self.is_first
+        copies: list[Stmt] = []
+        for i in range(loop.extent.value):
+            self.values[loop.loop_var] = self._number(loop, start, i)
+            self.is_first = is_first and i == 0
+            copies.append(self.visit(loop.body))
+        self.is_first = is_first
+        return seq(copies)
 
 
 def _number(value: Any) -> int:
@@ -143,8 +340,7 @@ class UnrollLoop(PrimFuncPass):
         auto_max_depth: nested loops unrolled at most.
         auto_max_extent: loops up to this extent are always unrolled.
         explicit_unroll: copy the body; otherwise only mark automatic loops as unrolled (``pragma_unroll_explicit``).
-        expand: copy bodies at all. The default lowering leaves that to code generation, which does it without
-            building the copies as nodes.
+        expand: copy bodies; otherwise only mark the loops that are to be copied, which leaves less to do for the passes between.
         unroll_local_access: also unroll small loops that index buffers of local scope, which keeps them in registers.
         local_max_step: the limit of statements for that.
         max_statements: a loop whose copies would have more statements than this stays a loop, marked or not.
@@ -174,4 +370,9 @@ class UnrollLoop(PrimFuncPass):
 
     def transform_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         """The unrolled function."""
-        return func.replace(body=_Unroll(self.configured(ctx)).visit(func.body))
+        options = self.configured(ctx)
+        marking = _Unroll(options)
+        body = marking.visit(func.body)
+        if options.expand and marking.to_copy:
+            body = _Copies(marking.to_copy, body).visit(body)
+        return func if body is func.body else func.replace(body=body)

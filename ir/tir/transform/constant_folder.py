@@ -1,0 +1,129 @@
+"""Folding of constants: what a walk over statements does when variables have become numbers."""
+
+from __future__ import annotations
+
+from .. import expr as E
+from .. import operators
+from ..buffer import Buffer
+from ..expr import IntImm, PrimExpr
+from ..operators import const
+from ..stmt import AssertStmt, BufferStore, Evaluate, For, IfThenElse, SeqStmt, Stmt, seq
+from ..stmt_functor import StmtExprMutator
+
+_FOLDING = {
+    E.Add: operators.add, E.Sub: operators.subtract, E.Mul: operators.multiply, E.Div: operators.div, E.Mod: operators.truncmod,
+    E.FloorDiv: operators.floordiv, E.FloorMod: operators.floormod, E.Min: operators.min, E.Max: operators.max,
+}  # fmt: skip
+
+_CONSTANTS = (E.IntImm, E.FloatImm)
+
+
+def _uniform(mask: PrimExpr) -> bool | None:
+    """What a constant mask is in all lanes; None if it is not constant."""
+    value = mask.value if isinstance(mask, E.Broadcast) else mask
+    return bool(value.value) if isinstance(value, IntImm) else None
+
+
+class ConstantFolder(StmtExprMutator):
+    """Computes operations on constants, and keeps of conditions, loops and assertions what can still happen.
+
+    Expressions keep their form otherwise. :class:`~.simplify_indices.SimplifyMutator` adds what the bounds of loops tell.
+    """
+
+    def visit_Buffer(self, buffer: Buffer) -> Buffer:
+        return buffer
+
+    # -- expressions ---------------------------------------------------------
+    def visit_BinaryOpExpr(self, node: E.BinaryOpExpr) -> PrimExpr:
+        a, b = self.visit(node.a), self.visit(node.b)
+        if a.__class__ in _CONSTANTS or b.__class__ in _CONSTANTS:
+            return _FOLDING[type(node)](a, b)
+        return node if a is node.a and b is node.b else type(node)(a, b, node.span)
+
+    def visit_CmpExpr(self, node: E.CmpExpr) -> PrimExpr:
+        mapped = self.generic_visit(node)
+        if mapped.a.__class__ in _CONSTANTS and mapped.b.__class__ in _CONSTANTS:
+            return operators.compare(type(mapped), mapped.a, mapped.b)
+        return mapped
+
+    def visit_LogicalExpr(self, node: E.LogicalExpr) -> PrimExpr:
+        a, b = self.visit(node.a), self.visit(node.b)
+        if a is node.a and b is node.b:
+            return node
+        return operators.logical_and(a, b) if isinstance(node, E.And) else operators.logical_or(a, b)
+
+    def visit_Not(self, node: E.Not) -> PrimExpr:
+        a = self.visit(node.a)
+        return node if a is node.a else operators.logical_not(a)
+
+    def visit_Cast(self, node: E.Cast) -> PrimExpr:
+        value = self.visit(node.value)
+        return node if value is node.value else operators.cast(node.dtype, value)
+
+    def visit_Select(self, node: E.Select) -> PrimExpr:
+        condition = self.visit(node.condition)
+        if isinstance(condition, IntImm):
+            return self.visit(node.true_value if condition.value else node.false_value)
+        return self.generic_visit(node)
+
+    def visit_Call(self, node: E.Call) -> PrimExpr:
+        name = getattr(node.op, "name", "")
+        if name == "tir.if_then_else":
+            condition = self.visit(node.args[0])
+            if isinstance(condition, IntImm):
+                return self.visit(node.args[1] if condition.value else node.args[2])
+        mapped = self.generic_visit(node)
+        if name == "tir.likely" and isinstance(mapped.args[0], IntImm):
+            return mapped.args[0]
+        return mapped
+
+    def visit_BufferLoad(self, node: E.BufferLoad) -> PrimExpr:
+        mapped: E.BufferLoad = self.generic_visit(node)
+        holds = None if mapped.predicate is None else _uniform(mapped.predicate)
+        if holds is None:
+            return mapped
+        return E.BufferLoad(mapped.buffer, mapped.indices) if holds else const(0, mapped.dtype)
+
+    # -- statements ----------------------------------------------------------
+    def visit_BufferStore(self, node: BufferStore) -> Stmt:
+        mapped: BufferStore = self.generic_visit(node)
+        holds = None if mapped.predicate is None else _uniform(mapped.predicate)
+        if holds is None:
+            return mapped
+        return mapped.replace(predicate=None) if holds else Evaluate(const(0))
+
+    def visit_For(self, loop: For) -> Stmt:
+        start, extent = self.visit(loop.min), self.visit(loop.extent)
+        if isinstance(extent, IntImm) and extent.value <= 0:
+            return Evaluate(const(0))
+        body = self.visit(loop.body)
+        if isinstance(body, Evaluate) and isinstance(body.value, IntImm):
+            return body
+        if start is loop.min and extent is loop.extent and body is loop.body:
+            return loop
+        return loop.replace(min=start, extent=extent, body=body)
+
+    def visit_IfThenElse(self, node: IfThenElse) -> Stmt:
+        condition = self.visit(node.condition)
+        if isinstance(condition, IntImm):
+            if condition.value:
+                return self.visit(node.then_case)
+            return self.visit(node.else_case) if node.else_case is not None else Evaluate(const(0))
+        then = self.visit(node.then_case)
+        otherwise = self.visit(node.else_case) if node.else_case is not None else None
+        if condition is node.condition and then is node.then_case and otherwise is node.else_case:
+            return node
+        return IfThenElse(condition, then, otherwise, node.span)
+
+    def visit_SeqStmt(self, node: SeqStmt) -> Stmt:
+        mapped = [self.visit(item) for item in node.seq]
+        if all(a is b for a, b in zip(mapped, node.seq)):
+            return node
+        return seq(mapped)
+
+    def visit_AssertStmt(self, node: AssertStmt) -> Stmt:
+        condition = self.visit(node.condition)
+        body = self.visit(node.body)
+        if isinstance(condition, IntImm) and condition.value:
+            return body
+        return node.replace(condition=condition, body=body)

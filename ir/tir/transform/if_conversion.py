@@ -1,0 +1,114 @@
+"""IfConversion: small choices are computed on both sides instead of branched over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ... import dtype as dt
+from ...module import IRModule
+from ...transform import PassContext
+from .. import expr as E
+from ..expr import BufferLoad, Call, PrimExpr, Select
+from ..function import PrimFunc
+from ..operators import logical_not
+from ..stmt_functor import StmtExprMutator
+from .prim_func_pass import PrimFuncPass
+
+#: Nodes of both sides at most: about what a branch that is predicted wrongly costs.
+_CHEAP_NODES = 24
+
+_ARITHMETIC = (
+    E.Add, E.Sub, E.Mul, E.Max, E.Min, E.Cast, E.CmpExpr, E.LogicalExpr, E.Not, E.Select, E.Broadcast, E.Ramp,
+)  # fmt: skip
+
+
+def _can_be_redirected(load: BufferLoad) -> bool:
+    """Whether a load can read the start of its buffer instead, where its own place may not be read."""
+    buffer = load.buffer
+    extent = buffer.shape[0] if buffer.shape else None
+    if not isinstance(extent, E.IntImm) or extent.value < dt.lanes(load.dtype) or load.predicate is not None:
+        return False
+    if any(
+        isinstance(index, E.Ramp) and not (isinstance(index.stride, E.IntImm) and index.stride.value == 1)
+        for index in load.indices
+    ):
+        return False
+    return not load.indices or isinstance(load.indices[-1], E.Ramp) or dt.lanes(load.dtype) == 1
+
+
+def _is_cheap(side: PrimExpr) -> bool:
+    """Whether an expression is a little arithmetic on loads that can be redirected; calls and divisions are not."""
+    count = 0
+    cheap = True
+
+    def check(node: Any) -> None:
+        nonlocal count, cheap
+        count += 1
+        if not cheap or count > _CHEAP_NODES:
+            cheap = False
+        elif isinstance(node, BufferLoad):
+            cheap = _can_be_redirected(node)  # index arithmetic is shared and short
+        elif isinstance(node, _ARITHMETIC):
+            node._visit_children(check)
+        else:
+            cheap = isinstance(node, E.IntImm | E.FloatImm | E.Var)
+
+    check(side)
+    return cheap
+
+
+class _Convert(StmtExprMutator):
+    def __init__(self) -> None:
+        super().__init__()
+        self.guard: PrimExpr | None = None  # under which the expression at hand counts
+
+    def visit_Call(self, call: Call) -> PrimExpr:
+        if getattr(call.op, "name", "") != "tir.if_then_else" or dt.lanes(call.args[0].dtype) > 1:
+            return self.generic_visit(call)
+        if not all(_is_cheap(side) for side in call.args[1:]):
+            return self.generic_visit(call)
+        condition = self.visit(call.args[0])
+        yes = self._under(condition, call.args[1])
+        no = self._under(logical_not(condition), call.args[2])
+        return Select(condition, yes, no)
+
+    def _under(self, condition: PrimExpr, side: PrimExpr) -> PrimExpr:
+        self.guard = condition
+        with self.forgetting():
+            mapped = self.visit(side)
+        self.guard = None
+        return mapped
+
+    def visit_BufferLoad(self, load: BufferLoad) -> PrimExpr:
+        if self.guard is None:
+            return self.generic_visit(load)
+        lanes = dt.lanes(load.dtype)
+        return self.generic_visit(load).replace(
+            predicate=self.guard if lanes == 1 else E.Broadcast(self.guard, lanes)
+        )
+
+
+@dataclass(frozen=True)
+class IfConversion(PrimFuncPass):
+    """Compute both sides of a small choice and select, where a branch would cost more.
+
+    A load on a side that is not chosen is masked: it reads nothing, and gives zero. Only loads that code generation can
+    redirect to the start of their buffer are taken, so that no branch comes back. (Allen, Kennedy, Porterfield and Warren,
+    Conversion of control dependence to data dependence, POPL 1983.)
+
+    Before::
+
+        B[i] = T.if_then_else(1 <= i, A[i - 1], T.float32(0))
+
+    After::
+
+        B[i] = T.Select(1 <= i, A.vload(i - 1, predicate=1 <= i), T.float32(0))
+    """
+
+    pass_name = "tir.IfConversion"
+
+    def transform_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
+        """The function with fewer branches."""
+        body = _Convert().visit(func.body)
+        return func if body is func.body else func.replace(body=body)

@@ -1,0 +1,149 @@
+"""WidenIndices: index arithmetic in 64 bits, as addresses are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ... import dtype as dt
+from ...module import IRModule
+from ...transform import PassContext
+from ..buffer import Buffer
+from ..expr import (
+    Add,
+    Broadcast,
+    BufferLoad,
+    Cast,
+    CmpExpr,
+    Div,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    PrimExpr,
+    Ramp,
+    Sub,
+    Var,
+)
+from ..function import PrimFunc
+from ..operators import cast
+from ..stmt import BufferStore, For, Stmt
+from ..stmt_functor import StmtExprMutator
+from .prim_func_pass import PrimFuncPass
+
+_ARITHMETIC = (Add, Sub, Mul, Div, Mod, FloorDiv, FloorMod, Min, Max)
+_WIDE = "int64"
+
+
+class _Widen(StmtExprMutator):
+    def __init__(self, params: tuple[Var, ...]) -> None:
+        super().__init__()
+        self.indices = {var for var in params if dt.is_index(var.dtype)}
+        """Variables that stand for numbers without overflow: loops, sizes, integer arguments."""
+        self._wide: dict[int, tuple[PrimExpr, PrimExpr]] = {}
+        self._of_indices: dict[int, tuple[PrimExpr, bool]] = {}
+
+    def visit_Buffer(self, buffer: Buffer) -> Buffer:
+        return buffer
+
+    def visit_For(self, loop: For) -> Stmt:
+        self.indices.add(loop.loop_var)
+        body = self.visit(loop.body)
+        return loop if body is loop.body else loop.replace(body=body)
+
+    def visit_BufferStore(self, store: BufferStore) -> Stmt:
+        return self._access(self.generic_visit(store))
+
+    def visit_BufferLoad(self, load: BufferLoad) -> PrimExpr:
+        return self._access(self.generic_visit(load))
+
+    def _access(self, access: Any) -> Any:
+        indices = tuple(self._index(index) for index in access.indices)
+        if all(a is b for a, b in zip(indices, access.indices, strict=True)):
+            return access
+        return access.replace(indices=indices)
+
+    def _index(self, index: PrimExpr) -> PrimExpr:
+        if isinstance(index, Ramp) and dt.is_index(index.base.dtype):
+            base, stride = self._widened(index.base), self._widened(index.stride)
+            return index if base is index.base and stride is index.stride else Ramp(base, stride, index.lanes)
+        if isinstance(index, Broadcast) and dt.is_index(index.value.dtype):
+            value = self._widened(index.value)
+            return index if value is index.value else Broadcast(value, index.lanes)
+        return self._widened(index) if dt.is_index(index.dtype) and dt.lanes(index.dtype) == 1 else index
+
+    def visit_CmpExpr(self, node: CmpExpr) -> PrimExpr:
+        if dt.is_index(node.a.dtype) and dt.lanes(node.a.dtype) == 1:
+            if self._is_index(node.a) and self._is_index(node.b):
+                return type(node)(self._widened(node.a), self._widened(node.b))
+        return self.generic_visit(node)
+
+    def _is_index(self, expr: PrimExpr) -> bool:
+        """Whether an expression computes with nothing but sizes and loop variables."""
+        if isinstance(expr, Var):
+            return expr in self.indices
+        if isinstance(expr, IntImm):
+            return True
+        found = self._of_indices.get(id(expr))
+        if found is None:
+            if isinstance(expr, _ARITHMETIC):
+                answer = self._is_index(expr.a) and self._is_index(expr.b)
+            else:
+                answer = (
+                    isinstance(expr, Cast) and dt.is_index(expr.value.dtype) and self._is_index(expr.value)
+                )
+            found = self._of_indices[id(expr)] = (expr, answer)
+        return found[1]
+
+    def _widened(self, expr: PrimExpr) -> PrimExpr:
+        found = self._wide.get(id(expr))
+        if found is None:
+            found = self._wide[id(expr)] = (expr, self._widen(expr))
+        return found[1]
+
+    def _widen(self, expr: PrimExpr) -> PrimExpr:
+        if isinstance(expr, _ARITHMETIC) and dt.is_index(expr.dtype):
+            a, b = self._widened(expr.a), self._widened(expr.b)
+            return expr if a is expr.a and b is expr.b else type(expr)(a, b)
+        if isinstance(expr, Cast) and dt.is_index(expr.value.dtype):
+            return self._widened(expr.value)
+        return cast(_WIDE, expr)
+
+
+@dataclass(frozen=True)
+class WidenIndices(PrimFuncPass):
+    """Compute the indices of accesses, and comparisons of loop variables and sizes, in 64 bits.
+
+    Indices must not overflow, so that their value stays; machines with 64-bit addresses then need no conversions between.
+    Integers that are data (loaded, or results of calls) keep their width and are converted where they meet an index.
+
+    Before::
+
+        for i, j in T.grid(4, 8):
+            if i * 8 + j < n:
+                A[i * 8 + j] = B[C[i] + j]
+
+    After::
+
+        for i, j in T.grid(4, 8):
+            if T.Cast("int64", i) * T.int64(8) + T.Cast("int64", j) < T.Cast("int64", n):
+                A[T.Cast("int64", i) * T.int64(8) + T.Cast("int64", j)] = B[
+                    T.Cast("int64", C[T.Cast("int64", i)]) + T.Cast("int64", j)
+                ]
+    """
+
+    pass_name = "tir.WidenIndices"
+
+    def transform_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
+        """The function with wide indices."""
+        sizes = (
+            extent
+            for buffer in func.buffer_map.values()
+            for extent in (*buffer.shape, *buffer.strides)
+            if isinstance(extent, Var)
+        )
+        body = _Widen((*func.params, *sizes)).visit(func.body)
+        return func if body is func.body else func.replace(body=body)

@@ -1,0 +1,124 @@
+"""IfConversion: choices between a few operations become selections whose loads are masked; others stay branches."""
+
+from __future__ import annotations
+
+import pytest
+
+from ir import tir
+from ir.script import tir as T
+from ir.tir.transform import IfConversion
+
+
+def test_a_load_is_masked_by_the_condition(check):  # type: ignore[no-untyped-def]
+    @T.prim_func
+    def before(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+        for i in range(8):
+            B[i] = T.if_then_else(1 <= i, A[i - 1] * T.float32(2), T.float32(3))
+
+    @T.prim_func
+    def after(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+        for i in range(8):
+            B[i] = T.Select(1 <= i, A.vload([i - 1], predicate=1 <= i) * T.float32(2), T.float32(3))
+
+    check(IfConversion(), before, after)
+
+
+def test_the_other_side_is_masked_by_the_opposite(check):  # type: ignore[no-untyped-def]
+    @T.prim_func
+    def before(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+        for i in range(8):
+            B[i] = T.if_then_else(i < 4, A[i + 4], A[i - 4])
+
+    @T.prim_func
+    def after(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+        for i in range(8):
+            B[i] = T.Select(i < 4, A.vload([i + 4], predicate=i < 4), A.vload([i - 4], predicate=not i < 4))
+
+    check(IfConversion(), before, after)
+
+
+def test_vectors_are_masked_in_all_lanes(check):  # type: ignore[no-untyped-def]
+    @T.prim_func
+    def before(A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "float32")):
+        for i in range(8):
+            B[T.Ramp(i * 4, 1, 4)] = T.if_then_else(
+                1 <= i, A[T.Ramp(i * 4 - 4, 1, 4)], T.Broadcast(T.float32(0), 4)
+            )
+
+    @T.prim_func
+    def after(A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "float32")):
+        for i in range(8):
+            B[T.Ramp(i * 4, 1, 4)] = T.Select(
+                1 <= i,
+                A.vload([T.Ramp(i * 4 - 4, 1, 4)], predicate=T.Broadcast(1 <= i, 4)),
+                T.Broadcast(T.float32(0), 4),
+            )
+
+    check(IfConversion(), before, after)
+
+
+@T.prim_func
+def calls(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+    for i in range(8):
+        B[i] = T.if_then_else(1 <= i, T.exp(A[i - 1]), T.float32(0))
+
+
+@T.prim_func
+def divides(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+    for i in range(8):
+        B[i] = T.if_then_else(A[i] != 0, 100 // A[i], 0)
+
+
+@T.prim_func
+def is_long(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+    for i in range(2, 8):
+        B[i] = T.if_then_else(
+            2 < i,
+            A[i] * A[i] + A[i - 1] * A[i - 1] + A[i - 2] * A[i - 2] + A[i - 3] * A[i - 3] + A[i] * A[i - 3]
+            + A[i - 1] * A[i - 2] + A[i] * A[i - 1] + A[i] * A[i - 2],
+            T.float32(0),
+        )  # fmt: skip
+
+
+@T.prim_func
+def is_strided(A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "float32")):
+    for i in range(4):
+        B[T.Ramp(i * 4, 1, 4)] = T.if_then_else(1 <= i, A[T.Ramp(i - 1, 2, 4)], T.Broadcast(T.float32(0), 4))
+
+
+@pytest.mark.parametrize(
+    "func", [calls, divides, is_long, is_strided], ids=lambda func: func.attrs["global_symbol"]
+)
+def test_branches_that_are_worth_it_stay(apply, func):  # type: ignore[no-untyped-def]
+    assert apply(IfConversion(), func, same_results=func is not is_strided) is func
+
+
+def test_a_buffer_that_may_be_empty_is_not_read_elsewhere(apply):  # type: ignore[no-untyped-def]
+    @T.prim_func
+    def main(a: T.handle, B: T.Buffer((8,), "float32")):
+        n = T.int32()
+        A = T.match_buffer(a, (n,), "float32")
+        for i in range(8):
+            B[i] = T.if_then_else(i < n, A[i], T.float32(0))
+
+    assert apply(IfConversion(), main, same_results=False) is main
+
+
+def test_a_choice_that_is_not_cheap_may_hold_one_that_is(apply):  # type: ignore[no-untyped-def]
+    @T.prim_func
+    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+        for i in range(8):
+            B[i] = T.if_then_else(1 <= i, T.exp(T.if_then_else(2 <= i, A[i - 2], T.float32(1))), T.float32(0))
+
+    text = apply(IfConversion(), main).script()
+    assert "T.if_then_else(1 <= i, T.exp(T.Select(2 <= i, A.vload([i - 2], predicate=2 <= i)" in text
+
+
+def test_a_loop_that_copies_decides(apply):  # type: ignore[no-untyped-def]
+    @T.prim_func
+    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((4,), "float32")):
+        for i in T.unroll(4):
+            B[i] = T.if_then_else(2 <= i, A[i - 2], T.float32(7))
+
+    copied = apply(tir.transform.UnrollLoop(), apply(IfConversion(), main))
+    assert "predicate" not in copied.script() and "Select" not in copied.script()
