@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(HERE.parents[1])]
 
-from schedule_cases import cases  # noqa: E402  (a sibling, found through the line above)
+from schedule_cases import cases  # noqa: E402  (a sibling, which takes programs from the tests: both are found through the line above)
 
 
 def run_side(python: str, system: str, chosen: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:

@@ -1,35 +1,15 @@
-"""The programs of the schedule comparison, in the script dialect."""
+"""The programs of the schedule comparison, in the script dialect: those that the tests share, and more for single primitives."""
 
 # ruff: noqa: E501
 
 from __future__ import annotations
 
+from tests.programs import kernels
+
 PROGRAMS = {
-    "matmul": """
-@T.prim_func
-def main(A: T.Buffer((32, 48), "float32"), W: T.Buffer((48, 64), "float32"), C: T.Buffer((32, 64), "float32")):
-    for i, j, k in T.grid(32, 64, 48):
-        with T.block("C"):
-            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-            with T.init():
-                C[vi, vj] = T.float32(0)
-            C[vi, vj] = C[vi, vj] + A[vi, vk] * W[vk, vj]
-""",
-    "matmul_relu": """
-@T.prim_func
-def main(A: T.Buffer((32, 48), "float32"), W: T.Buffer((48, 64), "float32"), D: T.Buffer((32, 64), "float32")):
-    C = T.alloc_buffer((32, 64))
-    for i, j, k in T.grid(32, 64, 48):
-        with T.block("C"):
-            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-            with T.init():
-                C[vi, vj] = T.float32(0)
-            C[vi, vj] = C[vi, vj] + A[vi, vk] * W[vk, vj]
-    for i, j in T.grid(32, 64):
-        with T.block("D"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            D[vi, vj] = T.max(C[vi, vj], T.float32(0))
-""",
+    "matmul": kernels.matmul(32, 64, 48).script(),
+    "matmul_relu": kernels.matmul_relu(32, 64, 48).script(),
+    # Three nests, of which the first is read by both others: inlining one of two uses, moving one past another.
     "chain": """
 @T.prim_func
 def main(A: T.Buffer((16, 32), "float32"), D: T.Buffer((16, 32), "float32")):
@@ -48,6 +28,7 @@ def main(A: T.Buffer((16, 32), "float32"), D: T.Buffer((16, 32), "float32")):
             vi, vj = T.axis.remap("SS", [i, j])
             D[vi, vj] = C[vi, vj] * B_[vi, vj]
 """,
+    # Padding and a convolution of seven loops: regions with halos, predicates, long chains of loops.
     "conv": """
 @T.prim_func
 def main(X: T.Buffer((1, 8, 8, 4), "float32"), W: T.Buffer((3, 3, 4, 8), "float32"), Y: T.Buffer((1, 8, 8, 8), "float32")):
@@ -63,6 +44,7 @@ def main(X: T.Buffer((1, 8, 8, 4), "float32"), W: T.Buffer((3, 3, 4, 8), "float3
                 Y[vn, vh, vw, vo] = T.float32(0)
             Y[vn, vh, vw, vo] = Y[vn, vh, vw, vo] + P[vn, vh + vrh, vw + vrw, vrc] * W[vrh, vrw, vrc, vo]
 """,
+    # Two reductions and two elementwise nests that depend on each other: orders that must not change.
     "softmax": """
 @T.prim_func
 def main(A: T.Buffer((8, 20), "float32"), N: T.Buffer((8, 20), "float32")):
@@ -90,16 +72,8 @@ def main(A: T.Buffer((8, 20), "float32"), N: T.Buffer((8, 20), "float32")):
             vi, vk = T.axis.remap("SS", [i, k])
             N[vi, vk] = E[vi, vk] / S[vi]
 """,
-    "rowsum": """
-@T.prim_func
-def main(A: T.Buffer((16, 24), "float32"), S: T.Buffer((16,), "float32")):
-    for i, k in T.grid(16, 24):
-        with T.block("S"):
-            vi, vk = T.axis.remap("SR", [i, k])
-            with T.init():
-                S[vi] = T.float32(0)
-            S[vi] = S[vi] + A[vi, vk]
-""",
+    "rowsum": kernels.row_sum(16, 24).script(),
+    # A maximum over two reduction loops: an identity other than zero, factors of one of two loops.
     "rowmax2": """
 @T.prim_func
 def main(A: T.Buffer((4, 6, 10), "float32"), S: T.Buffer((4,), "float32")):
@@ -110,20 +84,8 @@ def main(A: T.Buffer((4, 6, 10), "float32"), S: T.Buffer((4,), "float32")):
                 S[vi] = T.min_value("float32")
             S[vi] = T.max(S[vi], A[vi, vj, vk])
 """,
-    "argmax": """
-@T.prim_func
-def main(I: T.Buffer((8, 12), "int32"), V: T.Buffer((8, 12), "float32"), AI: T.Buffer((8,), "int32"), AV: T.Buffer((8,), "float32")):
-    for i, k in T.grid(8, 12):
-        with T.block("arg"):
-            vi, vk = T.axis.remap("SR", [i, k])
-            with T.init():
-                AI[vi] = -1
-                AV[vi] = T.min_value("float32")
-            v_i: T.int32 = T.Select(AV[vi] >= V[vi, vk], AI[vi], I[vi, vk])
-            v_v: T.float32 = T.Select(AV[vi] >= V[vi, vk], AV[vi], V[vi, vk])
-            AI[vi] = v_i
-            AV[vi] = v_v
-""",
+    "argmax": kernels.argmax(8, 12).script(),
+    # Rows picked by an array of indices: regions that depend on data.
     "gather": """
 @T.prim_func
 def main(A: T.Buffer((64, 8), "float32"), I: T.Buffer((16,), "int32"), D: T.Buffer((16, 8), "float32")):
@@ -137,6 +99,7 @@ def main(A: T.Buffer((64, 8), "float32"), I: T.Buffer((16,), "int32"), D: T.Buff
             vi, vj = T.axis.remap("SS", [i, j])
             D[vi, vj] = C[vi, vj] + T.float32(1)
 """,
+    # A call of an external function through pointers: what no primitive may look into.
     "opaque": """
 @T.prim_func
 def main(A: T.Buffer((16, 16), "float32"), D: T.Buffer((16, 16), "float32")):
@@ -147,6 +110,7 @@ def main(A: T.Buffer((16, 16), "float32"), D: T.Buffer((16, 16), "float32")):
             T.writes(D[vi, vj])
             T.evaluate(T.call_extern("int32", "f", D.access_ptr("w"), A.access_ptr("r"), vi, vj))
 """,
+    # A block inside of a block: scopes of loops, and regions of tiles.
     "nested": """
 @T.prim_func
 def main(A: T.Buffer((16, 16), "float32"), D: T.Buffer((16, 16), "float32")):
@@ -160,19 +124,8 @@ def main(A: T.Buffer((16, 16), "float32"), D: T.Buffer((16, 16), "float32")):
                     vx, vy = T.axis.remap("SS", [x, y])
                     D[vi * 4 + vx, vj * 4 + vy] = A[vi * 4 + vx, vj * 4 + vy] * T.float32(2)
 """,
-    "odd": """
-@T.prim_func
-def main(A: T.Buffer((13, 7), "float32"), D: T.Buffer((13, 7), "float32")):
-    C = T.alloc_buffer((13, 7))
-    for i, j in T.grid(13, 7):
-        with T.block("C"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            C[vi, vj] = A[vi, vj] + T.float32(1)
-    for i, j in T.grid(13, 7):
-        with T.block("D"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            D[vi, vj] = C[vi, vj] * T.float32(2)
-""",
+    "odd": kernels.chain(13, 7).script(),
+    # A block with a condition, as splits that do not divide leave it.
     "predicated": """
 @T.prim_func
 def main(A: T.Buffer((30,), "float32"), D: T.Buffer((30,), "float32")):
@@ -182,6 +135,7 @@ def main(A: T.Buffer((30,), "float32"), D: T.Buffer((30,), "float32")):
             v = T.axis.spatial(30, i * 8 + j)
             D[v] = A[v] + T.float32(1)
 """,
+    # Two nests whose outer extent is a variable: what can be proved without numbers.
     "symbolic": """
 @T.prim_func
 def main(a: T.handle, d: T.handle):
@@ -198,6 +152,7 @@ def main(a: T.handle, d: T.handle):
             vi, vj = T.axis.remap("SS", [i, j])
             D[vi, vj] = C[vi, vj] * T.float32(2)
 """,
+    # A product with a variable extent of 64 bits: indices of mixed width.
     "symbolic64": """
 @T.prim_func
 def main(a: T.handle, w: T.Buffer((32, 64), "float32"), d: T.handle):
@@ -211,6 +166,7 @@ def main(a: T.handle, w: T.Buffer((32, 64), "float32"), d: T.handle):
                 D[vi, vj] = T.float32(0)
             D[vi, vj] = D[vi, vj] + A[vi, vk] * w[vk, vj]
 """,
+    # Loops of one iteration: what is simplified away, and what is kept.
     "unit": """
 @T.prim_func
 def main(A: T.Buffer((1, 8, 1), "float32"), D: T.Buffer((1, 8, 1), "float32")):
@@ -219,6 +175,7 @@ def main(A: T.Buffer((1, 8, 1), "float32"), D: T.Buffer((1, 8, 1), "float32")):
             va, vi, vb = T.axis.remap("SSS", [a, i, b])
             D[va, vi, vb] = A[va, vi, vb] + T.float32(1)
 """,
+    # A transposed producer that is read twice: inlining with permuted indices.
     "transposes": """
 @T.prim_func
 def main(A: T.Buffer((8, 16), "float32"), C: T.Buffer((16, 8), "float32")):
@@ -232,6 +189,7 @@ def main(A: T.Buffer((8, 16), "float32"), C: T.Buffer((16, 8), "float32")):
             vi, vj = T.axis.remap("SS", [i, j])
             C[vi, vj] = B_[vi, vj] + T.exp(B_[vi, vj])
 """,
+    # Squares that are an output and summed: a producer that may not disappear.
     "two_sums": """
 @T.prim_func
 def main(A: T.Buffer((16, 24), "float32"), P: T.Buffer((16, 24), "float32"), Q: T.Buffer((16,), "float32")):
@@ -246,6 +204,7 @@ def main(A: T.Buffer((16, 24), "float32"), P: T.Buffer((16, 24), "float32"), Q: 
                 Q[vi] = T.float32(0)
             Q[vi] = Q[vi] + P[vi, vk]
 """,
+    # A buffer that is read and written: dependences of a buffer on itself.
     "inplace": """
 @T.prim_func
 def main(A: T.Buffer((16, 16), "float32"), D: T.Buffer((16, 16), "float32")):
@@ -258,6 +217,7 @@ def main(A: T.Buffer((16, 16), "float32"), D: T.Buffer((16, 16), "float32")):
             vi, vj = T.axis.remap("SS", [i, j])
             D[vi, vj] = A[vi, vj]
 """,
+    # Two nests below one loop that do not depend on each other: merging and moving of neighbours.
     "beside": """
 @T.prim_func
 def main(A: T.Buffer((16, 16), "float32"), B_: T.Buffer((16, 16), "float32"), C: T.Buffer((16, 16), "float32")):
@@ -271,19 +231,8 @@ def main(A: T.Buffer((16, 16), "float32"), B_: T.Buffer((16, 16), "float32"), C:
                 vi, vj = T.axis.remap("SS", [i, j])
                 C[vi, vj] = A[vi, vj] + T.float32(1)
 """,
-    "stencil": """
-@T.prim_func
-def main(A: T.Buffer((34,), "float32"), C: T.Buffer((32,), "float32")):
-    B_ = T.alloc_buffer((34,))
-    for i in range(34):
-        with T.block("B"):
-            vi = T.axis.spatial(34, i)
-            B_[vi] = A[vi] * T.float32(2)
-    for i in range(32):
-        with T.block("C"):
-            vi = T.axis.spatial(32, i)
-            C[vi] = B_[vi] + B_[vi + 1] + B_[vi + 2]
-""",
+    "stencil": kernels.stencil(32).script(),
+    # Two maxima of windows of small integers: halos of halos, an identity of another type.
     "pool": """
 @T.prim_func
 def main(A: T.Buffer((12, 12), "int8"), C: T.Buffer((8, 8), "int8")):
@@ -301,6 +250,7 @@ def main(A: T.Buffer((12, 12), "int8"), C: T.Buffer((8, 8), "int8")):
                 C[vi, vj] = T.int8(-128)
             C[vi, vj] = T.max(C[vi, vj], B_[vi + va, vj + vb])
 """,
+    # A batched product of half floats summed in floats: casts inside of a reduction.
     "batch": """
 @T.prim_func
 def main(A: T.Buffer((2, 16, 16), "float16"), W: T.Buffer((2, 16, 16), "float16"), C: T.Buffer((2, 16, 16), "float32")):
@@ -311,6 +261,7 @@ def main(A: T.Buffer((2, 16, 16), "float16"), W: T.Buffer((2, 16, 16), "float16"
                 C[vb, vi, vj] = T.float32(0)
             C[vb, vi, vj] = C[vb, vi, vj] + T.cast(A[vb, vi, vk], "float32") * T.cast(W[vb, vk, vj], "float32")
 """,
+    # A product with an epilogue that reads another input: reverse inlining, copies of the right operand.
     "bias": """
 @T.prim_func
 def main(A: T.Buffer((32, 48), "float32"), W: T.Buffer((48, 64), "float32"), Z: T.Buffer((32, 64), "float32"), D: T.Buffer((32, 64), "float32")):
@@ -326,6 +277,7 @@ def main(A: T.Buffer((32, 48), "float32"), W: T.Buffer((48, 64), "float32"), Z: 
             vi, vj = T.axis.remap("SS", [i, j])
             D[vi, vj] = C[vi, vj] + Z[vi, vj]
 """,
+    # Two consumers of one input, one of which reads it twice: copies for some of the reads.
     "two_reads": """
 @T.prim_func
 def main(A: T.Buffer((16, 16), "float32"), C: T.Buffer((16, 16), "float32"), D: T.Buffer((16, 16), "float32")):
@@ -338,6 +290,7 @@ def main(A: T.Buffer((16, 16), "float32"), C: T.Buffer((16, 16), "float32"), D: 
             vi, vj = T.axis.remap("SS", [i, j])
             D[vi, vj] = A[vi, vj] + A[vj, vi]
 """,
+    # A producer inside of a tile and a consumer outside of it: what is visible from where.
     "under_scope": """
 @T.prim_func
 def main(b: T.handle, c: T.handle):
@@ -362,14 +315,8 @@ def main(b: T.handle, c: T.handle):
             vi, vj = T.axis.remap("SS", [i, j])
             C[vi, vj] = A[vi, vj] * T.float32(2)
 """,
-    "cube": """
-@T.prim_func
-def main(A: T.Buffer((128, 128, 128), "float32"), B_: T.Buffer((128, 128, 128), "float32")):
-    for i, j, k in T.grid(128, 128, 128):
-        with T.block("B"):
-            vi, vj, vk = T.axis.remap("SSS", [i, j, k])
-            B_[vi, vj, vk] = A[vi, vj, vk] * T.float32(2)
-""",
+    "cube": kernels.cube().script(),
+    # A loop that does not begin at zero.
     "starts": """
 @T.prim_func
 def main(A: T.Buffer((128, 128), "float32"), B_: T.Buffer((128, 128), "float32")):
@@ -379,16 +326,8 @@ def main(A: T.Buffer((128, 128), "float32"), B_: T.Buffer((128, 128), "float32")
                 vi, vj = T.axis.remap("SS", [i, j])
                 B_[vi, vj] = A[vi, vj] * T.float32(2)
 """,
-    "dependent": """
-@T.prim_func
-def main(A: T.Buffer((16, 16), "float32"), B_: T.Buffer((16, 16), "float32")):
-    for i in T.serial(0, 16):
-        for j in T.serial(0, i + 1):
-            with T.block("B"):
-                vi = T.axis.spatial(16, i)
-                vj = T.axis.spatial(16, j)
-                B_[vi, vj] = A[vi, vj] * T.float32(2)
-""",
+    "dependent": kernels.triangle().script(),
+    # Consumers with reversed, flattened and reshaped indices: substitution into several places.
     "inlined": """
 @T.prim_func
 def main(A: T.Buffer((8, 16), "float32"), C: T.Buffer((16, 8), "float32"), D: T.Buffer((8, 16), "float32")):
@@ -411,6 +350,7 @@ def main(A: T.Buffer((8, 16), "float32"), C: T.Buffer((16, 8), "float32"), D: T.
             vi, vj = T.axis.remap("SS", [i, j])
             D[vi, vj] = E[vi * 16 + vj] * T.float32(4)
 """,
+    # A product of sizes that no tile divides, with an epilogue: padding.
     "pad_mm": """
 @T.prim_func
 def main(A: T.Buffer((127, 30), "float32"), W: T.Buffer((30, 65), "float32"), D: T.Buffer((127, 65), "float32")):
@@ -426,6 +366,7 @@ def main(A: T.Buffer((127, 30), "float32"), W: T.Buffer((30, 65), "float32"), D:
             vi, vj = T.axis.remap("SS", [i, j])
             D[vi, vj] = T.exp(C[vi, vj])
 """,
+    # A reduction of two loops and an elementwise root behind it: decomposing below an outer loop.
     "frobenius": """
 @T.prim_func
 def main(A: T.Buffer((4, 8, 16), "float32"), D: T.Buffer((4,), "float32")):
@@ -441,6 +382,7 @@ def main(A: T.Buffer((4, 8, 16), "float32"), D: T.Buffer((4,), "float32")):
             vb = T.axis.spatial(4, b)
             D[vb] = T.sqrt(C[vb])
 """,
+    # A sum into a buffer without dimensions.
     "scalar_sum": """
 @T.prim_func
 def main(A: T.Buffer((128,), "float32"), S: T.Buffer((), "float32")):
@@ -451,6 +393,7 @@ def main(A: T.Buffer((128,), "float32"), S: T.Buffer((), "float32")):
                 S[()] = T.float32(0)
             S[()] = S[()] + A[vi]
 """,
+    # Clipping and a cast to another type: what may be inlined into a store of another type.
     "cast_clip": """
 @T.prim_func
 def main(A: T.Buffer((4, 8), "int32"), D: T.Buffer((4, 8), "int8")):
@@ -464,6 +407,7 @@ def main(A: T.Buffer((4, 8), "int32"), D: T.Buffer((4, 8), "int8")):
             vi, vj = T.axis.remap("SS", [i, j])
             D[vi, vj] = T.cast(C[vi, vj], "int8")
 """,
+    # A consumer of every other column of a part: regions smaller than the buffer.
     "part_read": """
 @T.prim_func
 def main(A: T.Buffer((64, 64), "float32"), C: T.Buffer((16, 16), "float32")):

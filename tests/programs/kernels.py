@@ -150,11 +150,11 @@ def row_sum(n: int, m: int, start: float = 0) -> PrimFunc:
 
 
 def argmax(n: int, m: int) -> PrimFunc:
-    """The first largest element of each row and its index: a reduction of two values at once."""
+    """The largest element of each row and its index in ``P``: a reduction of two values at once."""
 
     @T.prim_func
     def main(
-        I: T.Buffer((n, m), "int32"),
+        P: T.Buffer((n, m), "int32"),
         V: T.Buffer((n, m), "float32"),
         AI: T.Buffer((n,), "int32"),
         AV: T.Buffer((n,), "float32"),
@@ -162,12 +162,12 @@ def argmax(n: int, m: int) -> PrimFunc:
         for i, k in T.grid(n, m):
             with T.block("argmax"):
                 vi, vk = T.axis.remap("SR", [i, k])
-                T.reads(I[vi, vk], V[vi, vk])
+                T.reads(P[vi, vk], V[vi, vk])
                 T.writes(AI[vi], AV[vi])
                 with T.init():
                     AI[vi] = -1
                     AV[vi] = T.min_value("float32")
-                v0: T.int32 = T.Select(AV[vi] >= V[vi, vk], AI[vi], I[vi, vk])
+                v0: T.int32 = T.Select(AV[vi] >= V[vi, vk], AI[vi], P[vi, vk])
                 v1: T.float32 = T.Select(AV[vi] >= V[vi, vk], AV[vi], V[vi, vk])
                 AI[vi] = v0
                 AV[vi] = v1
