@@ -131,7 +131,9 @@ def test_from_a_file_to_a_checked_library(tmp_path: Path) -> None:
     summary = tuned.stderr.splitlines()
     assert any("GFLOP/s" in line and "errors" in line for line in summary)
     assert loopsmith("db", "ls", "t.db", cwd=tmp_path).returncode == 0
-    assert "task 0" in loopsmith("db", "top", "t.db", "--task", "0", cwd=tmp_path).stdout
+    for options, traces in (((), False), (("--trace",), True)):
+        text = loopsmith("db", "top", "t.db", "--task", "0", *options, cwd=tmp_path).stdout
+        assert "task 0" in text and ("sch." in text) == traces
     exported = loopsmith("db", "export", "t.db", "records.jsonl", cwd=tmp_path)
     written = re.search(r"wrote (\d+) records", exported.stdout)
     assert (

@@ -6,8 +6,7 @@
 - ``index count``, ``index dtype``, ``stored dtype``: accesses fit the buffer;
 - ``block iteration variables``: they differ, and their values have their dtypes;
 - ``block isolation``: a block with iteration variables does not use loop variables from outside;
-- ``condition dtype``, ``loop bounds``, ``thread extent``: conditions are bool, bounds are integers of the loop variable's
-  dtype, and one thread axis has one extent.
+- ``condition dtype``, ``loop bounds``: conditions are bool, bounds are integers of the loop variable's dtype.
 """
 
 from __future__ import annotations

@@ -1,0 +1,20 @@
+"""Random inputs of models: what they hold for each dtype."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tuner.model import random_array
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int64", "uint8"])
+def test_integers_are_small_enough_to_index_anything_of_two_elements(dtype: str) -> None:
+    made = random_array(np.random.default_rng(0), [40, 5], dtype)
+    assert made.shape == (40, 5) and made.dtype == dtype and set(made.ravel().tolist()) == {0, 1}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_floats_are_normal(dtype: str) -> None:
+    made = random_array(np.random.default_rng(0), [4000], dtype)
+    assert made.dtype == dtype and abs(made.mean()) < 0.1 and 0.9 < made.std() < 1.1
