@@ -52,7 +52,7 @@ def _llvm(target: Target, added: Callable[[int], list[Pass]]) -> list[Pass]:
         T.WidenIndices(),  # indices have the width of addresses
         T.CommonSubexprElimTIR(barrier=True),  # what indices share is computed once
         T.KeepShapedLoops(),  # the backend leaves vectors and tiles as they are
-        T.UnrollLoop(),  # copies instead of loops
+        T.UnrollLoop(max_statements=_MAX_UNROLLED),  # copies instead of loops
     ]
 
 
