@@ -206,9 +206,9 @@ class _Lowerer(ExprMutator):
         for param, context in parameters:
             self._match(param, param.struct_info, context)
         for var, bound in upper_bounds(self._func).items():
-            context = StringImm(f"{self._name}: extent {var.name}")
+            text = StringImm(f"{self._name}: extent {var.name}")
             place = PrimValue(self._slots.number(var))
-            self._packed("vm.builtin.check_upper_bound", self._heap, place, PrimValue(bound), context)
+            self._packed("vm.builtin.check_upper_bound", self._heap, place, PrimValue(bound), text)
         self._compute_ready()
 
     def _parameters(self) -> list[tuple[Var, str]]:
