@@ -23,15 +23,13 @@ import numpy as np
 
 from ir import structural_hash
 from ir.node import post_order_visit
+from ir.tir.intrinsic.declaration import find
 
 from .error import RunnerError
 from .ndarray import aligned_empty, numpy_dtype
 
 Array = np.ndarray[Any, Any]
 
-_EXACT_CALLS = frozenset(
-    {"tir.if_then_else", "tir.likely", "tir.max_value", "tir.min_value", "tir.bitwise_and"}
-)
 _SEED = 0x5EED
 _PERIOD = 1_000_003
 """After so many elements inputs repeat: a prime, so that no two rows of a tensor are alike."""
@@ -144,8 +142,9 @@ def facts_of(mod: Any) -> KernelFacts:
                 reductions.append(int(length))
         elif kind == "Div":
             exact = False
-        elif kind == "Call" and getattr(node.op, "name", "") not in _EXACT_CALLS:
-            exact = False
+        elif kind == "Call":
+            intrinsic = find(node)
+            exact = exact and intrinsic is not None and intrinsic.exact
         elif kind == "FloatImm" and math.isfinite(node.value) and node.value != int(node.value):
             exact = False
 

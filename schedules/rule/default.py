@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ir.target import Target
+from ir.tir.intrinsic.declaration import INTRINSICS
 
 from .add_rfactor import AddRFactor
 from .auto_bind import AutoBind
@@ -18,7 +19,10 @@ from .parallel_vectorize_unroll import ParallelizeVectorizeUnroll
 from .register_tiling import RegisterTiling
 from .transpose_tiling import TransposeTiling
 
-_TRANSCENDENTAL = ["tir.exp", "tir.erf", "tir.tanh", "tir.pow", "tir.log", "tir.sigmoid"]
+
+def _costly() -> list[str]:
+    """The intrinsics whose values are not computed again for each use."""
+    return [name for name, record in INTRINSICS.items() if record.costly]
 
 
 def default_rules(target: Target) -> list[ScheduleRule]:
@@ -32,7 +36,7 @@ def cpu_rules() -> list[ScheduleRule]:
     return [
         ApplyCustomRule(),
         InlineConstantScalars(),
-        AutoInline(disallow_op=_TRANSCENDENTAL),
+        AutoInline(disallow_op=_costly()),
         AddRFactor(),
         RegisterTiling(),
         RandomComputeLocation(),
@@ -70,7 +74,7 @@ def hexagon_rules() -> list[ScheduleRule]:
     return [
         ApplyCustomRule(),
         InlineConstantScalars(),
-        AutoInline(disallow_op=_TRANSCENDENTAL),
+        AutoInline(disallow_op=_costly()),
         MultiLevelTilingWideVector("SRSRS", vector_length_in_bits=1024, max_innermost_factor=128),
         ParallelizeVectorizeUnroll(max_jobs_per_core=16, max_vectorize_extent=128),
     ]

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ir import IRModule, te
 from ir import dtype as dt
 from ir.tir import interpreter
 from runners import RunnerError, verify
@@ -59,6 +60,13 @@ def test_facts_of_a_matmul() -> None:
 )
 def test_integers_are_used_where_all_sums_stay_exact(mod: Any, magnitude: int) -> None:
     assert facts_of(mod).magnitude == magnitude
+
+
+@pytest.mark.parametrize(("function", "is_exact"), [(te.abs, True), (te.exp, False), (te.sqrt, False)])
+def test_intrinsics_say_whether_they_are_exact(function: Any, is_exact: bool) -> None:
+    a = te.placeholder((4,), "float32", "A")
+    mod = IRModule.from_expr(te.create_prim_func([a, te.compute((4,), lambda i: function(a[i]))]))
+    assert bool(facts_of(mod).magnitude) == is_exact
 
 
 def test_reference_has_an_exact_and_a_random_case() -> None:

@@ -15,6 +15,7 @@ from ...op import Op
 from ...tir.expr import Add, BufferLoad, Cast, IntImm, IterVar, Mul, Ramp, Var
 from ...tir.expr import Call as TirCall
 from ...tir.function import PrimFunc
+from ...tir.intrinsic.declaration import CallEffectKind, effect_of
 from ...tir.stmt import Block, BufferStore, For, ForKind, SeqStmt, While
 from ...transform import ModulePass, PassContext
 from ..expr import Call
@@ -123,8 +124,10 @@ class _Analyzer:
                 stores.append(node)
             elif isinstance(node, BufferLoad):
                 loads.append(node)
-            elif isinstance(node, While | Ramp) or (isinstance(node, TirCall) and _is_opaque_call(node)):
+            elif isinstance(node, While | Ramp):
                 opaque = True
+            elif isinstance(node, TirCall) and effect_of(node) > CallEffectKind.PURE:
+                opaque = True  # the analysis does not see what it reads or does
 
         post_order_visit(block.body, collect)
         if opaque or len(stores) != 1 or block.body is not stores[0]:
@@ -162,18 +165,6 @@ class _Analyzer:
             self.kind = max(self.kind, OpPatternKind.kCommReduce)
         else:  # pooling
             self.kind = max(self.kind, OpPatternKind.kOutEWiseFusable)
-
-
-def _is_opaque_call(call: TirCall) -> bool:
-    """Calls with effects that the analysis cannot see through; mathematical intrinsics are fine."""
-    name = getattr(call.op, "name", "")
-    return name in {
-        "tir.call_extern",
-        "tir.call_packed",
-        "tir.tvm_call_packed",
-        "tir.tvm_access_ptr",
-        "tir.address_of",
-    }
 
 
 def op_pattern_kind(func: PrimFunc) -> OpPatternKind:

@@ -23,14 +23,14 @@ from .lowering import llvm_name, shared
 _Builder = TypeVar("_Builder", bound=Callable[..., Any])
 
 
-def _instruction(meaning: Callable[..., Any]) -> Callable[[_Builder], _Builder]:
+def _instruction(meaning: Callable[..., Any], exact: bool = False) -> Callable[[_Builder], _Builder]:
     """Declare an operation on two integers for which every target has an instruction."""
     return intrinsic(
-        arity=2, result=first, meaning=meaning, elementwise=True, lowering={"default": primitive}
+        arity=2, result=first, meaning=meaning, elementwise=True, lowering={"default": primitive}, exact=exact
     )
 
 
-@_instruction(operator.and_)
+@_instruction(operator.and_, exact=True)
 def bitwise_and(x: Any, y: Any, span: Span | None = None) -> PrimExpr:
     """Bitwise and of integers."""
     return located(convert(x) & y, span)

@@ -19,7 +19,7 @@ def _argument(node: Call) -> PrimExpr:
     return node.args[0]
 
 
-@intrinsic(arity=3, result=second, meaning=np.where, lowering={"default": primitive})
+@intrinsic(arity=3, result=second, meaning=np.where, lowering={"default": primitive}, exact=True)
 def if_then_else(cond: Any, t: Any, f: Any, span: Span | None = None) -> PrimExpr:
     """``t`` where the condition holds, else ``f``; only the chosen side is evaluated."""
     condition = convert(cond)
@@ -31,7 +31,14 @@ def if_then_else(cond: Any, t: Any, f: Any, span: Span | None = None) -> PrimExp
     return call("if_then_else", condition, a, b, span=span)
 
 
-@intrinsic(arity=1, result=first, meaning=lambda x: x, elementwise=True, lowering={"default": _argument})
+@intrinsic(
+    arity=1,
+    result=first,
+    meaning=lambda x: x,
+    elementwise=True,
+    lowering={"default": _argument},
+    exact=True,
+)
 def likely(cond: Any, span: Span | None = None) -> PrimExpr:
     """Mark a condition as holding nearly always (the guard of a tile's tail)."""
     condition = convert(cond)

@@ -82,6 +82,10 @@ class Intrinsic:
     """Whether a call on vectors means the call on each lane."""
     lowering: Mapping[str, Lowering]
     """By target kind; ``default`` holds for the kinds that are not named."""
+    exact: bool
+    """Whether small whole numbers as arguments, floats too, give a whole number of about their size."""
+    costly: bool
+    """Whether a call takes as long as many additions, so that a value that is used often is not computed again each time."""
     build: Callable[..., Any]
     """The function that programs call to build an expression; its name is the one in scripts."""
 
@@ -151,6 +155,8 @@ def intrinsic(
     meaning: Callable[..., Any] | None = None,
     elementwise: bool = False,
     lowering: Mapping[str, Lowering] | None = None,
+    exact: bool = False,
+    costly: bool = False,
     name: str | None = None,
 ) -> Callable[[_Builder], _Builder]:
     """Declare the intrinsic whose calls the decorated function builds; see :class:`Intrinsic` for the parameters.
@@ -172,6 +178,8 @@ def intrinsic(
             meaning=meaning,
             elementwise=elementwise,
             lowering=dict(lowering or {}),
+            exact=exact,
+            costly=costly,
             build=build,
         )
         if record.op_name in INTRINSICS:

@@ -23,7 +23,11 @@ _Builder = TypeVar("_Builder", bound=Callable[..., Any])
 
 
 def _function(
-    meaning: Callable[..., Any], arity: int = 1, llvm: Lowering = library_function
+    meaning: Callable[..., Any],
+    arity: int = 1,
+    llvm: Lowering = library_function,
+    exact: bool = False,
+    costly: bool = True,
 ) -> Callable[[_Builder], _Builder]:
     """Declare a function of floats that works on lanes; ``meaning`` is computed in float64."""
 
@@ -31,7 +35,15 @@ def _function(
         with np.errstate(all="ignore"):
             return meaning(*[np.asarray(arg).astype("float64") for arg in args])
 
-    return intrinsic(arity=arity, result=first, meaning=in_float64, elementwise=True, lowering={"llvm": llvm})
+    return intrinsic(
+        arity=arity,
+        result=first,
+        meaning=in_float64,
+        elementwise=True,
+        lowering={"llvm": llvm},
+        exact=exact,
+        costly=costly,
+    )
 
 
 def _as_float(x: Any) -> PrimExpr:
@@ -129,13 +141,13 @@ def log1p(x: Any, span: Span | None = None) -> PrimExpr:
     return _unary("log1p", x, span)
 
 
-@_function(np.sqrt)
+@_function(np.sqrt, costly=False)
 def sqrt(x: Any, span: Span | None = None) -> PrimExpr:
     """The square root elementwise."""
     return _unary("sqrt", x, span)
 
 
-@_function(lambda x: 1 / np.sqrt(x))
+@_function(lambda x: 1 / np.sqrt(x), costly=False)
 def rsqrt(x: Any, span: Span | None = None) -> PrimExpr:
     """``1 / sqrt(x)`` elementwise."""
     return _unary("rsqrt", x, span)
@@ -243,7 +255,7 @@ def _lower_ldexp(node: Call) -> PrimExpr:
     return library_function(node.replace(args=(x, cast(widened(x).dtype, n))))
 
 
-@_function(lambda x, n: np.ldexp(x, n.astype(int)), arity=2, llvm=_lower_ldexp)
+@_function(lambda x, n: np.ldexp(x, n.astype(int)), arity=2, llvm=_lower_ldexp, costly=False)
 def ldexp(x1: Any, x2: Any, span: Span | None = None) -> PrimExpr:
     """``x1 * 2**x2`` elementwise; ``x2`` is an integer."""
     a = _as_float(x1)
@@ -256,7 +268,7 @@ def hypot(x1: Any, x2: Any, span: Span | None = None) -> PrimExpr:
     return _binary("hypot", x1, x2, span)
 
 
-@_function(np.copysign, arity=2, llvm=llvm_function("copysign"))
+@_function(np.copysign, arity=2, llvm=llvm_function("copysign"), exact=True, costly=False)
 def copysign(x1: Any, x2: Any, span: Span | None = None) -> PrimExpr:
     """``x1`` with the sign of ``x2`` elementwise."""
     return _binary("copysign", x1, x2, span)
@@ -290,7 +302,7 @@ def nextafter(x1: Any, x2: Any, span: Span | None = None) -> PrimExpr:
 # ---- absolute values ---------------------------------------------------------------------------------------------
 
 
-@_function(np.abs, llvm=llvm_function("fabs"))
+@_function(np.abs, llvm=llvm_function("fabs"), exact=True, costly=False)
 def fabs(x: Any, span: Span | None = None) -> PrimExpr:
     """The absolute value of a float elementwise; see :func:`abs`."""
     return _unary("fabs", x, span)

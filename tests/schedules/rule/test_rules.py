@@ -27,10 +27,17 @@ from schedules.rule import (
     RegisterTiling,
     ScheduleRule,
 )
+from schedules.rule.default import default_rules
 from tests.programs.expressions import elementwise, matmul_bias, row_sum
 
 from ..checks import assert_same_meaning
 from ..rule_contract import TARGET, RuleContract
+
+
+def test_processors_do_not_repeat_costly_intrinsics() -> None:
+    (rule,) = (rule for rule in default_rules(Target("cpu")) if isinstance(rule, AutoInline))
+    assert {"tir.exp", "tir.log2", "tir.pow"} <= rule.disallow_op
+    assert not {"tir.sqrt", "tir.fabs", "tir.if_then_else"} & rule.disallow_op
 
 
 class TestAutoInline(RuleContract):

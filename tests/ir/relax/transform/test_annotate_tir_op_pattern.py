@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from ir import relax
+from ir import relax, te
 from ir.relax import transform
 from ir.relax.analysis import get_op_pattern
 from ir.relax.op.declaration import OpPatternKind
+from ir.relax.transform.annotate_tir_op_pattern import op_pattern_kind
 from ir.script import ir as I
 from ir.script import relax as R
-from ir.tir import PrimFunc
+from ir.tir import PrimFunc, call_extern
+from ir.tir.intrinsic.declaration import call as tir_call
 
 
 @pytest.mark.parametrize(
@@ -32,6 +34,20 @@ def test_op_patterns(build, kind):
     mod = transform.AnnotateTIROpPattern()(transform.LegalizeOps()(bb.finalize()))
     (kernel,) = (func for func in mod.functions.values() if isinstance(func, PrimFunc))
     assert kernel.attrs.get_int("op_pattern") == kind
+
+
+@pytest.mark.parametrize(
+    ("call", "kind"),
+    [
+        (lambda a, i: te.exp(a[i]), OpPatternKind.kElemWise),
+        (lambda a, i: call_extern("float32", "f", a[i]), OpPatternKind.kOpaque),
+        (lambda a, i: tir_call("lookup_param", "p").astype("float32") + a[i], OpPatternKind.kOpaque),
+    ],
+)
+def test_a_kernel_that_calls_what_has_effects_is_opaque(call, kind):
+    a = te.placeholder((8,), "float32", "A")
+    kernel = te.create_prim_func([a, te.compute((8,), lambda i: call(a, i), name="B")])
+    assert op_pattern_kind(kernel) == kind
 
 
 def test_kinds_of_operators_and_kernels():

@@ -129,6 +129,27 @@ def test_a_meaning_belongs_to_what_works_on_lanes(record: Intrinsic) -> None:
         assert record.meaning is not None and record.lowering_for("llvm") is not None
 
 
+def test_what_is_exact_gives_whole_numbers_for_whole_numbers() -> None:
+    whole = np.arange(-4.0, 5.0)
+    exact = [record for record in INTRINSICS.values() if record.exact]
+    assert {record.name for record in exact} >= {"if_then_else", "likely", "bitwise_and", "fabs"}
+    for record in exact:
+        args = [whole, whole[::-1], whole][: record.arity[0]]
+        if record.name == "bitwise_and":
+            args = [arg.astype(int) for arg in args]
+        assert record.meaning is not None
+        value = np.asarray(record.meaning(*args))
+        assert np.array_equal(value, np.round(value)) and np.abs(value).max() <= 8, record.name
+    inexact = ("exp", "sqrt", "sigmoid", "tanh", "pow", "atan2")
+    assert not any(INTRINSICS[f"tir.{name}"].exact for name in inexact)
+
+
+def test_functions_that_take_long_are_costly_and_single_instructions_are_not() -> None:
+    costly = {record.name for record in INTRINSICS.values() if record.costly}
+    assert costly >= {"exp", "log", "erf", "tanh", "pow", "sigmoid", "sin", "log2", "atan2"}
+    assert not costly & {"sqrt", "rsqrt", "fabs", "copysign", "floor", "bitwise_and", "if_then_else", "fma"}
+
+
 def test_the_emitter_prints_what_is_declared_as_primitive_and_nothing_else() -> None:
     declared = {name for name, record in INTRINSICS.items() if record.lowering_for("llvm") is primitive}
     in_statements = {"tir.ret", "tir.type_annotation"}  # a statement; an argument that is no value
