@@ -169,6 +169,45 @@ def test_loading_what_is_no_model(tmp_path):
         runners.load_module(tmp_path / "text.so")
 
 
+def test_loading_what_was_cut_short(built, tmp_path):
+    whole = built[0].export_library(tmp_path / "model.so").read_bytes()
+    for size in (len(whole) // 2, len(whole) - 50, 100, 0):
+        (tmp_path / "short.so").write_bytes(whole[:size])
+        with pytest.raises(ExecutableError, match="cut short" if size >= 64 else "no model library"):
+            runners.load_module(tmp_path / "short.so")
+
+
+def test_threads_that_call_a_model_for_the_first_time_at_once():
+    program = """
+import threading
+import numpy as np
+import runners
+from ir import relax
+from ir.script import from_source
+source = '''@I.ir_module
+class M:
+    @R.function
+    def main(x: R.Tensor(("n", 64), "float32")):
+        return R.nn.relu(R.add(x, x))
+'''
+x = np.arange(-640, 640, dtype="float32").reshape(20, 64)
+wrong = []
+def work(model, start):
+    start.wait()
+    for _ in range(10):
+        if not (model["main"](x).numpy() == np.maximum(2 * x, 0)).all():
+            wrong.append(1)
+model, start = runners.VirtualMachine(relax.build(from_source(source))), threading.Barrier(8)
+threads = [threading.Thread(target=work, args=(model, start)) for _ in range(8)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+assert not wrong
+"""
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+
+
 def test_unwritable_path(built):
     with pytest.raises(ExecutableError, match="no folder that can be written to"):
         built[0].export_library("/nowhere/at/all/model.so")
