@@ -74,6 +74,10 @@ class IndexSimplifier:
             self._forget()
         self._bounds[var] = (low, high)
 
+    def is_bound(self, var: Var) -> bool:
+        """Whether bounds of a variable are known: by another definition, where it is defined again."""
+        return var in self._bounds
+
     def bind_range(self, var: Var, start: PrimExpr, extent: PrimExpr) -> None:
         """``start <= var < start + extent``, as far as the ends are known."""
         low, _ = self.bounds(start)

@@ -84,7 +84,8 @@ class _Detector(Visitor):
     def visit_Let(self, expr: E.Let) -> None:
         self.visit(expr.value)
         self._lets[expr.var] = expr.value
-        self.visit(expr.body)
+        with self.forgetting():  # what is shared with another scope touches other elements there
+            self.visit(expr.body)
         del self._lets[expr.var]
 
     def visit_BufferLoad(self, load: E.BufferLoad) -> None:

@@ -61,7 +61,8 @@ class ScopedVisitor(Visitor):
     def visit_Let(self, let: E.Let) -> None:
         self.visit(let.value)
         self.enter_definition(let.var, let)
-        self.visit(let.body)
+        with self.forgetting():  # parts of it may stand outside of the scope, too
+            self.visit(let.body)
         self.exit_definition(let.var)
 
     def visit_Reduce(self, reduce: E.Reduce) -> None:
@@ -69,8 +70,9 @@ class ScopedVisitor(Visitor):
             self.visit(axis.dom.min)
             self.visit(axis.dom.extent)
             self.enter_definition(axis.var, reduce)
-        for item in (*reduce.source, *reduce.init, reduce.condition):
-            self.visit(item)
+        with self.forgetting():
+            for item in (*reduce.source, *reduce.init, reduce.condition):
+                self.visit(item)
         for axis in reversed(reduce.axis):
             self.exit_definition(axis.var)
 

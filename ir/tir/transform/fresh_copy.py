@@ -7,7 +7,7 @@ from typing import ClassVar
 from ..buffer import Buffer
 from ..expr import Let, PrimExpr, Var
 from ..stmt import Allocate, AllocateConst, For, LetStmt, Stmt
-from ..stmt_functor import StmtExprMutator
+from ..stmt_functor import StmtExprMutator, substitute
 
 
 class _Fresh(StmtExprMutator):
@@ -54,3 +54,9 @@ class _Fresh(StmtExprMutator):
 def fresh_copy(stmt: Stmt) -> Stmt:
     """The statement with new variables wherever it defines one (loops, lets, allocations)."""
     return _Fresh().visit(stmt)
+
+
+def renamed(let: Let) -> Let:
+    """The same value under a new variable, where the variable has other meanings elsewhere."""
+    var = type(let.var)(let.var.name, let.var.dtype)
+    return Let(var, let.value, substitute(let.body, {let.var: var}))

@@ -9,9 +9,10 @@ from ...arith.index_simplifier import IndexSimplifier
 from ...module import IRModule
 from ...node import Mutator
 from ...transform import PassContext
-from ..expr import Div, FloorDiv, FloorMod, Mod, PrimExpr, Var
+from ..expr import Div, FloorDiv, FloorMod, Let, Mod, PrimExpr, Var
 from ..function import PrimFunc
 from ..stmt import For, LetStmt, Stmt
+from .fresh_copy import renamed
 from .prim_func_pass import PrimFuncPass
 
 _UNKNOWN = 1 << 40
@@ -30,6 +31,11 @@ class _Lower(Mutator):
     def visit_LetStmt(self, node: LetStmt) -> Stmt:
         if dt.is_index(node.var.dtype):
             self.simplifier.bind(node.var, *self.simplifier.bounds(node.value))
+        return self.generic_visit(node)
+
+    def visit_Let(self, node: Let) -> PrimExpr:
+        if self.simplifier.is_bound(node.var):
+            node = renamed(node)
         return self.generic_visit(node)
 
     def _truncating(self, node: FloorDiv | FloorMod, kind: type[PrimExpr]) -> PrimExpr:

@@ -15,6 +15,7 @@ from ..operators import const
 from ..stmt import Evaluate, For, ForKind, LetStmt, Stmt
 from ..stmt_functor import substitute
 from .constant_folder import ConstantFolder
+from .fresh_copy import renamed
 from .prim_func_pass import PrimFuncPass
 
 
@@ -43,6 +44,11 @@ class SimplifyMutator(ConstantFolder):
         if dt.is_index(node.dtype) and dt.is_index(node.value.dtype):
             return self.simplifier.simplify(node)
         return super().visit_Cast(node)
+
+    def visit_Let(self, node: E.Let) -> PrimExpr:
+        if self.simplifier.is_bound(node.var):  # by a loop elsewhere: its bounds are not those of the value
+            node = renamed(node)
+        return self.generic_visit(node)
 
     # -- statements ----------------------------------------------------------
     def visit_For(self, loop: For) -> Stmt:

@@ -146,8 +146,11 @@ class _Lanes(Mutator):
 
     def visit_Let(self, node: E.Let) -> PrimExpr:
         value = self.visit(node.value)
+        outer = self.wide_vars.pop(node.var, None)
         var = self._let_var(node.var, value)
-        body = self.visit(node.body)
+        with self.forgetting():  # the variable may have had another value where parts of the body stand, too
+            body = self.visit(node.body)
+        self._restore(node.var, outer)
         return E.Let(var, value, body)
 
     def _let_var(self, var: Var, value: PrimExpr) -> Var:
@@ -155,6 +158,13 @@ class _Lanes(Mutator):
             return var
         wide = self.wide_vars[var] = Var(var.name, value.dtype)
         return wide
+
+    def _restore(self, var: Var, outer: Var | None) -> None:
+        """Behind the scope of a variable it is what it was."""
+        if outer is None:
+            self.wide_vars.pop(var, None)
+        else:
+            self.wide_vars[var] = outer
 
     def _index(self, index: PrimExpr) -> PrimExpr:
         """An index as scalar, Ramp, or general vector."""
@@ -319,8 +329,11 @@ class _Lanes(Mutator):
 
     def visit_LetStmt(self, node: LetStmt) -> Stmt:
         value = self.visit(node.value)
+        outer = self.wide_vars.pop(node.var, None)
         var = self._let_var(node.var, value)
-        return LetStmt(var, value, self.visit(node.body), node.span)
+        body = self.visit(node.body)
+        self._restore(node.var, outer)
+        return LetStmt(var, value, body, node.span)
 
     def visit_AttrStmt(self, node: AttrStmt) -> Stmt:
         return node.replace(body=self.visit(node.body))
