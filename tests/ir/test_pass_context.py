@@ -63,6 +63,19 @@ def test_noalias_may_be_switched_off() -> None:
     np.testing.assert_array_equal(memory, np.arange(17, dtype=np.float32))
 
 
+@pytest.mark.parametrize("name", ["tir.LowerParallel", "tir.LoopPartition", "tir.UnrollLoop"])
+def test_fields_of_passes_are_checked(name: str) -> None:
+    with PassContext(config={name: {"nonsense": 1}}):
+        with pytest.raises(PassError, match=f"'{name}' has no entry 'nonsense'; there are"):
+            build(shifted)
+    field = {"tir.LowerParallel": "least_operations", "tir.LoopPartition": "max_partitions"}.get(
+        name, "max_statements"
+    )
+    with PassContext(config={name: {field: "many"}}):
+        with pytest.raises(PassError, match=f"'{name}': {field} takes (int|a number), got 'many'"):
+            build(shifted)
+
+
 def test_assertions_may_be_left_out() -> None:
     @T.prim_func
     def checked(A: T.Buffer((4,), "int32"), n: T.int32) -> None:

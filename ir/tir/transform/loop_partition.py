@@ -498,8 +498,9 @@ class LoopPartition(PrimFuncPass):
 
     def transform_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         """The function with partitioned loops."""
+        options = self.configured(ctx)
         search = _HasGuard()
         search.visit(func.body)
         if not search.found:
             return func
-        return func.replace(body=_Partition(self.configured(ctx).max_partitions).visit(func.body))
+        return func.replace(body=_Partition(options.max_partitions).visit(func.body))

@@ -4,27 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from ...module import IRModule
 from ...transform import Pass, PassContext, PassError, pass_decorator
 from ..function import PrimFunc
+
+_Pass = TypeVar("_Pass", bound=Pass)
+
+
+def configured(item: _Pass, ctx: PassContext) -> _Pass:
+    """A pass with those fields that the context sets by the option of the pass's name, such as ``tir.UnrollLoop``.
+
+    Raises:
+        PassError: the pass has no such field, or the value is of another kind than the field.
+    """
+    name = item.info.name
+    values = {key: getattr(value, "value", value) for key, value in (ctx.get(name) or {}).items()}
+    known = {entry.name: getattr(item, entry.name) for entry in fields(item)}  # type: ignore[arg-type]  # passes with options are dataclasses
+    for key, value in values.items():
+        if key not in known:
+            raise PassError(f"config option {name!r} has no entry {key!r}; there are {', '.join(known)}")
+        kind = type(known[key])
+        numbers = kind in (bool, float, type(None))  # None stands for no limit
+        if not isinstance(value, int | float if numbers else kind):
+            raise PassError(
+                f"config option {name!r}: {key} takes {'a number' if numbers else kind.__name__}, got {value!r} ({type(value).__name__})"
+            )
+    return replace(item, **values) if values else item  # type: ignore[type-var]
 
 
 class PrimFuncPass(Pass):
     """A pass that rewrites each PrimFunc by itself: subclasses define ``transform_function(self, func, mod, ctx)``."""
 
     def configured(self, ctx: PassContext) -> Self:
-        """The pass with those fields that the context sets by the option of the pass's name, such as ``tir.UnrollLoop``."""
-        name = self.info.name
-        values = {key: getattr(value, "value", value) for key, value in (ctx.get(name) or {}).items()}
-        known = [item.name for item in fields(self)]  # type: ignore[arg-type]  # passes with options are dataclasses
-        unknown = [key for key in values if key not in known]
-        if unknown:
-            raise PassError(
-                f"config option {name!r} has no entry {unknown[0]!r}; there are {', '.join(known)}"
-            )
-        return replace(self, **values) if values else self  # type: ignore[type-var]
+        """The pass as the context has it: :func:`configured`."""
+        return configured(self, ctx)
 
     def transform_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc | None:
         """The new function; None removes it."""
