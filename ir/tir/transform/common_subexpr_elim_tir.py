@@ -102,16 +102,18 @@ class _Scopes:
         self.of_variable: dict[Var, _Scope | None] = {
             var: self.function for var in (*func.params, *sizes) if isinstance(var, Var)
         }
-        self._entered: dict[int, _Scope] = {}
+        self._entered: dict[tuple[int, int], _Scope] = {}
         self._of_expression: dict[int, tuple[PrimExpr, _Scope | None]] = {}
 
     @contextmanager
     def behind(self, node: For | LetStmt, var: Var) -> Iterator[_Scope]:
-        """The scope behind the definition of a variable; the same one each time that the node is met."""
+        """The scope behind the definition of a variable; the same one each time that the node is met in the same scope."""
         outer = self.current
-        scope = self._entered.get(id(node))
+        scope = self._entered.get((id(node), id(outer)))
         if scope is None:
-            scope = self._entered[id(node)] = _Scope(outer.depth + 1)
+            scope = self._entered[id(node), id(outer)] = _Scope(outer.depth + 1)
+        if self.of_variable.get(var, scope) is not scope:  # defined again: copies of a loop share expressions
+            self._of_expression.clear()
         self.current = self.of_variable[var] = scope
         yield scope
         self.current = outer
