@@ -116,6 +116,20 @@ def test_counts_of_a_naive_matmul() -> None:
     assert features.column("loop.opens_region")[0, 0] == 0
 
 
+def test_loops_around_an_unrolled_body() -> None:
+    sch = Schedule(matmul(64))
+    i, j, k = sch.get_loops("C")
+    i_0, i_1 = sch.split(i, [None, 2])
+    k_0, k_1 = sch.split(k, [None, 4])
+    sch.reorder(i_0, j, k_0, k_1, i_1)
+    for loop in (k_1, i_1):
+        sch.unroll(loop)
+    features = EXTRACTOR.features_of(skeleton_of_schedule(sch), TARGET)
+    assert _value(features, "loop.reduction") == pytest.approx(64, rel=1e-5)
+    assert _value(features, "loop.reduction_outside_body") == pytest.approx(16, rel=1e-5)
+    assert _value(features, "loop.spatial_outside_body") == pytest.approx(32 * 64, rel=1e-5)
+
+
 def test_buffers_of_a_naive_matmul() -> None:
     n = 64
     features = _naive(n)

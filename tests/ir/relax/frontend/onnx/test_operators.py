@@ -309,6 +309,7 @@ CASES = [
     Case("Shrink", [X], {"bias": 0.2, "lambd": 0.7}),
     Case("NonZero", [np.array([[1.0, 0.0], [2.0, 3.0]], F)]),
     Case("Unique", [np.array([2.0, 1.0, 2.0, 3.0], F)], outputs=4),
+    Case("Unique", [np.array([2.0, 1.0, 2.0, 3.0], F)], label="values alone"),
     Case("QuantizeLinear", [X, np.array(0.02, F), np.array(100, np.uint8)], weights=(1, 2)),
     Case(
         "QuantizeLinear",
@@ -355,6 +356,23 @@ CASES = [
         {"num_heads": 4, "unidirectional": 1},
         domain="com.microsoft",
         label="causal",
+        atol=1e-4,
+    ),
+    Case(
+        "EmbedLayerNormalization",
+        [
+            np.array([[1, 2, 0]], I32),
+            np.array([[0, 1, 1]], I32),
+            (6, 4),
+            (8, 4),
+            (2, 4),
+            (4,),
+            (4,),
+            np.array([[1, 1, 0]], I32),
+        ],
+        outputs=2,
+        domain="com.microsoft",
+        label="mask",
         atol=1e-4,
     ),
     Case(
