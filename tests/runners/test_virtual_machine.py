@@ -11,8 +11,10 @@ from ir import relax
 from ir.script import ir as I
 from ir.script import relax as R
 from ir.script import tir as T
+from runners import virtual_machine
 from runners.builtins import BUILTINS
 from runners.program import ArgumentError, ExecutableError
+from runners.virtual_machine import VirtualMachine, as_numpy
 
 
 def _vm(mod, **options):
@@ -194,6 +196,34 @@ def test_builtins_are_functions_of_raw_values():
     assert BUILTINS["vm.builtin.shape_of"](np.zeros((2, 3))) == (2, 3)
     np.testing.assert_array_equal(BUILTINS["relax.run.shape_to_tensor"]((4, 5)), [4, 5])
     assert BUILTINS["vm.builtin.tensor_to_shape"](np.array([4, 5])) == (4, 5)
+
+
+def test_tuples_are_checked_for_their_size():
+    check = BUILTINS["vm.builtin.check_tuple_info"]
+    assert check((1, 2), 2) == ()
+    for value in ((1, 2, 3), [1, 2], 5):
+        with pytest.raises(ArgumentError, match="must be a tuple of 2 values"):
+            check(value, 2)
+
+
+def test_arguments_share_their_memory():
+    array = runners.array(np.arange(3, dtype="float32"))
+    assert as_numpy(array, "x") is array.data and as_numpy(array.data, "x") is array.data
+    assert as_numpy(3, "n", "int32").dtype == "int32" and as_numpy(2.5, "n").dtype == "float64"
+    with pytest.raises(ArgumentError, match="argument x must be an array .* got str"):
+        as_numpy("text", "x")
+
+
+@pytest.mark.parametrize(("every", "pauses"), [(1, [3, 4, 5, 6]), (2, [4, 6]), (3, [5])])
+def test_timing_cools_down_after_so_many_repeats(monkeypatch, every, pauses):
+    calls, slept = [], []
+    monkeypatch.setattr(virtual_machine.time, "sleep", lambda seconds: slept.append((len(calls), seconds)))
+    monkeypatch.setattr(virtual_machine, "_timed_call", lambda function, args: lambda n: calls.append(n) or n)
+    timer = VirtualMachine.time_evaluator(
+        {"main": None}, "main", number=5, repeat=4, cooldown_interval_ms=20, repeats_to_cooldown=every
+    )
+    assert timer().results == (1.0,) * 4
+    assert slept == [(count - 1, 0.02) for count in pauses]
 
 
 def test_wrong_number_of_arguments_and_kinds():

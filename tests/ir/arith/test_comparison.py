@@ -63,3 +63,14 @@ def test_different_ranges_have_no_value_in_common() -> None:
     analyzer.update(n, ConstIntBound(1, 100))
     assert analyzer.can_prove(tir.NE(z * n + 1, z)) and analyzer.can_prove(tir.NE(z, z * n + 1))
     assert not analyzer.can_prove(tir.NE(x, z)) and not analyzer.can_prove(tir.NE(z * n, z))
+
+
+def test_products_are_bounded_from_below_beside_other_terms() -> None:
+    analyzer = Analyzer()
+    for var, low in ((x, 0), (y, 0), (n, 1)):
+        analyzer.update(var, ConstIntBound(low, 1 << 20))
+    for condition in (x * n + y >= x, x * n + y > x - 1, y + x * n >= x, x * n - x + y >= 0):
+        assert analyzer.can_prove(condition), condition
+    assert not analyzer.can_prove(x * n - y >= x)
+    for condition in (tir.NE(x * n + y + 1, x), tir.NE(x, x * n + y + 1)):
+        assert analyzer.can_prove(condition), condition
