@@ -8,6 +8,7 @@ import numpy as np
 
 from ... import dtype as dt
 from ...tir import expr as E
+from ...tir.analysis.faults import may_fault
 from ...tir.expr import Var
 from .builder import Value, constant, lane_constants, lanes_of, vector
 from .conversion import narrow_float, widen_float
@@ -163,15 +164,38 @@ def _compare(emitter: FunctionEmitter, expr: Any) -> Value:
 
 @prints(E.And)
 def _and(emitter: FunctionEmitter, expr: E.And) -> Value:
-    a, b = emitter.value(expr.a), emitter.value(expr.b)
+    a = emitter.value(expr.a)
+    if a.type != "i1":
+        return emitter.b.binary("and", a, emitter.value(expr.b))
+    if may_fault(expr.b):
+        return _only_if(emitter, a, True, expr.b)
     # select, not and: the right side may be poison or meaningless where the left does not hold
-    return emitter.b.select(a, b, constant(0, "i1")) if a.type == "i1" else emitter.b.binary("and", a, b)
+    return emitter.b.select(a, emitter.value(expr.b), constant(0, "i1"))
 
 
 @prints(E.Or)
 def _or(emitter: FunctionEmitter, expr: E.Or) -> Value:
-    a, b = emitter.value(expr.a), emitter.value(expr.b)
-    return emitter.b.select(a, constant(1, "i1"), b) if a.type == "i1" else emitter.b.binary("or", a, b)
+    a = emitter.value(expr.a)
+    if a.type != "i1":
+        return emitter.b.binary("or", a, emitter.value(expr.b))
+    if may_fault(expr.b):
+        return _only_if(emitter, a, False, expr.b)
+    return emitter.b.select(a, constant(1, "i1"), emitter.value(expr.b))
+
+
+def _only_if(emitter: FunctionEmitter, condition: Value, holds: bool, expr: E.PrimExpr) -> Value:
+    """An expression that is evaluated only where the condition is as ``holds`` says, and the condition elsewhere."""
+    b = emitter.b
+    right, join = b.fresh("right"), b.fresh("join")
+    before = b.block
+    b.cond_branch(condition, *((right, join) if holds else (join, right)))
+    b.label(right)
+    with emitter.conditionally():
+        value = emitter.value(expr)
+    last = b.block
+    b.branch(join)
+    b.label(join)
+    return b.define(f"phi i1 [{value.ref}, %{last}], [{int(not holds)}, %{before}]", "i1")
 
 
 @prints(E.Not)

@@ -51,7 +51,8 @@ def _lane_addresses(emitter: FunctionEmitter, buffer: Buffer, index: PrimExpr) -
         return [address(emitter, buffer, index.base, i * stride) for i in range(index.lanes)]
     base = emitter.variable(buffer.data)
     lanes = emitter.value(index)
-    offsets = (emitter.widened(emitter.b.extract(lanes, i)) for i in range(lanes_of(lanes.type)))
+    unsigned = dt.is_uint(index.dtype)
+    offsets = (emitter.widened(emitter.b.extract(lanes, i), unsigned) for i in range(lanes_of(lanes.type)))
     return [emitter.b.element_pointer(base, memory_type(buffer.dtype), offset) for offset in offsets]
 
 
@@ -59,7 +60,7 @@ def _address_vector(emitter: FunctionEmitter, buffer: Buffer, index: PrimExpr) -
     lanes = emitter.value(index)
     count = lanes_of(lanes.type)
     if element_of(lanes.type) != "i64":
-        lanes = emitter.b.cast("sext", lanes, vector("i64", count))
+        lanes = emitter.b.cast("zext" if dt.is_uint(index.dtype) else "sext", lanes, vector("i64", count))
     base = emitter.variable(buffer.data)
     return emitter.b.define(
         f"getelementptr {memory_type(buffer.dtype)}, ptr {base.ref}, {lanes.type} {lanes.ref}",

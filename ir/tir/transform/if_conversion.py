@@ -9,6 +9,7 @@ from ... import dtype as dt
 from ...module import IRModule
 from ...transform import PassContext
 from .. import expr as E
+from ..analysis.faults import may_fault
 from ..expr import BufferLoad, Call, PrimExpr, Select
 from ..function import PrimFunc
 from ..operators import logical_not
@@ -38,7 +39,10 @@ def _can_be_redirected(load: BufferLoad) -> bool:
 
 
 def _is_cheap(side: PrimExpr) -> bool:
-    """Whether an expression is a little arithmetic on loads that can be redirected; calls and divisions are not."""
+    """Whether an expression is a little arithmetic on loads that can be redirected; calls and divisions are not.
+
+    Indices do not count, which are short and shared, but they must have a value where the load is not wanted too.
+    """
     count = 0
     cheap = True
 
@@ -48,7 +52,9 @@ def _is_cheap(side: PrimExpr) -> bool:
         if not cheap or count > _CHEAP_NODES:
             cheap = False
         elif isinstance(node, BufferLoad):
-            cheap = _can_be_redirected(node)  # index arithmetic is shared and short
+            cheap = _can_be_redirected(node) and not any(
+                may_fault(index, loads=False) for index in node.indices
+            )
         elif isinstance(node, _ARITHMETIC):
             node._visit_children(check)
         else:
@@ -66,8 +72,8 @@ class _Convert(StmtExprMutator):
     def visit_Call(self, call: Call) -> PrimExpr:
         if getattr(call.op, "name", "") != "tir.if_then_else" or dt.lanes(call.args[0].dtype) > 1:
             return self.generic_visit(call)
-        if not all(_is_cheap(side) for side in call.args[1:]):
-            return self.generic_visit(call)
+        if may_fault(call.args[0], loads=False) or not all(_is_cheap(side) for side in call.args[1:]):
+            return self.generic_visit(call)  # the condition will stand at every load
         condition = self.visit(call.args[0])
         yes = self._under(condition, call.args[1])
         no = self._under(logical_not(condition), call.args[2])

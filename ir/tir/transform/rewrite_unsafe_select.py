@@ -3,43 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from ... import dtype as dt
 from ...module import IRModule
 from ...node import Mutator
 from ...transform import PassContext
-from ..expr import BufferLoad, Call, Div, FloorDiv, FloorMod, IntImm, Mod, PrimExpr, Select
+from ..analysis.faults import may_fault
+from ..expr import PrimExpr, Select
 from ..function import PrimFunc
 from ..intrinsic.control import if_then_else
-from ..intrinsic.declaration import CallEffectKind, effect_of
 from .prim_func_pass import PrimFuncPass
-
-
-def _may_fault(expr: Any) -> bool:
-    """Loads may be out of bounds, divisors zero, calls impure; a guarded choice faults only by its condition."""
-    if isinstance(expr, BufferLoad):
-        return True
-    if isinstance(expr, Div | Mod | FloorDiv | FloorMod) and dt.is_integral(expr.dtype):
-        if not isinstance(expr.b, IntImm) or expr.b.value == 0:
-            return True
-    if isinstance(expr, Call):
-        if getattr(expr.op, "name", "") == "tir.if_then_else":
-            return _may_fault(expr.args[0])
-        if effect_of(expr) > CallEffectKind.PURE:
-            return True
-    found: list[bool] = []
-    expr._visit_children(
-        lambda child: found.append(_may_fault(child)) if isinstance(child, PrimExpr) else None
-    )
-    return any(found)
 
 
 class _Rewrite(Mutator):
     def visit_Select(self, node: Select) -> PrimExpr:
         mapped: Select = self.generic_visit(node)
         if dt.lanes(mapped.condition.dtype) == 1 and (
-            _may_fault(mapped.true_value) or _may_fault(mapped.false_value)
+            may_fault(mapped.true_value) or may_fault(mapped.false_value)
         ):
             return if_then_else(mapped.condition, mapped.true_value, mapped.false_value)
         return mapped

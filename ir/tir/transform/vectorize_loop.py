@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +15,7 @@ from ...node import Mutator, post_order_visit
 from ...transform import PassContext
 from .. import expr as E
 from .. import operators
+from ..analysis.faults import may_divide_by_zero, may_fault
 from ..buffer import Buffer
 from ..expr import Broadcast, BufferLoad, Call, IntImm, PrimExpr, Ramp, Select, Var
 from ..function import PrimFunc
@@ -79,6 +82,8 @@ class _Lanes(Mutator):
 
     def visit_BinaryOpExpr(self, node: Any) -> PrimExpr:
         a, b = self.visit(node.a), self.visit(node.b)
+        if self.mask is not None and may_divide_by_zero(node):
+            raise _NotVectorizable  # perhaps in the lanes for which it does not count
         if a is node.a and b is node.b:
             return node
         kind = type(node)
@@ -106,7 +111,12 @@ class _Lanes(Mutator):
             a, b = self._widen(a), self._widen(b)
         return type(node)(a, b)
 
-    visit_LogicalExpr = visit_CmpExpr
+    def visit_LogicalExpr(self, node: Any) -> PrimExpr:
+        a = self.visit(node.a)
+        if not self._is_wide(a) or not may_fault(node.b):
+            return self.visit_CmpExpr(node)
+        with self._under(a if isinstance(node, E.And) else E.Not(a)):
+            return type(node)(a, self._widen(self.visit(node.b)))
 
     def visit_Not(self, node: E.Not) -> PrimExpr:
         a = self.visit(node.a)
@@ -278,15 +288,20 @@ class _Lanes(Mutator):
                 a, b = self._widen(a), self._widen(b)
             return Call(a.dtype, call.op, (condition, a, b), call.span)
         # Both sides are computed; loads of lanes that are not chosen are masked off.
-        saved = self.mask
-        self.mask = condition if saved is None else E.And(saved, condition)
-        with self.forgetting():
+        with self._under(condition):
             a = self._widen(self.visit(call.args[1]))
-        self.mask = E.Not(condition) if saved is None else E.And(saved, E.Not(condition))
-        with self.forgetting():
+        with self._under(E.Not(condition)):
             b = self._widen(self.visit(call.args[2]))
-        self.mask = saved
         return Select(condition, a, b)
+
+    @contextmanager
+    def _under(self, condition: PrimExpr) -> Iterator[None]:
+        """What counts in the lanes in which a condition holds."""
+        saved = self.mask
+        self.mask = self._masked(condition)
+        with self.forgetting():
+            yield
+        self.mask = saved
 
     # -- statements --------------------------------------------------------------
     def visit_BufferStore(self, store: BufferStore) -> Stmt:
@@ -318,14 +333,15 @@ class _Lanes(Mutator):
         if not self._is_wide(condition):
             otherwise = self.visit(node.else_case) if node.else_case is not None else None
             return IfThenElse(condition, self.visit(node.then_case), otherwise, node.span)
-        saved = self.mask
-        self.mask = condition if saved is None else E.And(saved, condition)
-        parts = [self.visit(node.then_case)]
+        # what the branches store must not change the condition
+        mask = Var("mask", condition.dtype) if may_fault(condition) else None
+        holds = condition if mask is None else mask
+        with self._under(holds):
+            parts = [self.visit(node.then_case)]
         if node.else_case is not None:
-            self.mask = E.Not(condition) if saved is None else E.And(saved, E.Not(condition))
-            parts.append(self.visit(node.else_case))
-        self.mask = saved
-        return seq(parts)
+            with self._under(E.Not(holds)):
+                parts.append(self.visit(node.else_case))
+        return seq(parts) if mask is None else LetStmt(mask, condition, seq(parts))
 
     def visit_LetStmt(self, node: LetStmt) -> Stmt:
         value = self.visit(node.value)

@@ -34,7 +34,8 @@ from ..stmt import BufferStore, For, Stmt
 from ..stmt_functor import StmtExprMutator
 from .prim_func_pass import PrimFuncPass
 
-_ARITHMETIC = (Add, Sub, Mul, Div, Mod, FloorDiv, FloorMod, Min, Max)
+_SUMS = (Add, Sub, Mul)
+_ARITHMETIC = (*_SUMS, Div, Mod, FloorDiv, FloorMod, Min, Max)
 _WIDE = "int64"
 
 
@@ -105,11 +106,13 @@ class _Widen(StmtExprMutator):
         return found[1]
 
     def _widen(self, expr: PrimExpr) -> PrimExpr:
-        if isinstance(expr, _ARITHMETIC) and dt.is_index(expr.dtype):
-            a, b = self._widened(expr.a), self._widened(expr.b)
-            return expr if a is expr.a and b is expr.b else type(expr)(a, b)
-        if isinstance(expr, Cast) and dt.is_index(expr.value.dtype):
-            return self._widened(expr.value)
+        # what is divided, compared or cast may be data that has wrapped; a sum that an access consists of has not
+        if dt.is_index(expr.dtype) and (isinstance(expr, _SUMS) or self._is_index(expr)):
+            if isinstance(expr, _ARITHMETIC):
+                a, b = self._widened(expr.a), self._widened(expr.b)
+                return expr if a is expr.a and b is expr.b else type(expr)(a, b)
+            if isinstance(expr, Cast):
+                return self._widened(expr.value)
         return cast(_WIDE, expr)
 
 
@@ -118,7 +121,8 @@ class WidenIndices(PrimFuncPass):
     """Compute the indices of accesses, and comparisons of loop variables and sizes, in 64 bits.
 
     Indices must not overflow, so that their value stays; machines with 64-bit addresses then need no conversions between.
-    Integers that are data (loaded, or results of calls) keep their width and are converted where they meet an index.
+    Integers that are data (loaded, or results of calls) keep their width and are converted where they meet an index;
+    so do divisions, extremes and casts of them, for data may have wrapped.
 
     Before::
 

@@ -18,10 +18,7 @@ def test_indices_and_conditions(check):  # type: ignore[no-untyped-def]
         for i, j in T.grid(4, 8):
             if T.Cast("int64", i) * T.int64(8) + T.Cast("int64", j) < T.int64(30):
                 O[T.Cast("int64", i) * T.int64(8) + T.Cast("int64", j)] = A[
-                    T.min(
-                        T.Cast("int64", C[T.Cast("int64", i)]) * T.Cast("int64", C[T.Cast("int64", i)]),
-                        T.int64(31) - T.Cast("int64", j),
-                    )
+                    T.Cast("int64", T.min(C[T.Cast("int64", i)] * C[T.Cast("int64", i)], 31 - j))
                     + T.Cast("int64", j)
                 ]
 
@@ -35,6 +32,20 @@ def test_data_keeps_its_width(apply):  # type: ignore[no-untyped-def]
             O[i] = A[i] * 65537 * 65537 + 1 < A[i]
 
     assert apply(WidenIndices(), hashes) is hashes
+
+
+def test_sums_of_data_are_indices_and_casts_of_data_are_not(check):  # type: ignore[no-untyped-def]
+    @T.prim_func
+    def before(A: T.Buffer((64,), "float32"), C: T.Buffer((8,), "int64"), O: T.Buffer((8,), "float32")):
+        for i in T.serial(T.int64(8)):
+            O[i] = A[T.Cast("int32", C[i]) * 8 + 3]
+
+    @T.prim_func
+    def after(A: T.Buffer((64,), "float32"), C: T.Buffer((8,), "int64"), O: T.Buffer((8,), "float32")):
+        for i in T.serial(T.int64(8)):
+            O[i] = A[T.Cast("int64", T.Cast("int32", C[i])) * T.int64(8) + T.int64(3)]
+
+    check(WidenIndices(), before, after, same_results=False)
 
 
 def test_first_indices_of_vectors(check):  # type: ignore[no-untyped-def]
