@@ -17,7 +17,7 @@ from .json_database import JSONDatabase
 from .jsonl import FORMAT_VERSION, export_records, import_records
 from .memory import MemoryDatabase
 from .nearest import Difference, NearestRecord
-from .opening import open_database
+from .opening import open_database, open_for_writing
 from .record import Session, TuningRecord, by_speed, standing
 from .schedule_fn import ScheduleFnDatabase
 from .target_key import target_differences, target_fields, target_key
@@ -37,6 +37,7 @@ __all__ = [
     "OrderedUnionDatabase",
     "ScheduleFnDatabase",
     "open_database",
+    "open_for_writing",
     # what is kept
     "Workload",
     "WorkloadSummary",

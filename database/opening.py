@@ -50,3 +50,18 @@ def open_database(where: str | Path | Database, *, must_exist: bool = False) -> 
     elif (scheme := text.partition("://")[0]) in Database.schemes:
         return Database.schemes[scheme](text, must_exist)
     return Database.create("sql", where, must_exist=must_exist)
+
+
+def open_for_writing(where: str | Path | Database) -> Database:
+    """Like :func:`open_database`, for whoever commits what must not be lost.
+
+    Raises:
+        DatabaseFileError: it is a ``.jsonl`` file, which would be read into memory and never written.
+    """
+    if isinstance(where, (str, Path)) and "://" not in str(where) and Path(where).suffix == ".jsonl":
+        path = Path(where)
+        raise DatabaseFileError(
+            f"record file {str(path)!r} is only read: name a database such as {str(path.with_suffix('.db'))!r},"
+            f" 'loopsmith db import' the file into it, and 'loopsmith db export' it again"
+        )
+    return open_database(where)

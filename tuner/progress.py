@@ -97,9 +97,7 @@ class Progress(MeasureCallback):
                     f"{kind}: {text.splitlines()[0] if text else ''}"
                     for kind, text in task.last_errors.items()
                 )
-                self.console.print(
-                    f"[bold]{task.context.task_name}[/bold]: all {task.trials} trials failed: {reasons}"
-                )
+                self.console.print(f"{task.context.task_name}: all {task.trials} trials failed: {reasons}")
 
 
 class LiveProgress(Progress):
@@ -141,8 +139,7 @@ class PlainProgress(Progress):
         failed = sum(not result.ok for result in results)
         suffix = f", {failed} failed" if failed else ""
         self.console.print(
-            f"[{now + before}/{self.max_trials}] {task.context.task_name}: {best}{suffix}; {self._remaining(task_scheduler)} left",
-            markup=False,
+            f"[{now + before}/{self.max_trials}] {task.context.task_name}: {best}{suffix}; {self._remaining(task_scheduler)} left"
         )
 
 

@@ -19,6 +19,7 @@ from database import (
     hardware_fingerprint,
     has_static_arguments,
     open_database,
+    open_for_writing,
     software_versions,
 )
 from ir import IRModule
@@ -125,7 +126,7 @@ def tune_tasks(
 def open_store(database: Database | str | Path | None, work_dir: str | Path | None) -> Database:
     """The database to use; a folder alone gets a SQLite file in it."""
     if database is not None:
-        return open_database(database)
+        return open_for_writing(database)
     if work_dir is None:
         return MemoryDatabase()
     folder = Path(work_dir)

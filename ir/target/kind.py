@@ -20,6 +20,8 @@ class OptionSpec:
     type: type
     default: Any = None
     doc: str = ""
+    minimum: int = 1
+    """The least value of an ``int``: most are counts and sizes."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ _COMMON = {
     "device": OptionSpec(str, None, "a more special device, put in front of the keys"),
     "model": OptionSpec(str, None, "the product's name"),
     "host": OptionSpec(object, None, "the target of code that runs on the host side"),
-    "from_device": OptionSpec(int, None, "the device whose facts were filled in"),
+    "from_device": OptionSpec(int, None, "the device whose facts were filled in", minimum=0),
 }
 _CPU = {
     "mcpu": OptionSpec(str, None, "LLVM's name of the cpu"),
@@ -74,7 +76,7 @@ _CPU = {
     "l1-cache-bytes": OptionSpec(int, None, "level-1 data cache per core"),
     "l2-cache-bytes": OptionSpec(int, None, "level-2 cache per core"),
     "l3-cache-bytes": OptionSpec(int, None, "last-level cache, shared"),
-    "opt-level": OptionSpec(int, None, "LLVM's optimization level"),
+    "opt-level": OptionSpec(int, None, "LLVM's optimization level", minimum=0),
 }
 _GPU = {
     "arch": OptionSpec(str, None, "compute architecture, such as sm_90"),

@@ -452,11 +452,17 @@ def _value_of(kind: TargetKind, name: str, value: Any) -> Any:
             raise TypeError
         if spec.type is int and isinstance(value, float):
             raise TypeError
-        return spec.type(getattr(value, "value", value))
+        found = spec.type(getattr(value, "value", value))
     except (KeyError, TypeError, ValueError):
         raise TargetError(
             f"option -{name} of target kind {kind.name!r} takes {spec.type.__name__}, got {value!r}"
         ) from None
+    if spec.type is int and found < spec.minimum:
+        raise TargetError(
+            f"option -{name} of target kind {kind.name!r} must be at least {spec.minimum}, got {found};"
+            " leave it out for what the device has"
+        )
+    return found
 
 
 def _option_text(value: Any) -> str:

@@ -14,6 +14,7 @@ from database import (
     export_records,
     import_records,
     open_database,
+    open_for_writing,
 )
 from tests.database.contract import OTHER, TARGET, record
 from tests.programs.nodes import matmul, scaled
@@ -53,6 +54,16 @@ def test_pruned_export(source: MemoryDatabase, tmp_path: Path) -> None:
     assert export_records(source, path, pruned=True) == 2
     loaded = open_database(path)
     assert [r.mean_secs for r in loaded.get_all_tuning_records()] == [1.0, 1.0]
+
+
+def test_nobody_commits_to_a_file_that_is_only_read(source: MemoryDatabase, tmp_path: Path) -> None:
+    path = tmp_path / "records.jsonl"
+    export_records(source, path)
+    with pytest.raises(DatabaseFileError, match="only read: name a database such as .*records.db"):
+        open_for_writing(path)
+    assert open_for_writing(source) is source
+    database = open_for_writing(tmp_path / "records.db")
+    assert import_records(database, path) == len(open_database(tmp_path / "records.db")) == 6
 
 
 def test_every_prefix_of_a_file_can_be_read(source: MemoryDatabase, tmp_path: Path) -> None:

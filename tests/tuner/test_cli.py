@@ -45,6 +45,14 @@ def _is_one_paragraph(text: str) -> bool:
         (["build", "--zoo", "resnet18", "-o", "no/such/folder/model.so"], "no folder"),
         (["run", "missing.so"], "no file missing.so"),
         (["bench", "missing.so"], "no file missing.so"),
+        (["bench", "missing.so", "--rounds", "0"], "greater than or equal to 1"),
+        (["bench", "missing.so", "--threads", "-1"], "greater than or equal to 0"),
+        (["tune", "--zoo", "resnet18", "--seed", "-1"], "greater than or equal to 0"),
+        (["tune", "--zoo", "resnet18", "--trials-per-task", "0"], "greater than or equal to 1"),
+        (["tune", "--zoo", "resnet18", "--target", "cuda"], "'cuda' is not generated yet"),
+        (["tune", "--zoo", "resnet18", "--target", "llvm -mcpu=znver99"], "znver99"),
+        (["db", "top", "missing.db", "-k", "0"], "greater than or equal to 1"),
+        (["db", "import", "records.jsonl", "records.jsonl"], "only read"),
         (["db", "ls", "missing.db"], "does not exist"),
         (["db", "top", "missing.db"], "does not exist"),
         (["db", "ls", "newer.db"], "newer"),
@@ -53,12 +61,19 @@ def _is_one_paragraph(text: str) -> bool:
 )
 def test_mistakes_get_one_paragraph_and_status_2(arguments: list[str], says: str, tmp_path: Path) -> None:
     (tmp_path / "broken.onnx").write_bytes(b"\x08\x07\x12\x04oops" * 7)
+    (tmp_path / "records.jsonl").write_text("")
     if "newer.db" in arguments:
         _database_of_the_future(tmp_path / "newer.db")
     done = loopsmith(*arguments, cwd=tmp_path)
     assert done.returncode == 2, done.stderr
     assert _is_one_paragraph(done.stderr), done.stderr
     assert says in done.stderr
+
+
+def test_without_a_command_there_is_help_and_no_complaint(tmp_path: Path) -> None:
+    for command in ([], ["db"]):
+        done = loopsmith(*command, cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (2, "") and "--help" in done.stdout
 
 
 def _database_of_the_future(path: Path) -> None:
@@ -104,6 +119,7 @@ def test_from_a_file_to_a_checked_library(tmp_path: Path) -> None:
     ]
     info = helper.make_tensor_value_info("x", 1, [1, 8, 12, 12])
     out = helper.make_tensor_value_info("y", 1, None)
+    boolean, truth = (helper.make_tensor_value_info(name, 9, [1, 8, 12, 12]) for name in "xy")
     graph = helper.make_graph(nodes, "net", [info], [out], [conv])
     onnx.save(
         helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9),
@@ -124,6 +140,18 @@ def test_from_a_file_to_a_checked_library(tmp_path: Path) -> None:
     ran = loopsmith("run", "net.so", "--random-inputs", "--check", "net.onnx", cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr
     assert "relative error" in ran.stdout
+    other = helper.make_graph([helper.make_node("Not", ["x"], ["y"])], "other", [boolean], [truth])
+    onnx.save(
+        helper.make_model(other, opset_imports=[helper.make_opsetid("", 17)], ir_version=9),
+        tmp_path / "other.onnx",
+    )
+    for command in (
+        ["run", "net.so", "--check", "other.onnx"],
+        ["bench", "net.so", "--compare", "onnxruntime", "--onnx", "other.onnx"],
+    ):
+        wrong = loopsmith(*command, cwd=tmp_path)
+        assert wrong.returncode == 2 and _is_one_paragraph(wrong.stderr), wrong.stderr
+        assert "the file that the library was built from" in wrong.stderr
     both = loopsmith("run", "net.so", "--random-inputs", "--inputs", "x.npz", cwd=tmp_path)
     assert both.returncode == 2 and "exclude each other" in both.stderr
     timed = loopsmith("bench", "net.so", "--compare", "onnxruntime", "--rounds", "2", cwd=tmp_path)
@@ -134,6 +162,8 @@ def test_from_a_file_to_a_checked_library(tmp_path: Path) -> None:
     for options, traces in (((), False), (("--trace",), True)):
         text = loopsmith("db", "top", "t.db", "--task", "0", *options, cwd=tmp_path).stdout
         assert "task 0" in text and ("sch." in text) == traces
+    traced = loopsmith("db", "top", "t.db", "--trace", cwd=tmp_path).stdout
+    assert re.search(r"sch\.split\(loop=l\d+, factors=\[v\d+, ", traced)  # nothing is taken for markup
     exported = loopsmith("db", "export", "t.db", "records.jsonl", cwd=tmp_path)
     written = re.search(r"wrote (\d+) records", exported.stdout)
     assert (

@@ -10,7 +10,6 @@ from rich.table import Table
 
 from ..compare.contestants import Source, contestant_of_library, contestants
 from ..compare.turns import Contestant, take_turns
-from ..error import TunerError
 from .console import out
 
 
@@ -26,15 +25,13 @@ def bench(
     zoo: Annotated[
         str | None, typer.Option(help="The architecture that was built with --zoo, instead of an ONNX file.")
     ] = None,
-    rounds: Annotated[int, typer.Option(help="Rounds in which the contestants take turns.")] = 9,
-    threads: Annotated[int, typer.Option(help="Threads of every contestant; 0 takes all cores.")] = 0,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds in which the contestants take turns.")] = 9,
+    threads: Annotated[int, typer.Option(min=0, help="Threads of every contestant; 0 takes all cores.")] = 0,
 ) -> None:
     """Measure latency; with --compare the contestants take turns in one run, and ratios are printed.
 
     PyTorch runs the exported program (.pt2) beside the ONNX file where there is one, else the model's operators one by one.
     """
-    if rounds < 1:
-        raise TunerError(f"--rounds must be at least 1, got {rounds}")
     names = [item.strip() for item in compare.split(",") if item.strip()]
     ours, arrays = contestant_of_library(library, threads)
     entries: list[Contestant] = [

@@ -8,7 +8,16 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from database import Database, TuningRecord, Workload, by_speed, export_records, import_records, open_database
+from database import (
+    Database,
+    TuningRecord,
+    Workload,
+    by_speed,
+    export_records,
+    import_records,
+    open_database,
+    open_for_writing,
+)
 from database.workload import entry_function
 from schedules.population import flops_of
 
@@ -58,7 +67,7 @@ def list_workloads(path: Path_) -> None:
 def top(
     path: Path_,
     task: Annotated[int, typer.Option(help="Number of the workload, as `db ls` shows it.")] = 0,
-    count: Annotated[int, typer.Option("-k", help="How many records.")] = 5,
+    count: Annotated[int, typer.Option("-k", min=1, help="How many records.")] = 5,
     trace: Annotated[bool, typer.Option(help="Print the trace of the best record.")] = False,
 ) -> None:
     """Show the fastest records of one workload."""
@@ -107,5 +116,5 @@ def import_(
     """Add the records of a file; those that are there already are skipped."""
     if not source.is_file():
         raise TunerError(f"there is no file {source}")
-    count = import_records(open_database(path), source)
+    count = import_records(open_for_writing(path), source)
     out.print(f"read {count} records from {source}")

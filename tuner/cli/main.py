@@ -45,8 +45,9 @@ def main() -> None:
         usage = _usage_error(error)
         if usage is None:
             raise
-        complain(usage)
-        sys.exit(2)
+        if error.format_message():  # type: ignore[attr-defined]
+            complain(usage)
+        sys.exit(2)  # without a message the help, which was asked for by naming no command, is on the screen
 
 
 def _usage_error(error: Exception) -> str | None:

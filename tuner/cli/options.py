@@ -27,7 +27,7 @@ DatabaseOption = Annotated[
     str | None,
     typer.Option(help="Tuning database: a path (SQLite) or an SQLAlchemy URL.", show_default=False),
 ]
-Seed = Annotated[int, typer.Option(help="Seed of all random choices.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of all random choices.")]
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
 

@@ -10,7 +10,7 @@ import typer
 
 import runners
 
-from ..compare.reference import TOLERANCE, flatten, onnx_session, relative_error
+from ..compare.reference import TOLERANCE, flatten, onnx_session, relative_error, run_session
 from ..error import TunerError
 from ..model import random_array
 from .console import out
@@ -65,11 +65,11 @@ def _arrays(specs: list[dict[str, object]], path: Path | None, seed: int) -> dic
 def _compare(path: Path, arrays: dict[str, np.ndarray], found: list[np.ndarray]) -> None:
     session = onnx_session(path, threads=0)
     names = [item.name for item in session.get_inputs()]
-    if len(names) != len(arrays):
+    wanted = run_session(session, names, list(arrays.values()))
+    if len(wanted) != len(found):
         raise TunerError(
-            f"{path} takes {len(names)} inputs, the library {len(arrays)}; they are not the same model"
+            f"{path} has {len(wanted)} outputs, the library {len(found)}; they are not the same model"
         )
-    wanted = session.run(None, dict(zip(names, arrays.values(), strict=True)))
     worst = 0.0
     for number, (ours, theirs) in enumerate(zip(found, wanted, strict=True)):
         error = relative_error(ours, theirs)

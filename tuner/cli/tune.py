@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ir.codegen.llvm.compile import options_of, target_machine
 from ir.target import Target
 
 from ..compare.builds import compare_builds
@@ -27,7 +28,7 @@ def tune(
         int,
         typer.Option(help="Candidates to measure, all kernels and earlier runs on this database together."),
     ] = 1000,
-    trials_per_task: Annotated[int | None, typer.Option(help="Limit for one kernel.")] = None,
+    trials_per_task: Annotated[int | None, typer.Option(min=1, help="Limit for one kernel.")] = None,
     time: Annotated[str | None, typer.Option(help="Wall-clock budget, such as 30m or 2h.")] = None,
     database: DatabaseOption = "tuning.db",
     shape: Shapes = [],  # noqa: B006  typer copies it
@@ -40,15 +41,17 @@ def tune(
 ) -> None:
     """Search for fast schedules of a model's kernels on this machine.
 
-    Every measurement is in the database as soon as it is there: stop with Ctrl-C whenever you like, and run the same command
-    again to go on. When the budget is used up the model is built with the best records and compared.
+    Every measurement is in the database as soon as it is there: stop with Ctrl-C, and run the same command again to go on.
+
+    When the budget is used up the model is built with the best records and compared.
 
     Example: [bold]loopsmith tune --zoo resnet18 --trials 256 --database tuning.db[/bold]
     """
     seconds = parse_duration(time) if time is not None else None
     check_budget(trials, seconds)
-    loaded = load_model(model, zoo, shape, seed)
     chosen = Target(target)
+    target_machine(options_of(chosen))  # refuses what no candidate could be built for
+    loaded = load_model(model, zoo, shape, seed)
     store = open_store(database, None)
     with out.status("preparing the model"):
         contexts = contexts_of(extract_tasks(loaded.mod, chosen, loaded.params), seed)

@@ -16,7 +16,7 @@ import runners
 
 from ..error import TunerError
 from ..model import exported, load_model, random_array
-from .reference import OnnxSource, onnx_session
+from .reference import OnnxSource, onnx_session, run_session
 from .turns import Contestant
 
 
@@ -89,7 +89,11 @@ def _onnxruntime(source: Source, arrays: Sequence[np.ndarray], threads: int) -> 
 def onnx_contestant(onnx: OnnxSource, arrays: Sequence[np.ndarray], threads: int) -> Contestant:
     """ONNX Runtime on a model."""
     session = onnx_session(onnx, threads)
-    feed = dict(zip([item.name for item in session.get_inputs()], arrays, strict=True))
+    names = [item.name for item in session.get_inputs()]
+    run_session(
+        session, names, arrays
+    )  # tells what does not fit; the calls that are timed do nothing besides
+    feed = dict(zip(names, arrays, strict=True))
     return Contestant("onnxruntime", lambda: session.run(None, feed))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,27 @@ def require_onnxruntime() -> Any:
     except ImportError as error:
         raise TunerError(f"comparing needs ONNX Runtime: pip install 'loopsmith[onnx]' ({error})") from error
     return onnxruntime
+
+
+def run_session(session: Any, names: Sequence[str], arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The outputs of an ONNX Runtime session for inputs in their order.
+
+    Raises:
+        TunerError: the model takes other inputs.
+    """
+    if len(names) != len(arrays):
+        raise TunerError(
+            f"the ONNX model takes {len(names)} inputs ({', '.join(names)}), the library {len(arrays)};"
+            " they are not the same model"
+        )
+    try:
+        outputs: list[np.ndarray] = session.run(None, dict(zip(names, arrays, strict=True)))
+    except Exception as error:  # onnxruntime raises its own classes, which share no public base
+        raise TunerError(
+            "ONNX Runtime cannot run the ONNX model on the library's inputs; name the file that the library was built from"
+            f" ({error})"
+        ) from error
+    return outputs
 
 
 def onnx_session(source: OnnxSource, threads: int) -> Any:

@@ -10,9 +10,13 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import shutil
 import subprocess
 import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -27,6 +31,9 @@ from ...target.target import Target
 
 class CodegenError(IRError):
     """Code could not be generated, loaded or linked."""
+
+
+_CATCHING = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -102,7 +109,7 @@ def target_machine(options: MachineOptions = MachineOptions()) -> llvm.TargetMac
     """The LLVM target machine for the options, made once per process.
 
     Raises:
-        CodegenError: when LLVM does not know the triple.
+        CodegenError: when LLVM does not know the triple, the cpu or a feature.
     """
     _initialize()
     try:
@@ -118,14 +125,52 @@ def target_machine(options: MachineOptions = MachineOptions()) -> llvm.TargetMac
     if not options.triple and cpu in ("", host_info().cpu):
         cpu = host_info().cpu
         features = ",".join(filter(None, (host_info().flags, options.features)))
-    return target.create_target_machine(
-        cpu=cpu,
-        features=features,
-        opt=min(options.opt_level, 3),
-        reloc="pic",
-        codemodel="small",
-        abiname=options.abi,
-    )
+    with _llvm_complaints() as complaints:
+        machine = target.create_target_machine(
+            cpu=cpu,
+            features=features,
+            opt=min(options.opt_level, 3),
+            reloc="pic",
+            codemodel="small",
+            abiname=options.abi,
+        )
+    if complaints:
+        raise CodegenError(
+            f"{'; '.join(complaints)} ({options.triple or host_info().triple}). -mcpu and LOOPSMITH_HOST_CPU take LLVM's names of"
+            " processors, such as x86-64-v3 or znver4, -mattr its names of features, such as +avx2"
+        )
+    return machine
+
+
+@contextmanager
+def _llvm_complaints() -> Iterator[list[str]]:
+    """Collects what LLVM says of names that it does not know.
+
+    It tells nobody but file descriptor 2, takes the oldest processor of the family instead, and ends the process when that one
+    has no 64-bit mode. Everything else that is written there meanwhile is passed on.
+    """
+    complaints: list[str] = []
+    try:
+        kept = os.dup(2)
+    except OSError:  # a process without standard error: LLVM tells nobody
+        yield complaints
+        return
+    with _CATCHING, tempfile.TemporaryFile() as caught:
+        try:
+            os.dup2(caught.fileno(), 2)
+            yield complaints
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+            caught.seek(0)
+            for line in caught.read().splitlines(keepends=True):
+                found = re.match(
+                    rb"('[^']*' is not a recognized (?:processor|feature) for this target) \(ignoring", line
+                )
+                if found is None:
+                    os.write(2, line)
+                elif (text := found[1].decode()) not in complaints:
+                    complaints.append(text)
 
 
 def optimize(
@@ -252,4 +297,7 @@ def link_shared_library(
         command += ["-lm", "-lpthread"] if not direct else []
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            raise CodegenError(f"linking {os.fspath(path)} with {linker} failed:\n{done.stderr.strip()}")
+            raise CodegenError(
+                f"linking {os.fspath(path)} with {linker} failed (LOOPSMITH_LINKER names another linker, such as that of a"
+                f" processor of another kind):\n{done.stderr.strip()}"
+            )

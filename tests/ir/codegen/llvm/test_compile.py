@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -53,6 +54,32 @@ def test_missing_linker_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_unknown_triple_is_named() -> None:
     with pytest.raises(native.CodegenError, match="quux"):
         native.target_machine(native.MachineOptions(triple="quux-none-none"))
+
+
+@pytest.mark.parametrize(
+    ("target", "named"),
+    [
+        ("llvm -mcpu=znver99", "'znver99' is not a recognized processor"),
+        ("llvm -mcpu=znver4 -mattr=+avx2,+warp", "'\\+warp' is not a recognized feature"),
+        ("llvm -mtriple=aarch64-linux-gnu -mcpu=znver4", "'znver4' is not .* \\(aarch64-linux-gnu\\)"),
+    ],
+)
+def test_a_processor_or_feature_that_llvm_does_not_know_is_refused(
+    target: str, named: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """LLVM itself would go on with the oldest processor, or end the process."""
+    with pytest.raises(native.CodegenError, match=named):
+        native.target_machine(native.options_of(Target(target)))
+    assert capfd.readouterr().err == ""
+
+
+def test_what_others_write_while_llvm_is_asked_is_passed_on(capfd: pytest.CaptureFixture[str]) -> None:
+    with native._llvm_complaints() as complaints:
+        os.write(
+            2, b"one line\n'x' is not a recognized processor for this target (ignoring processor)\nanother"
+        )
+    assert complaints == ["'x' is not a recognized processor for this target"]
+    assert capfd.readouterr().err == "one line\nanother"
 
 
 def test_assembly_of_the_host_uses_its_widest_fma() -> None:
