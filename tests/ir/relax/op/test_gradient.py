@@ -13,8 +13,8 @@ from ir import relax as rx
 from ir.relax.op import OPERATORS
 from ir.relax.testing import evaluate
 
-from .test_operators import CASES as OPERATOR_CASES
-from .test_operators import Case
+from .cases import CASES as OPERATOR_CASES
+from .cases import Case
 
 R, N = rx.op, rx.op.nn
 
