@@ -130,7 +130,7 @@ class Analyzer:
 
     def _forget(self) -> None:
         self._bounds.memo, self._modular.memo = {}, {}
-        self._rewrite.memo, self._canonical.memo = {}, {}
+        self._rewrite.memo, self._canonical.memo, self._rewrite.loading = {}, {}, {}
 
     def constraint_scope(self, constraint: PrimExpr) -> _ConstraintScope:
         """A scope, ``with analyzer.constraint_scope(x < 8):``, in which the condition holds."""

@@ -196,7 +196,7 @@ class CanonicalSimplifier(CanonicalDivision):
 
     def _choice(self, e: Any) -> Any:
         """Select, if_then_else and other calls: branches are canonical under their condition."""
-        rewrite, parent = self._parent._rewrite, self._parent
+        rewrite = self._parent._rewrite
         cls = e.__class__
         if cls is E.Select or getattr(getattr(e, "op", None), "name", "") == "tir.if_then_else":
             parts = (e.condition, e.true_value, e.false_value) if cls is E.Select else e.args
@@ -204,13 +204,7 @@ class CanonicalSimplifier(CanonicalDivision):
             value = condition.value if condition.__class__ is E.Broadcast else condition
             if value.__class__ is IntImm:
                 return self._form(parts[1] if value.value else parts[2])
-            if dt.lanes(condition.dtype) == 1:
-                with parent.constraint_scope(condition):
-                    yes = self.visit(parts[1])
-                with parent.constraint_scope(rewrite.negate(condition)):
-                    no = self.visit(parts[2])
-            else:
-                yes, no = self.visit(parts[1]), self.visit(parts[2])
+            yes, no = rewrite.branches(self.visit, condition, *parts[1:])
             if expr_deep_equal(yes, no):
                 return yes
             if condition is parts[0] and yes is parts[1] and no is parts[2]:

@@ -51,6 +51,7 @@ class RewriteSimplifier:
         self.literals: list[Any] = []
         """Conditions known to hold."""
         self.memo: dict[int, tuple[Any, Any]] = {}
+        self.loading: dict[int, tuple[Any, bool]] = {}
         self._depth = 0
         self.knowing_branches = False
         """Simplify each side of a connective knowing the other."""
@@ -372,22 +373,37 @@ class RewriteSimplifier:
 
     # ---- other nodes --------------------------------------------------------------------------------------------
 
-    def _branches(self, condition: Any, yes: Any, no: Any) -> tuple[Any, Any]:
-        """Both sides of a choice, each simplified knowing how the condition turned out."""
-        if dt.lanes(condition.dtype) != 1:
-            return self.visit(yes), self.visit(no)
+    def branches(self, visit: Callable[[Any], Any], condition: Any, yes: Any, no: Any) -> tuple[Any, Any]:
+        """Both sides of a choice, each visited knowing how the condition turned out.
+
+        What a condition over loaded data says is not worth its price: what the sides share would be visited once for each
+        of all the ways to get there.
+        """
+        if dt.lanes(condition.dtype) != 1 or self._loads(condition):
+            return visit(yes), visit(no)
         with self._parent.constraint_scope(condition):
-            yes = self.visit(yes)
+            yes = visit(yes)
         with self._parent.constraint_scope(self.negate(condition)):
-            no = self.visit(no)
+            no = visit(no)
         return yes, no
+
+    def _loads(self, e: Any) -> bool:
+        """Whether there is data in an expression."""
+        if e.__class__ in _LOADS or not e.is_compound:
+            return e.__class__ in _LOADS
+        found = self.loading.get(id(e))
+        if found is None:
+            below: list[Any] = []
+            e._visit_children(below.append)
+            found = self.loading[id(e)] = (e, any(map(self._loads, below)))
+        return found[1]
 
     def _select(self, e: Any) -> Any:
         condition = self.visit(e.condition)
         value = condition.value if condition.__class__ is E.Broadcast else condition
         if value.__class__ is IntImm:
             return self.visit(e.true_value if value.value else e.false_value)
-        yes, no = self._branches(condition, e.true_value, e.false_value)
+        yes, no = self.branches(self.visit, condition, e.true_value, e.false_value)
         if expr_deep_equal(yes, no):
             return yes
         if condition is e.condition and yes is e.true_value and no is e.false_value:
@@ -400,7 +416,7 @@ class RewriteSimplifier:
             condition = self.visit(e.args[0])
             if condition.__class__ is IntImm:
                 return self.visit(e.args[1] if condition.value else e.args[2])
-            yes, no = self._branches(condition, e.args[1], e.args[2])
+            yes, no = self.branches(self.visit, condition, e.args[1], e.args[2])
             if expr_deep_equal(yes, no):
                 return yes
             if condition is e.args[0] and yes is e.args[1] and no is e.args[2]:
@@ -537,5 +553,6 @@ _QUICK: dict[type, Callable[[RewriteSimplifier, Any, Any], Any]] = {
     E.EQ: RewriteSimplifier._quick_eq,
     E.LT: RewriteSimplifier._quick_lt,
 }
+_LOADS = frozenset((E.BufferLoad, E.ProducerLoad))
 _CONDITIONS = frozenset((E.EQ, E.NE, E.LT, E.LE, E.GT, E.GE, E.And, E.Or, E.Not))
 _NEGATABLE = _CONDITIONS | {IntImm, E.Broadcast}
