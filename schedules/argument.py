@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from .error import ScheduleError
 from .state import ScheduleState
 
 Show = Callable[[Any], str]
@@ -123,6 +124,11 @@ class Factors(Input):
     """The extents of new loops: numbers, sampled numbers, and None for what is left."""
 
     slots = None
+
+    def settle(self, sch: ScheduleState, value: Any, given: Mapping[str, Any]) -> Any:
+        if not isinstance(value, list | tuple):
+            raise ScheduleError(f"{sch._step}: expected a list of factors, such as [None, 8], got {value!r}")
+        return value
 
     def record(self, sch: ScheduleState, value: Any) -> Sequence[Any]:
         return list(value)

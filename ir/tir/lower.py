@@ -68,18 +68,25 @@ def lowering_pipeline(target: Target) -> Sequential:
     assertions out.
 
     Raises:
-        IRValueError: there is no way to lower for this kind of target.
+        IRValueError: there is no way to lower for this kind of target, or an added pass has no such place.
     """
     make = _PASSES.get(target.kind_name)
     if make is None:
         raise IRValueError(
             f"nothing lowers programs for targets of kind {target.kind_name!r}; there are {', '.join(_PASSES)}"
         )
-    extra = [
-        (min(int(phase), 3), item) for phase, item in PassContext.current().get("tir.add_lower_pass") or ()
-    ]
+    extra = [_added(entry) for entry in PassContext.current().get("tir.add_lower_pass") or ()]
     passes = make(target, lambda phase: [item for at, item in extra if at == phase])
     return Sequential(passes, name="tir.lower")
+
+
+def _added(entry: object) -> tuple[int, Pass]:
+    """One entry of ``tir.add_lower_pass``."""
+    if not isinstance(entry, tuple | list) or len(entry) != 2 or entry[0] not in range(4):
+        raise IRValueError(
+            f"config option 'tir.add_lower_pass' takes (phase, pass) pairs with a phase of 0, 1, 2 or 3, got {entry!r}"
+        )
+    return int(entry[0]), entry[1]
 
 
 def lower(program: PrimFunc | IRModule, target: Target | str | None = None, name: str = "main") -> IRModule:

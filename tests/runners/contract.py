@@ -1,6 +1,6 @@
 """The contract of runners: a class that every implementation's tests derive from.
 
-A subclass says how to make a runner (``make_runner``) and an input that it can measure (``good_input``) or not (``bad_input``).
+A subclass says how to make a runner (the fixture ``runner``) and an input that it can measure (``good_input``) or not (``bad_input``).
 """
 
 from __future__ import annotations

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from ir import IRModule, tir
+from ir.error import IRValueError
 from ir.node import post_order_visit
 from ir.tir.interpreter import run
 from ir.tir.lower import lower
@@ -60,6 +62,15 @@ def test_passes_can_be_added() -> None:
     with PassContext(config={"tir.add_lower_pass": [(0, watcher(0)), (1, watcher(1)), (3, watcher(3))]}):
         lower(matmul_relu(8, 4, 6))
     assert seen == [(0, True), (1, False), (3, False)]
+
+
+@pytest.mark.parametrize("entry", [(4, tir.transform.Simplify()), ("1", tir.transform.Simplify()), 3, (1,)])
+def test_passes_have_a_place(entry: object) -> None:
+    with PassContext(config={"tir.add_lower_pass": [entry]}):
+        with pytest.raises(
+            IRValueError, match=r"'tir.add_lower_pass' takes \(phase, pass\) pairs with a phase of 0, 1"
+        ):
+            lower(matmul_relu(8, 4, 6))
 
 
 def test_modules_keep_other_functions() -> None:

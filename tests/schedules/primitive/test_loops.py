@@ -134,6 +134,7 @@ def test_split_refusals() -> None:
     assert_refused(sch, lambda: sch.split(i, [2, 3]), "split", "'i'", "128")
     assert_refused(sch, lambda: sch.split(i, [None, None]), "at most one")
     assert_refused(sch, lambda: sch.split(i, []), "'i'")
+    assert_refused(sch, lambda: sch.split(i, 8), "split", "list of factors", "got 8")
     assert_refused(sch, lambda: sch.split(i, [0, 128]), "positive")
     sch.annotate(j, "mark", 1)
     assert_refused(sch, lambda: sch.split(j, [None, 2]), "'j'", "annotations")
