@@ -10,6 +10,7 @@ import ctypes
 import platform
 from functools import lru_cache
 from pathlib import Path
+from threading import Lock
 
 import llvmlite.binding as llvm
 
@@ -99,7 +100,15 @@ class Runtime:
         self._set_error(message.encode("utf-8"))
 
 
-@lru_cache(maxsize=1)
+_loading = Lock()
+
+
 def runtime() -> Runtime:
-    """The process's runtime, compiled on first use."""
+    """The process's runtime, compiled on first use, by one thread if several ask."""
+    with _loading:
+        return _load_runtime()
+
+
+@lru_cache(maxsize=1)
+def _load_runtime() -> Runtime:
     return Runtime()

@@ -168,7 +168,9 @@ def _for(emitter: FunctionEmitter, loop: S.For) -> None:
     is_innermost = _loop_body(emitter, loop.body)
     b.branch(latch)
     b.label(latch)
-    b.emit(f"%{name}.next = add nuw nsw i64 %{name}, 1")
+    # without a sign, -1 + 1 would overflow
+    unsigned = "nuw " if start.literal is not None and start.literal >= 0 else ""
+    b.emit(f"%{name}.next = add {unsigned}nsw i64 %{name}, 1")
     more = b.icmp("slt", Value(f"%{name}.next", "i64"), end)
     if S.SHAPED in loop.annotations:
         b.emit(f"br i1 {more.ref}, label %{head}, label %{done}, !llvm.loop {emitter.context.keep_loop()}")

@@ -278,6 +278,19 @@ def test_while_let_and_assert() -> None:
     compare(main, np.array([0, 1, 2, 3, 100, 1000, 7, 8], "int32"), np.zeros(8, "int32"))
 
 
+@pytest.mark.parametrize(("start", "stop"), [(-2, 2), (-3, 1), (-3, 5), (-5, -2), (-1, 0), (0, 4)])
+def test_loops_may_start_below_zero(start: int, stop: int) -> None:
+    i = tir.Var("i", "int32")
+    B = tir.decl_buffer((16,), "int32", "B")
+    handle = tir.Var("b", "handle")
+    loop = tir.For(i, start, stop - start, tir.ForKind.SERIAL, tir.BufferStore(B, i, [i + 8]))
+    out = np.full(16, 99, "int32")
+    build(tir.PrimFunc([handle], loop, buffer_map={handle: B}))["main"](out)
+    expected = np.full(16, 99, "int32")
+    expected[start + 8 : stop + 8] = np.arange(start, stop)
+    np.testing.assert_array_equal(out, expected)
+
+
 def test_failed_assertion_is_an_error() -> None:
     @T.prim_func
     def main(A: T.Buffer((8,), "int32"), n: T.int32):
