@@ -47,7 +47,7 @@ def page(rows: list[Row]) -> str:
     """The table and a line for each survivor."""
     parts = [
         "# Mutation score of the test suite\n",
-        "Made by `python experiments/mutation/run.py --show`.\n",
+        "Made by `python experiments/mutation/run.py --number 432 --show --page experiments/results/mutation.md`.\n",
         table(rows),
     ]
     reasons = {"equivalent": EQUIVALENT, "hint": HINTS, "open": {}}
