@@ -159,3 +159,22 @@ def test_applied_twice_changes_nothing_more(apply, barrier: bool):  # type: igno
 
     once = apply(CommonSubexprElimTIR(barrier=barrier), before)
     assert lets(apply(CommonSubexprElimTIR(barrier=barrier), once)) == lets(once)
+
+
+def test_casts_to_different_widths_differ(apply):  # type: ignore[no-untyped-def]
+    @T.prim_func
+    def before(A: T.Buffer((900,), "float32"), B: T.Buffer((900,), "float32")):
+        for i in range(300):
+            B[T.Cast("int32", T.Cast("int16", i * 3))] = A[T.Cast("int32", T.Cast("int8", i)) + 128]
+            B[T.Cast("int32", T.Cast("int8", i * 3)) + 128] = A[T.Cast("int32", T.Cast("int16", i))]
+
+    apply(CommonSubexprElimTIR(), before)
+
+
+def test_what_is_subtracted_is_shared_as_such(apply):  # type: ignore[no-untyped-def]
+    @T.prim_func
+    def before(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+        for i, j in T.grid(5, 6):
+            B[i * 8 - j + 8] = A[i * 8 - j + 10]
+
+    assert lets(apply(CommonSubexprElimTIR(), before)) == ["i * 8 + j * -1"]

@@ -70,6 +70,24 @@ def divides(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
 
 
 @T.prim_func
+def is_masked(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+    for i in range(8):
+        B[i] = T.if_then_else(i < 4, A.vload([i], predicate=i < 2), T.float32(7))
+
+
+@T.prim_func
+def divides_in_an_index(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+    for i in range(8):
+        B[i] = T.if_then_else(A[i] != 0, B[100 // A[i] % 8], 0)
+
+
+@T.prim_func
+def has_an_effect(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+    for i in range(8):
+        B[i] = T.if_then_else(T.call_packed("next", dtype="int32") != 0, A[i], 0)
+
+
+@T.prim_func
 def is_long(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
     for i in range(2, 8):
         B[i] = T.if_then_else(
@@ -87,10 +105,12 @@ def is_strided(A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "float32")):
 
 
 @pytest.mark.parametrize(
-    "func", [calls, divides, is_long, is_strided], ids=lambda func: func.attrs["global_symbol"]
+    "func",
+    [calls, divides, divides_in_an_index, has_an_effect, is_masked, is_long, is_strided],
+    ids=lambda func: func.attrs["global_symbol"],
 )
 def test_branches_that_are_worth_it_stay(apply, func):  # type: ignore[no-untyped-def]
-    assert apply(IfConversion(), func, same_results=func is not is_strided) is func
+    assert apply(IfConversion(), func, same_results=func not in (is_strided, has_an_effect)) is func
 
 
 def test_a_buffer_that_may_be_empty_is_not_read_elsewhere(apply):  # type: ignore[no-untyped-def]

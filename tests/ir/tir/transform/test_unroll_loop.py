@@ -63,3 +63,46 @@ def test_loops_over_local_buffers(apply):
 
     after = apply(tir.transform.UnrollLoop(expand=False, unroll_local_access=True), local)
     assert loops(after) == [("i", "UNROLLED")] * 3 + [("k", "SERIAL")]
+
+
+def test_copies_define_variables_of_their_own(apply):
+    @T.prim_func
+    def before(A: T.Buffer((4,), "int32"), B: T.Buffer((4,), "int32")):
+        for i in T.unroll(4):
+            with T.LetStmt(A[i] * 3) as x:
+                for j in range(2):
+                    B[i] = B[i] + x * j
+
+    assert tir.analysis.verify_ssa(apply(tir.transform.UnrollLoop(), before))
+
+
+def test_numbers_wrap_in_their_width(check):
+    @T.prim_func
+    def before(A: T.Buffer((4,), "int32")):
+        for i in T.unroll(4):
+            A[i] = i * 2147483647 + i
+
+    @T.prim_func
+    def after(A: T.Buffer((4,), "int32")):
+        A[0] = 0
+        A[1] = -2147483648
+        A[2] = 0
+        A[3] = -2147483648
+
+    check(tir.transform.UnrollLoop(), before, after)
+
+
+def test_masks_of_copies_are_decided(check):
+    @T.prim_func
+    def before(A: T.Buffer((4,), "int32"), B: T.Buffer((4,), "int32")):
+        for i in T.unroll(2):
+            B.vstore([i], A.vload([i + 2], predicate=i < 1), predicate=0 <= i)
+            B.vstore([i + 2], A[i], predicate=1 <= i)
+
+    @T.prim_func
+    def after(A: T.Buffer((4,), "int32"), B: T.Buffer((4,), "int32")):
+        B[0] = A[2]
+        B[1] = 0
+        B[3] = A[1]
+
+    check(tir.transform.UnrollLoop(), before, after)

@@ -33,6 +33,14 @@ def test_data_keeps_its_width(apply):  # type: ignore[no-untyped-def]
 
     assert apply(WidenIndices(), hashes) is hashes
 
+    @T.prim_func
+    def named(A: T.Buffer((8,), "int32"), O: T.Buffer((8,), "bool")):
+        for i in T.serial(T.int64(8)):
+            with T.LetStmt(A[i] * 65537) as x:
+                O[i] = x * 65537 < x
+
+    assert apply(WidenIndices(), named) is named
+
 
 def test_sums_of_data_are_indices_and_casts_of_data_are_not(check):  # type: ignore[no-untyped-def]
     @T.prim_func
