@@ -8,6 +8,7 @@ without being listed anywhere, and one that needs a heavy library is loaded when
 from __future__ import annotations
 
 import pkgutil
+import sys
 from collections.abc import Callable
 from importlib import import_module
 from typing import Generic, TypeVar
@@ -80,7 +81,9 @@ class Kinds(Generic[T]):
         for module in _modules_of(self._folder):
             try:
                 self._import(module)
-            except ModuleNotFoundError:
+            except ModuleNotFoundError as error:
+                if (error.name or "").partition(".")[0] in sys.modules:
+                    raise  # the package is there: the file imports a module that it does not have
                 continue  # what it needs is not installed: its kinds are not there
 
 

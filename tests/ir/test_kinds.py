@@ -70,3 +70,12 @@ def test_a_name_has_one_owner() -> None:
     assert kinds["circle"] is Circle
     with pytest.raises(IRError, match="there are circle"):
         kinds["square"]
+
+
+def test_a_file_that_imports_what_a_package_does_not_have_says_so(shapes: Kinds[type]) -> None:
+    """It is no missing library: the list would be short by a kind without a word."""
+    Path(sys.modules["shapes_of_a_test"].__path__[0], "wrong.py").write_text(
+        "from . import_of_nothing import x\n"
+    )
+    with pytest.raises(ModuleNotFoundError, match="import_of_nothing"):
+        shapes.names()

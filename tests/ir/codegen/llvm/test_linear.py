@@ -81,3 +81,19 @@ def test_what_one_side_of_a_condition_emits_is_not_known_to_the_other() -> None:
     for number in range(5):
         x = np.where(x > number, x + 1, x * 3).astype("int32")
     np.testing.assert_array_equal(out, x)
+
+
+def test_what_one_side_of_a_choice_has_given_is_not_known_on_the_other() -> None:
+    a = te.placeholder((64,), "float32", "A")
+
+    def value(i: Any) -> Any:
+        y = te.exp(a[i])
+        chosen = te.if_then_else(a[i] > 0, te.sqrt(y) * y, te.sin(y) + y)
+        return te.if_then_else(a[i] > 1, te.cos(chosen), te.floor(y)) + y
+
+    func = te.create_prim_func([a, te.compute((64,), value, "O")])
+    data, out = np.linspace(-2, 2, 64, dtype="float32"), np.zeros(64, "float32")
+    build(func)["main"](data, out)
+    y = np.exp(data)
+    chosen = np.where(data > 0, np.sqrt(y) * y, np.sin(y) + y)
+    np.testing.assert_allclose(out, np.where(data > 1, np.cos(chosen), np.floor(y)) + y, rtol=1e-4)
