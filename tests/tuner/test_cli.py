@@ -9,6 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
+
+from tuner.cli import main as entry
 
 _MAIN = [sys.executable, "-m", "tuner.cli.main"]
 
@@ -74,6 +77,21 @@ def test_without_a_command_there_is_help_and_no_complaint(tmp_path: Path) -> Non
     for command in ([], ["db"]):
         done = loopsmith(*command, cwd=tmp_path)
         assert (done.returncode, done.stderr) == (2, "") and "--help" in done.stdout
+
+
+def test_the_status_that_a_command_asks_for_is_that_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C ends ``tune`` with 130: a script sees that the search was not finished."""
+    app = typer.Typer()
+
+    @app.command()
+    def interrupted() -> None:
+        raise typer.Exit(130)
+
+    monkeypatch.setattr(entry, "app", app)
+    monkeypatch.setattr(sys, "argv", ["loopsmith"])
+    with pytest.raises(SystemExit) as leaving:
+        entry.main()
+    assert leaving.value.code == 130
 
 
 def _database_of_the_future(path: Path) -> None:

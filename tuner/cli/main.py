@@ -30,12 +30,10 @@ app.add_typer(database.app, name="db")
 def main() -> None:
     """Run the command line; errors of the user end with one paragraph and status 2, Ctrl-C with status 130."""
     try:
-        app(standalone_mode=False)
+        status = app(standalone_mode=False)
     except IRError as error:
         complain(str(error))
         sys.exit(2)
-    except typer.Exit as leaving:
-        sys.exit(leaving.exit_code)
     except typer.Abort:
         sys.exit(130)
     except KeyboardInterrupt:
@@ -48,6 +46,9 @@ def main() -> None:
         if error.format_message():  # type: ignore[attr-defined]
             complain(usage)
         sys.exit(2)  # without a message the help, which was asked for by naming no command, is on the screen
+    # `typer.Exit` does not come out of the app: its status is what the app returns; a command returns None.
+    if status:
+        sys.exit(status)
 
 
 def _usage_error(error: Exception) -> str | None:
