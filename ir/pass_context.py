@@ -167,6 +167,8 @@ class PassContext:
     config: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.opt_level, int):
+            raise PassError(f"PassContext: opt_level is a number such as 2, got {self.opt_level!r}")
         for name in ("required_pass", "disabled_pass", "instruments"):
             value = getattr(self, name)
             value = () if value is None else value

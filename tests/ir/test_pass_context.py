@@ -172,3 +172,8 @@ def test_kernels_that_were_built_under_other_options_are_not_taken_again() -> No
         built()
         built()
     assert seen == ["lowered"] * 2
+
+
+def test_an_optimization_level_is_a_number() -> None:
+    with pytest.raises(PassError, match="opt_level is a number such as 2, got '3'"):
+        PassContext(opt_level="3")  # type: ignore[arg-type]
