@@ -35,7 +35,10 @@ class ConstantFolder(StmtExprMutator):
 
     # -- expressions ---------------------------------------------------------
     def visit_BinaryOpExpr(self, node: E.BinaryOpExpr) -> PrimExpr:
-        a, b = self.visit(node.a), self.visit(node.b)
+        return self.folded(node, self.visit(node.a), self.visit(node.b))
+
+    def folded(self, node: E.BinaryOpExpr, a: PrimExpr, b: PrimExpr) -> PrimExpr:
+        """An operation on these operands instead of its own."""
         if a.__class__ in _CONSTANTS or b.__class__ in _CONSTANTS:
             return _FOLDING[type(node)](a, b)
         return node if a is node.a and b is node.b else type(node)(a, b, node.span)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from ... import dtype as dt
@@ -151,18 +151,20 @@ class _Definitions(Visitor):
     visit_AllocateConst = visit_Allocate
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, eq=False)
 class _Use:
     """What an expression or buffer has of the variables that differ between copies."""
 
     variables: tuple[Var, ...]
-    linear: tuple[int, dict[Var, int]] | None
+    linear: tuple[int, dict[Var, int]] | None = None
     """Constant and factors, if it is a sum of multiples of them and of nothing else."""
-    binds: bool
+    binds: bool = False
     """Whether it defines variables of its own."""
+    made: dict[Any, Any] = field(default_factory=dict)
+    """What it has become, by identities of the variables' values."""
 
 
-_NOTHING = _Use((), None, False)
+_NOTHING = _Use(())
 
 
 class _Copies(ConstantFolder):
@@ -183,7 +185,6 @@ class _Copies(ConstantFolder):
         self.values: dict[Var, PrimExpr] = {}  # what the variables are in the copy at hand
         self.is_first = True  # first copies keep the variables that they define; others need their own
         self._uses: dict[int, _Use] = {}
-        self._made: dict[tuple[int, ...], Any] = {}
         self._numbers: dict[tuple[int, int, int], PrimExpr] = {}
         self._kept: list[Any] = []  # whose identities are keys
 
@@ -194,17 +195,27 @@ class _Copies(ConstantFolder):
             if not isinstance(node, PrimExpr | Buffer):
                 return super().visit(node)
             use = self._use_of(node)
+        variables = use.variables
         if use.binds:
             return super().visit(node)
-        if not use.variables:
+        if not variables:
             return node
         values = self.values
-        key = (id(node), *[id(values.get(var)) for var in use.variables])
-        found = self._made.get(key)
+        key: Any = id(values.get(variables[0]))
+        if len(variables) > 1:
+            key = (key, *[id(values.get(var)) for var in variables[1:]])
+        found = use.made.get(key)
         if found is None:
             found = None if use.linear is None else self._evaluated(use.linear, node.dtype)
-            found = self._made[key] = super().visit(node) if found is None else found
+            found = use.made[key] = super().visit(node) if found is None else found
         return found
+
+    def visit_Add(self, node: Add) -> PrimExpr:
+        """Sums of an index and a displacement are what most copies consist of."""
+        a, b = self.visit(node.a), self.visit(node.b)
+        if b.__class__ is IntImm and a.__class__ is not IntImm:
+            return Add(a, b, node.span) if b.value else a
+        return self.folded(node, a, b)
 
     def _evaluated(self, linear: tuple[int, dict[Var, int]], dtype: str) -> PrimExpr | None:
         """The number that a sum is in the copy at hand; None if some variable is not a number."""
