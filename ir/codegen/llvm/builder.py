@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from functools import cache, lru_cache
+from math import copysign
 
 _INT_BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64}
 
@@ -53,9 +54,14 @@ def element_of(type_: str) -> str:
     return type_[type_.index("x ") + 2 : -1] if type_[0] == "<" else type_
 
 
-@lru_cache(maxsize=4096)
 def float_literal(value: float, element: str) -> str:
     """Text of a floating point constant, rounded to ``element`` (``half``, ``float`` or ``double``)."""
+    return _float_literal(value, copysign(1.0, value), element)
+
+
+@lru_cache(maxsize=4096)
+def _float_literal(value: float, sign: float, element: str) -> str:
+    """The text; the sign tells zeros apart, which are equal as keys."""
     if element == "float":
         # LLVM writes float constants as the double of the same value.
         if abs(value) <= 3.4028235677973366e38:

@@ -12,7 +12,7 @@ from ir.codegen.llvm.builder import float_literal
 
 
 @pytest.mark.parametrize(
-    "value", [0.0, 1.5, -65504.0, 65519.0, 65520.0, -1e6, 1e300, math.inf, -math.inf, 0.1]
+    "value", [0.0, -0.0, 1.5, -65504.0, 65519.0, 65520.0, -1e6, 1e300, math.inf, -math.inf, 0.1]
 )
 def test_constants_are_rounded_to_their_dtype(value: float) -> None:
     with np.errstate(over="ignore"):
