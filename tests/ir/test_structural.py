@@ -179,3 +179,9 @@ def test_hashes_suit_both_ways_of_comparing_free_variables() -> None:
     assert ir.structural_hash(a + 1) == ir.structural_hash(b + 1)
     with pytest.raises(TypeError):
         ir.structural_hash(a + 1, map_free_vars=True)  # type: ignore[call-arg]
+
+
+def test_hashes_know_the_values_of_attributes() -> None:
+    func = tir.PrimFunc([], tir.Evaluate(tir.const(0)))
+    hashes = {ir.structural_hash(func.with_attr("unit", value)) for value in ("a", "b", 1, 2, True)}
+    assert len(hashes) == 5

@@ -172,7 +172,7 @@ def store(
     index = flat_index(indices, buffer)
     stored = to_memory(b, emitter.value(value), value.dtype)
     align = element_bytes(buffer.dtype)
-    if isinstance(index, E.Broadcast):
+    if isinstance(index, E.Broadcast) and predicate is None:
         index = index.value  # all lanes go to one place: the last one wins
         stored = b.extract(stored, lanes_of(stored.type) - 1)
     if predicate is not None:

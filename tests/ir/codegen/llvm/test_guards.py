@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ir import tir
 from ir.codegen.build import build
 from ir.registry import register_func
 from ir.script import from_source
@@ -114,6 +115,23 @@ def main(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32"), C: T.Buffer((8,
     build(func)["main"](a, b, c)
     assert calls == list(range(8))
     np.testing.assert_array_equal(c, [0, 1, -2, 3, -4, 5, -6, 7])
+
+
+def test_a_call_with_an_effect_is_evaluated_as_often_as_it_stands_there() -> None:
+    calls = []
+
+    @register_func("tests.guards.count", override=True)
+    def number() -> int:
+        calls.append(None)
+        return len(calls)
+
+    buffer = tir.decl_buffer((1,), "int32", "A")
+    call = tir.Call("int32", "tir.tvm_call_packed", ("tests.guards.count",))
+    store = tir.BufferStore(buffer, tir.bitwise_or(call * 16, call), [tir.const(0)])  # one object, twice
+    handle = tir.Var("a", "handle")
+    out = np.zeros(1, "int32")
+    build(tir.PrimFunc([handle], store, buffer_map={handle: buffer}))["main"](out)
+    assert out[0] == 18 and len(calls) == 2
 
 
 @KINDS

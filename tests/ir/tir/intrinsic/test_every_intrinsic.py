@@ -13,7 +13,7 @@ from ir import dtype as dt
 from ir.codegen.build import build
 from ir.codegen.llvm.intrinsics import PRIMITIVES
 from ir.error import IRTypeError, IRValueError
-from ir.op import Op
+from ir.op import Op, register_op
 from ir.script import from_source
 from ir.script import tir as T
 from ir.tir.buffer import decl_buffer
@@ -21,7 +21,14 @@ from ir.tir.evaluate import evaluate
 from ir.tir.expr import BufferLoad, Call, Var
 from ir.tir.function import PrimFunc
 from ir.tir.interpreter import run
-from ir.tir.intrinsic.declaration import INTRINSICS, Intrinsic, effect_of, intrinsic, primitive
+from ir.tir.intrinsic.declaration import (
+    INTRINSICS,
+    CallEffectKind,
+    Intrinsic,
+    effect_of,
+    intrinsic,
+    primitive,
+)
 from ir.tir.op import call_intrin, type_annotation
 from ir.tir.stmt import BufferStore, Evaluate, For, ForKind
 from ir.tir.transform import LowerIntrin
@@ -339,3 +346,8 @@ def test_powers_of_integers() -> None:
     a = np.array([5, -3, -7, 11], "int32")
     build(main)["main"](a)
     assert list(a) == [1, -3, 49, 1331]
+
+
+def test_what_nothing_is_known_of_may_do_anything() -> None:
+    unknown = register_op("tests.intrinsic.unknown")
+    assert effect_of(Call("int32", unknown, ())) == CallEffectKind.UPDATE_STATE
