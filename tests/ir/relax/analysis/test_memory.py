@@ -172,7 +172,7 @@ def test_kernels_tell_what_they_write() -> None:
             y = R.builtin.alloc_tensor(R.shape([4]), R.dtype("float32"), R.prim_value(0))
             z = R.builtin.alloc_tensor(R.shape([4]), R.dtype("float32"), R.prim_value(0))
             _ = cls.copy(x, y)
-            _1 = R.vm.call_tir_dyn(cls.copy, (y, z))
+            _1 = R.vm.call_tir_dyn(cls.copy, (x, z))
             _2 = R.memory.kill_tensor(y)
             return z
 
