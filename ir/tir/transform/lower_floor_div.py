@@ -9,7 +9,7 @@ from ...arith.index_simplifier import IndexSimplifier
 from ...module import IRModule
 from ...node import Mutator
 from ...transform import PassContext
-from ..expr import Div, FloorDiv, FloorMod, Let, Mod, PrimExpr, Var
+from ..expr import Div, FloorDiv, FloorMod, IntImm, Let, Mod, PrimExpr, Var
 from ..function import PrimFunc
 from ..stmt import For, LetStmt, Stmt
 from .fresh_copy import renamed
@@ -17,6 +17,11 @@ from .prim_func_pass import PrimFuncPass
 
 _UNKNOWN = 1 << 40
 """What the sizes of arrays and whole arguments are taken to stay below."""
+
+
+def _is_power_of_two(divisor: PrimExpr) -> bool:
+    """Whether floor division is a shift, and the remainder a mask: what machines do fastest, and right for negative numbers."""
+    return isinstance(divisor, IntImm) and divisor.value > 0 and not divisor.value & (divisor.value - 1)
 
 
 class _Lower(Mutator):
@@ -41,6 +46,8 @@ class _Lower(Mutator):
     def _truncating(self, node: FloorDiv | FloorMod, kind: type[PrimExpr]) -> PrimExpr:
         bounds = self.simplifier.bounds
         mapped = self.generic_visit(node)
+        if _is_power_of_two(node.b):
+            return mapped
         if dt.is_index(node.dtype) and bounds(node.a)[0] >= 0 and bounds(node.b)[0] >= 0:
             return kind(mapped.a, mapped.b)
         return mapped
@@ -56,18 +63,19 @@ class _Lower(Mutator):
 class LowerFloorDiv(PrimFuncPass):
     """Divide towards zero, as machines do, where the bounds of loops prove that neither operand is negative.
 
-    Where they do not, floor division stays and code generation corrects the quotient.
+    Where they do not, floor division stays and code generation corrects the quotient. It stays for powers of two as well, where it
+    is a shift.
 
     Before::
 
         for i in range(64):
-            A[i // 8] = B[i % 8]
+            A[i // 7] = B[i % 7]
             C[i] = D[(n + i) // 3]
 
     After::
 
         for i in range(64):
-            A[T.truncdiv(i, 8)] = B[T.truncmod(i, 8)]
+            A[T.truncdiv(i, 7)] = B[T.truncmod(i, 7)]
             C[i] = D[(n + i) // 3]
     """
 

@@ -10,12 +10,12 @@ def test_bounds_of_loops_prove_it(check):  # type: ignore[no-untyped-def]
     @T.prim_func
     def before(A: T.Buffer((64,), "int32"), O: T.Buffer((64,), "int32")):
         for i in range(64):
-            O[i] = A[i // 3] + A[i % 8 * 2] + (i + 5) // 2
+            O[i] = A[i // 3] + A[i % 9 * 2] + (i + 5) // 6
 
     @T.prim_func
     def after(A: T.Buffer((64,), "int32"), O: T.Buffer((64,), "int32")):
         for i in range(64):
-            O[i] = A[T.truncdiv(i, 3)] + A[T.truncmod(i, 8) * 2] + T.truncdiv(i + 5, 2)
+            O[i] = A[T.truncdiv(i, 3)] + A[T.truncmod(i, 9) * 2] + T.truncdiv(i + 5, 6)
 
     check(LowerFloorDiv(), before, after)
 
@@ -24,7 +24,7 @@ def test_what_may_be_negative_stays(apply):  # type: ignore[no-untyped-def]
     @T.prim_func
     def main(A: T.Buffer((64,), "int32"), O: T.Buffer((64,), "int32")):
         for i in range(64):
-            O[i] = A[i] // 3 + (i - 5) // 2 + (i - 5) % 4
+            O[i] = A[i] // 3 + (i - 5) // 7 + (i - 5) % 9
 
     assert apply(LowerFloorDiv(), main) is main
 
@@ -45,7 +45,16 @@ def test_variables_and_extents_of_buffers_have_bounds(apply):  # type: ignore[no
         A = T.match_buffer(a, (n,), "int32")
         for i in range(n):
             x: T.int32 = i * 2
-            A[i] = x // 4 + n // 2
+            A[i] = x // 6 + n // 3
 
     text = apply(LowerFloorDiv(), main, same_results=False).script()
     assert "//" not in text
+
+
+def test_powers_of_two_stay_shifts(apply):  # type: ignore[no-untyped-def]
+    @T.prim_func
+    def main(A: T.Buffer((64,), "int32"), O: T.Buffer((64,), "int32")):
+        for i in range(64):
+            O[i] = A[i // 8] + A[i % 16] + i // 1
+
+    assert apply(LowerFloorDiv(), main) is main
