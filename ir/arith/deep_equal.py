@@ -14,7 +14,12 @@ def expr_deep_equal(lhs: Any, rhs: Any) -> bool:
 
     Constants are equal when their bits are, but for NaN, which equals NaN. The time follows the number of different nodes.
     """
-    return lhs is rhs or _equal(lhs, rhs, set())
+    if lhs is rhs:
+        return True
+    cls = lhs.__class__
+    if cls is not rhs.__class__ or cls.is_variable:  # nearly all calls end here
+        return False
+    return _equal(lhs, rhs, set())
 
 
 def _equal(lhs: Any, rhs: Any, met: set[tuple[int, int]]) -> bool:
