@@ -193,13 +193,6 @@ class FunctionBuilder:
             return a
         return self.binary("add nsw", a, b)
 
-    def sub(self, a: Value, b: Value) -> Value:
-        """Integer difference without signed overflow."""
-        x, y = a.literal, b.literal
-        if x is not None and y is not None:
-            return Value(str(x - y), a.type)
-        return a if y == 0 else self.binary("sub nsw", a, b)
-
     def mul(self, a: Value, b: Value) -> Value:
         """Integer product without signed overflow."""
         x, y = a.literal, b.literal

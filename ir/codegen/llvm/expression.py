@@ -106,12 +106,8 @@ def _reduction_arithmetic(emitter: FunctionEmitter, kind: type, x: Value, y: Val
         return b.binary("fadd reassoc nsz contract", x, y)
     if kind is E.Mul:
         return b.binary("fmul reassoc nsz contract", x, y)
-    if kind is E.Max or kind is E.Min:
-        larger = b.fcmp("nnan nsz ogt" if kind is E.Max else "nnan nsz olt", y, x)
-        return b.define(
-            f"select nnan nsz {larger.type} {larger.ref}, {y.type} {y.ref}, {x.type} {x.ref}", x.type
-        )
-    return _float_arithmetic(emitter, kind, x, y)
+    larger = b.fcmp("nnan nsz ogt" if kind is E.Max else "nnan nsz olt", y, x)
+    return b.define(f"select nnan nsz {larger.type} {larger.ref}, {y.type} {y.ref}, {x.type} {x.ref}", x.type)
 
 
 _INTEGER: dict[type, str] = {E.Add: "add", E.Sub: "sub", E.Mul: "mul"}
