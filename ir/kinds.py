@@ -72,13 +72,13 @@ class Kinds(Generic[T]):
         return sorted(self._found)
 
     def _import(self, module: str) -> None:
-        if self._folder is not None and module in _modules_of(self._folder):
+        if self._folder is not None and module in modules_of(self._folder):
             import_module(f"{self._folder}.{module}")
 
     def _import_all(self) -> None:
         if self._folder is None:
             return
-        for module in _modules_of(self._folder):
+        for module in modules_of(self._folder):
             try:
                 self._import(module)
             except ModuleNotFoundError as error:
@@ -87,7 +87,7 @@ class Kinds(Generic[T]):
                 continue  # what it needs is not installed: its kinds are not there
 
 
-def _modules_of(folder: str) -> list[str]:
+def modules_of(folder: str) -> list[str]:
     """The modules in a package, its subpackages left out."""
     path = import_module(folder).__path__
     return sorted(item.name for item in pkgutil.iter_modules(path) if not item.ispkg)

@@ -1,5 +1,9 @@
 """Mutators: small changes to the decisions of a trace, for searches that work on traces rather than on decision matrices."""
 
+from typing import TYPE_CHECKING
+
+from ir.package_door import by_file_name
+
 from .base import Mutator, PyMutator
 from .compute_location import MutateComputeLocation
 from .default import default_mutators
@@ -18,3 +22,8 @@ __all__ = [
     "PyMutator",
     "default_mutators",
 ]
+
+if (
+    not TYPE_CHECKING
+):  # what is put into this folder is found in the file of its name; type checkers see what is listed
+    __getattr__ = by_file_name(__name__)

@@ -1,5 +1,9 @@
 """Postprocessors: the last steps on a candidate before it is built."""
 
+from typing import TYPE_CHECKING
+
+from ir.package_door import by_file_name
+
 from .base import Postproc, PyPostproc
 from .default import default_postprocs, postprocess
 from .disallow_async_strided_mem_copy import DisallowAsyncStridedMemCopy
@@ -30,3 +34,8 @@ __all__ = [
     "default_postprocs",
     "postprocess",
 ]
+
+if (
+    not TYPE_CHECKING
+):  # what is put into this folder is found in the file of its name; type checkers see what is listed
+    __getattr__ = by_file_name(__name__)

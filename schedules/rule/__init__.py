@@ -1,5 +1,9 @@
 """Schedule rules: each offers, for a block, the ways in which it can be restructured."""
 
+from typing import TYPE_CHECKING
+
+from ir.package_door import by_file_name
+
 from .add_rfactor import AddRFactor
 from .auto_bind import AutoBind
 from .auto_inline import AutoInline
@@ -41,3 +45,8 @@ __all__ = [
     "gpu_rules",
     "hexagon_rules",
 ]
+
+if (
+    not TYPE_CHECKING
+):  # what is put into this folder is found in the file of its name; type checkers see what is listed
+    __getattr__ = by_file_name(__name__)

@@ -33,15 +33,19 @@ RUNNABLE = [page for page in PAGES if blocks(page, "python")]
 
 def execute(page: Path, folder: Path) -> None:
     """Run a page's Python in a process of its own (pages register operators and kinds); contract suites run under pytest."""
+    run(name_of(page), "\n\n".join(blocks(page, "python")), folder)
+
+
+def run(name: str, text: str, folder: Path) -> None:
     program = folder / "test_page.py"
-    program.write_text("\n\n".join(blocks(page, "python")), encoding="utf-8")
+    program.write_text(text, encoding="utf-8")
     command = [sys.executable, str(program)]
-    if re.search(r"^class Test", program.read_text(), re.MULTILINE):
+    if re.search(r"^(class Test|def test_)", text, re.MULTILINE):
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--rootdir={ROOT}"]
         command += ["-c", str(ROOT / "pyproject.toml"), str(program)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, f"{name_of(page)}:\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    assert done.returncode == 0, f"{name}:\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
 
 
 @pytest.mark.parametrize("page", RUNNABLE, ids=name_of)
@@ -53,6 +57,34 @@ def test_the_python_of_a_page_runs(page: Path, tmp_path: Path) -> None:
 def test_a_seam_has_one_complete_example(page: Path) -> None:
     (program,) = blocks(page, "python")
     assert "assert" in program or "Contract)" in program, "an example that checks nothing cannot fail"
+
+
+USES = {
+    "cost-model.md": "import cost_models; cost_models.CostModel.create('biased')",
+    "database.md": "import database; database.Database.kinds['mirrored']",
+    "graph-pass.md": "from ir.relax.transform import RemoveDoubleNegation",
+    "mutator.md": "from schedules.mutator import Mutator, SwapTileFactors; Mutator.create('swaps-only')",
+    "postprocessor.md": "from schedules.postproc import Postproc, UnrollShortInnermost; Postproc.create('short-loops')",
+    "schedule-primitive.md": "import ir, schedules; schedules.Schedule(ir.IRModule()).unroll_if_short",
+    "schedule-rule.md": "from schedules.rule import ScheduleRule, TileElementwise; ScheduleRule.create('elementwise')",
+    "search-strategy.md": "import tuner; tuner.SearchStrategy.create('best-of-random')",
+    "tir-pass.md": "from ir.tir.transform import AddInsteadOfDoubling",
+    "zoo-model.md": "from tuner import zoo; assert 'docs_mlp' in zoo.names(); zoo.small_config('docs_mlp')",
+}
+"""By page, how a program gets at what a file put into the project's folder declares, where nothing else knows it."""
+
+
+@pytest.mark.parametrize("name", USES)
+def test_one_file_is_all_that_a_page_needs(name: str, tmp_path: Path) -> None:
+    """The upper part of the page's program, as the file that it names, is found; the lower part then does what the page shows."""
+    (program,) = blocks(DOCS / "seams" / name, "python")
+    head, _, rest = program.partition("# That is all.")
+    path = Path(re.match(r"# The file: (\S+)\n", head)[1])  # type: ignore[index]
+    assert rest and not (ROOT / path).exists()
+    (tmp_path / path.name).write_text(head, encoding="utf-8")
+    package = ".".join(path.parent.parts)
+    put = f"import {package}\n{package}.__path__.append({str(tmp_path)!r})\n{USES[name]}\n"
+    run(name, f"{put}from {package}.{path.stem} import *\n#{rest}", tmp_path)
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")

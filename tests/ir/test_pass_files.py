@@ -1,14 +1,17 @@
-"""A pass is found in the file of its name: those that the documents list, and those that the packages of passes export."""
+"""A pass is found in the file of its name: those that the documents list, and those that the packages of passes have."""
 
 from __future__ import annotations
 
-import re
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 from ir.external import EXTERNAL
+from ir.kinds import modules_of
+from ir.package_door import is_file_of
 from ir.relax import transform as relax_transform
 from ir.tir import transform as tir_transform
 from ir.transform import Pass
@@ -37,18 +40,30 @@ def _is_pass(item: Any) -> bool:
     return isinstance(item, type) and issubclass(item, Pass) and item is not Pass
 
 
+def _passes(package: ModuleType) -> dict[str, type[Pass]]:
+    """All passes that a package has: those that its door lists, and those that its files define."""
+    modules = [
+        package,
+        *(import_module(f"{package.__name__}.{name}") for name in modules_of(package.__name__)),
+    ]
+    listed = {name: item for name, item in vars(package).items() if _is_pass(item)}
+    return listed | {
+        name: item
+        for module in modules
+        for name, item in vars(module).items()
+        if _is_pass(item) and item.__module__ == module.__name__
+    }
+
+
 EXPORTED = [
     pytest.param(item, id=f"{package.__name__}.{name}")
     for package in (relax_transform, tir_transform)
-    for name, item in vars(package).items()
-    if _is_pass(item)
+    for name, item in _passes(package).items()
 ]
 
 
 def _is_file_of(name: str, module: str) -> bool:
-    """Whether a module is called ``name`` in snake case: words are not told apart, as acronyms leave open where they end."""
-    stem = module.rsplit(".", 1)[-1]
-    return stem == stem.lower() and stem.replace("_", "") == re.sub(r"[^a-z0-9]", "", name.lower())
+    return is_file_of(name, module.rsplit(".", 1)[-1])
 
 
 @pytest.mark.parametrize("name", DOCUMENTED)
@@ -81,19 +96,8 @@ def test_each_pass_has_a_test_file_of_its_name(item: type[Pass]) -> None:
     assert path.exists() and item.__name__ in path.read_text(), f"{path} does not test {item.__name__}"
 
 
-def test_every_pass_is_exported_under_its_name() -> None:
+def test_every_pass_is_found_in_its_package_under_its_name() -> None:
     assert len(EXPORTED) > 80
     for package in (relax_transform, tir_transform):
-        for name, item in vars(package).items():
-            assert not _is_pass(item) or item.__name__ == name
-        files = {path.stem for path in Path(str(package.__file__)).parent.glob("*.py")} - {"__init__"}
-        exported = {item.__module__.rsplit(".", 1)[-1] for item in vars(package).values() if _is_pass(item)}
-        helpers = files - exported
-        assert not {name for name in helpers if _defines_a_pass(f"{package.__name__}.{name}")}
-
-
-def _defines_a_pass(module: str) -> bool:
-    from importlib import import_module
-
-    found = vars(import_module(module)).values()
-    return any(_is_pass(item) and item.__module__ == module for item in found)
+        for name, item in _passes(package).items():
+            assert item.__name__ == name and getattr(package, name) is item

@@ -14,7 +14,7 @@ ModelFile = Annotated[Path | None, typer.Argument(help="An ONNX file.", show_def
 Zoo = Annotated[
     str | None,
     typer.Option(
-        help="An architecture with random weights instead of a file: resnet18, mobilenet_v2, bert_base, llama_block."
+        help="An architecture with random weights instead of a file, such as resnet18 or bert_base; another name lists all."
     ),
 ]
 TargetOption = Annotated[

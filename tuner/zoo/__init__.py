@@ -5,6 +5,7 @@
 ``names()`` lists them; a configuration's fields are keywords of :func:`load`. Nothing here needs PyTorch or ONNX.
 """
 
-from .catalog import ZooError, example_inputs, load, names, small_config
+from .architecture import ZooError, architecture
+from .catalog import example_inputs, load, names, small_config
 
-__all__ = ["names", "load", "small_config", "example_inputs", "ZooError"]
+__all__ = ["architecture", "names", "load", "small_config", "example_inputs", "ZooError"]

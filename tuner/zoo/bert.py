@@ -9,6 +9,7 @@ import numpy as np
 
 from ir.relax.frontend import nn
 
+from .architecture import architecture
 from .layers import Embedding, LayerNorm, heads_first
 
 
@@ -32,10 +33,6 @@ class BertConfig:
             mask[:, -shape[1] // 4 :] = 0
             return mask
         return rng.integers(0, self.vocabulary if name == "input_ids" else 2, shape, dtype=np.int64)
-
-
-FULL = BertConfig()
-SMALL = BertConfig(layers=1, hidden=32, heads=4, intermediate=64, vocabulary=50, positions=32, sequence=16)
 
 
 def inputs(config: BertConfig) -> dict[str, nn.spec.Tensor]:
@@ -75,6 +72,12 @@ class EncoderLayer(nn.Module):
         return self.norm2(x + self.down(nn.op.gelu(self.up(x))))
 
 
+@architecture(
+    "bert_base",
+    full=BertConfig(),
+    small=BertConfig(layers=1, hidden=32, heads=4, intermediate=64, vocabulary=50, positions=32, sequence=16),
+    inputs=inputs,
+)
 class Bert(nn.Module):
     """The encoder; ``main`` returns the hidden states ``[batch, sequence, hidden]``."""
 

@@ -1,52 +1,27 @@
-"""The list of architectures, and loading one: configured, exported, its weights drawn from a seed."""
+"""Loading an architecture: configured, exported, its weights drawn from a seed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 
-from ir.error import IRValueError
 from ir.module import IRModule
-from ir.relax.frontend import nn
 from ir.relax.function import Function
 
-from . import bert, llama, mobilenet, resnet
+from .architecture import ARCHITECTURES, Architecture, ZooError
 from .weights import random_weights
-
-
-class ZooError(IRValueError):
-    """No architecture of that name, or a configuration that it does not have."""
-
-
-@dataclass(frozen=True)
-class Architecture:
-    """How to make one model: its configurations, its module, its inputs."""
-
-    full: Any
-    small: Any
-    module: Callable[[Any], nn.Module]
-    inputs: Callable[[Any], dict[str, nn.spec.Tensor]]
-
-
-ARCHITECTURES: dict[str, Architecture] = {
-    "resnet18": Architecture(resnet.FULL, resnet.SMALL, resnet.ResNet, resnet.inputs),
-    "mobilenet_v2": Architecture(mobilenet.FULL, mobilenet.SMALL, mobilenet.MobileNetV2, mobilenet.inputs),
-    "bert_base": Architecture(bert.FULL, bert.SMALL, bert.Bert, bert.inputs),
-    "llama_block": Architecture(llama.FULL, llama.SMALL, llama.LlamaBlock, llama.inputs),
-}
 
 
 def names() -> list[str]:
     """The architectures that :func:`load` knows."""
-    return list(ARCHITECTURES)
+    return ARCHITECTURES.names()
 
 
 def small_config(name: str) -> dict[str, Any]:
     """A configuration of a few layers and channels, for tests: ``load(name, **small_config(name))``."""
-    config = _architecture(name).small
+    config = ARCHITECTURES[name].small
     return {item.name: getattr(config, item.name) for item in fields(config)}
 
 
@@ -69,7 +44,7 @@ def load(
     Raises:
         ZooError: there is no such architecture or configuration field.
     """
-    architecture = _architecture(name)
+    architecture = ARCHITECTURES[name]
     settings = _settings(name, architecture, config)
     module = architecture.module(settings)
     specs = architecture.inputs(settings)
@@ -85,7 +60,7 @@ def load(
 
 def example_inputs(name: str, *, seed: int = 0, **config: Any) -> dict[str, np.ndarray]:
     """Inputs of the right shapes and dtypes: normal floats, integers that index the model's tables."""
-    architecture = _architecture(name)
+    architecture = ARCHITECTURES[name]
     settings = _settings(name, architecture, config)
     rng = np.random.default_rng([seed, 1])
     made: dict[str, np.ndarray] = {}
@@ -96,15 +71,6 @@ def example_inputs(name: str, *, seed: int = 0, **config: Any) -> dict[str, np.n
         else:
             made[key] = rng.standard_normal(shape, dtype=np.float32).astype(spec.dtype)
     return made
-
-
-def _architecture(name: str) -> Architecture:
-    try:
-        return ARCHITECTURES[name]
-    except KeyError:
-        raise ZooError(
-            f"no architecture called {name!r} in the zoo; there are: {', '.join(ARCHITECTURES)}"
-        ) from None
 
 
 def _settings(name: str, architecture: Architecture, config: dict[str, Any]) -> Any:

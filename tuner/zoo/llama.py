@@ -11,6 +11,7 @@ import numpy as np
 
 from ir.relax.frontend import nn
 
+from .architecture import architecture
 from .layers import RMSNorm, cos, heads_first, sin
 
 
@@ -38,10 +39,6 @@ class LlamaConfig:
         return np.broadcast_to(np.arange(self.past, self.past + self.sequence, dtype=np.int64), shape).copy()
 
 
-FULL = LlamaConfig()
-SMALL = LlamaConfig(hidden=32, heads=4, kv_heads=2, intermediate=48, sequence=4, past=6)
-
-
 def inputs(config: LlamaConfig) -> dict[str, nn.spec.Tensor]:
     """Hidden states, positions, and the caches of keys and values."""
     cache = [config.batch, config.kv_heads, config.past, config.head_size]
@@ -58,6 +55,12 @@ def _rotate_half(x: nn.Tensor) -> nn.Tensor:
     return nn.op.concat([-second, first], dim=-1)
 
 
+@architecture(
+    "llama_block",
+    full=LlamaConfig(),
+    small=LlamaConfig(hidden=32, heads=4, kv_heads=2, intermediate=48, sequence=4, past=6),
+    inputs=inputs,
+)
 class LlamaBlock(nn.Module):
     """The block; ``main`` returns the hidden states and the two extended caches."""
 

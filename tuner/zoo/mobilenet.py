@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ir.relax.frontend import nn
 
+from .architecture import architecture
 from .layers import global_average_pool
 
 
@@ -27,10 +28,6 @@ class MobileNetConfig:
     classes: int = 1000
     image_size: int = 224
     batch: int = 1
-
-
-FULL = MobileNetConfig()
-SMALL = MobileNetConfig(settings=((1, 8, 1, 1), (3, 12, 2, 2)), stem=8, head=24, classes=10, image_size=32)
 
 
 def inputs(config: MobileNetConfig) -> dict[str, nn.spec.Tensor]:
@@ -68,6 +65,12 @@ class InvertedResidual(nn.Module):
         return x + y if self.shortcut else y
 
 
+@architecture(
+    "mobilenet_v2",
+    full=MobileNetConfig(),
+    small=MobileNetConfig(settings=((1, 8, 1, 1), (3, 12, 2, 2)), stem=8, head=24, classes=10, image_size=32),
+    inputs=inputs,
+)
 class MobileNetV2(nn.Module):
     """The network; ``main`` returns the logits ``[batch, classes]``."""
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ir.relax.frontend import nn
 
+from .architecture import architecture
 from .layers import global_average_pool, max_pool2d
 
 
@@ -18,10 +19,6 @@ class ResNetConfig:
     classes: int = 1000
     image_size: int = 224
     batch: int = 1
-
-
-FULL = ResNetConfig()
-SMALL = ResNetConfig(stages=(8, 16), blocks=1, classes=10, image_size=32)
 
 
 def inputs(config: ResNetConfig) -> dict[str, nn.spec.Tensor]:
@@ -46,6 +43,12 @@ class BasicBlock(nn.Module):
         return nn.op.relu(y + shortcut)
 
 
+@architecture(
+    "resnet18",
+    full=ResNetConfig(),
+    small=ResNetConfig(stages=(8, 16), blocks=1, classes=10, image_size=32),
+    inputs=inputs,
+)
 class ResNet(nn.Module):
     """The network; ``main`` returns the logits ``[batch, classes]``."""
 

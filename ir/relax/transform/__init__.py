@@ -7,6 +7,7 @@ The few passes that the documents place here but that need the tuner or the data
 from typing import Any
 
 from ...external import EXTERNAL, external
+from ...package_door import by_file_name
 from .adjust_matmul_order import AdjustMatmulOrder
 from .allocate_workspace import AllocateWorkspace
 from .alter_op_impl import AlterOpImpl
@@ -79,9 +80,9 @@ from .update_vdevice import UpdateVDevice
 from .vm_builtin_lower import VMBuiltinLower
 from .vm_shape_lower import VMShapeLower
 
+_in_its_file = by_file_name(__name__)
+
 
 def __getattr__(name: str) -> Any:
-    """Find a pass that is defined above this package (see :mod:`ir.external`)."""
-    if name in EXTERNAL:
-        return external(name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """Find a pass that is defined above this package (see :mod:`ir.external`), or in a file that is not listed here."""
+    return external(name) if name in EXTERNAL else _in_its_file(name)

@@ -1,5 +1,11 @@
-"""Passes over TIR: each lowers or simplifies PrimFuncs and shows a program before and after in its docstring."""
+"""Passes over TIR: each lowers or simplifies PrimFuncs and shows a program before and after in its docstring.
 
+A pass in a file of its name is found without a line here; the lines show it to editors and type checkers.
+"""
+
+from typing import TYPE_CHECKING
+
+from ...package_door import by_file_name
 from .annotate_entry_func import AnnotateEntryFunc
 from .apply import Apply
 from .bind_target import BindTarget
@@ -38,3 +44,6 @@ from .storage_rewrite import StorageRewrite
 from .unroll_loop import UnrollLoop
 from .vectorize_loop import VectorizeLoop
 from .widen_indices import WidenIndices
+
+if not TYPE_CHECKING:
+    __getattr__ = by_file_name(__name__)

@@ -17,7 +17,7 @@ from tuner import zoo  # noqa: E402
 from tuner.compare.builds import Comparison, compare_builds  # noqa: E402
 from tuner.compare.reference import TOLERANCE, flatten, onnx_session, relative_error  # noqa: E402
 from tuner.model import Model  # noqa: E402
-from tuner.zoo.catalog import ARCHITECTURES  # noqa: E402
+from tuner.zoo.architecture import ARCHITECTURES  # noqa: E402
 
 
 def _small(name: str) -> tuple[Any, dict[str, np.ndarray], dict[str, np.ndarray]]:

@@ -62,11 +62,11 @@ def test_the_seed_decides() -> None:
 
 def test_published_sizes() -> None:
     """Shapes only: the weights of the full models are not drawn here."""
-    from tuner.zoo.catalog import ARCHITECTURES
+    from tuner.zoo.architecture import ARCHITECTURES
 
     counts = {}
-    for name, architecture in ARCHITECTURES.items():
-        module = architecture.module(architecture.full)
+    for name in zoo.names():
+        module = ARCHITECTURES[name].module(ARCHITECTURES[name].full)
         counts[name] = sum(int(np.prod(param.shape)) for param in module.parameters())
     # The published numbers of parameters, with one bias per channel where batch normalization had two values.
     assert counts["resnet18"] == 11_689_512 - 4_800
@@ -76,7 +76,7 @@ def test_published_sizes() -> None:
 
 
 def test_settings_are_checked() -> None:
-    with pytest.raises(zoo.ZooError, match="resnet18, mobilenet_v2"):
+    with pytest.raises(zoo.ZooError, match="mobilenet_v2, resnet18"):
         zoo.load("resnet19")
     with pytest.raises(zoo.ZooError, match=r"no setting depth.*blocks"):
         zoo.load("resnet18", depth=3)
