@@ -11,43 +11,63 @@ from functools import lru_cache
 
 import numpy as np
 
-from .error import IRTypeError
+from .error import IRTypeError, did_you_mean
 
-_PATTERN = re.compile(
-    r"^(bool|void|handle|(?:u?int|float|bfloat|custom\[\w+\])(\d*)(?:_e\d+m\d+(?:fnuz|fn|b11fnuz)?)?)(?:x(\d+))?$"
-)
-_CODES = ("bfloat", "float", "uint", "int")
+_MINIFLOATS = (
+    "float8_e3m4 float8_e4m3 float8_e4m3b11fnuz float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu"
+    " float6_e2m3fn float6_e3m2fn float4_e2m1fn"
+).split()
+"""Floats of at most eight bits, as ml_dtypes names them; each is a code of its own."""
+
+SCALARS: dict[str, tuple[str, int]] = {
+    "void": ("void", 0),
+    "handle": ("handle", 64),
+    "bool": ("bool", 1),
+    **{f"{kind}{bits}": (kind, bits) for kind in ("int", "uint") for bits in (1, 2, 4, 8, 16, 32, 64)},
+    **{f"float{bits}": ("float", bits) for bits in (16, 32, 64)},
+    "bfloat16": ("bfloat", 16),
+    **{name: (name, int(name[len("float")])) for name in _MINIFLOATS},
+}
+"""The code and the bits of every scalar dtype."""
+
+_LANES = re.compile(r"^(\w+?)(?:x([1-9]\d*))?$")
 
 
 @lru_cache(maxsize=None)
 def parse(dtype: str) -> tuple[str, int, int]:
-    """Split a dtype into (code, bits, lanes); the code is one of int, uint, float, bfloat, bool, handle, void.
+    """Split a dtype into (code, bits, lanes); the code is one of int, uint, float, bfloat, bool, handle, void, or the name
+    of a float of at most eight bits.
 
     >>> parse("float32x8")
     ('float', 32, 8)
     >>> parse("bool")
     ('bool', 1, 1)
+
+    Raises:
+        IRTypeError: there is no such dtype.
     """
     if dtype == "":
         return ("void", 0, 1)
-    match = _PATTERN.match(dtype)
-    if match is None:
+    if not isinstance(dtype, str):
+        raise IRTypeError(f"a dtype is a string such as 'float32', got {dtype!r} ({type(dtype).__name__})")
+    match = _LANES.match(dtype)
+    if match is None or match[1] not in SCALARS:
+        hint = did_you_mean(dtype, SCALARS, cutoff=0.5)
         raise IRTypeError(
-            f"unknown dtype {dtype!r}; expected for example 'float32', 'int8', 'bool' or 'float32x4'"
+            f"unknown dtype {dtype!r}{hint or '; expected for example float32, int8, bool or float32x4'}"
         )
-    base, bits, lanes = match.groups()
-    n_lanes = int(lanes) if lanes else 1
-    if base == "bool":
-        return ("bool", 1, n_lanes)
-    if base in ("void", "handle"):
-        return (base, 64 if base == "handle" else 0, n_lanes)
-    for code in _CODES:
-        if base.startswith(code):
-            suffix = base[len(code) :]
-            float8 = "_" in suffix
-            width = int(suffix.split("_")[0]) if float8 else int(bits or 32)
-            return (base if float8 else code, width, n_lanes)
-    raise IRTypeError(f"unknown dtype {dtype!r}")
+    return (*SCALARS[match[1]], int(match[2] or 1))
+
+
+@lru_cache(maxsize=None)
+def checked(dtype: str) -> str:
+    """The dtype itself, for what takes one from outside.
+
+    Raises:
+        IRTypeError: there is no such dtype.
+    """
+    parse(dtype)
+    return dtype
 
 
 @lru_cache(maxsize=None)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 
 class IRError(Exception):
     """Base class of every error that the compiler raises on purpose; its message names the place and the fix."""
@@ -17,3 +20,11 @@ class IRValueError(IRError, ValueError):
 
 class DiagnosticError(IRError):
     """A program could not be parsed or verified; the message carries its source lines."""
+
+
+def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """The end of a message about an unknown name: ``"; did you mean 'float32' or 'float64'?"``, or "" if nothing is near."""
+    near = [repr(item) for item in difflib.get_close_matches(name, list(known), n=3, cutoff=cutoff)]
+    if not near:
+        return ""
+    return f"; did you mean {' or '.join([', '.join(near[:-1]), near[-1]]) if near[1:] else near[0]}?"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from . import dtype as dt
 from .node import Node, field
 from .structural import structural_equal, structural_hash
 
@@ -22,7 +23,7 @@ class Type(Node):
 class PrimType(Type, type_key="PrimType"):
     """A scalar or vector value; ``dtype`` is a dtype string."""
 
-    dtype: str
+    dtype: str = field(convert=dt.checked)
 
 
 class PointerType(Type, type_key="PointerType"):

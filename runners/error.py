@@ -21,6 +21,10 @@ class DeviceError(RunnerError, ValueError):
     """A device does not exist, or its library is not installed."""
 
 
+class RunnerTypeError(RunnerError, TypeError):
+    """An argument is of the wrong kind or dtype, or cannot be written to."""
+
+
 class WorkerError(RunnerError, RuntimeError):
     """The worker processes cannot be started."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import difflib
 import math
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .device import Device, cpu
-from .error import DeviceError, RunnerError
+from .error import DeviceError, RunnerError, RunnerTypeError
 
 ALIGNMENT = 64
 """Bytes on which new arrays start: a cache line, and the width of the widest vector load."""
@@ -19,15 +20,26 @@ _CPU = cpu()
 
 
 def numpy_dtype(dtype: Any) -> np.dtype[Any]:
-    """The numpy dtype of a name; bfloat16 and the 8-bit floats come from ml_dtypes."""
-    if isinstance(dtype, str) and dtype.startswith(("bfloat", "float8", "float4")):
-        import ml_dtypes
+    """The numpy dtype of a name; bfloat16 and the 8-bit floats come from ml_dtypes.
 
-        dtype = getattr(ml_dtypes, dtype)
-    found: np.dtype[Any] = np.dtype(dtype)
+    Raises:
+        RunnerTypeError: there is no such dtype.
+    """
+    try:
+        if isinstance(dtype, str) and dtype.startswith(("bfloat", "float8", "float4")):
+            import ml_dtypes
+
+            dtype = getattr(ml_dtypes, dtype)
+        found: np.dtype[Any] = np.dtype(dtype)
+    except (TypeError, AttributeError):
+        near = difflib.get_close_matches(str(dtype), _NUMBERS, n=3, cutoff=0.5)
+        raise RunnerTypeError(
+            f"unknown dtype {dtype!r}; did you mean {' or '.join(map(repr, near or _NUMBERS[:3]))}?"
+        ) from None
     return found
 
 
+_NUMBERS = "float32 int32 bool float64 float16 bfloat16 int64 int16 int8 uint64 uint32 uint16 uint8".split()
 _BYTE = np.dtype(np.uint8)
 
 

@@ -99,7 +99,7 @@ class PrimStructInfo(StructInfo, type_key="relax.PrimStructInfo"):
             dtype = value.dtype
         if dtype is None:
             raise IRTypeError("PrimStructInfo needs a dtype or a value")
-        _set_prim_dtype(self, dtype)
+        _set_prim_dtype(self, dt.checked(dtype))
         _set_prim_value(self, value)
         _set_span(self, span)
 

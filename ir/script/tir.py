@@ -187,17 +187,8 @@ def var(dtype: str, name: str = "") -> Var:
     return Var(name, dtype)
 
 
-_SCALARS = (
-    *[f"{kind}{bits}" for kind in ("int", "uint") for bits in (1, 2, 4, 8, 16, 32, 64)],
-    "float16",
-    "float32",
-    "float64",
-    "bfloat16",
-    *"float8_e3m4 float8_e4m3 float8_e4m3b11fnuz float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu".split(),
-    *"float6_e2m3fn float6_e3m2fn float4_e2m1fn".split(),
-)
 _NAMESPACE = globals()
-for _name in _SCALARS:
+for _name in _dt.SCALARS.keys() - {"bool", "handle", "void"}:
     _NAMESPACE[_name] = DtypeFunction(_name)
     for _lanes in (2, 4, 8, 16, 32, 64):
         _NAMESPACE[f"{_name}x{_lanes}"] = DtypeFunction(f"{_name}x{_lanes}")

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from .. import dtype as dt
 from ..error import IRTypeError, IRValueError
 from ..node import post_order_visit
 from ..tir.buffer import Buffer, decl_buffer
@@ -158,8 +159,8 @@ def _extern_dtypes(name: str, dtype: Any, inputs: Sequence[Tensor], count: int) 
                 f"extern {name}: the inputs have dtypes {sorted(kinds)}; pass dtype for the outputs"
             )
         return [kinds.pop()] * count
-    if isinstance(dtype, str):
-        return [dtype] * count
+    if not isinstance(dtype, list | tuple):
+        return [dt.checked(dtype)] * count
     if len(dtype) != count:
         raise IRValueError(f"extern {name}: {count} outputs, but {len(dtype)} dtypes")
     return list(dtype)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from .. import dtype as dt
 from ..error import IRTypeError, IRValueError
 from ..external import external
 from ..node import post_order_visit
@@ -113,7 +114,7 @@ class Tensor(_TensorArithmetic):
 
     def __init__(self, shape: Sequence[Any], dtype: str, op: Operation, value_index: int = 0) -> None:
         self.shape = tuple(convert(extent) for extent in shape)
-        self.dtype = dtype
+        self.dtype = dt.checked(dtype)
         self.op = op
         self.value_index = value_index
 

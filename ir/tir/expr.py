@@ -406,7 +406,7 @@ class Not(PrimExpr, type_key="tir.Not"):
 class Cast(PrimExpr, type_key="tir.Cast"):
     """Conversion of a value to another dtype (numeric, not a reinterpretation of bits)."""
 
-    dtype: str
+    dtype: str = field(convert=dt.checked)
     value: PrimExpr = field(convert=as_expr)
 
 

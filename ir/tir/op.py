@@ -104,6 +104,11 @@ def trace(args: Sequence[Any], trace_action: str = "tvm.default_trace_action") -
     return Call(convert(args[-1]).dtype, "tir.tvm_call_packed", (StringImm(trace_action), *args))
 
 
+def _are_axes(value: Any) -> bool:
+    items = value if isinstance(value, tuple | list) else (value,)
+    return builtins.all(isinstance(item, IterVar) for item in items)
+
+
 def comm_reducer(
     fcombine: Callable[[Any, Any], Any], fidentity: Callable[..., Any], name: str = "reduce"
 ) -> Callable[..., Any]:
@@ -111,18 +116,17 @@ def comm_reducer(
 
     The reducer is called as ``reducer(expr, axis, where=None, init=None)`` with reduction axes. For tuples, ``expr`` is
     a tuple, ``fcombine`` takes and returns tuples, and ``fidentity`` takes one dtype per element. Called with values
-    instead of axes, it combines them.
+    instead of axes, ``reducer(a, b, c)``, it combines them; what is named ``axis=`` is never a value.
 
     >>> maximum = comm_reducer(lambda x, y: tir.max(x, y), lambda t: tir.min_value(t), name="max")  # doctest: +SKIP
     """
 
-    def reduced(expr: Any, axis: Any, where: Any, init: Any) -> Any:
+    def reduced(expr: Any, axis: Any, where: Any = None, init: Any = None) -> Any:
         axes = tuple(axis) if isinstance(axis, list | tuple) else (axis,)
         for item in axes:
-            if item.iter_type != IterVar.CommReduce:
-                raise IRTypeError(
-                    f"{name}: {item.var.name} is no reduction axis; make one with te.reduce_axis"
-                )
+            if not isinstance(item, IterVar) or item.iter_type != IterVar.CommReduce:
+                shown = item.var.name if isinstance(item, IterVar) else repr(item)
+                raise IRTypeError(f"{name}: axis {shown} is no reduction axis; make one with te.reduce_axis")
         single = not isinstance(expr, tuple | list)
         sources = [convert(item) for item in ((expr,) if single else expr)]
         lhs = [Var(f"x{i}" if len(sources) > 1 else "x", item.dtype) for i, item in enumerate(sources)]
@@ -143,17 +147,19 @@ def comm_reducer(
         outputs = tuple(Reduce(combiner, sources, axes, condition, i, inits) for i in range(len(sources)))
         return outputs[0] if single else outputs
 
-    def reducer(expr: Any, axis: Any, where: Any = None, init: Any = None, *args: Any) -> Any:
-        items = axis if isinstance(axis, tuple | list) else (axis,)
-        if builtins.all(isinstance(item, IterVar) for item in items):
-            return reduced(expr, axis, where, init)
+    def reducer(expr: Any, *operands: Any, **reduction: Any) -> Any:
+        if reduction or (operands and _are_axes(operands[0])):
+            return reduced(expr, *operands, **reduction)
+        if not operands:
+            raise IRTypeError(f"{name} takes reduction axes, {name}(expr, axis=k), or more values to combine")
         result = convert(expr)
-        for value in (axis, where, init, *args):
+        for value in operands:
             if value is not None:
                 result = fcombine(result, convert(value))
         return result
 
-    reducer.__name__ = reducer.__qualname__ = name
+    for function in (reduced, reducer):  # a wrong keyword is an error that names the reducer
+        function.__name__ = function.__qualname__ = name
     reducer.__doc__ = f"Reduce by {name} over axes, or combine values directly: see :func:`comm_reducer`."
     return reducer
 

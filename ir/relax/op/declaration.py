@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, TypeVar
 
-from ...error import IRValueError
+from ... import dtype as dt
+from ...error import IRTypeError, IRValueError
 from ...expr import RelaxExpr
 from ...op import Op, register_op
 from ..expr import Call, Var
@@ -191,9 +192,26 @@ def operator(name: str, **what: Any) -> Callable[[F], F]:
 
 
 def call(op_name: str, *args: Any, attrs: dict[str, Any] | None = None, sinfo_args: Any = None) -> Call:
-    """A call of a declared operator; a dtype attribute may be written "void" for one that is not given."""
-    if attrs and "void" in (attrs.get("out_dtype"), attrs.get("dtype")):
+    """A call of a declared operator; a dtype attribute may be written "void" for one that is not given.
+
+    Raises:
+        IRTypeError: an attribute is called a dtype and is none.
+    """
+    if attrs and not _DTYPE_ATTRIBUTES.isdisjoint(attrs):
         attrs = {
-            name: "" if value == "void" and name.endswith("dtype") else value for name, value in attrs.items()
+            name: _dtype_attribute(op_name, name, value) if name in _DTYPE_ATTRIBUTES else value
+            for name, value in attrs.items()
         }
     return Call(Op.get(op_name), args, attrs, sinfo_args)
+
+
+_DTYPE_ATTRIBUTES = frozenset(("dtype", "out_dtype"))
+
+
+def _dtype_attribute(op_name: str, name: str, value: Any) -> str:
+    if value is None or value in ("", "void"):
+        return ""
+    try:
+        return dt.checked(value)
+    except IRTypeError as error:
+        raise IRTypeError(f"{op_name}: {name}: {error}") from None

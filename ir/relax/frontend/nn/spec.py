@@ -10,6 +10,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ir import dtype as dt
 from ir.tir.expr import PrimExpr
 
 from .error import NNTypeError, NNValueError
@@ -36,7 +37,7 @@ class Tensor:
 
     def __init__(self, shape: Sequence[int | str | PrimExpr], dtype: str) -> None:
         self.shape = list(shape)
-        self.dtype = dtype
+        self.dtype = dt.checked(dtype)
 
     def __repr__(self) -> str:
         return f"Tensor([{', '.join(map(str, self.shape))}], '{self.dtype}')"
