@@ -157,7 +157,7 @@ class Trace:
 
     __repr__ = __str__
 
-    def show(self, **_options: Any) -> None:
+    def show(self) -> None:
         """Print the trace as Python."""
         print(self)
 

@@ -165,7 +165,7 @@ def to_vdevice(data: Any, dst_vdevice: Any) -> _x.Call:
 
 def hint_on_device(data: Any, *args: Any, **kwargs: Any) -> _x.Call:
     """Say that a tensor should live on a device."""
-    if kwargs.keys() >= {"device_type", "index"}:
+    if {"device_type", "index"} <= kwargs.keys() <= {"device_type", "index", "vdevice", "memory_scope"}:
         return _x.Call("relax.hint_on_device", [data], kwargs)
     return _base.hint_on_device(data, *args, **kwargs)
 
