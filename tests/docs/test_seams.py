@@ -36,14 +36,14 @@ def execute(page: Path, folder: Path) -> None:
     run(name_of(page), "\n\n".join(blocks(page, "python")), folder)
 
 
-def run(name: str, text: str, folder: Path) -> None:
+def run(name: str, text: str, folder: Path, project: Path = ROOT) -> None:
     program = folder / "test_page.py"
     program.write_text(text, encoding="utf-8")
     command = [sys.executable, str(program)]
     if re.search(r"^(class Test|def test_)", text, re.MULTILINE):
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--rootdir={ROOT}"]
         command += ["-c", str(ROOT / "pyproject.toml"), str(program)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": str(project)}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, f"{name}:\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
 
@@ -85,6 +85,33 @@ def test_one_file_is_all_that_a_page_needs(name: str, tmp_path: Path) -> None:
     package = ".".join(path.parent.parts)
     put = f"import {package}\n{package}.__path__.append({str(tmp_path)!r})\n{USES[name]}\n"
     run(name, f"{put}from {package}.{path.stem} import *\n#{rest}", tmp_path)
+
+
+FAMILIES = {
+    "intrinsic.md": ("import ir.tir as T; T.bit_changes", ("", "")),
+    "operator.md": (
+        "from ir import relax; from ir.script import relax as R; assert R.softmin is relax.op.softmin",
+        ('"prod", ', '"prod", "softmin", '),
+    ),
+}
+"""By page, how a program gets at what its family's file declares, and how that file's ``__all__`` changes."""
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_one_declaration_in_the_file_of_its_family_is_all(name: str, tmp_path: Path) -> None:
+    """As above, in a copy of the project."""
+    (program,) = blocks(DOCS / "seams" / name, "python")
+    head, _, rest = program.partition("# That is all.")
+    path = Path(re.match(r"# The file of its family: (\S+)\n", head)[1])  # type: ignore[index]
+    for folder in ("ir", "runners"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    family = tmp_path / path
+    above, tail = re.split(r"^(?=if not TYPE_CHECKING|__all__)", family.read_text(), flags=re.MULTILINE)
+    use, names = FAMILIES[name]
+    family.write_text(f"{above}{head}{tail.replace(*names)}", encoding="utf-8")
+    module = ".".join(path.with_suffix("").parts)
+    page = f"{use}\nimport {module}\nglobals().update(vars({module}))\n#{rest}"
+    run(name, page, tmp_path, tmp_path)
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
