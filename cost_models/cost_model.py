@@ -6,6 +6,7 @@ features and call those. A model that has learnt nothing ranks by the analytical
 
 from __future__ import annotations
 
+import inspect
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -46,7 +47,7 @@ class CostModel(ABC):
     """
 
     kinds: ClassVar[Kinds[Callable[..., CostModel]]] = Kinds("cost model", CostModelError, __package__)
-    """The models that :meth:`create` knows; each registers itself where it is defined, and takes a ``seed``."""
+    """The models that :meth:`create` knows; each registers itself where it is defined, and takes a ``seed`` if it makes random choices."""
 
     learns: bool = True
     """Whether ``update_arrays`` changes anything: whether it pays to extract features for it."""
@@ -105,8 +106,14 @@ class CostModel(ABC):
 
     @staticmethod
     def create(kind: str, *, seed: int = 0) -> CostModel:
-        """A model by name: ``"xgb"``, ``"mlp"``, ``"random"``, ``"prior"``, or whatever was registered since."""
-        return CostModel.kinds[kind](seed=seed)
+        """A model by name: ``"xgb"``, ``"mlp"``, ``"random"``, ``"prior"``, or whatever was registered since.
+
+        Args:
+            kind: the name.
+            seed: of the random choices of a model that makes any.
+        """
+        make = CostModel.kinds[kind]
+        return make(seed=seed) if "seed" in inspect.signature(make).parameters else make()
 
 
 class PyCostModel(CostModel):

@@ -13,13 +13,12 @@ class PriorModel(CostModel):
     """Scores are minus the logarithm of the estimated seconds among the features.
 
     Args:
-        seed: as other models take; the estimate makes no random choice.
         extractor: only needed for scores of schedules.
     """
 
     learns = False
 
-    def __init__(self, seed: int = 0, extractor: FeatureExtractor | None = None) -> None:
+    def __init__(self, extractor: FeatureExtractor | None = None) -> None:
         super().__init__(extractor)
 
     def load(self, path: Path) -> None:

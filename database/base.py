@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -23,6 +24,7 @@ Program = IRModule | PrimFunc
 """What a workload is made of; a PrimFunc stands for the module of which it is ``main``."""
 
 _ENTERED = threading.local()
+_LOG = logging.getLogger(__name__)
 
 
 class Database(ABC):
@@ -93,8 +95,15 @@ class Database(ABC):
     ) -> TuningRecord | None:
         """The fastest record of a program on exactly this target, or None.
 
-        ``workload_name`` names the program in messages only; programs are found by structure.
+        Programs are found by structure; ``workload_name`` is what messages and the log call this one.
         """
+        record = self.fastest_record(mod, target)
+        if record is None:
+            _LOG.debug("%s has no record of %r for %s", type(self).__name__, workload_name, target)
+        return record
+
+    def fastest_record(self, mod: Program, target: TargetLike) -> TuningRecord | None:
+        """What :meth:`query_tuning_record` answers; databases that have a quicker way, or another answer, override it."""
         if not self.has_workload(mod):
             return None
         best = by_speed(self.get_records(Workload(mod), target))

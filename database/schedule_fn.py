@@ -25,9 +25,7 @@ class ScheduleFnDatabase(Database):
     def __init__(self, schedule_fn: Callable[[Schedule], bool]) -> None:
         self.schedule_fn = schedule_fn
 
-    def query_tuning_record(
-        self, mod: Program, target: TargetLike, workload_name: str = "main"
-    ) -> TuningRecord | None:
+    def fastest_record(self, mod: Program, target: TargetLike) -> TuningRecord | None:
         workload = Workload(mod)
         sch = Schedule(workload.mod)
         if not self.schedule_fn(sch):

@@ -120,9 +120,7 @@ class SQLDatabase(Database):
     def get_records(self, workload: Workload, target: TargetLike) -> list[TuningRecord]:
         return self._read(_of_workload(workload, target).order_by(RecordRow.id))
 
-    def query_tuning_record(
-        self, mod: Program, target: TargetLike, workload_name: str = "main"
-    ) -> TuningRecord | None:
+    def fastest_record(self, mod: Program, target: TargetLike) -> TuningRecord | None:
         found = self._fastest(_of_workload(Workload(mod), target), 1)
         return found[0] if found else None
 

@@ -66,10 +66,8 @@ class _ReadOnlyUnion(Database):
 class UnionDatabase(_ReadOnlyUnion):
     """Answers a query with the fastest record of all its databases."""
 
-    def query_tuning_record(
-        self, mod: Program, target: TargetLike, workload_name: str = "main"
-    ) -> TuningRecord | None:
-        found = [member.query_tuning_record(mod, target, workload_name) for member in self.databases]
+    def fastest_record(self, mod: Program, target: TargetLike) -> TuningRecord | None:
+        found = [member.fastest_record(mod, target) for member in self.databases]
         records = [record for record in found if record is not None]
         # A record without times comes from a schedule function: it answers when nothing measured does.
         return next(iter([*by_speed(records), *records]), None)
@@ -79,11 +77,9 @@ class UnionDatabase(_ReadOnlyUnion):
 class OrderedUnionDatabase(_ReadOnlyUnion):
     """Answers a query with the record of the first database that has one."""
 
-    def query_tuning_record(
-        self, mod: Program, target: TargetLike, workload_name: str = "main"
-    ) -> TuningRecord | None:
+    def fastest_record(self, mod: Program, target: TargetLike) -> TuningRecord | None:
         for member in self.databases:
-            record = member.query_tuning_record(mod, target, workload_name)
+            record = member.fastest_record(mod, target)
             if record is not None:
                 return record
         return None

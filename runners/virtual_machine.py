@@ -271,7 +271,7 @@ class VirtualMachine:
     Args:
         rt_mod: what ``relax.build`` or :func:`~runners.executable.load_module` returned.
         device: where to run; the processor.
-        profile: says that :meth:`profile` will be called; every machine can do that, so it changes nothing.
+        profile: allow :meth:`profile`. Calls cost the same either way; a machine for production has no use for it.
     """
 
     def __init__(
@@ -291,6 +291,7 @@ class VirtualMachine:
             )
         self.executable = rt_mod
         self.device = devices[0]
+        self._profiles = profile
         self._functions: dict[str, Callable[..., Any]] = {}
         self._saved: dict[str, Callable[..., Any]] = {}
         self._inputs: dict[str, tuple[Any, ...]] = {}
@@ -423,7 +424,14 @@ class VirtualMachine:
         """Run a function and return a table of the time that each instruction took.
 
         A native function is one line here: it is one piece of code from its first kernel to its last.
+
+        Raises:
+            ExecutableError: the machine was not made with ``profile=True``.
         """
+        if not self._profiles:
+            raise ExecutableError(
+                f"profile of {func_name!r}: make the machine for it, with VirtualMachine(..., profile=True)"
+            )
         function = self[func_name]
         if isinstance(function, Interpreter):
             function(*args)

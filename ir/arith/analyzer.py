@@ -30,12 +30,12 @@ from .const_int_bound import (
 from .deep_equal import expr_deep_equal
 from .modular_set import Modular, ModularSet, ModularSets, normalized
 from .modular_set import intersect as intersect_modular
-from .polynomial import Atoms, Polynomial, TooLarge, coefficient_of, plus, quotient_of, replace_atom
+from .polynomial import Atoms, Polynomial, TooLarge, coefficient_of, plus, quotient_of, replace_atom, times
 from .rewrite_simplify import RewriteSimplifier
 
 
 class ProofStrength(IntEnum):
-    """How hard :meth:`Analyzer.can_prove` tries."""
+    """How hard :meth:`Analyzer.can_prove` tries: in the time of a simplification, or also bounding quotients by what they divide."""
 
     DEFAULT = 0
     SYMBOLIC_BOUND = 1
@@ -64,6 +64,7 @@ class Analyzer:
         self._facts: list[Any] = []
         """Expressions known to be at least zero."""
         self._proving = 0
+        self._strength = ProofStrength.DEFAULT
         self._extensions = Extension.NoExtensions
 
     # ---- what is known ------------------------------------------------------------------------------------------
@@ -215,7 +216,9 @@ class Analyzer:
     def can_prove(self, expr: Any, strength: ProofStrength = ProofStrength.DEFAULT) -> bool:
         """Whether a condition holds for all values that the variables can have (False: it could not be proved).
 
-        ``strength`` is the least to try; everything is tried.
+        Args:
+            expr: the condition.
+            strength: ``SYMBOLIC_BOUND`` also compares quotients of symbolic extents, such as ``x // 4 < (n + 3) // 4`` for x below n.
         """
         if isinstance(expr, bool):
             return expr
@@ -227,7 +230,13 @@ class Analyzer:
         result = self._canonical.visit(result)
         if result.__class__ is IntImm:
             return bool(result.value)
-        return self._prove(result)
+        if strength == self._strength:
+            return self._prove(result)
+        before, self._strength = self._strength, ProofStrength(strength)
+        try:
+            return self._prove(result)
+        finally:
+            self._strength = before
 
     def _prove(self, condition: Any) -> bool:
         cls = condition.__class__
@@ -238,7 +247,7 @@ class Analyzer:
         if cls is E.Or:
             return self._prove(condition.a) or self._prove(condition.b)
         if cls is E.Call and getattr(condition.op, "name", "") == "tir.likely":
-            return self.can_prove(condition.args[0])
+            return self.can_prove(condition.args[0], self._strength)
         if cls in _SIGNED and not dt.is_index(condition.a.dtype):
             return False
         if cls is E.LT:
@@ -302,7 +311,9 @@ class Analyzer:
         low = self._bounds(expr)[0]
         if low >= value:
             return True
-        if expr.__class__ is IntImm or not (self._symbolic or self._facts or _has_product(expr)):
+        if expr.__class__ is IntImm or not (
+            self._symbolic or self._facts or self._strength or _has_product(expr)
+        ):
             return False
         return self._prove_polynomial(build.sub(expr, build.const(value, expr.dtype)))
 
@@ -359,6 +370,9 @@ class Analyzer:
                 continue
             limits = self._limits(atoms.items[number])
             if limits is None:
+                scaled = self._times_divisor(atoms, poly, number, coefficient) if self._strength else None
+                if scaled is not None:
+                    return self._nonnegative(atoms, scaled, depth - 1)
                 continue
             low, high = limits
             if self._bounded_below(atoms, coefficient):
@@ -370,6 +384,23 @@ class Analyzer:
             replaced = replace_atom(poly, number, atoms.expand(worst))
             return self._nonnegative(atoms, replaced, depth - 1)
         return False
+
+    def _times_divisor(
+        self, atoms: Atoms, poly: Polynomial, number: int, coefficient: Polynomial
+    ) -> Polynomial | None:
+        """What is at least zero only if ``poly`` is, without its atom ``a // d``: multiplied by d, that is between a - d + 1 and a."""
+        atom = atoms.items[number]
+        if atom.__class__ is not E.FloorDiv or atom.b.__class__ is not IntImm or atom.b.value <= 0:
+            return None
+        divisor = atom.b.value
+        product = atoms.expand(atom.a)
+        if self._bounded_below(atoms, coefficient):
+            product = plus(product, {(): 1 - divisor})
+        elif not self._bounded_below(atoms, {key: -value for key, value in coefficient.items()}):
+            return None
+        rest = plus({}, replace_atom(poly, number, {}), divisor)
+        # A whole number whose d-fold is above -d is at least zero.
+        return plus(plus(rest, times(coefficient, product)), {(): divisor - 1})
 
     def _limits(self, atom: Any) -> tuple[Any, Any] | None:
         """Symbolic bounds of an atom: of a variable with a symbolic range, or a remainder of a symbolic divisor."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..dtype import is_integral
 from ..error import IRValueError
 from ..te.operation import compute
 from ..te.tensor import Tensor
@@ -294,8 +295,26 @@ def strided_slice(
 def dynamic_strided_slice(
     a: Tensor, begin: Tensor, end: Tensor, strides: Tensor, output_shape: Sequence[Any]
 ) -> Tensor:
-    """A slice whose bounds are tensors of one index per axis; ``output_shape`` is what they give, ``end`` in particular."""
+    """A slice whose bounds are tensors of one index per axis.
+
+    The shape of a tensor is no data, so ``output_shape`` has to say what the bounds give; nothing else is made of ``end``.
+
+    Raises:
+        IRValueError: ``begin``, ``end``, ``strides`` or ``output_shape`` has not one integer for each axis.
+    """
     shape = shape_of(output_shape)
+    for name, bounds in (("begin", begin), ("end", end), ("strides", strides)):
+        if (
+            bounds.ndim != 1
+            or not is_integral(bounds.dtype)
+            or getattr(bounds.shape[0], "value", a.ndim) != a.ndim
+        ):
+            raise IRValueError(
+                f"dynamic_strided_slice: {name} must hold one integer for each of {a.ndim} axes, got {bounds.dtype} of"
+                f" shape {[str(extent) for extent in bounds.shape]}"
+            )
+    if len(shape) != a.ndim:
+        raise IRValueError(f"dynamic_strided_slice: output_shape has {len(shape)} extents for {a.ndim} axes")
 
     def element(indices: tuple[Any, ...]) -> PrimExpr:
         found: list[Any] = []

@@ -81,6 +81,13 @@ def test_models_by_name() -> None:
         CostModel.create("tree")
 
 
+def test_only_models_that_make_random_choices_take_a_seed() -> None:
+    assert CostModel.create("mlp", seed=7).seed == 7
+    assert isinstance(CostModel.create("prior", seed=7), PriorModel)
+    with pytest.raises(TypeError, match="seed"):
+        PriorModel(seed=7)
+
+
 def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
     PriorModel().save(tmp_path / "model")
     with pytest.raises(CostModelError, match="holds a model of kind 'prior', expected 'xgb'"):

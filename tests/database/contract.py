@@ -5,6 +5,7 @@ A subclass provides the fixture ``database``; one that stores to files or server
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 from typing import Any
@@ -147,6 +148,14 @@ class DatabaseContract:
         assert found.mean_secs == 1.0
         with pytest.raises(DatabaseError, match="unknown kind of query 'best'"):
             again.query(matmul(), TARGET, kind="best")
+
+    @pytest.mark.parametrize("kind", ["record", "schedule", "ir_module"])
+    def test_a_query_without_an_answer_says_for_which_program(
+        self, database: Database, kind: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        with caplog.at_level(logging.DEBUG, logger="database"):
+            assert database.query(matmul(), TARGET, workload_name="encoder.matmul", kind=kind) is None
+        assert f"{type(database).__name__} has no record of 'encoder.matmul' for" in caplog.text
 
     @pytest.mark.parametrize("order", [[0, 1, 2, 3, 4, 5], [5, 4, 3, 2, 1, 0], [3, 0, 5, 2, 1, 4]])
     def test_what_was_measured_again_supersedes(self, database: Database, order: list[int]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ... import dtype as dt
-from ... import te
+from ... import te, topi
 from ...error import IRValueError
 from ...expr import RelaxExpr
 from ...tir.expr import PrimExpr, Select, Var
@@ -367,21 +367,9 @@ def _legalize_dynamic_strided_slice(bb: Any, node: Call) -> Expr:
     names = [Var(f"s{axis}" if ndim > 1 else "s", "int64") for axis in range(ndim)]
     bb.match_cast(runtime, ShapeStructInfo(names))
 
-    def te_slice(data: Any, begin: Any, end: Any, strides: Any, dims: Any) -> Any:
-        def element(*indices: Any) -> Any:
-            source = []
-            for axis, index in enumerate(indices):
-                extent = data.shape[axis].astype("int64")
-                step, first = strides(axis), begin(axis)
-                first = Select(first < 0, first + extent, first)
-                low = Select(step < 0, const(-1, "int64"), const(0, "int64"))
-                high = Select(step < 0, extent - 1, extent)
-                source.append(min(max(first, low), high) + index * step)
-            return data(*source)
-
-        return te.compute(dims, element, name="T_strided_slice_dynamic")
-
-    return bb.call_te(te_slice, *node.args, ShapeExpr(names), primfunc_name_hint="dynamic_strided_slice")
+    return bb.call_te(
+        topi.dynamic_strided_slice, *node.args, ShapeExpr(names), primfunc_name_hint="dynamic_strided_slice"
+    )
 
 
 @operator(

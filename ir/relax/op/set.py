@@ -48,9 +48,16 @@ def np_unique(
     return_counts: int = 0,
     axis: Any = None,
 ) -> Any:
-    """numpy's unique; the values are sorted either way."""
-    values, *rest = np.unique(x, True, True, True, axis=None if axis is None else int(axis))
-    wanted = zip((return_index, return_inverse, return_counts), rest, strict=True)
+    """numpy's unique; values that are not to be sorted come in the order in which they occur first."""
+    along = None if axis is None else int(axis)
+    values, index, inverse, counts = np.unique(x, True, True, True, axis=along)
+    if not sorted:
+        order = np.argsort(index)
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
+        values, index, counts = np.take(values, order, along or 0), index[order], counts[order]
+        inverse = place[inverse]
+    wanted = zip((return_index, return_inverse, return_counts), (index, inverse, counts), strict=True)
     out = [values, *(np.asarray(part, "int64").reshape(-1) for flag, part in wanted if flag)]
     return out[0] if len(out) == 1 else out
 
@@ -88,7 +95,7 @@ def unique(
 
     Args:
         x: the tensor.
-        sorted: whether the result is to be in order.
+        sorted: whether the result is to be in ascending order; otherwise it is in the order of first occurrence.
         return_index, return_inverse, return_counts: add int64 tensors with the first index of each, the number of the
             distinct element for every element, and the counts; the result is a tuple then.
         axis: the axis to slice along.

@@ -1,9 +1,12 @@
 """Comparing expressions, and the extra work on conditions that an analyzer does when asked."""
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from ir import tir
-from ir.arith import Analyzer, CompareResult, ConstIntBound, Extension
+from ir import Range, tir
+from ir.arith import Analyzer, CompareResult, ConstIntBound, Extension, ProofStrength
 from ir.tir import Var
 
 x, y, z, n = (Var(name, "int32") for name in "xyzn")
@@ -63,6 +66,48 @@ def test_different_ranges_have_no_value_in_common() -> None:
     analyzer.update(n, ConstIntBound(1, 100))
     assert analyzer.can_prove(tir.NE(z * n + 1, z)) and analyzer.can_prove(tir.NE(z, z * n + 1))
     assert not analyzer.can_prove(tir.NE(x, z)) and not analyzer.can_prove(tir.NE(z * n, z))
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        x // 4 < (n + 3) // 4,
+        x // 8 <= n // 8,
+        x // 8 * 8 < n,
+        x // 2 <= x,
+        x // 4 * 4 + 3 < n + 3,
+        tir.And(x // 3 <= n // 3, x < n),
+        x // 4 + x // 2 <= x,
+    ],
+    ids=str,
+)
+def test_quotients_are_bounded_by_what_they_divide_where_that_is_asked_for(condition: tir.PrimExpr) -> None:
+    analyzer = Analyzer()
+    analyzer.bind(x, Range(0, n))
+    assert not analyzer.can_prove(condition)
+    assert analyzer.can_prove(condition, ProofStrength.SYMBOLIC_BOUND)
+    assert not analyzer.can_prove(condition), "the strength is of one question"
+
+
+@settings(max_examples=300)
+@given(
+    st.lists(st.integers(-3, 3), min_size=4, max_size=4),
+    st.sampled_from([(2, 2), (3, 5), (4, 2), (8, 8)]),
+    st.integers(-4, 4),
+)
+def test_no_more_is_proved_of_quotients_than_holds(
+    factors: list[int], divisors: tuple[int, int], shift: int
+) -> None:
+    """A bound above a value that is taken, for some x below some n, is not proved."""
+    a, b, c, d = factors
+    p, q = divisors
+    rows, columns = np.meshgrid(np.arange(40), np.arange(40), indexing="ij")
+    values = a * (rows // p) + b * ((columns + shift) // q) + c * rows + d * columns
+    least = int(values[rows < columns].min())
+    analyzer = Analyzer()
+    analyzer.bind(x, Range(0, n))
+    value = a * (x // p) + b * ((n + shift) // q) + c * x + d * n
+    assert not analyzer.can_prove(value >= least + 1, ProofStrength.SYMBOLIC_BOUND)
 
 
 def test_products_are_bounded_from_below_beside_other_terms() -> None:

@@ -252,7 +252,9 @@ def test_stateful_interface_saved_functions_and_timing(built):
     with pytest.raises(ExecutableError, match="timed where it runs, on cpu"):
         vm.time_evaluator("main", runners.device("cuda"))
     assert len(times.results) == 3 and 0 < times.min <= times.median <= times.max
-    assert "main" in vm.profile("main", data)
+    with pytest.raises(ExecutableError, match=r"profile of 'main'.*profile=True"):
+        vm.profile("main", data)
+    assert "main" in runners.VirtualMachine(executable, runners.cpu(), profile=True).profile("main", data)
     with pytest.raises(ExecutableError, match="it has main"):
         vm["other"]
     with pytest.raises(ArgumentError, match="no argument 'z'"):
@@ -289,7 +291,7 @@ def test_symbolic_shapes_run_in_the_virtual_machine(tmp_path):
     executable = rx.build(mod, "llvm")
     assert executable.metadata["functions"]["main"]["kind"] == "bytecode"
     for loaded in (executable, runners.load_module(executable.export_library(tmp_path / "dynamic.so"))):
-        vm = runners.VirtualMachine(loaded, runners.cpu())
+        vm = runners.VirtualMachine(loaded, runners.cpu(), profile=True)
         for rows in (1, 5):
             x, y = (RNG.standard_normal((k, 8)).astype("float32") for k in (rows, 2 * rows))
             relu, flat = vm["main"](x, y)

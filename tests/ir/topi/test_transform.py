@@ -123,6 +123,16 @@ def test_dynamic_slice_and_set(check):
         [M, bounds[0], np.array([3, 6], "int64"), bounds[2]],
         M[1:3, 3:6:2],
     )
+    a, two = te.placeholder((4, 6)), te.placeholder((2,), "int64")
+    for name, wrong in (
+        ("begin", [te.placeholder((3,), "int64"), two, two]),
+        ("end", [two, te.placeholder((2,), "float32"), two]),
+        ("strides", [two, two, te.placeholder((2, 1), "int64")]),
+    ):
+        with pytest.raises(IRValueError, match=f"{name} must hold one integer for each of 2 axes"):
+            topi.dynamic_strided_slice(a, *wrong, (2, 2))
+    with pytest.raises(IRValueError, match="output_shape has 1 extents for 2 axes"):
+        topi.dynamic_strided_slice(a, two, two, two, (2,))
     wanted = M.copy()
     wanted[1:3, 0:6:2] = 5
     check(

@@ -102,11 +102,9 @@ def _non_zero(ctx: NodeContext) -> Expr:
 
 @converter("Unique", since=11)
 def _unique(ctx: NodeContext) -> Expr:
-    if not ctx.attr("sorted", 1):
-        raise ctx.error("the order of first occurrence (sorted=0) is not supported")
     return _op.unique(
         ctx.expr(0),
-        sorted=True,
+        sorted=bool(ctx.attr("sorted", 1)),
         return_index=ctx.n_outputs > 1,
         return_inverse=ctx.n_outputs > 2,
         return_counts=ctx.n_outputs > 3,

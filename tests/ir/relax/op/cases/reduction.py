@@ -48,6 +48,8 @@ case("argsort", lambda x: R.argsort(x, 1), floats(2, 6), symbolic=ROWS)
 case("topk", lambda x: R.topk(x, 2, 1), floats(2, 6), symbolic=ROWS)
 case("topk", lambda x: R.topk(x, 3, 0, "values", False), floats(5, 2), label="values")
 case("unique", lambda x: R.unique(x, True, True, True, True), ints(10))
+case("unique", lambda x: R.unique(x, False, True, True, True), ints(10), label="in order of occurrence")
+case("unique", lambda x: R.unique(x, False, axis=1), ints(3, 8), label="columns as they come")
 case("nonzero", R.nonzero, ints(3, 4, high=2))
 case(
     "multinomial_from_uniform",
