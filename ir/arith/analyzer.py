@@ -15,6 +15,7 @@ from ..tir import expr as E
 from ..tir import operators
 from ..tir.expr import IntImm, PrimExpr, Range
 from . import build
+from .affine import affine_form, canonical_sum
 from .canonical_simplify import CanonicalSimplifier
 from .comparison import CompareResult, Extension, and_of_ors, compare
 from .const_int_bound import (
@@ -32,6 +33,8 @@ from .modular_set import Modular, ModularSet, ModularSets, normalized
 from .modular_set import intersect as intersect_modular
 from .polynomial import Atoms, Polynomial, TooLarge, coefficient_of, plus, quotient_of, replace_atom, times
 from .rewrite_simplify import RewriteSimplifier
+
+_AFFINE = (E.Add, E.Sub, E.Mul)
 
 
 class ProofStrength(IntEnum):
@@ -176,6 +179,9 @@ class Analyzer:
             return self._rewrite.substitutions.get(expr, expr)
         if not isinstance(expr, PrimExpr) or cls is E.IterVar:
             expr = operators.convert(expr)
+        result = self._affine(expr) if cls in _AFFINE and steps > 1 else None
+        if result is not None:
+            return expr if expr_deep_equal(result, expr) else result
         result = expr
         for step in range(steps):
             before = result
@@ -185,6 +191,15 @@ class Analyzer:
         if self._extensions & Extension.ConvertBooleanToAndOfOrs and result.__class__ in (E.And, E.Or):
             result = self._rewrite(and_of_ors(result))
         return expr if result is not expr and expr_deep_equal(result, expr) else result
+
+    def _affine(self, expr: PrimExpr) -> PrimExpr | None:
+        """The canonical form of a sum of multiples of variables of which nothing else is known."""
+        if expr.dtype not in ("int32", "int64") or id(expr) in self._rewrite.memo:
+            return None
+        form = affine_form(expr)
+        if form is None or not self._rewrite.substitutions.keys().isdisjoint(form.terms):
+            return None
+        return canonical_sum(form, expr.dtype)
 
     # ---- analysis -----------------------------------------------------------------------------------------------
 

@@ -56,6 +56,7 @@ class IndexSimplifier:
 
     def __init__(self) -> None:
         self._bounds: dict[Var, tuple[int, int]] = {}
+        self._values: dict[Var, PrimExpr] = {}
         self._memo: dict[int, Linear] = {}
         self._alive: list[PrimExpr] = []  # keeps the expressions whose ids are keys
         self._atoms: dict[tuple[Any, ...], PrimExpr] = {}
@@ -73,6 +74,15 @@ class IndexSimplifier:
         if old is not None:
             self._forget()
         self._bounds[var] = (low, high)
+
+    def define(self, var: Var, value: PrimExpr) -> None:
+        """The variable is the value wherever it occurs from now on; another value forgets what was derived from the old one."""
+        old = self._values.get(var)
+        if old is value:
+            return
+        if old is not None or id(var) in self._memo:
+            self._forget()
+        self._values[var] = value
 
     def is_bound(self, var: Var) -> bool:
         """Whether bounds of a variable are known: by another definition, where it is defined again."""
@@ -184,7 +194,8 @@ class IndexSimplifier:
         found = self._bounds.get(expr)
         if found is not None and found[0] == found[1]:
             return Linear({}, found[0])
-        return Linear({expr: 1}, 0)
+        value = self._values.get(expr)
+        return Linear({expr: 1}, 0) if value is None else self.linear(value)
 
     def _from_add(self, expr: E.Add) -> Linear:
         return self.linear(expr.a).plus(self.linear(expr.b))
@@ -342,7 +353,7 @@ class IndexSimplifier:
     # -- back to expressions ----------------------------------------------------------
     def build(self, value: Linear, dtype: str) -> PrimExpr:
         """The linear form as an expression: positive terms first, the constant last."""
-        value = self._recombine(value)
+        value = self.recombine(value)
         result: PrimExpr | None = None
         negative = []
         for atom, coefficient in value.terms.items():
@@ -369,7 +380,7 @@ class IndexSimplifier:
             result = E.Sub(result, const(-pending, dtype))
         return result
 
-    def _recombine(self, value: Linear) -> Linear:
+    def recombine(self, value: Linear) -> Linear:
         """``k c (x // c) + k (x % c)`` is ``k x``."""
         if len(value.terms) < 2 or not self._atom_linear:
             return value
@@ -383,7 +394,7 @@ class IndexSimplifier:
             quotient = self._atoms.get((E.FloorDiv, inner.key(), Linear({}, divisor).key()))
             if quotient is not None and value.terms.get(quotient) == coefficient * divisor:
                 terms = {a: c for a, c in value.terms.items() if a is not atom and a is not quotient}
-                return self._recombine(Linear(terms, value.const).plus(inner, coefficient))
+                return self.recombine(Linear(terms, value.const).plus(inner, coefficient))
         return value
 
     def simplify(self, expr: PrimExpr) -> PrimExpr:
@@ -391,7 +402,7 @@ class IndexSimplifier:
         kind = expr.__class__
         if kind is E.IntImm:
             return expr
-        if kind is E.Var and expr not in self._bounds:
+        if kind is E.Var and expr not in self._bounds and expr not in self._values:
             return expr
         return self.build(self.linear(expr), expr.dtype)
 

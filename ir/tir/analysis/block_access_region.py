@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from ... import dtype as dt
+from ...arith.affine import canonical_sum
 from ...arith.analyzer import Analyzer
 from ...arith.deep_equal import expr_deep_equal
+from ...arith.index_range import IndexRanges
+from ...arith.index_simplifier import IndexSimplifier, Linear
 from ...arith.int_set.evaluation import eval_set
 from ...arith.int_set.interval_set import IntervalSet, from_range, neg_inf, pos_inf
 from ...arith.int_set.interval_set import union as union_sets
@@ -15,28 +20,67 @@ from .. import expr as E
 from .. import operators
 from .. import stmt as S
 from ..buffer import Buffer
-from ..expr import Range
+from ..expr import PrimExpr, Range
 from ..operators import const
 from ..stmt_functor import substitute
 
-Region = list[IntervalSet]
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """One dimension of a region as a sum: from ``first`` on, ``extent`` elements."""
+
+    first: Linear
+    extent: int
+    dtype: str
+
+    def union(self, other: _Span) -> _Span | None:
+        """The smallest span with both; None when their distance is not constant."""
+        distance = other.first.plus(self.first, -1)
+        if distance.terms:
+            return None
+        if distance.const < 0:
+            return other.union(self)
+        extent = max(self.extent, distance.const + other.extent)
+        return self if extent == self.extent else _Span(self.first, extent, self.dtype)
+
+    def interval(self, simplifier: IndexSimplifier) -> IntervalSet:
+        """The span with its ends as expressions."""
+        first = self._end(0, simplifier)
+        return IntervalSet(first, first if self.extent == 1 else self._end(self.extent - 1, simplifier))
+
+    def _end(self, offset: int, simplifier: IndexSimplifier) -> PrimExpr:
+        end = self.first.plus(Linear({}, offset))
+        canonical = canonical_sum(end, self.dtype)
+        return simplifier.build(end, self.dtype) if canonical is None else canonical
+
+
+Region = list[IntervalSet | _Span]
 
 
 class _Regions:
     """Regions of buffers in the order of their first access, grown to hold every access."""
 
-    def __init__(self) -> None:
+    def __init__(self, analyzer: Analyzer, simplifier: IndexSimplifier) -> None:
         self.regions: dict[Buffer, Region] = {}
+        self._analyzer, self._simplifier = analyzer, simplifier
 
-    def add(self, buffer: Buffer, region: Region, analyzer: Analyzer) -> None:
+    def add(self, buffer: Buffer, region: Region) -> None:
         known = self.regions.get(buffer)
-        if known is None:
-            self.regions[buffer] = region
-        else:
-            self.regions[buffer] = [
-                a if _equal(a, b) else union_sets([a, b], analyzer)
-                for a, b in zip(known, region, strict=True)
-            ]
+        if known is not None:
+            region = [self._union(a, b) for a, b in zip(known, region, strict=True)]
+        self.regions[buffer] = region
+
+    def _union(self, a: IntervalSet | _Span, b: IntervalSet | _Span) -> IntervalSet | _Span:
+        if isinstance(a, _Span) and isinstance(b, _Span):
+            both = a.union(b)
+            if both is not None:
+                return both
+        x, y = self.interval(a), self.interval(b)
+        return x if _equal(x, y) else union_sets([x, y], self._analyzer)
+
+    def interval(self, item: IntervalSet | _Span) -> IntervalSet:
+        """One dimension of a region with its ends as expressions."""
+        return item.interval(self._simplifier) if isinstance(item, _Span) else item
 
 
 def _equal(a: IntervalSet, b: IntervalSet) -> bool:
@@ -51,9 +95,11 @@ class _Detector(Visitor):
     def __init__(self, buffer_var_map: Mapping[E.Var, Buffer]) -> None:
         super().__init__()
         self.analyzer = Analyzer()
-        self.reads, self.writes, self.opaque = _Regions(), _Regions(), _Regions()
+        self._simplifier = IndexSimplifier()
+        self._ranges = IndexRanges(self._simplifier, is_exact=True)
+        self.reads, self.writes, self.opaque = (_Regions(self.analyzer, self._simplifier) for _ in range(3))
         self._by_data = dict(buffer_var_map)
-        self._domains: dict[E.Var, IntervalSet] = {}
+        self._loops: dict[E.Var, S.For] = {}  # around what is visited
         self._sources: dict[Buffer, S.MatchBufferRegion] = {}
         self._lets: dict[E.Var, Any] = {}
 
@@ -71,19 +117,22 @@ class _Detector(Visitor):
     def visit_For(self, loop: S.For) -> None:
         self.visit(loop.min)
         self.visit(loop.extent)
-        self._domains[loop.loop_var] = from_range(Range.from_min_extent(loop.min, loop.extent))
+        self._loops[loop.loop_var] = loop
+        self._simplifier.bind_range(loop.loop_var, loop.min, loop.extent)
         self.visit(loop.body)
-        del self._domains[loop.loop_var]
+        del self._loops[loop.loop_var]
 
     def visit_LetStmt(self, stmt: S.LetStmt) -> None:
         self.visit(stmt.value)
         self._lets[stmt.var] = stmt.value
+        self._simplifier.define(stmt.var, stmt.value)
         self.visit(stmt.body)
         del self._lets[stmt.var]
 
     def visit_Let(self, expr: E.Let) -> None:
         self.visit(expr.value)
         self._lets[expr.var] = expr.value
+        self._simplifier.define(expr.var, expr.value)
         with self.forgetting():  # what is shared with another scope touches other elements there
             self.visit(expr.body)
         del self._lets[expr.var]
@@ -140,10 +189,7 @@ class _Detector(Visitor):
         """Operators hold nothing."""
 
     def _opaque(self, buffer: Buffer) -> None:
-        region = [
-            from_range(Range.from_min_extent(const(0, extent.dtype), extent)) for extent in buffer.shape
-        ]
-        self._add(self.opaque, buffer, region)
+        self._add(self.opaque, buffer, [_whole(extent) for extent in buffer.shape])
 
     def _access(
         self,
@@ -152,24 +198,44 @@ class _Detector(Visitor):
         indices: list[tuple[Any, Any]],
         values: Mapping[Any, Any] | None = None,
     ) -> None:
-        region = []
-        for low, extent in indices:
-            first = self._relaxed(low, values)
-            if extent is None or (extent.__class__ is E.IntImm and extent.value == 1):
-                region.append(first)
-            else:
-                last = self._relaxed(operators.subtract(operators.add(low, extent), 1), values)
-                region.append(IntervalSet(first.min_value, last.max_value))
-        self._add(found, buffer, region)
+        for var, value in (values or {}).items():
+            self._simplifier.define(var, value)
+        self._add(found, buffer, [self._range(low, extent, values) for low, extent in indices])
+
+    def _range(self, low: Any, extent: Any, values: Mapping[Any, Any] | None) -> IntervalSet | _Span:
+        """What ``[low, low + extent)`` reaches; one element where no extent is given."""
+        is_point = extent is None or (extent.__class__ is E.IntImm and extent.value == 1)
+        if is_point or extent.__class__ is E.IntImm:
+            span = self._span(low, 1 if is_point else extent.value)
+            if span is not None:
+                return span
+        first = self._relaxed(low, values)
+        if is_point:
+            return first
+        last = self._relaxed(operators.subtract(operators.add(low, extent), 1), values)
+        return IntervalSet(first.min_value, last.max_value)
+
+    def _span(self, index: Any, extent: int) -> _Span | None:
+        """The range of a sum of loop variables and their quotients; None for anything else."""
+        if not dt.is_index(index.dtype):
+            return None
+        found = self._ranges.split(self._simplifier.linear(index), self._loops.__contains__)
+        if found is None:
+            return None
+        fixed, low, high = found
+        return _Span(
+            self._simplifier.recombine(fixed.plus(Linear({}, low))), high - low + extent, index.dtype
+        )
 
     def _add(self, found: _Regions, buffer: Buffer, region: Region) -> None:
         match = self._sources.get(buffer)
         if match is not None:
-            region = _source_region(match, region, self.analyzer)
+            region = _source_region(match, [found.interval(item) for item in region], self.analyzer)
             buffer = match.source.buffer
-        found.add(buffer, region, self.analyzer)
+        found.add(buffer, region)
 
     def _relaxed(self, index: Any, values: Mapping[Any, Any] | None) -> IntervalSet:
+        """The range of an expression of any form."""
         replaced = {**self._lets, **values} if values else self._lets
         while replaced:
             substituted = substitute(index, replaced)
@@ -177,14 +243,21 @@ class _Detector(Visitor):
                 break
             index = substituted
             replaced = self._lets
-        return eval_set(index, self._domains, self.analyzer)
+        domains = {
+            var: from_range(Range.from_min_extent(loop.min, loop.extent)) for var, loop in self._loops.items()
+        }
+        return eval_set(index, domains, self.analyzer)
 
 
-def _source_region(match: S.MatchBufferRegion, region: Region, analyzer: Analyzer) -> Region:
+def _whole(extent: PrimExpr) -> IntervalSet:
+    return from_range(Range.from_min_extent(const(0, extent.dtype), extent))
+
+
+def _source_region(match: S.MatchBufferRegion, region: list[IntervalSet], analyzer: Analyzer) -> Region:
     """A region of a matched buffer as a region of the buffer that it views (leading dimensions may be dropped)."""
     source = match.source.region
     offset = len(source) - len(region)
-    result = [from_range(item) for item in source[:offset]]
+    result: Region = [from_range(item) for item in source[:offset]]
     for item, inner in zip(source[offset:], region, strict=True):
         if inner.min_value is neg_inf() or inner.max_value is pos_inf():
             result.append(from_range(item))
@@ -226,10 +299,13 @@ def _collected(
         if buffer in skip:
             continue
         ranges = []
-        for item, extent in zip(region, buffer.shape, strict=True):
+        for dimension, extent in zip(region, buffer.shape, strict=True):
+            item = found.interval(dimension)
             low, high = item.min_value, item.max_value
             if low is neg_inf() or high is pos_inf() or _reads_any(item, changing):
                 ranges.append(Range.from_min_extent(const(0, extent.dtype), extent))
+            elif isinstance(dimension, _Span):
+                ranges.append(Range.from_min_extent(low, const(dimension.extent, low.dtype)))
             elif item.is_single_point():
                 ranges.append(Range.from_min_extent(low, const(1, low.dtype)))
             else:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from ...arith.index_simplifier import INF, IndexSimplifier, Linear
+from ...arith.index_range import IndexRanges
+from ...arith.index_simplifier import IndexSimplifier, Linear
 from ...module import IRModule
-from ...node import Visitor, post_order_visit
+from ...node import Visitor
 from ...transform import PassContext
 from .. import expr as E
 from ..buffer import Buffer
@@ -54,6 +55,7 @@ class _Collect(Visitor):
     def __init__(self) -> None:
         super().__init__()
         self.simplifier = IndexSimplifier()
+        self._ranges = IndexRanges(self.simplifier)
         self.boxes: dict[Buffer, list[_Box] | None] = {}
         self.alignment: dict[Buffer, list[tuple[int, int, int]]] = {}
         self._depth: dict[Buffer, int] = {}  # loops met before the allocation
@@ -61,7 +63,6 @@ class _Collect(Visitor):
         self._position: dict[
             Var, int
         ] = {}  # of a loop variable: those of loops around an allocation are less than its depth
-        self._vars_of: dict[PrimExpr, list[Var]] = {}
         self._loops = 0
 
     def visit_For(self, loop: For) -> None:
@@ -131,68 +132,13 @@ class _Collect(Visitor):
             lanes, index = (index.lanes - 1) * index.stride.value + 1, index.base
         if not E.dt.is_index(index.dtype):
             return _WHOLE
-        found = self._range(self.simplifier.linear(index), depth)
+        found = self._ranges.split(
+            self.simplifier.linear(index), lambda var: self._position.get(var, -1) >= depth
+        )
         if found is None:
             return _WHOLE
         start, low, high = found
         return _Box(start.plus(Linear({}, low)), high - low + lanes)
-
-    def _is_inner(self, atom: PrimExpr, depth: int) -> bool:
-        if isinstance(atom, Var):
-            return self._position.get(atom, -1) >= depth
-        found = self._vars_of.get(atom)
-        if found is None:
-            found = self._vars_of[atom] = []
-            post_order_visit(atom, lambda node: found.append(node) if isinstance(node, Var) else None)
-        return any(self._position.get(var, -1) >= depth for var in found)
-
-    def _range(self, value: Linear, depth: int) -> tuple[Linear, int, int] | None:
-        """A part that is fixed within the allocation's scope, and bounds of the rest."""
-        outer: dict[PrimExpr, int] = {}
-        low = high = 0
-        fixed = Linear(outer, value.const)
-        for atom, coefficient in value.terms.items():
-            if not self._is_inner(atom, depth):
-                fixed = fixed.plus(Linear({atom: coefficient}, 0))
-                continue
-            inside = self.simplifier._atom_linear.get(atom)
-            if inside is not None and isinstance(getattr(atom, "b", None), IntImm):
-                part = self._divided(atom, inside, depth)
-                if part is None:
-                    return None
-                base, a, b = part
-                fixed = fixed.plus(base, coefficient)
-            else:
-                a, b = self.simplifier.bounds_of(Linear({atom: 1}, 0))
-            if a <= -INF or b >= INF:
-                return None
-            low += min(coefficient * a, coefficient * b)
-            high += max(coefficient * a, coefficient * b)
-        return fixed, low, high
-
-    def _divided(self, atom: Any, inside: Linear, depth: int) -> tuple[Linear, int, int] | None:
-        """:meth:`_range` of ``inside // d`` or ``inside % d``."""
-        divisor = atom.b.value
-        nothing = Linear({}, 0)
-        if atom.__class__ is E.FloorMod:
-            bounds = self.simplifier.bounds_of(Linear({atom: 1}, 0))
-            found = self._range(inside, depth)
-            if found is not None and all(c % divisor == 0 for c in found[0].terms.values()):
-                low, high = found[0].const + found[1], found[0].const + found[2]
-                if low // divisor == high // divisor:
-                    return nothing, low % divisor, high % divisor
-            return nothing, *bounds
-        if atom.__class__ is not E.FloorDiv:
-            return nothing, *self.simplifier.bounds_of(Linear({atom: 1}, 0))
-        found = self._range(inside, depth)
-        if found is None:
-            return None
-        base, low, high = found
-        if all(c % divisor == 0 for c in base.terms.values()):
-            exact = Linear({a: c // divisor for a, c in base.terms.items()}, 0)
-            return exact, (base.const + low) // divisor, (base.const + high) // divisor
-        first = self.simplifier.floordiv(base.plus(Linear({}, low)), divisor, atom.dtype)
-        return first, 0, (high - low + divisor - 1) // divisor
 
 
 class _Shrink(StmtExprMutator):
