@@ -43,16 +43,6 @@ class _Span:
         extent = max(self.extent, distance.const + other.extent)
         return self if extent == self.extent else _Span(self.first, extent, self.dtype)
 
-    def interval(self, simplifier: IndexSimplifier) -> IntervalSet:
-        """The span with its ends as expressions."""
-        first = self._end(0, simplifier)
-        return IntervalSet(first, first if self.extent == 1 else self._end(self.extent - 1, simplifier))
-
-    def _end(self, offset: int, simplifier: IndexSimplifier) -> PrimExpr:
-        end = self.first.plus(Linear({}, offset))
-        canonical = canonical_sum(end, self.dtype)
-        return simplifier.build(end, self.dtype) if canonical is None else canonical
-
 
 Region = list[IntervalSet | _Span]
 
@@ -80,11 +70,36 @@ class _Regions:
 
     def interval(self, item: IntervalSet | _Span) -> IntervalSet:
         """One dimension of a region with its ends as expressions."""
-        return item.interval(self._simplifier) if isinstance(item, _Span) else item
+        if not isinstance(item, _Span):
+            return item
+        first = self._end(item, 0)
+        return IntervalSet(first, first if item.extent == 1 else self._end(item, item.extent - 1))
+
+    def _end(self, span: _Span, offset: int) -> PrimExpr:
+        end = span.first.plus(Linear({}, offset))
+        canonical = canonical_sum(end, span.dtype)
+        if canonical is not None:
+            return canonical
+        return self._analyzer.simplify(self._simplifier.build(end, span.dtype))
 
 
 def _equal(a: IntervalSet, b: IntervalSet) -> bool:
     return expr_deep_equal(a.min_value, b.min_value) and expr_deep_equal(a.max_value, b.max_value)
+
+
+def _is_canonical(form: Linear) -> bool:
+    """Whether no rule makes something else of a sum: it is one of variables, and of one quotient or remainder of each."""
+    variables = [_divided_variable(term) for term in form.terms]
+    return None not in variables and len(set(variables)) == len(variables)
+
+
+def _divided_variable(term: Any) -> E.Var | None:
+    """``x`` of ``x``, ``x // 4``, ``x % 4`` and ``x % 8 // 2``."""
+    if isinstance(term, E.FloorDiv) and isinstance(term.b, E.IntImm):
+        term = term.a
+    if isinstance(term, E.FloorMod) and isinstance(term.b, E.IntImm):
+        term = term.a
+    return term if isinstance(term, E.Var) else None
 
 
 class _Detector(Visitor):
@@ -223,9 +238,8 @@ class _Detector(Visitor):
         if found is None:
             return None
         fixed, low, high = found
-        return _Span(
-            self._simplifier.recombine(fixed.plus(Linear({}, low))), high - low + extent, index.dtype
-        )
+        first = self._simplifier.recombine(fixed.plus(Linear({}, low)))
+        return _Span(first, high - low + extent, index.dtype) if _is_canonical(first) else None
 
     def _add(self, found: _Regions, buffer: Buffer, region: Region) -> None:
         match = self._sources.get(buffer)
