@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from .error import IRTypeError
 from .external import external
+from .span import Span
 
 _MISSING: Any = object()
 _LAST_FIELDS = ("struct_info_", "span")
@@ -139,6 +140,7 @@ def _compile(cls: Any) -> None:
     fields: tuple[Field, ...] = cls._fields
     env: dict[str, Any] = dict(vars(sys.modules[cls.__module__]))  # what derived expressions refer to
     env |= {"_MISSING": _MISSING, "_new": object.__new__, "_cls": cls}
+    env |= {"_Span": Span, "_wrong_span": _wrong_span}
     for item in fields:
         env[f"_set_{item.name}"] = getattr(cls, item.name).__set__
         if item.convert is not None:
@@ -148,6 +150,10 @@ def _compile(cls: Any) -> None:
     params, body = [], []
     plain = [item for item in fields if item.derived is None]
     for item in plain:
+        if item.name == "span":  # the last parameter: what is no place is an argument too many
+            body.append(
+                "    if span is not None and span.__class__ is not _Span: raise _wrong_span(_cls, span)"
+            )
         params.append(item.name if item.default is _MISSING else f"{item.name}=_def_{item.name}")
         if item.convert is not None:
             body.append(f"    {item.name} = _conv_{item.name}({item.name})")
@@ -218,6 +224,12 @@ def _compile(cls: Any) -> None:
     for name in ("_rebuild", "_visit_children", "_map_children"):
         if name not in own:
             setattr(cls, name, env[name])
+
+
+def _wrong_span(cls: type, value: Any) -> IRTypeError:
+    return IRTypeError(
+        f"{cls.__name__}: a span is a Span, got {type(value).__name__}; is there an argument too many?"
+    )
 
 
 class Node(metaclass=NodeMeta):

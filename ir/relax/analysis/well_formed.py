@@ -43,6 +43,11 @@ from .memory import is_pure
 class WellFormedError(DiagnosticError):
     """A Relax program breaks a rule; the message names the rule and the expression."""
 
+    def __init__(self, message: str, statement: Any = None) -> None:
+        super().__init__(message)
+        self.statement = statement
+        """The binding that breaks the first rule, or None."""
+
 
 _WINDOW = 400
 """Characters of an offending expression that a message shows."""
@@ -68,8 +73,14 @@ class _Checker:
         self.in_dataflow = False
         self.pure = False
         self.own_vars: list[Var] = []
+        self.bindings: list[Any] = []
+        """The bindings being walked, innermost last."""
+        self.first: Any = None
+        """The binding of the first problem, or None where it is in none."""
 
     def problem(self, rule: str, node: Any) -> None:
+        if not self.problems and self.bindings:
+            self.first = self.bindings[-1]
         where = f"function {self.name}: " if self.name else ""
         self.problems.append(f"{where}{rule}: {_show(node)}")
 
@@ -201,7 +212,9 @@ class _Checker:
         if isinstance(block, DataflowBlock):
             self.in_dataflow, self.dataflow = True, set(outer_vars)
         for binding in block.bindings:
+            self.bindings.append(binding)
             self.binding(binding)
+            self.bindings.pop()
         self.in_dataflow, self.dataflow = outer_flow, outer_vars
 
     def binding(self, binding: Any) -> None:
@@ -278,12 +291,12 @@ _EXPRESSIONS: dict[type, Any] = {
 }
 
 
-def find_problems(obj: IRModule | Function, check_struct_info: bool = True) -> list[str]:
-    """The broken rules, in order of appearance; empty when the program is well formed."""
+def _checked(obj: IRModule | Function, check_struct_info: bool) -> _Checker:
+    """A checker that has seen the whole program; its problems are in order of appearance."""
     if isinstance(obj, Function):
         checker = _Checker(None, check_struct_info)
         checker.expr(obj)
-        return checker.problems
+        return checker
     checker = _Checker(obj, check_struct_info)
     names: set[str] = set()
     for var, func in obj.functions.items():
@@ -299,18 +312,20 @@ def find_problems(obj: IRModule | Function, check_struct_info: bool = True) -> l
             checker.name = var.name_hint
             checker.expr(func)
             checker.name = ""
-    return checker.problems
+    return checker
 
 
 def check_well_formed(obj: IRModule | Function, check_struct_info: bool = True) -> None:
     """Raise WellFormedError with the broken rules unless the program is well formed."""
-    problems = find_problems(obj, check_struct_info)
+    checker = _checked(obj, check_struct_info)
+    problems = checker.problems
     if problems:
         shown = "\n".join(f"  {problem}" for problem in problems[:10])
         more = f"\n  and {len(problems) - 10} more" if len(problems) > 10 else ""
-        raise WellFormedError(f"the Relax program is not well formed:\n{shown}{more}")
+        message = f"the Relax program is not well formed:\n{shown}{more}"
+        raise WellFormedError(message, checker.first)
 
 
 def well_formed(obj: IRModule | Function, check_struct_info: bool = True) -> bool:
     """Whether the program is well formed; :func:`check_well_formed` tells what is wrong."""
-    return not find_problems(obj, check_struct_info)
+    return not _checked(obj, check_struct_info).problems

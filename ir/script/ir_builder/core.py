@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ...error import IRValueError
+from ...node import Node, visit_children
 from ...tir.buffer import Buffer
 from ...tir.expr import IterVar, Var
 
@@ -30,7 +31,9 @@ class IRBuilder:
     def __init__(self) -> None:
         self.frames: list[Frame] = []
         self._result: Any = None
-        self._statements: list[Any] = []
+        self.place: Any = None
+        """What a parser is reading; statements that are emitted now stand there."""
+        self._places: dict[int, tuple[Any, Any]] = {}
 
     def __enter__(self) -> IRBuilder:
         _stack().append(self)
@@ -69,6 +72,21 @@ class IRBuilder:
         """What :meth:`get` returns."""
         self._result = value
 
+    def locate(self, node: Any) -> None:
+        """Remember where a node stands, if anything is being read."""
+        if self.place is not None:
+            self._places[id(node)] = (node, self.place)  # the node is kept, so that its id stays its own
+
+    def place_of(self, node: Any) -> Any:
+        """Where a node, or else the first one inside of it that is known, stands; None if nothing is known."""
+        found = self._places.get(id(node))
+        if found is not None:
+            return found[1]
+        inner: list[Any] = []
+        if isinstance(node, Node):
+            visit_children(node, inner.append)
+        return next((place for child in inner if (place := self.place_of(child)) is not None), None)
+
     def find(self, kind: type[_F]) -> _F | None:
         """The innermost open frame of a kind."""
         for frame in reversed(self.frames):
@@ -97,6 +115,7 @@ class Frame:
 
     def __init__(self) -> None:
         self.callbacks: list[Callable[[], None]] = []
+        self.place = IRBuilder.current().place if IRBuilder.is_in_scope() else None
 
     def __enter__(self) -> Any:
         IRBuilder.current().frames.append(self)
@@ -111,7 +130,9 @@ class Frame:
         while self.callbacks:
             self.callbacks.pop()()
         builder.frames.pop()
+        reading, builder.place = builder.place, self.place
         self.close()
+        builder.place = reading
 
     def enter(self) -> Any:
         """What ``with frame as x`` binds."""

@@ -35,6 +35,7 @@ class TIRFrame(Frame):
 def emit(stmt: S.Stmt) -> None:
     """Add a statement to the innermost frame."""
     builder = IRBuilder.current()
+    builder.locate(stmt)
     if builder.frames:
         frame = builder.frames[-1]
         if not isinstance(frame, TIRFrame):

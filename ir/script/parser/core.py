@@ -10,6 +10,7 @@ from typing import Any
 from ...error import DiagnosticError, IRError
 from ...expr import GlobalVar
 from ...module import IRModule
+from ..ir_builder.core import IRBuilder
 from .evaluator import Evaluator, _describe
 from .source import Source
 
@@ -95,12 +96,16 @@ class Parser(Evaluator):
         if function is None:
             kind = type(node).__name__
             raise self.error(node, f"{kind} statements are not supported in {_DIALECT_NAMES[self.dialect]}")
+        builder = IRBuilder.current()
+        outer, builder.place = builder.place, node
         try:
             function(self, node)
         except DiagnosticError:
             raise
         except (IRError, TypeError, ValueError, AttributeError, KeyError, IndexError, NameError) as error:
             raise self.error(node, _describe(error)) from error
+        finally:
+            builder.place = outer
 
     def call(self, node: ast.Call, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         hook = getattr(function, "__script_call__", None)  # macros, functions of the module

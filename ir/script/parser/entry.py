@@ -62,7 +62,9 @@ def from_source(
             statements.append(node)
     if found is None:
         if not statements:
-            raise DiagnosticError(f"{filename} contains no program")
+            raise DiagnosticError(
+                f"{filename}:{len(source.lines)}:1: the text contains no program: expected a module, a function or a statement"
+            )
         return _read_statements(parser, statements)
     if statements:
         raise parser.error(

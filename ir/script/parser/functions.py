@@ -28,6 +28,11 @@ def read_function(
     read = FUNCTIONS.get(dialect)
     if read is None:
         raise parser.error(node, f"unknown dialect {dialect!r}; expected T.prim_func or R.function")
+    seen: set[str] = set()
+    for item in (*node.args.posonlyargs, *node.args.args):
+        if item.arg in seen:
+            raise parser.error(item, f"function {node.name!r} has two parameters {item.arg!r}")
+        seen.add(item.arg)
     func = read(parser, node, options)
     if check:
         name = func.attrs.get("global_symbol") or node.name
@@ -44,9 +49,10 @@ def read_definition(parser: Parser, node: Any, dialect: str, check: bool, option
 
 
 def verify(parser: Parser, node: Any, module: IRModule) -> None:
-    """Check the program as a whole; a violation is reported at the function or class."""
+    """Check the program as a whole; a violation is reported at its statement, or else at the function or class."""
     for check in CHECKS:
         try:
             check(module)
         except IRError as error:
-            raise parser.error(node, f"the program is not well-formed: {error}") from error
+            place = IRBuilder.current().place_of(getattr(error, "statement", None))
+            raise parser.error(place or node, f"the program is not well-formed: {error}") from error

@@ -8,15 +8,22 @@ from typing import Any
 import numpy as np
 
 from ...attrs import DictAttrs
+from ...error import IRTypeError
 from ...expr import GlobalVar, RelaxExpr
 from ...relax import expr as X
 from ...relax.analysis.well_formed import check_well_formed
 from ...relax.block_builder import BlockBuilder
 from ...relax.function import Function
-from ...relax.struct_info import FuncStructInfo, ObjectStructInfo, StructInfo, TupleStructInfo
+from ...relax.struct_info import (
+    FuncStructInfo,
+    ObjectStructInfo,
+    StructInfo,
+    TensorStructInfo,
+    TupleStructInfo,
+)
 from ...relax.struct_info_lattice import BaseCheckResult, struct_info_base_check
 from ...tir import expr as E
-from ..ir_builder.core import name_value
+from ..ir_builder.core import IRBuilder, name_value
 from .core import ARGUMENTS, CHECKS, FUNCTIONS, GLOBAL_CALLS, Parser, statement
 from .functions import function_decorator
 from .struct_info import Deferred, StructInfoFactory, as_struct_info, resolved
@@ -252,11 +259,13 @@ def _local_function(parser: Parser, node: ast.FunctionDef) -> None:
 def _new_var(parser: Parser, name: str, info: StructInfo | None) -> X.Var:
     """The variable of a binding: visible outside of a dataflow block only when it is an output."""
     outputs = state_of(parser).dataflow
-    if outputs is None:
-        return X.Var(name, info)
-    left = outputs.get(name, 0)
-    outputs[name] = left - 1
-    return X.Var(name, info) if left == 1 else X.DataflowVar(name, info)
+    left = 1
+    if outputs is not None:
+        left = outputs.get(name, 0)
+        outputs[name] = left - 1
+    var = X.Var(name, info) if left == 1 else X.DataflowVar(name, info)
+    IRBuilder.current().locate(var)
+    return var
 
 
 def as_expr(value: Any) -> RelaxExpr:
@@ -513,6 +522,13 @@ def _branch(parser: Parser, node: ast.If, nodes: list[ast.stmt]) -> tuple[X.SeqE
     return seq, final.var, isinstance(closing, ast.AnnAssign)
 
 
+def _check_condition(test: RelaxExpr) -> None:
+    """What is known of a condition is that of one bool."""
+    info = test.struct_info_
+    if isinstance(info, TensorStructInfo) and (info.ndim > 0 or info.dtype not in ("", "bool")):
+        raise IRTypeError(f"the condition of if must be one bool, got {info}")
+
+
 @statement("relax", ast.If)
 def _if(parser: Parser, node: ast.If) -> None:
     condition = parser.eval(node.test)
@@ -528,6 +544,7 @@ def _if(parser: Parser, node: ast.If) -> None:
         raise parser.error(node, "a dataflow block cannot contain an if statement")
     with parser.at(node.test):
         test = state.builder._normalizer.argument(as_expr(condition))
+        _check_condition(test)
     yes, yes_var, annotated = _branch(parser, node, node.body)
     no, no_var, _ = _branch(parser, node, node.orelse)
     if yes_var.name_hint != no_var.name_hint:

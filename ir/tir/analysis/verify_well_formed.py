@@ -30,8 +30,10 @@ _WINDOW = 20
 class WellFormedError(IRValueError):
     """A TIR function breaks a rule of the verifier."""
 
-    def __init__(self, rule: str, message: str, func_name: str, node: Any) -> None:
+    def __init__(self, rule: str, message: str, func_name: str, node: Any, statement: Any = None) -> None:
         self.rule, self.node = rule, node
+        self.statement = statement
+        """The statement that the node belongs to, or None."""
         shown = _window(node)
         super().__init__(
             f"TIR function {func_name} is not well-formed ({rule}): {message}"
@@ -67,7 +69,8 @@ class _Verifier(ScopedVisitor):
         self._statement: Any = None
 
     def fail(self, rule: str, message: str, node: Any = None) -> None:
-        raise WellFormedError(rule, message, self._name, self._statement if node is None else node)
+        shown = self._statement if node is None else node
+        raise WellFormedError(rule, message, self._name, shown, self._statement)
 
     # ---- scopes -------------------------------------------------------------------------------------------------
 

@@ -154,9 +154,87 @@ def test_modules() -> None:
     assert "module M has no function 'other'; it has: main" in message_of(missing)
 
 
+@pytest.mark.parametrize(
+    ("body", "rule", "marked"),
+    [
+        ("A[0, 0] = 1.0\nA[1.5, 0] = 2.0", "index dtype", "A[1.5, 0] = 2.0"),
+        ("assert n > 0, 'n'\nassert A[0, 0], 'A'\nA[0, 0] = 1.0", "condition dtype", "assert A[0, 0], 'A'"),
+        (
+            "for i in range(4):\n    with T.block('b'):\n        v = T.axis.spatial(16, i)\n        A[v, i] = 1.0",
+            "block isolation",
+            "A[v, i] = 1.0",
+        ),
+        (
+            "A[0, 0] = 1.0\nfor i in range(4):\n    if A[i, 0] > 0.0:\n        A['i', 0] = 0.0",
+            "index dtype",
+            "A['i', 0] = 0.0",
+        ),
+    ],
+)
+def test_a_broken_rule_is_marked_at_its_statement(body: str, rule: str, marked: str) -> None:
+    message = in_prim_func(body)
+    assert f"is not well-formed ({rule})" in message
+    assert marked in _marked_line(message)
+
+
+def _marked_line(message: str) -> str:
+    lines = message.split("\n")
+    assert lines[-1].strip(" |").startswith("^")
+    return lines[-2]
+
+
+def test_an_impure_call_is_marked_at_its_line() -> None:
+    message = in_relax("y = R.add(x, x)\nR.print(y, format='{}')\nreturn y")
+    assert "impure call in a function that claims to be pure" in message
+    assert "R.print(y, format='{}')" in _marked_line(message)
+
+
+def test_a_broken_rule_of_a_module_is_marked_at_its_statement() -> None:
+    message = message_of(
+        """
+        @I.ir_module
+        class M:
+            @T.prim_func
+            def k(A: T.Buffer((4,), "float32")):
+                A[0] = 1.0
+
+            @R.function
+            def main(x: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+                with R.dataflow():
+                    y = R.add(x, x)
+                    z = R.call_packed("f", y, sinfo_args=R.Tensor((4,), "float32"))
+                    R.output(z)
+                return z
+        """
+    )
+    assert "impure call in a dataflow block" in message
+    assert 'z = R.call_packed("f", y' in _marked_line(message)
+
+
+@pytest.mark.parametrize(
+    ("condition", "shown"), [("x", 'R.Tensor((2, 3), dtype="float32")'), ("R.sum(x)", 'dtype="float32"')]
+)
+def test_a_condition_that_is_no_bool_is_refused(condition: str, shown: str) -> None:
+    message = in_relax(f"if {condition}:\n    y = x\nelse:\n    y = x\nreturn y")
+    assert "the condition of if must be one bool, got" in message
+    assert shown in message
+    assert f"if {condition}:" in _marked_line(message)
+
+
+@pytest.mark.parametrize("dialect", ["T.prim_func", "R.function"])
+def test_two_parameters_of_one_name_are_refused(dialect: str) -> None:
+    annotation = "T.int32" if dialect[0] == "T" else "R.Tensor((4,), 'float32')"
+    message = message_of(f"@{dialect}\ndef f(a: {annotation}, a: {annotation}):\n    return a\n")
+    assert "function 'f' has two parameters 'a'" in message
+
+
+def test_an_argument_too_many_is_no_span() -> None:
+    assert "is there an argument too many?" in in_prim_func("A[0, 0] = T.exp(A[0, 0], A[0, 1])")
+
+
 def test_syntax_and_empty_text() -> None:
     assert "syntax error" in message_of("@T.prim_func\ndef f(:\n    pass")
-    assert "contains no program" in message_of("")
+    assert message_of("").startswith("<string>:1:1: the text contains no program")
 
 
 def test_decorated_function_names_its_file() -> None:
