@@ -2,6 +2,9 @@
 
 Both walk the declared fields of nodes. A variable met where it is defined is paired with its counterpart; a free
 variable equals only itself, unless ``map_free_vars`` asks to pair those too. Hashes are stable across processes.
+
+A variable is one variable wherever it stands, and pairs with one other: two loops over one variable equal two loops over one
+variable, not two loops over two (``ConvertSSA`` makes the first the second). Which objects a program shares makes no difference.
 """
 
 from __future__ import annotations
@@ -58,6 +61,10 @@ class _Equality:
         self._pairs: dict[int, Any] = {}
         self._back: dict[int, Any] = {}
         self._map_free = map_free_vars
+        self._renamed = False
+        """Whether a variable has been paired with another than itself."""
+        self._skipped: list[Any] = []
+        """What is one object on both sides and was not looked into; its variables are paired with themselves."""
         # Pairs that were found equal stay so, because pairs of variables are only ever added: shared parts are compared once.
         self._equal: dict[tuple[int, int, bool], tuple[Any, Any]] = {}
 
@@ -95,16 +102,20 @@ class _Equality:
                     raise _Mismatch(path, a, b)
                 return
             if not (defining or self._map_free):
-                if not a.compared_by_content:
-                    if a is b:
-                        return
+                if a is not b and not a.compared_by_content:
                     raise _Mismatch(path, a, b)
                 if a is b:
-                    # Recorded, so that no other buffer pairs with this one.
+                    # Recorded, so that no other variable pairs with this one.
                     self._pairs[id(a)], self._back[id(b)] = b, a
                     return
+            if a is not b and not self._renamed:
+                self._renamed = True
+                self._pair_skipped()
+                if id(a) in self._pairs or id(b) in self._back:
+                    raise _Mismatch(path, a, b)
             self._pairs[id(a)], self._back[id(b)] = b, a
-        elif a is b and not self._pairs:
+        elif a is b and not self._renamed:
+            self._skipped.append(a)
             return
         found = (id(a), id(b), defining)
         if found in self._equal:
@@ -130,6 +141,31 @@ class _Equality:
             self.check(x, y, (path, name), defining or defines)
         self._equal[found] = (a, b)  # kept, so that no other node takes their identities
 
+    def _pair_skipped(self) -> None:
+        """Pair the variables of what was skipped with themselves."""
+        seen: set[int] = set()
+
+        def look(value: Any) -> None:
+            if isinstance(value, tuple | list):
+                for item in value:
+                    look(item)
+            elif isinstance(value, dict):
+                for key, item in value.items():
+                    look(key)
+                    look(item)
+            elif isinstance(value, Node) and id(value) not in seen:
+                seen.add(id(value))
+                if value.is_variable:
+                    self._pairs[id(value)] = self._back[id(value)] = value
+                plan = _plan(type(value))
+                if type(value) in _HOOKED:
+                    value._structural_hash(look)  # type: ignore[attr-defined]
+                else:
+                    for name, _ in plan:
+                        look(getattr(value, name))
+
+        look(self._skipped)
+
 
 class StructuralMatcher(_Equality):
     """Matches patterns with programs: equality in which some of the pattern's variables stand for any value.
@@ -142,6 +178,7 @@ class StructuralMatcher(_Equality):
 
     def __init__(self, symbols: Iterable[Node]) -> None:
         super().__init__(map_free_vars=True)
+        self._renamed = True  # so that nothing is skipped: a symbol in it would have no counterpart
         self._symbols = {id(symbol) for symbol in symbols}
         self._values: dict[int, Any] = {}
 
@@ -257,8 +294,10 @@ class _Hasher:
     def _dict(self, value: dict[Any, Any]) -> int:
         parts: list[Any] = ["{"]
         if any(isinstance(key, Node) for key in value):
-            for key, item in value.items():  # maps over variables keep the order of the parameters
-                parts += [self.part(key), self.part(item)]
+            # Maps over variables are in the order in which the variables were mentioned: that of the parameters.
+            known, last = self._numbers, len(self.keys)
+            for key in sorted(value, key=lambda key: known.get(id(key), last)):
+                parts += [self.part(key), self.part(value[key])]
         else:
             for key in sorted(value, key=str):
                 parts += [str(key), self.part(value[key])]

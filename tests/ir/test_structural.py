@@ -185,3 +185,27 @@ def test_hashes_know_the_values_of_attributes() -> None:
     func = tir.PrimFunc([], tir.Evaluate(tir.const(0)))
     hashes = {ir.structural_hash(func.with_attr("unit", value)) for value in ("a", "b", 1, 2, True)}
     assert len(hashes) == 5
+
+
+def test_a_shared_statement_keeps_its_variables() -> None:
+    """What stands once as an object on both sides has defined its loop variable, or read a free one, there too."""
+    i, j = Var("i"), Var("j")
+    first = For(i, 0, 4, ForKind.SERIAL, tir.Evaluate(i))
+    again, other = (For(var, 0, 5, ForKind.SERIAL, tir.Evaluate(var)) for var in (i, j))
+    for shared in (first, tir.Evaluate(i), tir.Evaluate(A[i, 0])):
+        one, two = tir.SeqStmt([shared, again]), tir.SeqStmt([shared, other])
+        assert not ir.structural_equal(one, two) and not ir.structural_equal(two, one)
+        assert ir.structural_hash(one) != ir.structural_hash(two)
+        assert ir.structural_equal(one, tir.SeqStmt([shared, again.replace(body=tir.Evaluate(i))]))
+
+
+def test_the_order_of_a_map_over_variables_does_not_matter() -> None:
+    p, q = Var("p", "handle"), Var("q", "handle")
+    first, second = decl_buffer((4,), "float32"), decl_buffer((8,), "float32")
+    body = tir.Evaluate(first[0] + second[0])
+    one = tir.PrimFunc([p, q], body, buffer_map={p: first, q: second})
+    two = tir.PrimFunc([p, q], body, buffer_map={q: second, p: first})
+    assert ir.structural_equal(one, two) and ir.structural_hash(one) == ir.structural_hash(two)
+    crossed = tir.PrimFunc([p, q], body, buffer_map={p: second, q: first})
+    assert not ir.structural_equal(one, crossed)
+    assert ir.structural_hash(one) != ir.structural_hash(crossed)
