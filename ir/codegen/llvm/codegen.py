@@ -12,11 +12,10 @@ from ... import dtype as dt
 from ...module import IRModule
 from ...pass_context import PassContext
 from ...tir.function import OUTLINED, PrimFunc
-from . import expression, statement  # noqa: F401  (enter the functions that print each class of node)
+from . import expression, intrinsics, statement  # noqa: F401  (enter the functions that print each class of node)
 from .builder import FunctionBuilder, ModuleBuilder, Value
 from .compile import CodegenError
 from .emitter import FunctionEmitter
-from .intrinsics import library_instructions
 from .kernel_context import OK, KernelContext, PackedSite, function_symbol
 from .signature import BoundParameter, Signature, bind_parameters
 from .types import element_bytes, register_type
@@ -45,7 +44,7 @@ def emit_function(context: KernelContext, func: PrimFunc, name: str) -> Signatur
         if kind == "scalar" and not (dt.is_float(item.var.dtype) or dt.is_index(item.var.dtype)):
             value = builder.cast("trunc", value, register_type(item.var.dtype))
         emitter.variables[item.var] = value
-    emitter.library_instructions = library_instructions(func.body)
+    emitter.body = func.body
     emitter.statement(func.body)
     builder.ret(Value(str(OK), "i32"))
     context.module.define(name, builder.text())

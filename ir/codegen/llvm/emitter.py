@@ -59,8 +59,10 @@ class FunctionEmitter:
         """Where the function's result is stored; None if it has none."""
         self.reduction_update: PrimExpr | None = None
         """The expression that combines a partial result with the next value of a reduction; its order is free."""
-        self.library_instructions = 0
-        """What calls of generated functions in the loop at hand come to, if all of them are inlined."""
+        self.body: Stmt | None = None
+        """The body of the loop at hand, or of the function."""
+        self.library_instructions: int | None = None
+        """What calls of generated functions in that body come to, if all of them are inlined; None until somebody asks."""
         self.inner = 0
         """Loops and calls of functions printed so far."""
         self._cleanups: list[Callable[[], None]] = []

@@ -15,7 +15,7 @@ from ...tir import expr as E
 from ...tir.buffer import Buffer
 from ...tir.intrinsic.calls import LIBRARY
 from ...tir.intrinsic.declaration import CallEffectKind, effect_of
-from ...tir.stmt import For, Stmt
+from ...tir.stmt import For
 from . import vector_math
 from .builder import Value, element_of, lanes_of, vector
 from .call import call_function, call_packed
@@ -77,11 +77,13 @@ class _LibraryInstructions(Visitor):
             self.count += found
 
 
-def library_instructions(body: Stmt) -> int:
-    """Instructions of the generated functions that a body calls, loops inside left out."""
-    counter = _LibraryInstructions()
-    counter.visit(body)
-    return counter.count
+def _library_instructions(emitter: FunctionEmitter) -> int:
+    """Instructions of the generated functions that the loop at hand calls, loops inside left out."""
+    if emitter.library_instructions is None:
+        counter = _LibraryInstructions()
+        counter.visit(emitter.body)
+        emitter.library_instructions = counter.count
+    return emitter.library_instructions
 
 
 def _instructions(call: E.Call) -> int:
@@ -113,7 +115,7 @@ def _library_function(emitter: FunctionEmitter, name: str, type_: str) -> str:
     if (
         element_of(type_) == "float"
         and vector_math.instructions(name) > _SHORT_FUNCTION
-        and emitter.library_instructions > _INLINED_INSTRUCTIONS
+        and _library_instructions(emitter) > _INLINED_INSTRUCTIONS
     ):
         return vector_math.outlined_function(emitter.module, name, type_, emitter.context.outlined_attributes)
     return vector_math.vector_function(emitter.module, name, type_)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ... import dtype as dt
-from ...node import post_order_visit
+from ...node import Visitor
+from ...tir.buffer import Buffer
 from ...tir.expr import Call, IntImm, PrimExpr, Var
 from ...tir.function import PrimFunc
+from ...tir.stmt import Evaluate
 from .compile import CodegenError
 from .types import register_type
 
@@ -61,16 +63,30 @@ class BoundParameter:
     llvm_type: str
 
 
+class _FindReturn(Visitor):
+    """The dtype of what is returned. To return is a statement: values that are stored or bound are not looked at."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dtype: str | None = None
+
+    def visit_PrimExpr(self, node: PrimExpr) -> None:
+        pass
+
+    def visit_Buffer(self, node: Buffer) -> None:
+        pass
+
+    def visit_Evaluate(self, node: Evaluate) -> None:
+        value = node.value
+        if isinstance(value, Call) and getattr(value.op, "name", "") == "tir.ret":
+            self.dtype = value.dtype
+
+
 def result_dtype(func: PrimFunc) -> str | None:
     """dtype of what ``T.ret`` returns, None for a function that returns nothing."""
-    found: list[str] = []
-
-    def check(node: object) -> None:
-        if isinstance(node, Call) and getattr(node.op, "name", "") == "tir.ret":
-            found.append(node.dtype)
-
-    post_order_visit(func.body, check)
-    return found[0] if found else None
+    finder = _FindReturn()
+    finder.visit(func.body)
+    return finder.dtype
 
 
 def _shape_text(extent: PrimExpr) -> int | str:

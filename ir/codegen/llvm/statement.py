@@ -15,7 +15,6 @@ from .builder import Value, constant
 from .compile import CodegenError
 from .conversion import to_memory
 from .emitter import FunctionEmitter, prints_statement
-from .intrinsics import library_instructions
 from .kernel_context import FAILED, OK, OUT_OF_MEMORY
 from .memory import store
 from .types import element_bytes, memory_type
@@ -183,10 +182,10 @@ def _for(emitter: FunctionEmitter, loop: S.For) -> None:
 def _loop_body(emitter: FunctionEmitter, body: S.Stmt) -> bool:
     """Prints the body of a loop; whether there is no loop in it."""
     emitter.inner += 1
-    inner, outer_instructions = emitter.inner, emitter.library_instructions
-    emitter.library_instructions = library_instructions(body)
+    inner, outer = emitter.inner, (emitter.body, emitter.library_instructions)
+    emitter.body, emitter.library_instructions = body, None
     emitter.statement(body)
-    emitter.library_instructions = outer_instructions
+    emitter.body, emitter.library_instructions = outer
     return emitter.inner == inner
 
 
