@@ -272,15 +272,16 @@ class IndexSimplifier:
         if len(rest.terms) == 1 and rest.const == 0:
             item: tuple[Any, int] = next(iter(rest.terms.items()))
             atom, coefficient = item
-            if coefficient == 1 and atom in self._atom_linear and getattr(atom.b, "value", 0) > 0:
+            if (
+                coefficient == 1
+                and atom in self._atom_linear
+                and isinstance(atom.b, E.IntImm)
+                and atom.b.value > 0
+            ):
                 inner = self._atom_linear[atom]
-                if atom.__class__ is E.FloorDiv and isinstance(atom.b, E.IntImm):
+                if atom.__class__ is E.FloorDiv:
                     return quotient.plus(self.floordiv(inner, atom.b.value * divisor, dtype))
-                if (
-                    atom.__class__ is E.FloorMod
-                    and isinstance(atom.b, E.IntImm)
-                    and atom.b.value % divisor == 0
-                ):
+                if atom.__class__ is E.FloorMod and atom.b.value % divisor == 0:
                     return quotient.plus(
                         self.floormod(self.floordiv(inner, divisor, dtype), atom.b.value // divisor, dtype)
                     )

@@ -117,12 +117,17 @@ class _Detector(Visitor):
         self._loops: dict[E.Var, S.For] = {}  # around what is visited
         self._sources: dict[Buffer, S.MatchBufferRegion] = {}
         self._lets: dict[E.Var, Any] = {}
+        self._begun: set[E.Var] = set()  # data pointers of memory that begins inside of the block
+        self._aliases: dict[Buffer, Buffer] = {}  # other names of what is known around the block
+        self.inner: set[Buffer] = set()
+        """Buffers that are not known around the block: over memory that begins inside of it, other names, matched ones."""
 
     def detect(self, block: S.Block) -> None:
         """Visit the block's initialization and body."""
         for match in block.match_buffers:
             self._sources[match.buffer] = match
             self._by_data[match.buffer.data] = match.buffer
+            self.inner.add(match.buffer)
         for buffer in block.alloc_buffers:
             self._by_data.setdefault(buffer.data, buffer)
         if block.init is not None:
@@ -164,12 +169,19 @@ class _Detector(Visitor):
             self.visit(index)
 
     def visit_BufferRealize(self, stmt: S.BufferRealize) -> None:
+        self._begun.add(stmt.buffer.data)
         self.visit(stmt.body)
 
     def visit_DeclBuffer(self, stmt: S.DeclBuffer) -> None:
+        source = self._by_data.get(stmt.buffer.data)
+        if source is None:
+            self._begun.add(stmt.buffer.data)
+        elif source is not stmt.buffer:
+            self._aliases[stmt.buffer] = source
         self.visit(stmt.body)
 
     def visit_Allocate(self, stmt: S.Allocate) -> None:
+        self._begun.add(stmt.buffer_var)
         self.visit(stmt.body)
 
     visit_AllocateConst = visit_Allocate
@@ -246,7 +258,13 @@ class _Detector(Visitor):
         if match is not None:
             region = _source_region(match, [found.interval(item) for item in region], self.analyzer)
             buffer = match.source.buffer
-        found.add(buffer, region)
+        if buffer.data in self._begun:
+            self.inner.add(buffer)
+        elif buffer in self._aliases:
+            self.inner.add(buffer)
+            self._opaque(self._aliases[buffer])
+        else:
+            found.add(buffer, region)
 
     def _relaxed(self, index: Any, values: Mapping[Any, Any] | None) -> IntervalSet:
         """The range of an expression of any form."""
@@ -307,7 +325,7 @@ def _reads_any(bounds: IntervalSet, buffers: set[Buffer]) -> bool:
 def _collected(
     found: _Regions, analyzer: Analyzer, skip: set[Buffer], changing: set[Buffer]
 ) -> list[S.BufferRegion]:
-    """Regions of the buffers that are not skipped; bounds that depend on what the block changes are not known around it."""
+    """Regions of the buffers that are not skipped; bounds that depend on what the block changes or holds are not known around it."""
     result = []
     for buffer, region in found.regions.items():
         if buffer in skip:
@@ -356,7 +374,7 @@ def get_block_access_region(
     detector, skip = _detected(block, buffer_var_map)
     analyzer, local = detector.analyzer, set(block.alloc_buffers)
     opaque = set(detector.opaque.regions)
-    changing = {*detector.writes.regions, *opaque, *local}
+    changing = {*detector.writes.regions, *opaque, *local, *detector.inner}
     return [
         _collected(detector.reads, analyzer, skip | opaque, changing),
         _collected(detector.writes, analyzer, local | opaque, changing),

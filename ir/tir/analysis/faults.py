@@ -41,11 +41,9 @@ class _Faults(Visitor):
         self.generic_visit(node)
 
     def visit_Call(self, call: E.Call) -> None:
-        if getattr(call.op, "name", "") == "tir.if_then_else":
-            self.visit(call.args[0])  # which guards the rest
-        else:
-            self.found |= effect_of(call) > CallEffectKind.PURE
-            self.generic_visit(call)
+        # the condition of a choice guards its sides, but perhaps not from what else guards the choice
+        self.found |= effect_of(call) > CallEffectKind.PURE
+        self.generic_visit(call)
 
 
 def may_fault(expr: PrimExpr, loads: bool = True) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ...arith.index_simplifier import IndexSimplifier
+from ...arith.index_simplifier import IndexSimplifier, Linear
 from ...module import IRModule
 from ...transform import PassContext
 from .. import expr as E
@@ -53,7 +53,11 @@ class _Flatten(StmtExprMutator):
         last = indices[-1] if indices else None
         if last is not None and E.dt.lanes(last.dtype) > 1:
             return self._vector_index(buffer, indices)
-        return self.simplifier.simplify(buffer.offset_of(indices)[0])
+        offset = buffer.offset_of(indices)[0]
+        value = self.simplifier.linear(offset)
+        if offset.dtype == "int32" and not _fits(value):
+            return self.simplifier.build(value, "int64")
+        return self.simplifier.simplify(offset)
 
     def _vector_index(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> PrimExpr:
         *others, last = indices
@@ -87,6 +91,11 @@ class _Flatten(StmtExprMutator):
 
     def visit_DeclBuffer(self, node: DeclBuffer) -> Stmt:
         return node.replace(buffer=self.flat(node.buffer), body=self.visit(node.body))
+
+
+def _fits(value: Linear) -> bool:
+    """Whether the numbers of a sum are int32; strides may have made larger ones, although the sum is none."""
+    return all(-(2**31) <= number < 2**31 for number in (value.const, *value.terms.values()))
 
 
 def _product(extents: tuple[PrimExpr, ...]) -> PrimExpr:

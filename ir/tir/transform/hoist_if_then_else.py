@@ -7,23 +7,23 @@ from dataclasses import dataclass
 from ...module import IRModule
 from ...node import Mutator, post_order_visit
 from ...transform import PassContext
-from ..expr import BufferLoad, Call, PrimExpr, Var
+from ..analysis.faults import may_fault
+from ..expr import BufferLoad, PrimExpr, Var
 from ..function import PrimFunc
-from ..intrinsic.declaration import CallEffectKind, effect_of
 from ..stmt import For, IfThenElse, Stmt
 from .loop_partition import conjunction, split_conjunction
 from .prim_func_pass import PrimFuncPass
 
 
-def _depends(clause: PrimExpr, var: Var) -> bool:
-    """Whether a clause may change from one iteration to the next."""
+def _is_held(clause: PrimExpr, var: Var) -> bool:
+    """Whether a clause stays in its loop: it may change from one iteration to the next, or fault where the loop has none."""
+    if may_fault(clause):
+        return True
     found = False
 
     def check(node: object) -> None:
         nonlocal found
         if node is var or isinstance(node, BufferLoad):
-            found = True
-        elif isinstance(node, Call) and effect_of(node) > CallEffectKind.PURE:
             found = True
 
     post_order_visit(clause, check)
@@ -41,7 +41,7 @@ class _Hoist(Mutator):
         fixed: list[PrimExpr] = []
         varying: list[PrimExpr] = []
         for clause in split_conjunction(body.condition):
-            (varying if _depends(clause, loop.loop_var) else fixed).append(clause)
+            (varying if _is_held(clause, loop.loop_var) else fixed).append(clause)
         outer = conjunction(fixed)
         if outer is None or (varying and body.else_case is not None):
             return loop if body is loop.body else loop.replace(body=body)

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...module import IRModule
+from ...node import post_order_visit
 from ...transform import PassContext
 from ..buffer import Buffer
 from ..expr import BufferLoad, Call, PrimExpr, Range, Var
 from ..function import PrimFunc
 from ..operators import const
-from ..stmt import Block, BufferRegion, BufferStore, MatchBufferRegion, Stmt
+from ..stmt import Block, BufferRegion, BufferStore, LetStmt, MatchBufferRegion, Stmt
 from ..stmt_functor import StmtExprMutator, pre_order_visit
 from .prim_func_pass import PrimFuncPass
 
@@ -26,14 +27,20 @@ class _Lower(StmtExprMutator):
         return self.values.get(var, var)
 
     def visit_Block(self, block: Block) -> Block:
+        loaded: list[tuple[Var, PrimExpr]] = []
         for match in block.match_buffers:
-            self._bind(match)
+            self._bind(match, loaded)
         mapped = self.generic_visit(block.replace(match_buffers=()))
+        for var, value in reversed(loaded):
+            mapped = mapped.replace(body=LetStmt(var, value, mapped.body))
         return mapped
 
-    def _bind(self, match: MatchBufferRegion) -> None:
+    def _bind(self, match: MatchBufferRegion, loaded: list[tuple[Var, PrimExpr]]) -> None:
+        """Resolves a view; what its region reads from memory, which the block may change, is appended to ``loaded``."""
         view = match.buffer
         source = self._absolute(match.source)
+        region = [Range.from_min_extent(_once(r.min, loaded), _once(r.extent, loaded)) for r in source.region]
+        source = source.replace(region=region)
         self.views[view] = source
         # pointer, offset, strides and symbolic extents of the view in terms of the source
         self.values[view.data] = source.buffer.data
@@ -90,6 +97,22 @@ class _Lower(StmtExprMutator):
 
     def visit_Call(self, call: Call) -> PrimExpr:
         return self.generic_visit(call)
+
+
+def _once(value: PrimExpr, loaded: list[tuple[Var, PrimExpr]]) -> PrimExpr:
+    """The value itself, or a variable for it if it reads memory."""
+    found = False
+
+    def check(node: Any) -> None:
+        nonlocal found
+        found |= isinstance(node, BufferLoad)
+
+    post_order_visit(value, check)
+    if not found:
+        return value
+    var = Var("start", value.dtype)
+    loaded.append((var, value))
+    return var
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,12 @@ def test_remainders_and_truncated_divisions():
     assert text(tir.Mod(N, tir.const(16))) == str(tir.Mod(N, tir.const(16)))
 
 
+def test_divisors_that_are_not_numbers():
+    """A cast has a value too, which is no number."""
+    quotient = tir.FloorDiv(N, tir.Cast("int32", tir.Var("data", "int8")))
+    assert text(tir.FloorDiv(quotient, tir.const(3))) == str(tir.FloorDiv(quotient, tir.const(3)))
+
+
 def test_bounds():
     found = simplifier()
     assert found.bounds(tir.FloorMod(N, tir.const(-6))) == (-5, 0)

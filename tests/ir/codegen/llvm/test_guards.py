@@ -82,6 +82,33 @@ def test_a_guarded_statement_does_not_divide_by_zero(kind: str) -> None:
 
 
 @KINDS
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "A[i] != 0 and T.if_then_else(i > 2, 12 // A[i], 5) > 3",
+        "A[i] == 0 or T.if_then_else(i > 2, 12 // A[i], 5) > 3",
+        "B[0] != 0 and T.if_then_else(i > 2, 12 // B[0], 5) > 3",
+        "n != 0 and T.if_then_else(i > 2, 12 // n, 5) > 3",
+        "n == 0 or T.if_then_else(B[1] >= 0, 12 // n, 5) > 3",
+        "n != 0 and T.if_then_else(B[1] >= 0, 12 // n, 5) > 3",
+    ],
+)
+def test_a_choice_guards_its_sides_only_where_it_is_made_itself(condition: str, kind: str) -> None:
+    func = from_source(
+        f"""@T.prim_func
+def main(A: T.Buffer((16,), "int32"), B: T.Buffer((16,), "int32"), n: T.int32):
+    for i in T.{kind}(16):
+        if {condition}:
+            B[i] = 7
+"""
+    )
+    expected, native = np.zeros(16, "int32"), np.zeros(16, "int32")
+    interpreter.run(func, DIVISORS, expected, 0)
+    build(func)["main"](DIVISORS, native, 0)
+    np.testing.assert_array_equal(native, expected)
+
+
+@KINDS
 def test_a_condition_holds_for_all_that_it_guards(kind: str) -> None:
     agree(
         f"""def main(A: T.Buffer((16,), "int32"), C: T.Buffer((16,), "int32")):

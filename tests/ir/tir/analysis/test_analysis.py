@@ -150,6 +150,24 @@ def test_bounds_that_the_block_itself_changes_are_not_known_around_it() -> None:
     assert text(get_block_access_region(own)[0]) == ["A[0:64, 0:1]", "table[0:64]"]
 
 
+def test_what_begins_inside_of_a_block_is_no_region_of_it() -> None:
+    """Memory of its own, other names of memory around it, and bounds that are read from either."""
+    i = Var("i")
+    own, view = decl_buffer((4,), "int32", "own"), decl_buffer((4096,), "float32", "view", data=A.data)
+    body = tir.DeclBuffer(own, tir.SeqStmt([BufferStore(own, 1, [i]), BufferStore(C, A[own[i], 0], [i, 0])]))
+    reads, writes, _ = get_block_access_region(tir.Block([], [], [], "b", body))
+    assert text(reads) == ["A[0:64, 0:1]"]
+    assert text(writes) == ["C[i:1, 0:1]"]
+    named = tir.DeclBuffer(view, BufferStore(C, view[i], [i, 0]))
+    found = get_block_access_region(tir.Block([], [], [], "b", named), {A.data: A})
+    assert [text(regions) for regions in found] == [[], ["C[i:1, 0:1]"], ["A[0:64, 0:64]"]]
+    table = decl_buffer((4,), "int32", "table")
+    seen = decl_buffer((4,), "int32", "seen", data=Var("seen", table.data.type_annotation))
+    match = tir.MatchBufferRegion(seen, tir.BufferRegion(table, [Range.from_min_extent(0, 4)]))
+    block = tir.Block([], [], [], "b", BufferStore(C, A[seen[i], 0], [i, 0]), None, [], [match])
+    assert text(get_block_access_region(block)[0]) == ["A[0:64, 0:1]", "table[i:1]"]
+
+
 # ---- variables --------------------------------------------------------------------------------------------------
 
 

@@ -1,6 +1,9 @@
 """FlattenBuffer: one index per access."""
 
-from ir import tir
+import numpy as np
+
+from ir import IRModule, tir
+from ir.codegen.build import build
 from ir.node import post_order_visit
 from ir.script import tir as T
 
@@ -52,3 +55,21 @@ def test_vector_accesses(apply):
             B[i, 0:8] = A[i, 0:8] + T.Broadcast(T.float32(1), 8)
 
     apply(tir.transform.FlattenBuffer(), vectors)
+
+
+def test_products_with_strides_may_leave_the_width_of_the_index():
+    """An index of a few rows made of large numbers: they are larger still when they are counted in elements."""
+
+    @T.prim_func
+    def main(A: T.Buffer((8, 5), "int32"), B: T.Buffer((8, 5), "int32")):
+        for i in range(8):
+            B[i, 0] = A[A[i, 1] - 1000000000, 0]
+
+    after = tir.transform.FlattenBuffer()(IRModule({"main": main}))["main"]
+    far = [index for (index,) in indices(after) if isinstance(index, tir.Sub)]
+    assert [(index.dtype, index.b.value) for index in far] == [("int64", 5000000000)]
+    array = np.arange(40, dtype="int32").reshape(8, 5)
+    array[:, 1] = 1000000000 + np.array([3, 1, 4, 1, 5, 2, 6, 5])
+    native = np.zeros((8, 5), "int32")
+    build(main)["main"](array, native)
+    np.testing.assert_array_equal(native[:, 0], array[array[:, 1] - 1000000000, 0])

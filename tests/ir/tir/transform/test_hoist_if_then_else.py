@@ -45,3 +45,16 @@ def test_else_moves_along(apply):
 
     after = apply(tir.transform.HoistIfThenElse(), both)
     assert after.script().count("for j") == 2
+
+
+def test_what_may_fault_stays_where_it_is_guarded(apply):
+    @T.prim_func
+    def main(A: T.Buffer((16,), "float32"), n: T.int32, m: T.int32):
+        for i in range(n):
+            if i < m and 12 % m == 0:
+                A[i] = T.float32(1)
+        for i in range(n):
+            if T.if_then_else(n < 3, 12 % n, 1) == 0:
+                A[i] = T.float32(2)
+
+    assert apply(tir.transform.HoistIfThenElse(), main) is main
