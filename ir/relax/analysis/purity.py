@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ...expr import GlobalVar
@@ -10,13 +11,13 @@ from ...node import Visitor
 from ..expr import Call, Var
 from ..function import Function
 from .binding import all_global_vars
-from .memory import is_pure
+from .memory import is_pure, is_removable
 
 
 class _Purity(Visitor):
-    def __init__(self, own_name: Any) -> None:
+    def __init__(self, own_name: Any, holds: Callable[[Call], bool] = is_pure) -> None:
         super().__init__()
-        self.own_name = own_name
+        self.own_name, self.holds = own_name, holds
         self.found: Call | None = None
 
     def visit_Call(self, call: Any) -> None:
@@ -31,7 +32,7 @@ class _Purity(Visitor):
             and call.op.name_hint == self.own_name
         )
         own = own or call.op is self.own_name
-        if self.found is None and not own and not is_pure(call):
+        if self.found is None and not own and not self.holds(call):
             self.found = call
 
     def visit_Function(self, func: Any) -> None:
@@ -54,6 +55,13 @@ def find_impure_call(expr: Any, own_name: Var | GlobalVar | str | None = None) -
 def contains_impure_call(expr: Any, own_name: Var | GlobalVar | str | None = None) -> bool:
     """Whether an expression, or a function's body, contains a call with effects."""
     return find_impure_call(expr, own_name) is not None
+
+
+def contains_call_to_keep(expr: Any) -> bool:
+    """Whether an expression contains a call that may not be left out though nobody uses its result."""
+    visitor = _Purity(None, is_removable)
+    visitor.visit(expr)
+    return visitor.found is not None
 
 
 def detect_recursion(mod: IRModule) -> list[list[GlobalVar]]:

@@ -1,86 +1,121 @@
-"""Removing bindings whose variables nobody uses."""
+"""Removing bindings whose variables nobody uses: the one walk that says which code is dead."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..expr import BindingBlock, DataflowBlock, DataflowVar, MatchCast, SeqExpr, Tuple
-from ..expr_substitution import ExprMutatorBase
+from ...tir.expr import Var as TirVar
+from ..expr import Binding, BindingBlock, DataflowBlock, DataflowVar, Expr, If, MatchCast, SeqExpr, Tuple, Var
 from ..function import Function
 from ..symbolic_vars import definable_tir_vars_in_struct_info, tir_vars_in
-from .binding import used_vars
-from .purity import contains_impure_call
+from .purity import contains_call_to_keep
 
 
-def _symbols_in(node: Any) -> set[Any]:
-    """Symbolic variables that expressions and struct infos below mention."""
-    found: set[Any] = set()
+class _Eliminator:
+    """Walks a function backwards, keeping what is used by what is kept."""
 
-    def walk(item: Any) -> None:
-        info = getattr(item, "struct_info_", None)
-        if info is not None and not isinstance(item, Function):
-            found.update(tir_vars_in(info))
-        if not isinstance(item, Function):
-            found.update(
-                tir_vars_in(item) if not hasattr(item, "blocks") and not hasattr(item, "bindings") else ()
-            )
-        item._visit_children(walk)
+    def __init__(self) -> None:
+        self.used: set[Any] = set()
+        """The ids of variables."""
+        self.symbols: set[TirVar] = set()
 
-    walk(node)
-    return found
+    def use(self, expr: Any) -> None:
+        """Count all that an expression mentions as used."""
+        if isinstance(expr, Var):
+            self.used.add(expr.vid)
+        elif isinstance(expr, TirVar):
+            self.symbols.add(expr)
+        elif isinstance(expr, Function):
+            for block in expr.body.blocks:
+                for binding in block.bindings:
+                    self.use(binding.value)
+            self.use(expr.body.body)
+            for param in expr.params:
+                self.use(param.struct_info_)
+        else:
+            expr._visit_children(self.use)
 
-
-class _RemoveUnused(ExprMutatorBase):
-    """Walks sequences backwards, keeping what later code needs."""
-
-    def visit_seq_expr_(self, seq: Any) -> Any:
-        live = {var.vid for var in used_vars(seq.body)}
-        symbols = _symbols_in(seq.body)
+    def seq(self, seq: SeqExpr) -> SeqExpr:
+        """A sequence without dead code; the same object when there is none."""
+        self.use(seq.body)
         blocks: list[BindingBlock] = []
         for block in reversed(seq.blocks):
-            kept = []
-            for binding in reversed(block.bindings):
-                if not self._needed(binding, live, symbols, isinstance(block, DataflowBlock)):
-                    continue
-                value = self.visit_expr(binding.value)
-                if value is not binding.value:
-                    binding = binding.replace(value=value)
-                kept.append(binding)
-                live.update(var.vid for var in used_vars(binding.value))
-                symbols |= _symbols_in(binding.value)
-                if binding.var.struct_info_ is not None:
-                    symbols.update(tir_vars_in(binding.var.struct_info_))
+            in_dataflow = isinstance(block, DataflowBlock)
+            kept = [new for item in reversed(block.bindings) if (new := self.binding(item, in_dataflow))]
             kept.reverse()
-            if len(kept) == len(block.bindings) and all(
-                a is b for a, b in zip(kept, block.bindings, strict=True)
-            ):
-                blocks.append(block)
-            elif kept:
-                blocks.append(type(block)(kept, block.span))
+            if kept:
+                blocks.append(block if _are_the_same(kept, block.bindings) else type(block)(kept, block.span))
         blocks.reverse()
-        if len(blocks) == len(seq.blocks) and all(a is b for a, b in zip(blocks, seq.blocks, strict=True)):
+        if _are_the_same(blocks, seq.blocks):
             return seq
-        return SeqExpr(blocks, seq.body, seq.struct_info_, seq.span)
+        return SeqExpr(_merged(blocks), seq.body, seq.struct_info_, seq.span)
 
-    def _needed(self, binding: Any, live: set[Any], symbols: set[Any], in_dataflow: bool) -> bool:
-        if binding.var.vid in live:
+    def binding(self, binding: Any, in_dataflow: bool) -> Binding | None:
+        """A binding without dead code in its value; None when it is dead."""
+        if not self.is_needed(binding, in_dataflow):
+            return None
+        value = self.value(binding.value)
+        if binding.var.struct_info_ is not None:
+            self.symbols.update(tir_vars_in(binding.var.struct_info_))
+        return binding if value is binding.value else binding.replace(value=value)  # type: ignore[no-any-return]
+
+    def is_needed(self, binding: Any, in_dataflow: bool) -> bool:
+        """Whether a binding is used, tells what a symbolic variable is, or does something."""
+        if binding.var.vid in self.used or contains_call_to_keep(binding.value):
             return True
-        if isinstance(binding, MatchCast):
-            defined = definable_tir_vars_in_struct_info(binding.struct_info)
-            if any(var in symbols for var in defined):
-                return True
-            # outside dataflow a match cast is a check of the program's that must stay
-            return not in_dataflow
-        return contains_impure_call(binding.value)
+        if not isinstance(binding, MatchCast):
+            return False
+        # Outside of dataflow blocks a match_cast is also a check of the program's, which may end it.
+        defined = definable_tir_vars_in_struct_info(binding.struct_info)
+        return not in_dataflow or any(symbol in self.symbols for symbol in defined)
+
+    def value(self, value: Expr) -> Expr:
+        """A value whose branches or function bodies have no dead code."""
+        if isinstance(value, If):
+            then_branch, else_branch = self.seq(value.true_branch), self.seq(value.false_branch)
+            self.use(value.cond)
+            if then_branch is value.true_branch and else_branch is value.false_branch:
+                return value
+            return If(value.cond, then_branch, else_branch, value.struct_info_, value.span)
+        if isinstance(value, Function):
+            return self.function(value)
+        self.use(value)
+        return value
+
+    def function(self, func: Function) -> Function:
+        """A function without dead code."""
+        if func.ret_struct_info is not None:
+            self.symbols.update(tir_vars_in(func.ret_struct_info))
+        body = self.seq(func.body)
+        if body is func.body:
+            return func
+        return Function(func.params, body, func.ret_struct_info, func.is_pure, func.attrs, func.span)
+
+
+def _are_the_same(new: Any, old: Any) -> bool:
+    return len(new) == len(old) and all(a is b for a, b in zip(new, old, strict=True))
+
+
+def _merged(blocks: list[BindingBlock]) -> list[BindingBlock]:
+    """Plain blocks that have come to stand beside each other are one."""
+    merged: list[BindingBlock] = []
+    for block in blocks:
+        if merged and type(block) is BindingBlock and type(merged[-1]) is BindingBlock:
+            merged[-1] = BindingBlock((*merged[-1].bindings, *block.bindings))
+        else:
+            merged.append(block)
+    return merged
 
 
 def remove_all_unused(func: Any) -> Any:
     """A copy of a function (or dataflow block) without bindings that have no effect and whose variables nobody uses.
 
-    In a dataflow block given by itself, all variables that are no DataflowVar count as used.
+    Kept are also calls that return nothing, since they are there for what they do, a ``match_cast`` that defines a symbolic variable
+    that is used, and outside of dataflow blocks every ``match_cast``. In a dataflow block given by itself, all variables that are no
+    DataflowVar count as used. The same object is returned when nothing is dead.
     """
     if isinstance(func, DataflowBlock):
         outputs = [binding.var for binding in func.bindings if not isinstance(binding.var, DataflowVar)]
-        seq = _RemoveUnused().visit_expr(SeqExpr([func], Tuple(outputs)))
+        seq = _Eliminator().seq(SeqExpr([func], Tuple(outputs)))
         return seq.blocks[0] if seq.blocks else DataflowBlock(())
-    return _RemoveUnused().visit_expr(func)
+    return _Eliminator().function(func)

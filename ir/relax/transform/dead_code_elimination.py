@@ -4,116 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ...error import IRValueError
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...node import post_order_visit
-from ...tir.expr import Var as TirVar
 from ...transform import ModulePass, PassContext
-from ..analysis.memory import is_removable
-from ..analysis.purity import contains_impure_call
-from ..expr import Binding, BindingBlock, Call, Expr, If, MatchCast, SeqExpr, Var
+from ..analysis.remove_unused import remove_all_unused
 from ..function import Function
 from .function_pass import rewrite_functions
-from .grouping import tir_vars_of
-
-
-class _Eliminator:
-    """Walks a function backwards, keeping what is used by what is kept."""
-
-    def __init__(self) -> None:
-        self.used: set[Var] = set()
-        self.symbols: set[TirVar] = set()
-
-    def use(self, expr: Any) -> None:
-        def visit(node: Any) -> None:
-            if isinstance(node, Var):
-                self.used.add(node)
-            elif isinstance(node, TirVar):
-                self.symbols.add(node)
-            elif isinstance(node, Function):
-                self.use_seq(node.body)
-                for param in node.params:
-                    visit(param.struct_info_)
-            else:
-                node._visit_children(visit)
-
-        visit(expr)
-
-    def use_seq(self, seq: SeqExpr) -> None:
-        """Count everything in a sequence as used."""
-        for block in seq.blocks:
-            for binding in block.bindings:
-                self.use(binding.value)  # type: ignore[attr-defined]
-        self.use(seq.body)
-
-    def seq(self, seq: SeqExpr) -> SeqExpr:
-        self.use(seq.body)
-        blocks: list[BindingBlock] = []
-        for block in reversed(seq.blocks):
-            kept = [binding for binding in map(self.binding, reversed(block.bindings)) if binding is not None]
-            kept.reverse()
-            if not kept:
-                continue
-            same = len(kept) == len(block.bindings) and all(
-                a is b for a, b in zip(kept, block.bindings, strict=True)
-            )
-            blocks.append(block if same else type(block)(kept, block.span))
-        blocks.reverse()
-        if len(blocks) == len(seq.blocks) and all(a is b for a, b in zip(blocks, seq.blocks, strict=True)):
-            return seq
-        return SeqExpr(_merged(blocks), seq.body, seq.struct_info_, seq.span)
-
-    def binding(self, binding: Binding) -> Binding | None:
-        value: Expr = binding.value  # type: ignore[attr-defined]
-        needed = binding.var in self.used
-        if not needed and isinstance(binding, MatchCast):
-            needed = any(symbol in self.symbols for symbol in tir_vars_of(binding.struct_info))
-        if not needed and not contains_impure_call(value) and not _is_there_for_its_effect(value):
-            return None
-        if isinstance(value, If):
-            then_branch, else_branch = self.seq(value.true_branch), self.seq(value.false_branch)
-            self.use(value.cond)
-            if then_branch is not value.true_branch or else_branch is not value.false_branch:
-                value = If(value.cond, then_branch, else_branch, value.struct_info_, value.span)
-                return binding.replace(value=value)
-            return binding
-        if isinstance(value, Function):
-            new = self.function(value)
-            return binding if new is value else binding.replace(value=new)
-        self.use(value)
-        if binding.var.struct_info_ is not None:
-            self.symbols.update(tir_vars_of(binding.var.struct_info_))
-        return binding
-
-    def function(self, func: Function) -> Function:
-        if func.ret_struct_info is not None:
-            self.symbols.update(tir_vars_of(func.ret_struct_info))
-        body = self.seq(func.body)
-        if body is func.body:
-            return func
-        return Function(func.params, body, func.ret_struct_info, func.is_pure, func.attrs, func.span)
-
-
-def _is_there_for_its_effect(value: Expr) -> bool:
-    return isinstance(value, Call) and not is_removable(value)
-
-
-def _merged(blocks: list[BindingBlock]) -> list[BindingBlock]:
-    merged: list[BindingBlock] = []
-    for block in blocks:
-        if merged and type(block) is BindingBlock and type(merged[-1]) is BindingBlock:
-            merged[-1] = BindingBlock((*merged[-1].bindings, *block.bindings))
-        else:
-            merged.append(block)
-    return merged
-
-
-def remove_unused_bindings(func: Function) -> Function:
-    """The function without bindings that are pure and unused; the same object when there are none."""
-    return _Eliminator().function(func)
 
 
 def remove_unused_functions(mod: IRModule, entries: Sequence[str] = ()) -> IRModule:
@@ -160,7 +59,7 @@ def called_names(mod: IRModule) -> set[str]:
 
 @dataclass(frozen=True)
 class DeadCodeElimination(ModulePass):
-    """Remove bindings whose variable is not used and that have no effects, and functions that no entry reaches.
+    """Remove bindings that are dead (:func:`ir.relax.analysis.remove_all_unused`), and functions that no entry reaches.
 
     Before::
 
@@ -185,5 +84,5 @@ class DeadCodeElimination(ModulePass):
         """The module without dead code."""
         entries = tuple(self.entry_functions or ())
         mod = remove_unused_functions(mod, entries)
-        mod = rewrite_functions(mod, lambda var, func: remove_unused_bindings(func))
+        mod = rewrite_functions(mod, lambda var, func: remove_all_unused(func))
         return remove_unused_functions(mod, entries)

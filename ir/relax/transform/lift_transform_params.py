@@ -11,6 +11,7 @@ from ...module import IRModule
 from ...transform import ModulePass, PassContext
 from ..analysis.binding import used_vars
 from ..analysis.compile_time import computable_at_compile_time
+from ..analysis.remove_unused import remove_all_unused
 from ..bind import bind, copy_with_new_vars
 from ..block_builder import BlockBuilder
 from ..expr import (
@@ -30,7 +31,6 @@ from ..expr import (
 from ..function import Function
 from ..function_signature import SignatureChange, change_signatures, reference_to
 from ..struct_info import TupleStructInfo
-from .dead_code_elimination import remove_unused_bindings
 from .eliminate_common_subexpr import expression_key
 
 STOP = "relax.builtin.stop_lift_params"
@@ -95,7 +95,7 @@ def _transform_function(params: Sequence[Var], split: _Split) -> Function:
     output = Var("gv", result.struct_info_)
     block = DataflowBlock([*bindings, VarBinding(output, result)])
     func = Function([bundle], SeqExpr((block,), output, output.struct_info_), None, True, {"num_input": 0})
-    return copy_with_new_vars(remove_unused_bindings(func))
+    return copy_with_new_vars(remove_all_unused(func))
 
 
 def _without_lifted(func: Function, split: _Split) -> Function:

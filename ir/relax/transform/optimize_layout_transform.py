@@ -9,10 +9,10 @@ from ...module import IRModule
 from ...structural import structural_equal
 from ...tir.index_map import IndexMap
 from ...transform import PassContext
+from ..analysis.remove_unused import remove_all_unused
 from ..expr import Call, DataflowVar, Var, is_call_to
 from ..expr_functor import ExprMutator
 from ..function import Function
-from .dead_code_elimination import remove_unused_bindings
 from .function_pass import FunctionPass
 from .matmul_rewrites import shape_values
 
@@ -61,4 +61,4 @@ class OptimizeLayoutTransform(FunctionPass):
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """The function with fewer transforms."""
         new = _Transforms(mod).visit_expr(func)
-        return func if new is func else remove_unused_bindings(new)
+        return func if new is func else remove_all_unused(new)

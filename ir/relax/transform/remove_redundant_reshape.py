@@ -7,11 +7,11 @@ from typing import Any
 
 from ...module import IRModule
 from ...transform import PassContext
+from ..analysis.remove_unused import remove_all_unused
 from ..expr import DataflowVar, Var, is_call_to
 from ..expr_functor import ExprMutator
 from ..function import Function
 from ..struct_info_lattice import can_prove_shape_equal
-from .dead_code_elimination import remove_unused_bindings
 from .function_pass import FunctionPass
 from .matmul_rewrites import shape_values
 
@@ -52,4 +52,4 @@ class RemoveRedundantReshape(FunctionPass):
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """The function with fewer reshapes."""
         new = _Reshapes(mod).visit_expr(func)
-        return func if new is func else remove_unused_bindings(new)
+        return func if new is func else remove_all_unused(new)

@@ -8,11 +8,11 @@ from typing import Any
 from ...module import IRModule
 from ...transform import PassContext
 from .. import op
+from ..analysis.remove_unused import remove_all_unused
 from ..expr import Call, Expr, Tuple, is_call_to
 from ..expr_functor import ExprMutator
 from ..function import Function
 from ..struct_info import TensorStructInfo
-from .dead_code_elimination import remove_unused_bindings
 from .function_pass import FunctionPass
 
 
@@ -73,4 +73,4 @@ class ReorderPermuteDimsAfterConcat(FunctionPass):
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """The function with fewer transpositions."""
         new = _Rewriter(mod).visit_expr(func)
-        return func if new is func else remove_unused_bindings(new)
+        return func if new is func else remove_all_unused(new)
