@@ -12,10 +12,11 @@ from ...module import IRModule
 from ...node import Mutator, Visitor, post_order_visit
 from ...transform import PassContext
 from .. import expr as E
+from ..analysis.faults import may_fault
 from ..expr import IntImm, PrimExpr, Var
 from ..function import PrimFunc
 from ..operators import const
-from ..stmt import Evaluate, For, ForKind, IfThenElse, Stmt, seq
+from ..stmt import Evaluate, For, ForKind, IfThenElse, LetStmt, Stmt, seq
 from ..stmt_functor import substitute
 from .fresh_copy import fresh_copy
 from .prim_func_pass import PrimFuncPass
@@ -165,6 +166,7 @@ class _FindGuards(Visitor):
         self.var = loop.loop_var
         self.guards = guards
         self.inner: set[Var] = set()
+        self.defined: set[Var] = set()  # by a let inside of the loop
         self.path = [loop]
         self.in_border = in_border
         self._heavy: dict[int, bool] = {}
@@ -183,10 +185,14 @@ class _FindGuards(Visitor):
         self.path.pop()
         self.inner.discard(loop.loop_var)
 
+    def visit_LetStmt(self, node: LetStmt) -> None:
+        self.defined.add(node.var)
+        self.visit(node.body)
+
     def visit_IfThenElse(self, node: IfThenElse) -> None:
         for clause in split_conjunction(node.condition):
             distance = _distance(self.simplifier, clause)
-            if distance is None:
+            if distance is None or not self._is_known_outside(distance):
                 continue
             position, guard = self._tile_guard(distance, clause)
             if guard is None:
@@ -196,6 +202,14 @@ class _FindGuards(Visitor):
         self.visit(node.then_case)
         if node.else_case is not None:
             self.visit(node.else_case)
+
+    def _is_known_outside(self, distance: Linear) -> bool:
+        """Whether a guard says the same around the loop: it reads no memory, divides by numbers only, and names what is defined there."""
+        return not any(
+            atom in self.defined
+            or (atom.is_compound and (may_fault(atom) or self.defined & _variables(atom)))
+            for atom in distance.terms
+        )
 
     def _tile_guard(self, distance: Linear, clause: PrimExpr) -> tuple[int, _TileGuard | None]:
         """The clause as guard of a tile, and the position in the path of the loop that chooses between the tile's versions.

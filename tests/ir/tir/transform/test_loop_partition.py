@@ -1,11 +1,13 @@
 """LoopPartition: interiors without guards, borders with what is left of them."""
 
+import numpy as np
 import pytest
 
-from ir import tir
+from ir import IRModule, tir
 from ir.node import post_order_visit
 from ir.script import from_source
 from ir.script import tir as T
+from ir.tir.interpreter import run
 
 
 def guards(func):
@@ -138,3 +140,44 @@ def test_the_innermost_tile_is_copied_and_no_loop_around_it(apply):
     stores = []
     post_order_visit(after.body, lambda n: stores.append(n) if isinstance(n, tir.BufferStore) else None)
     assert len(stores) == 2
+
+
+GUARDS_OF_DATA = {
+    "what the loop changes": """
+        if A[0] + i + j < 12:
+            A[0] = A[0] + 2
+            B[i] = B[i] + 1""",
+    "what is defined in the loop": """
+        with T.LetStmt(A[i] + 1) as x:
+            if x + i + j < 9:
+                B[i] = B[i] + x""",
+    "what may overflow": """
+        if L[i] - 4 <= 0 - i - j:
+            B[i] = B[i] + 1""",
+}
+
+
+@pytest.mark.parametrize("body", GUARDS_OF_DATA.values(), ids=GUARDS_OF_DATA)
+def test_guards_that_say_something_else_around_the_loop_stay(body):
+    func = from_source(f"""@T.prim_func
+def main(A: T.Buffer((4,), "int32"), B: T.Buffer((4,), "int32"), L: T.Buffer((4,), "int32"), n: T.int32):
+    for i, j in T.grid(4, 8):{body}
+""")
+    after = tir.transform.LoopPartition()(IRModule({"main": func}))["main"]
+    large = np.array([2**31 - 1, 2**31 - 2, -5, 2**31 - 4], "int32")
+    before, found = ([np.array([1, 3, 0, 2], "int32"), np.zeros(4, "int32"), large, 0] for _ in range(2))
+    run(func, *before)
+    run(after, *found)
+    np.testing.assert_array_equal(found[1], before[1])
+
+
+def test_a_guard_that_may_divide_by_zero_stays_behind_its_own_guard(apply):
+    @T.prim_func
+    def main(B: T.Buffer((4,), "int32"), n: T.int32):
+        for i, j in T.grid(4, 8):
+            if n > 0:
+                if 12 // n + i + j < 9:
+                    B[i] = B[i] + j
+
+    text = apply(tir.transform.LoopPartition(), main).script()
+    assert text.index("n > 0") < text.index("12 // n")
