@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 from itertools import combinations
@@ -29,6 +29,7 @@ from .const_int_bound import (
     multiply_bounds,
 )
 from .deep_equal import expr_deep_equal
+from .effects import HasEffect, has_effect, part_by_part
 from .modular_set import Modular, ModularSet, ModularSets, normalized
 from .modular_set import intersect as intersect_modular
 from .polynomial import Atoms, Polynomial, TooLarge, coefficient_of, plus, quotient_of, replace_atom, times
@@ -68,6 +69,8 @@ class Analyzer:
         """Expressions known to be at least zero."""
         self._proving = 0
         self._strength = ProofStrength.DEFAULT
+        self._parts: dict[tuple[int, str], tuple[Any, Any]] = {}
+        """What became of expressions that hold calls with effects."""
         self._extensions = Extension.NoExtensions
 
     # ---- what is known ------------------------------------------------------------------------------------------
@@ -134,7 +137,7 @@ class Analyzer:
 
     def _forget(self) -> None:
         self._bounds.memo, self._modular.memo = {}, {}
-        self._rewrite.memo, self._canonical.memo, self._rewrite.loading = {}, {}, {}
+        self._rewrite.memo, self._canonical.memo, self._rewrite.loading, self._parts = {}, {}, {}, {}
 
     def constraint_scope(self, constraint: PrimExpr) -> _ConstraintScope:
         """A scope, ``with analyzer.constraint_scope(x < 8):``, in which the condition holds."""
@@ -161,11 +164,25 @@ class Analyzer:
 
     def rewrite_simplify(self, expr: Any) -> Any:
         """The expression after the rewrite rules (:mod:`ir.arith.rewrite_rules`)."""
-        return self._rewrite(expr)
+        try:
+            return self._rewrite(expr)
+        except HasEffect:
+            return self._part_by_part(expr, self.rewrite_simplify)
 
     def canonical_simplify(self, expr: Any) -> Any:
         """The expression in canonical form (:mod:`ir.arith.canonical_simplify`)."""
-        return self._canonical.visit(expr)
+        try:
+            return self._canonical.visit(expr)
+        except HasEffect:
+            return self._part_by_part(expr, self.canonical_simplify)
+
+    def _part_by_part(self, expr: Any, simplify: Callable[[Any], Any]) -> Any:
+        """An expression that holds a call with effects, its operands simplified; remembered as the simplifiers do."""
+        key = (id(expr), simplify.__name__)
+        found = self._parts.get(key)
+        if found is None:
+            found = self._parts[key] = (expr, part_by_part(expr, simplify))
+        return found[1]
 
     def simplify(self, expr: Any, steps: int = 2) -> Any:
         """Rewrite rules, then canonical form, alternately for ``steps`` steps.
@@ -183,11 +200,14 @@ class Analyzer:
         if result is not None:
             return expr if expr_deep_equal(result, expr) else result
         result = expr
-        for step in range(steps):
-            before = result
-            result = self._canonical.visit(result) if step % 2 else self._rewrite(result)
-            if result.__class__ is IntImm or (result is before and step):
-                break
+        try:
+            for step in range(steps):
+                before = result
+                result = self._canonical.visit(result) if step % 2 else self._rewrite(result)
+                if result.__class__ is IntImm or (result is before and step):
+                    break
+        except HasEffect:
+            return self._part_by_part(expr, self.simplify)
         if self._extensions & Extension.ConvertBooleanToAndOfOrs and result.__class__ in (E.And, E.Or):
             result = self._rewrite(and_of_ors(result))
         return expr if result is not expr and expr_deep_equal(result, expr) else result
@@ -239,17 +259,14 @@ class Analyzer:
             return expr
         if expr.__class__ is IntImm:
             return bool(expr.value)
-        result = self._rewrite.visit(expr)
-        if result.__class__ is IntImm:
-            return bool(result.value)
-        result = self._canonical.visit(result)
-        if result.__class__ is IntImm:
-            return bool(result.value)
-        if strength == self._strength:
-            return self._prove(result)
-        before, self._strength = self._strength, ProofStrength(strength)
+        before, self._strength = self._strength, strength
         try:
-            return self._prove(result)
+            result = self._rewrite.visit(expr)
+            if result.__class__ is IntImm:
+                return bool(result.value)
+            return self._prove(self._canonical.visit(result))
+        except HasEffect:
+            return False
         finally:
             self._strength = before
 
@@ -281,7 +298,7 @@ class Analyzer:
     def can_prove_equal(self, lhs: Any, rhs: Any) -> bool:
         """Whether two expressions have the same value always."""
         if lhs is rhs:
-            return True
+            return isinstance(lhs, int) or not has_effect(lhs)
         if isinstance(lhs, int) and isinstance(rhs, int):
             return lhs == rhs
         if isinstance(lhs, int) or isinstance(rhs, int):
@@ -289,16 +306,18 @@ class Analyzer:
         if lhs.__class__ is IntImm and rhs.__class__ is IntImm:
             return bool(lhs.value == rhs.value)
         if expr_deep_equal(lhs, rhs):
-            return True
+            return not has_effect(lhs)
         if lhs.dtype != rhs.dtype:
             if not (dt.is_integral(lhs.dtype) and dt.is_integral(rhs.dtype)):
                 return False
             lhs, rhs = operators.match_dtypes(lhs, rhs)
-        if not dt.is_integral(lhs.dtype):
-            return expr_deep_equal(self.simplify(lhs), self.simplify(rhs))
-        if dt.is_bool(lhs.dtype):
-            return expr_deep_equal(self.simplify(lhs), self.simplify(rhs))
-        difference = self._canonical.visit(build.sub(lhs, rhs))
+        if not dt.is_integral(lhs.dtype) or dt.is_bool(lhs.dtype):
+            left, right = self.simplify(lhs), self.simplify(rhs)
+            return expr_deep_equal(left, right) and not has_effect(left)
+        try:
+            difference = self._canonical.visit(build.sub(lhs, rhs))
+        except HasEffect:
+            return False
         if difference.__class__ is IntImm:
             return bool(difference.value == 0)
         difference = self.simplify(build.sub(lhs, rhs))
@@ -515,7 +534,10 @@ class _ConstraintScope:
 
     def __enter__(self) -> None:
         a = self._analyzer
-        condition = a._rewrite.visit(self._constraint)
+        try:
+            condition = a._rewrite.visit(self._constraint)
+        except HasEffect:
+            condition = build.boolean(True)  # asked again, it may say something else: nothing is learnt
         self._saved = (
             a._bounds.memo, a._modular.memo, a._rewrite.memo, a._canonical.memo,
             a._bounds.variables, a._bounds.constraints, a._modular.variables, a._rewrite.literals, a._facts,

@@ -20,6 +20,7 @@ from .canonical_division import CanonicalDivision
 from .canonical_form import UNBOUNDED, Split, Sum, recombined
 from .canonical_sum import SCALAR_INTEGERS
 from .deep_equal import expr_deep_equal
+from .effects import HasEffect, is_effect
 
 
 class CanonicalSimplifier(CanonicalDivision):
@@ -213,6 +214,8 @@ class CanonicalSimplifier(CanonicalDivision):
         if cls is E.Let:
             simplified = rewrite.visit(e)
             return simplified if simplified.__class__ is E.Let else self._form(simplified)
+        if is_effect(e):
+            raise HasEffect
         return rewrite.visit(e._map_children(self._child))
 
 

@@ -16,6 +16,7 @@ from ..tir import expr as E
 from ..tir import operators
 from ..tir.expr import PrimExpr, Var
 from ..tir.operators import const
+from .effects import copied, has_effect, part_by_part
 from .linear_form import combined, scaled
 
 INF = 1 << 62
@@ -58,6 +59,9 @@ class IndexSimplifier:
         self._bounds: dict[Var, tuple[int, int]] = {}
         self._values: dict[Var, PrimExpr] = {}
         self._memo: dict[int, Linear] = {}
+        self._effects: dict[int, tuple[Any, bool]] = {}
+        self._unlike = 0
+        """How many atoms stand for values with effects."""
         self._alive: list[PrimExpr] = []  # keeps the expressions whose ids are keys
         self._atoms: dict[tuple[Any, ...], PrimExpr] = {}
         self._atom_linear: dict[PrimExpr, Linear] = {}  # of binary atoms: the first operand
@@ -96,6 +100,7 @@ class IndexSimplifier:
 
     def _forget(self) -> None:
         self._memo.clear()
+        self._effects.clear()
         self._alive.clear()
         self._atoms.clear()
         self._atom_linear.clear()
@@ -173,13 +178,17 @@ class IndexSimplifier:
         key = id(expr)
         found = self._memo.get(key)
         if found is None:
-            handler = _HANDLERS.get(expr.__class__)
+            handler, before = _HANDLERS.get(expr.__class__), self._unlike
             found = handler(self, expr) if handler is not None else self._opaque(expr)
-            self._memo[key] = found
-            self._alive.append(expr)
+            if self._unlike == before:
+                self._memo[key] = found
+                self._alive.append(expr)
         return found
 
     def _opaque(self, expr: PrimExpr) -> Linear:
+        if has_effect(expr, self._effects):
+            self._unlike += 1
+            return Linear({copied(expr): 1}, 0)  # an atom like no other, since it is another value each time
         if self.rewrite is None:
             return Linear({expr: 1}, 0)
         short = self.rewrite(expr)
@@ -405,7 +414,11 @@ class IndexSimplifier:
             return expr
         if kind is E.Var and expr not in self._bounds and expr not in self._values:
             return expr
-        return self.build(self.linear(expr), expr.dtype)
+        before = self._unlike
+        value = self.linear(expr)
+        if self._unlike != before:  # effects stay in their order, and none may go
+            return part_by_part(expr, self.rewrite or self.simplify)  # type: ignore[no-any-return]
+        return self.build(value, expr.dtype)
 
     # -- conditions ------------------------------------------------------------------
     def truth(self, condition: PrimExpr) -> bool | None:

@@ -16,6 +16,7 @@ from ..tir.intrinsic.declaration import find
 from ..tir.stmt_functor import substitute
 from . import build
 from .deep_equal import expr_deep_equal
+from .effects import HasEffect, is_effect
 from .parts import AnalyzerParts
 from .pattern import RULE_TABLES
 
@@ -422,6 +423,8 @@ class RewriteSimplifier:
             if condition is e.args[0] and yes is e.args[1] and no is e.args[2]:
                 return e
             return e.replace(args=(condition, yes, no))
+        if is_effect(e):
+            raise HasEffect
         args = tuple([self.visit(item) if isinstance(item, E.PrimExpr) else item for item in e.args])
         if args and all(item.__class__ is IntImm for item in args):
             record = find(e)

@@ -342,7 +342,7 @@ def floormod(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
 
 def _extreme(node: type, fold: Callable[[Any, Any], Any], lhs: Any, rhs: Any, span: Span | None) -> PrimExpr:
     a, b = operands(lhs, rhs)
-    if a is b:
+    if a is b and not a.is_compound:  # one that is computed twice may have an effect
         return a
     if isinstance(a, IMMEDIATES) and isinstance(b, IMMEDIATES):
         return fold_value(a.dtype, fold(a.value, b.value))
