@@ -21,12 +21,16 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from weakref import WeakKeyDictionary
 
 from .error import IRTypeError
 from .external import external
 from .span import Span
 
+_N = TypeVar("_N")
+_A = TypeVar("_A")
 _MISSING: Any = object()
 _LAST_FIELDS = ("struct_info_", "span")
 """Optional fields of base classes that come behind a subclass's own."""
@@ -332,6 +336,23 @@ def post_order_visit(node: Any, f: Callable[[Any], Any]) -> None:
         f(item)
 
     walk(node)
+
+
+def remembered(question: Callable[[_N], _A]) -> Callable[[_N], _A]:
+    """Decorator of a question about a node that is compared by identity, such as a function: it is answered once in the node's life.
+
+    Nodes never change, and passes hand most functions of a module on, so that all of them ask about the same ones.
+    """
+    answers: WeakKeyDictionary[_N, _A] = WeakKeyDictionary()
+
+    @wraps(question)
+    def ask(node: _N) -> _A:
+        answer = answers.get(node, _MISSING)
+        if answer is _MISSING:
+            answer = answers[node] = question(node)
+        return answer
+
+    return ask
 
 
 class Visitor:

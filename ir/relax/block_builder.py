@@ -47,6 +47,8 @@ from .struct_info import StructInfo, callee_struct_info
 from .symbolic_vars import definable_tir_vars_in_struct_info
 from .te_conversion import gen_call_tir_inputs
 
+_NO_BLOCK = "nothing to emit into: use the builder inside bb.function(...) or a mutator"
+
 
 class BlockBuilderError(IRValueError, RuntimeError):
     """A method of the builder was called where it does not belong, or once too often."""
@@ -261,9 +263,7 @@ class BlockBuilder:
 
     def _current_bindings(self) -> list[Binding]:
         if not self._blocks:
-            raise BlockBuilderError(
-                "nothing to emit into: use the builder inside bb.function(...) or a mutator"
-            )
+            raise BlockBuilderError(_NO_BLOCK)
         return self._blocks[-1][1]
 
     def _new_var(self, name_hint: str, info: StructInfo, output: bool) -> Var:
@@ -308,8 +308,12 @@ class BlockBuilder:
 
     def emit_normalized(self, binding: Binding) -> None:
         """Emit a binding that is normalized already, keeping its variable."""
-        self._current_bindings().append(binding)
-        self.record_binding(binding)
+        if not self._blocks:
+            raise BlockBuilderError(_NO_BLOCK)
+        self._blocks[-1][1].append(binding)
+        vid = binding.var.vid
+        self._values[vid] = binding.value
+        self._names.setdefault(vid.name_hint, 0)
 
     def record_binding(self, binding: Binding) -> None:
         """Make a binding known to :meth:`lookup_binding`."""

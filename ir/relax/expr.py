@@ -446,18 +446,14 @@ class Call(ExprWithOp, type_key="relax.expr.Call"):
 
     def _rebuild(self, op: Any, args: Any, attrs: Any, sinfo_args: Any, struct_info_: Any, span: Any) -> Call:
         """The inferred struct info is kept when the new callee and arguments look the same to inference."""
-        same = len(args) == len(self.args) and all(
-            old is new or (old.struct_info_ is not None and old.struct_info_ == new.struct_info_)
-            for old, new in zip((self.op, *self.args), (op, *args), strict=True)
+        same = (
+            attrs is self.attrs
+            and sinfo_args is self.sinfo_args
+            and len(args) == len(self.args)
+            and _look_the_same(self.op, op)
+            and all(map(_look_the_same, self.args, args))
         )
-        literal = all(
-            old is new or not isinstance(new, _LITERALS) for old, new in zip(self.args, args, strict=False)
-        )
-        kept = (
-            struct_info_
-            if same and literal and attrs is self.attrs and sinfo_args is self.sinfo_args
-            else None
-        )
+        kept = struct_info_ if same else None
         return Call(op, args, attrs, sinfo_args, span, kept)
 
     def replace(self, **changes: Any) -> Any:
@@ -480,8 +476,24 @@ _set_args = Call.args.__set__  # type: ignore[attr-defined]
 _set_attrs = Call.attrs.__set__  # type: ignore[attr-defined]
 _set_sinfo_args = Call.sinfo_args.__set__  # type: ignore[attr-defined]
 
-_LITERALS = (ShapeExpr, PrimValue, StringImm, DataTypeImm, Tuple, Constant)
+_LITERALS = (ShapeExpr, PrimValue, StringImm, DataTypeImm, Constant)
 """Arguments whose value, not only their struct info, may decide what an operator returns."""
+
+
+def _look_the_same(old: RelaxExpr, new: RelaxExpr) -> bool:
+    """Whether inference cannot tell one argument from the other; tuples are seen through."""
+    if old is new:
+        return True
+    if isinstance(new, Tuple):
+        return (
+            isinstance(old, Tuple)
+            and len(old.fields) == len(new.fields)
+            and all(map(_look_the_same, old.fields, new.fields))
+        )
+    info = old.struct_info_
+    if info is None or isinstance(new, _LITERALS):
+        return False
+    return info is new.struct_info_ or bool(info == new.struct_info_)
 
 
 def is_call_to(value: Any, *names: str) -> TypeGuard[Call]:

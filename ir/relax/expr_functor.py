@@ -18,11 +18,13 @@ from ..tir.expr import PrimExpr
 from .block_builder import BlockBuilder
 from .expr import (
     BindingBlock,
+    Call,
     DataflowVar,
     Id,
     If,
     MatchCast,
     SeqExpr,
+    Tuple,
     Var,
     VarBinding,
     update_struct_info,
@@ -142,6 +144,19 @@ class ExprVisitor(ExprFunctor):
         self.visit_var_def_(var)
 
 
+_VARIABLES = frozenset({Var, DataflowVar})
+
+_OF_EVERY_BINDING = (
+    "visit_expr",
+    "visit_binding",
+    "visit_var_binding_",
+    "reemit_binding",
+    "visit_tuple_",
+    "visit_var_def",
+)
+"""Methods whose overrides are to see every binding, whatever it is of."""
+
+
 class ExprMutator(ExprMutatorBase):
     """Rewrites programs through a block builder; the base of every pass over Relax.
 
@@ -161,7 +176,8 @@ class ExprMutator(ExprMutatorBase):
                 return call
 
     ``visit_var_binding_`` sees the variable too (and emits by :meth:`reemit_binding`), :meth:`visit_bindings` all bindings of a
-    block, :meth:`visit_result` what a function or branch returns.
+    block, :meth:`visit_result` what a function or branch returns. A pass that looks at the calls of a few operators only says so in
+    :meth:`looks_at`; bindings of other calls are then passed over unless an operand changes.
 
     Args:
         mod: the module whose functions are rewritten; functions that overrides add are added to ``builder_``'s copy of it.
@@ -173,13 +189,17 @@ class ExprMutator(ExprMutatorBase):
     """Whether definitions only change with the variables in their struct info."""
     _kept_until_remap: ClassVar[frozenset[type]] = frozenset()
     """Kinds of leaves that do not change as long as no variable is replaced."""
+    _passes_over: ClassVar[bool] = False
+    """Whether bindings of calls whose callee and operands stay need no visit."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if not inherits(cls, ExprMutator, "visit_expr"):
-            cls._kept = frozenset()
+            cls._kept = cls._kept_until_remap = frozenset()
         elif inherits(cls, ExprMutator, "visit_var_", "visit_dataflow_var_"):
-            cls._kept_until_remap = cls._kept | {Var, DataflowVar}
+            cls._kept_until_remap = cls._kept | _VARIABLES
+        else:
+            cls._kept_until_remap = cls._kept
         cls._keeps_blocks = inherits(
             cls, ExprMutator, "visit_binding_block", "visit_binding_block_"
         ) and cls.visit_dataflow_block_ in (
@@ -194,6 +214,11 @@ class ExprMutator(ExprMutatorBase):
             "visit_var_def_",
             "visit_dataflow_var_def_",
         )
+        cls._passes_over = (
+            cls._keeps_definitions
+            and (inherits(cls, ExprMutator, "visit_call_") or not inherits(cls, ExprMutator, "looks_at"))
+            and inherits(cls, ExprMutator, *_OF_EVERY_BINDING)
+        )
 
     def __init__(self, mod: IRModule | None = None) -> None:
         self.builder_ = BlockBuilder(mod)
@@ -201,6 +226,8 @@ class ExprMutator(ExprMutatorBase):
         self._var_remap: dict[Id, RelaxExpr] = {}
         self._has_sequences = False
         """Whether a value of the current sequence is a sequence itself, which normalization will splice in."""
+        self._passed_over: dict[RelaxExpr, bool] = {}
+        """Whether calls of a callee only change with their operands."""
 
     def rewrite_module(
         self, mod: IRModule, select: Callable[[GlobalVar, Function], bool] | None = None
@@ -222,6 +249,17 @@ class ExprMutator(ExprMutatorBase):
                     result.functions[var] = new
                     changed = True
         return self.builder_.finalize() if changed else mod
+
+    def looks_at(self, callee: RelaxExpr) -> bool:
+        """Whether ``visit_call_`` does anything with calls of an operator, a function of the module or an external one.
+
+        It is asked once for each. What changes other calls is the rewriting of their operands alone.
+        """
+        return not inherits(type(self), ExprMutator, "visit_call_")
+
+    def changes_leaf(self, leaf: RelaxExpr) -> bool:
+        """Whether a leaf may change that is of a kind of which the class changes some."""
+        return True
 
     # ---- what overrides call ----------------------------------------------------------------------------------
 
@@ -370,8 +408,47 @@ class ExprMutator(ExprMutatorBase):
 
     def visit_bindings(self, block: BindingBlock) -> None:
         """The bindings of a block in order, emitted into a new block of its kind."""
+        if not self._passes_over:
+            for binding in block.bindings:
+                self.visit_binding(binding)
+            return
+        emit = self.builder_.emit_normalized
         for binding in block.bindings:
-            self.visit_binding(binding)
+            if binding.__class__ is VarBinding and self._stays(binding):
+                emit(binding)
+            else:
+                self.visit_binding(binding)
+
+    def _stays(self, binding: Any) -> bool:
+        """Whether a binding is of a normalized call that nothing in this class changes."""
+        call = binding.value
+        if call.__class__ is not Call or call.struct_info_ is None:
+            return False
+        callee = call.op
+        passed_over = self._passed_over.get(callee)
+        if passed_over is None:
+            passed_over = callee.__class__ in self._kept and not self.looks_at(callee)
+            self._passed_over[callee] = passed_over
+        if not passed_over or not self._operands_stay(call.args):
+            return False
+        return not self._var_remap or not (
+            mentions_relax_vars(binding.var.struct_info_) or any(map(mentions_relax_vars, call.sinfo_args))
+        )
+
+    def _operands_stay(self, operands: tuple[Any, ...]) -> bool:
+        """Whether operands are leaves, or tuples of leaves, that nothing in this class changes."""
+        kept, remap = self._kept_until_remap, self._var_remap
+        for operand in operands:
+            kind = operand.__class__
+            if kind in kept:
+                if remap and kind in _VARIABLES and operand.vid in remap:
+                    return False
+            elif kind is Tuple:
+                if operand.struct_info_ is None or not self._operands_stay(operand.fields):
+                    return False
+            elif kind not in LEAF_CLASSES or kind in _VARIABLES or self.changes_leaf(operand):
+                return False
+        return True
 
     def _end_block(self, block: Any) -> Any:
         new = self.builder_._end_block()

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
+import weakref
 from typing import Any
 
 import pytest
 
 import ir
 from ir import tir
-from ir.node import Mutator, Node, Visitor, children, derived, field, map_children, post_order_visit
+from ir.node import (
+    Mutator,
+    Node,
+    Visitor,
+    children,
+    derived,
+    field,
+    map_children,
+    post_order_visit,
+    remembered,
+)
 from ir.tir import Var
 
 from .samples import SAMPLES, A, x, y
@@ -223,3 +235,20 @@ def test_what_stands_under_another_condition_is_visited_again() -> None:
     result = UnderSelect().visit(load + tir.Select(x > 0, load, load))
     assert result.a is load and result.b.false_value is load
     assert result.b.true_value.indices[0] is y
+
+
+def test_what_is_remembered_of_a_node_is_asked_once_in_its_life() -> None:
+    asked: list[str] = []
+
+    @remembered
+    def answer(node: Node) -> None:
+        """None is an answer too."""
+        asked.append(node.label)
+
+    first, second = Pair(Leaf(1), (), "first"), Pair(Leaf(1), (), "second")
+    assert [answer(first), answer(second), answer(first)] == [None] * 3
+    assert asked == ["first", "second"] and answer.__doc__ == "None is an answer too."
+    gone = weakref.ref(first)
+    del first
+    gc.collect()
+    assert gone() is None

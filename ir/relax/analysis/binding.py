@@ -8,26 +8,27 @@ from typing import Any
 from ...expr import GlobalVar, RelaxExpr
 from ...function import BaseFunc
 from ...node import Visitor
-from ..expr import Binding, DataflowBlock, SeqExpr, Var
+from ...tir.expr import PrimExpr
+from ...tir.function import PrimFunc
+from ..expr import Binding, BindingBlock, Call, DataflowBlock, DataflowVar, SeqExpr, Var
+from ..expr_substitution import mentions_relax_vars
 from ..function import Function
+from ..normalizer import LEAF_CLASSES
+from ..struct_info import StructInfo
 
 
 class _VarVisitor(Visitor):
-    """All variables, bound ones and references to global functions, each once, in order of appearance."""
+    """All variables, bound ones and called global functions, each once, in order of appearance."""
 
     def __init__(self) -> None:
         super().__init__()
         self.all: dict[Var, None] = {}
         self.bound: dict[Var, None] = {}
-        self.globals: dict[GlobalVar, None] = {}
         self.called: dict[GlobalVar, None] = {}
 
     def visit_Var(self, var: Any) -> None:
         if isinstance(var, Var):
             self.all.setdefault(var)
-
-    def visit_GlobalVar(self, var: GlobalVar) -> None:
-        self.globals.setdefault(var)
 
     def visit_Call(self, call: Any) -> None:
         if isinstance(call.op, GlobalVar):
@@ -76,7 +77,7 @@ def free_vars(expr: Any) -> list[Var]:
 
 def all_global_vars(expr: Any) -> list[GlobalVar]:
     """The references to functions of the module, each once."""
-    return list(_visited(expr).globals)
+    return list(dict.fromkeys([leaf for leaf in leaves(expr) if isinstance(leaf, GlobalVar)]))
 
 
 def called_global_vars(expr: Any) -> list[GlobalVar]:
@@ -84,50 +85,68 @@ def called_global_vars(expr: Any) -> list[GlobalVar]:
     return list(_visited(expr).called)
 
 
-class _UsedVars(Visitor):
-    def __init__(self) -> None:
-        super().__init__()
-        self.used: dict[Var, None] = {}
+_VARIABLES = frozenset({Var, DataflowVar})
 
-    def visit_Var(self, var: Any) -> None:
-        if isinstance(var, Var):
-            self.used.setdefault(var)
 
-    def visit_Function(self, func: Function) -> None:
-        self.visit(func.body)
+def leaves(node: Any) -> list[RelaxExpr]:
+    """The leaf expressions (variables, constants, references, literals) that an expression, block or binding reads.
 
-    def visit_Binding(self, binding: Any) -> None:
-        self.visit(binding.value)
+    They come in order of appearance, one that is read twice comes twice. Definitions do not count.
+    """
+    found: list[RelaxExpr] = []
+    _collect_leaves(node, found)
+    return found
 
-    visit_PrimExpr = _VarVisitor.visit_PrimExpr
-    visit_PrimFunc = _VarVisitor.visit_PrimFunc
+
+def _collect_leaves(node: Any, found: list[RelaxExpr]) -> None:
+    kind = node.__class__
+    if kind in LEAF_CLASSES:
+        found.append(node)
+    elif kind is Call:
+        _collect_leaves(node.op, found)
+        for arg in node.args:
+            if arg.__class__ in LEAF_CLASSES:
+                found.append(arg)
+            else:
+                _collect_leaves(arg, found)
+        for info in node.sinfo_args:
+            if mentions_relax_vars(info):
+                _collect_leaves(info, found)
+    elif isinstance(node, Binding):
+        _collect_leaves(node.value, found)  # type: ignore[attr-defined]
+    elif kind is Function:
+        _collect_leaves(node.body, found)
+    elif not isinstance(node, PrimExpr | PrimFunc):  # symbolic variables are no Relax variables
+        node._visit_children(lambda child: _collect_leaves(child, found))
 
 
 def used_vars(node: Any) -> list[Var]:
     """The variables that an expression, block or binding reads (definitions do not count), each once."""
-    visitor = _UsedVars()
-    visitor.visit(node)
-    return list(visitor.used)
-
-
-class _Bindings(Visitor):
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[Binding] = []
-
-    def visit_Binding(self, binding: Any) -> None:
-        self.found.append(binding)
-        self.visit(binding.value)
-
-    visit_PrimExpr = _VarVisitor.visit_PrimExpr
-    visit_PrimFunc = _VarVisitor.visit_PrimFunc
+    return list(dict.fromkeys([leaf for leaf in leaves(node) if leaf.__class__ in _VARIABLES]))  # type: ignore[misc]
 
 
 def all_bindings(node: Any) -> list[Binding]:
     """All bindings in an expression, nested ones included, in order of appearance."""
-    visitor = _Bindings()
-    visitor.visit(node)
-    return visitor.found
+    found: list[Binding] = []
+    _collect_bindings(node, found)
+    return found
+
+
+def _collect_bindings(node: Any, found: list[Binding]) -> None:
+    kind = node.__class__
+    if kind is Call:
+        for part in (node.op, *node.args):
+            if part.__class__ not in LEAF_CLASSES:
+                _collect_bindings(part, found)
+    elif isinstance(node, BindingBlock):
+        for binding in node.bindings:
+            found.append(binding)
+            _collect_bindings(binding.value, found)  # type: ignore[attr-defined]
+    elif isinstance(node, Binding):
+        found.append(node)
+        _collect_bindings(node.value, found)  # type: ignore[attr-defined]
+    elif kind not in LEAF_CLASSES and not isinstance(node, StructInfo | PrimFunc):
+        node._visit_children(lambda child: _collect_bindings(child, found))
 
 
 def get_var2val(func: Any) -> dict[Var, RelaxExpr]:

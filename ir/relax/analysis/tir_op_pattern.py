@@ -10,7 +10,7 @@ import numpy as np
 from ... import dtype as dt
 from ...arith.analyzer import Analyzer
 from ...module import IRModule
-from ...node import Visitor
+from ...node import Visitor, remembered
 from ...op import Op
 from ...tir.expr import BufferLoad, FloorMod, IntImm, PrimExpr
 from ...tir.function import PrimFunc
@@ -57,6 +57,7 @@ def blocks_of(func: PrimFunc) -> list[tuple[Block, BlockRealize, list[For]]]:
     return visitor.found
 
 
+@remembered
 def has_reshape_pattern(func: PrimFunc) -> bool:
     """Whether a PrimFunc copies its one input to its one output in row-major order: a reshape, which needs no copy."""
     buffers = [func.buffer_map[param] for param in func.params if param in func.buffer_map]

@@ -17,11 +17,20 @@ from .function_pass import FunctionPass
 
 _NOTHING = TupleStructInfo(())
 
+_WITH_OUTPUTS = ("relax.call_tir", "relax.call_dps_packed", "relax.call_tir_inplace")
+
+
+_DEVICE, _SCOPE = PrimValue(0), StringImm("global")
+"""Where outputs are allocated: one device, and the memory that every kernel sees."""
+
 
 class _Rewriter(ExprMutator):
+    def looks_at(self, callee: Any) -> bool:
+        return isinstance(callee, Op) and callee.name in _WITH_OUTPUTS
+
     def visit_call_(self, expr: Any) -> Any:
         call = super().visit_call_(expr)
-        if is_call_to(call, "relax.call_tir", "relax.call_dps_packed", "relax.call_tir_inplace"):
+        if is_call_to(call, *_WITH_OUTPUTS):
             return self._with_outputs(call)
         return call
 
@@ -45,7 +54,7 @@ class _Rewriter(ExprMutator):
         shape = known_shape(info) if isinstance(info, TensorStructInfo) else None
         if shape is None or not isinstance(info, TensorStructInfo):
             raise IRValueError(f"CallTIRRewrite: the output of a kernel needs a known shape, it is {info}")
-        args = (shape, DataTypeImm(info.dtype), PrimValue(0), StringImm("global"))
+        args = (shape, DataTypeImm(info.dtype), _DEVICE, _SCOPE)
         alloc = Call(Op.get("relax.builtin.alloc_tensor"), args, None, None, None, info)
         return self.builder_.emit(alloc, "alloc")
 

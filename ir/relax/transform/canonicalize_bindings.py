@@ -12,7 +12,9 @@ from ...transform import PassContext
 from ..analysis.binding import all_bindings
 from ..bind import bind
 from ..expr import (
+    Binding,
     BindingBlock,
+    Call,
     DataflowBlock,
     DataflowVar,
     Expr,
@@ -35,35 +37,75 @@ class _Plan:
 
     def __init__(self, func: Function) -> None:
         self.home: dict[Var, BindingBlock] = {}
-        self.counts: dict[Var, int] = {}
+        self.counts: dict[Expr, int] = {}
         """How often each variable is used."""
-        self.used_elsewhere: set[Var] = set()
+        self.used_elsewhere: set[Expr] = set()
         """Variables of dataflow blocks that something outside of their block uses."""
+        self._is_normalized = func.body.struct_info_ is not None
+        self._values: dict[Expr, Expr] = {}
+        self._suspects: list[Binding] = []
+        """Bindings of other than calls: what is to be done begins at one of them, or at an output of a dataflow block."""
+        self._outputs: list[Var] = []
         self._collect(func.body)
+        if self._outputs:
+            self._count(func.body)
 
-    def _collect(self, seq: SeqExpr) -> None:
+    def _collect(self, node: Any) -> None:
+        """Find the suspects and the outputs."""
+        if not isinstance(node, BindingBlock):
+            if node.__class__ not in LEAF_CLASSES:
+                node._visit_children(self._collect)
+            return
+        is_dataflow = node.__class__ is DataflowBlock
+        for binding in node.bindings:
+            var, value = binding.var, binding.value  # type: ignore[attr-defined]
+            self._values[var] = value
+            if is_dataflow and var.__class__ is not DataflowVar:
+                self._outputs.append(var)
+            if value.__class__ is not Call or binding.__class__ is MatchCast:
+                self._suspects.append(binding)
+                self._collect(value)
+
+    def _count(self, seq: SeqExpr) -> None:
         for block in seq.blocks:
             for binding in block.bindings:
                 self.home[binding.var] = block
-                self._use(binding.value, block)
+                self._use(binding.value, block)  # type: ignore[attr-defined]
         self._use(seq.body, None)
 
     def _use(self, expr: Any, block: BindingBlock | None) -> None:
-        def visit(node: Any) -> None:
-            if isinstance(node, Var):
-                self.counts[node] = self.counts.get(node, 0) + 1
-                if self.home.get(node) is not block:
-                    self.used_elsewhere.add(node)
-            elif node.__class__ in LEAF_CLASSES:
-                pass
-            elif isinstance(node, SeqExpr):
-                self._collect(node)
-            elif isinstance(node, Function):
-                self._collect(node.body)
-            else:
-                node._visit_children(visit)
+        kind = expr.__class__
+        if kind is Var or kind is DataflowVar:
+            self.counts[expr] = self.counts.get(expr, 0) + 1
+            if self.home.get(expr) is not block:
+                self.used_elsewhere.add(expr)
+        elif kind in LEAF_CLASSES:
+            pass
+        elif kind is SeqExpr:
+            self._count(expr)
+        elif kind is Function:
+            self._count(expr.body)
+        else:
+            expr._visit_children(lambda child: self._use(child, block))
 
-        visit(expr)
+    def is_canonical(self) -> bool:
+        """Whether it is seen at once that nothing is to be done."""
+        return (
+            self._is_normalized
+            and self.used_elsewhere.issuperset(self._outputs)
+            and not any(map(self._is_to_do, self._suspects))
+        )
+
+    def _is_to_do(self, binding: Binding) -> bool:
+        value = binding.value  # type: ignore[attr-defined]
+        if isinstance(value, TupleGetItem):
+            return isinstance(self._value_of(value.tuple_value), Tuple)
+        if isinstance(value, Tuple) and isinstance(binding, VarBinding):
+            return any(isinstance(self._value_of(field), TupleGetItem) for field in value.fields)
+        return isinstance(binding, MatchCast) or isinstance(value, Var)
+
+    def _value_of(self, expr: Expr) -> Expr:
+        return self._values.get(expr, expr)
 
 
 class _Canonicalizer(ExprMutator):
@@ -99,6 +141,9 @@ class _Canonicalizer(ExprMutator):
                 self._renamed[value] = var
 
     def visit_var_binding_(self, binding: Any) -> None:
+        if binding.var not in self._renamed and self._stays(binding):
+            self.builder_.emit_normalized(binding)
+            return
         self._bind(self._with_renamed(binding), self.visit_expr(binding.value))
 
     def visit_match_cast_(self, binding: Any) -> None:
@@ -123,9 +168,6 @@ class _Canonicalizer(ExprMutator):
             return
         if isinstance(value, Var) and not self._is_kept(var, value):
             self.set_var_remap(var.vid, value)
-            for old, new in self._var_remap.items():
-                if new is var:
-                    self._var_remap[old] = value
             return
         self.reemit_binding(binding, value)
 
@@ -237,11 +279,12 @@ class CanonicalizeBindings(FunctionPass):
         symbols = known_symbols(func)
         if symbols:
             func = bind(func, None, symbols)
-        while True:
-            new = _Canonicalizer(_Plan(func)).visit_expr(func)
+        while not (plan := _Plan(func)).is_canonical():
+            new = _Canonicalizer(plan).visit_expr(func)
             if new is func:
-                return func
+                break
             func = new
+        return func
 
 
 __all__ = ["CanonicalizeBindings", "known_symbols"]

@@ -23,11 +23,14 @@ from .grouping import tir_vars_of
 
 
 class _Computer(ExprMutator):
+    def changes_leaf(self, leaf: Any) -> bool:
+        return isinstance(leaf, PrimValue) and not isinstance(leaf.value, TirVar | TirInt | TirFloat)
+
     def visit_prim_value_(self, expr: Any) -> Any:
         """A value that is no constant or variable is computed by a kernel."""
-        value = expr.value
-        if isinstance(value, TirVar | TirInt | TirFloat):
+        if not self.changes_leaf(expr):
             return expr
+        value = expr.value
         symbols = tir_vars_of(value)
         params = [TirVar(symbol.name, symbol.dtype) for symbol in symbols]
         result = substitute(value, dict(zip(symbols, params, strict=True)))
@@ -37,6 +40,9 @@ class _Computer(ExprMutator):
         info = PrimStructInfo(value.dtype)
         args = [PrimValue(symbol) for symbol in symbols]
         return self.builder_.emit(Call(kernel, args, None, None, None, info))
+
+    def looks_at(self, callee: Any) -> bool:
+        return False  # no call is changed for its own sake
 
     def visit_call_(self, call: Any) -> Any:
         new = super().visit_call_(call)

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 
 from ...error import IRValueError
 from ...expr import GlobalVar
+from ...function import BaseFunc
 from ...module import IRModule
-from ...node import post_order_visit
+from ...tir.analysis.called_functions import called_functions
+from ...tir.function import PrimFunc
 from ...transform import ModulePass, PassContext
+from ..analysis.binding import all_global_vars
 from ..analysis.remove_unused import remove_all_unused
 from ..function import Function
 from .function_pass import rewrite_functions
@@ -37,8 +40,7 @@ def remove_unused_functions(mod: IRModule, entries: Sequence[str] = ()) -> IRMod
         if var.name_hint in reached or var.name_hint not in by_name:
             continue
         reached.add(var.name_hint)
-        body = mod[var].body  # type: ignore[attr-defined]
-        post_order_visit(body, lambda node: pending.append(node) if isinstance(node, GlobalVar) else None)
+        pending += _referred(mod[var])
     if len(reached) == len(by_name):
         return mod
     return mod.replace(
@@ -46,15 +48,18 @@ def remove_unused_functions(mod: IRModule, entries: Sequence[str] = ()) -> IRMod
     )
 
 
+def _referred(func: BaseFunc) -> Sequence[GlobalVar]:
+    return called_functions(func) if isinstance(func, PrimFunc) else all_global_vars(func)
+
+
 def called_names(mod: IRModule) -> set[str]:
     """The names of all functions that Relax functions refer to."""
-    found: set[str] = set()
-    for func in mod.functions.values():
-        if isinstance(func, Function):
-            post_order_visit(
-                func.body, lambda node: found.add(node.name_hint) if isinstance(node, GlobalVar) else None
-            )
-    return found
+    return {
+        var.name_hint
+        for func in mod.functions.values()
+        if isinstance(func, Function)
+        for var in all_global_vars(func)
+    }
 
 
 @dataclass(frozen=True)
@@ -83,6 +88,6 @@ class DeadCodeElimination(ModulePass):
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """The module without dead code."""
         entries = tuple(self.entry_functions or ())
-        mod = remove_unused_functions(mod, entries)
-        mod = rewrite_functions(mod, lambda var, func: remove_all_unused(func))
-        return remove_unused_functions(mod, entries)
+        reached = remove_unused_functions(mod, entries)
+        needed = rewrite_functions(reached, lambda var, func: remove_all_unused(func))
+        return reached if needed is reached else remove_unused_functions(needed, entries)

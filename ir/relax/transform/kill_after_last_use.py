@@ -13,13 +13,15 @@ from ..analysis.memory import MemoryAnalysis
 from ..expr import Binding, Call, Expr, SeqExpr, StringImm, Tuple, TupleGetItem, Var, is_call_to
 from ..expr_functor import ExprMutator
 from ..function import Function
-from ..struct_info import FuncStructInfo, PrimStructInfo, ShapeStructInfo, TensorStructInfo
+from ..struct_info import FuncStructInfo, PrimStructInfo, ShapeStructInfo, TensorStructInfo, TupleStructInfo
 from .canonicalize_bindings import CanonicalizeBindings
 from .function_pass import FunctionPass
 
+_NOTHING = TupleStructInfo(())
+
 
 class _Killer(ExprMutator):
-    def __init__(self, mod: IRModule, analysis: MemoryAnalysis) -> None:
+    def __init__(self, mod: IRModule, analysis: MemoryAnalysis | None) -> None:
         super().__init__(mod)
         self._analysis = analysis
         self._kills: dict[int, list[tuple[Var, str]]] = {}
@@ -33,9 +35,12 @@ class _Killer(ExprMutator):
             self._kills = outer
 
     def visit_binding(self, binding: Binding) -> None:
-        super().visit_binding(binding)
+        if self._stays(binding):
+            self.builder_.emit_normalized(binding)
+        else:
+            super().visit_binding(binding)
         for var, operator in self._kills.get(id(binding), ()):
-            self.builder_.emit(Call(Op.get(operator), (var,)), "_")
+            self.builder_.emit(Call(Op.get(operator), (var,), None, None, None, _NOTHING), "_")
 
 
 def _killer(var: Var, value: Expr) -> str | None:
@@ -52,26 +57,26 @@ def _killer(var: Var, value: Expr) -> str | None:
     return "relax.vm.kill_object"
 
 
-def _released(value: Expr, analysis: MemoryAnalysis) -> list[Var]:
-    """The variables whose life the program ends by itself."""
-    if not isinstance(value, Call):
+def _released(value: Expr, analysis: MemoryAnalysis | None) -> list[Var]:
+    """The variables whose life the program ends by itself; without an analysis it is known that there are none."""
+    if analysis is None or not isinstance(value, Call):
         return []
     given = [value.args[path[0]] for path in analysis.effect_of(value).releases]
     return [arg for arg in given if isinstance(arg, Var)]
 
 
-def _planned_kills(seq: SeqExpr, analysis: MemoryAnalysis) -> dict[int, list[tuple[Var, str]]]:
+def _planned_kills(seq: SeqExpr, analysis: MemoryAnalysis | None) -> dict[int, list[tuple[Var, str]]]:
     """What to kill behind which binding (by identity): the variables of the sequence whose last use it is."""
     operator: dict[Var, str] = {}
     last: dict[Var, int] = {}
     for block in seq.blocks:
         for binding in block.bindings:
             value: Expr = binding.value  # type: ignore[attr-defined]
-            used = set(used_vars(value))
             for var in _released(value, analysis):
                 operator.pop(var, None)
-            for var in used & operator.keys():
-                last[var] = id(binding)
+            for var in used_vars(value):
+                if var in operator:
+                    last[var] = id(binding)
             name = _killer(binding.var, value)
             if name is not None:
                 operator[binding.var] = name
@@ -119,5 +124,5 @@ class KillAfterLastUse(FunctionPass):
         analysis = MemoryAnalysis(mod)
         ends = _releases(func, analysis)
         canonical = func if ends else CanonicalizeBindings().transform_function(func, mod, ctx)
-        new: Function = _Killer(mod, analysis).visit_expr(canonical)
+        new: Function = _Killer(mod, analysis if ends else None).visit_expr(canonical)
         return new

@@ -20,6 +20,9 @@ from .function_pass import FunctionPass
 
 
 class _Lowerer(ExprMutator):
+    def looks_at(self, callee: Any) -> bool:
+        return isinstance(callee, Op) and callee.name == "relax.builtin.alloc_tensor"
+
     def visit_call_(self, expr: Any) -> Any:
         call: Any = super().visit_call_(expr)
         if not is_call_to(call, "relax.builtin.alloc_tensor"):

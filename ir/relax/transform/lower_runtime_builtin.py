@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from ...module import IRModule
 from ...op import Op
 from ...transform import PassContext
+from ..expr import Call
 from ..expr_functor import ExprMutator
 from ..function import Function
 from ..op.declaration import declaration_of
@@ -16,16 +18,24 @@ from .function_pass import FunctionPass
 
 
 class _Lowerer(ExprMutator):
+    def looks_at(self, callee: Any) -> bool:
+        return _lowering_of(callee) is not None
+
     def visit_call_(self, expr: Any) -> Any:
         call: Any = self.builder_.normalize(super().visit_call_(expr))
-        if not isinstance(call.op, Op):
-            return call
-        declared = declaration_of(call.op)
-        lower = None if declared is None else declared.lowering
-        function = call.op.get_attr("FCallPacked")
-        if lower is None and function is not None:
-            lower = packed(str(function))
+        lower = _lowering_of(call.op)
         return call if lower is None else lower(call)
+
+
+def _lowering_of(callee: Any) -> Callable[[Call], Any] | None:
+    """What an operator declares to become, or the function that it is said to be."""
+    if not isinstance(callee, Op):
+        return None
+    declared = declaration_of(callee)
+    if declared is not None and declared.lowering is not None:
+        return declared.lowering
+    function = callee.get_attr("FCallPacked")
+    return None if function is None else packed(str(function))
 
 
 @dataclass(frozen=True)

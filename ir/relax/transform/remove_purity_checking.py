@@ -14,12 +14,17 @@ from ..expr_functor import ExprMutator
 from ..function import ExternFunc, Function
 from .function_pass import FunctionPass
 
+_DECLARED_PURE = ("relax.call_pure_packed", "relax.call_inplace_packed", "relax.invoke_pure_closure")
+
 
 class _Unwrapper(ExprMutator):
     def visit_dataflow_block_(self, block: Any) -> Any:
         raise IRValueError(
             "RemovePurityChecking works on functions without dataflow blocks; run ToNonDataflow before"
         )
+
+    def looks_at(self, callee: Any) -> bool:
+        return isinstance(callee, Op) and callee.name in _DECLARED_PURE
 
     def visit_call_(self, call: Any) -> Any:
         call = self.visit_expr_post_order(call)

@@ -25,14 +25,28 @@ class _Rewriter(ExprMutator):
         super().__init__()
         self._mod = mod
         self._func = func
-        self._is_reshape: dict[str, bool] = {}
 
     def visit_var_binding_(self, binding: Any) -> None:
+        if not self._may_copy(binding.value) and self._stays(binding):
+            self.builder_.emit_normalized(binding)
+            return
         value = self.visit_expr(binding.value)
         view = self._reshape(value) if isinstance(value, Call) else None
         if view is not None and not self._is_overwritten(binding):
             value = view
         self.reemit_binding(binding, value)
+
+    def _may_copy(self, value: Any) -> bool:
+        """Whether a value is of a kernel that copies elements in order."""
+        if (
+            not self.builder_.current_block_is_dataflow()
+            or not is_call_to(value, "relax.call_tir")
+            or len(value.args) > 2
+            or not isinstance(value.args[0], GlobalVar)
+        ):
+            return False
+        kernel = self._mod[value.args[0]]
+        return isinstance(kernel, PrimFunc) and has_reshape_pattern(kernel)
 
     @cached_property
     def _aliases(self) -> Aliases:
@@ -46,11 +60,7 @@ class _Rewriter(ExprMutator):
         return not touched.isdisjoint(self._aliases.written)
 
     def _reshape(self, call: Call) -> Call | None:
-        if (
-            not self.builder_.current_block_is_dataflow()
-            or not is_call_to(call, "relax.call_tir")
-            or len(call.args) > 2
-        ):
+        if not self._may_copy(call):
             return None
         fields: tuple[Any, ...] = getattr(call.args[1], "fields", ())
         info = call.sinfo_args[0]
@@ -60,17 +70,8 @@ class _Rewriter(ExprMutator):
             or not isinstance(fields[0], Var | Constant)
         ):
             return None
-        kernel = call.args[0]
-        if not isinstance(kernel, GlobalVar):
-            return None
-        found = self._is_reshape.get(kernel.name_hint)
-        if found is None:
-            func = self._mod[kernel]
-            found = self._is_reshape[kernel.name_hint] = isinstance(func, PrimFunc) and has_reshape_pattern(
-                func
-            )
         shape = known_shape(info)
-        if not found or shape is None:
+        if shape is None:
             return None
         return Call(
             Op.get("relax.reshape"), (fields[0], ShapeExpr(shape.values)), None, None, call.span, info

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...expr import GlobalVar
 from ...module import IRModule
-from ...node import post_order_visit
+from ...node import Visitor, post_order_visit
 from ...tir.buffer import Buffer
 from ...tir.function import PrimFunc
 from ...tir.stmt import Block, BlockRealize, SeqStmt, Stmt, seq
@@ -22,15 +22,25 @@ PREPROC = "meta_schedule.layout_rewrite_preproc"
 """The annotation of blocks that write an operand in the layout that the kernel wants."""
 
 
+class _Annotations(Visitor):
+    """Whether each of the blocks in a statement is annotated as packing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[bool] = []
+
+    def visit_Block(self, block: Block) -> None:
+        self.found.append(bool(block.annotations.get(PREPROC)))
+        self.generic_visit(block)
+
+    def visit_PrimExpr(self, expr: Any) -> None:
+        """Expressions hold no blocks."""
+
+
 def _is_preproc(stmt: Stmt) -> bool:
-    found: list[bool] = []
-
-    def visit(node: Any) -> None:
-        if isinstance(node, Block):
-            found.append(bool(node.annotations.get(PREPROC)))
-
-    post_order_visit(stmt, visit)
-    return bool(found) and all(found)
+    annotations = _Annotations()
+    annotations.visit(stmt)
+    return bool(annotations.found) and all(annotations.found)
 
 
 def buffers_of(stmt: Stmt) -> tuple[list[Buffer], list[Buffer]]:
@@ -73,7 +83,7 @@ def split_kernel(func: PrimFunc) -> SplitKernel | None:
     root = body.block
     parts = list(root.body.seq) if isinstance(root.body, SeqStmt) else [root.body]
     first = [part for part in parts if _is_preproc(part)]
-    rest = [part for part in parts if not _is_preproc(part)]
+    rest = [part for part in parts if part not in first]
     if not first or not rest:
         return None
     operands = [func.buffer_map.get(param) for param in func.params]

@@ -19,14 +19,14 @@ from ...tir.function import PrimFunc
 from ...tir.operators import const
 from ...tir.stmt_functor import substitute
 from ...transform import PassContext
-from ..analysis.binding import used_vars
+from ..analysis.binding import leaves, used_vars
 from ..analysis.memory import Aliases, MemoryAnalysis
 from ..expr import (
-    Binding,
     BindingBlock,
     Call,
     DataTypeImm,
     Expr,
+    If,
     PrimValue,
     SeqExpr,
     ShapeExpr,
@@ -38,7 +38,6 @@ from ..expr import (
 )
 from ..expr_functor import ExprMutator
 from ..function import ExternFunc, Function
-from ..normalizer import LEAF_CLASSES
 from ..op.memory_effect import OPAQUE, external_memory
 from ..struct_info import ShapeStructInfo
 from ..symbolic_vars import defined_symbolic_vars
@@ -85,7 +84,7 @@ class _Lifetimes:
     def __init__(
         self,
         block: BindingBlock,
-        used_outside: set[Var],
+        used_outside: set[Expr],
         mod: IRModule,
         analysis: MemoryAnalysis,
         aliases: Aliases,
@@ -143,7 +142,7 @@ class _Planner(ExprMutator):
         self._mod = mod
         self._bounds = bounds
         self._arena = arena
-        self._used_outside: set[Var] = set()
+        self._used_outside: set[Expr] = set()
         self._analysis = MemoryAnalysis(mod)
         self._aliases: Aliases | None = None
         self._analyzer = Analyzer()
@@ -292,33 +291,26 @@ def _reused(free: list[_Storage], tensor: _Tensor) -> _Storage | None:
     return chosen
 
 
-def _used_across_blocks(seq: SeqExpr) -> set[Var]:
-    """Variables that another block or the result uses."""
-    home: dict[Var, BindingBlock] = {}
-    used: set[Var] = set()
-    here: BindingBlock | None = None
-    """The block that is walked; None inside of branches and local functions, and at the result."""
+def _used_across_blocks(seq: SeqExpr) -> set[Expr]:
+    """Variables that another block, a branch or local function, or the result uses."""
+    home: dict[Expr, BindingBlock] = {}
+    used: set[Expr] = set()
 
-    def visit(node: Any) -> None:
-        nonlocal here
-        if isinstance(node, Var):
-            if home.get(node) is not here:
-                used.add(node)
-        elif isinstance(node, SeqExpr):
-            outer, here = here, None
-            node._visit_children(visit)
-            here = outer
-        elif isinstance(node, Binding):
-            visit(node.value)  # type: ignore[attr-defined]
-        elif node.__class__ not in LEAF_CLASSES:
-            node._visit_children(visit)
+    def use(expr: Expr, here: BindingBlock | None) -> None:
+        if isinstance(expr, If):
+            use(expr.cond, here)
+            use(expr.true_branch, None)
+            use(expr.false_branch, None)
+            return
+        if isinstance(expr, Function):
+            here = None
+        used.update([leaf for leaf in leaves(expr) if home.get(leaf, here) is not here])
 
-    for here in seq.blocks:
-        for binding in here.bindings:
-            home[binding.var] = here
-            visit(binding.value)  # type: ignore[attr-defined]
-    here = None
-    visit(seq.body)
+    for block in seq.blocks:
+        for binding in block.bindings:
+            home[binding.var] = block
+            use(binding.value, block)  # type: ignore[attr-defined]
+    use(seq.body, None)
     return used
 
 

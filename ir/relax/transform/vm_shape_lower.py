@@ -21,6 +21,7 @@ from ...tir.stmt import BufferStore, SeqStmt
 from ...tir.stmt_functor import substitute
 from ...transform import ModulePass, PassContext
 from ..expr import (
+    Binding,
     BindingBlock,
     Call,
     DataTypeImm,
@@ -88,20 +89,25 @@ class _Slots:
 
     def _collect(self, node: Any) -> None:
         """Give places to the extents of shapes and to scalars; what a variable is declared to be is no use of it."""
-        if node.__class__ in _WITHOUT_EXTENTS:
+        kind = node.__class__
+        if kind in _WITHOUT_EXTENTS:
             return
-        if isinstance(node, SeqExpr):
-            for block in node.blocks:
-                for binding in block.bindings:
-                    self._collect(binding.value)  # type: ignore[attr-defined]
-                    if isinstance(binding, MatchCast):
-                        self._collect(binding.struct_info)
-            self._collect(node.body)
-            return
-        for dim in _extents(node) or ():
-            if not isinstance(dim, IntImm):
-                self.number(dim)
-        if isinstance(node, Expr | TupleStructInfo):
+        if kind is Call:
+            self._collect(node.op)
+            for part in node.args:
+                if part.__class__ not in _WITHOUT_EXTENTS:
+                    self._collect(part)
+            for info in node.sinfo_args:
+                self._collect(info)
+        elif isinstance(node, Binding):
+            self._collect(node.value)  # type: ignore[attr-defined]
+            if isinstance(node, MatchCast):
+                self._collect(node.struct_info)
+        elif (dims := _extents(node)) is not None:
+            for dim in dims:
+                if dim.__class__ is not IntImm:
+                    self.number(dim)
+        elif isinstance(node, Expr | BindingBlock | TupleStructInfo):
             node._visit_children(self._collect)
 
     def number(self, expr: Any) -> int:
@@ -158,7 +164,8 @@ class _Lowerer(ExprMutator):
         self._heap = Var("shape_heap", table)
         self._fields: dict[tuple[Var, int], Var] = {}
         """Fields of tuples that were taken for a check, by tuple and index."""
-        self._outermost = True
+        self._depth = 0
+        """How many sequences are entered."""
         self._open: list[tuple[Expr, StructInfo, str]] = []
         """Values with extents that could not be compared yet, for lack of variables."""
 
@@ -173,22 +180,25 @@ class _Lowerer(ExprMutator):
         return lowered.with_attr("relax.force_pure", True) if func.is_pure else lowered
 
     def visit_seq_expr_(self, expr: Any) -> Any:
-        outermost, self._outermost = self._outermost, False
-        builder = self.builder_
-        blocks: list[BindingBlock] = []
-        if outermost:
-            builder._begin_binding_block()
+        self._depth += 1
+        try:
+            if self._depth > 1:
+                return super().visit_seq_expr_(expr)
+            self.builder_._begin_binding_block()
             self._begin()
-            blocks.append(builder._end_block())
-        blocks += [self.visit_binding_block(block) for block in expr.blocks]
-        builder._begin_binding_block()
-        body = self.visit_expr(expr.body)
-        if outermost:
+            first = self.builder_._end_block()
+            rest = self.builder_.normalize(super().visit_seq_expr_(expr))
+        finally:
+            self._depth -= 1
+        return SeqExpr(merged_blocks([first, *rest.blocks]), rest.body, rest.struct_info_, expr.span)
+
+    def visit_result(self, body: Any) -> Any:
+        body = super().visit_result(body)
+        if self._depth == 1:
             context = f"ErrorContext(fn={self._name}, loc=return, annotation={self._func.ret_struct_info}) "
             assert self._func.ret_struct_info is not None
             self._cast(body, self._func.ret_struct_info, context)
-        blocks.append(builder._end_block())
-        return SeqExpr(merged_blocks(blocks), body, None, expr.span)
+        return body
 
     def _begin(self) -> None:
         """The table, and checks of the parameters."""
@@ -389,6 +399,12 @@ class _Lowerer(ExprMutator):
             return [PrimValue(int(MakeShapeCode.USE_IMM)), PrimValue(dim.value)]
         return [PrimValue(int(MakeShapeCode.LOAD_SHAPE)), PrimValue(self._slots.number(dim))]
 
+    def looks_at(self, callee: Any) -> bool:
+        return False  # a call only changes with its operands
+
+    def changes_leaf(self, leaf: Any) -> bool:
+        return _is_symbolic(leaf)
+
     def visit_call_(self, expr: Any) -> Any:
         op = self.visit_expr(expr.op) if isinstance(expr.op, Var) else expr.op
         args = self._map_exprs(expr.args)
@@ -399,7 +415,9 @@ class _Lowerer(ExprMutator):
 
     def visit_var_binding_(self, binding: Any) -> None:
         value = binding.value
-        if _is_symbolic(value):
+        if self._stays(binding):
+            self.builder_.emit_normalized(binding)
+        elif _is_symbolic(value):
             self.reemit_binding(binding, self.builder_.normalize(self._made(value)))
         else:
             super().visit_var_binding_(binding)
@@ -433,7 +451,7 @@ def _is_symbolic(expr: Any) -> bool:
     """Whether a shape or a scalar depends on symbolic variables."""
     if not isinstance(expr, ShapeExpr | PrimValue):
         return False
-    return any(not isinstance(dim, IntImm) and tir_vars_of(dim) for dim in _extents(expr) or ())
+    return any(dim.__class__ is not IntImm and tir_vars_of(dim) for dim in _extents(expr) or ())
 
 
 def _is_open(codes: list[PrimValue]) -> bool:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from typing import Any
-from weakref import WeakKeyDictionary
 
-from ...node import Visitor
+from ...node import Visitor, remembered
 from .. import expr as E
 from .. import stmt as S
 from ..function import PrimFunc
@@ -42,6 +41,7 @@ class _Written(Visitor):
         self.generic_visit(call)
 
 
+@remembered
 def written_params(func: PrimFunc) -> tuple[int, ...]:
     """The numbers of the parameters whose memory the function may write; all handles if it calls what has effects.
 
@@ -51,17 +51,6 @@ def written_params(func: PrimFunc) -> tuple[int, ...]:
     >>> written_params(te.create_prim_func([A, B]))
     (1,)
     """
-    known = _KNOWN.get(func)
-    if known is None:
-        known = _KNOWN[func] = tuple(_written(func))
-    return known
-
-
-_KNOWN: WeakKeyDictionary[PrimFunc, tuple[int, ...]] = WeakKeyDictionary()
-"""The answers for functions that are alive: every pass that asks about memory asks of the same kernels."""
-
-
-def _written(func: PrimFunc) -> list[int]:
     visitor = _Written()
     visitor.visit(func.body)
     written = []
@@ -72,4 +61,4 @@ def _written(func: PrimFunc) -> list[int]:
                 written.append(number)
         elif visitor.anything or buffer.data in visitor.data:
             written.append(number)
-    return written
+    return tuple(written)

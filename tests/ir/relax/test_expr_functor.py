@@ -224,6 +224,95 @@ def test_an_override_of_all_bindings_sees_each() -> None:
     assert seen == ["lv", "gv", "gv1", "gv2"]
 
 
+class AbsOnly(ExprMutator):
+    """Writes ``abs`` as ``sign(x) * x``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.visited: list[str] = []
+
+    def looks_at(self, callee: Any) -> bool:
+        return callee is ir.Op.get("relax.abs")
+
+    def visit_call_(self, call: Any) -> Any:
+        call = self.visit_expr_post_order(call)
+        self.visited.append(call.op.name.removeprefix("relax."))
+        if not is_call_to(call, "relax.abs"):
+            return call
+        return rx.op.multiply(self.builder_.emit(rx.op.sign(call.args[0])), call.args[0])
+
+
+def test_calls_that_a_mutator_does_not_look_at_are_passed_over() -> None:
+    _, mod = chain()
+    mutator = AbsOnly()
+    new = mutator.visit_expr(mod["main"])
+    assert names_of(new) == [["exp", "sign", "multiply", "exp"]] and rx.analysis.well_formed(new)
+    assert mutator.visited == ["abs"]
+    assert new.body.blocks[0].bindings[0] is mod["main"].body.blocks[0].bindings[0]
+
+
+@pytest.mark.parametrize("in_tuple", [False, True])
+def test_calls_that_are_passed_over_follow_their_operands(in_tuple: bool) -> None:
+    """``concat`` and ``exp`` read what became half as long, though nobody looks at them."""
+
+    class Halve(ExprMutator):
+        def looks_at(self, callee: Any) -> bool:
+            return callee is ir.Op.get("relax.abs")
+
+        def visit_call_(self, call: Any) -> Any:
+            call = self.visit_expr_post_order(call)
+            return rx.op.strided_slice(call, [0], [0], [2]) if is_call_to(call, "relax.abs") else call
+
+    x = rx.Var("x", T((4,)))
+    bb = rx.BlockBuilder()
+    with bb.function("main", [x]):
+        y = bb.emit(rx.op.abs(x))
+        z = bb.emit(rx.op.concat([y, x]) if in_tuple else rx.op.exp(y))
+        bb.emit_func_output(z)
+    new = Halve().visit_expr(bb.finalize()["main"])
+    assert rx.analysis.well_formed(new)
+    ir.assert_structural_equal(new.ret_struct_info, T((6 if in_tuple else 2,)))
+
+
+def test_of_leaves_that_a_mutator_changes_only_some_are_visited() -> None:
+    class Double(ExprMutator):
+        """Doubles extents of four."""
+
+        visited = 0
+
+        def changes_leaf(self, leaf: Any) -> bool:
+            return isinstance(leaf, rx.ShapeExpr) and leaf.values[0].value == 4
+
+        def visit_shape_expr_(self, shape: Any) -> Any:
+            self.visited += 1
+            return rx.ShapeExpr([8, *shape.values[1:]]) if self.changes_leaf(shape) else shape
+
+    bb = rx.BlockBuilder()
+    with bb.function("main", []):
+        first = bb.emit(rx.op.zeros([4], "float32"))
+        second = bb.emit(rx.op.zeros([5], "float32"))
+        bb.emit_func_output(rx.Tuple([first, second]))
+    mutator = Double()
+    new = mutator.visit_expr(bb.finalize()["main"])
+    ir.assert_structural_equal(new.ret_struct_info, rx.TupleStructInfo([T((8,)), T((5,))]))
+    assert mutator.visited == 1
+
+
+def test_overrides_of_definitions_and_bindings_see_what_nobody_looks_at() -> None:
+    class Retype(ExprMutator):
+        def looks_at(self, callee: Any) -> bool:
+            return False
+
+        def visit_dataflow_var_def_(self, var: Any) -> Any:
+            seen.append(var.name_hint)
+            return var
+
+    seen: list[str] = []
+    _, mod = chain()
+    assert Retype().visit_expr(mod["main"]) is mod["main"]
+    assert seen == ["lv", "lv1"]
+
+
 def test_reemitting_retypes_what_follows() -> None:
     class Narrow(ExprMutator):
         def visit_var_binding_(self, binding: Any) -> None:

@@ -80,3 +80,65 @@ def test_canonicalize_trivial_match_cast_and_known_symbols():
             return z
 
     verify(transform.CanonicalizeBindings()(Before), Expected)
+
+
+def test_what_one_round_uncovers_is_done_in_the_next():
+    """The copy's field is known only when the copy is the tuple; behind that an output is used by nobody."""
+
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor((8,), "float32"), y: R.Tensor((8,), "float32")) -> R.Tensor((8,), "float32"):
+            with R.dataflow():
+                a = R.add(x, y)
+                pair = (a, y)
+                R.output(a, pair)
+            again = pair
+            b = again[1]
+            with R.dataflow():
+                gv = R.multiply(b, x)
+                R.output(gv)
+            return gv
+
+    @I.ir_module
+    class Expected:
+        @R.function
+        def main(x: R.Tensor((8,), "float32"), y: R.Tensor((8,), "float32")) -> R.Tensor((8,), "float32"):
+            with R.dataflow():
+                a = R.add(x, y)
+                pair = (a, y)
+            with R.dataflow():
+                gv = R.multiply(y, x)
+                R.output(gv)
+            return gv
+
+    verify(transform.CanonicalizeBindings()(Before), Expected)
+
+
+def test_a_name_in_a_branch_is_found():
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor((8,), "float32"), c: R.Tensor((), "bool")) -> R.Tensor((8,), "float32"):
+            y = R.exp(x)
+            if c:
+                a = y
+                z = R.add(a, y)
+            else:
+                z = R.exp(x)
+            return z
+
+    @I.ir_module
+    class Expected:
+        @R.function
+        def main(x: R.Tensor((8,), "float32"), c: R.Tensor((), "bool")) -> R.Tensor((8,), "float32"):
+            y = R.exp(x)
+            if c:
+                z = R.add(y, y)
+            else:
+                z = R.exp(x)
+            return z
+
+    after = transform.CanonicalizeBindings()(Before)
+    verify(after, Expected)
+    assert transform.CanonicalizeBindings()(after) is after
