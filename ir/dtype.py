@@ -144,6 +144,12 @@ def is_index(dtype: str) -> bool:
 
 
 @lru_cache(maxsize=None)
+def has_c_type(dtype: str) -> bool:
+    """Whether C has a type for a value, so that functions can take it: half floats and vectors have none."""
+    return lanes(dtype) == 1 and not (is_float(dtype) and bits(dtype) < 32)
+
+
+@lru_cache(maxsize=None)
 def integer_range(dtype: str) -> tuple[int, int]:
     """The smallest and the largest value of an integral dtype."""
     kind, width, _ = parse(dtype)

@@ -164,6 +164,22 @@ class IRModule(Node, type_key="IRModule"):
         add(self.global_infos)
 
 
+def fresh_name(stem: str, taken: set[str], first: str = "") -> str:
+    """A name for one more function, taken from now on: ``f``, ``f1``, ``f2``, ...; with ``first="0"``: ``f0``, ``f1``, ...
+
+    Args:
+        stem: what it begins with.
+        taken: the names that there are.
+        first: what stands behind the stem in the first choice.
+    """
+    name, number = stem + first, 0
+    while name in taken:
+        number += 1
+        name = f"{stem}{number}"
+    taken.add(name)
+    return name
+
+
 _set_functions = IRModule.functions.__set__  # type: ignore[attr-defined]
 _set_attrs = IRModule.attrs.__set__  # type: ignore[attr-defined]
 _set_global_infos = IRModule.global_infos.__set__  # type: ignore[attr-defined]

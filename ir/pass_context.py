@@ -62,6 +62,7 @@ for _name, _type, _doc in (
     ("tir.UnrollLoop", dict, "fields of the pass UnrollLoop by name"),
     ("tir.LoopPartition", dict, "fields of the pass LoopPartition by name"),
     ("tir.LowerParallel", dict, "fields of the pass LowerParallel by name"),
+    ("tir.PlanWorkspace", dict, "fields of the pass PlanWorkspace by name"),
     ("tir.Simplify", dict, "what the pass Simplify does beyond its usual work"),
     ("tir.noalias", bool, "False: buffers that are arguments of a kernel may overlap"),
     ("tir.add_lower_pass", (list, tuple), "(phase, pass) pairs that lowering runs besides its own passes"),

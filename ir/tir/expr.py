@@ -350,6 +350,10 @@ class FloorMod(BinaryOpExpr, type_key="tir.FloorMod"):
     """Remainder of floor division; it has b's sign."""
 
 
+DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
+"""The operations that have no value for some operands."""
+
+
 class Min(BinaryOpExpr, type_key="tir.Min"):
     """The smaller one."""
 

@@ -108,3 +108,10 @@ def test_a_script_is_told_which_dtype_is_meant() -> None:
         T.Buffer((4,), "f32")
     with pytest.raises(AttributeError, match="no 'flaot32'; did you mean T.float32"):
         _ = T.flaot32
+
+
+def test_dtypes_of_c() -> None:
+    assert all(dt.has_c_type(name) for name in ("int8", "uint64", "bool", "float32", "float64", "handle"))
+    assert not any(
+        dt.has_c_type(name) for name in ("float16", "bfloat16", "float8_e4m3fn", "int32x4", "float64x2")
+    )

@@ -63,14 +63,18 @@ def test_noalias_may_be_switched_off() -> None:
     np.testing.assert_array_equal(memory, np.arange(17, dtype=np.float32))
 
 
-@pytest.mark.parametrize("name", ["tir.LowerParallel", "tir.LoopPartition", "tir.UnrollLoop"])
+@pytest.mark.parametrize(
+    "name", ["tir.LowerParallel", "tir.LoopPartition", "tir.UnrollLoop", "tir.PlanWorkspace"]
+)
 def test_fields_of_passes_are_checked(name: str) -> None:
     with PassContext(config={name: {"nonsense": 1}}):
         with pytest.raises(PassError, match=f"'{name}' has no entry 'nonsense'; there are"):
             build(shifted)
-    field = {"tir.LowerParallel": "least_operations", "tir.LoopPartition": "max_partitions"}.get(
-        name, "max_statements"
-    )
+    field = {
+        "tir.LowerParallel": "least_operations",
+        "tir.LoopPartition": "max_partitions",
+        "tir.PlanWorkspace": "stack_bytes",
+    }.get(name, "max_statements")
     with PassContext(config={name: {field: "many"}}):
         with pytest.raises(PassError, match=f"'{name}': {field} takes (int|a number), got 'many'"):
             build(shifted)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from ... import dtype as dt
 from ...tir import expr as E
+from ...tir.analysis.contiguous import first_of_piece, may_read_the_start
 from ...tir.buffer import Buffer
 from ...tir.expr import PrimExpr
 from .builder import Value, element_of, lanes_of, mangled, vector
@@ -68,15 +69,6 @@ def _address_vector(emitter: FunctionEmitter, buffer: Buffer, index: PrimExpr) -
     )
 
 
-def _contiguous(index: PrimExpr | None) -> tuple[bool, PrimExpr | None]:
-    """Whether an access is one piece of memory, and the index of its first element."""
-    if index is None or dt.lanes(index.dtype) == 1:
-        return True, index
-    if isinstance(index, E.Ramp) and isinstance(index.stride, E.IntImm) and index.stride.value == 1:
-        return True, index.base
-    return False, None
-
-
 # -- loads -------------------------------------------------------------------------
 @prints(E.BufferLoad)
 def _load(emitter: FunctionEmitter, expr: E.BufferLoad) -> Value:
@@ -91,7 +83,7 @@ def _load(emitter: FunctionEmitter, expr: E.BufferLoad) -> Value:
 def _plain_load(emitter: FunctionEmitter, expr: E.BufferLoad, index: PrimExpr | None) -> Value:
     b, buffer = emitter.b, expr.buffer
     type_, element, align = memory_type(expr.dtype), memory_type(buffer.dtype), element_bytes(buffer.dtype)
-    one_piece, first = _contiguous(index)
+    one_piece, first = first_of_piece(index)
     if one_piece:
         return b.load(type_, address(emitter, buffer, first), align)
     if isinstance(index, E.Broadcast):
@@ -112,14 +104,12 @@ def _masked_load(
     """What is loaded where the predicate holds, zero elsewhere."""
     b, buffer = emitter.b, expr.buffer
     type_, align = memory_type(expr.dtype), element_bytes(buffer.dtype)
-    one_piece, first = _contiguous(index)
+    one_piece, first = first_of_piece(index)
     nothing = Value("zeroinitializer", type_)
     uniform = predicate.value if isinstance(predicate, E.Broadcast) else predicate
     if one_piece and dt.lanes(uniform.dtype) == 1:
         condition = emitter.value(uniform)
-        if _elements(buffer) >= dt.lanes(
-            expr.dtype
-        ):  # then the start of the buffer can be read without asking
+        if may_read_the_start(expr):
             pointer = b.select(condition, address(emitter, buffer, first), emitter.variable(buffer.data))
             return b.select(condition, b.load(type_, pointer, align), nothing)
         return _guarded(
@@ -136,12 +126,6 @@ def _masked_load(
     name = f"llvm.masked.gather.{mangled(type_)}.v{lanes_of(type_)}p0"
     emitter.module.declare(name, type_, [pointers.type, "i32", mask.type, type_])
     return b.call(name, type_, [pointers, Value(str(align), "i32"), mask, nothing])
-
-
-def _elements(buffer: Buffer) -> int:
-    """Elements that a flat buffer has for sure."""
-    extent = buffer.shape[0] if buffer.shape else None
-    return extent.value if isinstance(extent, E.IntImm) else 0
 
 
 def _guarded(emitter: FunctionEmitter, condition: Value, compute: Callable[[], Value], type_: str) -> Value:
@@ -178,7 +162,7 @@ def store(
     if predicate is not None:
         _masked_store(emitter, buffer, index, stored, emitter.value(predicate), align)
         return
-    one_piece, first = _contiguous(index)
+    one_piece, first = first_of_piece(index)
     if one_piece:
         b.store(stored, address(emitter, buffer, first), align)
         return
@@ -192,7 +176,7 @@ def _masked_store(
 ) -> None:
     b = emitter.b
     count = lanes_of(value.type)
-    one_piece, first = _contiguous(index)
+    one_piece, first = first_of_piece(index)
     if one_piece and count == 1:
         then, join = b.fresh("then"), b.fresh("join")
         pointer = address(emitter, buffer, first)

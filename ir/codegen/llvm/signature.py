@@ -99,7 +99,7 @@ def bind_parameters(func: PrimFunc, name: str) -> tuple[Signature, list[BoundPar
     """The signature of a PrimFunc and the variables behind its parameters.
 
     Raises:
-        CodegenError: for a handle parameter without a buffer.
+        CodegenError: a parameter is of a dtype that C has not.
     """
     bound: list[BoundParameter] = []
     given: set[Var] = set()
@@ -113,11 +113,12 @@ def bind_parameters(func: PrimFunc, name: str) -> tuple[Signature, list[BoundPar
         elif param.dtype == "handle":
             bound.append(BoundParameter(Parameter("buffer", param.name, "uint8", ("?",)), param, "ptr"))
         else:
-            llvm_type = register_type(param.dtype) if dt.is_float(param.dtype) else "i64"
-            if param.dtype in ("float16", "bfloat16"):
+            if not dt.has_c_type(param.dtype):
                 raise CodegenError(
-                    f"parameter {param.name} of {name}: a scalar {param.dtype} has no C type; pass float32"
+                    f"parameter {param.name} of {name}: a value of {param.dtype} has no C type; pass"
+                    f" {'float32' if dt.lanes(param.dtype) == 1 else 'a buffer'}"
                 )
+            llvm_type = register_type(param.dtype) if dt.is_float(param.dtype) else "i64"
             bound.append(BoundParameter(Parameter("scalar", param.name, param.dtype), param, llvm_type))
             given.add(param)
     for param in func.params:

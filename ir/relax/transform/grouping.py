@@ -7,7 +7,7 @@ from typing import Any
 
 from ...attrs import DictAttrs
 from ...expr import GlobalVar
-from ...module import IRModule
+from ...module import IRModule, fresh_name
 from ...structural import structural_equal, structural_hash
 from ...tir.expr import PrimExpr
 from ...tir.expr import Var as TirVar
@@ -52,12 +52,7 @@ class NameTable:
 
     def fresh(self, name: str) -> str:
         """``name``, or ``name1``, ``name2``, ... ; taken from now on."""
-        candidate, number = name, 0
-        while candidate in self._taken:
-            number += 1
-            candidate = f"{name}{number}"
-        self._taken.add(candidate)
-        return candidate
+        return fresh_name(name, self._taken)
 
 
 def tir_vars_of(node: Any) -> list[TirVar]:

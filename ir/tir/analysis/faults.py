@@ -13,7 +13,7 @@ from ..intrinsic.declaration import CallEffectKind, effect_of
 
 def may_divide_by_zero(node: PrimExpr) -> bool:
     """Whether a node is a division of integers by something else than a number."""
-    if not isinstance(node, E.Div | E.Mod | E.FloorDiv | E.FloorMod) or not dt.is_integral(node.dtype):
+    if not isinstance(node, E.DIVISIONS) or not dt.is_integral(node.dtype):
         return False
     divisor = node.b.value if isinstance(node.b, E.Broadcast) else node.b
     return not isinstance(divisor, E.IntImm) or divisor.value == 0

@@ -9,6 +9,7 @@ from ... import dtype as dt
 from ...module import IRModule
 from ...transform import PassContext
 from .. import expr as E
+from ..analysis.contiguous import may_read_the_start
 from ..analysis.faults import may_fault
 from ..expr import BufferLoad, Call, PrimExpr, Select
 from ..function import PrimFunc
@@ -19,27 +20,11 @@ from .prim_func_pass import PrimFuncPass
 #: Nodes of both sides at most: about what a branch that is predicted wrongly costs.
 _CHEAP_NODES = 24
 
-_ARITHMETIC = (
-    E.Add, E.Sub, E.Mul, E.Max, E.Min, E.Cast, E.CmpExpr, E.LogicalExpr, E.Not, E.Select, E.Broadcast, E.Ramp,
-)  # fmt: skip
-
-
-def _can_be_redirected(load: BufferLoad) -> bool:
-    """Whether a load can read the start of its buffer instead, where its own place may not be read."""
-    buffer = load.buffer
-    extent = buffer.shape[0] if buffer.shape else None
-    if not isinstance(extent, E.IntImm) or extent.value < dt.lanes(load.dtype) or load.predicate is not None:
-        return False
-    if any(
-        isinstance(index, E.Ramp) and not (isinstance(index.stride, E.IntImm) and index.stride.value == 1)
-        for index in load.indices
-    ):
-        return False
-    return not load.indices or isinstance(load.indices[-1], E.Ramp) or dt.lanes(load.dtype) == 1
+_INNER = (E.BinaryOpExpr, E.Cast, E.CmpExpr, E.LogicalExpr, E.Not, E.Select, E.Broadcast, E.Ramp)
 
 
 def _is_cheap(side: PrimExpr) -> bool:
-    """Whether an expression is a little arithmetic on loads that can be redirected; calls and divisions are not.
+    """Whether an expression is a little arithmetic on loads that may read elsewhere; calls and divisions are not.
 
     Indices do not count, which are short and shared, but they must have a value where the load is not wanted too.
     """
@@ -52,10 +37,12 @@ def _is_cheap(side: PrimExpr) -> bool:
         if not cheap or count > _CHEAP_NODES:
             cheap = False
         elif isinstance(node, BufferLoad):
-            cheap = _can_be_redirected(node) and not any(
-                may_fault(index, loads=False) for index in node.indices
+            cheap = (
+                node.predicate is None
+                and may_read_the_start(node)
+                and not any(may_fault(index, loads=False) for index in node.indices)
             )
-        elif isinstance(node, _ARITHMETIC):
+        elif isinstance(node, _INNER) and not isinstance(node, E.DIVISIONS):
             node._visit_children(check)
         else:
             cheap = isinstance(node, E.IntImm | E.FloatImm | E.Var)
@@ -99,8 +86,8 @@ class _Convert(StmtExprMutator):
 class IfConversion(PrimFuncPass):
     """Compute both sides of a small choice and select, where a branch would cost more.
 
-    A load on a side that is not chosen is masked: it reads nothing, and gives zero. Only loads that code generation can
-    redirect to the start of their buffer are taken, so that no branch comes back. (Allen, Kennedy, Porterfield and Warren,
+    A load on a side that is not chosen is masked: it reads nothing, and gives zero. Only loads that may read the start of
+    their buffer instead are taken, so that no branch comes back. (Allen, Kennedy, Porterfield and Warren,
     Conversion of control dependence to data dependence, POPL 1983.)
 
     Before::

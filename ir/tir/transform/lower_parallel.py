@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ... import dtype as dt
 from ...expr import GlobalVar
 from ...function import BaseFunc
-from ...module import IRModule
+from ...module import IRModule, fresh_name
 from ...node import Mutator
 from ...transform import ModulePass, PassContext
 from ..analysis.operations import operations_of
@@ -55,31 +55,19 @@ class _Outline(Mutator):
         start = begin if isinstance(loop.min, IntImm) and loop.min.value == 0 else loop.min + begin
         part = loop.replace(min=start, extent=end - begin)
         captured: list[Var] = undefined_vars(part, [begin, end])
-        cells = {var: _cell(var) for var in captured if not _may_be_a_parameter(var.dtype)}
+        cells = {var: _cell(var) for var in captured if not dt.has_c_type(var.dtype)}
         passed = [cells[var].data if var in cells else var for var in captured]
         body: Stmt = part
         for var, cell in cells.items():
             body = LetStmt(var, BufferLoad(cell, (const(0),)), body)
         kept = {key: self.func.attrs[key] for key in ("tir.noalias", "target") if key in self.func.attrs}
-        name = GlobalVar(self._fresh_name())
+        name = GlobalVar(fresh_name(f"{self.name}_parallel", self.taken, first="0"))
         self.made[name] = PrimFunc([begin, end, *passed], body, attrs={**kept, OUTLINED: "parallel"})
         launch: Stmt = Evaluate(Call("void", name, (const(0, dtype), loop.extent, *passed)))
         launch = seq([*[BufferStore(cell, var, (const(0),)) for var, cell in cells.items()], launch])
         for var, cell in cells.items():
             launch = Allocate(cell.data, var.dtype, cell.shape, const(True), launch)
         return launch
-
-    def _fresh_name(self) -> str:
-        number = len(self.made)
-        while (name := f"{self.name}_parallel{number}") in self.taken:
-            number += 1
-        self.taken.add(name)
-        return name
-
-
-def _may_be_a_parameter(dtype: str) -> bool:
-    """Whether code generation takes a value of this dtype as a parameter; half floats and vectors have no C type."""
-    return dtype == "handle" or (dt.lanes(dtype) == 1 and not (dt.is_float(dtype) and dt.bits(dtype) < 32))
 
 
 def _cell(var: Var) -> Buffer:

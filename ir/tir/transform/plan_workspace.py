@@ -8,7 +8,7 @@ from math import prod
 from ... import dtype as dt
 from ...expr import GlobalVar
 from ...function import BaseFunc
-from ...module import IRModule
+from ...module import IRModule, fresh_name
 from ...node import Mutator, post_order_visit
 from ...transform import ModulePass, PassContext
 from ...type import PointerType, PrimType
@@ -19,6 +19,7 @@ from ..function import OUTLINED, PrimFunc
 from ..operators import const
 from ..stmt import WORKSPACE, Allocate, AllocateConst, DeclBuffer, Evaluate, LetStmt, Stmt
 from ..stmt_functor import substitute
+from .prim_func_pass import configured
 
 _LINE_BYTES = 64
 
@@ -192,13 +193,14 @@ class PlanWorkspace(ModulePass):
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """The module with workspaces."""
+        options = configured(self, ctx)
         taken = {var.name_hint for var in mod.functions}
         functions: dict[GlobalVar, BaseFunc] = {}
         for var, func in mod.functions.items():
             functions[var] = func
             if not isinstance(func, PrimFunc):
                 continue
-            plan = _TakeOut(self, func)
+            plan = _TakeOut(options, func)
             body = plan.visit(func.body)
             if not plan.found:
                 functions[var] = func.replace(body=body)
@@ -206,11 +208,7 @@ class PlanWorkspace(ModulePass):
             if _returns(func.body):
                 functions[var] = func.replace(body=_Mark(plan.found).visit(func.body))
                 continue
-            name = f"{var.name_hint}_compute"
-            while name in taken:
-                name += "_"
-            taken.add(name)
-            inner = GlobalVar(name)
+            inner = GlobalVar(fresh_name(f"{var.name_hint}_compute", taken))
             functions[inner], (data, *args) = _compute(func, body, plan)
             allocation = Allocate(
                 data,

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import ir
-from ir import IRModule, te
+from ir import IRModule, te, tir
+from ir import dtype as dt
 from ir.codegen.build import KernelError, NativeModule, build
 from ir.codegen.llvm.compile import CodegenError
 from ir.script import tir as T
@@ -182,3 +183,14 @@ def test_a_processor_is_its_own_host() -> None:
     build(add, ir.target.Target("llvm -mcpu=x86-64-v2", host="llvm -mcpu=x86-64-v2"))
     with pytest.raises(CodegenError, match="a processor is its own host"):
         build(add, ir.target.Target("llvm", host="llvm -mcpu=x86-64-v2"))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "instead"), [("float16", "float32"), ("bfloat16", "float32"), ("int32x4", "a buffer")]
+)
+def test_values_without_a_c_type_are_no_parameters(dtype: str, instead: str) -> None:
+    result, value = tir.decl_buffer((4,), dt.element_of(dtype)), tir.Var("value", dtype)
+    index = tir.Ramp(0, 1, dt.lanes(dtype)) if dt.lanes(dtype) > 1 else 0
+    func = tir.PrimFunc([result, value], tir.BufferStore(result, value, [index]))
+    with pytest.raises(CodegenError, match=f"parameter value of .*{dtype} has no C type; pass {instead}"):
+        build(func)

@@ -19,6 +19,7 @@ from ir.tir.interpreter import run
 from ir.tir.operators import const
 from ir.tir.stmt import WORKSPACE, Allocate, BufferStore, DeclBuffer, For, ForKind, SeqStmt, Stmt
 from ir.tir.transform import PlanWorkspace
+from ir.transform import PassContext
 from ir.type import PointerType, PrimType
 
 
@@ -159,3 +160,25 @@ def test_a_buffer_that_is_declared_on_no_memory_is_allocated() -> None:
     body = DeclBuffer(buffer, BufferStore(buffer, const(1.0, "float32"), [const(3)]))
     (allocation,) = allocations(PlanWorkspace()(IRModule({"main": PrimFunc([], body)}))["main"])
     assert allocation.buffer_var is buffer.data and int(allocation.extents[0]) == 16
+
+
+def test_a_context_says_what_is_large() -> None:
+    large = {"largest_on_stack": 1 << 20, "stack_bytes": 1 << 20}
+    with PassContext(config={"tir.PlanWorkspace": large}):
+        after = PlanWorkspace()(IRModule({"main": stages}))
+    assert [var.name_hint for var in after.functions] == ["main"]
+    with PassContext(config={"tir.PlanWorkspace": {"largest_on_stack": 0}}):
+        after = PlanWorkspace()(IRModule({"main": stages}))
+    assert allocations(after["main_compute"]) == []
+
+
+def test_the_name_of_the_work_is_new() -> None:
+    after = PlanWorkspace()(IRModule({"main": stages, "main_compute": stages}))
+    assert sorted(var.name_hint for var in after.functions) == [
+        "main",
+        "main_compute",
+        "main_compute1",
+        "main_compute_compute",
+    ]
+    assert "stages" in str(after["main_compute"].attrs["global_symbol"])
+    assert verify_well_formed(after)

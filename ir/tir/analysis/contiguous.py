@@ -1,0 +1,28 @@
+"""Accesses that are one piece of memory, and those that may read elsewhere instead of where they must not read."""
+
+from __future__ import annotations
+
+from ... import dtype as dt
+from ..expr import BufferLoad, IntImm, PrimExpr, Ramp
+
+
+def first_of_piece(index: PrimExpr | None) -> tuple[bool, PrimExpr | None]:
+    """Whether an access at one index (None: to a buffer without dimensions) is one piece of memory, and the index of its first element."""
+    if index is None or dt.lanes(index.dtype) == 1:
+        return True, index
+    if isinstance(index, Ramp) and isinstance(index.stride, IntImm) and index.stride.value == 1:
+        return True, index.base
+    return False, None
+
+
+def may_read_the_start(load: BufferLoad) -> bool:
+    """Whether a load from a flat buffer can read the start of the buffer instead, where its own place may not be read.
+
+    It is one piece of memory, and the buffer is that long for sure. IfConversion makes masked loads of such alone, and code generation
+    then needs no branch for them.
+    """
+    if len(load.indices) > 1 or not load.buffer.shape:
+        return False
+    extent = load.buffer.shape[0]
+    one_piece, _ = first_of_piece(load.indices[0] if load.indices else None)
+    return one_piece and isinstance(extent, IntImm) and extent.value >= dt.lanes(load.dtype)
