@@ -97,6 +97,18 @@ def relax_domains(region: Sequence[tir.Range], domains: Mapping[Any, tir.Range],
     return relax_region(moved, {var: dom.extent for var, dom in domains.items()}, shape)
 
 
+def lies_inside(item: tir.Range, domains: Mapping[Any, tir.Range], dim: Any) -> bool:
+    """Whether a range is part of ``[0, dim)`` for all values of the variables in their domains."""
+    ((low, extent),) = relax_domains([item], domains, [dim])
+    below, above = constant_difference(low, 0), constant_difference(low + extent, dim)
+    if below is not None and above is not None and below >= 0 and above <= 0 and extent is not dim:
+        return True
+    analyzer = Analyzer()
+    for var, dom in domains.items():
+        analyzer.bind(var, dom)
+    return analyzer.can_prove(item.min >= 0) and analyzer.can_prove(item.min + item.extent <= dim)
+
+
 def _is_zero(expr: Any) -> bool:
     return isinstance(expr, tir.IntImm) and expr.value == 0
 

@@ -110,19 +110,19 @@ def _transform_block_layout(block: BlockNode, index_map: IndexMap, new_extents: 
             strict=True,
         )
     )
-    predicate: Any = block.predicate
-    if _grows([item.dom.extent for item in block.iter_vars], extents):
-        # the mapped space has points that no old one maps to; nothing runs there
-        ranges = {item.var: tir.cast(item.var.dtype, item.dom.extent) for item in block.iter_vars}
-        at_loops = {item.var: var for item, (var, _) in zip(new_vars, loops, strict=True)}
-        for var, extent in ranges.items():
-            value = substitute(old_values[var], at_loops)
-            if not isinstance(value, tir.Var):
-                predicate = tir.operators.logical_and(predicate, value < extent)
+    at_loops = {item.var: var for item, (var, _) in zip(new_vars, loops, strict=True)}
     for item, final in zip(new_vars, index_map.final_indices, strict=True):
         # The inverse knows that a variable of one value has that value; it is renamed all the same.
         if final in by_initial:
             old_values[by_initial[final]] = item.var
+    predicate: Any = substitute(block.predicate, _values_of_loops(block, old_values, at_loops))
+    if _grows([item.dom.extent for item in block.iter_vars], extents):
+        # the mapped space has points that no old one maps to; nothing runs there
+        ranges = {item.var: tir.cast(item.var.dtype, item.dom.extent) for item in block.iter_vars}
+        for var, extent in ranges.items():
+            value = substitute(old_values[var], at_loops)
+            if not isinstance(value, tir.Var):
+                predicate = tir.operators.logical_and(predicate, value < extent)
     placeholder = LeafNode(tir.Evaluate(tir.const(0)))
     replace_node(top, placeholder)
     block.change(iter_vars=tuple(new_vars), iter_values=tuple(var for var, _ in loops), predicate=predicate)
@@ -131,6 +131,17 @@ def _transform_block_layout(block: BlockNode, index_map: IndexMap, new_extents: 
     for var, extent in reversed(loops):
         node = LoopNode(var, extent, node)
     replace_node(placeholder, node)
+
+
+def _values_of_loops(
+    block: BlockNode, old_values: Mapping[Any, Any], at_loops: Mapping[Any, Any]
+) -> dict[Any, Any]:
+    """What the loops around a block were, in terms of the new ones; those that no variable is bound to run once."""
+    values: dict[Any, Any] = {loop.var: loop.min for loop in loops_around(block)}
+    for item, value in zip(block.iter_vars, block.iter_values, strict=True):
+        if value in values:
+            values[value] = substitute(old_values[item.var], at_loops)
+    return values
 
 
 def _grows(old: Sequence[Any], new: Sequence[Any]) -> bool:

@@ -26,7 +26,7 @@ from ..bounds import guards, is_open, tiles_at_most
 from ..declaration import PrimitiveFamily, primitive
 from ..error import ScheduleError
 from ..random_variable import BlockRV, LoopRV
-from ..region import Box, bind_region, relax_loops, relax_region, union_boxes
+from ..region import Box, bind_region, lies_inside, relax_loops, relax_region, union_boxes
 from ..state import INLINE, ComputeLocation
 from ..tree import (
     BlockNode,
@@ -41,6 +41,7 @@ from ..tree import (
     scope_of,
 )
 from .inline import inline_into_consumers, inline_into_producer
+from .reduction import conjuncts
 
 
 class ComputeAtPrimitives(PrimitiveFamily):
@@ -346,12 +347,33 @@ def _check_move(block: BlockNode, loop: LoopNode, primitive: str) -> None:
         f"loop {loop.var.name!r} is already around block {block.name!r}",
     )
     require_complete_or_reduction(block, primitive)
+    _require_only_guards(block, primitive)
     outer = {item.var for item in loops_around(block)}
     if not block.iter_vars and outer:
         require(
             not mentions(block.stmt(), outer),
             primitive,
             f"block {block.name!r} has no iteration variables and uses the loops around it; it cannot leave them",
+        )
+
+
+def _require_only_guards(block: BlockNode, primitive: str) -> None:
+    """New loops get new guards; what a predicate says beside them, of loops that need none, would be lost."""
+    if isinstance(block.predicate, tir.IntImm):
+        return
+    around = loops_around(block)
+    may_leave: set[Any] = set()
+    for item, value in zip(block.iter_vars, block.iter_values, strict=True):
+        if guards(value, None, None, item.dom, around):
+            may_leave |= {loop.var for loop in around if mentions(value, {loop.var})}
+    analyzer = Analyzer()
+    for loop in around:
+        analyzer.bind(loop.var, loop.range())
+    for clause in conjuncts(block.predicate):
+        require(
+            mentions(clause, may_leave) or analyzer.can_prove(clause),
+            primitive,
+            f"block {block.name!r} runs only where {clause}, which is no guard of its variables' ranges",
         )
 
 
@@ -436,6 +458,7 @@ def _reverse_compute_at(block: BlockNode, loop: LoopNode, preserve_unit_loops: b
     produced: set[tir.Buffer] = set().union(*[written_buffers(item) for item in producers])
     boxes = _required_boxes(producers, loop, produced, writes=True, across_threads=False)
     domains = _solve_domains(block, block.reads, boxes)
+    _require_all_read(block, domains, boxes)
     _require_only_finished_reads(block, domains, boxes, [*loops_around(loop), loop])
     branches = _children_under(loop)
     last_producer = max(
@@ -482,6 +505,29 @@ def _require_reduction_whole(block: BlockNode, loop: LoopNode) -> None:
                             f"reverse_compute_at: block {block.name!r} reduces over dimension {position} of"
                             f" {region.buffer.name}, of which one iteration of loop {loop.var.name!r} has a part only"
                         )
+
+
+def _require_all_read(
+    block: BlockNode, domains: Mapping[Any, tuple[Any, Any]], boxes: Mapping[tir.Buffer, Box]
+) -> None:
+    """Iterations are found by what they read; those that pad read nothing that is produced, and would be lost."""
+    values = {item.var: item.dom for item in block.iter_vars}
+    found = {
+        var
+        for region in block.reads
+        if region.buffer in boxes
+        for index, dim in zip(region.region, region.buffer.shape, strict=True)
+        if lies_inside(index, values, dim)
+        for var in domains
+        if mentions(index.min, {var})
+    }
+    for var in domains:
+        require(
+            var in found,
+            "reverse_compute_at",
+            f"for some values of {var.name} block {block.name!r} reads nothing of what its producers write, so they go along with"
+            " no iteration of them",
+        )
 
 
 def _require_only_finished_reads(

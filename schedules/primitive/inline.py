@@ -25,6 +25,7 @@ from ..argument import Block
 from ..declaration import PrimitiveFamily, primitive
 from ..error import ScheduleError
 from ..random_variable import BlockRV
+from ..region import lies_inside
 from ..tree import BlockNode, LeafNode, detach, loops_around, scope_of, walk
 
 
@@ -359,6 +360,14 @@ def _solve_consumer(block: BlockNode, store: tir.BufferStore, source: tir.Buffer
                 f"block {block.name!r} reads {source.buffer.name} at different indices, {first} and {index}",
             )
     load = loads[0]
+    domains = {item.var: item.dom for item in block.iter_vars}
+    for index, dim in zip(load.indices, source.buffer.shape, strict=True):
+        require(
+            lies_inside(tir.Range.from_min_extent(index, 1), domains, dim),
+            "reverse_compute_inline",
+            f"block {block.name!r} reads {source.buffer.name} at {index}, which is beside it for some iterations: nothing is"
+            " produced that they could go along with",
+        )
     values: dict[Any, Any] = {}
     if all(isinstance(read, tir.Var | tir.IntImm) for read in load.indices):
         for read, written in zip(load.indices, source.indices, strict=True):

@@ -226,7 +226,7 @@ def _cache_index(block: BlockNode, storage_scope: str, cse_thresh: int) -> list[
         )
         fresh: dict[Any, Any] = {item.var: tir.Var(f"v{n}", item.var.dtype) for n, item in enumerate(used)}
         loops = [(tir.Var(f"ax{n}", item.var.dtype), item.dom.extent) for n, item in enumerate(used)]
-        point = [fresh[item.var] for item in used]
+        point = [_from_zero(fresh[item.var], item.dom) for item in used]
         node = BlockNode(
             f"index_{number}",
             tuple(IterVar(item.dom, fresh[item.var], IterVar.DataPar) for item in used),
@@ -244,7 +244,7 @@ def _cache_index(block: BlockNode, storage_scope: str, cse_thresh: int) -> list[
             nest = LoopNode(var, extent, nest)
         insert_beside(top, nest, before=True)
         scope.change(alloc_buffers=(*scope.alloc_buffers, buffer))
-        replaced.append((expr, tir.BufferLoad(buffer, [item.var for item in used])))
+        replaced.append((expr, tir.BufferLoad(buffer, [_from_zero(item.var, item.dom) for item in used])))
         blocks.append(node)
     if replaced:
         swap = _ReplaceIndices(replaced)
@@ -255,6 +255,11 @@ def _cache_index(block: BlockNode, storage_scope: str, cse_thresh: int) -> list[
             extra.append(tir.BufferRegion(load.buffer, ranges))
         block.change(reads=(*block.reads, *extra))
     return blocks
+
+
+def _from_zero(var: tir.Var, dom: tir.Range) -> tir.PrimExpr:
+    """The place of a variable's value among those of its domain."""
+    return var if isinstance(dom.min, tir.IntImm) and dom.min.value == 0 else var - dom.min
 
 
 def _computed_indices(block: BlockNode, threshold: int) -> list[Any]:

@@ -226,3 +226,44 @@ def public_and_private() -> IRModule:
         A[1] = T.float32(1)
 
     return IRModule({"f": f, "g": g})
+
+
+def padded(n: int = 5, m: int = 4) -> PrimFunc:
+    """``B = A * 2`` with a border of threes around it: a consumer some of whose iterations read nothing of its producer."""
+
+    @T.prim_func
+    def main(A: T.Buffer((n, m), "float32"), C: T.Buffer((n + 2, m + 3), "float32")):
+        B = T.alloc_buffer((n, m))
+        for i, j in T.grid(n, m):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] * T.float32(2)
+        for i, j in T.grid(n + 2, m + 3):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = T.if_then_else(
+                    vi > 0 and vi <= n and vj >= 2 and vj < m + 2, B[vi - 1, vj - 2], T.float32(3)
+                )
+
+    return main
+
+
+def prefix_sums(n: int = 4, m: int = 5) -> PrimFunc:
+    """Sums of the first elements of each row: a reduction with a predicate that is no guard of a range."""
+
+    @T.prim_func
+    def main(A: T.Buffer((n, m), "float32"), B: T.Buffer((n, m), "float32")):
+        C = T.alloc_buffer((n, m))
+        for i, j in T.grid(n, m):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = A[vi, vj] + T.float32(1)
+        for i, j, k in T.grid(n, m, m):
+            with T.block("B"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                T.where(k <= j)
+                with T.init():
+                    B[vi, vj] = T.float32(0)
+                B[vi, vj] = B[vi, vj] + C[vi, vk]
+
+    return main

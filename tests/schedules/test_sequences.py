@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ir.script import tir as T
 from schedules import Schedule, ScheduleError
 from schedules.tree import all_blocks
+from tests.programs import kernels
 
 from .checks import assert_replays, assert_same_meaning
 
@@ -135,10 +136,18 @@ class Step:
             assert self.sch.mod.script() == before
 
 
-@settings(max_examples=60)
-@given(st.integers(0, 10**9), st.sampled_from(["convolution", "normalization"]))
+PROGRAMS = {
+    "convolution": convolution,
+    "normalization": normalization,
+    "padded": kernels.padded(),
+    "prefix sums": kernels.prefix_sums(),
+}
+
+
+@settings(max_examples=80)
+@given(st.integers(0, 10**9), st.sampled_from(list(PROGRAMS)))
 def test_random_sequences(seed: int, name: str) -> None:
-    program = {"convolution": convolution, "normalization": normalization}[name]
+    program = PROGRAMS[name]
     generator = random.Random(seed)
     sch = Schedule(program, seed=seed, error_render_level="none")
     for _ in range(generator.randint(2, 6)):

@@ -204,6 +204,8 @@ class _Lanes(Mutator):
             nonlocal found
             if node is self.var or node in self.wide_vars:
                 found = True
+            elif isinstance(node, BufferLoad) and node.buffer.data in self.wide_buffers:
+                found = True  # every lane has its own
 
         post_order_visit(expr, check)
         return found

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from ir.script import tir as T
 from schedules import Schedule, ScheduleError
+from schedules.tree import all_blocks
 from tests.programs import kernels
 
 from ..checks import assert_program, assert_refused, assert_replays, assert_same_meaning
@@ -425,4 +426,14 @@ def test_random_caching_keeps_the_meaning(data: st.DataObject) -> None:
                 (sch.read_at if kind == "read_at" else sch.write_at)(loop, block, 0, "global")
         except ScheduleError:
             assert sch.mod.script() == before
+    assert_same_meaning(program, sch)
+
+
+def test_cache_index_of_a_part() -> None:
+    """The values of a variable that starts at two are kept from zero on."""
+    program = kernels.padded()
+    sch = Schedule(program)
+    sch.loop_partition(sch.get_loops("C")[1], [2, None])
+    blocks = [item.name for item in all_blocks(sch._root("main")) if item.name.startswith("C")]
+    sch.cache_index(blocks[-1], "global", 0)
     assert_same_meaning(program, sch)

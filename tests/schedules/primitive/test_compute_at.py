@@ -338,3 +338,19 @@ def test_threads_that_share_a_buffer_fill_it_together(scope: str, thread: str, w
     assert (loop is not None) == whole
     if whole:
         assert int(sch.get(loop).extent) == 16
+
+
+def test_iterations_that_read_nothing_of_the_producer_are_not_lost() -> None:
+    sch = Schedule(kernels.padded())
+    refused = "reads nothing of what its producers write"
+    assert_refused(sch, lambda: sch.reverse_compute_at("C", sch.get_loops("B")[0]), refused)
+
+
+def test_a_condition_of_its_own_stays() -> None:
+    program = kernels.prefix_sums()
+    sch = Schedule(program)
+    sch.cache_write("B", 0, "global")
+    assert_refused(sch, lambda: sch.compute_at("B", sch.get_loops("B_global")[1]), "runs only where")
+    sch.split(sch.get_loops("C")[1], [None, 2])  # which needs a guard, that new loops get anew
+    sch.compute_at("C", sch.get_loops("B")[0])
+    assert_same_meaning(program, sch)

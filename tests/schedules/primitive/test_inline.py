@@ -170,3 +170,10 @@ def test_random_inlining_keeps_the_meaning(data: st.DataObject) -> None:
             assert sch.mod.script() == before
     assert_same_meaning(program, sch)
     assert_replays(sch, program)
+
+
+def test_a_consumer_that_pads_is_not_merged_into_what_it_pads() -> None:
+    sch = Schedule(kernels.padded())
+    assert_refused(sch, lambda: sch.reverse_compute_inline("C"), "beside it for some iterations")
+    sch.compute_inline("B")
+    assert_same_meaning(kernels.padded(), sch)

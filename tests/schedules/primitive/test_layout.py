@@ -313,3 +313,10 @@ def test_transform_block_layout_into_a_larger_space_runs_nothing_in_the_gaps() -
     assert [sch.get(loop).extent.value for loop in sch.get_loops("B")] == [4, 4, 4]
     assert_same_meaning(before, sch)
     assert_replays(sch, before)
+
+
+def test_transform_block_layout_of_a_block_with_a_condition() -> None:
+    program = kernels.prefix_sums()
+    sch = Schedule(program)
+    sch.transform_block_layout("B", lambda i, j, k: (k, j, i))
+    assert_same_meaning(program, sch)

@@ -23,6 +23,12 @@ def test_copy(check):
     check(tir.transform.VectorizeLoop(), before, after)
 
 
+def nodes(func):
+    found = []
+    post_order_visit(func.body, found.append)
+    return found
+
+
 def vectorized(extent, statement):
     """``for j in vectorized(extent): statement`` over buffers A, B of 256 elements."""
     source = f"""
@@ -145,3 +151,19 @@ def test_a_mask_on_registers_is_a_blend(apply):
         ),
     )
     assert sorted(masked) == [("BufferLoad", "A"), ("BufferStore", "B")]
+
+
+def test_an_index_that_every_lane_keeps_for_itself(apply):
+    @T.prim_func
+    def before(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):
+        for i in T.vectorized(8):
+            place_data = T.allocate([1], "int32", "global")
+            place = T.Buffer((1,), "int32", data=place_data)
+            own_data = T.allocate([8], "float32", "global")
+            own = T.Buffer((8,), "float32", data=own_data)
+            place[0] = 7 - i
+            own[7 - i] = A[i]
+            B[i] = own[place[0]] + A[place[0] + 1]
+
+    after = apply(tir.transform.VectorizeLoop(), before)
+    assert not any(isinstance(node, tir.For) for node in nodes(after))
