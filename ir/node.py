@@ -31,6 +31,7 @@ from .span import Span
 
 _N = TypeVar("_N")
 _A = TypeVar("_A")
+_Converter = TypeVar("_Converter", bound=Callable[[Any], Any])
 _MISSING: Any = object()
 _LAST_FIELDS = ("struct_info_", "span")
 """Optional fields of base classes that come behind a subclass's own."""
@@ -65,6 +66,16 @@ def field(
 ) -> Any:
     """Describe a node's field; see :class:`Field`."""
     return {"default": default, "compare": compare, "defines": defines, "convert": convert, "kind": kind}
+
+
+_UNCHANGED: dict[Callable[[Any], Any], set[type]] = {}
+"""By converter: the classes whose instances it returns as they are. Constructors do not call it for these."""
+
+
+def converter(convert: _Converter) -> _Converter:
+    """Decorator of a conversion that depends on nothing but the class of what it is given, where it changes nothing."""
+    _UNCHANGED[convert] = set()
+    return convert
 
 
 def derived(expression: str, *, compare: bool = False) -> Any:
@@ -153,13 +164,21 @@ def _compile(cls: Any) -> None:
             env[f"_def_{item.name}"] = item.default
     params, body = [], []
     plain = [item for item in fields if item.derived is None]
+    cls._parameters = tuple([item.name for item in plain])
     for item in plain:
         if item.name == "span":  # the last parameter: what is no place is an argument too many
             body.append(
                 "    if span is not None and span.__class__ is not _Span: raise _wrong_span(_cls, span)"
             )
         params.append(item.name if item.default is _MISSING else f"{item.name}=_def_{item.name}")
-        if item.convert is not None:
+        if item.convert in _UNCHANGED:
+            env[f"_same_{item.name}"] = _UNCHANGED[item.convert]
+            body += [
+                f"    if {item.name}.__class__ not in _same_{item.name}:",
+                f"        given, {item.name} = {item.name}, _conv_{item.name}({item.name})",
+                f"        if given is {item.name}: _same_{item.name}.add(given.__class__)",
+            ]
+        elif item.convert is not None:
             body.append(f"    {item.name} = _conv_{item.name}({item.name})")
         elif item.kind == "seq":
             body.append(f"    if type({item.name}) is not tuple: {item.name} = tuple({item.name})")
@@ -169,7 +188,10 @@ def _compile(cls: Any) -> None:
         for item in fields
         if item.derived
     ]
-    hook = ["    self._check()"] if "_check" in dir(cls) else []
+    hook = []
+    if "_check" in dir(cls):
+        condition = getattr(cls, "_check_if", None)
+        hook = [f"    if {condition}: self._check()" if condition else "    self._check()"]
     code = [f"def __init__(self, {', '.join(params)}):", *(body + stores + hook or ["    pass"])]
     # _rebuild skips conversions and checks: it is given what a walk made of already valid children.
     rebuild = [
@@ -240,6 +262,8 @@ class Node(metaclass=NodeMeta):
     """Base of every IR node; see the module's docstring for how fields are declared."""
 
     _fields: ClassVar[tuple[Field, ...]]
+    _parameters: ClassVar[tuple[str, ...]]
+    """Names of the fields that the constructor takes, in order."""
     _type_key: ClassVar[str]
     _is_leaf: ClassVar[bool]
     """Whether there is nothing below a node of the class for a walk to see."""
@@ -272,16 +296,17 @@ class Node(metaclass=NodeMeta):
 
     def replace(self, **changes: Any) -> Any:
         """A copy with some fields changed; the same object when nothing changes."""
-        if all(getattr(self, name, _MISSING) is value for name, value in changes.items()):
+        for name, value in changes.items():
+            if getattr(self, name, _MISSING) is not value:
+                break
+        else:
             return self
-        values = {item.name: getattr(self, item.name) for item in self._fields if item.derived is None}
-        unknown = changes.keys() - values.keys()
-        if unknown:
-            raise IRTypeError(
-                f"{type(self).__name__} has no field {sorted(unknown)}; its fields are {sorted(values)}"
-            )
-        values.update(changes)
-        return type(self)(**values)
+        names = self._parameters
+        values = {name: changes[name] if name in changes else getattr(self, name) for name in names}
+        if not changes.keys() <= values.keys():
+            unknown = sorted(changes.keys() - values.keys())
+            raise IRTypeError(f"{type(self).__name__} has no field {unknown}; its fields are {sorted(names)}")
+        return self.__class__(**values)
 
     def __copy__(self) -> Any:
         return self
@@ -369,6 +394,7 @@ class Visitor:
 
     remembers: ClassVar[bool] = False
     _tables: ClassVar[dict[type, dict[type, Any]]] = {}
+    """By visitor class: the method for each class of node met; None for leaves that it does not care about."""
 
     def __init__(self) -> None:
         self._table = _dispatch_table(type(self))
@@ -380,14 +406,18 @@ class Visitor:
             method = self._table[node.__class__]
         except KeyError:
             method = _add_to_table(type(self), self._table, node.__class__)
-        return method(self, node)
+        return None if method is None else method(self, node)
+
+    def method_for(self, node_class: type) -> Callable[[Any, Any], Any] | None:
+        """The function that :meth:`visit` calls with the visitor and a node of the class; None where a leaf is passed by."""
+        try:
+            return self._table[node_class]
+        except KeyError:
+            return _add_to_table(type(self), self._table, node_class)
 
     def generic_visit(self, node: Any) -> Any:
         """Visit the children."""
         node._visit_children(self.visit)
-
-    def _visit_leaf(self, node: Any) -> Any:
-        """What :meth:`generic_visit` comes to where there are no children."""
 
     @contextmanager
     def forgetting(self) -> Iterator[None]:
@@ -404,12 +434,17 @@ class Mutator(Visitor):
 
     remembers: ClassVar[bool] = True
 
+    def visit(self, node: Any) -> Any:
+        """Dispatch on the class of ``node``."""
+        try:
+            method = self._table[node.__class__]
+        except KeyError:
+            method = _add_to_table(type(self), self._table, node.__class__)
+        return node if method is None else method(self, node)
+
     def generic_visit(self, node: Any) -> Any:
         """Map the children; the same node when none changed."""
         return node._map_children(self.visit)
-
-    def _visit_leaf(self, node: Any) -> Any:
-        return node
 
 
 def _once(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -440,7 +475,7 @@ def _dispatch_table(cls: type) -> dict[type, Any]:
 
 def _generic_method(cls: Any, node_class: Any) -> Any:
     inherited = cls.generic_visit in (Visitor.generic_visit, Mutator.generic_visit)
-    return cls._visit_leaf if inherited and node_class._is_leaf else cls.generic_visit
+    return None if inherited and node_class._is_leaf else cls.generic_visit
 
 
 def _add_to_table(cls: type, table: dict[type, Any], node_class: type) -> Any:
@@ -452,7 +487,7 @@ def _add_to_table(cls: type, table: dict[type, Any], node_class: type) -> Any:
             break
     else:
         method = _generic_method(cls, node_class)
-    if cls.remembers and node_class.is_compound:  # type: ignore[attr-defined]
+    if method is not None and cls.remembers and node_class.is_compound:  # type: ignore[attr-defined]
         method = _once(method)
     table[node_class] = method
     return method

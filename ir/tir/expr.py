@@ -14,7 +14,7 @@ import numpy as np
 from .. import dtype as dt
 from ..error import IRTypeError, IRValueError
 from ..expr import BaseExpr
-from ..node import Node, derived, field
+from ..node import Node, converter, derived, field
 from ..op import as_op
 from ..span import Span
 from ..type import PrimType, Type
@@ -250,6 +250,7 @@ class StringImm(PrimExpr, type_key="tir.StringImm"):
 IMMEDIATES = (IntImm, FloatImm)
 
 
+@converter
 def as_expr(value: Any) -> PrimExpr:
     """Converter of expression fields: numbers and iteration variables become expressions."""
     return (
@@ -295,6 +296,8 @@ _element_of = dt.element_of
 class _Binary(PrimExpr):
     a: PrimExpr = field(convert=as_expr)
     b: PrimExpr = field(convert=as_expr)
+
+    _check_if: ClassVar[str] = "a.dtype != b.dtype"
 
     def _check(self) -> None:
         if self.a.dtype != self.b.dtype:

@@ -65,6 +65,10 @@ def const(value: Any, dtype: str | None = None, span: Span | None = None) -> Pri
     >>> const(3).dtype, const(1.5, "float16").dtype
     ('int32', 'float16')
     """
+    if value.__class__ is int and span is None:
+        known = _SMALL_INTS.get((dtype, value))  # type: ignore[arg-type]  # None is no dtype of an entry
+        if known is not None:
+            return known
     if isinstance(value, PrimExpr):
         return value if dtype is None or value.dtype == dtype else cast(dtype, value)
     if isinstance(value, np.ndarray):

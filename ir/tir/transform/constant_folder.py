@@ -41,7 +41,7 @@ class ConstantFolder(StmtExprMutator):
         """An operation on these operands instead of its own."""
         if a.__class__ in _CONSTANTS or b.__class__ in _CONSTANTS:
             return _FOLDING[type(node)](a, b)
-        return node if a is node.a and b is node.b else type(node)(a, b, node.span)
+        return node if a is node.a and b is node.b else node._rebuild(a, b, node.span)
 
     def visit_CmpExpr(self, node: E.CmpExpr) -> PrimExpr:
         mapped = self.generic_visit(node)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -152,19 +153,20 @@ class _Definitions(Visitor):
 
 
 @dataclass(slots=True, eq=False)
-class _Use:
-    """What an expression or buffer has of the variables that differ between copies."""
+class _Template:
+    """A node of a body: how it is copied, and what an expression or buffer has of the variables that differ between copies."""
 
-    variables: tuple[Var, ...]
+    copy: Callable[[_Copies, Any], Any] | None
+    """Makes a copy; None where only the children are copied."""
+    variables: tuple[Var, ...] | None
+    """None for statements and for what defines variables of its own: every copy is made anew."""
     linear: tuple[int, dict[Var, int]] | None = None
     """Constant and factors, if it is a sum of multiples of them and of nothing else."""
-    binds: bool = False
-    """Whether it defines variables of its own."""
     made: dict[Any, Any] = field(default_factory=dict)
     """What it has become, by identities of the variables' values."""
 
 
-_NOTHING = _Use(())
+_SAME = _Template(None, ())
 
 
 class _Copies(ConstantFolder):
@@ -184,37 +186,40 @@ class _Copies(ConstantFolder):
         self.varying = definitions.found
         self.values: dict[Var, PrimExpr] = {}  # what the variables are in the copy at hand
         self.is_first = True  # first copies keep the variables that they define; others need their own
-        self._uses: dict[int, _Use] = {}
+        self._templates: dict[int, _Template] = {}
         self._numbers: dict[tuple[int, int, int], PrimExpr] = {}
         self._kept: list[Any] = []  # whose identities are keys
 
     def visit(self, node: Any) -> Any:
-        """Dispatch; expressions and buffers are made once for the same values of their variables."""
-        use = self._uses.get(id(node))
-        if use is None:
-            if not isinstance(node, PrimExpr | Buffer):
-                return super().visit(node)
-            use = self._use_of(node)
-        variables = use.variables
-        if use.binds:
-            return super().visit(node)
+        """A copy; expressions and buffers are made once for the same values of their variables."""
+        template = self._templates.get(id(node)) or self._template(node)
+        variables = template.variables
+        if variables is None:
+            copy = template.copy
+            return node._map_children(self.visit) if copy is None else copy(self, node)
         if not variables:
             return node
         values = self.values
         key: Any = id(values.get(variables[0]))
-        if len(variables) > 1:
+        if len(variables) == 2:
+            key = (key, id(values.get(variables[1])))
+        elif len(variables) > 2:
             key = (key, *[id(values.get(var)) for var in variables[1:]])
-        found = use.made.get(key)
+        found = template.made.get(key)
         if found is None:
-            found = None if use.linear is None else self._evaluated(use.linear, node.dtype)
-            found = use.made[key] = super().visit(node) if found is None else found
+            if template.linear is not None:
+                found = self._evaluated(template.linear, node.dtype)
+            if found is None:
+                copy = template.copy
+                found = node._map_children(self.visit) if copy is None else copy(self, node)
+            template.made[key] = found
         return found
 
     def visit_Add(self, node: Add) -> PrimExpr:
         """Sums of an index and a displacement are what most copies consist of."""
         a, b = self.visit(node.a), self.visit(node.b)
         if b.__class__ is IntImm and a.__class__ is not IntImm:
-            return Add(a, b, node.span) if b.value else a
+            return node._rebuild(a, b, node.span) if b.value else a
         return self.folded(node, a, b)
 
     def _evaluated(self, linear: tuple[int, dict[Var, int]], dtype: str) -> PrimExpr | None:
@@ -227,18 +232,37 @@ class _Copies(ConstantFolder):
             result += factor * value.value
         return IntImm(dtype, operators.wrap_integer(result, dtype))
 
-    def _use_of(self, node: PrimExpr | Buffer) -> _Use:
-        found = self._uses.get(id(node))
+    def _template(self, node: Any) -> _Template:
+        found = self._templates.get(id(node))
         if found is None:
-            below: list[_Use] = []
-            node._visit_children(lambda child: below.append(self._use_of(child)))
-            variables = dict.fromkeys(var for use in below for var in use.variables)
-            if isinstance(node, Var) and node in self.varying:
-                variables[node] = None
-            binds = isinstance(node, Let) or any(use.binds for use in below)
-            found = _Use(tuple(variables), self._linear(node) if variables else None, binds)
-            self._uses[id(node)] = found if variables or binds else _NOTHING
+            method = self.method_for(node.__class__)
+            unmasked = isinstance(node, BufferLoad | BufferStore) and node.predicate is None
+            copy = None if unmasked or method is Mutator.generic_visit else method
+            found = self._templates[id(node)] = (
+                self._template_of_value(node, copy)
+                if isinstance(node, PrimExpr | Buffer)
+                else _Template(copy, None)
+            )
         return found
+
+    def _template_of_value(self, node: Any, copy: Callable[[_Copies, Any], Any] | None) -> _Template:
+        variables: dict[Var, None] = {}
+        binds = isinstance(node, Let)
+
+        def collect(child: Any) -> None:
+            nonlocal binds
+            below = self._template(child).variables
+            if below is None:
+                binds = True
+            elif below:
+                variables.update(dict.fromkeys(below))
+
+        node._visit_children(collect)
+        if binds:
+            return _Template(copy, None)
+        if isinstance(node, Var) and node in self.varying:
+            variables[node] = None
+        return _Template(copy, tuple(variables), self._linear(node)) if variables else _SAME
 
     def _linear(self, node: PrimExpr | Buffer) -> tuple[int, dict[Var, int]] | None:
         if isinstance(node, IntImm):
