@@ -7,11 +7,12 @@ from typing import Any
 
 from ..node import TYPE_KEYS, Mutator, Node, Visitor, post_order_visit
 from .buffer import Buffer
-from .expr import PrimExpr, Var
+from .expr import IterVar, PrimExpr, Var
 from .operators import convert
 from .stmt import (
     AttrStmt,
     Block,
+    BufferRegion,
     For,
     Stmt,
 )
@@ -19,6 +20,22 @@ from .stmt import (
 
 class StmtExprVisitor(Visitor):
     """Visits every statement and expression; override ``visit_<ClassName>``."""
+
+
+class StmtVisitor(Visitor):
+    """Visits statements, but not the expressions in them; override ``visit_<ClassName>``."""
+
+    def visit_PrimExpr(self, node: PrimExpr) -> None:
+        """Nothing."""
+
+    def visit_Buffer(self, buffer: Buffer) -> None:
+        """Nothing."""
+
+    def visit_BufferRegion(self, region: BufferRegion) -> None:
+        """Nothing."""
+
+    def visit_IterVar(self, axis: IterVar) -> None:
+        """Nothing."""
 
 
 class StmtExprMutator(Mutator):
@@ -147,6 +164,7 @@ def pre_order_visit(stmt: Any, fvisit: Callable[[Any], bool]) -> None:
 __all__ = [
     "StmtExprMutator",
     "StmtExprVisitor",
+    "StmtVisitor",
     "ir_transform",
     "post_order_visit",
     "pre_order_visit",

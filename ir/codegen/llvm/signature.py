@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ... import dtype as dt
-from ...node import Visitor
-from ...tir.buffer import Buffer
 from ...tir.expr import Call, IntImm, PrimExpr, Var
 from ...tir.function import PrimFunc
 from ...tir.stmt import Evaluate
+from ...tir.stmt_functor import StmtVisitor
 from .compile import CodegenError
 from .types import register_type
 
@@ -63,18 +62,12 @@ class BoundParameter:
     llvm_type: str
 
 
-class _FindReturn(Visitor):
+class _FindReturn(StmtVisitor):
     """The dtype of what is returned. To return is a statement: values that are stored or bound are not looked at."""
 
     def __init__(self) -> None:
         super().__init__()
         self.dtype: str | None = None
-
-    def visit_PrimExpr(self, node: PrimExpr) -> None:
-        pass
-
-    def visit_Buffer(self, node: Buffer) -> None:
-        pass
 
     def visit_Evaluate(self, node: Evaluate) -> None:
         value = node.value

@@ -338,14 +338,13 @@ class _Replace(StmtExprMutator):
         return node if value is node.value and body is node.body else node.replace(value=value, body=body)
 
     def visit_BufferLoad(self, load: BufferLoad) -> PrimExpr:
-        return self._access(load)
+        predicate = None if load.predicate is None else self.visit(load.predicate)
+        return BufferLoad(load.buffer, tuple(map(self._index, load.indices)), predicate, load.span)
 
     def visit_BufferStore(self, store: BufferStore) -> Stmt:
-        return self._access(store).replace(value=self.visit(store.value))
-
-    def _access(self, access: Any) -> Any:
-        predicate = None if access.predicate is None else self.visit(access.predicate)
-        return access.replace(indices=tuple(map(self._index, access.indices)), predicate=predicate)
+        predicate = None if store.predicate is None else self.visit(store.predicate)
+        value, indices = self.visit(store.value), tuple(map(self._index, store.indices))
+        return BufferStore(store.buffer, value, indices, predicate, store.span)
 
     def _index(self, index: PrimExpr) -> PrimExpr:
         base = _scalar(index)

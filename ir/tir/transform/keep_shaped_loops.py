@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ... import dtype as dt
 from ...module import IRModule
 from ...transform import PassContext
 from ..expr import IntImm, PrimExpr, Ramp
 from ..function import PrimFunc
-from ..stmt import SHAPED, For, ForKind, Stmt
+from ..stmt import SHAPED, BufferStore, For, ForKind, Stmt
 from ..stmt_functor import StmtExprMutator
 from .prim_func_pass import PrimFuncPass
 
@@ -21,6 +22,12 @@ class _Mark(StmtExprMutator):
         super().__init__()
         self.is_shaped = False  # whether there are vectors or loops to be copied in what was visited last
         self.copies = 1
+
+    def visit_BufferStore(self, store: BufferStore) -> Stmt:
+        if dt.lanes(store.value.dtype) == 1:
+            return self.generic_visit(store)  # type: ignore[no-any-return]  # vectors may be reduced to what is stored
+        self.is_shaped = True
+        return store
 
     def visit_Ramp(self, node: Ramp) -> PrimExpr:
         self.is_shaped = True

@@ -13,7 +13,7 @@ from ..expr import BufferLoad, Call, PrimExpr, Range, Var
 from ..function import PrimFunc
 from ..operators import const
 from ..stmt import Block, BufferRegion, BufferStore, LetStmt, MatchBufferRegion, Stmt
-from ..stmt_functor import StmtExprMutator, pre_order_visit
+from ..stmt_functor import StmtExprMutator, StmtVisitor
 from .prim_func_pass import PrimFuncPass
 
 
@@ -115,6 +115,18 @@ def _once(value: PrimExpr, loaded: list[tuple[Var, PrimExpr]]) -> PrimExpr:
     return var
 
 
+class _FindViews(StmtVisitor):
+    """Finds out whether some block has a view."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_found = False
+
+    def visit_Block(self, block: Block) -> None:
+        self.is_found = self.is_found or bool(block.match_buffers)
+        self.generic_visit(block)
+
+
 @dataclass(frozen=True)
 class LowerMatchBuffer(PrimFuncPass):
     """Replace ``match_buffer`` views by the buffers they show.
@@ -137,19 +149,8 @@ class LowerMatchBuffer(PrimFuncPass):
 
     def transform_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         """The function without views."""
-        if not _has_views(func.body):
+        finder = _FindViews()
+        finder.visit(func.body)
+        if not finder.is_found:
             return func
         return func.replace(body=_Lower().visit(func.body))
-
-
-def _has_views(body: Stmt) -> bool:
-    found = False
-
-    def check(node: Any) -> bool:
-        nonlocal found
-        if isinstance(node, Block) and node.match_buffers:
-            found = True
-        return not found and not isinstance(node, PrimExpr)
-
-    pre_order_visit(body, check)
-    return found

@@ -21,7 +21,7 @@ from ..function import PrimFunc
 from ..op import address_of, prefetch
 from ..operators import const
 from ..stmt import Allocate, Evaluate, For, ForKind, Stmt, seq
-from ..stmt_functor import StmtExprMutator
+from ..stmt_functor import StmtExprMutator, StmtVisitor
 from .prim_func_pass import PrimFuncPass
 
 _LINE_BYTES = 64
@@ -51,9 +51,9 @@ class _Panel:
 
 
 class _Prefetch(StmtExprMutator):
-    def __init__(self, parameters: set[Var], min_bytes: int) -> None:
+    def __init__(self, operands: set[Var], min_bytes: int) -> None:
         super().__init__()
-        self.parameters = parameters
+        self.operands = operands
         self.min_bytes = min_bytes
         self.simplifier = IndexSimplifier()
         self.loops: list[_Loop] = []
@@ -86,9 +86,7 @@ class _Prefetch(StmtExprMutator):
             if isinstance(node, For) and isinstance(node.extent, IntImm):
                 extents[node.loop_var] = node.extent.value
             elif (
-                isinstance(node, BufferLoad)
-                and node.buffer.data in self.parameters
-                and len(node.indices) == 1
+                isinstance(node, BufferLoad) and node.buffer.data in self.operands and len(node.indices) == 1
             ):
                 loads.setdefault(node.buffer, node)
 
@@ -165,16 +163,25 @@ def _is_zero(value: PrimExpr) -> bool:
     return isinstance(value, IntImm) and value.value == 0
 
 
+class _FindLoop(StmtVisitor):
+    """Finds out whether a statement holds a loop that is not unrolled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_found = False
+
+    def visit_For(self, loop: For) -> None:
+        if loop.kind in (ForKind.UNROLLED, ForKind.VECTORIZED):
+            self.visit(loop.body)
+        else:
+            self.is_found = True
+
+
 def _is_innermost(loop: For) -> bool:
     """Whether all loops inside are unrolled."""
-    others = 0
-
-    def check(node: object) -> None:
-        nonlocal others
-        others += isinstance(node, For) and node.kind not in (ForKind.UNROLLED, ForKind.VECTORIZED)
-
-    post_order_visit(loop.body, check)
-    return others == 0
+    finder = _FindLoop()
+    finder.visit(loop.body)
+    return not finder.is_found
 
 
 @dataclass(frozen=True)
@@ -201,6 +208,8 @@ class PrefetchPanels(PrimFuncPass):
 
     def transform_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         """The function with prefetches."""
-        parameters = {buffer.data for buffer in func.buffer_map.values()}
-        body = _Prefetch(parameters, self.min_bytes).visit(func.body)
+        large = {buffer.data for buffer in func.buffer_map.values() if _bytes(buffer) >= self.min_bytes}
+        if not large:
+            return func
+        body = _Prefetch(large, self.min_bytes).visit(func.body)
         return func if body is func.body else func.replace(body=body)
