@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...arith.effects import has_effect
 from .. import expr as E
 from .. import operators
 from ..buffer import Buffer
@@ -24,6 +25,11 @@ def _uniform(mask: PrimExpr) -> bool | None:
     return bool(value.value) if isinstance(value, IntImm) else None
 
 
+def _loses_effects(made: PrimExpr, *operands: PrimExpr) -> bool:
+    """Whether a constant stands for operands that must be evaluated."""
+    return made.__class__ in _CONSTANTS and any(has_effect(operand) for operand in operands)
+
+
 class ConstantFolder(StmtExprMutator):
     """Computes operations on constants, and keeps of conditions, loops and assertions what can still happen.
 
@@ -40,7 +46,9 @@ class ConstantFolder(StmtExprMutator):
     def folded(self, node: E.BinaryOpExpr, a: PrimExpr, b: PrimExpr) -> PrimExpr:
         """An operation on these operands instead of its own."""
         if a.__class__ in _CONSTANTS or b.__class__ in _CONSTANTS:
-            return _FOLDING[type(node)](a, b)
+            made = _FOLDING[type(node)](a, b)
+            if not _loses_effects(made, a, b):
+                return made
         return node if a is node.a and b is node.b else node._rebuild(a, b, node.span)
 
     def visit_CmpExpr(self, node: E.CmpExpr) -> PrimExpr:
@@ -53,7 +61,8 @@ class ConstantFolder(StmtExprMutator):
         a, b = self.visit(node.a), self.visit(node.b)
         if a is node.a and b is node.b:
             return node
-        return operators.logical_and(a, b) if isinstance(node, E.And) else operators.logical_or(a, b)
+        made = operators.logical_and(a, b) if isinstance(node, E.And) else operators.logical_or(a, b)
+        return type(node)(a, b, node.span) if _loses_effects(made, a) else made
 
     def visit_Not(self, node: E.Not) -> PrimExpr:
         a = self.visit(node.a)

@@ -239,9 +239,7 @@ class _Copies(ConstantFolder):
             unmasked = isinstance(node, BufferLoad | BufferStore) and node.predicate is None
             copy = None if unmasked or method is Mutator.generic_visit else method
             found = self._templates[id(node)] = (
-                self._template_of_value(node, copy)
-                if isinstance(node, PrimExpr | Buffer)
-                else _Template(copy, None)
+                _Template(copy, None) if isinstance(node, Stmt) else self._template_of_value(node, copy)
             )
         return found
 
@@ -264,10 +262,10 @@ class _Copies(ConstantFolder):
             variables[node] = None
         return _Template(copy, tuple(variables), self._linear(node)) if variables else _SAME
 
-    def _linear(self, node: PrimExpr | Buffer) -> tuple[int, dict[Var, int]] | None:
+    def _linear(self, node: Any) -> tuple[int, dict[Var, int]] | None:
         if isinstance(node, IntImm):
             return node.value, {}
-        if isinstance(node, Buffer) or not dt.is_index(node.dtype):
+        if not isinstance(node, PrimExpr) or not dt.is_index(node.dtype):
             return None
         if isinstance(node, Var):
             return (0, {node: 1}) if node in self.varying else None

@@ -63,6 +63,29 @@ def test_native_code_calls_as_often_as_the_interpreter(name: str, kind: ForKind)
     assert results[0] == results[1] and len(CALLS) >= 3
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        lambda c, i: c * i + 5,
+        lambda c, i: i * c + c,
+        lambda c, i: tir.And(tir.GT(c, 2), tir.GT(i, 1)).astype("int32"),
+        lambda c, i: tir.FloorMod(c, i + 1),
+    ],
+)
+def test_copies_with_constants_call_as_often(value: Callable[[Any, Any], Any]) -> None:
+    """In one copy of an unrolled body the other operand is 0 or 1."""
+    i = Var("i")
+    call = Call("int32", "tir.tvm_call_packed", (StringImm("tests.next"), i))
+    func = PrimFunc([A], For(i, 0, 3, ForKind.UNROLLED, BufferStore(A, value(call, i), [i])))
+    results = []
+    for run in (lambda array: interpreter.run(func, array), build(func)["main"]):
+        CALLS.clear()
+        array = np.arange(8, dtype="int32")
+        run(array)
+        results.append((array.tolist(), list(CALLS)))
+    assert results[0] == results[1] and len(CALLS) >= 3
+
+
 SIMPLIFIERS: dict[str, Callable[[Any], Any]] = {
     "rewrite": lambda expr: Analyzer().rewrite_simplify(expr),
     "canonical": lambda expr: Analyzer().canonical_simplify(expr),
