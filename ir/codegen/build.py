@@ -22,12 +22,13 @@ from ..error import IRError
 from ..module import IRModule
 from ..registry import get_global_func
 from ..target.target import Target
+from ..tir.analysis.written_params import stored_params
 from ..tir.function import PrimFunc
 from ..tir.lower import lower
 from .llvm import compile as native
 from .llvm.codegen import GeneratedModule, generate
 from .llvm.compile import CodegenError, LoadedObject, MachineOptions
-from .llvm.kernel_context import PackedSite
+from .llvm.kernel_context import PackedSite, function_name
 from .llvm.runtime import SYMBOLS, runtime, runtime_object
 from .llvm.signature import Parameter, Signature
 
@@ -116,6 +117,10 @@ class NativeFunction:
             raise KernelError(
                 f"{self.name}: argument {item.name} must be an array, got {type(value).__name__}"
             )
+        if item.stored and array is value and not array.flags.writeable:  # DLPack does not always tell
+            raise KernelError(
+                f"{self.name}: argument {item.name} is written, but the array is read-only; pass a copy of it"
+            )
         if item.shape == ("?",) and item.dtype == "uint8":
             return array  # an untyped pointer
         wanted = dt.to_numpy(item.dtype)
@@ -203,7 +208,7 @@ class NativeModule:
 
     def entry_pointer(self, name: str) -> int:
         """Address of a kernel in this process, loading the module if that has not happened yet."""
-        return self._load().address(name)
+        return self._load().address(self.signatures[name].symbol)
 
     def _load(self) -> LoadedObject:
         if self._loaded is None:
@@ -272,6 +277,8 @@ class NativeModule:
     ) -> None:
         """Links kernels and runtime into a shared library, and writes its C header if asked to.
 
+        A kernel is called by its name; one that C could not call so, such as ``main``, by ``loopsmith_main``.
+
         Raises:
             CodegenError: when there is no linker, linking fails, or a kernel calls registered Python functions.
         """
@@ -280,7 +287,7 @@ class NativeModule:
             raise CodegenError(
                 f"a shared library cannot call the Python functions {', '.join(needed)}; replace these calls or run in process"
             )
-        export = [*self.signatures, *SYMBOLS]
+        export = [*(item.symbol for item in self.signatures.values()), *SYMBOLS]
         native.link_shared_library([self.code, runtime_object(self.options)], path, export=export)
         if header is not None:
             Path(header).write_text(self.header(Path(header).stem), encoding="utf-8")
@@ -375,5 +382,9 @@ def build(
         symbol = name or str(mod_or_func.attrs.get("global_symbol", "main"))
         mod_or_func = IRModule({symbol: mod_or_func.with_attr("global_symbol", symbol)})
     options = replace(native.options_of(target), unroll=unroll)
-    lowered = lower(mod_or_func, target)
-    return compile_generated(generate(lowered, target.vector_bits), options)
+    generated = generate(lower(mod_or_func, target), target.vector_bits)
+    # Asked before lowering, which moves the stores of parallel loops into functions of their own.
+    for var, func in mod_or_func.functions.items():
+        if isinstance(func, PrimFunc) and (known := function_name(mod_or_func, var)) in generated.signatures:
+            generated.signatures[known] = generated.signatures[known].storing_to(stored_params(func))
+    return compile_generated(generated, options)

@@ -16,7 +16,7 @@ from . import expression, intrinsics, statement  # noqa: F401  (enter the functi
 from .builder import FunctionBuilder, ModuleBuilder, Value
 from .compile import CodegenError
 from .emitter import FunctionEmitter
-from .kernel_context import OK, KernelContext, PackedSite, function_symbol
+from .kernel_context import OK, KernelContext, PackedSite, function_name
 from .signature import BoundParameter, Signature, bind_parameters
 from .types import element_bytes, register_type
 
@@ -24,11 +24,13 @@ from .types import element_bytes, register_type
 def emit_function(context: KernelContext, func: PrimFunc, name: str) -> Signature:
     """Adds a function to the module and returns its signature."""
     signature, bound = bind_parameters(func, name)
+    outlined = func.attrs.get(OUTLINED)
+    if outlined is None:
+        name = signature.symbol
     noalias = bool(func.attrs.get("tir.noalias", True)) and bool(
         PassContext.current().get("tir.noalias", True)
     )
     params = [(_parameter_text(item, noalias), f"p{i}") for i, item in enumerate(bound)]
-    outlined = func.attrs.get(OUTLINED)
     builder = (
         FunctionBuilder(name, "i32", params, context.attributes)
         if outlined is None
@@ -108,7 +110,7 @@ def generate(program: IRModule, vector_bits: int = 512) -> GeneratedModule:
     for var, func in program.functions.items():
         if not isinstance(func, PrimFunc):
             continue
-        name = function_symbol(program, var)
+        name = function_name(program, var)
         try:
             signature = emit_function(context, func, name)
         except CodegenError as error:

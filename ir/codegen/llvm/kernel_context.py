@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 
 from ...expr import GlobalVar
 from ...module import IRModule
+from ...tir.function import OUTLINED
 from .builder import ModuleBuilder
+from .signature import c_symbol
 
 #: What a kernel returns.
 OK, FAILED, OUT_OF_MEMORY = 0, -1, -2
@@ -44,7 +46,12 @@ class KernelContext:
         return self.module.metadata(f"distinct !{{{{self}}, {self._keep_loop}}}")
 
 
+def function_name(program: IRModule, var: GlobalVar) -> str:
+    """What a function of the module is called."""
+    return str(program[var].attrs.get("global_symbol", var.name_hint))
+
+
 def function_symbol(program: IRModule, var: GlobalVar) -> str:
     """The C symbol of a function of the module."""
-    func = program[var]
-    return str(func.attrs.get("global_symbol", var.name_hint))
+    name = function_name(program, var)
+    return name if OUTLINED in program[var].attrs else c_symbol(name)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from ... import dtype as dt
 from ...tir.expr import Call, IntImm, PrimExpr, Var
@@ -27,6 +29,27 @@ class Parameter:
     dtype: str
     shape: tuple[int | str, ...] = ()
     """Of a buffer: extents, symbolic ones by name, computed ones as ``"?"``."""
+    stored: bool = False
+    """Whether the kernel stores to the buffer, so that it must be memory that can be written."""
+
+
+_RESERVED = frozenset(
+    "main auto bool break case char const continue default do double else enum extern false float for goto if inline int long"
+    " register restrict return short signed sizeof static struct switch true typedef union unsigned void volatile while"
+    " asm catch class delete namespace new operator private protected public template this throw try using virtual".split()
+)
+"""What C and C++ programs cannot call a function: their entry, and words of the languages."""
+
+
+def c_symbol(name: str) -> str:
+    """The symbol of a kernel in object files: its name, or ``loopsmith_<name>`` where C could not say the name.
+
+    >>> c_symbol("add"), c_symbol("main"), c_symbol("conv-1")
+    ('add', 'loopsmith_main', 'loopsmith_conv_1')
+    """
+    if name not in _RESERVED and re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
+        return name
+    return f"loopsmith_{re.sub(r'[^A-Za-z0-9_]', '_', name)}"
 
 
 @dataclass(frozen=True)
@@ -35,6 +58,19 @@ class Signature:
 
     name: str
     parameters: tuple[Parameter, ...]
+
+    @property
+    def symbol(self) -> str:
+        """What the kernel is called in object files, see :func:`c_symbol`."""
+        return c_symbol(self.name)
+
+    def storing_to(self, numbers: Sequence[int]) -> Signature:
+        """The signature of a kernel that stores to its parameters of these numbers."""
+        given = [item for item in self.parameters if item.kind in ("buffer", "scalar")]
+        stored = {id(given[number]) for number in numbers}
+        return replace(
+            self, parameters=tuple(replace(item, stored=id(item) in stored) for item in self.parameters)
+        )
 
     def c_declaration(self) -> str:
         """The prototype for a C header."""
@@ -46,7 +82,7 @@ class Signature:
                 parts.append(f"{'double' if item.dtype == 'float64' else 'float'} {_c_name(item.name)}")
             else:
                 parts.append(f"int64_t {_c_name(item.name)}")
-        return f"int32_t {self.name}({', '.join(parts) or 'void'});"
+        return f"int32_t {self.symbol}({', '.join(parts) or 'void'});"
 
 
 def _c_name(name: str) -> str:

@@ -62,3 +62,17 @@ def written_params(func: PrimFunc) -> tuple[int, ...]:
         elif visitor.anything or buffer.data in visitor.data:
             written.append(number)
     return tuple(written)
+
+
+def stored_params(func: PrimFunc) -> tuple[int, ...]:
+    """The numbers of the parameters that the function certainly has stores to, whatever its calls do besides.
+
+    It answers who must not refuse a program that is right; :func:`written_params`, who must not miss a write.
+    """
+    visitor = _Written()
+    visitor.visit(func.body)
+    return tuple(
+        number
+        for number, param in enumerate(func.params)
+        if (func.buffer_map[param].data if param in func.buffer_map else param) in visitor.data
+    )

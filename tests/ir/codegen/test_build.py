@@ -17,6 +17,7 @@ from ir import dtype as dt
 from ir.codegen.build import KernelError, NativeModule, build
 from ir.codegen.llvm.compile import CodegenError
 from ir.script import tir as T
+from runners.native import build_native
 
 
 @T.prim_func
@@ -101,6 +102,47 @@ def test_inspection(native: NativeModule) -> None:
     assert native.entry_pointer("add") == native["add"].address
 
 
+def _read_only(array: np.ndarray) -> np.ndarray:
+    array.flags.writeable = False
+    return array
+
+
+def test_an_array_that_a_kernel_writes_must_be_writeable(native: NativeModule) -> None:
+    """Inputs may be read-only, also those of parallel loops, whose bodies become functions of their own."""
+    a, b, c = arrays()
+    native["add"](_read_only(a), _read_only(b), c, 1.0)
+    np.testing.assert_allclose(c, a + b)
+    before = c.copy()
+    with pytest.raises(KernelError, match="add: argument C is written, but the array is read-only"):
+        native["add"](a, b, _read_only(c), 3.0)
+    np.testing.assert_array_equal(c, before)
+
+
+def test_a_bound_call_is_refused_when_it_is_bound() -> None:
+    kernel = build_native(IRModule({"main": main}), "cpu")
+    a, b = np.arange(4, dtype="float32"), np.zeros(4, "float32")
+    kernel.bind(_read_only(a), b)()
+    np.testing.assert_array_equal(b, a + 1)
+    with pytest.raises(KernelError, match="main: argument b is written"):
+        kernel.bind(a, _read_only(b))
+
+
+def test_an_untyped_pointer_that_is_written_must_be_writeable_and_a_call_is_no_store() -> None:
+    @T.prim_func
+    def through_pointer(p: T.handle, A: T.Buffer((4,), "float32")):
+        B = T.decl_buffer((4,), "float32", data=p)
+        B[0] = A[0]
+
+    @T.prim_func
+    def only_calls(A: T.Buffer((4,), "float32")):
+        T.evaluate(T.call_extern("int32", "abs", T.Cast("int32", A[0])))
+
+    a = _read_only(np.full(4, -1, "float32"))
+    build(only_calls)["only_calls"](a)
+    with pytest.raises(KernelError, match="argument p is written"):
+        build(through_pointer)["through_pointer"](_read_only(np.zeros(4, "float32")), a)
+
+
 def test_export_and_call_through_ctypes(native: NativeModule, tmp_path: Path) -> None:
     native.export_library(tmp_path / "add.so", header=tmp_path / "add.h")
     library = ctypes.CDLL(str(tmp_path / "add.so"))
@@ -131,6 +173,38 @@ def test_call_from_a_c_program(native: NativeModule, tmp_path: Path) -> None:
     subprocess.run(command, cwd=tmp_path, check=True)
     done = subprocess.run(["./main"], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["1.5", "2.5", "3.5", "4.5", "5.5", "6.5", "7.5", "8.5"]
+
+
+@T.prim_func
+def main(a: T.Buffer((4,), "float32"), b: T.Buffer((4,), "float32")):
+    for i in range(4):
+        b[i] = a[i] + T.float32(1)
+
+
+def test_a_kernel_called_main_is_called_from_a_c_program(tmp_path: Path) -> None:
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    native = build(IRModule({"main": main, "double": add.with_attr("global_symbol", "double")}))
+    a, b = np.arange(4, dtype="float32"), np.zeros(4, "float32")
+    native["main"](a, b)
+    np.testing.assert_array_equal(b, a + 1)
+    native.export_library(tmp_path / "libmain.so", header=tmp_path / "kernels.h")
+    header = (tmp_path / "kernels.h").read_text()
+    assert "int32_t loopsmith_main(void* a, void* b);" in header
+    assert "int32_t loopsmith_double(" in header
+    (tmp_path / "main.c").write_text(
+        '#include "kernels.h"\n#include <stdio.h>\n'
+        "int main(void) {\n"
+        "  float a[4] = {1, 2, 3, 4}, b[4];\n"
+        "  if (loopsmith_main(a, b) != 0) return 1;\n"
+        '  for (int i = 0; i < 4; ++i) printf("%g ", b[i]);\n'
+        "  return 0;\n}\n"
+    )
+    command = [compiler, "-Wall", "-Werror", "main.c", "-o", "main", "-L.", "-lmain", "-Wl,-rpath,."]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    done = subprocess.run(["./main"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["2", "3", "4", "5"]
 
 
 def test_saved_object_is_an_object_file(native: NativeModule, tmp_path: Path) -> None:

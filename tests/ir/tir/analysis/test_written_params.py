@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ir.script import tir as T
-from ir.tir.analysis.written_params import written_params
+from ir.tir.analysis.written_params import stored_params, written_params
 
 
 @T.prim_func
@@ -52,3 +52,10 @@ def test_a_matched_region_is_memory_of_its_source() -> None:
 
 def test_a_call_with_effects_may_write_everything() -> None:
     assert written_params(calls_something) == (0, 1)
+
+
+def test_what_is_certainly_stored_to() -> None:
+    assert stored_params(copy) == (1,)
+    assert stored_params(through_a_matched_region) == (0,)
+    assert stored_params(calls_something) == ()  # who knows what it writes
+    assert stored_params(own_memory) == written_params(own_memory)
