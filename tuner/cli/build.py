@@ -9,13 +9,12 @@ from typing import Annotated
 import typer
 
 from database.meta_schedule_apply_database import ApplyReport
-from ir.target import Target
 
 from ..compile import compile_relax
 from ..error import TunerError
 from ..model import exported, load_model
 from .console import out
-from .options import DatabaseOption, ModelFile, Shapes, TargetOption, Zoo
+from .options import DatabaseOption, ModelFile, Shapes, TargetOption, Zoo, checked_target
 
 
 def build(
@@ -39,12 +38,11 @@ def build(
         if zoo is None:
             raise TunerError(f"--save-onnx writes models of --zoo; {model} is an ONNX file already")
         check_writable(onnx)
+    chosen = checked_target(target)
     loaded = load_model(model, zoo, shape)
     report = ApplyReport()
     with out.status("building"):
-        executable = compile_relax(
-            loaded.mod, Target(target), loaded.params, database, strict=strict, report=report
-        )
+        executable = compile_relax(loaded.mod, chosen, loaded.params, database, strict=strict, report=report)
         executable.export_library(output)
     out.print(str(report))
     if onnx is not None:

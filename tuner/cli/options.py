@@ -8,6 +8,9 @@ from typing import Annotated
 
 import typer
 
+from ir.codegen.llvm.compile import options_of, target_machine
+from ir.target import Target
+
 from ..error import TunerError
 
 ModelFile = Annotated[Path | None, typer.Argument(help="An ONNX file.", show_default=False)]
@@ -30,6 +33,19 @@ DatabaseOption = Annotated[
 Seed = Annotated[int, typer.Option(min=0, help="Seed of all random choices.")]
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
+
+
+def checked_target(text: str) -> Target:
+    """The target of a command, before anything is computed for it.
+
+    Raises:
+        TargetError: it is not the text of a target.
+        CodegenError: LLVM does not know its processor, a feature or its triple; the message names what is near.
+    """
+    target = Target(text)
+    if target.kind_name == "llvm":
+        target_machine(options_of(target))
+    return target
 
 
 def parse_duration(text: str) -> float:

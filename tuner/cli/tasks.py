@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from rich.table import Table
 
-from ir.target import Target
-
 from ..model import load_model
 from ..task import extract_tasks
 from ..tune import contexts_of
 from .console import out
-from .options import ModelFile, Shapes, TargetOption, Zoo
+from .options import ModelFile, Shapes, TargetOption, Zoo, checked_target
 
 
 def tasks(model: ModelFile = None, zoo: Zoo = None, target: TargetOption = "cpu", shape: Shapes = []) -> None:  # noqa: B006
     """List the kernels of a model that would be tuned: how often each runs, its work, and its structures."""
+    chosen = checked_target(target)
     loaded = load_model(model, zoo, shape)
-    found = extract_tasks(loaded.mod, Target(target), loaded.params)
+    found = extract_tasks(loaded.mod, chosen, loaded.params)
     contexts = {context.task_name: context for context in contexts_of(found, 0)}
     table = Table(title=f"{loaded.name}: {len(found)} tasks", title_justify="left")
     for name in ("#", "kernel", "weight", "MFLOP", "share", "structures", "candidates"):

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ir.codegen.llvm.compile import options_of, target_machine
+from ir.codegen.llvm.compile import require_processor
 from ir.target import Target
 
 from ..compare.builds import compare_builds
@@ -17,7 +17,16 @@ from ..progress import progress_display
 from ..task import extract_tasks
 from ..tune import check_budget, contexts_of, open_store, tune_tasks
 from .console import out
-from .options import DatabaseOption, ModelFile, Seed, Shapes, TargetOption, Zoo, parse_duration
+from .options import (
+    DatabaseOption,
+    ModelFile,
+    Seed,
+    Shapes,
+    TargetOption,
+    Zoo,
+    checked_target,
+    parse_duration,
+)
 
 
 def tune(
@@ -49,8 +58,8 @@ def tune(
     """
     seconds = parse_duration(time) if time is not None else None
     check_budget(trials, seconds)
-    chosen = Target(target)
-    target_machine(options_of(chosen))  # refuses what no candidate could be built for
+    chosen = checked_target(target)
+    require_processor(chosen)  # no candidate could be built for another target
     loaded = load_model(model, zoo, shape, seed)
     store = open_store(database, None)
     with out.status("preparing the model"):

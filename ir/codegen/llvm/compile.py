@@ -24,7 +24,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from ...error import IRError
+from ...error import IRError, did_you_mean
 from ...target.host import host_info
 from ...target.target import Target
 
@@ -135,11 +135,43 @@ def target_machine(options: MachineOptions = MachineOptions()) -> llvm.TargetMac
             abiname=options.abi,
         )
     if complaints:
+        triple = options.triple or host_info().triple
+        hint = did_you_mean(cpu, _known_cpus(triple)) if repr(cpu) in complaints[0] else ""
         raise CodegenError(
-            f"{'; '.join(complaints)} ({options.triple or host_info().triple}). -mcpu and LOOPSMITH_HOST_CPU take LLVM's names of"
+            f"{'; '.join(complaints)} ({triple}){hint or '.'} -mcpu and LOOPSMITH_HOST_CPU take LLVM's names of"
             " processors, such as x86-64-v3 or znver4, -mattr its names of features, such as +avx2"
         )
     return machine
+
+
+@lru_cache(maxsize=None)
+def _known_cpus(triple: str) -> list[str]:
+    """The names of processors that LLVM knows, which it tells whoever asks for the processor "help": once per process, so
+    that there is nothing to hear of a second architecture."""
+    with _CATCHING, _standard_error() as written:
+        llvm.Target.from_triple(triple).create_target_machine(cpu="help")
+    listed = b"".join(written).decode(errors="replace").partition("Available features")[0]
+    return re.findall(r"^\s+(\S+)\s+- Select the ", listed, re.MULTILINE)
+
+
+@contextmanager
+def _standard_error() -> Iterator[list[bytes]]:
+    """Collects the lines that are written to file descriptor 2 by whatever means."""
+    lines: list[bytes] = []
+    try:
+        kept = os.dup(2)
+    except OSError:  # a process without standard error: LLVM tells nobody
+        yield lines
+        return
+    with tempfile.TemporaryFile() as caught:
+        try:
+            os.dup2(caught.fileno(), 2)
+            yield lines
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+            caught.seek(0)
+            lines += caught.read().splitlines(keepends=True)
 
 
 @contextmanager
@@ -150,27 +182,17 @@ def _llvm_complaints() -> Iterator[list[str]]:
     has no 64-bit mode. Everything else that is written there meanwhile is passed on.
     """
     complaints: list[str] = []
-    try:
-        kept = os.dup(2)
-    except OSError:  # a process without standard error: LLVM tells nobody
-        yield complaints
-        return
-    with _CATCHING, tempfile.TemporaryFile() as caught:
-        try:
-            os.dup2(caught.fileno(), 2)
+    with _CATCHING:
+        with _standard_error() as written:
             yield complaints
-        finally:
-            os.dup2(kept, 2)
-            os.close(kept)
-            caught.seek(0)
-            for line in caught.read().splitlines(keepends=True):
-                found = re.match(
-                    rb"('[^']*' is not a recognized (?:processor|feature) for this target) \(ignoring", line
-                )
-                if found is None:
-                    os.write(2, line)
-                elif (text := found[1].decode()) not in complaints:
-                    complaints.append(text)
+        for line in written:
+            found = re.match(
+                rb"('[^']*' is not a recognized (?:processor|feature) for this target) \(ignoring", line
+            )
+            if found is None:
+                os.write(2, line)
+            elif (text := found[1].decode()) not in complaints:
+                complaints.append(text)
 
 
 def optimize(
