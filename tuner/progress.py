@@ -14,7 +14,7 @@ from rich.table import Table
 from runners import MeasureResult
 
 from .callback.base import MeasureCallback
-from .console import make_console
+from .console import Fitted, make_console
 from .search.base import MeasureCandidate
 from .state import TaskState, TuningRun
 
@@ -79,7 +79,7 @@ class Progress(MeasureCallback):
 
     def finish(self, task_scheduler: TuningRun) -> None:
         self.interrupted = task_scheduler.interrupted
-        self.console.print(self.table(task_scheduler))
+        self.console.print(Fitted(self.table(task_scheduler)))
         times = task_scheduler.times
         now, _ = self._done(task_scheduler)
         rate = now / times.total if times.total else 0.0
@@ -106,12 +106,12 @@ class LiveProgress(Progress):
     def start(self, task_scheduler: TuningRun) -> None:
         super().start(task_scheduler)
         self._live = Live(
-            self.table(task_scheduler), console=self.console, refresh_per_second=4, transient=True
+            Fitted(self.table(task_scheduler)), console=self.console, refresh_per_second=4, transient=True
         )
         self._live.start()
 
     def trial(self, task_scheduler: TuningRun, task: TaskState, result: MeasureResult) -> None:
-        self._live.update(self.table(task_scheduler))
+        self._live.update(Fitted(self.table(task_scheduler)))
 
     def finish(self, task_scheduler: TuningRun) -> None:
         if hasattr(self, "_live"):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import pty
 import re
+import struct
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import pytest
@@ -190,6 +194,106 @@ def test_from_a_file_to_a_checked_library(tmp_path: Path) -> None:
         written and int(written[1]) >= 8
     )  # the trials, and second measurements of those whose times were close
     assert loopsmith("db", "import", "other.db", "records.jsonl", cwd=tmp_path).returncode == 0
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a small model, its library, and models that take the same inputs."""
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    import numpy as np
+
+    folder = tmp_path_factory.mktemp("small")
+    helper = onnx.helper
+    info = helper.make_tensor_value_info("x", 1, [1, 3, 8, 8])
+    for name, channels in (("conv", 8), ("weights", 8), ("channels", 4)):
+        value = np.full((channels, 3, 3, 3), 1.0 if name == "weights" else 0.5, "float32")
+        out = helper.make_tensor_value_info("y", 1, [1, channels, 6, 6])
+        node = helper.make_node("Conv", ["x", "w"], ["y"])
+        graph = helper.make_graph([node], name, [info], [out], [onnx.numpy_helper.from_array(value, "w")])
+        opsets = [helper.make_opsetid("", 17)]
+        onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), folder / f"{name}.onnx")
+    built = loopsmith("build", "conv.onnx", "-o", "conv.so", cwd=folder)
+    assert built.returncode == 0, built.stderr
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("model", "says"),
+    [
+        ("weights.onnx", "output 0 differs from the library's"),
+        ("channels.onnx", "output 0 is [1, 4, 6, 6] there, [1, 8, 6, 6] in the library"),
+    ],
+)
+def test_another_model_is_not_compared(model: str, says: str, small: Path) -> None:
+    done = loopsmith("bench", "conv.so", "--compare", "onnxruntime", "--onnx", model, cwd=small)
+    assert done.returncode == 2 and _is_one_paragraph(done.stderr), done.stderr
+    assert "onnxruntime runs another model than the library" in done.stderr and says in done.stderr
+
+
+def test_an_unreadable_exported_program_is_named(small: Path) -> None:
+    pytest.importorskip("torch")
+    (small / "conv.pt2").write_text("no archive")
+    done = loopsmith("bench", "conv.so", "--compare", "torch", "--rounds", "1", cwd=small)
+    (small / "conv.pt2").unlink()
+    assert done.returncode == 2 and _is_one_paragraph(done.stderr), done.stderr
+    assert "PyTorch cannot read conv.pt2" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("shape", "says"),
+    [("q:1,3,8,8", "--shape) names ['q']"), ("x:1,3", "--shape) gives the input 'x' the shape [1, 3]")],
+)
+def test_a_wrong_shape_is_told_in_the_words_of_the_command_line(shape: str, says: str, small: Path) -> None:
+    done = loopsmith("tasks", "conv.onnx", "--shape", shape, cwd=small)
+    assert done.returncode == 2 and says in done.stderr
+
+
+def _on_terminal(*arguments: str, columns: int, cwd: Path) -> tuple[int | None, list[str]]:
+    """The status and the lines of the command on a terminal so wide."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+    environment = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES")}
+    environment |= {"PYTHONPATH": str(Path(__file__).parents[2]), "TERM": "xterm"}
+    process = subprocess.Popen(
+        [*_MAIN, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, cwd=cwd, env=environment
+    )
+    os.close(theirs)
+    written = b""
+    try:
+        while part := os.read(ours, 1 << 16):
+            written += part
+    except OSError:  # how Linux tells that nobody writes any more
+        pass
+    os.close(ours)
+    status = process.wait(60)
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", written.decode()).replace("\r\n", "\n")
+    return status, [line.split("\r")[-1] for line in text.split("\n")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (["--help"], 0, ("tune", "bench")),
+        (["tune", "--help"], 0, ("--trials-per-task",)),
+        (["bench", "--help"], 0, ("onnxruntime",)),
+        (["tasks", "conv.onnx"], 0, ("kernel", "weight", "MFLOP", "structures", "candidates")),
+        (["bench", "conv.so", "--rounds", "1"], 0, ("loopsmith", "median", "1.00x")),
+        (["run", "conv.so", "--check", "conv.onnx"], 0, ("float32[1,", "relative")),
+        (["tune", "missing.onnx"], 2, ("loopsmith:", "error:", "missing.onnx")),
+    ],
+    ids=lambda item: " ".join(item) if isinstance(item, list) else None,
+)
+def test_a_narrow_terminal_is_not_overrun(
+    arguments: list[str], status: int, words: tuple[str, ...], small: Path
+) -> None:
+    found, lines = _on_terminal(*arguments, columns=40, cwd=small)
+    text = "\n".join(lines)
+    assert found == status, text
+    assert max(map(len, lines)) <= 40
+    assert "Traceback" not in text
+    assert "…" not in text or "--help" in arguments  # typer's help cuts the longest word of a column
+    assert all(word in text for word in words), text
 
 
 def test_a_zoo_model_with_its_onnx_file(tmp_path: Path) -> None:

@@ -9,7 +9,9 @@ import typer
 from rich.table import Table
 
 from ..compare.contestants import Source, contestant_of_library, contestants
+from ..compare.reference import flatten
 from ..compare.turns import Contestant, take_turns
+from ..console import Fitted
 from .console import out
 
 
@@ -30,14 +32,15 @@ def bench(
 ) -> None:
     """Measure latency; with --compare the contestants take turns in one run, and ratios are printed.
 
+    What computes something else than the library is refused.
+
     PyTorch runs the exported program (.pt2) beside the ONNX file where there is one, else the model's operators one by one.
     """
     names = [item.strip() for item in compare.split(",") if item.strip()]
     ours, arrays = contestant_of_library(library, threads)
-    entries: list[Contestant] = [
-        ours,
-        *contestants(names, Source(onnx or library.with_suffix(".onnx"), zoo), arrays, threads),
-    ]
+    source = Source(onnx or library.with_suffix(".onnx"), zoo)
+    wanted = flatten(ours.call()) if names else None
+    entries: list[Contestant] = [ours, *contestants(names, source, arrays, threads, wanted)]
     times = take_turns(entries, rounds)
     table = Table(title=str(library), title_justify="left")
     for name in ("runtime", "median ms", "min ms", "ratio to loopsmith"):
@@ -48,4 +51,4 @@ def bench(
         table.add_row(
             entry.name, f"{result.median * 1e3:.3f}", f"{result.minimum * 1e3:.3f}", f"{ratio:.2f}x"
         )
-    out.print(table)
+    out.print(Fitted(table))

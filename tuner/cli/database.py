@@ -21,6 +21,7 @@ from database import (
 from database.workload import entry_function
 from schedules.population import flops_of
 
+from ..console import Fitted
 from ..error import TunerError
 from .build import check_writable
 from .console import out
@@ -60,7 +61,7 @@ def list_workloads(path: Path_) -> None:
             "-" if best is None else f"{flops_of(func) / best / 1e9:.1f}",
             "; ".join(sorted(target[:60] for target in targets)),
         )
-    out.print(table)
+    out.print(Fitted(table))
 
 
 @app.command("top")
@@ -92,9 +93,9 @@ def top(
             "yes" if record.verified else "no",
             str(decisions),
         )
-    out.print(table)
+    out.print(Fitted(table))
     if trace and records:
-        out.print(str(records[0].trace))
+        out.print(str(records[0].trace), soft_wrap=True)  # lines of a program stay lines
 
 
 @app.command("export")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rich.table import Table
 
+from ..console import Fitted
 from ..model import load_model
 from ..task import extract_tasks
 from ..tune import contexts_of
@@ -34,4 +35,4 @@ def tasks(model: ModelFile = None, zoo: Zoo = None, target: TargetOption = "cpu"
             str(len(sketches)),
             f"{size:,}" if context is not None else "symbolic",
         )
-    out.print(table)
+    out.print(Fitted(table))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -16,7 +18,7 @@ import runners
 
 from ..error import TunerError
 from ..model import exported, load_model, random_array
-from .reference import OnnxSource, onnx_session, run_session
+from .reference import TOLERANCE, OnnxSource, flatten, onnx_session, relative_error, run_session
 from .turns import Contestant
 
 
@@ -61,12 +63,16 @@ class Source:
 
 
 def contestants(
-    names: Sequence[str], source: Source, arrays: Sequence[np.ndarray], threads: int
+    names: Sequence[str],
+    source: Source,
+    arrays: Sequence[np.ndarray],
+    threads: int,
+    wanted: Sequence[np.ndarray] | None = None,
 ) -> list[Contestant]:
-    """Other runtimes on the same inputs.
+    """Other runtimes on the same inputs, whose outputs must be those ``wanted``, if they are given.
 
     Raises:
-        TunerError: a name is unknown, there is no model to run, or the runtime is not installed.
+        TunerError: a name is unknown, there is no model to run, it is another model, or the runtime is not installed.
     """
     unknown = [name for name in names if name not in _MAKERS]
     if unknown:
@@ -78,8 +84,31 @@ def contestants(
         )
     entries = [_MAKERS[name](source, arrays, threads) for name in names]
     for entry in entries:
-        entry.call()  # the first call compiles, or allocates: it says nothing of the second
+        found = entry.call()  # the first call compiles, or allocates: it says nothing of the second
+        if wanted is not None:
+            _require_same_outputs(entry.name, flatten(found), wanted)
     return entries
+
+
+def _require_same_outputs(name: str, found: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> None:
+    """Refuse to compare the times of programs that compute different things."""
+    problem = ""
+    if len(found) != len(wanted):
+        problem = f"it has {len(found)} outputs, the library {len(wanted)}"
+    for number, (theirs, ours) in enumerate(zip(found, wanted, strict=False)):
+        if problem:
+            break
+        if theirs.shape != ours.shape:
+            problem = f"output {number} is {list(theirs.shape)} there, {list(ours.shape)} in the library"
+        elif ours.dtype in (np.float32, np.float64) and np.isfinite(ours).all():
+            error = relative_error(ours, theirs)
+            if error > TOLERANCE:
+                problem = f"output {number} differs from the library's by {error:.1e} (limit {TOLERANCE:g})"
+    if problem:
+        raise TunerError(
+            f"{name} runs another model than the library: {problem}; name the ONNX file or the architecture that the library"
+            " was built from"
+        )
 
 
 def _onnxruntime(source: Source, arrays: Sequence[np.ndarray], threads: int) -> Contestant:
@@ -119,7 +148,14 @@ def _torch_call(
         torch.set_num_threads(threads)
     program = source.onnx.with_suffix(".pt2") if source.onnx is not None and source.zoo is None else None
     if program is not None and program.is_file():
-        module: Any = torch.export.load(program).module()
+        try:
+            with _silent(logging.getLogger("torch.export")):
+                module: Any = torch.export.load(program).module()
+        except Exception as error:  # torch raises whatever its parts of a reader raise
+            raise TunerError(
+                f"PyTorch cannot read {program} ({type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''});"
+                " write it with torch.export.save, or move it away: then the model's operators are run one by one"
+            ) from error
     else:
         # Found by name when PyTorch is there: its module is made of PyTorch's functions.
         to_torch = import_module(".torch_graph", __package__).to_torch
@@ -132,7 +168,25 @@ def _torch_call(
         with torch.inference_mode():
             return module(*tensors)
 
+    try:
+        call()
+    except Exception as error:  # torch raises its own classes and Python's
+        shown = program if program is not None and program.is_file() else "the model"
+        raise TunerError(
+            f"PyTorch cannot run {shown} on the library's inputs; name the file that the library was built from ({error})"
+        ) from error
     return call
+
+
+@contextmanager
+def _silent(logger: logging.Logger) -> Iterator[None]:
+    """A library that logs the traceback of what it raises as well keeps it to itself."""
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 _MAKERS: dict[str, Callable[[Source, Sequence[np.ndarray], int], Contestant]] = {

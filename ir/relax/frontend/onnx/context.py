@@ -152,7 +152,7 @@ class NodeContext:
             raise DynamicShapeError(
                 f"ONNX {self.op_type} (node {self.name!r}): {what} is computed from the data of "
                 f"{value.name_hint if isinstance(value, Var) else 'another tensor'!r}, so the result's shape is not "
-                "known before the program runs; give fixed input shapes through shape_dict, or change the model"
+                "known before the program runs; give fixed input shapes through shape_dict (--shape), or change the model"
             )
         return [int(item) if isinstance(item, int | np.integer) else item for item in array.reshape(-1)]
 
@@ -188,7 +188,7 @@ class NodeContext:
         if values is None:
             raise DynamicShapeError(
                 f"ONNX {self.op_type} (node {self.name!r}): the shape of an input depends on data, which this operator does "
-                "not support; give fixed input shapes through shape_dict, or change the model"
+                "not support; give fixed input shapes through shape_dict (--shape), or change the model"
             )
         return [int(dim.value) if isinstance(dim, IntImm) else dim for dim in values]
 
@@ -199,7 +199,7 @@ class NodeContext:
         if not all(isinstance(dim, int) for dim in chosen):
             raise DynamicShapeError(
                 f"ONNX {self.op_type} (node {self.name!r}): the shape {tuple(map(str, shape))} has symbolic extents, which this "
-                "operator does not support; give fixed input shapes through shape_dict={'input name': [...]}"
+                "operator does not support; give fixed input shapes through shape_dict={'input name': [...]} (--shape on the command line)"
             )
         return [int(dim) for dim in chosen if isinstance(dim, int)]
 

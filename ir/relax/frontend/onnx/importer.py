@@ -298,7 +298,7 @@ class GraphImporter:
         if unknown:
             names = ", ".join(item.name for item in self.graph.input if item.name not in self.values)
             raise ConversionError(
-                f"shape_dict names {sorted(unknown)}, which the model has no inputs of; it has: {names}"
+                f"shape_dict (--shape) names {sorted(unknown)}, which the model has no inputs of; it has: {names}"
             )
         for item in self.graph.input:
             if item.name in self.values:  # a weight with a default
@@ -327,7 +327,7 @@ class GraphImporter:
             if declared is None:
                 raise DynamicShapeError(
                     f"the model does not say how many dimensions its input {item.name!r} has; "
-                    f"give a shape: shape_dict={{{item.name!r}: [...]}}"
+                    f"give a shape: shape_dict={{{item.name!r}: [...]}} in Python, --shape {item.name}:1,3,224,224 on the command line"
                 )
             given = [dim if dim is not None else f"{item.name}_dim{i}" for i, dim in enumerate(declared)]
         elif declared is not None:
@@ -341,7 +341,7 @@ class GraphImporter:
         if not fits:
             wanted = ", ".join(str(dim or "?") for dim in declared)
             raise ConversionError(
-                f"shape_dict gives the input {name!r} the shape {given}, the model has [{wanted}]"
+                f"shape_dict (--shape) gives the input {name!r} the shape {given}, the model has [{wanted}]"
             )
 
     def _dim(self, name: str, dim: Any) -> Dim:
