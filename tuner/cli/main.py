@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 
 import typer
@@ -11,13 +12,18 @@ from ir.error import IRError
 from . import bench, build, database, run, tasks, tune
 from .console import complain
 
+_COLUMNS = shutil.get_terminal_size().columns
+_NARROW = _COLUMNS < 70
+"""Whether the boxes of typer's help would cut names of options; there is plain text then, as wide as the terminal."""
+
 app = typer.Typer(
     name="loopsmith",
     help="Tune tensor programs on this machine, keep what was found, and build with it.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
+    rich_markup_mode=None if _NARROW else "rich",
+    context_settings={"terminal_width": _COLUMNS} if _NARROW else {},
 )
 app.command("tune")(tune.tune)
 app.command("tasks")(tasks.tasks)
@@ -43,9 +49,12 @@ def main() -> None:
         usage = _usage_error(error)
         if usage is None:
             raise
-        if error.format_message():  # type: ignore[attr-defined]
+        message = error.format_message()  # type: ignore[attr-defined]
+        if message.startswith("Usage:"):  # the help, which was asked for by naming no command
+            print(message)
+        elif message:  # without one that help is on the screen
             complain(usage)
-        sys.exit(2)  # without a message the help, which was asked for by naming no command, is on the screen
+        sys.exit(2)
     # `typer.Exit` does not come out of the app: its status is what the app returns; a command returns None.
     if status:
         sys.exit(status)

@@ -54,7 +54,7 @@ def tune(
 
     When the budget is used up the model is built with the best records and compared.
 
-    Example: [bold]loopsmith tune --zoo resnet18 --trials 256 --database tuning.db[/bold]
+    Example: loopsmith tune --zoo resnet18 --trials 256 --database tuning.db
     """
     seconds = parse_duration(time) if time is not None else None
     check_budget(trials, seconds)
