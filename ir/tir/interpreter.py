@@ -427,6 +427,8 @@ class Interpreter(Visitor):
     def _call_packed(self, node: E.Call) -> Any:
         function = get_global_func(self.visit(node.args[0]))
         result = function(*[_packed(self.visit(arg)) for arg in node.args[1:]])  # type: ignore[misc]
+        if isinstance(result, int | float | np.generic) and node.dtype not in ("handle", "void"):
+            return _scalar(result, node.dtype)
         return 0 if result is None else result
 
     def _call_function(self, node: E.Call) -> Any:

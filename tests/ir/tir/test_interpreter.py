@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import ir
 from ir import IRModule, te, tir
+from ir.codegen.build import build
 from ir.script import tir as T
 from ir.tir.interpreter import InterpreterError, run
 
@@ -126,3 +128,17 @@ def test_a_vector_that_begins_or_ends_outside_is_refused(start: int) -> None:
     store = tir.BufferStore(buffer, tir.Broadcast(tir.const(1.0), 4), [tir.const(1), ramp])
     with pytest.raises(InterpreterError, match="of dimension 1 of A is not in"):
         run(tir.PrimFunc([buffer], store), np.zeros((4, 8), "float32"))
+
+
+def test_what_a_called_function_returns_has_the_dtype_of_the_call() -> None:
+    ir.register_func("tests.three_hundred", lambda: 300, override=True)
+
+    @T.prim_func
+    def main(B: T.Buffer((2,), "int32")):
+        B[0] = T.Cast("int32", T.call_packed("tests.three_hundred", dtype="int8"))
+        B[1] = T.clz(T.call_packed("tests.three_hundred", dtype="int32"))
+
+    for execute in (lambda array: run(main, array), build(main)["main"]):
+        b = np.zeros(2, "int32")
+        execute(b)
+        assert b.tolist() == [44, 23]
