@@ -239,24 +239,30 @@ def _with_dtype(op_name: str) -> Callable[..., Any]:
 def _lifted(function: Callable[..., Any]) -> Callable[..., Any]:
     """The same function for arguments that may be regions (``A[0:4]`` is a vector where a value is expected).
 
-    Older programs repeat the dtype of the result by keyword at the end.
+    Older programs repeat the dtype of the result by keyword at the end; another one is refused.
     """
     parameters = list(_signature(function).parameters)
     leads, takes = parameters[:1] == ["dtype"], "dtype" in parameters
 
     @_functools.wraps(function)
     def build(*args: Any, **kwargs: Any) -> Any:
+        repeated = None
         if kwargs and "dtype" in kwargs:
             dtype = _dtype_of(kwargs.pop("dtype"))
             if leads:
                 args = (dtype, *args)
             elif takes:
                 kwargs["dtype"] = dtype
+            else:
+                repeated = dtype
         for item in args:
             if item.__class__ is BufferRegion:
                 args = tuple(_region_as_load(x) if isinstance(x, BufferRegion) else x for x in args)
                 break
-        return function(*args, **kwargs)
+        result = function(*args, **kwargs)
+        if repeated is not None and result.dtype != repeated:
+            raise IRTypeError(f"{function.__name__}: the result is {result.dtype}, not dtype={repeated!r}")
+        return result
 
     return build
 

@@ -83,9 +83,9 @@ def call_llvm_pure_intrin(dtype: str, name: str, *args: Any, span: Span | None =
     effect=CallEffectKind.UPDATE_STATE,
     lowering={"default": primitive},
 )
-def call_packed(*args: Any, span: Span | None = None) -> PrimExpr:
-    """Call a registered function (:func:`ir.register_func`): its name, then buffers and values."""
-    return call("tvm_call_packed", *[_packed_argument(item) for item in args], span=span)
+def call_packed(*args: Any, dtype: str = "int32", span: Span | None = None) -> PrimExpr:
+    """Call a registered function (:func:`ir.register_func`), which returns a ``dtype``: its name, then buffers and values."""
+    return call("tvm_call_packed", *[_packed_argument(item) for item in args], dtype=dtype, span=span)
 
 
 @intrinsic(
@@ -95,9 +95,9 @@ def call_packed(*args: Any, span: Span | None = None) -> PrimExpr:
     effect=CallEffectKind.UPDATE_STATE,
     lowering={"default": primitive},
 )
-def call_cpacked(*args: Any, span: Span | None = None) -> PrimExpr:
-    """Call a packed C function by symbol."""
-    return call("tvm_call_cpacked", *[_packed_argument(item) for item in args], span=span)
+def call_cpacked(*args: Any, dtype: str = "int32", span: Span | None = None) -> PrimExpr:
+    """Call a packed C function by symbol, which returns a ``dtype``."""
+    return call("tvm_call_cpacked", *[_packed_argument(item) for item in args], dtype=dtype, span=span)
 
 
 def _packed_argument(item: Any) -> Any:

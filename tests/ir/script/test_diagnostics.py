@@ -285,3 +285,10 @@ def test_what_is_added_to_must_be_known(target: str) -> None:
         from_source(
             f"@T.prim_func\ndef f(B: T.Buffer((4,), 'float32')):\n    for i in range(4):\n        {target} += 1.0"
         )
+
+
+def test_a_repeated_dtype_is_that_of_the_result() -> None:
+    source = "@T.prim_func\ndef main(A: T.Buffer((4,), 'float32')):\n    A[0] = T.exp(A[1], dtype={!r})\n"
+    assert "T.exp" in from_source(source.format("float32")).script()
+    with pytest.raises(ir.DiagnosticError, match=r"exp: the result is float32, not dtype='float16'"):
+        from_source(source.format("float16"))
