@@ -128,12 +128,13 @@ class _Verifier(ScopedVisitor):
     # ---- statements ---------------------------------------------------------------------------------------------
 
     def visit(self, node: Any) -> Any:
-        if isinstance(node, S.Stmt):
-            outer, self._statement = self._statement, node
-            super().visit(node)
-            self._statement = outer
-            return None
-        return super().visit(node)
+        if not isinstance(node, S.Stmt):
+            method = self._table.get(node.__class__)
+            return super().visit(node) if method is None else method(self, node)
+        outer, self._statement = self._statement, node
+        super().visit(node)
+        self._statement = outer
+        return None
 
     def visit_BufferStore(self, store: S.BufferStore) -> None:
         buffer, value = store.buffer, store.value
