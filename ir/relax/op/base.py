@@ -24,6 +24,7 @@ from ..struct_info import (
 )
 from ..struct_info_lattice import derive_call_ret_struct_info
 from .declaration import call, operator
+from .folding import fold_kernel, fold_shape_of, fold_shape_to_tensor, fold_tensor_to_shape
 from .inference import as_int, check_arity, fail, same_as, shape_arg, tensor_args, wrong_kind
 from .lowering import builtin_with_function, packed
 from .memory_effect import (
@@ -100,7 +101,7 @@ CALLS_KERNEL: dict[str, Any] = {"normalize": _fields_in_place, "callee": 0, "is_
 """What operators share whose first arguments are a function and the tuple of what it is called with."""
 
 
-@operator("relax.call_tir", infer=_infer_call_tir, **CALLS_KERNEL)
+@operator("relax.call_tir", infer=_infer_call_tir, fold=fold_kernel, **CALLS_KERNEL)
 def call_tir(gvar: GlobalVar, args: Any, out_sinfo: Any, tir_vars: Any = None) -> Call:
     """Call a PrimFunc in destination-passing style: the outputs are allocated and passed behind the arguments.
 
@@ -384,7 +385,12 @@ def _infer_shape_of(node: Call, builder: Any) -> StructInfo:
     return ShapeStructInfo(ndim=info.ndim)
 
 
-@operator("relax.shape_of", infer=_infer_shape_of, lowering=packed("vm.builtin.shape_of"))
+@operator(
+    "relax.shape_of",
+    infer=_infer_shape_of,
+    fold=fold_shape_of,
+    lowering=packed("vm.builtin.shape_of"),
+)
 def shape_of(expr: Expr) -> Call:
     """The shape of a tensor, as a shape value."""
     return call("relax.shape_of", expr)
@@ -407,6 +413,7 @@ def _legalize_shape_to_tensor(bb: Any, node: Call) -> Expr:
 @operator(
     "relax.shape_to_tensor",
     infer=_infer_shape_to_tensor,
+    fold=fold_shape_to_tensor,
     legalize=_legalize_shape_to_tensor,
     lowering=packed("relax.run.shape_to_tensor"),
 )
@@ -440,6 +447,7 @@ def _legalize_tensor_to_shape(bb: Any, node: Call) -> Expr:
 @operator(
     "relax.tensor_to_shape",
     infer=_infer_tensor_to_shape,
+    fold=fold_tensor_to_shape,
     legalize=_legalize_tensor_to_shape,
     lowering=packed("vm.builtin.tensor_to_shape"),
 )

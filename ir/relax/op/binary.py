@@ -157,6 +157,7 @@ subtract = _binary(
     "subtract",
     np.subtract,
     "Subtraction.",
+    undefined=(TypeError,),  # of bools
     memory=reuses(0, 1),
     gradient=of_two_operands(lambda x, y, z, g: (g, make.negative(g))),
 )

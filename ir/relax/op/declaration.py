@@ -22,6 +22,7 @@ from ...expr import RelaxExpr
 from ...op import Op, register_op
 from ..expr import Call, Var
 from ..struct_info import StructInfo
+from .folding import Known
 from .layout_rule import LayoutRule
 from .memory_effect import FRESH, OPAQUE, UNKNOWN, MemoryEffect, ReadFromCall
 
@@ -30,6 +31,7 @@ Infer = Callable[[Call, Any], StructInfo]
 Legalize = Callable[[Any, Call], RelaxExpr]
 Normalize = Callable[[Any, Call], Call]
 Lowering = Callable[[Call], Call]
+Fold = Callable[[Call, Known], RelaxExpr]
 Gradient = Callable[[Var, Call, RelaxExpr, Any], list[Any]]
 
 
@@ -83,6 +85,12 @@ class OperatorDeclaration:
     well-formedness holds programs to it."""
     reference: Callable[..., Any] | None = None
     """numpy arrays (shapes as tuples, scalars as numbers) and the attributes as keywords to the expected result."""
+    undefined: tuple[type[Exception], ...] = ()
+    """What the reference raises where the operator has no value: IndexError for an index that is out of range, TypeError for
+    numbers that numpy does not compute. Any other exception is a mistake in the reference."""
+    fold: Fold | None = None
+    """From a call, and what is known of its arguments, to what it is when the program is built, for what no reference computes;
+    it raises :class:`.folding.NotComputable` where that is not known. Other pure operators are folded by their references."""
     memory: MemoryEffect | ReadFromCall = FRESH
     """What a call does to memory; whether the operator is pure follows from it."""
     legalize: Legalize | None = None

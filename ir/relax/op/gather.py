@@ -65,6 +65,7 @@ def _legalize_gather_elements(bb: Any, node: Call) -> Expr:
     infer=_infer_gather_elements,
     legalize=_legalize_gather_elements,
     reference=lambda x, indices, axis: np.take_along_axis(x, indices, axis),
+    undefined=(IndexError,),
     **_MOVES,
 )
 def gather_elements(data: Expr, indices: Expr, axis: int = 0) -> Expr:
@@ -117,7 +118,12 @@ def _legalize_gather_nd(bb: Any, node: Call) -> Expr:
 
 
 @operator(
-    "relax.gather_nd", infer=_infer_gather_nd, legalize=_legalize_gather_nd, reference=_np_gather_nd, **_MOVES
+    "relax.gather_nd",
+    infer=_infer_gather_nd,
+    legalize=_legalize_gather_nd,
+    reference=_np_gather_nd,
+    undefined=(IndexError,),
+    **_MOVES,
 )
 def gather_nd(data: Expr, indices: Expr, batch_dims: int = 0) -> Expr:
     """The slices of ``data`` at the index vectors in the last dimension of ``indices``."""
@@ -178,6 +184,7 @@ def _legalize_index_tensor(bb: Any, node: Call) -> Expr:
     infer=_infer_index_tensor,
     legalize=_legalize_index_tensor,
     reference=lambda x, indices: x[tuple(indices)],
+    undefined=(IndexError,),
     **_MOVES,
 )
 def index_tensor(data: Expr, indices: Any) -> Expr:
@@ -241,6 +248,7 @@ def _legalize_scatter_elements(bb: Any, node: Call) -> Expr:
     infer=_infer_scatter_elements,
     legalize=_legalize_scatter_elements,
     reference=_np_scatter_elements,
+    undefined=(IndexError,),
     mixed_precision=FOLLOW,
     pattern=OpPatternKind.kOpaque,
 )
@@ -291,6 +299,7 @@ def _legalize_scatter_nd(bb: Any, node: Call) -> Expr:
     infer=_infer_scatter_nd,
     legalize=_legalize_scatter_nd,
     reference=_np_scatter_nd,
+    undefined=(IndexError,),
     mixed_precision=FOLLOW,
     pattern=OpPatternKind.kOpaque,
 )
@@ -339,6 +348,7 @@ def _legalize_index_put(bb: Any, node: Call) -> Expr:
     infer=_infer_index_put,
     legalize=_legalize_index_put,
     reference=_np_index_put,
+    undefined=(IndexError,),
     mixed_precision=FOLLOW,
     pattern=OpPatternKind.kOpaque,
 )

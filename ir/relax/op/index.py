@@ -97,6 +97,7 @@ def _take_gradient(var: Expr, node: Call, grad: Expr, builder: Any) -> list[Any]
     reference=lambda x, indices, axis, mode: np.take(
         x, indices, axis, mode="raise" if mode == "fast" else mode
     ),
+    undefined=(IndexError,),
     **_MOVES,
 )
 def take(x: Expr, indices: Any, axis: int | None = None, mode: str = "fast") -> Expr:

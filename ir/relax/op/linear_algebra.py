@@ -236,11 +236,18 @@ def _legalize_einsum(bb: Any, node: Call) -> Expr:
     return bb.call_te(topi_function("einsum"), node.attrs["subscripts"], *items)
 
 
+def _np_einsum(operands: Any, subscripts: str) -> np.ndarray:
+    dtype = operands[0].dtype
+    if dtype.kind == "V":  # bfloat16 and its like, which numpy's einsum does not take
+        operands = [operand.astype("float32") for operand in operands]
+    return np.einsum(subscripts, *operands).astype(dtype)
+
+
 @operator(
     "relax.einsum",
     infer=_infer_einsum,
     legalize=_legalize_einsum,
-    reference=lambda operands, subscripts: np.einsum(subscripts, *operands),
+    reference=_np_einsum,
     mixed_precision=MixedPrecisionPolicy.ALWAYS,
     pattern=OpPatternKind.kOutEWiseFusable,
 )

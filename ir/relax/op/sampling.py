@@ -69,6 +69,7 @@ def _legalize_multinomial(bb: Any, node: Call) -> Expr:
     infer=_infer_multinomial,
     legalize=_legalize_multinomial,
     reference=_np_multinomial,
+    undefined=(IndexError,),
 )
 def multinomial_from_uniform(
     prob: Expr, uniform_sample: Expr, sample_indices: Expr, dtype: str = "int64"

@@ -34,7 +34,7 @@ def _infer_argsort(node: Call, builder: Any) -> StructInfo:
 def _order(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:
     keys = x
     if descending:
-        keys = -x if x.dtype.kind in "if" else np.bitwise_not(x)
+        keys = np.bitwise_not(x) if x.dtype.kind in "ub" else -x
     return np.argsort(keys, axis, kind="stable")
 
 

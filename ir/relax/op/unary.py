@@ -34,6 +34,10 @@ def _primfunc_name(name: str) -> str:
     return name if name == "erf" else f"tir_{name}"
 
 
+_NOT_IN_NUMPY = (TypeError,)
+"""What ufuncs raise for types that they are not defined for."""
+
+
 def _unary(
     name: str,
     topi: str | None,
@@ -89,7 +93,14 @@ asin = _unary("asin", "asin", np.arcsin, "Arc sine.")
 asinh = _unary("asinh", "asinh", np.arcsinh, "Inverse hyperbolic sine.")
 atan = _unary("atan", "atan", np.arctan, "Arc tangent.")
 atanh = _unary("atanh", "atanh", np.arctanh, "Inverse hyperbolic tangent.")
-bitwise_not = _unary("bitwise_not", "bitwise_not", np.invert, "Bitwise complement.", infer_unary_any)
+bitwise_not = _unary(
+    "bitwise_not",
+    "bitwise_not",
+    np.invert,
+    "Bitwise complement.",
+    infer_unary_any,
+    undefined=_NOT_IN_NUMPY,
+)
 ceil = _unary("ceil", "ceil", np.ceil, "Smallest integer that is not smaller.", infer_unary_any)
 cos = _unary(
     "cos",
@@ -133,6 +144,7 @@ negative = _unary(
     np.negative,
     "Negation.",
     infer_unary_any,
+    undefined=_NOT_IN_NUMPY,
     gradient=of_one_operand(lambda x, y, g: make.negative(g)),
 )
 round = _unary("round", "round", np.round, "Nearest integer, halves to the even one.", infer_unary_any)
@@ -156,7 +168,7 @@ sigmoid = _unary(
         lambda x, y, g: make.multiply(g, make.multiply(y, make.subtract(scalar(1.0, x), y)))
     ),
 )
-sign = _unary("sign", "sign", np.sign, "Sign: -1, 0 or 1.", infer_unary_any)
+sign = _unary("sign", "sign", np.sign, "Sign: -1, 0 or 1.", infer_unary_any, undefined=_NOT_IN_NUMPY)
 sin = _unary(
     "sin", "sin", np.sin, "Sine.", gradient=of_one_operand(lambda x, y, g: make.multiply(g, make.cos(x)))
 )

@@ -32,6 +32,8 @@ from ..expr import (
 )
 from ..expr_functor import ExprMutator
 from ..function import Function
+from ..op.declaration import declaration_of
+from ..op.folding import NotComputable
 from ..struct_info import StructInfo, TensorStructInfo, TupleStructInfo
 from ..struct_info_lattice import static_dims
 from .function_pass import FunctionPass
@@ -41,10 +43,6 @@ _LOG = logging.getLogger(__name__)
 _MAX_GROWTH = 16
 _MAX_GROWN_BYTES = 1 << 20
 """A constant that is much larger than what it is computed from, and large, is better computed when the program runs."""
-
-
-class _NotFoldable(Exception):
-    """An argument is not known at build time."""
 
 
 def _static(info: StructInfo | None) -> bool:
@@ -86,6 +84,8 @@ class _Kernels:
 
 
 class _Folder(ExprMutator):
+    """Also what operators that fold by themselves ask (:class:`ir.relax.op.folding.Known`)."""
+
     def __init__(self, mod: IRModule, kernels: _Kernels) -> None:
         super().__init__()
         self._mod = mod
@@ -94,8 +94,12 @@ class _Folder(ExprMutator):
         """The variables that constants are bound to; later uses read the constant itself."""
 
     def visit_var_binding_(self, binding: Any) -> None:
-        value = self.visit_expr(binding.value)
+        stays = self._stays(binding)
+        value = binding.value if stays else self.visit_expr(binding.value)
         folded = self._fold(value) if isinstance(value, Call) else self._field(value)
+        if stays and folded is None:
+            self.builder_.emit_normalized(binding)
+            return
         value = value if folded is None else folded
         var = self.reemit_binding(binding, value)
         if isinstance(value, Constant | ShapeExpr | PrimValue):
@@ -125,75 +129,61 @@ class _Folder(ExprMutator):
     # ---- evaluation -----------------------------------------------------------------------------------------
 
     def _fold(self, call: Call) -> Expr | None:
+        """What a call is; None where that is not known."""
         if not isinstance(call.op, Op):
             return None
-        name = call.op.name
-        info = call.struct_info
+        declared = declaration_of(call.op)
         try:
-            if name == "relax.call_tir":
-                return self._fold_kernel(call)
-            if name == "relax.tensor_to_shape":
-                array = self._argument(call.args[0])
-                return ShapeExpr([int(extent) for extent in array])
-            if name == "relax.shape_to_tensor":
-                return Constant(np.asarray(self._argument(call.args[0]), "int64"))
-            if name == "relax.shape_of":
-                return self._shape_of(call)
-            if not is_pure(call) or call.op.get_attr("FReference") is None or not _static(info):
-                return None
-            return self._fold_operator(call, info)
-        except _NotFoldable:
+            if declared is not None and declared.fold is not None:
+                return declared.fold(call, self)
+            return self._by_reference(call, declared.undefined if declared is not None else ())
+        except NotComputable as reason:
+            _LOG.debug("not folding %s: %s", call.op.name, reason)
             return None
 
-    def _argument(self, expr: Expr) -> Any:
+    def value(self, expr: Expr) -> Any:
+        """What a constant argument is."""
         expr = self._resolved(expr)
         if isinstance(expr, Constant):
             return expr.data
         if isinstance(expr, Tuple):
-            return tuple(self._argument(field) for field in expr.fields)
+            return tuple([self.value(field) for field in expr.fields])
         if isinstance(expr, ShapeExpr):
             dims = static_dims(expr.values)
             if dims is None:
-                raise _NotFoldable
+                raise NotComputable("an extent is known when the program runs")
             return tuple(dims)
         if isinstance(expr, PrimValue) and hasattr(expr.value, "value"):
             return expr.value.value
         if isinstance(expr, StringImm | DataTypeImm):
             return expr.value
-        raise _NotFoldable
+        raise NotComputable("an argument is known when the program runs")
 
-    def _shape_of(self, call: Call) -> Expr | None:
-        info = call.args[0].struct_info_
-        if isinstance(info, TensorStructInfo):
-            dims = static_dims(info.shape_values)
-            if dims is not None:
-                return ShapeExpr(dims)
-        return None
-
-    def _fold_operator(self, call: Any, info: StructInfo) -> Expr | None:
-        values = [self._argument(arg) for arg in call.args]
+    def _by_reference(self, call: Any, undefined: tuple[type[Exception], ...]) -> Expr | None:
+        info = call.struct_info
+        reference = call.op.get_attr("FReference")
+        if reference is None or not is_pure(call) or not _static(info):
+            return None
+        values = [self.value(arg) for arg in call.args]
         sizes = [value.nbytes for value in _arrays(values)]
         if not sizes or _grows(sum(sizes), _n_bytes(info)):
             return None
         try:
             with np.errstate(all="ignore"):
-                result = call.op.get_attr("FReference")(
-                    *values, **{key: _plain(item) for key, item in call.attrs.items()}
-                )
-        except Exception as error:
-            # A reference may not take every form of arguments; the program still computes the value.
-            _LOG.debug("not folding %s: %s", call.op.name, error)
-            return None
+                result = reference(*values, **{key: _plain(item) for key, item in call.attrs.items()})
+        except undefined as error:
+            # What the program does there is its own affair.
+            raise NotComputable(str(error)) from error
         return _as_constant(result, info)
 
-    def _fold_kernel(self, call: Call) -> Expr | None:
-        callee = self._mod[call.args[0]] if isinstance(call.args[0], GlobalVar) else None
-        info = call.sinfo_args[0]
-        if not isinstance(callee, PrimFunc) or len(call.args) > 2 or not _static(info):
-            return None
-        inputs = [np.asarray(value) for value in _arrays([self._argument(call.args[1])])]
+    def result_of(self, kernel: Expr, args: Expr, info: StructInfo) -> Expr:
+        """Constants that a kernel computes of others."""
+        inputs = [np.asarray(value) for value in _arrays([self.value(args)])]
+        callee = self._mod[kernel] if isinstance(kernel, GlobalVar) else None
+        if not isinstance(callee, PrimFunc) or not _static(info):
+            raise NotComputable("the kernel, or how large its results are, is known when the program runs")
         if _grows(sum(value.nbytes for value in inputs), _n_bytes(info)):
-            return None
+            raise NotComputable("the result is much larger than what it is computed of")
         infos = list(info.fields) if isinstance(info, TupleStructInfo) else [info]
         outputs = [_empty(item) for item in infos]
         self._kernels.run(callee, inputs, outputs)
@@ -258,8 +248,9 @@ def _as_constant(result: Any, info: StructInfo) -> Expr | None:
 class FoldConstant(FunctionPass):
     """Evaluate pure operators and ``call_tir`` whose arguments are all constants.
 
-    Operators are evaluated by their numpy reference, PrimFuncs by compiling them. Shapes that a program computes from shapes
-    (``shape_of``, ``tensor_to_shape``) become shape expressions.
+    Operators are evaluated by their numpy reference, or say themselves what they are (``fold`` of the declaration): PrimFuncs are
+    compiled and run, shapes that a program computes from shapes (``shape_of``, ``tensor_to_shape``) become shape expressions.
+    What has no value, such as an element beyond a tensor's end, is left to the program.
 
     Before::
 

@@ -118,6 +118,7 @@ def _legalize_nll_loss_backward(bb: Any, node: Call) -> Expr:
     infer=_infer_like_second,
     legalize=_legalize_nll_loss_backward,
     reference=_np_nll_loss_backward,
+    undefined=(IndexError,),
 )
 def nll_loss_backward(
     output_grad: Expr,
@@ -322,6 +323,7 @@ def _legalize_take_backward(bb: Any, node: Call) -> Expr:
     infer=_infer_like_second,
     legalize=_legalize_take_backward,
     reference=_np_take_backward,
+    undefined=(IndexError,),
 )
 def take_backward(output_grad: Expr, x: Expr, indices: Expr, axis: int | None = None) -> Expr:
     """The gradient of take with respect to ``x``."""

@@ -180,6 +180,7 @@ def _nll_loss_gradient(var: Var, node: Call, grad: Expr, builder: Any) -> list[A
     legalize=_legalize_nll_loss,
     gradient=_nll_loss_gradient,
     reference=_np_nll_loss,
+    undefined=(IndexError,),
     mixed_precision=NEVER,
     pattern=OpPatternKind.kOpaque,
 )
