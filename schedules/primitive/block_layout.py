@@ -72,6 +72,12 @@ def _transform_block_layout(block: BlockNode, index_map: IndexMap, new_extents: 
         f"the index map takes {len(index_map.initial_indices)} indices, block {block.name!r} has"
         f" {len(block.iter_vars)} iteration variables",
     )
+    for item in block.iter_vars:
+        require(
+            constant_difference(item.dom.min, 0) == 0,
+            primitive,
+            f"variable {item.var.name!r} of block {block.name!r} starts at {item.dom.min}; index maps count from zero",
+        )
     top = _nest_of(block, primitive)
     kinds = {item.var: item.iter_type for item in block.iter_vars}
     by_initial: Mapping[Any, Any] = dict(

@@ -477,7 +477,31 @@ def _reverse_compute_at(block: BlockNode, loop: LoopNode, preserve_unit_loops: b
     position = _position(index, last_producer + 1, first_consumer, primitive)
     anchor = branches[max(position - 1, 0)]
     detach(block)
-    insert_beside(anchor, _rebuild_nest(block, loop, domains, preserve_unit_loops), before=position == 0)
+    nest = _rebuild_nest(block, loop, domains, preserve_unit_loops)
+    _skip_where_nothing_is_produced(block, loop, domains)
+    insert_beside(anchor, nest, before=position == 0)
+
+
+def _skip_where_nothing_is_produced(
+    block: BlockNode, loop: LoopNode, domains: Mapping[Any, tuple[Any, Any]]
+) -> None:
+    """A block that runs through the whole domain of a variable does so only where its producers wrote some of it.
+
+    A loop that was split unevenly has iterations without any.
+    """
+    around = [*loops_around(loop), loop]
+    outer = {other.var for other in around}
+    analyzer = Analyzer()
+    for other in around:
+        analyzer.bind(other.var, other.range())
+    for item, value in zip(block.iter_vars, block.iter_values, strict=True):
+        low, extent = domains.get(item.var, (item.dom.min, item.dom.extent))
+        if is_open(low) or is_open(extent) or mentions(value, outer) or not mentions(low, outer):
+            continue
+        for condition in (low < item.dom.min + item.dom.extent, low + extent > item.dom.min):
+            if not analyzer.can_prove(condition):
+                predicate = tir.operators.logical_and(block.predicate, analyzer.simplify(condition))
+                block.change(predicate=predicate)
 
 
 def _require_reduction_whole(block: BlockNode, loop: LoopNode) -> None:

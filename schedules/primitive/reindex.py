@@ -13,6 +13,7 @@ from ir.tir.stmt_functor import StmtExprMutator, substitute
 from ..affine import constant_difference, mentions, simplify_polynomial
 from ..analysis import read_buffers, require, scope_children, written_buffers
 from ..argument import AnyBuffer, Argument, Block, BufferIndex, Map
+from ..bounds import guards
 from ..declaration import PrimitiveFamily, primitive
 from ..error import ScheduleError
 from ..random_variable import BlockRV
@@ -30,7 +31,7 @@ from ..tree import (
 )
 from .caching import cache_name, require_storage_scope, similar_buffer
 from .layout import injective_inverse, map_indices
-from .reduction import conjuncts_without
+from .reduction import conjuncts, conjuncts_without
 
 
 def _variables(sch: ScheduleState, given: Mapping[str, Any]) -> int:
@@ -192,18 +193,36 @@ def _reindex_cache(
     )
     around = loops_around(block)
     bound = dict(zip([item.var for item in block.iter_vars], block.iter_values, strict=True))
-    needed = [loop for loop in around if any(mentions(bound[item.var], {loop.var}) for item in used)]
+    needed = _needed_loops(around, [bound[item.var] for item in used])
     fresh: dict[Any, Any] = {loop.var: tir.Var(loop.var.name, loop.var.dtype) for loop in needed}
-    loops = [(fresh[loop.var], loop.extent, loop.min) for loop in needed]
+    loops = [
+        (fresh[loop.var], substitute(loop.extent, fresh), substitute(loop.min, fresh)) for loop in needed
+    ]
     values = [substitute(bound[item.var], fresh) for item in used]
     name = cache_name(buffer, storage_scope)
     predicate: Any = tir.const(True)
-    for condition in conjuncts_without(block.predicate, [loop for loop in around if loop.var not in fresh]):
+    gone = [loop for loop in around if loop.var not in fresh]
+    kept = conjuncts_without(block.predicate, gone)
+    if len(kept) < len(conjuncts(block.predicate)):  # a guard of several loops, of which some are gone
+        for item in used:
+            kept += guards(bound[item.var], None, None, item.dom, needed)
+    for condition in kept:
         predicate = tir.operators.logical_and(predicate, substitute(condition, fresh))
     copied = {item.var: tir.Var(item.var.name, item.var.dtype) for item in used}
     return _stage(
         block, buffer, indices, cache, index_map, used, loops, values, copied, name, is_write, predicate
     )
+
+
+def _needed_loops(around: list[LoopNode], values: list[Any]) -> list[LoopNode]:
+    """The loops that values mention, and those that say how far they run."""
+    needed: list[LoopNode] = []
+    mentioning = list(values)
+    for loop in reversed(around):
+        if any(mentions(value, {loop.var}) for value in mentioning):
+            needed.insert(0, loop)
+            mentioning += [loop.min, loop.extent]
+    return needed
 
 
 def _require_injective(index_map: IndexMap, block: BlockNode, used: list[IterVar], primitive: str) -> None:
@@ -256,6 +275,11 @@ def _only_access(
             len(writers) == 1,
             primitive,
             f"buffer {buffer.name} is written by {len(writers)} blocks of the scope, not by one",
+        )
+        require(
+            block.init is not None or buffer not in read_buffers(block),
+            primitive,
+            f"block {block.name!r} goes on with what {buffer.name} held before, which a new buffer does not hold",
         )
     else:
         require(

@@ -437,3 +437,31 @@ def test_cache_index_of_a_part() -> None:
     blocks = [item.name for item in all_blocks(sch._root("main")) if item.name.startswith("C")]
     sch.cache_index(blocks[-1], "global", 0)
     assert_same_meaning(program, sch)
+
+
+def test_reindex_of_a_triangle_copies_the_loops_that_bound_others() -> None:
+    program = kernels.triangle(5)
+    sch = Schedule(program)
+    sch.reindex_cache_read("B", 0, "global", lambda i, j: (j, i))
+    assert_same_meaning(program, sch)
+
+
+def test_reindex_keeps_the_guard_of_loops_of_which_some_are_gone() -> None:
+    program = kernels.copy(2)
+    sch = Schedule(program)
+    _, unit = sch.split(sch.get_loops("B")[0], [3, None], False)
+    sch.split(unit, [None, 3], False)
+    sch.reindex_cache_read("B", 0, "global", lambda i: (i,))
+    assert_same_meaning(program, sch)
+
+
+def test_a_result_that_goes_on_with_what_was_there_is_not_reindexed() -> None:
+    @T.prim_func
+    def update(A: T.Buffer((8,), "float32")):
+        for i in range(8):
+            with T.block("A"):
+                vi = T.axis.spatial(8, i)
+                A[vi] = A[vi] + T.float32(1)
+
+    sch = Schedule(update)
+    assert_refused(sch, lambda: sch.reindex("A", ("write", 0)), "held before")

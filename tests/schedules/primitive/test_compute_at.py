@@ -354,3 +354,13 @@ def test_a_condition_of_its_own_stays() -> None:
     sch.split(sch.get_loops("C")[1], [None, 2])  # which needs a guard, that new loops get anew
     sch.compute_at("C", sch.get_loops("B")[0])
     assert_same_meaning(program, sch)
+
+
+def test_iterations_that_produce_nothing_have_no_consumer() -> None:
+    """What they would read was produced by another one, and may lie in memory that begins with every iteration."""
+    program = kernels.chain(1, 3)
+    sch = Schedule(program)
+    outer, _ = sch.split(sch.get_loops("B")[0], [2, None])
+    sch.reverse_compute_at("C", outer)
+    assert "T.where(i_0 < 1)" in sch.mod.script()[sch.mod.script().index('T.block("C")') :]
+    assert_same_meaning(program, sch)

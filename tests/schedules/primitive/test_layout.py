@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from ir.script import tir as T
 from ir.tir import IndexMap
 from schedules import Schedule
+from schedules.tree import LeafNode, all_blocks
 from tests.programs import kernels
 
 from ..checks import assert_program, assert_refused, assert_replays, assert_same_meaning, main_of
@@ -320,3 +321,10 @@ def test_transform_block_layout_of_a_block_with_a_condition() -> None:
     sch = Schedule(program)
     sch.transform_block_layout("B", lambda i, j, k: (k, j, i))
     assert_same_meaning(program, sch)
+
+
+def test_transform_block_layout_of_a_part_is_refused() -> None:
+    sch = Schedule(kernels.copy(8))
+    sch.loop_partition(sch.get_loops("B")[0], [3, None])
+    name = [item.name for item in all_blocks(sch._root("main")) if isinstance(item.body, LeafNode)][-1]
+    assert_refused(sch, lambda: sch.transform_block_layout(name, lambda i: (i,)), "count from zero")
