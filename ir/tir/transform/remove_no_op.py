@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from ...module import IRModule
-from ...node import Mutator, post_order_visit
+from ...node import Mutator, Visitor, post_order_visit
 from ...transform import PassContext
-from ..expr import BufferLoad, Call, IntImm, PrimExpr
+from ..expr import BufferLoad, Call, IntImm, PrimExpr, Var
 from ..function import PrimFunc
 from ..intrinsic.declaration import CallEffectKind, effect_of
 from ..operators import const, logical_not
@@ -40,6 +41,30 @@ def _pure(expr: PrimExpr) -> bool:
 
     post_order_visit(expr, check)
     return pure
+
+
+class _FindVar(Visitor):
+    """Looks for a variable until it is found."""
+
+    remembers: ClassVar[bool] = True
+
+    def __init__(self, var: Var) -> None:
+        super().__init__()
+        self.var = var
+        self.is_found = False
+
+    def visit(self, node: object) -> None:
+        if not self.is_found:
+            super().visit(node)
+
+    def visit_Var(self, var: Var) -> None:
+        self.is_found = self.is_found or var is self.var
+
+
+def _mentions(stmt: Stmt, var: Var) -> bool:
+    finder = _FindVar(var)
+    finder.visit(stmt)
+    return finder.is_found
 
 
 class _Remove(Mutator):
@@ -88,14 +113,7 @@ class _Remove(Mutator):
         mapped = self.generic_visit(node)
         if _nothing(mapped.body):
             return mapped.body
-        used = False
-
-        def check(item: object) -> None:
-            nonlocal used
-            used = used or item is node.buffer_var
-
-        post_order_visit(mapped.body, check)
-        return mapped if used else mapped.body
+        return mapped if _mentions(mapped.body, node.buffer_var) else mapped.body
 
     def visit_Evaluate(self, node: Evaluate) -> Stmt:
         return Evaluate(const(0)) if _pure(node.value) and not _nothing(node) else node
