@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from ir.relax.pipeline import lowering_passes
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("ir", "schedules", "cost_models", "database", "runners", "tuner")
 FOLDERS = (*PACKAGES, "tests", "experiments", "docs")
@@ -86,3 +88,114 @@ def test_files_exist() -> None:
         if not (ROOT / name).is_file()
     ]
     assert missing == []
+
+
+QUOTED = re.compile(r"`([^`\n]+)`")
+_PATH = re.compile(r"[\w.-]*/[\w./-]*|[\w-]+\.(?:py|md|ll|toml)")
+_WRITTEN = ("out/", "experiments/out/", "main.c")
+"""What the programs of a page, and experiments, write."""
+_FOREIGN = {"PGPASSWORD", "LOOPSMITH_MAIN_WORKSPACE_BYTES", "thread_time", "MySchedule"}
+"""Words of other programs, of headers that builds write, and of what readers would write."""
+
+
+def pages() -> list[Path]:
+    """Every page in the tree that describes what stands; results say what was measured."""
+    return [path for path in sources() if path.suffix == ".md" and path.parent.name != "results"]
+
+
+def quoted(page: Path) -> set[str]:
+    """What the prose of a page sets as code."""
+    return set(QUOTED.findall(texts_of(page)))
+
+
+def path_exists(text: str, page: Path) -> bool:
+    """Whether there is such a file or folder, from the root or beside the page; a bare name may be anywhere."""
+    if "/" not in text:
+        return any(path.name == text for path in tracked())
+    return any((folder / text).exists() for folder in (ROOT, page.parent))
+
+
+@cache
+def tracked() -> list[Path]:
+    """Every file that git knows, or would add."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return [ROOT / line for line in done.stdout.splitlines()]
+
+
+@cache
+def words_of_the_code() -> frozenset[str]:
+    """Every word of the modules and of the project's settings: names, and the texts of options."""
+    texts = [
+        path.read_text(encoding="utf-8")
+        for path in tracked()
+        if path.suffix in (".py", ".toml") and path != Path(__file__)
+    ]
+    return frozenset(re.findall(r"\w+", "\n".join(texts)))
+
+
+def unknown_words(page: Path) -> list[str]:
+    """Names that a page sets as code and that neither the code nor the page's own programs have.
+
+    A name has an underscore, or capitals in its middle: other words may be arguments of a shell, or prose.
+    """
+    programs = "\n".join(re.findall(r"^```.*?^```$", page.read_text(encoding="utf-8"), re.M | re.S))
+    known = words_of_the_code() | set(re.findall(r"\w+", programs)) | _FOREIGN
+    found = {word for text in quoted(page) for word in re.findall(r"\w+", _PATH.sub("", text))}
+    return sorted(
+        word
+        for word in found
+        if re.search(r"\w_\w|[a-z0-9][A-Z]|[A-Z]{2}", word) and word not in known and not word.isdigit()
+    )
+
+
+def test_what_is_missing_from_a_page_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "`MadeUpName` in `no_such_folder/x.py`, `Visitor.remembers`\n```python\nMyOwn = 1\n```\n`MyOwn`\n"
+    )
+    assert unknown_words(page) == ["MadeUpName"]
+    assert not path_exists("no_such_folder/x.py", page) and not path_exists("nothing_like_it.py", page)
+    assert path_exists("ir/tir/transform/", page) and path_exists("emitter.py", page)
+
+
+def test_paths_of_pages_exist() -> None:
+    missing = [
+        f"{page.relative_to(ROOT)}: {text}"
+        for page in pages()
+        for text in sorted(quoted(page))
+        if _PATH.fullmatch(text) and not text.startswith(_WRITTEN) and not path_exists(text, page)
+    ]
+    assert missing == []
+
+
+def test_words_of_pages_are_names_of_the_code() -> None:
+    missing = [f"{page.relative_to(ROOT)}: {word}" for page in pages() for word in unknown_words(page)]
+    assert missing == []
+
+
+def test_the_page_has_the_passes_of_the_way_down_in_their_order() -> None:
+    rows = re.findall(r"^\| (`.*?) \|", (ROOT / "docs/architecture.md").read_text(encoding="utf-8"), re.M)
+    listed = [name for row in rows for name in re.findall(r"`([A-Z]\w+)", row)]
+    lowering = [item.info.name.rpartition(".")[2] for item in lowering_passes()]
+    assert [name for name in listed if name in lowering] == lowering
+
+
+def test_the_page_says_where_a_newcomer_finds_what() -> None:
+    """Where a program is lowered, where an operator's aliasing is said, where a candidate becomes a program."""
+    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| (Where .*?) \| (.*) \|$", text, re.M))
+    for question, home, defined in (
+        ("Where is a program lowered?", "ir/tir/lower.py", "ir.tir.lower.lower"),
+        (
+            "Where is it said what an operator does to memory?",
+            "ir/relax/op/memory_effect.py",
+            "ir.relax.op.memory_effect.MemoryEffect",
+        ),
+        (
+            "Where does a search's candidate become a program?",
+            "schedules/population/sketch.py",
+            "schedules.population.sketch.Sketch.materialize",
+        ),
+    ):
+        assert f"`{home}`" in rows[question] and exists(defined)
