@@ -1,0 +1,92 @@
+"""The regions of a block hold every element that its body touches, loops inside relaxed away."""
+
+from itertools import product
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ir import tir
+from ir.tir import Block, BlockRealize, BufferLoad, BufferStore, For, ForKind, Range, Stmt, decl_buffer, seq
+from ir.tir.analysis.block_access_region import get_block_access_region
+from ir.tir.evaluate import evaluate
+from ir.tir.expr import IterVar
+from ir.tir.stmt import BufferRegion
+
+A = decl_buffer((4096,), "float32", "A")
+B = decl_buffer((4096,), "float32", "B")
+OUTER = tir.Var("n")
+LOOPS = {tir.Var("i"): 4, tir.Var("j"): 3}
+AXIS = tir.Var("v")
+LEAVES = st.sampled_from([OUTER, *LOOPS, AXIS, tir.const(5)])
+
+
+def indices(children: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.one_of(
+        st.builds(tir.Add, children, children),
+        st.builds(tir.Sub, children, children),
+        st.builds(lambda a, c: tir.Mul(a, tir.const(c)), children, st.sampled_from([-2, 2, 3, 16])),
+        st.builds(lambda a, c: tir.FloorDiv(a, tir.const(c)), children, st.sampled_from([2, 3, 4])),
+        st.builds(lambda a, c: tir.FloorMod(a, tir.const(c)), children, st.sampled_from([2, 3, 4])),
+        st.builds(tir.Max, children, children),
+    )
+
+
+INDICES = st.recursive(LEAVES, indices, max_leaves=5)
+LOCAL_INDICES = st.recursive(st.sampled_from([OUTER, *LOOPS, tir.const(5)]), indices, max_leaves=5)
+
+
+def in_loops(body: Stmt) -> Stmt:
+    for var, extent in reversed(LOOPS.items()):
+        body = For(var, 0, extent, ForKind.SERIAL, body)
+    return body
+
+
+def touched(index: Any, binding: Any, outer: int, extent: int = 1) -> set[int]:
+    found: set[int] = set()
+    for inner in product(*[range(count) for count in LOOPS.values()]):
+        environment = {OUTER: outer, **dict(zip(LOOPS, inner))}
+        first = int(evaluate(tir.stmt_functor.substitute(index, {AXIS: binding}), environment))
+        found.update(range(first, first + extent))
+    return found
+
+
+def held(region: BufferRegion, outer: int) -> range:
+    first, extent = (
+        int(evaluate(item, {OUTER: outer})) for item in (region.region[0].min, region.region[0].extent)
+    )
+    return range(first, first + extent)
+
+
+@given(INDICES, INDICES, LOCAL_INDICES, LOCAL_INDICES, st.sampled_from([1, 3]))
+@settings(max_examples=120, deadline=None)
+def test_regions_hold_what_is_touched(first, second, binding, plain, extent):
+    """One inner block that declares two reads of A, and a plain store to B beside it."""
+    inner = Block(
+        [IterVar(Range(0, 1 << 20), AXIS, IterVar.DataPar)],
+        [BufferRegion(A, [Range.from_min_extent(index, extent)]) for index in (first, second)],
+        [],
+        "inner",
+        tir.Evaluate(tir.const(0)),
+    )
+    body = seq(
+        BlockRealize([binding], tir.const(True), inner), BufferStore(B, tir.const(0.0, "float32"), [plain])
+    )
+    reads, writes, opaque = get_block_access_region(Block([], [], [], "outer", in_loops(body)))
+    assert not opaque and [item.buffer for item in (*reads, *writes)] == [A, B]
+    for outer in (0, 7, 30):
+        wanted = touched(first, binding, outer, extent) | touched(second, binding, outer, extent)
+        span = held(reads[0], outer)
+        whole = span == range(A.shape[0].value)
+        assert whole or wanted <= set(span)
+        span = held(writes[0], outer)
+        assert span == range(B.shape[0].value) or touched(plain, binding, outer) <= set(span)
+
+
+def test_loads_of_one_row_are_one_region():
+    i, j = LOOPS
+    value = BufferLoad(A, [OUTER * 32 + i * 4 + j]) + BufferLoad(A, [OUTER * 32 + i * 4 + j + 9])
+    block = Block([], [], [], "outer", in_loops(BufferStore(B, value, [OUTER * 4 + i])))
+    reads, writes, _ = get_block_access_region(block)
+    assert str(reads[0]) == str(BufferRegion(A, [Range.from_min_extent(OUTER * 32, 24)]))
+    assert str(writes[0]) == str(BufferRegion(B, [Range.from_min_extent(OUTER * 4, 4)]))
