@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import runners
-from ir import IRModule, assert_structural_equal, relax
+from ir import assert_structural_equal, relax
 from ir.relax.analysis import check_well_formed
 from ir.relax.testing import evaluate
-from ir.transform import Pass, PassContext
+from tests.programs.arguments import PassHook
 
 from .differential import Differential, flat
 
@@ -31,31 +31,8 @@ def verify(actual: Any, expected: Any) -> None:
 @pytest.fixture(autouse=True)
 def passes_keep_the_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every pass that a test calls is held to the module that it was given; what builds call inside is not."""
-    differential, call = Differential(), Pass.__call__
-    depth = 0
-
-    def checked(self: Pass, mod: IRModule, ctx: PassContext | None = None) -> IRModule:
-        nonlocal depth
-        depth += 1
-        try:
-            result = call(self, mod, ctx)
-        finally:
-            depth -= 1
-        if depth == 0:
-            differential.check(self.info.name, mod, result)
-        return result
-
-    def building(*args: Any, **options: Any) -> Any:
-        nonlocal depth
-        depth += 1
-        try:
-            return build(*args, **options)
-        finally:
-            depth -= 1
-
-    build = relax.build
-    monkeypatch.setattr(Pass, "__call__", checked)
-    monkeypatch.setattr(relax, "build", building)
+    hook = PassHook(monkeypatch, Differential().check)
+    monkeypatch.setattr(relax, "build", hook.inside(relax.build))
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,6 @@ import numpy as np
 from ir import IRModule
 from ir import dtype as dt
 from ir.error import IRValueError
-from ir.node import Visitor
 from ir.relax.function import Function
 from ir.relax.struct_info import (
     PrimStructInfo,
@@ -19,7 +19,7 @@ from ir.relax.struct_info import (
     TupleStructInfo,
 )
 from ir.relax.testing import evaluate
-from ir.tir.interpreter import Interpreter
+from tests.programs.arguments import Arguments, NothingToCompare
 
 MEANT_TO_CHANGE = {
     "DecomposeOpsForTraining": "it makes a program that trains",
@@ -29,10 +29,6 @@ MEANT_TO_CHANGE = {
 TOLERANCES = {"ToMixedPrecision": 0.05, "FastMathTransform": 0.01}
 LARGEST = 3000
 """Elements of an input beyond which kernels are too slow to interpret."""
-
-
-class _Skip(Exception):
-    """There is nothing to compare."""
 
 
 class Differential:
@@ -58,7 +54,7 @@ class Differential:
                 continue
             try:
                 expected = self._results_of(before, func, var.name_hint)
-            except _Skip:
+            except NothingToCompare:
                 continue
             found = self._results_of(after, other, var.name_hint)
             assert len(found) == len(expected)
@@ -78,7 +74,7 @@ class Differential:
                 self._results[key] = [*flat(evaluate(mod, *args, name=name)), *flat(args)]
             except IRValueError as error:
                 if "is registered" in str(error):  # an external function that only the structure is about
-                    raise _Skip from None
+                    raise NothingToCompare from None
                 raise
         return self._results[key]
 
@@ -96,34 +92,21 @@ def flat(value: Any) -> list[Any]:
 
 def arguments(func: Function) -> list[Any]:
     """Arguments that fit a function's parameters: positive floats, integers and symbols of small value."""
-    rng, symbols = np.random.default_rng(0), {}
-    return [_argument(param.struct_info, symbols, rng) for param in func.params]
+    values = Arguments(_draw, LARGEST)
+    return [_argument(param.struct_info, values) for param in func.params]
 
 
-def _argument(info: StructInfo, symbols: dict[Any, Any], rng: np.random.Generator) -> Any:
+def _draw(rng: np.random.Generator, shape: Sequence[int], dtype: str) -> np.ndarray:
+    return rng.integers(0, 2, shape) if dt.is_integral(dtype) else rng.uniform(0.25, 1, shape)
+
+
+def _argument(info: StructInfo, values: Arguments) -> Any:
     if isinstance(info, TensorStructInfo) and info.shape_values is not None and info.dtype:
-        shape = [_number(dim, symbols) for dim in info.shape_values]
-        if np.prod(shape) > LARGEST:
-            raise _Skip
-        kind = dt.to_numpy(info.dtype)
-        if kind.kind in "iub":
-            return rng.integers(0, 2, shape).astype(kind)
-        return rng.uniform(0.25, 1, shape).astype(kind)
+        return values.array(info.shape_values, info.dtype)
     if isinstance(info, ShapeStructInfo) and info.values is not None:
-        return tuple(_number(dim, symbols) for dim in info.values)
+        return tuple(values.number(dim) for dim in info.values)
     if isinstance(info, PrimStructInfo):
-        return 3 if info.value is None else _number(info.value, symbols)
+        return 3 if info.value is None else values.number(info.value)
     if isinstance(info, TupleStructInfo):
-        return [_argument(field, symbols, rng) for field in info.fields]
-    raise _Skip
-
-
-def _number(expr: Any, symbols: dict[Any, Any]) -> int:
-    class Symbols(Visitor):
-        def visit_Var(self, var: Any) -> None:
-            symbols.setdefault(var, np.int64(3 + len(symbols)))
-
-    Symbols().visit(expr)
-    interpreter = Interpreter()
-    interpreter.values.update(symbols)
-    return int(interpreter.visit(expr))
+        return [_argument(field, values) for field in info.fields]
+    raise NothingToCompare

@@ -10,7 +10,8 @@ import pytest
 from ir import IRModule, assert_structural_equal
 from ir.tir import PrimFunc
 from ir.tir.interpreter import run
-from ir.transform import Pass, PassContext
+from ir.transform import Pass
+from tests.programs.arguments import PassHook
 
 from .differential import Differential, arguments
 
@@ -27,21 +28,7 @@ def assert_same_results(before: PrimFunc, after: PrimFunc) -> None:
 @pytest.fixture(autouse=True)
 def passes_keep_the_results(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every pass that a test calls is held to the functions that it was given; passes inside of others are not."""
-    differential, call = Differential(), Pass.__call__
-    depth = 0
-
-    def checked(self: Pass, mod: IRModule, ctx: PassContext | None = None) -> IRModule:
-        nonlocal depth
-        depth += 1
-        try:
-            result = call(self, mod, ctx)
-        finally:
-            depth -= 1
-        if depth == 0:
-            differential.check(self.info.name, mod, result)
-        return result
-
-    monkeypatch.setattr(Pass, "__call__", checked)
+    PassHook(monkeypatch, Differential().check)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,7 +11,8 @@ from ir import IRModule
 from ir import dtype as dt
 from ir.node import Visitor
 from ir.tir import IntImm, PrimFunc
-from ir.tir.interpreter import Interpreter, InterpreterError, run
+from ir.tir.interpreter import InterpreterError, run
+from tests.programs.arguments import Arguments, NothingToCompare
 
 MEANT_TO_CHANGE = {
     "tir.SkipAssert": "a failing assertion is ignored",
@@ -18,10 +20,6 @@ MEANT_TO_CHANGE = {
 }
 LARGEST = 30_000
 """Elements of an array, and rounds of loops, beyond which a function is too slow to interpret."""
-
-
-class _Skip(Exception):
-    """There is nothing to compare."""
 
 
 class Differential:
@@ -45,7 +43,7 @@ class Differential:
             try:
                 expected = self._results_of(before, var.name_hint)
             except (
-                _Skip,
+                NothingToCompare,
                 InterpreterError,
             ):  # too much work, or a program that does not say what it computes
                 continue
@@ -63,7 +61,7 @@ class Differential:
         if key not in self._results:
             func: Any = mod[name]
             if _Rounds.of(func) > LARGEST:
-                raise _Skip
+                raise NothingToCompare
             args = arguments(func)
             returned = run(mod, *args, name=name)
             self._modules.append(mod)
@@ -113,32 +111,19 @@ def _signature(func: PrimFunc) -> list[tuple[str, ...]]:
 
 def arguments(func: PrimFunc, seed: int = 0) -> list[Any]:
     """Arguments that fit the parameters: small integers, so that sums are exact in any order, and may be indices."""
-    rng = np.random.default_rng(seed)
-    symbols: dict[Any, Any] = {}
+    values = Arguments(_draw, LARGEST, seed)
     found: list[Any] = []
     for param in func.params:
         buffer = func.buffer_map.get(param)
         if buffer is not None:
-            shape = [_number(extent, symbols) for extent in buffer.shape]
-            if np.prod(shape) > LARGEST:
-                raise _Skip
-            low, high = (
-                (-8, 9) if dt.is_float(buffer.dtype) else (0, 2) if dt.is_bool(buffer.dtype) else (0, 4)
-            )
-            found.append(rng.integers(low, high, shape).astype(dt.to_numpy(buffer.dtype)))
+            found.append(values.array(buffer.shape, buffer.dtype))
         elif param.dtype == "handle":
-            raise _Skip
+            raise NothingToCompare
         else:
-            found.append(symbols.setdefault(param, dt.to_numpy(param.dtype).type(3)))
+            found.append(values.scalar(param))
     return found
 
 
-def _number(expr: Any, symbols: dict[Any, Any]) -> int:
-    class Symbols(Visitor):
-        def visit_Var(self, var: Any) -> None:
-            symbols.setdefault(var, dt.to_numpy(var.dtype).type(3 + len(symbols)))
-
-    Symbols().visit(expr)
-    interpreter = Interpreter()
-    interpreter.values.update(symbols)
-    return int(interpreter.visit(expr))
+def _draw(rng: np.random.Generator, shape: Sequence[int], dtype: str) -> np.ndarray:
+    low, high = (-8, 9) if dt.is_float(dtype) else (0, 2) if dt.is_bool(dtype) else (0, 4)
+    return rng.integers(low, high, shape)
