@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ir.target.target import Target
+
 from ..instruction import Instruction
 from ..trace import Trace
 from .base import Mutator, annotated_with, other_category, sampled
@@ -15,13 +17,19 @@ class MutateParallel(Mutator):
     """Change what decides the number of parallel jobs: a sampled limit, or the outer factor of a tile that runs in parallel.
 
     Args:
-        max_jobs_per_core: as the rule's parameter of this name; kept for programs that pass it.
+        max_jobs_per_core: a tile's outer factor grows to that many jobs for each core of the target at most.
         seed: of the random choices.
     """
 
     def __init__(self, max_jobs_per_core: int = 64, seed: int = 0) -> None:
         super().__init__(seed)
         self.max_jobs_per_core = max_jobs_per_core
+        self._cores = Target("cpu").num_cores
+
+    def initialize_with_tune_context(self, context: Any) -> None:
+        """Learn the workload, the random seed and the number of cores of a tuning context."""
+        super().initialize_with_tune_context(context)
+        self._cores = context.target.num_cores
 
     def apply(self, trace: Trace) -> Trace | None:
         limits = annotated_with(trace, _KEY)
@@ -35,15 +43,20 @@ class MutateParallel(Mutator):
         found = [
             inst
             for inst in found
-            if inst.kind.name == "SampleCategorical" or _moves(trace.get_decision(inst))
+            if inst.kind.name == "SampleCategorical" or self._moves(trace.get_decision(inst))
         ]
         if not found:
             return None
         inst = self._pick(found)
         if inst.kind.name == "SampleCategorical":
             return self._changed(trace, inst, other_category(inst, trace.get_decision(inst), self._generator))
-        moves = _moves(trace.get_decision(inst))
+        moves = self._moves(trace.get_decision(inst))
         return self._changed(trace, inst, moves[int(self._generator.integers(len(moves)))])
+
+    def _moves(self, decision: Any) -> list[list[int]]:
+        """The neighbours of a tile that do not make more jobs than there may be."""
+        enough = self.max_jobs_per_core * self._cores
+        return [tile for tile in _moves(decision) if tile[0] <= max(enough, int(decision[0]))]
 
 
 def _outer_factors(trace: Trace) -> set[int]:

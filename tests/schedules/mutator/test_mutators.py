@@ -16,6 +16,7 @@ from schedules.mutator import (
     Mutator,
 )
 from tests.programs import kernels
+from tuner import TuneContext
 
 from ..checks import assert_same_meaning
 
@@ -129,3 +130,23 @@ def test_context_gives_program_and_seed() -> None:
     mutator.initialize_with_tune_context(Context())
     found = mutator.apply(trace_of_program())
     assert found is not None and isinstance(np.random.default_rng(3), np.random.Generator)
+
+
+def test_there_are_no_more_jobs_than_a_core_may_have() -> None:
+    """The tile is (4, 4): with two jobs for each of two cores its outer factor may become smaller, not larger."""
+    trace = trace_of_program()
+
+    def outer_factors(max_jobs_per_core: int) -> set[int]:
+        mutator = MutateParallel(max_jobs_per_core)
+        mutator.initialize_with_tune_context(TuneContext(program, "llvm -num-cores 2", seed=0))
+        made = [mutator.apply(trace) for _ in range(30)]
+        return {
+            int(item.get_decision(inst)[0])
+            for item in made
+            if item is not None
+            for inst in item.insts
+            if inst.kind.name == "SamplePerfectTile"
+        }
+
+    assert outer_factors(2) == {2}
+    assert outer_factors(4) == {2, 8}
