@@ -77,7 +77,7 @@ def free_vars(expr: Any) -> list[Var]:
 
 def all_global_vars(expr: Any) -> list[GlobalVar]:
     """The references to functions of the module, each once."""
-    return list(dict.fromkeys([leaf for leaf in leaves(expr) if isinstance(leaf, GlobalVar)]))
+    return list(dict.fromkeys([leaf for leaf in leaves(expr) if leaf.__class__ is GlobalVar]))
 
 
 def called_global_vars(expr: Any) -> list[GlobalVar]:

@@ -146,6 +146,8 @@ class _Planner(ExprMutator):
         self._analysis = MemoryAnalysis(mod)
         self._aliases: Aliases | None = None
         self._analyzer = Analyzer()
+        self._sizes: dict[tuple[Any, ...], Any] = {}
+        """Bytes by dtype and the identities of the extents, which the function holds."""
         self._places: dict[Var, _Place] = {}
         """Of the tensors that get shared storage, by their variable."""
 
@@ -214,7 +216,12 @@ class _Planner(ExprMutator):
             values = shape.struct_info_.values
         if values is None:
             return None
-        bytes_each = dt.bytes_of(dtype.value)
+        key = (dtype.value, *map(id, values))
+        if key not in self._sizes:
+            self._sizes[key] = self._n_bytes(dt.bytes_of(dtype.value), values)
+        return self._sizes[key]
+
+    def _n_bytes(self, bytes_each: int, values: tuple[Any, ...]) -> Any:
         extents = [substitute(value, self._bounds) for value in values] if self._bounds else values
         known = [extent.value for extent in extents if isinstance(extent, IntImm)]
         if len(known) == len(extents):

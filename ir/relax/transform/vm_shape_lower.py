@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 from typing import Any
 
 from ...error import IRValueError
@@ -73,6 +74,14 @@ class MakeShapeCode(IntEnum):
 
 _NOTHING = TupleStructInfo(())
 
+_MAKE_SHAPE, _MAKE_PRIM_VALUE = ExternFunc("vm.builtin.make_shape"), ExternFunc("vm.builtin.make_prim_value")
+
+
+@lru_cache(maxsize=1024)
+def _number(value: int) -> PrimValue:
+    """A code, a place or a rank as an argument; the same few are given again and again."""
+    return PrimValue(value)
+
 
 class _Slots:
     """Places of symbolic expressions in the table: those of parameters, of the body, of the result, as they are met."""
@@ -82,6 +91,8 @@ class _Slots:
         self.known: set[int] = set()
         self._variables: dict[TirVar, int] = {}
         self._by_hash: dict[int, list[int]] = {}
+        self._met: dict[int, tuple[Any, int]] = {}
+        """Places by identity, with the expressions, whose identities they keep."""
         for param in func.params:
             self._collect(param.struct_info)
         self._collect(func.body)
@@ -116,9 +127,15 @@ class _Slots:
             if expr not in self._variables:
                 self._variables[expr] = self._place(expr)
             return self._variables[expr]
+        found = self._met.get(id(expr))
+        if found is None:
+            found = self._met[id(expr)] = (expr, self._equal_to(expr))
+        return found[1]
+
+    def _equal_to(self, expr: Any) -> int:
         same_hash = self._by_hash.setdefault(structural_hash(expr), [])
         for number in same_hash:
-            if self.exprs[number] is expr or structural_equal(self.exprs[number], expr):
+            if structural_equal(self.exprs[number], expr):
                 return number
         same_hash.append(self._place(expr))
         return same_hash[-1]
@@ -388,16 +405,16 @@ class _Lowerer(ExprMutator):
         if isinstance(expr, ShapeExpr):
             codes = [code for dim in expr.values for code in self._make_code(dim)]
             info: StructInfo = ShapeStructInfo(None, len(expr.values))
-            args: list[Expr] = [self._heap, PrimValue(len(expr.values)), *codes]
-            return Call(ExternFunc("vm.builtin.make_shape"), args, None, [info], None, info)
+            args: list[Expr] = [self._heap, _number(len(expr.values)), *codes]
+            return Call(_MAKE_SHAPE, args, None, [info], None, info)
         info = PrimStructInfo(expr.value.dtype)
         args = [self._heap, *self._make_code(expr.value)]
-        return Call(ExternFunc("vm.builtin.make_prim_value"), args, None, [info], None, info)
+        return Call(_MAKE_PRIM_VALUE, args, None, [info], None, info)
 
     def _make_code(self, dim: Any) -> list[Expr]:
         if isinstance(dim, IntImm):
-            return [PrimValue(int(MakeShapeCode.USE_IMM)), PrimValue(dim.value)]
-        return [PrimValue(int(MakeShapeCode.LOAD_SHAPE)), PrimValue(self._slots.number(dim))]
+            return [_number(int(MakeShapeCode.USE_IMM)), PrimValue(dim.value)]
+        return [_number(int(MakeShapeCode.LOAD_SHAPE)), _number(self._slots.number(dim))]
 
     def looks_at(self, callee: Any) -> bool:
         return False  # a call only changes with its operands
@@ -449,9 +466,15 @@ def _harmless(expr: Any) -> Any:
 
 def _is_symbolic(expr: Any) -> bool:
     """Whether a shape or a scalar depends on symbolic variables."""
-    if not isinstance(expr, ShapeExpr | PrimValue):
-        return False
-    return any(dim.__class__ is not IntImm and tir_vars_of(dim) for dim in _extents(expr) or ())
+    kind = expr.__class__
+    if kind is ShapeExpr:
+        return any(map(_has_variables, expr.values))
+    return kind is PrimValue and _has_variables(expr.value)
+
+
+def _has_variables(dim: Any) -> bool:
+    kind = dim.__class__
+    return kind is TirVar or (kind is not IntImm and bool(tir_vars_of(dim)))
 
 
 def _is_open(codes: list[PrimValue]) -> bool:
