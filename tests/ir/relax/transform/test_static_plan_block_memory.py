@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import runners
-from ir import relax
+from ir import relax, tir
 from ir.relax import transform
 from ir.script import ir as I
 from ir.script import relax as R
@@ -151,6 +151,25 @@ def test_an_arena_is_one_storage_with_offsets():
             return y
 
     verify(transform.StaticPlanBlockMemory(arena=True)(Allocated), Expected)
+
+
+def test_tensors_of_one_shape_and_two_dtypes_differ_in_size():
+    """The extents are the same objects."""
+    shape = relax.ShapeExpr([tir.Var("n", "int64"), 4])
+    x = relax.Var("x", relax.TensorStructInfo(shape, "float32"))
+    bb = relax.BlockBuilder()
+    with bb.function("main", [x], pure=False):
+        for dtype in ("float32", "float16", "float32"):
+            bb.emit(relax.op.builtin.alloc_tensor(shape, dtype, 0))
+        bb.emit_func_output(x)
+    planned = transform.StaticPlanBlockMemory()(bb.finalize())
+    sizes = [
+        binding.value.args[0].values[0]
+        for binding in planned["main"].body.blocks[0].bindings
+        if binding.value.op.name == "relax.memory.alloc_storage"
+    ]
+    n = shape.values[0]
+    assert [str(size) for size in sizes] == [str(size) for size in (16 * n, 8 * n)]
 
 
 def test_an_unknown_function_may_keep_what_it_gets():
