@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ir import tir
@@ -197,6 +197,7 @@ def require_loop_can_run_in_any_order(loop: LoopNode, primitive: str, allow_redu
     """
     for block in blocks_below(loop):
         require_complete_or_reduction(block, primitive)
+    for block in _blocks_that_see(loop):
         for item, value in zip(block.iter_vars, block.iter_values, strict=True):
             if not mentions(value, {loop.var}):
                 continue
@@ -209,6 +210,14 @@ def require_loop_can_run_in_any_order(loop: LoopNode, primitive: str, allow_redu
                 f"loop {loop.var.name!r} feeds {item.var.name!r} of block {block.name!r}, which is a"
                 f" {_TYPE_NAMES.get(item.iter_type, 'special')} variable; its iterations depend on each other",
             )
+
+
+def _blocks_that_see(node: TreeNode) -> Iterator[BlockNode]:
+    """The blocks of a subtree, with those inside of blocks without variables, which may use the loops around directly."""
+    for block in blocks_below(node):
+        yield block
+        if not block.iter_vars:
+            yield from _blocks_that_see(block.body)
 
 
 _TYPE_NAMES = {IterVar.DataPar: "data-parallel", IterVar.CommReduce: "reduction", IterVar.Opaque: "opaque"}

@@ -8,6 +8,7 @@ from typing import Any
 from ir import tir
 from ir.tir.stmt_functor import substitute
 
+from ..access import access_regions
 from ..affine import constant_difference, mentions
 from ..analysis import read_buffers, require, written_buffers
 from ..argument import Factors, Flag, Loop, Loops
@@ -150,7 +151,10 @@ def _extents_of_parts(loop: LoopNode, factors: Sequence[Any]) -> list[int]:
 
 def _opaque(name: str, body: TreeNode) -> BlockNode:
     """A block without iteration variables, which keeps a partition apart from others."""
-    return BlockNode(name, (), (), (), (), body)
+    block = BlockNode(name, (), (), (), (), body)
+    reads, writes = access_regions(block, None)
+    block.change(reads=reads, writes=writes)
+    return block
 
 
 def _part(loop: LoopNode, position: int, start: int, extent: int, base: str) -> LoopNode:

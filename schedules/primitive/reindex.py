@@ -10,6 +10,7 @@ from ir.arith import Analyzer, detect_iter_map
 from ir.tir import IndexMap, IterVar
 from ir.tir.stmt_functor import StmtExprMutator, substitute
 
+from ..access import access_regions
 from ..affine import constant_difference, mentions, simplify_polynomial
 from ..analysis import read_buffers, require, scope_children, written_buffers
 from ..argument import AnyBuffer, Argument, Block, BufferIndex, Map
@@ -382,6 +383,8 @@ def _stage(
         LeafNode(tir.BufferStore(target, tir.BufferLoad(source, read_at), write_at)),
         predicate,
     )
+    reads, _ = access_regions(copy, None)
+    copy.change(reads=(*copy.reads, *(item for item in reads if item.buffer is not source)))  # of its indices
     nest: TreeNode = copy
     for var, extent, low in reversed(loops):
         nest = LoopNode(var, extent, nest, min_value=low)

@@ -385,10 +385,17 @@ def _stage_at(
         )
     users = writers + readers if is_write else readers
     boxes = _required_boxes(writers if is_write else readers, loop, {buffer}, writes=is_write)
+    around_copy = [*loops_around(loop), loop]
+    for _, extent in boxes[buffer]:
+        require(
+            not mentions(extent, {item.var for item in around_copy}),
+            primitive,
+            f"how much of {buffer.name} one iteration of loop {loop.var.name!r} {kind} changes from one to the next: {extent}",
+        )
     cache = similar_buffer(buffer, storage_scope)
     name = cache_name(buffer, storage_scope)
     source, target = (cache, buffer) if is_write else (buffer, cache)
-    copy = _auto_copy(source, target, boxes[buffer], name, [*loops_around(loop), loop])
+    copy = _auto_copy(source, target, boxes[buffer], name, around_copy)
     for item in users:
         replace_buffer(item, buffer, cache)
     children = loop.body.nodes if isinstance(loop.body, SeqNode) else [loop.body]

@@ -465,3 +465,28 @@ def test_a_result_that_goes_on_with_what_was_there_is_not_reindexed() -> None:
 
     sch = Schedule(update)
     assert_refused(sch, lambda: sch.reindex("A", ("write", 0)), "held before")
+
+
+def test_copies_say_that_they_read_their_indices() -> None:
+    @T.prim_func
+    def gather(A: T.Buffer((8,), "float32"), I: T.Buffer((8,), "int32"), C: T.Buffer((8,), "float32")):
+        P = T.alloc_buffer((8,), "int32")
+        for i in range(8):
+            with T.block("P"):
+                vi = T.axis.spatial(8, i)
+                P[vi] = I[vi]
+        for i in range(8):
+            with T.block("C"):
+                vi = T.axis.spatial(8, i)
+                C[vi] = A[P[vi]]
+
+    sch = Schedule(gather)
+    copy = sch.reindex_cache_read("C", 0, "global", lambda i: (i,))
+    assert "P" in {region.buffer.name for region in sch.get(copy).reads}
+
+
+def test_a_part_that_changes_in_size_is_not_staged() -> None:
+    sch = Schedule(kernels.triangle(5))
+    assert_refused(
+        sch, lambda: sch.read_at(sch.get_loops("B")[0], "B", 0, "global"), "changes from one to the next"
+    )

@@ -327,11 +327,11 @@ def test_loop_partition() -> None:
             T.reads()
             T.writes()
             with T.block("B_i_common"):
-                T.reads()
-                T.writes()
+                T.reads(A[0:8, 0:4])
+                T.writes(B[0:8, 0:4])
                 with T.block("B_i0_partition"):
-                    T.reads()
-                    T.writes()
+                    T.reads(A[0:2, 0:4])
+                    T.writes(B[0:2, 0:4])
                     for i0, j in T.grid(2, 4):
                         with T.block("B_i0"):
                             vi = T.axis.spatial(2, i0)
@@ -340,8 +340,8 @@ def test_loop_partition() -> None:
                             T.writes(B[0:2, 0:4])
                             B[vi, vj] = A[vi, vj] * T.float32(2)
                 with T.block("B_i1_partition"):
-                    T.reads()
-                    T.writes()
+                    T.reads(A[2:8, 0:4])
+                    T.writes(B[2:8, 0:4])
                     for i1 in range(2, 8):
                         for j in range(4):
                             with T.block("B_i1"):
@@ -449,3 +449,13 @@ def test_random_loop_restructuring_keeps_the_meaning(data: st.DataObject) -> Non
 
 def _kind(sch: Schedule, loop: object) -> str:
     return "R" if sch.get(loop).loop_var.name.startswith("k") else "S"
+
+
+def test_parts_say_what_they_touch() -> None:
+    """So that other primitives see them: what the loops around a part do, and who reads what it writes."""
+    sch = Schedule(kernels.row_sum(4, 3))
+    k = sch.get_loops("B")
+    sch.reorder(k[1], k[0])
+    sch.loop_partition(sch.get_loops("B")[1], [2, None])
+    (outer,) = sch.get_loops("B_i_common")
+    assert_refused(sch, lambda: sch.vectorize(outer), "depend on each other")
