@@ -70,6 +70,19 @@ class Weights:
         return gv
 
 
+@I.ir_module
+class AddExp:
+    """Two operators in a dataflow block, of which the second takes the first: the least that fusion and block passes can see."""
+
+    @R.function
+    def main(x: R.Tensor((4,), "float32"), p: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+        with R.dataflow():
+            lv0 = R.add(x, p)
+            gv = R.exp(lv0)
+            R.output(gv)
+        return gv
+
+
 @I.ir_module(check_well_formed=False)
 class SymbolicChain:
     """Kernels that pass on tensors of equal and of different symbolic sizes: for planning and allocating storage."""

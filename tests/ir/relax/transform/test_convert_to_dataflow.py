@@ -6,30 +6,21 @@ from ir import relax
 from ir.relax import transform
 from ir.script import ir as I
 from ir.script import relax as R
+from tests.programs.graphs import AddExp
 
 from .conftest import verify
 
 
 def test_runs_of_pure_bindings_become_blocks():
     @I.ir_module
-    class Dataflow:
-        @R.function
-        def main(x: R.Tensor((8,), "float32")) -> R.Tensor((8,), "float32"):
-            with R.dataflow():
-                lv = R.add(x, x)
-                gv = R.exp(lv)
-                R.output(gv)
-            return gv
-
-    @I.ir_module
     class Plain:
         @R.function
-        def main(x: R.Tensor((8,), "float32")) -> R.Tensor((8,), "float32"):
-            lv = R.add(x, x)
+        def main(x: R.Tensor((4,), "float32"), p: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+            lv = R.add(x, p)
             gv = R.exp(lv)
             return gv
 
-    verify(transform.ConvertToDataflow()(Plain), Dataflow)
+    verify(transform.ConvertToDataflow()(Plain), AddExp)
     verify(transform.ConvertToDataflow(min_size=3)(Plain), Plain)
 
 

@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 from ir.relax import transform
-from ir.script import ir as I
-from ir.script import relax as R
+from tests.programs.graphs import AddExp
 
 from .conftest import verify
 
 
 def test_decorated_passes():
-    @I.ir_module
-    class Module:
-        @R.function
-        def main(x: R.Tensor((8,), "float32")) -> R.Tensor((8,), "float32"):
-            with R.dataflow():
-                lv = R.add(x, x)
-                gv = R.exp(lv)
-                R.output(gv)
-            return gv
-
     seen = []
 
     @transform.dataflowblock_pass(opt_level=2)
@@ -36,6 +25,6 @@ def test_decorated_passes():
             return func.with_attr(self.key, 1)
 
     assert isinstance(look, transform.DataflowBlockPass) and look.info.opt_level == 2
-    verify(look(Module), Module)
+    verify(look(AddExp), AddExp)
     assert seen == [2]
-    assert Rename("mark")(Module)["main"].attrs["mark"] == 1
+    assert Rename("mark")(AddExp)["main"].attrs["mark"] == 1

@@ -7,22 +7,13 @@ from ir.relax import transform
 from ir.script import ir as I
 from ir.script import relax as R
 from ir.script import tir as T
+from tests.programs.graphs import AddExp
 
 from .conftest import verify
 from .structure import fused, grouped, kernels, values
 
 
 def test_fuse_ops_structure():
-    @I.ir_module
-    class Before:
-        @R.function
-        def main(x: R.Tensor((4,), "float32"), p: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
-            with R.dataflow():
-                lv0 = R.add(x, p)
-                gv = R.exp(lv0)
-                R.output(gv)
-            return gv
-
     @I.ir_module
     class Expected:
         @T.prim_func(private=True)
@@ -69,7 +60,7 @@ def test_fuse_ops_structure():
                 R.output(gv)
             return gv
 
-    mod = transform.AnnotateTIROpPattern()(transform.LegalizeOps()(Before))
+    mod = transform.AnnotateTIROpPattern()(transform.LegalizeOps()(AddExp))
     verify(transform.FuseOps()(mod), Expected)
 
 

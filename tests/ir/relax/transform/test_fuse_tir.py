@@ -9,22 +9,13 @@ from ir.relax import transform
 from ir.script import ir as I
 from ir.script import relax as R
 from ir.script import tir as T
+from tests.programs.graphs import AddExp
 
 from .conftest import verify
 from .structure import fused, grouped, values
 
 
 def test_fuse_tir_structure():
-    @I.ir_module
-    class Before:
-        @R.function
-        def main(x: R.Tensor((4,), "float32"), p: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
-            with R.dataflow():
-                lv0 = R.add(x, p)
-                gv = R.exp(lv0)
-                R.output(gv)
-            return gv
-
     @I.ir_module
     class Expected:
         @T.prim_func(private=True)
@@ -56,7 +47,7 @@ def test_fuse_tir_structure():
                 R.output(gv)
             return gv
 
-    verify(fused(Before), Expected)
+    verify(fused(AddExp), Expected)
 
 
 def test_fusion_with_symbolic_shapes(same_numbers):
