@@ -16,7 +16,7 @@ def test_guard_that_always_holds(check):
         for i, j in T.grid(4, 8):
             A[i * 8 + j] = T.float32(0)
 
-    check(tir.transform.Simplify(), before, after)
+    check(tir.transform.SimplifyIndices(), before, after)
 
 
 def test_what_never_runs_disappears(check):
@@ -35,14 +35,19 @@ def test_what_never_runs_disappears(check):
         for i in range(4):
             A[i] = T.float32(2)
 
-    check(tir.transform.Simplify(), before, after)
+    check(tir.transform.SimplifyIndices(), before, after)
 
 
-def test_loops_of_one_iteration(apply):
+def test_loops_of_one_iteration(check):
     @T.prim_func
     def before(A: T.Buffer((4,), "float32")):
         for i in range(4):
             for j in range(1):
                 A[i + j] = T.Cast("float32", j)
 
-    assert "range(1)" not in apply(tir.transform.Simplify(), before).script()
+    @T.prim_func
+    def after(A: T.Buffer((4,), "float32")):
+        for i in range(4):
+            A[i] = T.Cast("float32", 0)
+
+    check(tir.transform.SimplifyIndices(), before, after)
