@@ -16,17 +16,13 @@ from ...node import Visitor
 from ...transform import PassContext
 from ..buffer import Buffer
 from ..expr import (
+    DIVISIONS,
     Add,
+    BinaryOpExpr,
     Broadcast,
     BufferLoad,
     Cast,
-    Div,
-    FloorDiv,
-    FloorMod,
     IntImm,
-    Max,
-    Min,
-    Mod,
     Mul,
     PrimExpr,
     Ramp,
@@ -39,9 +35,6 @@ from ..operators import const
 from ..stmt import BufferStore, For, ForKind, LetStmt, Stmt
 from ..stmt_functor import StmtExprMutator
 from .prim_func_pass import PrimFuncPass
-
-_DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
-_ARITHMETIC = (Add, Sub, Mul, Min, Max, *_DIVISIONS)
 
 
 @dataclass(eq=False)
@@ -132,9 +125,9 @@ class _Scopes:
     def _find_scope(self, expr: PrimExpr) -> _Scope | None:
         if isinstance(expr, Cast):
             return self.scope_of(expr.value)
-        if not isinstance(expr, _ARITHMETIC):
+        if not isinstance(expr, BinaryOpExpr):
             return None
-        if isinstance(expr, _DIVISIONS) and not (isinstance(expr.b, IntImm) and expr.b.value):
+        if isinstance(expr, DIVISIONS) and not (isinstance(expr.b, IntImm) and expr.b.value):
             return None  # only a condition may keep it from dividing by zero
         a, b = self.scope_of(expr.a), self.scope_of(expr.b)
         if a is None or b is None:

@@ -125,7 +125,7 @@ class _Remove(Mutator):
                 a is b or (isinstance(a, IntImm) and isinstance(b, IntImm) and a.value == b.value)
                 for a, b in zip(value.indices, node.indices)
             )
-            if same:
+            if same and all(map(_pure, node.indices)):
                 return Evaluate(const(0))
         return node
 

@@ -11,17 +11,12 @@ from ...transform import PassContext
 from ..buffer import Buffer
 from ..expr import (
     Add,
+    BinaryOpExpr,
     Broadcast,
     BufferLoad,
     Cast,
     CmpExpr,
-    Div,
-    FloorDiv,
-    FloorMod,
     IntImm,
-    Max,
-    Min,
-    Mod,
     Mul,
     PrimExpr,
     Ramp,
@@ -35,7 +30,6 @@ from ..stmt_functor import StmtExprMutator
 from .prim_func_pass import PrimFuncPass
 
 _SUMS = (Add, Sub, Mul)
-_ARITHMETIC = (*_SUMS, Div, Mod, FloorDiv, FloorMod, Min, Max)
 _WIDE = "int64"
 
 
@@ -90,7 +84,7 @@ class _Widen(StmtExprMutator):
             return True
         found = self._of_indices.get(id(expr))
         if found is None:
-            if isinstance(expr, _ARITHMETIC):
+            if isinstance(expr, BinaryOpExpr):
                 answer = self._is_index(expr.a) and self._is_index(expr.b)
             else:
                 answer = (
@@ -108,7 +102,7 @@ class _Widen(StmtExprMutator):
     def _widen(self, expr: PrimExpr) -> PrimExpr:
         # what is divided, compared or cast may be data that has wrapped; a sum that an access consists of has not
         if dt.is_index(expr.dtype) and (isinstance(expr, _SUMS) or self._is_index(expr)):
-            if isinstance(expr, _ARITHMETIC):
+            if isinstance(expr, BinaryOpExpr):
                 a, b = self._widened(expr.a), self._widened(expr.b)
                 return expr if a is expr.a and b is expr.b else type(expr)(a, b)
             if isinstance(expr, Cast):

@@ -1,6 +1,6 @@
 """RemoveNoOp: what has no effect goes, what has one stays."""
 
-from ir import tir
+from ir import IRModule, tir
 from ir.script import tir as T
 
 
@@ -35,5 +35,35 @@ def test_effects_stay(check):
         for i in range(4):
             if not A[i] > T.float32(0):
                 A[i] = T.float32(5)
+
+    check(tir.transform.RemoveNoOp(), before, after)
+
+
+def test_a_place_that_is_another_each_time_is_stored_to():
+    """``A[next()] = A[next()]`` moves an element, though both places are one object."""
+    buffer = tir.decl_buffer((4,), "float32", "A")
+    place = tir.Call("int32", "tir.tvm_call_packed", (tir.StringImm("next"),))
+    store = tir.BufferStore(buffer, tir.BufferLoad(buffer, [place]), [place])
+    mod = IRModule({"main": tir.PrimFunc([buffer], store)})
+    assert tir.transform.RemoveNoOp()(mod)["main"].body is store
+
+
+def test_an_allocation_goes_with_its_last_use(check):
+    @T.prim_func
+    def before(A: T.Buffer((4,), "float32")):
+        data = T.allocate([4], "float32", "global")
+        unused = T.Buffer((4,), data=data)
+        kept = T.allocate([4], "float32", "global")
+        used = T.Buffer((4,), data=kept)
+        unused[0] = unused[0]
+        used[0] = T.float32(1)
+        A[0] = used[0]
+
+    @T.prim_func
+    def after(A: T.Buffer((4,), "float32")):
+        kept = T.allocate([4], "float32", "global")
+        used = T.Buffer((4,), data=kept)
+        used[0] = T.float32(1)
+        A[0] = used[0]
 
     check(tir.transform.RemoveNoOp(), before, after)
