@@ -13,7 +13,7 @@ from ..analysis.contiguous import may_read_the_start
 from ..analysis.faults import may_fault
 from ..expr import BufferLoad, Call, PrimExpr, Select
 from ..function import PrimFunc
-from ..operators import logical_not
+from ..operators import logical_and, logical_not
 from ..stmt_functor import StmtExprMutator
 from .prim_func_pass import PrimFuncPass
 
@@ -67,10 +67,11 @@ class _Convert(StmtExprMutator):
         return Select(condition, yes, no)
 
     def _under(self, condition: PrimExpr, side: PrimExpr) -> PrimExpr:
-        self.guard = condition
+        outer = self.guard  # of the load whose index holds this choice
+        self.guard = condition if outer is None else logical_and(outer, condition)
         with self.forgetting():
             mapped = self.visit(side)
-        self.guard = None
+        self.guard = outer
         return mapped
 
     def visit_BufferLoad(self, load: BufferLoad) -> PrimExpr:

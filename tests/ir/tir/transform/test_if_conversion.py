@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ir import tir
+from ir.node import post_order_visit
 from ir.script import tir as T
 from ir.tir.transform import IfConversion
 
@@ -142,3 +143,21 @@ def test_a_loop_that_copies_decides(apply):  # type: ignore[no-untyped-def]
 
     copied = apply(tir.transform.UnrollLoop(), apply(IfConversion(), main))
     assert "predicate" not in copied.script() and "Select" not in copied.script()
+
+
+def test_a_load_keeps_its_mask_when_its_index_is_chosen_too(apply):  # type: ignore[no-untyped-def]
+    @T.prim_func
+    def main(A: T.Buffer((16,), "int32"), B: T.Buffer((16,), "int32"), n: T.int32):
+        for i in range(16):
+            B[i] = T.if_then_else(n < 16, A[T.if_then_else(B[i] < 1, n, A[3])], 7)
+
+    after = apply(tir.transform.IfConversion(), main)
+    loads = []
+    post_order_visit(
+        after.body,
+        lambda node: (
+            loads.append(node) if isinstance(node, tir.BufferLoad) and node.buffer.name == "A" else None
+        ),
+    )
+    assert len(loads) == 2
+    assert all(load.predicate is not None and "n < 16" in str(load.predicate) for load in loads)
