@@ -72,6 +72,7 @@ def _transform_block_layout(block: BlockNode, index_map: IndexMap, new_extents: 
         f"the index map takes {len(index_map.initial_indices)} indices, block {block.name!r} has"
         f" {len(block.iter_vars)} iteration variables",
     )
+    require(block.iter_vars, primitive, f"block {block.name!r} has no iteration variables to be mapped")
     for item in block.iter_vars:
         require(
             constant_difference(item.dom.min, 0) == 0,

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ir.codegen.build import build
 from ir.script import tir as T
 from schedules import Schedule, ScheduleError
 from schedules.tree import all_blocks
 from tests.programs import kernels
 
-from .checks import assert_replays, assert_same_meaning
+from .checks import arrays_for, assert_replays, assert_same_meaning, main_of, outputs_of
 
 
 @T.prim_func
@@ -154,3 +157,24 @@ def test_random_sequences(seed: int, name: str) -> None:
         Step(sch, generator).run()
     assert_same_meaning(program, sch)
     assert_replays(sch, program)
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 10**9), st.sampled_from(list(PROGRAMS)))
+def test_random_sequences_run_natively(seed: int, name: str) -> None:
+    """What lowering and code generation make of schedules that nobody would write, with vectors as the last step."""
+    program = PROGRAMS[name]
+    generator = random.Random(seed)
+    sch = Schedule(program, seed=seed, error_render_level="none")
+    for _ in range(generator.randint(2, 6)):
+        Step(sch, generator).run()
+    last = Step(sch, generator)
+    if last.loops:
+        with contextlib.suppress(ScheduleError):
+            sch.vectorize(last.loops[-1])
+    arrays = arrays_for(program, seed)
+    found = [array.copy() for array in arrays]
+    native = build(main_of(sch))
+    native[native.functions()[0]](*found)
+    for expected, got in zip(outputs_of(program, arrays), found, strict=True):
+        np.testing.assert_array_equal(got, expected)

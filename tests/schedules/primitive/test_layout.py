@@ -328,3 +328,12 @@ def test_transform_block_layout_of_a_part_is_refused() -> None:
     sch.loop_partition(sch.get_loops("B")[0], [3, None])
     name = [item.name for item in all_blocks(sch._root("main")) if isinstance(item.body, LeafNode)][-1]
     assert_refused(sch, lambda: sch.transform_block_layout(name, lambda i: (i,)), "count from zero")
+
+
+def test_transform_block_layout_needs_variables() -> None:
+    """A block without any may use the loops around it, which would be gone."""
+    sch = Schedule(kernels.elementwise(1, 8))
+    sch.loop_partition(sch.get_loops("B")[1], [3, None])
+    assert_refused(
+        sch, lambda: sch.transform_block_layout("B_j_common", lambda: ()), "no iteration variables"
+    )
