@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -136,15 +137,34 @@ class _Place(Mutator):
         mapped = self.generic_visit(block)
         found = tuple(self.at.get(id(block), ()))
         self._placed.update(buffer.data for buffer in found)
+        writes = self._from_outside(mapped.writes)
         return mapped.replace(
             alloc_buffers=found,
             reads=self._from_outside(mapped.reads),
-            writes=self._from_outside(mapped.writes),
+            writes=writes,
+            annotations=_renumbered(mapped.annotations, mapped.writes, writes),
         )
 
     def _from_outside(self, regions: tuple[BufferRegion, ...]) -> tuple[BufferRegion, ...]:
         """The regions that a block shares with what is around it: a buffer that moved into it is its own."""
         return tuple([region for region in regions if region.buffer.data not in self._placed])
+
+
+def _renumbered(
+    annotations: Mapping[str, Any], old: tuple[BufferRegion, ...], new: tuple[BufferRegion, ...]
+) -> Mapping[str, Any]:
+    """Annotations whose ``storage_align`` entries, which name a write by its position, follow the writes that are left."""
+    entries = annotations.get("buffer_dim_align")
+    if not entries or len(old) == len(new):
+        return annotations
+    position_of = {region.buffer: position for position, region in enumerate(new)}
+    moved = []
+    for position, *rest in entries:
+        buffer = old[int(getattr(position, "value", position))].buffer
+        if buffer in position_of:
+            moved.append((position_of[buffer], *rest))
+    others = {key: value for key, value in annotations.items() if key != "buffer_dim_align"}
+    return {**others, "buffer_dim_align": moved} if moved else others
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from ir import tir
 from ir.script import tir as T
+from ir.tir.lower import lower
 from tests.programs import kernels
 
 two_stages = kernels.chain_by_rows(4)
@@ -112,3 +113,34 @@ def test_a_block_says_nothing_of_buffers_that_moved_into_it(check):
                         C[i] = B[j]
 
     check(tir.transform.PlanAndUpdateBufferAllocationLocation(), before, expected)
+
+
+def test_alignments_follow_the_writes_that_are_left(apply):
+    """The block fills B, which nothing reads and which therefore moves into it, beside C, whose rows are aligned."""
+
+    @T.prim_func
+    def before(A: T.Buffer((4, 8), "float32"), D: T.Buffer((4, 8), "float32")):
+        B = T.alloc_buffer((4, 8))
+        C = T.alloc_buffer((4, 8))
+        for i, j in T.grid(4, 8):
+            with T.block("fill"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                T.block_attr({"buffer_dim_align": [[0, 0, 16, 4], [1, 0, 32, 8]]})
+                B[vi, vj] = A[vi, vj]
+                C[vi, vj] = A[vi, vj] + T.float32(1)
+        for i, j in T.grid(4, 8):
+            with T.block("D"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                D[vi, vj] = C[vi, vj]
+
+    after = apply(tir.transform.PlanAndUpdateBufferAllocationLocation(), before)
+    blocks: list[tir.Block] = []
+    tir.stmt_functor.post_order_visit(
+        after.body, lambda node: blocks.append(node) if isinstance(node, tir.Block) else None
+    )
+    (fill,) = [block for block in blocks if block.name_hint == "fill"]
+    assert [region.buffer.name for region in fill.writes] == ["C"]
+    assert [[int(item) for item in entry] for entry in fill.annotations["buffer_dim_align"]] == [
+        [0, 0, 32, 8]
+    ]
+    lower(before)
