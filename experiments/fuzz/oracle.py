@@ -1,0 +1,190 @@
+"""What a program computes: the interpreter says it, with loops run forwards and backwards, and native code must say the same."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+import llvmlite.binding as llvm
+import numpy as np
+
+from ir.codegen.build import build
+from ir.module import IRModule
+from ir.registry import register_func
+from ir.script import from_source
+from ir.tir import interpreter
+from ir.tir import stmt as S
+from ir.tir.function import PrimFunc
+
+from .statements import TRACE
+
+TARGETS = {
+    "x86-64": "llvm -mcpu=x86-64",
+    "x86-64-v3": "llvm -mcpu=x86-64-v3",
+    "x86-64-v4": "llvm -mcpu=x86-64-v4",
+    "cpu": "cpu",
+}
+"""Names of targets on the command line: vectors of 16, 32 and 64 bytes, and this machine as it is."""
+
+_NEEDED_FEATURES = {"x86-64": "sse2", "x86-64-v3": "avx2", "x86-64-v4": "avx512f"}
+_HALF = re.compile(r"\bfloat16\b")
+"""What is not compiled for x86-64 without F16C: LLVM calls conversions of a runtime library there that nobody links."""
+
+_GUARD_BYTES = 64
+_GUARD = 0xA5
+_OTHER_POISON = 0x2A
+
+_calls: list[int] = []
+register_func(TRACE, lambda value: _calls.append(int(value)), override=True)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came of a program: "ok", "invalid" (the generator's mistake, or the interpreter's), or what went wrong."""
+
+    kind: str
+    detail: str = ""
+
+    @property
+    def failed(self) -> bool:
+        """Whether somebody should look."""
+        return self.kind not in ("ok", "invalid")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Arguments after a call, and the calls of the packed function."""
+
+    arguments: list[Any]
+    calls: list[int]
+
+    def agrees(self, other: Outcome) -> bool:
+        """Whether every element is equal; NaN equals NaN, and the sign of zero does not count."""
+        pairs = zip(self.arguments, other.arguments, strict=True)
+        return self.calls == other.calls and all(_same(a, b) for a, b in pairs)
+
+
+def _same(a: Any, b: Any) -> bool:
+    if not isinstance(a, np.ndarray):
+        return True
+    if a.dtype.kind in "iub":
+        return np.array_equal(a, b)
+    wide_a, wide_b = a.astype("float64"), b.astype("float64")
+    return np.array_equal(wide_a, wide_b, equal_nan=True)
+
+
+def usable_targets() -> list[str]:
+    """The names of the targets whose code this machine runs."""
+    features = llvm.get_host_cpu_features()
+    return [name for name in TARGETS if features.get(_NEEDED_FEATURES.get(name, ""), True)]
+
+
+# -- the interpreter ---------------------------------------------------------------
+class Backwards(interpreter.Interpreter):
+    """Runs parallel and vectorized loops from their end, and finds another pattern in uninitialized memory.
+
+    A result that differs from the interpreter's depends on the order of iterations, or on memory that nobody wrote.
+    """
+
+    def visit_For(self, node: S.For) -> None:
+        if node.kind not in (S.ForKind.PARALLEL, S.ForKind.VECTORIZED):
+            super().visit_For(node)
+            return
+        start, extent = int(self.visit(node.min)), int(self.visit(node.extent))
+        for value in reversed(range(start, start + extent)):
+            self._repeat(node.loop_var, value, 1, node.body)
+
+    def call(self, func: PrimFunc, args: Sequence[Any]) -> Any:
+        usual = interpreter._poison
+
+        def poison(count: int, dtype: str) -> np.ndarray:
+            memory = usual(count, dtype)
+            memory[:] = False if memory.dtype == bool else _OTHER_POISON
+            return memory
+
+        with mock.patch.object(interpreter, "_poison", poison):
+            return super().call(func, args)
+
+
+def interpreted(
+    program: PrimFunc | IRModule,
+    arguments: Sequence[Any],
+    by: type[interpreter.Interpreter] = interpreter.Interpreter,
+) -> Outcome:
+    """What an interpreter computes; the arguments stay as they are."""
+    module = program if isinstance(program, IRModule) else None
+    func = program["main"] if isinstance(program, IRModule) else program
+    _calls.clear()
+    copies = [value.copy() if isinstance(value, np.ndarray) else value for value in arguments]
+    by(module).call(func, copies)  # type: ignore[arg-type]
+    return Outcome(copies, list(_calls))
+
+
+# -- native code -------------------------------------------------------------------
+class Guarded:
+    """A copy of an array with bytes around it that nobody may change."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._memory = np.full(array.nbytes + 3 * _GUARD_BYTES, _GUARD, "uint8")
+        self._start = -self._memory.ctypes.data % _GUARD_BYTES + _GUARD_BYTES
+        self._end = self._start + array.nbytes
+        self.array = self._memory[self._start : self._end].view(array.dtype).reshape(array.shape)
+        self.array[...] = array
+
+    @property
+    def intact(self) -> bool:
+        """Whether the bytes around are as they were."""
+        around = self._memory[: self._start], self._memory[self._end :]
+        return all((part == _GUARD).all() for part in around)
+
+
+def judge_native(func: PrimFunc, arguments: Sequence[Any], expected: Outcome, target: str) -> Verdict:
+    """Whether the code for a target computes what is expected, calls what is expected, and writes nothing else."""
+    guarded = [Guarded(value) if isinstance(value, np.ndarray) else value for value in arguments]
+    passed = [value.array if isinstance(value, Guarded) else value for value in guarded]
+    _calls.clear()
+    try:
+        build(func, TARGETS[target])["main"](*passed)
+    except Exception as error:
+        return crash(target, error)
+    if not Outcome(passed, expected.calls).agrees(expected):
+        return Verdict("wrong", target)
+    if _calls != expected.calls:
+        return Verdict("other calls", target)
+    if not all(value.intact for value in guarded if isinstance(value, Guarded)):
+        return Verdict("wrote beside an array", target)
+    return Verdict("ok")
+
+
+def crash(where: str, error: Exception) -> Verdict:
+    """An exception that should not have been raised, with where it was."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    detail = f"{where}: {error} ({frame.filename}:{frame.lineno})"
+    return Verdict(f"crash {type(error).__name__}", detail)
+
+
+# -- both --------------------------------------------------------------------------
+def judge_text(text: str, arguments: Sequence[Any], targets: Sequence[str]) -> Verdict:
+    """Whether the code of a program for some targets computes what the program means."""
+    try:
+        func = from_source(text)
+    except Exception as error:
+        return Verdict("parse", f"{type(error).__name__}: {error}")
+    try:
+        expected = interpreted(func, arguments)
+        backwards = interpreted(func, arguments, Backwards)
+    except (interpreter.InterpreterError, ZeroDivisionError) as error:
+        return Verdict("invalid", f"{type(error).__name__}: {error}")
+    if not expected.agrees(backwards):
+        return Verdict("invalid", "a race, or memory that is not initialized")
+    for target in targets:
+        if target == "x86-64" and _HALF.search(text):
+            continue
+        verdict = judge_native(func, arguments, expected, target)
+        if verdict.failed:
+            return verdict
+    return Verdict("ok")

@@ -1,0 +1,76 @@
+"""Random TIR programs as script text, with arguments for them.
+
+Programs are defined by construction: indices are in bounds (or guarded), divisors are not zero, loops that run in any order do not
+touch what another iteration stores, and arithmetic stays in its dtype, unless ``wrap`` lets integers leave it. Floats hold small
+integers, so that no rounding depends on the order of operations; buffers of NaN and infinities are only moved and compared. So an
+interpreter and native code must agree to the last bit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from .scope import Scope
+from .statements import Statements
+from .values import INTEGERS, BufferSpec
+
+_SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -2.0])
+_WIDE = 1000
+"""Integers of a larger interval are drawn from all of the dtype, the ends often."""
+
+
+@dataclass(frozen=True)
+class TirProgram:
+    """A function ``main`` as script text, and an argument for each of its parameters."""
+
+    text: str
+    arguments: list[Any]
+
+
+def tir_program(seed: int, wrap: bool = False, size: int = 6) -> TirProgram:
+    """The program of a seed.
+
+    Args:
+        seed: says everything about the program and its arguments, together with the other two.
+        wrap: whether integers may leave the range of their dtype, and wrap.
+        size: how many statements there may be in each statement at the top.
+    """
+    scope = Scope(seed, wrap)
+    Statements(scope, size).program()
+    parameters = [
+        f'{buffer.name}: T.Buffer({tuple(buffer.shape)}, "{buffer.dtype}")' for buffer in scope.buffers
+    ]
+    parameters += [f"{variable.name}: T.{variable.dtype}" for variable, _ in scope.scalars]
+    attributes = '"global_symbol": "main"'
+    if scope.random.random() < 0.6:
+        attributes += ', "tir.noalias": True'
+    lines = [
+        "@T.prim_func",
+        f"def main({', '.join(parameters)}):",
+        f"    T.func_attr({{{attributes}}})",
+        *(f'    {name} = T.var("{dtype}")' for name, dtype in scope.let_variables.items()),
+        *scope.lines,
+    ]
+    numbers = np.random.default_rng(seed)
+    arrays = [_array(buffer, numbers) for buffer in scope.buffers]
+    return TirProgram("\n".join(lines) + "\n", arrays + [argument for _, argument in scope.scalars])
+
+
+def _array(buffer: BufferSpec, numbers: np.random.Generator) -> np.ndarray:
+    """Elements for a buffer, in its interval."""
+    dtype = np.dtype(ml_dtypes.bfloat16) if buffer.dtype == "bfloat16" else np.dtype(buffer.dtype)
+    if buffer.special:
+        return numbers.choice(_SPECIAL, buffer.shape).astype(dtype)
+    if buffer.dtype not in INTEGERS:
+        return numbers.integers(buffer.low, buffer.high + 1, buffer.shape).astype(dtype)
+    if buffer.high - buffer.low <= _WIDE:
+        return numbers.integers(buffer.low, buffer.high, buffer.shape, dtype=dtype, endpoint=True)
+    least, greatest = INTEGERS[buffer.dtype]
+    anywhere = numbers.integers(least, greatest, buffer.shape, dtype=dtype, endpoint=True)
+    ends = np.array([least, least + 1, greatest, greatest - 1, 0, 1], dtype=dtype)
+    edges = numbers.choice(ends, buffer.shape)
+    return np.where(numbers.random(buffer.shape) < 0.4, edges, anywhere).astype(dtype)

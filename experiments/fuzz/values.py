@@ -1,0 +1,105 @@
+"""What the generator knows of the things it writes: texts of expressions with the interval of their values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+INTEGERS = {
+    f"{kind}{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if kind == "int" else (0, 2**bits - 1)
+    for kind in ("int", "uint")
+    for bits in (8, 16, 32, 64)
+}
+"""The integer dtypes, with the least and the greatest value of each."""
+
+FLOATS = {"float32": 2**24, "float64": 2**50, "float16": 2**11, "bfloat16": 2**8}
+"""The float dtypes, with the magnitude up to which all integers are exact: results do not depend on the order of operations."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """An expression: its text, its dtype, and the interval of integers in which its value is."""
+
+    text: str
+    dtype: str
+    low: int
+    high: int
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def magnitude(self) -> int:
+        """The greatest absolute value."""
+        return max(abs(self.low), abs(self.high))
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A name in scope; the role says what may be made of it."""
+
+    name: str
+    dtype: str
+    low: int
+    high: int
+    role: str = "local"
+    """"size" (a parameter that may be a loop's extent), "scalar" (another parameter), "loop" or "local"."""
+
+    @property
+    def is_parameter(self) -> bool:
+        """Whether the name is one everywhere in the function."""
+        return self.role in ("size", "scalar")
+
+    @property
+    def magnitude(self) -> int:
+        """The greatest absolute value."""
+        return max(abs(self.low), abs(self.high))
+
+    def as_value(self) -> Value:
+        """The expression that reads the variable."""
+        return Value(self.name, self.dtype, self.low, self.high)
+
+
+@dataclass(eq=False)
+class BufferSpec:
+    """A buffer, and the interval in which stores keep its elements."""
+
+    name: str
+    shape: list[int]
+    dtype: str
+    low: int
+    high: int
+    special: bool = False
+    """Whether it may hold NaN, infinities and signed zeros: those are only moved and compared, never computed with."""
+
+    @property
+    def magnitude(self) -> int:
+        """The greatest absolute value of an element."""
+        return max(abs(self.low), abs(self.high))
+
+    @property
+    def covers_dtype(self) -> bool:
+        """Whether elements may have every value of an integer dtype, so that sums may wrap."""
+        return (self.low, self.high) == INTEGERS.get(self.dtype)
+
+    def holds(self, value: Value) -> bool:
+        """Whether every value of an expression is in the buffer's interval."""
+        return value.low >= self.low and value.high <= self.high
+
+
+def literal(value: int, dtype: str) -> Value:
+    """A constant of a dtype."""
+    if dtype == "bool":
+        return Value(f"T.bool({bool(value)})", "bool", 0, 1)
+    if dtype in FLOATS:
+        return Value(f"T.{dtype}({float(value)})", dtype, value, value)
+    if dtype == "int32" and value > -(2**31):
+        return Value(f"({value})" if value < 0 else str(value), dtype, value, value)
+    return Value(f'T.const({value}, "{dtype}")', dtype, value, value)
+
+
+def fits(dtype: str, low: int, high: int) -> bool:
+    """Whether a dtype holds every integer of an interval exactly."""
+    if dtype in FLOATS:
+        return max(abs(low), abs(high)) <= FLOATS[dtype]
+    least, greatest = INTEGERS[dtype]
+    return least <= low and high <= greatest

@@ -1,0 +1,143 @@
+"""The fuzzer: seeds that mean the same program always, verdicts on right and wrong programs, and the reducer."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+
+from experiments.fuzz import __main__ as command
+from experiments.fuzz.children import judged_alone, judged_apart
+from experiments.fuzz.oracle import Guarded, Verdict, interpreted, judge_native, judge_text, usable_targets
+from experiments.fuzz.reduce import reduced
+from experiments.fuzz.schedules import scheduled_kernel
+from experiments.fuzz.tir_programs import tir_program
+from ir.script import from_source
+
+COPY = """@T.prim_func
+def main(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+    T.func_attr({"global_symbol": "main"})
+    for i in T.parallel(8):
+        B[INDEX] = A[i]
+"""
+
+
+def copied(index: str) -> tuple[str, list[np.ndarray]]:
+    """A program that copies to some index, and its arguments."""
+    return COPY.replace("INDEX", index), [np.arange(8, dtype="int32"), np.zeros(8, "int32")]
+
+
+# -- programs ----------------------------------------------------------------------
+@pytest.mark.parametrize("wrap", [False, True])
+def test_a_seed_is_a_program(wrap: bool) -> None:
+    for seed in range(5):
+        first, second = tir_program(seed, wrap), tir_program(seed, wrap)
+        assert first.text == second.text
+        np.testing.assert_equal(first.arguments, second.arguments)
+    assert len({tir_program(seed, wrap).text for seed in range(20)}) == 20
+
+
+def test_programs_have_every_kind_of_statement() -> None:
+    text = "".join(tir_program(seed).text for seed in range(60))
+    kinds = [
+        "T.parallel",
+        "T.vectorized",
+        "T.unroll",
+        "T.serial",
+        "while ",
+        "T.LetStmt",
+        "T.decl_buffer",
+        "else:",
+    ]
+    kinds += ["T.where", "T.init", "T.match_buffer", "strides=", "call_packed", "T.let(", "bfloat16", "int64"]
+    assert [kind for kind in kinds if kind not in text] == []
+
+
+def test_a_seed_is_a_schedule() -> None:
+    first, second = scheduled_kernel(3), scheduled_kernel(3)
+    assert first.scheduled.script() == second.scheduled.script() != first.kernel.script()
+
+
+# -- verdicts ----------------------------------------------------------------------
+@pytest.mark.parametrize("kind", ["tir", "schedules"])
+def test_some_seeds_pass(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main([kind, "--seeds", "0:4"]) == 0
+    assert capsys.readouterr().out.startswith("4 ok; ")
+
+
+def test_a_race_is_invalid() -> None:
+    text, arguments = copied("i // 2")
+    assert judge_text(text, arguments, []) == Verdict("invalid", "a race, or memory that is not initialized")
+
+
+def test_uninitialized_memory_is_invalid() -> None:
+    text, arguments = copied("i")
+    text = text.replace("    for", "    Z = T.alloc_buffer((8,), 'int32')\n    for").replace("A[i]", "Z[i]")
+    assert judge_text(text, arguments, []).kind == "invalid"
+
+
+def test_an_access_out_of_bounds_is_invalid() -> None:
+    text, arguments = copied("i + 1")
+    verdict = judge_text(text, arguments, [])
+    assert verdict.kind == "invalid" and not verdict.failed
+
+
+def test_other_results_are_wrong() -> None:
+    target = usable_targets()[-1]
+    right, arguments = copied("i")
+    wrong, _ = copied("7 - i")
+    expected = interpreted(from_source(right), arguments)
+    assert judge_native(from_source(right), arguments, expected, target) == Verdict("ok")
+    assert judge_native(from_source(wrong), arguments, expected, target) == Verdict("wrong", target)
+
+
+def test_guards_see_stores_beside_an_array() -> None:
+    guarded = Guarded(np.zeros(5, "int16"))
+    guarded.array[:] = -1
+    assert guarded.intact
+    outside = np.lib.stride_tricks.as_strided(guarded.array, shape=(6,))
+    outside[5] = 0
+    assert not guarded.intact
+
+
+def test_a_dead_process_is_a_verdict() -> None:
+    def judge(item: int) -> Verdict:
+        if item == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if item == 2:
+            raise ValueError("unexpected")
+        return Verdict("ok")
+
+    found = dict(judged_apart(range(4), judge))
+    assert [found[item].kind for item in range(4)] == ["ok", "died of SIGKILL", "fuzzer", "ok"]
+
+
+def test_an_endless_judgement_ends() -> None:
+    def judge() -> Verdict:
+        time.sleep(20)
+        return Verdict("ok")
+
+    assert judged_alone(judge, seconds=1) == Verdict("took too long")
+
+
+# -- the reducer -------------------------------------------------------------------
+def test_a_planted_failure_becomes_small() -> None:
+    """A compiler that takes minima for maxima, on a program of 35 lines."""
+    program = tir_program(3)
+
+    def fails(text: str) -> bool:
+        try:
+            right = interpreted(from_source(text), program.arguments)
+            wrong = interpreted(from_source(text.replace("T.min(", "T.max(")), program.arguments)
+        except Exception:
+            return False
+        return not right.agrees(wrong)
+
+    assert fails(program.text)
+    small = reduced(program.text, fails, seconds=60)
+    assert fails(small)
+    assert len(small.splitlines()) <= 4
+    assert small.count("T.min(") == 1
