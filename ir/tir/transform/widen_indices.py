@@ -25,7 +25,7 @@ from ..expr import (
 )
 from ..function import PrimFunc
 from ..operators import cast
-from ..stmt import BufferStore, For, Stmt
+from ..stmt import AttrStmt, BufferStore, For, Stmt
 from ..stmt_functor import StmtExprMutator
 from .prim_func_pass import PrimFuncPass
 
@@ -38,6 +38,8 @@ class _Widen(StmtExprMutator):
         super().__init__()
         self.indices = {var for var in params if dt.is_index(var.dtype)}
         """Variables that stand for numbers without overflow: loops, sizes, integer arguments."""
+        self.counters: dict[Var, Var] = {}
+        """What loops count with instead of their variables."""
         self._wide: dict[int, tuple[PrimExpr, PrimExpr]] = {}
         self._of_indices: dict[int, tuple[PrimExpr, bool]] = {}
 
@@ -45,9 +47,24 @@ class _Widen(StmtExprMutator):
         return buffer
 
     def visit_For(self, loop: For) -> Stmt:
-        self.indices.add(loop.loop_var)
-        body = self.visit(loop.body)
-        return loop if body is loop.body else loop.replace(body=body)
+        var = loop.loop_var
+        self.indices.add(var)
+        if not dt.is_index(var.dtype) or var.dtype == _WIDE:
+            return self.generic_visit(loop)  # type: ignore[no-any-return]
+        counter = self.counters.setdefault(var, type(var)(var.name, _WIDE))
+        self.indices.add(counter)
+        start, extent = self._widened(self.visit(loop.min)), self._widened(self.visit(loop.extent))
+        return loop.replace(loop_var=counter, min=start, extent=extent, body=self.visit(loop.body))
+
+    def visit_AttrStmt(self, stmt: AttrStmt) -> Stmt:
+        counter = self.counters.get(stmt.node) if isinstance(stmt.node, Var) else None
+        mapped: Stmt = self.generic_visit(stmt)
+        return mapped if counter is None else mapped.replace(node=counter)  # type: ignore[no-any-return]
+
+    def visit_Var(self, var: Var) -> PrimExpr:
+        """Where a loop's variable is data it has its own width."""
+        counter = self.counters.get(var)
+        return var if counter is None else cast(var.dtype, counter)
 
     def visit_BufferStore(self, store: BufferStore) -> Stmt:
         return self._access(self.generic_visit(store))
@@ -107,16 +124,18 @@ class _Widen(StmtExprMutator):
                 return expr if a is expr.a and b is expr.b else type(expr)(a, b)
             if isinstance(expr, Cast):
                 return self._widened(expr.value)
+        if isinstance(expr, Var):
+            expr = self.counters.get(expr, expr)
         return cast(_WIDE, expr)
 
 
 @dataclass(frozen=True)
 class WidenIndices(PrimFuncPass):
-    """Compute the indices of accesses, and comparisons of loop variables and sizes, in 64 bits.
+    """Count loops, and compute the indices of accesses and comparisons of loop variables and sizes, in 64 bits.
 
     Indices must not overflow, so that their value stays; machines with 64-bit addresses then need no conversions between.
-    Integers that are data (loaded, or results of calls) keep their width and are converted where they meet an index;
-    so do divisions, extremes and casts of them, for data may have wrapped.
+    Integers that are data (loaded, results of calls, a loop's variable where it is a value) keep their width and are converted
+    where they meet an index; so do divisions, extremes and casts of them, for data may have wrapped.
 
     Before::
 
@@ -126,11 +145,9 @@ class WidenIndices(PrimFuncPass):
 
     After::
 
-        for i, j in T.grid(4, 8):
-            if T.Cast("int64", i) * T.int64(8) + T.Cast("int64", j) < T.Cast("int64", n):
-                A[T.Cast("int64", i) * T.int64(8) + T.Cast("int64", j)] = B[
-                    T.Cast("int64", C[T.Cast("int64", i)]) + T.Cast("int64", j)
-                ]
+        for i, j in T.grid(T.int64(4), T.int64(8)):
+            if i * T.int64(8) + j < T.Cast("int64", n):
+                A[i * T.int64(8) + j] = B[T.Cast("int64", C[i]) + j]
     """
 
     pass_name = "tir.WidenIndices"

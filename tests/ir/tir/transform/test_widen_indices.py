@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ir import IRModule, tir
 from ir.script import tir as T
 from ir.tir.transform import WidenIndices
 
@@ -15,12 +16,9 @@ def test_indices_and_conditions(check):  # type: ignore[no-untyped-def]
 
     @T.prim_func
     def after(A: T.Buffer((32,), "float32"), C: T.Buffer((4,), "int32"), O: T.Buffer((64,), "float32")):
-        for i, j in T.grid(4, 8):
-            if T.Cast("int64", i) * T.int64(8) + T.Cast("int64", j) < T.int64(30):
-                O[T.Cast("int64", i) * T.int64(8) + T.Cast("int64", j)] = A[
-                    T.Cast("int64", T.min(C[T.Cast("int64", i)] * C[T.Cast("int64", i)], 31 - j))
-                    + T.Cast("int64", j)
-                ]
+        for i, j in T.grid(T.int64(4), T.int64(8)):
+            if i * T.int64(8) + j < T.int64(30):
+                O[i * T.int64(8) + j] = A[T.Cast("int64", T.min(C[i] * C[i], 31 - T.Cast("int32", j))) + j]
 
     check(WidenIndices(), before, after)
 
@@ -64,8 +62,8 @@ def test_first_indices_of_vectors(check):  # type: ignore[no-untyped-def]
 
     @T.prim_func
     def after(A: T.Buffer((32,), "float32")):
-        for i in range(4):
-            A[T.Ramp(T.Cast("int64", i) * T.int64(8), T.int64(1), 4)] = A[T.Broadcast(T.Cast("int64", i), 4)]
+        for i in T.serial(T.int64(4)):
+            A[T.Ramp(i * T.int64(8), T.int64(1), 4)] = A[T.Broadcast(i, 4)]
 
     check(WidenIndices(), before, after)
 
@@ -80,4 +78,30 @@ def test_sizes_are_indices(apply):  # type: ignore[no-untyped-def]
                 A[i * n % 4] = T.float32(0)
 
     text = apply(WidenIndices(), main, same_results=False).script()
-    assert 'T.Cast("int64", i) + T.int64(1) < T.Cast("int64", n)' in text
+    assert 'if i + T.int64(1) < T.Cast("int64", n):' in text
+
+
+def test_loops_count_in_64_bits_and_their_variables_are_data_of_their_own_width(check):  # type: ignore[no-untyped-def]
+    @T.prim_func
+    def before(A: T.Buffer((16,), "int32"), m: T.int32, n: T.int32):
+        for i in range(m, n):
+            for j in T.unroll(i, i + 2):
+                A[j] = i * 65537 + T.bitwise_and(j, 1)
+
+    @T.prim_func
+    def after(A: T.Buffer((16,), "int32"), m: T.int32, n: T.int32):
+        for i in range(T.Cast("int64", m), T.Cast("int64", m) + (T.Cast("int64", n) - T.Cast("int64", m))):
+            for j in T.unroll(i, i + T.int64(2)):
+                A[j] = T.Cast("int32", i) * 65537 + T.bitwise_and(T.Cast("int32", j), 1)
+
+    check(WidenIndices(), before, after, same_results=False)
+
+
+def test_copies_of_a_loop_that_stands_twice_count_with_one_variable():
+    """A schedule may leave one loop object in two places."""
+    i, buffer = tir.Var("i"), tir.decl_buffer((8,), "int32", "A")
+    loop = tir.For(i, 0, 4, tir.ForKind.SERIAL, tir.BufferStore(buffer, i + 1, [i]))
+    func = tir.PrimFunc([buffer], tir.stmt.seq(loop, loop))
+    found = WidenIndices()(IRModule({"main": func}))["main"].body
+    first, second = found.seq
+    assert first.loop_var is second.loop_var and first.loop_var.dtype == "int64"
