@@ -5,7 +5,7 @@
     python -m experiments.fuzz tir --seeds 0:200 --wrap --size 12      longer programs, in which integers wrap
     python -m experiments.fuzz schedules --seeds 0:200                 random schedules of small kernels
     python -m experiments.fuzz tir --seeds 17 --show                   what a seed stands for, without running it
-    python -m experiments.fuzz reduce --seeds 17 --wrap                a smaller program that fails in the same way
+    python -m experiments.fuzz reduce --seeds 17 --wrap                a smaller program that fails alike, and the pass that breaks it
 
 A seed always means the same program (with the same --wrap and --size). Each failure is a line: the seed, what went wrong, and
 for which target; the last line counts the verdicts, and the exit code is 1 if anything failed. "invalid" is a program that the interpreter
@@ -21,6 +21,9 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
+from ir.script import from_source
+
+from .blame import first_wrong_pass
 from .children import judged_alone, judged_apart
 from .oracle import TARGETS, Verdict, judge_text, usable_targets
 from .reduce import reduced
@@ -95,7 +98,7 @@ class Session:
         return self.program(seed).text
 
     def reduce(self, seed: int) -> bool:
-        """Prints a smaller program for a seed that fails; whether it does."""
+        """Prints a smaller program for a seed that fails, and the pass that breaks it; whether it does."""
         program = self.program(seed)
 
         def judge(text: str) -> Verdict:
@@ -104,8 +107,19 @@ class Session:
         first = judge(program.text)
         print(seed, first.kind, first.detail, flush=True)
         if first.failed:
-            print(reduced(program.text, lambda text: judge(text).kind == first.kind))
+            small = reduced(program.text, lambda text: judge(text).kind == first.kind)
+            print(small)
+            print("#", judged_alone(lambda: self._blame(small, seed)).kind)
         return first.failed
+
+    def _blame(self, text: str, seed: int) -> Verdict:
+        """Which pass is the first to break a program, for the first target that shows it."""
+        func, arguments = from_source(text), self.program(seed).arguments
+        for target in self.targets(seed):
+            found = first_wrong_pass(func, arguments, target)
+            if found is not None:
+                return Verdict(f"first wrong after {found}, for {target}")
+        return Verdict("no pass of the lowering is wrong: it is the code generator or LLVM")
 
 
 def fuzz(seeds: range, judge: Callable[[int], Verdict]) -> bool:

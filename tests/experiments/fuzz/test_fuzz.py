@@ -10,12 +10,15 @@ import numpy as np
 import pytest
 
 from experiments.fuzz import __main__ as command
+from experiments.fuzz.blame import first_wrong_pass
 from experiments.fuzz.children import judged_alone, judged_apart
 from experiments.fuzz.oracle import Guarded, Verdict, interpreted, judge_native, judge_text, usable_targets
 from experiments.fuzz.reduce import reduced
 from experiments.fuzz.schedules import scheduled_kernel
 from experiments.fuzz.tir_programs import tir_program
+from ir.pass_context import PassContext
 from ir.script import from_source
+from ir.tir.transform import prim_func_pass
 
 COPY = """@T.prim_func
 def main(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
@@ -141,3 +144,13 @@ def test_a_planted_failure_becomes_small() -> None:
     assert fails(small)
     assert len(small.splitlines()) <= 4
     assert small.count("T.min(") == 1
+
+
+def test_the_pass_that_breaks_a_program_is_named() -> None:
+    text, arguments = copied("i")
+    func = from_source(text)
+    backwards = from_source(text.replace("B[i]", "B[7 - i]"))
+    wrong = prim_func_pass(lambda func, module, context: backwards, opt_level=0, name="Planted")
+    assert first_wrong_pass(func, arguments, "cpu") is None
+    with PassContext(config={"tir.add_lower_pass": [(1, wrong)]}):
+        assert first_wrong_pass(func, arguments, "cpu") == "Planted"
