@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 from math import copysign
 
+_EXTENSIONS = ("sext", "zext")
 _INT_BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64}
 
 
@@ -120,6 +121,7 @@ class FunctionBuilder:
         self._entry: list[str] = []  # allocas: they must sit in the entry block to become registers
         self._lines: list[str] = []
         self._next = 0
+        self._magnitudes: dict[str, int] = {}
         self.block = "entry"
 
     # -- structure ---------------------------------------------------------
@@ -178,6 +180,18 @@ class FunctionBuilder:
         self._lines.append(f"{ref} = {op} {a.type} {a.ref}, {b.ref}")
         return Value(ref, a.type)
 
+    # -- what is known of 64-bit numbers -------------------------------------
+    def magnitude(self, value: Value) -> int:
+        """Bits that are enough for the absolute value of a number; 64 where nothing is known."""
+        literal = value.literal
+        return self._magnitudes.get(value.ref, 64) if literal is None else abs(literal).bit_length()
+
+    def bound(self, value: Value, bits: int) -> Value:
+        """The value, of which it is known that ``bits`` are enough for its absolute value."""
+        if bits < 64 and value.type == "i64":
+            self._magnitudes[value.ref] = bits
+        return value
+
     def unary(self, op: str, a: Value) -> Value:
         """``op a``, such as ``fneg``."""
         return self.define(f"{op} {a.type} {a.ref}", a.type)
@@ -222,7 +236,8 @@ class FunctionBuilder:
         """Conversion instruction (``sext``, ``fptrunc``, ``bitcast``, ...); none when the type is the same."""
         if a.type == type_:
             return a
-        return self.define(f"{op} {a.type} {a.ref} to {type_}", type_)
+        result = self.define(f"{op} {a.type} {a.ref} to {type_}", type_)
+        return self.bound(result, _INT_BITS[a.type]) if op in _EXTENSIONS and a.type in _INT_BITS else result
 
     def call(self, name: str, result: str, args: Sequence[Value]) -> Value:
         """Calls ``@name``; a void result gives a value that must not be used."""

@@ -45,6 +45,8 @@ def emit_function(context: KernelContext, func: PrimFunc, name: str) -> Signatur
             continue
         if kind == "scalar" and not (dt.is_float(item.var.dtype) or dt.is_index(item.var.dtype)):
             value = builder.cast("trunc", value, register_type(item.var.dtype))
+        elif item.llvm_type == "i64":
+            builder.bound(value, dt.bits(item.var.dtype))
         emitter.variables[item.var] = value
     emitter.body = func.body
     emitter.statement(func.body)

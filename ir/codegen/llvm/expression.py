@@ -118,7 +118,9 @@ _UNSIGNED_DIVISION: dict[type, str] = {E.Div: "udiv", E.FloorDiv: "udiv", E.Mod:
 def _integer_arithmetic(emitter: FunctionEmitter, kind: type, x: Value, y: Value, dtype: str) -> Value:
     b = emitter.b
     if kind in _INTEGER:
-        return b.binary(_INTEGER[kind], x, y)
+        bits = _magnitude(b.magnitude(x), b.magnitude(y), kind) if x.type == "i64" else 64
+        # what indices and conditions are made of does not overflow, and LLVM finds more where it is told
+        return b.bound(b.binary(_INTEGER[kind] + (" nsw" if bits < 64 else ""), x, y), bits)
     unsigned = dt.is_uint(dtype) or dt.is_bool(dtype)
     if kind is E.Max or kind is E.Min:
         name = ("u" if unsigned else "s") + ("max" if kind is E.Max else "min")
@@ -130,14 +132,19 @@ def _integer_arithmetic(emitter: FunctionEmitter, kind: type, x: Value, y: Value
     return _floor_division(emitter, kind, x, y)
 
 
+def _magnitude(x: int, y: int, kind: type) -> int:
+    """Bits that are enough for the absolute value of a sum, difference or product."""
+    return x + y if kind is E.Mul else max(x, y) + 1
+
+
 def _floor_division(emitter: FunctionEmitter, kind: type, x: Value, y: Value) -> Value:
     """Signed division rounded down, or its remainder."""
     b = emitter.b
     divisor = y.literal
     if divisor is not None and divisor > 0 and divisor & (divisor - 1) == 0:
         if kind is E.FloorDiv:
-            return b.binary("ashr", x, Value(str(divisor.bit_length() - 1), x.type))
-        return b.binary("and", x, Value(str(divisor - 1), x.type))
+            return b.bound(b.binary("ashr", x, Value(str(divisor.bit_length() - 1), x.type)), b.magnitude(x))
+        return b.bound(b.binary("and", x, Value(str(divisor - 1), x.type)), divisor.bit_length())
     zero = constant(0, x.type)
     remainder = b.binary("srem", x, y)
     differs = b.icmp("slt", b.binary("xor", remainder, y), zero)

@@ -214,7 +214,8 @@ def _optimization_barrier(emitter: FunctionEmitter, call: E.Call) -> Value:
     if value.type not in ("i32", "i64"):
         return value  # what addresses are made of is all that LLVM thinks about for too long
     pure = emitter.module.attributes("nounwind willreturn memory(none)")
-    return emitter.b.define(f'call {value.type} asm "", "=r,0"({value.type} {value.ref}) {pure}', value.type)
+    kept = emitter.b.define(f'call {value.type} asm "", "=r,0"({value.type} {value.ref}) {pure}', value.type)
+    return emitter.b.bound(kept, emitter.b.magnitude(value))
 
 
 def _undef(emitter: FunctionEmitter, call: E.Call) -> Value:

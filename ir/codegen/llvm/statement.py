@@ -163,7 +163,8 @@ def _for(emitter: FunctionEmitter, loop: S.For) -> None:
         b.cond_branch(b.icmp("slt", start, end), head, done)
     b.label(head)
     b.emit(f"%{name} = phi i64 [{start.ref}, %{before}], [%{name}.next, %{latch}]")
-    emitter.variables[loop.loop_var] = Value(f"%{name}", "i64")
+    bits = max(b.magnitude(start), b.magnitude(extent)) + 1
+    emitter.variables[loop.loop_var] = b.bound(Value(f"%{name}", "i64"), bits)
     is_innermost = _loop_body(emitter, loop.body)
     b.branch(latch)
     b.label(latch)
