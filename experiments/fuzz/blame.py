@@ -25,7 +25,7 @@ def first_wrong_pass(func: PrimFunc, arguments: Sequence[Any], target: str) -> s
             try:
                 module = item(module)
                 right = interpreted(module, arguments).agrees(expected)
-            except Exception:
+            except Exception:  # a pass that fails, however it does, is the one that is looked for
                 right = False
             if not right:
                 return item.info.name

@@ -60,7 +60,9 @@ def _child(items: list[Item], judge: Callable[[Item], Verdict], seconds: int) ->
 def _judged(item: Item, judge: Callable[[Item], Verdict]) -> Verdict:
     try:
         return judge(item)
-    except Exception:
+    except (
+        Exception
+    ):  # a mistake of the fuzzer itself is reported as such, and the other programs are still judged
         return Verdict("fuzzer", traceback.format_exc())
 
 

@@ -149,7 +149,7 @@ def judge_native(func: PrimFunc, arguments: Sequence[Any], expected: Outcome, ta
     _calls.clear()
     try:
         build(func, TARGETS[target])["main"](*passed)
-    except Exception as error:
+    except Exception as error:  # whatever the compiler raises on a valid program is a finding
         return crash(target, error)
     if not Outcome(passed, expected.calls).agrees(expected):
         return Verdict("wrong", target)
@@ -172,7 +172,7 @@ def judge_text(text: str, arguments: Sequence[Any], targets: Sequence[str]) -> V
     """Whether the code of a program for some targets computes what the program means."""
     try:
         func = from_source(text)
-    except Exception as error:
+    except Exception as error:  # the generator writes valid text: whatever the parser raises is a finding
         return Verdict("parse", f"{type(error).__name__}: {error}")
     try:
         expected = interpreted(func, arguments)

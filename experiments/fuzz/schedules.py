@@ -83,13 +83,13 @@ def judge_schedule(seed: int, targets: list[str]) -> Verdict:
     """Whether a schedule computes what its kernel does, interpreted in both directions and compiled for some targets."""
     try:
         found = scheduled_kernel(seed)
-    except Exception as error:
+    except Exception as error:  # refusals are handled where steps are taken: what gets here is a finding
         return crash("schedule", error)
     expected = interpreted(found.kernel, found.arguments)
     try:
         forwards = interpreted(found.scheduled, found.arguments)
         backwards = interpreted(found.scheduled, found.arguments, Backwards)
-    except Exception as error:
+    except Exception as error:  # the kernel itself could be interpreted
         return crash("the scheduled kernel, interpreted", error)
     if not forwards.agrees(expected):
         return Verdict("the schedule is wrong")

@@ -57,7 +57,7 @@ class IndexRanges:
         return any(runs(var) for var in found)
 
     def _of_atom(self, atom: Any, runs: Callable[[Var], bool]) -> IndexRange | None:
-        inside = self.simplifier._atom_linear.get(atom)
+        inside = self.simplifier.dividend(atom)
         if inside is not None and isinstance(atom.b, IntImm):
             if atom.__class__ is E.FloorMod:
                 return self._remainder(atom, inside, runs)

@@ -172,6 +172,10 @@ class IndexSimplifier:
             return 0, INF
         return -INF, INF
 
+    def dividend(self, atom: PrimExpr) -> Linear | None:
+        """``a`` of an atom ``a // b`` or ``a % b`` (or the first operand of another binary one); None for any other."""
+        return self._atom_linear.get(atom)
+
     # -- linear forms -------------------------------------------------------------
     def linear(self, expr: PrimExpr) -> Linear:
         """The expression as a sum of atoms."""
