@@ -281,4 +281,6 @@ def _hook(instrument: Any, name: str, *args: Any) -> Any:
 
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:
-    return any(name == pattern or fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+    return bool(patterns) and any(
+        name == pattern or fnmatch.fnmatchcase(name, pattern) for pattern in patterns
+    )

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TypeVar
 
 from .error import IRError, IRTypeError
 from .module import IRModule
+from .node import remembered
 from .pass_context import ConfigOption, PassContext, PassError, PassInfo, register_config_option
 from .structural import structural_hash
 
@@ -36,8 +37,7 @@ class Pass:
     @property
     def info(self) -> PassInfo:
         """Name, level and requirements."""
-        cls = type(self)
-        return PassInfo(cls.opt_level, cls.pass_name or cls.__name__, cls.required, cls.traceable)
+        return _info_of(type(self))
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """The transformation; ``mod`` must not be changed."""
@@ -69,6 +69,11 @@ class Pass:
         if watched:
             context.instrument_after_pass(result, info)
         return result
+
+
+@remembered
+def _info_of(cls: type[Pass]) -> PassInfo:
+    return PassInfo(cls.opt_level, cls.pass_name or cls.__name__, cls.required, cls.traceable)
 
 
 def _note(error: IRError, name: str) -> None:

@@ -20,7 +20,10 @@ def configured(item: _Pass, ctx: PassContext) -> _Pass:
         PassError: the pass has no such field, or the value is of another kind than the field.
     """
     name = item.info.name
-    values = {key: getattr(value, "value", value) for key, value in (ctx.get(name) or {}).items()}
+    chosen = ctx.get(name)
+    if not chosen:
+        return item
+    values = {key: getattr(value, "value", value) for key, value in chosen.items()}
     known = {entry.name: getattr(item, entry.name) for entry in fields(item)}  # type: ignore[arg-type]  # passes with options are dataclasses
     for key, value in values.items():
         if key not in known:
@@ -31,7 +34,7 @@ def configured(item: _Pass, ctx: PassContext) -> _Pass:
             raise PassError(
                 f"config option {name!r}: {key} takes {'a number' if numbers else kind.__name__}, got {value!r} ({type(value).__name__})"
             )
-    return replace(item, **values) if values else item  # type: ignore[type-var]
+    return replace(item, **values)  # type: ignore[type-var]
 
 
 class PrimFuncPass(Pass):
