@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from operator import is_
 
 from ... import dtype as dt
 from ...module import IRModule
@@ -67,16 +67,23 @@ class _Widen(StmtExprMutator):
         return var if counter is None else cast(var.dtype, counter)
 
     def visit_BufferStore(self, store: BufferStore) -> Stmt:
-        return self._access(self.generic_visit(store))
+        value, indices, predicate = self.visit(store.value), self._indices(store), self._predicate(store)
+        if value is store.value and indices is store.indices and predicate is store.predicate:
+            return store
+        return BufferStore(store.buffer, value, indices, predicate, store.span)
 
     def visit_BufferLoad(self, load: BufferLoad) -> PrimExpr:
-        return self._access(self.generic_visit(load))
+        indices, predicate = self._indices(load), self._predicate(load)
+        if indices is load.indices and predicate is load.predicate:
+            return load
+        return BufferLoad(load.buffer, indices, predicate, load.span)
 
-    def _access(self, access: Any) -> Any:
-        indices = tuple(self._index(index) for index in access.indices)
-        if all(a is b for a, b in zip(indices, access.indices, strict=True)):
-            return access
-        return access.replace(indices=indices)
+    def _predicate(self, access: BufferLoad | BufferStore) -> PrimExpr | None:
+        return None if access.predicate is None else self.visit(access.predicate)
+
+    def _indices(self, access: BufferLoad | BufferStore) -> tuple[PrimExpr, ...]:
+        indices = tuple(map(self._index, access.indices))
+        return access.indices if all(map(is_, indices, access.indices)) else indices
 
     def _index(self, index: PrimExpr) -> PrimExpr:
         if isinstance(index, Ramp) and dt.is_index(index.base.dtype):
@@ -85,7 +92,9 @@ class _Widen(StmtExprMutator):
         if isinstance(index, Broadcast) and dt.is_index(index.value.dtype):
             value = self._widened(index.value)
             return index if value is index.value else Broadcast(value, index.lanes)
-        return self._widened(index) if dt.is_index(index.dtype) and dt.lanes(index.dtype) == 1 else index
+        if dt.is_index(index.dtype) and dt.lanes(index.dtype) == 1:
+            return self._widened(index)
+        return self.visit(index)  # type: ignore[no-any-return]
 
     def visit_CmpExpr(self, node: CmpExpr) -> PrimExpr:
         if dt.is_index(node.a.dtype) and dt.lanes(node.a.dtype) == 1:
@@ -124,9 +133,9 @@ class _Widen(StmtExprMutator):
                 return expr if a is expr.a and b is expr.b else type(expr)(a, b)
             if isinstance(expr, Cast):
                 return self._widened(expr.value)
-        if isinstance(expr, Var):
-            expr = self.counters.get(expr, expr)
-        return cast(_WIDE, expr)
+        if isinstance(expr, Var) and expr in self.counters:
+            return self.counters[expr]
+        return cast(_WIDE, self.visit(expr))
 
 
 @dataclass(frozen=True)
