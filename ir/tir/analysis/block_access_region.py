@@ -107,16 +107,18 @@ class _Detector(Visitor):
 
     remembers: ClassVar[bool] = True
 
-    def __init__(self, buffer_var_map: Mapping[E.Var, Buffer]) -> None:
+    def __init__(self, buffer_var_map: Mapping[E.Var, Buffer], known: Mapping[E.Var, PrimExpr]) -> None:
         super().__init__()
         self.analyzer = Analyzer()
         self._simplifier = IndexSimplifier()
+        for var, value in known.items():
+            self._simplifier.define(var, value)
         self._ranges = IndexRanges(self._simplifier, is_exact=True)
         self.reads, self.writes, self.opaque = (_Regions(self.analyzer, self._simplifier) for _ in range(3))
         self._by_data = dict(buffer_var_map)
         self._loops: dict[E.Var, S.For] = {}  # around what is visited
         self._sources: dict[Buffer, S.MatchBufferRegion] = {}
-        self._lets: dict[E.Var, Any] = {}
+        self._lets: dict[E.Var, Any] = dict(known)
         self._begun: set[E.Var] = set()  # data pointers of memory that begins inside of the block
         self._aliases: dict[Buffer, Buffer] = {}  # other names of what is known around the block
         self.inner: set[Buffer] = set()
@@ -350,8 +352,10 @@ def _collected(
     return result
 
 
-def _detected(block: S.Block, buffer_var_map: Mapping[E.Var, Buffer] | None) -> tuple[_Detector, set[Buffer]]:
-    detector = _Detector(buffer_var_map or {})
+def _detected(
+    block: S.Block, buffer_var_map: Mapping[E.Var, Buffer] | None, known: Mapping[E.Var, PrimExpr] | None
+) -> tuple[_Detector, set[Buffer]]:
+    detector = _Detector(buffer_var_map or {}, known or {})
     detector.detect(block)
     # A reduction reads what its initialization wrote; that is no input of the block.
     local = set(block.alloc_buffers)
@@ -360,18 +364,21 @@ def _detected(block: S.Block, buffer_var_map: Mapping[E.Var, Buffer] | None) -> 
 
 
 def get_block_access_region(
-    block: S.Block, buffer_var_map: Mapping[E.Var, Buffer] | None = None
+    block: S.Block,
+    buffer_var_map: Mapping[E.Var, Buffer] | None = None,
+    known: Mapping[E.Var, PrimExpr] | None = None,
 ) -> list[list[S.BufferRegion]]:
     """The regions that a block's body reads, writes, and touches through pointers (opaque), in order of first access.
 
     Args:
         block: the block; its own declared regions are not looked at.
         buffer_var_map: data pointers to buffers, for accesses through pointers.
+        known: values of variables around the block, such as those of loops that run once.
 
     Returns:
         ``[reads, writes, opaque]``. A block with an initialization does not read the buffers that it writes.
     """
-    detector, skip = _detected(block, buffer_var_map)
+    detector, skip = _detected(block, buffer_var_map, known)
     analyzer, local = detector.analyzer, set(block.alloc_buffers)
     opaque = set(detector.opaque.regions)
     changing = {*detector.writes.regions, *opaque, *local, *detector.inner}
@@ -383,8 +390,10 @@ def get_block_access_region(
 
 
 def get_block_read_write_region(
-    block: S.Block, buffer_var_map: Mapping[E.Var, Buffer] | None = None
+    block: S.Block,
+    buffer_var_map: Mapping[E.Var, Buffer] | None = None,
+    known: Mapping[E.Var, PrimExpr] | None = None,
 ) -> list[list[S.BufferRegion]]:
     """``[reads, writes]`` as :func:`get_block_access_region`; what is touched through pointers counts as both."""
-    reads, writes, opaque = get_block_access_region(block, buffer_var_map)
+    reads, writes, opaque = get_block_access_region(block, buffer_var_map, known)
     return [reads + opaque, writes + opaque]

@@ -109,6 +109,7 @@ class _Place(Mutator):
     def __init__(self, at: dict[int, list[Buffer]], buffers: dict[Var, Buffer]) -> None:
         super().__init__()
         self.at, self.buffers = at, buffers
+        self._single: dict[Var, E.PrimExpr] = {}  # variables of loops that run once: what they are
         self._placed: set[Var] = set()
         """Data pointers of the buffers that have their place inside of what was visited."""
 
@@ -122,16 +123,21 @@ class _Place(Mutator):
         return node
 
     def visit_For(self, loop: For) -> Stmt:
+        if isinstance(loop.extent, E.IntImm) and loop.extent.value == 1:
+            self._single[loop.loop_var] = loop.min
         mapped = self.generic_visit(loop)
         found = self.at.get(id(loop))
-        if not found:
-            return mapped
-        self._placed.update(buffer.data for buffer in found)
-        scope = Block((), (), (), "", mapped.body, None, tuple(found))
-        reads, writes = get_block_read_write_region(scope, self.buffers)
-        return mapped.replace(
-            body=BlockRealize((), const(True), scope.replace(reads=tuple(reads), writes=tuple(writes)))
-        )
+        if found:
+            mapped = mapped.replace(body=self._scope(mapped.body, tuple(found)))
+        self._single.pop(loop.loop_var, None)
+        return mapped
+
+    def _scope(self, body: Stmt, buffers: tuple[Buffer, ...]) -> BlockRealize:
+        """A loop's body as a block that allocates buffers."""
+        self._placed.update(buffer.data for buffer in buffers)
+        block = Block((), (), (), "", body, None, buffers)
+        reads, writes = get_block_read_write_region(block, self.buffers, self._single)
+        return BlockRealize((), const(True), block.replace(reads=tuple(reads), writes=tuple(writes)))
 
     def visit_Block(self, block: Block) -> Block:
         mapped = self.generic_visit(block)

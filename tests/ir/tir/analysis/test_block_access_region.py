@@ -90,3 +90,15 @@ def test_loads_of_one_row_are_one_region():
     reads, writes, _ = get_block_access_region(block)
     assert str(reads[0]) == str(BufferRegion(A, [Range.from_min_extent(OUTER * 32, 24)]))
     assert str(writes[0]) == str(BufferRegion(B, [Range.from_min_extent(OUTER * 4, 4)]))
+
+
+def test_known_variables_are_their_values():
+    """One access with the variable of a loop around the block that runs once, one without it: one element of each row."""
+    once = tir.Var("once")
+    value = BufferLoad(A, [OUTER * 32 + once]) + BufferLoad(A, [OUTER * 32])
+    block = Block([], [], [], "outer", BufferStore(B, value, [once * 2]))
+    reads, writes, _ = get_block_access_region(block, known={once: tir.const(3)})
+    assert str(reads[0]) == str(BufferRegion(A, [Range.from_min_extent(OUTER * 32, 4)]))
+    assert str(writes[0]) == str(BufferRegion(B, [Range.from_min_extent(tir.const(6), 1)]))
+    reads, _, _ = get_block_access_region(block)
+    assert "min" in str(reads[0])

@@ -115,6 +115,37 @@ def test_a_block_says_nothing_of_buffers_that_moved_into_it(check):
     check(tir.transform.PlanAndUpdateBufferAllocationLocation(), before, expected)
 
 
+def test_loops_that_run_once_do_not_blur_regions(check):
+    """One access to A has the variable of such a loop in it, the other one does not."""
+
+    @T.prim_func
+    def before(A: T.Buffer((4,), "int32"), C: T.Buffer((4,), "int32")):
+        B = T.alloc_buffer((4,), "int32")
+        for i, k in T.grid(4, 1):
+            with T.block("fill"):
+                v = T.axis.spatial(4, i + k)
+                B[v] = A[v]
+            with T.block("use"):
+                v = T.axis.spatial(4, i)
+                C[v] = B[v] + A[v]
+
+    @T.prim_func
+    def expected(A: T.Buffer((4,), "int32"), C: T.Buffer((4,), "int32")):
+        for i, k in T.grid(4, 1):
+            with T.block(""):
+                T.reads(A[i])
+                T.writes(C[i])
+                B = T.alloc_buffer((4,), "int32")
+                with T.block("fill"):
+                    v = T.axis.spatial(4, i + k)
+                    B[v] = A[v]
+                with T.block("use"):
+                    v = T.axis.spatial(4, i)
+                    C[v] = B[v] + A[v]
+
+    check(tir.transform.PlanAndUpdateBufferAllocationLocation(), before, expected)
+
+
 def test_alignments_follow_the_writes_that_are_left(apply):
     """The block fills B, which nothing reads and which therefore moves into it, beside C, whose rows are aligned."""
 
