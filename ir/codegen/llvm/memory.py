@@ -39,7 +39,9 @@ def address(emitter: FunctionEmitter, buffer: Buffer, index: PrimExpr | None, di
     if isinstance(index, E.IntImm):
         displacement += index.value
     elif index is not None:
-        # two steps: what copies of an unrolled body have in common, and the displacement of each
+        # in steps: what does not change in the loop, what all copies of an unrolled body share, the displacement of each
+        if isinstance(index, E.Add) and isinstance(index.b, E.Var):
+            pointer, index = emitter.offset(pointer, element, emitter.index(index.a)), index.b
         pointer = emitter.offset(pointer, element, emitter.index(index))
     if displacement:
         pointer = emitter.offset(pointer, element, Value(str(displacement), "i64"))

@@ -57,6 +57,8 @@ class _Value:
     uses: int = 0
     is_copied: bool = False
     """Whether some use stands in a loop inside of the scope whose body will be copied."""
+    is_displaced: bool = False
+    """Whether those copies add a constant of their own to it."""
     var: Var | None = None
     _expr: PrimExpr | None = None
 
@@ -71,9 +73,9 @@ class _Value:
 
 @dataclass(frozen=True)
 class _Index:
-    """An index as a shared value and what is added to it in place."""
+    """An index as shared values, outer ones first, and what is added to them in place."""
 
-    shared: _Value | None
+    shared: Sequence[_Value]
     rest: Sequence[tuple[PrimExpr, int]]
     constant: int
 
@@ -174,25 +176,33 @@ class _Collect(Visitor):
         pass
 
     def visit_BufferLoad(self, load: BufferLoad) -> None:
-        self.generic_visit(load)
         self._access(load)
 
     def visit_BufferStore(self, store: BufferStore) -> None:
-        self.generic_visit(store)
+        self.visit(store.value)
         self._access(store)
 
     def _access(self, access: BufferLoad | BufferStore) -> None:
+        if access.predicate is not None:
+            self.visit(access.predicate)
         for index in access.indices:
             base = _scalar(index)
             if base is None:
+                self.visit(index)
                 continue
+            if isinstance(index, Ramp):
+                self.visit(index.stride)
             key = (id(base), id(self.scopes.current))
             found = self.indices.get(key)
             if found is None:
                 found = self.indices[key] = self._split(base)
-            if found.shared is not None:
-                found.shared.uses += 1
-                found.shared.is_copied |= self._copied_depth >= found.shared.scope.depth
+                for term, _ in found.rest:  # what is shared holds no accesses
+                    self.visit(term)
+            for value in found.shared:
+                value.uses += 1
+                value.is_copied |= self._copied_depth >= value.scope.depth
+            if found.shared:
+                found.shared[-1].is_displaced |= found.shared[-1].is_copied
 
     # -- sums ----------------------------------------------------------------------
     def _split(self, expr: PrimExpr) -> _Index:
@@ -207,10 +217,17 @@ class _Collect(Visitor):
                 value = self._atom(term, scope)
                 factors[value] = factors.get(value, 0) + factor
         parts = sorted((value.scope.depth, value.number, value) for value in factors if factors[value])
-        shared: _Value | None = None
+        outer: _Value | None = None
+        shared: list[_Value] = []
         # outer parts first: they do not change in the loops inside
-        for _, group in groupby(parts, key=lambda part: part[0]):
-            shared = self._sum(shared, [(value, factors[value]) for _, _, value in group])
+        for depth, group in groupby(parts, key=lambda part: part[0]):
+            inner = [(value, factors[value]) for _, _, value in group]
+            if outer is not None and depth == parts[-1][0] <= self._copied_depth:
+                # all accesses of the innermost loop have its part in common, one register; the rest moves out of the loop
+                shared = [outer, self._sum(None, inner)]
+            else:
+                outer = self._sum(outer, inner)
+                shared = [outer]
         return _Index(shared, rest, constant)
 
     def _linear(self, expr: PrimExpr) -> tuple[Mapping[PrimExpr, int], int]:
@@ -301,13 +318,16 @@ class _Replace(StmtExprMutator):
         """A region with the variables of its scope; the region itself is visited afterwards."""
         chosen = []
         for value in scope.values:
-            if (value.is_copied and (self.barrier or not value.is_trivial)) or (
-                value.uses > 1 and not value.is_trivial
+            if (self.barrier and value.is_displaced) or (
+                not value.is_trivial and (value.is_copied or value.uses > 1)
             ):
                 shared = value.expr()
                 value.var = Var("cse_v", shared.dtype)
                 chosen.append(
-                    (value.var, optimization_barrier(shared) if self.barrier and value.is_copied else shared)
+                    (
+                        value.var,
+                        optimization_barrier(shared) if self.barrier and value.is_displaced else shared,
+                    )
                 )
         mapped = self.visit(body)
         for var, shared in reversed(chosen):
@@ -353,8 +373,8 @@ class _Replace(StmtExprMutator):
         terms = [_times(self.visit(term), factor) for term, factor in index.rest]
         if index.constant or not (terms or index.shared):
             terms.append(const(index.constant, dtype))
-        shared = () if index.shared is None else (index.shared.expr(),)
-        return _sum_of([*shared, _sum_of(terms)]) if terms else _sum_of(shared)
+        shared = [value.expr() for value in index.shared]
+        return _sum_of([*shared, _sum_of(terms)] if terms else shared)
 
 
 @dataclass(frozen=True)
@@ -364,8 +384,11 @@ class CommonSubexprElimTIR(PrimFuncPass):
     An index is a sum. Its part over the variables of loops is shared by all indices that have it, whatever the order of
     terms, and outer parts are shared by inner ones; it is computed at the start of the loop in which it is known. Constants, and
     variables of loops that will be copied (``ForKind.UNROLLED``), are added in place: the copies of an unrolled tile then
-    have one address and many displacements. What loads, calls, or might divide by zero stays where it is, and so does all that is
-    no index: one expression that is used several times is one object already, and backend compilers find the rest.
+    have one address and many displacements. There the innermost loop's part is shared by itself: all addresses in the tile
+    move with one register, and what they begin with is computed outside of that loop.
+
+    What loads, calls, or might divide by zero stays where it is, and so does all that is no index: one expression that is
+    used several times is one object already, and backend compilers find the rest.
 
     Args:
         barrier: put :func:`~ir.tir.optimization_barrier` around values that copies displace. LLVM's strength reduction thinks

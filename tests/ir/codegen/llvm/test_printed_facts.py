@@ -41,3 +41,23 @@ def test_who_leaves_early_gives_memory_back() -> None:
         == 1
     )
     assert text.count("call void @loopsmith_workspace_release") == 2
+
+
+def test_functions_of_kernels_begin_on_a_cache_line() -> None:
+    """A kernel in a library of many runs as it did alone, where it was measured."""
+    text = printed("""def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+    for i in T.parallel(64):
+        B[i] = A[i] + T.float32(1)""")
+    kernels = [line for line in text.splitlines() if line.startswith("define") and ".part(" not in line]
+    assert len(kernels) == 2 and all("align 64 {" in line for line in kernels)
+
+
+def test_an_address_in_a_tile_is_what_the_loop_keeps_and_then_what_it_moves() -> None:
+    """The accesses of a tile in a loop move with one register; their beginnings are computed outside."""
+    text = printed("""def main(A: T.Buffer((256,), "float32"), B: T.Buffer((256,), "float32")):
+    for i, j in T.grid(4, 8):
+        for u in T.unroll(2):
+            B[i * 64 + j * 8 + u * 2] = A[i * 32 + j * 8 + u]""")
+    (moved,) = [line.split()[0] for line in text.splitlines() if "= call i64 asm" in line]
+    moves = [line for line in text.splitlines() if line.endswith(f"i64 {moved}")]
+    assert len(moves) == 2 and all("getelementptr float, ptr %v" in line for line in moves)

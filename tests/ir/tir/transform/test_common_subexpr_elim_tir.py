@@ -58,6 +58,26 @@ def test_variables_of_loops_to_be_copied_are_added_in_place(check):  # type: ign
     check(CommonSubexprElimTIR(barrier=True), before, after)
 
 
+def test_copies_of_the_innermost_loop_s_body_share_its_part_and_outer_parts_stay_outside(check):  # type: ignore[no-untyped-def]
+    @T.prim_func
+    def before(A: T.Buffer((256,), "float32"), B: T.Buffer((256,), "float32")):
+        for i, j in T.grid(4, 8):
+            for u in T.unroll(2):
+                B[i * 64 + j * 8 + u * 2] = A[i * 16 + j * 8 + u]
+
+    @T.prim_func
+    def after(A: T.Buffer((256,), "float32"), B: T.Buffer((256,), "float32")):
+        for i in range(4):
+            a: T.int32 = i * 16
+            b: T.int32 = i * 64
+            for j in range(8):
+                inner: T.int32 = T.optimization_barrier(j * 8)
+                for u in T.unroll(2):
+                    B[b + inner + u * 2] = A[a + inner + u]
+
+    check(CommonSubexprElimTIR(barrier=True), before, after)
+
+
 def test_quotients_are_shared_by_different_sums(apply):  # type: ignore[no-untyped-def]
     @T.prim_func
     def before(A: T.Buffer((256,), "float32"), B: T.Buffer((256,), "float32")):
