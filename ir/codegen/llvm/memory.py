@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ... import dtype as dt
 from ...tir import expr as E
-from ...tir.analysis.contiguous import first_of_piece, may_read_the_start
+from ...tir.analysis.contiguous import first_of_piece, may_read_the_start, stride_of
 from ...tir.buffer import Buffer
 from ...tir.expr import PrimExpr
 from .builder import Value, element_of, lanes_of, mangled, vector
@@ -34,23 +34,32 @@ def address(emitter: FunctionEmitter, buffer: Buffer, index: PrimExpr | None, di
     """Address of the element at a scalar index plus a constant."""
     pointer = emitter.variable(buffer.data)
     element = memory_type(buffer.dtype)
-    if isinstance(index, E.Add) and isinstance(last := index.b, E.IntImm):
-        index, displacement = index.a, displacement + last.value
-    if isinstance(index, E.IntImm):
-        displacement += index.value
-    elif index is not None:
-        # in steps: what does not change in the loop, what all copies of an unrolled body share, the displacement of each
-        if isinstance(index, E.Add) and isinstance(index.b, E.Var):
-            pointer, index = emitter.offset(pointer, element, emitter.index(index.a)), index.b
-        pointer = emitter.offset(pointer, element, emitter.index(index))
+    for step in () if index is None else _steps(index):
+        if isinstance(step, E.IntImm):
+            displacement += step.value
+        else:
+            pointer = emitter.offset(pointer, element, emitter.index(step))
     if displacement:
         pointer = emitter.offset(pointer, element, Value(str(displacement), "i64"))
     return pointer
 
 
+def _steps(index: PrimExpr) -> list[PrimExpr]:
+    """What an address is computed by: what a loop does not change, what it does, what copies of an unrolled body differ in."""
+    steps = [index]
+    # sums of data may have wrapped
+    while (
+        isinstance(sum_ := steps[0], E.Add)
+        and isinstance(sum_.b, E.Var | E.IntImm)
+        and dt.is_index(sum_.dtype)
+    ):
+        steps[:1] = [sum_.a, sum_.b]
+    return steps
+
+
 def _lane_addresses(emitter: FunctionEmitter, buffer: Buffer, index: PrimExpr) -> list[Value]:
-    if isinstance(index, E.Ramp) and isinstance(index.stride, E.IntImm):
-        stride = index.stride.value
+    stride = stride_of(index)
+    if isinstance(index, E.Ramp) and stride is not None:
         return [address(emitter, buffer, index.base, i * stride) for i in range(index.lanes)]
     base = emitter.variable(buffer.data)
     lanes = emitter.value(index)
@@ -90,7 +99,7 @@ def _plain_load(emitter: FunctionEmitter, expr: E.BufferLoad, index: PrimExpr | 
         return b.load(type_, address(emitter, buffer, first), align)
     if isinstance(index, E.Broadcast):
         return b.splat(b.load(element, address(emitter, buffer, index.value), align), index.lanes)
-    if isinstance(index, E.Ramp) and isinstance(index.stride, E.IntImm) and index.stride.value == -1:
+    if isinstance(index, E.Ramp) and stride_of(index) == -1:
         straight = b.load(type_, address(emitter, buffer, index.base, 1 - index.lanes), align)
         return b.shuffle(straight, straight, range(index.lanes - 1, -1, -1))  # type: ignore[arg-type]
     assert index is not None

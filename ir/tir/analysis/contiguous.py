@@ -10,9 +10,20 @@ def first_of_piece(index: PrimExpr | None) -> tuple[bool, PrimExpr | None]:
     """Whether an access at one index (None: to a buffer without dimensions) is one piece of memory, and the index of its first element."""
     if index is None or dt.lanes(index.dtype) == 1:
         return True, index
-    if isinstance(index, Ramp) and isinstance(index.stride, IntImm) and index.stride.value == 1:
+    if isinstance(index, Ramp) and stride_of(index) == 1:
         return True, index.base
     return False, None
+
+
+def stride_of(index: PrimExpr | None) -> int | None:
+    """The distance of neighbours in an access by a Ramp; None where they lie anywhere, or lanes of data may have wrapped."""
+    if (
+        not isinstance(index, Ramp)
+        or not isinstance(index.stride, IntImm)
+        or not dt.is_index(index.base.dtype)
+    ):
+        return None
+    return index.stride.value
 
 
 def may_read_the_start(load: BufferLoad) -> bool:

@@ -46,3 +46,34 @@ def main(A: T.Buffer((16,), "int32"), B: T.Buffer((16,), "int32")):
     build(func)["main"](a, native)
     np.testing.assert_array_equal(native, expected)
     assert expected.any()
+
+
+@pytest.mark.parametrize("index", ["x + T.uint8(100)", "x + y", "y + x + T.uint8(250)"])
+def test_indices_that_are_data_wrap(index: str) -> None:
+    """A sum of bytes that have been loaded is a byte, whatever place it is then used for."""
+    func = from_source(f"""@T.prim_func
+def main(A: T.Buffer((600,), "int32"), B: T.Buffer((8,), "int32"), X: T.Buffer((8,), "uint8")):
+    for i in range(8):
+        x: T.uint8 = X[i]
+        y: T.uint8 = X[7 - i]
+        B[i] = A[{index}]
+""")
+    a, bytes_ = np.arange(600, dtype="int32"), np.array([200, 100, 50, 60, 3, 130, 220, 255], "uint8")
+    expected, native = np.zeros(8, "int32"), np.zeros(8, "int32")
+    interpreter.run(func, a, expected, bytes_)
+    build(func)["main"](a, native, bytes_)
+    np.testing.assert_array_equal(native, expected)
+
+
+@pytest.mark.parametrize("stride", [1, 2, -1])
+def test_lanes_of_data_wrap(stride: int) -> None:
+    func = from_source(f"""@T.prim_func
+def main(A: T.Buffer((600,), "int32"), B: T.Buffer((32,), "int32"), X: T.Buffer((8,), "uint8")):
+    for i in range(8):
+        B[T.Ramp(i * 4, 1, 4)] = A[T.Ramp(X[i], T.uint8({stride % 256}), 4)]
+""")
+    a, bytes_ = np.arange(600, dtype="int32"), np.array([254, 100, 0, 1, 3, 255, 250, 253], "uint8")
+    expected, native = np.zeros(32, "int32"), np.zeros(32, "int32")
+    interpreter.run(func, a, expected, bytes_)
+    build(func)["main"](a, native, bytes_)
+    np.testing.assert_array_equal(native, expected)
