@@ -9,6 +9,7 @@ from ir import IRModule, tir
 from ir.codegen.build import build
 from ir.codegen.llvm.builder import FunctionBuilder, Value
 from ir.codegen.llvm.codegen import generate
+from ir.script import from_source
 from ir.script import tir as T
 from ir.tir import decl_buffer
 from ir.tir.lower import lower
@@ -53,3 +54,27 @@ def test_magnitudes_of_what_is_printed() -> None:
     wide = b.cast("sext", Value("%y", "i32"), "i64")
     assert b.magnitude(wide) == 32
     assert b.magnitude(b.bound(Value("%z", "i64"), 64)) == 64
+
+
+@pytest.mark.parametrize(
+    ("expr", "bits"),
+    [
+        ('T.Cast("int64", A[i])', 32),
+        ('T.Cast("int64", n)', 32),
+        ('T.Cast("int64", A[i]) // T.int64(8)', 32),
+        ("X[i] % T.int64(8)", 4),
+        ('T.Cast("int64", A[i]) + T.Cast("int64", n)', 33),
+        ('T.Cast("int64", A[i]) - T.Cast("int64", A[0])', 33),
+        ('T.optimization_barrier(T.Cast("int64", A[i]))', 32),
+    ],
+)
+def test_a_product_is_said_not_to_overflow_where_63_bits_hold_it(expr: str, bits: int) -> None:
+    def told(factor_bits: int) -> bool:
+        source = f"""@T.prim_func
+def main(A: T.Buffer((8,), "int32"), X: T.Buffer((8,), "int64"), O: T.Buffer((8,), "int64"), n: T.int32):
+    for i in range(8):
+        O[i] = ({expr}) * (X[0] % T.int64({1 << factor_bits - 1}))"""
+        return "mul nsw i64" in generate(lower(from_source(source), "cpu")).text()
+
+    assert told(63 - bits)
+    assert not told(64 - bits)
