@@ -78,6 +78,26 @@ def test_copies_of_the_innermost_loop_s_body_share_its_part_and_outer_parts_stay
     check(CommonSubexprElimTIR(barrier=True), before, after)
 
 
+def test_the_parts_of_all_loops_around_the_innermost_one_are_one_sum(check):  # type: ignore[no-untyped-def]
+    @T.prim_func
+    def before(A: T.Buffer((256,), "float32"), B: T.Buffer((256,), "float32")):
+        for i, j, k in T.grid(4, 4, 4):
+            for u in T.unroll(2):
+                B[i * 64 + j * 16 + k * 4 + u] = A[i * 32 + j * 8 + k * 4 + u * 2]
+
+    @T.prim_func
+    def after(A: T.Buffer((256,), "float32"), B: T.Buffer((256,), "float32")):
+        for i, j in T.grid(4, 4):
+            a: T.int32 = i * 32 + j * 8
+            b: T.int32 = i * 64 + j * 16
+            for k in range(4):
+                inner: T.int32 = T.optimization_barrier(k * 4)
+                for u in T.unroll(2):
+                    B[b + inner + u] = A[a + inner + u * 2]
+
+    check(CommonSubexprElimTIR(barrier=True), before, after)
+
+
 def test_quotients_are_shared_by_different_sums(apply):  # type: ignore[no-untyped-def]
     @T.prim_func
     def before(A: T.Buffer((256,), "float32"), B: T.Buffer((256,), "float32")):
@@ -85,6 +105,15 @@ def test_quotients_are_shared_by_different_sums(apply):  # type: ignore[no-untyp
             B[i // 7 * 16 + i % 7] = A[i // 7 + i % 7 * 3]
 
     assert lets(apply(CommonSubexprElimTIR(), before)) == ["i % 7", "i // 7"]
+
+
+def test_terms_that_cancel_are_not_computed(apply):  # type: ignore[no-untyped-def]
+    @T.prim_func
+    def before(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+        for i in range(64):
+            B[i // 3 + i - i // 3] = A[i]
+
+    assert "B[i] = A[i]" in apply(CommonSubexprElimTIR(), before).script()
 
 
 def test_a_vector_s_first_index_and_a_broadcast_are_indices_too(apply):  # type: ignore[no-untyped-def]

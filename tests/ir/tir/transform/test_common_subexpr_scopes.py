@@ -7,9 +7,10 @@ import numpy as np
 from ir import IRModule
 from ir.codegen.build import build
 from ir.tir.buffer import decl_buffer
-from ir.tir.expr import Var
+from ir.tir.expr import FloorDiv, Var
 from ir.tir.function import PrimFunc
 from ir.tir.interpreter import run
+from ir.tir.operators import const
 from ir.tir.stmt import BufferStore, For, ForKind, IfThenElse, SeqStmt, Stmt
 from ir.tir.transform import CommonSubexprElimTIR
 
@@ -44,3 +45,9 @@ def test_the_branches_of_a_hoisted_condition_share_an_index() -> None:
     then = SeqStmt([BufferStore(O, A[place] + 1, [place]), BufferStore(O, O[place] * 2, [place])])
     otherwise = SeqStmt([BufferStore(O, A[place] + 7, [place]), BufferStore(O, O[place] * 5, [place])])
     check(loop(K, 0, 8, loop(I, 0, 8, IfThenElse(N < 5, then, otherwise))))
+
+
+def test_what_is_known_in_one_copy_of_a_loop_is_not_taken_for_known_in_another() -> None:
+    place = FloorDiv(I, const(3)) * 8 + K  # one object in both loops
+    body = SeqStmt([BufferStore(O, O[place] + A[place], [place]), BufferStore(O, A[place] - 1, [place + 5])])
+    check(loop(K, 0, 3, SeqStmt([loop(I, 0, 9, body), loop(I, 3, 6, body)])))
