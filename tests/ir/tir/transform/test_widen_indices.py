@@ -105,3 +105,50 @@ def test_copies_of_a_loop_that_stands_twice_count_with_one_variable():
     found = WidenIndices()(IRModule({"main": func}))["main"].body
     first, second = found.seq
     assert first.loop_var is second.loop_var and first.loop_var.dtype == "int64"
+
+
+def test_masks_are_conditions_of_the_wide_variable(check):  # type: ignore[no-untyped-def]
+    @T.prim_func
+    def before(A: T.Buffer((8,), "float32"), O: T.Buffer((8,), "float32")):
+        for i in range(8):
+            O.vstore([i], A.vload([i], predicate=i < 5), predicate=i * 2 < 14)
+
+    @T.prim_func
+    def after(A: T.Buffer((8,), "float32"), O: T.Buffer((8,), "float32")):
+        for i in T.serial(T.int64(8)):
+            O.vstore([i], A.vload([i], predicate=i < T.int64(5)), predicate=i * T.int64(2) < T.int64(14))
+
+    check(WidenIndices(), before, after)
+
+
+def test_lanes_of_an_index_are_data(check):  # type: ignore[no-untyped-def]
+    """An index that is neither a ramp nor a broadcast is a vector like any other."""
+
+    @T.prim_func
+    def before(A: T.Buffer((64,), "float32"), O: T.Buffer((16,), "float32")):
+        for i in range(4):
+            O[T.Ramp(i * 4, 1, 4)] = A[T.Ramp(0, 3, 4) * T.Broadcast(i, 4)]
+
+    @T.prim_func
+    def after(A: T.Buffer((64,), "float32"), O: T.Buffer((16,), "float32")):
+        for i in T.serial(T.int64(4)):
+            O[T.Ramp(i * T.int64(4), T.int64(1), 4)] = A[T.Ramp(0, 3, 4) * T.Broadcast(T.Cast("int32", i), 4)]
+
+    check(WidenIndices(), before, after)
+
+
+def test_attributes_of_a_loop_s_variable_name_what_the_loop_counts_with():
+    i, buffer = tir.Var("i"), tir.decl_buffer((8,), "int32", "A")
+    marked = tir.AttrStmt(i, "pragma_note", tir.const(1), tir.BufferStore(buffer, i, [i]))
+    func = tir.PrimFunc([buffer], tir.For(i, 0, 8, tir.ForKind.SERIAL, marked))
+    loop = WidenIndices()(IRModule({"main": func}))["main"].body
+    assert loop.body.node is loop.loop_var
+
+
+def test_numbers_of_narrower_types_wrap_before_they_are_indices(apply):  # type: ignore[no-untyped-def]
+    @T.prim_func
+    def main(A: T.Buffer((256,), "int32"), O: T.Buffer((8,), "int32")):
+        for i in T.serial(T.uint8(8)):
+            O[T.Cast("int32", i)] = A[T.Cast("int32", i * T.uint8(40))]
+
+    apply(WidenIndices(), main)
