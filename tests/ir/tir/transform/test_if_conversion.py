@@ -161,3 +161,12 @@ def test_a_load_keeps_its_mask_when_its_index_is_chosen_too(apply):  # type: ign
     )
     assert len(loads) == 2
     assert all(load.predicate is not None and "n < 16" in str(load.predicate) for load in loads)
+
+
+def test_a_load_that_both_sides_share_has_the_mask_of_each(apply):  # type: ignore[no-untyped-def]
+    i, A, B = tir.Var("i"), tir.decl_buffer((8,), "int32", "A"), tir.decl_buffer((8,), "int32", "B")
+    load = tir.BufferLoad(A, [i])
+    choice = tir.if_then_else(i < 4, load + 1, load * 2)
+    func = tir.PrimFunc([A, B], tir.For(i, 0, 8, tir.ForKind.SERIAL, tir.BufferStore(B, choice, [i])))
+    text = apply(IfConversion(), func).script()
+    assert "predicate=i < 4)" in text and "predicate=not i < 4)" in text

@@ -1,6 +1,7 @@
 """RemoveNoOp: what has no effect goes, what has one stays."""
 
 from ir import IRModule, tir
+from ir.registry import register_func
 from ir.script import tir as T
 
 
@@ -65,5 +66,29 @@ def test_an_allocation_goes_with_its_last_use(check):
         used = T.Buffer((4,), data=kept)
         used[0] = T.float32(1)
         A[0] = used[0]
+
+    check(tir.transform.RemoveNoOp(), before, after)
+
+
+def test_what_is_called_for_a_name_that_nobody_uses_is_called():
+    register_func("test_remove_no_op.next", lambda: 1, override=True)
+    value = tir.Call("int32", "tir.tvm_call_packed", (tir.StringImm("test_remove_no_op.next"),))
+    func = tir.PrimFunc([], tir.LetStmt(tir.Var("x"), value, tir.Evaluate(tir.const(0))))
+    body = tir.transform.RemoveNoOp()(IRModule({"main": func}))["main"].body
+    assert isinstance(body, tir.Evaluate) and body.value is value
+
+
+def test_a_loop_goes_when_it_never_runs_and_stays_when_it_runs_once(check):
+    @T.prim_func
+    def before(A: T.Buffer((4,), "float32")):
+        for i in range(0):
+            A[i] = T.float32(1)
+        for i in range(1):
+            A[i + 1] = T.float32(2)
+
+    @T.prim_func
+    def after(A: T.Buffer((4,), "float32")):
+        for i in range(1):
+            A[i + 1] = T.float32(2)
 
     check(tir.transform.RemoveNoOp(), before, after)
