@@ -175,3 +175,68 @@ def test_alignments_follow_the_writes_that_are_left(apply):
         [0, 0, 32, 8]
     ]
     lower(before)
+
+
+def test_regions_follow_the_variables_of_loops_that_run_more_than_once(check):
+    @T.prim_func
+    def before(A: T.Buffer((2,), "int32"), C: T.Buffer((2,), "int32")):
+        B = T.alloc_buffer((2,), "int32")
+        for i in range(2):
+            with T.block("fill"):
+                v = T.axis.spatial(2, i)
+                B[v] = A[v]
+            with T.block("use"):
+                v = T.axis.spatial(2, i)
+                C[v] = B[v]
+
+    @T.prim_func
+    def expected(A: T.Buffer((2,), "int32"), C: T.Buffer((2,), "int32")):
+        for i in range(2):
+            with T.block(""):
+                T.reads(A[i])
+                T.writes(C[i])
+                B = T.alloc_buffer((2,), "int32")
+                with T.block("fill"):
+                    v = T.axis.spatial(2, i)
+                    B[v] = A[v]
+                with T.block("use"):
+                    v = T.axis.spatial(2, i)
+                    C[v] = B[v]
+
+    check(tir.transform.PlanAndUpdateBufferAllocationLocation(), before, expected)
+
+
+def test_a_buffer_stays_outside_of_the_outermost_of_nested_reductions(apply):
+    @T.prim_func
+    def before(A: T.Buffer((4, 8), "float32"), C: T.Buffer((4,), "float32")):
+        B = T.alloc_buffer((4,))
+        for i, ko in T.grid(4, 2):
+            with T.block("outer"):
+                vi, vo = T.axis.remap("SR", [i, ko])
+                T.reads(A[vi, vo * 4 : vo * 4 + 4], B[vi])
+                T.writes(B[vi], C[vi])
+                for ki in range(4):
+                    with T.block("inner"):
+                        vk = T.axis.reduce(4, ki)
+                        T.reads(A[vi, vo * 4 + vk], B[vi])
+                        T.writes(B[vi], C[vi])
+                        if vo * 4 + vk == 0:
+                            B[vi] = T.float32(0)
+                        B[vi] = B[vi] + A[vi, vo * 4 + vk]
+                        C[vi] = B[vi]
+
+    after = apply(tir.transform.PlanAndUpdateBufferAllocationLocation(), before)
+    assert allocations(after) == {"B": 1}
+
+
+def test_a_loop_that_runs_once_says_nothing_of_another_loop_with_its_variable(apply):
+    stages = kernels.chain_by_rows(4)
+    root = stages.body.block
+    loop, buffer = root.body, stages.buffer_map[stages.params[0]]
+    zero = tir.BufferStore(buffer, tir.const(0.0, "float32"), [loop.loop_var] * len(buffer.shape))
+    once = tir.For(loop.loop_var, 0, 1, tir.ForKind.SERIAL, zero)
+    body = stages.body.replace(block=root.replace(body=tir.stmt.seq(once, loop)))
+    after = apply(tir.transform.PlanAndUpdateBufferAllocationLocation(), stages.replace(body=body))
+    placed = after.body.block.body.seq[1].body.block
+    assert placed.alloc_buffers
+    assert all(region.region[0].min is loop.loop_var for region in (*placed.reads, *placed.writes))

@@ -106,3 +106,40 @@ def test_masks_of_copies_are_decided(check):
         B[3] = A[1]
 
     check(tir.transform.UnrollLoop(), before, after)
+
+
+@pytest.mark.parametrize(("extent", "left"), [(1, 1), (2, 2)])
+def test_a_loop_that_runs_once_does_not_keep_the_loops_around_it(apply, extent, left):
+    @T.prim_func
+    def main(A: T.Buffer((8,), "float32")):
+        with T.attr(T.int32(0), "pragma_auto_unroll_max_step", 16):
+            for i in range(4):
+                for j in T.parallel(extent):
+                    A[i + j] = T.float32(0)
+
+    after = loops(apply(tir.transform.UnrollLoop(expand=False), main))
+    assert sum(kind != "UNROLLED" for _, kind in after) == left
+
+
+def test_one_nested_loop_among_statements_keeps_the_loops_around_them(apply):
+    @T.prim_func
+    def main(A: T.Buffer((8,), "float32")):
+        with T.attr(T.int32(0), "pragma_auto_unroll_max_step", 16):
+            for i in range(4):
+                for j in T.parallel(2):
+                    A[i + j] = T.float32(0)
+                A[i] = T.float32(1)
+
+    assert loops(apply(tir.transform.UnrollLoop(), main)) == [("i", "SERIAL"), ("j", "PARALLEL")]
+
+
+@pytest.mark.parametrize(("limit", "kind"), [(8, "UNROLLED"), (7, "SERIAL")])
+def test_as_many_statements_as_are_allowed_are_copied(apply, limit, kind):
+    @T.prim_func
+    def main(A: T.Buffer((4, 2), "float32")):
+        for i in T.unroll(4):
+            for j in T.unroll(2):
+                A[i, j] = T.float32(0)
+
+    after = loops(apply(tir.transform.UnrollLoop(expand=False, max_statements=limit), main))
+    assert after == [("i", kind), ("j", "UNROLLED")]
