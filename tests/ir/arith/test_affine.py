@@ -65,7 +65,15 @@ def test_the_canonical_form_is_that_of_the_general_simplifier(terms, constant, n
 
 
 @pytest.mark.parametrize(
-    "expr", [I // 4, I * J, tir.min(I, J), I.astype("int64"), tir.Mul(I, tir.const(1 << 30)) * 4]
+    "expr",
+    [
+        I // 4,
+        I * J,
+        tir.min(I, J),
+        I.astype("int64"),
+        tir.Mul(I, tir.const(1 << 30)) * 4,
+        tir.Add(tir.Add(I, tir.const(1 << 30)), tir.const(1 << 30)),
+    ],
 )
 def test_what_is_no_sum_is_left(expr):
     assert affine_form(expr) is None

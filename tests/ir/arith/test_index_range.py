@@ -88,3 +88,18 @@ def test_a_defined_variable_is_its_value():
     assert found.bounds(v + 1) == (1, 7)
     found.define(v, i * 2 + 10)  # another value: what was derived is forgotten
     assert found.bounds(v + 1) == (11, 17)
+
+
+def test_what_is_taken_out_of_a_quotient_keeps_the_quotient_s_factor():
+    i, a = next(iter(INNER)), OUTER[0]
+    wide = IndexRanges(simplifier())
+    fixed, low, high = wide.split(wide.simplifier.linear((a * 3 + i) // 2 * 5), INNER.__contains__)
+    assert (low, high) == (0, 10) and str(wide.simplifier.build(fixed, "int32")) == str(a * 3 // 2 * 5)
+
+
+def test_an_extreme_may_not_reach_its_bounds_and_has_no_exact_range():
+    i = next(iter(INNER))
+    exact, wide = IndexRanges(simplifier(), is_exact=True), IndexRanges(simplifier())
+    expr = tir.min(i, 3 - i)
+    assert exact.split(exact.simplifier.linear(expr), INNER.__contains__) is None
+    assert wide.split(wide.simplifier.linear(expr), INNER.__contains__)[1:] == (0, 3)

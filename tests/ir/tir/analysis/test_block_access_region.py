@@ -15,6 +15,7 @@ from ir.tir.stmt import BufferRegion
 
 A = decl_buffer((4096,), "float32", "A")
 B = decl_buffer((4096,), "float32", "B")
+I32 = decl_buffer((8,), "int32", "I")
 OUTER = tir.Var("n")
 LOOPS = {tir.Var("i"): 4, tir.Var("j"): 3}
 AXIS = tir.Var("v")
@@ -102,3 +103,30 @@ def test_known_variables_are_their_values():
     assert str(writes[0]) == str(BufferRegion(B, [Range.from_min_extent(tir.const(6), 1)]))
     reads, _, _ = get_block_access_region(block)
     assert "min" in str(reads[0])
+
+
+def test_what_a_pointer_may_change_is_not_known_around_the_block():
+    """The index of A is read from B, whose address is given away."""
+    given = tir.Evaluate(tir.call_extern("int32", "fill", tir.address_of(BufferLoad(I32, [0]))))
+    load = BufferStore(B, BufferLoad(A, [BufferLoad(I32, [3])]), [0])
+    reads, _, opaque = get_block_access_region(Block([], [], [], "outer", seq(given, load)))
+    assert [item.buffer for item in opaque] == [I32]
+    assert str(reads[0]) == str(BufferRegion(A, [Range.from_min_extent(0, A.shape[0])]))
+
+
+def test_a_value_that_two_names_are_given_in_turn_touches_what_each_of_them_does():
+    """One object under two lets of one variable."""
+    x = tir.Var("x")
+    load = BufferLoad(A, [x])
+    value = tir.Let(x, tir.const(3), load) + tir.Let(x, tir.const(9), load)
+    reads, _, _ = get_block_access_region(Block([], [], [], "outer", BufferStore(B, value, [0])))
+    assert str(reads[0]) == str(BufferRegion(A, [Range.from_min_extent(3, 7)]))
+
+
+def test_known_variables_are_their_values_in_what_is_no_sum():
+    once = tir.Var("once")
+    block = Block(
+        [], [], [], "outer", BufferStore(B, tir.const(0.0, "float32"), [tir.max(once * once, OUTER)])
+    )
+    _, writes, _ = get_block_access_region(block, known={once: tir.const(3)})
+    assert "once" not in str(writes[0])
