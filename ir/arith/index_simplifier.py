@@ -48,6 +48,18 @@ class Linear:
         return (self.const, frozenset((id(atom), c) for atom, c in self.terms.items()))
 
 
+def _range(dtype: str) -> tuple[int, int]:
+    """The smallest and the largest number of an integer type, ±INF beyond."""
+    low, high = dt.integer_range(dtype)
+    return max(low, -INF), min(high, INF)
+
+
+def _within(bounds: tuple[int, int], dtype: str) -> tuple[int, int]:
+    """Bounds of a number that has become one of an integer type: what does not fit may be anything."""
+    low, high = _range(dtype)
+    return bounds if low <= bounds[0] and bounds[1] <= high else (low, high)
+
+
 class IndexSimplifier:
     """Simplifies integer scalars and conditions under bounds of variables.
 
@@ -109,7 +121,33 @@ class IndexSimplifier:
     # -- bounds ----------------------------------------------------------------
     def bounds(self, expr: PrimExpr) -> tuple[int, int]:
         """Smallest and largest value, both inclusive; ±INF where unknown."""
-        return self.bounds_of(self.linear(expr))
+        if dt.is_index(expr.dtype) or not dt.is_integral(expr.dtype):
+            return self.bounds_of(self.linear(expr))
+        return self._bounds_of_narrow(expr)
+
+    def _bounds_of_narrow(self, expr: Any) -> tuple[int, int]:
+        """Bounds of an integer of a type whose arithmetic wraps: what every operation gives has to fit."""
+        kind = expr.__class__
+        found = -INF, INF
+        if kind is E.IntImm:
+            found = expr.value, expr.value
+        elif isinstance(expr, Var):
+            found = self._bounds.get(expr, found)
+        elif kind is E.Cast and dt.is_integral(expr.value.dtype):
+            found = self._bounds_of_cast(expr)
+        elif kind in (E.Add, E.Sub, E.Mul):
+            (a, b), (c, d) = self.bounds(expr.a), self.bounds(expr.b)
+            if kind is E.Mul:
+                corners = [x * y for x in (a, b) for y in (c, d)]
+                found = min(corners), max(corners)
+            else:
+                found = (a + c, b + d) if kind is E.Add else (a - d, b - c)
+        return _within(found, expr.dtype)
+
+    def _bounds_of_cast(self, cast: E.Cast) -> tuple[int, int]:
+        low, high = self.bounds(cast.value)
+        smallest, largest = _range(cast.value.dtype)
+        return _within((max(low, smallest), min(high, largest)), cast.dtype)
 
     def bounds_of(self, value: Linear) -> tuple[int, int]:
         """Bounds of a linear form."""
@@ -162,7 +200,7 @@ class IndexSimplifier:
             pick = min if kind is E.Min else max
             return pick(a, c), pick(b, d)
         if kind is E.Cast and dt.is_integral(atom.value.dtype) and dt.lanes(atom.dtype) == 1:
-            return self.bounds(atom.value)
+            return self._bounds_of_cast(atom)
         if kind is E.Select:
             (a, b), (c, d) = self.bounds(atom.true_value), self.bounds(atom.false_value)
             return min(a, c), max(b, d)

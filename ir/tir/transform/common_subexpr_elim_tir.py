@@ -43,6 +43,8 @@ class _Scope:
 
     depth: int
     values: list[_Value] = field(default_factory=list)
+    is_open: bool = True
+    """Whether the current point is in it."""
 
 
 @dataclass(eq=False)
@@ -110,17 +112,25 @@ class _Scopes:
         if self.of_variable.get(var, scope) is not scope:  # defined again: copies of a loop share expressions
             self._of_expression.clear()
         self.current = self.of_variable[var] = scope
+        scope.is_open = True
         yield scope
+        scope.is_open = False
         self.current = outer
+
+    def hide(self, var: Var) -> None:
+        """A variable that is no longer what it was somewhere else, and known nowhere."""
+        if self.of_variable.pop(var, None) is not None:
+            self._of_expression.clear()
 
     def scope_of(self, expr: PrimExpr) -> _Scope | None:
         """The innermost scope of an expression's variables; None if it cannot be computed elsewhere than where it stands."""
         if isinstance(expr, Var):
-            return self.of_variable.get(expr)
+            scope = self.of_variable.get(expr)
+            return scope if scope is not None and scope.is_open else None
         if isinstance(expr, IntImm):
             return self.function
         found = self._of_expression.get(id(expr))
-        if found is None:
+        if found is None or (found[1] is not None and not found[1].is_open):
             found = self._of_expression[id(expr)] = (expr, self._find_scope(expr))
         return found[1]
 
@@ -160,6 +170,7 @@ class _Collect(Visitor):
         self.visit(loop.extent)
         if loop.kind == ForKind.UNROLLED:  # its variable becomes a constant, which is added in place
             outer, self._copied_depth = self._copied_depth, self.scopes.current.depth
+            self.scopes.hide(loop.loop_var)
             self.visit(loop.body)
             self._copied_depth = outer
         else:
@@ -318,6 +329,8 @@ class _Replace(StmtExprMutator):
         """A region with the variables of its scope; the region itself is visited afterwards."""
         chosen = []
         for value in scope.values:
+            value.var = value._expr = None  # a loop that stands in two places defines what it shares in both
+        for value in scope.values:
             if (self.barrier and value.is_displaced) or (
                 not value.is_trivial and (value.is_copied or value.uses > 1)
             ):
@@ -340,9 +353,10 @@ class _Replace(StmtExprMutator):
     def visit_For(self, loop: For) -> Stmt:
         if loop.kind == ForKind.UNROLLED:
             return self.generic_visit(loop)
+        start, extent = self.visit(loop.min), self.visit(loop.extent)
         with self.scopes.behind(loop, loop.loop_var) as scope:
             body = self.define(scope, loop.body)
-        return loop if body is loop.body else loop.replace(body=body)
+        return loop.replace(min=start, extent=extent, body=body)
 
     def visit_LetStmt(self, node: LetStmt) -> Stmt:
         value = self.visit(node.value)

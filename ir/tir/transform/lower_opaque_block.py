@@ -7,10 +7,11 @@ from typing import Any
 
 from ...module import IRModule
 from ...transform import PassContext
+from ..analysis.reads_memory import reads_memory
 from ..expr import IntImm, IterVar, PrimExpr, Range, StringImm, Var
 from ..function import PrimFunc
 from ..operators import const
-from ..stmt import Allocate, AttrStmt, Block, BlockRealize, For, ForKind, IfThenElse, Stmt
+from ..stmt import Allocate, AttrStmt, Block, BlockRealize, For, ForKind, IfThenElse, LetStmt, Stmt
 from ..stmt_functor import StmtExprMutator
 from .prim_func_pass import PrimFuncPass
 
@@ -56,9 +57,12 @@ class _Lower(StmtExprMutator):
             tag = axis.thread_tag if axis is not None else ""
             thread = IterVar(Range.from_min_extent(start, extent), loop.loop_var, IterVar.ThreadIndex, tag)
             result: Stmt = AttrStmt(thread, "thread_extent", extent, self.visit(loop.body))
+        elif unit and not others and reads_memory(start):  # which the body may change
+            result = LetStmt(loop.loop_var, start, self.visit(loop.body))
         elif unit and not others:
             self.values[loop.loop_var] = start
             result = self.visit(loop.body)
+            del self.values[loop.loop_var]
         else:
             body = self.visit(loop.body)
             result = For(

@@ -34,6 +34,8 @@ class _Outline(Mutator):
         self.least = least
         self.made: dict[GlobalVar, PrimFunc] = {}
         self._inside = False
+        self._data: set[Var] = set()
+        """What is computed on the way, which, other than loops and parameters, may have wrapped."""
 
     def visit_PrimExpr(self, node: PrimExpr) -> PrimExpr:
         return node
@@ -49,6 +51,10 @@ class _Outline(Mutator):
         self._inside = False
         return self._launch(loop.replace(kind=ForKind.SERIAL, body=body))
 
+    def visit_LetStmt(self, node: LetStmt) -> Stmt:
+        self._data.add(node.var)
+        return self.generic_visit(node)  # type: ignore[no-any-return]
+
     def _launch(self, loop: For) -> Stmt:
         dtype = loop.loop_var.dtype
         begin, end = SizeVar("begin", dtype), SizeVar("end", dtype)
@@ -57,12 +63,19 @@ class _Outline(Mutator):
         captured: list[Var] = undefined_vars(part, [begin, end])
         cells = {var: _cell(var) for var in captured if not dt.has_c_type(var.dtype)}
         passed = [cells[var].data if var in cells else var for var in captured]
+        # a parameter that is an integer is an index: data gets its name inside
+        renamed = {
+            var: Var(var.name, var.dtype) for var in captured if var in self._data and dt.is_index(var.dtype)
+        }
         body: Stmt = part
+        for var, param in renamed.items():
+            body = LetStmt(var, param, body)
         for var, cell in cells.items():
             body = LetStmt(var, BufferLoad(cell, (const(0),)), body)
         kept = {key: self.func.attrs[key] for key in ("tir.noalias", "target") if key in self.func.attrs}
         name = GlobalVar(fresh_name(f"{self.name}_parallel", self.taken, first="0"))
-        self.made[name] = PrimFunc([begin, end, *passed], body, attrs={**kept, OUTLINED: "parallel"})
+        params = [begin, end, *[renamed.get(var, var) for var in passed]]
+        self.made[name] = PrimFunc(params, body, attrs={**kept, OUTLINED: "parallel"})
         launch: Stmt = Evaluate(Call("void", name, (const(0, dtype), loop.extent, *passed)))
         launch = seq([*[BufferStore(cell, var, (const(0),)) for var, cell in cells.items()], launch])
         for var, cell in cells.items():

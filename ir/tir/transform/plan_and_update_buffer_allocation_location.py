@@ -11,6 +11,7 @@ from ...node import Mutator, Visitor, post_order_visit
 from ...transform import PassContext
 from .. import expr as E
 from ..analysis.block_access_region import get_block_read_write_region
+from ..analysis.reads_memory import reads_memory
 from ..buffer import Buffer
 from ..expr import IterVar, Var
 from ..function import PrimFunc
@@ -123,7 +124,7 @@ class _Place(Mutator):
         return node
 
     def visit_For(self, loop: For) -> Stmt:
-        if isinstance(loop.extent, E.IntImm) and loop.extent.value == 1:
+        if isinstance(loop.extent, E.IntImm) and loop.extent.value == 1 and not reads_memory(loop.min):
             self._single[loop.loop_var] = loop.min
         mapped = self.generic_visit(loop)
         found = self.at.get(id(loop))

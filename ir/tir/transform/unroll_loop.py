@@ -13,7 +13,7 @@ from ...node import Mutator, Visitor, post_order_visit
 from ...transform import PassContext
 from .. import operators
 from ..buffer import Buffer
-from ..expr import Add, BufferLoad, Cast, IntImm, Let, Mul, PrimExpr, Sub, Var
+from ..expr import Add, BufferLoad, IntImm, Let, Mul, PrimExpr, Sub, Var
 from ..function import PrimFunc
 from ..stmt import (
     Allocate,
@@ -269,8 +269,6 @@ class _Copies(ConstantFolder):
             return None
         if isinstance(node, Var):
             return (0, {node: 1}) if node in self.varying else None
-        if isinstance(node, Cast):
-            return self._linear(node.value)
         if not isinstance(node, Add | Sub | Mul):
             return None
         a, b = self._linear(node.a), self._linear(node.b)
@@ -285,6 +283,7 @@ class _Copies(ConstantFolder):
 
     def _define(self, var: Var) -> Var:
         if self.is_first:
+            self.values.pop(var, None)
             return var
         fresh = self.values[var] = type(var)(var.name, var.type_annotation or var.dtype)
         self._kept.append(fresh)
@@ -337,6 +336,7 @@ class _Copies(ConstantFolder):
             self.is_first = is_first and i == 0
             copies.append(self.visit(loop.body))
         self.is_first = is_first
+        self.values.pop(loop.loop_var, None)
         return seq(copies)
 
 

@@ -17,6 +17,7 @@ from ..expr import (
     Cast,
     CmpExpr,
     IntImm,
+    Let,
     Mul,
     PrimExpr,
     Ramp,
@@ -25,7 +26,7 @@ from ..expr import (
 )
 from ..function import PrimFunc
 from ..operators import cast
-from ..stmt import AttrStmt, BufferStore, For, Stmt
+from ..stmt import AttrStmt, BufferStore, For, LetStmt, Stmt
 from ..stmt_functor import StmtExprMutator
 from .prim_func_pass import PrimFuncPass
 
@@ -40,6 +41,8 @@ class _Widen(StmtExprMutator):
         """Variables that stand for numbers without overflow: loops, sizes, integer arguments."""
         self.counters: dict[Var, Var] = {}
         """What loops count with instead of their variables."""
+        self._data: set[Var] = set()
+        """Variables of lets, which may have wrapped."""
         self._wide: dict[int, tuple[PrimExpr, PrimExpr]] = {}
         self._of_indices: dict[int, tuple[PrimExpr, bool]] = {}
 
@@ -48,13 +51,37 @@ class _Widen(StmtExprMutator):
 
     def visit_For(self, loop: For) -> Stmt:
         var = loop.loop_var
+        if var in self._data:
+            self._become(var, is_data=False)
         self.indices.add(var)
         if not dt.is_index(var.dtype) or var.dtype == _WIDE:
             return self.generic_visit(loop)  # type: ignore[no-any-return]
         counter = self.counters.setdefault(var, type(var)(var.name, _WIDE))
         self.indices.add(counter)
-        start, extent = self._widened(self.visit(loop.min)), self._widened(self.visit(loop.extent))
+        start, extent = self._widened(loop.min), self._widened(loop.extent)
         return loop.replace(loop_var=counter, min=start, extent=extent, body=self.visit(loop.body))
+
+    def visit_LetStmt(self, node: LetStmt) -> Stmt:
+        value = self.visit(node.value)
+        self._become(node.var, is_data=True)
+        return node.replace(value=value, body=self.visit(node.body))  # type: ignore[no-any-return]
+
+    def visit_Let(self, node: Let) -> PrimExpr:
+        value = self.visit(node.value)
+        self._become(node.var, is_data=True)
+        return node.replace(value=value, body=self.visit(node.body))  # type: ignore[no-any-return]
+
+    def _become(self, var: Var, is_data: bool) -> None:
+        """A variable is defined; what is known of expressions ends if it was the variable of a loop before, or data."""
+        if not is_data or var in self.indices:
+            self._wide.clear()
+            self._of_indices.clear()
+        self.indices.discard(var)
+        self.counters.pop(var, None)
+        if is_data:
+            self._data.add(var)
+        else:
+            self._data.discard(var)
 
     def visit_AttrStmt(self, stmt: AttrStmt) -> Stmt:
         counter = self.counters.get(stmt.node) if isinstance(stmt.node, Var) else None
@@ -114,7 +141,10 @@ class _Widen(StmtExprMutator):
                 answer = self._is_index(expr.a) and self._is_index(expr.b)
             else:
                 answer = (
-                    isinstance(expr, Cast) and dt.is_index(expr.value.dtype) and self._is_index(expr.value)
+                    isinstance(expr, Cast)
+                    and dt.is_index(expr.value.dtype)
+                    and dt.bits(expr.dtype) >= dt.bits(expr.value.dtype)  # others keep the low bits alone
+                    and self._is_index(expr.value)
                 )
             found = self._of_indices[id(expr)] = (expr, answer)
         return found[1]

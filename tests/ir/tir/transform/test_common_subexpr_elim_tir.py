@@ -227,3 +227,29 @@ def test_what_is_subtracted_is_shared_as_such(apply):  # type: ignore[no-untyped
             B[i * 8 - j + 8] = A[i * 8 - j + 10]
 
     assert lets(apply(CommonSubexprElimTIR(), before)) == ["i * 8 + j * -1"]
+
+
+def test_a_loop_that_stands_twice_defines_what_it_shares_twice() -> None:
+    i, buffer = tir.Var("i"), tir.decl_buffer((64,), "int32", "A")
+    stores = [tir.BufferStore(buffer, tir.const(1), [i * 8 + k]) for k in range(2)]
+    loop = tir.For(i, 0, 4, tir.ForKind.SERIAL, tir.SeqStmt(stores))
+    after = CommonSubexprElimTIR()(IRModule({"main": PrimFunc([buffer], tir.SeqStmt([loop, loop]))}))
+    tir.analysis.verify_well_formed(after["main"])
+    assert lets(after["main"]) == ["i * 8", "i * 8"]  # type: ignore[arg-type]
+
+
+def test_the_bounds_of_loops_share_indices_too(check):  # type: ignore[no-untyped-def]
+    @T.prim_func
+    def before(P: T.Buffer((40,), "int32"), A: T.Buffer((40,), "int32")):
+        for i, k in T.grid(4, 4):
+            for j in range(P[i * 8 + k * 2], P[i * 8 + k * 2 + 1]):
+                A[i * 8 + k * 2] = j
+
+    @T.prim_func
+    def after(P: T.Buffer((40,), "int32"), A: T.Buffer((40,), "int32")):
+        for i, k in T.grid(4, 4):
+            index: T.int32 = i * 8 + k * 2
+            for j in range(P[index], P[index + 1]):
+                A[index] = j
+
+    check(CommonSubexprElimTIR(), before, after, same_results=False)

@@ -240,3 +240,24 @@ def test_a_loop_that_runs_once_says_nothing_of_another_loop_with_its_variable(ap
     placed = after.body.block.body.seq[1].body.block
     assert placed.alloc_buffers
     assert all(region.region[0].min is loop.loop_var for region in (*placed.reads, *placed.writes))
+
+
+def test_where_memory_decides_the_one_iteration_it_is_not_asked_again(apply):
+    """C changes between the beginning of the loop and the block that allocates B."""
+
+    @T.prim_func
+    def before(A: T.Buffer((16,), "int32"), C: T.Buffer((1,), "int32"), D: T.Buffer((8,), "int32")):
+        B = T.alloc_buffer((1,), "int32")
+        for i in T.serial(C[0], C[0] + 1):
+            C[0] = C[0] + 5
+            for j in range(8):
+                B[0] = A[i]
+                D[j] = B[0]
+
+    after = apply(tir.transform.PlanAndUpdateBufferAllocationLocation(), before, same_results=False)
+    found = []
+    tir.stmt_functor.post_order_visit(
+        after.body,
+        lambda node: found.append(node) if isinstance(node, tir.Block) and node.alloc_buffers else None,
+    )
+    assert [str(region) for region in found[0].reads] == ["A[i]"]

@@ -143,3 +143,20 @@ def test_as_many_statements_as_are_allowed_are_copied(apply, limit, kind):
 
     after = loops(apply(tir.transform.UnrollLoop(expand=False, max_statements=limit), main))
     assert after == [("i", kind), ("j", "UNROLLED")]
+
+
+def test_what_is_cast_wraps_first(check):
+    """Products of int32 that become a number of 64 bits behind that."""
+
+    @T.prim_func
+    def before(A: T.Buffer((3,), "int64")):
+        for i in T.unroll(3):
+            A[i] = T.Cast("int64", i * 65537 * 65537 + i)
+
+    @T.prim_func
+    def after(A: T.Buffer((3,), "int64")):
+        A[0] = T.int64(0)
+        A[1] = T.int64(131074)
+        A[2] = T.int64(262148)
+
+    check(tir.transform.UnrollLoop(), before, after)
