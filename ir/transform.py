@@ -11,11 +11,11 @@ import inspect
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar, TypeVar
 
 from .error import IRError, IRTypeError
 from .module import IRModule
-from .node import remembered
 from .pass_context import ConfigOption, PassContext, PassError, PassInfo, register_config_option
 from .structural import structural_hash
 
@@ -37,7 +37,8 @@ class Pass:
     @property
     def info(self) -> PassInfo:
         """Name, level and requirements."""
-        return _info_of(type(self))
+        cls = type(self)
+        return _info(cls.opt_level, cls.pass_name or cls.__name__, cls.required, cls.traceable)
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """The transformation; ``mod`` must not be changed."""
@@ -71,9 +72,7 @@ class Pass:
         return result
 
 
-@remembered
-def _info_of(cls: type[Pass]) -> PassInfo:
-    return PassInfo(cls.opt_level, cls.pass_name or cls.__name__, cls.required, cls.traceable)
+_info = lru_cache(maxsize=1024)(PassInfo)
 
 
 def _note(error: IRError, name: str) -> None:

@@ -120,7 +120,12 @@ class _Remove(Mutator):
 
     def visit_BufferStore(self, node: BufferStore) -> Stmt:
         value = node.value
-        if isinstance(value, BufferLoad) and value.buffer is node.buffer and node.predicate is None:
+        if (
+            isinstance(value, BufferLoad)
+            and value.buffer is node.buffer
+            and value.predicate is None  # else it is zero where it does not read
+            and node.predicate is None
+        ):
             same = len(value.indices) == len(node.indices) and all(
                 a is b or (isinstance(a, IntImm) and isinstance(b, IntImm) and a.value == b.value)
                 for a, b in zip(value.indices, node.indices)

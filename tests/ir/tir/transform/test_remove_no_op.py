@@ -92,3 +92,12 @@ def test_a_loop_goes_when_it_never_runs_and_stays_when_it_runs_once(check):
             A[i + 1] = T.float32(2)
 
     check(tir.transform.RemoveNoOp(), before, after)
+
+
+def test_a_masked_load_is_zero_where_it_does_not_read(check):
+    @T.prim_func
+    def before(A: T.Buffer((8,), "int32")):
+        for i in range(8):
+            A[i] = A.vload([i], predicate=i < 3)
+
+    check(tir.transform.RemoveNoOp(), before, before)
