@@ -203,6 +203,26 @@ def test_compute_at_refusals() -> None:
     assert_refused(halo, lambda: halo.reverse_compute_at("C", halo.get_loops("B")[0]), "only", "produced")
 
 
+def test_reverse_compute_at_waits_for_every_column_that_is_read() -> None:
+    @T.prim_func
+    def program(A: T.Buffer((8, 2), "float32"), C: T.Buffer((8,), "float32")):
+        B = T.alloc_buffer((8, 2))
+        for i, j in T.grid(8, 2):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] * T.float32(2)
+        for i in range(8):
+            with T.block("C"):
+                vi = T.axis.spatial(8, i)
+                C[vi] = B[vi, 0] - B[vi, 1]
+
+    sch = Schedule(program)
+    rows, columns = sch.get_loops("B")
+    assert_refused(sch, lambda: sch.reverse_compute_at("C", columns), "only [j, j + 1) is produced")
+    sch.reverse_compute_at("C", rows)
+    assert_same_meaning(program, sch)
+
+
 def test_reverse_compute_at_of_a_block_without_producers() -> None:
     sch = Schedule(chain)
     sch.reverse_compute_at("B", sch.get_loops("C")[0])
