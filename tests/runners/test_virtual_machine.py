@@ -251,6 +251,19 @@ def test_virtual_machine_rejects_what_is_no_executable():
         runners.VirtualMachine(runners.Executable({"functions": {}}, None), runners.cuda())
 
 
+def test_a_library_that_was_cut_short_is_refused(tmp_path):
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(x: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+            return R.add(x, x)
+
+    path = relax.build(Module, "llvm").export_library(tmp_path / "model.so")
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(ExecutableError, match="was cut short; copy it again"):
+        runners.load_module(path)
+
+
 def test_threads_have_their_own_workspace():
     from concurrent.futures import ThreadPoolExecutor
 
