@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-from database import Database, DatabaseError, DatabaseFileError, JSONDatabase, SchemaVersionError
+from database import (
+    Database,
+    DatabaseError,
+    DatabaseFileError,
+    JSONDatabase,
+    SchemaVersionError,
+    Workload,
+)
+from database.jsonl import append_lines
 from tests.database.contract import DatabaseContract, record
 from tests.programs.nodes import matmul
 
@@ -99,3 +108,18 @@ def test_a_record_brings_its_workload_along(tmp_path: Path) -> None:
     made.commit_tuning_record(record(workload, 1.0))
     opened = JSONDatabase(made.path_workload, made.path_tuning_record, allow_missing=False)
     assert len(opened.get_top_k(opened.commit_workload(matmul()), 1)) == 1
+
+
+def test_a_reader_never_finds_a_record_without_its_workload(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = []
+
+    def append_and_open(path: Path, lines: Iterable[str]) -> None:
+        append_lines(path, lines)
+        opened.append(JSONDatabase(work_dir=tmp_path))  # as another process may at any time
+
+    made = JSONDatabase(work_dir=tmp_path)
+    monkeypatch.setattr("database.json_database.append_lines", append_and_open)
+    made.commit_tuning_record(record(Workload(matmul()), 1.0))
+    assert [len(each) for each in opened] == [0, 1]
