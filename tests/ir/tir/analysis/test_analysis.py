@@ -222,6 +222,12 @@ def test_flops() -> None:
     assert estimate_tir_flops(For(i, 0, 8, ForKind.SERIAL, branch)) == 8 * (1 + 2)
 
 
+@pytest.mark.parametrize("extent", [Var("m", "int64"), Var("n", "int32") + 1], ids=str)
+def test_flops_of_a_loop_that_nothing_bounds_are_those_of_one_iteration(extent: Any) -> None:
+    i = Var("i", extent.dtype)
+    assert estimate_tir_flops(For(i, 0, extent, ForKind.SERIAL, BufferStore(A, A[i, 0] * 2.0, [i, 0]))) == 1
+
+
 def test_workspace_is_the_largest_sum_along_a_path() -> None:
     def allocate(size: int, body: Any) -> tir.Allocate:
         pointer = ir.PointerType(ir.PrimType("float32"), "global")
@@ -278,6 +284,18 @@ def test_gpu_limits() -> None:
     ]
     with pytest.raises(ir.IRValueError, match="has no limit"):
         verify_gpu_code(gpu(1), {"max_threads": 3})
+
+
+def test_gpu_vectors_in_memory_of_its_own_count() -> None:
+    tx = Var("tx")
+    vectors = Var("vectors", ir.PointerType(ir.PrimType("float32x4"), "local"))
+    body = tir.Allocate(vectors, "float32x4", [2], tir.const(True), tir.Evaluate(0))
+    axis = IterVar(Range(0, 4), Var("tx"), IterVar.ThreadIndex, "threadIdx.x")
+    kernel = tir.PrimFunc([], For(tx, 0, 4, ForKind.THREAD_BINDING, body, axis))
+    assert verify_gpu_code(kernel, {"max_vector_bytes": 16})
+    assert gpu_code_problems(kernel, {"max_vector_bytes": 15}) == [
+        "max_vector_bytes: 16 is more than the limit 15"
+    ]
 
 
 def test_host_code_must_not_touch_device_memory() -> None:
