@@ -48,6 +48,18 @@ def test_marking_only(apply):
     assert loops(after) == [("i", "SERIAL"), ("j", "UNROLLED"), ("k", "UNROLLED")]
 
 
+def test_a_loop_of_one_iteration_is_no_loop_that_stays(apply):
+    @T.prim_func
+    def before(A: T.Buffer((4,), "float32")):
+        with T.attr(T.int32(0), "pragma_auto_unroll_max_step", 16):
+            for i in range(4):
+                for j in T.parallel(1):
+                    A[i] = A[i + j] * T.float32(2)
+
+    after = apply(tir.transform.UnrollLoop(expand=False), before)
+    assert loops(after) == [("i", "UNROLLED"), ("j", "PARALLEL")]
+
+
 def test_loops_over_local_buffers(apply):
     @T.prim_func
     def local(A: T.Buffer((8, 64), "float32")):

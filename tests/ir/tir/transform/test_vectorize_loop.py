@@ -124,19 +124,20 @@ def test_can_be_switched_off(apply):
         assert "range(16)" in apply(tir.transform.VectorizeLoop(), func).script()
 
 
-def test_a_mask_on_registers_is_a_blend(apply):
+@pytest.mark.parametrize(("lanes", "n"), [(16, 13), (48, 45)])
+def test_a_mask_on_registers_is_a_blend(apply, lanes, n):
     @T.prim_func
-    def before(A: T.Buffer((3, 13), "float32"), B: T.Buffer((3, 13), "float32")):
+    def before(A: T.Buffer((3, n), "float32"), B: T.Buffer((3, n), "float32")):
         for i in range(3):
-            t = T.allocate([16], "float32", "local")
-            t_1 = T.Buffer((16,), data=t, scope="local")
-            for j in T.vectorized(16):
+            t = T.allocate([lanes], "float32", "local")
+            t_1 = T.Buffer((lanes,), data=t, scope="local")
+            for j in T.vectorized(lanes):
                 t_1[j] = T.float32(1)
-            for j in T.vectorized(16):
-                if j < 13:
+            for j in T.vectorized(lanes):
+                if j < n:
                     t_1[j] = t_1[j] + A[i, j]
-            for j in T.vectorized(16):
-                if j < 13:
+            for j in T.vectorized(lanes):
+                if j < n:
                     B[i, j] = t_1[j]
 
     flat = apply(tir.transform.FlattenBuffer(), before)
