@@ -402,6 +402,24 @@ def test_graph_patterns_take_different_arguments_of_one_consumer() -> None:
     assert {found[power].name_hint for power in powers} == {part.name_hint for part in parts}
 
 
+def test_graph_patterns_take_different_variables() -> None:
+    x = rx.Var("x", T((2,)))
+    bb = rx.BlockBuilder()
+    with bb.function("main", [x]):
+        with bb.dataflow():
+            first = bb.emit(rx.op.exp(bb.emit(rx.op.abs(x))))
+            second = bb.emit(rx.op.exp(bb.emit(rx.op.negative(x))))
+            out = bb.emit_output(rx.op.add(first, second))
+        bb.emit_func_output(out)
+    with PatternContext() as ctx:
+        powers = [is_op("relax.exp")(None) for _ in range(2)]
+        for name, power in zip(("abs", "negative"), powers, strict=True):
+            is_op(f"relax.{name}")(None).used_by(power)
+    found = ctx.match_dfb(bb.finalize()["main"].body.blocks[0])
+    assert found is not None
+    assert [found[power] for power in powers] == [first, second]
+
+
 def test_functions_match_by_parameters_and_result() -> None:
     func = qkv()
     assert not FunctionPattern([wildcard()], wildcard()).match(func)
