@@ -10,7 +10,7 @@ from ir.script import ir as I
 from ir.script import relax as R
 from ir.script import tir as T
 
-from .structure import operators
+from .structure import operators, values
 
 
 def test_alter_op_impl(same_numbers):
@@ -48,3 +48,31 @@ def test_alter_op_impl(same_numbers):
     same_numbers(Before, after, [(16,), (16,)])
     with pytest.raises(IRValueError, match="got 2 transforms"):
         transform.AlterOpImpl({"relax.add": add_2d}, {"relax.add": transforms[:2]}, {}, {})(Before)
+
+
+def test_operands_are_moved_with_the_axis_separators_of_their_buffers():
+    @I.ir_module
+    class Before:
+        @T.prim_func(private=True)
+        def double(a: T.Buffer((2, 2, 2), "float32"), b: T.Buffer((2, 2, 2), "float32")):
+            T.func_attr({"operator_name": "relax.double"})
+            for i, j, k in T.grid(2, 2, 2):
+                with T.block("double"):
+                    vi, vj, vk = T.axis.remap("SSS", [i, j, k])
+                    b[vi, vj, vk] = a[vi, vj, vk] * T.float32(2)
+
+        @R.function
+        def main(x: R.Tensor((2, 2, 2), "float32")) -> R.Tensor((2, 2, 2), "float32"):
+            cls = Before
+            with R.dataflow():
+                gv = R.call_tir(cls.double, (x,), out_sinfo=R.Tensor((2, 2, 2), "float32"))
+                R.output(gv)
+            return gv
+
+    def of(separators):
+        return {"relax.double": separators}
+
+    transforms = of([lambda i, j, k: (k, i, j)] * 2)
+    after = transform.AlterOpImpl(of(Before["double"]), transforms, of([[1]] * 2), of([[2]] * 2))(Before)
+    moved = values(after)[0].attrs
+    assert (list(moved["axis_separators"]), list(moved["input_axis_separators"])) == ([1], [2])

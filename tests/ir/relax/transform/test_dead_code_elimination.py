@@ -68,6 +68,26 @@ def test_dead_code_elimination_keeps_effects():
     verify(transform.DeadCodeElimination()(Before), Expected)
 
 
+def test_what_tells_a_variable_of_a_later_type_stays():
+    """Of ``n`` only the cast to ``n * 2`` speaks, and that does not say what ``n`` is."""
+
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(x: R.Tensor(ndim=1, dtype="float32"), y: R.Tensor(ndim=1, dtype="float32")) -> R.Tensor(
+            ndim=1, dtype="float32"
+        ):
+            n = T.int64()
+            with R.dataflow():
+                unused = R.match_cast(x, R.Tensor((n,), "float32"))
+                doubled = R.match_cast(y, R.Tensor((n * 2,), "float32"))
+                z = R.add(doubled, doubled)
+                R.output(z)
+            return z
+
+    verify(transform.DeadCodeElimination()(Module), Module)
+
+
 def test_what_is_dead_is_said_once():
     """Checks outside of dataflow blocks, calls that return nothing, in branches too; the analysis and the pass agree."""
 
