@@ -77,6 +77,13 @@ def test_top_p_top_k_example() -> None:
     assert names == ["cumsum", "call_tir", "call_tir"]
 
 
+def test_top_p_top_k_where_everything_is_kept() -> None:
+    sorted_index = np.array([[2, 0, 1], [2, 1, 0]])
+    limits = f32([[1.1], [1.1]]), np.array([[4], [4]])  # more than a row has, as rounding may make it
+    got = run(op.sample_top_p_top_k_from_sorted_prob, SORTED, sorted_index, *limits, f32([[0.95], [0.5]]))
+    assert got.tolist() == [[1], [1]]
+
+
 def test_renormalize() -> None:
     prob = f32([[0.1, 0.4, 0.5], [0.3, 0.3, 0.4]])
     got = run(op.renormalize_top_p_top_k_prob, prob, SORTED, TOP_P, TOP_K)

@@ -202,7 +202,7 @@ def test_constants_stay_constants() -> None:
     assert isinstance(binding.value.args[1], Constant) and binding.value.args[1].data.tolist() == [2.0, 4.0]
 
 
-def branching(condition: list[Any], weights: dict[str, np.ndarray]) -> Any:
+def branching(condition: list[Any], weights: dict[str, np.ndarray], dims: tuple[Any, ...] = (2, 3)) -> Any:
     """An If that negates or doubles ``x``; its branches read ``x`` from outside."""
 
     def branch(inner: Any, output: str) -> Any:
@@ -215,7 +215,7 @@ def branching(condition: list[Any], weights: dict[str, np.ndarray]) -> Any:
         then_branch=branch(node("Neg", ["x"], ["negated"]), "negated"),
         else_branch=branch(node("Add", ["x", "x"], ["doubled"]), "doubled"),
     )
-    return model([*condition, chosen], {"x": [2, 3]}, ["y"], weights)
+    return model([*condition, chosen], {"x": list(dims)}, ["y"], weights)
 
 
 @pytest.mark.parametrize(("rank", "expected"), [(2, "negative"), (3, "add")])
@@ -227,6 +227,17 @@ def test_branches_with_a_known_condition(rank: int, expected: str) -> None:
         node("Equal", ["rank", "r"], ["condition"]),
     ]
     assert op_names(from_onnx(branching(nodes, {"r": np.array(rank, np.int64)}))) == [expected]
+
+
+def test_a_symbolic_extent_equals_itself() -> None:
+    nodes = [
+        node("Shape", ["x"], ["shape"]),
+        node("Gather", ["shape", "first"], ["rows"]),
+        node("Gather", ["shape", "second"], ["columns"]),
+        node("Equal", ["rows", "columns"], ["condition"]),
+    ]
+    weights = {"first": np.array(0), "second": np.array(1)}
+    assert op_names(from_onnx(branching(nodes, weights, ("n", "n")))) == ["negative"]
 
 
 def test_branches_that_depend_on_data_are_refused() -> None:
