@@ -20,6 +20,7 @@ from ir.error import IRValueError
 from ir.script import from_source
 from ir.script import tir as T
 from ir.tir.interpreter import run
+from ir.transform import PassContext
 
 
 def values_of(dtype: str, count: int, seed: int = 0) -> np.ndarray:
@@ -291,6 +292,23 @@ def test_loops_may_start_below_zero(start: int, stop: int) -> None:
     np.testing.assert_array_equal(out, expected)
 
 
+def test_a_loop_that_a_late_pass_made_empty_does_not_run() -> None:
+    @T.prim_func
+    def main(A: T.Buffer((4, 100), "int32")):
+        for i, j in T.grid(4, 100):
+            A[i, j] = 1
+
+    @tir.transform.prim_func_pass(opt_level=0, name="empty")
+    def empty(func: tir.PrimFunc, mod: IRModule, ctx: PassContext) -> tir.PrimFunc:
+        return func.replace(body=func.body.replace(extent=0))
+
+    with PassContext(config={"tir.add_lower_pass": [(3, empty)]}):
+        native = build(main)
+    out = np.zeros((4, 100), "int32")
+    native["main"](out)
+    assert not out.any()
+
+
 def test_failed_assertion_is_an_error() -> None:
     @T.prim_func
     def main(A: T.Buffer((8,), "int32"), n: T.int32):
@@ -303,6 +321,27 @@ def test_failed_assertion_is_an_error() -> None:
     assert out[0] == 3
     with pytest.raises(KernelError, match="n must be small"):
         native["main"](out, 7)
+
+
+def test_an_assertion_may_fail_behind_memory_of_the_runtime() -> None:
+    @T.prim_func
+    def main(A: T.Buffer((8,), "int32"), n: T.int32):
+        if n > 0:
+            scratch = T.allocate([n], "int32", "global")
+            S = T.Buffer((n,), "int32", data=scratch)
+            S[0] = n
+            A[0] = S[0]
+        assert n < 5, "n must be small"
+
+    native = build(main)
+    out = np.zeros(8, "int32")
+    for n in (7, -1, 7, 3):
+        if n < 5:
+            native["main"](out, n)
+        else:
+            with pytest.raises(KernelError, match="n must be small"):
+                native["main"](out, n)
+    assert out[0] == 3
 
 
 def test_assertion_in_a_parallel_loop() -> None:

@@ -51,6 +51,12 @@ def test_missing_linker_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         native.link_shared_library([], tmp_path / "x.so")
 
 
+def test_a_linker_that_fails_is_quoted(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(native.CodegenError, match=r"linking .*x\.so with .* failed[^\n]*\n.*part0\.o"):
+        native.link_shared_library([b"no object"], tmp_path / "x.so")
+    assert capfd.readouterr().err == ""
+
+
 def test_unknown_triple_is_named() -> None:
     with pytest.raises(native.CodegenError, match="quux"):
         native.target_machine(native.MachineOptions(triple="quux-none-none"))

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
+import pytest
+
 from ir.codegen.llvm.codegen import generate
 from ir.script import from_source
 from ir.tir.lower import lower
@@ -41,6 +45,17 @@ def test_who_leaves_early_gives_memory_back() -> None:
         == 1
     )
     assert text.count("call void @loopsmith_workspace_release") == 2
+
+
+@pytest.mark.parametrize("place", ["i * 4, 1", "i, 4"])
+def test_whatever_is_called_is_declared(place: str) -> None:
+    """Newer versions of LLVM know their intrinsics without; older ones do not."""
+    text = printed(f"""def main(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):
+    for i in range(4):
+        B.vstore([T.Ramp({place}, 4)], A[T.Ramp({place}, 4)], predicate=A[T.Ramp(0, 1, 4)] < T.Broadcast(T.float32(6), 4))""")
+    called = set(re.findall(r"call [^@]*@([\w.]+)\(", text))
+    assert "llvm.masked" in " ".join(called)
+    assert called <= set(re.findall(r"^(?:declare|define) [^@]*@([\w.]+)\(", text, re.MULTILINE))
 
 
 def test_functions_of_kernels_begin_on_a_cache_line() -> None:
