@@ -68,8 +68,8 @@ def test_dead_code_elimination_keeps_effects():
     verify(transform.DeadCodeElimination()(Before), Expected)
 
 
-def test_what_tells_a_variable_of_a_later_type_stays():
-    """Of ``n`` only the cast to ``n * 2`` speaks, and that does not say what ``n`` is."""
+def test_a_cast_stays_that_defines_what_a_later_type_is_made_of():
+    """Only the cast to ``n * 2`` needs ``n``, and that one does not say what ``n`` is."""
 
     @I.ir_module
     class Module:
