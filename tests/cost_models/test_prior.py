@@ -135,6 +135,34 @@ def test_vectors_that_are_stored_along_another_axis_are_scattered() -> None:
     assert (across.stores, across.scattered) == (0, 16)  # one by one
 
 
+def test_the_compiler_makes_vectors_of_what_lies_in_a_row() -> None:
+    @T.prim_func
+    def program(
+        A: T.Buffer((64, 64), "float32"),
+        B: T.Buffer((64, 64), "float32"),
+        C: T.Buffer((64, 64), "float32"),
+        D: T.Buffer((64,), "float32"),
+    ):  # type: ignore[no-untyped-def]
+        for i, j in T.grid(64, 64):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj]
+        for i, j in T.grid(64, 64):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = A[vj, vi]
+        for i, j in T.grid(64, 64):
+            with T.block("D"):
+                vi, vj = T.axis.remap("SR", [i, j])
+                with T.init():
+                    D[vi] = T.float32(0)
+                D[vi] = D[vi] + A[vi, vj]
+
+    skeleton = Sketch(SketchSchedule(program)).skeleton(np.zeros((1, 0), int))
+    lanes = {facts.nest.name: int(facts.tile.lanes[0]) for facts in analyze(skeleton, MACHINE)}
+    assert lanes == {"B": 16, "C": 1, "D": 16}
+
+
 def test_hand_made_machines_are_used(large: list[Sketch]) -> None:
     skeleton = large[1].skeleton(population(large[1], 50))
     slow = replace(MACHINE, hertz=MACHINE.hertz / 10)
