@@ -115,6 +115,12 @@ case(
     floats(1, 2, 6, 6),
     label="include-pad",
 )
+case(
+    "nn.avg_pool2d",
+    lambda x: N.avg_pool2d(x, (3, 2), (3, 2), (1, 0, 0, 0), dilation=(2, 1), ceil_mode=True),
+    floats(1, 2, 8, 5),
+    label="ceil",
+)
 BN = [floats(2, 3, 4), floats(3), floats(3, seed=1), floats(3, seed=2), floats(3, seed=3, low=0.5)]
 case("nn.batch_norm", lambda *a: N.batch_norm(*a, axis=1, training=False), *BN, symbolic=ROWS, tolerance=3e-5)
 case(
