@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import io
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from cost_models import CostModelError
 from database import kernel_module, open_database
@@ -23,6 +25,7 @@ from runners import MeasureResult, ReplayBuilder, ReplayRunner, ResultKind, Runn
 from runners.native import build_native
 from tests.programs.expressions import matmul
 from tuner import ExtractedTask, MeasureCallback, ReplayTrace, RoundRobin, TunerError, tune_tir
+from tuner.progress import PlainProgress
 from tuner.tune import contexts_of
 
 
@@ -76,6 +79,20 @@ def test_a_session_says_when_it_ended() -> None:
     store = tune_tir(matmul(16), "cpu", None, 1, builder=ReplayBuilder(), runner=ReplayRunner(lambda _: 1e-3))
     (session,) = store.get_sessions()
     assert session.finished_at is not None and session.finished_at >= session.started_at
+
+
+def test_the_summary_says_why_all_trials_of_a_kernel_failed() -> None:
+    shown = io.StringIO()
+    tune_tir(
+        matmul(16),
+        "cpu",
+        None,
+        3,
+        builder=ReplayBuilder(),
+        runner=ReplayRunner(lambda _: ResultKind.CRASH),
+        measure_callbacks=[PlainProgress(3, None, Console(file=shown, width=200))],
+    )
+    assert "all 3 trials failed: crash: recorded as crash" in shown.getvalue()
 
 
 def test_a_scheduler_can_be_used_again_and_ends_its_strategies() -> None:
