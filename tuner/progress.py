@@ -27,7 +27,6 @@ class Progress(MeasureCallback):
     def __init__(self, max_trials: int, max_seconds: float | None, console: Console | None = None) -> None:
         self.console = console or make_console(stderr=True)
         self.max_trials, self.max_seconds = max_trials, max_seconds
-        self.interrupted = False
         self._begin = time.monotonic()
 
     def start(self, task_scheduler: TuningRun) -> None:
@@ -78,7 +77,6 @@ class Progress(MeasureCallback):
         return table
 
     def finish(self, task_scheduler: TuningRun) -> None:
-        self.interrupted = task_scheduler.interrupted
         self.console.print(Fitted(self.table(task_scheduler)))
         times = task_scheduler.times
         now, _ = self._done(task_scheduler)

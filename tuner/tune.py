@@ -82,6 +82,9 @@ def tune_tasks(
         cost_model: "xgb", "mlp", "random", "prior" or an instance. All tasks share it, and what the database has of other workloads
             trains it first; an instance keeps what it has learnt.
         seed: of every random choice; the same seed, database and measured times give the same search.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C ended the search; all finished trials are in the database, and the same call goes on.
     """
     check_budget(max_trials_global, max_seconds)
     if num_trials_per_iter is None:

@@ -16,6 +16,7 @@ import pytest
 import typer
 
 from tuner.cli import main as entry
+from tuner.scheduler.base import TaskScheduler
 
 _MAIN = [sys.executable, "-m", "tuner.cli.main"]
 
@@ -98,6 +99,22 @@ def test_the_status_that_a_command_asks_for_is_that_of_the_process(monkeypatch: 
     with pytest.raises(SystemExit) as leaving:
         entry.main()
     assert leaving.value.code == 130
+
+
+def test_ctrl_c_in_a_search_says_what_is_kept(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def ctrl_c(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(TaskScheduler, "_loop", ctrl_c)
+    monkeypatch.setattr(
+        sys, "argv", ["loopsmith", "tune", str(small / "conv.onnx"), "--database", str(tmp_path / "t.db")]
+    )
+    with pytest.raises(SystemExit) as leaving:
+        entry.main()
+    assert leaving.value.code == 130
+    assert "all finished trials are in the database" in " ".join(capsys.readouterr().out.split())
 
 
 def _database_of_the_future(path: Path) -> None:

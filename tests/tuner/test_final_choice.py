@@ -186,7 +186,8 @@ def test_second_measurements_are_no_trials_of_a_resumed_session() -> None:
 
 def test_ctrl_c_ends_without_a_final_choice() -> None:
     store, runner = MemoryDatabase(), _Runner(_same)
-    _tune(store, runner, 6, _Stop())
+    with pytest.raises(KeyboardInterrupt):
+        _tune(store, runner, 6, _Stop())
     assert runner.contests == [] and len(store) == 1
 
 

@@ -15,6 +15,7 @@ from ir.target import Target
 from ir.tir import interpreter
 from tests.programs.expressions import matmul
 from tuner import TunerError
+from tuner.scheduler.base import TaskScheduler
 
 
 @pytest.mark.parametrize("benchmark", [False, True])
@@ -64,3 +65,31 @@ def test_tune_irmod_keeps_to_the_named_operators(tmp_path: Path) -> None:
     with Target("cpu"):
         relax.transform.MetaScheduleTuneIRMod({}, str(tmp_path), 3, op_names=["matmul"])(mod)
     assert len(open_database(tmp_path / "tuning.db").get_workloads()) == 1
+
+
+def _ctrl_c(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("name", ["MetaScheduleTuneTIR", "MetaScheduleTuneIRMod"])
+def test_ctrl_c_ends_a_pass_that_tunes(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The passes that would follow are not run as if the kernels had been tuned."""
+    bb = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorStructInfo((8, 8), "float32"))
+    with bb.function("main", [x]):
+        with bb.dataflow():
+            result = bb.emit_output(relax.op.nn.relu(x))
+        bb.emit_func_output(result)
+    mod = relax.transform.LegalizeOps()(bb.finalize())
+    monkeypatch.setattr(TaskScheduler, "_loop", _ctrl_c)
+    followed = []
+
+    @ir.transform.module_pass
+    def follow(mod: ir.IRModule, ctx: object) -> ir.IRModule:
+        followed.append(mod)
+        return mod
+
+    tuning = getattr(relax.transform, name)(work_dir=str(tmp_path), max_trials_global=2)
+    with pytest.raises(KeyboardInterrupt), Target("cpu"):
+        ir.transform.Sequential([tuning, follow])(mod)
+    assert followed == []

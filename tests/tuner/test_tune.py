@@ -17,7 +17,7 @@ import pytest
 from rich.console import Console
 
 from cost_models import CostModelError
-from database import kernel_module, open_database
+from database import MemoryDatabase, kernel_module, open_database
 from ir.error import IRError
 from ir.script import from_source
 from ir.target import Target
@@ -26,6 +26,7 @@ from runners.native import build_native
 from tests.programs.expressions import matmul
 from tuner import ExtractedTask, MeasureCallback, ReplayTrace, RoundRobin, TunerError, tune_tir
 from tuner.progress import PlainProgress
+from tuner.state import TuningRun
 from tuner.tune import contexts_of
 
 
@@ -162,6 +163,7 @@ class Say(MeasureCallback):
         print("trial", flush=True)
 
 tune_tir(matmul(64), "cpu", None, 10_000, database=sys.argv[1], num_trials_per_iter=4, measure_callbacks=[Say()])
+print("went on", flush=True)
 """
 
 
@@ -170,6 +172,7 @@ def _tune_in_a_process(path: Path, trials: int) -> subprocess.Popen[str]:
     child = subprocess.Popen(
         [sys.executable, "-c", _SCRIPT, str(path)],
         stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
         text=True,
         start_new_session=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
@@ -193,12 +196,44 @@ def test_kill_9_loses_nothing_and_the_next_run_resumes(tmp_path: Path) -> None:
     assert _trials(path) == kept + 2
 
 
-def test_ctrl_c_ends_cleanly_with_everything_kept(tmp_path: Path) -> None:
+def test_ctrl_c_ends_the_script_with_everything_kept(tmp_path: Path) -> None:
     path = tmp_path / "tuning.db"
     child = _tune_in_a_process(path, 3)
     os.kill(child.pid, signal.SIGINT)
-    assert child.wait(timeout=60) == 0
+    printed, _ = child.communicate(timeout=60)
+    assert child.returncode == -signal.SIGINT  # how Python ends by a KeyboardInterrupt that nobody caught
+    assert "went on" not in printed
     assert len(open_database(path)) >= 3
+
+
+class _CtrlC(_Count):
+    """Ctrl-C in the third trial."""
+
+    scheduler: TuningRun | None = None
+
+    def trial(self, task_scheduler: object, task: object, result: MeasureResult) -> None:
+        super().trial(task_scheduler, task, result)
+        if len(self.kinds) == 3:
+            raise KeyboardInterrupt
+
+    def finish(self, task_scheduler: TuningRun) -> None:
+        self.scheduler = task_scheduler
+
+
+def test_ctrl_c_reaches_the_caller_after_the_callbacks_heard_the_end() -> None:
+    store, stop = MemoryDatabase(), _CtrlC()
+    with pytest.raises(KeyboardInterrupt):
+        tune_tir(
+            matmul(16), "cpu", None, 12, database=store, builder=ReplayBuilder(), runner=ReplayRunner(lambda _: 1e-3),
+            cost_model="random", measure_callbacks=[stop],
+        )  # fmt: skip
+    assert stop.scheduler is not None and stop.scheduler.interrupted
+    assert len(store) == 3
+    tune_tir(
+        matmul(16), "cpu", None, 12, database=store, builder=ReplayBuilder(), runner=ReplayRunner(lambda _: 1e-3),
+        cost_model="random",
+    )  # fmt: skip
+    assert len(store) == 12
 
 
 def _misbehaving(run: Callable[..., None]) -> Callable[[Any, Any], Any]:

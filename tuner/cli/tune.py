@@ -66,21 +66,21 @@ def tune(
         contexts = contexts_of(extract_tasks(loaded.mod, chosen, loaded.params), seed)
     if not contexts:
         raise TunerError(f"{loaded.name} has no kernel to tune")
-    display = progress_display(trials, seconds)
-    tune_tasks(
-        tasks=contexts,
-        database=store,
-        max_trials_global=trials,
-        max_trials_per_task=trials_per_task,
-        max_seconds=seconds,
-        strategy=strategy,
-        cost_model=cost_model,
-        measure_callbacks=[display],
-        seed=seed,
-    )
-    if display.interrupted:
+    try:
+        tune_tasks(
+            tasks=contexts,
+            database=store,
+            max_trials_global=trials,
+            max_trials_per_task=trials_per_task,
+            max_seconds=seconds,
+            strategy=strategy,
+            cost_model=cost_model,
+            measure_callbacks=[progress_display(trials, seconds)],
+            seed=seed,
+        )
+    except KeyboardInterrupt:
         out.print("interrupted: all finished trials are in the database; the same command goes on from here")
-        raise typer.Exit(130)
+        raise typer.Exit(130) from None
     if check:
         _show(loaded, chosen, store)
 

@@ -73,9 +73,13 @@ class TaskScheduler(TuningRun, ABC):
     ) -> None:
         """Tune until the trials or the seconds are used up, all spaces are exhausted, or Ctrl-C.
 
-        Each result is committed to the database as soon as it is there; Ctrl-C ends cleanly with all of them kept.
-        Without Ctrl-C the fastest candidates of each task that got trials are measured again in turns at the end.
-        ``measure_callbacks`` are told of this run beside the scheduler's own.
+        Each result is committed to the database as soon as it is there. Without Ctrl-C the fastest candidates of each
+        task that got trials are measured again in turns at the end. ``measure_callbacks`` are told of this run beside
+        the scheduler's own.
+
+        Raises:
+            KeyboardInterrupt: Ctrl-C, after the callbacks heard the end; every finished trial is in the database. A caller
+                that went on as if the search had ended would take a part of it for the whole.
         """
         begin = time.monotonic()
         self.tasks, self.times, self.interrupted = [], TimeShares(), False
@@ -91,6 +95,7 @@ class TaskScheduler(TuningRun, ABC):
             self._settle()
         except KeyboardInterrupt:
             self.interrupted = True
+            raise
         finally:
             for task in self.tasks:
                 task.strategy.post_tuning()
