@@ -15,8 +15,12 @@ from pathlib import Path
 import pytest
 import typer
 
+from cost_models import CostModel
+from database import software_versions
 from tuner.cli import main as entry
+from tuner.cli.console import size_text
 from tuner.scheduler.base import TaskScheduler
+from tuner.search.base import SearchStrategy
 
 _MAIN = [sys.executable, "-m", "tuner.cli.main"]
 
@@ -47,7 +51,7 @@ def _is_one_paragraph(text: str) -> bool:
         (["tune", "broken.onnx"], "truncated"),
         (["tune", "--zoo", "alexnet"], "resnet18"),
         (["tune"], "name one model"),
-        (["tune", "--zoo", "resnet18", "--time", "soon"], "no duration"),
+        (["tune", "--zoo", "resnet18", "--time", "soon"], "seconds (90 or 90s), minutes (30m)"),
         (["tune", "--zoo", "resnet18", "--target", "abacus"], "abacus"),
         (["build", "--zoo", "resnet18", "--database", "missing.db"], "does not exist"),
         (["build", "--zoo", "resnet18", "-o", "no/such/folder/model.so"], "no folder"),
@@ -175,6 +179,7 @@ def test_from_a_file_to_a_checked_library(tmp_path: Path) -> None:
     tuned = loopsmith("tune", "net.onnx", "--trials", "8", "--database", "t.db", "--no-check", cwd=tmp_path)
     assert tuned.returncode == 0, tuned.stderr
     assert re.search(r"8 trials in", tuned.stderr)
+    assert "records go to t.db" in tuned.stdout
     built = loopsmith("build", "net.onnx", "--database", "t.db", "-o", "net.so", cwd=tmp_path)
     assert built.returncode == 0, built.stderr
     assert "record" in built.stdout and (tmp_path / "net.h").exists()
@@ -311,6 +316,86 @@ def test_a_narrow_terminal_is_not_overrun(
     assert max(map(len, lines)) <= (44 if "--help" in arguments else 40)
     assert "…" not in text and "Traceback" not in text
     assert all(word in text for word in words), text
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("one.npy", "holds one array without a name"),
+        ("text.txt", "is no .npz file"),
+        ("empty.npz", "is no .npz file"),
+        ("torn.npz", "is no .npz file"),
+        ("objects.npz", "an array of numbers per input"),
+        ("other.npz", "has no array for input 'x'; it has ['z']"),
+    ],
+)
+def test_inputs_that_are_none_say_how_to_write_them(
+    name: str, says: str, small: Path, tmp_path: Path
+) -> None:
+    import numpy as np
+
+    np.save(tmp_path / "one.npy", np.zeros(3))
+    (tmp_path / "text.txt").write_text("1 2 3")
+    (tmp_path / "empty.npz").write_bytes(b"")
+    np.savez(tmp_path / "other.npz", z=np.zeros(3))
+    (tmp_path / "torn.npz").write_bytes((tmp_path / "other.npz").read_bytes()[:80])
+    np.savez(tmp_path / "objects.npz", x=np.array([None]))
+    done = loopsmith("run", "conv.so", "--inputs", str(tmp_path / name), cwd=small)
+    assert done.returncode == 2 and _is_one_paragraph(done.stderr), done.stderr
+    assert says in done.stderr
+    assert name == "other.npz" or "numpy.savez('inputs.npz', x=...)" in done.stderr
+
+
+def test_outputs_go_where_they_are_asked_for(small: Path, tmp_path: Path) -> None:
+    import numpy as np
+
+    refused = loopsmith("run", "conv.so", "--outputs", "no/such/folder/o.npz", cwd=small)
+    assert refused.returncode == 2 and _is_one_paragraph(refused.stderr), refused.stderr
+    assert "no folder" in refused.stderr
+    assert refused.stdout == ""  # it was not run first
+    ran = loopsmith("run", "conv.so", "--outputs", str(tmp_path / "outputs"), cwd=small)
+    assert ran.returncode == 0, ran.stderr
+    assert np.load(tmp_path / "outputs")["arr_0"].shape == (1, 8, 6, 6)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+@pytest.mark.parametrize("arguments", [["run", "conv.so"], ["--version"]], ids=" ".join)
+def test_a_full_disk_is_one_paragraph(arguments: list[str], small: Path) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*_MAIN, *arguments], cwd=small, stdout=full, stderr=subprocess.PIPE, text=True, timeout=240,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        )  # fmt: skip
+    assert done.returncode == 2 and _is_one_paragraph(done.stderr), done.stderr
+    assert "No space left" in done.stderr
+
+
+@pytest.mark.parametrize("module", ["tuner", "tuner.cli", "tuner.cli.main"])
+def test_the_package_runs_as_a_program(module: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", module, "--version"], cwd=tmp_path, capture_output=True, text=True, timeout=240,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, f"loopsmith {software_versions()['loopsmith']}\n"), (
+        done.stderr
+    )
+
+
+def test_help_names_what_the_registries_have(tmp_path: Path) -> None:
+    assert loopsmith("-h", cwd=tmp_path).stdout == loopsmith("--help", cwd=tmp_path).stdout
+    help_ = "".join(
+        loopsmith("tune", "-h", cwd=tmp_path).stdout.split()
+    )  # lines may end at the hyphens of names
+    assert f"Oneof{','.join(CostModel.kinds.names())}." in help_
+    assert f"Oneof{','.join(SearchStrategy.kinds.names())}." in help_
+    assert "[default:tuning.db]" in help_
+    assert "90or90s" in help_
+
+
+def test_sizes_have_the_unit_that_shows_them() -> None:
+    assert [size_text(n) for n in (0, 999, 1000, 21_700, 2_540_000)] == [
+        "0 bytes", "999 bytes", "1.0 kB", "21.7 kB", "2.5 MB",
+    ]  # fmt: skip
 
 
 def test_a_zoo_model_with_its_onnx_file(tmp_path: Path) -> None:

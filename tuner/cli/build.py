@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +12,7 @@ from database.meta_schedule_apply_database import ApplyReport
 from ..compile import compile_relax
 from ..error import TunerError
 from ..model import exported, load_model
-from .console import out
+from .console import check_writable, out, size_text
 from .options import DatabaseOption, ModelFile, Shapes, TargetOption, Zoo, checked_target
 
 
@@ -48,19 +47,4 @@ def build(
     if onnx is not None:
         onnx.write_bytes(exported(loaded))
         out.print(f"wrote {onnx}")
-    out.print(f"wrote {output} ({output.stat().st_size / 1e6:.1f} MB) and {output.with_suffix('.h')}")
-
-
-def check_writable(path: Path) -> None:
-    """Refuse a path that cannot be written, before anything is computed.
-
-    Raises:
-        TunerError: the folder is missing or not writable, or the path is a folder.
-    """
-    folder = path.parent
-    if path.is_dir():
-        raise TunerError(f"cannot write {path}: it is a folder; name a file, such as {path / 'model.so'}")
-    if not folder.is_dir():
-        raise TunerError(f"cannot write {path}: there is no folder {folder}; make it first")
-    if not os.access(folder, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
-        raise TunerError(f"cannot write {path}: permission denied; choose another place with -o")
+    out.print(f"wrote {output} ({size_text(output.stat().st_size)}) and {output.with_suffix('.h')}")

@@ -23,8 +23,7 @@ from schedules.population import flops_of
 
 from ..console import Fitted
 from ..error import TunerError
-from .build import check_writable
-from .console import out
+from .console import check_writable, out
 
 app = typer.Typer(help="Look into a tuning database, and move records.", no_args_is_help=True)
 Path_ = Annotated[str, typer.Argument(help="Path or URL of the database.")]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 import sys
+from typing import Annotated
 
 import typer
 
+from database import software_versions
 from ir.error import IRError
 
 from . import bench, build, database, run, tasks, tune
@@ -16,6 +20,9 @@ _COLUMNS = shutil.get_terminal_size().columns
 _NARROW = _COLUMNS < 70
 """Whether the boxes of typer's help would cut names of options; there is plain text then, as wide as the terminal."""
 
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+"""What the system says when a disk is full, or a user's part of it."""
+
 app = typer.Typer(
     name="loopsmith",
     help="Tune tensor programs on this machine, keep what was found, and build with it.",
@@ -23,8 +30,30 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None if _NARROW else "rich",
-    context_settings={"terminal_width": _COLUMNS} if _NARROW else {},
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        **({"terminal_width": _COLUMNS} if _NARROW else {}),
+    },
 )
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        print(f"loopsmith {software_versions()['loopsmith']}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version.", callback=_print_version, is_eager=True),
+    ] = False,
+) -> None:
+    # typer makes the options of the command itself of a function's; the app's help stands above
+    pass
+
+
 app.command("tune")(tune.tune)
 app.command("tasks")(tasks.tasks)
 app.command("build")(build.build)
@@ -37,6 +66,7 @@ def main() -> None:
     """Run the command line; errors of the user end with one paragraph and status 2, Ctrl-C with status 130."""
     try:
         status = app(standalone_mode=False)
+        print(end="", flush=True)  # a full disk is found here, not when Python ends
     except IRError as error:
         complain(str(error))
         sys.exit(2)
@@ -45,6 +75,14 @@ def main() -> None:
     except KeyboardInterrupt:
         complain("interrupted; everything that was finished is kept")
         sys.exit(130)
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        # What could not be written is still in Python's buffer, and would fail once more at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        place = f" {error.filename}" if error.filename else " the output"
+        complain(f"cannot write{place}: {error.strerror}; make room, or choose another place")
+        sys.exit(2)
     except Exception as error:  # only wrong usage is handled here; everything else is raised again
         usage = _usage_error(error)
         if usage is None:

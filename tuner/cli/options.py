@@ -28,7 +28,7 @@ Shapes = Annotated[
 ]
 DatabaseOption = Annotated[
     str | None,
-    typer.Option(help="Tuning database: a path (SQLite) or an SQLAlchemy URL.", show_default=False),
+    typer.Option(help="Tuning database: a path (SQLite) or an SQLAlchemy URL."),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of all random choices.")]
 
@@ -56,5 +56,7 @@ def parse_duration(text: str) -> float:
     """
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smh]?)\s*", text)
     if match is None:
-        raise TunerError(f"--time {text!r} is no duration; write 90s, 30m or 2h")
+        raise TunerError(
+            f"--time {text!r} is no duration; write seconds (90 or 90s), minutes (30m) or hours (2h)"
+        )
     return float(match.group(1)) * _UNITS[match.group(2)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +14,7 @@ import runners
 from ..compare.reference import TOLERANCE, flatten, onnx_session, relative_error, run_session
 from ..error import TunerError
 from ..model import random_array
-from .console import out
+from .console import check_writable, out
 from .options import Seed
 
 
@@ -32,6 +33,8 @@ def run(
     """Run a built model and describe its outputs."""
     if random_inputs and inputs is not None:
         raise TunerError("--random-inputs and --inputs exclude each other")
+    if outputs is not None:
+        check_writable(outputs)  # before the run, which may take long
     executable = runners.load_module(library)
     specs = executable.signature("main")["params"]
     arrays = _arrays(specs, inputs, seed)
@@ -44,7 +47,8 @@ def run(
             f"  mean {value.mean():.6g}  min {value.min():.6g}  max {value.max():.6g}"
         )
     if outputs is not None:
-        np.savez(outputs, *found)
+        with outputs.open("wb") as file:  # given a path, numpy adds .npz to a name without it
+            np.savez(file, *found)
     if check is not None:
         _compare(check, arrays, found)
 
@@ -55,11 +59,23 @@ def _arrays(specs: list[dict[str, object]], path: Path | None, seed: int) -> dic
         return {str(s["name"]): random_array(generator, list(s["shape"]), str(s["dtype"])) for s in specs}  # type: ignore[call-overload]
     if not path.is_file():
         raise TunerError(f"there is no file {path} with inputs")
-    given = np.load(path)
-    missing = [str(s["name"]) for s in specs if s["name"] not in given]
-    if missing:
-        raise TunerError(f"{path} has no array for input {missing[0]!r}; it has {sorted(given.files)}")
-    return {str(s["name"]): given[str(s["name"])] for s in specs}
+    names = [str(s["name"]) for s in specs]
+    advice = f"write it with numpy.savez('inputs.npz', {', '.join(f'{name}=...' for name in names)})"
+    try:
+        given = np.load(path)
+        if not isinstance(given, np.lib.npyio.NpzFile):
+            raise TunerError(
+                f"{path} holds one array without a name; --inputs takes an .npz file with an array per input: {advice}"
+            )
+        missing = [name for name in names if name not in given]
+        if missing:
+            raise TunerError(f"{path} has no array for input {missing[0]!r}; it has {sorted(given.files)}")
+        return {name: given[name] for name in names}
+    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
+        # numpy says of everything that it does not know that it might be a pickle, which it must not load
+        raise TunerError(
+            f"{path} is no .npz file that numpy can read, with an array of numbers per input; {advice}"
+        ) from error
 
 
 def _compare(path: Path, arrays: dict[str, np.ndarray], found: list[np.ndarray]) -> None:

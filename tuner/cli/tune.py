@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from cost_models import CostModel
 from ir.codegen.llvm.compile import require_processor
 from ir.target import Target
 
@@ -14,6 +15,7 @@ from ..compare.reference import TOLERANCE
 from ..error import TunerError
 from ..model import Model, load_model
 from ..progress import progress_display
+from ..search.base import SearchStrategy
 from ..task import extract_tasks
 from ..tune import check_budget, contexts_of, open_store, tune_tasks
 from .console import out
@@ -38,12 +40,16 @@ def tune(
         typer.Option(help="Candidates to measure, all kernels and earlier runs on this database together."),
     ] = 1000,
     trials_per_task: Annotated[int | None, typer.Option(min=1, help="Limit for one kernel.")] = None,
-    time: Annotated[str | None, typer.Option(help="Wall-clock budget, such as 30m or 2h.")] = None,
+    time: Annotated[
+        str | None, typer.Option(help="Wall-clock budget: seconds (90 or 90s), minutes (30m) or hours (2h).")
+    ] = None,
     database: DatabaseOption = "tuning.db",
     shape: Shapes = [],  # noqa: B006  typer copies it
     seed: Seed = 0,
-    strategy: Annotated[str, typer.Option(help="evolutionary or replay-trace (random).")] = "evolutionary",
-    cost_model: Annotated[str, typer.Option(help="xgb, mlp or random.")] = "xgb",
+    strategy: Annotated[
+        str, typer.Option(help=f"One of {', '.join(SearchStrategy.kinds.names())}.")
+    ] = "evolutionary",
+    cost_model: Annotated[str, typer.Option(help=f"One of {', '.join(CostModel.kinds.names())}.")] = "xgb",
     check: Annotated[
         bool, typer.Option(help="Afterwards build, run and compare with the untuned build and ONNX Runtime.")
     ] = True,
@@ -66,6 +72,7 @@ def tune(
         contexts = contexts_of(extract_tasks(loaded.mod, chosen, loaded.params), seed)
     if not contexts:
         raise TunerError(f"{loaded.name} has no kernel to tune")
+    out.print(f"records go to {database}")
     try:
         tune_tasks(
             tasks=contexts,
