@@ -14,7 +14,7 @@ from .base import Database
 from .error import DatabaseError, DatabaseFileError, SchemaVersionError
 from .fingerprint import hardware_fingerprint, software_versions
 from .json_database import JSONDatabase
-from .jsonl import FORMAT_VERSION, export_records, import_records
+from .jsonl import FORMAT_VERSION, count_records, export_records, import_records
 from .memory import MemoryDatabase
 from .nearest import Difference, NearestRecord
 from .opening import open_database, open_for_writing
@@ -57,6 +57,7 @@ __all__ = [
     "target_differences",
     # exchange
     "FORMAT_VERSION",
+    "count_records",
     "export_records",
     "import_records",
     "hardware_fingerprint",

@@ -181,5 +181,10 @@ def import_records(destination: Database, path: str | Path) -> int:
     return added
 
 
+def count_records(path: str | Path) -> int:
+    """How many records a file has."""
+    return sum(item["kind"] == "record" for item in read_lines(path))
+
+
 def _identity(record: TuningRecord) -> str:
     return json.dumps(record.as_json(), sort_keys=True)

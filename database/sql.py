@@ -20,6 +20,7 @@ from sqlalchemy.engine import URL, Connection, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError
 from sqlalchemy.orm import Session as OrmSession
 
+from ir.error import did_you_mean
 from ir.target import Target
 
 from .arg_info import ArgInfo
@@ -432,7 +433,14 @@ def _url_of(where: str | Path | URL) -> URL:
     try:
         url = make_url(text)
         url.get_dialect()
-    except (ArgumentError, NoSuchModuleError) as error:
+    except NoSuchModuleError as error:
+        scheme = text.partition("://")[0]
+        known = ["sqlite", "postgresql", *Database.schemes.names()]
+        raise DatabaseError(
+            f"no database URL begins with {scheme}://; known are {', '.join(known)} (and what SQLAlchemy has a driver for), and"
+            f" a path without a scheme is an SQLite file{did_you_mean(scheme, known)}"
+        ) from error
+    except ArgumentError as error:
         raise DatabaseError(
             f"{text.split('@')[-1]!r} is not a database URL ({error}); give a path, sqlite:///tuning.db, or "
             "postgresql+psycopg://user@host/name"

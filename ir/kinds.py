@@ -13,6 +13,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Generic, TypeVar
 
+from .error import did_you_mean
+
 T = TypeVar("T")
 Registered = TypeVar("Registered")
 
@@ -56,7 +58,9 @@ class Kinds(Generic[T]):
 
     def __getitem__(self, name: str) -> T:
         if name not in self:
-            raise self._error(f"unknown {self._what} {name!r}; there are {', '.join(self.names())}")
+            raise self._error(
+                f"unknown {self._what} {name!r}; there are {', '.join(self.names())}{did_you_mean(name, self.names())}"
+            )
         return self._found[name]
 
     def __contains__(self, name: str) -> bool:

@@ -108,6 +108,8 @@ _REFUSED: dict[str, str] = {
 
 
 def _checked_config(config: Mapping[str, Any] | None) -> dict[str, Any]:
+    if config is not None and not isinstance(config, Mapping):
+        raise PassError(f"PassContext: config is a dict of options by name, got {config!r}")
     checked: dict[str, Any] = {}
     for name, value in (config or {}).items():
         option = _OPTIONS.get(name)
@@ -122,7 +124,7 @@ def _checked_config(config: Mapping[str, Any] | None) -> dict[str, Any]:
             )
             raise PassError(f"PassContext has no config option {name!r}{hint}")
         kinds = option.type if isinstance(option.type, tuple) else (option.type,)
-        if bool in kinds and isinstance(value, int):
+        if bool in kinds and isinstance(value, int) and value in (0, 1):
             value = bool(value)
         elif not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
             if hasattr(value, "value") and isinstance(value.value, kinds):  # an IntImm stands for its value

@@ -14,6 +14,8 @@ from ir.tir import PrimFunc
 from schedules.population import Sketch
 from schedules.space import PostOrderApply
 
+from .error import TunerError
+
 
 @dataclass(eq=False)
 class TuneContext:
@@ -41,6 +43,11 @@ class TuneContext:
     def __post_init__(self) -> None:
         if isinstance(self.mod, PrimFunc):
             self.mod = IRModule({"main": self.mod})
+        if not isinstance(self.mod, IRModule):
+            raise TunerError(
+                f"a kernel to tune is a PrimFunc or an IRModule, got {type(self.mod).__name__};"
+                " te.create_prim_func makes a PrimFunc of tensors"
+            )
         self.target = self.target if isinstance(self.target, Target) else Target(self.target)
         self.generator = np.random.default_rng(self.seed)
 

@@ -10,6 +10,7 @@ import difflib
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..error import did_you_mean
 from .error import TargetError
 
 
@@ -133,7 +134,7 @@ def get_kind(name: str) -> TargetKind:
         return _KINDS[name]
     except KeyError:
         raise TargetError(
-            f"unknown target kind {name!r}; there are: cpu, {', '.join(sorted(_KINDS))}"
+            f"unknown target kind {name!r}; there are: cpu, {', '.join(sorted(_KINDS))}{did_you_mean(name, ['cpu', *_KINDS])}"
         ) from None
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from ir import tir
 from ir.arith import Analyzer
+from ir.dtype import is_int, is_uint
 
 from ..affine import mentions, polynomial
 from ..analysis import is_affine, loop_chain, require
@@ -180,6 +181,11 @@ def _infer_factors(loop: LoopNode, factors: Sequence[Any], exact: bool) -> tuple
         if item is None:
             continue
         factor = tir.convert(item)
+        require(
+            isinstance(factor, tir.PrimExpr) and (is_int(factor.dtype) or is_uint(factor.dtype)),
+            "split",
+            f"factors of loop {loop.var.name!r} are integers, integer expressions or None, got {item!r}",
+        )
         if isinstance(factor, tir.IntImm):
             require(
                 factor.value > 0,

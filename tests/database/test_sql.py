@@ -192,7 +192,8 @@ def test_a_database_of_something_else_is_refused(tmp_path: Path) -> None:
         (lambda folder: SQLDatabase(folder), "is a folder; name a file in it"),
         (lambda folder: SQLDatabase(text_file(folder)), "not an SQLite database or is damaged"),
         (lambda folder: SQLDatabase("sqlite://"), "use MemoryDatabase"),
-        (lambda folder: SQLDatabase("nonsense://x/y"), "is not a database URL"),
+        (lambda folder: SQLDatabase("nonsense://x/y"), "no database URL begins with nonsense://"),
+        (lambda folder: SQLDatabase("postgres://nobody@localhost:1/none"), "did you mean 'postgresql'"),
         (lambda folder: SQLDatabase("postgresql://nobody@127.0.0.1:1/none"), "Check the URL, the server"),
         (lambda folder: open_database(3), "got int: 3"),  # type: ignore[arg-type]
         (lambda folder: open_database(folder), "folder without a JSON database"),

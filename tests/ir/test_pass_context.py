@@ -181,3 +181,23 @@ def test_kernels_that_were_built_under_other_options_are_not_taken_again() -> No
 def test_an_optimization_level_is_a_number() -> None:
     with pytest.raises(PassError, match="opt_level is a number such as 2, got '3'"):
         PassContext(opt_level="3")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("config", "says"),
+    [
+        ({"tir.disable_assert": 7}, "takes bool, got 7"),
+        (["tir.disable_assert"], "config is a dict of options by name"),
+    ],
+)
+def test_a_config_of_the_wrong_kind_is_refused(config: object, says: str) -> None:
+    with pytest.raises(PassError, match=says):
+        PassContext(config=config)  # type: ignore[arg-type]
+    assert PassContext(config={"tir.disable_assert": 1}).config == {"tir.disable_assert": True}
+
+
+def test_a_misspelt_pass_is_told_what_is_near() -> None:
+    from ir import tir
+
+    with pytest.raises(AttributeError, match="no attribute 'UnrolLoop'; did you mean 'UnrollLoop'"):
+        tir.transform.UnrolLoop

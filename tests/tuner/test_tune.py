@@ -18,6 +18,7 @@ from rich.console import Console
 
 from cost_models import CostModelError
 from database import MemoryDatabase, kernel_module, open_database
+from ir import te
 from ir.error import IRError
 from ir.script import from_source
 from ir.target import Target
@@ -132,9 +133,19 @@ def test_unknown_parts_are_refused_by_name() -> None:
         ({"strategy": "luck"}, TunerError, "strategy 'luck'; there are evolutionary, random, replay-trace"),
         ({"task_scheduler": "lifo"}, TunerError, "scheduler 'lifo'; there are gradient, round-robin"),
     ]
+    parts += [
+        ({"cost_model": "xgboost"}, CostModelError, "did you mean 'xgb'"),
+        ({"strategy": "evolutionry"}, TunerError, "did you mean 'evolutionary'"),
+    ]
     for options, error, message in parts:
         with pytest.raises(error, match=message):
             tune_tir(matmul(8), "cpu", None, 1, builder=ReplayBuilder(), runner=ReplayRunner({}), **options)
+
+
+@pytest.mark.parametrize("kernel", ["matmul", te.placeholder((4,), name="A")])
+def test_what_is_no_kernel_is_refused(kernel: object) -> None:
+    with pytest.raises(TunerError, match="a PrimFunc or an IRModule, got (str|Tensor).*create_prim_func"):
+        tune_tir(kernel, "cpu", None, 1)  # type: ignore[arg-type]
 
 
 def test_kernels_that_cannot_be_measured_are_left_out() -> None:

@@ -13,6 +13,7 @@ from database import (
     TuningRecord,
     Workload,
     by_speed,
+    count_records,
     export_records,
     import_records,
     open_database,
@@ -116,5 +117,6 @@ def import_(
     """Add the records of a file; those that are there already are skipped."""
     if not source.is_file():
         raise TunerError(f"there is no file {source}")
-    count = import_records(open_for_writing(path), source)
-    out.print(f"read {count} records from {source}")
+    added = import_records(open_for_writing(path), source)
+    there = count_records(source) - added
+    out.print(f"added {added} records from {source}" + (f"; {there} were there already" if there else ""))

@@ -115,6 +115,7 @@ def test_equality_is_by_value() -> None:
     ("form", "message"),
     [
         ("", "empty string"),
+        ("cpuu", "did you mean 'cpu'"),
         ("gpu", "unknown target kind 'gpu'; there are: cpu, c, cuda"),
         ("llvm -mcup=x", "no option -mcup; did you mean -mcpu"),
         ("llvm -num-cores=two", "-num-cores of target kind 'llvm' takes int, got 'two'"),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ir.script import tir as T
-from schedules import Schedule
+from schedules import Schedule, ScheduleError
 from tests.programs import kernels
 
 from ..checks import assert_program, assert_refused, assert_replays, assert_same_meaning
@@ -459,3 +460,10 @@ def test_parts_say_what_they_touch() -> None:
     sch.loop_partition(sch.get_loops("B")[1], [2, None])
     (outer,) = sch.get_loops("B_i_common")
     assert_refused(sch, lambda: sch.vectorize(outer), "depend on each other")
+
+
+@pytest.mark.parametrize("factor", [2.5, "x"])
+def test_split_takes_integers_alone(factor: object) -> None:
+    sch = Schedule(matmul)
+    with pytest.raises(ScheduleError, match="are integers, integer expressions or None"):
+        sch.split(sch.get_loops(next(iter(sch.get_child_blocks(sch.get_block("root")))))[0], [None, factor])  # type: ignore[list-item]
