@@ -5,6 +5,7 @@ The imports in an ``__init__.py`` are what editors and type checkers see. A file
 
 from __future__ import annotations
 
+import pkgutil
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -36,6 +37,18 @@ def by_file_name(package: str) -> Callable[[str], Any]:
         raise AttributeError(f"module {package!r} has no attribute {name!r}{near}")
 
     return find
+
+
+def take_lists(package: str) -> None:
+    """Give a package, and the packages in it, what their files list in ``__all__``, whether or not the door names the file."""
+    door = import_module(package)
+    for item in pkgutil.iter_modules(door.__path__):
+        module = import_module(f"{package}.{item.name}")
+        if item.ispkg:
+            take_lists(module.__name__)
+            continue
+        for name in getattr(module, "__all__", ()):
+            setattr(door, name, getattr(module, name))
 
 
 def is_file_of(name: str, module: str) -> bool:

@@ -1,6 +1,7 @@
 """The functions that build expressions, as programs call them: those of all intrinsics, and what is composed of others.
 
-Intrinsics are declared in :mod:`ir.tir.intrinsic`, one file per family; here their builders come together.
+Intrinsics are declared in :mod:`ir.tir.intrinsic`, one file per family; here their builders come together. A file put there is
+found; the lines below show its builders to editors and type checkers.
 """
 
 # ruff: noqa: F403  the builders of the families are this module's names
@@ -17,19 +18,24 @@ from ..error import IRTypeError, IRValueError
 from ..expr import GlobalVar
 from ..span import Span
 from .expr import Call, CommReducer, FloatImm, IterVar, PrimExpr, Range, Reduce, StringImm, Var
-from .intrinsic.bits import *
-from .intrinsic.calls import *
-from .intrinsic.control import *
 from .intrinsic.declaration import INTRINSICS, CallEffectKind
-from .intrinsic.gpu import *
-from .intrinsic.math import *
-from .intrinsic.memory import *
-from .intrinsic.rounding import *
-from .intrinsic.runtime import *
-from .intrinsic.vectors import *
+from .intrinsic.declaration import gather as _gather
 from .operators import const, convert, floordiv, floormod, located, logical_and, logical_or
 from .operators import max as _max
 from .operators import min as _min
+
+if TYPE_CHECKING:
+    from .intrinsic.bits import *
+    from .intrinsic.calls import *
+    from .intrinsic.control import *
+    from .intrinsic.gpu import *
+    from .intrinsic.math import *
+    from .intrinsic.memory import *
+    from .intrinsic.rounding import *
+    from .intrinsic.runtime import *
+    from .intrinsic.vectors import *
+else:
+    globals().update(_gather())
 
 
 def indexdiv(a: Any, b: Any, span: Span | None = None) -> PrimExpr:

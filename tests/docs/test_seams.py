@@ -88,27 +88,33 @@ def test_one_file_is_all_that_a_page_needs(name: str, tmp_path: Path) -> None:
 
 
 FAMILIES = {
-    "intrinsic.md": ("import ir.tir as T; T.bit_changes", ("", "")),
+    "intrinsic.md": ("import ir.tir as T; T.bit_changes", ("", ""), ""),
     "operator.md": (
         "from ir import relax; from ir.script import relax as R; assert R.softmin is relax.op.softmin",
         ('"prod", ', '"prod", "softmin", '),
+        '__all__ = ["softmin"]\n',
     ),
 }
-"""By page, how a program gets at what its family's file declares, and how that file's ``__all__`` changes."""
+"""By page, how a program gets at what its family's file declares, how that file's ``__all__`` changes, and a new file's."""
 
 
+@pytest.mark.parametrize("is_new", [False, True], ids=["of its family", "of its own"])
 @pytest.mark.parametrize("name", FAMILIES)
-def test_one_declaration_in_the_file_of_its_family_is_all(name: str, tmp_path: Path) -> None:
-    """As above, in a copy of the project."""
+def test_one_declaration_in_a_file_is_all(name: str, is_new: bool, tmp_path: Path) -> None:
+    """As above, in a copy of the project: in the file that the page names, or in one that nothing lists."""
     (program,) = blocks(DOCS / "seams" / name, "python")
     head, _, rest = program.partition("# That is all.")
     path = Path(re.match(r"# The file of its family: (\S+)\n", head)[1])  # type: ignore[index]
     for folder in ("ir", "runners"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    family = tmp_path / path
-    above, tail = re.split(r"^(?=if not TYPE_CHECKING|__all__)", family.read_text(), flags=re.MULTILINE)
-    use, names = FAMILIES[name]
-    family.write_text(f"{above}{head}{tail.replace(*names)}", encoding="utf-8")
+    use, names, own = FAMILIES[name]
+    if is_new:
+        path = path.with_name("a_family_of_its_own.py")
+        text = head + own
+    else:
+        above, *tail = re.split(r"^(?=__all__)", (tmp_path / path).read_text(), flags=re.MULTILINE)
+        text = above + head + "".join(tail).replace(*names)
+    (tmp_path / path).write_text(text, encoding="utf-8")
     module = ".".join(path.with_suffix("").parts)
     page = f"{use}\nimport {module}\nglobals().update(vars({module}))\n#{rest}"
     run(name, page, tmp_path, tmp_path)

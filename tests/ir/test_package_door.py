@@ -56,6 +56,20 @@ def test_a_file_that_cannot_be_imported_says_why(package: ModuleType) -> None:
         package.NeedsALibrary
 
 
+def test_lists_of_files_are_taken_by_their_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "a_package_that_takes_lists"
+    (folder / "part").mkdir(parents=True)
+    (folder / "__init__.py").write_text("from ir.package_door import take_lists\ntake_lists(__name__)\n")
+    (folder / "family.py").write_text("__all__ = ['a', 'family']\na, family, _c, d = range(4)\n")
+    (folder / "part" / "__init__.py").write_text("")
+    (folder / "part" / "more.py").write_text("__all__ = ['e']\ne = 5\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    import a_package_that_takes_lists as package
+
+    assert (package.a, package.family, package.part.e) == (0, 1, 5)
+    assert not {"d", "_c", "e"} & set(vars(package))
+
+
 def test_names_and_files() -> None:
     assert is_file_of("CommonSubexprElimTIR", "common_subexpr_elim_tir")
     assert is_file_of("function_pass", "function_pass")

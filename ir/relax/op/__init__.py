@@ -1,7 +1,11 @@
-"""The operators of Relax; one declaration each, grouped by family."""
+"""The operators of Relax; one declaration each, grouped by family.
+
+A family in a file of its own is found by the ``__all__`` of that file; the lines here show it to editors and type checkers.
+"""
 
 import sys
 
+from ...package_door import take_lists as _take_lists
 from .. import expr
 from .base import *
 from .binary import *
@@ -27,4 +31,5 @@ from .sampling import *
 from .set import *
 from .ternary import *
 
+_take_lists(__name__)
 expr.operators = sys.modules[__name__]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from ...span import Span
 from ..expr import Call, IntImm, PrimExpr, StringImm
 from ..operators import cast, const, convert, located
 from ..operators import max as larger
-from .declaration import builders, call, first, intrinsic, primitive
+from .declaration import call, first, intrinsic, primitive
 from .lowering import llvm_name, shared
 
 _Builder = TypeVar("_Builder", bound=Callable[..., Any])
@@ -229,7 +229,3 @@ def q_multiply_shift_per_axis(
 ) -> Call:
     """Multiplication of fixed-point numbers with ``q`` fractional bits, shifted left before and right after."""
     return call("q_multiply_shift_per_axis", x, y, ls, rs, q, is_lshift_required, is_rshift_required)
-
-
-if not TYPE_CHECKING:  # type checkers cannot evaluate this; without it they take all public names
-    __all__ = builders(globals())

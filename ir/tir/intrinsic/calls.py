@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...error import IRValueError
 from ...node import Node
 from ...span import Span
 from ..expr import IterVar, PrimExpr
 from ..operators import convert
-from .declaration import INTRINSICS, CallEffectKind, builders, call, intrinsic, primitive
+from .declaration import INTRINSICS, CallEffectKind, call, intrinsic, primitive
 from .memory import address_of
 
 LIBRARY = "loopsmith."
@@ -103,7 +103,3 @@ def call_cpacked(*args: Any, dtype: str = "int32", span: Span | None = None) -> 
 def _packed_argument(item: Any) -> Any:
     is_buffer = isinstance(item, Node) and not isinstance(item, PrimExpr | IterVar)
     return address_of(item) if is_buffer else convert(item)
-
-
-if not TYPE_CHECKING:  # type checkers cannot evaluate this; without it they take all public names
-    __all__ = builders(globals())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from ...error import IRTypeError
 from ...span import Span
 from ..expr import Call, IntImm, PrimExpr
 from ..operators import convert, operands
-from .declaration import CallEffectKind, builders, call, first, intrinsic, primitive, second
+from .declaration import CallEffectKind, call, first, intrinsic, primitive, second
 
 
 def _argument(node: Call) -> PrimExpr:
@@ -85,7 +85,3 @@ def ret(value: Any) -> PrimExpr:
 def type_annotation(dtype: str) -> PrimExpr:
     """A dtype as argument of a call."""
     return call("type_annotation", dtype=dtype)
-
-
-if not TYPE_CHECKING:  # type checkers cannot evaluate this; without it they take all public names
-    __all__ = builders(globals())

@@ -7,14 +7,17 @@ the interpreter, the evaluator, the vectorizer and :class:`ir.tir.transform.Lowe
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from importlib import import_module
 from typing import Any, TypeVar
 
 from ... import dtype as dt
 from ...error import IRTypeError, IRValueError
 from ...expr import GlobalVar
+from ...kinds import modules_of
 from ...op import register_op
 from ...span import Span
 from ..expr import Call, PrimExpr, as_call_args
@@ -209,11 +212,15 @@ def effect_of(node: Call) -> CallEffectKind:
     return CallEffectKind.UPDATE_STATE if found is None else found
 
 
-def builders(namespace: Mapping[str, Any]) -> list[str]:
-    """The public functions that a module defines: ``__all__`` of a file with intrinsics."""
-    here = namespace["__name__"]
-    return [
-        name
-        for name, item in namespace.items()
-        if not name.startswith("_") and inspect.isfunction(item) and item.__module__ == here
-    ]
+def gather() -> dict[str, Callable[..., Any]]:
+    """The public functions of all families: of every file of this package that declares an intrinsic."""
+    for module in modules_of(__package__):
+        import_module(f"{__package__}.{module}")
+    families = {record.build.__module__ for record in INTRINSICS.values()}
+    return {
+        name: item
+        for module in sorted(families)
+        if module.startswith(f"{__package__}.")
+        for name, item in vars(sys.modules[module]).items()
+        if not name.startswith("_") and inspect.isfunction(item) and item.__module__ == module
+    }

@@ -5,11 +5,11 @@ Lowering for a CPU refuses them: a schedule that makes such calls is for a GPU.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..expr import Call
 from ..operators import const, convert
-from .declaration import CallEffectKind, builders, call, intrinsic, second
+from .declaration import CallEffectKind, call, intrinsic, second
 
 
 def _given(*arguments: Any) -> list[Any]:
@@ -291,7 +291,3 @@ def texture2d_load(dtype: str, *args: Any) -> Call:
 def texture2d_store(*args: Any) -> Call:
     """Store a texel: the texture, its coordinates, the value."""
     return call("texture2d_store", *args)
-
-
-if not TYPE_CHECKING:  # type checkers cannot evaluate this; without it they take all public names
-    __all__ = builders(globals())

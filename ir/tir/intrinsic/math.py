@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from ...error import IRTypeError
 from ...span import Span
 from ..expr import Add, Call, FloatImm, IntImm, PrimExpr, Select
 from ..operators import cast, const, convert, logical_and, logical_not, logical_or, power
-from .declaration import Lowering, builders, call, first, intrinsic
+from .declaration import Lowering, call, first, intrinsic
 from .lowering import library_function, llvm_function, shared, widened
 
 _Builder = TypeVar("_Builder", bound=Callable[..., Any])
@@ -318,7 +318,3 @@ def abs(x: Any, span: Span | None = None) -> PrimExpr:
     if dt.is_uint(value.dtype) or dt.is_bool(value.dtype):
         return value
     return Select(value >= const(0, value.dtype), value, const(0, value.dtype) - value)
-
-
-if not TYPE_CHECKING:  # type checkers cannot evaluate this; without it they take all public names
-    __all__ = builders(globals())

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...span import Span
 from ..expr import Call, PrimExpr
 from ..operators import const, convert
 from .control import type_annotation
-from .declaration import CallEffectKind, builders, call, intrinsic, primitive
+from .declaration import CallEffectKind, call, intrinsic, primitive
 
 
 @intrinsic(arity=1, result="handle", effect=CallEffectKind.READ_STATE, lowering={"default": primitive})
@@ -58,7 +58,3 @@ def prefetch(address: PrimExpr, rw: int = 0, locality: int = 3, cache: int = 1) 
         cache: 1 for data, 0 for instructions.
     """
     return call("prefetch", address, rw, locality, cache)
-
-
-if not TYPE_CHECKING:  # type checkers cannot evaluate this; without it they take all public names
-    __all__ = builders(globals())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from ... import dtype as dt
 from ...span import Span
 from ..expr import FloatImm, PrimExpr
 from ..operators import const, convert
-from .declaration import INTRINSICS, Lowering, builders, call, first, intrinsic
+from .declaration import INTRINSICS, Lowering, call, first, intrinsic
 from .lowering import library_function, llvm_function, shared, widened
 
 _Builder = TypeVar("_Builder", bound=Callable[..., Any])
@@ -117,7 +117,3 @@ def isinf(x: Any, span: Span | None = None) -> PrimExpr:
 def isfinite(x: Any, span: Span | None = None) -> PrimExpr:
     """Whether a value is neither infinite nor NaN, elementwise."""
     return _tested("isfinite", x, span)
-
-
-if not TYPE_CHECKING:  # type checkers cannot evaluate this; without it they take all public names
-    __all__ = builders(globals())

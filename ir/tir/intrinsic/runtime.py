@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..expr import Call
-from .declaration import CallEffectKind, builders, call, intrinsic
+from .declaration import CallEffectKind, call, intrinsic
 
 # ---- packed calls ------------------------------------------------------------------------------------------------
 
@@ -112,7 +112,3 @@ def start_profile_intrinsic(id: int) -> Call:
 def end_profile_intrinsic(id: int) -> Call:
     """Note the time at which a numbered part ends."""
     return call("end_profile_intrinsic", id)
-
-
-if not TYPE_CHECKING:  # type checkers cannot evaluate this; without it they take all public names
-    __all__ = builders(globals())

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ... import dtype as dt
 from ..expr import Broadcast, Call, PrimExpr, Ramp, Shuffle
 from ..operators import cast, const, convert
-from .declaration import builders, call, intrinsic
+from .declaration import call, intrinsic
 from .lowering import shared
 
 
@@ -105,7 +105,3 @@ def vscale() -> PrimExpr:
 def get_vscale_expr(dtype: str, min_size: int = 128) -> PrimExpr:
     """The lanes of a scalable vector of ``dtype`` whose smallest size is ``min_size`` bits."""
     return (min_size // dt.bits(dtype)) * vscale()
-
-
-if not TYPE_CHECKING:  # type checkers cannot evaluate this; without it they take all public names
-    __all__ = builders(globals())

@@ -88,7 +88,7 @@ def sample(record: Intrinsic) -> Call:
 
 
 def test_every_builder_is_exported() -> None:
-    """A file of intrinsics lists what stands above its ``__all__``; a builder below it would be in scripts alone."""
+    """A builder that ``ir.tir`` does not have would be in scripts alone."""
     hidden = [
         record.name
         for record in INTRINSICS.values()
