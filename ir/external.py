@@ -61,6 +61,9 @@ UPWARD = {
 _DECLARED_BY = {"relax": "ir.relax", "tir": "ir.tir"}
 """The package that declares the nodes and operators whose names begin so (``relax.matmul``, ``tir.exp``)."""
 
+_PASSES_OF = {"relax": "ir.relax.transform", "tir": "ir.tir.transform"}
+"""The package with the passes whose options begin so (``tir.UnrollLoop``, ``relax.FuseOps.max_depth``)."""
+
 
 @cache
 def external(name: str) -> Any:
@@ -83,3 +86,11 @@ def declare(name: str) -> None:
     package = _DECLARED_BY.get(name.split(".")[0])
     if package is not None:
         import_module(package)
+
+
+def declare_option(name: str) -> None:
+    """Imports the file of the pass that an option is named after, if there is one: options are registered where they are read."""
+    prefix, _, rest = name.partition(".")
+    package = _PASSES_OF.get(prefix)
+    if package is not None and rest:
+        getattr(import_module(package), rest.partition(".")[0], None)

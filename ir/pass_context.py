@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .error import IRError
+from .external import declare_option
 from .module import IRModule
 
 
@@ -56,7 +57,8 @@ def register_config_option(name: str, type: type | tuple[type, ...], doc: str = 
     return known
 
 
-# The options of the stock passes are declared here, so that a context can be made before those passes are imported.
+# The options of the stock passes are declared here, so that a context can be made before those passes are imported. A pass may
+# register the option of its name in its own file as well: a context that is given it looks there.
 for _name, _type, _doc in (
     ("testing.immutable_module", bool, "a pass that changes its input module is an error"),
     ("tir.UnrollLoop", dict, "fields of the pass UnrollLoop by name"),
@@ -112,6 +114,8 @@ def _checked_config(config: Mapping[str, Any] | None) -> dict[str, Any]:
         raise PassError(f"PassContext: config is a dict of options by name, got {config!r}")
     checked: dict[str, Any] = {}
     for name, value in (config or {}).items():
+        if name not in _OPTIONS and name not in _REFUSED:
+            declare_option(name)
         option = _OPTIONS.get(name)
         if name in _REFUSED and option is None:
             if value is False:
@@ -191,7 +195,7 @@ class PassContext:
 
     @staticmethod
     def list_configs() -> dict[str, dict[str, str]]:
-        """Every config option with the type of its values."""
+        """Every config option with the type of its values; of options that files of passes register, those that were imported."""
         return {
             name: {"type": _type_name(option.type), "doc": option.doc}
             for name, option in sorted(_OPTIONS.items())

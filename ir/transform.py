@@ -10,9 +10,9 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 from .error import IRError, IRTypeError
 from .module import IRModule
@@ -39,6 +39,32 @@ class Pass:
         """Name, level and requirements."""
         cls = type(self)
         return _info(cls.opt_level, cls.pass_name or cls.__name__, cls.required, cls.traceable)
+
+    def configured(self, ctx: PassContext) -> Self:
+        """The pass with those fields that the context sets by the option of the pass's name, such as ``tir.UnrollLoop``.
+
+        The option takes a dictionary, and is registered in the pass's file: ``register_config_option("tir.X", dict, "...")``.
+
+        Raises:
+            PassError: the option is not registered, the pass has no such field, or the value is of another kind than the field.
+        """
+        name = self.info.name
+        chosen = ctx.get(name)
+        if not chosen:
+            return self
+        values = {key: getattr(value, "value", value) for key, value in chosen.items()}
+        known = {entry.name: getattr(self, entry.name) for entry in fields(self)}  # type: ignore[arg-type]  # passes with options are dataclasses
+        for key, value in values.items():
+            if key not in known:
+                raise PassError(f"config option {name!r} has no entry {key!r}; there are {', '.join(known)}")
+            kind = type(known[key])
+            numbers = kind in (bool, float, type(None))  # None stands for no limit
+            if not isinstance(value, int | float if numbers else kind):
+                wanted = "a number" if numbers else kind.__name__
+                raise PassError(
+                    f"config option {name!r}: {key} takes {wanted}, got {value!r} ({type(value).__name__})"
+                )
+        return replace(self, **values)  # type: ignore[type-var]
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """The transformation; ``mod`` must not be changed."""

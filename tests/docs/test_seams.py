@@ -68,7 +68,7 @@ USES = {
     "schedule-primitive.md": "import ir, schedules; schedules.Schedule(ir.IRModule()).unroll_if_short",
     "schedule-rule.md": "from schedules.rule import ScheduleRule, TileElementwise; ScheduleRule.create('elementwise')",
     "search-strategy.md": "import tuner; tuner.SearchStrategy.create('best-of-random')",
-    "tir-pass.md": "from ir.tir.transform import AddInsteadOfDoubling",
+    "tir-pass.md": "from ir.transform import PassContext; PassContext(config={'tir.AddInsteadOfDoubling': {'integers': True}})",
     "zoo-model.md": "from tuner import zoo; assert 'docs_mlp' in zoo.names(); zoo.small_config('docs_mlp')",
 }
 """By page, how a program gets at what a file put into the project's folder declares, where nothing else knows it."""

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import ir
-from ir import relax
+from ir import pass_context, relax
 from ir.codegen.build import build
 from ir.pass_context import _REFUSED, PassContext, PassError
 from ir.script import ir as I
@@ -32,9 +32,40 @@ def test_every_option_has_a_reader() -> None:
         if name.startswith("test."):
             continue
         assert described["doc"], name
-        # A pass asks for the option of its own name by PrimFuncPass.configured.
+        # A pass asks for the option of its own name by Pass.configured.
         asked = re.compile(rf'\.get\("{re.escape(name)}"|pass_name = "{re.escape(name)}"')
         assert any(asked.search(text) for text in texts), f"nothing asks for the option {name}"
+
+
+OWN_OPTION = """
+from dataclasses import dataclass
+from ir.transform import ModulePass, register_config_option
+
+register_config_option("relax.RepeatItself", dict, "fields of the pass RepeatItself by name")
+
+@dataclass(frozen=True)
+class RepeatItself(ModulePass):
+    times: int = 1
+    pass_name = "relax.RepeatItself"
+
+    def transform_module(self, mod, ctx):
+        return mod.with_attr("repeated", self.configured(ctx).times)
+"""
+
+
+def test_an_option_is_found_in_the_file_of_its_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "repeat_itself.py").write_text(OWN_OPTION)
+    monkeypatch.setattr(pass_context, "_OPTIONS", dict(pass_context._OPTIONS))
+    monkeypatch.setattr(relax.transform, "__path__", [*relax.transform.__path__, str(tmp_path)])
+    with pytest.raises(PassError, match=re.escape("no config option 'relax.RepeatsItself'")):
+        PassContext(config={"relax.RepeatsItself": {}})
+    with PassContext(config={"relax.RepeatItself": {"times": 3}}):
+        assert relax.transform.RepeatItself()(ir.IRModule()).attrs["repeated"] == 3
+    with (
+        PassContext(config={"relax.RepeatItself": {"time": 3}}),
+        pytest.raises(PassError, match="'relax.RepeatItself' has no entry 'time'; there are times"),
+    ):
+        relax.transform.RepeatItself()(ir.IRModule())
 
 
 @pytest.mark.parametrize("name", _REFUSED)

@@ -17,7 +17,6 @@ from ..expr import BufferLoad, Call, IntImm, PrimExpr, SizeVar, Var
 from ..function import OUTLINED, PrimFunc
 from ..operators import const
 from ..stmt import Allocate, BufferStore, Evaluate, For, ForKind, LetStmt, Stmt, seq
-from .prim_func_pass import configured
 
 _LEAST_OPERATIONS = 1 << 15
 """A parallel loop that does less is done (in a few microseconds) before other threads have begun."""
@@ -122,7 +121,7 @@ class LowerParallel(ModulePass):
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """The module with a function for every parallel loop."""
         taken = {var.name_hint for var in mod.functions}
-        options = configured(self, ctx)
+        options = self.configured(ctx)
         functions: dict[GlobalVar, BaseFunc] = {}
         changed = False
         for var, func in mod.functions.items():

@@ -19,7 +19,6 @@ from ..function import OUTLINED, PrimFunc
 from ..operators import const
 from ..stmt import WORKSPACE, Allocate, AllocateConst, DeclBuffer, Evaluate, LetStmt, Stmt
 from ..stmt_functor import substitute
-from .prim_func_pass import configured
 
 _LINE_BYTES = 64
 
@@ -193,7 +192,7 @@ class PlanWorkspace(ModulePass):
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """The module with workspaces."""
-        options = configured(self, ctx)
+        options = self.configured(ctx)
         taken = {var.name_hint for var in mod.functions}
         functions: dict[GlobalVar, BaseFunc] = {}
         for var, func in mod.functions.items():

@@ -3,46 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields, replace
-from typing import Any, Self, TypeVar
+from typing import Any
 
 from ...module import IRModule
 from ...transform import Pass, PassContext, PassError, pass_decorator
 from ..function import PrimFunc
 
-_Pass = TypeVar("_Pass", bound=Pass)
-
-
-def configured(item: _Pass, ctx: PassContext) -> _Pass:
-    """A pass with those fields that the context sets by the option of the pass's name, such as ``tir.UnrollLoop``.
-
-    Raises:
-        PassError: the pass has no such field, or the value is of another kind than the field.
-    """
-    name = item.info.name
-    chosen = ctx.get(name)
-    if not chosen:
-        return item
-    values = {key: getattr(value, "value", value) for key, value in chosen.items()}
-    known = {entry.name: getattr(item, entry.name) for entry in fields(item)}  # type: ignore[arg-type]  # passes with options are dataclasses
-    for key, value in values.items():
-        if key not in known:
-            raise PassError(f"config option {name!r} has no entry {key!r}; there are {', '.join(known)}")
-        kind = type(known[key])
-        numbers = kind in (bool, float, type(None))  # None stands for no limit
-        if not isinstance(value, int | float if numbers else kind):
-            raise PassError(
-                f"config option {name!r}: {key} takes {'a number' if numbers else kind.__name__}, got {value!r} ({type(value).__name__})"
-            )
-    return replace(item, **values)  # type: ignore[type-var]
-
 
 class PrimFuncPass(Pass):
     """A pass that rewrites each PrimFunc by itself: subclasses define ``transform_function(self, func, mod, ctx)``."""
-
-    def configured(self, ctx: PassContext) -> Self:
-        """The pass as the context has it: :func:`configured`."""
-        return configured(self, ctx)
 
     def transform_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc | None:
         """The new function; None removes it."""
