@@ -15,11 +15,12 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from ... import dtype as dt
-from ...error import IRTypeError, IRValueError
+from ...error import IRTypeError, IRValueError, did_you_mean
 from ...expr import GlobalVar
 from ...kinds import modules_of
 from ...op import register_op
 from ...span import Span
+from ...target.kind import list_kinds
 from ..expr import Call, PrimExpr, as_call_args
 
 _Builder = TypeVar("_Builder", bound=Callable[..., Any])
@@ -169,12 +170,23 @@ def intrinsic(
         name: the function's name by default.
 
     Raises:
-        IRValueError: an intrinsic of this name is there already.
+        IRTypeError: ``result`` is no dtype.
+        IRValueError: an intrinsic of this name is there already, or a lowering is for no kind of target.
     """
 
     def declare(build: _Builder) -> _Builder:
+        label = name or build.__name__
+        if isinstance(result, str):
+            try:
+                dt.checked(result)
+            except IRTypeError as error:
+                raise IRTypeError(f"intrinsic {label}: result: {error}") from None
+        for kind in lowering or {}:
+            if kind != "default" and kind not in list_kinds():
+                near = did_you_mean(kind, ["default", *list_kinds()])
+                raise IRValueError(f"intrinsic {label}: lowering: there is no target kind {kind!r}{near}")
         record = Intrinsic(
-            name=name or build.__name__,
+            name=label,
             arity=arity if isinstance(arity, tuple) else (arity, arity),
             result=result,
             effect=effect,
@@ -195,8 +207,16 @@ def intrinsic(
 
 
 def call(name: str, *args: Any, dtype: str | None = None, span: Span | None = None) -> Call:
-    """A call of the intrinsic of this name, as its builder needs it; see :meth:`Intrinsic.call`."""
-    return INTRINSICS[f"tir.{name}"].call(args, dtype, span)
+    """A call of the intrinsic of this name, as its builder needs it; see :meth:`Intrinsic.call`.
+
+    Raises:
+        IRValueError: no intrinsic of this name is declared.
+    """
+    record = INTRINSICS.get(f"tir.{name}")
+    if record is None:
+        near = did_you_mean(name, [item.name for item in INTRINSICS.values()])
+        raise IRValueError(f"no intrinsic {name!r} is declared{near}")
+    return record.call(args, dtype, span)
 
 
 def find(node: Any) -> Intrinsic | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...error import IRValueError
+from ...error import IRTypeError, IRValueError
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...target.target import Target
@@ -33,6 +33,11 @@ class _Lower(StmtExprMutator):
                 f' give its declaration a lowering for "{self.kind}", or do without it'
             )
         lowered = lowering(call)
+        if lowered.dtype != call.dtype:  # whoever uses the value would take its bits for another dtype's
+            raise IRTypeError(
+                f"function {self.function}: the lowering of the intrinsic {call.op.name} for target kind {self.kind} gives"
+                f" {lowered.dtype} for a call of dtype {call.dtype}; cast its result to the call's dtype"
+            )
         return self.generic_visit(call) if lowered is call else self.visit(lowered)
 
 

@@ -21,6 +21,7 @@ from ir.tir.evaluate import evaluate
 from ir.tir.expr import BufferLoad, Call, Var
 from ir.tir.function import PrimFunc
 from ir.tir.interpreter import run
+from ir.tir.intrinsic import declaration
 from ir.tir.intrinsic.declaration import (
     INTRINSICS,
     CallEffectKind,
@@ -178,6 +179,16 @@ def test_the_emitter_prints_what_is_declared_as_primitive_and_nothing_else() -> 
 def test_an_intrinsic_is_declared_once() -> None:
     with pytest.raises(IRValueError, match=r"tir\.exp is declared twice"):
         intrinsic(name="exp", arity=1, result="float32")(lambda x: x)
+
+
+def test_a_mistake_in_a_declaration_is_an_error_with_a_near_name() -> None:
+    with pytest.raises(IRTypeError, match="intrinsic typo: result: .*flot32"):
+        intrinsic(name="typo", arity=1, result="flot32")(lambda x: x)
+    with pytest.raises(IRValueError, match=r"no target kind 'lvm'; did you mean .*'llvm'"):
+        intrinsic(name="typo", arity=1, result="int32", lowering={"lvm": primitive})(lambda x: x)
+    with pytest.raises(IRValueError, match=r"no intrinsic 'popcout' is declared; did you mean 'popcount'"):
+        declaration.call("popcout", I)
+    assert "tir.typo" not in INTRINSICS
 
 
 # ---- values: interpreter, lowered, native, vectors -----------------------------------------------------------------

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from ir import IRModule
-from ir.error import IRValueError
+from ir.error import IRTypeError, IRValueError
 from ir.op import register_op
 from ir.script import tir as T
 from ir.target.target import Target
 from ir.tir.expr import Call
 from ir.tir.function import PrimFunc
 from ir.tir.interpreter import run
+from ir.tir.intrinsic.declaration import INTRINSICS
+from ir.tir.operators import cast
 from ir.tir.stmt import Evaluate
 from ir.tir.transform import LowerIntrin
 
@@ -118,3 +122,19 @@ def test_an_operator_without_a_record_is_refused() -> None:
     func = PrimFunc([], Evaluate(Call("int32", "tir.test_without_record", ())))
     with pytest.raises(IRValueError, match="tir.test_without_record has no form"):
         LowerIntrin("llvm")(IRModule({"main": func}))
+
+
+def test_a_lowering_of_another_dtype_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    record = INTRINSICS["tir.exp"]
+    wrong = replace(record, lowering={"llvm": lambda call: cast("int32", call.args[0])})
+    monkeypatch.setitem(INTRINSICS, "tir.exp", wrong)
+
+    @T.prim_func
+    def main(A: T.Buffer((8,), "float32")):
+        for i in range(8):
+            A[i] = T.exp(A[i])
+
+    with pytest.raises(
+        IRTypeError, match=r"function main: .* tir\.exp .* gives int32 for a call of dtype float32"
+    ):
+        LowerIntrin("llvm")(IRModule({"main": main}))
