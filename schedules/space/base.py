@@ -59,6 +59,15 @@ class SpaceGenerator(ABC):
         if isinstance(sch_rules, str):
             self.sch_rules = None if sch_rules == FROM_TARGET else ScheduleRule.create(sch_rules)
         elif sch_rules is not None:
+            if not isinstance(sch_rules, list | tuple):
+                raise ScheduleError(
+                    f"{type(self).__name__}: sch_rules is a list of rules, got {sch_rules!r}; write [rule]"
+                )
+            for item in sch_rules:
+                if isinstance(item, type):
+                    raise ScheduleError(
+                        f"{type(self).__name__}: sch_rules holds rules, got the class {item.__name__}; write {item.__name__}()"
+                    )
             self.sch_rules = [
                 item if isinstance(item, ScheduleRule) else FunctionRule(item) for item in sch_rules
             ]

@@ -1,0 +1,39 @@
+"""What a rule, or a list of rules, got wrong is an error that names the rule and the fix."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from ir import te
+from ir.target import Target
+from schedules import ScheduleError
+from schedules.rule import ScheduleRule
+from schedules.space import PostOrderApply
+
+
+class Forgets(ScheduleRule):
+    """Returns what it was given to return."""
+
+    def __init__(self, made: Any = None) -> None:
+        self._made = made
+
+    def apply(self, sch: Any, block: Any) -> Any:
+        return sch if self._made == "schedule" else self._made
+
+
+@pytest.mark.parametrize(("made", "shown"), [(None, "NoneType"), ("schedule", "Schedule"), ([1], "list")])
+def test_what_is_no_list_of_schedules_is_an_error_that_names_the_rule(made: Any, shown: str) -> None:
+    a = te.placeholder((8,), name="A")
+    func = te.create_prim_func([a, te.compute((8,), lambda i: a[i] + 1.0, name="B")])
+    with pytest.raises(ScheduleError, match=f"rule Forgets: apply returns a list of schedules, got {shown}"):
+        PostOrderApply(sch_rules=[Forgets(made)]).generate_design_space(func, Target("cpu"))
+
+
+def test_a_class_and_a_single_rule_are_refused() -> None:
+    with pytest.raises(ScheduleError, match=re.escape("got the class Forgets; write Forgets()")):
+        PostOrderApply(sch_rules=[Forgets])
+    with pytest.raises(ScheduleError, match=r"sch_rules is a list of rules, got .*; write \[rule\]"):
+        PostOrderApply(sch_rules=Forgets())  # type: ignore[arg-type]
