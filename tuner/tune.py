@@ -23,6 +23,7 @@ from database import (
     software_versions,
 )
 from ir import IRModule
+from ir.codegen.llvm.compile import options_of, require_host
 from ir.tir import PrimFunc
 from runners import Builder, Runner, WorkerPool
 from schedules.population import flops_of
@@ -84,9 +85,13 @@ def tune_tasks(
         seed: of every random choice; the same seed, database and measured times give the same search.
 
     Raises:
+        CodegenError: candidates for a task's target cannot run on this machine, which is to measure them.
         KeyboardInterrupt: Ctrl-C ended the search; all finished trials are in the database, and the same call goes on.
     """
     check_budget(max_trials_global, max_seconds)
+    if runner == "local":
+        for task in tasks:
+            require_host(options_of(task.target))  # no candidate could be measured
     if num_trials_per_iter is None:
         num_trials_per_iter = max(4, min(16, max_trials_global // (2 * max(1, len(tasks)))))
     store = open_store(database, work_dir)

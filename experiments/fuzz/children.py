@@ -38,7 +38,10 @@ def judged_apart(
 
 def judged_alone(judge: Callable[[], Verdict], seconds: int = 20) -> Verdict:
     """One judgement in a process of its own."""
-    return next(judged_apart([None], lambda _: judge(), seconds))[1]
+    ((_, verdict),) = judged_apart(
+        [None], lambda _: judge(), seconds
+    )  # to its end: there the process is waited for
+    return verdict
 
 
 def _child(items: list[Item], judge: Callable[[Item], Verdict], seconds: int) -> tuple[BinaryIO, int]:
@@ -62,7 +65,7 @@ def _judged(item: Item, judge: Callable[[Item], Verdict]) -> Verdict:
         return judge(item)
     except (
         Exception
-    ):  # a mistake of the fuzzer itself is reported as such, and the other programs are still judged
+    ):  # a mistake of the fuzzer itself is a verdict too, and the other programs are still judged
         return Verdict("fuzzer", traceback.format_exc())
 
 

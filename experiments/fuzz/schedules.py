@@ -31,8 +31,8 @@ class WiderStep(Step):
         return {
             **super().actions(),
             "unroll": lambda: self.sch.unroll(self.loop()),
-            "vectorize last": lambda: self.sch.vectorize(self.loops[-1]),
-            "parallel first": lambda: self.sch.parallel(self.loops[0]),
+            "vectorize last": lambda: [self.sch.vectorize(loop) for loop in self.loops[-1:]],
+            "parallel first": lambda: [self.sch.parallel(loop) for loop in self.loops[:1]],
             "unroll pragma": lambda: self.sch.annotate(
                 self.loop(), "pragma_auto_unroll_max_step", pick([4, 16, 64])
             ),

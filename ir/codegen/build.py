@@ -226,7 +226,7 @@ class NativeModule:
                     f"no symbol {', '.join(missing)} in this process; load the library that has it with"
                     " ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL) first"
                 )
-            loaded = LoadedObject(self.code)
+            loaded = LoadedObject(self.code, options=self.options)
             if self.packed_sites:
                 self._callback = _PACKED(self._call_python)
                 slot = ctypes.c_void_p.from_address(loaded.address("loopsmith.packed"))

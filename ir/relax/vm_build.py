@@ -16,7 +16,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..codegen.build import LOADING
-from ..codegen.llvm.compile import LoadedObject, emit_object, optimize, options_of, require_processor
+from ..codegen.llvm.compile import (
+    X86_FEATURES,
+    LoadedObject,
+    MachineOptions,
+    emit_object,
+    optimize,
+    options_of,
+    require_processor,
+)
 from ..codegen.llvm.runtime import runtime
 from ..codegen.model_driver import model_text
 from ..error import IRError, IRValueError
@@ -40,13 +48,6 @@ class BuildError(IRError):
     """A module cannot be built."""
 
 
-_X86_FEATURES = {
-    256: ("avx", "avx2", "fma"),
-    512: ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"),
-}
-"""What code for vectors of at least so many bits uses."""
-
-
 def _target_facts(target: Target) -> dict[str, Any]:
     """What a machine must have to run the code, as plain data."""
     options = options_of(target)
@@ -60,7 +61,7 @@ def _target_facts(target: Target) -> dict[str, Any]:
         ]
         if not options.triple or options.triple.startswith("x86_64"):
             flags += [
-                name for bits, names in _X86_FEATURES.items() if target.vector_bits >= bits for name in names
+                name for bits, names in X86_FEATURES.items() if target.vector_bits >= bits for name in names
             ]
     return {
         "text": str(target),
@@ -137,10 +138,10 @@ def build(
         "kernels": list(exported),
     }
     objects = kernels.objects
+    options = options_of(target)
     if drivers:
-        options = options_of(target)
         objects = [*objects, emit_object(optimize(model_text(drivers), options), options)]
-    return external("Executable")(metadata, _library(kernels, objects), constants.arrays, objects)
+    return external("Executable")(metadata, _library(kernels, objects, options), constants.arrays, objects)
 
 
 def _graph_passes(chosen: str | Pass | None) -> list[Pass]:
@@ -208,7 +209,7 @@ def _native_entry(plan: NativePlan, kernels: CompiledKernels) -> tuple[dict[str,
     return entry, calls
 
 
-def _library(kernels: CompiledKernels, objects: list[bytes]) -> Any:
+def _library(kernels: CompiledKernels, objects: list[bytes], options: MachineOptions) -> Any:
     """The code loaded into this process when it is first called."""
     loaded: list[LoadedObject] = []
     with_python = [module for module in kernels.modules.values() if module.packed_sites]
@@ -220,7 +221,7 @@ def _library(kernels: CompiledKernels, objects: list[bytes]) -> Any:
         with LOADING:
             if not loaded:
                 runtime()  # before the objects, which link against it
-                loaded.append(LoadedObject(*objects))
+                loaded.append(LoadedObject(*objects, options=options))
         return loaded[0].address(symbol)
 
     return external("Library")(address_of, lambda: runtime().last_error(), (loaded, with_python))

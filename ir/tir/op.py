@@ -24,7 +24,10 @@ from .operators import const, convert, floordiv, floormod, located, logical_and,
 from .operators import max as _max
 from .operators import min as _min
 
-if TYPE_CHECKING:
+_IS_READ_ONLY: bool = TYPE_CHECKING
+"""By a name of its own: what stands behind TYPE_CHECKING itself mypy reads last, too late for those who use it."""
+
+if _IS_READ_ONLY:
     from .intrinsic.bits import *
     from .intrinsic.calls import *
     from .intrinsic.control import *

@@ -19,6 +19,7 @@ from rich.console import Console
 from cost_models import CostModelError
 from database import MemoryDatabase, kernel_module, open_database
 from ir import te
+from ir.codegen.llvm.compile import CodegenError
 from ir.error import IRError
 from ir.script import from_source
 from ir.target import Target
@@ -305,3 +306,10 @@ def test_bad_candidates_are_recorded_and_the_tuning_goes_on(build: object, kind:
     assert len(records) == 3
     assert {item.failure_kind for item in records} == {kind}
     assert not any(item.is_valid() for item in records)
+
+
+def test_a_target_that_this_machine_cannot_run_is_refused_before_the_first_trial() -> None:
+    database = MemoryDatabase()
+    with pytest.raises(CodegenError, match="code for riscv64 processors does not run on this one"):
+        tune_tir(matmul(16), "llvm -mtriple=riscv64-linux-gnu", None, 4, database=database)
+    assert len(database) == 0

@@ -25,7 +25,7 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from ...error import IRError, did_you_mean
-from ...target.host import host_info
+from ...target.host import facts_of_cpu, host_info
 from ...target.target import Target
 
 
@@ -65,7 +65,7 @@ def options_of(target: Target | None) -> MachineOptions:
     A target without ``mcpu`` means the host; with another ``mcpu`` but without ``mattr``, the features follow from the cpu.
 
     Raises:
-        CodegenError: the target is no processor, or its host is another one.
+        CodegenError: the target is no processor, its host is another one, or a feature has no sign.
     """
     if target is not None:
         require_processor(target)
@@ -73,6 +73,11 @@ def options_of(target: Target | None) -> MachineOptions:
     cpu = str(attrs.get("mcpu") or "")
     attr = attrs.get("mattr") or ()
     features = attr if isinstance(attr, str) else ",".join(str(a) for a in attr)  # type: ignore[attr-defined]
+    for feature in filter(None, features.split(",")):
+        if feature[0] not in "+-":  # LLVM would end the process
+            raise CodegenError(
+                f"-mattr takes features with a sign, such as +avx2,-fma; {feature!r} has none: +{feature} switches it on"
+            )
     level = attrs.get("opt-level")
     if cpu and cpu == host_info().cpu and not attrs.get("mtriple"):
         # The host by name is the host: a hypervisor may hide features that the name implies.
@@ -101,6 +106,42 @@ def require_processor(target: Target) -> None:
         raise CodegenError(
             f"a processor is its own host: kernels and the code that calls them are one object, for {target.without_host()};"
             f" the target asks for a host {target.host}"
+        )
+
+
+X86_FEATURES = {
+    256: ("avx", "avx2", "fma"),
+    512: ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"),
+}
+"""What code for processors with vectors of at least so many bits uses. LLVM does not tell what a processor's name implies."""
+
+
+def require_host(options: MachineOptions) -> None:
+    """Refuse code that this process's processor cannot run, before it is loaded: it would end the process.
+
+    Raises:
+        CodegenError: the code is for another architecture, or needs what this processor does not have.
+    """
+    if not (options.triple or options.cpu or options.features):
+        return
+    arch, here = ((triple or host_info().triple).split("-")[0] for triple in (options.triple, ""))
+    named = options.cpu or f"{arch} with {options.features}"
+    advice = "it can be exported, and run where it is for"
+    if arch != here:
+        raise CodegenError(f"code for {arch} processors does not run on this one ({here}); {advice}")
+    if not arch.startswith("x86_64"):
+        return
+    signed = [item for item in options.features.split(",") if item]
+    bits = facts_of_cpu(options.cpu, options.triple, tuple(signed)).vector_bits
+    needed = {name for width, names in X86_FEATURES.items() if bits >= width for name in names}
+    needed |= {item[1:] for item in signed if item[0] == "+"}
+    needed -= {item[1:] for item in signed if item[0] == "-"}
+    has = llvm.get_host_cpu_features()
+    missing = sorted(name for name in needed if not has.get(name, True))
+    if missing:
+        raise CodegenError(
+            f"code for {named} needs {', '.join(missing)}, which this processor ({llvm.get_host_cpu_name()}) does not have;"
+            f" {advice}"
         )
 
 
@@ -258,9 +299,14 @@ class LoadedObject:
 
     Args:
         codes: bytes of object files from :func:`emit_object`.
+        options: what they were made for.
+
+    Raises:
+        CodegenError: they are for a processor that this one cannot stand in for.
     """
 
-    def __init__(self, *codes: bytes) -> None:
+    def __init__(self, *codes: bytes, options: MachineOptions = MachineOptions()) -> None:
+        require_host(options)
         _initialize()
         # The engine takes its machine away with it, so it cannot use the cached one.
         machine = llvm.Target.from_default_triple().create_target_machine(reloc="pic", codemodel="small")

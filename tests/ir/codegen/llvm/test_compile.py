@@ -142,3 +142,34 @@ assert not wrong
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("features", ["avx2", "+avx2,fma"])
+def test_features_have_signs(features: str) -> None:
+    with pytest.raises(native.CodegenError, match=r"-mattr takes features with a sign.*\+"):
+        native.options_of(Target(f"llvm -mattr={features}"))
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("llvm -mtriple=riscv64-linux-gnu", "code for riscv64 processors does not run on this one"),
+        ("llvm -mcpu=x86-64-v3 -mattr=+not-there", "needs not-there, which this processor"),
+    ],
+)
+def test_code_for_another_processor_is_not_loaded(
+    monkeypatch: pytest.MonkeyPatch, target: str, message: str
+) -> None:
+    """It would end the process with a signal."""
+    has = {**native.llvm.get_host_cpu_features(), "not-there": False}
+    monkeypatch.setattr(native.llvm, "get_host_cpu_features", lambda: has)
+    with pytest.raises(native.CodegenError, match=message):
+        native.LoadedObject(options=native.options_of(Target(target)))
+
+
+def test_a_processor_without_its_vectors_is_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    has = {**native.llvm.get_host_cpu_features(), "avx512vl": False}
+    monkeypatch.setattr(native.llvm, "get_host_cpu_features", lambda: has)
+    with pytest.raises(native.CodegenError, match="code for sapphirerapids needs .*avx512vl"):
+        native.require_host(native.MachineOptions(triple="x86_64-linux-gnu", cpu="sapphirerapids"))
+    native.require_host(native.MachineOptions(triple=native.host_info().triple))
