@@ -6,7 +6,6 @@ The imports in an ``__init__.py`` are what editors and type checkers see. A file
 from __future__ import annotations
 
 import pkgutil
-import sys
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -31,8 +30,8 @@ def by_file_name(package: str) -> Callable[[str], Any]:
                     found = vars(import_module(f"{package}.{module}"))
                     if name in found:
                         return found[name]
-        # dunder names are asked for by Python itself, on the way to something else
-        listed = [] if name.startswith("__") else vars(sys.modules[package])
+        # private names are asked for by Python itself, on the way to something else
+        listed = () if name.startswith("_") else vars(import_module(package))
         near = did_you_mean(name, [item for item in listed if not item.startswith("_")])
         raise AttributeError(f"module {package!r} has no attribute {name!r}{near}")
 
