@@ -62,6 +62,8 @@ class _Value:
     is_displaced: bool = False
     """Whether those copies add a constant of their own to it."""
     var: Var | None = None
+    is_opaque: bool = False
+    """Whether the variable stands behind a barrier."""
     _expr: PrimExpr | None = None
 
     def expr(self) -> PrimExpr:
@@ -71,6 +73,10 @@ class _Value:
         if self._expr is None:
             self._expr = self.build()
         return self._expr
+
+    def part(self) -> PrimExpr:
+        """The same in the definition of another value: no barrier waits for another one, for what is loaded between takes registers."""
+        return self.build() if self.is_opaque else self.expr()
 
 
 @dataclass(frozen=True)
@@ -273,7 +279,7 @@ class _Collect(Visitor):
         if found is None:
             inputs = [(outer, 1), *parts] if outer is not None else parts
             found = self._new(
-                key, first.scope, lambda: _sum_of([_times(value.expr(), factor) for value, factor in inputs])
+                key, first.scope, lambda: _sum_of([_times(value.part(), factor) for value, factor in inputs])
             )
             for value, _ in inputs:
                 value.uses += 1
@@ -330,18 +336,12 @@ class _Replace(StmtExprMutator):
         chosen = []
         for value in scope.values:
             value.var = value._expr = None  # a loop that stands in two places defines what it shares in both
+            value.is_opaque = self.barrier and value.is_displaced
         for value in scope.values:
-            if (self.barrier and value.is_displaced) or (
-                not value.is_trivial and (value.is_copied or value.uses > 1)
-            ):
+            if value.is_opaque or (not value.is_trivial and (value.is_copied or value.uses > 1)):
                 shared = value.expr()
                 value.var = Var("cse_v", shared.dtype)
-                chosen.append(
-                    (
-                        value.var,
-                        optimization_barrier(shared) if self.barrier and value.is_displaced else shared,
-                    )
-                )
+                chosen.append((value.var, optimization_barrier(shared) if value.is_opaque else shared))
         mapped = self.visit(body)
         for var, shared in reversed(chosen):
             mapped = LetStmt(var, shared, mapped)

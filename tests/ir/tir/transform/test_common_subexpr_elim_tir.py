@@ -98,6 +98,24 @@ def test_the_parts_of_all_loops_around_the_innermost_one_are_one_sum(check):  # 
     check(CommonSubexprElimTIR(barrier=True), before, after)
 
 
+def test_barriers_do_not_wait_for_each_other(check):  # type: ignore[no-untyped-def]
+    @T.prim_func
+    def before(A: T.Buffer((64,), "float32"), B: T.Buffer((256,), "float32")):
+        for i in range(8):
+            for u in T.unroll(2):
+                B[i * 16 + u] = A[i + u]
+
+    @T.prim_func
+    def after(A: T.Buffer((64,), "float32"), B: T.Buffer((256,), "float32")):
+        for i in range(8):
+            one: T.int32 = T.optimization_barrier(i)
+            sixteen: T.int32 = T.optimization_barrier(i * 16)
+            for u in T.unroll(2):
+                B[sixteen + u] = A[one + u]
+
+    check(CommonSubexprElimTIR(barrier=True), before, after)
+
+
 def test_quotients_are_shared_by_different_sums(apply):  # type: ignore[no-untyped-def]
     @T.prim_func
     def before(A: T.Buffer((256,), "float32"), B: T.Buffer((256,), "float32")):
