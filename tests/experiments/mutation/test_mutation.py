@@ -191,7 +191,8 @@ def change(text: str) -> Mutant:
 def test_a_mutant_is_judged_by_its_tests(
     example: Path, monkeypatch: pytest.MonkeyPatch, text: str, status: str
 ) -> None:
-    monkeypatch.setattr("experiments.mutation.run._START_SECONDS", 1.0)
+    if status == "timeout":  # the others end by themselves, on a slow machine too
+        monkeypatch.setattr("experiments.mutation.run._START_SECONDS", 1.0)
     mutant, test = change(text), "test_mutated.py::test_f"
     row = judge(mutant, TestsOf({test: 0.01}, {mutant.id: {test}}), example, budget=10)
     assert row["status"] == status and (example / mutant.path).read_text() == EXAMPLE
