@@ -17,13 +17,13 @@ from typing import Any
 
 from ..codegen.build import LOADING
 from ..codegen.llvm.compile import (
-    X86_FEATURES,
     LoadedObject,
     MachineOptions,
     emit_object,
     optimize,
     options_of,
     require_processor,
+    required_features,
 )
 from ..codegen.llvm.runtime import runtime
 from ..codegen.model_driver import model_text
@@ -55,14 +55,7 @@ def _target_facts(target: Target) -> dict[str, Any]:
     if native and host_info().flags:
         flags = [item[1:] for item in host_info().flags.split(",") if item.startswith("+")]
     else:
-        # LLVM does not tell what a processor's name implies; the width of its vectors does, for what matters most.
-        flags = [
-            item.lstrip("+") for item in options.features.split(",") if item and not item.startswith("-")
-        ]
-        if not options.triple or options.triple.startswith("x86_64"):
-            flags += [
-                name for bits, names in X86_FEATURES.items() if target.vector_bits >= bits for name in names
-            ]
+        flags = list(required_features(options, target.vector_bits))
     return {
         "text": str(target),
         "machine": options.triple.split("-")[0] or platform.machine().lower(),

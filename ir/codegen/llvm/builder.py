@@ -180,18 +180,6 @@ class FunctionBuilder:
         self._lines.append(f"{ref} = {op} {a.type} {a.ref}, {b.ref}")
         return Value(ref, a.type)
 
-    # -- what is known of 64-bit numbers -------------------------------------
-    def magnitude(self, value: Value) -> int:
-        """Bits that are enough for the absolute value of a number; 64 where nothing is known."""
-        literal = value.literal
-        return self._magnitudes.get(value.ref, 64) if literal is None else abs(literal).bit_length()
-
-    def bound(self, value: Value, bits: int) -> Value:
-        """The value, of which it is known that ``bits`` are enough for its absolute value."""
-        if bits < 64 and value.type == "i64":
-            self._magnitudes[value.ref] = bits
-        return value
-
     def unary(self, op: str, a: Value) -> Value:
         """``op a``, such as ``fneg``."""
         return self.define(f"{op} {a.type} {a.ref}", a.type)
@@ -246,6 +234,18 @@ class FunctionBuilder:
             self._lines.append(f"call void @{name}({text})")
             return Value("undef", "void")
         return self.define(f"call {result} @{name}({text})", result)
+
+    # -- what is known of 64-bit numbers -------------------------------------
+    def magnitude(self, value: Value) -> int:
+        """Bits that are enough for the absolute value of a number; 64 where nothing is known."""
+        literal = value.literal
+        return self._magnitudes.get(value.ref, 64) if literal is None else abs(literal).bit_length()
+
+    def bound(self, value: Value, bits: int) -> Value:
+        """The value, of which it is known that ``bits`` are enough for its absolute value."""
+        if bits < 64 and value.type == "i64":
+            self._magnitudes[value.ref] = bits
+        return value
 
     # -- vectors -------------------------------------------------------------
     def splat(self, a: Value, lanes: int) -> Value:

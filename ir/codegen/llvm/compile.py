@@ -109,11 +109,24 @@ def require_processor(target: Target) -> None:
         )
 
 
-X86_FEATURES = {
+_X86_FEATURES = {
     256: ("avx", "avx2", "fma"),
     512: ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"),
 }
 """What code for processors with vectors of at least so many bits uses. LLVM does not tell what a processor's name implies."""
+
+
+def required_features(options: MachineOptions, vector_bits: int) -> set[str]:
+    """LLVM's names of the features that code for these options uses, in vectors of so many bits, as far as one can tell."""
+    features = [item for item in options.features.split(",") if item]
+    needed = {item[1:] for item in features if item[0] == "+"}
+    if _architecture(options.triple).startswith("x86_64"):
+        needed |= {name for bits, names in _X86_FEATURES.items() if vector_bits >= bits for name in names}
+    return needed - {item[1:] for item in features if item[0] == "-"}
+
+
+def _architecture(triple: str) -> str:
+    return (triple or host_info().triple).split("-")[0]
 
 
 def require_host(options: MachineOptions) -> None:
@@ -124,20 +137,15 @@ def require_host(options: MachineOptions) -> None:
     """
     if not (options.triple or options.cpu or options.features):
         return
-    arch, here = ((triple or host_info().triple).split("-")[0] for triple in (options.triple, ""))
+    arch, here = _architecture(options.triple), _architecture("")
     named = options.cpu or f"{arch} with {options.features}"
     advice = "it can be exported, and run where it is for"
     if arch != here:
         raise CodegenError(f"code for {arch} processors does not run on this one ({here}); {advice}")
-    if not arch.startswith("x86_64"):
-        return
-    signed = [item for item in options.features.split(",") if item]
-    bits = facts_of_cpu(options.cpu, options.triple, tuple(signed)).vector_bits
-    needed = {name for width, names in X86_FEATURES.items() if bits >= width for name in names}
-    needed |= {item[1:] for item in signed if item[0] == "+"}
-    needed -= {item[1:] for item in signed if item[0] == "-"}
+    features = tuple(item for item in options.features.split(",") if item)
+    bits = facts_of_cpu(options.cpu, options.triple, features).vector_bits
     has = llvm.get_host_cpu_features()
-    missing = sorted(name for name in needed if not has.get(name, True))
+    missing = sorted(name for name in required_features(options, bits) if not has.get(name, True))
     if missing:
         raise CodegenError(
             f"code for {named} needs {', '.join(missing)}, which this processor ({llvm.get_host_cpu_name()}) does not have;"
