@@ -52,7 +52,7 @@ class Arguments:
         _Symbols(self.symbols).visit(expr)
         interpreter = Interpreter()
         interpreter.values.update(self.symbols)
-        return int(interpreter.visit(expr))
+        return int(interpreter.evaluate(expr))
 
 
 class _Symbols(Visitor):

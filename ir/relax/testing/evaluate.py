@@ -94,7 +94,7 @@ class Evaluator:
         interpreter = Interpreter()
         interpreter.values.update(self.frame.symbols)
         try:
-            return interpreter.visit(expr)
+            return interpreter.evaluate(expr)
         except InterpreterError as error:
             known = ", ".join(var.name for var in self.frame.symbols) or "none"
             raise EvaluationError(

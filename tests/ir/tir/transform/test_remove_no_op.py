@@ -67,7 +67,8 @@ def test_an_allocation_goes_with_its_last_use(check):
         used[0] = T.float32(1)
         A[0] = used[0]
 
-    check(tir.transform.RemoveNoOp(), before, after)
+    # it reads what nobody wrote, so it has no results to compare
+    check(tir.transform.RemoveNoOp(), before, after, same_results=False)
 
 
 def test_what_is_called_for_a_name_that_nobody_uses_is_called():

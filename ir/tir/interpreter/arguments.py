@@ -1,0 +1,165 @@
+"""Arguments of a call: they are compared with what the function declares, and give symbolic variables their values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ... import dtype as dt
+from ...node import post_order_visit, remembered
+from .. import expr as E
+from .. import stmt as S
+from ..buffer import Buffer
+from ..function import PrimFunc
+from .access import dense_strides
+from .error import InterpreterError, refusal
+from .expressions import Expressions
+from .memory import Pointer, pointers_to
+from .numbers import number
+
+if TYPE_CHECKING:
+    from .machine import Interpreter
+
+Env = dict[Any, Any]
+
+
+def bind(machine: Interpreter, func: PrimFunc, args: Sequence[Any], env: Env) -> None:
+    """Give parameters, addresses of buffers and symbolic variables their values.
+
+    Raises:
+        InterpreterError: arguments that do not fit the declaration, or that overlap although the function says that they do not.
+    """
+    if len(args) != len(func.params):
+        raise InterpreterError(f"the function takes {len(func.params)} arguments, got {len(args)}")
+    args = [_array(arg) if param in func.buffer_map else arg for param, arg in zip(func.params, args)]
+    values = _with_pointers(machine, args)
+    expressions = Expressions(machine)
+    matches: list[tuple[E.PrimExpr, int, str]] = []
+    for param, arg, value in zip(func.params, args, values):
+        buffer = func.buffer_map.get(param)
+        if buffer is None:
+            env[param] = _scalar(param, value)
+        elif isinstance(value, Pointer):
+            env[buffer.data] = value
+            if isinstance(arg, np.ndarray):
+                matches += _declared(buffer, arg)
+        else:
+            raise InterpreterError(f"buffer {buffer.name} needs an array, got {arg!r}")
+    for declared, actual, _ in matches:
+        if isinstance(declared, E.Var):
+            env.setdefault(declared, actual)
+    for declared, actual, what in matches:
+        if (found := expressions.index(declared)(env)) != actual:
+            raise refusal("entry", f"{what} is {found}, got an array where it is {actual}")
+    _refuse_aliases(func, dict(zip(func.params, args)))
+
+
+def _with_pointers(machine: Interpreter, args: Sequence[Any]) -> list[Any]:
+    """The arguments with addresses instead of arrays."""
+    arrays = [arg for arg in args if isinstance(arg, np.ndarray)]
+    addresses = iter(pointers_to(arrays, machine.loops))
+    return [next(addresses) if isinstance(arg, np.ndarray) else arg for arg in args]
+
+
+def _array(arg: Any) -> Any:
+    """Numpy's scalars are arrays without dimensions, and nobody sees what is stored in them."""
+    if isinstance(arg, np.generic):
+        arg = np.asarray(arg)
+        arg.flags.writeable = False
+    return arg
+
+
+def _scalar(param: E.Var, value: Any) -> Any:
+    return value if isinstance(value, Pointer) or param.dtype == "handle" else number(value, param.dtype)
+
+
+def _declared(buffer: Buffer, array: np.ndarray) -> list[tuple[E.PrimExpr, int, str]]:
+    """What the declaration of a buffer says of its array, beside what the array has: extents, strides, offset."""
+    if array.dtype != dt.to_numpy(buffer.dtype):
+        raise InterpreterError(f"buffer {buffer.name} is {buffer.dtype}, got an array of {array.dtype}")
+    lanes = dt.lanes(buffer.dtype)
+    has_lanes = lanes > 1 and array.shape[-1:] == (lanes,)
+    shape = array.shape[:-1] if has_lanes else array.shape
+    if len(shape) != len(buffer.shape):
+        raise InterpreterError(
+            f"buffer {buffer.name} has {len(buffer.shape)} dimensions, got an array of shape {array.shape}"
+        )
+    found = [
+        (declared, actual, f"dimension {axis} of buffer {buffer.name}")
+        for axis, (declared, actual) in enumerate(zip(buffer.shape, shape))
+    ]
+    if not buffer.strides:
+        if not array.flags.c_contiguous:
+            raise InterpreterError(f"the array for buffer {buffer.name} must be contiguous")
+    else:
+        for axis, (declared, actual) in enumerate(zip(buffer.strides, _strides(buffer, array, shape))):
+            if isinstance(declared, E.Var) or shape[axis] > 1:  # the stride of one element is never used
+                found.append((declared, actual, f"stride {axis} of buffer {buffer.name}"))
+    if buffer.elem_offset is not None:
+        found.append((buffer.elem_offset, 0, f"the offset of buffer {buffer.name}"))
+    return found
+
+
+def _strides(buffer: Buffer, array: np.ndarray, shape: Sequence[int]) -> list[int]:
+    """The strides of an array in elements of the buffer; those of an array without elements are what rows would have."""
+    if not array.size:
+        return dense_strides(shape)
+    size = dt.bytes_of(buffer.dtype)
+    if any(stride % size for stride, extent in zip(array.strides, shape) if extent > 1):
+        raise refusal("entry", f"the array for buffer {buffer.name} has strides of {array.strides} bytes")
+    return [stride // size for stride in array.strides[: len(shape)]]
+
+
+# ---- overlapping arguments ---------------------------------------------------------------------------------------
+
+
+def _refuse_aliases(func: PrimFunc, args: dict[E.Var, Any]) -> None:
+    if not func.attrs.get("tir.noalias"):
+        return
+    arrays = {param: arg for param, arg in args.items() if isinstance(arg, np.ndarray)}
+    for (a, first), (b, second) in combinations(arrays.items(), 2):
+        written = {_data_of(func, a), _data_of(func, b)} & written_memory(func)
+        if written and np.shares_memory(first, second):
+            raise refusal(
+                "noalias",
+                f"arguments {a.name} and {b.name} overlap, and one of them is written, in a function without aliases",
+            )
+
+
+def _data_of(func: PrimFunc, param: E.Var) -> E.Var:
+    buffer = func.buffer_map.get(param)
+    return param if buffer is None else buffer.data
+
+
+@remembered
+def written_memory(func: PrimFunc) -> frozenset[E.Var]:
+    """The address variables of what the function itself stores to, through views and other names of an address too."""
+    sources: dict[E.Var, E.Var] = {}
+    written: set[E.Var] = set()
+
+    def look(node: Any) -> None:
+        if isinstance(node, S.BufferStore):
+            written.add(node.buffer.data)
+        elif isinstance(node, S.MatchBufferRegion):
+            sources[node.buffer.data] = node.source.buffer.data
+        elif isinstance(node, S.LetStmt) and node.var.dtype == "handle":
+            post_order_visit(node.value, lambda part: _note_source(sources, node.var, part))
+
+    post_order_visit(func.body, look)
+    pending = list(written)
+    while pending:
+        source = sources.get(pending.pop())
+        if source is not None and source not in written:
+            written.add(source)
+            pending.append(source)
+    return frozenset(written)
+
+
+def _note_source(sources: dict[E.Var, E.Var], name: E.Var, part: Any) -> None:
+    if isinstance(part, E.Var) and part.dtype == "handle":
+        sources[name] = part
+    elif isinstance(part, E.BufferLoad):
+        sources[name] = part.buffer.data

@@ -1,0 +1,259 @@
+"""Calls of intrinsics: those that touch memory or control, those on the bits of integers, and the others by their ``meaning``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ... import dtype as dt
+from ...error import IRValueError
+from ...registry import get_global_func
+from .. import expr as E
+from ..intrinsic.declaration import Intrinsic, find
+from .arithmetic import data_operation
+from .error import InterpreterError, refusal
+from .lanes import Closure, lifted
+from .memory import Pointer
+from .numbers import as_numpy, from_numpy, number, wrapping
+
+if TYPE_CHECKING:
+    from .expressions import Expressions
+
+Form = Callable[["Expressions", E.Call], "Closure"]
+
+
+class Returned(BaseException):
+    """Unwinds to the function's caller; a BaseException so that no handler of the program's own errors sees it."""
+
+    def __init__(self, value: Any, dtype: str) -> None:
+        super().__init__()
+        self.value, self.dtype = value, dtype
+
+
+# ---- integers ----------------------------------------------------------------------------------------------------
+
+
+def _shift(compute: Callable[[int, int], int]) -> Callable[[E.Call], Callable[..., int]]:
+    def operation(node: E.Call) -> Callable[..., int]:
+        wrap, width = wrapping(dt.element_of(node.dtype)), dt.bits(node.dtype)
+
+        def shift(value: int, amount: int) -> int:
+            if not 0 <= amount < width:
+                raise refusal("shift", f"a shift of {node.dtype} by {amount}", node)
+            return wrap(compute(value, amount))
+
+        return shift
+
+    return operation
+
+
+def _wrapped(compute: Callable[..., int]) -> Callable[[E.Call], Callable[..., int]]:
+    def operation(node: E.Call) -> Callable[..., int]:
+        wrap = wrapping(dt.element_of(node.dtype))
+        return lambda *values: wrap(compute(*values))
+
+    return operation
+
+
+def _of_bits(compute: Callable[[int, int], int]) -> Callable[[E.Call], Callable[..., int]]:
+    """A function of the bits of an integer, as an unsigned number, and their count."""
+
+    def operation(node: E.Call) -> Callable[..., int]:
+        width = dt.bits(node.args[0].dtype)
+        return lambda value: compute(int(value) & ((1 << width) - 1), width)
+
+    return operation
+
+
+def _power(node: E.Call) -> Callable[..., int]:
+    """Integers multiply and wrap; a negative exponent gives the power's whole part."""
+    wrap, width = wrapping(dt.element_of(node.dtype)), dt.bits(node.dtype)
+
+    def power(base: int, exponent: int) -> int:
+        if exponent >= 0:
+            return wrap(pow(base, exponent, 1 << width))
+        if base == 0:
+            raise refusal("div-zero", f"0 to the power {exponent}", node)
+        return wrap(base if exponent % 2 else 1) if base in (1, -1) else 0
+
+    return power
+
+
+_ON_INTEGERS: dict[str, Callable[[E.Call], Callable[..., int]]] = {
+    "tir.bitwise_and": _wrapped(lambda a, b: a & b),
+    "tir.bitwise_or": _wrapped(lambda a, b: a | b),
+    "tir.bitwise_xor": _wrapped(lambda a, b: a ^ b),
+    "tir.bitwise_not": _wrapped(lambda a: ~a),
+    "tir.shift_left": _shift(lambda a, b: a << b),
+    "tir.shift_right": _shift(lambda a, b: a >> b),
+    "tir.popcount": _of_bits(lambda bits, width: bits.bit_count()),
+    "tir.clz": _of_bits(lambda bits, width: width - bits.bit_length()),
+    "tir.pow": _power,
+}
+"""On Python's integers, of every width: the operation for a call."""
+
+
+def _on_integers(expressions: Expressions, node: E.Call) -> Closure:
+    if not dt.is_integral(node.args[0].dtype):
+        return call_by_meaning(expressions, node)
+    return _each_lane(expressions, node, _ON_INTEGERS[node.op.name](node))
+
+
+def _each_lane(expressions: Expressions, node: E.Call, operation: Callable[..., Any]) -> Closure:
+    args = [expressions.data(arg) for arg in node.args]
+    return lifted(operation, args, [dt.lanes(arg.dtype) for arg in node.args], dt.lanes(node.dtype))
+
+
+# ---- by meaning --------------------------------------------------------------------------------------------------
+
+
+def call_by_meaning(expressions: Expressions, node: E.Call) -> Closure:
+    """A call whose record says what it computes, of numpy's scalars and arrays."""
+    record = find(node)
+    if record is None or record.meaning is None:
+
+        def refuse(*_: Any) -> Any:
+            raise InterpreterError(f"the interpreter does not know {node.op.name}")
+
+        return refuse
+    compute = _computation(record, node)
+    if record.elementwise:
+        element, dtypes = dt.element_of(node.dtype), [dt.element_of(arg.dtype) for arg in node.args]
+
+        def on_lane(*values: Any) -> Any:
+            found = compute([as_numpy(value, dtype) for value, dtype in zip(values, dtypes)])
+            return from_numpy(found, element)
+
+        return _each_lane(expressions, node, on_lane)
+    args, dtypes = _whole_arguments(expressions, node), [arg.dtype for arg in node.args]
+
+    def on_vectors(env: dict[Any, Any], active: Sequence[bool] | None = None) -> Any:
+        values = [as_numpy(arg(env, active), dtype) for arg, dtype in zip(args, dtypes)]
+        return from_numpy(compute(values), node.dtype)
+
+    return on_vectors
+
+
+def _whole_arguments(expressions: Expressions, node: E.Call) -> list[Callable[..., Any]]:
+    """Arguments of a call that takes vectors as wholes; lanes that are not needed are left out where lanes belong together."""
+
+    def argument(arg: E.PrimExpr) -> Callable[..., Any]:
+        value, lanes = expressions.data(arg), dt.lanes(arg.dtype)
+        if lanes == 1:
+            return lambda env, active: value(env)
+        everything = (True,) * lanes
+        matches = lanes == dt.lanes(node.dtype)
+        return lambda env, active: value(env, active if matches and active is not None else everything)
+
+    return [argument(arg) for arg in node.args]
+
+
+def _computation(record: Intrinsic, node: E.Call) -> Callable[[Sequence[Any]], Any]:
+    def compute(values: Sequence[Any]) -> Any:
+        assert record.meaning is not None
+        try:
+            return record.meaning(node.dtype, *values) if record.dtype_first else record.meaning(*values)
+        except IRValueError as error:
+            raise InterpreterError(str(error)) from error
+
+    return compute
+
+
+# ---- control and memory --------------------------------------------------------------------------------------------
+
+
+def _ret(expressions: Expressions, node: E.Call) -> Closure:
+    value, dtype = expressions.data(node.args[0]), node.args[0].dtype
+
+    def leave(env: dict[Any, Any]) -> Any:
+        raise Returned(value(env), dtype)
+
+    return leave
+
+
+def _assume(expressions: Expressions, node: E.Call) -> Closure:
+    holds = expressions.condition(node.args[0])
+
+    def check(env: dict[Any, Any]) -> bool:
+        if not holds(env):
+            raise refusal("assume", "what is assumed does not hold", node.args[0])
+        return True
+
+    return check
+
+
+def _undef(expressions: Expressions, node: E.Call) -> Closure:
+    def refuse(*_: Any) -> Any:
+        raise refusal("unwritten", "an undefined value is used: undef() may only be stored")
+
+    return refuse
+
+
+def _prefetch(expressions: Expressions, node: E.Call) -> Closure:
+    return lambda env: 0  # a hint, whose address may lie outside of its buffer
+
+
+def _address_of(expressions: Expressions, node: E.Call) -> Closure:
+    load = node.args[0]
+    assert isinstance(load, E.BufferLoad)
+    place, data = expressions.accesses.place(load.buffer, load.indices), load.buffer.data
+    elements, element = expressions.accesses.elements(load.buffer), dt.element_of(load.buffer.dtype)
+
+    def address(env: dict[Any, Any]) -> Pointer:
+        elements(env)  # it must be allocated
+        pointer: Pointer = env[data]
+        return pointer.moved(place(env), element)
+
+    return address
+
+
+def _atomic_add(expressions: Expressions, node: E.Call) -> Closure:
+    """Additions by several iterations do not disturb each other, so the loops around are not told of them."""
+    address, value = expressions.data(node.args[0]), expressions.data(node.args[1])
+    add = data_operation(E.Add(E.Var("old", node.dtype), E.Var("added", node.dtype)))
+
+    def run(env: dict[Any, Any]) -> Any:
+        pointer = address(env)
+        elements = pointer.elements(node.dtype)
+        before = elements.read(0, "the address", is_atomic=True)
+        elements.write(0, add(before, value(env)), "the address", is_atomic=True)
+        return before
+
+    return run
+
+
+def _call_packed(expressions: Expressions, node: E.Call) -> Closure:
+    args = [(expressions.data(arg), arg.dtype) for arg in node.args]
+
+    def call(env: dict[Any, Any]) -> Any:
+        name, *values = [
+            arg(env) if dt.lanes(dtype) == 1 else arg(env, (True,) * dt.lanes(dtype)) for arg, dtype in args
+        ]
+        function = get_global_func(name)
+        result = function(*[_handed_out(value, dtype) for value, (_, dtype) in zip(values, args[1:])])  # type: ignore[misc]
+        if isinstance(result, int | float | np.generic) and node.dtype not in ("handle", "void"):
+            return number(result, node.dtype)
+        return 0 if result is None else result
+
+    return call
+
+
+def _handed_out(value: Any, dtype: str) -> Any:
+    """What a registered function receives: the memory from the address on, or the value."""
+    return value.handed_out() if isinstance(value, Pointer) else as_numpy(value, dtype)
+
+
+INTRINSIC_FORMS: dict[str, Form] = {
+    **{name: _on_integers for name in _ON_INTEGERS},
+    "tir.ret": _ret,
+    "tir.assume": _assume,
+    "tir.undef": _undef,
+    "tir.prefetch": _prefetch,
+    "tir.address_of": _address_of,
+    "tir.atomic_add": _atomic_add,
+    "tir.tvm_call_packed": _call_packed,
+    "tir.tvm_call_cpacked": _call_packed,
+}
+"""Intrinsics that are more than a function of numpy values, or that are computed exactly here."""

@@ -1,0 +1,105 @@
+"""Running functions: their bodies are translated once, and run over a dictionary of variables for each call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...expr import GlobalVar
+from ...module import IRModule
+from .. import expr as E
+from ..function import PrimFunc
+from .arguments import bind
+from .calls import Returned
+from .error import InterpreterError
+from .expressions import Expressions
+from .lanes import Closure
+from .numbers import as_numpy, number
+from .races import Iterations
+from .statements import Statements
+
+
+class Interpreter:
+    """Runs the functions of a module; use :func:`run`.
+
+    Args:
+        module: what functions that are called by name come from.
+    """
+
+    def __init__(self, module: IRModule | None = None) -> None:
+        self.module = module
+        self.values: dict[E.Var, Any] = {}
+        """Values of symbolic variables that no argument gives."""
+        self.loops: list[Iterations] = []
+        """The parallel and vectorized loops that run, from the outermost to the innermost."""
+        self._bodies: dict[PrimFunc, Closure] = {}
+
+    def call(self, func: PrimFunc, args: Sequence[Any]) -> Any:
+        """Runs a function on arrays, addresses and numbers in parameter order; what it returns, as a numpy scalar.
+
+        Raises:
+            InterpreterError: where the program does what has no meaning.
+        """
+        with np.errstate(all="ignore"):
+            value, dtype = self._returned(func, args)
+        return None if value is None else as_numpy(value, dtype)
+
+    def call_by_name(self, name: GlobalVar, args: Sequence[Any]) -> Any:
+        """Runs a function of the module that the program calls; what it returns as the interpreter holds values."""
+        if self.module is None:
+            raise InterpreterError(
+                f"a call of {name.name_hint} needs the module; run the module instead of the function"
+            )
+        callee = self.module[name]
+        if not isinstance(callee, PrimFunc):
+            raise InterpreterError(f"{name.name_hint} is called, which is no PrimFunc")
+        return self._returned(callee, args)[0]
+
+    def _returned(self, func: PrimFunc, args: Sequence[Any]) -> tuple[Any, str]:
+        """What a function returns, with its dtype; None where its body ends."""
+        env = self._variables()
+        bind(self, func, args, env)
+        body = self._bodies.get(func)
+        if body is None:
+            body = self._bodies[func] = Statements(self).translate(func.body)
+        try:
+            body(env)
+        except Returned as returned:
+            return returned.value, returned.dtype
+        return None, "void"
+
+    def evaluate(self, expr: E.PrimExpr) -> Any:
+        """The value of an expression of symbolic variables, such as an extent, as a numpy scalar."""
+        with np.errstate(all="ignore"):
+            return as_numpy(Expressions(self).index(expr)(self._variables()), expr.dtype)
+
+    def order(self, iterations: range) -> Iterable[int]:
+        """The order in which the iterations of a parallel or vectorized loop run: no result may depend on it."""
+        return iterations
+
+    def _variables(self) -> dict[Any, Any]:
+        return {var: number(value, var.dtype) for var, value in self.values.items()}
+
+
+def run(
+    program: PrimFunc | IRModule, *args: Any, name: str = "main", values: Mapping[E.Var, Any] | None = None
+) -> Any:
+    """Runs a function on numpy arrays (outputs are written in place) and numbers.
+
+    Args:
+        program: a PrimFunc, or a module of them.
+        args: one per parameter: arrays for buffers, numbers for scalars.
+        name: the function of the module to run.
+        values: values of symbolic variables that no array's shape gives.
+
+    Raises:
+        InterpreterError: the program does what ``docs/semantics.md`` calls undefined, an assertion fails, or an intrinsic is not known
+            here.
+    """
+    module = program if isinstance(program, IRModule) else None
+    func = program[name] if isinstance(program, IRModule) else program
+    interpreter = Interpreter(module)
+    interpreter.values.update(values or {})
+    return interpreter.call(func, args)  # type: ignore[arg-type]

@@ -1,0 +1,326 @@
+"""Statements as Python closures: ``run(env)``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ... import dtype as dt
+from .. import expr as E
+from .. import stmt as S
+from ..buffer import Buffer
+from .error import InterpreterError, refusal
+from .expressions import Expressions
+from .lanes import Closure
+from .memory import Memory, Pointer
+from .races import Iterations
+
+if TYPE_CHECKING:
+    from .machine import Interpreter
+
+Env = dict[Any, Any]
+_UNORDERED = {S.ForKind.PARALLEL: "parallel", S.ForKind.VECTORIZED: "vectorized"}
+
+
+class Statements:
+    """Translates the statements of one function."""
+
+    def __init__(self, machine: Interpreter) -> None:
+        self.machine = machine
+        self.expressions = Expressions(machine)
+
+    def translate(self, node: S.Stmt) -> Closure:
+        """The closure of a statement."""
+        form = _FORMS.get(type(node))
+        if form is None:
+            raise InterpreterError(f"the interpreter does not know {type(node).__name__}")
+        self.expressions.statement()
+        return form(self, node)
+
+    # -- control ---------------------------------------------------------------------------------------------------
+    def _sequence(self, node: S.SeqStmt) -> Closure:
+        items = [self.translate(item) for item in node.seq]
+
+        def run(env: Env) -> None:
+            for item in items:
+                item(env)
+
+        return run
+
+    def _evaluate(self, node: S.Evaluate) -> Closure:
+        value, lanes = self.expressions.data(node.value), dt.lanes(node.value.dtype)
+        return value if lanes == 1 else lambda env: value(env, (True,) * lanes)
+
+    def _if(self, node: S.IfThenElse) -> Closure:
+        condition = self.expressions.condition(node.condition)
+        then = self.translate(node.then_case)
+        if node.else_case is None:
+            return lambda env: then(env) if condition(env) else None
+        other = self.translate(node.else_case)
+        return lambda env: (then if condition(env) else other)(env)
+
+    def _while(self, node: S.While) -> Closure:
+        condition = self.expressions.condition(node.condition)
+        body = self.translate(node.body)
+
+        def run(env: Env) -> None:
+            while condition(env):
+                body(env)
+
+        return run
+
+    def _for(self, node: S.For) -> Closure:
+        begin, extent = self.expressions.index(node.min), self.expressions.index(node.extent)
+        body = self.translate(node.body)
+        kind = _UNORDERED.get(node.kind)
+        if kind is None:
+            return self._loop(node.loop_var, begin, extent, body)
+        return self._watched_loop(kind, node.loop_var, begin, extent, body)
+
+    def _loop(self, var: E.Var, begin: Closure, extent: Closure, body: Closure) -> Closure:
+        def run(env: Env) -> None:
+            for value in _values(var, begin(env), extent(env)):
+                env[var] = value
+                body(env)
+
+        return run
+
+    def _watched_loop(self, kind: str, var: E.Var, begin: Closure, extent: Closure, body: Closure) -> Closure:
+        """A loop whose iterations must not disturb each other."""
+        machine = self.machine
+
+        def run(env: Env) -> None:
+            values = _values(var, begin(env), extent(env))
+            iterations = Iterations(kind, var.name)
+            machine.loops.append(iterations)
+            try:
+                for value in machine.order(values):
+                    env[var] = iterations.current = value
+                    body(env)
+            finally:
+                machine.loops.pop()
+
+        return run
+
+    def _attribute(self, node: S.AttrStmt) -> Closure:
+        if node.attr_key == "thread_extent" and isinstance(node.node, E.IterVar):
+            # threads run one after the other, as loops do that are bound to them
+            extent = self.expressions.index(node.value)
+            return self._loop(node.node.var, lambda env: 0, extent, self.translate(node.body))
+        return self.translate(node.body)
+
+    def _let(self, node: S.LetStmt) -> Closure:
+        """A let and the lets right in it: hundreds may follow each other."""
+        bindings = []
+        inner: S.Stmt = node
+        while isinstance(inner, S.LetStmt):
+            self.expressions.statement()
+            lanes = dt.lanes(inner.value.dtype)
+            value = self.expressions.bound(inner.var, inner.value)
+            bindings.append((inner.var, value, () if lanes == 1 else ((True,) * lanes,)))
+            inner = inner.body
+        body = self.translate(inner)
+
+        def run(env: Env) -> None:
+            for var, value, active in bindings:
+                env[var] = value(env, *active)
+            body(env)
+
+        return run
+
+    def _assert(self, node: S.AssertStmt) -> Closure:
+        condition = self.expressions.condition(node.condition)
+        body, message = self.translate(node.body), getattr(node.message, "value", node.message)
+
+        def run(env: Env) -> None:
+            if not condition(env):
+                raise InterpreterError(f"assertion failed: {message}")
+            body(env)
+
+        return run
+
+    # -- memory ----------------------------------------------------------------------------------------------------
+    def _store(self, node: S.BufferStore) -> Closure:
+        return self.expressions.accesses.store(node.buffer, node.indices, node.value, node.predicate)
+
+    def _allocate(self, node: S.Allocate) -> Closure:
+        extents = self.expressions.accesses.numbers(node.extents)
+        return self._with_memory(
+            node.buffer_var, node.dtype, lambda env: math.prod(_sizes(extents(env))), node.body
+        )
+
+    def _allocate_const(self, node: S.AllocateConst) -> Closure:
+        data = np.asarray(getattr(node.data, "numpy", lambda: node.data)())
+        content = np.ascontiguousarray(data).reshape(-1).view("uint8")
+        body, loops = self.translate(node.body), self.machine.loops
+
+        def run(env: Env) -> None:
+            env[node.buffer_var] = Pointer(Memory(content, loops), 0, dt.element_of(node.dtype))
+            body(env)
+
+        return run
+
+    def _declare(self, node: S.DeclBuffer) -> Closure:
+        allocate, body = self._allocation(node.buffer), self.translate(node.body)
+
+        def run(env: Env) -> None:
+            if node.buffer.data not in env:
+                allocate(env)
+            body(env)
+
+        return run
+
+    def _realize(self, node: S.BufferRealize) -> Closure:
+        allocate, body = self._allocation(node.buffer), self.translate(node.body)
+
+        def run(env: Env) -> None:
+            allocate(env)
+            body(env)
+
+        return run
+
+    def _with_memory(self, var: E.Var, dtype: str, count: Callable[[Env], int], body: S.Stmt) -> Closure:
+        run_body, loops, element = self.translate(body), self.machine.loops, dt.element_of(dtype)
+
+        def run(env: Env) -> None:
+            env[var] = Pointer(Memory.allocated(count(env) * dt.bytes_of(dtype), loops), 0, element)
+            run_body(env)
+
+        return run
+
+    def _allocation(self, buffer: Buffer) -> Closure:
+        """What gives a buffer new memory, as much as its extents, strides and offset need."""
+        accesses, loops, element = self.expressions.accesses, self.machine.loops, dt.element_of(buffer.dtype)
+        shape, strides = accesses.numbers(buffer.shape), accesses.strides(buffer)
+        begin = accesses.numbers([] if buffer.elem_offset is None else [buffer.elem_offset])
+
+        def run(env: Env) -> None:
+            extents = _sizes(shape(env))
+            last = sum((extent - 1) * stride for extent, stride in zip(extents, strides(env)))
+            count = last + 1 + sum(begin(env)) if all(extents) else 0
+            memory = Memory.allocated(count * dt.bytes_of(buffer.dtype), loops)
+            env[buffer.data] = Pointer(memory, 0, element)
+
+        return run
+
+    # -- blocks ----------------------------------------------------------------------------------------------------
+    def _block(self, node: S.BlockRealize) -> Closure:
+        block, expressions = node.block, self.expressions
+        predicate = expressions.condition(node.predicate)
+        values = [expressions.index(value) for value in node.iter_values]
+        variables = [item.var for item in block.iter_vars]
+        domains = [
+            (expressions.index(item.dom.min), expressions.index(item.dom.extent)) for item in block.iter_vars
+        ]
+        reductions = [
+            (item.var, begin)
+            for item, (begin, _) in zip(block.iter_vars, domains)
+            if item.iter_type == E.IterVar.CommReduce
+        ]
+        prepare = [self._allocation(buffer) for buffer in block.alloc_buffers]
+        prepare += [self._match(match) for match in block.match_buffers]
+        init = None if block.init is None else self.translate(block.init)
+        body = self.translate(block.body)
+
+        def run(env: Env) -> None:
+            if not predicate(env):
+                return
+            bindings = [value(env) for value in values]
+            for var, value, (begin, extent) in zip(variables, bindings, domains):
+                env[var] = value
+                if not begin(env) <= value < begin(env) + extent(env):
+                    raise refusal(
+                        "block",
+                        f"variable {var.name} of block {block.name_hint} is {value}, outside of [{begin(env)},"
+                        f" {begin(env) + extent(env)})",
+                    )
+            for item in prepare:
+                item(env)
+            if init is not None and all(env[var] == begin(env) for var, begin in reductions):
+                init(env)
+            body(env)
+
+        return run
+
+    def _match(self, match: S.MatchBufferRegion) -> Closure:
+        """What binds the view's address, and its symbolic offset, strides and extents."""
+        view, source, region = match.buffer, match.source.buffer, match.source.region
+        accesses = self.expressions.accesses
+        dropped = len(region) - len(view.shape)
+        first = accesses.corner(source, [item.min for item in region], [item.extent for item in region])
+        extents, strides = accesses.numbers([item.extent for item in region]), accesses.strides(source)
+        if not view.strides:
+            accesses.views.add(view)
+        bind_shape = self._bind_or_check(view.shape, f"the extents of {view.name}")
+        bind_strides = self._bind_or_check(view.strides, f"the strides of {view.name}")
+        bind_offset = self._bind_or_check(
+            [] if view.elem_offset is None else [view.elem_offset], f"the offset of {view.name}"
+        )
+        element = dt.element_of(view.dtype)
+
+        def run(env: Env) -> None:
+            start, pointer = first(env), env[source.data]
+            # a view with an offset of its own indexes from there, so its address is that of the source
+            offset = 0 if view.elem_offset is not None else start * dt.bytes_of(source.dtype)
+            env[view.data] = Pointer(pointer.memory, pointer.offset + offset, element)
+            steps = strides(env)[dropped:]
+            bind_offset(env, [start])
+            bind_shape(env, extents(env)[dropped:])
+            if view.strides:
+                bind_strides(env, steps)
+            else:
+                env[view] = steps
+
+        return run
+
+    def _bind_or_check(
+        self, declared: Sequence[E.PrimExpr], what: str
+    ) -> Callable[[Env, Sequence[int]], None]:
+        """Gives variables their values; other expressions must have them already."""
+        is_variable = [isinstance(item, E.Var) for item in declared]
+        closures = [self.expressions.index(item) for item in declared]
+
+        def bind(env: Env, actual: Sequence[int]) -> None:
+            for item, free, closure, value in zip(declared, is_variable, closures, actual):
+                if free:
+                    env[item] = value
+                elif closure(env) != value:
+                    raise refusal("view", f"{what} have {closure(env)} where the matched region has {value}")
+
+        return bind
+
+
+def _values(var: E.Var, begin: int, extent: int) -> range:
+    """The values of a loop's variable, which its dtype must hold."""
+    values = range(begin, begin + extent)
+    if values:
+        low, high = dt.integer_range(var.dtype)
+        if values[0] < low or values[-1] > high:
+            raise refusal("for", f"loop variable {var.name} runs to {values[-1]}, which is no {var.dtype}")
+    return values
+
+
+def _sizes(extents: Sequence[int]) -> list[int]:
+    """Extents of an allocation, which has nothing where one is negative."""
+    return [max(extent, 0) for extent in extents]
+
+
+_FORMS: dict[type, Callable[[Statements, Any], Closure]] = {
+    S.SeqStmt: Statements._sequence,
+    S.Evaluate: Statements._evaluate,
+    S.IfThenElse: Statements._if,
+    S.While: Statements._while,
+    S.For: Statements._for,
+    S.AttrStmt: Statements._attribute,
+    S.LetStmt: Statements._let,
+    S.AssertStmt: Statements._assert,
+    S.BufferStore: Statements._store,
+    S.Allocate: Statements._allocate,
+    S.AllocateConst: Statements._allocate_const,
+    S.DeclBuffer: Statements._declare,
+    S.BufferRealize: Statements._realize,
+    S.BlockRealize: Statements._block,
+}
