@@ -51,6 +51,7 @@ class Accesses:
     def elements(self, buffer: Buffer) -> Callable[[Env], Elements]:
         """The memory of a buffer as elements of its dtype."""
         data, dtype = buffer.data, dt.element_of(buffer.dtype)
+        self._expressions.note_use(data)
 
         def find(env: Env) -> Elements:
             pointer = env.get(data)

@@ -29,8 +29,10 @@ _TRANSPARENT = ("tir.likely", "tir.ignore_loop_partition")
 class Expressions:
     """Translates the expressions of one function; each statement's anew, for a variable may be bound again in another place."""
 
-    def __init__(self, machine: Interpreter) -> None:
+    def __init__(self, machine: Interpreter, note_use: Callable[[E.Var], None] | None = None) -> None:
         self.machine = machine
+        self.note_use = note_use or (lambda data: None)
+        """Is told of each address that is used."""
         self.accesses = Accesses(self)
         self.data_variables: set[E.Var] = set()
         """Let variables whose values are data."""
@@ -85,6 +87,9 @@ class Expressions:
 
     # -- leaves ----------------------------------------------------------------------------------------------------
     def _variable(self, node: E.Var, position: Position) -> Closure:
+        if node.dtype == "handle":
+            self.note_use(node)
+
         def value(env: dict[Any, Any], active: Any = None) -> Any:
             try:
                 return env[node]
@@ -143,7 +148,7 @@ class Expressions:
         return each_lane
 
     def _cast(self, node: E.Cast, position: Position) -> Closure:
-        if position is Position.INDEX and has_index_type(node) and has_index_type(node.value):
+        if position is Position.INDEX and is_index_arithmetic(node, self.data_variables):
             return self._applied(node, _fitting(node), (node.value,), position)
         convert = conversion(node.value.dtype, node.dtype)
         return self._applied(node, convert, (node.value,), Position.DATA)

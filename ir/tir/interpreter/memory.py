@@ -22,10 +22,14 @@ class Memory:
         content: the bytes.
         loops: the parallel loops that run, from the outermost to the innermost, at any time.
         is_written: whether all of it counts as written; else nothing.
+        owner: the address variable that it is allocated for.
     """
 
-    def __init__(self, content: np.ndarray, loops: list[Iterations], is_written: bool = True) -> None:
+    def __init__(
+        self, content: np.ndarray, loops: list[Iterations], is_written: bool = True, owner: Any = None
+    ) -> None:
         self.content = content
+        self.owner = owner
         self.written = None if is_written else bytearray(len(content))
         self.loops = loops
         self.age = len(loops)
@@ -33,9 +37,9 @@ class Memory:
         self._arrays: dict[tuple[np.dtype[Any], int], np.ndarray] = {}
 
     @classmethod
-    def allocated(cls, size: int, loops: list[Iterations]) -> Memory:
+    def allocated(cls, size: int, loops: list[Iterations], owner: Any) -> Memory:
         """New memory that nobody wrote."""
-        return cls(np.full(size, _UNWRITTEN, "uint8"), loops, is_written=False)
+        return cls(np.full(size, _UNWRITTEN, "uint8"), loops, False, owner)
 
     def array(self, dtype: np.dtype[Any], phase: int) -> np.ndarray:
         """The bytes from ``phase`` on as elements of a dtype."""

@@ -30,7 +30,11 @@ class Statements:
 
     def __init__(self, machine: Interpreter) -> None:
         self.machine = machine
-        self.expressions = Expressions(machine)
+        self.expressions = Expressions(machine, self._use)
+        self._path: list[S.For] = []
+        """The parallel and vectorized loops around what is translated."""
+        self._uses: dict[E.Var, tuple[S.For, ...]] = {}
+        """Those that hold all uses of an address."""
 
     def translate(self, node: S.Stmt) -> Closure:
         """The closure of a statement."""
@@ -74,11 +78,13 @@ class Statements:
 
     def _for(self, node: S.For) -> Closure:
         begin, extent = self.expressions.index(node.min), self.expressions.index(node.extent)
-        body = self.translate(node.body)
         kind = _UNORDERED.get(node.kind)
         if kind is None:
-            return self._loop(node.loop_var, begin, extent, body)
-        return self._watched_loop(kind, node.loop_var, begin, extent, body)
+            return self._loop(node.loop_var, begin, extent, self.translate(node.body))
+        self._path.append(node)
+        body = self.translate(node.body)
+        self._path.pop()
+        return self._watched_loop(kind, node, begin, extent, body)
 
     def _loop(self, var: E.Var, begin: Closure, extent: Closure, body: Closure) -> Closure:
         def run(env: Env) -> None:
@@ -88,13 +94,19 @@ class Statements:
 
         return run
 
-    def _watched_loop(self, kind: str, var: E.Var, begin: Closure, extent: Closure, body: Closure) -> Closure:
+    def _watched_loop(
+        self, kind: str, node: S.For, begin: Closure, extent: Closure, body: Closure
+    ) -> Closure:
         """A loop whose iterations must not disturb each other."""
-        machine = self.machine
+        machine, var, uses = self.machine, node.loop_var, self._uses
+        private: set[E.Var] | None = None
 
         def run(env: Env) -> None:
+            nonlocal private
+            if private is None:  # now all uses are known
+                private = {data for data, loops in uses.items() if node in loops}
             values = _values(var, begin(env), extent(env))
-            iterations = Iterations(kind, var.name)
+            iterations = Iterations(kind, var.name, private)
             machine.loops.append(iterations)
             try:
                 for value in machine.order(values):
@@ -104,6 +116,11 @@ class Statements:
                 machine.loops.pop()
 
         return run
+
+    def _use(self, data: E.Var) -> None:
+        """An address is used: note the parallel and vectorized loops that hold all of its uses."""
+        around, known = tuple(self._path), self._uses.get(data)
+        self._uses[data] = around if known is None else tuple(loop for loop in known if loop in around)
 
     def _attribute(self, node: S.AttrStmt) -> Closure:
         if node.attr_key == "thread_extent" and isinstance(node.node, E.IterVar):
@@ -186,12 +203,12 @@ class Statements:
         run_body, loops, element = self.translate(body), self.machine.loops, dt.element_of(dtype)
 
         def run(env: Env) -> None:
-            env[var] = Pointer(Memory.allocated(count(env) * dt.bytes_of(dtype), loops), 0, element)
+            env[var] = Pointer(Memory.allocated(count(env) * dt.bytes_of(dtype), loops, None), 0, element)
             run_body(env)
 
         return run
 
-    def _allocation(self, buffer: Buffer) -> Closure:
+    def _allocation(self, buffer: Buffer, owner: E.Var | None = None) -> Closure:
         """What gives a buffer new memory, as much as its extents, strides and offset need."""
         accesses, loops, element = self.expressions.accesses, self.machine.loops, dt.element_of(buffer.dtype)
         shape, strides = accesses.numbers(buffer.shape), accesses.strides(buffer)
@@ -201,7 +218,7 @@ class Statements:
             extents = _sizes(shape(env))
             last = sum((extent - 1) * stride for extent, stride in zip(extents, strides(env)))
             count = last + 1 + sum(begin(env)) if all(extents) else 0
-            memory = Memory.allocated(count * dt.bytes_of(buffer.dtype), loops)
+            memory = Memory.allocated(count * dt.bytes_of(buffer.dtype), loops, owner)
             env[buffer.data] = Pointer(memory, 0, element)
 
         return run
@@ -220,7 +237,7 @@ class Statements:
             for item, (begin, _) in zip(block.iter_vars, domains)
             if item.iter_type == E.IterVar.CommReduce
         ]
-        prepare = [self._allocation(buffer) for buffer in block.alloc_buffers]
+        prepare = [self._allocation(buffer, buffer.data) for buffer in block.alloc_buffers]
         prepare += [self._match(match) for match in block.match_buffers]
         init = None if block.init is None else self.translate(block.init)
         body = self.translate(block.body)

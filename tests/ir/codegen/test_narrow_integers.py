@@ -16,7 +16,7 @@ CONDITIONS = {
     "product_of_int8": ("T.Cast('int32', T.Cast('int8', i) * T.int8(16)) < 0", 20),
     "quotient_of_uint8": ("T.Cast('int32', (T.Cast('uint8', i) - T.uint8(5)) // T.uint8(2)) > 100", 10),
     "int32_of_a_wide_product": (
-        "T.Cast('int32', T.Cast('int64', i) * T.int64(4294967296) + T.int64(5)) < 10",
+        "T.Cast('int32', T.Cast('uint64', i) * T.uint64(4294967296) + T.uint64(5)) < 10",
         4,
     ),
     "bool": ("T.Cast('int32', T.Cast('bool', i)) < 2", 4),
@@ -59,9 +59,9 @@ def main(B: T.Buffer((100,), "int32")):
 
 
 STATEMENTS = {
-    "index": "B[j] = A[T.Cast('int32', T.Cast('int64', i) * T.int64(4294967296) + T.Cast('int64', i))]",
+    "index": "B[j] = A[T.Cast('int32', T.Cast('uint64', i) * T.uint64(4294967296) + T.Cast('uint64', i))]",
     "condition_of_a_parameter": "B[j] = T.Cast('int32', T.Cast('int32', n < T.Cast('int64', 5)))",
-    "index_by_a_parameter": "B[j] = A[T.Cast('int32', n)]",
+    "index_by_a_parameter": "B[j] = A[T.Cast('int32', T.Cast('uint64', n))]",
 }
 
 
@@ -81,7 +81,7 @@ def main(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32"), n: T.int64):
     "value",
     [
         "T.Cast('int32', x * 65536 < 0)",
-        "A[T.min(T.max(x * 65536, 3), 60)]",
+        "A[T.min(T.max(T.Cast('int32', T.Cast('uint32', x) * T.uint32(65536)), 3), 60)]",
         "A[T.Cast('int32', T.Cast('int64', x) * T.int64(4294967297)) - 40100 + j]",
     ],
 )

@@ -166,9 +166,13 @@ def test_a_call_with_an_effect_is_evaluated_as_often_as_it_stands_there() -> Non
     ("dtype", "index", "data"),
     [
         ("uint8", "A[i]", np.arange(200, 216)),
-        ("int32", "(A[i] * 1640531527) // 268435456 + 16", np.arange(100, 116) * 123457),
+        (
+            "int32",
+            "T.Cast('int32', (T.Cast('uint32', A[i]) * T.uint32(1640531527)) // T.uint32(268435456)) + 16",
+            np.arange(100, 116) * 123457,
+        ),
         ("int64", "T.Cast('int32', A[i])", np.arange(16) * ((1 << 32) + 1)),
-        ("int32", "T.max(T.min(A[i] + 2147483647, 31), 0)", np.arange(16)),
+        ("int32", "T.max(T.min(A[i] + 2147483632, 31), 0)", np.arange(16)),
     ],
     ids=["unsigned", "wraps", "narrowed", "extremes"],
 )
