@@ -89,9 +89,10 @@ class _Inplace(ExprMutator):
         assert isinstance(source, GlobalVar)
         kernel = self.builder_.get_context_ir_module()[source]
         assert isinstance(kernel, PrimFunc)
-        new = self.builder_.add_func(
-            _writing_into(kernel, position, len(fields)), f"{source.name_hint}_inplace"
-        )
+        inplace_kernel = _writing_into(kernel, position, len(fields))
+        if sum(field is operand for field in fields) > 1:  # what is written is an argument once more
+            inplace_kernel = inplace_kernel.with_attr("tir.noalias", False)
+        new = self.builder_.add_func(inplace_kernel, f"{source.name_hint}_inplace")
         attrs = {"inplace_indices": (position,)}
         args = (new, *legal.args[1:])
         inplace = Op.get("relax.call_tir_inplace")

@@ -51,9 +51,9 @@ def bind(machine: Interpreter, func: PrimFunc, args: Sequence[Any], env: Env) ->
     for declared, actual, _ in matches:
         if isinstance(declared, E.Var):
             env.setdefault(declared, actual)
-    for declared, actual, what in matches:
+    for declared, actual, difference in matches:
         if (found := expressions.index(declared)(env)) != actual:
-            raise refusal("entry", f"{what} is {found}, got an array where it is {actual}")
+            raise refusal("entry", difference.format(found))
     _refuse_aliases(func, dict(zip(func.params, args)))
 
 
@@ -77,7 +77,7 @@ def _scalar(param: E.Var, value: Any) -> Any:
 
 
 def _declared(buffer: Buffer, array: np.ndarray) -> list[tuple[E.PrimExpr, int, str]]:
-    """What the declaration of a buffer says of its array, beside what the array has: extents, strides, offset."""
+    """What the declaration says of a buffer's array (extents, strides, offset), what it has, and what to say if they differ."""
     if array.dtype != dt.to_numpy(buffer.dtype):
         raise InterpreterError(f"buffer {buffer.name} is {buffer.dtype}, got an array of {array.dtype}")
     lanes = dt.lanes(buffer.dtype)
@@ -88,7 +88,7 @@ def _declared(buffer: Buffer, array: np.ndarray) -> list[tuple[E.PrimExpr, int, 
             f"buffer {buffer.name} has {len(buffer.shape)} dimensions, got an array of shape {array.shape}"
         )
     found = [
-        (declared, actual, f"dimension {axis} of buffer {buffer.name}")
+        (declared, actual, f"dimension {axis} of buffer {buffer.name} is {{}}, got an array of shape {shape}")
         for axis, (declared, actual) in enumerate(zip(buffer.shape, shape))
     ]
     if not buffer.strides:
@@ -97,9 +97,21 @@ def _declared(buffer: Buffer, array: np.ndarray) -> list[tuple[E.PrimExpr, int, 
     else:
         for axis, (declared, actual) in enumerate(zip(buffer.strides, _strides(buffer, array, shape))):
             if isinstance(declared, E.Var) or shape[axis] > 1:  # the stride of one element is never used
-                found.append((declared, actual, f"stride {axis} of buffer {buffer.name}"))
+                found.append(
+                    (
+                        declared,
+                        actual,
+                        f"stride {axis} of buffer {buffer.name} is {{}}, got an array where it is {actual}",
+                    )
+                )
     if buffer.elem_offset is not None:
-        found.append((buffer.elem_offset, 0, f"the offset of buffer {buffer.name}"))
+        found.append(
+            (
+                buffer.elem_offset,
+                0,
+                f"the offset of buffer {buffer.name} is {{}}, where that of an array is 0",
+            )
+        )
     return found
 
 

@@ -1,0 +1,236 @@
+"""Floats: IEEE 754, NaN, infinities, signs of zero, and what may be rounded once instead of twice."""
+
+from __future__ import annotations
+
+import math
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from .running import executors, law, script, undefined
+
+_EDGES = [0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan, 1e-40, -1e-45, 3e38, 0.1]
+_PAIRS = [(a, b) for a in _EDGES for b in _EDGES]
+_FLOATS = ["float32", "float64"]
+
+
+def columns(dtype: str) -> tuple[np.ndarray, np.ndarray]:
+    with np.errstate(all="ignore"):
+        return np.array([a for a, _ in _PAIRS]).astype(dtype), np.array([b for _, b in _PAIRS]).astype(dtype)
+
+
+@pytest.mark.meaning("float-ieee")
+@pytest.mark.parametrize("dtype", _FLOATS)
+@pytest.mark.parametrize("operation", ["+", "-", "*", "/"])
+def test_operations_are_those_of_ieee(operation: str, dtype: str) -> None:
+    a, b = columns(dtype)
+    with np.errstate(all="ignore"):
+        expected = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}[operation](a, b)
+    law(f"A[i] {operation} B[i]", {"A": (a, dtype), "B": (b, dtype)}, expected, dtype)
+
+
+@pytest.mark.meaning("float-compare")
+@pytest.mark.parametrize("dtype", ["float16", *_FLOATS])
+@pytest.mark.parametrize("operation", ["==", "!=", "<", "<=", ">", ">="])
+def test_comparisons(operation: str, dtype: str) -> None:
+    a, b = columns(dtype)
+    compare = {
+        "==": np.equal,
+        "!=": np.not_equal,
+        "<": np.less,
+        "<=": np.less_equal,
+        ">": np.greater,
+        ">=": np.greater_equal,
+    }
+    law(f"A[i] {operation} B[i]", {"A": (a, dtype), "B": (b, dtype)}, compare[operation](a, b), "bool")
+
+
+@pytest.mark.meaning("float-compare")
+def test_a_value_compared_with_itself() -> None:
+    a, _ = columns("float32")
+    law("A[i] == A[i]", {"A": (a, "float32")}, ~np.isnan(a), "bool")
+    law("A[i] != A[i]", {"A": (a, "float32")}, np.isnan(a), "bool")
+    law("A[i] <= A[i]", {"A": (a, "float32")}, ~np.isnan(a), "bool")
+
+
+@pytest.mark.meaning("float-not")
+def test_not_less_is_no_greater_or_equal() -> None:
+    a, b = columns("float32")
+    inputs = {"A": (a, "float32"), "B": (b, "float32")}
+    law("not A[i] < B[i]", inputs, ~(a < b), "bool")
+    law("not (A[i] >= B[i])", inputs, ~(a >= b), "bool")
+    law("T.Select(T.Not(A[i] < T.float32(1)), 1, 0)", inputs, ~(a < 1), "int32")
+    law("not (A[i] < B[i] or A[i] > B[i])", inputs, ~((a < b) | (a > b)), "bool")
+    law("not (A[i] == B[i])", inputs, a != b, "bool")
+
+
+@pytest.mark.meaning("minmax-nan", "minmax-zero")
+@pytest.mark.parametrize("dtype", ["float16", *_FLOATS])
+def test_minimum_and_maximum(dtype: str) -> None:
+    a, b = columns(dtype)
+    inputs = {"A": (a, dtype), "B": (b, dtype)}
+    law("T.min(A[i], B[i])", inputs, np.minimum(a, b), dtype, signs=False)
+    law("T.max(A[i], B[i])", inputs, np.maximum(a, b), dtype, signs=False)
+    law(f"T.max(A[i], T.{dtype}(0))", inputs, np.maximum(a, 0), dtype, signs=False)
+    law(f"T.min(T.max(A[i], T.{dtype}(-1)), T.{dtype}(1))", inputs, np.clip(a, -1, 1), dtype, signs=False)
+
+
+@pytest.mark.meaning("minmax-nan")
+def test_minimum_and_maximum_of_bfloat16() -> None:
+    a, b = columns("float32")
+    narrow_a, narrow_b = a.astype(ml_dtypes.bfloat16), b.astype(ml_dtypes.bfloat16)
+    inputs = {"A": (narrow_a, "bfloat16"), "B": (narrow_b, "bfloat16")}
+    wide_a, wide_b = narrow_a.astype("float32"), narrow_b.astype("float32")
+    law("T.min(A[i], B[i])", inputs, np.minimum(wide_a, wide_b), "bfloat16", signs=False)
+    law("T.max(A[i], B[i])", inputs, np.maximum(wide_a, wide_b), "bfloat16", signs=False)
+
+
+@pytest.mark.meaning("zero-sign")
+@pytest.mark.parametrize("dtype", _FLOATS)
+def test_zeros_and_nan_are_computed(dtype: str) -> None:
+    a, _ = columns(dtype)
+    inputs = {"A": (a, dtype)}
+    zero = np.zeros(1, dtype)
+    with np.errstate(all="ignore"):
+        law(f"A[i] + T.{dtype}(0)", inputs, a + zero, dtype)
+        law(f"A[i] * T.{dtype}(0)", inputs, a * zero, dtype)
+        law(f"T.{dtype}(0) - A[i]", inputs, zero - a, dtype)
+        law("A[i] - A[i]", inputs, a - a, dtype)
+        law("A[i] / A[i]", inputs, a / a, dtype)
+        law(f"A[i] - T.{dtype}(0)", inputs, a, dtype)
+        law(f"A[i] * T.{dtype}(-1)", inputs, -a, dtype)
+
+
+@pytest.mark.meaning("float-order")
+@pytest.mark.parametrize("dtype", _FLOATS)
+def test_sums_are_not_reassociated(dtype: str) -> None:
+    large = 2.0**30 if dtype == "float32" else 2.0**60
+    a = np.array([large, -large, 1.0, 0.1], dtype)
+    b = np.array([-large, large, large, 0.2], dtype)
+    c = np.array([1.0, 1.0, -large, 0.3], dtype)
+    inputs = {"A": (a, dtype), "B": (b, dtype), "C": (c, dtype)}
+    law("A[i] + B[i] + C[i]", inputs, (a + b) + c, dtype)
+    law("A[i] + (B[i] + C[i])", inputs, a + (b + c), dtype)
+    law(
+        f"A[i] + T.{dtype}({large}) + T.{dtype}({-large})",
+        inputs,
+        (a + a.dtype.type(large)) - a.dtype.type(large),
+        dtype,
+    )
+    law(f"A[i] * T.{dtype}(0.1) * T.{dtype}(0.3)", inputs, a * a.dtype.type(0.1) * a.dtype.type(0.3), dtype)
+
+
+@pytest.mark.meaning("contract")
+@pytest.mark.parametrize("kind", ["value", "integer", "comparison", "floor"])
+def test_where_a_product_and_a_sum_may_be_rounded_once(kind: str) -> None:
+    """The sum is zero with two roundings, and what the first one cut off with one."""
+    rng = np.random.default_rng(0)
+    a = (1 + rng.random(64)).astype("float32")
+    b = (1 + rng.random(64)).astype("float32")
+    c = -(a * b)
+    once = (a.astype("float64") * b + c).astype("float32")
+    assert (once != 0).any()
+    inputs = {"A": (a, "float32"), "B": (b, "float32"), "C": (c, "float32")}
+    if kind == "value":
+        main = script(
+            {**{name: ((64,), "float32") for name in "ABCO"}},
+            "for i in T.vectorized(64):",
+            "    O[i] = A[i] * B[i] + C[i]",
+        )
+        for _, execute in executors(main):
+            out = np.ones(64, "float32")
+            execute(a, b, c, out)
+            assert np.all((out == 0) | (out == once))
+    elif kind == "integer":
+        scaled = 'T.Cast("int32", (A[i] * B[i] + C[i]) * T.float32(1e12))'
+        law(scaled, inputs, np.zeros(64), "int32")
+    elif kind == "comparison":
+        law("A[i] * B[i] + C[i] == T.float32(0)", inputs, np.ones(64), "bool")
+        law("A[i] * B[i] + C[i] < T.float32(0)", inputs, np.zeros(64), "bool")
+    else:
+        law("T.floor(A[i] * B[i] + C[i])", inputs, np.zeros(64), "float32")
+        law("T.ceil(A[i] * B[i] + C[i])", inputs, np.zeros(64), "float32", signs=False)
+
+
+@pytest.mark.meaning("half-carry")
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_half_floats_may_be_carried_in_float32(dtype: str) -> None:
+    kind = np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else "float16")
+    rng = np.random.default_rng(0)
+    a, b, c = (rng.uniform(-4, 4, 64).astype(kind) for _ in range(3))
+    wide = [x.astype("float64") for x in (a, b, c)]
+    carried = (wide[0] * wide[1] + wide[2]).astype("float32").astype(kind)
+    rounded = ((a * b).astype(kind) + c).astype(kind)
+    main = script(
+        {name: ((64,), dtype) for name in "ABCO"},
+        "for i in T.vectorized(64):",
+        "    O[i] = A[i] * B[i] + C[i]",
+    )
+    for name, execute in executors(main):
+        out = np.zeros(64, kind)
+        execute(a, b, c, out)
+        assert np.all((out == carried) | (out == rounded)), name
+
+
+@pytest.mark.meaning("half-carry")
+def test_one_operation_on_half_floats_is_rounded_once() -> None:
+    a, b = columns("float16")
+    with np.errstate(all="ignore"):
+        law("A[i] + B[i]", {"A": (a, "float16"), "B": (b, "float16")}, a + b, "float16")
+        law("A[i] * B[i]", {"A": (a, "float16"), "B": (b, "float16")}, a * b, "float16")
+
+
+@pytest.mark.meaning("float-function")
+@pytest.mark.parametrize("dtype", _FLOATS)
+@pytest.mark.parametrize(
+    "name", ["exp", "log", "sin", "cos", "tanh", "sqrt", "exp2", "log2", "log1p", "expm1", "atan"]
+)
+def test_functions_are_within_four_units(name: str, dtype: str) -> None:
+    values = np.concatenate([np.linspace(-20, 20, 200), np.logspace(-6, 3, 50), [0.0, 1.0]]).astype(dtype)
+    compute = {"atan": np.arctan}.get(name) or getattr(np, name)
+    with np.errstate(all="ignore"):
+        exact = compute(values.astype("longdouble"))
+    main = script(
+        {"A": (values.shape, dtype), "O": (values.shape, dtype)},
+        f"for i in T.vectorized({len(values)}):",
+        f"    O[i] = T.{name}(A[i])",
+    )
+    for way, execute in executors(main):
+        out = np.zeros_like(values)
+        execute(values, out)
+        assert np.array_equal(np.isnan(out), np.isnan(exact)), way
+        numbers = np.isfinite(exact) & (np.abs(exact) < np.finfo(dtype).max)
+        unit = np.spacing(np.abs(exact[numbers]).astype(dtype)).astype("longdouble")
+        error = np.abs(out[numbers].astype("longdouble") - exact[numbers]) / unit
+        assert error.max() <= 4, (way, values[numbers][np.argmax(error)], error.max())
+
+
+@pytest.mark.meaning("float-function")
+@pytest.mark.parametrize("dtype", _FLOATS)
+def test_functions_of_edges(dtype: str) -> None:
+    edges = np.array([0.0, -0.0, math.inf, -math.inf, math.nan], dtype)
+    table = {
+        "exp": [1, 1, math.inf, 0, math.nan],
+        "log": [-math.inf, -math.inf, math.inf, math.nan, math.nan],
+        "sqrt": [0.0, -0.0, math.inf, math.nan, math.nan],
+        "tanh": [0.0, -0.0, 1, -1, math.nan],
+        "sin": [0.0, -0.0, math.nan, math.nan, math.nan],
+        "floor": [0.0, -0.0, math.inf, -math.inf, math.nan],
+        "nearbyint": [0.0, -0.0, math.inf, -math.inf, math.nan],
+        "fabs": [0.0, 0.0, math.inf, math.inf, math.nan],
+    }
+    for name, expected in table.items():
+        law(f"T.{name}(A[i])", {"A": (edges, dtype)}, expected, dtype)
+
+
+@pytest.mark.meaning("float-function")
+def test_the_next_float16() -> None:
+    a = np.array([1.0, 0.0, -0.0, 65504, 1.0, np.nan, -1.0], "float16")
+    b = np.array([2.0, 1.0, -1.0, np.inf, 1.0, 0.0, -2.0], "float16")
+    law("T.nextafter(A[i], B[i])", {"A": (a, "float16"), "B": (b, "float16")}, np.nextafter(a, b), "float16")
+
+
+def test_undefined_values_of_integers_are_no_floats() -> None:
+    """The helper itself: what it refuses, it refuses by rule."""
+    undefined("A[i] // B[i]", {"A": ([1], "int32"), "B": ([0], "int32")}, "int32", "div-zero")
