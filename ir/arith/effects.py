@@ -11,35 +11,12 @@ from collections.abc import Callable
 from typing import Any
 
 from ..tir import expr as E
-from ..tir.intrinsic.declaration import CallEffectKind, effect_of
+from ..tir.effects import has_effect as has_effect
+from ..tir.effects import is_effect as is_effect
 
 
 class HasEffect(Exception):
     """An expression that was to be simplified as a whole holds a call with effects."""
-
-
-def is_effect(expr: Any) -> bool:
-    """Whether an expression itself is a call with effects."""
-    return expr.__class__ is E.Call and effect_of(expr) > CallEffectKind.READ_STATE
-
-
-def has_effect(expr: Any, seen: dict[int, tuple[Any, bool]] | None = None) -> bool:
-    """Whether an expression holds a call with effects.
-
-    Args:
-        expr: the expression.
-        seen: what is known of expressions by identity, for many questions about the same ones.
-    """
-    if not expr.is_compound:
-        return False
-    known = {} if seen is None else seen
-    found = known.get(id(expr))
-    if found is None:
-        below: list[Any] = []
-        expr._visit_children(below.append)
-        answer = is_effect(expr) or any([has_effect(item, known) for item in below])
-        found = known[id(expr)] = (expr, answer)
-    return found[1]
 
 
 def copied(expr: Any) -> Any:

@@ -5,6 +5,7 @@ They build the nodes of :mod:`ir.tir.expr`, whose Python operators call them thr
 
 from __future__ import annotations
 
+import builtins
 import math
 import sys
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from ..error import IRTypeError, IRValueError
 from ..integer import truncated_quotient, truncated_remainder
 from ..span import Span
 from . import expr
+from .effects import has_effect
 from .expr import (
     EQ,
     GE,
@@ -90,13 +92,14 @@ def const(value: Any, dtype: str | None = None, span: Span | None = None) -> Pri
     if dt.is_float(dtype):
         return FloatImm(dtype, value, span)
     if dt.is_integral(dtype):
-        if span is None and -16 <= value <= 4096:
-            key = (dtype, int(value))
+        number = int(bool(value)) if dt.is_bool(dtype) else wrap_integer(int(value), dtype)
+        if span is None and -16 <= number <= 4096:
+            key = (dtype, number)
             found = _SMALL_INTS.get(key)
             if found is None:
-                found = _SMALL_INTS[key] = IntImm(dtype, int(value))
+                found = _SMALL_INTS[key] = IntImm(dtype, number)
             return found
-        return IntImm(dtype, wrap_integer(int(value), dtype), span)
+        return IntImm(dtype, number, span)
     raise IRTypeError(f"cannot make a constant of dtype {dtype!r} from {value!r}")
 
 
@@ -206,14 +209,62 @@ def fold_value(dtype: str, value: Any) -> PrimExpr:
 
 
 def _round_float(value: float, dtype: str) -> float:
+    """The nearest number of a float type, rounded once; ties go to even."""
     if dtype == "float64":
         return float(value)
     with np.errstate(over="ignore"):
+        if dtype not in ("float32", "float16"):  # narrower ones are made of float32
+            value = _rounded_to_odd(value)
         return float(np.asarray(value).astype(dt.to_numpy(dtype)))
 
 
+def _rounded_to_odd(value: float) -> float:
+    """The float32 next to a number, the one with an odd last bit where there are two: rounding it again is rounding once.
+
+    Boldo and Melquiond, Emulation of FMA and correctly rounded sums, IEEE Transactions on Computers 57 (2008).
+    """
+    near = np.float32(value)
+    if float(near) == value or not np.isfinite(near) or near.view(np.int32) & 1:
+        return float(near)
+    return float(np.nextafter(near, np.float32(math.inf if value > float(near) else -math.inf)))
+
+
+def _float_of(value: int) -> float:
+    """The float64 next to an integer, rounded to odd, so that a narrower float made of it is rounded once."""
+    near = float(value)
+    if int(near) == value or int(math.frexp(near)[0] * (1 << 53)) & 1:
+        return near
+    return math.nextafter(near, math.inf if value > int(near) else -math.inf)
+
+
+def _saturated(value: float, dtype: str) -> int:
+    """The integer that a cast makes of a float: towards zero, at most the ends of the type, 0 for NaN."""
+    low, high = dt.integer_range(dtype)
+    if math.isnan(value):
+        return 0
+    return (
+        int(builtins.min(builtins.max(value, low), high))
+        if math.isfinite(value)
+        else (high if value > 0 else low)
+    )
+
+
 def _is_const(expr: PrimExpr, value: int) -> bool:
-    return isinstance(expr, IntImm | FloatImm) and expr.value == value
+    return expr.__class__ is IntImm and bool(expr.value == value)  # type: ignore[attr-defined]
+
+
+def _is_float(expr: PrimExpr, value: float) -> bool:
+    """Whether an expression is this very float: 0.0 is not -0.0."""
+    return (
+        expr.__class__ is FloatImm
+        and expr.value == value  # type: ignore[attr-defined]
+        and math.copysign(1.0, expr.value) == math.copysign(1.0, value)  # type: ignore[attr-defined]
+    )
+
+
+def _number(imm: Any) -> Any:
+    """The value of a constant as its type holds it: programs may write digits that a narrow float has not."""
+    return imm.value if imm.__class__ is IntImm else _round_float(imm.value, imm.dtype)
 
 
 def add(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
@@ -221,10 +272,10 @@ def add(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
     a, b = operands(lhs, rhs)
     if isinstance(a, IMMEDIATES):
         if isinstance(b, IMMEDIATES):
-            return fold_value(a.dtype, a.value + b.value)
-        if a.value == 0:
+            return fold_value(a.dtype, _number(a) + _number(b))
+        if _is_const(a, 0) or _is_float(a, -0.0):  # 0.0 + x is 0.0 where x is -0.0
             return b
-    elif isinstance(b, IMMEDIATES) and b.value == 0:
+    elif _is_const(b, 0) or _is_float(b, -0.0):
         return a
     return Add(a, b, span)
 
@@ -234,27 +285,23 @@ def subtract(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
     a, b = operands(lhs, rhs)
     if isinstance(b, IMMEDIATES):
         if isinstance(a, IMMEDIATES):
-            return fold_value(a.dtype, a.value - b.value)
-        if b.value == 0:
+            return fold_value(a.dtype, _number(a) - _number(b))
+        if _is_const(b, 0) or _is_float(b, 0.0):
             return a
     return Sub(a, b, span)
 
 
 def multiply(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
-    """``lhs * rhs`` with dtype matching and constant folding."""
+    """``lhs * rhs`` with dtype matching and constant folding; a product of integers with 0 is 0 unless a call with effects stands in it."""
     a, b = operands(lhs, rhs)
-    if isinstance(a, IMMEDIATES):
-        if isinstance(b, IMMEDIATES):
-            return fold_value(a.dtype, a.value * b.value)
-        if a.value == 1:
-            return b
-        if a.value == 0:
-            return a
-    elif isinstance(b, IMMEDIATES):
-        if b.value == 1:
-            return a
-        if b.value == 0:
-            return b
+    if isinstance(a, IMMEDIATES) and isinstance(b, IMMEDIATES):
+        return fold_value(a.dtype, _number(a) * _number(b))
+    for factor, other in ((a, b), (b, a)):
+        if isinstance(factor, IMMEDIATES):
+            if factor.value == 1:
+                return other
+            if _is_const(factor, 0) and not has_effect(other):
+                return factor
     return Mul(a, b, span)
 
 
@@ -282,9 +329,7 @@ def div(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
         if b.value == 1:
             return a
         if isinstance(a, FloatImm) and b.value != 0:
-            return fold_value(a.dtype, a.value / b.value)
-    if _is_const(a, 0) and isinstance(b, FloatImm) and b.value != 0:
-        return a
+            return fold_value(a.dtype, _number(a) / _number(b))
     return Div(a, b, span)
 
 
@@ -297,7 +342,7 @@ def truncdiv(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
             return fold_value(a.dtype, truncated_quotient(a.value, b.value))
         if b.value == 1:
             return a
-    if _is_const(a, 0):
+    if _is_const(a, 0) and not has_effect(b):
         return a
     return Div(a, b, span)
 
@@ -309,9 +354,9 @@ def truncmod(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
     if isinstance(b, IntImm):
         if isinstance(a, IntImm):
             return fold_value(a.dtype, truncated_remainder(a.value, b.value))
-        if b.value == 1:
+        if b.value == 1 and not has_effect(a):
             return const(0, a.dtype)
-    if _is_const(a, 0):
+    if _is_const(a, 0) and not has_effect(b):
         return a
     return Mod(a, b, span)
 
@@ -322,10 +367,10 @@ def floordiv(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
     _refuse_zero(b, "division")
     if isinstance(b, IMMEDIATES):
         if isinstance(a, IMMEDIATES) and b.value != 0:
-            return fold_value(a.dtype, a.value // b.value)
+            return fold_value(a.dtype, _number(a) // _number(b))
         if b.value == 1 and isinstance(b, IntImm):
             return a
-    if _is_const(a, 0):
+    if _is_const(a, 0) and not has_effect(b):
         return a
     return FloorDiv(a, b, span)
 
@@ -336,10 +381,10 @@ def floormod(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
     _refuse_zero(b, "remainder")
     if isinstance(b, IMMEDIATES):
         if isinstance(a, IMMEDIATES) and b.value != 0:
-            return fold_value(a.dtype, a.value % b.value)
-        if b.value == 1 and isinstance(b, IntImm):
+            return fold_value(a.dtype, _number(a) % _number(b))
+        if _is_const(b, 1) and not has_effect(a):
             return const(0, a.dtype)
-    if _is_const(a, 0):
+    if _is_const(a, 0) and not has_effect(b):
         return a
     return FloorMod(a, b, span)
 
@@ -349,18 +394,18 @@ def _extreme(node: type, fold: Callable[[Any, Any], Any], lhs: Any, rhs: Any, sp
     if a is b and not a.is_compound:  # one that is computed twice may have an effect
         return a
     if isinstance(a, IMMEDIATES) and isinstance(b, IMMEDIATES):
-        return fold_value(a.dtype, fold(a.value, b.value))
+        return fold_value(a.dtype, fold(_number(a), _number(b)))
     return node(a, b, span)
 
 
 def min(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
-    """The smaller of two values."""
-    return _extreme(Min, lambda a, b: a if a <= b else b, lhs, rhs, span)
+    """The smaller of two values; NaN if one is."""
+    return _extreme(Min, lambda a, b: a if a <= b or a != a else b, lhs, rhs, span)
 
 
 def max(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
-    """The larger of two values."""
-    return _extreme(Max, lambda a, b: a if a >= b else b, lhs, rhs, span)
+    """The larger of two values; NaN if one is."""
+    return _extreme(Max, lambda a, b: a if a >= b or a != a else b, lhs, rhs, span)
 
 
 _COMPARISONS: dict[type, Callable[[Any, Any], bool]] = {
@@ -382,7 +427,7 @@ def compare(node: type, lhs: Any, rhs: Any) -> PrimExpr:
     """The comparison ``node`` (:class:`EQ`, :class:`LT` ...) with dtype matching and constant folding."""
     a, b = operands(lhs, rhs)
     if isinstance(a, IMMEDIATES) and isinstance(b, IMMEDIATES):
-        return const(_COMPARISONS[node](a.value, b.value), "bool")
+        return const(_COMPARISONS[node](_number(a), _number(b)), "bool")
     return node(a, b)
 
 
@@ -392,7 +437,10 @@ def logical_and(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
     if isinstance(a, IntImm):
         return b if a.value else a
     if isinstance(b, IntImm):
-        return a if b.value else b
+        if b.value:
+            return a
+        if not has_effect(a):
+            return b
     return And(a, b, span)
 
 
@@ -402,7 +450,10 @@ def logical_or(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
     if isinstance(a, IntImm):
         return a if a.value else b
     if isinstance(b, IntImm):
-        return b if b.value else a
+        if not b.value:
+            return a
+        if not has_effect(a):
+            return b
     return Or(a, b, span)
 
 
@@ -415,7 +466,10 @@ def logical_not(value: Any, span: Span | None = None) -> PrimExpr:
 
 
 def cast(dtype: str, value: Any, span: Span | None = None) -> PrimExpr:
-    """``value`` converted to ``dtype``; constants fold, a scalar broadcasts into a vector dtype."""
+    """``value`` converted to ``dtype``; constants fold, a scalar broadcasts into a vector dtype.
+
+    Integers wrap, floats round once, and a float that becomes an integer is cut off, with the ends of the type as limits and 0 for NaN.
+    """
     expr = convert(value)
     if expr.dtype == dtype:
         return expr
@@ -423,12 +477,15 @@ def cast(dtype: str, value: Any, span: Span | None = None) -> PrimExpr:
     if n_lanes != 1 and dt.lanes(expr.dtype) == 1:
         return Broadcast(cast(dt.element_of(dtype), expr), n_lanes)
     if isinstance(expr, IMMEDIATES) and n_lanes == 1:
+        value = _number(expr)
         if dt.is_float(dtype):
-            return FloatImm(dtype, _round_float(float(expr.value), dtype), span)
+            number = float(value) if dtype == "float64" or isinstance(expr, FloatImm) else _float_of(value)
+            return FloatImm(dtype, _round_float(number, dtype), span)
         if dt.is_bool(dtype):
-            return const(bool(expr.value), dtype)
-        if dt.is_integral(dtype) and not (isinstance(expr, FloatImm) and not math.isfinite(expr.value)):
-            return const(wrap_integer(int(expr.value), dtype), dtype, span)
+            return const(bool(value), dtype)
+        if dt.is_integral(dtype):
+            whole = _saturated(value, dtype) if isinstance(expr, FloatImm) else wrap_integer(value, dtype)
+            return const(whole, dtype, span)
     return Cast(dtype, expr, span)
 
 
@@ -441,7 +498,8 @@ def bitwise(name: str, lhs: Any, rhs: Any) -> PrimExpr:
         return logical_or(a, b)
     if not dt.is_integral(a.dtype):
         raise IRTypeError(f"{name} needs integers, got {a.dtype}")
-    if isinstance(a, IntImm) and isinstance(b, IntImm) and (b.value >= 0 or "shift" not in name):
+    is_defined = "shift" not in name or (isinstance(b, IntImm) and 0 <= b.value < dt.bits(a.dtype))
+    if isinstance(a, IntImm) and isinstance(b, IntImm) and is_defined:
         meaning = INTRINSICS[name].meaning
         assert meaning is not None
         return fold_value(a.dtype, meaning(a.value, b.value))

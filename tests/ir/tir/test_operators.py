@@ -72,9 +72,54 @@ def test_dividing_a_float_by_zero_is_left_to_the_machine(divide) -> None:
     assert quotient.b.value == 0.0
 
 
-def test_a_cast_that_has_no_value_is_kept() -> None:
-    assert isinstance(tir.cast("int32", tir.const(math.nan)), tir.Cast)
+def test_casts_of_constants_wrap_saturate_and_round_once() -> None:
     same(tir.cast("uint8", tir.const(300)), tir.IntImm("uint8", 44))
+    same(tir.cast("int32", tir.const(1 << 32, "int64")), tir.IntImm("int32", 0))
+    same(tir.cast("int32", tir.const(math.nan)), tir.IntImm("int32", 0))
+    same(tir.cast("uint8", tir.const(-3.7)), tir.IntImm("uint8", 0))
+    same(tir.cast("int8", tir.const(math.inf)), tir.IntImm("int8", 127))
+    same(tir.cast("bool", tir.const(math.nan)), tir.const(True))
+    # just above the middle of two bfloat16: by way of float32 it would be the middle, and go to the even one
+    assert tir.cast("bfloat16", tir.const(1 + 2**-8 + 2**-40, "float64")).value == 1 + 2**-7
+    # likewise an integer above the middle of two float32, by way of float64
+    assert tir.cast("float32", tir.const((1 << 60) + (1 << 36) + 1, "int64")).value == (1 << 60) + (1 << 37)
+
+
+def test_constants_are_numbers_of_their_type() -> None:
+    same(tir.const(-1, "uint8"), tir.IntImm("uint8", 255))
+    same(tir.const(200, "int8"), tir.IntImm("int8", -56))
+    u = tir.Var("u", "uint8")
+    same(u > tir.const(-1, "uint8"), tir.GT(u, tir.IntImm("uint8", 255)))
+    single = [tir.const(number, "float32") for number in (0.1, 0.2)]
+    assert (single[0] + single[1]).value == float(np.float32(0.1) + np.float32(0.2))
+    assert bool(single[0] < tir.const(float(np.float32(0.1)), "float32")) is False
+
+
+def test_floats_keep_zeros_and_nan() -> None:
+    x = tir.Var("x", "float32")
+    for kept in (
+        x + 0.0,
+        x * 0.0,
+        0.0 - x,
+        tir.const(0.0) * x,
+        x - (-0.0),
+        x / 3.0,
+        tir.div(tir.const(0.0), x),
+    ):
+        assert isinstance(kept, tir.Add | tir.Sub | tir.Mul | tir.Div), kept
+    for gone in (x + (-0.0), x - 0.0, x * 1.0, x / 1.0):
+        assert gone is x
+    nan = tir.const(math.nan)
+    for pick in (tir.min, tir.max):
+        assert math.isnan(pick(nan, tir.const(1.0)).value) and math.isnan(pick(tir.const(1.0), nan).value)
+
+
+def test_folding_keeps_calls_with_effects() -> None:
+    call = tir.Call("int32", "tir.call_extern", ("next_number",))
+    condition = call > 0
+    kept = (call * 0, 0 * call, call % 1, tir.truncmod(call, 1), tir.const(0) // call, tir.truncdiv(0, call))
+    for made in (*kept, tir.logical_and(condition, False), tir.logical_or(condition, True)):
+        assert not isinstance(made, tir.IntImm), made
 
 
 def test_comparisons_fold_and_unlike_operands_are_unequal() -> None:
