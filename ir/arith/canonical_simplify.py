@@ -18,9 +18,8 @@ from ..tir.expr import IntImm
 from . import build
 from .canonical_division import CanonicalDivision
 from .canonical_form import UNBOUNDED, Split, Sum, recombined
-from .canonical_sum import SCALAR_INTEGERS
 from .deep_equal import expr_deep_equal
-from .effects import HasEffect, is_effect
+from .domain import INDEX_TYPES, is_number
 
 
 class CanonicalSimplifier(CanonicalDivision):
@@ -98,8 +97,8 @@ class CanonicalSimplifier(CanonicalDivision):
         return build.lt(left, right) if result is None else result
 
     def _cast(self, e: Any) -> Any:
-        if dt.parse(e.value.dtype)[::2] not in SCALAR_INTEGERS:
-            return self._other(e)
+        if not self._parent._is_index(e.value):
+            return self._parent._data._rewrite.visit(e)
         value = self._form(e.value)
         if value.__class__ is Sum and self._may_push(value, e.dtype):
             args = [self._cast_split(item, e.dtype) for item in value.args]
@@ -140,22 +139,35 @@ class CanonicalSimplifier(CanonicalDivision):
         cls = e.__class__
         if cls is E.Select or cls is E.Call or cls is E.Let:
             return self._choice(e)
+        if cls in _COMPARISONS:
+            return self.comparison(e) if self._parent._is_index(e) else self._parent._data._rewrite.visit(e)
+        if cls in _ARITHMETIC and not is_number(e.dtype):
+            return self._parent._data._rewrite.visit(e)
         mapped = e._map_children(self._child)
         if mapped.__class__ in _RULED:
-            a, b = mapped.a, mapped.b
-            if mapped.__class__ in _COMPARISONS:
-                less = self._comparison(mapped)
-                if less is not None:
-                    return less
-                result = rewrite.compare(mapped.__class__, a, b)
-            else:
-                result = rewrite.combine(mapped.__class__, a, b)
+            result = rewrite.combine(mapped.__class__, mapped.a, mapped.b)
             mapped = mapped if result is None else result
         elif mapped.__class__ is E.Not:
             mapped = rewrite.negate(mapped.a)
         if rewrite.literals and dt.is_bool(mapped.dtype) and mapped.__class__ is not IntImm:
             mapped = rewrite._known(mapped)
         return mapped
+
+    def comparison(self, e: Any) -> Any:
+        """A comparison of numbers of ℤ, whatever they are made of."""
+        if e.__class__ is E.LT and e.a.dtype in INDEX_TYPES:
+            result = self._lt(e)
+        else:
+            mapped = e._map_children(self._child)
+            result = self._comparison(mapped)
+            if result is None:
+                result = self._parent._rewrite.compare(mapped.__class__, mapped.a, mapped.b)
+            if result is None:
+                result = mapped
+        rewrite = self._parent._rewrite
+        if rewrite.literals and result.__class__ is not IntImm:
+            result = rewrite._known(result)
+        return result
 
     def _child(self, e: Any) -> Any:
         if isinstance(e, E.PrimExpr):
@@ -170,7 +182,7 @@ class CanonicalSimplifier(CanonicalDivision):
 
     def _comparison(self, e: Any) -> Any:
         """``<=``, ``>`` and ``>=`` by way of ``<``; ``==`` of canonical differences."""
-        if dt.parse(e.a.dtype)[::2] not in SCALAR_INTEGERS:
+        if e.a.dtype not in INDEX_TYPES:
             return None
         cls, rewrite = e.__class__, self._parent._rewrite
         if cls is E.GT:
@@ -214,13 +226,14 @@ class CanonicalSimplifier(CanonicalDivision):
         if cls is E.Let:
             simplified = rewrite.visit(e)
             return simplified if simplified.__class__ is E.Let else self._form(simplified)
-        if is_effect(e):
-            raise HasEffect
-        return rewrite.visit(e._map_children(self._child))
+        if getattr(e.op, "name", "") == "tir.likely":
+            return rewrite.visit(e._map_children(self._child))
+        return self._parent._data._rewrite.visit(e)
 
 
 _COMPARISONS = frozenset((E.EQ, E.NE, E.LT, E.LE, E.GT, E.GE))
-_RULED = _COMPARISONS | {E.Min, E.Max, E.And, E.Or, E.Add, E.Sub, E.Mul, E.Div, E.Mod, E.FloorDiv, E.FloorMod}
+_ARITHMETIC = frozenset((E.Min, E.Max, E.Add, E.Sub, E.Mul, E.Div, E.Mod, E.FloorDiv, E.FloorMod))
+_RULED = _ARITHMETIC | {E.And, E.Or}
 _TABLE: dict[type, Callable[[CanonicalSimplifier, Any], Any]] = {
     E.Add: CanonicalSimplifier._add,
     E.Sub: CanonicalSimplifier._sub,
@@ -229,7 +242,6 @@ _TABLE: dict[type, Callable[[CanonicalSimplifier, Any], Any]] = {
     E.FloorMod: CanonicalSimplifier._floormod,
     E.Div: CanonicalSimplifier._truncdiv,
     E.Mod: CanonicalSimplifier._truncmod,
-    E.LT: CanonicalSimplifier._lt,
     E.Cast: CanonicalSimplifier._cast,
 }
 

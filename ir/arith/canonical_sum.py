@@ -12,6 +12,7 @@ from ..tir import operators
 from ..tir.expr import IntImm
 from . import build
 from .canonical_form import Split, Sum, recombined
+from .domain import INDEX_TYPES
 from .parts import AnalyzerParts
 from .polynomial import Atoms, Polynomial, TooLarge, plus
 
@@ -51,7 +52,7 @@ class CanonicalSums(ABC):
         if found is not None:
             return found[1]
         method = self._table.get(cls)
-        if method is not None and dt.parse(e.dtype if cls is not E.LT else e.a.dtype)[::2] in SCALAR_INTEGERS:
+        if method is not None and e.dtype in INDEX_TYPES:
             result = method(self, e)
         else:
             result = self._other(e)
@@ -221,7 +222,6 @@ class CanonicalSums(ABC):
 
 _SUMS = frozenset((E.Add, E.Sub))
 _ARITHMETIC = frozenset((E.Add, E.Sub, E.Mul))
-SCALAR_INTEGERS = (("int", 1), ("uint", 1))
 
 
 def _size(expr: Any) -> int:

@@ -12,6 +12,7 @@ from .. import dtype as dt
 from ..integer import truncated_quotient
 from ..tir import expr as E
 from .deep_equal import expr_deep_equal
+from .domain import is_number
 from .parts import AnalyzerParts
 
 POS_INF = (1 << 63) - 1
@@ -124,13 +125,21 @@ def truncmod_bounds(a: Bound, b: Bound) -> Bound:
 
 
 class ConstIntBounds:
-    """Computes bounds for one analyzer; results are remembered until a binding or constraint changes."""
+    """Bounds of index arithmetic for one analyzer; results are remembered until a binding or constraint changes.
+
+    What is data has the bounds that :class:`WrappingBounds` gives it.
+    """
+
+    table: ClassVar[dict[type, Callable[[Any, Any], Bound]]]
+    """The method for each class of node."""
 
     def __init__(self, parent: AnalyzerParts) -> None:
         self._parent = parent
         self.variables: dict[Any, Bound] = {}
         self.constraints: list[tuple[Any, Bound]] = []
         self.memo: dict[int, tuple[Any, Bound]] = {}
+        self.of_data: Callable[[Any], Bound] = WrappingBounds(parent, self)
+        """Bounds of what wraps, under the same bindings and constraints."""
 
     def __call__(self, expr: Any) -> Bound:
         found = self.memo.get(id(expr))
@@ -139,12 +148,17 @@ class ConstIntBounds:
         cls = expr.__class__
         if cls is E.IntImm:
             return (expr.value, expr.value)
-        method = _TABLE.get(cls)
-        result = dtype_bound(expr.dtype) if method is None else method(self, expr)
+        result = self._computed(expr)
         if self.constraints and cls not in (E.Var, E.SizeVar):
             result = self._constrained(expr, result)
         self.memo[id(expr)] = (expr, result)
         return result
+
+    def _computed(self, expr: Any) -> Bound:
+        if not is_number(expr.dtype):
+            return self.of_data(expr)
+        method = self.table.get(expr.__class__)
+        return dtype_bound(expr.dtype) if method is None else method(self, expr)
 
     def _constrained(self, expr: Any, result: Bound) -> Bound:
         for known, bound in self.constraints:
@@ -215,15 +229,15 @@ class ConstIntBounds:
         return union(self(e.true_value), self(e.false_value))
 
     def _cast(self, e: Any) -> Bound:
-        if not dt.is_integral(e.value.dtype):
-            return dtype_bound(e.dtype)
+        if not self._parent._is_index(e.value):
+            return self.of_data(e)
         inner, outer = self(e.value), dtype_bound(e.dtype)
-        both = intersect(inner, outer)
+        both = intersect(inner, outer)  # a cast of index arithmetic loses no value
         return both if both[0] <= both[1] else outer
 
     def _let(self, e: Any) -> Bound:
         known = self.variables.get(e.var)
-        self.variables[e.var] = self(e.value) if dt.is_integral(e.value.dtype) else EVERYTHING
+        self.variables[e.var] = self(e.value) if self._parent._is_index(e.value) else self.of_data(e.value)
         try:
             return self(e.body) if dt.is_integral(e.dtype) else EVERYTHING
         finally:
@@ -241,8 +255,9 @@ class ConstIntBounds:
         return self(e.value)
 
     def _call(self, e: Any) -> Bound:
-        method = _CALLS.get(getattr(e.op, "name", ""))
-        return dtype_bound(e.dtype) if method is None else method(self, e)
+        if getattr(e.op, "name", "") in _TRANSPARENT:
+            return _CALLS[e.op.name](self, e)
+        return self.of_data(e)
 
     def _if_then_else(self, e: Any) -> Bound:
         return union(self(e.args[1]), self(e.args[2]))
@@ -260,8 +275,9 @@ class ConstIntBounds:
         amount = self(e.args[1])
         if amount[0] < 0 or amount[1] > 62:
             return dtype_bound(e.dtype)
-        shifted = multiply_bounds(self(e.args[0]), (1 << amount[0], 1 << amount[1]))
-        return shifted if shifted[0] >= 0 else dtype_bound(e.dtype)
+        low, high = multiply_bounds(self(e.args[0]), (1 << amount[0], 1 << amount[1]))
+        smallest, largest = dtype_bound(e.dtype)
+        return (low, high) if smallest <= low and high < min(largest + 1, POS_INF) else (smallest, largest)
 
     def _bitwise_and(self, e: Any) -> Bound:
         a, b = self(e.args[0]), self(e.args[1])
@@ -274,7 +290,131 @@ class ConstIntBounds:
         return dtype_bound(e.dtype)
 
 
-_TABLE: dict[type, Callable[[ConstIntBounds, Any], Bound]] = {
+class WrappingBounds(ConstIntBounds):
+    """Bounds of data: an operation whose result may not fit may give anything that its type holds.
+
+    Conditions say the same of data as of numbers of ℤ where nothing wraps; the bounds of variables are those of index arithmetic.
+    """
+
+    def __init__(self, parent: AnalyzerParts, index: ConstIntBounds) -> None:
+        self._parent = parent
+        self._index = index
+        self.memo: dict[int, tuple[Any, Bound]] = {}
+        self._exact: dict[int, tuple[Any, bool]] = {}
+        self.of_data = self
+
+    @property
+    def variables(self) -> dict[Any, Bound]:  # type: ignore[override]
+        """What is known of variables."""
+        return self._index.variables
+
+    @property
+    def constraints(self) -> list[tuple[Any, Bound]]:  # type: ignore[override]
+        """What conditions say."""
+        return self._index.constraints
+
+    def forget(self) -> None:
+        """Bindings or constraints have changed."""
+        self.memo, self._exact = {}, {}
+
+    def _computed(self, expr: Any) -> Bound:
+        method = self.table.get(expr.__class__)
+        if method is None or not dt.is_integral(expr.dtype):
+            return dtype_bound(expr.dtype)
+        found = method(self, expr)
+        return dtype_bound(expr.dtype) if self._may_wrap(expr, found) else found
+
+    def _constrained(self, expr: Any, result: Bound) -> Bound:
+        # Conditions were learnt as facts of ℤ: what may wrap is another number.
+        return super()._constrained(expr, result) if self.exact(expr) else result
+
+    def _may_wrap(self, e: Any, found: Bound) -> bool:
+        """Whether an operation may wrap, by the bounds of its result in ℤ."""
+        cls = e.__class__
+        if cls in _SUMS:
+            return not _fits(found, e.dtype)
+        if cls in _QUOTIENTS:  # the smallest number divided by -1
+            divisor = self(e.b)
+            if dt.is_uint(e.dtype) or divisor[0] >= 0 or divisor[1] < -1:
+                return False
+            return self(e.a)[0] <= max(dt.integer_range(dt.element_of(e.dtype))[0], NEG_INF)
+        return False
+
+    def exact(self, e: Any) -> bool:
+        """Whether no operation of an expression can wrap, down to its atoms: then it is a number of ℤ as it stands."""
+        cls = e.__class__
+        if cls not in _INSIDE:
+            return True
+        found = self._exact.get(id(e))
+        if found is None:
+            found = self._exact[id(e)] = (e, self._is_exact(cls, e))
+        return found[1]
+
+    def _is_exact(self, cls: type, e: Any) -> bool:
+        if cls is E.Cast:
+            if not is_number(e.dtype) or not is_number(e.value.dtype):
+                return True
+            return self.exact(e.value) and self.keeps(e)
+        if cls is E.Select:
+            return self.exact(e.true_value) and self.exact(e.false_value)
+        if cls is E.Call:
+            return getattr(e.op, "name", "") not in _TRANSPARENT or all(map(self.exact, e.args))
+        if cls is E.Not:
+            return self.exact(e.a)
+        if cls is E.Broadcast:
+            return self.exact(e.value)
+        if cls is E.Let or cls is E.Ramp:
+            return False
+        if not (self.exact(e.a) and self.exact(e.b)):
+            return False
+        return cls in _UNWRAPPED or not self._may_wrap(e, self.table[cls](self, e))
+
+    def keeps(self, cast: Any) -> bool:
+        """Whether a cast of an integer to an integer keeps its value."""
+        low, high = self(cast.value)
+        smallest, largest = dtype_bound(cast.dtype)
+        if dt.is_uint(cast.value.dtype) and dt.is_int(cast.dtype) and high >= POS_INF:
+            return False  # the upper half of uint64
+        return smallest <= low and high <= largest
+
+    def _var(self, var: Any) -> Bound:
+        both = intersect(super()._var(var), dtype_bound(var.dtype))
+        return both if both[0] <= both[1] else dtype_bound(var.dtype)
+
+    def _cast(self, e: Any) -> Bound:
+        if not dt.is_integral(e.value.dtype):
+            return dtype_bound(e.dtype)
+        return self(e.value) if self.keeps(e) else dtype_bound(e.dtype)
+
+    def _let(self, e: Any) -> Bound:
+        return dtype_bound(e.dtype)
+
+    def _ramp(self, e: Any) -> Bound:
+        found = super()._ramp(e)
+        return found if _fits(found, e.dtype) else dtype_bound(e.dtype)
+
+    def _call(self, e: Any) -> Bound:
+        method = _CALLS.get(getattr(e.op, "name", ""))
+        return dtype_bound(e.dtype) if method is None else method(self, e)
+
+
+def _fits(bound: Bound, dtype: str) -> bool:
+    """Whether all values of a bound are numbers of an integer type; what is infinite may not be."""
+    low, high = dt.integer_range(dt.element_of(dtype))
+    return max(low, NEG_INF + 1) <= bound[0] and bound[1] <= min(high, POS_INF - 1)
+
+
+_SUMS = frozenset((E.Add, E.Sub, E.Mul))
+_QUOTIENTS = frozenset((E.Div, E.FloorDiv))
+_CONDITIONS = frozenset((E.EQ, E.NE, E.LT, E.LE, E.GT, E.GE, E.And, E.Or))
+_UNWRAPPED = _CONDITIONS | {E.Mod, E.FloorMod, E.Min, E.Max}
+"""Operations of two operands that never wrap."""
+_TRANSPARENT = ("tir.if_then_else", "tir.likely")
+"""Calls that are one of their arguments."""
+_INSIDE = _SUMS | _QUOTIENTS | _UNWRAPPED | {E.Cast, E.Select, E.Not, E.Call, E.Let, E.Ramp, E.Broadcast}
+"""What arithmetic is made of; everything else is an atom."""
+
+ConstIntBounds.table = {
     E.Var: ConstIntBounds._var,
     E.SizeVar: ConstIntBounds._var,
     E.Add: ConstIntBounds._add,
@@ -292,6 +432,9 @@ _TABLE: dict[type, Callable[[ConstIntBounds, Any], Bound]] = {
     E.Ramp: ConstIntBounds._ramp,
     E.Broadcast: ConstIntBounds._broadcast,
     E.Call: ConstIntBounds._call,
+}
+WrappingBounds.table = {
+    cls: getattr(WrappingBounds, method.__name__) for cls, method in ConstIntBounds.table.items()
 }
 _CALLS: dict[str, Callable[[ConstIntBounds, Any], Bound]] = {
     "tir.if_then_else": ConstIntBounds._if_then_else,

@@ -109,6 +109,7 @@ class Iterators:
         self._saved = (
             a._bounds.memo, a._modular.memo, a._rewrite.memo, a._canonical.memo,
             a._bounds.variables, a._symbolic, a._modular.variables, a._rewrite.substitutions,
+            a._data.memories(),
         )  # fmt: skip
         a._bounds.variables, a._symbolic = dict(a._bounds.variables), dict(a._symbolic)
         a._modular.variables, a._rewrite.substitutions = (
@@ -126,7 +127,9 @@ class Iterators:
         (
             a._bounds.memo, a._modular.memo, a._rewrite.memo, a._canonical.memo,
             a._bounds.variables, a._symbolic, a._modular.variables, a._rewrite.substitutions,
+            memories,
         ) = self._saved  # fmt: skip
+        a._data.restore(memories)
 
 
 def detect(

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import gcd
-from typing import Any
+from typing import Any, ClassVar
 
+from .. import dtype as dt
 from ..tir import expr as E
+from .domain import is_number
 from .parts import AnalyzerParts
 
 Modular = tuple[int, int]
@@ -51,12 +53,17 @@ def intersect(a: Modular, b: Modular) -> Modular:
 
 
 class ModularSets:
-    """Computes modular sets for one analyzer."""
+    """Modular sets of index arithmetic for one analyzer; those of data are :class:`WrappingModularSets`'s."""
+
+    table: ClassVar[dict[type, Callable[[Any, Any], Modular]]]
+    """The method for each class of node."""
 
     def __init__(self, parent: AnalyzerParts) -> None:
         self._parent = parent
         self.variables: dict[Any, Modular] = {}
         self.memo: dict[int, tuple[Any, Modular]] = {}
+        self.of_data: Callable[[Any], Modular] = WrappingModularSets(parent, self)
+        """Modular sets of what wraps."""
 
     def __call__(self, expr: Any) -> Modular:
         cls = expr.__class__
@@ -65,10 +72,15 @@ class ModularSets:
         found = self.memo.get(id(expr))
         if found is not None:
             return found[1]
-        method = _TABLE.get(cls)
-        result = ANYTHING if method is None else method(self, expr)
+        result = self._computed(expr)
         self.memo[id(expr)] = (expr, result)
         return result
+
+    def _computed(self, expr: Any) -> Modular:
+        if not is_number(expr.dtype):
+            return self.of_data(expr)
+        method = self.table.get(expr.__class__)
+        return ANYTHING if method is None else method(self, expr)
 
     def _var(self, var: Any) -> Modular:
         return self.variables.get(var, ANYTHING)
@@ -132,10 +144,12 @@ class ModularSets:
         return union(self(e.true_value), self(e.false_value))
 
     def _cast(self, e: Any) -> Modular:
-        return self(e.value)
+        return self(e.value) if self._parent._is_index(e.value) else self.of_data(e)
 
     def _call(self, e: Any) -> Modular:
         name = getattr(e.op, "name", "")
+        if name not in ("tir.if_then_else", "tir.likely") and self.of_data is not self:
+            return self.of_data(e)
         if name == "tir.shift_left" and e.args[1].__class__ is E.IntImm and 0 <= e.args[1].value < 63:
             coeff, base = self(e.args[0])
             return normalized(coeff << e.args[1].value, base << e.args[1].value)
@@ -150,7 +164,42 @@ class ModularSets:
         return ANYTHING
 
 
-_TABLE: dict[type, Callable[[ModularSets, Any], Modular]] = {
+class WrappingModularSets(ModularSets):
+    """Modular sets of data: where an operation may wrap, its result is known modulo a divisor of 2 to the power of the width."""
+
+    def __init__(self, parent: AnalyzerParts, index: ModularSets) -> None:
+        self._parent = parent
+        self._index = index
+        self.memo: dict[int, tuple[Any, Modular]] = {}
+        self.of_data = self
+
+    @property
+    def variables(self) -> dict[Any, Modular]:  # type: ignore[override]
+        """What is known of variables."""
+        return self._index.variables
+
+    def _computed(self, expr: Any) -> Modular:
+        method = self.table.get(expr.__class__)
+        if method is None or not dt.is_integral(expr.dtype):
+            return ANYTHING
+        found = method(self, expr)
+        if expr.__class__ in _UNWRAPPED or self._parent._data._bounds.exact(expr):
+            return found
+        return normalized(gcd(found[0], 1 << dt.bits(expr.dtype)), found[1])
+
+    def _cast(self, e: Any) -> Modular:
+        if not dt.is_integral(e.value.dtype) or dt.is_bool(e.dtype):
+            return ANYTHING
+        found = self(e.value)
+        if self._parent._data._bounds.keeps(e):
+            return found
+        return normalized(gcd(found[0], 1 << dt.bits(e.dtype)), found[1])
+
+
+_UNWRAPPED = frozenset((E.Var, E.SizeVar, E.Min, E.Max, E.Select, E.Cast, E.Mod, E.FloorMod))
+"""What passes on values that were there before, or smaller ones."""
+
+ModularSets.table = {
     E.Var: ModularSets._var,
     E.SizeVar: ModularSets._var,
     E.Add: ModularSets._add,
@@ -165,4 +214,7 @@ _TABLE: dict[type, Callable[[ModularSets, Any], Modular]] = {
     E.Select: ModularSets._select,
     E.Cast: ModularSets._cast,
     E.Call: ModularSets._call,
+}
+WrappingModularSets.table = {
+    cls: getattr(WrappingModularSets, method.__name__) for cls, method in ModularSets.table.items()
 }

@@ -28,6 +28,17 @@ class AnalyzerParts(Protocol):
     def _rewrite(self) -> Any:
         """The simplifier by rewriting rules."""
 
+    @property
+    def _is_index(self) -> Callable[[PrimExpr], bool]:
+        """Whether an expression is index arithmetic."""
+
+    @property
+    def _data(self) -> Any:
+        """The same questions about data, which wraps: the parts that know variables and conditions as this one does."""
+
+    def _mark_data(self, var: Any) -> None:
+        """A variable holds data."""
+
     def constraint_scope(self, constraint: PrimExpr) -> AbstractContextManager[Any]:
         """A scope in which a condition holds."""
 

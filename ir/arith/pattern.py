@@ -5,6 +5,13 @@ expression, ``c1 c2 c3`` for integer constants; a name that occurs twice must ma
 ``->`` says that the replacement is simplified again. A ``~`` in front adds all variants in which operands of
 commutative operators are swapped. Conditions are Python over the values of constants; the functions in them
 (``ge(x, 0)``, ``lt(x, c1)``, ``zero(x - y)``) ask the analyzer. ``#`` starts a comment.
+
+What a rule holds for stands in brackets at the end of its line, as letters of :class:`.domain.Domain`: ``[Z]`` numbers of ℤ (index
+arithmetic), ``[W]`` integers of every width and sign, which wrap, ``[F]`` floats, ``[B]`` truth values. Nothing in brackets means
+``[Z]`` alone, the usual case. A rule is applied to nothing else, and ``tests/ir/arith/proofs`` proves it for each letter. Three
+things hold for every rule, and the proofs assume them: a constant that a replacement computes must fit into the type, or the rule
+does not apply; a division by zero may become anything, but nothing else may become a division by zero; and connectives evaluate
+their right operand only where the left one does not decide, before as after.
 """
 
 from __future__ import annotations
@@ -15,11 +22,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ..dtype import integer_range
 from ..error import IRValueError
 from ..integer import truncated_quotient, truncated_remainder
 from ..tir import expr as E
 from . import build
 from .deep_equal import expr_deep_equal
+from .domain import Domain
 from .rewrite_rules import RULES
 
 _OPERATORS: dict[type, str] = {
@@ -170,19 +179,71 @@ def _value(pattern: Pattern) -> str | None:
     return None
 
 
-def _build(pattern: Pattern) -> str:
+def _build(pattern: Pattern, computed: list[str]) -> str:
+    """The Python expression that builds a replacement; constants that must be computed are added to ``computed``."""
     if isinstance(pattern, bool):
         return f"boolean({pattern}, t)"
     value = _value(pattern)
     if value is not None:
+        if isinstance(pattern, tuple) and len(pattern) > 1:
+            computed.append(value)
+            value = f"k{len(computed) - 1}"
         return f"const({value}, t)"
     if len(pattern) == 1:
         return str(pattern[0])
+    operands = [_build(item, computed) for item in pattern[1:]]
     if pattern[0] == "Not":
-        return f"logical_not({_build(pattern[1])})"
+        return f"logical_not({operands[0]})"
     if pattern[0] in ("GT", "GE"):
-        return f"{'lt' if pattern[0] == 'GT' else 'le'}({_build(pattern[2])}, {_build(pattern[1])})"
-    return f"{_BUILDERS[pattern[0]]}({_build(pattern[1])}, {_build(pattern[2])})"
+        return f"{'lt' if pattern[0] == 'GT' else 'le'}({operands[1]}, {operands[0]})"
+    return f"{_BUILDERS[pattern[0]]}({operands[0]}, {operands[1]})"
+
+
+def _replacement(pattern: Pattern) -> list[str]:
+    """The lines that build a replacement, unless a constant of it does not fit into the type."""
+    computed: list[str] = []
+    built = _build(pattern, computed)
+    lines = ["low, high = integer_range(t)"] if computed else []
+    for number, value in enumerate(computed):
+        lines += [f"k{number} = {value}", f"if not low <= k{number} <= high: return None"]
+    return [*lines, f"return {built}"]
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """What one rule says, one order of the operands of commutative operators at a time."""
+
+    text: str
+    """The line of the table, without its domains."""
+    pattern: Pattern
+    replacement: Pattern
+    condition: str
+    """Python over constants and questions, or nothing."""
+    again: bool
+    """Whether the replacement is simplified again."""
+    domains: frozenset[Domain]
+
+
+def parse_formulas(text: str) -> list[Formula]:
+    """The rules of a table in order."""
+    found = []
+    for raw in text.splitlines():
+        line = raw.split("#")[0].strip()
+        if not line:
+            continue
+        letters = "Z"
+        if line.endswith("]"):
+            line, _, letters = line[:-1].rpartition("[")
+        domains = frozenset(Domain(letter) for letter in letters.replace(" ", ""))
+        commute, line = line.startswith("~"), line.strip("~ ")
+        again = "=>" in line
+        left, right = line.split("=>" if again else "->")
+        right, _, condition = right.partition(" if ")
+        pattern = _pattern_of(ast.parse(left.strip(), mode="eval").body)
+        replacement = _pattern_of(ast.parse(right.strip(), mode="eval").body)
+        for variant in _swapped(pattern) if commute else [pattern]:
+            found.append(Formula(line, variant, replacement, condition.strip(), again, domains))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,40 +267,33 @@ def _required(pattern: Pattern) -> type | None:
     return getattr(E, pattern[0])  # type: ignore[no-any-return]
 
 
-def parse_rules(text: str, same: Callable[[Any, Any], bool]) -> dict[type, list[Rule]]:
-    """Compile rules; they are grouped by the class of the node that they match, in the order of the text."""
+def parse_rules(text: str, domain: Domain, same: Callable[[Any, Any], bool]) -> dict[type, list[Rule]]:
+    """Compile the rules for a domain; they are grouped by the class of the node that they match, in the order of the text."""
     env: dict[str, Any] = {name: getattr(build, name) for name in dir(build) if not name.startswith("_")}
     env |= {name: getattr(E, name) for name in (*_OPERATORS.values(), *_FUNCTIONS.values(), "IntImm", "Not")}
-    env |= {"same": same, "py_div": truncated_quotient, "py_mod": truncated_remainder}
+    env |= {"same": same, "integer_range": integer_range}
+    env |= {"py_div": truncated_quotient, "py_mod": truncated_remainder}
     code: list[str] = []
-    heads: list[tuple[str, Pattern, bool]] = []
-    for raw in text.splitlines():
-        line = raw.split("#")[0].strip()
-        if not line:
-            continue
-        commute, line = line.startswith("~"), line.lstrip("~ ")
-        again = "=>" in line
-        left, right = line.split("=>" if again else "->")
-        right, _, condition = right.partition(" if ")
-        pattern = _pattern_of(ast.parse(left.strip(), mode="eval").body)
-        replacement = _pattern_of(ast.parse(right.strip(), mode="eval").body)
-        for variant in _swapped(pattern) if commute else [pattern]:
-            matcher = _Matcher()
-            operands = [(item, place) for item, place in zip(variant[1:], ("a", "b"))]
-            for item, place in sorted(operands, key=lambda pair: matcher._cost(pair[0])):
-                matcher.match(item, place)
-            body = matcher.lines
-            if condition:
-                body.append(f"if not ({_condition(condition.strip())}): return None")
-            body.append(f"return {_build(replacement)}")
-            code.append(f"def rule{len(heads)}(A, a, b, t):\n    " + "\n    ".join(body))
-            heads.append((line, variant, again))
+    # What holds for truth values holds for every condition, whatever it compares.
+    formulas = [
+        item for item in parse_formulas(text) if domain in item.domains or Domain.BOOL in item.domains
+    ]
+    for number, formula in enumerate(formulas):
+        matcher = _Matcher()
+        operands = list(zip(formula.pattern[1:], ("a", "b")))
+        for item, place in sorted(operands, key=lambda pair: matcher._cost(pair[0])):
+            matcher.match(item, place)
+        body = matcher.lines
+        if formula.condition:
+            body.append(f"if not ({_condition(formula.condition)}): return None")
+        body += _replacement(formula.replacement)
+        code.append(f"def rule{number}(A, a, b, t):\n    " + "\n    ".join(body))
     exec(compile("\n".join(code), "<rewrite rules>", "exec"), env)
     rules: dict[type, list[Rule]] = {}
-    for number, (line, variant, again) in enumerate(heads):
-        right_class = _required(variant[2]) if len(variant) > 2 else None
-        rule = Rule(line, env[f"rule{number}"], again, _required(variant[1]), right_class)
-        rules.setdefault(getattr(E, variant[0]), []).append(rule)
+    for number, formula in enumerate(formulas):
+        head, left, right = formula.pattern
+        rule = Rule(formula.text, env[f"rule{number}"], formula.again, _required(left), _required(right))
+        rules.setdefault(getattr(E, head), []).append(rule)
     return rules
 
 
@@ -274,12 +328,18 @@ class RuleTable:
 
 
 class _RuleTables(dict[type, "RuleTable | None"]):
-    """The table of each operator's rules, compiled when the operator is met first."""
+    """The table of each operator's rules for a domain, compiled when the operator is met first; None where it has none."""
+
+    def __init__(self, domain: Domain) -> None:
+        super().__init__()
+        self._domain = domain
 
     def __missing__(self, cls: type) -> RuleTable | None:
         text = RULES.get(cls.__name__)
-        table = self[cls] = None if text is None else RuleTable(parse_rules(text, expr_deep_equal)[cls])
+        rules = None if text is None else parse_rules(text, self._domain, expr_deep_equal).get(cls)
+        table = self[cls] = RuleTable(rules) if rules else None
         return table
 
 
-RULE_TABLES = _RuleTables()
+RULE_TABLES = {domain: _RuleTables(domain) for domain in Domain}
+"""By domain and operator."""

@@ -1,6 +1,7 @@
-"""The rewrite rules of integer expressions, as data; :mod:`ir.arith.pattern` explains the notation.
+"""The rewrite rules, as data; :mod:`ir.arith.pattern` explains the notation, ``tests/ir/arith/proofs`` proves them.
 
-Within an operator the first rule that matches wins: cancellations come first, canonicalizations, which move
+Letters at the end of a line say what its rule holds for: ``Z`` index integers, ``W`` integers that wrap, ``F`` floats, ``B`` truth
+values; no letters mean ``Z``. Within an operator the first rule that matches wins: cancellations come first, canonicalizations, which move
 constants outwards so that more rules match, come last.
 """
 
@@ -8,9 +9,9 @@ from __future__ import annotations
 
 ADD = """
 # cancellation
-~ (x - y) + y -> x
-(x - y) + (y - z) -> x - z
-(x - y) + (z - x) -> z - y
+~ (x - y) + y -> x  [ZW]
+(x - y) + (y - z) -> x - z  [ZW]
+(x - y) + (z - x) -> z - y  [ZW]
 min(x, y - z) + z -> min(x + z, y)
 z + min(x, y - z) -> min(x + z, y)
 min(x - z, y) + z -> min(x, y + z)
@@ -23,39 +24,39 @@ min(x, y + c1) + c2 -> min(x + c2, y) if c2 == -c1
 min(x + c1, y) + c2 -> min(x, y + c2) if c2 == -c1
 max(x, y + c1) + c2 -> max(x + c2, y) if c2 == -c1
 max(x + c1, y) + c2 -> max(x, y + c2) if c2 == -c1
-~ max(x, y) + min(x, y) -> x + y
+~ max(x, y) + min(x, y) -> x + y  [ZW]
 # constants and coefficients
-(x + c1) + c2 -> x + (c1 + c2)
-x + x -> x * 2
-~ x * y + x -> (y + 1) * x
-x * y + x * z -> (y + z) * x
-y * x + x * z -> (y + z) * x
-x * y + z * x -> (y + z) * x
-y * x + z * x -> (y + z) * x
+(x + c1) + c2 -> x + (c1 + c2)  [ZW]
+x + x -> x * 2  [ZW]
+~ x * y + x -> (y + 1) * x  [ZW]
+x * y + x * z -> (y + z) * x  [ZW]
+y * x + x * z -> (y + z) * x  [ZW]
+x * y + z * x -> (y + z) * x  [ZW]
+y * x + z * x -> (y + z) * x  [ZW]
 # quotient and remainder recombine: (x / c) * c + x % c = x
 ~ truncdiv(x, c1) * c1 + truncmod(x, c1) -> x
 ~ (x // y) * y + x % y -> x
 # x // c + (x % c + c1) // c = (x + c1) // c
 ~ (x % c2 + c1) // c2 + x // c2 -> (x + c1) // c2
 # canonicalization: constants outwards, to the right
-x + (c1 - y) => (x - y) + c1
-(c1 - y) + x => (x - y) + c1
-(x + c1) + y => (x + y) + c1
-x + (c1 + y) => (x + y) + c1
-x + (y + c1) => (x + y) + c1
-c1 + x -> x + c1
-x + (0 - y) -> x - y
-(0 - y) + x -> x - y
+x + (c1 - y) => (x - y) + c1  [ZW]
+(c1 - y) + x => (x - y) + c1  [ZW]
+(x + c1) + y => (x + y) + c1  [ZW]
+x + (c1 + y) => (x + y) + c1  [ZW]
+x + (y + c1) => (x + y) + c1  [ZW]
+c1 + x -> x + c1  [ZW]
+x + (0 - y) -> x - y  [ZW]
+(0 - y) + x -> x - y  [ZW]
 """
 
 SUB = """
 # cancellation
-(x + y) - y -> x
-(x + y) - x -> y
-x - (y + x) -> 0 - y
-x - (x + y) -> 0 - y
-(x - y) - x -> 0 - y
-x - (x - y) -> y
+(x + y) - y -> x  [ZW]
+(x + y) - x -> y  [ZW]
+x - (y + x) -> 0 - y  [ZW]
+x - (x + y) -> 0 - y  [ZW]
+(x - y) - x -> 0 - y  [ZW]
+x - (x - y) -> y  [ZW]
 min(x, y) - x -> min(0, y - x)
 min(x, y) - y -> min(x - y, 0)
 max(x, y) - x -> max(0, y - x)
@@ -65,20 +66,20 @@ y - max(x, y) -> min(y - x, 0)
 x - min(x, y) -> max(0, x - y)
 y - min(x, y) -> max(y - x, 0)
 # coefficients
-x - x -> 0
-x * y - x -> (y - 1) * x
-y * x - x -> (y - 1) * x
-x - y * x -> (1 - y) * x
-x - x * y -> (1 - y) * x
-x * y - x * z -> (y - z) * x
-y * x - x * z -> (y - z) * x
-x * y - z * x -> (y - z) * x
-y * x - z * x -> (y - z) * x
+x - x -> 0  [ZW]
+x * y - x -> (y - 1) * x  [ZW]
+y * x - x -> (y - 1) * x  [ZW]
+x - y * x -> (1 - y) * x  [ZW]
+x - x * y -> (1 - y) * x  [ZW]
+x * y - x * z -> (y - z) * x  [ZW]
+y * x - x * z -> (y - z) * x  [ZW]
+x * y - z * x -> (y - z) * x  [ZW]
+y * x - z * x -> (y - z) * x  [ZW]
 # constants
-(x + c1) - c2 -> x + (c1 - c2)
-(c1 - x) - (c2 - y) -> (y - x) + (c1 - c2)
+(x + c1) - c2 -> x + (c1 - c2)  [ZW]
+(c1 - x) - (c2 - y) -> (y - x) + (c1 - c2)  [ZW]
 # four operands
-~ (x + y) - (x + z) -> y - z
+~ (x + y) - (x + z) -> y - z  [ZW]
 min(x + y, z) - x -> min(y, z - x)
 min(y + x, z) - x -> min(y, z - x)
 min(z, x + y) - x -> min(z - x, y)
@@ -95,8 +96,8 @@ x - max(x + y, z) -> min(0 - y, x - z)
 x - max(y + x, z) -> min(0 - y, x - z)
 x - max(z, x + y) -> min(x - z, 0 - y)
 x - max(z, y + x) -> min(x - z, 0 - y)
-min(x, y) - min(y, x) -> 0
-max(x, y) - max(y, x) -> 0
+min(x, y) - min(y, x) -> 0  [ZW]
+max(x, y) - max(y, x) -> 0  [ZW]
 min(x, y) - min(z, w) -> x - z if zero((x - z) - (y - w))
 min(x, y) - min(z, w) -> x - w if zero((x - w) - (y - z))
 max(x, y) - max(z, w) -> x - z if zero((x - z) - (y - w))
@@ -134,24 +135,24 @@ x * c2 - ((x + y) // c1) * c3 -> ((x + y) % c1 - y) * c2 if c1 != 0 and c3 == c1
 (x + c1) // c3 - x // c3 -> (x % c3 + c1) // c3 if c3 > 0
 x - x % y -> (x // y) * y
 # canonicalization: constants outwards as additions
-0 - x * c1 -> x * (0 - c1)
-x - c1 => x + (0 - c1)
-(x + c1) - y => (x - y) + c1
-x - (y + c1) => (x - y) + (0 - c1)
-x - (y - z) => (x + z) - y
-x - y * c1 => x + y * (0 - c1)
+0 - x * c1 -> x * (0 - c1)  [ZW]
+x - c1 => x + (0 - c1)  [ZW]
+(x + c1) - y => (x - y) + c1  [ZW]
+x - (y + c1) => (x - y) + (0 - c1)  [ZW]
+x - (y - z) => (x + z) - y  [ZW]
+x - y * c1 => x + y * (0 - c1)  [ZW]
 """
 
 MUL = """
-(x + c1) * c2 -> x * c2 + c1 * c2
-(x * c1) * c2 -> x * (c1 * c2)
+(x + c1) * c2 -> x * c2 + c1 * c2  [ZW]
+(x * c1) * c2 -> x * (c1 * c2)  [ZW]
 ~ min(x, y) * max(x, y) -> x * y
-(0 - x) * c1 -> x * (0 - c1)
+(0 - x) * c1 -> x * (0 - c1)  [ZW]
 # canonicalization: constants outwards, to the right
-x * (c1 * y) => (x * y) * c1
-x * (y * c1) => (x * y) * c1
-c1 * x -> x * c1
-(x - y) * c1 => (y - x) * (0 - c1) if c1 < 0
+x * (c1 * y) => (x * y) * c1  [ZW]
+x * (y * c1) => (x * y) * c1  [ZW]
+c1 * x -> x * c1  [ZW]
+(x - y) * c1 => (y - x) * (0 - c1) if c1 < 0  [ZW]
 """
 
 TRUNCDIV = """
@@ -209,7 +210,7 @@ min(x * c1, y) // c2 -> min(x * (c1 // c2), y // c2) if c2 > 0 and c1 % c2 == 0
 min(x, y * c1) // c2 -> min(x // c2, y * (c1 // c2)) if c2 > 0 and c1 % c2 == 0
 max(x * c1, y) // c2 -> max(x * (c1 // c2), y // c2) if c2 > 0 and c1 % c2 == 0
 max(x, y * c1) // c2 -> max(x // c2, y * (c1 // c2)) if c2 > 0 and c1 % c2 == 0
-x // c1 -> 0 - x if c1 == -1
+x // c1 -> 0 - x if c1 == -1  [ZW]
 # symbolic divisors
 x // x -> 1
 (x * c1) // x -> c1
@@ -260,7 +261,7 @@ x % x -> 0
 """
 
 MIN = """
-min(x, x) -> x
+min(x, x) -> x  [ZWF]
 min(x + c1, x + c2) -> x + min(c1, c2)
 min(x + c1, x) -> x + min(c1, 0)
 min(x, x + c1) -> x + min(c1, 0)
@@ -272,20 +273,20 @@ min(x, ((x + c1) // c2) * c2) -> x if c2 > 0 and c1 + 1 == c2
 min((x // c1) * c1, x) -> (x // c1) * c1 if c1 > 0
 min(x, (x // c1) * c1) -> (x // c1) * c1 if c1 > 0
 # nested
-min(max(x, y), min(x, y)) -> min(x, y)
-min(max(y, x), min(x, y)) -> min(x, y)
-min(min(x, y), max(x, y)) -> min(x, y)
-min(min(x, y), max(y, x)) -> min(x, y)
-~ min(max(x, y), x) -> x
-min(min(x, y), x) -> min(x, y)
-min(min(x, y), y) -> min(x, y)
-min(x, min(x, y)) -> min(x, y)
-min(y, min(x, y)) -> min(x, y)
-min(min(x, c1), c2) -> min(x, min(c1, c2))
-min(c1, min(x, c2)) -> min(x, min(c1, c2))
-min(min(min(x, y), z), y) -> min(min(x, y), z)
-~ min(max(x, y), max(x, z)) -> max(min(y, z), x)
-~ min(min(x, y), min(x, z)) -> min(min(y, z), x)
+min(max(x, y), min(x, y)) -> min(x, y)  [ZW]
+min(max(y, x), min(x, y)) -> min(x, y)  [ZW]
+min(min(x, y), max(x, y)) -> min(x, y)  [ZW]
+min(min(x, y), max(y, x)) -> min(x, y)  [ZW]
+~ min(max(x, y), x) -> x  [ZW]
+min(min(x, y), x) -> min(x, y)  [ZW]
+min(min(x, y), y) -> min(x, y)  [ZW]
+min(x, min(x, y)) -> min(x, y)  [ZW]
+min(y, min(x, y)) -> min(x, y)  [ZW]
+min(min(x, c1), c2) -> min(x, min(c1, c2))  [ZW]
+min(c1, min(x, c2)) -> min(x, min(c1, c2))  [ZW]
+min(min(min(x, y), z), y) -> min(min(x, y), z)  [ZW]
+~ min(max(x, y), max(x, z)) -> max(min(y, z), x)  [ZW]
+~ min(min(x, y), min(x, z)) -> min(min(y, z), x)  [ZW]
 min(y + x, z + x) -> min(y, z) + x
 min(y + x, x + z) -> min(y, z) + x
 min(x + y, z + x) -> min(y, z) + x
@@ -302,51 +303,51 @@ min(x * c1, y * c1) -> max(x, y) * c1 if c1 < 0
 min(x * c1, c2) -> min(x, c2 // c1) * c1 if c1 > 0 and c2 % c1 == 0
 min(x * c1, c2) -> max(x, c2 // c1) * c1 if c1 < 0 and c2 % c1 == 0
 # canonicalization
-min(min(x, c1), y) => min(min(x, y), c1)
-min(x, min(y, c1)) => min(min(x, y), c1)
+min(min(x, c1), y) => min(min(x, y), c1)  [ZW]
+min(x, min(y, c1)) => min(min(x, y), c1)  [ZW]
 min(c1 - x, c2) => c1 - max(x, c1 - c2)
 min(x + c1, c2) => min(x, c2 - c1) + c1
 """
 
 CLAMP_MIN = """
 # a clamp with its bounds in the wrong order is constant
-min(max(x, c1), c2) -> c2 if c1 >= c2
+min(max(x, c1), c2) -> c2 if c1 >= c2  [ZW]
 """
 
 CLAMP_MAX = """
-max(min(x, c1), c2) -> c2 if c1 <= c2
+max(min(x, c1), c2) -> c2 if c1 <= c2  [ZW]
 """
 
 EQ = """
-x == x -> True
-c1 == x => x == c1
-x + c1 == c2 -> x == c2 - c1
-x - c1 == c2 -> x == c2 + c1
-c1 - x == c2 -> x == c1 - c2
-x - y == 0 -> x == y
+x == x -> True  [ZW]
+c1 == x => x == c1  [ZW]
+x + c1 == c2 -> x == c2 - c1  [ZW]
+x - c1 == c2 -> x == c2 + c1  [ZW]
+c1 - x == c2 -> x == c1 - c2  [ZW]
+x - y == 0 -> x == y  [ZW]
 x * y == 0 => (x == 0) | (y == 0)
-x + y == x + z -> y == z
-y + x == x + z -> y == z
-x + y == z + x -> y == z
-y + x == z + x -> y == z
-~ x + y == x -> y == 0
-x - y == x - z -> y == z
-x - y == x -> y == 0
-x - y == z - y -> x == z
+x + y == x + z -> y == z  [ZW]
+y + x == x + z -> y == z  [ZW]
+x + y == z + x -> y == z  [ZW]
+y + x == z + x -> y == z  [ZW]
+~ x + y == x -> y == 0  [ZW]
+x - y == x - z -> y == z  [ZW]
+x - y == x -> y == 0  [ZW]
+x - y == z - y -> x == z  [ZW]
 x * c1 == c2 -> x == c2 // c1 if c1 != 0 and c2 % c1 == 0
 x * c1 == c2 -> False if c1 != 0 and c2 % c1 != 0
 x * c1 == y * c1 -> x == y if c1 != 0
 x * c1 == x -> x == 0 if c1 != 1
 x == x * c1 -> x == 0 if c1 != 1
 # an extreme that one operand attains
-max(x, y) == x -> y <= x
-max(y, x) == x -> y <= x
-x == max(x, y) -> y <= x
-x == max(y, x) -> y <= x
-min(x, y) == x -> x <= y
-min(y, x) == x -> x <= y
-x == min(x, y) -> x <= y
-x == min(y, x) -> x <= y
+max(x, y) == x -> y <= x  [ZW]
+max(y, x) == x -> y <= x  [ZW]
+x == max(x, y) -> y <= x  [ZW]
+x == max(y, x) -> y <= x  [ZW]
+min(x, y) == x -> x <= y  [ZW]
+min(y, x) == x -> x <= y  [ZW]
+x == min(x, y) -> x <= y  [ZW]
+x == min(y, x) -> x <= y  [ZW]
 # quotients in one period, where bounds decide one of its ends
 x // c1 == c2 -> x < (c2 + 1) * c1 if c1 > 0 and ge(x, c1 * c2)
 x // c1 == c2 -> c1 * c2 <= x if c1 > 0 and lt(x, (c2 + 1) * c1)
@@ -355,7 +356,7 @@ truncdiv(x, c1) == c2 -> c1 * c2 <= x if c1 > 0 and c2 > 0 and lt(x, (c2 + 1) * 
 """
 
 LT = """
-x < x -> False
+x < x -> False  [ZWF]
 # sums with common terms
 x + y < x + z -> y < z
 y + x < x + z -> y < z
@@ -394,10 +395,10 @@ c1 < truncdiv(x, c2) -> c1 * c2 < x if c1 < 0 and c2 > 0
 ((x + c2) // c1) * c1 < x + y -> c2 < (x + c2) % c1 + y if c1 > 0
 ((x + c2) // c1) * c1 < x - y -> y < (x + c2) % c1 + (0 - c2) if c1 > 0
 # canonicalization: min and max become connectives, constants go to one side
-min(x, y) < z => (x < z) | (y < z)
-max(x, y) < z => (x < z) & (y < z)
-z < min(x, y) => (z < x) & (z < y)
-z < max(x, y) => (z < x) | (z < y)
+min(x, y) < z => (x < z) | (y < z)  [ZW]
+max(x, y) < z => (x < z) & (y < z)  [ZW]
+z < min(x, y) => (z < x) & (z < y)  [ZW]
+z < max(x, y) => (z < x) | (z < y)  [ZW]
 x + c1 < c2 => x < c2 - c1
 x - c1 < c2 => x < c2 + c1
 c1 < x - c2 => c1 + c2 < x
@@ -415,73 +416,75 @@ x < y + 1 -> x <= y
 
 AND = """
 # contradictions; what one side says already; x // c and x % c together say what x is
-(x < y) & (y < x) -> False
-(x == y) & (x != y) -> False
-(x != y) & (x == y) -> False
-(x <= y) & (y < x) -> False
-(y < x) & (x <= y) -> False
-(c1 < x) & (x < c2) -> False if c2 <= c1 + 1
-(x < c2) & (c1 < x) -> False if c2 <= c1 + 1
-(c1 < x) & (x <= c2) -> False if c2 <= c1
-(x <= c2) & (c1 < x) -> False if c2 <= c1
-(c1 <= x) & (x < c2) -> False if c2 <= c1
-(x < c2) & (c1 <= x) -> False if c2 <= c1
-(c1 <= x) & (x <= c2) -> False if c2 < c1
-(x <= c2) & (c1 <= x) -> False if c2 < c1
-(x == c1) & (x != c2) -> x == c1 if c1 != c2
-(x != c2) & (x == c1) -> x == c1 if c1 != c2
-(x == c1) & (x == c2) -> False if c1 != c2
-(x < c1) & (x < c2) -> x < min(c1, c2)
-(x <= c1) & (x <= c2) -> x <= min(c1, c2)
-(c1 < x) & (c2 < x) -> max(c1, c2) < x
-(c1 <= x) & (c2 <= x) -> max(c1, c2) <= x
+(x < y) & (y < x) -> False  [ZWF]
+(x == y) & (x != y) -> False  [ZWF]
+(x != y) & (x == y) -> False  [ZWF]
+(x <= y) & (y < x) -> False  [ZWF]
+(y < x) & (x <= y) -> False  [ZWF]
+(c1 < x) & (x < c2) -> False if c2 <= c1 + 1  [ZW]
+(x < c2) & (c1 < x) -> False if c2 <= c1 + 1  [ZW]
+(c1 < x) & (x <= c2) -> False if c2 <= c1  [ZW]
+(x <= c2) & (c1 < x) -> False if c2 <= c1  [ZW]
+(c1 <= x) & (x < c2) -> False if c2 <= c1  [ZW]
+(x < c2) & (c1 <= x) -> False if c2 <= c1  [ZW]
+(c1 <= x) & (x <= c2) -> False if c2 < c1  [ZW]
+(x <= c2) & (c1 <= x) -> False if c2 < c1  [ZW]
+(x == c1) & (x != c2) -> x == c1 if c1 != c2  [ZW]
+(x != c2) & (x == c1) -> x == c1 if c1 != c2  [ZW]
+(x == c1) & (x == c2) -> False if c1 != c2  [ZW]
+(x < c1) & (x < c2) -> x < min(c1, c2)  [ZW]
+(x <= c1) & (x <= c2) -> x <= min(c1, c2)  [ZW]
+(c1 < x) & (c2 < x) -> max(c1, c2) < x  [ZW]
+(c1 <= x) & (c2 <= x) -> max(c1, c2) <= x  [ZW]
 ~ (x // c2 == c1) & (x % c2 == c3) -> x == c1 * c2 + c3 if c2 > 0 and 0 <= c3 < c2
-x & x -> x
-(x & y) & x -> x & y
-(x & y) & y -> x & y
-x & (x & y) -> x & y
-y & (x & y) -> x & y
-x & (y & z) => (x & y) & z
-~ (x | y) & x -> x
+x & x -> x  [B]
+(x & y) & x -> x & y  [B]
+(x & y) & y -> x & y  [B]
+x & (x & y) -> x & y  [B]
+y & (x & y) -> y & x  [B]
+x & (y & z) => (x & y) & z  [B]
+~ (x | y) & x -> x  [B]
 """
 
 OR = """
 # tautologies; what is in both sides of a choice comes outside
-(x < y) | (y < x) -> x != y
-(x == y) | (x != y) -> True
-(x != y) | (x == y) -> True
-(x <= y) | (y < x) -> True
-(y < x) | (x <= y) -> True
-(x < y) | (y <= x) -> True
-(y <= x) | (x < y) -> True
-(c1 < x) | (x < c2) -> True if c1 < c2
-(x < c2) | (c1 < x) -> True if c1 < c2
-(c1 <= x) | (x < c2) -> True if c1 <= c2
-(x < c2) | (c1 <= x) -> True if c1 <= c2
-(c1 < x) | (x <= c2) -> True if c1 <= c2
-(x <= c2) | (c1 < x) -> True if c1 <= c2
-(c1 <= x) | (x <= c2) -> True if c1 <= c2 + 1
-(x <= c2) | (c1 <= x) -> True if c1 <= c2 + 1
-(x != c1) | (x != c2) -> True if c1 != c2
-(x != c1) | (x == c2) -> x != c1 if c1 != c2
-(x == c2) | (x != c1) -> x != c1 if c1 != c2
-(x < c1) | (x < c2) -> x < max(c1, c2)
-(x <= c1) | (x <= c2) -> x <= max(c1, c2)
-(c1 < x) | (c2 < x) -> min(c1, c2) < x
-(c1 <= x) | (c2 <= x) -> min(c1, c2) <= x
-~ (x < y) | (x == y) -> x <= y
-x | x -> x
-(x | y) | x -> x | y
-(x | y) | y -> x | y
-x | (x | y) -> x | y
-y | (x | y) -> x | y
-x | (y | z) => (x | y) | z
-~ (x & y) | (x & z) => x & (y | z)
-~ (x & y) | x -> x
+(x < y) | (y < x) -> x != y  [ZW]
+(x == y) | (x != y) -> True  [ZWF]
+(x != y) | (x == y) -> True  [ZWF]
+(x <= y) | (y < x) -> True  [ZW]
+(y < x) | (x <= y) -> True  [ZW]
+(x < y) | (y <= x) -> True  [ZW]
+(y <= x) | (x < y) -> True  [ZW]
+(c1 < x) | (x < c2) -> True if c1 < c2  [ZW]
+(x < c2) | (c1 < x) -> True if c1 < c2  [ZW]
+(c1 <= x) | (x < c2) -> True if c1 <= c2  [ZW]
+(x < c2) | (c1 <= x) -> True if c1 <= c2  [ZW]
+(c1 < x) | (x <= c2) -> True if c1 <= c2  [ZW]
+(x <= c2) | (c1 < x) -> True if c1 <= c2  [ZW]
+(c1 <= x) | (x <= c2) -> True if c1 <= c2 + 1  [ZW]
+(x <= c2) | (c1 <= x) -> True if c1 <= c2 + 1  [ZW]
+(x != c1) | (x != c2) -> True if c1 != c2  [ZW]
+(x != c1) | (x == c2) -> x != c1 if c1 != c2  [ZW]
+(x == c2) | (x != c1) -> x != c1 if c1 != c2  [ZW]
+(x < c1) | (x < c2) -> x < max(c1, c2)  [ZW]
+(x <= c1) | (x <= c2) -> x <= max(c1, c2)  [ZW]
+(c1 < x) | (c2 < x) -> min(c1, c2) < x  [ZW]
+(c1 <= x) | (c2 <= x) -> min(c1, c2) <= x  [ZW]
+~ (x < y) | (x == y) -> x <= y  [ZWF]
+x | x -> x  [B]
+(x | y) | x -> x | y  [B]
+(x | y) | y -> x | y  [B]
+x | (x | y) -> x | y  [B]
+y | (x | y) -> y | x  [B]
+x | (y | z) => (x | y) | z  [B]
+(x & y) | (x & z) => x & (y | z)  [B]
+(x & y) | (z & x) => x & (y | z)  [B]
+(y & x) | (x & z) => x & (y | z)  [B]
+~ (x & y) | x -> x  [B]
 """
 
 MAX = """
-max(x, x) -> x
+max(x, x) -> x  [ZWF]
 max(x + c1, x + c2) -> x + max(c1, c2)
 max(x + c1, x) -> x + max(c1, 0)
 max(x, x + c1) -> x + max(c1, 0)
@@ -492,20 +495,20 @@ max(x, ((x + c1) // c2) * c2) -> ((x + c1) // c2) * c2 if c2 > 0 and c1 + 1 == c
 max((x // c1) * c1, x) -> x if c1 > 0
 max(x, (x // c1) * c1) -> x if c1 > 0
 # nested
-max(min(x, y), max(x, y)) -> max(x, y)
-max(min(y, x), max(x, y)) -> max(x, y)
-max(max(x, y), min(x, y)) -> max(x, y)
-max(max(x, y), min(y, x)) -> max(x, y)
-~ max(min(x, y), x) -> x
-max(max(x, y), x) -> max(x, y)
-max(max(x, y), y) -> max(x, y)
-max(x, max(x, y)) -> max(x, y)
-max(y, max(x, y)) -> max(x, y)
-max(max(x, c1), c2) -> max(x, max(c1, c2))
-max(c1, max(x, c2)) -> max(x, max(c1, c2))
-max(max(max(x, y), z), y) -> max(max(x, y), z)
-~ max(min(x, y), min(x, z)) -> min(max(y, z), x)
-~ max(max(x, y), max(x, z)) -> max(max(y, z), x)
+max(min(x, y), max(x, y)) -> max(x, y)  [ZW]
+max(min(y, x), max(x, y)) -> max(x, y)  [ZW]
+max(max(x, y), min(x, y)) -> max(x, y)  [ZW]
+max(max(x, y), min(y, x)) -> max(x, y)  [ZW]
+~ max(min(x, y), x) -> x  [ZW]
+max(max(x, y), x) -> max(x, y)  [ZW]
+max(max(x, y), y) -> max(x, y)  [ZW]
+max(x, max(x, y)) -> max(x, y)  [ZW]
+max(y, max(x, y)) -> max(x, y)  [ZW]
+max(max(x, c1), c2) -> max(x, max(c1, c2))  [ZW]
+max(c1, max(x, c2)) -> max(x, max(c1, c2))  [ZW]
+max(max(max(x, y), z), y) -> max(max(x, y), z)  [ZW]
+~ max(min(x, y), min(x, z)) -> min(max(y, z), x)  [ZW]
+~ max(max(x, y), max(x, z)) -> max(max(y, z), x)  [ZW]
 max(y + x, z + x) -> max(y, z) + x
 max(y + x, x + z) -> max(y, z) + x
 max(x + y, z + x) -> max(y, z) + x
@@ -522,8 +525,8 @@ max(x * c1, y * c1) -> min(x, y) * c1 if c1 < 0
 max(x * c1, c2) -> max(x, c2 // c1) * c1 if c1 > 0 and c2 % c1 == 0
 max(x * c1, c2) -> min(x, c2 // c1) * c1 if c1 < 0 and c2 % c1 == 0
 # canonicalization
-max(max(x, c1), y) => max(max(x, y), c1)
-max(x, max(y, c1)) => max(max(x, y), c1)
+max(max(x, c1), y) => max(max(x, y), c1)  [ZW]
+max(x, max(y, c1)) => max(max(x, y), c1)  [ZW]
 max(c1 - x, c2) => c1 - min(x, c1 - c2)
 max(x + c1, c2) => max(x, c2 - c1) + c1
 """

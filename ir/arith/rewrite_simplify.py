@@ -1,9 +1,13 @@
-"""Simplification by rewrite rules: operands first, then bounds, then the first rule of the operator that matches."""
+"""Simplification by rewrite rules: operands first, then bounds, then the first rule of the operator that matches.
+
+:class:`RewriteSimplifier` takes integers for numbers of ℤ, as they are in index positions, and gives what is data to its sister
+:class:`.data_simplify.DataSimplifier`, which sees rules of integers that wrap.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from .. import dtype as dt
 from ..expr import GlobalVar
@@ -12,17 +16,19 @@ from ..tir import expr as E
 from ..tir import operators
 from ..tir.buffer import Buffer
 from ..tir.expr import IntImm
-from ..tir.intrinsic.declaration import find
 from ..tir.stmt_functor import substitute
 from . import build
+from .const_int_bound import NEG_INF, POS_INF, add_bounds
+from .const_int_bound import negate as negate_bound
 from .deep_equal import expr_deep_equal
-from .effects import HasEffect, is_effect
+from .domain import INDEX_TYPES, Domain, is_number
+from .effects import is_harmless
 from .parts import AnalyzerParts
-from .pattern import RULE_TABLES
+from .pattern import RULE_TABLES, Rule
 
 _MAX_DEPTH = 5
 """How often a replacement is simplified again before its rule is refused."""
-_BUILD: dict[type, Callable[[Any, Any], Any]] = {
+BUILDERS: dict[type, Callable[[Any, Any], Any]] = {
     E.Add: build.add,
     E.Sub: build.sub,
     E.Mul: build.mul,
@@ -45,6 +51,11 @@ _BUILD: dict[type, Callable[[Any, Any], Any]] = {
 
 class RewriteSimplifier:
     """Applies the rules for one analyzer; results are remembered until a binding or constraint changes."""
+
+    domain: ClassVar[Domain] = Domain.INDEX
+    """What integers are taken for."""
+    table: ClassVar[dict[type, Callable[[Any, Any], Any]]]
+    """The method for each class of node; others keep their class, with children simplified."""
 
     def __init__(self, parent: AnalyzerParts) -> None:
         self._parent = parent
@@ -72,7 +83,7 @@ class RewriteSimplifier:
         found = self.memo.get(id(e))
         if found is not None:
             return found[1]
-        method = _TABLE.get(cls)
+        method = self.table.get(cls)
         result = e._map_children(self.visit) if method is None else method(self, e)
         if self.literals and result.__class__ in _CONDITIONS:
             result = self._known(result)
@@ -82,6 +93,10 @@ class RewriteSimplifier:
     # ---- two operands -------------------------------------------------------------------------------------------
 
     def _binary(self, e: Any) -> Any:
+        return self.arithmetic(e) if is_number(e.dtype) else self._parent._data._rewrite.visit(e)
+
+    def arithmetic(self, e: Any) -> Any:
+        """An operation of the numbers that this simplifier is for."""
         a, b = self.visit(e.a), self.visit(e.b)
         cls = e.__class__
         result = self.combine(cls, a, b)
@@ -90,74 +105,56 @@ class RewriteSimplifier:
         same = a is e.a and b is e.b
         if same and a.__class__ is not IntImm and b.__class__ is not IntImm:
             return e
-        built = _BUILD[cls](a, b)  # drops neutral operands, as in x * 1
+        built = BUILDERS[cls](a, b)  # drops neutral operands, as in x * 1
         return e if same and built.__class__ is cls else built
 
     def _logical(self, e: Any) -> Any:
         if not self.knowing_branches or dt.lanes(e.dtype) != 1:
-            return self._binary(e)
-        a, b = self.visit(e.a), e.b
-        for _ in range(2):
-            # a and b: b matters only where a holds; a or b: only where a fails.
-            with self._parent.constraint_scope(a if e.__class__ is E.And else self.negate(a)):
-                a, b = self.visit(b), a
+            return self.arithmetic(e)
+        a, b = self.visit(e.a), self.visit(e.b)
+        # a and b: b matters only where a holds; a or b: only where a fails. The other way round a may be why b is defined.
+        with self._parent.constraint_scope(a if e.__class__ is E.And else self.negate(a)):
+            b = self.visit(b)
+        if is_harmless(b):
+            with self._parent.constraint_scope(b if e.__class__ is E.And else self.negate(b)):
+                a = self.visit(a)
         result = self.combine(e.__class__, a, b)
         if result is not None:
             return result
-        return e if a is e.a and b is e.b else _BUILD[e.__class__](a, b)
+        return e if a is e.a and b is e.b else BUILDERS[e.__class__](a, b)
 
     def combine(self, cls: type, a: Any, b: Any) -> Any:
         """The simpler form of ``cls(a, b)`` for simplified operands; None when there is none."""
         if a.__class__ is IntImm and b.__class__ is IntImm:
-            folded = _BUILD[cls](a, b)
+            folded = BUILDERS[cls](a, b)
             return folded if folded.__class__ is IntImm else None
-        code, _, lanes = dt.parse(a.dtype)
-        if code not in ("int", "uint"):
-            return self._combine_other(cls, a, b)
-        if lanes != 1:
+        dtype = a.dtype
+        if dtype in INDEX_TYPES:
+            return self._by_bounds_or_rules(cls, a, b)
+        if is_number(dtype):
             return self._combine_vectors(cls, a, b)
+        if cls is E.And or cls is E.Or:
+            return self._connective(cls, a, b)
+        return self._parent._data._rewrite.combine(cls, a, b)
+
+    def _by_bounds_or_rules(self, cls: type, a: Any, b: Any) -> Any:
         quick = _QUICK.get(cls)
         if quick is not None:
             result = quick(self, a, b)
             if result is not None:
                 return result
-        return self._apply_rules(cls, a, b)
+        table = RULE_TABLES[self.domain][cls]
+        return None if table is None else self._first_match(table(a.__class__, b.__class__), a, b, a.dtype)
 
-    def _apply_rules(self, cls: type, a: Any, b: Any) -> Any:
-        table = RULE_TABLES[cls]
-        if table is None:
-            return None
-        parent, dtype = self._parent, a.dtype
-        for rule in table(a.__class__, b.__class__):
+    def _first_match(self, rules: tuple[Rule, ...], a: Any, b: Any, dtype: str) -> Any:
+        parent = self._parent
+        for rule in rules:
             if rule.again and self._depth >= _MAX_DEPTH:
                 continue
             result = rule.apply(parent, a, b, dtype)
             if result is not None:
                 return self.again(result) if rule.again else result
         return None
-
-    def again(self, expr: Any) -> Any:
-        """Simplify a replacement, to a bounded depth."""
-        self._depth += 1
-        try:
-            return self.visit(expr)
-        finally:
-            self._depth -= 1
-
-    def _combine_other(self, cls: type, a: Any, b: Any) -> Any:
-        """Floats fold constants, and divide by one with a product; bools follow the rules of connectives."""
-        if cls is E.Div and b.__class__ is E.FloatImm and b.value != 0 and dt.is_float(a.dtype):
-            return a if b.value == 1 else operators.multiply(a, operators.const(1.0 / b.value, b.dtype))
-        if cls is E.And or cls is E.Or:
-            return self._connective(cls, a, b)
-        if cls is E.GT or cls is E.GE:
-            return build.compare(E.LT if cls is E.GT else E.LE, b, a)
-        if cls is E.EQ and expr_deep_equal(a, b) and not dt.is_float(a.dtype):
-            return build.boolean(True, a.dtype)
-        if dt.lanes(a.dtype) != 1 and a.__class__ is E.Broadcast and b.__class__ is E.Broadcast:
-            return E.Broadcast(self._scalar(cls, a.value, b.value), a.lanes)
-        built = _BUILD[cls](a, b)
-        return built if built.__class__ is not cls else None
 
     def _connective(self, cls: type, a: Any, b: Any) -> Any:
         both = cls is E.And
@@ -169,30 +166,41 @@ class RewriteSimplifier:
             if a.__class__ is E.Broadcast and b.__class__ is E.Broadcast:
                 return E.Broadcast(self._scalar(cls, a.value, b.value), a.lanes)
             return a if expr_deep_equal(a, b) else None
-        table = RULE_TABLES[cls]
-        assert table is not None
-        for rule in table(a.__class__, b.__class__):
-            if rule.again and self._depth >= _MAX_DEPTH:
-                continue
-            operand = getattr(a, "a", a)
-            result = rule.apply(self._parent, a, b, operand.dtype)
-            if result is not None:
-                if result.__class__ is E.Broadcast or result.dtype != "bool":
-                    result = build.boolean(bool(result.value))
-                return self.again(result) if rule.again else result
-        return None
+        # Rules with comparisons in them hold for some of the numbers that are compared.
+        domain, dtype = Domain.BOOL, a.dtype
+        if a.__class__ in _COMPARISONS:
+            dtype = a.a.dtype
+            if dt.is_float(dtype):
+                domain = Domain.FLOAT
+            elif dt.is_integral(dtype):
+                is_index = self._parent._is_index
+                domain = Domain.INDEX if is_index(a) and is_index(b) else Domain.WRAPPING
+        table = RULE_TABLES[domain][cls]
+        if table is None:
+            return None
+        result = self._first_match(table(a.__class__, b.__class__), a, b, dtype)
+        if result is not None and result.dtype != "bool":
+            result = build.boolean(bool(result.value))
+        return result
+
+    def again(self, expr: Any) -> Any:
+        """Simplify a replacement, to a bounded depth."""
+        self._depth += 1
+        try:
+            return self.visit(expr)
+        finally:
+            self._depth -= 1
 
     def _scalar(self, cls: type, a: Any, b: Any) -> Any:
         result = self.combine(cls, a, b)
-        return _BUILD[cls](a, b) if result is None else result
+        return BUILDERS[cls](a, b) if result is None else result
 
     # ---- what bounds decide -------------------------------------------------------------------------------------
 
     def _difference(self, a: Any, b: Any) -> tuple[int, int]:
         """Bounds of ``a - b``: of the operands apart, and if that leaves the sign open, of the simplified difference."""
         bounds = self._parent._bounds
-        (a_low, a_high), (b_low, b_high) = bounds(a), bounds(b)
-        low, high = a_low - b_high, a_high - b_low
+        low, high = add_bounds(bounds(a), negate_bound(bounds(b)))
         if low > 0 or high < 0 or a.__class__ is IntImm or b.__class__ is IntImm or self._depth >= _MAX_DEPTH:
             return low, high
         d_low, d_high = bounds(self.again(build.sub(a, b)))
@@ -206,7 +214,7 @@ class RewriteSimplifier:
             if b.value == 1:
                 return a
             low, high = bounds(a)
-            if low > -(1 << 62) and high < 1 << 62 and low // b.value == high // b.value:
+            if low > NEG_INF and high < POS_INF and low // b.value == high // b.value:
                 return build.const(low // b.value, a.dtype)
         elif bounds(a)[0] >= 0 and self._parent._below(a, b):
             return build.const(0, a.dtype)
@@ -221,14 +229,14 @@ class RewriteSimplifier:
             if divisor in (1, -1):
                 return build.const(0, a.dtype)
             low, high = bounds(a)
-            if divisor > 0 and low > -(1 << 62) and high < 1 << 62:
+            if divisor > 0 and low > NEG_INF and high < POS_INF:
                 quotient = low // divisor
                 if quotient == high // divisor == 0:
                     return a
             coeff, base = self._parent._modular(a)
             if coeff % divisor == 0 and divisor > 0:
                 return build.const(base % divisor, a.dtype)
-            if divisor > 0 and low > -(1 << 62) and high < 1 << 62 and quotient == high // divisor:
+            if divisor > 0 and low > NEG_INF and high < POS_INF and quotient == high // divisor:
                 return self._scalar(E.Add, a, build.const(-quotient * divisor, a.dtype))
         elif bounds(a)[0] >= 0 and self._parent._below(a, b):
             return a
@@ -286,22 +294,20 @@ class RewriteSimplifier:
     # ---- comparisons, all by way of == and < --------------------------------------------------------------------
 
     def _compare(self, e: Any) -> Any:
+        return self.comparison(e) if self._parent._is_index(e) else self._parent._data._rewrite.visit(e)
+
+    def comparison(self, e: Any) -> Any:
+        """A comparison of the numbers that this simplifier is for."""
         a, b = self.visit(e.a), self.visit(e.b)
         result = self.compare(e.__class__, a, b)
         if result is not None:
             return result
-        return e if a is e.a and b is e.b else _BUILD[e.__class__](a, b)
+        return e if a is e.a and b is e.b else BUILDERS[e.__class__](a, b)
 
     def compare(self, cls: type, a: Any, b: Any) -> Any:
-        """A comparison of simplified operands: ``a <= b`` is ``not b < a``, ``a > b`` is ``b < a``."""
+        """A comparison of simplified operands: ``a <= b`` is ``not b < a``, ``a > b`` is ``b < a``; None where it stays."""
         if dt.parse(a.dtype)[0] not in ("int", "uint"):
-            if (
-                cls is E.GT or cls is E.GE
-            ):  # the other way round, which holds for floats (NaN included) as well
-                cls, a, b = E.LT if cls is E.GT else E.LE, b, a
-                result = self._combine_other(cls, a, b)
-                return _BUILD[cls](a, b) if result is None else result
-            return self._combine_other(cls, a, b)
+            return self._parent._data._rewrite.compare(cls, a, b)
         if cls is E.NE:
             return self._not_equal(a, b)
         if cls is E.GT:
@@ -314,7 +320,7 @@ class RewriteSimplifier:
 
     def _either(self, cls: type, a: Any, b: Any) -> Any:
         result = self.combine(cls, a, b)
-        return _BUILD[cls](a, b) if result is None else result
+        return BUILDERS[cls](a, b) if result is None else result
 
     def _negated(self, cls: type, a: Any, b: Any) -> Any:
         return self.negate(self._either(cls, a, b))
@@ -339,6 +345,8 @@ class RewriteSimplifier:
             return E.Broadcast(self.negate(a.value), a.lanes)
         if cls is E.Not:
             return a.a
+        if cls in _ORDERS and dt.is_float(a.a.dtype):
+            return build.logical_not(a)  # with NaN neither this nor the opposite order holds
         if cls is E.LT:
             return build.le(a.b, a.a)
         if cls is E.LE:
@@ -399,8 +407,11 @@ class RewriteSimplifier:
             found = self.loading[id(e)] = (e, any(map(self._loads, below)))
         return found[1]
 
+    def _condition(self, e: Any) -> Any:
+        return self.visit(e)
+
     def _select(self, e: Any) -> Any:
-        condition = self.visit(e.condition)
+        condition = self._condition(e.condition)
         value = condition.value if condition.__class__ is E.Broadcast else condition
         if value.__class__ is IntImm:
             return self.visit(e.true_value if value.value else e.false_value)
@@ -414,7 +425,7 @@ class RewriteSimplifier:
     def _call(self, e: Any) -> Any:
         name = getattr(e.op, "name", "")
         if name == "tir.if_then_else":
-            condition = self.visit(e.args[0])
+            condition = self._condition(e.args[0])
             if condition.__class__ is IntImm:
                 return self.visit(e.args[1] if condition.value else e.args[2])
             yes, no = self.branches(self.visit, condition, e.args[1], e.args[2])
@@ -423,35 +434,26 @@ class RewriteSimplifier:
             if condition is e.args[0] and yes is e.args[1] and no is e.args[2]:
                 return e
             return e.replace(args=(condition, yes, no))
-        if is_effect(e):
-            raise HasEffect
-        args = tuple([self.visit(item) if isinstance(item, E.PrimExpr) else item for item in e.args])
-        if args and all(item.__class__ is IntImm for item in args):
-            record = find(e)
-            if record is not None and record.elementwise and not record.dtype_first:
-                built = record.build(*args)  # builders fold constants where they can
-                if built.__class__ is IntImm:
-                    return built
-        if (
-            name in ("tir.shift_left", "tir.shift_right")
-            and args[1].__class__ is IntImm
-            and args[1].value == 0
-        ):
-            return args[0]
-        result = e if all(a is b for a, b in zip(args, e.args)) else e.replace(args=args)
-        if name == "tir.shift_right" and dt.is_index(e.dtype):
-            low, high = self._parent._bounds(result)
-            if low == high:
-                return build.const(low, e.dtype)
-        return result
+        if name == "tir.likely":
+            args = (self.visit(e.args[0]),)
+            return e if args[0] is e.args[0] else e.replace(args=args)
+        return self._parent._data._rewrite.visit(e)
 
     def _cast(self, e: Any) -> Any:
-        value = self.visit(e.value)
+        if not (is_number(e.dtype) and self._parent._is_index(e.value)):
+            return self._parent._data._rewrite.visit(e)
+        return self.converted(e, self.visit(e.value))
+
+    def converted(self, e: Any, value: Any) -> Any:
+        """The cast of a simplified value."""
         folded = operators.cast(e.dtype, value)
         return e if folded.__class__ is E.Cast and value is e.value else folded
 
     def _let(self, e: Any) -> Any:
-        value = self.visit(e.value)
+        is_index = self._parent._is_index(e.value)
+        value = (self._parent if is_index else self._parent._data)._rewrite.visit(e.value)
+        if not is_index:
+            self._parent._mark_data(e.var)
         if value.__class__ in (IntImm, E.Var, E.SizeVar) and e.var not in self.substitutions:
             return self.visit(substitute(e.body, {e.var: value}))
         body = self.visit(e.body)
@@ -484,10 +486,9 @@ class RewriteSimplifier:
         if cls in (E.FloorDiv, E.FloorMod) and a.__class__ is E.Ramp and b.__class__ is E.Broadcast:
             return self._ramp_division(cls, a, b)
         if cls in (E.LT, E.EQ):
-            bounds = self._parent._bounds
-            (a_low, a_high), (b_low, b_high) = bounds(a), bounds(b)
-            if a_high < b_low or (a_low > b_high if cls is E.EQ else a_low >= b_high):
-                return build.boolean(cls is E.LT and a_high < b_low, a.dtype)
+            low, high = add_bounds(self._parent._bounds(a), negate_bound(self._parent._bounds(b)))
+            if high < 0 or low > 0 or (low >= 0 and cls is E.LT):
+                return build.boolean(cls is E.LT and high < 0, a.dtype)
         return None
 
     def _ramp_of(self, base: Any, stride: Any, lanes: int) -> Any:
@@ -531,8 +532,8 @@ class RewriteSimplifier:
         return None
 
 
-_TABLE: dict[type, Callable[[RewriteSimplifier, Any], Any]] = {
-    **{cls: RewriteSimplifier._binary for cls in _BUILD},
+RewriteSimplifier.table = {
+    **{cls: RewriteSimplifier._binary for cls in BUILDERS},
     **{cls: RewriteSimplifier._compare for cls in (E.EQ, E.NE, E.LT, E.LE, E.GT, E.GE)},
     E.And: RewriteSimplifier._logical,
     E.Or: RewriteSimplifier._logical,
@@ -557,5 +558,7 @@ _QUICK: dict[type, Callable[[RewriteSimplifier, Any, Any], Any]] = {
     E.LT: RewriteSimplifier._quick_lt,
 }
 _LOADS = frozenset((E.BufferLoad, E.ProducerLoad))
-_CONDITIONS = frozenset((E.EQ, E.NE, E.LT, E.LE, E.GT, E.GE, E.And, E.Or, E.Not))
+_ORDERS = frozenset((E.LT, E.LE, E.GT, E.GE))
+_COMPARISONS = _ORDERS | {E.EQ, E.NE}
+_CONDITIONS = _COMPARISONS | {E.And, E.Or, E.Not}
 _NEGATABLE = _CONDITIONS | {IntImm, E.Broadcast}
