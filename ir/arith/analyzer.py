@@ -218,6 +218,15 @@ class Analyzer(PolynomialProofs):
             return self._part_by_part(expr, self.simplify_data)
         return expr if result is not expr and expr_deep_equal(result, expr) else result
 
+    def is_index(self, expr: Any) -> bool:
+        """Whether an expression is made of index variables and constants alone: arithmetic of ℤ, or a condition on such."""
+        return self._is_index(expr)
+
+    def mark_data(self, var: E.Var) -> None:
+        """Say that a variable holds data: a let has bound it to what is no index arithmetic."""
+        self._is_index.mark_data(var)
+        self._forget()
+
     def _holds_data(self, expr: Any) -> bool:
         """Whether an integer expression is data as a whole, not knowing where it stands."""
         return isinstance(expr, PrimExpr) and is_number(expr.dtype) and not self._is_index(expr)

@@ -38,7 +38,7 @@ class ConstraintScope:
         a._modular.variables = dict(a._modular.variables)
         a._rewrite.literals = list(a._rewrite.literals)
         a._facts = list(a._facts)
-        for part in _conjuncts(condition):
+        for part in conjuncts(condition):
             self._learn(part)
 
     def __exit__(self, *exc: Any) -> None:
@@ -53,7 +53,7 @@ class ConstraintScope:
     def _learn(self, condition: Any) -> None:
         a = self._analyzer
         if condition.__class__ is E.Call and getattr(condition.op, "name", "") == "tir.likely":
-            for part in _conjuncts(condition.args[0]):
+            for part in conjuncts(condition.args[0]):
                 self._learn(part)
             return
         if condition.__class__ is not IntImm:
@@ -130,9 +130,10 @@ def _shift(value: int, by: int) -> int:
 _BOUNDING = frozenset((E.LT, E.LE, E.GT, E.GE, E.EQ))
 
 
-def _conjuncts(condition: Any) -> Iterator[Any]:
+def conjuncts(condition: Any) -> Iterator[Any]:
+    """The conditions that an ``and`` joins."""
     if condition.__class__ is E.And:
-        yield from _conjuncts(condition.a)
-        yield from _conjuncts(condition.b)
+        yield from conjuncts(condition.a)
+        yield from conjuncts(condition.b)
     else:
         yield condition

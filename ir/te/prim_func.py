@@ -156,7 +156,9 @@ class _Builder:
 
     def _spatial_block(self, op: ComputeOp, output: Tensor, loop_vars: list[Var]) -> Stmt:
         iter_vars, values = self._block_vars(op)
-        value = self.analyzer.simplify(_ToBuffers(self.buffers, values).visit(op.body[output.value_index]))
+        value = self.analyzer.simplify_data(
+            _ToBuffers(self.buffers, values).visit(op.body[output.value_index])
+        )
         buffer = self.declare(output)
         indices = [values[axis.var] for axis in op.axis]
         reads = load_regions([value], self.analyzer, [buffer])
@@ -173,7 +175,7 @@ class _Builder:
         identity = reduce.init or combiner.identity_element
         sources = []
         for source, neutral in zip(reduce.source, combiner.identity_element, strict=True):
-            value = self.analyzer.simplify(to_buffers.visit(source))
+            value = self.analyzer.simplify_data(to_buffers.visit(source))
             always = isinstance(condition, IntImm) and condition.value
             sources.append(value if always else Select(condition, value, neutral))
         buffers = [self.declare(output) for output in outputs]

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from operator import is_
 from typing import TYPE_CHECKING, Any
 
 from ... import dtype as dt
-from ...arith.analyzer import Analyzer
+from ...arith.analyzer import Analyzer, constraints
 from ...arith.comparison import Extension
+from ...arith.constraint_scope import conjuncts
+from ...arith.domain import is_number
 from ...module import IRModule
-from ...node import post_order_visit
 from ...transform import PassContext, PassError
 from .. import expr as E
 from .. import operators
 from ..buffer import Buffer
 from ..expr import IntImm, PrimExpr, Range
 from ..function import PrimFunc
-from ..intrinsic.declaration import CallEffectKind, effect_of
 from ..operators import const
 from ..stmt import (
     AssertStmt,
@@ -32,6 +34,7 @@ from ..stmt import (
     seq,
 )
 from ..stmt_functor import StmtExprMutator, substitute
+from .memory_facts import MemoryFacts, reads_memory
 from .prim_func_pass import PrimFuncPass
 
 if TYPE_CHECKING:
@@ -41,17 +44,22 @@ if TYPE_CHECKING:
 class StatementSimplifier(StmtExprMutator):
     """Rewrites a statement with an analyzer that knows the statements around."""
 
-    def __init__(self, analyzer: Analyzer) -> None:
+    def __init__(self, analyzer: Analyzer, func: PrimFunc | None = None) -> None:
         super().__init__()
         self.analyzer = analyzer
+        self._memory = MemoryFacts(func)
 
     def visit_Buffer(self, buffer: Buffer) -> Buffer:
         """Declarations stay as they are."""
         return buffer
 
     def visit_PrimExpr(self, node: PrimExpr) -> PrimExpr:
-        """An expression, with everything inside of it."""
-        return self.analyzer.simplify(node)  # type: ignore[no-any-return]
+        """An index or a condition, with everything inside of it."""
+        return self.analyzer.simplify_index(node)  # type: ignore[no-any-return]
+
+    def visit_Evaluate(self, node: Evaluate) -> Stmt:
+        value = self.analyzer.simplify_data(node.value)
+        return node if value is node.value else Evaluate(value, node.span)
 
     def visit_IterVar(self, node: E.IterVar) -> E.IterVar:
         """The variable of a block or thread: only its domain is an expression."""
@@ -90,11 +98,12 @@ class StatementSimplifier(StmtExprMutator):
         if isinstance(condition, IntImm):
             taken = node.then_case if condition.value else node.else_case
             return self.visit(taken) if taken is not None else Evaluate(const(0))  # type: ignore[no-any-return]
-        with self.analyzer.constraint_scope(condition):
+        with self._knowing(condition, node.then_case):
             then = self.visit(node.then_case)
         otherwise = None
         if node.else_case is not None:
-            with self.analyzer.constraint_scope(self.analyzer.simplify(operators.logical_not(condition))):
+            opposite = self.analyzer.simplify_index(operators.logical_not(condition))
+            with self._knowing(opposite, node.else_case):
                 otherwise = self.visit(node.else_case)
             if isinstance(otherwise, Evaluate) and isinstance(otherwise.value, IntImm):
                 otherwise = None
@@ -104,24 +113,30 @@ class StatementSimplifier(StmtExprMutator):
 
     def visit_AssertStmt(self, node: AssertStmt) -> Stmt:
         condition = self.visit(node.condition)
-        with self.analyzer.constraint_scope(condition):
+        with self._knowing(condition, node.body):
             body = self.visit(node.body)
         if isinstance(condition, IntImm) and condition.value:
             return body  # type: ignore[no-any-return]
         return node.replace(condition=condition, body=body)
 
     def visit_LetStmt(self, node: LetStmt) -> Stmt:
-        value = self.visit(node.value)
-        if _may_inline(value):
+        is_index = self.analyzer.is_index(node.value)
+        value = self.visit(node.value) if is_index else self.analyzer.simplify_data(node.value)
+        if self._may_inline(value):
             return self.visit(substitute(node.body, {node.var: value}))  # type: ignore[no-any-return]
+        if not is_index:
+            self.analyzer.mark_data(node.var)
         body = self.visit(node.body)
         if value is node.value and body is node.body:
             return node
         return LetStmt(node.var, value, body, node.span)
 
     def visit_BufferStore(self, node: BufferStore) -> Stmt:
-        mapped = self.generic_visit(node)
-        value = mapped.value
+        value = self.analyzer.simplify_data(node.value)
+        indices = [self.visit(index) for index in node.indices]
+        predicate = None if node.predicate is None else self.visit(node.predicate)
+        is_same = value is node.value and predicate is node.predicate and all(map(is_, indices, node.indices))
+        mapped = node if is_same else BufferStore(node.buffer, value, indices, predicate, node.span)
         if (
             isinstance(value, E.BufferLoad)
             and value.buffer is mapped.buffer
@@ -129,29 +144,30 @@ class StatementSimplifier(StmtExprMutator):
             and all(self.analyzer.can_prove_equal(a, b) for a, b in zip(value.indices, mapped.indices))
         ):
             return Evaluate(const(0))  # an element stored to itself
-        return mapped  # type: ignore[no-any-return]
+        return mapped
 
     def visit_SeqStmt(self, node: SeqStmt) -> Stmt:
         mapped = [self.visit(item) for item in node.seq]
         return node if all(a is b for a, b in zip(mapped, node.seq)) else seq(mapped)
 
+    def _knowing(self, condition: PrimExpr, guarded: Stmt) -> AbstractContextManager[Any]:
+        """A scope in which holds what a condition says, as long as no statement in it writes what the condition reads."""
+        lasting = [part for part in conjuncts(condition) if not self._memory.may_change(part, guarded)]
+        return constraints(self.analyzer, *lasting)
 
-def _may_inline(value: PrimExpr) -> bool:
-    """Constants, variables, and integers that are computed from such alone: they have no effect and stay the same."""
-    if isinstance(value, IntImm | E.FloatImm | E.Var):
-        return True
-    if not dt.is_integral(value.dtype):
-        return False
-    found: list[bool] = []
+    def _may_inline(self, value: PrimExpr) -> bool:
+        """Constants, variables, and integers that are computed from such alone: they have no effect and stay the same.
 
-    def check(node: Any) -> None:
-        if isinstance(node, E.BufferLoad) or (
-            isinstance(node, E.Call) and effect_of(node) > CallEffectKind.PURE
-        ):
-            found.append(True)
-
-    post_order_visit(value, check)
-    return not found
+        Not what wraps: among indices it would not.
+        """
+        if isinstance(value, IntImm | E.FloatImm | E.Var):
+            return True
+        if not dt.is_integral(value.dtype):
+            return False
+        if dt.is_bool(value.dtype) or is_number(value.dtype):
+            if not self.analyzer.is_index(value) or dt.is_bool(value.dtype):
+                return False
+        return not reads_memory(value)
 
 
 _EXTENSIONS = {
@@ -196,4 +212,4 @@ class Simplify(PrimFuncPass):
             if wanted:
                 flags |= _EXTENSIONS[name]
         analyzer.enabled_extensions = flags
-        return func.replace(body=StatementSimplifier(analyzer).visit(func.body))
+        return func.replace(body=StatementSimplifier(analyzer, func).visit(func.body))
