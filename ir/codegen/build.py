@@ -382,7 +382,9 @@ def build(
         symbol = name or str(mod_or_func.attrs.get("global_symbol", "main"))
         mod_or_func = IRModule({symbol: mod_or_func.with_attr("global_symbol", symbol)})
     options = replace(native.options_of(target), unroll=unroll)
-    generated = generate(lower(mod_or_func, target), target.vector_bits)
+    generated = generate(
+        lower(mod_or_func, target), target.vector_bits, native.has_half_instructions(options)
+    )
     # Asked before lowering, which moves the stores of parallel loops into functions of their own.
     for var, func in mod_or_func.functions.items():
         if isinstance(func, PrimFunc) and (known := function_name(mod_or_func, var)) in generated.signatures:

@@ -13,7 +13,7 @@ from functools import cache, lru_cache
 from math import copysign
 
 _EXTENSIONS = ("sext", "zext")
-_INT_BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64}
+_INT_BITS = {"i1": 1, "i2": 2, "i4": 4, "i8": 8, "i16": 16, "i32": 32, "i64": 64}
 
 
 class Value:
@@ -103,6 +103,7 @@ class FunctionBuilder:
         params: pairs of type (with attributes, for instance ``ptr noalias align 64``) and name.
         attributes: text after the parameter list, such as ``#0`` or ``alwaysinline``.
         linkage: text between ``define`` and the result type, such as ``internal``.
+        computes_halves: whether the machine has instructions for ``half``.
     """
 
     def __init__(
@@ -112,12 +113,14 @@ class FunctionBuilder:
         params: Sequence[tuple[str, str]],
         attributes: str = "",
         linkage: str = "",
+        computes_halves: bool = True,
     ) -> None:
         self.name = name
         self.result = result
         self.params = list(params)
         self.attributes = attributes
         self.linkage = linkage
+        self.computes_halves = computes_halves
         self._entry: list[str] = []  # allocas: they must sit in the entry block to become registers
         self._lines: list[str] = []
         self._next = 0

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from ... import dtype as dt
 from ...module import IRModule
 from ...pass_context import PassContext
+from ...tir.analysis.exact_floats import exact_floats
 from ...tir.function import OUTLINED, PrimFunc
 from . import expression, intrinsics, statement  # noqa: F401  (enter the functions that print each class of node)
 from .builder import FunctionBuilder, ModuleBuilder, Value
@@ -38,7 +39,9 @@ def emit_function(context: KernelContext, func: PrimFunc, name: str) -> Signatur
     attributes, linkage = (
         (context.attributes, "") if outlined is None else (context.outlined_attributes, "internal")
     )
-    builder = FunctionBuilder(name, "i32", params, f"{attributes} align {_CACHE_LINE}", linkage)
+    builder = FunctionBuilder(
+        name, "i32", params, f"{attributes} align {_CACHE_LINE}", linkage, context.computes_halves
+    )
     emitter = FunctionEmitter(context, builder)
     for i, item in enumerate(bound):
         value = Value(f"%p{i}", item.llvm_type)
@@ -52,6 +55,7 @@ def emit_function(context: KernelContext, func: PrimFunc, name: str) -> Signatur
             builder.bound(value, dt.bits(item.var.dtype))
         emitter.variables[item.var] = value
     emitter.body = func.body
+    emitter.exact = exact_floats(func.body)
     emitter.statement(func.body)
     builder.ret(Value(str(OK), "i32"))
     context.module.define(name, builder.text())
@@ -103,14 +107,19 @@ class GeneratedModule:
         return self.builder.text()
 
 
-def generate(program: IRModule, vector_bits: int = 512) -> GeneratedModule:
+def generate(program: IRModule, vector_bits: int = 512, computes_halves: bool = True) -> GeneratedModule:
     """LLVM assembly of all PrimFuncs of a lowered module.
+
+    Args:
+        program: what :func:`ir.tir.lower.lower` returns.
+        vector_bits: width of the machine's vectors.
+        computes_halves: whether the machine has instructions for float16; where it has none, integer arithmetic takes their place.
 
     Raises:
         CodegenError: a statement or intrinsic has no native form; the message names it and the function.
     """
     module = ModuleBuilder()
-    context = KernelContext(module, program, vector_bits)
+    context = KernelContext(module, program, vector_bits, computes_halves)
     signatures = {}
     for var, func in program.functions.items():
         if not isinstance(func, PrimFunc):

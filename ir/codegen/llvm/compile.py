@@ -287,6 +287,15 @@ def emit_assembly(module: llvm.ModuleRef, options: MachineOptions = MachineOptio
     return target_machine(options).emit_assembly(module)
 
 
+_HALF_PROBE = "define half @f(float %x) {\n %y = fptrunc float %x to half\n ret half %y\n}"
+
+
+@lru_cache(maxsize=16)
+def has_half_instructions(options: MachineOptions = MachineOptions()) -> bool:
+    """Whether a machine converts float16 by itself. LLVM, which is asked here, calls a runtime library elsewhere."""
+    return "__truncsfhf2" not in emit_assembly(optimize(_HALF_PROBE, options, level=0), options)
+
+
 def symbol_exists(name: str) -> bool:
     """Whether code loaded into this process can link against a symbol.
 

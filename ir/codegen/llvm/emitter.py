@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from ... import dtype as dt
-from ...tir.expr import IntImm, PrimExpr, Var
+from ...tir.expr import Add, Broadcast, Cast, IntImm, Mul, PrimExpr, Ramp, Sub, Var
 from ...tir.stmt import Stmt
 from .builder import FunctionBuilder, Value
 from .compile import CodegenError
@@ -59,6 +59,8 @@ class FunctionEmitter:
         """Where the function's result is stored; None if it has none."""
         self.reduction_update: PrimExpr | None = None
         """The expression that combines a partial result with the next value of a reduction; its order is free."""
+        self.exact: set[int] = set()
+        """Float arithmetic that must not contract, by identity."""
         self.body: Stmt | None = None
         """The body of the loop at hand, or of the function."""
         self.library_instructions: int | None = None
@@ -125,6 +127,36 @@ class FunctionEmitter:
         if value.type == "i64" or value.literal is not None:
             return Value(value.ref, "i64")
         return self.b.cast("zext" if unsigned or value.type == "i1" else "sext", value, "i64")
+
+    def integer_bounds(self, expr: PrimExpr) -> tuple[int, int]:
+        """The least and the greatest value of an integer expression, as far as variables and constants tell."""
+        if isinstance(expr, IntImm):
+            return expr.value, expr.value
+        least, greatest = dt.integer_range(expr.dtype)
+        low, high = least, greatest
+        if isinstance(expr, Var):
+            bits = self.b.magnitude(self.variables[expr]) if expr in self.variables else 64
+            low, high = max(low, -(1 << bits)), min(high, 1 << bits)
+        elif isinstance(expr, Broadcast):
+            return self.integer_bounds(expr.value)
+        elif isinstance(expr, Add | Sub | Mul | Ramp):
+            low, high = self._bounds_of_sum(expr)
+        elif isinstance(expr, Cast) and dt.is_integral(expr.value.dtype):
+            low, high = self.integer_bounds(expr.value)
+        return (low, high) if least <= low and high <= greatest else (least, greatest)
+
+    def _bounds_of_sum(self, expr: Add | Sub | Mul | Ramp) -> tuple[int, int]:
+        if isinstance(expr, Ramp):
+            (low, high), steps = self.integer_bounds(expr.base), self.integer_bounds(expr.stride)
+            ends = [step * (expr.lanes - 1) for step in steps]
+            return low + min(0, *ends), high + max(0, *ends)
+        (a_low, a_high), (b_low, b_high) = self.integer_bounds(expr.a), self.integer_bounds(expr.b)
+        if isinstance(expr, Add):
+            return a_low + b_low, a_high + b_high
+        if isinstance(expr, Sub):
+            return a_low - b_high, a_high - b_low
+        corners = [x * y for x in (a_low, a_high) for y in (b_low, b_high)]
+        return min(corners), max(corners)
 
     def variable(self, var: Var) -> Value:
         """What a variable is; see the class for its width.

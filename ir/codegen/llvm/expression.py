@@ -11,8 +11,9 @@ from ...tir import expr as E
 from ...tir.analysis.faults import may_fault
 from ...tir.expr import Var
 from .builder import Value, constant, lane_constants, lanes_of, vector
-from .conversion import narrow_float, widen_float
+from .division import divide
 from .emitter import FunctionEmitter, prints
+from .rounding import narrow_float, widen_float
 from .types import register_type
 
 _SIGNED = {E.LT: "slt", E.LE: "sle", E.GT: "sgt", E.GE: "sge", E.EQ: "eq", E.NE: "ne"}
@@ -61,30 +62,36 @@ def _arithmetic(emitter: FunctionEmitter, expr: Any) -> Value:
     a, b = emitter.value(expr.a), emitter.value(expr.b)
     if not dt.is_float(dtype):
         return _integer_arithmetic(emitter, kind, a, b, dtype)
-    if dt.code(dtype) == "bfloat":
+    contract = " contract" if id(expr) not in emitter.exact else ""
+    if _in_float32(emitter, expr):
         a, b = widen_float(emitter.b, a, dtype), widen_float(emitter.b, b, dtype)
-        return narrow_float(emitter.b, _float_arithmetic(emitter, kind, a, b), dtype)
+        return narrow_float(emitter.b, _float_arithmetic(emitter, kind, a, b, contract), dtype)
     if expr is emitter.reduction_update:
         return _reduction_arithmetic(emitter, kind, a, b)
-    return _float_arithmetic(emitter, kind, a, b)
+    return _float_arithmetic(emitter, kind, a, b, contract)
 
 
-def _float_arithmetic(emitter: FunctionEmitter, kind: type, x: Value, y: Value) -> Value:
+def _in_float32(emitter: FunctionEmitter, expr: Any) -> bool:
+    """Whether half floats are widened here; LLVM does it where it is left to, but compares halves once for every selection."""
+    if dt.bits(expr.dtype) != 16:
+        return False
+    if dt.code(expr.dtype) == "bfloat" or not emitter.b.computes_halves:
+        return True
+    return isinstance(expr, E.Max | E.Min) and expr is not emitter.reduction_update
+
+
+_FLOAT: dict[type, str] = {E.Add: "fadd", E.Sub: "fsub", E.Mul: "fmul"}
+
+
+def _float_arithmetic(emitter: FunctionEmitter, kind: type, x: Value, y: Value, contract: str) -> Value:
+    """One operation; with ``contract`` a product and a sum may become one fused operation, rounded once."""
     b = emitter.b
-    # contract: a product and a sum may become one fused operation, rounded once
-    if kind is E.Add:
-        return b.binary("fadd contract", x, y)
-    if kind is E.Sub:
-        return b.binary("fsub contract", x, y)
-    if kind is E.Mul:
-        return b.binary("fmul contract", x, y)
+    if kind in _FLOAT:
+        return b.binary(_FLOAT[kind] + contract, x, y)
     if kind is E.Div:
         return b.binary("fdiv", x, y)
-    # one instruction on x86; a NaN in the first operand is the result, as in relu(NaN) = max(NaN, 0)
-    if kind is E.Max:
-        return b.select(b.fcmp("ogt", y, x), y, x)
-    if kind is E.Min:
-        return b.select(b.fcmp("olt", y, x), y, x)
+    if kind is E.Max or kind is E.Min:
+        return _extreme(emitter, kind, x, y)
     if kind is E.FloorDiv:
         return b.call(emitter.module.intrinsic("floor", x.type), x.type, [b.binary("fdiv", x, y)])
     remainder = b.binary("frem", x, y)
@@ -96,23 +103,24 @@ def _float_arithmetic(emitter: FunctionEmitter, kind: type, x: Value, y: Value) 
     return b.select(inexact, b.binary("fadd", remainder, y), remainder)
 
 
-def _reduction_arithmetic(emitter: FunctionEmitter, kind: type, x: Value, y: Value) -> Value:
-    """One step of a reduction, in any order: LLVM may keep several partial results and combine them at the end.
+def _extreme(emitter: FunctionEmitter, kind: type, x: Value, y: Value) -> Value:
+    """The larger or smaller operand, NaN if one is NaN, and either of two zeros: one instruction where one operand is a number."""
+    name = emitter.module.intrinsic("maximum" if kind is E.Max else "minimum", x.type, 2)
+    # the second operand first: LLVM tests it for NaN, and what is there in reductions is not what the next step waits for
+    return emitter.b.define(f"call nsz {x.type} @{name}({y.type} {y.ref}, {x.type} {x.ref})", x.type)
 
-    Extremes are taken as if there were no NaN and no sign of zero; a NaN among the inputs may or may not show.
-    """
+
+def _reduction_arithmetic(emitter: FunctionEmitter, kind: type, x: Value, y: Value) -> Value:
+    """One step of a reduction, in any order: LLVM may keep several partial results and combine them at the end."""
     b = emitter.b
     if kind is E.Add:
         return b.binary("fadd reassoc nsz contract", x, y)
     if kind is E.Mul:
         return b.binary("fmul reassoc nsz contract", x, y)
-    larger = b.fcmp("nnan nsz ogt" if kind is E.Max else "nnan nsz olt", y, x)
-    return b.define(f"select nnan nsz {larger.type} {larger.ref}, {y.type} {y.ref}, {x.type} {x.ref}", x.type)
+    return _extreme(emitter, kind, x, y)
 
 
 _INTEGER: dict[type, str] = {E.Add: "add", E.Sub: "sub", E.Mul: "mul"}
-_SIGNED_DIVISION: dict[type, str] = {E.Div: "sdiv", E.Mod: "srem"}
-_UNSIGNED_DIVISION: dict[type, str] = {E.Div: "udiv", E.FloorDiv: "udiv", E.Mod: "urem", E.FloorMod: "urem"}
 
 
 def _integer_arithmetic(emitter: FunctionEmitter, kind: type, x: Value, y: Value, dtype: str) -> Value:
@@ -125,33 +133,12 @@ def _integer_arithmetic(emitter: FunctionEmitter, kind: type, x: Value, y: Value
     if kind is E.Max or kind is E.Min:
         name = ("u" if unsigned else "s") + ("max" if kind is E.Max else "min")
         return b.call(emitter.module.intrinsic(name, x.type, 2), x.type, [x, y])
-    if unsigned:
-        return b.binary(_UNSIGNED_DIVISION[kind], x, y)
-    if kind in _SIGNED_DIVISION:
-        return b.binary(_SIGNED_DIVISION[kind], x, y)
-    return _floor_division(emitter, kind, x, y)
+    return divide(b, kind, x, y, dtype)
 
 
 def _magnitude(x: int, y: int, kind: type) -> int:
     """Bits that are enough for the absolute value of a sum, difference or product."""
     return x + y if kind is E.Mul else max(x, y) + 1
-
-
-def _floor_division(emitter: FunctionEmitter, kind: type, x: Value, y: Value) -> Value:
-    """Signed division rounded down, or its remainder."""
-    b = emitter.b
-    divisor = y.literal
-    if divisor is not None and divisor > 0 and divisor & (divisor - 1) == 0:
-        if kind is E.FloorDiv:
-            return b.bound(b.binary("ashr", x, Value(str(divisor.bit_length() - 1), x.type)), b.magnitude(x))
-        return b.bound(b.binary("and", x, Value(str(divisor - 1), x.type)), divisor.bit_length())
-    zero = constant(0, x.type)
-    remainder = b.binary("srem", x, y)
-    differs = b.icmp("slt", b.binary("xor", remainder, y), zero)
-    adjust = b.binary("and", differs, b.icmp("ne", remainder, zero))
-    if kind is E.FloorDiv:
-        return b.binary("add", b.binary("sdiv", x, y), b.cast("sext", adjust, x.type))
-    return b.select(adjust, b.binary("add", remainder, y), remainder)
 
 
 # -- comparisons and logic ---------------------------------------------------------

@@ -26,9 +26,13 @@ class PackedSite:
 class KernelContext:
     """What all functions of one LLVM module share."""
 
-    def __init__(self, module: ModuleBuilder, program: IRModule, vector_bits: int) -> None:
+    def __init__(
+        self, module: ModuleBuilder, program: IRModule, vector_bits: int, computes_halves: bool = True
+    ) -> None:
         self.module = module
         self.program = program
+        self.computes_halves = computes_halves
+        """Whether the machine has instructions for float16."""
         width = f'"prefer-vector-width"="{vector_bits}" "min-legal-vector-width"="{vector_bits}"'
         self.attributes = module.attributes(f"nounwind {width}")
         self.outlined_attributes = module.attributes(f"noinline nounwind {width}")

@@ -34,8 +34,8 @@ def register_type(dtype: str) -> str:
 
 @cache
 def memory_type(dtype: str) -> str:
-    """The type of an element in memory: bool takes a byte."""
-    if dt.is_bool(dtype):
+    """The type of an element in memory: bool and integers of a few bits take a byte, in vectors too, which LLVM would pack."""
+    if dt.is_integral(dtype) and dt.bits(dtype) < 8:
         return vector("i8", dt.lanes(dtype))
     return register_type(dtype)
 

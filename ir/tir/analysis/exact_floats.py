@@ -1,0 +1,86 @@
+"""Which float arithmetic must be rounded operation by operation: what decides something within its expression."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from ... import dtype as dt
+from ...node import Visitor
+from .. import expr as E
+from .. import stmt as S
+from ..buffer import Buffer
+from ..expr import PrimExpr, Var
+
+_STEPS = ("floor", "ceil", "trunc", "round", "nearbyint")
+
+
+def exact_floats(body: S.Stmt) -> set[int]:
+    """The identities of the sums, differences and products that must not contract (``a * b + c`` rounded once).
+
+    A float that flows into a comparison, an integer or a rounding to integers decides something: which row a resize reads, on
+    which side of a threshold a value falls. There it is what its operations say, everywhere the same. What is stored is data.
+    Variables that are bound within the function are looked through.
+    """
+    finder = _Find()
+    finder.visit(body)
+    return finder.exact
+
+
+def _steps(call: E.Call) -> bool:
+    """Whether a call rounds its argument to an integer, or takes its bits."""
+    name = getattr(call.op, "name", "").removeprefix("tir.")
+    if name in ("call_llvm_pure_intrin", "call_pure_extern"):
+        parts = str(getattr(call.args[0], "value", "")).split(".")
+        name = parts[1] if len(parts) > 1 else ""
+    return name in _STEPS or name == "reinterpret"
+
+
+class _Find(Visitor):
+    """Bodies are visited before the values of their variables, which are exact where a use is."""
+
+    remembers: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.exact: set[int] = set()
+        self.variables: set[Var] = set()
+
+    def visit_Buffer(self, buffer: Buffer) -> None:
+        pass
+
+    def visit_CmpExpr(self, node: Any) -> None:
+        if dt.is_float(node.a.dtype):
+            self._mark(node.a)
+            self._mark(node.b)
+        self.generic_visit(node)
+
+    def visit_Cast(self, node: E.Cast) -> None:
+        if dt.is_float(node.value.dtype) and not dt.is_float(node.dtype):
+            self._mark(node.value)
+        self.generic_visit(node)
+
+    def visit_Call(self, call: E.Call) -> None:
+        if _steps(call):
+            self._mark(call)
+        self.generic_visit(call)
+
+    def visit_LetStmt(self, node: S.LetStmt) -> None:
+        self.visit(node.body)
+        self._value(node.var, node.value)
+
+    def visit_Let(self, node: E.Let) -> None:
+        self.visit(node.body)
+        self._value(node.var, node.value)
+
+    def _value(self, var: Var, value: PrimExpr) -> None:
+        if var in self.variables:
+            self._mark(value)
+        self.visit(value)
+
+    def _mark(self, expr: PrimExpr) -> None:
+        """An expression and what flows into it, down to what is read from memory."""
+        if isinstance(expr, Var):
+            self.variables.add(expr)
+        elif expr.is_compound and id(expr) not in self.exact and not isinstance(expr, E.BufferLoad):
+            self.exact.add(id(expr))
+            expr._visit_children(lambda child: self._mark(child) if isinstance(child, PrimExpr) else None)

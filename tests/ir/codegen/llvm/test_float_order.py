@@ -1,0 +1,160 @@
+"""NaN in minima, maxima, comparisons and their negations; sign of zero and infinities in sums and products."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import pytest
+
+from ir import dtype as dt
+from ir.codegen.build import build
+from ir.script import from_source
+
+pytestmark = pytest.mark.filterwarnings("ignore:invalid value")
+
+DTYPES = ["float16", "bfloat16", "float32", "float64"]
+VALUES = [0.0, 1.0, -1.0, math.inf, -math.inf, math.nan, 3.0, -2.0]
+
+
+def pairs(dtype: str) -> tuple[np.ndarray, np.ndarray]:
+    """All pairs of special values."""
+    kind = dt.to_numpy(dtype)
+    count = len(VALUES)
+    return np.repeat(VALUES, count).astype(kind), np.tile(VALUES, count).astype(kind)
+
+
+@pytest.mark.parametrize("kind", ["serial", "vectorized"])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("name", "meaning"), [("max", np.maximum), ("min", np.minimum)])
+def test_extremes_of_nan_are_nan(name: str, meaning: np.ufunc, dtype: str, kind: str) -> None:
+    func = from_source(
+        f"""@T.prim_func
+def main(A: T.Buffer((64,), "{dtype}"), B: T.Buffer((64,), "{dtype}"), C: T.Buffer((3, 64), "{dtype}")):
+        for i in T.{kind}(64):
+            C[0, i] = T.{name}(A[i], B[i])
+            C[1, i] = T.{name}(A[i], T.{dtype}(1))
+            C[2, i] = T.{name}(T.{dtype}(1), A[i])"""
+    )
+    a, b = pairs(dtype)
+    c = np.zeros((3, 64), dt.to_numpy(dtype))
+    build(func)["main"](a, b, c)
+    one = dt.to_numpy(dtype).type(1)
+    expected = np.stack([meaning(a, b), meaning(a, one), meaning(one, a)])
+    np.testing.assert_array_equal(c.astype("float64"), expected.astype("float64"))
+
+
+@pytest.mark.parametrize("place", [None, 0, 1, 50, 99])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("name", "meaning"), [("max", np.maximum), ("min", np.minimum)])
+def test_a_reduction_keeps_nan(name: str, meaning: np.ufunc, dtype: str, place: int | None) -> None:
+    func = from_source(
+        f"""@T.prim_func
+def main(A: T.Buffer((100,), "{dtype}"), C: T.Buffer((1,), "{dtype}")):
+        for i in range(100):
+            C[0] = T.{name}(C[0], A[i])"""
+    )
+    a = np.random.default_rng(0).standard_normal(100).astype(dt.to_numpy(dtype))
+    if place is not None:
+        a[place] = math.nan
+    c = np.array([-math.inf if name == "max" else math.inf], dt.to_numpy(dtype))
+    build(func)["main"](a, c)
+    np.testing.assert_array_equal(c.astype("float64"), [float(meaning.reduce(a))])
+
+
+def test_an_extreme_with_a_number_is_one_instruction() -> None:
+    """relu6; and a reduction is made of vectors, with a test for NaN."""
+    source = """@T.prim_func
+def main(A: T.Buffer((64, 16), "float32")):
+        for i in range(64):
+            for j in T.vectorized(16):
+                A[i, j] = T.min(T.max(A[i, j], T.float32(0)), T.float32(6))"""
+    text = build(from_source(source), "llvm -mcpu=x86-64-v4").assembly
+    assert len(re.findall(r"vm(?:ax|in)ps", text)) == 2
+    assert "vcmp" not in text
+    reduction = """@T.prim_func
+def main(A: T.Buffer((1024,), "float32"), C: T.Buffer((1,), "float32")):
+        for i in range(1024):
+            C[0] = T.max(C[0], A[i])"""
+    assert re.search(r"vmaxps.*zmm", build(from_source(reduction), "llvm -mcpu=x86-64-v4").assembly)
+
+
+@pytest.mark.parametrize("kind", ["serial", "vectorized"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_comparisons_with_nan_are_false_and_their_negations_true(dtype: str, kind: str) -> None:
+    operators = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}
+    operators |= {"==": np.equal, "!=": np.not_equal}
+    stores = "".join(
+        f"""
+            C[{2 * n}, i] = A[i] {op} B[i]
+            C[{2 * n + 1}, i] = not (A[i] {op} B[i])"""
+        for n, op in enumerate(operators)
+    )
+    func = from_source(
+        f"""@T.prim_func
+def main(A: T.Buffer((64,), "{dtype}"), B: T.Buffer((64,), "{dtype}"), C: T.Buffer((12, 64), "bool")):
+        for i in T.{kind}(64):{stores}"""
+    )
+    a, b = pairs(dtype)
+    c = np.zeros((12, 64), "bool")
+    build(func)["main"](a, b, c)
+    expected = [sign(compare(a, b)) for compare in operators.values() for sign in (np.array, np.logical_not)]
+    np.testing.assert_array_equal(c, expected)
+
+
+@pytest.mark.parametrize("kind", ["serial", "vectorized"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_sums_and_products_of_special_values(dtype: str, kind: str) -> None:
+    """-0.0 + 0.0 is 0.0, infinity times zero is NaN, and x - x is not always zero."""
+    func = from_source(
+        f"""@T.prim_func
+def main(A: T.Buffer((8,), "{dtype}"), Z: T.Buffer((1,), "{dtype}"), C: T.Buffer((4, 8), "{dtype}")):
+        for i in T.{kind}(8):
+            C[0, i] = A[i] + Z[0]
+            C[1, i] = A[i] * Z[0]
+            C[2, i] = A[i] - A[i]
+            C[3, i] = A[i] * T.{dtype}(-1)"""
+    )
+    a = np.array([0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan, 5.0], dtype)
+    c = np.zeros((4, 8), dtype)
+    build(func)["main"](a, np.zeros(1, dtype), c)
+    with np.errstate(invalid="ignore"):
+        expected = np.stack([a + 0, a * 0, a - a, -a])
+    np.testing.assert_array_equal(c, expected)
+    numbers = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(c)[numbers], np.signbit(expected)[numbers])
+
+
+@pytest.mark.parametrize("kind", ["serial", "vectorized", "parallel"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        'T.Cast("int32", (A[i] * B[i] + C[i]) * T.float32(1e12))',
+        "T.Select(A[i] * B[i] + C[i] > T.float32(0), 1, 2)",
+        'T.Cast("int32", A[i] * B[i] + C[i] != T.float32(0))',
+        'T.Cast("int32", T.floor(A[i] * B[i] + C[i]))',
+        'T.Cast("int32", T.ceil(T.max(C[i] - A[i] * T.float32(-1) * B[i], T.float32(0))))',
+        'T.Cast("int32", A[i] * B[i] + C[i] > T.float32(0)) + T.Cast("int32", T.ceil(A[i] * B[i] + C[i]))',
+    ],
+)
+def test_what_decides_is_not_contracted(value: str, kind: str) -> None:
+    """``a * b + c`` where c is the rounded product, negated: 0, and something else where it is rounded once."""
+    func = from_source(
+        f"""@T.prim_func
+def main(
+    A: T.Buffer((512,), "float32"), B: T.Buffer((512,), "float32"), C: T.Buffer((512,), "float32"),
+    D: T.Buffer((512,), "int32"), E: T.Buffer((512,), "float32")
+):
+        for i in T.{kind}(512):
+            D[i] = {value}
+        for i in T.{kind}(512):
+            E[i] = A[i] * B[i] + C[i]"""
+    )
+    a, b = np.random.default_rng(0).standard_normal((2, 512)).astype("float32")
+    c = -(a * b)
+    found, data = np.full(512, -1, "int32"), np.zeros(512, "float32")
+    build(func)["main"](a, b, c, found, data)
+    expected = 2 if "Select" in value else 0
+    np.testing.assert_array_equal(found, np.full(512, expected))
+    assert not data.any() or "vfmadd" in build(func).assembly  # data may be contracted
