@@ -155,22 +155,18 @@ def _compare(emitter: FunctionEmitter, expr: Any) -> Value:
 @prints(E.And)
 def _and(emitter: FunctionEmitter, expr: E.And) -> Value:
     a = emitter.value(expr.a)
-    if a.type != "i1":
-        return emitter.b.binary("and", a, emitter.value(expr.b))
-    if may_fault(expr.b):
+    if a.type == "i1" and may_fault(expr.b):
         return _only_if(emitter, a, True, expr.b)
     # select, not and: the right side may be poison or meaningless where the left does not hold
-    return emitter.b.select(a, emitter.value(expr.b), constant(0, "i1"))
+    return emitter.b.select(a, emitter.value(expr.b), constant(0, a.type))
 
 
 @prints(E.Or)
 def _or(emitter: FunctionEmitter, expr: E.Or) -> Value:
     a = emitter.value(expr.a)
-    if a.type != "i1":
-        return emitter.b.binary("or", a, emitter.value(expr.b))
-    if may_fault(expr.b):
+    if a.type == "i1" and may_fault(expr.b):
         return _only_if(emitter, a, False, expr.b)
-    return emitter.b.select(a, constant(1, "i1"), emitter.value(expr.b))
+    return emitter.b.select(a, constant(1, a.type), emitter.value(expr.b))
 
 
 def _only_if(emitter: FunctionEmitter, condition: Value, holds: bool, expr: E.PrimExpr) -> Value:

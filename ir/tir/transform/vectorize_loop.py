@@ -19,6 +19,7 @@ from ..analysis.faults import may_divide_by_zero, may_fault
 from ..buffer import Buffer
 from ..expr import Broadcast, BufferLoad, Call, IntImm, PrimExpr, Ramp, Select, Var
 from ..function import PrimFunc
+from ..intrinsic.control import if_then_else
 from ..intrinsic.declaration import CallEffectKind, effect_of, find
 from ..operators import const
 from ..stmt import (
@@ -113,10 +114,17 @@ class _Lanes(Mutator):
 
     def visit_LogicalExpr(self, node: Any) -> PrimExpr:
         a = self.visit(node.a)
-        if not self._is_wide(a) or not may_fault(node.b):
+        if not may_fault(node.b):
             return self.visit_CmpExpr(node)
-        with self._under(a if isinstance(node, E.And) else E.Not(a)):
-            return type(node)(a, self._widen(self.visit(node.b)))
+        if self._is_wide(a):
+            with self._under(a if isinstance(node, E.And) else E.Not(a)):
+                return type(node)(a, self._widen(self.visit(node.b)))
+        b = self.visit(node.b)
+        if not self._is_wide(b):
+            return type(node)(a, b)
+        # one condition for all lanes: it decides whether the right side is computed at all
+        known = Broadcast(const(isinstance(node, E.Or), "bool"), self.lanes)
+        return if_then_else(a, b, known) if isinstance(node, E.And) else if_then_else(a, known, b)
 
     def visit_Not(self, node: E.Not) -> PrimExpr:
         a = self.visit(node.a)

@@ -70,6 +70,25 @@ def test_a_guarded_division_does_not_divide_by_zero(statement: str, kind: str) -
 
 
 @KINDS
+@pytest.mark.parametrize(
+    "condition", ["N[0] != 0 and i % N[0] == 0", "not (N[0] == 0 or i % N[0] != 0)", "n != 0 and i % n == 0"]
+)
+@pytest.mark.parametrize("divisor", [0, 3])
+def test_one_condition_guards_all_lanes(condition: str, divisor: int, kind: str) -> None:
+    source = f"""def main(n: T.int32, N: T.Buffer((1,), "int32"), C: T.Buffer((2, 16), "int32")):
+        for i in T.{kind}(16):
+            if {condition}:
+                C[0, i] = 1
+        for i in T.{kind}(16):
+            C[1, i] = T.if_then_else({condition}, 5, 7)"""
+    func = from_source(f"@T.prim_func\n{source}")
+    result = np.zeros((2, 16), "int32")
+    build(func)["main"](divisor, np.array([divisor], "int32"), result)
+    holds = np.array([divisor != 0 and i % divisor == 0 for i in range(16)])
+    np.testing.assert_array_equal(result, [holds, np.where(holds, 5, 7)])
+
+
+@KINDS
 def test_a_guarded_statement_does_not_divide_by_zero(kind: str) -> None:
     agree(
         f"""def main(A: T.Buffer((16,), "int32"), C: T.Buffer((16,), "int32")):
