@@ -18,39 +18,26 @@ from typing import Any
 import numpy as np
 
 from .. import dtype as dt
-from ..error import IRError
 from ..module import IRModule
 from ..registry import get_global_func
 from ..target.target import Target
 from ..tir.analysis.written_params import stored_params
 from ..tir.function import PrimFunc
 from ..tir.lower import lower
+from .entry import KernelError, prepare
 from .llvm import compile as native
 from .llvm.codegen import GeneratedModule, generate
 from .llvm.compile import CodegenError, LoadedObject, MachineOptions
+from .llvm.extent import text_of
 from .llvm.kernel_context import PackedSite, function_name
 from .llvm.runtime import SYMBOLS, runtime, runtime_object
-from .llvm.signature import Parameter, Signature
-
-
-class KernelError(IRError):
-    """A kernel was called with wrong arguments, or reported an error."""
-
+from .llvm.signature import Signature
 
 LOADING = threading.Lock()
 """Held while code and the runtime are loaded into the process: threads that call first at once must load one."""
 _PACKED = ctypes.CFUNCTYPE(
     ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(ctypes.c_int64), ctypes.POINTER(ctypes.c_int64)
 )
-
-
-def _as_array(value: Any) -> np.ndarray | None:
-    """The memory behind an argument without copying: a numpy array, or anything with DLPack."""
-    if isinstance(value, np.ndarray):
-        return value
-    if hasattr(value, "__dlpack__"):
-        return np.from_dlpack(value)
-    return None
 
 
 class NativeFunction:
@@ -70,7 +57,6 @@ class NativeFunction:
                 types.append(ctypes.c_int64)
         self.address = module.entry_pointer(signature.name)
         self._call = ctypes.CFUNCTYPE(ctypes.c_int32, *types)(self.address)
-        self._given = [item for item in signature.parameters if item.kind in ("buffer", "scalar")]
 
     def __call__(self, *args: Any) -> Any:
         """Runs the kernel.
@@ -90,66 +76,12 @@ class NativeFunction:
         return None if result is None else result[0]
 
     def prepare(self, args: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """C arguments (without a result pointer) for ``args``, and what must stay alive while they are used."""
-        if len(args) != len(self._given):
-            names = ", ".join(item.name for item in self._given)
-            raise KernelError(f"{self.name} takes {len(self._given)} arguments ({names}), got {len(args)}")
-        given = iter(args)
-        symbols: dict[str, int] = {}
-        arguments: list[Any] = []
-        keep: list[Any] = []
-        for item in self.signature.parameters:
-            if item.kind == "buffer":
-                array = self._check_array(item, next(given), symbols)
-                keep.append(array)
-                arguments.append(array.ctypes.data)
-            elif item.kind == "scalar":
-                value = next(given)
-                arguments.append(float(value) if dt.is_float(item.dtype) else int(value))
-                symbols.setdefault(item.name, int(arguments[-1]))
-            elif item.kind == "symbol":
-                arguments.append(symbols.get(item.name, 0))
-        return arguments, keep
+        """C arguments (without a result pointer) for ``args``, and what must stay alive while they are used.
 
-    def _check_array(self, item: Parameter, value: Any, symbols: dict[str, int]) -> np.ndarray:
-        array = _as_array(value)
-        if array is None:
-            raise KernelError(
-                f"{self.name}: argument {item.name} must be an array, got {type(value).__name__}"
-            )
-        if item.stored and array is value and not array.flags.writeable:  # DLPack does not always tell
-            raise KernelError(
-                f"{self.name}: argument {item.name} is written, but the array is read-only; pass a copy of it"
-            )
-        if item.shape == ("?",) and item.dtype == "uint8":
-            return array  # an untyped pointer
-        wanted = dt.to_numpy(item.dtype)
-        if array.dtype != wanted:
-            raise KernelError(f"{self.name}: argument {item.name} must be {item.dtype}, got {array.dtype}")
-        if not array.flags.c_contiguous:
-            raise KernelError(
-                f"{self.name}: argument {item.name} must be contiguous; use numpy.ascontiguousarray"
-            )
-        shape = array.shape
-        lanes = dt.lanes(item.dtype)
-        if lanes > 1 and shape and shape[-1] == lanes:
-            shape = shape[:-1]
-        fits = len(shape) == len(item.shape)
-        for extent, actual in zip(item.shape, shape):
-            if isinstance(extent, int):
-                fits = fits and extent == actual
-            elif extent != "?":
-                fits = fits and symbols.setdefault(extent, actual) == actual
-        if not fits:
-            raise KernelError(
-                f"{self.name}: argument {item.name} must have shape {_shape_text(item.shape, symbols)}, got {array.shape}"
-            )
-        return array
-
-
-def _shape_text(shape: tuple[int | str, ...], symbols: dict[str, int]) -> str:
-    parts = [f"{e}={symbols[e]}" if isinstance(e, str) and e in symbols else str(e) for e in shape]
-    return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
+        Raises:
+            KernelError: arguments do not fit the signature.
+        """
+        return prepare(self.signature, args)
 
 
 class NativeModule:
@@ -303,7 +235,7 @@ class NativeModule:
             for item in signature.parameters:
                 if item.kind == "buffer":
                     lines.append(
-                        f"/*   {item.name}: {item.dtype} [{', '.join(str(e) for e in item.shape)}] */"
+                        f"/*   {item.name}: {item.dtype} [{', '.join(text_of(e) for e in item.shape)}] */"
                     )
             lines.append(signature.c_declaration())
         lines += [

@@ -17,6 +17,7 @@ from . import expression, intrinsics, statement  # noqa: F401  (enter the functi
 from .builder import FunctionBuilder, ModuleBuilder, Value
 from .compile import CodegenError
 from .emitter import FunctionEmitter
+from .extent import evaluate
 from .kernel_context import OK, KernelContext, PackedSite, function_name
 from .signature import BoundParameter, Signature, bind_parameters
 from .types import element_bytes, register_type
@@ -32,7 +33,7 @@ def emit_function(context: KernelContext, func: PrimFunc, name: str) -> Signatur
     outlined = func.attrs.get(OUTLINED)
     if outlined is None:
         name = signature.symbol
-    noalias = bool(func.attrs.get("tir.noalias", True)) and bool(
+    noalias = bool(func.attrs.get("tir.noalias", False)) and bool(
         PassContext.current().get("tir.noalias", True)
     )
     params = [(_parameter_text(item, noalias), f"p{i}") for i, item in enumerate(bound)]
@@ -84,10 +85,11 @@ def _parameter_text(item: BoundParameter, noalias: bool) -> str:
     if noalias:
         facts.append("noalias")
     extents = item.parameter.shape
-    if item.parameter.kind == "buffer" and extents and all(isinstance(e, int) for e in extents):
+    is_dense = item.parameter.kind == "buffer" and not item.parameter.strides
+    if is_dense and extents and all(isinstance(extent, int) for extent in extents):
         total = element_bytes(item.parameter.dtype) * dt.lanes(item.parameter.dtype)
         for extent in extents:
-            total *= int(extent)
+            total *= evaluate(extent, {})
         if total > 0:
             facts.append(f"dereferenceable({total})")
     return " ".join(facts)

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ... import dtype as dt
-from ...tir.expr import Call, IntImm, PrimExpr, Var
+from ...tir.buffer import Buffer
+from ...tir.expr import Call, IntImm, Var
 from ...tir.function import PrimFunc
 from ...tir.stmt import Evaluate
 from ...tir.stmt_functor import StmtVisitor
 from .compile import CodegenError
+from .extent import Extent, extent_of
 from .types import register_type
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One C parameter of a kernel.
+    """One C parameter of a kernel, of which no other has the name.
 
     ``kind`` is ``buffer`` (pointer to dense data), ``scalar`` (a parameter of the function: integers as int64, floats as
     they are), ``symbol`` (a symbolic extent that no scalar parameter gives: int64) or ``result`` (pointer to what
@@ -27,11 +29,18 @@ class Parameter:
     kind: str
     name: str
     dtype: str
-    shape: tuple[int | str, ...] = ()
-    """Of a buffer: extents, symbolic ones by name, computed ones as ``"?"``."""
+    shape: tuple[Extent, ...] = ()
+    """Of a buffer: its extents, or :data:`UNTYPED`."""
+    strides: tuple[Extent, ...] = ()
+    """Of a buffer that declares them, in elements; a buffer without is dense and row-major."""
+    offset: Extent = 0
+    """Of a buffer's first element, in elements."""
     stored: bool = False
     """Whether the kernel stores to the buffer, so that it must be memory that can be written."""
 
+
+UNTYPED: tuple[Extent, ...] = ("?",)
+"""The shape of a pointer of which nothing is known."""
 
 _RESERVED = frozenset(
     "main auto bool break case char const continue default do double else enum extern false float for goto if inline int long"
@@ -118,29 +127,22 @@ def result_dtype(func: PrimFunc) -> str | None:
     return finder.dtype
 
 
-def _shape_text(extent: PrimExpr) -> int | str:
-    if isinstance(extent, IntImm):
-        return extent.value
-    return extent.name if isinstance(extent, Var) else "?"
-
-
 def bind_parameters(func: PrimFunc, name: str) -> tuple[Signature, list[BoundParameter]]:
     """The signature of a PrimFunc and the variables behind its parameters.
 
     Raises:
-        CodegenError: a parameter is of a dtype that C has not.
+        CodegenError: a parameter is of a dtype that C has not, or no argument tells what an extent is.
     """
+    names = _names_of(func)
     bound: list[BoundParameter] = []
-    given: set[Var] = set()
     for param in func.params:
         buffer = func.buffer_map.get(param)
         if buffer is not None:
-            shape = tuple(_shape_text(extent) for extent in buffer.shape)
             bound.append(
-                BoundParameter(Parameter("buffer", buffer.name, buffer.dtype, shape), buffer.data, "ptr")
+                BoundParameter(_buffer_parameter(buffer, names[buffer.data], names), buffer.data, "ptr")
             )
         elif param.dtype == "handle":
-            bound.append(BoundParameter(Parameter("buffer", param.name, "uint8", ("?",)), param, "ptr"))
+            bound.append(BoundParameter(Parameter("buffer", names[param], "uint8", UNTYPED), param, "ptr"))
         else:
             if not dt.has_c_type(param.dtype):
                 raise CodegenError(
@@ -148,17 +150,59 @@ def bind_parameters(func: PrimFunc, name: str) -> tuple[Signature, list[BoundPar
                     f" {'float32' if dt.lanes(param.dtype) == 1 else 'a buffer'}"
                 )
             llvm_type = register_type(param.dtype) if dt.is_float(param.dtype) else "i64"
-            bound.append(BoundParameter(Parameter("scalar", param.name, param.dtype), param, llvm_type))
-            given.add(param)
-    for param in func.params:
-        buffer = func.buffer_map.get(param)
-        if buffer is None:
-            continue
-        for extent in (*buffer.shape, *buffer.strides, *filter(None, (buffer.elem_offset,))):
-            if isinstance(extent, Var) and extent not in given:
-                given.add(extent)
-                bound.append(BoundParameter(Parameter("symbol", extent.name, extent.dtype), extent, "i64"))
+            bound.append(BoundParameter(Parameter("scalar", names[param], param.dtype), param, llvm_type))
+    given = {item.var for item in bound}
+    for symbol in _symbols_of(func):
+        if symbol not in given:
+            given.add(symbol)
+            bound.append(BoundParameter(Parameter("symbol", names[symbol], symbol.dtype), symbol, "i64"))
     returned = result_dtype(func)
     if returned is not None:
         bound.append(BoundParameter(Parameter("result", "result", returned), Var("result", "handle"), "ptr"))
     return Signature(name, tuple(item.parameter for item in bound)), bound
+
+
+def _symbols_of(func: PrimFunc) -> Iterator[Var]:
+    """The variables that extents, strides and offsets are, in the order of the buffers."""
+    for param in func.params:
+        buffer = func.buffer_map.get(param)
+        if buffer is not None:
+            offset = () if buffer.elem_offset is None else (buffer.elem_offset,)
+            yield from (item for item in (*buffer.shape, *buffer.strides, *offset) if isinstance(item, Var))
+
+
+def _names_of(func: PrimFunc) -> dict[Var, str]:
+    """Names of parameters and symbols; of two that are called the same, the later one gets a number."""
+    names: dict[Var, str] = {}
+    taken: set[str] = set()
+
+    def add(var: Var, wanted: str) -> None:
+        if var in names:
+            return
+        number, name = 0, wanted
+        while name in taken:
+            number += 1
+            name = f"{wanted}_{number}"
+        taken.add(name)
+        names[var] = name
+
+    for param in func.params:
+        buffer = func.buffer_map.get(param)
+        if buffer is None:
+            add(param, param.name)
+        else:
+            add(buffer.data, buffer.name)
+    for symbol in _symbols_of(func):
+        add(symbol, symbol.name)
+    return names
+
+
+def _buffer_parameter(buffer: Buffer, name: str, names: Mapping[Var, str]) -> Parameter:
+    offset = IntImm("int32", 0) if buffer.elem_offset is None else buffer.elem_offset
+    try:
+        shape = tuple(extent_of(extent, names) for extent in buffer.shape)
+        strides = tuple(extent_of(stride, names) for stride in buffer.strides)
+        return Parameter("buffer", name, buffer.dtype, shape, strides, extent_of(offset, names))
+    except CodegenError as error:
+        error.add_note(f"in the declaration of buffer {buffer.name}")
+        raise
