@@ -99,11 +99,15 @@ def gen_call_tir_inputs(
     outs = func(*te_args, **te_kwargs)
     many = isinstance(outs, list | tuple)
     out_list = list(outs) if many else [outs]
-    for out in out_list:
+    taken = set(state.placeholders)
+    for position, out in enumerate(out_list):
         if not isinstance(out, te.Tensor):
             raise IRTypeError(
                 f"{getattr(func, '__name__', 'the te function')} must return te tensors, got {type(out).__name__}"
             )
+        if out in taken:  # an argument, or an output for the second time: the kernel fills memory of its own
+            out_list[position] = _copy(out)
+        taken.add(out)
     unbound = _unbound_vars([*state.placeholders, *out_list], state.extra)
     prim_func = te.create_prim_func([*state.placeholders, *out_list, *unbound], "int64").without_attr(
         "global_symbol"
@@ -114,6 +118,11 @@ def gen_call_tir_inputs(
     ]
     tir_vars = ShapeExpr([back[var] for var in unbound]) if unbound else None
     return prim_func, Tuple(state.call_args), sinfos if many else sinfos[0], tir_vars
+
+
+def _copy(tensor: te.Tensor) -> te.Tensor:
+    found: te.Tensor = te.compute(tensor.shape, lambda *indices: tensor(*indices), name="T_copy")
+    return found
 
 
 def _unbound_vars(tensors: list[Any], extra: list[PrimExpr]) -> list[TirVar]:

@@ -21,8 +21,9 @@ from ..arith.analyzer import Analyzer
 from ..error import IRTypeError, IRValueError
 from ..structural import structural_equal
 from ..tir.buffer import Buffer, decl_buffer
-from ..tir.expr import BufferLoad, IntImm, IterVar, PrimExpr, ProducerLoad, Range, Reduce, Select, Var
+from ..tir.expr import BufferLoad, IntImm, IterVar, PrimExpr, ProducerLoad, Range, Reduce, Var
 from ..tir.function import PrimFunc
+from ..tir.op import if_then_else
 from ..tir.operators import const
 from ..tir.stmt import Block, BlockRealize, BufferStore, For, ForKind, LetStmt, Stmt, seq
 from ..tir.stmt_functor import StmtExprMutator, substitute
@@ -99,11 +100,16 @@ class _Builder:
         )
 
     def _compute(self, op: ComputeOp) -> Stmt:
-        axes = (*op.axis, *op.reduce_axis)
+        blocks: list[Stmt]
+        axes: Sequence[IterVar] = (*op.axis, *op.reduce_axis)
         loop_vars = [Var(axis.var.name, axis.var.dtype) for axis in axes]
         if isinstance(op.body[0], Reduce):
             outputs = [op.output(index) for index in range(op.num_outputs)]
-            blocks: list[Stmt] = [self._reduction_block(op, outputs, loop_vars)]
+            if any(_is_empty(axis) for axis in op.reduce_axis):
+                axes, loop_vars = op.axis, loop_vars[: len(op.axis)]
+                blocks = self._identity_blocks(op, outputs, loop_vars)
+            else:
+                blocks = [self._reduction_block(op, outputs, loop_vars)]
         else:
             blocks = [self._spatial_block(op, op.output(index), loop_vars) for index in range(op.num_outputs)]
         body = seq(*blocks)
@@ -119,10 +125,12 @@ class _Builder:
             self.analyzer.simplify(domain.min), self.analyzer.simplify(domain.extent)
         )
 
-    def _block_vars(self, op: ComputeOp) -> tuple[list[IterVar], dict[Var, PrimExpr]]:
+    def _block_vars(
+        self, op: ComputeOp, axes: Sequence[IterVar] | None = None
+    ) -> tuple[list[IterVar], dict[Var, PrimExpr]]:
         iter_vars: list[IterVar] = []
         values: dict[Var, PrimExpr] = {}
-        for axis in (*op.axis, *op.reduce_axis):
+        for axis in (*op.axis, *op.reduce_axis) if axes is None else axes:
             var = Var(f"v_{axis.var.name}", axis.var.dtype)
             values[axis.var] = var
             iter_vars.append(IterVar(self._simplified(axis.dom), var, axis.iter_type, axis.thread_tag))
@@ -166,6 +174,21 @@ class _Builder:
         name = self.fresh_name(output.name)
         return self._realize(op, name, iter_vars, loop_vars, reads, [point_region(buffer, indices)], store)
 
+    def _identity_blocks(self, op: ComputeOp, outputs: list[Tensor], loop_vars: list[Var]) -> list[Stmt]:
+        """What a reduction over nothing is: its identity, stored by a block that reduces nothing."""
+        reduce = _common_reduce(op)
+        iter_vars, values = self._block_vars(op, op.axis)
+        indices = [values[axis.var] for axis in op.axis]
+        to_buffers = _ToBuffers(self.buffers, values)
+        blocks = []
+        for output, start in zip(outputs, reduce.init or reduce.combiner.identity_element, strict=True):
+            buffer, value = self.declare(output), to_buffers.visit(start)
+            reads = load_regions([value], self.analyzer, [buffer])
+            name, writes = self.fresh_name(output.name), [point_region(buffer, indices)]
+            store = BufferStore(buffer, value, indices)
+            blocks.append(self._realize(op, name, iter_vars, loop_vars, reads, writes, store))
+        return blocks
+
     def _reduction_block(self, op: ComputeOp, outputs: list[Tensor], loop_vars: list[Var]) -> Stmt:
         reduce = _common_reduce(op)
         iter_vars, values = self._block_vars(op)
@@ -177,7 +200,8 @@ class _Builder:
         for source, neutral in zip(reduce.source, combiner.identity_element, strict=True):
             value = self.analyzer.simplify_data(to_buffers.visit(source))
             always = isinstance(condition, IntImm) and condition.value
-            sources.append(value if always else Select(condition, value, neutral))
+            # Lazy: the condition may say where the value is defined.
+            sources.append(value if always else if_then_else(condition, value, neutral))
         buffers = [self.declare(output) for output in outputs]
         indices = [values[axis.var] for axis in op.axis]
         init = seq(
@@ -222,6 +246,10 @@ class _Builder:
         annotations = {key: self._annotation(value) for key, value in op.attrs.items()}
         block = Block((), reads, writes, self.fresh_name(op.name), body, None, (), (), annotations)
         return BlockRealize((), const(True), block)
+
+
+def _is_empty(axis: IterVar) -> bool:
+    return isinstance(axis.dom.extent, IntImm) and axis.dom.extent.value == 0
 
 
 def _common_reduce(op: ComputeOp) -> Reduce:
@@ -271,6 +299,9 @@ def create_prim_func(ops: Any, index_dtype_override: str | None = None) -> PrimF
                 f"create_prim_func takes te.Tensor and tir.Var parameters, got {type(item).__name__}"
             )
     tensors = [item for item in arguments if isinstance(item, Tensor)]
+    if len(set(tensors)) < len(tensors):
+        again = next(item for position, item in enumerate(tensors) if item in tensors[:position])
+        raise IRValueError(f"create_prim_func: tensor {again.name} is given twice; a parameter is one tensor")
     builder = _Builder(tensors)
     order = _operations_in_order(tensors)
     for op in order:

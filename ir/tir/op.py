@@ -13,6 +13,8 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from .. import dtype as dt
 from ..error import IRTypeError, IRValueError
 from ..expr import GlobalVar
@@ -88,6 +90,24 @@ def _extreme_value(dtype: str, lowest: bool) -> PrimExpr:
         info = ml_dtypes.finfo(dt.to_numpy(dtype))
         return const(float(info.min if lowest else info.max), dtype)
     return const(dt.integer_range(dtype)[0 if lowest else 1], dtype)
+
+
+def max_identity(dtype: str) -> PrimExpr:
+    """What a maximum of nothing is: -inf, or the smallest value of a dtype without infinities."""
+    return _identity(dtype, lowest=True)
+
+
+def min_identity(dtype: str) -> PrimExpr:
+    """What a minimum of nothing is: inf, or the largest value of a dtype without infinities."""
+    return _identity(dtype, lowest=False)
+
+
+def _identity(dtype: str, lowest: bool) -> PrimExpr:
+    if dt.is_float(dtype):
+        end = -np.inf if lowest else np.inf
+        if np.isinf(dt.to_numpy(dtype).type(end)):
+            return const(end, dtype)
+    return _extreme_value(dtype, lowest)
 
 
 def infinity(dtype: str, span: Span | None = None) -> PrimExpr:
@@ -174,8 +194,8 @@ def comm_reducer(
 
 
 sum = comm_reducer(lambda x, y: x + y, lambda t: const(0, t), name="sum")
-max = comm_reducer(_max, lambda t: min_value(t), name="max")
-min = comm_reducer(_min, lambda t: max_value(t), name="min")
+max = comm_reducer(_max, max_identity, name="max")
+min = comm_reducer(_min, min_identity, name="min")
 
 
 def reduce_axis(dom: Any, name: str = "rv", thread_tag: str = "", span: Span | None = None) -> IterVar:

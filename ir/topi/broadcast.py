@@ -5,6 +5,7 @@ With two scalar expressions the functions give an expression, so that they serve
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,8 +13,8 @@ from .. import dtype as dt
 from ..error import IRValueError
 from ..te.tensor import Tensor, TensorSlice
 from ..tir import op as T
-from ..tir.expr import IntImm, PrimExpr
-from ..tir.operators import convert, div, floordiv, floormod, operands, truncmod
+from ..tir.expr import IntImm, PrimExpr, Select
+from ..tir.operators import bitwise, const, convert, div, floordiv, floormod, operands, truncmod
 from ..tir.operators import logical_and as _and
 from ..tir.operators import logical_or as _or
 from ..tir.operators import max as _max
@@ -116,8 +117,13 @@ def _divide(a: Any, b: Any) -> PrimExpr:
 
 
 def _floor_divide(a: Any, b: Any) -> PrimExpr:
+    """The floor of the exact quotient; a quotient that is rounded first may be one too large (1 // 0.1 is 9)."""
     a, b = operands(a, b)
-    return floordiv(a, b) if not dt.is_float(a.dtype) else T.floor(div(a, b))
+    if not dt.is_float(a.dtype):
+        return floordiv(a, b)
+    rest = T.fmod(a, b)
+    truncated = T.nearbyint(div(a - rest, b))
+    return Select(b.equal(0), div(a, b), Select(_rounds_up(rest, b), truncated - 1, truncated))
 
 
 def _mod(a: Any, b: Any) -> PrimExpr:
@@ -127,7 +133,18 @@ def _mod(a: Any, b: Any) -> PrimExpr:
 
 def _floor_mod(a: Any, b: Any) -> PrimExpr:
     a, b = operands(a, b)
-    return a - T.floor(div(a, b)) * b if dt.is_float(a.dtype) else floormod(a, b)
+    return _float_floor_mod(a, b) if dt.is_float(a.dtype) else floormod(a, b)
+
+
+def _float_floor_mod(a: PrimExpr, b: PrimExpr) -> PrimExpr:
+    """The exact remainder with the sign of ``b``, as Python's and numpy's: of -1 by infinity it is infinity."""
+    rest = T.fmod(a, b)
+    return Select(_rounds_up(rest, b), rest + b, Select(rest.equal(0), T.copysign(rest, b), rest))
+
+
+def _rounds_up(rest: PrimExpr, divisor: PrimExpr) -> PrimExpr:
+    """Whether truncating a quotient with this remainder made it larger: they have different signs."""
+    return _and(rest != 0, (rest < 0) != (divisor < 0))
 
 
 def _as_bool(value: Any) -> PrimExpr:
@@ -142,13 +159,26 @@ def _xor(a: Any, b: Any) -> PrimExpr:
 
 def _log_add_exp(a: Any, b: Any) -> PrimExpr:
     a, b = operands(a, b)
-    top = _max(a, b)
-    return top + T.log(T.exp(a - top) + T.exp(b - top))
+    # Equal operands apart: the difference of two infinities is no number.
+    unequal = _max(a, b) + T.log1p(T.exp(_min(a, b) - _max(a, b)))
+    return Select(a.equal(b), a + const(math.log(2), a.dtype), unequal)
 
 
 def _power(a: Any, b: Any) -> PrimExpr:
     a, b = operands(a, b)
     return raise_to(a, b)
+
+
+def _shift(name: str, a: Any, b: Any) -> PrimExpr:
+    """A shift by any amount: below 0 or from the width on, all bits are shifted out; to the right the sign stays."""
+    a, b = operands(a, b)
+    width = const(dt.bits(a.dtype), b.dtype)
+    inside = b < width if dt.is_uint(b.dtype) else _and(b >= 0, b < width)
+    shifted = bitwise(name, a, Select(inside, b, const(0, b.dtype)))
+    gone = const(0, a.dtype)
+    if name == "tir.shift_right" and dt.is_int(a.dtype):
+        gone = Select(a < 0, const(-1, a.dtype), gone)
+    return Select(inside, shifted, gone)
 
 
 add = _binary("add", lambda a, b: a + b)
@@ -164,8 +194,8 @@ minimum = _binary("minimum", lambda a, b: _min(a, b))
 power = _binary("power", _power)
 log_add_exp = _binary("log_add_exp", _log_add_exp)
 atan2 = _binary("atan2", lambda a, b: T.atan2(*operands(a, b)))
-left_shift = _binary("left_shift", lambda a, b: convert(a) << b)
-right_shift = _binary("right_shift", lambda a, b: convert(a) >> b)
+left_shift = _binary("left_shift", lambda a, b: _shift("tir.shift_left", a, b))
+right_shift = _binary("right_shift", lambda a, b: _shift("tir.shift_right", a, b))
 greater = _binary("greater", lambda a, b: convert(a) > b)
 less = _binary("less", lambda a, b: convert(a) < b)
 equal = _binary("equal", lambda a, b: _compare("equal", a, b))

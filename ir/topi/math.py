@@ -75,7 +75,9 @@ sigmoid = _elementwise("sigmoid", T.sigmoid)
 def _sign(x: PrimExpr) -> PrimExpr:
     zero, one = const(0, x.dtype), const(1, x.dtype)
     lowest = zero if dt.is_uint(x.dtype) or dt.is_bool(x.dtype) else const(-1, x.dtype)
-    return Select(x > zero, one, Select(x < zero, lowest, zero))
+    # What is neither above, below nor equal to zero is NaN, and stays so.
+    neither = Select(x.equal(zero), zero, x) if dt.is_float(x.dtype) else zero
+    return Select(x > zero, one, Select(x < zero, lowest, neither))
 
 
 sign = _named_elementwise("sign", _sign)

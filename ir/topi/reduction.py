@@ -13,7 +13,7 @@ from ..error import IRTypeError, IRValueError
 from ..te import reduction as R
 from ..te.tensor import Tensor
 from ..tir.expr import IterVar, PrimExpr, Range, Select, Var
-from ..tir.op import max_value, min_value
+from ..tir.op import max_identity, max_value, min_identity
 from ..tir.operators import const
 from ..tir.operators import logical_and as _and
 from ..tir.operators import logical_or as _or
@@ -64,15 +64,14 @@ def comm_reduce(
     reducer: Callable[..., Any],
     convert: Callable[[Any], Any] | None = None,
 ) -> Tensor:
-    """Reduce ``data`` by a te reducer; with no axis to reduce the data is returned as it is."""
+    """Reduce ``data`` by a te reducer; with no axis to reduce the elements are what they are (after ``convert``)."""
     axes = sorted(normalize_axes(axis, data.ndim))
-    if data.ndim == 0 or not axes:
-        return data
     inner = _reduce_axes(data, axes)
 
     def element(indices: tuple[Any, ...]) -> Any:
         value = data(*_source_indices(data, indices, axes, inner, keepdims))
-        return reducer(value if convert is None else convert(value), inner)
+        value = value if convert is None else convert(value)
+        return reducer(value, inner) if inner else value
 
     return ax_compute(_reduced_shape(data, axes, keepdims), element, f"{data.op.name}_red", tag.COMM_REDUCE)
 
@@ -119,28 +118,35 @@ def _require_bool(name: str, data: Tensor) -> None:
 
 
 def _arg_reducer(largest: bool, select_last_index: bool) -> Callable[..., Any]:
-    """A reducer of (position, value) pairs; among equal values the first (or last) position wins."""
+    """A reducer of (position, value) pairs; among equal values the first (or last) position wins, and NaN beats all numbers.
+
+    The order of pairs is total, so that the reduction may be taken apart and put together in any way.
+    """
 
     def combine(lhs: Any, rhs: Any) -> tuple[Any, Any]:
-        better = lhs[1] > rhs[1] if largest else lhs[1] < rhs[1]
-        earlier = lhs[0] > rhs[0] if select_last_index else lhs[0] < rhs[0]
-        take = _or(better, _and(lhs[1].equal(rhs[1]), earlier))
-        value_wins = lhs[1] > rhs[1] if largest else lhs[1] < rhs[1]
-        return Select(take, lhs[0], rhs[0]), Select(value_wins, lhs[1], rhs[1])
+        (here, value), (there, other) = lhs, rhs
+        wins = value > other if largest else value < other
+        earlier = here > there if select_last_index else here < there
+        take = _or(wins, _and(value.equal(other), earlier))
+        if dt.is_float(value.dtype):
+            is_nan = value != value
+            take = _or(take, _and(is_nan, _or(other.equal(other), earlier)))
+            wins = _or(wins, is_nan)
+        return Select(take, here, there), Select(wins, value, other)
 
     def identity(index: str, value: str) -> tuple[PrimExpr, PrimExpr]:
-        # An integer may equal the identity value: then the identity's position must lose every tie.
-        nowhere = const(-1, index)
-        if dt.is_integral(value) and not select_last_index:
-            nowhere = max_value(index)
-        return nowhere, min_value(value) if largest else max_value(value)
+        # Data may equal the identity's value: the identity's position loses every tie.
+        nowhere = const(-1, index) if select_last_index else max_value(index)
+        return nowhere, max_identity(value) if largest else min_identity(value)
 
     return R.comm_reducer(combine, identity, "argmax" if largest else "argmin")
 
 
 def _arg_reduce(data: Tensor, axis: Any, keepdims: bool, reducer: Callable[..., Any], dtype: str) -> Tensor:
     axes = sorted(normalize_axes(axis, data.ndim))
-    if data.ndim == 0 or not axes:
+    if data.ndim == 0:
+        return ax_compute((), lambda i: const(0, dtype), f"{data.op.name}_red", tag.COMM_REDUCE_IDX)
+    if not axes:
         raise IRValueError(f"{data.name}: argmax and argmin need at least one axis to reduce")
     inner = _reduce_axes(data, axes)
     shape = _reduced_shape(data, axes, keepdims)

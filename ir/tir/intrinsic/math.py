@@ -14,7 +14,7 @@ import numpy as np
 from ... import dtype as dt
 from ...error import IRTypeError
 from ...span import Span
-from ..expr import Add, Call, FloatImm, IntImm, PrimExpr, Select
+from ..expr import Add, Call, FloatImm, IntImm, Let, PrimExpr, Select, Var
 from ..operators import cast, const, convert, logical_and, logical_not, logical_or, power
 from .declaration import Lowering, call, first, intrinsic
 from .lowering import library_function, llvm_function, shared, widened
@@ -223,16 +223,45 @@ def atanh(x: Any, span: Span | None = None) -> PrimExpr:
 
 
 def _lower_pow(node: Call) -> PrimExpr:
-    """Powers of integers go through float64."""
+    """Powers of integers by repeated squaring, which wraps as products do; one to a negative exponent truncates to -1, 0 or 1."""
     if dt.is_float(node.dtype):
         return library_function(node)
-    wide = dt.with_lanes("float64", dt.lanes(node.dtype))
-    return cast(
-        node.dtype, library_function(node.replace(dtype=wide, args=[cast(wide, arg) for arg in node.args]))
-    )
+    dtype = node.dtype
+    base, exponent = Var("base", dtype), Var("exponent", dtype)
+    zero, one = const(0, dtype), const(1, dtype)
+    lets: list[tuple[Var, PrimExpr]] = [(base, node.args[0]), (exponent, node.args[1])]
+    power: PrimExpr = one
+    square: PrimExpr = base
+    for bit in range(dt.bits(dtype)):
+        has_bit = ((exponent >> const(bit, dtype)) & one) != zero
+        lets.append((Var(f"power{bit}", dtype), Select(has_bit, power * square, power)))
+        lets.append((Var(f"square{bit}", dtype), square * square))
+        power, square = lets[-2][0], lets[-1][0]
+    if dt.is_int(dtype):
+        unit = logical_or(base.equal(one), base.equal(-one))
+        power = Select(logical_and(exponent < zero, logical_not(unit)), zero, power)
+    for var, value in reversed(lets):
+        power = Let(var, value, power)
+    return power
 
 
-@_function(np.power, arity=2, llvm=_lower_pow)
+def _power(x: Any, y: Any) -> Any:
+    """As :func:`_lower_pow`, on arrays."""
+    x, y = np.asarray(x), np.asarray(y)
+    if x.dtype.kind not in "iu":
+        with np.errstate(all="ignore"):
+            return np.power(x.astype("float64"), y.astype("float64"))
+    found, square, left = np.ones_like(x), x.copy(), y.astype(x.dtype).view(f"u{x.itemsize}")
+    with np.errstate(over="ignore"):
+        for _ in range(8 * x.itemsize):
+            found = np.where(left & 1, found * square, found)
+            square, left = square * square, left >> 1
+    return np.where((y < 0) & (np.abs(x) != 1), 0, found) if x.dtype.kind == "i" else found
+
+
+@intrinsic(
+    arity=2, result=first, meaning=_power, elementwise=True, lowering={"llvm": _lower_pow}, costly=True
+)
 def pow(x: Any, y: Any, span: Span | None = None) -> PrimExpr:
     """``x`` to the power ``y`` elementwise: :func:`ir.tir.power`."""
     return power(x, y, span)

@@ -82,7 +82,7 @@ def pool_nd(
         return found
 
     if pool_type == "max":
-        source = ax_pad(data, low, high, T.min_value(data.dtype), "pad_temp") if padded_any else data
+        source = ax_pad(data, low, high, T.max_identity(data.dtype), "pad_temp") if padded_any else data
         attrs = {"schedule_rule": "meta_schedule.pool_max"}
         return ax_compute(
             shape, lambda i: te_max(source(*places(i)), axis=window), "pool_max", "pool_max", attrs
@@ -252,7 +252,7 @@ def _adaptive(data: Tensor, output_size: Sequence[Any], pool_type: str, axes: Se
     if pool_type == "max":
         return ax_compute(
             shape,
-            lambda i: te_max(element(i, T.min_value(data.dtype)), axis=window),
+            lambda i: te_max(element(i, T.max_identity(data.dtype)), axis=window),
             "adaptive_pool_max",
             "adaptive_pool_max",
             {"schedule_rule": "meta_schedule.adaptive_pool_max"},

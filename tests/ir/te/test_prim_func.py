@@ -113,14 +113,18 @@ def test_tuple_reduction():
                 T.reads(A[v_ax0, v_k1])
                 T.writes(v0[v_ax0], v1[v_ax0])
                 with T.init():
-                    v0[v_ax0] = -1
-                    v1[v_ax0] = T.min_value("float32")
+                    v0[v_ax0] = T.max_value("int32")
+                    v1[v_ax0] = T.float32("-inf")
                 t0: T.int32 = T.Select(
-                    v1[v_ax0] > A[v_ax0, v_k1] or (v1[v_ax0] == A[v_ax0, v_k1] and v0[v_ax0] < v_k1),
+                    v1[v_ax0] > A[v_ax0, v_k1]
+                    or (v1[v_ax0] == A[v_ax0, v_k1] and v0[v_ax0] < v_k1)
+                    or (v1[v_ax0] != v1[v_ax0] and (A[v_ax0, v_k1] == A[v_ax0, v_k1] or v0[v_ax0] < v_k1)),
                     v0[v_ax0],
                     v_k1,
                 )
-                t1: T.float32 = T.Select(v1[v_ax0] > A[v_ax0, v_k1], v1[v_ax0], A[v_ax0, v_k1])
+                t1: T.float32 = T.Select(
+                    v1[v_ax0] > A[v_ax0, v_k1] or v1[v_ax0] != v1[v_ax0], v1[v_ax0], A[v_ax0, v_k1]
+                )
                 v0[v_ax0] = t0
                 v1[v_ax0] = t1
         for ax0 in range(4):
@@ -131,6 +135,37 @@ def test_tuple_reduction():
                 A_red[v_ax0] = v0[v_ax0]
 
     ir.assert_structural_equal(func, expected)
+
+
+def test_a_reduction_over_nothing_stores_its_identity():
+    a = te.placeholder((4, 0, 3), name="A")
+    k, m = te.reduce_axis((0, 0), "k"), te.reduce_axis((0, 3), "m")
+    func = te.create_prim_func([a, te.compute((4,), lambda i: te.max(a[i, k, m], axis=[k, m]), name="B")])
+
+    @T.prim_func
+    def expected(A: T.Buffer((4, 0, 3)), B: T.Buffer((4,))):
+        T.func_attr({"global_symbol": "main", "tir.noalias": True})
+        for i in range(4):
+            with T.block("B"):
+                v_i = T.axis.spatial(4, i)
+                T.reads()
+                T.writes(B[v_i])
+                B[v_i] = T.float32("-inf")
+
+    ir.assert_structural_equal(func, expected)
+
+
+def test_a_condition_of_a_reduction_guards_what_is_reduced():
+    a = te.placeholder((8,), name="A")
+    k = te.reduce_axis((0, 16), "k")
+    func = te.create_prim_func([a, te.compute((1,), lambda i: te.sum(a[k], axis=k, where=k < 8), name="B")])
+    assert "T.if_then_else(v_k < 8, A[v_k], T.float32(0))" in func.script()
+
+
+def test_a_tensor_cannot_be_two_parameters():
+    a = te.placeholder((4,), name="A")
+    with pytest.raises(ir.IRValueError, match="tensor A is given twice"):
+        te.create_prim_func([a, a])
 
 
 def test_attributes_become_annotations_and_layout_free_placeholders_a_function_attribute():

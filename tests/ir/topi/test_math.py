@@ -172,3 +172,61 @@ def test_scalars_give_expressions():
     assert topi.add(x, 1).dtype == "int32"
     assert topi.maximum(3, 4).value == 4
     assert topi.cast(x, "float32").dtype == "float32"
+
+
+EDGES = np.array([0.0, -0.0, 1, -1, 5, -5, 7.5, -0.1, np.inf, -np.inf, np.nan], "float32")
+LEFT, RIGHT = (side.ravel() for side in np.meshgrid(EDGES, EDGES, indexing="ij"))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [("mod", np.fmod), ("floor_mod", np.mod), ("floor_divide", np.floor_divide), ("divide", np.divide)],
+)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_divisions_of_floats_at_the_edges(check, name, function, dtype):
+    """A remainder by infinity is the dividend or infinity, by zero it is no number; -0.1 // 0.1 is -1."""
+    a, b = LEFT.astype(dtype), RIGHT.astype(dtype)
+    check(getattr(topi, name), [a, b], function(a, b), 0, 0)
+
+
+def test_a_quotient_is_not_rounded_before_its_floor(check):
+    a, b = np.array([1.0, 0.3, -1.0]), np.array([0.1, 0.1, 0.1])
+    check(topi.floor_divide, [a, b], np.array([9.0, 2.0, -10.0]))
+
+
+def test_the_sum_of_exponentials_of_equal_infinities(check):
+    a, b = np.array([-np.inf, np.inf, np.inf, 900, -900]), np.array([-np.inf, np.inf, -np.inf, -900, -900])
+    check(topi.log_add_exp, [a, b], np.logaddexp(a, b))
+
+
+def test_the_sign_of_nan_is_nan(check):
+    check(topi.sign, [EDGES], np.sign(EDGES))
+
+
+INTEGERS = [f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)]
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_shifts_by_any_amount(check, dtype):
+    """numpy defines them: from the width on (and below 0) nothing is left, to the right a sign."""
+    info = np.iinfo(dtype)
+    values = np.array([0, 1, 5, info.min, info.max, info.max // 3], dtype)
+    amounts = [0, 1, 7, 8, info.bits - 1, info.bits, 100] + ([-1, info.min] if info.min else [])
+    a, b = (side.ravel() for side in np.meshgrid(values, np.array(amounts, dtype), indexing="ij"))
+    check(topi.left_shift, [a, b], np.left_shift(a, b))
+    check(topi.right_shift, [a, b], np.right_shift(a, b))
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_powers_of_integers_are_exact_and_wrap(check, dtype):
+    info = np.iinfo(dtype)
+    values = np.array([0, 1, 2, 3, 10, info.max, info.min], dtype)
+    exponents = np.array([0, 1, 2, 7, 18, 39, 63, 100], dtype)
+    a, b = (side.ravel() for side in np.meshgrid(values, exponents, indexing="ij"))
+    check(topi.power, [a, b], np.power(a, b))
+
+
+def test_negative_powers_of_integers_are_truncated(check):
+    a = np.array([1, -1, -1, 2, -3, 0], "int32")
+    check(topi.power, [a, np.array([-5, -2, -3, -1, -1, -1], "int32")], np.array([1, 1, -1, 0, 0, 0]))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ir import te, topi
+from ir.dtype import to_numpy
 from ir.error import IRTypeError, IRValueError
 
 RNG = np.random.default_rng(2)
@@ -46,6 +47,69 @@ def test_arg_extremes_of_ties_and_of_all_axes(check):
 def test_argmax_of_the_smallest_integers_is_a_position(check):
     check(lambda a: topi.argmax(a, 0), [np.zeros(4, "uint8")], np.asarray(0))
     check(lambda a: topi.argmin(a, 0), [np.full(4, 127, "int8")], np.asarray(0))
+
+
+NAN, INF = np.nan, np.inf
+ROWS = np.array(
+    [
+        [1, NAN, 3, NAN],
+        [NAN, 1, 2, 3],
+        [3, 2, 1, NAN],
+        [-INF, -INF, -INF, -INF],
+        [INF, INF, INF, INF],
+        [-INF, INF, 0, 1],
+    ]
+)
+FLOATS = ["float16", "float32", "float64", "bfloat16"]
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+def test_arg_extremes_find_the_first_nan_else_the_first_extreme(check, name, dtype):
+    rows = ROWS.astype(to_numpy(dtype))
+    check(lambda a: getattr(topi, name)(a, 1), [rows], getattr(np, name)(ROWS, 1))
+    check(lambda a: getattr(topi, name)(a), [rows[3:]], np.asarray(getattr(np, name)(ROWS[3:])))
+
+
+def test_the_last_of_several_nans_and_infinities(check):
+    last = np.array([3, 0, 3, 3, 3, 1])
+    check(lambda a: topi.argmax(a, 1, False, True), [ROWS], last)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_extremes_start_at_infinity(check, name, dtype):
+    rows = ROWS[3:5].astype(to_numpy(dtype))
+    check(lambda a: getattr(topi, name)(a, 1), [rows], getattr(np, name)(ROWS[3:5], 1))
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "start"),
+    [
+        ("sum", "float32", 0.0),
+        ("prod", "float32", 1.0),
+        ("max", "float32", -INF),
+        ("min", "float16", INF),
+        ("max", "int8", -128),
+        ("min", "int64", 2**63 - 1),
+        ("max", "uint8", 0),
+        ("sum", "float16", 0.0),
+    ],
+)
+def test_an_empty_extent_gives_the_identity(check, name, dtype, start):
+    check(
+        lambda a: getattr(topi, name)(a, 1),
+        [np.empty((3, 0), dtype)],
+        np.full(3, start, dtype),
+    )
+    check(lambda a: getattr(topi, name)(a), [np.empty((3, 0), dtype)], np.asarray(start, dtype))
+    check(lambda a: getattr(topi, name)(a, 0), [np.empty((3, 0), dtype)], np.empty(0, dtype))
+
+
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("name", ["sum", "prod", "max", "min"])
+def test_a_tensor_without_axes_is_its_own_reduction(check, name, keepdims):
+    check(lambda a: getattr(topi, name)(a, None, keepdims), [np.asarray(3.0, "float32")], np.asarray(3.0))
 
 
 def test_collapse_sum(check):
