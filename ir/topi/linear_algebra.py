@@ -11,6 +11,7 @@ from ..te.tensor import Tensor
 from ..tir.expr import IterVar, PrimExpr, Range, Var
 from ..tir.operators import const
 from . import tag
+from .accumulate import accumulator, rounded
 from .broadcast import _is_one
 from .shape import ax_compute, normalize_axes
 
@@ -26,13 +27,14 @@ def matmul(a: Tensor, b: Tensor, transp_a: bool = False, transp_b: bool = False)
     rows, inner = reversed(a.shape) if transp_a else a.shape
     columns = b.shape[0] if transp_b else b.shape[1]
     k = _axis(inner, "k")
+    total = accumulator(a.dtype)
 
     def element(i: tuple[Any, ...]) -> PrimExpr:
         left = a(k.var, i[0]) if transp_a else a(i[0], k.var)
         right = b(i[1], k.var) if transp_b else b(k.var, i[1])
-        return te_sum(left * right, axis=k)
+        return te_sum(left.astype(total) * right.astype(total), axis=k)
 
-    return ax_compute((rows, columns), element, "T_matmul", "matmul")
+    return rounded(ax_compute((rows, columns), element, "T_matmul", "matmul"), a.dtype)
 
 
 def tensordot(a: Tensor, b: Tensor, axes: Any) -> Tensor:
@@ -49,6 +51,7 @@ def tensordot(a: Tensor, b: Tensor, axes: Any) -> Tensor:
     free_a = [axis for axis in range(a.ndim) if axis not in axes_a]
     free_b = [axis for axis in range(b.ndim) if axis not in axes_b]
     shape = [*[a.shape[axis] for axis in free_a], *[b.shape[axis] for axis in free_b]]
+    total = accumulator(a.dtype)
 
     def element(i: tuple[Any, ...]) -> PrimExpr:
         at_a: list[Any] = [None] * a.ndim
@@ -59,10 +62,10 @@ def tensordot(a: Tensor, b: Tensor, axes: Any) -> Tensor:
             at_a[axis] = i[position]
         for position, axis in enumerate(free_b, len(free_a)):
             at_b[axis] = i[position]
-        product = a(*at_a) * b(*at_b)
+        product = a(*at_a).astype(total) * b(*at_b).astype(total)
         return te_sum(product, axis=inner) if inner else product
 
-    return ax_compute(shape, element, "T_tensordot", "matmul")
+    return rounded(ax_compute(shape, element, "T_tensordot", "matmul"), a.dtype)
 
 
 def _subscripts(text: str, operands: Sequence[Tensor]) -> tuple[list[str], str]:
@@ -119,6 +122,8 @@ def einsum(subscripts: str, *operands: Tensor) -> Tensor:
         for number, (letter, extent) in enumerate(item for item in extents.items() if item[0] not in result)
     }
 
+    total = accumulator(tensors[0].dtype)
+
     def element(i: tuple[Any, ...]) -> PrimExpr:
         at: dict[str, Any] = dict(zip(result, i, strict=True)) | {
             name: axis.var for name, axis in inner.items()
@@ -129,8 +134,9 @@ def einsum(subscripts: str, *operands: Tensor) -> Tensor:
                 const(0, extent.dtype) if _is_one(extent) else at[letter]
                 for letter, extent in zip(term, operand.shape, strict=True)
             ]
-            factor = operand(*places)
+            factor = operand(*places).astype(total)
             value = factor if value is None else value * factor
         return te_sum(value, axis=list(inner.values())) if inner else value
 
-    return ax_compute([extents[letter] for letter in result], element, "T_einsum", tag.COMM_REDUCE)
+    found = ax_compute([extents[letter] for letter in result], element, "T_einsum", tag.COMM_REDUCE)
+    return rounded(found, tensors[0].dtype)

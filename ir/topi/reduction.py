@@ -18,6 +18,7 @@ from ..tir.operators import const
 from ..tir.operators import logical_and as _and
 from ..tir.operators import logical_or as _or
 from . import tag
+from .accumulate import accumulator, rounded
 from .broadcast import _is_one
 from .shape import ax_compute, index_dtype, normalize_axes, ravel_index, shape_of
 from .transform import reshape
@@ -76,16 +77,23 @@ def comm_reduce(
     return ax_compute(_reduced_shape(data, axes, keepdims), element, f"{data.op.name}_red", tag.COMM_REDUCE)
 
 
-def sum(data: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """Sum; bool is summed as it is (any), integers and floats keep their dtype."""
-    if data.dtype == "bool":
+def sum(data: Tensor, axis: Any = None, keepdims: bool = False, dtype: str | None = None) -> Tensor:
+    """Sum; bool is summed as it is (any), integers and floats keep their dtype.
+
+    Floats narrower than float32 are summed in that and rounded once. With ``dtype`` elements are cast to it first, and the sum
+    stays in what it was taken in.
+    """
+    if data.dtype == "bool" and dtype is None:
         return comm_reduce(data, axis, keepdims, R.reduce_any)
-    return comm_reduce(data, axis, keepdims, R.sum)
+    total = accumulator(dtype or data.dtype)
+    found = comm_reduce(data, axis, keepdims, R.sum, lambda value: value.astype(total))
+    return found if dtype is not None else rounded(found, data.dtype)
 
 
 def prod(data: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """Product."""
-    return comm_reduce(data, axis, keepdims, R.prod)
+    """Product; of floats narrower than float32 in that, rounded once."""
+    total = accumulator(data.dtype)
+    return rounded(comm_reduce(data, axis, keepdims, R.prod, lambda value: value.astype(total)), data.dtype)
 
 
 def max(data: Tensor, axis: Any = None, keepdims: bool = False) -> Tensor:

@@ -10,6 +10,7 @@ from ..te.tensor import Tensor
 from ..tir.buffer import decl_buffer
 from ..tir.operators import cast, const
 from . import loops
+from .accumulate import accumulator
 from .shape import normalize_axis, product, unravel_index
 from .transform import reshape
 
@@ -25,10 +26,11 @@ def scanop(
 ) -> Tensor:
     """``out[i] = binop(out[i - 1], data[i])`` along ``axis`` (over the flattened data for None).
 
-    ``exclusive`` leaves each element itself out, so the first result is ``identity_value``.
+    ``exclusive`` leaves each element itself out, so the first result is ``identity_value``. Floats narrower than float32 run in
+    that; every result is rounded once.
     """
-    kind = data.dtype if dtype in (None, "") else dtype
-    assert kind is not None
+    kind = dtype or data.dtype
+    total = accumulator(kind)
     if axis is None:
         data = reshape(data, (product(data.shape),))
         axis = 0
@@ -40,19 +42,19 @@ def scanop(
 
         def row(number: Any) -> Any:
             rest = unravel_index(number, outer) if outer else []
-            running = decl_buffer((1,), kind, "running", scope="local")
+            running = decl_buffer((1,), total, "running", scope="local")
 
             def place(position: Any) -> list[Any]:
                 return [*rest[:along], position, *rest[along:]]
 
             def step(position: Any) -> Any:
-                combined = binop(running[0], cast(kind, source[tuple(place(position))]))
+                combined = binop(running[0], cast(total, source[tuple(place(position))]))
                 advance = loops.store(running, [0], combined)
-                emit = loops.store(result, place(position), running[0])
+                emit = loops.store(result, place(position), cast(kind, running[0]))
                 return loops.seq(emit, advance) if exclusive else loops.seq(advance, emit)
 
             body = loops.seq(
-                loops.store(running, [0], const(identity_value, kind)),
+                loops.store(running, [0], const(identity_value, total)),
                 loops.loop(data.shape[along], step, "k"),
             )
             return loops.scope(f"{op_name}_row", [source], [result], [running], body)

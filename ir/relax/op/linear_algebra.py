@@ -11,6 +11,7 @@ from ... import te
 from ...error import IRValueError
 from ...expr import RelaxExpr
 from ...tir.expr import IntImm, PrimExpr
+from ...topi.accumulate import accumulator, rounded
 from ..expr import Call, Expr, Tuple, Var
 from ..struct_info import StructInfo, TensorStructInfo, as_dim
 from .binary import add
@@ -65,6 +66,7 @@ def _infer_matmul(node: Call, builder: Any) -> StructInfo:
 
 def _legalize_matmul(bb: Any, node: Call) -> Expr:
     out_dtype = node.struct_info.dtype
+    total = accumulator(out_dtype)
 
     def te_matmul(a: Any, b: Any) -> Any:
         a_shape, b_shape = list(a.shape), list(b.shape)
@@ -84,9 +86,9 @@ def _legalize_matmul(bb: Any, node: Call) -> Expr:
             a_index: list[Any] = [*_broadcast_index(batch, a_batch), *([] if row else [rest.pop(0)]), k]
             b_index: list[Any] = [*_broadcast_index(batch, b_batch), k, *([] if column else [rest.pop(0)])]
             x, y = a(*a_index), b(*b_index)
-            return te.sum(_cast(x, out_dtype) * _cast(y, out_dtype), axis=k)
+            return te.sum(_cast(x, total) * _cast(y, total), axis=k)
 
-        return te.compute(out_shape, element, name="matmul")
+        return rounded(te.compute(out_shape, element, name="matmul"), out_dtype)
 
     def _broadcast_index(batch: tuple[Any, ...], shape: list[Any]) -> list[Any]:
         used = batch[len(batch) - len(shape) :]
@@ -148,7 +150,8 @@ def matmul(x1: Expr, x2: Expr, out_dtype: str | None = None) -> Expr:
 
     Args:
         x1, x2: tensors of one dtype.
-        out_dtype: the dtype to accumulate and return in; default that of the operands.
+        out_dtype: the dtype of the result; default that of the operands. Sums are taken in it, or in float32 if it is a
+            narrower float.
     """
     return call("relax.matmul", x1, x2, attrs={"out_dtype": optional_dtype(out_dtype)})
 

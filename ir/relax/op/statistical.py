@@ -10,6 +10,7 @@ import numpy as np
 from ... import dtype as dt
 from ...error import IRValueError
 from ...tir.expr import PrimExpr
+from ...topi.accumulate import accumulator
 from ..expr import Call, Expr, PrimValue, Tuple, Var
 from ..struct_info import StructInfo, TensorStructInfo, TupleStructInfo, as_dim
 from .declaration import Gradient, MixedPrecisionPolicy, OpPatternKind, call, make, operator
@@ -160,16 +161,38 @@ def _as_dim(value: Any) -> PrimExpr:
     return as_dim(value)
 
 
-def te_mean(x: Any, axis: Any, keepdims: bool) -> Any:
-    """The sum divided by the number of elements."""
+def _in_wide(te_function: Any) -> Any:
+    """A statistic of floats: of narrow ones it is computed in float32, of integers in float64, and then cast back once."""
+
+    def te_statistic(x: Any, axis: Any, keepdims: bool) -> Any:
+        cast, narrow = topi_function("cast"), x.dtype
+        wide = accumulator(narrow) if dt.is_float(narrow) else "float64"
+        found = te_function(x if wide == narrow else cast(x, wide), axis, keepdims)
+        return found if wide == narrow else cast(found, narrow)
+
+    return te_statistic
+
+
+def _mean(x: Any, axis: Any, keepdims: bool) -> Any:
     count = _count(x, axis)
     return topi_function("divide")(topi_function("sum")(x, axis, keepdims), count.astype(x.dtype))
 
 
-def te_variance(x: Any, axis: Any, keepdims: bool) -> Any:
-    """The mean of the squared distances from the mean."""
-    dev = topi_function("subtract")(x, te_mean(x, axis, True))
-    return te_mean(topi_function("multiply")(dev, dev), axis, keepdims)
+def _variance(x: Any, axis: Any, keepdims: bool) -> Any:
+    dev = topi_function("subtract")(x, _mean(x, axis, True))
+    return _mean(topi_function("multiply")(dev, dev), axis, keepdims)
+
+
+def _std(x: Any, axis: Any, keepdims: bool) -> Any:
+    return topi_function("sqrt")(_variance(x, axis, keepdims))
+
+
+te_mean = _in_wide(_mean)
+"""The sum divided by the number of elements."""
+te_variance = _in_wide(_variance)
+"""The mean of the squared distances from the mean."""
+te_std = _in_wide(_std)
+"""The square root of the variance."""
 
 
 def _te_legalize(te_function: Any, name: str) -> Any:
@@ -179,10 +202,6 @@ def _te_legalize(te_function: Any, name: str) -> Any:
         )
 
     return legalize
-
-
-def _te_std(x: Any, axis: Any, keepdims: bool) -> Any:
-    return topi_function("sqrt")(te_variance(x, axis, keepdims))
 
 
 def _typed(function: Any) -> Any:
@@ -201,7 +220,7 @@ mean = _reduction(
 min = _reduction("min", _topi_reduction("min"), np.min, "The smallest element.", FOLLOW, _extremum_gradient)
 prod = _reduction("prod", _topi_reduction("prod"), _typed(np.prod), "The product.")
 std = _reduction(
-    "std", _te_legalize(_te_std, "std"), _typed(np.std), "The standard deviation (of the population)."
+    "std", _te_legalize(te_std, "std"), _typed(np.std), "The standard deviation (of the population)."
 )
 sum = _reduction("sum", _topi_reduction("sum"), _typed(np.sum), "The sum.", gradient=_sum_gradient)
 variance = _reduction(

@@ -7,6 +7,7 @@ from typing import Any
 
 from ... import te
 from ...module import IRModule
+from ...topi.accumulate import accumulator, rounded
 from ...transform import ModulePass, PassContext
 from ..analysis.binding import get_var2val
 from ..block_builder import BlockBuilder
@@ -33,6 +34,7 @@ def _last_axes_swapped(context: PatternCheckContext) -> bool:
 def nt_matmul(a: Any, b: Any, out_dtype: str = "") -> Any:
     """``a @ b^T`` with broadcast batch axes, reading ``b`` along its rows."""
     dtype = out_dtype or a.dtype
+    total = accumulator(dtype)
     k = te.reduce_axis((0, a.shape[-1]), name="k")
     rank = max(len(a.shape), len(b.shape))
     batch = [_batch_extent(a, b, rank, position) for position in range(rank - 2)]
@@ -43,9 +45,9 @@ def nt_matmul(a: Any, b: Any, out_dtype: str = "") -> Any:
         left = _batch_indices(a, indices, rank)
         right = _batch_indices(b, indices, rank)
         own = [indices[-2]] if rows else []
-        return te.sum(a[(*left, *own, k)].astype(dtype) * b[(*right, indices[-1], k)].astype(dtype), axis=k)
+        return te.sum(a[(*left, *own, k)].astype(total) * b[(*right, indices[-1], k)].astype(total), axis=k)
 
-    return te.compute(shape, value, name="NT_matmul")
+    return rounded(te.compute(shape, value, name="NT_matmul"), dtype)
 
 
 def _batch_extent(a: Any, b: Any, rank: int, position: int) -> Any:

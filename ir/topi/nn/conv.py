@@ -15,6 +15,7 @@ from ...te.reduction import sum as te_sum
 from ...te.tensor import Tensor
 from ...tir.expr import IterVar, PrimExpr, Range, Var
 from ...tir.operators import const, floordiv
+from ..accumulate import accumulator, rounded
 from ..shape import is_const, same_extent, simplify
 from .pad import pad, pad_amounts, per_axis
 
@@ -63,7 +64,7 @@ def conv(
     """Convolution for any layout of data (letters N, C and up to D, H, W) and kernel (O, I and the same).
 
     The reduction axes are called rc, ry, rx, rz and stand in the order of ``data_layout``. Products are made in
-    ``out_dtype`` (default: the input's).
+    ``out_dtype`` (default: the input's), or in float32 where that is narrower, and their sum is rounded once.
     """
     refuse_rewritten_layout("conv", auto_scheduler_rewritten_layout, meta_schedule_original_shape)
     dim = len(data_layout) - 2
@@ -81,6 +82,7 @@ def conv(
     before, after, out_extents = _out_extents(extents, kernel, strides, padding, dilations)
     padded = _pad_spatial(inp, data_axes[2:], before, after, "pad_temp")
     rc = reduce_over(simplify(floordiv(in_channel, groups)), "rc")
+    total = accumulator(kind)
     rs = [reduce_over(size, name) for size, name in zip(kernel, ("ry", "rx", "rz"))]
     by_letter: dict[str, Any] = dict(zip("NC" + spatial, (batch, num_filter, *out_extents), strict=True))
     axis_names = dict(zip("NC" + spatial, ("nn", "ff", "yy", "xx", "zz")))
@@ -97,13 +99,13 @@ def conv(
         ]
         data_index = dict(zip("NC" + spatial, (n, channel, *places), strict=True))
         kernel_index = dict(zip("OI" + spatial, (f, rc.var, *[r.var for r in rs]), strict=True))
-        value = padded(*[data_index[letter] for letter in data_layout]).astype(kind)
-        weight = filt(*[kernel_index[letter] for letter in kernel_layout]).astype(kind)
+        value = padded(*[data_index[letter] for letter in data_layout]).astype(total)
+        weight = filt(*[kernel_index[letter] for letter in kernel_layout]).astype(total)
         reduced = dict(zip("C" + spatial, (rc, *rs), strict=True))
         return te_sum(value * weight, axis=[reduced[letter] for letter in data_layout if letter != "N"])
 
     name = f"{'group_' if groups > 1 else ''}conv{dim}d_{data_layout.lower()}"
-    return compute(
+    result = compute(
         tuple(by_letter[letter] for letter in data_layout),
         element,
         name,
@@ -111,6 +113,7 @@ def conv(
         {"layout_free_placeholders": [filt]} if auto_scheduler_should_rewrite_layout else None,
         [axis_names[letter] for letter in data_layout],
     )
+    return rounded(result, kind)
 
 
 def _out_extents(
@@ -361,6 +364,7 @@ def _depthwise(
     padded = _pad_spatial(data, data_axes[2:], before, after, "PaddedInput")
     di, dj = reduce_over(window[0], "di"), reduce_over(window[1], "dj")
     single = same_extent(multiplier, 1)
+    total = accumulator(kind)
 
     def element(*indices: Any) -> PrimExpr:
         b, c, i, j = (indices[axis] for axis in data_axes)
@@ -368,18 +372,19 @@ def _depthwise(
         y, x = i * strides[0] + di.var * dilations[0], j * strides[1] + dj.var * dilations[1]
         at = dict(zip("NCHW", (b, source, y, x), strict=True))
         kernel_at = dict(zip("OIHW", (source, inner, di.var, dj.var), strict=True))
-        value = padded(*[at[letter] for letter in data_layout]).astype(kind)
-        weight = kernel(*[kernel_at[letter] for letter in kernel_layout]).astype(kind)
+        value = padded(*[at[letter] for letter in data_layout]).astype(total)
+        weight = kernel(*[kernel_at[letter] for letter in kernel_layout]).astype(total)
         return te_sum(value * weight, axis=[di, dj])
 
-    result = dict(zip("NCHW", (batch, simplify(channel * multiplier), *outs), strict=True))
+    extent_of = dict(zip("NCHW", (batch, simplify(channel * multiplier), *outs), strict=True))
     name = f"depthwise_conv2d_{data_layout.lower()}"
     axis_names = dict(zip("NCHW", "bcij", strict=True))
-    return compute(
-        tuple(result[letter] for letter in data_layout),
+    result = compute(
+        tuple(extent_of[letter] for letter in data_layout),
         element,
         "DepthwiseConv2d",
         name,
         None,
         [axis_names[letter] for letter in data_layout],
     )
+    return rounded(result, kind)

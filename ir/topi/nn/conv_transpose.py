@@ -17,6 +17,7 @@ from ...tir import op as T
 from ...tir.expr import PrimExpr
 from ...tir.operators import const, floordiv, floormod
 from .. import tag
+from ..accumulate import accumulator, rounded
 from ..shape import as_int, ax_compute, simplify
 from .conv import reduce_over
 from .pad import dilate, pad, pad_amounts, per_axis
@@ -57,6 +58,7 @@ def _conv_transpose(
     )
     per_group = simplify(floordiv(in_channel, groups))
     dc = reduce_over(per_group, "dc")
+    total = accumulator(kind)
     window = [reduce_over(size, name) for size, name in zip(sizes, _REDUCE_NAMES[dim], strict=True)]
     outs = [simplify(extent - size + 1) for extent, size in zip(padded.shape[2:], sizes, strict=True)]
 
@@ -68,15 +70,16 @@ def _conv_transpose(
             out = floormod(c, group_out)
         value = padded(b, channel, *[place + r.var for place, r in zip(places, window, strict=True)])
         weight = transformed(out, channel, *[r.var for r in window])
-        return te_sum(value.astype(kind) * weight.astype(kind), axis=[dc, *window])
+        return te_sum(value.astype(total) * weight.astype(total), axis=[dc, *window])
 
     prefix = "group_" if groups > 1 else ""
-    return compute(
+    result = compute(
         (batch, simplify(group_out * groups), *outs),
         element,
         tag=f"{prefix}conv{dim}d_transpose_{_LAYOUTS[dim]}",
         varargs_names=names[2:],
     )
+    return rounded(result, kind)
 
 
 def conv1d_transpose_ncw(
@@ -191,6 +194,7 @@ def _by_phases(
     split_kernel = _phase_kernel(kernel, step, taps)
     index = in_channel.dtype
     rc = reduce_over(in_channel, "rc")
+    total = accumulator(kind)
     window = [reduce_over(const(tap, index), f"r{name}") for tap, name in zip(taps, _AXES[dim], strict=True)]
 
     def phase(nn: Any, *places: Any) -> PrimExpr:
@@ -198,7 +202,7 @@ def _by_phases(
         rows = [q + (tap - 1) - r.var for q, tap, r in zip(at, taps, window, strict=True)]
         value = padded(nn, *rows, rc.var)
         weight = split_kernel(*of, *[r.var for r in window], rc.var, ff)
-        return te_sum(value.astype(kind) * weight.astype(kind), axis=[*window, rc])
+        return te_sum(value.astype(total) * weight.astype(total), axis=[*window, rc])
 
     name = f"conv{dim}d_transpose_n{'dhw'[3 - dim :]}c"
     phases = compute(
@@ -214,7 +218,7 @@ def _by_phases(
         shifted = [place + low for place, low in zip(places, before, strict=True)]
         at = [floordiv(y, s) for y, s in zip(shifted, step, strict=True)]
         of = [floormod(y, s) for y, s in zip(shifted, step, strict=True)]
-        return phases(n, *at, *of, f)
+        return phases(n, *at, *of, f).astype(kind)
 
     return ax_compute((batch, *outs, out_channel), ordered, f"conv{dim}d_transpose_output", tag.INJECTIVE)
 

@@ -12,6 +12,7 @@ from ...te.tensor import Tensor
 from ...tir.expr import IntImm, PrimExpr
 from ...tir.operators import const
 from .. import tag
+from ..accumulate import accumulator, rounded
 from ..shape import is_const
 from .conv import reduce_over, refuse_rewritten_layout
 
@@ -31,7 +32,10 @@ def matmul(
     auto_scheduler_rewritten_layout: str = "",
     meta_schedule_original_shape: Any = None,
 ) -> Tensor:
-    """``a @ b`` of two matrices (``a`` may have more leading axes), each perhaps transposed, plus a bias vector."""
+    """``a @ b`` of two matrices (``a`` may have more leading axes), each perhaps transposed, plus a bias vector.
+
+    Products of narrow floats are summed in float32; the sum (with its bias) is rounded once to ``out_dtype``.
+    """
     refuse_rewritten_layout("matmul", auto_scheduler_rewritten_layout, meta_schedule_original_shape)
     kind = out_dtype or tensor_a.dtype
     *batch, rows, inner_a = tensor_a.shape
@@ -40,12 +44,13 @@ def matmul(
     inner_b, columns = reversed(tensor_b.shape) if transpose_b else tensor_b.shape
     _check_inner("matmul", inner_a, inner_b)
     k = reduce_over(inner_a, "k")
+    total = accumulator(kind)
 
     def element(*indices: Any) -> PrimExpr:
         *outer, i, j = indices
         a = tensor_a(*outer, k.var, i) if transpose_a else tensor_a(*outer, i, k.var)
         b = tensor_b(j, k.var) if transpose_b else tensor_b(k.var, j)
-        return te_sum(a.astype(kind) * b.astype(kind), axis=k)
+        return te_sum(a.astype(total) * b.astype(total), axis=k)
 
     suffix = ("T" if transpose_a else "N") + ("T" if transpose_b else "N")
     label = "dense" if suffix == "NT" else "matmul"
@@ -59,8 +64,12 @@ def matmul(
         names,
     )
     if bias is None:
-        return result
-    return compute(result.shape, lambda *i: result(*i) + bias(i[-1]).astype(kind), tag=tag.BROADCAST)
+        return rounded(result, kind)
+    return compute(
+        result.shape,
+        lambda *i: (result(*i) + bias(i[-1]).astype(total)).astype(kind),
+        tag=tag.BROADCAST,
+    )
 
 
 def dense(
@@ -110,6 +119,7 @@ def batch_matmul(
         raise IRValueError(f"batch_matmul: batches of {batch_a.value} and {batch_b.value} differ")  # type: ignore[attr-defined]
     k = reduce_over(inner_a, "k")
     batch = batch_b if one_a else batch_a
+    total = accumulator(kind)
 
     def element(b: Any, i: Any, j: Any) -> PrimExpr:
         zero = const(0, b.dtype)
@@ -117,13 +127,14 @@ def batch_matmul(
         at_b = zero if one_b and not one_a else b
         left = tensor_a(at_a, k.var, i) if transpose_a else tensor_a(at_a, i, k.var)
         right = tensor_b(at_b, j, k.var) if transpose_b else tensor_b(at_b, k.var, j)
-        return te_sum(left.astype(kind) * right.astype(kind), axis=k)
+        return te_sum(left.astype(total) * right.astype(total), axis=k)
 
     suffix = ("T" if transpose_a else "N") + ("T" if transpose_b else "N")
     shape = tuple(oshape) if oshape is not None else (batch, rows, columns)
-    return compute(
+    result = compute(
         shape, element, f"T_batch_matmul_{suffix}", "batch_matmul", {"layout_free_placeholders": [tensor_b]}
     )
+    return rounded(result, kind)
 
 
 def bias_add(data: Tensor, bias: Tensor, axis: int = 1) -> Tensor:

@@ -14,6 +14,7 @@ from ...tir.expr import PrimExpr
 from ...tir.operators import cast, const, convert, power
 from .. import broadcast as B
 from .. import tag
+from ..accumulate import accumulator, rounded
 from ..math import cast as cast_tensor
 from ..math import sqrt
 from ..reduction import _reduce_axes, _source_indices, comm_reduce
@@ -46,6 +47,13 @@ def batch_norm(
     With ``training`` mean and variance are those of the data, and the moving ones are updated by ``momentum``;
     without it (the default) the moving ones are used and returned.
     """
+    if accumulator(data.dtype) != data.dtype:
+        wide = [
+            cast_tensor(item, accumulator(data.dtype))
+            for item in (data, gamma, beta, moving_mean, moving_var)
+        ]
+        found = batch_norm(*wide, axis, epsilon, center, scale, training, momentum)
+        return [cast_tensor(item, data.dtype) for item in found]
     along = normalize_axis(1 if axis is None else axis, data.ndim)
     small = 1e-5 if epsilon is None else epsilon
     blend = 0.1 if momentum is None else momentum
@@ -96,7 +104,7 @@ def _normalized(
     source: Tensor | None = None,
 ) -> Tensor:
     """``(x - mean) * rsqrt(var + epsilon)`` over ``axes``, then ``affine(value, indices)``."""
-    accumulate = "float32" if data.dtype == "float16" else data.dtype
+    accumulate = accumulator(data.dtype)
     total, squares = _moments(data, axes, accumulate, (source or data).op.name)
     count = cast(accumulate, convert(product(data.shape[axis] for axis in axes)))
 
@@ -105,7 +113,7 @@ def _normalized(
         mean = total(*outer) / count
         variance = squares(*outer) / count - mean * mean
         value = (cast(accumulate, data(*i)) - mean) * T.rsqrt(variance + const(epsilon, accumulate))
-        return affine(cast(data.dtype, value), i)
+        return cast(data.dtype, affine(value, i))
 
     return ax_compute(data.shape, element, name, tag.INJECTIVE)
 
@@ -116,8 +124,8 @@ def layer_norm(data: Tensor, gamma: Tensor, beta: Tensor | None, axis: Any, epsi
 
     def affine(value: PrimExpr, i: tuple[Any, ...]) -> PrimExpr:
         inner = [i[position] for position in axes]
-        value = value * gamma(*inner)
-        return value if beta is None else value + beta(*inner)
+        value = value * gamma(*inner).astype(value.dtype)
+        return value if beta is None else value + beta(*inner).astype(value.dtype)
 
     return _normalized(data, axes, epsilon, "T_layer_norm", affine)
 
@@ -130,7 +138,7 @@ def instance_norm(
     axes = sorted(normalize_axes(axis if axis is not None else list(range(2, data.ndim)), data.ndim))
 
     def affine(value: PrimExpr, i: tuple[Any, ...]) -> PrimExpr:
-        return value * gamma(i[channel]) + beta(i[channel])
+        return value * gamma(i[channel]).astype(value.dtype) + beta(i[channel]).astype(value.dtype)
 
     return _normalized(data, axes, epsilon, "T_instance_norm", affine)
 
@@ -159,7 +167,7 @@ def group_norm(
 
     def affine(value: PrimExpr, i: tuple[Any, ...]) -> PrimExpr:
         inner = i[channel : channel + 2]
-        return value * scale(*inner) + shift(*inner)
+        return value * scale(*inner).astype(value.dtype) + shift(*inner).astype(value.dtype)
 
     return reshape(_normalized(grouped, reduced, epsilon, "T_group_norm", affine, data), data.shape)
 
@@ -196,26 +204,33 @@ def lrn(
     amounts = [width // 2 if position == along else 0 for position in range(data.ndim)]
     padded = ax_pad(data, amounts, amounts, 0, "pad_data")
     rxs = reduce_over(const(width, data.shape[along].dtype), "rxs")
+    total = accumulator(data.dtype)
 
     def squares(i: tuple[Any, ...]) -> PrimExpr:
         place = list(i)
         place[along] = i[along] + rxs.var
-        value = padded(*place)
+        value = padded(*place).astype(total)
         return te_sum(value * value, axis=rxs)
 
     sqr_sum = ax_compute(data.shape, squares, "tensor")
     scaled = ax_compute(
         data.shape,
         lambda i: power(
-            const(bias, data.dtype) + const(alpha, data.dtype) * sqr_sum(*i) / const(width, data.dtype),
-            const(beta, data.dtype),
+            const(bias, total) + const(alpha, total) * sqr_sum(*i) / const(width, total), const(beta, total)
         ),
         "tensor",
     )
-    return B.divide(data, scaled)
+    return ax_compute(
+        data.shape,
+        lambda i: (data(*i).astype(total) / scaled(*i)).astype(data.dtype),
+        "T_divide",
+        tag.BROADCAST,
+    )
 
 
 def l2_normalize(data: Tensor, eps: float, axis: Any = None) -> Tensor:
     """``x / sqrt(max(sum(x * x), eps))`` over ``axis``."""
-    squares = comm_reduce(B.multiply(data, data), axis, True, te_sum)
-    return B.divide(data, sqrt(B.maximum(squares, const(eps, data.dtype))))
+    total = accumulator(data.dtype)
+    wide = data if data.dtype == total else cast_tensor(data, total)
+    squares = comm_reduce(B.multiply(wide, wide), axis, True, te_sum)
+    return rounded(B.divide(wide, sqrt(B.maximum(squares, const(eps, total)))), data.dtype)

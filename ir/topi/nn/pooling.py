@@ -16,6 +16,7 @@ from ...tir.operators import cast, const, convert, floordiv
 from ...tir.operators import max as _max
 from ...tir.operators import min as _min
 from .. import tag
+from ..accumulate import accumulator
 from ..shape import as_int, ax_compute, is_const, simplify
 from .conv import reduce_over
 from .pad import ax_pad, pad_amounts, per_axis
@@ -88,21 +89,24 @@ def pool_nd(
             shape, lambda i: te_max(source(*places(i)), axis=window), "pool_max", "pool_max", attrs
         )
     source = ax_pad(data, low, high, 0, "pad_temp") if padded_any else data
-    total = ax_compute(shape, lambda i: te_sum(source(*places(i)), axis=window), "pool_sum", "pool_sum")
+    wide = accumulator(data.dtype)
+    total = ax_compute(
+        shape, lambda i: te_sum(source(*places(i)).astype(wide), axis=window), "pool_sum", "pool_sum"
+    )
     whole = 1
     for size in kernel:
         whole *= size
 
     def average(i: Sequence[Any]) -> PrimExpr:
         if count_include_pad and not ceil_mode:
-            return _divided(total(*i), const(whole, "int32"))
+            return _divided(total(*i), const(whole, "int32")).astype(data.dtype)
         elements: Any = None
         for position, axis in enumerate(axes):
             start = i[axis] * stride[position] - before[position]
             extent = data.shape[axis] + (after[position] if count_include_pad else 0)
             inside = _taps_inside(start, extent, kernel[position], dilation[position], not count_include_pad)
             elements = inside if elements is None else elements * inside
-        return _divided(total(*i), _max(elements, const(1, elements.dtype)))
+        return _divided(total(*i), _max(elements, const(1, elements.dtype))).astype(data.dtype)
 
     attrs = {"schedule_rule": "meta_schedule.pool_avg"}
     return ax_compute(shape, average, "pool_avg", tag.ELEMWISE, attrs)
@@ -257,9 +261,10 @@ def _adaptive(data: Tensor, output_size: Sequence[Any], pool_type: str, axes: Se
             "adaptive_pool_max",
             {"schedule_rule": "meta_schedule.adaptive_pool_max"},
         )
+    wide = accumulator(data.dtype)
     total = ax_compute(
         shape,
-        lambda i: te_sum(element(i, const(0, data.dtype)), axis=window),
+        lambda i: te_sum(element(i, const(0, data.dtype)).astype(wide), axis=window),
         "adaptive_pool_sum",
         "adaptive_pool_sum",
     )
@@ -269,7 +274,7 @@ def _adaptive(data: Tensor, output_size: Sequence[Any], pool_type: str, axes: Se
         for position in range(len(axes)):
             size = length(i, position)
             count = size if count is None else count * size
-        return _divided(total(*i), count)
+        return _divided(total(*i), count).astype(data.dtype)
 
     attrs = {"schedule_rule": "meta_schedule.adaptive_pool_avg"}
     return ax_compute(shape, average, "adaptive_pool_avg", tag.ELEMWISE, attrs)

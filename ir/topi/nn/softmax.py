@@ -10,6 +10,7 @@ from ...te.reduction import sum as te_sum
 from ...te.tensor import Tensor
 from ...tir import op as T
 from ...tir.expr import IterVar, PrimExpr
+from ..accumulate import accumulator
 from ..math import _fast_exp
 from ..shape import normalize_axis
 from .conv import reduce_over
@@ -35,17 +36,21 @@ def _without(indices: tuple[Any, ...], axis: int) -> list[Any]:
 
 
 def softmax_common(x: Tensor, axis: int, use_fast_exp: bool) -> Tensor:
-    """Softmax in four stages: T_softmax_maxelem, T_softmax_exp, T_softmax_expsum, T_softmax_norm."""
+    """Softmax in four stages: T_softmax_maxelem, T_softmax_exp, T_softmax_expsum, T_softmax_norm.
+
+    Between them narrow floats are carried in float32.
+    """
     along = normalize_axis(axis, x.ndim)
     reduced = _without(x.shape, along)
     k1, k2 = reduce_over(x.shape[along], "k"), reduce_over(x.shape[along], "k")
     exp = _fast_exp if use_fast_exp else T.exp
+    total = accumulator(x.dtype)
     maxelem = compute(
         reduced, lambda *i: te_max(x(*_with_axis(i, along, k1)), axis=k1), name="T_softmax_maxelem"
     )
 
     def shifted_exp(*indices: Any) -> PrimExpr:
-        return exp(x(*indices) - maxelem(*_without(indices, along)))
+        return exp(x(*indices).astype(total) - maxelem(*_without(indices, along)).astype(total))
 
     exps = compute(x.shape, shifted_exp, name="T_fast_softmax_exp" if use_fast_exp else "T_softmax_exp")
     expsum = compute(
@@ -53,7 +58,7 @@ def softmax_common(x: Tensor, axis: int, use_fast_exp: bool) -> Tensor:
     )
     return compute(
         x.shape,
-        lambda *i: exps(*i) / expsum(*_without(i, along)),
+        lambda *i: (exps(*i) / expsum(*_without(i, along))).astype(x.dtype),
         name="T_softmax_norm",
         tag="fast_softmax_output" if use_fast_exp else "softmax_output",
         attrs={"axis": along},
@@ -68,10 +73,15 @@ def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
     maxelem = compute(
         reduced, lambda *i: te_max(x(*_with_axis(i, along, k1)), axis=k1), name="T_softmax_maxelem"
     )
-    expsum = compute(reduced, lambda *i: te_sum(T.exp(x(*_with_axis(i, along, k2)) - maxelem(*i)), axis=k2))
+    total = accumulator(x.dtype)
+
+    def shifted(indices: Any, outer: Any) -> PrimExpr:
+        return x(*indices).astype(total) - maxelem(*outer).astype(total)
+
+    expsum = compute(reduced, lambda *i: te_sum(T.exp(shifted(_with_axis(i, along, k2), i)), axis=k2))
     return compute(
         x.shape,
-        lambda *i: x(*i) - maxelem(*_without(i, along)) - T.log(expsum(*_without(i, along))),
+        lambda *i: (shifted(i, _without(i, along)) - T.log(expsum(*_without(i, along)))).astype(x.dtype),
         tag="log_softmax_output",
         attrs={"axis": along},
     )

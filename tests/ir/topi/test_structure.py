@@ -23,7 +23,8 @@ CASES: list[tuple[str, Callable[[Tensor], Tensor], tuple[int, ...], list[str]]] 
         topi.sign,
         (4,),
         [
-            "T.Select(T.float32(0) < A[v_ax0], T.float32(1), T.Select(A[v_ax0] < T.float32(0), T.float32(-1), T.Select(A[v_ax0] == T.float32(0), T.float32(0), A[v_ax0])))"
+            "T.Select(T.float32(0) < A[v_ax0], T.float32(1), T.Select(A[v_ax0] < T.float32(0), T.float32(-1), "
+            "T.Select(A[v_ax0] == T.float32(0), T.float32(0), A[v_ax0])))"
         ],
     ),
     ("compared", lambda a: topi.greater_equal(a, tir.const(1.0)), (4,), ["T.float32(1) <= A[v_ax0]"]),

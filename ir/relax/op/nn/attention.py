@@ -9,10 +9,11 @@ import numpy as np
 
 from .... import te
 from ....error import IRValueError
-from ....tir.expr import FloatImm, IntImm
+from ....tir.expr import FloatImm, IntImm, Select
 from ....tir.op import all as tir_all
-from ....tir.op import if_then_else, min_value
+from ....tir.op import if_then_else, max_identity
 from ....tir.operators import const, floordiv
+from ....topi.accumulate import accumulator
 from ...expr import Call, Expr
 from ...struct_info import StructInfo, TensorStructInfo
 from ...struct_info_lattice import prove_dim_equal
@@ -68,7 +69,7 @@ def np_attention(
     causal_mask: str | None = None,
     window_size: int | None = None,
 ) -> np.ndarray:
-    """Attention by the definition, in float32."""
+    """Attention by the definition, in float32; a row that sees nothing is zero."""
     dtype = q.dtype
     q, k, v = (x.astype("float32").transpose(0, 2, 1, 3) for x in (q, k, v))
     group = q.shape[1] // k.shape[1]
@@ -83,8 +84,10 @@ def np_attention(
             last = i if causal_mask == "TopLeft" else i + score.shape[-1] - score.shape[-2]
             keep = keep & (j > last - window_size)
         score = np.where(keep, score, -np.inf)
-    e = np.exp(score - score.max(-1, keepdims=True))
-    return ((e / e.sum(-1, keepdims=True)) @ v).transpose(0, 2, 1, 3).astype(dtype)
+    peak = score.max(-1, keepdims=True)
+    e = np.exp(score - np.where(np.isneginf(peak), 0, peak))
+    total = e.sum(-1, keepdims=True)
+    return ((e / np.where(total == 0, 1, total)) @ v).transpose(0, 2, 1, 3).astype(dtype)
 
 
 def _legalize_attention(bb: Any, node: Call) -> Expr:
@@ -102,7 +105,7 @@ def _legalize_attention(bb: Any, node: Call) -> Expr:
         seq_k, dim_v = k.shape[1], v.shape[3]
         group = as_int_pair(heads, k.shape[2])
         dtype = q.dtype
-        acc = "float32" if dtype == "float16" else dtype
+        acc = accumulator(dtype)
 
         def head_of(h: Any) -> Any:
             return h if group == 1 else floordiv(h, group)
@@ -127,7 +130,7 @@ def _legalize_attention(bb: Any, node: Call) -> Expr:
                 keep = j <= last
                 if window is not None:
                     keep = tir_all(keep, j > last - window)
-                value = if_then_else(keep, value, min_value(acc))
+                value = if_then_else(keep, value, max_identity(acc))
             return value
 
         biased = te.compute((batch, heads, seq_q, seq_k), masked, name="attention_masked")
@@ -135,11 +138,12 @@ def _legalize_attention(bb: Any, node: Call) -> Expr:
         peak = te.compute(
             (batch, heads, seq_q), lambda b, h, i: te.max(biased[b, h, i, m], axis=m), name="attention_max"
         )
-        weight = te.compute(
-            (batch, heads, seq_q, seq_k),
-            lambda b, h, i, j: te.exp(biased[b, h, i, j] - peak[b, h, i]),
-            name="attention_exp",
-        )
+
+        def shifted_exp(b: Any, h: Any, i: Any, j: Any) -> Any:
+            top = peak[b, h, i]
+            return te.exp(biased[b, h, i, j] - Select(top.equal(max_identity(acc)), const(0, acc), top))
+
+        weight = te.compute((batch, heads, seq_q, seq_k), shifted_exp, name="attention_exp")
         s = te.reduce_axis((0, seq_k), name="s")
         total = te.compute(
             (batch, heads, seq_q), lambda b, h, i: te.sum(weight[b, h, i, s], axis=s), name="attention_sum"
@@ -150,11 +154,13 @@ def _legalize_attention(bb: Any, node: Call) -> Expr:
             lambda b, i, h, e: te.sum(weight[b, h, i, r] * v[b, r, head_of(h), e].astype(acc), axis=r),
             name="attention_mix",
         )
-        return te.compute(
-            (batch, seq_q, heads, dim_v),
-            lambda b, i, h, e: (mixed[b, i, h, e] / total[b, h, i]).astype(dtype),
-            name="attention_out",
-        )
+
+        def out(b: Any, i: Any, h: Any, e: Any) -> Any:
+            # A row that sees nothing is zero.
+            whole, zero = total[b, h, i], const(0, acc)
+            return Select(whole.equal(zero), zero, mixed[b, i, h, e] / whole).astype(dtype)
+
+        return te.compute((batch, seq_q, heads, dim_v), out, name="attention_out")
 
     return bb.call_te(
         te_attention, *node.args, primfunc_name_hint="attention_bias" if len(node.args) == 4 else "attention"

@@ -11,6 +11,7 @@ from .... import te
 from ....tir.op import all as tir_all
 from ....tir.op import if_then_else
 from ....tir.operators import const, floordiv, floormod
+from ....topi.accumulate import accumulator, rounded
 from ...expr import Call, Expr
 from ...struct_info import StructInfo
 from ..declaration import MixedPrecisionPolicy, OpPatternKind, operator
@@ -84,6 +85,7 @@ def _legalize_conv_transpose(bb: Any, node: Call) -> Expr:
         return node
     out_shape = list(node.struct_info.shape_values)
     out_dtype, groups = node.struct_info.dtype, attrs["groups"]
+    total = accumulator(out_dtype)
 
     def te_conv_transpose(data: Any, weight: Any) -> Any:
         in_per_group = floordiv(data.shape[1], groups)
@@ -106,14 +108,14 @@ def _legalize_conv_transpose(bb: Any, node: Call) -> Expr:
                 if stride != 1:
                     inside.append(floormod(shifted, stride) == 0)
                 index.append(floordiv(shifted, stride))
-            zero = const(0, data.dtype)
-            value = if_then_else(tir_all(*inside), data(n, source, *index), zero)
-            factor = weight(source, c if groups == 1 else floormod(c, out_per_group), *window)
-            if out_dtype != data.dtype:
-                value, factor = value.astype(out_dtype), factor.astype(out_dtype)
-            return te.sum(value * factor, axis=[channel, *window])
+            value = data(n, source, *index).astype(total)
+            factor = weight(source, c if groups == 1 else floormod(c, out_per_group), *window).astype(total)
+            # The guard stands around the product: zero times an infinite weight would be no number.
+            return te.sum(
+                if_then_else(tir_all(*inside), value * factor, const(0, total)), axis=[channel, *window]
+            )
 
-        return te.compute(out_shape, element, name="conv_transpose")
+        return rounded(te.compute(out_shape, element, name="conv_transpose"), out_dtype)
 
     return bb.call_te(te_conv_transpose, *node.args, primfunc_name_hint=f"conv{count}d_transpose")
 
