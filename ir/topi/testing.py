@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -149,29 +150,28 @@ def softmax(data: Array, axis: int = -1) -> Array:
     return e / e.sum(axis, keepdims=True)
 
 
-def _coordinate(x: int, in_size: int, out_size: int, mode: str) -> float:
-    scale = in_size / out_size
+def _coordinate(x: int, in_size: int, out_size: int, mode: str) -> Fraction:
+    scale, half = Fraction(in_size, out_size), Fraction(1, 2)
     if mode == "align_corners":
-        return x * (in_size - 1) / (out_size - 1) if out_size > 1 else 0.0
+        return Fraction(x * (in_size - 1), out_size - 1) if out_size > 1 else Fraction(0)
     if mode == "asymmetric":
         return x * scale
     if mode == "tf_half_pixel_for_nn":
-        return (x + 0.5) * scale
+        return (x + half) * scale
     if mode == "pytorch_half_pixel" and out_size == 1:
-        return 0.0
-    return (x + 0.5) * scale - 0.5
+        return Fraction(0)
+    return (x + half) * scale - half
 
 
-def _round(value: float, rounding: str) -> int:
-    return int(
-        {
-            "round": lambda: round(value),
-            "round_prefer_floor": lambda: math.ceil(value - 0.5),
-            "round_prefer_ceil": lambda: math.floor(value + 0.5),
-            "floor": lambda: math.floor(value + 1e-5),
-            "ceil": lambda: math.ceil(value - 1e-5),
-        }[rounding]()
-    )
+def _round(value: Fraction, rounding: str) -> int:
+    half = Fraction(1, 2)
+    return {
+        "round": lambda: math.floor(value + half),
+        "round_prefer_floor": lambda: math.ceil(value - half),
+        "round_prefer_ceil": lambda: math.floor(value + half),
+        "floor": lambda: math.floor(value),
+        "ceil": lambda: math.ceil(value),
+    }[rounding]()
 
 
 def _taps(
@@ -181,7 +181,7 @@ def _taps(
     if method == "nearest_neighbor":
         return [(min(max(_round(place, rounding), 0), in_size - 1), 1.0)]
     left = math.floor(place)
-    t = place - left
+    t = float(place - left)
     if method == "linear":
         weights = {left: 1 - t, left + 1: t}
     else:

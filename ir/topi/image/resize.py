@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,15 +10,15 @@ from ...error import IRValueError
 from ...te.operation import compute
 from ...te.tensor import Tensor
 from ...tir import op as T
-from ...tir.expr import Div, PrimExpr, Select
-from ...tir.operators import cast, const, convert
+from ...tir.expr import PrimExpr, Select
+from ...tir.operators import cast, const, convert, floordiv
 from ...tir.operators import max as _max
 from ...tir.operators import min as _min
 from .. import tag
 from ..shape import as_int, is_const
 
 _EPSILON = 1e-5
-"""Added before rounding down, so that a coordinate that is an integer up to float error stays there."""
+"""Added before rounding the place in a crop down, so that one that is an integer up to float error stays there."""
 
 _MODES = (
     "half_pixel",
@@ -81,28 +82,62 @@ class _Axis:
         zero = const(0, index.dtype)
         return _max(_min(index, cast(index.dtype, self.in_size) - 1), zero)
 
-    def whole_ratio(self) -> int:
-        """How many output elements an input element gives, where that is an integer; else 0."""
-        if not is_const(self.in_size, self.out_size):
-            return 0
-        before, after = as_int(self.in_size), as_int(self.out_size)
-        return after // before if after % before == 0 else 0
+    def _whole_ratio(self) -> bool:
+        """Whether an input element gives a whole number of output elements."""
+        return is_const(self.in_size, self.out_size) and as_int(self.out_size) % as_int(self.in_size) == 0
+
+    def _ratio(self, x: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
+        """Numerator and denominator of :meth:`coordinate`, integers: no rounding of floats moves a place between two elements."""
+        one = const(1, x.dtype)
+        before, after = cast(x.dtype, self.in_size), cast(x.dtype, self.out_size)
+        factor, offset, denominator = {
+            "align_corners": (before - one, 0 * one, _max(after - one, one)),
+            "asymmetric": (before, 0 * one, after),
+            "tf_half_pixel_for_nn": (2 * before, before, 2 * after),
+        }.get(self.mode, (2 * before, before - after, 2 * after))
+        if is_const(factor, offset, denominator):
+            numbers = [as_int(item) for item in (factor, offset, denominator)]
+            common = math.gcd(*numbers)
+            factor, offset, denominator = (const(number // common, x.dtype) for number in numbers)
+        numerator = factor * x + offset
+        if self.mode == "pytorch_half_pixel":
+            numerator = Select(after > one, numerator, 0 * one)
+        return numerator, denominator
 
     def nearest(self, x: PrimExpr, rounding: str) -> PrimExpr:
         """The index of the nearest element."""
-        if self.mode == "asymmetric" and rounding in ("round", "floor") and self.whole_ratio():
-            # Exact integer division instead of float arithmetic; "round" means the same here by convention.
-            return self.inside(Div(x, const(self.whole_ratio(), x.dtype)) if self.whole_ratio() > 1 else x)
-        place = self.coordinate(x)
-        half, epsilon = const(0.5, "float32"), const(_EPSILON, "float32")
+        if self.mode == "tf_crop_and_resize":
+            return self.inside(cast(x.dtype, self._rounded_place(self.coordinate(x), rounding)))
+        if self.mode == "asymmetric" and rounding == "round" and self._whole_ratio():
+            rounding = "floor"  # by the field's convention
+        at = cast("int64", x) if self._needs_int64() else x
+        n, d = self._ratio(at)
+        # The place n / d, rounded.
         rounded = {
-            "round": lambda: T.round(place),
+            "round": lambda: floordiv(2 * n + d, 2 * d),
+            "round_prefer_floor": lambda: floordiv(2 * n + (d - 1), 2 * d),
+            "round_prefer_ceil": lambda: floordiv(2 * n + d, 2 * d),
+            "floor": lambda: floordiv(n, d),
+            "ceil": lambda: floordiv(n + (d - 1), d),
+        }[rounding]()
+        return cast(x.dtype, self.inside(rounded))
+
+    def _needs_int64(self) -> bool:
+        """Whether the terms of a place may leave int32."""
+        return (
+            is_const(self.in_size, self.out_size)
+            and 8 * as_int(self.in_size) * as_int(self.out_size) >= 2**31
+        )
+
+    def _rounded_place(self, place: PrimExpr, rounding: str) -> PrimExpr:
+        half, epsilon = const(0.5, "float32"), const(_EPSILON, "float32")
+        return {
+            "round": lambda: T.floor(place + half),
             "round_prefer_floor": lambda: T.ceil(place - half),
             "round_prefer_ceil": lambda: T.floor(place + half),
             "floor": lambda: T.floor(place + epsilon),
             "ceil": lambda: T.ceil(place - epsilon),
         }[rounding]()
-        return self.inside(cast(x.dtype, rounded))
 
     def outside(self, x: PrimExpr) -> PrimExpr | None:
         """Whether a cropped coordinate lies outside of the input; None when it cannot."""
@@ -235,7 +270,9 @@ def _blend(
     for index, weight in choices[0]:
         inner = list(indices)
         inner[places[0]] = index
-        term = _blend(data, inner, places[1:], choices[1:]) * weight
+        value = _blend(data, inner, places[1:], choices[1:])
+        # A neighbour without weight does not count, even if it is infinite.
+        term = Select(weight.equal(0), const(0.0, "float32"), value * weight)
         total = term if total is None else total + term
     return total
 

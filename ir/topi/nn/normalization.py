@@ -48,11 +48,11 @@ def batch_norm(
     without it (the default) the moving ones are used and returned.
     """
     if accumulator(data.dtype) != data.dtype:
-        wide = [
+        x, weight, bias, mean, var = (
             cast_tensor(item, accumulator(data.dtype))
             for item in (data, gamma, beta, moving_mean, moving_var)
-        ]
-        found = batch_norm(*wide, axis, epsilon, center, scale, training, momentum)
+        )
+        found = batch_norm(x, weight, bias, mean, var, axis, epsilon, center, scale, training, momentum)
         return [cast_tensor(item, data.dtype) for item in found]
     along = normalize_axis(1 if axis is None else axis, data.ndim)
     small = 1e-5 if epsilon is None else epsilon

@@ -11,6 +11,8 @@ from ir import te, topi
 from ir.error import IRValueError
 from ir.topi import testing
 
+from .conftest import run_topi
+
 RNG = np.random.default_rng(4)
 
 
@@ -456,6 +458,44 @@ def test_resize2d(check, mode, method, rounding):
             wanted,
             atol=1e-4,
         )
+
+
+@pytest.mark.parametrize(
+    "mode", ["half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel", "tf_half_pixel_for_nn"]
+)
+def test_the_nearest_row_is_found_exactly(check, mode):
+    """Halves and whole places are hit again and again; floats (with a fused multiplication) would miss some of them."""
+    for before, after in ((2, 7), (7, 2), (3, 9), (10, 3), (6, 14), (41, 123), (25, 60), (64, 48), (5, 1)):
+        x = np.arange(before, dtype="float32").reshape(1, 1, before)
+        for rounding in ("round", "round_prefer_floor", "round_prefer_ceil", "floor", "ceil"):
+            if (mode, rounding) == ("asymmetric", "round") and after % before == 0:
+                continue  # is the floor there
+            check(
+                lambda a, n=after, r=rounding: topi.image.resize1d(
+                    a, [], (n,), "NCW", "nearest_neighbor", mode, r
+                ),
+                [x],
+                testing.resize(x, (after,), "nearest_neighbor", mode, rounding),
+            )
+
+
+def test_places_beyond_int32_are_found(check):
+    x = np.arange(70000, dtype="float32").reshape(1, 1, -1)
+    for mode in ("half_pixel", "align_corners"):
+        check(
+            lambda a, m=mode: topi.image.resize1d(
+                a, [], (140001,), "NCW", "nearest_neighbor", m, "round_prefer_floor"
+            ),
+            [x],
+            testing.resize(x, (140001,), "nearest_neighbor", mode, "round_prefer_floor"),
+        )
+
+
+@pytest.mark.parametrize("method", ["linear", "cubic"])
+def test_neighbours_without_weight_do_not_count(check, method):
+    x = np.array([[[1, np.inf, 2, 3, 4, 5]]], "float32")
+    found = run_topi(lambda a: topi.image.resize1d(a, [], (11,), "NCW", method, "align_corners"), [x])[0]
+    np.testing.assert_array_equal(found[0, 0, ::2], x[0, 0])
 
 
 def test_resize_other_ranks_and_layouts(check):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -58,18 +61,27 @@ def _legalize_resize2d(bb: Any, node: Call) -> Expr:
     )
 
 
-def _source_places(mode: str, count: int, size: int) -> np.ndarray:
+def _source_places(mode: str, count: int, size: int) -> list[Fraction]:
     """Where each of ``size`` results lies among ``count`` source elements."""
-    at = np.arange(size, dtype="float64")
+    at, half = [Fraction(number) for number in range(size)], Fraction(1, 2)
+    if size == 1 and mode in ("align_corners", "pytorch_half_pixel"):
+        return [Fraction(0)]
     if mode == "align_corners":
-        return at * ((count - 1) / (size - 1)) if size > 1 else at * 0
+        return [x * (count - 1) / (size - 1) for x in at]
     if mode == "asymmetric":
-        return at * (count / size)
+        return [x * count / size for x in at]
     if mode == "tf_half_pixel_for_nn":
-        return (at + 0.5) * (count / size)
-    if mode == "pytorch_half_pixel" and size == 1:
-        return at * 0
-    return (at + 0.5) * (count / size) - 0.5
+        return [(x + half) * count / size for x in at]
+    return [(x + half) * count / size - half for x in at]
+
+
+_ROUNDED: dict[str, Callable[[Fraction], int]] = {
+    "floor": math.floor,
+    "ceil": math.ceil,
+    "round": lambda place: math.floor(place + Fraction(1, 2)),
+    "round_prefer_floor": lambda place: math.ceil(place - Fraction(1, 2)),
+    "round_prefer_ceil": lambda place: math.floor(place + Fraction(1, 2)),
+}
 
 
 def _np_axis_weights(attrs: dict[str, Any], count: int, size: int) -> np.ndarray:
@@ -77,17 +89,15 @@ def _np_axis_weights(attrs: dict[str, Any], count: int, size: int) -> np.ndarray
     places = _source_places(attrs["coordinate_transformation_mode"], count, size)
     weights = np.zeros((size, count))
     if attrs["method"] == "nearest_neighbor":
-        rounded = {
-            "floor": np.floor(places + 1e-5),
-            "ceil": np.ceil(places - 1e-5),
-            "round": np.round(places),
-            "round_prefer_floor": np.ceil(places - 0.5),
-            "round_prefer_ceil": np.floor(places + 0.5),
-        }[attrs["rounding_method"] or "round"]
-        weights[np.arange(size), np.clip(rounded, 0, count - 1).astype(int)] = 1
+        default = "round" if attrs["coordinate_transformation_mode"] == "align_corners" else "floor"
+        how = attrs["rounding_method"] or default
+        if attrs["coordinate_transformation_mode"] == "asymmetric" and how == "round" and size % count == 0:
+            how = "floor"  # by the field's convention
+        rounded = np.array([_ROUNDED[how](place) for place in places], dtype=int)
+        weights[np.arange(size), np.clip(rounded, 0, count - 1)] = 1
         return weights
-    low = np.floor(places).astype(int)
-    share = places - low
+    low = np.array([math.floor(place) for place in places], dtype=int)
+    share = np.array([float(place - math.floor(place)) for place in places])
     if attrs["method"] == "linear":
         taps = [(0, 1 - share), (1, share)]
     else:
@@ -107,9 +117,21 @@ def _np_axis_weights(attrs: dict[str, Any], count: int, size: int) -> np.ndarray
 def _np_resize2d(x: np.ndarray, size: Any, **attrs: Any) -> np.ndarray:
     """A matrix product per spatial axis; regions of interest and excluded borders are not covered."""
     h, w = attrs["layout"].index("H"), attrs["layout"].index("W")
-    y = np.moveaxis(np.tensordot(_np_axis_weights(attrs, x.shape[h], size[0]), x, (1, h)), 0, h)
-    y = np.moveaxis(np.tensordot(_np_axis_weights(attrs, x.shape[w], size[1]), y, (1, w)), 0, w)
-    return y.astype(attrs["out_dtype"] or x.dtype)
+    y = x
+    for axis, extent in ((h, size[0]), (w, size[1])):
+        y = _np_resized_axis(y, axis, _np_axis_weights(attrs, x.shape[axis], extent))
+    dtype = np.dtype(attrs["out_dtype"] or x.dtype)
+    if dtype.kind in "iu" and attrs["method"] != "nearest_neighbor":
+        y = np.floor(y + 0.5)
+    return y.astype(dtype)
+
+
+def _np_resized_axis(x: np.ndarray, axis: int, weights: np.ndarray) -> np.ndarray:
+    """The weighted sums along an axis; elements without weight do not count, even if they are infinite."""
+    rows = [
+        sum(x.take(index, axis) * weight for index, weight in enumerate(row) if weight) for row in weights
+    ]
+    return np.stack([np.asarray(row) for row in rows], axis)
 
 
 def _resize2d_layout(node: Call, layouts: Layouts, desired: Desired) -> LayoutPlan | None:
