@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from .. import dtype as dt
 from ..error import IRValueError
 from ..te.operation import compute
 from ..te.tensor import Tensor
 from ..tir import op as T
-from ..tir.expr import PrimExpr, Select
+from ..tir.expr import IntImm, PrimExpr, Select
 from ..tir.operators import cast, const, convert, floordiv, floormod, operands
 from ..tir.operators import max as _max
 from ..tir.operators import min as _min
@@ -21,7 +22,7 @@ _MODES = ("clip", "wrap", "fast", "nan")
 
 
 def _bounded(index: PrimExpr, extent: PrimExpr, mode: str) -> PrimExpr:
-    """An index made to fit ``extent``; "fast" and "nan" trust it (apart from counting negatives from the end)."""
+    """An index made to fit ``extent``; "fast" trusts it, apart from counting negatives from the end, and "nan" has it checked."""
     if mode == "clip":
         index = (
             cast(extent.dtype, index) if index.dtype != extent.dtype and extent.dtype == "int64" else index
@@ -29,14 +30,22 @@ def _bounded(index: PrimExpr, extent: PrimExpr, mode: str) -> PrimExpr:
         return _min(_max(const(0, index.dtype), index), cast(index.dtype, extent) - 1)
     if mode == "wrap":
         return floormod(index, cast(index.dtype, extent))
-    return index
+    return from_end(index, extent) if mode == "fast" else index
+
+
+def from_end(index: PrimExpr, extent: PrimExpr) -> PrimExpr:
+    """An index, where a negative one counts from the end."""
+    if not dt.is_int(index.dtype) or (isinstance(index, IntImm) and index.value >= 0):
+        return index
+    wide = index if dt.bits(index.dtype) >= dt.bits(extent.dtype) else cast(extent.dtype, index)
+    return Select(index < 0, wide + cast(wide.dtype, extent), wide)
 
 
 def take(a: Tensor, indices: Any, axis: int | None = None, batch_dims: int = 0, mode: str = "clip") -> Tensor:
     """Slices of ``a`` at ``indices`` along ``axis`` (the flattened tensor for None).
 
-    ``mode``: "clip" moves indices into range, "wrap" counts modulo the extent, "fast" trusts them, "nan" gives NaN for
-    those out of range. The first ``batch_dims`` axes of both tensors are shared.
+    ``mode``: "clip" moves indices into range, "wrap" counts modulo the extent, "fast" trusts them (negative ones count from
+    the end), "nan" gives NaN for those out of range. The first ``batch_dims`` axes of both tensors are shared.
     """
     if mode not in _MODES:
         raise IRValueError(f"take: mode must be one of {_MODES}, got {mode!r}")
@@ -83,7 +92,10 @@ def _nan_outside(value: PrimExpr, index: PrimExpr, extent: PrimExpr, mode: str) 
 
 
 def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
-    """``out[.., i, ..] = data[.., indices[.., i, ..], ..]`` along ``axis``; the shape of ``indices``."""
+    """``out[.., i, ..] = data[.., indices[.., i, ..], ..]`` along ``axis``; the shape of ``indices``.
+
+    Negative indices count from the end.
+    """
     along = normalize_axis(axis, data.ndim)
     if indices.ndim != data.ndim:
         raise IRValueError(
@@ -91,20 +103,18 @@ def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
         )
     return ax_compute(
         indices.shape,
-        lambda i: data(*i[:along], indices(*i), *i[along + 1 :]),
+        lambda i: data(*i[:along], from_end(indices(*i), data.shape[along]), *i[along + 1 :]),
         "T_gather",
         tag.INJECTIVE,
     )
 
 
 def gather_elements(data: Tensor, indices: Tensor, axis: int = 0) -> Tensor:
-    """:func:`gather` where negative indices count from the end."""
+    """:func:`gather` with the arguments in ONNX's order."""
     along = normalize_axis(axis, data.ndim)
 
     def element(i: tuple[Any, ...]) -> PrimExpr:
-        index = indices(*i)
-        extent = cast(index.dtype, data.shape[along])
-        return data(*i[:along], Select(index < 0, index + extent, index), *i[along + 1 :])
+        return data(*i[:along], from_end(indices(*i), data.shape[along]), *i[along + 1 :])
 
     return ax_compute(indices.shape, element, "T_gather_elements", tag.INJECTIVE)
 
@@ -113,7 +123,7 @@ def gather_nd(data: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
     """Slices of ``data`` at index tuples that stand along the first axis of ``indices``.
 
     ``indices`` has shape ``(M, Y...)``; the result ``(Y..., data.shape[batch_dims + M:])``, the first ``batch_dims`` axes
-    of Y being shared with data.
+    of Y being shared with data. Negative indices count from the end.
     """
     count = as_int(indices.shape[0], "the number of indices in a tuple")
     outer = indices.shape[1:]
@@ -124,7 +134,10 @@ def gather_nd(data: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
     def element(i: tuple[Any, ...]) -> PrimExpr:
         places = i[: len(outer)]
         tuple_index = [
-            indices(const(number, i[0].dtype if i else "int32"), *places) for number in range(count)
+            from_end(
+                indices(const(number, i[0].dtype if i else "int32"), *places), data.shape[batch_dims + number]
+            )
+            for number in range(count)
         ]
         return data(*places[:batch_dims], *tuple_index, *i[len(outer) :])
 

@@ -173,12 +173,12 @@ def ceil_log2(x: PrimExpr) -> PrimExpr:
 
 
 def clip(x: Tensor, a_min: Any, a_max: Any) -> Tensor:
-    """``min(max(x, a_min), a_max)`` of each element; the bounds take the dtype of ``x``."""
+    """``min(max(x, a_min), a_max)`` of each element, so ``a_max`` where the bounds cross; they take the dtype of ``x``."""
 
     def bounded(*indices: Any) -> PrimExpr:
         value = x(*indices)
         low, high = convert(a_min), convert(a_max)
-        return _max(_min(value, cast_expr(x.dtype, high)), cast_expr(x.dtype, low))
+        return _min(_max(value, cast_expr(x.dtype, low)), cast_expr(x.dtype, high))
 
     return compute(x.shape, bounded, tag=tag.ELEMWISE)
 

@@ -8,13 +8,13 @@ from typing import Any
 from ..error import IRValueError
 from ..te.operation import extern
 from ..te.tensor import Tensor
-from ..tir.expr import Select
-from ..tir.operators import cast, const
+from ..tir.operators import const
 from ..tir.operators import max as _max
 from ..tir.operators import min as _min
 from ..tir.stmt import ForKind
 from . import loops
 from .broadcast import broadcast_indices, broadcast_shape, divide, floor_divide
+from .indexing import from_end
 from .math import full_like
 from .shape import as_int, normalize_axis
 
@@ -33,11 +33,6 @@ def _combiner(name: str, reduction: str) -> Callable[[Any, Any], Any]:
     except KeyError:
         known = sorted(_REDUCTIONS)
         raise IRValueError(f"{name}: reduction must be one of {known}, got {reduction!r}") from None
-
-
-def _wrapped(index: Any, extent: Any) -> Any:
-    """An index where negative numbers count from the end."""
-    return Select(index < const(0, index.dtype), index + cast(index.dtype, extent), index)
 
 
 def _copy(source: Any, result: Any) -> Any:
@@ -62,7 +57,7 @@ def scatter_elements(
 
         def update(i: Any) -> Any:
             target = list(i)
-            target[along] = _wrapped(where[tuple(i)], data.shape[along])
+            target[along] = from_end(where[tuple(i)], data.shape[along])
             return loops.store(result, target, combine(result[tuple(target)], new[tuple(i)]))
 
         return loops.seq(_copy(source, result), loops.nest(list(indices.shape), update))
@@ -93,7 +88,7 @@ def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, mode: str = "upda
         def update(i: Any) -> Any:
             first = i[0].dtype if i else "int32"
             found = [where[(const(number, first), *i[:outer])] for number in range(count)]
-            target = [_wrapped(item, data.shape[number]) for number, item in enumerate(found)]
+            target = [from_end(item, data.shape[number]) for number, item in enumerate(found)]
             target += i[outer:]
             return loops.store(result, target, combine(result[tuple(target)], new[tuple(i)]))
 
@@ -118,7 +113,7 @@ def index_put(data: Tensor, indices: Sequence[Tensor], values: Tensor, accumulat
         def update(i: Any) -> Any:
             outer = i[: len(shape)]
             target = [
-                _wrapped(item[tuple(broadcast_indices(outer, item.shape, shape))], data.shape[axis])
+                from_end(item[tuple(broadcast_indices(outer, item.shape, shape))], data.shape[axis])
                 for axis, item in enumerate(where)
             ]
             target += i[len(shape) :]

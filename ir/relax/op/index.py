@@ -89,21 +89,31 @@ def _take_gradient(var: Expr, node: Call, grad: Expr, builder: Any) -> list[Any]
     return [make.grad.take_backward(grad, x, indices, node.attrs.get("axis")), None]
 
 
+def _np_take(x: np.ndarray, indices: Any, axis: int | None, mode: str) -> np.ndarray:
+    if mode != "nan":
+        return np.take(x, indices, axis, mode={"fast": "raise", "clip": "clip", "wrap": "wrap"}[mode])  # type: ignore[call-overload, no-any-return]
+    place = 0 if axis is None else axis % x.ndim
+    indices = np.asarray(indices)
+    inside = ((indices >= 0) & (indices < x.shape[place])).reshape(
+        (*indices.shape, *[1] * (x.ndim - place - 1))
+    )
+    return np.where(inside, np.take(x, indices, place, mode="clip"), np.asarray(np.nan, x.dtype))
+
+
 @operator(
     "relax.take",
     infer=_infer_take,
     legalize=_legalize_take,
     gradient=_take_gradient,
-    reference=lambda x, indices, axis, mode: np.take(
-        x, indices, axis, mode="raise" if mode == "fast" else mode
-    ),
+    reference=lambda x, indices, axis, mode: _np_take(x, indices, axis, mode),
     undefined=(IndexError,),
     **_MOVES,
 )
 def take(x: Expr, indices: Any, axis: int | None = None, mode: str = "fast") -> Expr:
     """The elements at ``indices`` (an integer tensor or value) along an axis; without an axis, of a 1-dimensional tensor.
 
-    ``mode`` tells what happens outside: "fast" (undefined), "wrap", "clip", "nan".
+    ``mode`` tells what happens outside: "fast" (negative indices count from the end, the others are undefined), "wrap",
+    "clip", "nan".
     """
     attrs = {"axis": None if axis is None else int(axis), "mode": mode}
     return call("relax.take", x, convert_to_expr(indices), attrs=attrs)

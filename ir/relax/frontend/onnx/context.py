@@ -76,6 +76,19 @@ def _shape_tensor(array: np.ndarray, builder: BlockBuilder) -> Expr:
 Value = Expr | Known
 
 
+def slice_places(start: int, end: int, step: int, extent: int) -> range:
+    """The places that ONNX's Slice takes of an axis: negative bounds count from the end, and are then brought into it.
+
+    Unlike Python's, a descending slice that starts before the first element starts at that.
+    """
+    start, end = (bound + extent if bound < 0 else bound for bound in (start, end))
+    if not extent:
+        return range(0)
+    if step > 0:
+        return range(min(max(start, 0), extent), min(max(end, 0), extent), min(step, extent))
+    return range(min(max(start, 0), extent - 1), min(max(end, -1), extent - 1), max(step, -extent))
+
+
 class NodeContext:
     """One node and what its converter may ask for."""
 

@@ -17,7 +17,7 @@ from ir.tir.op import max as tir_max
 from ir.tir.op import min as tir_min
 from ir.tir.operators import convert
 
-from .context import Known, NodeContext
+from .context import Known, NodeContext, slice_places
 
 _MAX_ELEMENTS = 1 << 22
 """Larger results stay in the program: computing a big constant here would only make the module heavier."""
@@ -162,7 +162,7 @@ def _flatten(ctx: NodeContext, arrays: list[Any]) -> Any:
 
 @_folds("Transpose")
 def _transpose(ctx: NodeContext, arrays: list[Any]) -> Any:
-    return np.ascontiguousarray(np.transpose(arrays[0], ctx.attr("perm")))
+    return np.transpose(arrays[0], ctx.attr("perm")).copy()
 
 
 @_folds("Slice")
@@ -176,13 +176,10 @@ def _slice(ctx: NodeContext, arrays: list[Any]) -> Any:
     steps = ctx.ints_of(4, "steps") or [1] * len(starts)
     index: list[Any] = [slice(None)] * arrays[0].ndim
     for axis, start, end, step in zip(axes, starts, ends, steps):
-        extent = arrays[0].shape[axis]
-        if step < 0:
-            # Python has no way to write "down to and including the first" as a number; None is.
-            index[axis] = slice(start, None if end < -extent else end, step)
-        else:
-            index[axis] = slice(start, end, step)
-    return arrays[0][tuple(index)]
+        index[axis] = list(slice_places(start, end, step, arrays[0].shape[axis]))
+        arrays[0] = arrays[0][tuple(index)]
+        index[axis] = slice(None)
+    return arrays[0]
 
 
 @_folds("Expand")
@@ -192,7 +189,7 @@ def _expand(ctx: NodeContext, arrays: list[Any]) -> Any:
     target = np.broadcast_shapes(arrays[0].shape, tuple(int(dim) for dim in arrays[1]))
     if int(np.prod(target, dtype=np.int64)) > _MAX_ELEMENTS:
         return None
-    return np.ascontiguousarray(np.broadcast_to(arrays[0], target))
+    return np.broadcast_to(arrays[0], target).copy()
 
 
 @_folds("Tile")
@@ -294,7 +291,10 @@ def _neg(ctx: NodeContext, arrays: list[Any]) -> Any:
 def _pow(ctx: NodeContext, arrays: list[Any]) -> Any:
     if _symbolic(*arrays):
         return None
-    return np.power(arrays[0], arrays[1]).astype(arrays[0].dtype)
+    if _integral(arrays[0]) and np.any(arrays[1] < 0):
+        return None  # numpy has no negative powers of integers
+    with np.errstate(all="ignore"):
+        return np.power(arrays[0], arrays[1]).astype(arrays[0].dtype)
 
 
 @_folds("Sqrt", "Floor", "Ceil", "Abs", "Reciprocal", "Not", "Sin", "Cos", "Exp")
@@ -368,7 +368,7 @@ def _extremum(ctx: NodeContext, arrays: list[Any]) -> Any:
 
 @_folds("ReduceProd", "ReduceSum", "ReduceMin", "ReduceMax")
 def _reduce(ctx: NodeContext, arrays: list[Any]) -> Any:
-    if _symbolic(arrays[0]) and ctx.op_type in ("ReduceMin", "ReduceMax"):
+    if (_symbolic(arrays[0]) or not arrays[0].size) and ctx.op_type in ("ReduceMin", "ReduceMax"):
         return None
     axes = ctx.ints_of(1, "axes")
     if axes == [] or (axes is None and ctx.attr("noop_with_empty_axes", 0)):

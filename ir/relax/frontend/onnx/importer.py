@@ -349,8 +349,10 @@ class GraphImporter:
             return self.symbols.setdefault(dim, SizeVar(_as_identifier(dim), "int64"))
         if isinstance(dim, PrimExpr):
             return dim
-        if not isinstance(dim, int | np.integer) or dim <= 0:
-            raise DynamicShapeError(f"input {name!r}: an extent is a positive integer or a name, got {dim!r}")
+        if not isinstance(dim, int | np.integer) or dim < 0:
+            raise DynamicShapeError(
+                f"input {name!r}: an extent is an integer from 0 on or a name, got {dim!r}"
+            )
         return int(dim)
 
     def _identifier(self, name: str) -> str:
@@ -484,16 +486,19 @@ def _all_nodes(graph: Any) -> Iterator[Any]:
 
 
 def _declared_shape(item: Any) -> list[Any] | None:
-    """The shape of a graph's input: integers, names, and None for what has neither; None when even the rank is open."""
+    """The shape of a graph's input: integers, names, and None for what has neither; None when even the rank is open.
+
+    Names such as ``?`` say only that an extent is not known; two of them need not be equal.
+    """
     tensor = item.type.tensor_type
     if not tensor.HasField("shape"):
         return None
     shape: list[Any] = []
     for dim in tensor.shape.dim:
-        if dim.HasField("dim_value") and dim.dim_value > 0:
+        if dim.HasField("dim_value") and dim.dim_value >= 0:
             shape.append(int(dim.dim_value))
         else:
-            shape.append(dim.dim_param or None)
+            shape.append(dim.dim_param if any(char.isalnum() for char in dim.dim_param) else None)
     return shape
 
 

@@ -104,10 +104,20 @@ def _pow(ctx: NodeContext) -> Expr:
         if value == 3:
             return _op.multiply(ctx.emit(_op.multiply(base, base)), base)
         if value == 0.5 and dt.is_float(ctx.dtype(base)):
-            return _op.sqrt(base)
-    if ctx.dtype(exponent) != ctx.dtype(base):
-        exponent = _op.astype(exponent, ctx.dtype(base))
-    return _op.power(base, exponent)
+            infinite = _op.equal(base, ctx.scalar(-math.inf, base))
+            return _op.where(infinite, ctx.scalar(math.inf, base), _op.sqrt(base))
+    if ctx.dtype(exponent) == ctx.dtype(base):
+        return _op.power(base, exponent)
+    if dt.is_float(ctx.dtype(base)):
+        return _op.power(base, _op.astype(exponent, ctx.dtype(base)))
+    # An integer to the power of a float (or of a wider integer) is computed in that; the result is the base's again.
+    kind = "float64" if dt.is_float(ctx.dtype(exponent)) else _wider(ctx.dtype(base), ctx.dtype(exponent))
+    power = ctx.emit(_op.power(_op.astype(base, kind), _op.astype(exponent, kind)))
+    return _op.astype(power, ctx.dtype(base))
+
+
+def _wider(a: str, b: str) -> str:
+    return a if dt.bits(a) >= dt.bits(b) else b
 
 
 @converter("Mod", since=10)

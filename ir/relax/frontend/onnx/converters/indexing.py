@@ -1,55 +1,26 @@
-"""Gather and scatter."""
+"""Gather and scatter; negative indices count from the end, in ONNX as in the operators."""
 
 from __future__ import annotations
 
-import numpy as np
-
 from ir.relax import op as _op
-from ir.relax.expr import Constant, Expr, PrimValue
+from ir.relax.expr import Expr, PrimValue
 from ir.tir.operators import const
 
 from ..context import NodeContext
 from ..registry import converter
 
 
-def _nonnegative(ctx: NodeContext, index: int, data: Expr, axis: int) -> Expr:
-    """Indices counted from the front; ONNX allows negative ones, which count from the end of ``axis``."""
-    known = ctx.known(index)
-    extent = ctx.shape(data)[axis]
-    if known is not None and known.dtype != object and isinstance(extent, int):
-        if not np.any(known < 0):
-            return ctx.expr(index)
-        return Constant(np.where(known < 0, known + extent, known).astype(known.dtype))
-    indices = ctx.expr(index)
-    if not isinstance(extent, int) or ctx.dtype(indices).startswith("uint"):
-        return indices
-    shifted = _op.add(indices, ctx.scalar(extent, indices))
-    return _op.where(_op.less(indices, ctx.scalar(0, indices)), shifted, indices)
-
-
 @converter("Gather")
 def _gather(ctx: NodeContext) -> Expr:
     data = ctx.expr(0)
-    axis = ctx.axis(int(ctx.attr("axis", 0)), ctx.rank(data))
-    indices = ctx.expr(1)
-    known = ctx.known(1)
-    if known is not None and known.dtype != object:
-        indices = _nonnegative(ctx, 1, data, axis)
-    elif not _is_embedding(ctx, data, axis):
-        indices = ctx.emit(_nonnegative(ctx, 1, data, axis))
-    return _op.take(data, indices, axis)
-
-
-def _is_embedding(ctx: NodeContext, data: Expr, axis: int) -> bool:
-    """A table of weights looked up by an input: token ids, which are never negative."""
-    return axis == 0 and ctx.rank(data) == 2 and ctx.known(0) is not None
+    return _op.take(data, ctx.expr(1), ctx.axis(int(ctx.attr("axis", 0)), ctx.rank(data)))
 
 
 @converter("GatherElements", since=11)
 def _gather_elements(ctx: NodeContext) -> Expr:
     data = ctx.expr(0)
     axis = ctx.axis(int(ctx.attr("axis", 0)), ctx.rank(data))
-    return _op.gather_elements(data, ctx.emit(_nonnegative(ctx, 1, data, axis)), axis)
+    return _op.gather_elements(data, ctx.expr(1), axis)
 
 
 @converter("GatherND", since=11)
@@ -62,10 +33,7 @@ def _gather_nd(ctx: NodeContext) -> Expr:
 def _scatter_elements(ctx: NodeContext) -> Expr:
     data = ctx.expr(0)
     axis = ctx.axis(int(ctx.attr("axis", 0)), ctx.rank(data))
-    reduction = _reduction(ctx)
-    return _op.scatter_elements(
-        data, ctx.emit(_nonnegative(ctx, 1, data, axis)), ctx.expr(2), axis, reduction
-    )
+    return _op.scatter_elements(data, ctx.expr(1), ctx.expr(2), axis, _reduction(ctx))
 
 
 @converter("ScatterND", since=11)

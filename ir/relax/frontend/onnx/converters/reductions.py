@@ -76,8 +76,9 @@ def _reduce_log_sum_exp(ctx: NodeContext) -> Expr:
     x, axes = ctx.expr(0), _axes(ctx)
     if axes == []:
         return x
-    # Shifting by the maximum keeps the exponentials finite.
+    # Shifting by the maximum keeps the exponentials finite; the difference of infinities would be no number.
     top = ctx.emit(_op.max(x, axes, True))
+    top = ctx.emit(_op.where(_op.isfinite(top), top, ctx.scalar(0, top)))
     total = ctx.emit(_op.log(_op.sum(_op.exp(_op.subtract(x, top)), axes, True)))
     result = _op.add(total, top)
     return result if ctx.attr("keepdims", 1) else _op.squeeze(ctx.emit(result), axes)

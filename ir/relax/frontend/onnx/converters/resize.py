@@ -1,18 +1,21 @@
 """Resizing of images and volumes.
 
 What ``relax.image.resize2d`` can say becomes one call of it. ONNX says more: scales that do not divide the extents, antialiasing,
-cropping, any number of axes. Since every interpolation is linear and separable, the rest becomes one matrix product per axis with a
-matrix that is computed while importing.
+cropping, any number of axes. Since every interpolation is linear and separable, the rest becomes, axis by axis, a sum of elements
+that are taken at indices and multiplied by weights, both computed while importing.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from ir import dtype as dt
 from ir.relax import op as _op
 from ir.relax.expr import Expr, const
 
@@ -45,7 +48,7 @@ class _Axis:
     @property
     def is_plain(self) -> bool:
         """Whether the scale is the ratio of the extents, as relax takes it to be."""
-        return math.isclose(self.scale, self.target / self.extent, rel_tol=1e-6)
+        return not self.extent or math.isclose(self.scale, self.target / self.extent, rel_tol=1e-6)
 
 
 @dataclass(frozen=True)
@@ -129,8 +132,8 @@ def _resized(
             rounding_method=options.rounding if options.mode == "nearest" else "round",
         )
     for number, axis in changed.items():
-        matrix, outside = _matrix(axis, options)
-        x = _apply(ctx, x, number, matrix)
+        taps, outside = _taps(axis, options)
+        x = _apply(ctx, x, number, taps)
         if outside.any():
             x = _fill(ctx, x, number, outside, options.extrapolation)
     return x
@@ -169,7 +172,7 @@ def _axes(
         begin, end = (0.0, 1.0) if roi is None else (float(roi[i]), float(roi[i + len(numbers)]))
         if sizes:
             target = sizes[i]
-            scale = ratios[i] if ratios else target / extent
+            scale = ratios[i] if ratios else target / extent if extent else 1.0
         else:
             assert ratios is not None
             # Float32 scales such as 1/3 fall short of whole extents by their own rounding.
@@ -184,18 +187,29 @@ def _relax_can(options: _Options, axes: dict[int, _Axis]) -> bool:
     return options.transformation in ("half_pixel", "align_corners", "asymmetric")
 
 
-def _apply(ctx: NodeContext, x: Expr, number: int, matrix: np.ndarray) -> Expr:
-    """The matrix ``[target, extent]`` times the axis."""
-    rank = ctx.rank(x)
-    weights = const(np.ascontiguousarray(matrix.T), ctx.dtype(x))
-    last = [axis for axis in range(rank) if axis != number] + [number]
-    moved = x if number == rank - 1 else ctx.emit(_op.permute_dims(x, last))
-    out = ctx.emit(_op.matmul(moved, weights))
-    return (
-        out
-        if number == rank - 1
-        else ctx.emit(_op.permute_dims(out, [last.index(axis) for axis in range(rank)]))
-    )
+def _apply(ctx: NodeContext, x: Expr, number: int, taps: list[dict[int, float]]) -> Expr:
+    """The weighted sums of an axis's elements; those without weight do not count, even if they are infinite."""
+    count = max(len(row) for row in taps)
+    if count == 1:
+        return ctx.emit(_op.take(x, const(np.array([next(iter(row)) for row in taps]), "int64"), number))
+    dtype, total = ctx.dtype(x), None
+    kind = dtype if dt.is_float(dtype) and dt.bits(dtype) >= 32 else "float32"
+    wide = x if kind == dtype else ctx.emit(_op.astype(x, kind))
+    shape = [len(taps) if axis == number else 1 for axis in range(ctx.rank(x))]
+    for place in range(count):
+        # A row with fewer elements repeats its first one, and leaves it out.
+        rows = [list(row.items()) for row in taps]
+        chosen = [row[place] if place < len(row) else (row[0][0], 0.0) for row in rows]
+        indices = const(np.array([index for index, _ in chosen]), "int64")
+        weights = np.array([weight for _, weight in chosen]).reshape(shape)
+        term = ctx.emit(_op.multiply(_op.take(wide, indices, number), const(weights, kind)))
+        if not weights.all():
+            term = ctx.emit(_op.where(const(weights != 0, "bool"), term, ctx.scalar(0, wide)))
+        total = term if total is None else ctx.emit(_op.add(total, term))
+    assert total is not None
+    if kind == dtype:
+        return total
+    return ctx.emit(_op.astype(total if dt.is_float(dtype) else _op.round(total), dtype))
 
 
 def _fill(ctx: NodeContext, x: Expr, number: int, outside: np.ndarray, value: float) -> Expr:
@@ -204,63 +218,67 @@ def _fill(ctx: NodeContext, x: Expr, number: int, outside: np.ndarray, value: fl
     return ctx.emit(_op.where(mask, ctx.scalar(value, x), x))
 
 
-def _positions(axis: _Axis, options: _Options) -> np.ndarray:
-    """Where in the input each output element lies."""
-    index = np.arange(axis.target, dtype=np.float64)
-    scale, extent = axis.scale, axis.extent
+def _positions(axis: _Axis, options: _Options) -> list[Fraction]:
+    """Where in the input each output element lies, exactly: a rounding would move it to another element."""
+    index = [Fraction(number) for number in range(axis.target)]
+    extent, half = axis.extent, Fraction(1, 2)
+    scale = Fraction(axis.target, extent) if axis.is_plain else Fraction(axis.scale)
     length = extent * scale  # of the output, before it is cut to an integer
     kind = options.transformation
     if kind == "asymmetric":
-        return index / scale
+        return [x / scale for x in index]
     if kind == "align_corners":
-        return index * (extent - 1) / (length - 1) if length != 1 else np.zeros_like(index)
+        return [x * (extent - 1) / (length - 1) if length != 1 else Fraction(0) for x in index]
     if kind == "pytorch_half_pixel" and length <= 1:
-        return np.zeros_like(index)
+        return [Fraction(0)] * axis.target
     if kind == "tf_half_pixel_for_nn":
-        return (index + 0.5) / scale
+        return [(x + half) / scale for x in index]
     if kind == "tf_crop_and_resize":
-        first = axis.begin * (extent - 1)
+        begin, end = Fraction(axis.begin), Fraction(axis.end)
         if axis.target <= 1:
-            return np.full_like(index, 0.5 * (axis.begin + axis.end) * (extent - 1))
-        return first + index * (axis.end - axis.begin) * (extent - 1) / (axis.target - 1)
+            return [half * (begin + end) * (extent - 1)] * axis.target
+        return [begin * (extent - 1) + x * (end - begin) * (extent - 1) / (axis.target - 1) for x in index]
+    center = Fraction(0)
     if kind == "half_pixel_symmetric":
-        center = extent / 2 * (1 - axis.target / length)
-        return center + (index + 0.5) / scale - 0.5
-    return (index + 0.5) / scale - 0.5
+        center = Fraction(extent, 2) * (1 - axis.target / length)
+    return [center + (x + half) / scale - half for x in index]
 
 
-def _matrix(axis: _Axis, options: _Options) -> tuple[np.ndarray, np.ndarray]:
-    """The weights ``[target, extent]`` of each output element, and which of them lie outside of the input."""
+def _taps(axis: _Axis, options: _Options) -> tuple[list[dict[int, float]], np.ndarray]:
+    """The weights, by input element, of each output element; and which of these lie outside of the input."""
     positions = _positions(axis, options)
     outside = np.zeros(axis.target, dtype=bool)
     if options.transformation == "tf_crop_and_resize":
-        outside = (positions < 0) | (positions > axis.extent - 1)
-    matrix = np.zeros((axis.target, axis.extent), np.float64)
+        outside[:] = [place < 0 or place > axis.extent - 1 for place in positions]
+
+    def inside(index: int) -> int:
+        return min(max(index, 0), axis.extent - 1)
+
     if options.mode == "nearest":
-        matrix[np.arange(axis.target), np.clip(_rounded(positions, options.rounding), 0, axis.extent - 1)] = 1
-        return matrix, outside
+        return [{inside(_ROUNDED[options.rounding](place)): 1.0} for place in positions], outside
     kernel, radius = (_linear, 1.0) if options.mode == "linear" else (_cubic(options.cubic), 2.0)
     stretch = max(1.0, 1.0 / axis.scale) if options.antialias else 1.0
-    for row, position in enumerate(positions):
-        reach = radius * stretch
-        taps = np.arange(math.floor(position - reach) + 1, math.ceil(position + reach))
-        weights = np.array([kernel((tap - position) / stretch) for tap in taps])
-        inside = (taps >= 0) & (taps < axis.extent)
+    reach = radius * stretch
+    rows = []
+    for place in positions:
+        taps = range(math.floor(place - Fraction(reach)) + 1, math.ceil(place + Fraction(reach)))
         if options.exclude_outside:
-            weights = np.where(inside, weights, 0.0)
-        weights = weights / weights.sum()
-        for tap, weight in zip(np.clip(taps, 0, axis.extent - 1), weights):
-            matrix[row, tap] += weight
-    return matrix, outside
+            taps = range(max(taps.start, 0), min(taps.stop, axis.extent))
+        weights = [kernel(float(tap - place) / stretch) for tap in taps]
+        row: dict[int, float] = {}
+        for tap, weight in zip(taps, weights):
+            if weight:
+                row[inside(tap)] = row.get(inside(tap), 0.0) + weight / sum(weights)
+        rows.append(row)
+    return rows, outside
 
 
-def _rounded(positions: np.ndarray, how: str) -> np.ndarray:
-    if how == "floor":
-        return np.floor(positions).astype(np.int64)
-    if how == "ceil":
-        return np.ceil(positions).astype(np.int64)
-    shift = np.ceil(positions - 0.5) if how == "round_prefer_floor" else np.floor(positions + 0.5)
-    return shift.astype(np.int64)
+_ROUNDED: dict[str, Callable[[Fraction], int]] = {
+    "floor": math.floor,
+    "ceil": math.ceil,
+    "round_prefer_floor": lambda place: math.ceil(place - Fraction(1, 2)),
+    "round_prefer_ceil": lambda place: math.floor(place + Fraction(1, 2)),
+}
 
 
 def _linear(distance: float) -> float:

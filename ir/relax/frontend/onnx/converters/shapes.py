@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from ir.relax import op as _op
-from ir.relax.expr import Expr
+from ir.relax.expr import Expr, ShapeExpr
 from ir.relax.expr import Tuple as RxTuple
 from ir.structural import structural_equal
 
-from ..context import Dim, NodeContext
+from ..context import Dim, NodeContext, slice_places
 from ..registry import converter
 
 
@@ -26,7 +26,12 @@ def _reshape(ctx: NodeContext) -> Any:
         target = [
             ctx.shape(x)[i] if isinstance(dim, int) and dim == 0 else dim for i, dim in enumerate(target)
         ]
-    return _op.reshape(x, _with_inferred(ctx.shape(x), target))
+    elif -1 in [dim for dim in target if isinstance(dim, int)] and 0 in ctx.shape(x):
+        raise ctx.error("an extent of -1 in the new shape has no value where another is 0")
+    shape = _with_inferred(ctx.shape(x), target)
+    if any(isinstance(dim, int) and dim == 0 for dim in shape) and -1 not in shape:
+        return _op.reshape(x, ShapeExpr(list(shape)))  # zeros are extents now, not to be copied
+    return _op.reshape(x, shape)
 
 
 def _with_inferred(shape: list[Dim], target: Sequence[Dim]) -> Sequence[Dim]:
@@ -105,7 +110,7 @@ def _split(ctx: NodeContext) -> Any:
         count = int(ctx.attr("num_outputs", ctx.n_outputs))
         extent = ctx.static_shape(x, [axis])[0]
         size = -(-extent // count)  # the last part is the smaller one where they cannot be equal
-        sizes = [min(size, extent - size * i) for i in range(count)]
+        sizes = [max(0, min(size, extent - size * i)) for i in range(count)]
     if len(sizes) == 1:
         return [ctx.inputs[0]]
     return _op.split(x, [int(item) for item in np.cumsum(sizes)[:-1]], axis)
@@ -144,7 +149,14 @@ def _sliced(
         begin, limit = _bounds(start, end, step, shape[axis])
         if step == 1 and isinstance(begin, int) and begin == 0 and _same(limit, shape[axis]):
             continue  # the whole axis, as exporters write it
-        kept.append((axis, step))
+        kept.append(
+            (
+                axis,
+                max(-extent, min(step, extent))
+                if isinstance(extent := shape[axis], int) and extent
+                else step,
+            )
+        )
         begins.append(begin)
         limits.append(limit)
     if not kept:
@@ -163,9 +175,11 @@ def _sliced(
 def _bounds(start: Dim, end: Dim, step: int, extent: Dim) -> tuple[Dim, Dim]:
     """First and last index of a slice, clamped to the extent as ONNX does."""
     if isinstance(start, int) and isinstance(end, int) and isinstance(extent, int):
-        first, last, _ = slice(start, None if step < 0 and end < -extent else end, step).indices(extent)
+        places = slice_places(start, end, step, extent)
+        if not places:
+            return 0, 0
         # A descending slice that includes the first element ends at -1, which must not be taken from the end again.
-        return first, last if last >= 0 else -extent - 1
+        return places.start, places.stop if places.stop >= 0 else -extent - 1
     begin: Dim = start + extent if isinstance(start, int) and start < 0 else start
     far = isinstance(end, int) and end >= 1 << 30
     limit: Dim = extent if far else end + extent if isinstance(end, int) and end < 0 else end

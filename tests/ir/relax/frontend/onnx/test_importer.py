@@ -354,8 +354,16 @@ def test_shape_dict_must_fit() -> None:
         from_onnx(source, shape_dict={"z": [1, 2]})
     with pytest.raises(frontend.ConversionError, match=r"\[1, 3\].*\[n, 2\]"):
         from_onnx(source, shape_dict={"x": [1, 3]})
-    with pytest.raises(frontend.DynamicShapeError, match="positive"):
-        from_onnx(source, shape_dict={"x": [0, 2]})
+    with pytest.raises(frontend.DynamicShapeError, match="from 0 on"):
+        from_onnx(source, shape_dict={"x": [-1, 2]})
+
+
+def test_an_extent_of_zero_is_a_number_and_names_that_say_nothing_are_different_extents() -> None:
+    zero = model([node("Abs", ["x"], ["y"])], {"x": [0, 2]}, ["y"])
+    assert shapes_of(from_onnx(zero)) == [["T.int64(0)", "T.int64(2)"]]
+    open_ends = model([node("Add", ["x", "y"], ["z"])], {"x": ["?", "n"], "y": ["?", "n"]}, ["z"])
+    (a, n), (b, m) = [param.struct_info.shape_values for param in main_of(from_onnx(open_ends)).params]
+    assert n is m and a is not b
 
 
 def test_a_shape_that_depends_on_data() -> None:

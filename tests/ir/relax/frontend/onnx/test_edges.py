@@ -1,0 +1,251 @@
+"""Models at the edges of their operators: NaN, infinities, extents of zero, overflow, negative indices; imported, built and run.
+
+Expected values are written down or numpy's; where ONNX Runtime differs from both (it drops NaN in some reductions), its users
+expect what numpy gives.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+from onnx import helper, numpy_helper  # noqa: E402
+
+import runners  # noqa: E402
+from ir import relax  # noqa: E402
+from ir.relax.frontend.onnx import from_onnx  # noqa: E402
+
+NAN, INF = np.nan, np.inf
+I64 = np.int64
+
+
+def f32(*values: float) -> np.ndarray:
+    return np.array(values, np.float32)
+
+
+def ran(
+    nodes: list[Any], weights: dict[str, Any] | None = None, opset: int = 18, **inputs: np.ndarray
+) -> Any:
+    """The value ``y`` of a model, natively."""
+    infos = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(item.dtype), item.shape)
+        for name, item in inputs.items()
+    ]
+    constants = [numpy_helper.from_array(np.asarray(item), name) for name, item in (weights or {}).items()]
+    graph = helper.make_graph(nodes, "edges", infos, [helper.make_empty_tensor_value_info("y")], constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9)
+    executable = relax.build(from_onnx(model), "llvm")
+    return runners.VirtualMachine(executable, runners.cpu())["main"](*inputs.values()).numpy()
+
+
+def one(op: str, *arrays: np.ndarray, constant: tuple[int, ...] = (), opset: int = 18, **attrs: Any) -> Any:
+    """One node; ``constant`` says which of its inputs are weights."""
+    names = [f"x{i}" for i in range(len(arrays))]
+    named = dict(zip(names, arrays, strict=True))
+    weights = {names[i]: named.pop(names[i]) for i in constant}
+    return ran([helper.make_node(op, names, ["y"], **attrs)], weights, opset, **named)
+
+
+REDUCED_TO = {
+    "ReduceSum": 0.0, "ReduceMax": -INF, "ReduceMin": INF, "ReduceProd": 1.0, "ReduceL1": 0.0, "ReduceL2": 0.0,
+    "ReduceSumSquare": 0.0, "ReduceLogSum": -INF, "ReduceLogSumExp": -INF,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("op", REDUCED_TO)
+def test_reductions_over_nothing(op: str) -> None:
+    x, axes = np.empty((2, 0, 3), np.float32), np.array([1], I64)
+    np.testing.assert_array_equal(
+        one(op, x, axes, constant=(1,), keepdims=0), np.full((2, 3), REDUCED_TO[op], np.float32)
+    )
+    assert one(op, x, np.array([0], I64), constant=(1,)).shape == (1, 0, 3)
+
+
+@pytest.mark.parametrize("keepdims", [0, 1])
+@pytest.mark.parametrize("op", [*REDUCED_TO, "ReduceMean"])
+def test_reductions_of_a_tensor_without_axes(op: str, keepdims: int) -> None:
+    expected = {"ReduceSumSquare": 9.0, "ReduceLogSum": np.log(np.float32(3))}.get(op, 3.0)
+    np.testing.assert_allclose(one(op, np.asarray(3, np.float32), keepdims=keepdims), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("row", [(-INF, -INF), (INF, 1), (-INF, 2), (1000, 1000), (-1000, -1000)])
+def test_the_logarithm_of_a_sum_of_exponentials(row: tuple[float, float]) -> None:
+    x = f32(*row)
+    np.testing.assert_allclose(one("ReduceLogSumExp", x, keepdims=0), np.logaddexp(*x), rtol=1e-6)
+
+
+def test_float16_means_do_not_overflow() -> None:
+    x = np.full((3, 4000), 100, np.float16)
+    np.testing.assert_array_equal(
+        one("ReduceMean", x, np.array([1], I64), constant=(1,)), np.full((3, 1), 100)
+    )
+
+
+@pytest.mark.parametrize(
+    ("op", "shapes", "shape"),
+    [
+        ("MatMul", [(17, 0), (0, 1)], (17, 1)),
+        ("MatMul", [(2, 0), (0, 3)], (2, 3)),
+        ("MatMul", [(2, 3, 0), (0, 5)], (2, 3, 5)),
+        ("Gemm", [(2, 0), (0, 3)], (2, 3)),
+        ("Add", [(0, 3), (1, 3)], (0, 3)),
+        ("CumSum", [(3, 0)], (3, 0)),
+        ("Transpose", [(0, 3)], (3, 0)),
+        ("Softmax", [(0, 3)], (0, 3)),
+        ("Softmax", [(3, 0)], (3, 0)),
+    ],
+)
+def test_extents_of_zero(op: str, shapes: list[tuple[int, ...]], shape: tuple[int, ...]) -> None:
+    arrays = [np.ones(item, np.float32) for item in shapes]
+    constant = ()
+    if op == "CumSum":
+        arrays, constant = [*arrays, np.asarray(1, I64)], (1,)
+    np.testing.assert_array_equal(one(op, *arrays, constant=constant), np.zeros(shape))
+
+
+@pytest.mark.parametrize(
+    ("before", "target", "allowzero", "after"),
+    [
+        ((0, 3, 4), (3, 4, 0), 1, (3, 4, 0)),
+        ((0, 3, 4), (0, 12), 0, (0, 12)),
+        ((0, 3), (0, 2, 5), 1, (0, 2, 5)),
+        ((2, 3), (0, -1), 0, (2, 3)),
+        ((0, 3), (3, 0), 1, (3, 0)),
+    ],
+)
+def test_reshapes_with_extents_of_zero(
+    before: tuple[int, ...], target: tuple[int, ...], allowzero: int, after: tuple[int, ...]
+) -> None:
+    x = np.ones(before, np.float32)
+    assert one("Reshape", x, np.array(target, I64), constant=(1,), allowzero=allowzero).shape == after
+
+
+def test_an_empty_piece_of_a_split() -> None:
+    x, w = np.ones((4, 6), np.float32), np.ones((0, 3), np.float32)
+    nodes = [
+        helper.make_node("Split", ["x", "sizes"], ["a", "b", "c"], axis=1),
+        helper.make_node("MatMul", ["b", "w"], ["y"]),
+    ]
+    np.testing.assert_array_equal(
+        ran(nodes, {"sizes": np.array([3, 0, 3], I64), "w": w}, x=x), np.zeros((4, 3))
+    )
+    nodes[1] = helper.make_node("CumSum", ["b", "axis"], ["y"])
+    sizes, axis = np.array([3, 0, 3], I64), np.asarray(1, I64)
+    assert ran(nodes, {"sizes": sizes, "axis": axis}, x=x).shape == (4, 0)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "step", "expected"),
+    [
+        (-10, 2, -1, []),
+        (-20, -20, -1, [0]),
+        (8, -10, -3, [8, 5, 2]),
+        (100, 3, -2, [8, 6, 4]),
+        (2, -1, 2**62, [2]),
+        (5, 2, 1, []),
+        (-(2**63), 2**63 - 1, 4, [0, 4, 8]),
+        (2**63 - 1, -(2**63), -4, [8, 4, 0]),
+    ],
+)
+def test_slices(start: int, end: int, step: int, expected: list[int]) -> None:
+    bounds = [np.array([item], I64) for item in (start, end, 0, step)]
+    x = np.arange(9, dtype=np.float32)
+    np.testing.assert_array_equal(
+        one("Slice", x, *bounds, constant=(1, 2, 3, 4)), np.array(expected, np.float32)
+    )
+    known = np.arange(9, dtype=I64)  # the same while importing
+    found = ran(
+        [
+            helper.make_node("Slice", ["k", "s", "e", "a", "t"], ["part"]),
+            helper.make_node("Add", ["part", "x"], ["y"]),
+        ],
+        {"k": known, **dict(zip("seat", bounds, strict=True))},
+        x=np.zeros(1, I64),
+    )
+    np.testing.assert_array_equal(found, np.array(expected, I64))
+
+
+def test_slices_of_nothing() -> None:
+    bounds = [np.array([item], I64) for item in (0, -1, 0, -1)]
+    assert one("Slice", np.empty((0, 2), np.float32), *bounds, constant=(1, 2, 3, 4)).shape == (0, 2)
+    assert one("Slice", np.empty((0, 2), np.float32), *bounds[:3], constant=(1, 2, 3)).shape == (0, 2)
+
+
+def test_what_has_no_axes_keeps_none() -> None:
+    x = np.ones((2, 3), np.float32)
+    for nodes in (
+        [helper.make_node("Size", ["x"], ["n"]), helper.make_node("Transpose", ["n"], ["y"])],
+        [helper.make_node("ConstantOfShape", ["none"], ["n"]), helper.make_node("Transpose", ["n"], ["y"])],
+        [helper.make_node("Size", ["x"], ["n"]), helper.make_node("Expand", ["n", "none"], ["y"])],
+    ):
+        assert ran(nodes, {"none": np.empty(0, I64)}, x=x).shape == ()
+
+
+def test_negative_indices_count_from_the_end() -> None:
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    at = np.array([[-1, 0], [1, -4]], I64)
+    np.testing.assert_array_equal(one("GatherND", x, at), x[[-1, 1], [0, -4]])
+    np.testing.assert_array_equal(one("GatherND", x, at, constant=(1,)), x[[-1, 1], [0, -4]])
+    np.testing.assert_array_equal(one("GatherElements", x, at, axis=1), np.take_along_axis(x[:2], at, 1))
+    for indices in (at, at.astype(np.int32)):
+        np.testing.assert_array_equal(one("Gather", x, indices, axis=1), x[:, indices])
+    rows = np.array([-1, 0], I64)
+    np.testing.assert_array_equal(one("Gather", x, rows, constant=(0,)), x[rows])
+    np.testing.assert_array_equal(one("Gather", x, rows, constant=(1,)), x[rows])
+    scattered = one("ScatterND", x, np.array([[-1, -1]], I64), f32(7))
+    assert scattered[2, 3] == 7 and scattered.sum() == x.sum() - 4
+
+
+@pytest.mark.parametrize("constant", [(), (1, 2)])
+def test_crossing_bounds_of_a_clip_give_the_upper_one(constant: tuple[int, ...]) -> None:
+    x, low, high = f32(0, 2, 5), np.asarray(4, np.float32), np.asarray(1, np.float32)
+    np.testing.assert_array_equal(one("Clip", x, low, high, constant=constant), [1, 1, 1])
+
+
+def test_powers() -> None:
+    x, halves = f32(-INF, INF, 4, -1, 0), np.full(5, 0.5, np.float32)
+    np.testing.assert_array_equal(
+        one("Pow", x, np.asarray(0.5, np.float32), constant=(1,)), [INF, INF, 2, NAN, 0]
+    )
+    np.testing.assert_array_equal(one("Pow", x, halves), [INF, INF, 2, NAN, 0])
+    whole, roots = np.array([4, 9, 2], np.int32), f32(0.5, 0.5, -1)
+    np.testing.assert_array_equal(one("Pow", whole, roots), [2, 3, 0])
+    np.testing.assert_array_equal(one("Pow", whole, np.array([3, 0, 5], I64)), [64, 1, 32])
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint8])
+def test_shifts(dtype: Any) -> None:
+    x, n = np.array([1, 5, 3, 200], dtype), np.array([0, 2, 8 * np.dtype(dtype).itemsize, 100], dtype)
+    np.testing.assert_array_equal(one("BitShift", x, n, direction="LEFT", opset=27), np.left_shift(x, n))
+    np.testing.assert_array_equal(one("BitShift", x, n, direction="RIGHT", opset=27), np.right_shift(x, n))
+
+
+def test_remainders_by_infinity() -> None:
+    a, b = f32(5, -5, 5, -5), f32(INF, INF, -INF, -INF)
+    np.testing.assert_array_equal(one("Mod", a, b, fmod=1), a)
+    np.testing.assert_array_equal(one("Mod", a, b, opset=27), [5, INF, -INF, -5])
+
+
+@pytest.mark.parametrize(
+    "transformation", ["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"]
+)
+@pytest.mark.parametrize("rank", [3, 4])
+def test_an_infinite_element_does_not_spread(transformation: str, rank: int) -> None:
+    x = np.ones((1, 1, 6, 4)[:rank], np.float32)
+    x[0, 0, 0] = INF
+    sizes = np.array([1, 1, 12, 4][:rank], I64)
+    empty = np.empty(0, np.float32)
+    for mode in ("nearest", "linear"):
+        y = one(
+            "Resize", x, empty, empty, sizes, constant=(1, 2, 3), mode=mode,
+            coordinate_transformation_mode=transformation,
+        )  # fmt: skip
+        assert not np.isnan(y).any() and np.isfinite(y[0, 0, 4:]).all()
+
+
+def test_an_infinite_weight_of_a_transposed_convolution() -> None:
+    x, w = np.ones((1, 1, 2), np.float32), np.array([[[1, INF, 2]]], np.float32)
+    np.testing.assert_array_equal(one("ConvTranspose", x, w, strides=[2]), [[[1, INF, 3, INF, 2]]])
