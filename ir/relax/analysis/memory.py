@@ -255,6 +255,10 @@ class Aliases:
         """The variables that may be in the same memory as a value."""
         return {var for root in self.roots(expr) for var in self._names.get(root, ())}
 
+    def is_written(self, *values: Expr) -> bool:
+        """Whether the function may write the memory of one of these values: they must then be read where the program does."""
+        return bool(self.written) and any(not self.written.isdisjoint(self.roots(value)) for value in values)
+
     def belongs_to_caller(self, expr: Expr) -> bool:
         """Whether a value may be memory of a parameter or of a constant."""
         return any(root.owner is None or root.owner in self._parameters for root in self.roots(expr))

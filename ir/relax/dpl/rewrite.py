@@ -9,6 +9,7 @@ from ...error import IRTypeError, IRValueError
 from ...expr import RelaxExpr
 from ...module import IRModule
 from ..analysis.binding import used_vars
+from ..analysis.memory import Aliases, MemoryAnalysis
 from ..analysis.remove_unused import remove_all_unused
 from ..bind import inlined_body
 from ..expr import Call, DataflowBlock, MatchCast, SeqExpr, Tuple, TupleGetItem, Var, VarBinding
@@ -20,19 +21,33 @@ from .matcher import Matcher
 from .pattern import CallPattern, DFPattern, ExprPattern, TupleGetItemPattern, TuplePattern, WildcardPattern
 
 Rewriter = Callable[[RelaxExpr, dict[DFPattern, RelaxExpr]], RelaxExpr]
+LookingRewriter = Callable[
+    [RelaxExpr, dict[DFPattern, RelaxExpr], Callable[[RelaxExpr], RelaxExpr]], RelaxExpr
+]
 
 _MAX_ROUNDS = 1000
 """Rounds of rewriting after which a rewriter that always finds something counts as one that never ends."""
 
 
 class _CallRewriter(ExprMutator):
-    """One walk: every binding's value that the pattern matches is replaced."""
+    """One walk: every binding's value that the pattern matches is replaced.
 
-    def __init__(self, pattern: DFPattern, rewriter: Rewriter) -> None:
+    What a match has looked into is read again where its last part is, so memory that the function writes is left alone.
+    """
+
+    def __init__(self, pattern: DFPattern, rewriter: LookingRewriter) -> None:
         super().__init__()
         self._pattern, self._rewriter = pattern, rewriter
         self._bound: dict[Var, RelaxExpr] = {}
+        self._aliases: Aliases | None = None
         self.changed = False
+
+    def visit_function_(self, func: Any) -> Any:
+        outer, self._aliases = self._aliases, MemoryAnalysis().aliases(func)
+        try:
+            return super().visit_function_(func)
+        finally:
+            self._aliases = outer
 
     def visit_var_binding_(self, binding: Any) -> None:
         value = self.visit_expr(binding.value)
@@ -43,11 +58,17 @@ class _CallRewriter(ExprMutator):
                 value = self.builder_.normalize(new)
         self._bound[self.reemit_binding(binding, value)] = value
 
+    def value_of(self, expr: RelaxExpr) -> RelaxExpr:
+        """What a variable is bound to; other expressions are what they are."""
+        return self._bound.get(expr, expr) if isinstance(expr, Var) else expr
+
     def _rewritten(self, value: RelaxExpr) -> RelaxExpr:
         matches = self._pattern.extract_matched_expr(value, self._bound)
         if matches is None:
             return value
-        new = self._rewriter(value, matches)
+        if self._aliases is not None and self._aliases.is_written(*matches.values()):
+            return value
+        new = self._rewriter(value, matches, self.value_of)
         if new is None:
             return value
         if not isinstance(new, RelaxExpr):
@@ -64,6 +85,11 @@ def rewrite_call(pattern: DFPattern, rewriter: Rewriter, func: Function) -> Func
             to leave it.
         func: the function to rewrite.
     """
+    return rewrite_call_with_values(pattern, lambda expr, found, value_of: rewriter(expr, found), func)
+
+
+def rewrite_call_with_values(pattern: DFPattern, rewriter: LookingRewriter, func: Function) -> Function:
+    """As :func:`rewrite_call`; the rewriter is also given a function from a matched variable to the value bound to it."""
     for _ in range(_MAX_ROUNDS):
         walk = _CallRewriter(pattern, rewriter)
         new = walk.visit_expr(func)

@@ -13,11 +13,17 @@ from ...transform import PassContext
 from .. import op
 from ..block_builder import BlockBuilder
 from ..dpl.constructors import is_op, wildcard
-from ..dpl.rewrite import rewrite_call
+from ..dpl.rewrite import rewrite_call_with_values
 from ..expr import Expr
 from ..function import Function
 from .function_pass import FunctionPass
-from .matmul_rewrites import compile_time_values, is_known, shape_values, value_lookup
+from .matmul_rewrites import (
+    compile_time_values,
+    is_known,
+    product_dtype,
+    rounds_alike,
+    shape_values,
+)
 
 
 def _size(dims: Any) -> Any:
@@ -77,34 +83,43 @@ class AdjustMatmulOrder(FunctionPass):
         known = compile_time_values(func)
         a, b, c = wildcard(), wildcard(), wildcard()
         matmul = is_op("relax.matmul")
-        left, right = matmul(matmul(a, b), c), matmul(a, matmul(b, c))
-        turned = is_op("relax.permute_dims")(matmul(b, c))
-        transposed = matmul(a, turned)
+        inner_left, inner_right = matmul(a, b), matmul(b, c)
+        turned = is_op("relax.permute_dims")(inner_right)
+        left, right, transposed = matmul(inner_left, c), matmul(a, inner_right), matmul(a, turned)
         analyzer = Analyzer()
 
-        value_of = value_lookup(func)
-
-        def rewrite(expr: Expr, found: Any) -> Expr:
+        def rewrite(expr: Any, found: Any, value_of: Any) -> Expr:
             x, y, z = found[a], found[b], found[c]
+            inner = found[inner_left if left in found else inner_right]
+            if not rounds_alike((x, y, z), inner, expr):
+                return expr  # type: ignore[no-any-return]
+            whole = product_dtype(expr)
+
+            def product(first: Expr, second: Expr, third: Expr, order: str) -> Expr:
+                """``first @ second @ third`` with the dtype that the program writes."""
+                if order == "left":
+                    return op.matmul(op.matmul(first, second), third, whole)
+                return op.matmul(first, op.matmul(second, third), whole)
+
             if transposed in found:
                 # x @ (y @ z)^T = (x @ z^T) @ y^T
                 if not _swaps_last_axes(value_of(found[turned])) or (
                     is_known(y, known) and is_known(z, known)
                 ):
-                    return expr
+                    return expr  # type: ignore[no-any-return]
                 first, second = _transposed(z), _transposed(y)
                 if first is None or second is None:
-                    return expr
+                    return expr  # type: ignore[no-any-return]
                 order = _cheaper_order(x, first, second, analyzer)
-                return op.matmul(op.matmul(x, first), second) if order == "left" else expr
+                return product(x, first, second, order) if order == "left" else expr
             order = _cheaper_order(x, y, z, analyzer)
             if left in found and order == "right" and not (is_known(x, known) and is_known(y, known)):
-                return op.matmul(x, op.matmul(y, z))
+                return product(x, y, z, order)
             if right in found and order == "left" and not (is_known(y, known) and is_known(z, known)):
-                return op.matmul(op.matmul(x, y), z)
-            return expr
+                return product(x, y, z, order)
+            return expr  # type: ignore[no-any-return]
 
-        return rewrite_call(left | right | transposed, rewrite, func)
+        return rewrite_call_with_values(left | right | transposed, rewrite, func)
 
 
 def _swaps_last_axes(call: Any) -> bool:

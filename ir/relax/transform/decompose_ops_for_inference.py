@@ -11,7 +11,9 @@ from .decompose_ops import declared, decompose
 
 
 def _for_inference(call: Call) -> Expr | None:
-    rule = declared(call).inference
+    """What a call is made of; one that is written with ``training=True`` keeps that meaning."""
+    rules = declared(call)
+    rule = rules.training if call.attrs.get("training", False) else rules.inference
     return None if rule is None else rule(call)
 
 
@@ -19,7 +21,8 @@ def _for_inference(call: Call) -> Expr | None:
 class DecomposeOpsForInference(ModulePass):
     """Replace operators by what they declare to be made of when a model is run.
 
-    Batch normalization (by its running statistics) and dropout (by nothing) become elementwise operators.
+    Batch normalization (by its running statistics) and dropout (by nothing) become elementwise operators. A batch
+    normalization with ``training=True`` asks for the statistics of the batch, and gets them here as well.
 
     Before::
 

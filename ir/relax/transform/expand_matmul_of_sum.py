@@ -9,11 +9,18 @@ from ...module import IRModule
 from ...transform import PassContext
 from .. import op
 from ..dpl.constructors import is_op, wildcard
-from ..dpl.rewrite import rewrite_call
+from ..dpl.rewrite import rewrite_call_with_values
 from ..expr import Expr
 from ..function import Function
+from ..struct_info_lattice import can_prove_shape_equal
 from .function_pass import FunctionPass
-from .matmul_rewrites import compile_time_values, is_known, shape_values, value_lookup
+from .matmul_rewrites import (
+    compile_time_values,
+    is_known,
+    product_dtype,
+    rounds_alike,
+    shape_values,
+)
 
 
 @dataclass(frozen=True)
@@ -40,18 +47,31 @@ class ExpandMatmulOfSum(FunctionPass):
         moved = is_op("relax.permute_dims")(total)
         product = is_op("relax.matmul")(x, total | moved)
 
-        value_of = value_lookup(func)
-
-        def rewrite(expr: Expr, found: Any) -> Expr:
+        def rewrite(expr: Any, found: Any, value_of: Any) -> Expr:
             first, second = found[a], found[b]
-            shapes = [shape_values(item) for item in (first, second)]
-            if any(shape is None or len(shape) < 2 for shape in shapes):
-                return expr  # a vector is broadcast over rows; its product with x is none of a matrix
             if is_known(first, known) and is_known(second, known):
-                return expr
+                return expr  # type: ignore[no-any-return]
+            if not rounds_alike((first, second, found[x]), found[total], expr):
+                return expr  # type: ignore[no-any-return]
+            if not all(_is_summand(item, found[total], moved in found) for item in (first, second)):
+                return expr  # type: ignore[no-any-return]
             if moved in found:
                 axes = value_of(found[moved]).attrs["axes"]
                 first, second = op.permute_dims(first, axes), op.permute_dims(second, axes)
-            return op.add(op.matmul(found[x], first), op.matmul(found[x], second))
+            dtype = product_dtype(expr)
+            return op.add(op.matmul(found[x], first, dtype), op.matmul(found[x], second, dtype))
 
-        return rewrite_call(product, rewrite, func)
+        return rewrite_call_with_values(product, rewrite, func)
+
+
+def _is_summand(part: Expr, total: Expr, transposed: bool) -> bool:
+    """Whether a product with the part is one with matrices as high as the sum: it is not broadcast along their rows.
+
+    Where the sum is transposed, it must not be broadcast at all, since axes are counted in the sum.
+    """
+    mine, whole = shape_values(part), shape_values(total)
+    if mine is None or whole is None or len(mine) < 2 or len(whole) < 2:
+        return False
+    if transposed:
+        return can_prove_shape_equal(mine, whole)
+    return can_prove_shape_equal(mine[-2:-1], whole[-2:-1])

@@ -51,6 +51,8 @@ class _Folder(ExprMutator):
         axis = int(call.attrs.axis)
         if len(layout) != 4 or len(out_layout) != 4 or out_layout[axis % 4] != "C":
             return None
+        if call.attrs.get("training", False):  # normalizes by the statistics of the batch
+            return None
         gamma, beta, mean, variance = statistics
         scale = 1.0 / np.sqrt(variance + float(call.attrs.epsilon))
         if call.attrs.get("scale", True):
@@ -59,7 +61,7 @@ class _Folder(ExprMutator):
         if call.attrs.get("center", True):
             shift = shift + beta
         if bias is not None:
-            if bias.size not in (1, scale.size):
+            if not _is_per_channel(bias.shape, out_layout.index("C"), scale.size):
                 return None
             shift = shift + bias.reshape(-1) * scale
         dtype = weight.data.dtype
@@ -71,6 +73,14 @@ class _Folder(ExprMutator):
         offset = Constant(shift.astype(dtype).reshape([-1 if i == channel else 1 for i in range(4)]))
         result = self.builder_.emit(op.add(new_conv, offset))
         return Tuple([result, call.args[3], call.args[4]])
+
+
+def _is_per_channel(shape: tuple[int, ...], channel: int, n_channels: int) -> bool:
+    """Whether an array that is added to a tensor of four axes is broadcast along all of them but the channels."""
+    padded = (1,) * (4 - len(shape)) + shape
+    return len(padded) == 4 and all(
+        extent == 1 or (axis == channel and extent == n_channels) for axis, extent in enumerate(padded)
+    )
 
 
 @dataclass(frozen=True)

@@ -9,20 +9,15 @@ from ... import te
 from ...module import IRModule
 from ...topi.accumulate import accumulator, rounded
 from ...transform import ModulePass, PassContext
-from ..analysis.binding import get_var2val
-from ..block_builder import BlockBuilder
-from ..dpl.constructors import is_op, wildcard
-from ..expr import Call, Expr, is_call_to
-from ..function import Function
-from ..function_signature import MapCall, replace_calls
+from ..analysis.memory import Aliases, MemoryAnalysis
+from ..analysis.remove_unused import remove_all_unused
+from ..expr import is_call_to
+from ..expr_functor import ExprMutator
 from ..struct_info import TensorStructInfo
-from .fuse_ops_by_pattern import FuseOpsByPattern, PatternCheckContext
-
-NAME = "transpose_matmul_fuse"
+from .function_pass import rewrite_functions
 
 
-def _last_axes_swapped(context: PatternCheckContext) -> bool:
-    transpose: Any = context.annotated_expr["transpose"]
+def _last_axes_swapped(transpose: Any) -> bool:
     info = transpose.args[0].struct_info_
     if not isinstance(info, TensorStructInfo) or info.ndim < 2:
         return False
@@ -32,7 +27,7 @@ def _last_axes_swapped(context: PatternCheckContext) -> bool:
 
 
 def nt_matmul(a: Any, b: Any, out_dtype: str = "") -> Any:
-    """``a @ b^T`` with broadcast batch axes, reading ``b`` along its rows."""
+    """``a @ b^T`` with broadcast batch axes, reading ``b`` along its rows; sums of half floats are made in float32."""
     dtype = out_dtype or a.dtype
     total = accumulator(dtype)
     k = te.reduce_axis((0, a.shape[-1]), name="k")
@@ -66,19 +61,33 @@ def _batch_indices(tensor: Any, indices: Any, rank: int) -> list[Any]:
     ]
 
 
-def _kernel_call(func: Function) -> MapCall:
-    """What calls of a composite function become: a call of its kernel."""
-    values: list[Any] = list(get_var2val(func).values())
-    product = next(value for value in values if is_call_to(value, "relax.matmul"))
-    transpose = next(value for value in values if is_call_to(value, "relax.permute_dims"))
-    out_dtype = str(product.attrs.get("out_dtype") or "")
-    left, right = func.params.index(product.args[0]), func.params.index(transpose.args[0])
+class _Fuser(ExprMutator):
+    """Replaces products by kernels that read the second operand as it was before it was transposed."""
 
-    def make(builder: BlockBuilder, call: Call) -> Expr:
-        x, w = call.args[left], call.args[right]
-        return builder.call_te(nt_matmul, x, w, out_dtype, primfunc_name_hint="NT_matmul")
+    def __init__(self, mod: IRModule) -> None:
+        super().__init__(mod)
+        self._memory = MemoryAnalysis(mod)
+        self._aliases: Aliases | None = None
 
-    return make
+    def visit_function_(self, func: Any) -> Any:
+        outer, self._aliases = self._aliases, self._memory.aliases(func)
+        try:
+            return super().visit_function_(func)
+        finally:
+            self._aliases = outer
+
+    def visit_call_(self, call: Any) -> Any:
+        new = super().visit_call_(call)
+        transpose: Any = self.lookup_binding(new.args[1]) if is_call_to(new, "relax.matmul") else None
+        if not is_call_to(transpose, "relax.permute_dims") or not _last_axes_swapped(transpose):
+            return new
+        weight = transpose.args[0]
+        assert self._aliases is not None
+        if self._aliases.is_written(weight):  # it may not be what it was when it was transposed
+            return new
+        out_dtype = str(new.attrs.get("out_dtype") or "")
+        operands = (new.args[0], weight, out_dtype)
+        return self.builder_.call_te(nt_matmul, *operands, primfunc_name_hint="NT_matmul")
 
 
 @dataclass(frozen=True)
@@ -91,22 +100,11 @@ class FuseTransposeMatmul(ModulePass):
         y = R.matmul(x, lv)
 
     After: ``y = R.call_tir(cls.NT_matmul, (x, w), out_sinfo=...)``
+
+    The copy stays where others use it.
     """
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """The module with fused products."""
-        w, x = wildcard(), wildcard()
-        transpose = is_op("relax.permute_dims")(w)
-        product = is_op("relax.matmul")(x, transpose)
-        pattern = (NAME, product, {"transpose": transpose, "w": w, "x": x}, _last_axes_swapped)
-        grouped = FuseOpsByPattern([pattern], bind_constants=False)(mod)
-        composites = {
-            var: func
-            for var, func in grouped.functions.items()
-            if isinstance(func, Function) and func.attrs.get("Composite") == NAME
-        }
-        if not composites:
-            return mod
-        rest = {var: func for var, func in grouped.functions.items() if var not in composites}
-        calls = {var.name_hint: _kernel_call(func) for var, func in composites.items()}
-        return replace_calls(grouped.replace(functions=rest), calls)
+        fused = _Fuser(mod).rewrite_module(mod, lambda var, func: "Codegen" not in func.attrs)
+        return mod if fused is mod else rewrite_functions(fused, lambda var, func: remove_all_unused(func))

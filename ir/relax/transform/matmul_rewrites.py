@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
-from ..analysis.binding import get_var2val
+from ... import dtype as dt
 from ..analysis.compile_time import computable_at_compile_time
 from ..expr import Constant, Expr, Var
 from ..function import Function
@@ -28,7 +28,19 @@ def is_known(expr: Expr, known: set[Var]) -> bool:
     return expr in known if isinstance(expr, Var) else isinstance(expr, Constant)
 
 
-def value_lookup(func: Function) -> Callable[[Expr], Any]:
-    """A function that gives the bound value of a variable (by its identity, which rewriting keeps); others stay."""
-    values = {var.vid: value for var, value in get_var2val(func).items()}
-    return lambda expr: values.get(expr.vid, expr) if isinstance(expr, Var) else expr
+def product_dtype(product: Any) -> str:
+    """The dtype that a matrix product is written with; empty for that of its operands."""
+    return str(product.attrs.get("out_dtype") or "")
+
+
+def rounds_alike(operands: Sequence[Expr], inner: Expr, outer: Expr) -> bool:
+    """Whether a product (or sum) ``inner`` of operands and the product ``outer`` of it may be taken in another order.
+
+    All must be of one dtype up to the outer product, for a product wants operands of one. Integers must keep to it in the
+    outer one as well: they are sums modulo a power of two, which know no order until they are widened.
+    """
+    dtypes: set[Any] = {item.struct_info_.dtype for item in (*operands, inner)}  # type: ignore[union-attr]
+    if len(dtypes) != 1 or None in dtypes:
+        return False
+    (dtype,) = dtypes
+    return dt.is_float(dtype) or outer.struct_info_.dtype == dtype  # type: ignore[union-attr]

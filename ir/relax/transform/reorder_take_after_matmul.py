@@ -6,15 +6,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...module import IRModule
+from ...tir.expr import IntImm
 from ...transform import PassContext
 from .. import op
 from ..dpl.constructors import is_op, wildcard
-from ..dpl.rewrite import rewrite_call
-from ..expr import Expr, PrimValue
+from ..dpl.rewrite import rewrite_call_with_values
+from ..expr import Expr, PrimValue, const
 from ..function import Function
-from ..struct_info import TensorStructInfo
+from ..struct_info_lattice import can_prove_shape_equal
 from .function_pass import FunctionPass
-from .matmul_rewrites import shape_values, value_lookup
+from .matmul_rewrites import product_dtype, shape_values
 
 
 @dataclass(frozen=True)
@@ -41,38 +42,45 @@ class ReorderTakeAfterMatmul(FunctionPass):
         take = is_op("relax.take")(weights, indices)
         product = is_op("relax.matmul")(x, take)
 
-        value_of = value_lookup(func)
+        def rewrite(expr: Any, found: Any, value_of: Any) -> Expr:
+            picked = value_of(found[take])
+            axis, mode = picked.attrs["axis"], str(picked.attrs["mode"])
+            sx, sw, si = [shape_values(found[part]) for part in (x, weights, indices)]
+            if axis is None or sx is None or sw is None or si is None:
+                return expr  # type: ignore[no-any-return]
+            axis, dtype = int(axis) % len(sw), product_dtype(expr)
+            # One index alone drops the axis: what is left of a stack of matrices is another matrix.
+            keeps_rows = len(si) == 1 or (len(si) == 0 and len(sw) == 2)
+            if keeps_rows and axis == len(sw) - 1 and len(sw) >= 2:
+                result = op.matmul(found[x], found[weights], dtype)
+                out_axis = max(len(sx), len(sw)) - 1 if len(sx) > 1 else len(sw) - 2
+                return op.take(result, found[indices], axis=out_axis, mode=mode)
+            if len(si) == 1 and len(sw) == 3 and len(sx) == 3 and axis == 0:
+                chosen = _inside(found[indices], sw[0], mode)
+                if chosen is not None and can_prove_shape_equal(si, sx[:1]):
+                    return _from_table(found[x], found[weights], chosen, sx, sw, dtype)
+            return expr  # type: ignore[no-any-return]
 
-        def rewrite(expr: Expr, found: Any) -> Expr:
-            axis = value_of(found[take]).attrs["axis"]
-            shapes = [shape_values(found[part]) for part in (x, weights, indices)]
-            if axis is None or any(shape is None for shape in shapes):
-                return expr
-            sx, sw, si = shapes
-            assert sw is not None and si is not None
-            axis = int(axis) % len(sw)
-            if (
-                len(si) <= 1
-                and axis == len(sw) - 1
-                and len(sw) >= 2
-                and isinstance(found[indices].struct_info_, TensorStructInfo)
-            ):
-                result = op.matmul(found[x], found[weights])
-                out_axis = max(len(sx), len(sw)) - 1 if len(sx) > 1 else len(sw) - 2  # type: ignore[arg-type]
-                return op.take(result, found[indices], axis=out_axis)
-            if len(si) == 1 and len(sw) == 3 and len(sx) == 3 and axis == 0:  # type: ignore[arg-type]
-                return _from_table(found[x], found[weights], found[indices], sx, sw)
-            return expr
-
-        return rewrite_call(product, rewrite, func)
+        return rewrite_call_with_values(product, rewrite, func)
 
 
-def _from_table(x: Expr, table: Expr, indices: Expr, x_shape: Any, table_shape: Any) -> Expr:
+def _inside(indices: Expr, size: Any, mode: str) -> Expr | None:
+    """The indices brought into the table as the mode says; None where that is not known or makes other elements."""
+    if mode == "fast":  # whoever gives others has no promise
+        return indices
+    if mode not in ("clip", "wrap") or not isinstance(size, IntImm):
+        return None
+    dtype = indices.struct_info.dtype
+    if mode == "wrap":
+        return op.floor_mod(indices, const(size.value, dtype))
+    return op.minimum(op.maximum(indices, const(0, dtype)), const(size.value - 1, dtype))
+
+
+def _from_table(x: Expr, table: Expr, indices: Expr, x_shape: Any, table_shape: Any, dtype: str) -> Expr:
     batch, rows, _ = x_shape
     size, inner, columns = table_shape
     side_by_side = op.reshape(op.permute_dims(table, [1, 0, 2]), (inner, size * columns))
-    results = op.reshape(op.matmul(x, side_by_side), (batch, rows, size, columns))
+    results = op.reshape(op.matmul(x, side_by_side, dtype), (batch, rows, size, columns))
     by_matrix = op.reshape(op.permute_dims(results, [0, 2, 1, 3]), (batch * size, rows, columns))
-    dtype = indices.struct_info.dtype
-    begins = op.arange(PrimValue(0), PrimValue(batch * size), PrimValue(size), dtype=dtype)
-    return op.take(by_matrix, op.add(begins, indices), axis=0)
+    begins = op.arange(PrimValue(0), PrimValue(batch * size), PrimValue(size), dtype="int64")
+    return op.take(by_matrix, op.add(begins, op.astype(indices, "int64")), axis=0)
