@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -70,13 +70,46 @@ def unwrap(value: Any) -> Any:
     return value
 
 
-def wrap(value: Any) -> Any:
-    """What callers get: NDArrays instead of numpy arrays."""
+def wrap(value: Any, given: Mapping[int, NDArray] | None = None) -> Any:
+    """What callers get: NDArrays instead of numpy arrays; ``given`` are those that they passed, by identity of their arrays."""
     if isinstance(value, np.ndarray):
-        return NDArray(value)
+        known = given.get(id(value)) if given else None
+        return NDArray(value) if known is None else known
     if isinstance(value, tuple):
-        return tuple(wrap(item) for item in value)
+        return tuple(wrap(item, given) for item in value)
     return value
+
+
+def given_arrays(args: Sequence[Any]) -> dict[int, NDArray]:
+    """The NDArrays in a call's arguments, by the identity of their numpy arrays: what comes back is the object that was passed."""
+    found: dict[int, NDArray] = {}
+    for arg in args:
+        if isinstance(arg, NDArray):
+            found[id(arg.data)] = arg
+        elif isinstance(arg, tuple | list):
+            found.update(given_arrays(arg))
+    return found
+
+
+def refuse_read_only(array: np.ndarray[Any, Any], name: str) -> None:
+    """Raise ArgumentError unless the code may write into an array that is passed for a parameter it overwrites."""
+    flags = array.flags
+    shared = type(array.base).__name__ == "PyCapsule"  # DLPack does not tell what may be written
+    if not flags.writeable and not shared:
+        raise ArgumentError(f"argument {name} is overwritten, but the array is read-only; pass a copy of it")
+    if not flags.c_contiguous or not flags.aligned:
+        raise ArgumentError(
+            f"argument {name} is overwritten, but the array is not contiguous; pass numpy.ascontiguousarray of it"
+        )
+
+
+def _refuse_read_only(value: Any, param: dict[str, Any], name: str) -> None:
+    """As :func:`refuse_read_only`, for those arrays in an argument that the function overwrites."""
+    if param.get("written") and isinstance(value, np.ndarray):
+        refuse_read_only(value, name)
+    for index, field in enumerate(param.get("fields", ())):
+        if isinstance(value, tuple) and index < len(value):
+            _refuse_read_only(value[index], field, f"{name}[{index}]")
 
 
 def _readable(value: Any) -> Any:
@@ -157,8 +190,9 @@ class Interpreter:
                     raw = raw.item()
             elif isinstance(raw, int | float | np.generic) and param.get("dtype") and "shape" in param:
                 raw = np.asarray(raw, numpy_dtype(param["dtype"]))
+            _refuse_read_only(raw, param, param["name"])
             values.append(_readable(raw))
-        return wrap(self.run(*values))
+        return wrap(self.run(*values), given_arrays(args))
 
     def run(self, *values: Any) -> Any:
         """Call on raw values (numpy arrays, tuples, numbers)."""

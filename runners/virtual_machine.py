@@ -18,7 +18,7 @@ import numpy as np
 
 from .device import Device, cpu
 from .executable import Executable
-from .interpreter import Interpreter, wrap
+from .interpreter import Interpreter, given_arrays, refuse_read_only, wrap
 from .ndarray import NDArray, address_of, aligned_empty, from_dlpack, maker, numpy_dtype
 from .program import ArgumentError, ExecutableError
 
@@ -62,6 +62,13 @@ def _mismatch(name: str, spec: dict[str, Any], array: np.ndarray[Any, Any]) -> A
     return ArgumentError(f"argument {name} must be {wanted}, got {got}{hint}")
 
 
+def _mentions_inputs(spec: Any) -> bool:
+    """Whether a result is put together from arrays that were passed."""
+    if isinstance(spec, list):
+        return any(map(_mentions_inputs, spec))
+    return isinstance(spec, dict) and "input" in spec
+
+
 class _Frame:
     """What one thread needs to call a native function: its workspace, and tables for the addresses of arrays."""
 
@@ -98,6 +105,8 @@ class NativeFunction:
         self._constant_table = (ctypes.c_void_p * max(1, len(self._constants)))(
             *[value.ctypes.data for value in self._constants]
         )
+        self._returns_inputs = _mentions_inputs(entry["result"])
+        self._written = [index for index, spec in enumerate(self.inputs) if spec.get("written")]
         self._expected = [(tuple(spec["shape"]), numpy_dtype(spec["dtype"])) for spec in self.inputs]
         self._make = [maker(spec["shape"], spec["dtype"]) for spec in self.outputs]
         self._params: list[tuple[dict[str, Any], str, str | None]] = [
@@ -113,6 +122,8 @@ class NativeFunction:
 
     def check(self, arrays: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
         """The arrays as the code can read them; raises ArgumentError naming the first that does not fit."""
+        for index in self._written:
+            refuse_read_only(arrays[index], self.inputs[index]["name"])
         ready = []
         for array, spec, (shape, kind) in zip(arrays, self.inputs, self._expected, strict=True):
             if array.shape != shape or array.dtype != kind:
@@ -163,7 +174,7 @@ class NativeFunction:
             raise ExecutableError(f"function {self.name} failed: {message}")
 
     def __call__(self, *args: Any) -> Any:
-        return wrap(self.run(*args))
+        return wrap(self.run(*args), given_arrays(args) if self._returns_inputs else None)
 
     def run(self, *args: Any) -> Any:
         """Call on arrays of any kind; the result is made of numpy arrays."""

@@ -70,6 +70,7 @@ def lowering_passes() -> list[Pass]:
         transform.RewriteDataflowReshape(),
         transform.ToNonDataflow(),
         transform.RemovePurityChecking(),
+        transform.CopyWrittenConstants(),
         transform.CallTIRRewrite(),
         transform.StaticPlanBlockMemory(arena=True),
         transform.LowerAllocTensor(),

@@ -22,7 +22,7 @@ from ...module import IRModule
 from ...op import Op
 from ...tir.analysis.written_params import written_params
 from ...tir.function import PrimFunc
-from ..expr import BindingBlock, Call, Constant, Expr, If, SeqExpr, Tuple, TupleGetItem, Var
+from ..expr import BindingBlock, Call, Constant, Expr, If, SeqExpr, Tuple, TupleGetItem, Var, is_call_to
 from ..function import ExternFunc, Function
 from ..op.declaration import declaration_of, memory_of
 from ..op.memory_effect import EFFECT, OPAQUE, UNKNOWN, MemoryEffect, Path, View, external_memory
@@ -85,7 +85,8 @@ class MemoryAnalysis:
     def __init__(self, mod: IRModule | None = None) -> None:
         self._mod = mod
         self._functions: dict[str, MemoryEffect] = {}
-        self._in_progress: set[str] = set()
+        self._assumed: dict[str, MemoryEffect] = {}
+        """What functions that are being looked into are taken to do where they call themselves."""
 
     # ---- one call -------------------------------------------------------------------------------------------
 
@@ -101,7 +102,7 @@ class MemoryAnalysis:
                 effect = EFFECT | _all_written(call)
             return effect if effect is not OPAQUE else _by_struct_info(callee.struct_info_)
         if isinstance(callee, GlobalVar):
-            return self._effect_of_function(callee)
+            return self.effect_of_function(callee)
         return _by_struct_info(callee.struct_info_)
 
     def is_repeatable(self, call: Call) -> bool:
@@ -130,7 +131,8 @@ class MemoryAnalysis:
             found = self._mod[var.name_hint]
         return found
 
-    def _effect_of_function(self, var: GlobalVar) -> MemoryEffect:
+    def effect_of_function(self, var: GlobalVar) -> MemoryEffect:
+        """What a call of one of the module's functions does to memory; paths count its parameters."""
         name = var.name_hint
         found = self._functions.get(name)
         if found is not None:
@@ -140,16 +142,26 @@ class MemoryAnalysis:
             made = MemoryEffect(writes=tuple([(number,) for number in written_params(func)]), effect=True)
         elif isinstance(func, ExternFunc):
             made = external_memory(func.global_symbol)
-        elif not isinstance(func, Function) or name in self._in_progress:
+        elif not isinstance(func, Function):
             return UNKNOWN if var.struct_info_ is None else _by_struct_info(var.struct_info_)
+        elif name in self._assumed:
+            return self._assumed[name]
         else:
-            self._in_progress.add(name)
-            try:
-                made = self.summary(func)
-            finally:
-                self._in_progress.discard(name)
+            made = self._fixed_point(name, func)
         self._functions[name] = made
         return made
+
+    def _fixed_point(self, name: str, func: Function) -> MemoryEffect:
+        """The effect of a function, which may call itself: the least one that follows from assuming it for those calls."""
+        known = dict(self._functions)
+        assumed = MemoryEffect(effect=not func.is_pure)
+        while True:
+            self._assumed[name] = assumed
+            made = self.summary(func)
+            if made == assumed:
+                del self._assumed[name]
+                return made
+            assumed, self._functions = made, dict(known)
 
     def summary(self, func: Function) -> MemoryEffect:
         """What a call of the function does to memory; paths count its parameters."""
@@ -217,6 +229,7 @@ class Aliases:
         self._places: dict[Var, Place] = {}
         self._names: dict[Root, set[Var]] = {}
         self._parameters: set[Var] = set()
+        self._local: dict[Var, _LocalFunction] = {}
         self.written: set[Root] = set()
         self.released: set[Root] = set()
         self.has_identity = False
@@ -259,9 +272,33 @@ class Aliases:
         """Whether the function may write the memory of one of these values: they must then be read where the program does."""
         return bool(self.written) and any(not self.written.isdisjoint(self.roots(value)) for value in values)
 
+    def changed_by(self, value: Expr) -> Roots:
+        """The memory that computing a value writes or ends the life of."""
+        if not isinstance(value, Call):
+            return frozenset()
+        effect = self._analysis.effect_of(value)
+        changed = self._at(value, (*effect.writes, *effect.releases))
+        local = self._called_here(value)
+        if local is not None:
+            changed |= self._at(value, (*local.effect.writes, *local.effect.releases)) | local.captured
+        return changed | self._arguments(value) if effect.opaque else changed
+
+    def may_be_constant(self, expr: Expr) -> bool:
+        """Whether a value may be in the memory of a constant."""
+        return not _CONSTANT.isdisjoint(self.roots(expr))
+
+    @property
+    def writes_constants(self) -> bool:
+        """Whether a call of the function may write a constant."""
+        return not _CONSTANT.isdisjoint(self.written)
+
     def belongs_to_caller(self, expr: Expr) -> bool:
         """Whether a value may be memory of a parameter or of a constant."""
         return any(root.owner is None or root.owner in self._parameters for root in self.roots(expr))
+
+    def is_seen_outside(self, root: Root) -> bool:
+        """Whether memory is that of a parameter, or of a variable that is bound outside of what was looked into."""
+        return root.owner in self._parameters or (root.owner is not None and root.owner not in self._places)
 
     # ---- the walk -------------------------------------------------------------------------------------------
 
@@ -286,7 +323,9 @@ class Aliases:
             return _union(self._visit(value.true_branch), self._visit(value.false_branch))
         if isinstance(value, Function):
             inner = Aliases(self._analysis, value)
-            self.written |= {root for item in inner.written for root in self._outside(item)}
+            changed = {root for item in inner.written | inner.released for root in self._outside(item)}
+            self.written |= changed
+            self._local[var] = _LocalFunction(self._analysis.summary(value), frozenset(changed))
             captured: Roots = frozenset()
             for item in free_vars(value):
                 captured |= self.roots(item)
@@ -306,6 +345,11 @@ class Aliases:
         self.has_identity |= effect.identity
         self.written |= self._at(call, effect.writes)
         self.released |= self._at(call, effect.releases)
+        if is_call_to(call, "relax.make_closure"):
+            self._note_closure(var, call)
+        local = self._called_here(call)
+        if local is not None:
+            self.written |= self._at(call, local.effect.writes) | local.captured
         if effect.opaque:
             self.written |= self._arguments(call)
         own = _own(var, call.struct_info_ if call.struct_info_ is not None else var.struct_info_)
@@ -315,6 +359,29 @@ class Aliases:
         for view in effect.views:
             place = _viewed(place, own, view.at, self._argument(call, view.of))
         return place
+
+    def _note_closure(self, var: Var, call: Call) -> None:
+        """Remember what a function does that a closure is made of: its first parameters are what is captured."""
+        callee, captured = call.args
+        if not isinstance(callee, GlobalVar) or not isinstance(captured, Tuple):
+            return
+        effect, count = self._analysis.effect_of_function(callee), len(captured.fields)
+        changed: Roots = frozenset()
+        for path in (*effect.writes, *effect.releases):
+            if path[0] < count:
+                changed |= self.roots(captured.fields[path[0]])
+        given = [[path for path in paths if path[0] >= count] for paths in (effect.writes, effect.releases)]
+        shifted = MemoryEffect(writes=tuple(given[0]), releases=tuple(given[1])).among((), -count)
+        self._local[var] = _LocalFunction(shifted, changed)
+
+    def _called_here(self, call: Call) -> _LocalFunction | None:
+        """The function, bound in this one, that a call calls; paths count the call's arguments."""
+        if isinstance(call.op, Var):
+            return self._local.get(call.op)
+        if is_call_to(call, "relax.invoke_closure", "relax.invoke_pure_closure"):
+            found = self._local.get(call.args[0])  # type: ignore[call-overload]
+            return None if found is None else _LocalFunction(found.effect.among((1,)), found.captured)
+        return None
 
     def _argument(self, call: Call, path: Path) -> Place:
         if path[0] >= len(call.args):
@@ -336,6 +403,13 @@ class Aliases:
         for arg in call.args:
             found |= self.roots(arg)
         return found
+
+
+class _LocalFunction(NamedTuple):
+    """What calls of a function that is bound in the function do: to their arguments, and to the memory around them."""
+
+    effect: MemoryEffect
+    captured: Roots
 
 
 def _own(var: Var, info: StructInfo | None, path: Path = ()) -> Place:

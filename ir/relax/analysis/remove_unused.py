@@ -4,25 +4,32 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...module import IRModule
 from ...tir.expr import Var as TirVar
 from ..expr import Binding, BindingBlock, DataflowBlock, DataflowVar, Expr, If, MatchCast, SeqExpr, Tuple, Var
 from ..function import Function
 from ..symbolic_vars import definable_tir_vars_in_struct_info, tir_vars_in
+from .memory import Aliases, MemoryAnalysis, Root
 from .purity import contains_call_to_keep
 
 
 class _Eliminator:
     """Walks a function backwards, keeping what is used by what is kept."""
 
-    def __init__(self) -> None:
+    def __init__(self, aliases: Aliases) -> None:
+        self.aliases = aliases
         self.used: set[Any] = set()
         """The ids of variables."""
         self.symbols: set[TirVar] = set()
+        self.seen: set[Root] = set()
+        """The memory of used variables, where the function writes to any."""
 
     def use(self, expr: Any) -> None:
         """Count all that an expression mentions as used."""
         if isinstance(expr, Var):
             self.used.add(expr.vid)
+            if self.aliases.written:
+                self.seen |= self.aliases.roots(expr)
         elif isinstance(expr, TirVar):
             self.symbols.add(expr)
         elif isinstance(expr, Function):
@@ -63,11 +70,22 @@ class _Eliminator:
         """Whether a binding is used, tells what a symbolic variable is, or does something."""
         if binding.var.vid in self.used or contains_call_to_keep(binding.value):
             return True
+        if self.aliases.written and self.changes_what_is_seen(binding.value):
+            return True
         if not isinstance(binding, MatchCast):
             return False
         # Outside of dataflow blocks a match_cast is also a check of the program's, which may end it.
         defined = definable_tir_vars_in_struct_info(binding.struct_info)
         return not in_dataflow or any(symbol in self.symbols for symbol in defined)
+
+    def changes_what_is_seen(self, value: Expr) -> bool:
+        """Whether a value's calls write memory that the caller sees, or that is read afterwards."""
+        if isinstance(value, If):
+            branches = (value.true_branch, value.false_branch)
+            values = [binding.value for seq in branches for block in seq.blocks for binding in block.bindings]  # type: ignore[attr-defined]
+            return any(map(self.changes_what_is_seen, values))
+        changed = self.aliases.changed_by(value)
+        return not changed.isdisjoint(self.seen) or any(map(self.aliases.is_seen_outside, changed))
 
     def value(self, value: Expr) -> Expr:
         """A value whose branches or function bodies have no dead code."""
@@ -107,15 +125,22 @@ def _merged(blocks: list[BindingBlock]) -> list[BindingBlock]:
     return merged
 
 
-def remove_all_unused(func: Any) -> Any:
+def remove_all_unused(func: Any, mod: IRModule | None = None) -> Any:
     """A copy of a function (or dataflow block) without bindings that have no effect and whose variables nobody uses.
 
-    Kept are also calls that return nothing, since they are there for what they do, a ``match_cast`` that defines a symbolic variable
-    that is used, and outside of dataflow blocks every ``match_cast``. In a dataflow block given by itself, all variables that are no
-    DataflowVar count as used. The same object is returned when nothing is dead.
+    Kept are also calls that return nothing, since they are there for what they do, calls that write memory which the caller or a
+    later binding looks at, a ``match_cast`` that defines a symbolic variable that is used, and outside of dataflow blocks every
+    ``match_cast``. In a dataflow block given by itself, all variables that are no DataflowVar count as used. The same object is
+    returned when nothing is dead.
+
+    Args:
+        func: the function or dataflow block.
+        mod: the module that it belongs to, which tells what called functions write.
     """
+    memory = MemoryAnalysis(mod)
     if isinstance(func, DataflowBlock):
         outputs = [binding.var for binding in func.bindings if not isinstance(binding.var, DataflowVar)]
-        seq = _Eliminator().seq(SeqExpr([func], Tuple(outputs)))
+        seq = SeqExpr([func], Tuple(outputs))
+        seq = _Eliminator(memory.aliases(seq)).seq(seq)
         return seq.blocks[0] if seq.blocks else DataflowBlock(())
-    return _Eliminator().function(func)
+    return _Eliminator(memory.aliases(func)).function(func)

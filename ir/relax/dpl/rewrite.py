@@ -107,11 +107,21 @@ class _BlockRewriter(ExprMutator):
     def __init__(self, ctx: PatternContext, rewriter: Callable[..., Mapping[Var, RelaxExpr]]) -> None:
         super().__init__()
         self._ctx, self._rewriter = ctx, rewriter
+        self._aliases: Aliases | None = None
+
+    def visit_function_(self, func: Any) -> Any:
+        outer, self._aliases = self._aliases, MemoryAnalysis().aliases(func)
+        try:
+            return super().visit_function_(func)
+        finally:
+            self._aliases = outer
 
     def visit_dataflow_block_(self, block: Any) -> Any:
         for _ in range(_MAX_ROUNDS):
             matched = self._ctx.match_dfb(block)
             if matched is None:
+                return super().visit_dataflow_block_(block)
+            if self._aliases is not None and self._aliases.is_written(*matched.values()):
                 return super().visit_dataflow_block_(block)
             values = {item.var: item.value for item in block.bindings if not isinstance(item, MatchCast)}
             replacements = self._rewriter(matched, values)

@@ -81,6 +81,8 @@ class Evaluator:
     def __init__(self, mod: IRModule | None) -> None:
         self.mod = mod
         self.stack: list[Frame] = []
+        self._constants: dict[int, np.ndarray] = {}
+        """The arrays of the constants that were read, by their identity."""
 
     @property
     def frame(self) -> Frame:
@@ -261,9 +263,23 @@ class Evaluator:
         return self.mod[var]
 
     def _constant(self, expr: Constant) -> Any:
-        data = np.asarray(expr.data, order="C").view()
-        data.flags.writeable = False
+        data = self._constants.get(id(expr.data))
+        if data is None:
+            data = self._constants[id(expr.data)] = np.asarray(expr.data, order="C").view()
+            data.flags.writeable = False
         return data
+
+    def writable(self, memory: Any, what: str) -> Any:
+        """The array to overwrite for ``memory``: a copy of a constant, which nothing overwrites.
+
+        Raises:
+            EvaluationError: it is an array of the caller's that may only be read.
+        """
+        if not isinstance(memory, np.ndarray) or memory.flags.writeable:
+            return memory
+        if any(np.may_share_memory(memory, item) for item in self._constants.values()):
+            return memory.copy()
+        raise EvaluationError(f"{what} overwrites an array that may only be read")
 
     def _item(self, expr: TupleGetItem) -> Any:
         return readable(self.expr(expr.tuple_value)[expr.index])

@@ -65,6 +65,8 @@ def _inplace(call: Call) -> list[int]:
 def _call_tir_inplace(self: Evaluator, call: Call) -> Any:
     callee, inputs, *scalars = self.operands(call.args)
     info, indices = call.sinfo_args[0], _inplace(call)
+    what = f"an in-place call of {call.args[0]}"
+    inputs = [self.writable(arg, what) if index in indices else arg for index, arg in enumerate(inputs)]
     made = iter(_outputs(self, info))
     outputs = [item if index == -1 else inputs[index] for item, index in zip(made, indices, strict=True)]
     new = [item for item, index in zip(outputs, indices) if index == -1]
@@ -72,9 +74,7 @@ def _call_tir_inplace(self: Evaluator, call: Call) -> Any:
     written = {*(index for index in indices if index != -1), *range(len(inputs), len(inputs) + len(new))}
     for index in indices:
         if index != -1:
-            if not inputs[index].flags.writeable:
-                raise EvaluationError(f"an in-place call of {call.args[0]} overwrites a constant")
-            self.overwritten(inputs[index], f"an in-place call of {call.args[0]} overwrote its memory")
+            self.overwritten(inputs[index], f"{what} overwrote its memory")
     self.kernel(callee, args, written)
     return _result(info, outputs)
 
@@ -103,10 +103,12 @@ def _call_pure_packed(self: Evaluator, call: Call) -> Any:
 def _call_inplace_packed(self: Evaluator, call: Call) -> Any:
     callee, *args = self.operands(call.args)
     indices = _inplace(call)
+    what = f"an in-place call of {call.args[0]}"
+    args = [self.writable(arg, what) if index in indices else arg for index, arg in enumerate(args)]
     passed = [arg if index in indices else replaced(arg, np.copy) for index, arg in enumerate(args)]
     for index in indices:
         if index != -1 and isinstance(args[index], np.ndarray):
-            self.overwritten(args[index], f"an in-place call of {call.args[0]} overwrote its memory")
+            self.overwritten(args[index], f"{what} overwrote its memory")
     result = self.invoke(callee, passed)
     _unchanged(
         [None if index in indices else arg for index, arg in enumerate(args)], passed, f"{call.args[0]}"

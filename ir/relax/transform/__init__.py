@@ -24,6 +24,7 @@ from .choose_layout import ChooseLayout
 from .combine_parallel_matmul import CombineParallelMatmul
 from .compute_prim_value import ComputePrimValue
 from .convert_layout import ConvertLayout
+from .copy_written_constants import CopyWrittenConstants
 from .convert_to_dataflow import ConvertToDataflow
 from .dataflow_block_pass import DataflowBlockPass, dataflowblock_pass
 from .dataflow_use_inplace_calls import DataflowUseInplaceCalls

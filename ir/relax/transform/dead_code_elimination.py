@@ -89,5 +89,5 @@ class DeadCodeElimination(ModulePass):
         """The module without dead code."""
         entries = tuple(self.entry_functions or ())
         reached = remove_unused_functions(mod, entries)
-        needed = rewrite_functions(reached, lambda var, func: remove_all_unused(func))
+        needed = rewrite_functions(reached, lambda var, func: remove_all_unused(func, mod))
         return reached if needed is reached else remove_unused_functions(needed, entries)

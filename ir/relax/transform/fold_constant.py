@@ -17,7 +17,7 @@ from ...structural import structural_hash
 from ...tir.expr import IntImm
 from ...tir.function import PrimFunc
 from ...transform import PassContext
-from ..analysis.memory import is_pure
+from ..analysis.memory import Aliases, MemoryAnalysis, is_pure
 from ..expr import (
     Call,
     Constant,
@@ -90,13 +90,26 @@ class _Folder(ExprMutator):
         super().__init__()
         self._mod = mod
         self._kernels = kernels
+        self._aliases: Aliases | None = None
         self._bound: dict[Id, Expr] = {}
         """The variables that constants are bound to; later uses read the constant itself."""
+
+    def visit_function_(self, func: Any) -> Any:
+        if self._aliases is not None:  # a local function, of which the analysis of the outer one knows
+            return super().visit_function_(func)
+        self._aliases = MemoryAnalysis(self._mod).aliases(func)
+        try:
+            return super().visit_function_(func)
+        finally:
+            self._aliases = None
 
     def visit_var_binding_(self, binding: Any) -> None:
         stays = self._stays(binding)
         value = binding.value if stays else self.visit_expr(binding.value)
         folded = self._fold(value) if isinstance(value, Call) else self._field(value)
+        assert self._aliases is not None
+        if folded is not None and self._aliases.is_written(binding.var):
+            folded = None  # it is memory of its own, which a constant is not
         if stays and folded is None:
             self.builder_.emit_normalized(binding)
             return

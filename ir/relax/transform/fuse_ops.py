@@ -10,6 +10,7 @@ from ...expr import GlobalVar
 from ...module import IRModule
 from ...tir.function import PrimFunc
 from ...transform import ModulePass, PassContext
+from ..analysis.memory import Aliases, MemoryAnalysis
 from ..expr import (
     Call,
     DataflowBlock,
@@ -34,8 +35,9 @@ _MAX_NAME = 100
 class _GraphBuilder:
     """The graph of one function's dataflow blocks, in the form that :func:`partition` takes."""
 
-    def __init__(self, mod: IRModule) -> None:
+    def __init__(self, mod: IRModule, aliases: Aliases) -> None:
         self._mod = mod
+        self._aliases = aliases
         self.nodes: list[GraphNode] = []
         self.bindings: list[VarBinding | None] = []
         self._index: dict[int, int] = {}
@@ -93,8 +95,10 @@ class _GraphBuilder:
         return OpPatternKind.kOpaque
 
     def _add_binding(self, binding: VarBinding) -> None:
-        pattern = self._pattern(binding.value)
         operands = [self._leaf(expr) for expr in leaves(binding.value)]
+        # A group is computed where its last binding is; what reads memory that is overwritten must not move.
+        stays = self._aliases.is_written(binding.var, *leaves(binding.value))
+        pattern = OpPatternKind.kOpaque if stays else self._pattern(binding.value)
         index = len(self.nodes)
         self._index[id(binding.var)] = index
         self._keep.append(binding.var)
@@ -158,11 +162,12 @@ class FuseOps(ModulePass):
         depth = ctx.get("relax.FuseOps.max_depth") or DEFAULT_MAX_FUSE_DEPTH
         result = mod.clone()
         names = NameTable(mod)
+        memory = MemoryAnalysis(mod)
         changed = False
         for var, func in list(mod.functions.items()):
             if not isinstance(func, Function) or func.attrs.get("Primitive") or "Codegen" in func.attrs:
                 continue
-            builder = _GraphBuilder(mod)
+            builder = _GraphBuilder(mod, memory.aliases(func))
             builder.add_function(func)
             found = partition(builder.nodes, level, int(depth))
             members: dict[int, list[VarBinding]] = {}

@@ -11,8 +11,9 @@ from ...expr import GlobalVar
 from ...module import IRModule
 from ...transform import ModulePass, PassContext
 from ..analysis.binding import used_vars
+from ..analysis.memory import Aliases, MemoryAnalysis
 from ..dpl.pattern import CallPattern, DFPattern, TupleGetItemPattern
-from ..expr import BindingBlock, Call, DataflowBlock, Expr, SeqExpr, TupleGetItem, Var, VarBinding
+from ..expr import BindingBlock, Call, DataflowBlock, Expr, If, SeqExpr, TupleGetItem, Var, VarBinding
 from ..function import Function
 from ..function_signature import SignatureChange, change_signatures
 from .grouping import Group, GroupRewriter, NameTable
@@ -68,6 +69,7 @@ def _as_pattern(item: Any) -> FusionPattern:
 class _Function:
     """A function as the matcher sees it."""
 
+    aliases: Aliases
     values: dict[Var, Expr] = field(default_factory=dict)
     bound_to: dict[Expr, Var] = field(default_factory=dict)
     usages: dict[Var, list[Var]] = field(default_factory=dict)
@@ -76,13 +78,19 @@ class _Function:
     bindings: dict[Var, VarBinding] = field(default_factory=dict)
 
 
-def _survey(func: Function) -> _Function:
-    survey = _Function()
+def _survey(func: Function, aliases: Aliases) -> _Function:
+    survey = _Function(aliases)
 
     def walk(seq: SeqExpr) -> None:
         for block in seq.blocks:
             for binding in block.bindings:
                 value: Expr = binding.value  # type: ignore[attr-defined]
+                if isinstance(value, If):
+                    walk(value.true_branch)
+                    walk(value.false_branch)
+                elif isinstance(value, Function):
+                    walk(value.body)
+                # Behind what is inside of it: it uses what its branches use, and where they do.
                 survey.order[binding.var] = len(survey.order)
                 survey.home[binding.var] = block
                 for used in used_vars(value):
@@ -103,6 +111,14 @@ def _op_label(value: Expr) -> str:
     return "tuple_get_item"
 
 
+@dataclass(frozen=True)
+class _Match:
+    """Bindings that a pattern describes, in order, and what its annotated parts stand for."""
+
+    members: list[Var]
+    annotated: dict[str, Expr]
+
+
 class _Partitioner:
     """Finds the groups of one pattern in one function; what other patterns have taken stays theirs."""
 
@@ -115,16 +131,23 @@ class _Partitioner:
         self._taken = taken
 
     def groups(self) -> list[Group]:
-        found = []
+        """Where matches overlap, the largest one counts, of equally large ones the first."""
+        found: list[_Match] = []
         for var, value in self._survey.values.items():
-            if not isinstance(self._survey.home[var], DataflowBlock) or var in self._taken:
-                continue
-            group = self._group(var, value)
-            if group is not None:
-                found.append(group)
-        return found
+            if isinstance(self._survey.home[var], DataflowBlock) and var not in self._taken:
+                match = self._match(var, value)
+                if match is not None:
+                    found.append(match)
+        chosen: list[_Match] = []
+        for match in sorted(found, key=lambda item: -len(item.members)):
+            if self._taken.isdisjoint(match.members):
+                self._taken.update(match.members)
+                chosen.append(match)
+        chosen.sort(key=lambda item: self._survey.order[item.members[-1]])
+        return [self._group(match) for match in chosen]
 
-    def _group(self, var: Var, value: Expr) -> Group | None:
+    def _match(self, var: Var, value: Expr) -> _Match | None:
+        """What the pattern matches at a binding, if it may be a group."""
         matches = self._pattern.pattern.extract_matched_expr(value, self._survey.values)
         if matches is None:
             return None
@@ -152,18 +175,18 @@ class _Partitioner:
             if not self._pattern.check(context):
                 return None
         ordered = sorted(members, key=self._survey.order.__getitem__)
-        if not self._can_move(ordered):
-            return None
-        self._taken |= members
+        return _Match(ordered, annotated) if self._can_move(ordered) else None
+
+    def _group(self, match: _Match) -> Group:
         attrs: dict[str, Any] = {"Composite": self._pattern.name, "Primitive": True}
         if self._pattern.attrs_getter is not None:
-            attrs |= self._pattern.attrs_getter(annotated)
+            attrs |= self._pattern.attrs_getter(match.annotated)
         labels = "_".join(
             _op_label(self._survey.values[m])
-            for m in ordered
+            for m in match.members
             if not isinstance(self._survey.values[m], TupleGetItem)
         )
-        bindings = [self._survey.bindings[member] for member in ordered]
+        bindings = [self._survey.bindings[member] for member in match.members]
         return Group(bindings, f"fused_{labels}", attrs, lift_constants=not self._bind_constants)
 
     def _value(self, expr: Expr) -> Expr:
@@ -171,7 +194,11 @@ class _Partitioner:
         return self._survey.values.get(expr, expr) if isinstance(expr, Var) else expr
 
     def _can_move(self, ordered: list[Var]) -> bool:
-        """The group is computed where its last binding is, so nothing else may need a part of it before."""
+        """The group is computed where its last binding is: nothing else may need a part of it, or write what it reads, before."""
+        if len(ordered) > 1 and any(
+            self._survey.aliases.is_written(*used_vars(self._survey.values[member])) for member in ordered
+        ):
+            return False
         last = self._survey.order[ordered[-1]]
         inside = set(ordered)
         return all(
@@ -236,12 +263,13 @@ class FuseOpsByPattern(ModulePass):
         result = mod.clone()
         names = NameTable(mod)
         before = set(mod.functions)
+        memory = MemoryAnalysis(mod)
         for var, func in list(mod.functions.items()):
             if not isinstance(func, Function) or {"Composite", "Codegen", "Primitive"} & set(func.attrs):
                 continue
             if self.entry_functions and var.name_hint not in self.entry_functions:
                 continue
-            survey = _survey(func)
+            survey = _survey(func, memory.aliases(func))
             taken: set[Var] = set()
             groups: list[Group] = []
             for pattern in patterns:

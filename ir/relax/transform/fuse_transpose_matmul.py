@@ -107,4 +107,6 @@ class FuseTransposeMatmul(ModulePass):
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """The module with fused products."""
         fused = _Fuser(mod).rewrite_module(mod, lambda var, func: "Codegen" not in func.attrs)
-        return mod if fused is mod else rewrite_functions(fused, lambda var, func: remove_all_unused(func))
+        return (
+            mod if fused is mod else rewrite_functions(fused, lambda var, func: remove_all_unused(func, mod))
+        )

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ...error import IRValueError
 from ...module import IRModule
 from ...transform import PassContext
 from ..analysis.binding import used_vars
+from ..analysis.memory import Aliases, MemoryAnalysis
 from ..expr import Binding, DataflowBlock, MatchCast, Var
 from ..function import Function
 from .dataflow_block_pass import rewrite_dataflow_blocks
@@ -17,7 +19,7 @@ from .function_pass import FunctionPass
 from .grouping import tir_vars_of
 
 
-def _dependencies(block: DataflowBlock) -> list[list[int]]:
+def _dependencies(block: DataflowBlock, aliases: Aliases) -> list[list[int]]:
     """The bindings that each binding needs, in the order of their use."""
     number = {binding.var: index for index, binding in enumerate(block.bindings)}
     symbols = {
@@ -34,7 +36,25 @@ def _dependencies(block: DataflowBlock) -> list[list[int]]:
             dict.fromkeys(symbols[s] for s in tir_vars_of(value) if s in symbols and symbols[s] < index)
         )
         result.append([item for item in found if item != index])
+    _add_orders_of_writes(block, aliases, result)
     return result
+
+
+def _add_orders_of_writes(block: DataflowBlock, aliases: Aliases, needs: list[list[int]]) -> None:
+    """Bindings of which one writes what the other reads or writes keep their order."""
+    if not aliases.written:
+        return
+    values: list[Any] = [binding.value for binding in block.bindings]  # type: ignore[attr-defined]
+    changed = [aliases.changed_by(value) for value in values]
+    touched = [
+        frozenset(root for var in used_vars(value) for root in aliases.roots(var)) | changed[index]
+        for index, value in enumerate(values)
+    ]
+    for index in range(len(values)):
+        for earlier in range(index):
+            conflict = changed[index] & touched[earlier] or touched[index] & changed[earlier]
+            if conflict and earlier not in needs[index]:
+                needs[index].append(earlier)
 
 
 def _ordered_vars(value: object) -> list[Var]:
@@ -74,10 +94,10 @@ def _walk(
 
 
 def sorted_block(
-    block: DataflowBlock, order: str, direction: str, results: Sequence[Var] = ()
+    block: DataflowBlock, order: str, direction: str, aliases: Aliases, results: Sequence[Var] = ()
 ) -> DataflowBlock:
     """The block with its bindings in another order; ``results`` are those of the function, where outputs begin."""
-    needs = _dependencies(block)
+    needs = _dependencies(block, aliases)
     users: list[list[int]] = [[] for _ in needs]
     for index, items in enumerate(needs):
         for item in items:
@@ -136,6 +156,7 @@ class TopologicalSort(FunctionPass):
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """The function with sorted blocks."""
         results = used_vars(func.body.body)
+        aliases = MemoryAnalysis(mod).aliases(func)
         return rewrite_dataflow_blocks(
-            func, lambda block: sorted_block(block, self.order, self.direction, results)
+            func, lambda block: sorted_block(block, self.order, self.direction, aliases, results)
         )

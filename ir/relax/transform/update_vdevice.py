@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,21 +17,31 @@ from ..function_signature import SignatureChange, change_signatures
 
 
 class _Replace(ExprSubstitution):
-    """Replaces a device in struct infos and attributes."""
+    """Replaces one device of a list in struct infos and attributes; others that look like it are others."""
 
-    def __init__(self, old: VDevice, new: VDevice) -> None:
+    def __init__(self, devices: Sequence[VDevice], index: int, new: VDevice) -> None:
         super().__init__()
-        self._old, self._new = old, new
+        self._devices, self._index, self._new = devices, index, new
 
     def visit_vdevice(self, vdevice: VDevice) -> VDevice:
-        return self._new if vdevice == self._old else vdevice
+        return self._new if _number(self._devices, vdevice) == self._index else vdevice
 
     def visit_call_(self, expr: Any) -> Any:
         call = super().visit_call_(expr)
-        attrs = {key: self._new if value == self._old else value for key, value in call.attrs.items()}
+        attrs = {
+            key: self.visit_vdevice(value) if isinstance(value, VDevice) else value
+            for key, value in call.attrs.items()
+        }
         if any(attrs[key] is not call.attrs[key] for key in attrs):
             call = call.replace(attrs=attrs, struct_info_=call.struct_info_)
         return call
+
+
+def _number(devices: Sequence[VDevice], vdevice: VDevice) -> int:
+    """Which device of a list this is: that very object, else the first that equals it; -1 for none."""
+    same = [number for number, item in enumerate(devices) if item is vdevice]
+    equal = [number for number, item in enumerate(devices) if item == vdevice]
+    return next(iter(same or equal), -1)
 
 
 @dataclass(frozen=True)
@@ -56,7 +67,7 @@ class UpdateVDevice(ModulePass):
             raise IRValueError(
                 f"UpdateVDevice: index {self.index} is out of range, the module has {len(devices)} virtual devices"
             )
-        replace = _Replace(devices[self.index], self.new_vdevice)
+        replace = _Replace(tuple(devices), self.index, self.new_vdevice)
         devices[self.index] = self.new_vdevice
         changes: dict[GlobalVar, SignatureChange] = {}
         for var, func in mod.functions.items():

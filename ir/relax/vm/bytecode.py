@@ -6,7 +6,7 @@ functions, shapes that are computed by kernels. An instruction is one binding of
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any
 
 from ...codegen.llvm.signature import result_dtype
@@ -17,6 +17,7 @@ from ...op import Op
 from ...tir.expr import IntImm
 from ...tir.expr import Var as TirVar
 from ...tir.function import PrimFunc
+from ..analysis.memory import MemoryAnalysis
 from ..expr import (
     Call,
     Constant,
@@ -32,6 +33,7 @@ from ..expr import (
     Var,
 )
 from ..function import ExternFunc, Function
+from ..op.memory_effect import Path
 from ..struct_info import PrimStructInfo, ShapeStructInfo, StructInfo, TensorStructInfo, TupleStructInfo
 from .native import ConstantTable
 
@@ -68,9 +70,11 @@ class _Compiler:
     def run(self) -> dict[str, Any]:
         func = self._func
         params = []
-        for param in func.params:
+        written = set(MemoryAnalysis(self._mod).summary(func).writes)
+        for number, param in enumerate(func.params):
             self._registers[param] = self._register()
-            params.append({"name": param.name_hint, **_described(param.struct_info)})
+            described = _described(param.struct_info, (number,), written)
+            params.append({"name": param.name_hint, **described})
         result = self._sequence(func.body)
         return {
             "kind": "bytecode",
@@ -251,13 +255,16 @@ class _Compiler:
         return [["buffer", self._in_register(arg)]]
 
 
-def _described(info: StructInfo) -> dict[str, Any]:
+def _described(info: StructInfo, path: Path, written: Container[Path]) -> dict[str, Any]:
+    """A parameter (or the field of one at ``path``) as plain data."""
     if isinstance(info, TensorStructInfo):
         dims = info.shape_values
         shape = None if dims is None else [_shown_extent(dim) for dim in dims]
-        return {"shape": shape, "dtype": info.dtype}
+        described = {"shape": shape, "dtype": info.dtype}
+        return {**described, "written": True} if path in written else described
     if isinstance(info, TupleStructInfo):
-        return {"fields": [_described(field) for field in info.fields]}
+        fields = enumerate(info.fields)
+        return {"fields": [_described(field, (*path, index), written) for index, field in fields]}
     return {"kind": type(info).__name__.removesuffix("StructInfo").lower()}
 
 

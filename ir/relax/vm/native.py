@@ -22,6 +22,7 @@ from ...module import IRModule
 from ...op import Op
 from ...tir.expr import IntImm
 from ...tir.function import PrimFunc
+from ..analysis.memory import MemoryAnalysis
 from ..expr import (
     Call,
     Constant,
@@ -34,6 +35,7 @@ from ..expr import (
     Var,
 )
 from ..function import ExternFunc, Function
+from ..op.memory_effect import Path
 from ..struct_info import ShapeStructInfo, StructInfo, TensorStructInfo, TupleStructInfo
 from ..struct_info_lattice import static_dims
 from ..transform.memory_plan import aligned
@@ -104,7 +106,7 @@ class NativePlan:
     Attributes:
         name: the function.
         params: description of the parameters as plain data (see ``runners.program``).
-        inputs, outputs: the flattened tensors.
+        inputs, outputs: the flattened tensors; of the inputs also whether the function writes them.
         result: how the result is put together from outputs, inputs and constants, as plain data.
         calls: the kernels in order.
         workspace_bytes: memory of the calls that is neither input, output nor constant.
@@ -175,11 +177,12 @@ class _Planner:
         self._values: dict[Var, Any] = {}
         self._storages: list[Memory] = []
         self._constant_memory: dict[int, Memory] = {}
+        self._written = set(MemoryAnalysis(mod).summary(func).writes)
         self.plan = NativePlan(name, [], [])
 
     def run(self) -> NativePlan:
-        for param in self._func.params:
-            value, described = self._param(param.struct_info, param.name_hint)
+        for number, param in enumerate(self._func.params):
+            value, described = self._param(param.struct_info, param.name_hint, (number,))
             self._values[param] = value
             self.plan.params.append({"name": param.name_hint, **described})
         for block in self._func.body.blocks:
@@ -193,9 +196,12 @@ class _Planner:
 
     # ---- parameters and results -------------------------------------------------------------------------------
 
-    def _param(self, info: StructInfo, name: str) -> tuple[Any, dict[str, Any]]:
+    def _param(self, info: StructInfo, name: str, path: Path) -> tuple[Any, dict[str, Any]]:
         if isinstance(info, TupleStructInfo):
-            pairs = [self._param(item, f"{name}[{index}]") for index, item in enumerate(info.fields)]
+            pairs = [
+                self._param(item, f"{name}[{index}]", (*path, index))
+                for index, item in enumerate(info.fields)
+            ]
             return [pair[0] for pair in pairs], {"fields": [pair[1] for pair in pairs]}
         if isinstance(info, ShapeStructInfo):
             dims = static_dims(info.values)
@@ -206,7 +212,8 @@ class _Planner:
         dtype = info.dtype  # type: ignore[attr-defined]
         tensor = Tensor(Memory("input", len(self.plan.inputs), 0), 0, shape, dtype)
         described = {"shape": list(shape), "dtype": dtype}
-        self.plan.inputs.append({"name": name, **described, "alignment": dt.bytes_of(dt.element_of(dtype))})
+        given = {"name": name, **described, "alignment": dt.bytes_of(dt.element_of(dtype))}
+        self.plan.inputs.append({**given, "written": True} if path in self._written else given)
         return tensor, described
 
     def _result(self, value: Any) -> Any:

@@ -166,3 +166,26 @@ def test_convert_layout_of_what_branches_use():
     for c in (True, False):
         args = (x, w, np.array(c))
         np.testing.assert_allclose(evaluate(after, *args), evaluate(Before, *args), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("between", ["nothing", "max_pool2d", "mean", "squeeze", "relu"])
+@pytest.mark.parametrize("rank", [4, 5])
+def test_what_is_broadcast_to_a_shape_has_its_original_axes(between, rank, same_numbers):
+    """The shape names extents of the original axes, and may have more of them: that is no elementwise operator."""
+
+    def build(bb, x):
+        y = conv(bb, x, 4)
+        if between == "max_pool2d":
+            y = bb.emit(op.nn.max_pool2d(y, (6, 6)))
+        elif between == "mean":
+            y = bb.emit(op.mean(y, [2, 3], keepdims=True))
+        elif between == "squeeze":
+            y = bb.emit(op.squeeze(y, [0]))
+        elif between == "relu":
+            y = bb.emit(op.nn.relu(y))
+        shape = [2, 3, 4, 6, 6][-rank:] if between == "squeeze" else [2, 5, 4, 6, 6][-rank:]
+        return op.broadcast_to(y, [1, *shape[1:]] if rank == 4 and between != "squeeze" else shape)
+
+    mod = network(build, (1, 3, 6, 6))
+    for step in (transform.ChooseLayout(), transform.ConvertLayout({"relax.nn.conv2d": ["NHWC", "OHWI"]})):
+        same_numbers(mod, step(mod), [(1, 3, 6, 6)], rtol=1e-3, atol=1e-4)

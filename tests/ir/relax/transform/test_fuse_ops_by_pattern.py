@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ir.relax import transform
 from ir.relax.analysis import well_formed
 from ir.relax.dpl import is_op, wildcard
@@ -87,3 +89,83 @@ def test_groups_get_symbols_that_their_operands_do_not_determine():
     fused = after["fused_relax_exp_relax_exp"]
     assert [param.name_hint for param in fused.params] == ["x", "tir_vars"]
     assert well_formed(after)
+
+
+def composite_sizes(mod) -> list[int]:
+    """How many bindings each composite function of a module has."""
+    return sorted(
+        len(func.body.blocks[0].bindings) for func in mod.functions.values() if func.attrs.get("Composite")
+    )
+
+
+def test_branches_and_local_functions_are_looked_into():
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(c: R.Tensor((), "bool"), x: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+            @R.function
+            def inner(z: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+                with R.dataflow():
+                    sum1 = R.add(z, z)
+                    out1 = R.nn.relu(sum1)
+                    R.output(out1)
+                return out1
+
+            if c:
+                with R.dataflow():
+                    sum2 = R.add(x, x)
+                    out2 = R.nn.relu(sum2)
+                    R.output(out2)
+                y = out2
+            else:
+                with R.dataflow():
+                    sum3 = R.add(x, x)
+                    out3 = R.nn.relu(sum3)
+                    twice = R.add(out3, sum3)
+                    R.output(twice)
+                y = twice
+            called = inner(y)
+            return called
+
+    pattern = is_op("relax.nn.relu")(is_op("relax.add")(wildcard(), wildcard()))
+    after = transform.FuseOpsByPattern([("mine.relu", pattern)])(Before)
+    assert set(composite_sizes(after)) == {2}
+    assert after.script().count("= cls.fused_relax_add_relax_nn_relu") == 3
+    for bind_constants in (True, False):
+        assert well_formed(
+            transform.FuseOpsByPattern([("mine.relu", pattern)], bind_constants, annotate_codegen=True)(
+                Before
+            )
+        )
+
+
+@pytest.mark.parametrize("largest_first", [False, True])
+def test_the_larger_of_two_overlapping_matches_counts(largest_first):
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(
+            x: R.Tensor((4, 4), "float32"), w: R.Tensor((4, 4), "float32"), b: R.Tensor((4,), "float32")
+        ) -> R.Tensor((4, 4), "float32"):
+            with R.dataflow():
+                product = R.matmul(x, w)
+                biased = R.add(product, b)
+                active = R.nn.relu(biased)
+                other = R.matmul(active, w)
+                gv = R.nn.relu(other)
+                R.output(gv)
+            return gv
+
+    product = is_op("relax.matmul")(wildcard(), wildcard())
+    biased = is_op("relax.add")(product, wildcard())
+    parts = [product, biased, is_op("relax.nn.relu")(biased), is_op("relax.nn.relu")(product)]
+    if largest_first:
+        parts.reverse()
+    pattern = parts[0] | parts[1] | parts[2] | parts[3]
+    after = transform.FuseOpsByPattern([("mine.dense", pattern)])(Before)
+    assert composite_sizes(after) == [2, 3]
+    only_products = transform.FusionPattern(
+        "mine.dense", pattern, None, lambda context: "matmul" in str(context.matched_expr)
+    )
+    products = transform.FuseOpsByPattern([only_products])(Before)
+    assert composite_sizes(products) == [1]  # where larger matches are refused, the smaller ones count
