@@ -9,10 +9,12 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, TypeVar
 
-from .oracle import Verdict
+from .verdict import Verdict
 
 Item = TypeVar("Item")
 _LENGTH_BYTES = 4
+_ITEMS_PER_CHILD = 400
+"""A process that has loaded so many programs is replaced: code stays in memory until it ends."""
 
 
 def judged_apart(
@@ -25,27 +27,47 @@ def judged_apart(
         judge: says what comes of one.
         seconds: how long one may take.
     """
-    left = list(items)
+    for batch, verdicts in judged_in_batches(items, lambda one: [judge(one[0])], seconds, 1):
+        yield batch[0], verdicts[0]
+
+
+def judged_in_batches(
+    items: Sequence[Item], judge: Callable[[Sequence[Item]], Sequence[Verdict]], seconds: int, size: int
+) -> Iterator[tuple[Sequence[Item], Sequence[Verdict]]]:
+    """Judges batches of items in child processes; where a process dies or hangs, that is the verdict on its whole batch.
+
+    Args:
+        items: what to judge.
+        judge: says what comes of each item of a batch.
+        seconds: how long a batch may take.
+        size: how many items are in a batch.
+    """
+    left = [items[start : start + size] for start in range(0, len(items), size)]
     while left:
-        verdicts, process = _child(left, judge, seconds)
-        with verdicts:
-            for verdict in _read(verdicts):
-                yield left.pop(0), verdict
+        served = left[: max(1, _ITEMS_PER_CHILD // size)]
+        pipe, process = _child(served, judge, seconds)
+        answers = 0
+        with pipe:
+            for verdicts in _read(pipe):
+                answers += 1
+                yield left.pop(0), verdicts
         _, status = os.waitpid(process, 0)
-        if left:
-            yield left.pop(0), Verdict(_end(status))
+        if answers < len(served):
+            batch = left.pop(0)
+            yield batch, [Verdict(_end(status))] * len(batch)
 
 
 def judged_alone(judge: Callable[[], Verdict], seconds: int = 20) -> Verdict:
     """One judgement in a process of its own."""
-    ((_, verdict),) = judged_apart(
-        [None], lambda _: judge(), seconds
-    )  # to its end: there the process is waited for
+    # To its end, for there the process is waited for.
+    ((_, verdict),) = judged_apart([None], lambda _: judge(), seconds)
     return verdict
 
 
-def _child(items: list[Item], judge: Callable[[Item], Verdict], seconds: int) -> tuple[BinaryIO, int]:
-    """A process that writes verdicts of items to a pipe; the end to read from, and the process."""
+def _child(
+    batches: Sequence[Sequence[Item]], judge: Callable[[Sequence[Item]], Sequence[Verdict]], seconds: int
+) -> tuple[BinaryIO, int]:
+    """A process that writes the verdicts of each batch to a pipe; the end to read from, and the process."""
     reading, writing = os.pipe()
     process = os.fork()
     if process:
@@ -53,30 +75,30 @@ def _child(items: list[Item], judge: Callable[[Item], Verdict], seconds: int) ->
         return os.fdopen(reading, "rb"), process
     try:
         os.close(reading)
-        for item in items:
+        for batch in batches:
             signal.alarm(seconds)
-            _write(writing, _judged(item, judge))
+            _write(writing, _judged(batch, judge))
     finally:
         os._exit(0)
 
 
-def _judged(item: Item, judge: Callable[[Item], Verdict]) -> Verdict:
+def _judged(batch: Sequence[Item], judge: Callable[[Sequence[Item]], Sequence[Verdict]]) -> list[Verdict]:
     try:
-        return judge(item)
+        return list(judge(batch))
     except (
         Exception
     ):  # a mistake of the fuzzer itself is a verdict too, and the other programs are still judged
-        return Verdict("fuzzer", traceback.format_exc())
+        return [Verdict("fuzzer", traceback.format_exc())] * len(batch)
 
 
-def _write(pipe: int, verdict: Verdict) -> None:
-    data = pickle.dumps(verdict)
+def _write(pipe: int, verdicts: list[Verdict]) -> None:
+    data = pickle.dumps(verdicts)
     with os.fdopen(os.dup(pipe), "wb") as file:
         file.write(len(data).to_bytes(_LENGTH_BYTES, "little") + data)
 
 
-def _read(file: BinaryIO) -> Iterator[Verdict]:
-    """The verdicts in a pipe until its other end is closed."""
+def _read(file: BinaryIO) -> Iterator[list[Verdict]]:
+    """What is written to a pipe until its other end is closed."""
     while len(length := file.read(_LENGTH_BYTES)) == _LENGTH_BYTES:
         yield pickle.loads(file.read(int.from_bytes(length, "little")))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 
-from ir.codegen.build import build
+from ir.codegen.build import NativeModule, build
 from ir.module import IRModule
 from ir.registry import register_func
 from ir.script import from_source
@@ -18,6 +17,7 @@ from ir.tir import interpreter
 from ir.tir.function import PrimFunc
 
 from .statements import TRACE
+from .verdict import Verdict, crash
 
 TARGETS = {
     "x86-64": "llvm -mcpu=x86-64",
@@ -36,19 +36,6 @@ register_func(TRACE, lambda value: _calls.append(int(value)), override=True)
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What came of a program: "ok", "invalid" (the generator's mistake, or the interpreter's), or what went wrong."""
-
-    kind: str
-    detail: str = ""
-
-    @property
-    def failed(self) -> bool:
-        """Whether somebody should look."""
-        return self.kind not in ("ok", "invalid")
-
-
-@dataclass(frozen=True)
 class Outcome:
     """Arguments after a call, and the calls of the packed function."""
 
@@ -59,6 +46,15 @@ class Outcome:
         """Whether every element is equal; NaN equals NaN, and the sign of zero does not count."""
         pairs = zip(self.arguments, other.arguments, strict=True)
         return self.calls == other.calls and all(_same(a, b) for a, b in pairs)
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """A program, arguments for it, and what it does with them."""
+
+    func: PrimFunc
+    arguments: Sequence[Any]
+    expected: Outcome
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -118,32 +114,44 @@ class Guarded:
 
 def judge_native(func: PrimFunc, arguments: Sequence[Any], expected: Outcome, target: str) -> Verdict:
     """Whether the code for a target computes what is expected, calls what is expected, and writes nothing else."""
-    guarded = [Guarded(value) if isinstance(value, np.ndarray) else value for value in arguments]
+    return judge_natives([Meaning(func, arguments, expected)], target)[0]
+
+
+def judge_natives(programs: Sequence[Meaning], target: str) -> list[Verdict]:
+    """Whether the code of each of some programs, compiled in one module, does what :func:`judge_native` asks."""
+    names = [f"main_{position}" if len(programs) > 1 else "main" for position in range(len(programs))]
+    functions = [
+        program.func.with_attr("global_symbol", name) for program, name in zip(programs, names, strict=True)
+    ]
+    try:
+        native = build(IRModule(dict(zip(names, functions, strict=True))), TARGETS[target])
+    except Exception as error:  # whatever the compiler raises on a valid program is a finding
+        return [crash(target, error)] * len(programs)
+    return [
+        _judge_compiled(native, name, program, target) for name, program in zip(names, programs, strict=True)
+    ]
+
+
+def _judge_compiled(native: NativeModule, name: str, program: Meaning, target: str) -> Verdict:
+    guarded = [Guarded(value) if isinstance(value, np.ndarray) else value for value in program.arguments]
     passed = [value.array if isinstance(value, Guarded) else value for value in guarded]
     _calls.clear()
     try:
-        build(func, TARGETS[target])["main"](*passed)
-    except Exception as error:  # whatever the compiler raises on a valid program is a finding
+        native[name](*passed)
+    except Exception as error:
         return crash(target, error)
-    if not Outcome(passed, expected.calls).agrees(expected):
+    if not Outcome(passed, program.expected.calls).agrees(program.expected):
         return Verdict("wrong", target)
-    if _calls != expected.calls:
+    if _calls != program.expected.calls:
         return Verdict("other calls", target)
     if not all(value.intact for value in guarded if isinstance(value, Guarded)):
         return Verdict("wrote beside an array", target)
     return Verdict("ok")
 
 
-def crash(where: str, error: Exception) -> Verdict:
-    """An exception that should not have been raised, with where it was."""
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    detail = f"{where}: {error} ({frame.filename}:{frame.lineno})"
-    return Verdict(f"crash {type(error).__name__}", detail)
-
-
 # -- both --------------------------------------------------------------------------
-def judge_text(text: str, arguments: Sequence[Any], targets: Sequence[str]) -> Verdict:
-    """Whether the code of a program for some targets computes what the program means."""
+def meaning(text: str, arguments: Sequence[Any]) -> Meaning | Verdict:
+    """What a program computes, or why that is not defined."""
     try:
         func = from_source(text)
     except Exception as error:  # the generator writes valid text: whatever the parser raises is a finding
@@ -155,8 +163,16 @@ def judge_text(text: str, arguments: Sequence[Any], targets: Sequence[str]) -> V
         return Verdict("invalid", f"{type(error).__name__}: {error}")
     if not expected.agrees(backwards):
         return Verdict("invalid", "the order of iterations matters")
+    return Meaning(func, arguments, expected)
+
+
+def judge_text(text: str, arguments: Sequence[Any], targets: Sequence[str]) -> Verdict:
+    """Whether the code of a program for some targets computes what the program means."""
+    found = meaning(text, arguments)
+    if isinstance(found, Verdict):
+        return found
     for target in targets:
-        verdict = judge_native(func, arguments, expected, target)
+        (verdict,) = judge_natives([found], target)
         if verdict.failed:
             return verdict
     return Verdict("ok")

@@ -17,7 +17,8 @@ from schedules import Schedule, ScheduleError
 from tests.schedules.random_steps import Step
 
 from .kernels import kernel
-from .oracle import Backwards, Verdict, crash, interpreted, judge_native
+from .oracle import Backwards, interpreted, judge_native
+from .verdict import Verdict, crash
 
 _OFTEN = ["split", "compute_at", "reverse_compute_at", "vectorize last", "vectorize last", "split"]
 """Primitives that are drawn once more for each time they are named here, for others build on them."""

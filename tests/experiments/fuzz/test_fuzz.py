@@ -12,10 +12,11 @@ import pytest
 from experiments.fuzz import __main__ as command
 from experiments.fuzz.blame import first_wrong_pass
 from experiments.fuzz.children import judged_alone, judged_apart
-from experiments.fuzz.oracle import Guarded, Verdict, interpreted, judge_native, judge_text, usable_targets
+from experiments.fuzz.oracle import Guarded, interpreted, judge_native, judge_text, usable_targets
 from experiments.fuzz.reduce import reduced
 from experiments.fuzz.schedules import scheduled_kernel
 from experiments.fuzz.tir_programs import tir_program
+from experiments.fuzz.verdict import Verdict
 from ir.pass_context import PassContext
 from ir.script import from_source
 from ir.tir.transform import prim_func_pass
