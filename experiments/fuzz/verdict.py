@@ -6,7 +6,7 @@ import re
 import traceback
 from dataclasses import dataclass
 
-_VARYING = re.compile(r"0x[0-9a-f]+|\d+|'[^']*'|\"[^\"]*\"|\([^()]*\)|\[[^\[\]]*\]")
+_VARYING = re.compile(r"0x[0-9a-f]+|[-+.\de]*\d|'[^']*'|\"[^\"]*\"|\([^()]*\)|\[[^\[\]]*\]")
 """What two messages of one defect differ in: numbers, names in quotes, shapes."""
 
 
