@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 
+from ..children import judged_alone
 from ..kind import KINDS, Kind, add_targets, targets_of
 from ..relax.blame import first_wrong_pass
 from ..relax.oracle import judge_text
 from ..relax.program import relax_program
+from ..relax.reduce import reduced
 from ..verdict import Verdict, crash
 
 
@@ -32,3 +34,14 @@ class Relax(Kind):
     def blame(self, seed: int, options: argparse.Namespace) -> str:
         (target, *_) = targets_of(seed, options)
         return first_wrong_pass(relax_program(seed, options.size), seed, target)
+
+    def reduced(self, seed: int, options: argparse.Namespace, verdict: Verdict) -> str:
+        targets = targets_of(seed, options)
+
+        def fails(text: str) -> bool:
+            found = judged_alone(lambda: judge_text(text, seed, targets))
+            return (found.kind, found.place) == (verdict.kind, verdict.place)
+
+        small = reduced(relax_program(seed, options.size), fails)
+        blamed = judged_alone(lambda: Verdict(first_wrong_pass(small, seed, targets[0])))
+        return f"{small}\n# {blamed.kind or 'no pass is wrong: it is the code, or its runtime'}"

@@ -1,8 +1,9 @@
 """Arguments for a module: what a parameter holds is written in its name, so that a text is a whole program.
 
-``any_0`` holds small numbers, ``whole_1`` small integers (as floats too), ``positive_2`` numbers from 0.5 to 2, ``unit_3`` numbers inside of (-1, 1),
-``index5_4`` integers from 0 to 4, ``special_5`` also NaN, infinities and zeros of both signs, ``edge_6`` also the ends of an integer dtype,
-and ``case12x1_7`` what the table of operators' tests gives to the second argument of its case 12. The symbolic extent ``n4`` is 4.
+``any_0`` holds small numbers, ``whole_1`` small integers (as floats too), ``positive_2`` numbers from 0.5 to 2, ``unit_3``
+numbers inside of (-1, 1), ``index5_4`` integers from 0 to 4, ``special_5`` also NaN, infinities and zeros of both signs, ``edge_6`` also
+the ends of an integer dtype, and ``case12x1_7`` what the table of operators' tests gives to the second argument of its case 12. The
+symbolic extent ``n4`` is 4.
 """
 
 from __future__ import annotations

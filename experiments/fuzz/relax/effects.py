@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ir.registry import register_func
-from ir.relax.op.memory_effect import FRESH, IDENTITY, EFFECT, declare_external, view_of, writes
+from ir.relax.op.memory_effect import EFFECT, FRESH, IDENTITY, declare_external, view_of, writes
 
 NOTE, NEXT, TWICE, FILL, NEGATE = (
     f"fuzz.relax.{name}" for name in ("note", "next", "twice", "fill", "negate")

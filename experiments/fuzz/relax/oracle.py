@@ -18,6 +18,7 @@ import runners
 from ir import relax as rx
 from ir.error import IRError
 from ir.module import IRModule
+from ir.op import Op
 from ir.relax.testing.evaluate import Evaluator
 from ir.relax.testing.values import received, returned
 from ir.script import from_source
@@ -32,15 +33,22 @@ _FACTOR = 16.0
 """How many times what the noise changes a result may differ."""
 
 _UNITS = {"float64": 2.0**-36, "float32": 2.0**-20, "float16": 2.0**-9, "bfloat16": 2.0**-6}
-"""The relative size of the noise: some units in the last place, for polynomials stand for functions; that of float64 is that of approximations."""
+"""The relative size of the noise: some units in the last place, for polynomials stand for functions."""
+
+_CANCELLATION = 0.125
+"""The share of an operand's magnitude whose last place may be lost inside of an operator: 1 + tanh(x) for a large negative x."""
 
 _EXACT_BITS = {"float64": 50, "float32": 23, "float16": 10, "bfloat16": 7}
 _EXACT = frozenset(
-    "abs add subtract multiply maximum minimum negative square sign ceil floor round trunc clip where nn.relu nn.relu6 sum max min matmul"
-    " reshape permute_dims expand_dims squeeze flatten concat stack split take strided_slice flip repeat tile broadcast_to nn.pad tril triu"
-    " gather_elements scatter_elements gather_nd scatter_nd one_hot full zeros ones zeros_like ones_like full_like arange eye astype nn.conv2d"
-    " nn.max_pool2d sort topk cumsum ewise_fma memory.view memory.ensure_zero_offset call_tir call_tir_inplace call_pure_packed"
-    " call_dps_packed call_inplace_packed floor_divide floor_mod mod nn.conv1d outer einsum nn.dropout".split()
+    """
+    abs add subtract multiply maximum minimum negative square sign ceil floor round trunc clip where
+    nn.relu nn.relu6 sum max min matmul reshape permute_dims expand_dims squeeze flatten concat stack
+    split take strided_slice flip repeat tile broadcast_to nn.pad tril triu gather_elements
+    scatter_elements gather_nd scatter_nd one_hot full zeros ones zeros_like ones_like full_like arange
+    eye astype nn.conv2d nn.max_pool2d sort topk cumsum ewise_fma memory.view memory.ensure_zero_offset
+    call_tir call_tir_inplace call_pure_packed call_dps_packed call_inplace_packed floor_divide
+    floor_mod mod nn.conv1d outer einsum nn.dropout
+    """.split()
 )
 """Operators that make small integers of small integers, without rounding."""
 
@@ -64,25 +72,39 @@ class Noisy(Evaluator):
     def expr(self, expr: Any) -> Any:
         value = super().expr(expr)
         if isinstance(expr, rx.Constant):
-            return self.moved(value, exact=True)
-        if isinstance(expr, rx.Call) and isinstance(expr.op, type(rx.op.abs(rx.const(0.0)).op)):
-            return self.moved(value, expr.op.name.removeprefix("relax.") in _EXACT)
-        return value
+            return self.moved(value)
+        if not isinstance(expr, rx.Call) or not isinstance(expr.op, Op):
+            return value
+        if expr.op.name.removeprefix("relax.") in _EXACT:
+            return self.moved(value)
+        return self.moved(value, _magnitude([self.expr(arg) for arg in expr.args if isinstance(arg, rx.Var)]))
 
-    def moved(self, value: Any, exact: bool) -> Any:
-        """A value with noise on its floats, but on small integers only where they are not exact."""
+    def moved(self, value: Any, inside: float | None = None) -> Any:
+        """A value with noise on its floats.
+
+        Args:
+            value: what an operator makes.
+            inside: the magnitude of what the operator computed with, if it may round small integers too; otherwise they stay.
+        """
         if isinstance(value, list):
-            return [self.moved(item, exact) for item in value]
+            return [self.moved(item, inside) for item in value]
         if isinstance(value, tuple) and any(isinstance(item, np.ndarray) for item in value):
-            return tuple(self.moved(item, exact) for item in value)
+            return tuple(self.moved(item, inside) for item in value)
         if not isinstance(value, np.ndarray) or str(value.dtype) not in _UNITS:
             return value
         wide = value.astype("float64")
         noise = self._random.choice([-1.0, 1.0], wide.shape) * _UNITS[str(value.dtype)]
         with np.errstate(all="ignore"):
             whole = (wide == np.round(wide)) & (np.abs(wide) < 2.0 ** _EXACT_BITS[str(value.dtype)])
-            still = ~np.isfinite(wide) | (whole if exact else False)
-            return np.where(still, wide, wide * (1 + noise)).astype(value.dtype)
+            still = ~np.isfinite(wide) | (whole if inside is None else False)
+            moved = wide * (1 + noise) + noise * (inside or 0.0) * _CANCELLATION
+            return np.where(still, wide, moved).astype(value.dtype)
+
+
+def _magnitude(values: Sequence[Any]) -> float:
+    """The largest finite float in some values."""
+    arrays = [item.astype("float64") for item in _flat(tuple(values)) if str(item.dtype) in _UNITS]
+    return max((float(np.abs(item[np.isfinite(item)]).max(initial=0.0)) for item in arrays), default=0.0)
 
 
 def evaluated(mod: IRModule, given: Sequence[Any], noise: int | None = None) -> Outcome:
@@ -90,7 +112,7 @@ def evaluated(mod: IRModule, given: Sequence[Any], noise: int | None = None) -> 
     evaluator = Evaluator(mod) if noise is None else Noisy(mod, noise)
     values = [received(_copied(value)) for value in given]
     if isinstance(evaluator, Noisy):
-        values = [evaluator.moved(value, exact=True) for value in values]
+        values = [evaluator.moved(value) for value in values]
     with recorded() as events:
         result = returned(evaluator.invoke(mod["main"], values))
     return _outcome(result, events, values)
@@ -167,6 +189,8 @@ def meaning(text: str, seed: int) -> Meaning | Verdict:
         noisy = [evaluated(mod, given, run) for run in range(_NOISY_RUNS)]
     except IRError as error:
         return Verdict("invalid", f"{type(error).__name__}: {error}")
+    if _written(given, expected):
+        return Verdict("invalid", "it writes to its arguments")
     if any(other.labels != expected.labels or len(other.arrays) != len(expected.arrays) for other in noisy):
         return Verdict("invalid", "what it calls depends on rounding")
     tolerances = [
@@ -176,6 +200,13 @@ def meaning(text: str, seed: int) -> Meaning | Verdict:
     untouched = len(tolerances) - len(_flat(tuple(given)))
     exact = [np.zeros(array.shape) for array in expected.arrays[untouched:]]
     return Meaning(mod, given, expected, [*tolerances[:untouched], *exact])
+
+
+def _written(given: list[Any], expected: Outcome) -> bool:
+    """Whether an argument, which belongs to the caller, is not what it was."""
+    before = _flat(tuple(given))
+    after = expected.arrays[len(expected.arrays) - len(before) :]
+    return any(one.tobytes() != other.tobytes() for one, other in zip(before, after, strict=True))
 
 
 def _tolerance(wanted: np.ndarray, noisy: Sequence[np.ndarray]) -> np.ndarray | None:

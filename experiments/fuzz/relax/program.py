@@ -1,8 +1,8 @@
 """Random Relax modules as script text.
 
-Programs are valid by construction, in the manner of NNSmith (Liu et al., ASPLOS 2023): each call is made of values in scope whose struct info
-satisfies what the operator requires, and where there is none, of a new parameter that does; extents of the result are inferred, and its value for
-the arguments at hand is computed by the reference evaluator, so that nothing undefined is in a program.
+Programs are valid by construction, in the manner of NNSmith (Liu et al., ASPLOS 2023): each call is made of values in scope whose
+struct info satisfies what the operator requires, and where there is none, of a new parameter that does; extents of the result are
+inferred, and its value for the arguments at hand is computed by the reference evaluator, so that nothing undefined is in a program.
 """
 
 from __future__ import annotations

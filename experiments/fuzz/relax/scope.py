@@ -180,7 +180,7 @@ class Scope:
         """
         expr = self.normalized(expr)
         data = self.computed(expr)
-        if not self._welcome(data):
+        if not self._welcome(data) or _lost_shape(expr):
             raise Rejected
         var = self.variable(prefix, expr.struct_info)
         return self.record(rx.VarBinding(var, expr), data, fresh)
@@ -207,9 +207,10 @@ class Scope:
         self.function.blocks[-1].append(binding)
         self.evaluator.frame.values[binding.var.vid] = data
         value = Value(binding.var, data)
-        self.function.values.append(value)
-        if fresh and value.is_tensor and _makes_memory(binding.value):
+        # Some operators do nothing at times, and their references return the operand.
+        if fresh and value.is_tensor and _makes_memory(binding.value) and data.flags.owndata:
             self.function.overwritable.add(binding.var)
+        self.function.values.append(value)
         return value
 
     def normalized(self, expr: Any) -> Any:
@@ -322,6 +323,21 @@ class Scope:
         if found and self.random.random() < 0.7:
             return self.random.choice(found)
         return self.tensor(dims, dtype, domain)
+
+
+def _lost_shape(expr: Any) -> bool:
+    """Whether inference could not say the extents of a result, though they do not depend on data: two symbols may be one number.
+
+    Such calls are not lowered to kernels.
+    """
+    depends = (
+        isinstance(expr, rx.Call) and isinstance(expr.op, ir.Op) and OPERATORS[expr.op.name].data_dependent
+    )
+    info = expr.struct_info
+    fields = info.fields if isinstance(info, rx.TupleStructInfo) else [info]
+    return not depends and any(
+        isinstance(item, rx.TensorStructInfo) and item.shape_values is None for item in fields
+    )
 
 
 def _makes_memory(expr: Any) -> bool:

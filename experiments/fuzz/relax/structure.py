@@ -83,7 +83,8 @@ def call(writer: Writer) -> None:
         function = FunctionScope(scope.fresh("f"), may_add_params=False)
         frame = Frame()
         with scope.writing(function, frame):
-            params = [_parameter(scope, value) for value in given]
+            for value in given:
+                _parameter(scope, value)
             pure = writer.body(attributes={}, statements=scope.random.randint(1, 5))
         global_var = scope.builder.add_func(writer.finished, function.name)
         params = list(function.params)
@@ -93,7 +94,7 @@ def call(writer: Writer) -> None:
     scope.bind(rx.Call(global_var, [value.var for value in given]), "c", fresh=False)
 
 
-def _parameter(scope: Scope, value: Value) -> Value:
+def _parameter(scope: Scope, value: Value) -> None:
     """A parameter for a value of the caller: symbols are the callee's own, of the same names."""
     dims = []
     for dim, extent in zip(value.dims, value.shape):
@@ -104,7 +105,7 @@ def _parameter(scope: Scope, value: Value) -> Value:
                 else scope.symbol(extent, "k")
             )
         dims.append(dim)
-    return scope.param(scope.fresh("p"), rx.TensorStructInfo(dims, value.dtype), value.data)
+    scope.param(scope.fresh("p"), rx.TensorStructInfo(dims, value.dtype), value.data)
 
 
 def _arguments_for(scope: Scope, params: list[rx.Var]) -> list[Value] | None:

@@ -172,7 +172,8 @@ def reshape(scope: Scope) -> Any:
     value = scope.pick()
     if not value.is_static or scope.random.random() < 0.2:
         return scope.random.choice([lambda: R.flatten(value.var), lambda: R.reshape(value.var, (-1,))])()
-    left, dims = math.prod(value.shape), []
+    left = math.prod(value.shape)
+    dims: list[int] = []
     while left > 1 and len(dims) < 3:
         dims.append(scope.random.choice([factor for factor in range(1, left + 1) if left % factor == 0]))
         left //= dims[-1]
@@ -289,8 +290,8 @@ def elements(scope: Scope) -> Any:
 @_template()
 def hot(scope: Scope) -> Any:
     indices = scope.tensor([scope.dim() for _ in range(scope.random.randint(0, 2))], "int64", "index4")
-    numbers = [rx.PrimValue(tir.const(float(number), "float32")) for number in (1, 0)]
-    return R.one_hot(indices.var, *numbers, 4, scope.random.choice([-1, 0]))
+    one, zero = (rx.PrimValue(tir.const(float(number), "float32")) for number in (1, 0))
+    return R.one_hot(indices.var, one, zero, 4, scope.random.choice([-1, 0]))
 
 
 @_template()
@@ -405,7 +406,8 @@ def convolution(scope: Scope) -> Any:
     if dice < 0.45:
         parts = [scope.like([channels], "float32").var for _ in range(3)]
         variance = scope.like([channels], "float32", "positive").var
-        return rx.TupleGetItem(R.nn.batch_norm(data.var, *parts, variance, axis=1, training=False), 0)
+        normalized = R.nn.batch_norm(data.var, parts[0], parts[1], parts[2], variance, 1, training=False)
+        return rx.TupleGetItem(scope.bind(normalized, "t").var, 0)
     groups = pick([1, 1, channels])
     filters = groups * pick([1, 2, 3])
     size = pick([1, 2, 3])

@@ -1,0 +1,44 @@
+"""Random sequences of graph passes on random Relax modules."""
+
+from __future__ import annotations
+
+import argparse
+
+from ir.target import Target
+
+from ..kind import KINDS, Kind
+from ..passes.relax import pass_sequence, same_meaning
+from ..passes.step import judge_sequence
+from ..relax.oracle import meaning
+from ..relax.program import relax_program
+from ..verdict import Verdict, crash
+
+
+@KINDS.register("relax-passes")
+class RelaxPasses(Kind):
+    """random sequences of graph passes: each leaves a well-formed module that means what it meant, and is read as it is printed"""
+
+    def add_options(self, command: argparse.ArgumentParser) -> None:
+        command.add_argument("--size", type=int, default=8, help="statements in main (default: 8)")
+        command.add_argument(
+            "--alone", action="store_true", help="one pass, where it belongs, and not several"
+        )
+
+    def show(self, seed: int, options: argparse.Namespace) -> str:
+        names = ", ".join(item.info.name for item in pass_sequence(seed, options.alone))
+        return f"{relax_program(seed, options.size)}\n# passes: {names}"
+
+    def judge(self, seed: int, options: argparse.Namespace) -> Verdict:
+        try:
+            text = relax_program(seed, options.size)
+        except Exception as error:  # operators' inference, their references, or the generator
+            return crash("generate", error)
+        return _judged(text, seed, options)
+
+
+def _judged(text: str, seed: int, options: argparse.Namespace) -> Verdict:
+    program = meaning(text, seed)
+    if isinstance(program, Verdict):
+        return program
+    with Target("llvm"):
+        return judge_sequence(program.mod, pass_sequence(seed, options.alone), same_meaning(program))
