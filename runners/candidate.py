@@ -7,6 +7,7 @@ The functions here are called in workers through the pool; what they raise becom
 from __future__ import annotations
 
 import math
+import os
 import statistics
 import time
 from collections import OrderedDict
@@ -17,13 +18,16 @@ from typing import Any
 
 import numpy as np
 
+from ir.node import post_order_visit
+from ir.tir.stmt import ForKind
+
 from .error import RunnerError
 from .evaluator import EvaluatorConfig, timed
 from .lock import machine
 from .ndarray import aligned_empty
 from .reference_order import in_fast_order
 from .result import ResultKind
-from .verify import Array, Case, Reference, ReferenceStore, compare, entry, make_value, params_of
+from .verify import Array, Case, Reference, ReferenceStore, entry, make_value, params_of
 from .worker import phase
 
 Build = Callable[[Any, Any], Callable[..., Any]]
@@ -36,6 +40,13 @@ _HOPELESS = 3.0
 _COLD_SECS = 2e-3
 """What first calls may lose: pages touched for the first time, threads asleep, vector units powered down (which run at a
 quarter of their speed for most of a millisecond)."""
+_CHECKING_SECS = 3e-3
+"""After the first cases a candidate meets more of them until checking took this long; the best one meets all."""
+_FIRST_CASES = 2
+_REPEATS, _REPEATING_SECS = 12, 0.25
+"""How often a candidate that runs in parallel is called again with each number of threads, and for how long at most."""
+_COPIED_BYTES = 16 << 20
+"""Packed parameters up to this size are copied before a call, to see whether it writes to them."""
 _PREEMPTED_SECS = 2e-2
 """What a single call may lose to other processes besides. It is judged by itself only beyond this."""
 _KEPT = 512
@@ -54,6 +65,23 @@ class Kernel:
 
     mod: Any
     call: Callable[..., Any]
+
+    def with_threads(self, count: int) -> Kernel:
+        """The same code on another number of threads, where it can be told."""
+        change = getattr(self.call, "with_threads", None)
+        return self if change is None else Kernel(self.mod, change(count))
+
+    @property
+    def parallel(self) -> bool:
+        """Whether it has loops that threads share."""
+        found: list[Any] = []
+
+        def visit(node: Any) -> None:
+            if type(node).__name__ == "For" and node.kind == ForKind.PARALLEL:
+                found.append(node)
+
+        post_order_visit(entry(self.mod).body, visit)
+        return bool(found)
 
     def bind(self, arguments: list[Array]) -> Callable[[], object]:
         """A call on fixed arguments, as cheap as the built code allows."""
@@ -156,15 +184,45 @@ def run_candidate(
             time.sleep(settings.cooldown_sec)
         if reference_key is None:
             return _time(kernel, None, best_secs, settings)
-        known = _REFERENCES.in_memory(reference_key)
-        if known is None:
-            if reference is None:
-                raise Forgotten(f"reference {reference_key}")
-            phase("running the unscheduled program", _REFERENCE_SECONDS)
-            known = _REFERENCES.get(
-                reference_key, reference, lambda: _reference_run(reference, target, f_build)
-            )
-        return _time(kernel, known, best_secs, settings)
+        known = _reference(reference_key, reference, target, f_build)
+        report = _time(kernel, known, best_secs, settings)
+        if report.kind is ResultKind.WRONG_RESULT:
+            _REFERENCES.forget(reference_key)
+        return report
+
+
+def confirm_candidate(
+    number: int,
+    program: Any,
+    target: Any,
+    f_build: Build | None,
+    reference_key: str,
+    reference: Any,
+    limit: float,
+    timeout_sec: float,
+) -> str | None:
+    """The whole check of a candidate that would become the best; what is wrong with it, or None.
+
+    It is meant for a process that has not seen the candidate: there it is built again.
+    """
+    phase("waiting for the machine", None)
+    with machine(alone=True):
+        kernel = _kernel(number, program, target, f_build, timeout_sec)
+        known = _reference(reference_key, reference, target, f_build)
+        wrong = confirmed(kernel, known, limit)
+        if wrong is not None:
+            _REFERENCES.forget(reference_key)
+        return wrong
+
+
+def _reference(key: str, mod: Any, target: Any, f_build: Build | None) -> Reference:
+    known = _REFERENCES.in_memory(key)
+    if known is None:
+        if mod is None:
+            raise Forgotten(f"reference {key}")
+        phase("running the unscheduled program", _REFERENCE_SECONDS)
+        known = _REFERENCES.get(key, mod, lambda program: _reference_run(program, target, f_build))
+    return known
 
 
 def _reference_run(mod: Any, target: Any, f_build: Build | None) -> Callable[[list[Array]], object]:
@@ -173,36 +231,40 @@ def _reference_run(mod: Any, target: Any, f_build: Build | None) -> Callable[[li
 
         f_build = build_reference
     kernel = _build(in_fast_order(mod), target, f_build, _REFERENCE_SECONDS)
-    phase("running the unscheduled program", _REFERENCE_SECONDS)
-    return lambda arguments: kernel.call(*arguments)
+
+    def run(arguments: list[Array]) -> object:
+        phase("running the unscheduled program", _REFERENCE_SECONDS)
+        return kernel.call(*arguments)
+
+    return run
 
 
 def _free_arguments(mod: Any) -> list[Array]:
     rng = np.random.default_rng(0)
-    return [make_value(param, rng, magnitude=0, positive=False) for param in params_of(entry(mod))]
+    return [make_value(param, rng) for param in params_of(entry(mod))]
 
 
 def _time(
     kernel: Kernel, reference: Reference | None, best_secs: float | None, settings: RunSettings
 ) -> RunReport:
-    """Call once per case with the outputs checked, then time unless the candidate is far behind."""
+    """Call on several cases with the outputs checked, then time unless the candidate is far behind.
+
+    What the last of the timed calls left is compared too: a kernel may be right once and wrong later.
+    """
     baseline = None if reference is None else reference.secs
     limit = first_call_limit(baseline, best_secs, settings.timeout_sec)
     if reference is None:
         arguments = _free_arguments(kernel.mod)
         secs = _one_call(kernel, arguments, limit)
     else:
-        arguments, secs = [], math.inf
-        for case in reference.cases:
-            arguments, took, wrong = _checked_call(kernel, case, reference, limit)
-            secs = min(secs, took)
-            if wrong is not None:
-                return RunReport(ResultKind.WRONG_RESULT, None, wrong, False, False, baseline)
-            if case.exact and _far_behind(secs, best_secs, _HOPELESS * settings.cut_ratio):
-                break  # right on integers and never to be chosen: a second slow call would tell nothing
+        secs, wrong = _checked(kernel, reference, best_secs, settings, limit)
+        if wrong is not None:
+            return RunReport(ResultKind.WRONG_RESULT, None, wrong, False, False, baseline)
     verified = reference is not None
     if _far_behind(secs, best_secs, settings.cut_ratio):
         return RunReport(ResultKind.OK, (secs,), None, True, verified, baseline)
+    if reference is not None:
+        arguments = _arguments(kernel, reference, reference.timed)
     call = kernel.bind(arguments)
     phase("timing", limit * 4)
     secs = min(secs, _warm_call(call))
@@ -212,28 +274,89 @@ def _time(
     expected = config.repeat * max(config.min_repeat_ms * 1e-3, secs * config.number)
     phase("timing", 10 * expected + limit)
     times = timed(call, config, secs)
+    if reference is not None and reference.facts.repeatable:
+        phase("comparing outputs", 120.0)
+        wrong = reference.wrong(reference.timed, arguments)
+        if wrong is not None:
+            return RunReport(
+                ResultKind.WRONG_RESULT, None, f"{wrong}, after many calls", False, False, baseline
+            )
     return RunReport(ResultKind.OK, tuple(times), None, False, verified, baseline)
 
 
-def _checked_call(
-    kernel: Kernel, case: Case, reference: Reference, limit: float
-) -> tuple[list[Array], float, str | None]:
-    """One call and what is wrong with its outputs.
+def _checked(
+    kernel: Kernel, reference: Reference, best_secs: float | None, settings: RunSettings, limit: float
+) -> tuple[float, str | None]:
+    """Calls on the first cases, and on more while that is cheap; the fastest call, and what is wrong.
 
-    A wrong answer is tried again on inputs made anew: an earlier candidate may have written where it should not.
+    One wrong answer is final: whoever is right sometimes is wrong.
     """
-    wrong: str | None = None
-    for attempt in range(2):
-        if attempt:
-            case.inputs = []
-        phase("preparing inputs", 120.0)
-        arguments = pack_arguments(kernel.mod, case.arguments(reference.facts.params), reference.room)
-        secs = _one_call(kernel, arguments, limit)
-        phase("comparing outputs", 120.0)
-        wrong = compare(case, reference.facts, arguments)
-        if wrong is None:
+    secs, begin = math.inf, time.perf_counter()
+    for count, case in enumerate(reference.cases):
+        if count >= _FIRST_CASES and time.perf_counter() - begin > _CHECKING_SECS:
             break
-    return arguments, secs, wrong
+        took, wrong = _checked_call(kernel, case, reference, limit)
+        secs = min(secs, took)
+        if wrong is not None:
+            return secs, wrong
+        if case.kind.exact and _far_behind(secs, best_secs, _HOPELESS * settings.cut_ratio):
+            break  # right on integers and never to be chosen: a second slow call would tell nothing
+    return secs, None
+
+
+def confirmed(kernel: Kernel, reference: Reference, limit: float) -> str | None:
+    """The whole check: all cases, and a parallel candidate on other numbers of threads, again and again.
+
+    Returns:
+        What is wrong, in one sentence; None when nothing is.
+    """
+    for case in reference.cases:
+        _, wrong = _checked_call(kernel, case, reference, limit)
+        if wrong is not None:
+            return wrong
+    begin = time.perf_counter()
+    counts = thread_counts() if kernel.parallel else [None]
+    for count in counts:
+        again = kernel if count is None else kernel.with_threads(count)
+        for repeat in range(_REPEATS):
+            if repeat >= 2 and time.perf_counter() - begin > _REPEATING_SECS:
+                break
+            case = reference.cases[repeat % min(_FIRST_CASES, len(reference.cases))]
+            _, wrong = _checked_call(again, case, reference, limit)
+            if wrong is not None:
+                threads = "" if count is None else f" with {count} threads"
+                return f"{wrong}, in call {repeat + 1}{threads}"
+    return None
+
+
+def thread_counts() -> list[int | None]:
+    """One, two, an odd number, all."""
+    cores = len(os.sched_getaffinity(0))
+    return [*sorted({1, 2, 3, cores})]
+
+
+def _arguments(kernel: Kernel, reference: Reference, case: Case) -> list[Array]:
+    phase("preparing inputs", 120.0)
+    return pack_arguments(kernel.mod, reference.prepare(case).arrays, reference.room)
+
+
+def _checked_call(kernel: Kernel, case: Case, reference: Reference, limit: float) -> tuple[float, str | None]:
+    """The seconds of one call and what is wrong with it."""
+    phase("preparing inputs", 120.0)
+    given = reference.prepare(case)
+    arguments = pack_arguments(kernel.mod, given.arrays, reference.room)
+    packed = {
+        position: array.tobytes()
+        for position, (array, plain) in enumerate(zip(arguments, given.arrays))
+        if array is not plain and array.nbytes <= _COPIED_BYTES
+    }
+    secs = _one_call(kernel, arguments, limit)
+    phase("comparing outputs", 120.0)
+    wrong = reference.wrong(case, arguments) or reference.spoiled(given)
+    for position, before in packed.items():
+        if wrong is None and arguments[position].tobytes() != before:
+            wrong = f"the packed input {reference.facts.params[position].name} was written to"
+    return secs, wrong
 
 
 def _one_call(kernel: Kernel, arguments: list[Array], limit: float) -> float:
@@ -308,17 +431,25 @@ def run_rivals(
     rounds: int,
     round_secs: float,
     timeout_sec: float,
-) -> list[float]:
+) -> list[float | str]:
     """Time several candidates in turns, so that whatever disturbs the machine disturbs all; the medians of the rounds.
 
-    ``reference`` is the unscheduled module, which tells best what arguments are for; a candidate may hide it.
+    ``reference`` is the unscheduled module; each candidate is checked against it first, since one of them will be the best. For one
+    that is wrong the answer is what is wrong with it.
     """
     phase("waiting for the machine", None)
     with machine(alone=True):
-        calls: list[Callable[[], object]] = []
+        calls: list[Callable[[], object] | str] = []
         counts: list[int] = []
         for number, program, target, f_build in candidates:
             kernel = _kernel(number, program, target, f_build, timeout_sec)
+            wrong = (
+                None if reference is None else _wrong_rival(kernel, reference, target, f_build, timeout_sec)
+            )
+            if wrong is not None:
+                calls.append(wrong)
+                counts.append(0)
+                continue
             phase("preparing inputs", 120.0)
             arguments = _free_arguments(kernel.mod if reference is None else reference)
             if reference is not None:
@@ -334,7 +465,20 @@ def run_rivals(
         times: list[list[float]] = [[] for _ in calls]
         for _ in range(rounds):
             phase("timing", timeout_sec + 10 * round_secs * len(calls))
-            for index, call in enumerate(calls):
-                config = EvaluatorConfig(number=counts[index], repeat=1, min_repeat_ms=0)
-                times[index] += timed(call, config, 1.0)
-        return [statistics.median(values) for values in times]
+            for index, rival in enumerate(calls):
+                if not isinstance(rival, str):
+                    config = EvaluatorConfig(number=counts[index], repeat=1, min_repeat_ms=0)
+                    times[index] += timed(rival, config, 1.0)
+        return [
+            call if isinstance(call, str) else statistics.median(values) for call, values in zip(calls, times)
+        ]
+
+
+def _wrong_rival(
+    kernel: Kernel, reference: Any, target: Any, f_build: Build | None, timeout_sec: float
+) -> str | None:
+    key = ReferenceStore.key(reference, target)
+    wrong = confirmed(kernel, _reference(key, reference, target, f_build), timeout_sec)
+    if wrong is not None:
+        _REFERENCES.forget(key)
+    return wrong

@@ -21,9 +21,9 @@ def final_choice(
 ) -> list[float | None]:
     """Median seconds per call of each candidate over ``rounds`` interleaved rounds of about ``round_secs`` seconds.
 
-    Candidates that were checked before are given; nothing is checked here. ``reference`` is the unscheduled module, from which
-    the inputs are made; without it they are made from each candidate. A candidate whose process dies gets None, and
-    the others are measured again without it.
+    ``reference`` is the unscheduled module: every candidate goes through the whole check first, since one of them is to be the
+    best, and one that is wrong gets None. Without it inputs are made from each candidate, and nothing is checked. A
+    candidate whose process dies gets None too, and the others are measured again without it.
     """
     processes = pool or shared_pool()
     artifacts = [_artifact(item) for item in inputs]
@@ -41,7 +41,7 @@ def final_choice(
             else None
         )
     for index, secs in zip(alive, found or ()):
-        medians[index] = secs
+        medians[index] = None if isinstance(secs, str) else secs
     return medians
 
 
@@ -56,7 +56,7 @@ def _together(
     round_secs: float,
     timeout_sec: float,
     pool: WorkerPool,
-) -> list[float] | None:
+) -> list[float | str] | None:
     entries = [(item.number, item.mod, item.target, item.build) for item in artifacts]
     call = pool.submit(
         candidate.under,

@@ -22,6 +22,10 @@ class NativeKernel:
         self._function = module[name]
         self._threads = threads
 
+    def with_threads(self, count: int) -> NativeKernel:
+        """The same code, its parallel loops shared by so many threads."""
+        return NativeKernel(self._module, self._name, count)
+
     def __call__(self, *arrays: Any) -> None:
         self._use_threads()
         self._function(*arrays)

@@ -174,6 +174,7 @@ class _Job:
     phase: str
     future: Future[Outcome]
     owner: Any = None
+    apart: bool = False
 
 
 class Worker:
@@ -213,7 +214,7 @@ class Worker:
             if not job.future.set_running_or_notify_cancel():
                 continue
             try:
-                job.future.set_result(self._call(job))
+                job.future.set_result(self._call_apart(job) if job.apart else self._call(job))
             except BaseException as error:  # the waiting caller gets it, this thread goes on
                 job.future.set_exception(error)
 
@@ -248,6 +249,16 @@ class Worker:
         if error == "MemoryError":  # what is left of the process's memory may be too little for the next call
             self._end(kill=True)
         return Outcome("raised", error=error, message=text, phase=phase, traceback=trace)
+
+    def _call_apart(self, job: _Job) -> Outcome:
+        """The call in a process of its own, which ends with it; that of this worker waits and keeps what it has."""
+        kept = self._pid, self._connection, self._log, self.generation
+        self._pid = self._connection = self._log = None
+        try:
+            return self._call(job)
+        finally:
+            self._end(kill=True)
+            self._pid, self._connection, self._log, self.generation = kept
 
     def _died(self, phase: str) -> Outcome:
         log = self._log_tail()
@@ -324,6 +335,7 @@ class WorkerPool:
         phase: str = "call",
         worker: Worker | None = None,
         owner: Any = None,
+        apart: bool = False,
     ) -> Future[Outcome]:
         """Queue a call of an importable function.
 
@@ -334,11 +346,12 @@ class WorkerPool:
             phase: what to call the time until the function reports a phase.
             worker: the only worker that may serve it; any by default.
             owner: gets the worker that served it, and its generation, in its attributes ``worker`` and ``generation``.
+            apart: run it in a new process, which ends with the call.
 
         Raises:
             WorkerError: the pool is closed.
         """
-        job = _Job(function, args, limit, phase, Future(), owner)
+        job = _Job(function, args, limit, phase, Future(), owner, apart)
         with self._condition:
             if self.closed:
                 raise WorkerError("the worker pool is closed")

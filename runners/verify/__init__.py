@@ -1,0 +1,33 @@
+"""Whether a candidate computes what the unscheduled program computes.
+
+The unscheduled program is computed in float64 once per workload, with an error bound for every element that adds up what each
+stage may round (:mod:`.shadow`). A candidate runs on inputs of several kinds (:mod:`.inputs`) in guarded memory (:mod:`.guards`);
+each element of its outputs must lie within its bounds (:mod:`.compare`), and nothing else may have changed.
+"""
+
+from __future__ import annotations
+
+from .compare import Bounds
+from .facts import KernelFacts, Param, entry, facts_of, params_of
+from .inputs import KINDS, Array, Kind, make_value
+from .reference import Arguments, Case, Reference, compute_reference
+from .store import VERSION, ReferenceStore
+
+__all__ = [
+    "KINDS",
+    "VERSION",
+    "Arguments",
+    "Array",
+    "Bounds",
+    "Case",
+    "Kind",
+    "KernelFacts",
+    "Param",
+    "Reference",
+    "ReferenceStore",
+    "compute_reference",
+    "entry",
+    "facts_of",
+    "make_value",
+    "params_of",
+]

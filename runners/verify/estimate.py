@@ -1,0 +1,371 @@
+"""A number and how far a kernel may be from it: the algebra of running error analysis.
+
+An :class:`Estimate` stands for one expression of the program. Its value is an expression in float64; its error is a sum of what came
+with the operands (``slack``) and of roundings relative to the value itself (``relative``), so that a product of inputs needs
+no second number. Errors add from stage to stage and never multiply. The rules are those of midpoint-radius arithmetic and of
+running error analysis (Wilkinson; Higham, Accuracy and Stability of Numerical Algorithms, section 3.3).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from ir import dtype as dt
+from ir.tir.expr import (
+    EQ,
+    GT,
+    LE,
+    LT,
+    And,
+    Call,
+    Cast,
+    Div,
+    FloatImm,
+    IntImm,
+    Max,
+    Not,
+    Or,
+    PrimExpr,
+    Select,
+    Var,
+)
+
+from .rounding import INTRINSIC_ULPS, Format, format_of, holds
+
+WIDE = "float64"
+NEVER, WHEN_EXACT, ALWAYS = 0, 1, 2
+"""When an expression is a whole number: never known to be, for the case of small integers, for all inputs."""
+
+Binding = tuple[Var, PrimExpr]
+"""A name and what it stands for."""
+
+ZERO, INFINITY = FloatImm(WIDE, 0.0), FloatImm(WIDE, math.inf)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """The value of an expression and what its error is made of."""
+
+    value: PrimExpr
+    """In float64 for floats, in its own dtype otherwise."""
+    slack: PrimExpr | None = None
+    """Absolute error that came with the operands; None is zero. Of a condition: whether it may turn out either way."""
+    relative: float = 0.0
+    """Roundings since, relative to the value."""
+    floor: float = 0.0
+    """What underflow may have cost since."""
+    whole: int = ALWAYS
+    limit: float = math.inf
+    """Whole numbers up to this magnitude were not rounded."""
+    largest: float = math.inf
+    """Beyond this magnitude the kernel may have overflowed."""
+
+    @property
+    def certain(self) -> bool:
+        """Whether the kernel has this very value."""
+        return self.slack is None and self.relative == 0.0
+
+
+def magnitude(value: PrimExpr) -> PrimExpr:
+    """The absolute value."""
+    return Call(WIDE, "tir.fabs", (value,))
+
+
+def widened(value: PrimExpr) -> PrimExpr:
+    """A value of any dtype in float64."""
+    return value if value.dtype == WIDE else Cast(WIDE, value)
+
+
+def added(first: PrimExpr | None, second: PrimExpr | None) -> PrimExpr | None:
+    """The sum of two errors, of which None is zero."""
+    if first is None or second is None:
+        return second if first is None else first
+    return first + second
+
+
+def or_zero(error: PrimExpr | None) -> PrimExpr:
+    """An error as an expression."""
+    return ZERO if error is None else error
+
+
+def scaled(error: PrimExpr | None, by: PrimExpr) -> PrimExpr | None:
+    """``by * error``; no error stays none beside an infinite factor."""
+    return None if error is None else Select(GT(error, ZERO), by * error, ZERO)
+
+
+def rounded(
+    size: PrimExpr, relative: float, floor: float, largest: float, whole: int, limit: float, exact: PrimExpr
+) -> PrimExpr:
+    """What roundings of numbers of this size may add up to.
+
+    Nothing for NaN and infinities, which every order of computing keeps, and for whole numbers that fit; anything
+    beyond the largest number of the dtype.
+    """
+    error = size * FloatImm(WIDE, relative * 1.01) + FloatImm(WIDE, floor)
+    found: PrimExpr = Select(
+        LE(size, FloatImm(WIDE, largest)), error, Select(LT(size, INFINITY), INFINITY, ZERO)
+    )
+    if whole == NEVER or limit == 0:
+        return found
+    fits: PrimExpr = LE(size, FloatImm(WIDE, limit))
+    return Select(fits if whole == ALWAYS else And(exact, fits), ZERO, found)
+
+
+class Algebra:
+    """The rules by operation; ``exact`` is the condition that inputs are small integers."""
+
+    def __init__(self, exact: PrimExpr) -> None:
+        self.exact = exact
+        self._scopes: list[list[Binding]] = [[]]
+
+    @contextmanager
+    def scope(self) -> Iterator[list[Binding]]:
+        """Names that are given meanwhile: whoever opens it binds them around what it makes, the first outermost."""
+        self._scopes.append([])
+        try:
+            yield self._scopes[-1]
+        finally:
+            self._scopes.pop()
+
+    def share(self, expr: PrimExpr) -> PrimExpr:
+        """A name for an expression that is used several times."""
+        if isinstance(expr, Var | IntImm | FloatImm):
+            return expr
+        name = Var("part", expr.dtype)
+        self._scopes[-1].append((name, expr))
+        return name
+
+    def error(self, item: Estimate) -> PrimExpr | None:
+        """All of an estimate's error as one expression; None when it is zero."""
+        if item.relative == 0.0:
+            return item.slack
+        size = self.share(magnitude(widened(item.value)))
+        of_value = rounded(size, item.relative, item.floor, item.largest, item.whole, item.limit, self.exact)
+        total = added(item.slack, of_value)
+        return None if total is None else self.share(total)
+
+    def settled(self, item: Estimate) -> Estimate:
+        """The estimate with a name for its value, which is about to be used several times."""
+        return replace(item, value=self.share(item.value))
+
+    # ---- arithmetic of floats --------------------------------------------------------------------------------
+
+    def operation(
+        self,
+        value: PrimExpr,
+        dtype: str,
+        slack: PrimExpr | None,
+        whole: int,
+        ulps: float = 1.0,
+        carried: float = 0.0,
+    ) -> Estimate:
+        """A result that is rounded to a dtype once, or is off by some units of it."""
+        form = format_of(dtype)
+        return Estimate(
+            value, slack, carried + ulps * form.unit, form.tiny * ulps, whole, form.whole, form.largest
+        )
+
+    def add(self, value: PrimExpr, dtype: str, a: Estimate, b: Estimate) -> Estimate:
+        """A sum or difference."""
+        return self.operation(value, dtype, added(self.error(a), self.error(b)), min(a.whole, b.whole))
+
+    def multiply(self, value: PrimExpr, dtype: str, a: Estimate, b: Estimate) -> Estimate:
+        """A product: relative errors add as long as nothing else came along."""
+        whole = min(a.whole, b.whole)
+        if a.slack is None and b.slack is None:
+            found = self.operation(value, dtype, None, whole, carried=1.01 * (a.relative + b.relative))
+            return replace(
+                found,
+                floor=found.floor + a.floor + b.floor,
+                limit=min(found.limit, a.limit, b.limit),
+                largest=min(found.largest, a.largest, b.largest),
+            )
+        of_a, of_b = self.error(a), self.error(b)
+        slack = added(scaled(of_a, magnitude(b.value)), scaled(of_b, magnitude(a.value)))
+        if of_a is not None and of_b is not None:
+            slack = added(slack, scaled(of_a, of_b))
+        return self.operation(value, dtype, slack, whole)
+
+    def divide(self, value: PrimExpr, dtype: str, a: Estimate, b: Estimate) -> Estimate:
+        """A quotient; anything where the divisor may be zero and is not known."""
+        if a.slack is None and b.slack is None:
+            found = self.operation(value, dtype, None, NEVER, carried=1.01 * (a.relative + b.relative))
+            return replace(found, floor=found.floor + a.floor, largest=min(found.largest, a.largest))
+        of_a, of_b = self.error(a), self.error(b)
+        slack = None if of_a is None else scaled(of_a, Div(FloatImm(WIDE, 1.0), magnitude(b.value)))
+        if of_b is not None:
+            size = self.share(magnitude(b.value))
+            numerator = self.share(or_zero(added(of_a, scaled(of_b, magnitude(value)))))
+            total = Select(GT(numerator, ZERO), Div(numerator, size - of_b), ZERO)
+            slack = Select(GT(of_b, ZERO), Select(GT(size, of_b), total, INFINITY), or_zero(slack))
+        return self.operation(value, dtype, slack, NEVER)
+
+    def extreme(self, value: PrimExpr, a: Estimate, b: Estimate) -> Estimate:
+        """A minimum or maximum: no rounding, and no more error than the worse operand has."""
+        if a.certain and b.certain:
+            return Estimate(value, whole=min(a.whole, b.whole))
+        slack = _larger(self.error(a), self.error(b))
+        return Estimate(value, slack, whole=min(a.whole, b.whole))
+
+    def function(self, make: Callable[..., PrimExpr], dtype: str, args: list[Estimate]) -> Estimate:
+        """A smooth function: its values at the ends of the operands' intervals tell how much it moves."""
+        value = self.share(make(*[item.value for item in args]))
+        slack = None
+        for position, item in enumerate(args):
+            of_item = self.error(item)
+            if of_item is not None:
+                slack = added(slack, self._moved(make, value, args, position, of_item))
+        return self.operation(value, dtype, slack, NEVER, ulps=2 * INTRINSIC_ULPS)
+
+    def step(self, make: Callable[..., PrimExpr], item: Estimate, whole: int = ALWAYS) -> Estimate:
+        """A function without rounding of its own that may jump: floor, a cast to integers."""
+        value = self.share(make(item.value))
+        of_item = self.error(item)
+        slack = None if of_item is None else self._moved(make, value, [item], 0, of_item)
+        return Estimate(value, slack, whole=whole)
+
+    def _moved(
+        self,
+        make: Callable[..., PrimExpr],
+        value: PrimExpr,
+        args: list[Estimate],
+        position: int,
+        error: PrimExpr,
+    ) -> PrimExpr:
+        values = [item.value for item in args]
+        here = self.share(widened(values[position]))
+
+        def away(there: PrimExpr) -> PrimExpr:
+            shifted = [*values[:position], there, *values[position + 1 :]]
+            return self.share(magnitude(widened(make(*shifted)) - widened(value)))
+
+        up, down = away(here + error), away(here - error)
+        most = Max(up, down)
+        # NaN at one end only: the kernel may have either. At NaN and infinity nothing moves.
+        known = Select(And(EQ(up, up), EQ(down, down)), most, INFINITY)
+        return Select(And(GT(error, ZERO), LT(magnitude(here), INFINITY)), known, ZERO)
+
+    # ---- conditions ------------------------------------------------------------------------------------------
+
+    def compare(self, value: PrimExpr, a: Estimate, b: Estimate) -> Estimate:
+        """A comparison, which may turn out either way where the operands are closer than their errors."""
+        error = added(self.error(a), self.error(b))
+        if error is None:
+            return Estimate(value)
+        error = self.share(error)
+        apart = magnitude(widened(a.value) - widened(b.value))
+        return Estimate(value, And(GT(error, ZERO), Not(GT(apart, error))))
+
+    def choose(
+        self, make: Callable[..., PrimExpr], condition: Estimate, a: Estimate, b: Estimate, lazy: bool
+    ) -> Estimate:
+        """One of two values by a condition."""
+        value = make(condition.value, a.value, b.value)
+        whole = min(a.whole, b.whole)
+        if condition.slack is None and a.slack is None and b.slack is None:
+            return Estimate(
+                value,
+                None,
+                max(a.relative, b.relative),
+                max(a.floor, b.floor),
+                whole,
+                min(a.limit, b.limit),
+                min(a.largest, b.largest),
+            )
+        if dt.is_bool(value.dtype):
+            return self._either_condition(value, make, condition, a, b, lazy)
+        of_a, of_b = self.error(a), self.error(b)
+        slack: PrimExpr | None = None
+        if of_a is not None or of_b is not None:
+            slack = make(condition.value, or_zero(of_a), or_zero(of_b))
+        if condition.slack is not None:
+            other: PrimExpr = INFINITY
+            if not lazy:
+                both = added(of_a, of_b)
+                distance = magnitude(widened(a.value) - widened(b.value))
+                other = distance if both is None else distance + both
+            slack = Select(condition.slack, other, or_zero(slack))
+        return Estimate(value, slack, whole=whole)
+
+    @staticmethod
+    def _either_condition(
+        value: PrimExpr,
+        make: Callable[..., PrimExpr],
+        condition: Estimate,
+        a: Estimate,
+        b: Estimate,
+        lazy: bool,
+    ) -> Estimate:
+        no = Not(EQ(ZERO, ZERO))
+        slack: PrimExpr = make(
+            condition.value, no if a.slack is None else a.slack, no if b.slack is None else b.slack
+        )
+        return Estimate(value, slack if condition.slack is None else Or(condition.slack, slack))
+
+    # ---- conversions -----------------------------------------------------------------------------------------
+
+    def cast(self, dtype: str, item: Estimate, source: str) -> Estimate:
+        """A conversion from the dtype ``source``."""
+        if dt.is_float(dtype):
+            return self._to_float(dtype, item, source)
+        if dt.is_float(source):
+            if dt.is_bool(dtype):
+                return self.compare(Cast(dtype, item.value), item, Estimate(ZERO))
+            return self.step(lambda value: Cast(dtype, value), item)
+        return Estimate(Cast(dtype, item.value), item.slack)
+
+    def _to_float(self, dtype: str, item: Estimate, source: str) -> Estimate:
+        form = format_of(dtype)
+        if not dt.is_float(source):
+            value = widened(item.value)
+            slack = item.slack
+            if slack is not None and dt.is_bool(source):
+                slack = Select(slack, FloatImm(WIDE, 1.0), ZERO)
+            if dt.is_bool(source) or holds(dtype, source):
+                return Estimate(value, slack)
+            return self.operation(value, dtype, slack, ALWAYS)
+        if _contains(form, format_of(source)):
+            return item
+        return replace(
+            item,
+            relative=item.relative + form.unit,
+            floor=item.floor + form.tiny,
+            limit=min(item.limit, form.whole),
+            largest=min(item.largest, form.largest),
+        )
+
+    # ---- integers that depend on floats ----------------------------------------------------------------------
+
+    def integer(self, value: PrimExpr, a: Estimate, b: Estimate, kind: str) -> Estimate:
+        """Arithmetic of integers, which has errors only where a float that was rounded decided an operand."""
+        if a.certain and b.certain:
+            return Estimate(value)
+        of_a, of_b = self.error(a), self.error(b)
+        if kind in ("Add", "Sub"):
+            return Estimate(value, added(of_a, of_b))
+        if kind in ("Min", "Max"):
+            return Estimate(value, _larger(of_a, of_b))
+        if kind == "Mul":
+            slack = added(
+                scaled(of_a, magnitude(widened(b.value))), scaled(of_b, magnitude(widened(a.value)))
+            )
+            if of_a is not None and of_b is not None:
+                slack = added(slack, of_a * of_b)
+            return Estimate(value, slack)
+        error = added(of_a, of_b)
+        assert error is not None
+        return Estimate(value, Select(GT(error, ZERO), INFINITY, ZERO))
+
+
+def _larger(first: PrimExpr | None, second: PrimExpr | None) -> PrimExpr | None:
+    if first is None or second is None:
+        return second if first is None else first
+    return Max(first, second)
+
+
+def _contains(wide: Format, narrow: Format) -> bool:
+    """Whether each number of the one format is a number of the other."""
+    return wide.unit <= narrow.unit and wide.largest >= narrow.largest and wide.tiny <= narrow.tiny

@@ -1,0 +1,155 @@
+"""What verification needs to know of a program: its tensors, which of them index others, and what may not be zero."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from ir.node import post_order_visit
+
+from ..error import RunnerError
+from ..ndarray import numpy_dtype
+from .indices import Domain, integer_domains
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """One tensor parameter of a kernel."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    output: bool
+    """The kernel writes to it."""
+    domain: Domain | None = None
+    """The integers that it may hold, where not all are legal: indices, divisors, shifts."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelFacts:
+    """What verification needs to know of a program."""
+
+    params: tuple[Param, ...]
+    terms: int
+    """The longest sum: how many terms one element of a buffer is made of."""
+    narrow: float
+    """Up to which magnitude the narrowest dtype that sums are kept in holds all integers."""
+    repeatable: bool
+    """A second call with the outputs of the first gives the same: no output is read before it is written."""
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of one set of arguments."""
+        return sum(math.prod(item.shape) * numpy_dtype(item.dtype).itemsize for item in self.params)
+
+
+def entry(mod: Any) -> Any:
+    """The PrimFunc that a tuning module is about: its only function, or ``main``.
+
+    Raises:
+        RunnerError: there is no such function.
+    """
+    functions = {var.name_hint: func for var, func in mod.functions.items()}
+    if len(functions) == 1:
+        return next(iter(functions.values()))
+    if "main" not in functions:
+        raise RunnerError(
+            f"a candidate has one function, or one called 'main'; this module has {sorted(functions)}"
+        )
+    return functions["main"]
+
+
+def params_of(func: Any) -> tuple[Param, ...]:
+    """The tensor parameters of a PrimFunc with static shapes.
+
+    Raises:
+        RunnerError: a parameter is not a tensor, or an extent is symbolic.
+    """
+    written: set[int] = set()
+
+    def visit(node: Any) -> None:
+        if type(node).__name__ == "BufferStore":
+            written.add(id(node.buffer.data))
+
+    post_order_visit(func.body, visit)
+    domains = integer_domains(func)
+    found: list[Param] = []
+    for param in func.params:
+        buffer = func.buffer_map.get(param)
+        if buffer is None:
+            raise RunnerError(
+                f"parameter {param.name} is not a tensor; a kernel to be measured takes tensors only"
+            )
+        shape: list[int] = []
+        for extent in buffer.shape:
+            value = getattr(extent, "value", extent)
+            if not isinstance(value, int):
+                raise RunnerError(
+                    f"tensor {buffer.name} has the symbolic extent {extent}; give it a value before measuring"
+                )
+            shape.append(value)
+        found.append(
+            Param(
+                buffer.name, buffer.dtype, tuple(shape), id(buffer.data) in written, domains.get(buffer.data)
+            )
+        )
+    return tuple(found)
+
+
+def facts_of(mod: Any) -> KernelFacts:
+    """Parameters, and how sums behave, of an unscheduled program."""
+    func = entry(mod)
+    terms, narrow = 1, math.inf
+
+    def visit(node: Any) -> None:
+        nonlocal terms, narrow
+        kind = type(node).__name__
+        if kind == "Block":
+            length = math.prod(
+                getattr(axis.dom.extent, "value", 1)
+                for axis in node.iter_vars
+                if int(getattr(axis, "iter_type", 0)) == 2
+            )
+            terms = max(terms, int(length))
+            if length > 1:
+                narrow = min([narrow, *(_whole(region.buffer.dtype) for region in node.writes)])
+
+    post_order_visit(func.body, visit)
+    return KernelFacts(params_of(func), terms, narrow, _repeatable(func))
+
+
+def _whole(dtype: str) -> float:
+    """Up to which magnitude a dtype holds all integers; those of integers wrap the same way in any order."""
+    from .rounding import format_of
+
+    return format_of(dtype).whole if "float" in dtype else math.inf
+
+
+def _repeatable(func: Any) -> bool:
+    """Whether every output is stored to before it is first loaded, in the order of the program's text."""
+    outputs = {buffer.data for buffer in func.buffer_map.values()}
+    stored: set[Any] = set()
+    early: set[Any] = set()
+
+    def visit(node: Any) -> None:
+        data = node.buffer.data
+        if type(node).__name__ == "BufferStore":
+            stored.add(data)
+        elif data not in stored:
+            early.add(data)
+
+    _in_order(func.body, visit)
+    return not (early & stored & outputs)
+
+
+def _in_order(node: Any, visit: Any) -> None:
+    """Loads of a store before the store, initializations before bodies."""
+    if type(node).__name__ == "Block":
+        for part in (node.init, node.body):
+            if part is not None:
+                _in_order(part, visit)
+        return
+    node._visit_children(lambda child: _in_order(child, visit))
+    if type(node).__name__ in ("BufferLoad", "BufferStore"):
+        visit(node)

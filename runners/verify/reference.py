@@ -1,0 +1,261 @@
+"""What the unscheduled program gives on each kind of inputs, and whether a candidate gives the same."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..ndarray import numpy_dtype
+from .compare import Bounds, bounds_of
+from .expressions import Unanalysable
+from .facts import KernelFacts, Param, facts_of
+from .guards import Guarded
+from .inputs import KINDS, Kind, base_values, changed, fill, poison
+from .rounding import format_of, growth
+from .shadow import ShadowProgram, shadow_of
+
+Array = np.ndarray[Any, Any]
+Run = Callable[[list[Array]], object]
+MakeRun = Callable[[Any], Run]
+"""From a module to a function that calls it with its arguments in order."""
+
+_KEPT_BYTES = 64 << 20
+"""Inputs of all kinds stay in memory up to this; larger ones are made again for each kind in the same place."""
+_BOUND_BYTES = 256 << 20
+"""Bounds of outputs may take this much; beyond it only the first kinds of inputs are used."""
+_SLOW_SECS = 10.0
+"""A reference that takes longer than this is not computed for the later kinds."""
+_ESSENTIAL = 3
+
+
+@dataclass(slots=True)
+class Case:
+    """One kind of inputs with the bounds of all outputs."""
+
+    kind: Kind
+    number: int
+    outputs: list[Bounds]
+
+    @property
+    def name(self) -> str:
+        """The name of its kind."""
+        return self.kind.name
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the bounds."""
+        return sum(item.nbytes for item in self.outputs)
+
+
+class Arguments:
+    """Guarded memory for the arguments of a kernel, in one order of parameters, filled for one case at a time."""
+
+    def __init__(self, params: Sequence[Param]) -> None:
+        self._params = params
+        self.memory = [Guarded(param.shape, param.dtype) for param in params]
+        self._filled: tuple[int, list[Array | None]] | None = None
+
+    @property
+    def arrays(self) -> list[Array]:
+        """The arrays in the order of the parameters."""
+        return [item.array for item in self.memory]
+
+    def prepare(self, facts: KernelFacts, kind: Kind, number: int) -> None:
+        """Inputs of a kind, outputs that hold no result, zones that hold a pattern."""
+        if self._filled is None or self._filled[0] != number:
+            base: list[Array | None] = []
+            for position, (param, memory) in enumerate(zip(self._params, self.memory)):
+                base.append(None if param.output else base_values(param, kind, facts, _rank(facts, position)))
+                values = base[-1]
+                if values is not None:
+                    fill(memory.array.reshape(-1), values)
+            self._filled = (number, base)
+        for param, memory in zip(self._params, self.memory):
+            if param.output:
+                poison(memory.array, number % 2)
+            memory.arm(number)
+
+    def spoiled(self) -> str | None:
+        """What was written to that should not have been, in one sentence; None when nothing was."""
+        assert self._filled is not None
+        for param, memory, values in zip(self._params, self.memory, self._filled[1]):
+            breach = memory.breach()
+            if breach is not None:
+                self._filled = None
+                return f"memory beside tensor {param.name} was written to, {breach}"
+            first = None if values is None else changed(memory.array.reshape(-1), values)
+            if first is not None:
+                self._filled = None
+                where = tuple(int(i) for i in np.unravel_index(first, param.shape or (1,)))
+                return f"input {param.name} was written to, first at {where}"
+        return None
+
+
+def _rank(facts: KernelFacts, position: int) -> int:
+    """Which of the inputs of floats, or of the others, a parameter is."""
+    floats = "float" in facts.params[position].dtype
+    return sum(not item.output and ("float" in item.dtype) == floats for item in facts.params[:position])
+
+
+@dataclass(slots=True)
+class Reference:
+    """The bounds of the outputs for all cases, and the time that one run of the reference took."""
+
+    facts: KernelFacts
+    cases: list[Case]
+    secs: float
+    rooms: dict[int, Guarded] = field(default_factory=dict)
+    """Memory for parameters in other layouts, by position."""
+    _arguments: dict[int, Arguments] = field(default_factory=dict)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that arguments, bounds and packed copies take."""
+        copies = len(self.cases) if self._separate else 1
+        rooms = sum(room.capacity for room in self.rooms.values())
+        return self.facts.nbytes * copies + sum(case.nbytes for case in self.cases) + rooms
+
+    @property
+    def _separate(self) -> bool:
+        return self.facts.nbytes * len(self.cases) <= _KEPT_BYTES
+
+    @property
+    def timed(self) -> Case:
+        """The case that candidates are timed on."""
+        return self.cases[min(1, len(self.cases) - 1)]
+
+    def prepare(self, case: Case) -> Arguments:
+        """Arguments for a call on a case."""
+        place = case.number if self._separate else 0
+        found = self._arguments.get(place)
+        if found is None:
+            found = self._arguments[place] = Arguments(self.facts.params)
+        found.prepare(self.facts, case.kind, case.number)
+        return found
+
+    def room(self, position: int, shape: Sequence[int], dtype: Any) -> Array:
+        """Memory for a parameter in another layout; all cases and candidates use the same, since new pages are slow."""
+        n_bytes = math.prod(shape) * numpy_dtype(dtype).itemsize
+        memory = self.rooms.get(position)
+        if memory is None or memory.capacity < n_bytes:
+            memory = self.rooms[position] = Guarded(shape, dtype)
+        found = memory.view(shape, dtype)
+        memory.arm(0)
+        return found
+
+    def wrong(self, case: Case, arrays: Sequence[Array]) -> str | None:
+        """What is wrong with the outputs among ``arrays``, in one sentence; None when they are right."""
+        outputs = [(param, array) for param, array in zip(self.facts.params, arrays) if param.output]
+        for (param, got), bounds in zip(outputs, case.outputs, strict=True):
+            bad = bounds.violated(got)
+            if bad is not None:
+                return _difference(param, case, bounds, got, bad)
+        return None
+
+    def spoiled(self, arguments: Arguments) -> str | None:
+        """What a call wrote to beside its outputs; None when nothing."""
+        found = arguments.spoiled()
+        if found is not None:
+            return found
+        for position, memory in self.rooms.items():
+            breach = memory.breach()
+            if breach is not None:
+                name = self.facts.params[position].name
+                return f"memory beside the packed tensor {name} was written to, {breach}"
+        return None
+
+
+def _difference(param: Param, case: Case, bounds: Bounds, got: Array, bad: Array) -> str:
+    where = tuple(int(i) for i in np.unravel_index(int(np.argmax(bad)), bad.shape or (1,)))
+    place = where if bad.shape else ()
+    low = bounds.low[place]
+    high = low if bounds.high is None else bounds.high[place]
+    wanted = f"{low}" if low == high or low != low else f"a number from {low} to {high}"
+    return (
+        f"output {param.name} differs from the unscheduled program's on {case.name} in {int(np.count_nonzero(bad))} of "
+        f"{bad.size} elements; at {where} it is {got[place]}, expected {wanted}"
+    )
+
+
+# ---- computing it ------------------------------------------------------------------------------------------------
+
+
+def kinds_for(facts: KernelFacts) -> tuple[Kind, ...]:
+    """The kinds of inputs that tell different things about a kernel."""
+    inputs = [item for item in facts.params if not item.output]
+    if not any("float" in item.dtype for item in inputs):
+        return KINDS[:2]
+    elements = sum(math.prod(item.shape) for item in facts.params if item.output)
+    return KINDS if elements * 8 * len(KINDS) <= _BOUND_BYTES else KINDS[:_ESSENTIAL]
+
+
+def compute_reference(mod: Any, make_run: MakeRun, facts: KernelFacts | None = None) -> Reference:
+    """Run the unscheduled program in float64 on all kinds of inputs."""
+    facts = facts or facts_of(mod)
+    try:
+        shadow = shadow_of(mod)
+    except Unanalysable:
+        results = _as_written(mod, make_run, facts)
+    else:
+        results = _in_float64(shadow, make_run, facts)
+    cases: list[Case] = []
+    secs = math.inf
+    for case, took in results:
+        cases.append(case)
+        secs = min(secs, took)
+        if took > _SLOW_SECS and len(cases) >= _ESSENTIAL:
+            break
+    return Reference(facts, cases, secs)
+
+
+def _in_float64(shadow: ShadowProgram, make_run: MakeRun, facts: KernelFacts) -> Iterator[tuple[Case, float]]:
+    run = make_run(shadow.mod)
+    arguments = Arguments(facts.params)
+    for number, kind in enumerate(kinds_for(facts)):
+        arguments.prepare(facts, kind, number)
+        given = arguments.arrays
+        values: list[Array] = []
+        errors: list[Array | None] = []
+        passed = [given[position] for position in shadow.inputs]
+        for position, has_error, dtype in zip(shadow.outputs, shadow.errors, shadow.wide):
+            values.append(given[position].astype(numpy_dtype(dtype)))
+            errors.append(np.zeros(facts.params[position].shape) if has_error else None)
+            passed += [item for item in (values[-1], errors[-1]) if item is not None]
+        begin = time.perf_counter()
+        run([*passed, np.array([1.0 if kind.exact else 0.0])])
+        took = time.perf_counter() - begin
+        bounds = [
+            bounds_of(value, error, facts.params[position].dtype)
+            for position, value, error in zip(shadow.outputs, values, errors)
+        ]
+        yield Case(kind, number, bounds), took
+
+
+def _as_written(mod: Any, make_run: MakeRun, facts: KernelFacts) -> Iterator[tuple[Case, float]]:
+    """The program as it is, for one whose roundings are not known: a bound from its longest sum and the largest output."""
+    run = make_run(mod)
+    arguments = Arguments(facts.params)
+    for number, kind in enumerate(kinds_for(facts)):
+        arguments.prepare(facts, kind, number)
+        begin = time.perf_counter()
+        run(arguments.arrays)
+        took = time.perf_counter() - begin
+        bounds = []
+        for param, value in zip(facts.params, arguments.arrays):
+            if not param.output:
+                continue
+            if "float" not in param.dtype:
+                bounds.append(bounds_of(value.copy(), None, param.dtype))
+                continue
+            unit = format_of(param.dtype).unit
+            wide = value.astype(np.float64)
+            finite = np.abs(wide[np.isfinite(wide)])
+            scale = float(finite.max()) if finite.size else 0.0
+            error = unit * (32.0 + growth(facts.terms, unit)) * (np.abs(wide) + scale)
+            bounds.append(bounds_of(wide, error, param.dtype))
+        yield Case(kind, number, bounds), took

@@ -1,0 +1,70 @@
+"""What one rounding costs in each dtype, and what many of them add up to."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from ir import dtype as dt
+
+from ..ndarray import numpy_dtype
+
+INTRINSIC_ULPS = 8.0
+"""Units in the last place that a function such as ``exp`` may be off; the library of vector mathematics keeps to 4."""
+_DEVIATIONS = 4.0
+_RANDOM_WALK = 0.125
+"""Up to this sum of unit roundoffs the errors of a sum behave as a random walk; beyond it small terms are lost for good."""
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """The numbers of one float dtype, all as float64."""
+
+    unit: float
+    """Unit roundoff: half the distance from 1 to the next number."""
+    tiny: float
+    """The least positive number: what is lost where a result underflows."""
+    largest: float
+    whole: float
+    """All integers up to this magnitude are numbers of the dtype."""
+
+
+@cache
+def format_of(dtype: str) -> Format:
+    """The format of a float dtype; that of float64 allows for the rounding of the reference, which is computed in it.
+
+    >>> format_of("bfloat16").unit == 2.0 ** -8
+    True
+    """
+    if dtype == "float64":
+        # Constants and intrinsics keep no more than this in every mode.
+        return Format(2.0**-50, 2.0**-1074, float(np.finfo(np.float64).max), 2.0**53)
+    import ml_dtypes
+
+    info = ml_dtypes.finfo(numpy_dtype(dtype))
+    digits = int(info.nmant) + 1
+    return Format(2.0**-digits, float(info.smallest_subnormal), float(info.max), 2.0**digits)
+
+
+def holds(dtype: str, integer: str) -> bool:
+    """Whether a float dtype holds all numbers of an integer dtype."""
+    low, high = dt.integer_range(integer)
+    return max(-low, high) <= format_of(dtype).whole
+
+
+def growth(n_terms: int, unit: float) -> float:
+    """How many unit roundoffs of the sum of magnitudes a sum of so many terms may be off, in whatever order it is taken.
+
+    Rounding errors of random terms are random: Higham and Mary, A New Approach to Probabilistic Rounding Error Analysis (SIAM
+    J. Sci. Comput. 41, 2019), give a multiple of the root. Where the sum can grow so large that terms vanish in it, the bound is
+    that of the worst case (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2).
+
+    >>> growth(3, 2.0 ** -24)
+    3.0
+    """
+    if n_terms * unit > _RANDOM_WALK:
+        return float(n_terms)
+    return min(float(n_terms), _DEVIATIONS * math.sqrt(n_terms) + _DEVIATIONS)

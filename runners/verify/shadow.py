@@ -1,0 +1,545 @@
+"""The program that computes the reference: each float in float64, and beside it how far a right kernel may be from it.
+
+Every buffer of floats becomes one of float64. A buffer gets a second one for its *error* where errors reach it that are not relative
+to its values, and a *mass* (the sum of the magnitudes of all terms) where it is summed up: whatever the order of a
+sum, its error is at most a multiple of the mass (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2).
+The structure of the program stays as it is: loops, blocks, and conditions are those of the unscheduled program.
+
+    C[i, j] = C[i, j] + A[i, k] * B[k, j]                                              float32
+    C_wide[i, j] = C_wide[i, j] + f64(A[i, k]) * f64(B[k, j])                          becomes this
+    C_mass[i, j] = C_mass[i, j] + fabs(f64(A[i, k]) * f64(B[k, j]))                    and this beside it
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ir import IRModule
+from ir import dtype as dt
+from ir.node import Visitor
+from ir.structural import structural_equal
+from ir.tir.buffer import Buffer, decl_buffer
+from ir.tir.expr import GT, Add, BufferLoad, Call, FloatImm, IntImm, PrimExpr, Select, Sub, Var
+from ir.tir.function import PrimFunc
+from ir.tir.operators import const
+from ir.tir.stmt import (
+    AssertStmt,
+    AttrStmt,
+    Block,
+    BlockRealize,
+    BufferRegion,
+    BufferStore,
+    Evaluate,
+    For,
+    IfThenElse,
+    LetStmt,
+    SeqStmt,
+    Stmt,
+    While,
+    seq,
+)
+
+from ..error import RunnerError
+from .estimate import (
+    ALWAYS,
+    INFINITY,
+    WHEN_EXACT,
+    WIDE,
+    ZERO,
+    Algebra,
+    Estimate,
+    added,
+    magnitude,
+    or_zero,
+    rounded,
+    widened,
+)
+from .expressions import Expressions, Unanalysable, let
+from .facts import entry, params_of
+from .rounding import format_of, growth
+
+_ROUNDS = 12
+"""Buffers depend on each other through loops; what is not settled after so many passes gets an error of its own."""
+_PATIENCE = 4
+"""So often may the relative error of a buffer grow from pass to pass before it is taken for one that grows with each step."""
+
+
+@dataclass(slots=True)
+class _Shadow:
+    """What stands for one buffer of the program, and what is known of all that is stored to it."""
+
+    buffer: Buffer
+    wide: Buffer
+    given: bool
+    """It is an input: its values are exact."""
+    terms: int = 0
+    """How many terms one element is the sum of; 0 for a buffer that is not summed up."""
+    depth: int = 0
+    """How many loops were open where it was allocated."""
+    mass: Buffer | None = None
+    error: Buffer | None = None
+    relative: float = 0.0
+    floor: float = 0.0
+    whole: int = ALWAYS
+    limit: float = math.inf
+    largest: float = math.inf
+    grown: int = 0
+
+
+@dataclass(slots=True)
+class ShadowProgram:
+    """The rewritten program; its parameters are the inputs, per output its values and their error, and a flag."""
+
+    mod: IRModule
+    inputs: tuple[int, ...]
+    """Positions of the original's parameters that it reads as they are."""
+    outputs: tuple[int, ...]
+    errors: tuple[bool, ...]
+    """For each output whether an array of errors follows its values."""
+    wide: tuple[str, ...]
+    """The dtype of each output's values."""
+
+
+def shadow_of(mod: Any) -> ShadowProgram:
+    """Rewrite an unscheduled program.
+
+    Raises:
+        Unanalysable: it has vectors, calls of unknown functions, or views of memory.
+        RunnerError: it has no entry, or parameters that are no tensors.
+    """
+    return _Rewriter(entry(mod)).run()
+
+
+class _Rewriter(Visitor):
+    """Statements; expressions are those of :class:`runners.verify.expressions.Expressions`."""
+
+    def __init__(self, func: PrimFunc) -> None:
+        super().__init__()
+        self._func = func
+        self._params = params_of(func)
+        flag = decl_buffer((1,), WIDE, "exact")
+        self._flag = flag
+        self._algebra = Algebra(GT(flag[0], ZERO))
+        self._expressions = Expressions(self._algebra, self._load)
+        self._shadows: dict[Any, _Shadow] = {}
+        self._loops: list[tuple[Var, PrimExpr]] = []
+        self._axes: list[dict[Var, Any]] = []
+        self._changed = False
+        self._doubt: list[PrimExpr] = []
+        """Conditions under which the statements at hand may not run as they do here."""
+
+    def run(self) -> ShadowProgram:
+        for handle, param in zip(self._func.params, self._params):
+            self._declare(self._func.buffer_map[handle], given=not param.output)
+        for _ in range(_ROUNDS):
+            self._changed = False
+            body = self.visit(self._func.body)
+            if not self._changed:
+                return self._program(body)
+        raise Unanalysable("the errors of its buffers do not settle")
+
+    def _program(self, body: Stmt) -> ShadowProgram:
+        inputs, outputs, errors, wide = [], [], [], []
+        params: list[Any] = []
+        for position, (handle, param) in enumerate(zip(self._func.params, self._params)):
+            shadow = self._shadows[self._func.buffer_map[handle].data]
+            if not param.output:
+                inputs.append(position)
+                params.append(shadow.wide)
+        extra: list[Buffer] = []
+        tail: list[Stmt] = []
+        for position, (handle, param) in enumerate(zip(self._func.params, self._params)):
+            if not param.output:
+                continue
+            shadow = self._shadows[self._func.buffer_map[handle].data]
+            outputs.append(position)
+            wide.append(shadow.wide.dtype)
+            params.append(shadow.wide)
+            errors.append(self._has_error(shadow))
+            if errors[-1]:
+                total = decl_buffer(shadow.buffer.shape, WIDE, f"{shadow.buffer.name}_bound")
+                params.append(total)
+                tail.append(self._bound(shadow, total))
+                extra += [item for item in (shadow.mass, shadow.error) if item is not None]
+        params.append(self._flag)
+        attrs = {"global_symbol": "main", "tir.noalias": True}
+        func = PrimFunc(params, _root(body, tail, extra), attrs=attrs)
+        return ShadowProgram(
+            IRModule({"main": func}), tuple(inputs), tuple(outputs), tuple(errors), tuple(wide)
+        )
+
+    @staticmethod
+    def _has_error(shadow: _Shadow) -> bool:
+        return shadow.mass is not None or shadow.error is not None or shadow.relative > 0
+
+    def _bound(self, shadow: _Shadow, total: Buffer) -> Stmt:
+        """The loops that write an output's errors."""
+        variables = [
+            Var(f"b{axis}", getattr(extent, "dtype", "int32")) for axis, extent in enumerate(total.shape)
+        ]
+        with self._algebra.scope() as names:
+            estimate = self._estimate_of(shadow, variables)
+            body: Stmt = BufferStore(total, or_zero(self._algebra.error(estimate)), variables)
+        body = _let(body, names)
+        for variable, extent in reversed(list(zip(variables, total.shape))):
+            body = For(variable, const(0, variable.dtype), extent, 0, body)
+        return body
+
+    # ---- buffers ---------------------------------------------------------------------------------------------
+
+    def _declare(self, buffer: Buffer, *, given: bool) -> _Shadow:
+        found = self._shadows.get(buffer.data)
+        if found is not None:
+            if found.buffer is not buffer:
+                raise Unanalysable(f"buffer {buffer.name} is a second view of its memory")
+            return found
+        if buffer.strides or buffer.elem_offset is not None or dt.lanes(buffer.dtype) != 1:
+            raise Unanalysable(f"buffer {buffer.name} has strides, an offset, or vectors as elements")
+        floats = dt.is_float(buffer.dtype)
+        wide = buffer if given or not floats else decl_buffer(buffer.shape, WIDE, f"{buffer.name}_wide")
+        whole = WHEN_EXACT if given and floats else ALWAYS
+        found = _Shadow(buffer, wide, given, depth=len(self._loops), whole=whole)
+        self._shadows[buffer.data] = found
+        return found
+
+    def _shadow(self, buffer: Buffer) -> _Shadow:
+        found = self._shadows.get(buffer.data)
+        if found is None or found.buffer is not buffer:
+            raise Unanalysable(f"buffer {buffer.name} is a view of other memory, or is not declared")
+        return found
+
+    def _load(self, buffer: Buffer, indices: Sequence[Estimate]) -> Estimate:
+        """What an element of a buffer is; anything where the index is not certain."""
+        found = self._estimate_of(self._shadow(buffer), [index.value for index in indices])
+        doubt: PrimExpr | None = None
+        for index in indices:
+            doubt = added(doubt, self._algebra.error(index))
+        if doubt is None:
+            return found
+        slack = added(found.slack, Select(GT(doubt, ZERO), INFINITY, ZERO))
+        return Estimate(
+            found.value, slack, found.relative, found.floor, found.whole, found.limit, found.largest
+        )
+
+    def _estimate_of(self, shadow: _Shadow, indices: Sequence[PrimExpr]) -> Estimate:
+        load = BufferLoad(shadow.wide, indices)
+        value = widened(load) if dt.is_float(shadow.buffer.dtype) else load
+        if shadow.given:
+            return Estimate(value, whole=shadow.whole)
+        slack: PrimExpr | None = None
+        if shadow.error is not None:
+            slack = BufferLoad(shadow.error, indices)
+            if dt.is_bool(shadow.buffer.dtype):
+                slack = GT(slack, ZERO)
+        if shadow.mass is None:
+            return Estimate(
+                value, slack, shadow.relative, shadow.floor, shadow.whole, shadow.limit, shadow.largest
+            )
+        form = format_of(shadow.buffer.dtype)
+        relative = growth(shadow.terms, form.unit) * form.unit + shadow.relative
+        of_sum = rounded(
+            BufferLoad(shadow.mass, indices),
+            relative,
+            shadow.terms * (form.tiny + shadow.floor),
+            min(form.largest, shadow.largest),
+            shadow.whole,
+            min(form.whole, shadow.limit),
+            self._algebra.exact,
+        )
+        return Estimate(value, added(slack, of_sum), whole=shadow.whole)
+
+    def _note(self, shadow: _Shadow, item: Estimate) -> None:
+        """Learn from a store; whoever loaded the buffer before is asked again."""
+        before = (shadow.relative, shadow.floor, shadow.whole, shadow.limit, shadow.largest, shadow.error)
+        if shadow.error is None and item.slack is not None:
+            shadow.error = decl_buffer(shadow.buffer.shape, WIDE, f"{shadow.buffer.name}_error")
+        if shadow.mass is not None or shadow.error is None:
+            if item.relative > shadow.relative:
+                shadow.relative = item.relative
+                shadow.grown += 1
+            shadow.floor = max(shadow.floor, item.floor)
+            shadow.limit = min(shadow.limit, item.limit)
+            shadow.largest = min(shadow.largest, item.largest)
+        shadow.whole = min(shadow.whole, item.whole)
+        if shadow.grown > _PATIENCE and shadow.error is None and shadow.mass is None:
+            shadow.error = decl_buffer(shadow.buffer.shape, WIDE, f"{shadow.buffer.name}_error")
+        if shadow.error is not None and shadow.mass is None:
+            shadow.relative = shadow.floor = 0.0
+            shadow.limit = shadow.largest = math.inf
+        after = (shadow.relative, shadow.floor, shadow.whole, shadow.limit, shadow.largest, shadow.error)
+        self._changed |= before != after
+
+    # ---- stores ----------------------------------------------------------------------------------------------
+
+    def visit_BufferStore(self, store: BufferStore) -> Stmt:
+        """A store of the value, and of its error and mass."""
+        with self._algebra.scope() as names:
+            stores = self._store(store)
+        return _let(stores, names)
+
+    def _store(self, store: BufferStore) -> Stmt:
+        if store.predicate is not None:
+            raise Unanalysable("a store has a predicate")
+        shadow = self._shadow(store.buffer)
+        indices = [self._expressions.visit(index) for index in store.indices]
+        if any(not index.certain for index in indices):
+            raise Unanalysable(f"what is stored to {store.buffer.name} lies where rounded floats say")
+        places = [index.value for index in indices]
+        terms = _terms(store) if dt.is_float(store.buffer.dtype) else None
+        if terms is not None:
+            return self._sum(store, shadow, places, terms)
+        item = self._expressions.visit(store.value)
+        if dt.is_float(store.buffer.dtype):
+            item = self._algebra.settled(item)
+        if self._doubt:
+            item = self._doubted(item)
+        self._note(shadow, item)
+        stores: list[Stmt] = [BufferStore(shadow.wide, item.value, places)]
+        if shadow.mass is not None:
+            stores.append(BufferStore(shadow.mass, magnitude(item.value), places))
+        if shadow.error is not None:
+            error = self._algebra.error(item)
+            if error is not None and dt.is_bool(error.dtype):
+                error = Select(error, FloatImm(WIDE, 1.0), ZERO)
+            stores.append(BufferStore(shadow.error, or_zero(error), places))
+        return seq(*reversed(stores))
+
+    def _sum(
+        self, store: BufferStore, shadow: _Shadow, places: Sequence[PrimExpr], terms: tuple[PrimExpr, int]
+    ) -> Stmt:
+        """``buffer[...] = buffer[...] + term`` (or minus it): the mass grows, errors of the term add up."""
+        term, sign = terms
+        item = self._algebra.settled(self._expressions.visit(term))
+        if self._doubt:
+            item = self._doubted(item)
+        n_terms = self._repeated(store, shadow)
+        if shadow.mass is None:
+            shadow.mass = decl_buffer(shadow.buffer.shape, WIDE, f"{shadow.buffer.name}_mass")
+            self._changed = True
+        if n_terms > shadow.terms:
+            shadow.terms, self._changed = n_terms, True
+        self._note(shadow, item)
+        here = BufferLoad(shadow.wide, places)
+        mass = BufferLoad(shadow.mass, places)
+        value: PrimExpr = here + item.value if sign > 0 else here - item.value
+        stores: list[Stmt] = [
+            BufferStore(shadow.mass, mass + magnitude(item.value), places),
+            BufferStore(shadow.wide, value, places),
+        ]
+        if shadow.error is not None and item.slack is not None:
+            stores.insert(0, BufferStore(shadow.error, BufferLoad(shadow.error, places) + item.slack, places))
+        return seq(*stores)
+
+    def _doubted(self, item: Estimate) -> Estimate:
+        slack = item.slack
+        if dt.is_bool(item.value.dtype):
+            raise Unanalysable("a condition is stored where rounded floats say")
+        for condition in self._doubt:
+            slack = added(slack, Select(condition, INFINITY, ZERO))
+        return Estimate(item.value, slack, item.relative, item.floor, item.whole, item.limit, item.largest)
+
+    def _repeated(self, store: BufferStore, shadow: _Shadow) -> int:
+        """How many times an element is stored to: the loops that its index does not depend on."""
+        used: set[Var] = set()
+        for index in store.indices:
+            _collect(index, used)
+        for axes in reversed(self._axes):
+            for axis in used & set(axes):
+                _collect(axes[axis], used)
+        count = 1
+        for variable, extent in self._loops[shadow.depth :]:
+            if variable not in used:
+                count *= extent.value if isinstance(extent, IntImm) else 1 << 10
+        return max(count, 1)
+
+    # ---- statements around -----------------------------------------------------------------------------------
+
+    def generic_visit(self, node: Any) -> Any:
+        raise Unanalysable(f"it has a statement {type(node).__name__}")
+
+    def visit_SeqStmt(self, node: SeqStmt) -> Stmt:
+        """Statements in order."""
+        return seq(*[self.visit(item) for item in node.seq])
+
+    def visit_For(self, node: For) -> Stmt:
+        """A loop; its bounds are certain, or all that is computed in it is not."""
+        with self._algebra.scope() as names:
+            begin, extent = self._expressions.visit(node.min), self._expressions.visit(node.extent)
+            with_doubt = self._with_doubt(added(self._algebra.error(begin), self._algebra.error(extent)))
+        self._loops.append((node.loop_var, node.extent))
+        body = with_doubt(lambda: self.visit(node.body))
+        self._loops.pop()
+        return _let(node.replace(min=begin.value, extent=extent.value, body=body), names)
+
+    def visit_While(self, node: While) -> Stmt:
+        """A loop under a condition."""
+        with self._algebra.scope() as names:
+            condition = self._expressions.visit(node.condition)
+        if condition.slack is not None:
+            raise Unanalysable("a loop ends when rounded floats say so")
+        self._loops.append((Var("repeated"), IntImm("int32", 1 << 10)))
+        body = self.visit(node.body)
+        self._loops.pop()
+        return While(let(condition.value, names), body)
+
+    def visit_IfThenElse(self, node: IfThenElse) -> Stmt:
+        """Both sides; what either stores is anything where the condition may turn out either way."""
+        with self._algebra.scope() as names:
+            condition = self._expressions.visit(node.condition)
+            doubt = (
+                None
+                if condition.slack is None
+                else self._algebra.share(Select(condition.slack, INFINITY, ZERO))
+            )
+        with_doubt = self._with_doubt(doubt)
+        then_case = with_doubt(lambda: self.visit(node.then_case))
+        else_case = None if node.else_case is None else with_doubt(lambda: self.visit(node.else_case))
+        return _let(node.replace(condition=condition.value, then_case=then_case, else_case=else_case), names)
+
+    def _with_doubt(self, error: PrimExpr | None) -> Callable[[Callable[[], Stmt]], Stmt]:
+        def run(make: Callable[[], Stmt]) -> Stmt:
+            if error is None:
+                return make()
+            self._doubt.append(GT(error, ZERO))
+            try:
+                return make()
+            finally:
+                self._doubt.pop()
+
+        return run
+
+    def visit_LetStmt(self, node: LetStmt) -> Stmt:
+        """A name for a value, and one for its error."""
+        with self._algebra.scope() as names:
+            _, binding = self._expressions.bind(node.var, node.value)
+        return _let(self.visit(node.body), [*names, *binding])
+
+    def visit_AttrStmt(self, node: AttrStmt) -> Stmt:
+        """Attributes of loops and functions mean nothing here."""
+        return self.visit(node.body)  # type: ignore[no-any-return]
+
+    def visit_AssertStmt(self, node: AssertStmt) -> Stmt:
+        """What is asserted holds for arguments that are legal."""
+        return self.visit(node.body)  # type: ignore[no-any-return]
+
+    def visit_Evaluate(self, node: Evaluate) -> Stmt:
+        """Nothing but a constant has no effect."""
+        if not isinstance(node.value, IntImm):
+            raise Unanalysable("it calls something for its effect")
+        return node
+
+    def visit_BlockRealize(self, node: BlockRealize) -> Stmt:
+        """A block under its predicate."""
+        with self._algebra.scope() as names:
+            values = [self._expressions.visit(value) for value in node.iter_values]
+            predicate = self._expressions.visit(node.predicate)
+        if predicate.slack is not None or any(not value.certain for value in values):
+            raise Unanalysable(f"block {node.block.name_hint} depends on floats that are rounded")
+        self._axes.append({axis.var: value for axis, value in zip(node.block.iter_vars, node.iter_values)})
+        block = self.visit(node.block)
+        self._axes.pop()
+        return BlockRealize([let(value.value, names) for value in values], let(predicate.value, names), block)
+
+    def visit_Block(self, node: Block) -> Stmt:
+        """A block with the shadows of its buffers."""
+        if node.match_buffers:
+            raise Unanalysable(f"block {node.name_hint} has views of buffers")
+        for buffer in node.alloc_buffers:
+            self._declare(buffer, given=False)
+        init = None if node.init is None else self.visit(node.init)
+        body = self.visit(node.body)
+        allocated = [
+            item for buffer in node.alloc_buffers for item in self._family(buffer) if item is not None
+        ]
+        return Block(
+            node.iter_vars,
+            self._regions(node.reads),
+            self._regions(node.writes),
+            node.name_hint,
+            body,
+            init,
+            allocated,
+        )
+
+    def _family(self, buffer: Buffer) -> list[Buffer]:
+        shadow = self._shadow(buffer)
+        return [item for item in (shadow.wide, shadow.mass, shadow.error) if item is not None]
+
+    def _regions(self, regions: Sequence[BufferRegion]) -> list[BufferRegion]:
+        return [
+            BufferRegion(item, region.region) for region in regions for item in self._family(region.buffer)
+        ]
+
+
+def _let(body: Stmt, names: Sequence[tuple[Var, PrimExpr]]) -> Stmt:
+    for variable, value in reversed(names):
+        body = LetStmt(variable, value, body)
+    return body
+
+
+def _root(body: Stmt, tail: Sequence[Stmt], extra: Sequence[Buffer]) -> Stmt:
+    """The body with more statements behind it and more buffers, in a block of its own."""
+    inner = Block([], [], [], "bounds", seq(*tail)) if tail else None
+    parts = [body] if inner is None else [body, BlockRealize([], True, inner)]
+    return BlockRealize([], True, Block([], [], [], "root", seq(*parts), None, extra))
+
+
+def _collect(expr: Any, found: set[Var]) -> None:
+    if isinstance(expr, Var):
+        found.add(expr)
+    else:
+        expr._visit_children(lambda child: _collect(child, found))
+
+
+def _terms(store: BufferStore) -> tuple[PrimExpr, int] | None:
+    """What is added to the element that is stored to, and its sign; None for a store that is no such sum."""
+
+    def is_self(node: Any) -> bool:
+        return (
+            isinstance(node, BufferLoad)
+            and node.buffer is store.buffer
+            and len(node.indices) == len(store.indices)
+            and all(map(structural_equal, node.indices, store.indices))
+        )
+
+    def term_of(value: PrimExpr) -> tuple[PrimExpr, int] | None:
+        if isinstance(value, Add):
+            if is_self(value.a):
+                return value.b, 1
+            if is_self(value.b):
+                return value.a, 1
+            for nested, other in ((value.a, value.b), (value.b, value.a)):
+                found = term_of(nested) if isinstance(nested, Add) else None
+                if found is not None:
+                    return Add(found[0], other), 1
+        if isinstance(value, Sub) and is_self(value.a):
+            return value.b, -1
+        if isinstance(value, Select) and is_self(value.false_value):
+            found = term_of(value.true_value)
+            if found is not None:
+                return Select(value.condition, found[0], const(0, value.dtype)), found[1]
+        if isinstance(value, Call) and value.op.name == "tir.if_then_else" and is_self(value.args[2]):
+            found = term_of(value.args[1])
+            if found is not None:
+                zero = const(0, value.dtype)
+                return Call(value.dtype, value.op, (value.args[0], found[0], zero)), found[1]
+        return None
+
+    found = term_of(store.value)
+    if found is None:
+        return None
+    inner: list[Any] = []
+    _loads_of(found[0], store.buffer, inner)
+    return None if inner else found
+
+
+def _loads_of(expr: Any, buffer: Buffer, found: list[Any]) -> None:
+    if isinstance(expr, BufferLoad) and expr.buffer is buffer:
+        found.append(expr)
+    expr._visit_children(lambda child: _loads_of(child, buffer, found))
+
+
+__all__ = ["RunnerError", "ShadowProgram", "Unanalysable", "shadow_of"]

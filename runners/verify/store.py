@@ -1,0 +1,131 @@
+"""References by workload: computed once, in memory and in files that all workers of a machine share."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import zipfile
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ir import structural_hash
+
+from .compare import Bounds
+from .facts import KernelFacts, facts_of
+from .inputs import KINDS
+from .reference import Case, MakeRun, Reference, compute_reference
+
+VERSION = "2"
+"""The version of the check, which records name. 1: the program as it is, two kinds of inputs, a tolerance; 2: a float64 reference,
+bounds by stage, guarded memory, six kinds of inputs."""
+
+
+class ReferenceStore:
+    """References by workload, in memory and in files that the workers of one pool share."""
+
+    def __init__(self, folder: Path | None = None, memory_bytes: int = 512 << 20) -> None:
+        """
+        Args:
+            folder: where files are shared; by default the folder of the pool that this process works for, if any.
+            memory_bytes: what would go beyond this is dropped from memory, the longest unused first.
+        """
+        shared = os.environ.get("LOOPSMITH_REFERENCE_FOLDER")
+        self.folder = folder or (Path(shared) if shared else None)
+        self._memory_bytes = memory_bytes
+        self._memory: OrderedDict[str, Reference] = OrderedDict()
+
+    @staticmethod
+    def key(mod: Any, target: Any) -> str:
+        """Names a workload: the structure of its program, and what it is built for."""
+        return hashlib.sha256(f"{VERSION} {structural_hash(mod)} {target}".encode()).hexdigest()[:32]
+
+    def in_memory(self, key: str) -> Reference | None:
+        """The reference of a workload when it is at hand."""
+        known = self._memory.get(key)
+        if known is not None:
+            self._memory.move_to_end(key)
+        return known
+
+    def forget(self, key: str) -> None:
+        """Drop a workload from memory: a wrong candidate may have written into it."""
+        self._memory.pop(key, None)
+
+    def get(self, key: str, mod: Any, make_run: MakeRun) -> Reference:
+        """The reference of a workload: from memory, from the file, or computed by ``make_run(module)(arguments)``."""
+        known = self.in_memory(key)
+        if known is None:
+            facts = facts_of(mod)
+            # Before the new one is made: its arrays then take the place of the old ones.
+            while self._memory and self._nbytes() + 3 * facts.nbytes > self._memory_bytes:
+                self._memory.popitem(last=False)
+            known = self._load(key, facts)
+            if known is None:
+                known = compute_reference(mod, make_run, facts)
+                self._save(key, known)
+            self._memory[key] = known
+        return known
+
+    def _nbytes(self) -> int:
+        return sum(item.nbytes for item in self._memory.values())
+
+    def _load(self, key: str, facts: KernelFacts) -> Reference | None:
+        if self.folder is None:
+            return None
+        names = {kind.name: kind for kind in KINDS}
+        try:
+            with np.load(self.folder / f"{key}.npz", allow_pickle=False) as data:
+                meta = json.loads(str(data["meta"]))
+                cases = [
+                    Case(
+                        names[entry["kind"]],
+                        number,
+                        [
+                            Bounds(
+                                data[f"{number}_{output}_low"],
+                                None if single else data[f"{number}_{output}_high"],
+                                plain,
+                            )
+                            for output, (single, plain) in enumerate(entry["outputs"])
+                        ],
+                    )
+                    for number, entry in enumerate(meta["cases"])
+                ]
+                return Reference(facts, cases, meta["secs"])
+        except (
+            OSError,
+            ValueError,
+            KeyError,
+            zipfile.BadZipFile,
+        ):  # none yet, or a damaged one: compute it again
+            return None
+
+    def _save(self, key: str, reference: Reference) -> None:
+        if self.folder is None:
+            return
+        meta = {
+            "cases": [
+                {
+                    "kind": case.name,
+                    "outputs": [(bounds.high is None, bounds.plain) for bounds in case.outputs],
+                }
+                for case in reference.cases
+            ],
+            "secs": reference.secs,
+        }
+        arrays: dict[str, Any] = {}
+        for case in reference.cases:
+            for output, bounds in enumerate(case.outputs):
+                arrays[f"{case.number}_{output}_low"] = bounds.low
+                if bounds.high is not None:
+                    arrays[f"{case.number}_{output}_high"] = bounds.high
+        part = self.folder / f".{key}.{os.getpid()}.npz"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            np.savez(part, meta=np.array(json.dumps(meta)), **arrays)
+            part.replace(self.folder / f"{key}.npz")
+        except OSError:  # a full disk costs time, not correctness: the next worker computes it again
+            part.unlink(missing_ok=True)

@@ -1,0 +1,83 @@
+"""What inputs of each kind hold, and that a write to them is noticed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from runners.ndarray import numpy_dtype
+from runners.verify import KINDS, KernelFacts, Param, inputs, make_value
+from runners.verify.inputs import base_values, changed, density, fill, poison
+
+FACTS = KernelFacts((), 64, 2.0**24, True)
+BY_NAME = {kind.name: kind for kind in KINDS}
+
+
+def drawn(kind: str, dtype: str = "float32", facts: KernelFacts = FACTS, number: int = 0) -> Any:
+    return base_values(Param("a", dtype, (5000,), output=False), BY_NAME[kind], facts, number)
+
+
+@pytest.mark.parametrize("kind", BY_NAME)
+@pytest.mark.parametrize(
+    "dtype", ["float32", "float16", "bfloat16", "float64", "int8", "uint8", "int64", "bool"]
+)
+def test_inputs_of_every_dtype_are_reproducible(kind: str, dtype: str) -> None:
+    first, second, other = drawn(kind, dtype), drawn(kind, dtype), drawn(kind, dtype, number=1)
+    assert first.dtype == numpy_dtype(dtype) and first.tobytes() == second.tobytes()
+    assert first.tobytes() != other.tobytes() and len(np.unique(first.astype("float64"))) > 1
+
+
+def test_small_integers_go_beyond_six_and_are_sparse_where_sums_are_narrow() -> None:
+    assert set(drawn("small integers").tolist()) == set(range(-8, 9))
+    narrow = KernelFacts((), 4096, 256.0, True)
+    assert density(FACTS) == 1.0 and density(narrow) < 0.05
+    values = drawn("small integers", facts=narrow)
+    assert 0 < np.count_nonzero(values) < 400
+
+
+def test_magnitudes_and_signs() -> None:
+    spread = np.abs(drawn("numbers of all magnitudes"))
+    assert spread.min() < 0.02 and spread.max() > 25
+    assert (drawn("negative numbers") < 0).all() and (drawn("negative numbers", number=1) > 0).all()
+    assert (drawn("positive numbers") > 0).all()
+
+
+def test_special_numbers_are_few() -> None:
+    values = drawn("numbers with NaN and infinities")
+    assert np.isnan(values).any() and np.isposinf(values).any() and np.isneginf(values).any()
+    assert np.isfinite(values).mean() > 0.95
+
+
+def test_integers_take_their_whole_range() -> None:
+    values = drawn("random numbers", "int8")
+    assert values.min() == -128 and values.max() == 127
+    assert drawn("random numbers", "uint8").max() == 255
+    assert np.abs(drawn("small integers", "int32")).max() <= 16
+
+
+def test_large_inputs_repeat_a_drawn_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inputs, "PERIOD", 7)
+    flat = make_value(Param("a", "float32", (4, 5), output=False), np.random.default_rng(0)).reshape(-1)
+    np.testing.assert_array_equal(flat[7:14], flat[:7])
+    np.testing.assert_array_equal(flat[14:], flat[:6])
+    assert len(np.unique(flat[:7])) == 7
+
+
+@pytest.mark.parametrize("where", [0, 9, 22])
+def test_a_write_to_an_input_is_noticed_by_its_bits(where: int) -> None:
+    base = np.arange(10, dtype=np.float32)
+    flat = np.empty(23, np.float32)
+    fill(flat, base)
+    assert changed(flat, base) is None
+    flat[where] = -0.0 if flat[where] == 0 else flat[where] + 1
+    assert changed(flat, base) == where
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float8_e4m3fn", "int8", "bool"])
+def test_outputs_hold_two_different_things_before_calls(dtype: str) -> None:
+    first, second = np.zeros(3, numpy_dtype(dtype)), np.zeros(3, numpy_dtype(dtype))
+    poison(first, 0)
+    poison(second, 1)
+    assert first.tobytes() != second.tobytes()
