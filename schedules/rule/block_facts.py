@@ -46,28 +46,50 @@ def is_leaf_block(block: BlockNode) -> bool:
 def has_data_reuse(block: BlockNode) -> bool:
     """Whether some operand does not depend on some spatial variable, so that tiles of it are used again.
 
-    Unit-extent variables do not count.
+    Unit-extent variables do not count, and a block without iterations uses nothing.
     """
-    if why_not_reduction(block) is not None or not is_leaf_block(block):
+    if why_not_reduction(block) is not None or not is_leaf_block(block) or is_empty(block):
         return False
     wide = [
         item.var
         for item in block.iter_vars
         if item.iter_type == IterVar.DataPar and not is_one(item.dom.extent)
     ]
+    missing = any(var not in used for used in operand_vars(block) for var in wide)
+    return missing and bool(reduce_vars(block))
+
+
+def operand_loads(block: BlockNode) -> list[tir.BufferLoad]:
+    """The loads of a leaf block's body, without those of what it writes: a tensor that is read twice is two operands."""
     written = {region.buffer for region in block.writes}
-    missing = 0
-    for region in block.reads:
-        if region.buffer in written:
-            continue
-        used = set().union(*[index_vars(item.min) for item in region.region]) if region.region else set()
-        missing += sum(var not in used for var in wide)
-    return missing >= 1 and bool(reduce_vars(block))
+    found: list[tir.BufferLoad] = []
+    if isinstance(block.body, LeafNode):
+        tir.post_order_visit(
+            block.body.leaf,
+            lambda node: (
+                found.append(node)
+                if isinstance(node, tir.BufferLoad) and node.buffer not in written
+                else None
+            ),
+        )
+    return found
+
+
+def operand_vars(block: BlockNode) -> list[set[Any]]:
+    """The variables that index each operand."""
+    return [set().union(*map(index_vars, load.indices)) for load in operand_loads(block)]
 
 
 def is_one(extent: Any) -> bool:
     """Whether an extent is the constant 1."""
     return isinstance(extent, tir.IntImm) and extent.value == 1
+
+
+def is_empty(block: BlockNode) -> bool:
+    """Whether a block has no iterations, because an extent is the constant 0."""
+    return any(
+        isinstance(item.dom.extent, tir.IntImm) and item.dom.extent.value == 0 for item in block.iter_vars
+    )
 
 
 def is_spatial(block: BlockNode) -> bool:

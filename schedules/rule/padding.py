@@ -19,7 +19,7 @@ from ..affine import polynomial, split_by
 from ..random_variable import BlockRV
 from ..schedule import Schedule
 from ..tree import BlockNode
-from .block_facts import index_vars, loop_position, node_of
+from .block_facts import loop_position, node_of, operand_loads, operand_vars
 
 _MAX_COLUMNS = 8
 """Vectors side by side in a register tile at most, as far as this estimate looks."""
@@ -59,7 +59,8 @@ def choose_padding(
     """Padded extents by block variable (empty where nothing is gained), and by which factor they are better.
 
     At most the vector axis and one other axis are padded, the others by a share of at most ``max_padding``; a vector axis that is no
-    multiple of the vector width may be padded to the next one in any case.
+    multiple of the vector width may be padded to the next one in any case. An axis of one element stays as it is: the loop of its
+    only iteration binds nothing.
     """
     extents = _extents(node)
     if vector_var not in extents or max_padding <= 0 or not _is_affine_in(node, vector_var):
@@ -96,17 +97,13 @@ def _extents(node: BlockNode) -> dict[Any, int]:
 
 def _is_affine_in(node: BlockNode, var: Any) -> bool:
     """Whether the regions of tiles along an axis are boxes also where it is padded (groups of channels are none)."""
-    indices = [item.min for region in node.reads for item in region.region]
+    indices = [index for load in operand_loads(node) for index in load.indices]
     return all(split_by(polynomial(index), {var: 1}) is not None for index in indices)
 
 
 def _row_vars(node: BlockNode, vector_var: Any) -> list[Any]:
     """Axes along which a tile uses the vectors of some operand again."""
-    vectors = []
-    for region in node.reads:
-        used = set().union(*[index_vars(item.min) for item in region.region]) if region.region else set()
-        if vector_var in used:
-            vectors.append(used)
+    vectors = [used for used in operand_vars(node) if vector_var in used]
     return [
         var for var in _extents(node) if var is not vector_var and any(var not in used for used in vectors)
     ]
@@ -151,7 +148,7 @@ def _padded(
             if tall <= extents[var] and padded <= extents[var] * (1 + max_padding):
                 axes.append((var, tall, padded))
     for wide in range(1, min(_MAX_COLUMNS, vectors) + 1):
-        width = _round_up(vectors, wide) * lanes
+        width = _round_up(vectors, wide) * lanes if size > 1 else 1
         if width > max(size * (1 + max_padding), vectors * lanes):
             continue
         for var, tall, padded in axes:

@@ -17,6 +17,7 @@ is compiled, others when the kernel runs.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -41,6 +42,7 @@ from .block_facts import (
     is_one,
     loop_position,
     node_of,
+    operand_loads,
     reduce_vars,
     spatial_vars,
 )
@@ -117,7 +119,7 @@ class RegisterTiling(MultiLevelTiling):
 
     def _packable(self, sch: Schedule, node: BlockNode, vector_var: Any) -> list[tuple[int, bool]]:
         """(read position, is constant) of operands that have the vector axis alone in one dimension, and no other spatial
-        axis that is tiled for reuse within it.
+        axis that is tiled for reuse within it. A tensor that is read twice is not packed: its panels would serve one operand only.
         """
         if vector_var is None:
             return []
@@ -126,9 +128,10 @@ class RegisterTiling(MultiLevelTiling):
         constants = {func.buffer_map.get(param) for i, param in enumerate(func.params) if i in free}
         written = {region.buffer for region in node.writes}
         reductions = set(reduce_vars(node))
+        n_loads = Counter(load.buffer for load in operand_loads(node))
         result = []
         for position, region in enumerate(node.reads):
-            if region.buffer in written:
+            if region.buffer in written or n_loads[region.buffer] != 1:
                 continue
             dims = [i for i, item in enumerate(region.region) if item.min is vector_var]
             used = set().union(*[index_vars(item.min) for item in region.region])

@@ -1,0 +1,119 @@
+"""Register tiles of unusual operands: one output column, one tensor that is read twice, nothing at all."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from ir import IRModule, te, topi
+from ir.script import from_source
+from ir.target import Target
+from ir.tir import PrimFunc
+from runners.native import build_native
+from schedules import Schedule, Trace
+from schedules.layout_rewrite import split_module
+from schedules.postproc import postprocess
+from schedules.space import PostOrderApply
+
+TARGET = Target("llvm -mcpu=skylake-avx512 -num-cores 2")
+
+
+def product(rows: int, steps: int, columns: int) -> PrimFunc:
+    a, b = te.placeholder((rows, steps), name="A"), te.placeholder((steps, columns), name="B")
+    return te.create_prim_func([a, b, topi.matmul(a, b)])
+
+
+def check_candidates(
+    func: PrimFunc, arrays: list[np.ndarray], expected: np.ndarray, per_sketch: int = 2
+) -> int:
+    """Builds some candidates of every sketch, as from a database; how many decisions the sketches have."""
+    generator = np.random.default_rng(0)
+    n_decisions = 0
+    for sketch in PostOrderApply().generate_sketches(func, TARGET):
+        n_decisions = max(n_decisions, sketch.n_columns)
+        for row in sketch.sample(per_sketch, generator):
+            made = sketch.materialize(func, row)
+            assert postprocess(made, TARGET)
+            assert made.trace is not None
+            sch = Schedule(func)
+            Trace.apply_json_to_schedule(json.loads(json.dumps(made.trace.as_json())), sch)
+            kernel = split_module(sch.mod)["main"]
+            out = np.full(expected.shape, 77, expected.dtype)
+            build_native(IRModule({"main": kernel}), Target("cpu")).bind(*arrays, out)()
+            np.testing.assert_array_equal(out, expected)
+    return n_decisions
+
+
+def integers(*shape: int) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).integers(-4, 5, shape).astype("float32")
+
+
+@pytest.mark.parametrize("rows", [1, 5, 33, 197, 257])
+@pytest.mark.parametrize("steps", [1, 5, 64])
+def test_one_output_column(rows: int, steps: int) -> None:
+    a, b = integers(rows, steps), integers(steps, 1)
+    check_candidates(product(rows, steps, 1), [a, b], a @ b, per_sketch=1)
+
+
+@pytest.mark.parametrize("steps", [1, 5, 64])
+def test_every_number_of_rows_has_a_space(steps: int) -> None:
+    for rows in [*range(1, 70), 1023, 4096]:
+        for func in (product(rows, steps, 1), product(1, steps, rows)):
+            assert PostOrderApply().generate_sketches(func, TARGET)
+
+
+def test_one_output_channel() -> None:
+    data, weight = te.placeholder((1, 3, 9, 11), name="A"), te.placeholder((1, 3, 3, 3), name="W")
+    func = te.create_prim_func([data, weight, topi.nn.conv2d_nchw(data, weight, 1, 1, 1)])
+    a, w = integers(1, 3, 9, 11), integers(1, 3, 3, 3)
+    windows = np.lib.stride_tricks.sliding_window_view(
+        np.pad(a, [(0, 0), (0, 0), (1, 1), (1, 1)]), (3, 3), (2, 3)
+    )
+    check_candidates(func, [a, w], np.einsum("nchwyx,ocyx->nohw", windows, w))
+
+
+@pytest.mark.parametrize(("rows", "steps", "columns"), [(0, 5, 3), (3, 0, 5), (5, 3, 0), (17, 0, 1)])
+def test_nothing_to_tile(rows: int, steps: int, columns: int) -> None:
+    func = product(rows, steps, columns)
+    assert PostOrderApply().generate_sketches(func, TARGET)
+
+
+@pytest.mark.parametrize("operator", [topi.add, topi.divide, None])
+def test_a_tensor_that_is_both_operands_has_an_ordinary_space(operator: object) -> None:
+    a = te.placeholder((24, 24), name="A")
+    out = topi.matmul(a, a)
+    func = te.create_prim_func([a, operator(out, a) if callable(operator) else out])
+    array = integers(24, 24) + 8
+    expected = array @ array
+    if operator is topi.add:
+        expected = expected + array
+    elif operator is topi.divide:
+        expected = expected / array
+    assert check_candidates(func, [array], expected) >= 3
+
+
+def test_a_tensor_that_a_block_states_twice() -> None:
+    """As fusion leaves ``x @ x + x``: one region for each operand."""
+    func = from_source(
+        """@T.prim_func
+def main(A: T.Buffer((24, 24), "float32"), D: T.Buffer((24, 24), "float32")):
+    T.func_attr({"tir.noalias": True})
+    C = T.alloc_buffer((24, 24))
+    for i, j, k in T.grid(24, 24, 24):
+        with T.block("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            T.reads(A[vi, vk], A[vk, vj])
+            T.writes(C[vi, vj])
+            with T.init():
+                C[vi, vj] = T.float32(0)
+            C[vi, vj] = C[vi, vj] + A[vi, vk] * A[vk, vj]
+    for i, j in T.grid(24, 24):
+        with T.block("D"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            D[vi, vj] = C[vi, vj] + A[vi, vj]
+"""
+    )
+    array = integers(24, 24)
+    assert check_candidates(func, [array], array @ array + array) >= 3
