@@ -56,7 +56,7 @@ class IndexArithmetic:
         return name in ("tir.if_then_else", "tir.likely") and all([self(item) for item in e.args])
 
     def _let(self, e: Any) -> bool:
-        if not self(e.value):
+        if not is_number(e.value.dtype) or not self(e.value):
             self.mark_data(e.var)
         return self(e.body)
 

@@ -15,11 +15,12 @@ from .. import dtype as dt
 from ..tir import expr as E
 from ..tir import operators
 from ..tir.expr import PrimExpr, Var
-from ..tir.operators import const
+from ..tir.operators import const, wrap_integer
 from .effects import copied, has_effect, part_by_part
+from .index_arithmetic import IndexArithmetic
+from .intervals import INF as INF
+from .intervals import INTERVALS
 from .linear_form import combined, scaled
-
-INF = 1 << 62
 
 
 class Linear:
@@ -50,7 +51,7 @@ class Linear:
 
 def _range(dtype: str) -> tuple[int, int]:
     """The smallest and the largest number of an integer type, ±INF beyond."""
-    low, high = dt.integer_range(dtype)
+    low, high = dt.integer_range(dt.element_of(dtype))
     return max(low, -INF), min(high, INF)
 
 
@@ -78,6 +79,9 @@ class IndexSimplifier:
         self._atoms: dict[tuple[Any, ...], PrimExpr] = {}
         self._atom_linear: dict[PrimExpr, Linear] = {}  # of binary atoms: the first operand
         self._atom_bounds: dict[PrimExpr, tuple[int, int]] = {}
+        self._of_data: dict[int, tuple[tuple[int, int], bool]] = {}
+        self.is_index = IndexArithmetic()
+        """Tells index arithmetic from data."""
         self.rewrite: Callable[[PrimExpr], PrimExpr] | None = None
         """Applied to what is opaque here (loads, calls), so that a pass can simplify the indices inside."""
 
@@ -117,37 +121,69 @@ class IndexSimplifier:
         self._atoms.clear()
         self._atom_linear.clear()
         self._atom_bounds.clear()
+        self._of_data.clear()
 
     # -- bounds ----------------------------------------------------------------
     def bounds(self, expr: PrimExpr) -> tuple[int, int]:
         """Smallest and largest value, both inclusive; ±INF where unknown."""
         if dt.is_index(expr.dtype) or not dt.is_integral(expr.dtype):
             return self.bounds_of(self.linear(expr))
-        return self._bounds_of_narrow(expr)
+        return self._data_bounds(expr)[0]
 
-    def _bounds_of_narrow(self, expr: Any) -> tuple[int, int]:
-        """Bounds of an integer of a type whose arithmetic wraps: what every operation gives has to fit."""
-        kind = expr.__class__
+    def bounds_of_value(self, value: PrimExpr) -> tuple[int, int]:
+        """Bounds of what is cast or bound by a let: of a number of ℤ if it is index arithmetic, else of data."""
+        return self.bounds(value) if self.is_index(value) else self._data_bounds(value)[0]
+
+    def _bounds_of_cast(self, cast: E.Cast) -> tuple[int, int]:
+        value = cast.value
+        low, high = self.bounds_of_value(value)
+        smallest, largest = _range(value.dtype)
+        return _within((max(low, smallest), min(high, largest)), cast.dtype)
+
+    # -- data ------------------------------------------------------------------
+    def bounds_of_data(self, expr: PrimExpr) -> tuple[int, int]:
+        """Smallest and largest value of an integer that wraps; ±INF where unknown."""
+        return self._data_bounds(expr)[0]
+
+    def exact(self, expr: PrimExpr) -> bool:
+        """Whether no operation of data can wrap, by the bounds of its operands: then it is a number of ℤ."""
+        return self._data_bounds(expr)[1]
+
+    def _data_bounds(self, expr: Any) -> tuple[tuple[int, int], bool]:
+        """Bounds of an integer whose arithmetic wraps, and whether nothing in it can."""
+        found = self._of_data.get(id(expr))
+        if found is None:
+            found = self._of_data[id(expr)] = self._derive_data_bounds(expr)
+            self._alive.append(expr)
+        return found
+
+    def _derive_data_bounds(self, expr: Any) -> tuple[tuple[int, int], bool]:
+        kind, exact = expr.__class__, True
         found = -INF, INF
         if kind is E.IntImm:
             found = expr.value, expr.value
-        elif isinstance(expr, Var):
-            found = self._bounds.get(expr, found)
+        elif kind is E.Var or kind is E.SizeVar:
+            (low, high), (smallest, largest) = self._bounds_of_atom(expr), _range(expr.dtype)
+            found = max(low, smallest), min(high, largest)
         elif kind is E.Cast and dt.is_integral(expr.value.dtype):
             found = self._bounds_of_cast(expr)
-        elif kind in (E.Add, E.Sub, E.Mul):
-            (a, b), (c, d) = self.bounds(expr.a), self.bounds(expr.b)
-            if kind is E.Mul:
-                corners = [x * y for x in (a, b) for y in (c, d)]
-                found = min(corners), max(corners)
-            else:
-                found = (a + c, b + d) if kind is E.Add else (a - d, b - c)
-        return _within(found, expr.dtype)
-
-    def _bounds_of_cast(self, cast: E.Cast) -> tuple[int, int]:
-        low, high = self.bounds(cast.value)
-        smallest, largest = _range(cast.value.dtype)
-        return _within((max(low, smallest), min(high, largest)), cast.dtype)
+            if dt.is_index(expr.dtype) and dt.is_index(expr.value.dtype):
+                low, high = _range(expr.dtype)
+                inner, exact = self._data_bounds(expr.value)
+                exact = exact and low <= inner[0] and inner[1] <= high
+        elif kind is E.Select:
+            (x, of_x), (y, of_y) = self._data_bounds(expr.true_value), self._data_bounds(expr.false_value)
+            found, exact = (min(x[0], y[0]), max(x[1], y[1])), of_x and of_y
+        elif kind in INTERVALS:
+            (x, of_x), (y, of_y) = self._data_bounds(expr.a), self._data_bounds(expr.b)
+            found = INTERVALS[kind](*x, *y)
+            smallest, largest = _range(expr.dtype)
+            exact = of_x and of_y and max(smallest, 1 - INF) <= found[0] and found[1] <= min(largest, INF - 1)
+        elif isinstance(expr, E.BinaryOpExpr) or kind in (E.Let, E.Ramp):
+            exact = False
+        elif kind is E.Call:
+            exact = getattr(expr.op, "name", "") != "tir.likely"
+        return _within(found, expr.dtype), exact
 
     def bounds_of(self, value: Linear) -> tuple[int, int]:
         """Bounds of a linear form."""
@@ -388,9 +424,11 @@ class IndexSimplifier:
     def _from_cast(self, expr: E.Cast) -> Linear:
         if not (dt.is_index(expr.dtype) and dt.is_index(expr.value.dtype)):
             return self._opaque(expr)
+        if not (self.is_index(expr.value) or self.exact(expr)):
+            return self._opaque(expr)
         inner = self.linear(expr.value)
         if not inner.terms:
-            return inner
+            return Linear({}, wrap_integer(inner.const, expr.dtype))
         key = ("cast", expr.dtype, inner.key())
         atom = self._atoms.get(key)
         if atom is None:
@@ -463,6 +501,18 @@ class IndexSimplifier:
         return self.build(value, expr.dtype)
 
     # -- conditions ------------------------------------------------------------------
+    def compares_numbers(self, condition: E.CmpExpr) -> bool:
+        """Whether a comparison in a condition is one of numbers of ℤ: index arithmetic, or data that cannot wrap."""
+        if not dt.is_index(condition.a.dtype):
+            return False
+        return self.is_index(condition) or (self.exact(condition.a) and self.exact(condition.b))
+
+    def truth_of_data(self, condition: E.CmpExpr) -> bool | None:
+        """Whether a comparison that is stored or passed always or never holds; None when it depends or may wrap."""
+        if self.exact(condition.a) and self.exact(condition.b):
+            return self.truth(condition)
+        return None
+
     def truth(self, condition: PrimExpr) -> bool | None:
         """Whether a scalar condition always or never holds; None when it depends."""
         kind = condition.__class__
@@ -479,7 +529,7 @@ class IndexSimplifier:
             return None if inner is None else not inner
         if kind is E.Call and getattr(condition.op, "name", "") == "tir.likely":  # type: ignore[attr-defined]
             return self.truth(condition.args[0])  # type: ignore[attr-defined]
-        if isinstance(condition, E.CmpExpr) and dt.is_index(condition.a.dtype):
+        if isinstance(condition, E.CmpExpr) and self.compares_numbers(condition):
             low, high = self.bounds_of(self.linear(condition.a).plus(self.linear(condition.b), -1))
             return _decide(kind, low, high)
         return None

@@ -450,7 +450,7 @@ class RewriteSimplifier:
         return e if folded.__class__ is E.Cast and value is e.value else folded
 
     def _let(self, e: Any) -> Any:
-        is_index = self._parent._is_index(e.value)
+        is_index = is_number(e.value.dtype) and self._parent._is_index(e.value)
         value = (self._parent if is_index else self._parent._data)._rewrite.visit(e.value)
         if not is_index:
             self._parent._mark_data(e.var)

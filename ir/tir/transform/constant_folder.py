@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...arith.effects import has_effect
 from .. import expr as E
 from .. import operators
@@ -39,6 +41,10 @@ class ConstantFolder(StmtExprMutator):
     def visit_Buffer(self, buffer: Buffer) -> Buffer:
         return buffer
 
+    def with_parts(self, node: Any) -> Any:
+        """A choice, call, load or store with its parts visited."""
+        return self.generic_visit(node)
+
     # -- expressions ---------------------------------------------------------
     def visit_BinaryOpExpr(self, node: E.BinaryOpExpr) -> PrimExpr:
         return self.folded(node, self.visit(node.a), self.visit(node.b))
@@ -73,24 +79,28 @@ class ConstantFolder(StmtExprMutator):
         return node if value is node.value else operators.cast(node.dtype, value)
 
     def visit_Select(self, node: E.Select) -> PrimExpr:
-        condition = self.visit(node.condition)
+        condition = self.condition(node.condition)
         if isinstance(condition, IntImm):
             return self.visit(node.true_value if condition.value else node.false_value)
-        return self.generic_visit(node)
+        return self.with_parts(node)
+
+    def condition(self, node: PrimExpr) -> PrimExpr:
+        """What a choice depends on."""
+        return self.visit(node)
 
     def visit_Call(self, node: E.Call) -> PrimExpr:
         name = getattr(node.op, "name", "")
         if name == "tir.if_then_else":
-            condition = self.visit(node.args[0])
+            condition = self.condition(node.args[0])
             if isinstance(condition, IntImm):
                 return self.visit(node.args[1] if condition.value else node.args[2])
-        mapped = self.generic_visit(node)
+        mapped = self.with_parts(node)
         if name == "tir.likely" and isinstance(mapped.args[0], IntImm):
             return mapped.args[0]
         return mapped
 
     def visit_BufferLoad(self, node: E.BufferLoad) -> PrimExpr:
-        mapped: E.BufferLoad = self.generic_visit(node)
+        mapped: E.BufferLoad = self.with_parts(node)
         holds = None if mapped.predicate is None else _uniform(mapped.predicate)
         if holds is None:
             return mapped
@@ -98,7 +108,7 @@ class ConstantFolder(StmtExprMutator):
 
     # -- statements ----------------------------------------------------------
     def visit_BufferStore(self, node: BufferStore) -> Stmt:
-        mapped: BufferStore = self.generic_visit(node)
+        mapped: BufferStore = self.with_parts(node)
         holds = None if mapped.predicate is None else _uniform(mapped.predicate)
         if holds is None:
             return mapped

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import gcd
 
-from ... import dtype as dt
 from ...arith.index_simplifier import INF, IndexSimplifier, Linear
 from ...module import IRModule
 from ...node import Mutator, Visitor, post_order_visit
@@ -45,7 +44,7 @@ def _distance(simplifier: IndexSimplifier, clause: PrimExpr) -> Linear | None:
 
     ``k == 0`` of a variable that starts at 0, the first step of a reduction, is ``k <= 0``.
     """
-    if not isinstance(clause, E.CmpExpr) or not dt.is_index(clause.a.dtype):
+    if not isinstance(clause, E.CmpExpr) or not simplifier.compares_numbers(clause):
         return None
     a, b = simplifier.linear(clause.a), simplifier.linear(clause.b)
     if isinstance(clause, E.LT):

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from ... import dtype as dt
 from ...arith.index_simplifier import IndexSimplifier
 from ...module import IRModule
-from ...node import Mutator
 from ...transform import PassContext
-from ..expr import Div, FloorDiv, FloorMod, IntImm, Let, Mod, PrimExpr, Var
+from ..buffer import Buffer
+from ..expr import BinaryOpExpr, Div, FloorDiv, FloorMod, IntImm, Let, Mod, PrimExpr, Var
 from ..function import PrimFunc
 from ..stmt import For, LetStmt, Stmt
 from .fresh_copy import renamed
+from .positions import PositionedMutator
 from .prim_func_pass import PrimFuncPass
 
 _UNKNOWN = 1 << 40
@@ -24,10 +25,13 @@ def _is_power_of_two(divisor: PrimExpr) -> bool:
     return isinstance(divisor, IntImm) and divisor.value > 0 and not divisor.value & (divisor.value - 1)
 
 
-class _Lower(Mutator):
+class _Lower(PositionedMutator):
     def __init__(self) -> None:
-        super().__init__()
         self.simplifier = IndexSimplifier()
+        super().__init__(self.simplifier.is_index)
+
+    def visit_Buffer(self, buffer: Buffer) -> Buffer:
+        return buffer
 
     def visit_For(self, loop: For) -> Stmt:
         self.simplifier.bind_range(loop.loop_var, loop.min, loop.extent)
@@ -35,28 +39,27 @@ class _Lower(Mutator):
 
     def visit_LetStmt(self, node: LetStmt) -> Stmt:
         if dt.is_index(node.var.dtype):
-            self.simplifier.bind(node.var, *self.simplifier.bounds(node.value))
-        return self.generic_visit(node)
+            self.simplifier.bind(node.var, *self.simplifier.bounds_of_value(node.value))
+        return super().visit_LetStmt(node)
 
     def visit_Let(self, node: Let) -> PrimExpr:
         if self.simplifier.is_bound(node.var):
             node = renamed(node)
-        return self.generic_visit(node)
+        return super().visit_Let(node)
 
-    def _truncating(self, node: FloorDiv | FloorMod, kind: type[PrimExpr]) -> PrimExpr:
-        bounds = self.simplifier.bounds
+    def operation(self, node: BinaryOpExpr) -> PrimExpr:
+        """A division of index arithmetic, or of data whose bounds say that no operand has wrapped below zero."""
         mapped = self.generic_visit(node)
-        if _is_power_of_two(node.b):
+        kind = _TRUNCATING.get(type(node))
+        if kind is None or _is_power_of_two(node.b):
             return mapped
+        bounds = self.simplifier.bounds_of_data if self.in_data else self.simplifier.bounds
         if dt.is_index(node.dtype) and bounds(node.a)[0] >= 0 and bounds(node.b)[0] >= 0:
             return kind(mapped.a, mapped.b)
         return mapped
 
-    def visit_FloorDiv(self, node: FloorDiv) -> PrimExpr:
-        return self._truncating(node, Div)
 
-    def visit_FloorMod(self, node: FloorMod) -> PrimExpr:
-        return self._truncating(node, Mod)
+_TRUNCATING: dict[type, type[PrimExpr]] = {FloorDiv: Div, FloorMod: Mod}
 
 
 @dataclass(frozen=True)

@@ -120,7 +120,7 @@ class StatementSimplifier(StmtExprMutator):
         return node.replace(condition=condition, body=body)
 
     def visit_LetStmt(self, node: LetStmt) -> Stmt:
-        is_index = self.analyzer.is_index(node.value)
+        is_index = is_number(node.value.dtype) and self.analyzer.is_index(node.value)
         value = self.visit(node.value) if is_index else self.analyzer.simplify_data(node.value)
         if self._may_inline(value):
             return self.visit(substitute(node.body, {node.var: value}))  # type: ignore[no-any-return]

@@ -27,14 +27,14 @@ from ..expr import (
 from ..function import PrimFunc
 from ..operators import cast
 from ..stmt import AttrStmt, BufferStore, For, LetStmt, Stmt
-from ..stmt_functor import StmtExprMutator
+from .positions import PositionedMutator
 from .prim_func_pass import PrimFuncPass
 
 _SUMS = (Add, Sub, Mul)
 _WIDE = "int64"
 
 
-class _Widen(StmtExprMutator):
+class _Widen(PositionedMutator):
     def __init__(self, params: tuple[Var, ...]) -> None:
         super().__init__()
         self.indices = {var for var in params if dt.is_index(var.dtype)}
@@ -62,12 +62,12 @@ class _Widen(StmtExprMutator):
         return loop.replace(loop_var=counter, min=start, extent=extent, body=self.visit(loop.body))
 
     def visit_LetStmt(self, node: LetStmt) -> Stmt:
-        value = self.visit(node.value)
+        value = self.as_data(node.value)
         self._become(node.var, is_data=True)
         return node.replace(value=value, body=self.visit(node.body))  # type: ignore[no-any-return]
 
     def visit_Let(self, node: Let) -> PrimExpr:
-        value = self.visit(node.value)
+        value = self.as_data(node.value)
         self._become(node.var, is_data=True)
         return node.replace(value=value, body=self.visit(node.body))  # type: ignore[no-any-return]
 
@@ -94,13 +94,16 @@ class _Widen(StmtExprMutator):
         return var if counter is None else cast(var.dtype, counter)
 
     def visit_BufferStore(self, store: BufferStore) -> Stmt:
-        value, indices, predicate = self.visit(store.value), self._indices(store), self._predicate(store)
+        value, indices, predicate = self.as_data(store.value), self._indices(store), self._predicate(store)
         if value is store.value and indices is store.indices and predicate is store.predicate:
             return store
         return BufferStore(store.buffer, value, indices, predicate, store.span)
 
     def visit_BufferLoad(self, load: BufferLoad) -> PrimExpr:
+        outer, self.in_data = self.in_data, False
+        remembered, self._remembered = self._remembered, {} if outer else self._remembered
         indices, predicate = self._indices(load), self._predicate(load)
+        self.in_data, self._remembered = outer, remembered
         if indices is load.indices and predicate is load.predicate:
             return load
         return BufferLoad(load.buffer, indices, predicate, load.span)
@@ -124,10 +127,10 @@ class _Widen(StmtExprMutator):
         return self.visit(index)  # type: ignore[no-any-return]
 
     def visit_CmpExpr(self, node: CmpExpr) -> PrimExpr:
-        if dt.is_index(node.a.dtype) and dt.lanes(node.a.dtype) == 1:
+        if not self.in_data and dt.is_index(node.a.dtype) and dt.lanes(node.a.dtype) == 1:
             if self._is_index(node.a) and self._is_index(node.b):
                 return type(node)(self._widened(node.a), self._widened(node.b))
-        return self.generic_visit(node)
+        return self.as_data(node) if not self.in_data else self.generic_visit(node)  # type: ignore[no-any-return]
 
     def _is_index(self, expr: PrimExpr) -> bool:
         """Whether an expression computes with nothing but sizes and loop variables."""
@@ -173,8 +176,8 @@ class WidenIndices(PrimFuncPass):
     """Count loops, and compute the indices of accesses and comparisons of loop variables and sizes, in 64 bits.
 
     Indices must not overflow, so that their value stays; machines with 64-bit addresses then need no conversions between.
-    Integers that are data (loaded, results of calls, a loop's variable where it is a value) keep their width and are converted
-    where they meet an index; so do divisions, extremes and casts of them, for data may have wrapped.
+    Integers that are data (loaded, results of calls, a loop's variable and a comparison where they are values) keep their width and are
+    converted where they meet an index; so do divisions, extremes and casts of them, for data may have wrapped.
 
     Before::
 
