@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import ast
-import time
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import z3
 
-from ir.arith.domain import Domain
 from ir.arith.pattern import Formula
 
-from .numbers import DIVISIONS, WORD, BitVectors, Floats, Integers, Numbers, Samples
+from .numbers import DIVISIONS, WORD, Floats, Numbers, Samples
 
 WIDTHS = (8, 16, 32, 64)
 
@@ -123,7 +121,13 @@ class Interpretation:
         if isinstance(node, ast.UnaryOp):
             return exact.sub(exact.literal(0), self._number(node.operand))  # type: ignore[attr-defined]
         assert isinstance(node, ast.BinOp), ast.unparse(node)
-        method = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.FloorDiv: "floordiv", ast.Mod: "floormod"}
+        method = {
+            ast.Add: "add",
+            ast.Sub: "sub",
+            ast.Mult: "mul",
+            ast.FloorDiv: "floordiv",
+            ast.Mod: "floormod",
+        }
         value = getattr(exact, method[type(node.op)])(self._number(node.left), self._number(node.right))
         self._take_axioms(exact)
         return value
@@ -161,7 +165,9 @@ def _apply(n: Any, name: str, a: Any, b: Any) -> Any:
 
 
 def _compare(n: Any, name: str, a: Any, b: Any) -> Any:
-    return _apply(n, {"Lt": "LT", "LtE": "LE", "Gt": "GT", "GtE": "GE", "Eq": "EQ", "NotEq": "NE"}[name], a, b)
+    return _apply(
+        n, {"Lt": "LT", "LtE": "LE", "Gt": "GT", "GtE": "GE", "Eq": "EQ", "NotEq": "NE"}[name], a, b
+    )
 
 
 def is_constant(name: str) -> bool:
@@ -213,25 +219,27 @@ def truths_of(formula: Formula) -> frozenset[str]:
     return frozenset(found)
 
 
-def kinds(domain: Domain) -> list[tuple[str, Any]]:
-    """(name, how to make them) of the numbers that a claim for a domain is about."""
-    if domain is Domain.WRAPPING:
-        return [(f"{'int' if s else 'uint'}{w}", lambda w=w, s=s: BitVectors(w, s)) for w in WIDTHS for s in (True, False)]
-    if domain is Domain.FLOAT:
-        return [("float16", lambda: Floats(z3.Float16())), ("float32", lambda: Floats(z3.Float32()))]
-    return [(domain.name.lower(), Integers)]
-
-
 def prove(formula: Formula, numbers: Numbers, seconds: float = 10.0) -> str | None:
-    """None where z3 proves the claim, "unknown" where it gives up, else a counterexample."""
+    """None where z3 proves the claim, "unknown" where it gives up, else a counterexample.
+
+    Products of unknowns are found or not by luck: several searches begin differently and share the time.
+    """
     hypotheses, follows = Interpretation(formula, numbers, truths_of(formula)).claim()
-    solver = z3.Solver()
-    solver.set("timeout", int(seconds * 1000))
-    solver.add(hypotheses, z3.Not(follows))
-    answer = solver.check()
-    if answer == z3.unsat:
-        return None
-    return "unknown" if answer == z3.unknown else f"fails for {solver.model()}"
+    for attempt in range(_ATTEMPTS):
+        solver = z3.Tactic("qfnia").solver() if attempt == 1 else z3.Solver()
+        solver.set("timeout", int(seconds * 1000 / _ATTEMPTS))
+        if attempt > 1:
+            solver.set("random_seed", attempt)
+        solver.add(hypotheses, z3.Not(follows))
+        answer = solver.check()
+        if answer == z3.unsat:
+            return None
+        if answer == z3.sat:
+            return f"fails for {solver.model()}"
+    return "unknown"
+
+
+_ATTEMPTS = 5
 
 
 def enumerate_all(formula: Formula, bits: int = 0, signed: bool = True, reach: int = 0) -> str | None:
@@ -248,9 +256,3 @@ def enumerate_all(formula: Formula, bits: int = 0, signed: bool = True, reach: i
     if not len(wrong):
         return None
     return f"fails for {dict(zip(names, (wrong[0][: len(names)] + numbers.low).tolist()))}"
-
-
-def timed(formula: Formula, numbers: Numbers, seconds: float) -> tuple[str | None, float]:
-    """The answer of :func:`prove`, and how long it took."""
-    begin = time.perf_counter()
-    return prove(formula, numbers, seconds), time.perf_counter() - begin

@@ -1,4 +1,4 @@
-"""Numbers as a rule may meet them, each with its own definition of every operation: integers, bit-vectors, floats for z3, arrays of samples.
+"""Numbers as a rule may meet them, each with its own operations: integers, bit-vectors and floats for z3, arrays of samples.
 
 Nothing here is shared with :mod:`ir`: a mistake of the compiler's arithmetic must not be the definition that its rules are proved by.
 Every kind of numbers has the same methods, so that one interpretation of formulas serves all.
@@ -49,6 +49,10 @@ class Numbers(ABC):
     @abstractmethod
     def literal(self, value: int) -> Any:
         """A constant of the rule."""
+
+    @abstractmethod
+    def eq(self, a: Any, b: Any) -> Any:
+        """Whether two values are equal, as a program sees it."""
 
     # truth values
     @abstractmethod
