@@ -225,6 +225,34 @@ def test_functions_of_edges(dtype: str) -> None:
 
 
 @pytest.mark.meaning("float-function")
+def test_halves_are_rounded_away_from_zero() -> None:
+    """Also just below a half, and where all numbers are whole."""
+    values = [
+        0.5,
+        -0.5,
+        1.5,
+        2.5,
+        -2.5,
+        0.49999999999999994,
+        -0.49999999999999994,
+        2.0**52 + 1,
+        -(2.0**52) - 1,
+        0.2,
+        -0.0,
+        math.inf,
+    ]
+    expected = [1, -1, 2, 3, -3, 0.0, -0.0, 2.0**52 + 1, -(2.0**52) - 1, 0.0, -0.0, math.inf]
+    law("T.round(A[i])", {"A": (values, "float64")}, expected, "float64")
+    single = [0.5, -0.5, 1.5, 2.5, -2.5, 0.49999997, -0.49999997, 2.0**23 + 1, 0.2, -0.0, math.nan]
+    law(
+        "T.round(A[i])",
+        {"A": (single, "float32")},
+        [1, -1, 2, 3, -3, 0.0, -0.0, 2.0**23 + 1, 0.0, -0.0, math.nan],
+        "float32",
+    )
+
+
+@pytest.mark.meaning("float-function")
 def test_the_next_float16() -> None:
     a = np.array([1.0, 0.0, -0.0, 65504, 1.0, np.nan, -1.0], "float16")
     b = np.array([2.0, 1.0, -1.0, np.inf, 1.0, 0.0, -2.0], "float16")

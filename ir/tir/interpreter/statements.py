@@ -172,6 +172,7 @@ class Statements:
     def _allocate_const(self, node: S.AllocateConst) -> Closure:
         data = np.asarray(getattr(node.data, "numpy", lambda: node.data)())
         content = np.ascontiguousarray(data).reshape(-1).view("uint8")
+        content.flags.writeable = False  # it belongs to the program
         body, loops = self.translate(node.body), self.machine.loops
 
         def run(env: Env) -> None:

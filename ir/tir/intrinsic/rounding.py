@@ -62,7 +62,15 @@ def trunc(x: Any, span: Span | None = None) -> PrimExpr:
     return _rounded("trunc", x, span)
 
 
-@_rounding(lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x), library_function)
+def _half_away(x: Any) -> Any:
+    """Without adding 0.5, which rounds what is just below a half, and odd numbers beyond 2**52."""
+    whole = np.trunc(x)
+    with np.errstate(invalid="ignore"):
+        is_half = np.abs(x - whole) >= 0.5
+    return np.where(is_half, whole + np.copysign(1.0, x), whole)
+
+
+@_rounding(_half_away, library_function)
 def round(x: Any, span: Span | None = None) -> PrimExpr:
     """The nearest integer elementwise; halves go away from zero."""
     return _rounded("round", x, span)
