@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -127,6 +128,12 @@ class Buffer(Node, type_key="tir.Buffer"):
             (Call(element, "tir.type_annotation", ()), self.data, start, extent, access_mask),
         )
 
+    def _check_size(self) -> None:
+        """Raise IRValueError for more elements than an index can tell apart."""
+        known = [item.value for item in self.shape if isinstance(item, IntImm)]
+        if math.prod(known) >= 1 << 63:
+            raise IRValueError(f"buffer {self.name} of shape {known} has more elements than int64 counts")
+
     def get_flattened_buffer(self) -> Buffer:
         """The one-dimensional buffer over the same data (one dimension per axis separator group)."""
         if self.strides:
@@ -140,6 +147,7 @@ class Buffer(Node, type_key="tir.Buffer"):
                     groups.append(None)
                 groups[-1] = extent if groups[-1] is None else groups[-1] * extent
             shape = [const(1) if item is None else item for item in groups]
+        self._check_size()
         if (
             len(shape) == len(self.shape)
             and not self.strides

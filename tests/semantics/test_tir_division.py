@@ -198,6 +198,16 @@ def test_remainders_of_floats(dtype: str) -> None:
         law("T.floormod(A[i], B[i])", inputs, np.mod(a, b), dtype)
 
 
+@pytest.mark.meaning("float-div")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_floor_of_a_quotient_of_floats(dtype: str) -> None:
+    """The quotient is rounded, then rounded down."""
+    a = np.array([5.5, -5.5, 5.5, 1.0, 7.0, -0.0, 1e30, -5.0, np.inf], dtype)
+    b = np.array([2.0, 2.0, -2.0, 0.1, 0.0, 3.0, 3.0, np.inf, 2.0], dtype)
+    with np.errstate(all="ignore"):
+        law("A[i] // B[i]", {"A": (a, dtype), "B": (b, dtype)}, np.floor(a / b), dtype)
+
+
 @pytest.mark.meaning("shift")
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "uint32", "int64", "uint64"])
 def test_shifts(dtype: str) -> None:

@@ -102,18 +102,22 @@ def test_a_condition_of_data_wraps(loop: str) -> None:
 @pytest.mark.meaning("data-wrap")
 def test_what_is_stored_wraps_though_it_is_made_of_index_variables() -> None:
     main = script(
-        {"O": ((8,), "bool"), "P": ((8,), "int32"), "Q": ((8,), "int32")},
+        {"O": ((8,), "bool"), "P": ((8,), "int32"), "Q": ((8,), "int32"), "R": ((2, 8), "int32")},
         "for i in range(8):",
         "    O[i] = i * 1000000000 < 0",
         "for i in T.vectorized(8):",
         "    P[i] = i * 1000000000 // 4",
         "for i in T.parallel(8):",
         "    Q[i] = i * 1000000000 * 4 // 4",
+        "for i in range(8):",
+        "    R[0, i] = i * 1000000000 // 3",
+        "    R[1, i] = T.floormod(i * 1000000000, 7)",
     )
     wrapped = [modulo(i * 1000000000, "int32") for i in range(8)]
-    args = [np.zeros(8, "bool"), np.zeros(8, "int32"), np.zeros(8, "int32")]
+    args = [np.zeros(8, "bool"), np.zeros(8, "int32"), np.zeros(8, "int32"), np.zeros((2, 8), "int32")]
+    rounded = np.array([[w // 3 for w in wrapped], [w % 7 for w in wrapped]])
     fourth = [modulo(i * 4000000000, "int32") // 4 for i in range(8)]
-    holds(main, args, {0: [w < 0 for w in wrapped], 1: [w // 4 for w in wrapped], 2: fourth})
+    holds(main, args, {0: [w < 0 for w in wrapped], 1: [w // 4 for w in wrapped], 2: fourth, 3: rounded})
 
 
 @pytest.mark.meaning("data-wrap", "data-proof")
@@ -363,5 +367,5 @@ def test_a_buffer_beyond_64_bits_is_refused() -> None:
 
     buffer = tir.decl_buffer((T.int64(2**40), T.int64(2**40)), "float32", "A")
     func = tir.PrimFunc([buffer], tir.BufferStore(buffer, tir.const(1.0), [T.int64(0), T.int64(1)]))
-    with pytest.raises(IRError, match="2\\*\\*63|int64|large"):
+    with pytest.raises(IRError, match="more elements than int64 counts"):
         build(func)

@@ -182,7 +182,7 @@ def test_threads_share_memory() -> None:
 @pytest.mark.meaning("block")
 def test_a_block_runs_where_its_predicate_holds() -> None:
     @T.prim_func
-    def reduction(A: T.Buffer((3, 3), "int32"), B: T.Buffer((3,), "int32")):
+    def main(A: T.Buffer((3, 3), "int32"), B: T.Buffer((3,), "int32")):
         for i, k0, k1 in T.grid(4, 2, 2):
             with T.block("B"):
                 v = T.axis.spatial(3, i)
@@ -193,7 +193,7 @@ def test_a_block_runs_where_its_predicate_holds() -> None:
                 B[v] = B[v] + A[v, r]
 
     a = np.arange(9, dtype="int32").reshape(3, 3)
-    holds(reduction, [a, np.full(3, 7, "int32")], {1: 100 + a.sum(1)})
+    holds(main, [a, np.full(3, 7, "int32")], {1: 100 + a.sum(1)})
 
 
 @pytest.mark.meaning("block")

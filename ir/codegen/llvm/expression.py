@@ -99,8 +99,10 @@ def _float_arithmetic(emitter: FunctionEmitter, kind: type, x: Value, y: Value, 
         return remainder
     zero = constant(0.0, x.type)
     wrong_sign = b.binary("xor", b.fcmp("olt", remainder, zero), b.fcmp("olt", y, zero))
-    inexact = b.binary("and", wrong_sign, b.fcmp("one", remainder, zero))
-    return b.select(inexact, b.binary("fadd", remainder, y), remainder)
+    is_zero = b.fcmp("oeq", remainder, zero)
+    signed_zero = b.call(emitter.module.intrinsic("copysign", x.type, 2), x.type, [zero, y])
+    moved = b.select(wrong_sign, b.binary("fadd", remainder, y), remainder)
+    return b.select(is_zero, signed_zero, moved)
 
 
 def _extreme(emitter: FunctionEmitter, kind: type, x: Value, y: Value) -> Value:

@@ -206,8 +206,10 @@ def _allocate(emitter: FunctionEmitter, node: S.Allocate) -> None:
 
 
 def _from_runtime(emitter: FunctionEmitter, node: S.Allocate, size: Value) -> None:
-    """Memory that the runtime keeps between calls."""
+    """Memory that the runtime keeps between calls; for an extent of zero a byte, so that null always means that there is none left."""
     b = emitter.b
+    if size.literal is None:
+        size = b.call(emitter.module.intrinsic("smax", "i64", 2), "i64", [size, Value("1", "i64")])
     emitter.module.declare("loopsmith_workspace_acquire", "ptr", ["i64"], " nounwind")
     emitter.module.declare("loopsmith_workspace_release", "void", ["ptr"], " nounwind")
     pointer = b.define(f"call noalias ptr @loopsmith_workspace_acquire(i64 {size.ref})", "ptr")

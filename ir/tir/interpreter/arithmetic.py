@@ -99,7 +99,8 @@ _FLOATS: dict[type, Operation] = {
     E.Max: _larger,
 }
 
-_IN_FLOAT64: dict[type, Operation] = {E.Mod: np.fmod, E.FloorMod: np.mod, E.FloorDiv: np.floor_divide}
+_REMAINDERS: dict[type, Operation] = {E.Mod: np.fmod, E.FloorMod: np.mod}
+"""Exact in float64, or rounded once more where a sum with the divisor is."""
 
 
 def float_operation(node: E.BinaryOpExpr) -> Operation:
@@ -107,7 +108,10 @@ def float_operation(node: E.BinaryOpExpr) -> Operation:
     found = _FLOATS.get(type(node))
     if found is not None:
         return found
-    compute, rounded = _IN_FLOAT64[type(node)], rounding(dt.element_of(node.dtype))
+    rounded = rounding(dt.element_of(node.dtype))
+    if isinstance(node, E.FloorDiv):
+        return lambda a, b: rounded(np.floor(np.float64(a / b)))
+    compute = _REMAINDERS[type(node)]
     return lambda a, b: rounded(compute(np.float64(a), np.float64(b)))
 
 
