@@ -395,7 +395,7 @@ def _stage_at(
     cache = similar_buffer(buffer, storage_scope)
     name = cache_name(buffer, storage_scope)
     source, target = (cache, buffer) if is_write else (buffer, cache)
-    copy = _auto_copy(source, target, boxes[buffer], name, around_copy)
+    copy = _auto_copy(source, target, boxes[buffer], name, around_copy, _variables_around(scope))
     for item in users:
         replace_buffer(item, buffer, cache)
     children = loop.body.nodes if isinstance(loop.body, SeqNode) else [loop.body]
@@ -420,13 +420,29 @@ _FAR = 1 << 30
 """A bound from which on a loop's extent counts as unknown."""
 
 
+def _variables_around(scope: BlockNode | None) -> list[IterVar]:
+    """The variables of a block and of the blocks around it."""
+    found: list[IterVar] = []
+    while scope is not None:
+        found += scope.iter_vars
+        scope = scope_of(scope)
+    return found
+
+
 def _auto_copy(
-    source: tir.Buffer, target: tir.Buffer, box: Any, name: str, around: list[LoopNode]
+    source: tir.Buffer,
+    target: tir.Buffer,
+    box: Any,
+    name: str,
+    around: list[LoopNode],
+    variables: list[IterVar],
 ) -> BlockNode:
     """A block that copies a box; its variables are the box's position, in units of its size where it moves in such steps."""
     iter_vars: list[IterVar] = []
     values, lows, loops, sizes = [], [], [], []
     analyzer = Analyzer()
+    for item in variables:
+        analyzer.bind(item.var, item.dom)
     for loop in around:
         analyzer.bind(loop.var, loop.range())
     for axis, ((start_at, size_at), dim) in enumerate(zip(box, source.shape, strict=True)):

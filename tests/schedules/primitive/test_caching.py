@@ -490,3 +490,19 @@ def test_a_part_that_changes_in_size_is_not_staged() -> None:
     assert_refused(
         sch, lambda: sch.read_at(sch.get_loops("B")[0], "B", 0, "global"), "changes from one to the next"
     )
+
+
+def test_write_at_in_a_block_of_blocks() -> None:
+    """The position of the copy depends on a variable of the block around, whose domain bounds it."""
+
+    @T.prim_func
+    def main(A: T.Buffer((5, 6), "float32"), B: T.Buffer((5, 6), "float32")):
+        for i, j in T.grid(5, 6):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] * T.float32(2)
+
+    sch = Schedule(main)
+    sch.blockize(sch.get_loops("B")[1])
+    sch.write_at(sch.get_loops("B")[0], "B", 0, "global")
+    assert_same_meaning(main, sch)
