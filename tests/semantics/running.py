@@ -14,7 +14,6 @@ import pytest
 
 from ir import IRModule
 from ir.codegen.build import build
-from ir.codegen.llvm.compile import CodegenError
 from ir.dtype import to_numpy
 from ir.script import from_source
 from ir.tir import PrimFunc
@@ -34,17 +33,9 @@ _LENGTH = 37
 
 
 def executors(program: PrimFunc | IRModule) -> list[tuple[str, Callable[..., Any]]]:
-    """The ways to run a function ``main``, with their names. Floats of 8 bits have no native code, and building them says so."""
-    if _holds_float8(program):
-        with pytest.raises(CodegenError, match="has no dtype float8"):
-            build(program)
-        return [("interpreter", lambda *args: run(program, *args))]
+    """The ways to run a function ``main``, with their names."""
     native = [(target, build(program, target)["main"]) for target in TARGETS]
     return [("interpreter", lambda *args: run(program, *args)), *native]
-
-
-def _holds_float8(program: PrimFunc | IRModule) -> bool:
-    return '"float8' in program.script()
 
 
 def same(found: np.ndarray, expected: Any, signs: bool = True) -> None:
