@@ -27,7 +27,8 @@ from ...registry import get_global_func
 from ...tir.expr import PrimExpr
 from ...tir.expr import Var as TirVar
 from ...tir.function import PrimFunc
-from ...tir.interpreter import Interpreter, InterpreterError
+from ...tir.interpreter.error import InterpreterError
+from ...tir.interpreter.machine import Interpreter
 from ..expr import (
     Call,
     Constant,
