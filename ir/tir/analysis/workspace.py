@@ -84,14 +84,18 @@ def calculate_constant_bytes(func: PrimFunc, constant_byte_alignment: int = 1) -
     return total
 
 
-def calculate_allocated_bytes(func_or_mod: PrimFunc | IRModule) -> dict[Any, Any]:
-    """Bytes allocated per storage scope; for a module, per function name."""
-    if isinstance(func_or_mod, IRModule):
-        return {
-            var.name_hint: calculate_allocated_bytes(func)
-            for var, func in func_or_mod.functions_items()
-            if isinstance(func, PrimFunc)
-        }
+def calculate_allocated_bytes(func_or_mod: PrimFunc | IRModule) -> dict[str, dict[str, int]]:
+    """Bytes allocated (constant sizes only) per storage scope, by the name of the function; a lone PrimFunc is ``"main"``."""
+    if isinstance(func_or_mod, PrimFunc):
+        return {"main": _bytes_by_scope(func_or_mod)}
+    return {
+        var.name_hint: _bytes_by_scope(func)
+        for var, func in func_or_mod.functions_items()
+        if isinstance(func, PrimFunc)
+    }
+
+
+def _bytes_by_scope(func: PrimFunc) -> dict[str, int]:
     sizes: dict[str, int] = {}
 
     def count(node: Any) -> None:
@@ -100,9 +104,8 @@ def calculate_allocated_bytes(func_or_mod: PrimFunc | IRModule) -> dict[Any, Any
             sizes[scope] = sizes.get(scope, 0) + _constant_size(node.dtype, node.extents)
         elif isinstance(node, S.Block):
             for buffer in node.alloc_buffers:
-                sizes[buffer.scope()] = sizes.get(buffer.scope(), 0) + _constant_size(
-                    buffer.dtype, buffer.shape
-                )
+                size = _constant_size(buffer.dtype, buffer.shape)
+                sizes[buffer.scope()] = sizes.get(buffer.scope(), 0) + size
 
-    post_order_visit(func_or_mod.body, count)
+    post_order_visit(func.body, count)
     return sizes

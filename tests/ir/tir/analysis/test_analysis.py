@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import ir
-from ir import IRModule, Range, tir
+from ir import IRModule, Range, te, tir
 from ir.tir import BufferStore, For, ForKind, IterVar, Var, decl_buffer
 from ir.tir.analysis import (
     OOBChecker,
@@ -219,10 +219,42 @@ def test_flops() -> None:
     i = Var("i")
     store = BufferStore(A, tir.exp(A[i * 4 + 1, 0]) + 1.0, [i * 8, 0])
     branch = tir.IfThenElse(i < 3, store, tir.seq(store, store))
-    assert estimate_tir_flops(For(i, 0, 8, ForKind.SERIAL, branch)) == 8 * (1 + 2)
+    assert estimate_tir_flops(For(i, 0, 8, ForKind.SERIAL, branch)) == 8 * 2
 
 
-@pytest.mark.parametrize("extent", [Var("m", "int64"), Var("n", "int32") + 1], ids=str)
+def test_flops_of_a_convolution_are_those_of_its_products() -> None:
+    """Not the selection of padding, nor the indices."""
+    data, weight = te.placeholder((256, 64), name="data"), te.placeholder((3, 64, 128), name="weight")
+    padded = te.compute(
+        (258, 64),
+        lambda i, c: tir.if_then_else(tir.And(i >= 1, i < 257), data[i - 1, c], tir.const(0.0)),
+        "padded",
+    )
+    k, c = te.reduce_axis((0, 3), "k"), te.reduce_axis((0, 64), "c")
+    result = te.compute(
+        (128, 128), lambda i, o: te.sum(padded[i * 2 + k, c] * weight[k, c, o], axis=[k, c]), "result"
+    )
+    assert estimate_tir_flops(te.create_prim_func([data, weight, result])) == 2 * 128 * 128 * 64 * 3
+
+
+def test_flops_of_loops_that_depend_on_each_other() -> None:
+    i, j, k = Var("i"), Var("j"), Var("k")
+    store = BufferStore(A, A[0, 0] * 2.0, [0, 0])
+    triangle = For(i, 0, 16, ForKind.SERIAL, For(k, 0, i, ForKind.SERIAL, store))
+    assert estimate_tir_flops(triangle) == 120
+    corner = For(
+        i, 0, 5, ForKind.SERIAL, For(j, 0, i + 1, ForKind.SERIAL, For(k, j, i + 1 - j, ForKind.SERIAL, store))
+    )
+    assert estimate_tir_flops(corner) == sum(
+        1 for i in range(5) for j in range(i + 1) for _ in range(i + 1 - j)
+    )
+    large = For(i, 0, 100_000, ForKind.SERIAL, For(k, 0, i, ForKind.SERIAL, store))
+    assert estimate_tir_flops(large) == 100_000 * 99_999 / 2
+    below = For(i, 0, 4, ForKind.SERIAL, For(k, 0, i - 2, ForKind.SERIAL, store))
+    assert estimate_tir_flops(below) == 1
+
+
+@pytest.mark.parametrize("extent", [Var("m", "int64"), Var("n", "int32"), Var("n", "int32") + 1], ids=str)
 def test_flops_of_a_loop_that_nothing_bounds_are_those_of_one_iteration(extent: Any) -> None:
     i = Var("i", extent.dtype)
     assert estimate_tir_flops(For(i, 0, extent, ForKind.SERIAL, BufferStore(A, A[i, 0] * 2.0, [i, 0]))) == 1
@@ -237,7 +269,7 @@ def test_workspace_is_the_largest_sum_along_a_path() -> None:
     func = tir.PrimFunc([], tir.SeqStmt([allocate(8, allocate(4, nothing)), allocate(10, nothing)]))
     assert calculate_workspace_bytes(func) == 48
     assert calculate_workspace_bytes(func, 64) == 128
-    assert calculate_allocated_bytes(func) == {"global": 88}
+    assert calculate_allocated_bytes(func) == {"main": {"global": 88}}
     assert calculate_allocated_bytes(IRModule({"f": func})) == {"f": {"global": 88}}
 
 
