@@ -7,7 +7,7 @@ from ...tir.analysis.float_range import ANY_FLOAT, FloatRange, float_range
 from ...tir.expr import Cast, Var
 from .builder import FunctionBuilder, Value, constant
 from .emitter import FunctionEmitter, prints
-from .rounding import integer_to_half, narrow_float, widen_float
+from .rounding import integer_to_narrow, narrow_float, widen_float
 from .saturation import float_to_integer
 from .types import memory_type, register_type
 
@@ -30,8 +30,8 @@ def convert(
     wanted = register_type(target)
     signed = dt.is_int(source)
     if dt.is_float(target):
-        if dt.bits(target) == 16:
-            return integer_to_half(b, value, signed, target)
+        if dt.bits(target) < 32:
+            return integer_to_narrow(b, value, signed, target)
         return b.cast("sitofp" if signed else "uitofp", value, wanted)
     if dt.is_bool(target):
         return b.icmp("ne", value, constant(0, value.type))
@@ -50,7 +50,7 @@ def _from_float(b: FunctionBuilder, value: Value, source: str, target: str, rang
         return b.fcmp("une", value, constant(0.0, value.type))
     if not dt.is_float(target):
         return float_to_integer(b, value, target, range_)
-    if dt.bits(target) == 16:
+    if dt.bits(target) < 32:
         return narrow_float(b, value, target)
     if value.type == wanted:
         return value

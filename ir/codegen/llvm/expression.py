@@ -13,7 +13,7 @@ from ...tir.expr import Var
 from .builder import Value, constant, lane_constants, lanes_of, vector
 from .division import divide
 from .emitter import FunctionEmitter, prints
-from .rounding import narrow_float, widen_float
+from .rounding import FLOATS_IN_INTEGERS, narrow_float, widen_float
 from .types import register_type
 
 _SIGNED = {E.LT: "slt", E.LE: "sle", E.GT: "sgt", E.GE: "sge", E.EQ: "eq", E.NE: "ne"}
@@ -37,10 +37,11 @@ def _int(emitter: FunctionEmitter, expr: E.IntImm) -> Value:
 
 @prints(E.FloatImm)
 def _float(emitter: FunctionEmitter, expr: E.FloatImm) -> Value:
-    if expr.dtype == "bfloat16":
-        bits = int(np.asarray(expr.value, dt.to_numpy("bfloat16")).view("uint16"))
-        return Value(str(bits), "i16")
-    return constant(expr.value, register_type(expr.dtype))
+    type_ = register_type(expr.dtype)
+    if dt.code(expr.dtype) in FLOATS_IN_INTEGERS:
+        bits = np.asarray(expr.value, dt.to_numpy(expr.dtype)).tobytes()
+        return constant(int.from_bytes(bits, "little"), type_)
+    return constant(expr.value, type_)
 
 
 @prints(E.StringImm)
@@ -73,9 +74,9 @@ def _arithmetic(emitter: FunctionEmitter, expr: Any) -> Value:
 
 def _in_float32(emitter: FunctionEmitter, expr: Any) -> bool:
     """Whether half floats are widened here; LLVM does it where it is left to, but compares halves once for every selection."""
-    if dt.bits(expr.dtype) != 16:
+    if dt.bits(expr.dtype) >= 32:
         return False
-    if dt.code(expr.dtype) == "bfloat" or not emitter.b.computes_halves:
+    if dt.code(expr.dtype) in FLOATS_IN_INTEGERS or not emitter.b.computes_halves:
         return True
     return isinstance(expr, E.Max | E.Min) and expr is not emitter.reduction_update
 

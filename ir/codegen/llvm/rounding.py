@@ -1,51 +1,88 @@
 """Rounding between the formats of floats: each conversion rounds once, to nearest even, on every machine.
 
-bfloat16 is integer arithmetic everywhere; float16 is where the machine has no instructions for it, since LLVM would call functions
-of a runtime library that nobody links.
+bfloat16 and the floats of eight bits are integer arithmetic everywhere; float16 is where the machine has no instructions for it, since
+LLVM would call functions of a runtime library that nobody links.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ... import dtype as dt
 from .builder import FunctionBuilder, Value, constant, element_of, lanes_of, vector
 
-_SIGN, _INFINITY = 0x80000000, 0x7F800000  # of float32
-_HALF_INFINITY, _HALF_NAN = 0x7C00, 0x7E00
+_INFINITY = 0x7F800000  # of float32
+
+
+@dataclass(frozen=True)
+class _Format:
+    """The bits of a narrow float: a sign, an exponent, and digits behind the leading one."""
+
+    bits: int
+    digits: int
+    bias: int
+    largest: int
+    """The code of the largest number."""
+    beyond: int
+    """The code of what is larger: infinity, or NaN where there is none."""
+    nan: int
+
+    @property
+    def has_one_zero(self) -> bool:
+        """Whether the code of -0 is NaN."""
+        return self.nan == 1 << (self.bits - 1)
+
+
+_FORMATS = {
+    "float": _Format(16, 10, 15, 0x7BFF, 0x7C00, 0x7E00),
+    "float8_e3m4": _Format(8, 4, 3, 0x6F, 0x70, 0x78),
+    "float8_e4m3": _Format(8, 3, 7, 0x77, 0x78, 0x7C),
+    "float8_e4m3fn": _Format(8, 3, 7, 0x7E, 0x7F, 0x7F),
+    "float8_e5m2": _Format(8, 2, 15, 0x7B, 0x7C, 0x7E),
+    "float8_e4m3fnuz": _Format(8, 3, 8, 0x7F, 0x80, 0x80),
+    "float8_e4m3b11fnuz": _Format(8, 3, 11, 0x7F, 0x80, 0x80),
+    "float8_e5m2fnuz": _Format(8, 2, 16, 0x7F, 0x80, 0x80),
+}
+"""By the code of the dtype; "float" is float16."""
+
+FLOATS_IN_INTEGERS = frozenset(_FORMATS) - {"float"} | {"bfloat"}
+"""Codes of the dtypes whose values are kept as their bits."""
 
 
 def widen_float(b: FunctionBuilder, value: Value, dtype: str) -> Value:
-    """float16 or bfloat16 as float32; other floats as they are."""
-    lanes = dt.lanes(dtype)
-    if dt.code(dtype) == "bfloat":
+    """A float of 16 or 8 bits as float32; other floats as they are."""
+    code, bits, lanes = dt.parse(dtype)
+    if code == "bfloat":
         wide = b.cast("zext", value, vector("i32", lanes))
         shifted = b.binary("shl", wide, constant(16, wide.type))
         return b.cast("bitcast", shifted, vector("float", lanes))
-    if dt.bits(dtype) != 16:
+    if bits >= 32:
         return value
-    if b.computes_halves:
+    if bits == 16 and b.computes_halves:
         return b.cast("fpext", value, vector("float", lanes))
-    return _half_to_float(b, value)
+    return _widen(b, value, _FORMATS[code])
 
 
 def narrow_float(b: FunctionBuilder, value: Value, dtype: str) -> Value:
-    """float32 or float64 rounded to float16 or bfloat16; for other dtypes the value as it is."""
-    if dt.bits(dtype) != 16:
+    """float32 or float64 rounded to a float of 16 or 8 bits; for other dtypes the value as it is."""
+    code, bits, lanes = dt.parse(dtype)
+    if bits >= 32:
         return value
     if element_of(value.type) == "double":
         value = _round_to_odd(b, value)
-    if dt.code(dtype) == "bfloat":
+    if code == "bfloat":
         return _float_to_bfloat(b, value)
-    if b.computes_halves:
-        return b.cast("fptrunc", value, vector("half", dt.lanes(dtype)))
-    return _float_to_half(b, value)
+    if bits == 16 and b.computes_halves:
+        return b.cast("fptrunc", value, vector("half", lanes))
+    return _narrow(b, value, _FORMATS[code])
 
 
-def integer_to_half(b: FunctionBuilder, value: Value, signed: bool, dtype: str) -> Value:
-    """An integer rounded to float16 or bfloat16."""
+def integer_to_narrow(b: FunctionBuilder, value: Value, signed: bool, dtype: str) -> Value:
+    """An integer rounded to a float of 16 or 8 bits."""
     lanes, bits = lanes_of(value.type), int(element_of(value.type)[1:])
     convert = "sitofp" if signed else "uitofp"
-    if bits <= 24 or dt.code(dtype) == "float":
-        # float32 holds the integers, or at least those in the range of float16
+    if bits <= 24 or dt.code(dtype) != "bfloat":
+        # float32 holds the integers, or at least those in the range of the dtype
         return narrow_float(b, b.cast(convert, value, vector("float", lanes)), dtype)
     if bits > 32:
         value = _sticky(b, value)
@@ -95,43 +132,47 @@ def _float_to_bfloat(b: FunctionBuilder, value: Value) -> Value:
     return b.cast("trunc", result, vector("i16", lanes))
 
 
-def _half_to_float(b: FunctionBuilder, value: Value) -> Value:
-    """The bits of a float16 moved to their places in a float32, and 112 added to the exponent by a product, which is exact."""
+def _widen(b: FunctionBuilder, value: Value, form: _Format) -> Value:
+    """The bits moved to their places in a float32, and the difference of the biases added to the exponent by an exact product."""
     lanes = lanes_of(value.type)
-    bits = b.cast("zext", b.cast("bitcast", value, vector("i16", lanes)), vector("i32", lanes))
-    i32 = bits.type
-    size = b.binary("and", bits, constant(0x7FFF, i32))
-    sign = b.binary("shl", b.binary("xor", bits, size), constant(16, i32))
-    moved = b.binary("shl", size, constant(13, i32))
-    scaled = b.binary(
-        "fmul", b.cast("bitcast", moved, vector("float", lanes)), constant(2.0**112, vector("float", lanes))
-    )
-    finite = b.icmp("ult", size, constant(_HALF_INFINITY, i32))
-    special = b.binary("or", moved, constant(_INFINITY, i32))
-    result = b.select(finite, b.cast("bitcast", scaled, i32), special)
-    return b.cast("bitcast", b.binary("or", result, sign), vector("float", lanes))
+    codes = b.cast("bitcast", value, vector(f"i{form.bits}", lanes))
+    bits = b.cast("zext", codes, vector("i32", lanes))
+    i32, float_ = bits.type, vector("float", lanes)
+    size = b.binary("and", bits, constant((1 << (form.bits - 1)) - 1, i32))
+    sign = b.binary("shl", b.binary("xor", bits, size), constant(32 - form.bits, i32))
+    moved = b.binary("shl", size, constant(23 - form.digits, i32))
+    scaled = b.binary("fmul", b.cast("bitcast", moved, float_), constant(2.0 ** (127 - form.bias), float_))
+    number = b.cast("bitcast", scaled, i32)
+    if form.has_one_zero:
+        is_number = b.icmp("ne", bits, constant(form.nan, i32))
+        special = constant(_INFINITY | 1 << 22, i32)
+    else:
+        is_number = b.icmp("ule", size, constant(form.largest, i32))
+        special = b.binary("or", moved, constant(_INFINITY, i32))
+    result = b.select(is_number, number, special)
+    return b.cast("bitcast", b.binary("or", result, sign), float_)
 
 
-def _float_to_half(b: FunctionBuilder, value: Value) -> Value:
-    """float32 rounded to float16: in integers where the result is normal, by a sum with 0.5 where it is not.
+def _narrow(b: FunctionBuilder, value: Value, form: _Format) -> Value:
+    """float32 rounded: in integers where the result is normal, by a sum where it is not.
 
-    The sum's last place is that of the least float16, so the addition rounds as it should.
+    The last place of the sum's constant is that of the least number of the format, so the addition rounds as it should.
     """
     lanes = lanes_of(value.type)
     bits = b.cast("bitcast", value, vector("i32", lanes))
-    i32 = bits.type
-    size = b.binary("and", bits, constant(_SIGN - 1, i32))
-    sign = b.binary("lshr", b.binary("xor", bits, size), constant(16, i32))
-    odd = b.binary("and", b.binary("lshr", size, constant(13, i32)), constant(1, i32))
-    rebased = b.binary("add", size, constant(0xFFF - (112 << 23), i32))
-    normal = b.binary("lshr", b.binary("add", rebased, odd), constant(13, i32))
-    half = constant(0.5, value.type)
-    sum_ = b.binary("fadd", b.cast("bitcast", size, value.type), half)
-    subnormal = b.binary("sub", b.cast("bitcast", sum_, i32), b.cast("bitcast", half, i32))
-    result = b.select(b.icmp("ult", size, constant(113 << 23, i32)), subnormal, normal)
-    # 65520 and more round to infinity: normal numbers carry into it, larger ones do not fit
-    large = b.icmp("uge", size, constant(143 << 23, i32))
-    nan = b.icmp("ugt", size, constant(_INFINITY, i32))
-    special = b.select(nan, constant(_HALF_NAN, i32), constant(_HALF_INFINITY, i32))
-    result = b.binary("or", b.select(large, special, result), sign)
-    return b.cast("bitcast", b.cast("trunc", result, vector("i16", lanes)), vector("half", lanes))
+    i32, cut = bits.type, 23 - form.digits
+    size = b.binary("and", bits, constant((1 << 31) - 1, i32))
+    sign = b.binary("lshr", b.binary("xor", bits, size), constant(32 - form.bits, i32))
+    odd = b.binary("and", b.binary("lshr", size, constant(cut, i32)), constant(1, i32))
+    rebased = b.binary("add", size, constant((1 << (cut - 1)) - 1 - ((127 - form.bias) << 23), i32))
+    normal = b.binary("lshr", b.binary("add", rebased, odd), constant(cut, i32))
+    grid = constant(2.0 ** (24 - form.bias - form.digits), value.type)
+    sum_ = b.binary("fadd", b.cast("bitcast", size, value.type), grid)
+    subnormal = b.binary("sub", b.cast("bitcast", sum_, i32), b.cast("bitcast", grid, i32))
+    result = b.select(b.icmp("ult", size, constant((128 - form.bias) << 23, i32)), subnormal, normal)
+    result = b.select(b.icmp("ule", result, constant(form.largest, i32)), result, constant(form.beyond, i32))
+    result = b.select(b.icmp("ugt", size, constant(_INFINITY, i32)), constant(form.nan, i32), result)
+    if form.has_one_zero:
+        sign = b.select(b.icmp("eq", result, constant(0, i32)), constant(0, i32), sign)
+    codes = b.cast("trunc", b.binary("or", result, sign), vector(f"i{form.bits}", lanes))
+    return b.cast("bitcast", codes, vector("half", lanes)) if form.bits == 16 else codes

@@ -7,13 +7,14 @@ from functools import cache
 from ... import dtype as dt
 from .builder import vector
 from .compile import CodegenError
+from .rounding import FLOATS_IN_INTEGERS
 
 _FLOATS = {16: "half", 32: "float", 64: "double"}
 
 
 @cache
 def register_type(dtype: str) -> str:
-    """The type of a value: bool is ``i1``, bfloat16 its bits as ``i16``."""
+    """The type of a value: bool is ``i1``, bfloat16 its bits as ``i16``, a float of eight bits its bits as ``i8``."""
     code, bits, lanes = dt.parse(dtype)
     if code == "handle":
         return "ptr"
@@ -21,8 +22,8 @@ def register_type(dtype: str) -> str:
         return "void"
     if code == "bool":
         return vector("i1", lanes)
-    if code == "bfloat":
-        return vector("i16", lanes)
+    if code in FLOATS_IN_INTEGERS:
+        return vector(f"i{bits}", lanes)
     if code == "float":
         if bits not in _FLOATS:
             raise CodegenError(f"code generation has no dtype {dtype}")

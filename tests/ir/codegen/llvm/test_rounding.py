@@ -129,6 +129,56 @@ def test_from_integers(source: str, target: str, machine: str) -> None:
         np.testing.assert_array_equal(found, expected)
 
 
+EIGHT_BITS = ["e3m4", "e4m3", "e4m3fn", "e5m2", "e4m3fnuz", "e4m3b11fnuz", "e5m2fnuz"]
+
+
+def as_eight_bits(value: float, codes: np.ndarray) -> float:
+    """The nearest value of a format of eight bits; of two that are as near, the one whose code is even."""
+    if not math.isfinite(value):
+        return value
+    numbers = [(float(code), int(code.view("uint8")) & 1) for code in codes if math.isfinite(float(code))]
+    return min(numbers, key=lambda item: (abs(Fraction(item[0]) - Fraction(value)), item[1]))[0]
+
+
+@pytest.mark.parametrize("name", EIGHT_BITS)
+def test_floats_of_eight_bits(name: str) -> None:
+    """All of them, what lies between two, and just beside that; what is too large is what ml_dtypes makes of it."""
+    dtype = f"float8_{name}"
+    codes = np.arange(256, dtype="uint8").view(dt.to_numpy(dtype))
+    wide = codes.astype("float32")
+    np.testing.assert_array_equal(converted(codes, "float32", "vectorized", "cpu"), wide)
+    numbers = np.unique(wide[np.isfinite(wide)]).astype("float64")
+    middles = (numbers[1:] + numbers[:-1]) / 2
+    values = np.concatenate([numbers, middles, np.nextafter(middles, 9e9), np.nextafter(middles, -9e9)])
+    expected = [as_eight_bits(value, codes) for value in values]
+    for kind in ("serial", "vectorized"):
+        found = converted(values, dtype, kind, "llvm -mcpu=x86-64")
+        np.testing.assert_array_equal(found.astype("float64"), expected)
+    special = np.array([math.inf, -math.inf, math.nan, 1e30, -1e30, -0.0, 1.9 * numbers[-1]], "float32")
+    with np.errstate(all="ignore"):
+        expected = special.astype(dt.to_numpy(dtype)).astype("float64")
+    found = converted(special, dtype, "vectorized", "cpu").astype("float64")
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(
+        np.signbit(found), np.signbit(expected) | np.isnan(found) & np.signbit(found)
+    )
+
+
+def test_arithmetic_of_floats_of_eight_bits() -> None:
+    func = from_source(
+        """@T.prim_func
+def main(A: T.Buffer((256,), "float8_e4m3fn"), C: T.Buffer((256,), "float8_e4m3fn")):
+        for i in T.vectorized(256):
+            C[i] = T.Select(A[i] < T.float8_e4m3fn(0), T.max(A[i], T.float8_e4m3fn(-2)), A[i] * T.float8_e4m3fn(1.5))"""
+    )
+    a = np.arange(256, dtype="uint8").view(dt.to_numpy("float8_e4m3fn"))
+    c = np.zeros(256, a.dtype)
+    build(func)["main"](a, c)
+    wide = a.astype("float32")
+    expected = np.where(wide < 0, np.maximum(wide, -2), wide * 1.5).astype(a.dtype)
+    np.testing.assert_array_equal(c.astype("float32"), expected.astype("float32"))
+
+
 @pytest.mark.parametrize("kind", ["serial", "vectorized", "parallel"])
 def test_arithmetic_of_half_floats_without_instructions(kind: str) -> None:
     """Every operation that a half float takes part in; LLVM would call functions that are not there."""
