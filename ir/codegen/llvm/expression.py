@@ -10,7 +10,7 @@ from ... import dtype as dt
 from ...tir import expr as E
 from ...tir.analysis.faults import may_fault
 from ...tir.expr import Var
-from .builder import Value, constant, lane_constants, lanes_of, vector
+from .builder import FunctionBuilder, Value, constant, lane_constants, lanes_of, vector
 from .division import divide
 from .emitter import FunctionEmitter, prints
 from .rounding import FLOATS_IN_INTEGERS, narrow_float, widen_float
@@ -93,17 +93,39 @@ def _float_arithmetic(emitter: FunctionEmitter, kind: type, x: Value, y: Value, 
         return b.binary("fdiv", x, y)
     if kind is E.Max or kind is E.Min:
         return _extreme(emitter, kind, x, y)
-    if kind is E.FloorDiv:
-        return b.call(emitter.module.intrinsic("floor", x.type), x.type, [b.binary("fdiv", x, y)])
-    remainder = b.binary("frem", x, y)
     if kind is E.Mod:
-        return remainder
-    zero = constant(0.0, x.type)
-    wrong_sign = b.binary("xor", b.fcmp("olt", remainder, zero), b.fcmp("olt", y, zero))
-    is_zero = b.fcmp("oeq", remainder, zero)
-    signed_zero = b.call(emitter.module.intrinsic("copysign", x.type, 2), x.type, [zero, y])
-    moved = b.select(wrong_sign, b.binary("fadd", remainder, y), remainder)
-    return b.select(is_zero, signed_zero, moved)
+        return b.binary("frem", x, y)
+    return (_floor_quotient if kind is E.FloorDiv else _floor_remainder)(emitter, x, y)
+
+
+def _wrong_sign(b: FunctionBuilder, remainder: Value, y: Value) -> Value:
+    """Where the remainder of a division towards zero has not the sign of the divisor."""
+    zero = constant(0.0, y.type)
+    differs = b.binary("xor", b.fcmp("olt", remainder, zero), b.fcmp("olt", y, zero))
+    return b.binary("and", differs, b.fcmp("one", remainder, zero))
+
+
+def _floor_remainder(emitter: FunctionEmitter, x: Value, y: Value) -> Value:
+    """The remainder with the sign of the divisor, zero too."""
+    b = emitter.b
+    remainder = b.binary("frem", x, y)
+    result = b.select(_wrong_sign(b, remainder, y), b.binary("fadd", remainder, y), remainder)
+    zero = b.call(emitter.module.intrinsic("copysign", y.type, 2), y.type, [constant(0.0, y.type), y])
+    return b.select(b.fcmp("oeq", remainder, constant(0.0, y.type)), zero, result)
+
+
+def _floor_quotient(emitter: FunctionEmitter, x: Value, y: Value) -> Value:
+    """The quotient rounded down, exact also where ``x / y`` is rounded up to an integer: by the remainder."""
+    b, one, zero = emitter.b, constant(1.0, x.type), constant(0.0, x.type)
+    ratio, remainder = b.binary("fdiv", x, y), b.binary("frem", x, y)
+    quotient = b.binary("fdiv", b.binary("fsub", x, remainder), y)
+    quotient = b.select(_wrong_sign(b, remainder, y), b.binary("fsub", quotient, one), quotient)
+    down = b.call(emitter.module.intrinsic("floor", x.type), x.type, [quotient])
+    is_above = b.fcmp("ogt", b.binary("fsub", quotient, down), constant(0.5, x.type))
+    nearest = b.select(is_above, b.binary("fadd", down, one), down)
+    signed_zero = b.call(emitter.module.intrinsic("copysign", x.type, 2), x.type, [zero, ratio])
+    result = b.select(b.fcmp("une", quotient, zero), nearest, signed_zero)
+    return b.select(b.fcmp("oeq", y, zero), ratio, result)
 
 
 def _extreme(emitter: FunctionEmitter, kind: type, x: Value, y: Value) -> Value:

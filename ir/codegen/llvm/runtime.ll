@@ -375,8 +375,10 @@ finish:
 ; Memory for buffers inside kernels: 64-byte aligned, reused between calls so that it stays mapped and warm. Memory that
 ; a killed or forked process held is simply lost to the cache.
 
-define ptr @loopsmith_workspace_acquire(i64 %bytes) {
+define ptr @loopsmith_workspace_acquire(i64 %asked) {
 entry:
+  %some = icmp ugt i64 %asked, 1                        ; of no bytes there is memory too: null is failure
+  %bytes = select i1 %some, i64 %asked, i64 1
   br label %scan
 scan:                                                 ; a free slot that is large enough
   %i = phi i64 [ 0, %entry ], [ %i.next, %scan.next ]

@@ -158,3 +158,29 @@ def main(
     expected = 2 if "Select" in value else 0
     np.testing.assert_array_equal(found, np.full(512, expected))
     assert not data.any() or "vfmadd" in build(func).assembly  # data may be contracted
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["serial", "vectorized"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_division_of_floats_rounded_down(dtype: str, kind: str) -> None:
+    """As numpy's: the remainder has the sign of the divisor, zero too, and the quotient fits the remainder."""
+    x = np.array(
+        [5.5, -5.5, 1, -1, math.inf, 3, 0.0, -0.0, 1e30, -7, 0.3, 1e10, -1e-30, 1.0, -0.0, math.nan], dtype
+    )
+    y = np.array([2, 2, math.inf, math.inf, 2, 0, -3, 3, 0.7, 3.5, 0.1, 3, 5, 0.1, -2, 1], dtype)
+    func = from_source(
+        f"""@T.prim_func
+def main(A: T.Buffer((16,), "{dtype}"), B: T.Buffer((16,), "{dtype}"), C: T.Buffer((3, 16), "{dtype}")):
+        for i in T.{kind}(16):
+            C[0, i] = T.floormod(A[i], B[i])
+            C[1, i] = T.floordiv(A[i], B[i])
+            C[2, i] = T.truncmod(A[i], B[i])"""
+    )
+    for divisor in (y, -y):
+        c = np.zeros((3, 16), dtype)
+        build(func)["main"](x, divisor, c)
+        expected = np.stack([np.mod(x, divisor), np.floor_divide(x, divisor), np.fmod(x, divisor)])
+        np.testing.assert_array_equal(c, expected)
+        numbers = ~np.isnan(expected)
+        np.testing.assert_array_equal(np.signbit(c)[numbers], np.signbit(expected)[numbers])

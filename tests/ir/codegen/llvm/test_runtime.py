@@ -171,6 +171,18 @@ def test_workspaces_are_reused_and_aligned() -> None:
     release(large)
 
 
+def test_a_workspace_of_no_bytes_is_no_failure() -> None:
+    acquire = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int64)(
+        runtime().addresses["loopsmith_workspace_acquire"]
+    )
+    release = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(runtime().addresses["loopsmith_workspace_release"])
+    held = [acquire(0) for _ in range(80)]
+    assert len(set(held)) == 80
+    assert None not in held
+    for pointer in held:
+        release(pointer)
+
+
 def test_more_workspaces_than_slots() -> None:
     acquire = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int64)(
         runtime().addresses["loopsmith_workspace_acquire"]
