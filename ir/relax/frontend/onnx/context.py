@@ -49,7 +49,7 @@ class Known:
             if self._make is not None:
                 self._expr = self._make(self.array)
             elif not self.is_symbolic:
-                self._expr = const(self.array, dt.from_numpy(self.array.dtype))
+                self._expr = const(self.array, computed_dtype(self.array.dtype, "a constant"))
             else:
                 self._expr = _shape_tensor(self.array, builder)
         return self._expr
@@ -74,6 +74,16 @@ def _shape_tensor(array: np.ndarray, builder: BlockBuilder) -> Expr:
 
 
 Value = Expr | Known
+
+
+def computed_dtype(dtype: Any, what: str) -> str:
+    """The name of a numpy dtype in which native code computes; raises ConversionError for strings and floats of 8 bits or less."""
+    name = np.dtype(dtype).name
+    if name not in dt.SCALARS:
+        raise ConversionError(f"{what} is of {name}; only tensors of numbers are supported")
+    if dt.is_float(name) and dt.bits(name) <= 8:
+        raise ConversionError(f"{what} is of {name}; floats of 16 bits and more are supported")
+    return name
 
 
 def slice_places(start: int, end: int, step: int, extent: int) -> range:

@@ -23,7 +23,7 @@ from ir.relax.struct_info import TensorStructInfo, TupleStructInfo
 from ir.tir.expr import PrimExpr, SizeVar
 from ir.tir.expr import Var as TirVar
 
-from .context import Known, NodeContext, Value
+from .context import Known, NodeContext, Value, computed_dtype
 from .error import (
     ConversionError,
     DynamicShapeError,
@@ -311,7 +311,7 @@ class GraphImporter:
             elem = item.type.tensor_type.elem_type
             dtype = self.dtypes.get(item.name)
             if dtype is None and elem != TensorProto.UNDEFINED:
-                dtype = dt.from_numpy(helper.tensor_dtype_to_np_dtype(elem))
+                dtype = computed_dtype(helper.tensor_dtype_to_np_dtype(elem), f"input {item.name!r}")
             shape = self._input_shape(item)
             var = Var(
                 self._identifier(item.name) if self.sanitize else item.name,

@@ -9,7 +9,7 @@ from ir import dtype as dt
 from ir.relax import op as _op
 from ir.relax.expr import Expr
 
-from ..context import NodeContext
+from ..context import NodeContext, computed_dtype
 from ..registry import converter
 
 _UNARY = {
@@ -212,10 +212,10 @@ def _clip_v1(ctx: NodeContext) -> Expr:
 
 
 def onnx_dtype(code: int) -> str:
-    """The dtype that ONNX numbers so."""
+    """The dtype that ONNX numbers so; raises ConversionError for one that is not computed."""
     from onnx import helper
 
-    return dt.from_numpy(helper.tensor_dtype_to_np_dtype(int(code)))
+    return computed_dtype(helper.tensor_dtype_to_np_dtype(int(code)), "the result")
 
 
 @converter("Cast")
