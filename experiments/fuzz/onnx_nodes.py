@@ -31,7 +31,7 @@ from ir import relax
 from ir.relax.frontend.onnx import ONNXImportError, UnsupportedOperatorError, from_onnx
 
 from .children import judged_apart
-from .oracle import Verdict
+from .verdict import Verdict
 
 REFUSED = "does not import"
 _ROUNDED_OFTEN = {"float16": 2.0**-9, "bfloat16": 2.0**-6}

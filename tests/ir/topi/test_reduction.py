@@ -83,6 +83,12 @@ def test_extremes_start_at_infinity(check, name, dtype):
     check(lambda a: getattr(topi, name)(a, 1), [rows], getattr(np, name)(ROWS[3:5], 1))
 
 
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_nan_in_an_extreme_is_nan(check, name, dtype):
+    check(lambda a: getattr(topi, name)(a, 1), [ROWS.astype(to_numpy(dtype))], getattr(np, name)(ROWS, 1))
+
+
 @pytest.mark.parametrize(
     ("name", "dtype", "start"),
     [

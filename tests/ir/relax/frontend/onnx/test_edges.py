@@ -89,6 +89,7 @@ def test_float16_means_do_not_overflow() -> None:
     [
         ("MatMul", [(17, 0), (0, 1)], (17, 1)),
         ("MatMul", [(2, 0), (0, 3)], (2, 3)),
+        ("MatMul", [(0, 4), (4, 3)], (0, 3)),
         ("MatMul", [(2, 3, 0), (0, 5)], (2, 3, 5)),
         ("Gemm", [(2, 0), (0, 3)], (2, 3)),
         ("Add", [(0, 3), (1, 3)], (0, 3)),
@@ -96,6 +97,7 @@ def test_float16_means_do_not_overflow() -> None:
         ("Transpose", [(0, 3)], (3, 0)),
         ("Softmax", [(0, 3)], (0, 3)),
         ("Softmax", [(3, 0)], (3, 0)),
+        ("Conv", [(0, 2, 5), (4, 2, 3)], (0, 4, 3)),
     ],
 )
 def test_extents_of_zero(op: str, shapes: list[tuple[int, ...]], shape: tuple[int, ...]) -> None:
