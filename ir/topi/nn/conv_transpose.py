@@ -202,7 +202,17 @@ def _by_phases(
         rows = [q + (tap - 1) - r.var for q, tap, r in zip(at, taps, window, strict=True)]
         value = padded(nn, *rows, rc.var)
         weight = split_kernel(*of, *[r.var for r in window], rc.var, ff)
-        return te_sum(value.astype(total) * weight.astype(total), axis=[*window, rc])
+        # A tap that the kernel does not have is left out: its zero times an infinite element would be no number.
+        inside = [
+            p + r.var * s < size
+            for p, r, s, size, tap in zip(of, window, step, sizes, taps, strict=True)
+            if as_int(size, "kernel extent") < tap * s
+        ]
+        return te_sum(
+            value.astype(total) * weight.astype(total),
+            axis=[*window, rc],
+            where=T.all(*inside) if inside else None,
+        )
 
     name = f"conv{dim}d_transpose_n{'dhw'[3 - dim :]}c"
     phases = compute(

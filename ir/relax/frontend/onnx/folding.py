@@ -243,7 +243,8 @@ def _binary(ctx: NodeContext, arrays: list[Any], apply: Callable[[Any, Any], Any
         return None
     if _symbolic(a, b) and not (_integral(a) and _integral(b)):
         return None
-    out = apply(a, b)
+    with np.errstate(all="ignore"):
+        out = apply(a, b)
     return out if _symbolic(a, b) else np.asarray(out).astype(np.result_type(a, b))
 
 

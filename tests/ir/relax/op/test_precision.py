@@ -85,6 +85,14 @@ def test_a_transposed_convolution_has_no_products_outside_of_its_data() -> None:
     np.testing.assert_array_equal(result, [[[1, np.inf, 3, np.inf, 2]]])
 
 
+def test_an_infinite_element_stays_where_a_transposed_convolution_puts_it() -> None:
+    """In the channels-last form too, which convolves by phases: a kernel of 3 has phases of 2 taps and of 1."""
+    x, w = np.ones((1, 2, 4), "float32"), np.ones((2, 1, 3), "float32")
+    x[0, 0, 1] = np.inf
+    result = run_natively(lambda a, b: R.nn.conv1d_transpose(a, b, strides=2), x, w)
+    np.testing.assert_array_equal(result, [[[2, 2, np.inf, np.inf, np.inf, 2, 4, 2, 2]]])
+
+
 @pytest.mark.parametrize("padding", [0, 1])
 def test_the_largest_of_infinities_is_infinite(padding: int) -> None:
     x = np.full((1, 1, 4, 4), -np.inf, "float32")

@@ -231,6 +231,8 @@ def _cast_like(ctx: NodeContext) -> Any:
 
 def _cast_to(ctx: NodeContext, dtype: str) -> Any:
     x = ctx.expr(0)
+    if dt.is_float(ctx.dtype(x)) and dt.is_integral(dtype) and 1 < dt.bits(dtype) < 8:
+        x = ctx.emit(_op.astype(x, "int32"))  # ONNX's examples keep the low bits of what is out of range
     return ctx.inputs[0] if ctx.dtype(x) == dtype else _op.astype(x, dtype)
 
 

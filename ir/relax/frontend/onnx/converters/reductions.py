@@ -117,13 +117,17 @@ def _cum_sum(ctx: NodeContext) -> Expr:
 
 
 @converter("TopK")
-def _top_k(ctx: NodeContext) -> Expr:
+def _top_k(ctx: NodeContext) -> Any:
     k = int(ctx.attr("k")) if ctx.opset < 10 else (ctx.ints(1, "k") or [1])[0]
+    x, axis = ctx.expr(0), int(ctx.attr("axis", -1))
+    if not k:  # which the operator takes for all
+        nothing = ctx.emit(_op.strided_slice(x, [ctx.axis(axis, ctx.rank(x))], [0], [0]))
+        return [nothing, _op.zeros(ctx.shape(nothing), "int64")]
     # With sorted=0 any order will do, the sorted one too.
     return _op.topk(
-        ctx.expr(0),
+        x,
         k=k,
-        axis=int(ctx.attr("axis", -1)),
+        axis=axis,
         ret_type="both",
         largest=bool(ctx.attr("largest", 1)),
         dtype="int64",

@@ -251,3 +251,22 @@ def test_an_infinite_element_does_not_spread(transformation: str, rank: int) -> 
 def test_an_infinite_weight_of_a_transposed_convolution() -> None:
     x, w = np.ones((1, 1, 2), np.float32), np.array([[[1, INF, 2]]], np.float32)
     np.testing.assert_array_equal(one("ConvTranspose", x, w, strides=[2]), [[[1, INF, 3, INF, 2]]])
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (2, 0, 3)])
+def test_operators_with_loops_of_their_own_take_no_elements(shape: tuple[int, ...]) -> None:
+    x, k, axis = np.empty(shape, np.float32), np.array([0], I64), np.asarray(0, I64)
+    assert one("CumSum", x, axis, constant=(1,)).shape == shape
+    found = ran([helper.make_node("TopK", ["x", "k"], ["y", "i"], axis=0)], {"k": k}, x=x)
+    assert found.shape == (0, *shape[1:])
+    empty = np.empty((0, len(shape)), I64)
+    assert one("ScatterND", x, empty, np.empty(0, np.float32)).shape == shape
+    assert one("GatherND", np.ones((2, 3), np.float32), np.empty((0, 1), I64)).shape == (0, 3)
+
+
+def test_floats_to_integers_of_four_bits_keep_the_low_bits() -> None:
+    import ml_dtypes
+
+    x = f32(-9, -8, 3.7, 8, 20)
+    found = one("Cast", x, opset=21, to=onnx.TensorProto.INT4)
+    np.testing.assert_array_equal(found, x.astype(ml_dtypes.int4))

@@ -1,0 +1,106 @@
+"""What ONNX models mean to others, and whether loopsmith agrees: ONNX Runtime, and ONNX's own reference evaluator on numpy.
+
+Runtimes differ where the standard says little (NaN in extremes, the sign of zero), so that an element is right if either of both gives it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+import runners
+from ir import relax
+from ir.relax.frontend.onnx import ONNXImportError, from_onnx
+
+from .onnx_models import RandomModel, Value
+from .verdict import Verdict, crash
+
+_TOLERANCE = {"float16": 2e-2, "float32": 1e-4, "float64": 1e-4}
+
+
+def judge_model(made: RandomModel) -> Verdict:
+    """Imports, builds and runs a model; it must give what one of the others does."""
+    if not made.outputs:
+        return Verdict("ok", "no node was found")
+    opinions = _opinions(made)
+    if not opinions:
+        return Verdict("invalid", "neither ONNX Runtime nor the reference evaluator runs the model")
+    try:
+        module = from_onnx(made.model)
+    except ONNXImportError as error:
+        return Verdict("invalid", f"is not imported: {str(error).splitlines()[0]}")
+    except Exception as error:
+        return crash("import", error)
+    try:
+        executable = relax.build(module, target="llvm")
+    except Exception as error:
+        return crash("build", error)
+    try:
+        found = runners.VirtualMachine(executable, runners.cpu())["main"](*made.inputs.values())
+    except Exception as error:
+        return crash("run", error)
+    results = list(found) if isinstance(found, tuple | list) else [found]
+    for number, (value, result) in enumerate(zip(made.outputs, results, strict=True)):
+        wrong = _difference(value, result.numpy(), [opinion[number] for opinion in opinions])
+        if wrong:
+            producer = next(node.op_type for node in made.model.graph.node if value.name in node.output)
+            return Verdict("wrong", f"output {value.name}: {wrong}", f"at {producer}")
+    return Verdict("ok")
+
+
+def _opinions(made: RandomModel) -> list[list[np.ndarray]]:
+    found = []
+    for run in (_runtime, _reference):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found.append([np.asarray(item) for item in run(made)])
+        except Exception:  # a model that one of them does not take is the other's
+            continue
+    return found
+
+
+def _runtime(made: RandomModel) -> list[Any]:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads, options.log_severity_level = 1, 4
+    session = onnxruntime.InferenceSession(
+        made.model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    return list(session.run(None, made.inputs))
+
+
+def _reference(made: RandomModel) -> list[Any]:
+    from onnx.reference import ReferenceEvaluator
+
+    with np.errstate(all="ignore"):
+        return list(ReferenceEvaluator(made.model).run(None, made.inputs))
+
+
+def _difference(value: Value, got: np.ndarray, opinions: list[np.ndarray]) -> str:
+    """What is wrong with a result; nothing if it is right."""
+    if got.dtype != np.dtype(value.dtype) or got.shape != value.shape:
+        return f"{got.dtype}{got.shape}, expected {value.dtype}{value.shape}"
+    agrees = np.zeros(got.shape, bool)
+    for wanted in opinions:
+        if wanted.shape == got.shape:
+            agrees |= _close(value, got, wanted)
+    if agrees.all():
+        return ""
+    place = tuple(int(item) for item in np.argwhere(~agrees)[0])
+    others = [str(item[place]) for item in opinions if item.shape == got.shape]
+    return f"{int((~agrees).sum())} of {got.size} differ, at {place} {got[place]} for {' or '.join(others)}"
+
+
+def _close(value: Value, got: np.ndarray, wanted: np.ndarray) -> Any:
+    if not value.is_float:
+        return got == wanted
+    a, b = got.astype("float64"), wanted.astype("float64")
+    finite = np.abs(b[np.isfinite(b)])
+    scale = float(finite.max()) if finite.size else 0.0
+    rtol = 0.0 if value.exact else _TOLERANCE[value.dtype]
+    return np.isclose(a, b, rtol=rtol, atol=rtol * max(1.0, scale), equal_nan=True)
