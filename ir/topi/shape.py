@@ -80,6 +80,12 @@ def shape_of(shape: Any, like: str | None = None) -> tuple[PrimExpr, ...]:
     return tuple(convert(item, like if isinstance(item, int) else None) for item in items)
 
 
+def wrapped(index: Any, extent: PrimExpr) -> PrimExpr:
+    """``index`` modulo ``extent``; as it is where there is nothing to index."""
+    empty = isinstance(extent, IntImm) and extent.value == 0
+    return convert(index) if empty else floormod(index, extent)
+
+
 def ravel_index(indices: Sequence[Any], shape: Sequence[Any]) -> Any:
     """The position of ``indices`` in the flattened array."""
     position: Any = None

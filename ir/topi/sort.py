@@ -1,9 +1,13 @@
-"""Sorting along an axis: a stable bottom-up merge sort of positions, parallel over the other axes."""
+"""Sorting along an axis: a stable bottom-up merge sort of positions, parallel over the other axes.
+
+NaN counts as greater than every number, as in numpy and PyTorch.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+from .. import dtype as dt
 from ..error import IRValueError
 from ..te.operation import extern
 from ..te.tensor import Tensor
@@ -11,6 +15,8 @@ from ..tir import op as T
 from ..tir.buffer import Buffer, decl_buffer
 from ..tir.expr import IntImm
 from ..tir.operators import cast, const, convert
+from ..tir.operators import logical_and as _and
+from ..tir.operators import logical_or as _or
 from ..tir.operators import min as _min
 from ..tir.stmt import While
 from . import loops
@@ -89,7 +95,13 @@ def _sorted_rows(
                 return source[tuple([*rest[:along], position, *rest[along:]])]
 
             def before(a: Any, b: Any) -> Any:
-                return value(a) <= value(b) if is_ascend else value(a) >= value(b)
+                first, second = value(a), value(b)
+                in_order = first <= second if is_ascend else first >= second
+                if not dt.is_float(data.dtype):
+                    return in_order
+                # NaN is greater than every number.
+                nan = second if is_ascend else first
+                return _or(in_order, nan != nan)
 
             def emit(place: Any) -> Any:
                 target = [*rest[:along], place, *rest[along:]]
@@ -178,6 +190,9 @@ def searchsorted(
             element = sequence[tuple([middle] if shared else [*place[:-1], middle])]
             value = wanted[tuple(place)]
             below = element <= value if right else element < value
+            if dt.is_float(values.dtype):  # NaN is greater than every number
+                is_nan = value != value
+                below = _or(below, is_nan if right else _and(is_nan, element.equal(element)))
             search = While(
                 low < high,
                 loops.when(below, loops.store(bounds, [0], middle + 1), loops.store(bounds, [1], middle)),

@@ -33,6 +33,7 @@ from .shape import (
     shape_of,
     simplify,
     unravel_index,
+    wrapped,
 )
 
 
@@ -367,7 +368,7 @@ def repeat(a: Tensor, repeats: int, axis: int) -> Tensor:
     shape[along] = simplify(shape[along] * repeats)
     return ax_compute(
         shape,
-        lambda i: a(*i[:along], floordiv(i[along], repeats), *i[along + 1 :]),
+        lambda i: a(*i[:along], floordiv(i[along], repeats) if repeats else i[along], *i[along + 1 :]),
         "T_repeat",
         tag.BROADCAST,
     )
@@ -397,7 +398,7 @@ def dyn_tile(a: Tensor, new_shape: Sequence[Any], rdim: int) -> Tensor:
     skipped = len(shape) - a.ndim
     return ax_compute(
         shape,
-        lambda i: a(*[floormod(index, extent) for index, extent in zip(i[skipped:], a.shape, strict=True)]),
+        lambda i: a(*[wrapped(index, extent) for index, extent in zip(i[skipped:], a.shape, strict=True)]),
         "T_tile",
         tag.BROADCAST,
     )

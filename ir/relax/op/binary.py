@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ... import dtype as dt
+from ...integer import truncated_quotient
 from ..expr import Call, Expr
 from ..struct_info import PrimStructInfo, StructInfo, TensorStructInfo
 from .declaration import MixedPrecisionPolicy, OpPatternKind, call, make, operator
@@ -91,7 +92,7 @@ def _binary(name: str, topi: str, reference: Any, doc: str, infer: Any = infer_a
 
 def _np_divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if np.issubdtype(np.asarray(a).dtype, np.integer):
-        return np.trunc(a / b).astype(np.asarray(a).dtype)
+        return np.asarray(truncated_quotient(a, b)).astype(np.asarray(a).dtype)
     return a / b
 
 

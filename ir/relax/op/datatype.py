@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ... import dtype as dt
 from ..expr import Call, Constant, Expr, const
 from ..struct_info import StructInfo
+from .array import cast_array
 from .declaration import MixedPrecisionPolicy, OpPatternKind, call, make, operator
 from .gradient import of_one_operand, tensor_info
 from .inference import same_as, tensor_args
@@ -29,15 +28,11 @@ def _legalize_astype(bb: Any, node: Call) -> Expr:
     return bb.call_te(topi_function("cast"), node.args[0], dtype, primfunc_name_hint="cast")
 
 
-def _np_astype(x: np.ndarray, dtype: str) -> np.ndarray:
-    return x.astype(dt.to_numpy(dtype))
-
-
 @operator(
     "relax.astype",
     infer=_infer_cast,
     legalize=_legalize_astype,
-    reference=_np_astype,
+    reference=cast_array,
     gradient=of_one_operand(lambda x, y, g: make.astype(g, tensor_info(x).dtype)),
     mixed_precision=MixedPrecisionPolicy.FOLLOW,
     pattern=OpPatternKind.kElemWise,
@@ -59,7 +54,7 @@ def _legalize_wrap_param(bb: Any, node: Call) -> Expr:
     "relax.wrap_param",
     infer=_infer_cast,
     legalize=_legalize_wrap_param,
-    reference=_np_astype,
+    reference=cast_array,
     mixed_precision=MixedPrecisionPolicy.FOLLOW,
     pattern=OpPatternKind.kElemWise,
 )

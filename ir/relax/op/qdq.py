@@ -10,10 +10,11 @@ from ... import dtype as dt
 from ... import te
 from ...tir.op import max as tir_max
 from ...tir.op import min as tir_min
-from ...tir.op import round as tir_round
+from ...tir.op import nearbyint
 from ...tir.operators import const
 from ..expr import Call, Expr
 from ..struct_info import StructInfo, TensorStructInfo
+from .array import cast_array
 from .declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
 from .inference import as_int, fail, normalize_axis, require_dtype, tensor_args
 from .layout_rule import along_axis
@@ -68,7 +69,7 @@ def _legalize_quantize(bb: Any, node: Call) -> Expr:
 
         def element(*indices: Any) -> Any:
             s, z = _parameter(scale, indices, at), _parameter(zero, indices, at)
-            value = tir_round(data(*indices).astype("float32") / s.astype("float32")) + z.astype("float32")
+            value = nearbyint(data(*indices).astype("float32") / s.astype("float32")) + z.astype("float32")
             if dt.is_float(out):
                 return value.astype(out)
             low, high = dt.integer_range(out)
@@ -108,9 +109,9 @@ def _spread(param: np.ndarray, ndim: int, axis: int) -> np.ndarray:
 
 
 def _np_quantize(x: np.ndarray, scale: np.ndarray, zero: np.ndarray, axis: int, out_dtype: str) -> np.ndarray:
-    low, high = dt.integer_range(out_dtype)
-    value = np.round(x / _spread(scale, x.ndim, axis)) + _spread(zero, x.ndim, axis)
-    return np.clip(value, low, high).astype(out_dtype)
+    quotient = x.astype("float32") / _spread(scale, x.ndim, axis).astype("float32")
+    value = np.rint(quotient) + _spread(zero, x.ndim, axis).astype("float32")
+    return cast_array(value, out_dtype)
 
 
 def _np_dequantize(
@@ -131,7 +132,10 @@ _QDQ: dict[str, Any] = {
     "relax.quantize", infer=_infer_quantize, legalize=_legalize_quantize, reference=_np_quantize, **_QDQ
 )
 def quantize(data: Expr, scale: Expr, zero_point: Expr, axis: int = -1, out_dtype: str = "int8") -> Expr:
-    """``clip(round(data / scale) + zero_point)`` in ``out_dtype``; scale and zero point are scalars or per entry of ``axis``."""
+    """``clip(round(data / scale) + zero_point)`` in ``out_dtype``, halves rounded to even.
+
+    Scale and zero point are scalars or per entry of ``axis``.
+    """
     return call("relax.quantize", data, scale, zero_point, attrs={"axis": int(axis), "out_dtype": out_dtype})
 
 

@@ -32,10 +32,11 @@ def _infer_argsort(node: Call, builder: Any) -> StructInfo:
 
 
 def _order(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:
-    keys = x
-    if descending:
-        keys = np.bitwise_not(x) if x.dtype.kind in "ub" else -x
-    return np.argsort(keys, axis, kind="stable")
+    if not descending:
+        return np.argsort(x, axis, kind="stable")
+    if x.dtype.kind in "iub":
+        return np.argsort(np.bitwise_not(x), axis, kind="stable")
+    return np.lexsort((-x, ~np.isnan(x)), axis)  # NaN is the greatest
 
 
 def _np_sort(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:

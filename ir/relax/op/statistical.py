@@ -10,9 +10,11 @@ import numpy as np
 from ... import dtype as dt
 from ...error import IRValueError
 from ...tir.expr import PrimExpr
+from ...tir.op import max_identity, min_identity
 from ...topi.accumulate import accumulator
 from ..expr import Call, Expr, PrimValue, Tuple, Var
 from ..struct_info import StructInfo, TensorStructInfo, TupleStructInfo, as_dim
+from .array import cast_array
 from .declaration import Gradient, MixedPrecisionPolicy, OpPatternKind, call, make, operator
 from .gradient import scalar, shape_argument, tensor_info
 from .index import take
@@ -206,10 +208,30 @@ def _te_legalize(te_function: Any, name: str) -> Any:
 
 def _typed(function: Any) -> Any:
     """numpy's reductions widen small integers; the operators keep the dtype."""
-    return lambda x, **options: np.asarray(function(x, **options)).astype(x.dtype)
+
+    def typed(x: np.ndarray, **options: Any) -> np.ndarray:
+        return cast_array(np.asarray(function(x, **options)), dt.from_numpy(x.dtype))
+
+    return typed
 
 
-max = _reduction("max", _topi_reduction("max"), np.max, "The largest element.", FOLLOW, _extremum_gradient)
+def _extremum(function: Any, identity: Any) -> Any:
+    """numpy has no extremum of nothing; the operators have: what every other number beats."""
+
+    def found(x: np.ndarray, axis: Any, keepdims: bool) -> Any:
+        return function(x, axis=axis, keepdims=keepdims, initial=identity(dt.from_numpy(x.dtype)).value)
+
+    return found
+
+
+max = _reduction(
+    "max",
+    _topi_reduction("max"),
+    _extremum(np.max, max_identity),
+    "The largest element.",
+    FOLLOW,
+    _extremum_gradient,
+)
 mean = _reduction(
     "mean",
     _te_legalize(te_mean, "mean"),
@@ -217,7 +239,14 @@ mean = _reduction(
     "The arithmetic mean.",
     gradient=_mean_gradient,
 )
-min = _reduction("min", _topi_reduction("min"), np.min, "The smallest element.", FOLLOW, _extremum_gradient)
+min = _reduction(
+    "min",
+    _topi_reduction("min"),
+    _extremum(np.min, min_identity),
+    "The smallest element.",
+    FOLLOW,
+    _extremum_gradient,
+)
 prod = _reduction("prod", _topi_reduction("prod"), _typed(np.prod), "The product.")
 std = _reduction(
     "std", _te_legalize(te_std, "std"), _typed(np.std), "The standard deviation (of the population)."

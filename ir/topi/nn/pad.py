@@ -14,7 +14,7 @@ from ...tir.operators import cast, const, convert, floordiv, floormod
 from ...tir.operators import max as _max
 from ...tir.operators import min as _min
 from .. import tag
-from ..shape import simplify
+from ..shape import simplify, wrapped
 
 
 def _is_zero(value: Any) -> bool:
@@ -167,7 +167,7 @@ def circular_pad(
 ) -> Tensor:
     """Padding that wraps around."""
     before, after = _amounts(data, pad_before, pad_after)
-    return _moved_pad(data, before, after, name, lambda index, extent: floormod(index, extent))
+    return _moved_pad(data, before, after, name, wrapped)
 
 
 def dilate(

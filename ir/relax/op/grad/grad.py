@@ -9,7 +9,8 @@ import numpy as np
 
 from .... import te
 from ....tir.op import all as tir_all
-from ....tir.op import if_then_else, max_value, min_value
+from ....tir.op import any as tir_any
+from ....tir.op import if_then_else, max_identity, max_value
 from ....tir.op import max as tir_max
 from ....tir.op import min as tir_min
 from ....tir.operators import const, floordiv, floormod
@@ -227,14 +228,16 @@ def _te_pool_backward(kind: str, attrs: Any) -> Any:
 
         def largest(n: Any, c: Any, i: Any, j: Any) -> Any:
             inside, y, x = tapped(i, j, outer)
-            return te.max(if_then_else(inside, data[n, c, y, x], min_value(data.dtype)), axis=outer)
+            return te.max(if_then_else(inside, data[n, c, y, x], max_identity(data.dtype)), axis=outer)
 
         peak = te.compute(grad.shape, largest, name="pool_max")
         inner = [te.reduce_axis((0, size[i]), name=f"q{i}") for i in range(2)]
 
         def first(n: Any, c: Any, i: Any, j: Any) -> Any:
             inside, y, x = tapped(i, j, inner)
-            hit = if_then_else(inside, data[n, c, y, x] == peak[n, c, i, j], const(False, "bool"))
+            value, top = data[n, c, y, x], peak[n, c, i, j]
+            found = tir_any(value.equal(top), tir_all(value != value, top != top))  # NaN is the largest
+            hit = if_then_else(inside, found, const(False, "bool"))
             return te.min(if_then_else(hit, (y * width + x).astype("int64"), max_value("int64")), axis=inner)
 
         place = te.compute(grad.shape, first, name="pool_argmax")

@@ -126,7 +126,9 @@ def _np_nll_loss(
     w = np.ones(x.shape[1], x.dtype) if weights is None else weights
     safe = np.where(targets == ignore_index, 0, targets)
     factor = np.where(targets == ignore_index, 0, w[safe]).astype(x.dtype)
-    loss = -np.take_along_axis(x, np.expand_dims(safe, 1), 1).squeeze(1) * factor
+    counts = targets != ignore_index
+    loss = np.where(counts, -np.take_along_axis(x, np.expand_dims(safe, 1), 1).squeeze(1) * factor, 0)
+    loss = loss.astype(x.dtype)
     if reduction == "none":
         return loss[0] if single else loss
     return np.asarray(loss.sum() if reduction == "sum" else loss.sum() / factor.sum(), x.dtype)

@@ -1,0 +1,187 @@
+"""Every operator's numpy reference against its kernel, where they may differ: NaN, infinities, -0.0, ends of integers, nothing.
+
+Constant folding computes with references what the program would compute with kernels; a model must not mean something else for it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ir import relax as rx
+from ir.dtype import to_numpy
+from ir.relax.op.array import cast_array
+
+from .calls import DATA_DEPENDENT, flat, params_of, reference
+from .cases import CASES, Case
+from .native import run_natively
+
+R = rx.op
+EDGES = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 1, -1, 2.5, -2.5, 0.5, -0.5, 3, -7.25])
+FINITE = EDGES[3:]
+FINITE_ONLY = {
+    # a phase of the kernel meets the zeros around the data: an infinite weight is no number there
+    "nn.conv1d_transpose-channels_last", "nn.conv2d_transpose-channels_last", "nn.conv3d_transpose-channels_last",
+    # neighbours beyond the border repeat its element; their weights have different signs
+    "image.resize2d-cubic",
+}  # fmt: skip
+NUMBERED = [item for item in CASES if item.numbers and item.op not in DATA_DEPENDENT]
+
+
+def with_edges(item: Case, seed: int) -> Case:
+    """The case with floats from the edges; integers are mostly indices, and stay."""
+    rng = np.random.default_rng([seed, *map(ord, str(item))])
+    numbers = FINITE if str(item) in FINITE_ONLY else EDGES
+    inputs = [
+        rng.choice(numbers, array.shape).astype(array.dtype) if array.dtype.kind == "f" else array
+        for array in map(np.asarray, item.inputs)
+    ]
+    return dataclasses.replace(item, inputs=inputs)
+
+
+def compared(item: Case) -> None:
+    params, _ = params_of(item, False)
+    with np.errstate(all="ignore"):
+        expected = flat(reference(item, params))
+    results = flat(run_natively(item.build, *item.inputs))
+    for result, wanted in zip(results, expected, strict=True):
+        assert (result.dtype, result.shape) == (wanted.dtype, wanted.shape)
+        if result.dtype.kind in "biu":
+            np.testing.assert_array_equal(result, wanted)
+        else:
+            np.testing.assert_allclose(
+                result.astype("float64"), wanted.astype("float64"), rtol=1e-4, atol=1e-5
+            )
+
+
+@pytest.mark.parametrize("item", NUMBERED, ids=str)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_floats_at_the_edges(item: Case) -> None:
+    for seed in range(2):
+        compared(with_edges(item, seed))
+
+
+BINARY = "add subtract multiply maximum minimum bitwise_and bitwise_or bitwise_xor left_shift right_shift power".split()
+DIVISIONS = "divide floor_divide mod floor_mod".split()
+COMPARISONS = "equal not_equal less less_equal greater greater_equal".split()
+REDUCTIONS = "sum prod max min argmax argmin cumsum cumprod mean variance std sort argsort".split()
+UNARY = "abs negative sign square bitwise_not".split()
+DTYPES = ["int8", "uint8", "int32", "int64", "uint32"]
+
+
+def pairs(dtype: str, divisor: bool) -> list[np.ndarray]:
+    info = np.iinfo(dtype)
+    numbers = np.array([info.min, info.max, 0, 1, 2, 7, *([-1, -3] if info.min else [3])], dtype)
+    right = numbers[numbers != 0] if divisor else numbers
+    return [side.ravel() for side in np.meshgrid(numbers, right, indexing="ij")]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "names", [BINARY, DIVISIONS, COMPARISONS], ids=["arithmetic", "divisions", "comparisons"]
+)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_integers_at_the_ends_of_their_range(names: list[str], dtype: str) -> None:
+    for name in names:
+        a, b = pairs(dtype, names is DIVISIONS)
+        if name == "power":
+            b = np.abs(b % np.asarray(9, dtype))
+        compared(Case(f"relax.{name}", getattr(R, name), [a, b]))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_one_row_of_integers_at_the_ends_of_their_range(dtype: str) -> None:
+    info = np.iinfo(dtype)
+    rows = np.array([[info.min, info.max, 3, 0, 1], [info.max, info.max, info.min, 7, 2]], dtype)
+    for name in UNARY:
+        if dtype.startswith("u") and name == "negative":
+            continue
+        compared(Case(f"relax.{name}", getattr(R, name), [rows]))
+    for name in REDUCTIONS:
+        if dtype == "int64" and name in ("mean", "variance", "std"):
+            continue  # beyond float64's digits
+        compared(Case(f"relax.{name}", lambda x, name=name: getattr(R, name)(x, 1), [rows]))
+    compared(Case("relax.sort", lambda x: R.sort(x, 1, True), [rows]))
+    compared(Case("relax.topk", lambda x: R.topk(x, 3, 1), [rows]))
+
+
+INDEXED: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
+    (lambda x, i: R.take(x, i, 1), ([[-1, 0], [3, -4]],)),
+    (lambda x, i: R.take(x, i, 1, "wrap"), ([[-1, 9], [3, -8]],)),
+    (lambda x, i: R.take(x, i, 1, "clip"), ([[-1, 9], [3, -8]],)),
+    (lambda x, i: R.take(x, i, 1, "nan"), ([[-1, 9], [3, -8]],)),
+    (lambda x, i: R.gather_elements(x, i, 1), ([[-1, 0], [3, -4], [1, 1]],)),
+    (R.gather_nd, ([[-1, -1], [0, -4]],)),
+    (
+        lambda x, i: R.scatter_elements(x, i, R.take(x, i, 1), 1) if False else R.gather_nd(x, i),
+        ([[-3], [2]],),
+    ),
+]
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("number", range(len(INDEXED)))
+def test_negative_indices(number: int, dtype: str) -> None:
+    build, arrays = INDEXED[number]
+    x = np.arange(12, dtype="float32").reshape(3, 4)
+    compared(Case("relax.index", build, [x, *[np.array(item, dtype) for item in arrays]]))
+
+
+EMPTY: list[tuple[str, Callable[..., Any], list[tuple[int, ...]]]] = [
+    *[(name, lambda x, name=name: getattr(R, name)(x, 1), [(2, 0, 3)]) for name in ("sum", "prod", "max", "min")],
+    *[(name, lambda x, name=name: getattr(R, name)(x), [(0,)]) for name in ("sum", "prod", "max", "min")],
+    ("cumsum", lambda x: R.cumsum(x, 0), [(0, 3)]),
+    ("softmax", lambda x: R.nn.softmax(x, 0), [(2, 0)]),
+    ("matmul", R.matmul, [(2, 0), (0, 3)]),
+    ("matmul", R.matmul, [(0, 2), (2, 3)]),
+    ("add", R.add, [(0, 3), (1, 3)]),
+    ("reshape", lambda x: R.reshape(x, rx.ShapeExpr([3, 4, 0])), [(0, 3, 4)]),
+    ("concat", lambda x, y: R.concat([x, y], 0), [(0, 3), (2, 3)]),
+    ("permute_dims", lambda x: R.permute_dims(x), [(0, 3)]),
+    ("flip", lambda x: R.flip(x, 0), [(0, 3)]),
+    ("tile", lambda x: R.tile(x, [2, 3]), [(0, 3)]),
+    ("tile", lambda x: R.tile(x, [0, 3]), [(2, 3)]),
+    ("repeat", lambda x: R.repeat(x, 0, 1), [(2, 3)]),
+    ("sort", lambda x: R.sort(x, 1), [(3, 0)]),
+    ("strided_slice", lambda x: R.strided_slice(x, [0], [2], [2]), [(3, 2)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "number", range(len(EMPTY)), ids=[f"{name}-{n}" for n, (name, _, _) in enumerate(EMPTY)]
+)
+def test_extents_of_zero(number: int) -> None:
+    name, build, shapes = EMPTY[number]
+    compared(Case(f"relax.{name}", build, [np.ones(shape, "float32") for shape in shapes]))
+
+
+@pytest.mark.parametrize("narrow", ["float16", "bfloat16"])
+def test_arrays_are_cast_as_numbers_are(narrow: str) -> None:
+    floats = np.array([np.nan, np.inf, -np.inf, 3e9, -3e9, 300.7, -1.5, 2.0**63, -(2.0**64)])
+    assert cast_array(floats, "int32").tolist() == [
+        0,
+        2**31 - 1,
+        -(2**31),
+        2**31 - 1,
+        -(2**31),
+        300,
+        -1,
+        2**31 - 1,
+        -(2**31),
+    ]
+    assert cast_array(floats, "uint8").tolist() == [0, 255, 0, 255, 0, 255, 0, 255, 0]
+    assert cast_array(floats, "int64").tolist()[-2:] == [2**63 - 1, -(2**63)]
+    assert cast_array(floats[:2], "bool").tolist() == [True, True]
+    # A double rounding would give the even neighbour: 1 + half a unit, and a little.
+    unit = 2.0**-10 if narrow == "float16" else 2.0**-7
+    above = np.array(
+        [1 + unit / 2 + 2.0**-40, 1 + unit / 2, 1 + unit / 2 - 2.0**-40, -1 - unit / 2 - 2.0**-40]
+    )
+    found = cast_array(above, narrow)
+    assert found.dtype == to_numpy(narrow)
+    assert found.astype("float64").tolist() == [1 + unit, 1, 1, -1 - unit]
+    np.testing.assert_array_equal(cast_array(floats[:3], narrow).astype("float64"), floats[:3])
