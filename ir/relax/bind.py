@@ -11,7 +11,7 @@ from ..expr import GlobalVar, RelaxExpr
 from ..tir.expr import IntImm, PrimExpr
 from ..tir.expr import Var as TirVar
 from ..tir.stmt_functor import substitute
-from .expr import SeqExpr, Var, const
+from .expr import BindingBlock, MatchCast, SeqExpr, Var, const
 from .expr_functor import ExprMutator
 from .expr_substitution import ExprSubstitution
 from .function import Function
@@ -23,7 +23,7 @@ from .struct_info import (
     TupleStructInfo,
     as_dim,
 )
-from .struct_info_lattice import prove_dim_equal
+from .struct_info_lattice import BaseCheckResult, match_param, prove_dim_equal, struct_info_base_check
 from .symbolic_vars import (
     definable_tir_vars_in_struct_info,
     defined_symbolic_vars,
@@ -56,6 +56,11 @@ def bind(
         var: as_dim(value) if var.dtype == "int64" else value for var, value in (symbols or {}).items()
     }
     return _Bind(values or {}, symbols).visit_expr(expr)
+
+
+def bound_struct_info(info: StructInfo, symbols: Mapping[Any, Any]) -> StructInfo:
+    """A struct info with symbolic variables replaced."""
+    return _Bind({}, symbols).visit_struct_info(info) if symbols else info
 
 
 def match_struct_info(param: StructInfo, value: StructInfo, found: dict[Any, Any]) -> None:
@@ -211,14 +216,28 @@ class _Inline(ExprMutator):
 
 
 def inlined_body(func: Function, args: tuple[RelaxExpr, ...]) -> SeqExpr:
-    """The body of ``func`` with arguments in place of the parameters and new variables for its own."""
+    """The body of ``func`` with arguments in place of the parameters and new variables for its own.
+
+    What a call would check of an argument, since it is not known of it, is checked by a ``match_cast``.
+    """
     if len(args) != len(func.params):
         raise IRTypeError(f"inlining a function of {len(func.params)} parameters with {len(args)} arguments")
     copy = copy_with_new_vars(func)
     symbols: dict[Any, Any] = {}
     for param, arg in zip(copy.params, args, strict=True):
-        match_struct_info(param.struct_info, arg.struct_info, symbols)
-    return bind(copy.body, dict(zip(copy.params, args, strict=True)), symbols)
+        match_param(param.struct_info, arg.struct_info, symbols)
+    checks: list[MatchCast] = []
+    values: dict[Var, RelaxExpr] = {}
+    for param, arg in zip(copy.params, args, strict=True):
+        wanted = bound_struct_info(param.struct_info, symbols)
+        values[param] = arg
+        if struct_info_base_check(wanted, arg.struct_info) is not BaseCheckResult.PASS:
+            values[param] = Var(param.name_hint, wanted)
+            checks.append(MatchCast(values[param], arg, wanted))
+    body = bind(copy.body, values, symbols)
+    if not checks:
+        return body
+    return SeqExpr((BindingBlock(checks), *body.blocks), body.body, body.struct_info_)
 
 
 def inline_functions(func: Function, function_map: Mapping[Any, Function]) -> Function:

@@ -11,6 +11,11 @@ from ..module import IRModule
 from ..node import Mutator
 
 
+def is_entry(var: GlobalVar, func: BaseFunc) -> bool:
+    """Whether the world outside of the module may call a function: it has a symbol, or is ``main``."""
+    return "global_symbol" in func.attrs or var.name_hint == "main"
+
+
 class _Rename(Mutator):
     def __init__(self, table: Mapping[GlobalVar, GlobalVar]) -> None:
         super().__init__()

@@ -19,7 +19,7 @@ from .block_builder import BlockBuilder
 from .expr import Call, Expr, Id, TupleGetItem, Var, is_call_to
 from .expr_functor import ExprMutator
 from .function import Function
-from .function_names import references_renamed
+from .function_names import is_entry, references_renamed
 from .struct_info import callee_struct_info
 
 MapCall = Callable[[BlockBuilder, Call], Expr]
@@ -119,7 +119,7 @@ def private_functions(mod: IRModule) -> dict[GlobalVar, Function]:
     private = {
         var: func
         for var, func in mod.functions.items()
-        if isinstance(func, Function) and "global_symbol" not in func.attrs and var.name_hint != "main"
+        if isinstance(func, Function) and not is_entry(var, func)
     }
     used_as_value: set[str] = set()
 

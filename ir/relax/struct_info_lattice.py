@@ -367,8 +367,8 @@ def _match_dims(param: Sequence[Any], arg: Sequence[Any] | None, known: dict[Any
             known[left] = right
 
 
-def _match_param(param: StructInfo, arg: StructInfo, known: dict[Any, Any]) -> None:
-    """Find the symbolic variables that a parameter's struct info defines in the argument's."""
+def match_param(param: StructInfo, arg: StructInfo, known: dict[Any, Any]) -> None:
+    """Add to ``known`` what the symbolic variables that a parameter's struct info defines are in an argument's; the first counts."""
     if isinstance(param, TensorStructInfo) and isinstance(arg, TensorStructInfo):
         if param.shape_values is not None:
             _match_dims(param.shape_values, arg.shape_values, known)
@@ -380,7 +380,7 @@ def _match_param(param: StructInfo, arg: StructInfo, known: dict[Any, Any]) -> N
             _match_dims([param.value], [arg.value], known)
     elif isinstance(param, TupleStructInfo) and isinstance(arg, TupleStructInfo):
         for left, right in zip(param.fields, arg.fields, strict=False):
-            _match_param(left, right, known)
+            match_param(left, right, known)
 
 
 def derive_call_ret_struct_info(func_sinfo: FuncStructInfo, call: Call, ctx: Any = None) -> StructInfo:
@@ -406,7 +406,7 @@ def derive_call_ret_struct_info(func_sinfo: FuncStructInfo, call: Call, ctx: Any
         )
     known: dict[Any, Any] = {}
     for param, arg in zip(func_sinfo.params, call.args, strict=True):
-        _match_param(param, arg.struct_info, known)
+        match_param(param, arg.struct_info, known)
     for index, (param, arg) in enumerate(zip(func_sinfo.params, call.args, strict=True)):
         wanted = erase_to_well_defined(param, known)
         if struct_info_base_check(wanted, arg.struct_info) is BaseCheckResult.FAIL_L0:

@@ -37,6 +37,7 @@ from ..tir.function import PrimFunc
 from ..transform import Pass, PassContext, Sequential
 from .analysis.binding import all_global_vars
 from .function import Function
+from .function_names import is_entry
 from .pipeline import get_pipeline, graph_passes, lowering_passes, scheduling_passes, weight_passes
 from .transform.bind_params import BindParams
 from .vm.bytecode import compile_bytecode
@@ -110,7 +111,7 @@ def build(
     above = [*_graph_passes(chosen), *_kernel_passes(tir_pipeline, chosen is not None), *weight_passes()]
     with target:
         mod = Sequential(above, name="kernels")(mod, PassContext.current())
-        public = {var.name_hint for var, func in mod.functions.items() if _is_public(var.name_hint, func)}
+        public = {var.name_hint for var, func in mod.functions.items() if is_entry(var, func)}
         mod = Sequential(lowering_passes(), name="lower")(mod, PassContext.current())
     constants = ConstantTable()
     plans, others, used = _plan_functions(mod, constants)
@@ -151,10 +152,6 @@ def _kernel_passes(chosen: str | Pass | None, has_graph_passes: bool) -> list[Pa
     if chosen is None:
         return []
     return [get_pipeline(chosen) if isinstance(chosen, str) else chosen]
-
-
-def _is_public(name: str, func: Any) -> bool:
-    return name == "main" or "global_symbol" in func.attrs
 
 
 def _plan_functions(

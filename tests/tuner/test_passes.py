@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -50,6 +51,23 @@ def test_tune_tir_then_apply_database(tmp_path: Path) -> None:
     out = np.zeros((24, 24), "float32")
     interpreter.run(applied, a, b, out, name="product")
     np.testing.assert_array_equal(out, a @ b)
+
+
+def test_the_trials_of_tune_tir_are_those_of_all_kernels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Equal kernels are one task, and the budget is that of the module."""
+    asked: list[tuple[list[str], int]] = []
+
+    def tune(self: TaskScheduler, tasks: list[Any], *_: object, max_trials_global: int, **__: object) -> None:
+        asked.append(([task.task_name for task in tasks], max_trials_global))
+
+    monkeypatch.setattr(TaskScheduler, "tune", tune)
+    mod = ir.IRModule({"first": matmul(24), "again": matmul(24), "second": matmul(16)})
+    with Target("cpu"):
+        relax.transform.MetaScheduleTuneTIR(str(tmp_path), 5)(mod)
+        relax.transform.MetaScheduleTuneTIR(str(tmp_path), 5)(ir.IRModule({}))
+    assert asked == [(["again", "second"], 5)]
 
 
 def test_tune_irmod_keeps_to_the_named_operators(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from ...tir.index_map import IndexMap
 from ...transform import ModulePass, PassContext
 from .. import op
 from ..block_builder import BlockBuilder
-from ..expr import Call, Expr, ShapeExpr, Tuple, TupleGetItem, is_call_to
+from ..expr import Call, Expr, ShapeExpr, Tuple, TupleGetItem, Var, is_call_to
 from ..function_signature import MapCall, replace_calls
 from ..struct_info import StructInfo, TensorStructInfo, TupleStructInfo
 from .dead_code_elimination import remove_unused_functions
@@ -49,8 +49,6 @@ class _Alterer:
 
     def _altered(self, builder: BlockBuilder, call: Call, kind: str) -> Expr:
         transforms = [_as_map(item) for item in self._owner.op_buffer_transforms.get(kind, ())]
-        separators = list(self._owner.op_buffer_axis_separators.get(kind) or [None] * len(transforms))
-        inputs = list(self._owner.op_buffer_input_axis_separators.get(kind) or [None] * len(transforms))
         fields = list(call.args[1].fields) if isinstance(call.args[1], Tuple) else [call.args[1]]
         info = call.sinfo_args[0]
         infos: list[StructInfo] = list(info.fields) if isinstance(info, TupleStructInfo) else [info]
@@ -58,32 +56,29 @@ class _Alterer:
             raise IRValueError(
                 f"AlterOpImpl: {kind} has {len(fields)} inputs and {len(infos)} outputs, got {len(transforms)} transforms"
             )
-        transforms = transforms or [None] * (len(fields) + len(infos))
-        args = [
-            field
-            if transform is None
-            else builder.emit(op.layout_transform(field, transform, None, separator or [], before or []))
-            for field, transform, separator, before in zip(
-                fields, transforms, separators or transforms, inputs or transforms
-            )
-        ]
-        outputs = transforms[len(fields) :]
-        new_infos = [_moved_info(item, transform) for item, transform in zip(infos, outputs, strict=True)]
+        count = len(fields) + len(infos)
+        transforms = transforms or [None] * count
+        behind = _separators("op_buffer_axis_separators", self._owner.op_buffer_axis_separators, kind, count)
+        before = _separators(
+            "op_buffer_input_axis_separators", self._owner.op_buffer_input_axis_separators, kind, count
+        )
+        moves = [_Move(*items) for items in zip(transforms, behind, before, strict=True)]
+        args = [move.there(builder, field) for field, move in zip(fields, moves, strict=False)]
+        outputs = moves[len(fields) :]
+        new_infos = [_moved_info(item, move.transform) for item, move in zip(infos, outputs, strict=True)]
         new_info = TupleStructInfo(new_infos) if isinstance(info, TupleStructInfo) else new_infos[0]
         operands = (self._kernel(builder, kind), Tuple(args), *call.args[2:])
         made = Call(call.op, operands, None, [new_info], None, new_info)
-        if all(transform is None for transform in outputs):
+        if all(move.transform is None for move in outputs):
             return made
         result = builder.emit(made)
         if not isinstance(info, TupleStructInfo):
-            return _restored(builder, result, infos[0], outputs[0])
+            return outputs[0].back(builder, result, infos[0])
         parts = []
-        for index, (item, transform) in enumerate(zip(infos, outputs, strict=True)):
+        for index, (item, move) in enumerate(zip(infos, outputs, strict=True)):
             part = builder.emit(TupleGetItem(result, index))
-            parts.append(
-                part if transform is None else builder.emit(_restored(builder, part, item, transform))
-            )
-        return Tuple(parts)
+            parts.append(builder.normalize(move.back(builder, part, item)))
+        return Tuple([part if isinstance(part, Var) else builder.emit(part) for part in parts])
 
     def _kernel(self, builder: BlockBuilder, kind: str) -> GlobalVar:
         if kind not in self._new:
@@ -99,21 +94,46 @@ def _moved_info(info: StructInfo, transform: IndexMap | None) -> StructInfo:
     return TensorStructInfo(ShapeExpr(transform.map_shape(info.shape_values or ())), info.dtype, info.vdevice)
 
 
-def _restored(builder: BlockBuilder, value: Expr, info: StructInfo, transform: IndexMap | None) -> Expr:
-    """An output in the original layout, what padding added cut off."""
-    assert transform is not None and isinstance(info, TensorStructInfo)
+def _separators(name: str, given: Mapping[str, Sequence[Any]], kind: str, count: int) -> list[Any]:
+    """The axis separators of each buffer of an operator; None where none are given."""
+    found = list(given.get(kind) or [None] * count)
+    if len(found) != count:
+        raise IRValueError(f"AlterOpImpl: {kind} has {count} buffers, {name} names {len(found)}")
+    return found
 
-    shape = info.shape_values or ()
-    inverse, _ = transform.non_surjective_inverse(shape)
-    restored = builder.emit(op.layout_transform(value, inverse))
-    got = restored.struct_info.shape_values
-    if all(getattr(a, "value", a) == getattr(b, "value", b) for a, b in zip(got, shape, strict=True)):
-        return restored
 
-    def remove_pad(data: Any) -> Any:
-        return te.compute(shape, lambda *indices: data(*indices), name="te_remove_pad")
+@dataclass(frozen=True)
+class _Move:
+    """What becomes of a buffer: its index map, and the axis separators behind and before it."""
 
-    return builder.call_te(remove_pad, restored, primfunc_name_hint="remove_pad")
+    transform: IndexMap | None
+    behind: Any
+    before: Any
+
+    def there(self, builder: BlockBuilder, value: Expr) -> Expr:
+        """An input in the layout of the new kernel."""
+        if self.transform is None:
+            return value
+        moved = op.layout_transform(value, self.transform, None, self.behind or [], self.before or [])
+        return builder.emit(moved)
+
+    def back(self, builder: BlockBuilder, value: Expr, info: StructInfo) -> Expr:
+        """An output in its original layout, what padding added cut off."""
+        if self.transform is None:
+            return value
+        assert isinstance(info, TensorStructInfo)
+        shape = info.shape_values or ()
+        inverse, _ = self.transform.non_surjective_inverse(shape)
+        moved = op.layout_transform(value, inverse, None, self.before or [], self.behind or [])
+        restored = builder.emit(moved)
+        got = restored.struct_info.shape_values
+        if all(getattr(a, "value", a) == getattr(b, "value", b) for a, b in zip(got, shape, strict=True)):
+            return restored
+
+        def remove_pad(data: Any) -> Any:
+            return te.compute(shape, lambda *indices: data(*indices), name="te_remove_pad")
+
+        return builder.call_te(remove_pad, restored, primfunc_name_hint="remove_pad")
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...module import IRModule
-from ...node import post_order_visit
 from ...transform import ModulePass, PassContext
+from ..analysis.binding import all_global_vars
 from ..analysis.purity import detect_recursion
-from ..expr import GlobalVar
 from ..function import Function
+from ..function_names import is_entry
 from .canonicalize_bindings import CanonicalizeBindings
 from .function_pass import rewrite_functions
 
@@ -42,31 +42,28 @@ class InlinePrivateFunctions(ModulePass):
             var: func
             for var, func in mod.functions.items()
             if isinstance(func, Function)
-            and "global_symbol" not in func.attrs
+            and not is_entry(var, func)
             and var.name_hint not in recursive
+            and "Primitive" not in func.attrs
+            and "Composite" not in func.attrs
         }
-        private = {
-            var: func
-            for var, func in private.items()
-            if "Primitive" not in func.attrs and "Composite" not in func.attrs
-        }
-        if not private:
+        if not private or len(private) == len(mod.functions):
             return mod
-        result = rewrite_functions(
-            mod, lambda var, func: func if var in private else func.inline_functions(private)
-        )
-        still_used: set[str] = set()
-        for var, func in result.functions.items():
-            if var not in private and isinstance(func, Function):
-                post_order_visit(
-                    func.body,
-                    lambda node: still_used.add(node.name_hint) if isinstance(node, GlobalVar) else None,
-                )
+        result = rewrite_functions(mod, lambda var, func: func.inline_functions(private))
+        # What is left of references are functions that are used as values, or could not be inlined.
+        kept = [var for var in result.functions if var not in private]
+        reached = {var.name_hint for var in kept}
+        while kept:
+            func = result[kept.pop()]
+            for used in all_global_vars(func.body) if isinstance(func, Function) else ():
+                if used.name_hint not in reached:
+                    reached.add(used.name_hint)
+                    kept.append(used)
         result = result.replace(
             functions={
                 var: func
                 for var, func in result.functions.items()
-                if var not in private or var.name_hint in still_used
+                if var not in private or var.name_hint in reached
             }
         )
         return CanonicalizeBindings()(result, ctx)  # parameters and results have names of their own no more

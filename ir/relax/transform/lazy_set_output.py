@@ -45,6 +45,21 @@ def returned_values(func: Function) -> tuple[Expr, Sequence[Expr]]:
     return result, made.fields if isinstance(made, Tuple) else (result,)
 
 
+def handing_out(
+    mod: IRModule, body: SeqExpr, params: Sequence[Var], hand_out: HandOut, outputs: Sequence[Expr]
+) -> list[BindingBlock]:
+    """The blocks of a function that hands its outputs out.
+
+    What is bound is handed out there; tuples of what is bound, parameters and constants where the function ends.
+    """
+    blocks = list(OutputSetter(mod, hand_out, outputs).visit_with_new_scope(body, tuple(params)).blocks)
+    bound = {binding.var for block in body.blocks for binding in block.bindings}
+    calls = [hand_out(index, output) for index, output in enumerate(outputs) if output not in bound]
+    if calls:
+        blocks.append(BindingBlock([VarBinding(Var("_", call.struct_info_), call) for call in calls]))
+    return blocks
+
+
 @dataclass(frozen=True)
 class LazySetOutput(ModulePass):
     """Hand outputs to a callback as soon as they are computed; the function returns an empty tuple.
@@ -88,15 +103,7 @@ def _handing_out(mod: IRModule, func: Function) -> Function:
         return Call(callback, (PrimValue(index), value), None, None, None, nothing)
 
     _, outputs = returned_values(func)
-    body = OutputSetter(mod, hand_out, outputs).visit_with_new_scope(func.body, func.params)
-    # Parameters and constants that are returned are handed out first.
-    local = {binding.var for block in func.body.blocks for binding in block.bindings}
-    first = [
-        VarBinding(Var("_", nothing), hand_out(index, output))
-        for index, output in enumerate(outputs)
-        if output not in local
-    ]
-    blocks = [BindingBlock(first), *body.blocks] if first else body.blocks
+    blocks = handing_out(mod, func.body, func.params, hand_out, outputs)
     params = [*func.params, callback]
     if "num_input" in func.attrs:
         count = func.attrs.get_int("num_input")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...expr import GlobalVar
+from ...error import IRValueError
+from ...expr import GlobalVar, RelaxExpr
 from ...module import IRModule
+from ...structural import structural_equal
 from ...transform import ModulePass, PassContext
 from ..analysis.binding import used_vars
 from ..analysis.compile_time import computable_at_compile_time
@@ -31,6 +33,7 @@ from ..expr import (
 from ..function import Function
 from ..function_signature import SignatureChange, change_signatures, reference_to
 from ..struct_info import TupleStructInfo
+from ..symbolic_vars import definable_tir_vars_in_struct_info, tir_vars_in
 from .eliminate_common_subexpr import expression_key
 
 STOP = "relax.builtin.stop_lift_params"
@@ -49,28 +52,57 @@ class _Split:
     crossing: list[Var]
 
 
-def _split(func: Function) -> _Split:
-    count = func.attrs.get_int("num_input")
-    known: set[Var] = set(func.params[count:])
-    candidates = set(computable_at_compile_time(func)) | known
+def _weights(func: Function) -> tuple[Var, ...]:
+    return tuple(func.params[func.attrs.get_int("num_input") :])
+
+
+def _split(func: Function, mod: IRModule, only: Callable[[Var], bool] = lambda var: True) -> _Split:
+    """The function split by what depends on weights alone, and of that by what ``only`` accepts."""
+    known: set[Var] = set(_weights(func))
+    candidates = set(computable_at_compile_time(func, mod)) | known
     lifted: list[Binding] = []
     rest: list[Any] = []
     for block in func.body.blocks:
         for binding in block.bindings:
             value: Any = binding.value  # type: ignore[attr-defined]
             stopped = getattr(getattr(value, "op", None), "name", "") == STOP
-            if binding.var in candidates and not stopped and known.issuperset(used_vars(value)):
+            is_lifted = binding.var in candidates and not stopped and known.issuperset(used_vars(value))
+            if is_lifted and only(binding.var):
                 known.add(binding.var)
                 lifted.append(binding)
             else:
-                rest.append(value)
-    rest.append(func.body.body)
-    return _Split(lifted, _used_of(known, rest))
+                rest += [value, binding.var.struct_info]
+    crossing = _used_of(known, [*rest, func.body.body])
+    return _Split(lifted, [*crossing, *_telling_extents(func, crossing, [*rest, func.ret_struct_info])])
 
 
 def _used_of(known: set[Var], values: Sequence[Any]) -> list[Var]:
     """The known variables that the values use, each once."""
-    return list(dict.fromkeys(var for value in values for var in used_vars(value) if var in known))
+    found = (var for value in values if isinstance(value, RelaxExpr) for var in used_vars(value))
+    return list(dict.fromkeys(var for var in found if var in known))
+
+
+def _telling_extents(func: Function, crossing: Sequence[Var], rest: Sequence[Any]) -> list[Var]:
+    """The weights that tell extents which the rest mentions and nothing else that it is given tells."""
+    inputs = func.params[: func.attrs.get_int("num_input")]
+    told = {
+        symbol
+        for var in (*inputs, *crossing)
+        for symbol in definable_tir_vars_in_struct_info(var.struct_info)
+    }
+    own = {symbol for param in func.params for symbol in definable_tir_vars_in_struct_info(param.struct_info)}
+    found: list[Var] = []
+    for part in rest:
+        for symbol in () if part is None else tir_vars_in(part):
+            if symbol in own - told:
+                weight = next(
+                    item
+                    for item in _weights(func)
+                    if symbol in definable_tir_vars_in_struct_info(item.struct_info)
+                )
+                found.append(weight)
+                told.update(definable_tir_vars_in_struct_info(weight.struct_info))
+    return found
 
 
 def _transform_function(params: Sequence[Var], split: _Split) -> Function:
@@ -118,33 +150,64 @@ def _without_lifted(func: Function, split: _Split) -> Function:
     return Function(params, body, func.ret_struct_info, func.is_pure, func.attrs, func.span)
 
 
-def _shared(functions: dict[GlobalVar, Function]) -> tuple[Sequence[Var], dict[GlobalVar, _Split]]:
-    """For functions with the same weights, one split by what all of them compute from the weights."""
-    items = list(functions.items())
-    first = items[0][1]
-    weights = first.params[first.attrs.get_int("num_input") :]
-    keys: dict[GlobalVar, dict[Var, Any]] = {}
-    for var, func in items:
-        own = func.params[func.attrs.get_int("num_input") :]
-        table: dict[Var, Any] = {param: ("weight", number) for number, param in enumerate(own)}
-        keys[var] = _expression_keys(_split(func).lifted, table)
+def _shared(
+    functions: dict[GlobalVar, Function], mod: IRModule
+) -> tuple[Sequence[Var], _Split, dict[GlobalVar, _Split]]:
+    """For functions that share weights: all weights, their transformation by what all functions compute, and each one's split.
+
+    Weights are the same where they have the same name. A function takes what any of them needs, in one order.
+    """
+    named = _named_weights(functions)
+    weights = {key: var for table in reversed(named.values()) for var, key in table.items()}
+    order = list(dict.fromkeys(key for table in named.values() for key in table.values()))
+    keys = {
+        var: _expression_keys(_split(func, mod).lifted, dict(named[var])) for var, func in functions.items()
+    }
     common = set.intersection(*[set(table.values()) for table in keys.values()])
     splits: dict[GlobalVar, _Split] = {}
-    union: dict[Any, None] = {}
-    for var, func in items:
-        split = _split(func)
-        lifted = [binding for binding in split.lifted if keys[var][binding.var] in common]
-        known = set(func.params[func.attrs.get_int("num_input") :]) | {binding.var for binding in lifted}
-        gone = {binding.var for binding in lifted}
-        rest = [item.value for block in func.body.blocks for item in block.bindings if item.var not in gone]  # type: ignore[attr-defined]
-        crossing = _used_of(known, [*rest, func.body.body])
-        splits[var] = _Split(lifted, crossing)
-        union.update(dict.fromkeys(keys[var][v] for v in crossing))
-    # Every function takes the same transformed weights in the same order.
-    for var, _func in items:
-        by_key = {key: v for v, key in reversed(list(keys[var].items()))}
-        splits[var] = _Split(splits[var].lifted, [by_key[key] for key in union])
-    return weights, splits
+    needed: dict[Any, None] = {}
+    for var, func in functions.items():
+        table = keys[var]
+        splits[var] = _split(func, mod, lambda item, table=table: table.get(item) in common)  # type: ignore[misc]
+        needed.update(dict.fromkeys(table[item] for item in splits[var].crossing))
+    for var, split in splits.items():
+        own = {key: item for item, key in reversed(list(keys[var].items()))}
+        # What only others use is taken as well, under a variable of its own.
+        split.crossing = [
+            own[key] if key in own else Var(weights[key].name_hint, weights[key].struct_info_)
+            for key in needed
+        ]
+    first = next(iter(functions))
+    here = {key: item for item, key in reversed(list(keys[first].items()))}
+    bundle = [here.get(key, weights[key]) for key in order]
+    transform = _Split(splits[first].lifted, [here.get(key, weights.get(key)) for key in needed])  # type: ignore[misc]
+    return bundle, transform, splits
+
+
+def _named_weights(functions: dict[GlobalVar, Function]) -> dict[GlobalVar, dict[Var, Any]]:
+    """A key of each function's weights: by name; by place where all have weights of the same types under other names."""
+    tables = {
+        var: {param: ("weight", param.name_hint) for param in _weights(func)}
+        for var, func in functions.items()
+    }
+    names = [set(table.values()) for table in tables.values()]
+    if any(len(found) != len(table) for found, table in zip(names, tables.values(), strict=True)) or (
+        len(names) > 1 and not set.intersection(*names)
+    ):
+        tables = {
+            var: {param: ("weight", number) for number, param in enumerate(_weights(func))}  # type: ignore[misc]
+            for var, func in functions.items()
+        }
+    first: dict[Any, tuple[GlobalVar, Var]] = {}
+    for var, table in tables.items():
+        for param, key in table.items():
+            owner, other = first.setdefault(key, (var, param))
+            if not structural_equal(param.struct_info, other.struct_info, map_free_vars=True):
+                raise IRValueError(
+                    f"LiftTransformParams: functions that share a transformation must share their weights, but {key[1]} is "
+                    f"{other.struct_info} in {owner.name_hint} and {param.struct_info} in {var.name_hint}"
+                )
+    return tables
 
 
 def _expression_keys(bindings: Sequence[Binding], table: dict[Var, Any]) -> dict[Var, Any]:
@@ -189,7 +252,11 @@ class LiftTransformParams(ModulePass):
 
     Args:
         shared_transform: False makes one transforming function per function; True one for all (``transform_params``) with
-            what they have in common; a list names the functions that share one.
+            what they have in common; a list names the functions that share one. Functions share the weights of the same
+            name; the transformation takes the weights of all of them, in order of their appearance.
+
+    Raises:
+        IRValueError: weights that functions share differ in type, or a function is named that has no weights.
     """
 
     shared_transform: bool | Sequence[str] = False
@@ -207,25 +274,24 @@ class LiftTransformParams(ModulePass):
         changes: dict[GlobalVar, SignatureChange] = {}
         if self.shared_transform is False:
             for var, func in targets.items():
-                split = _split(func)
-                weights = func.params[func.attrs.get_int("num_input") :]
-                transform = _add(
-                    functions,
-                    f"{var.name_hint}_transform_params",
-                    _transform_function(weights, split),
-                    func,
-                )
+                split = _split(func, mod)
+                name = f"{var.name_hint}_transform_params"
+                transform = _add(functions, name, _transform_function(_weights(func), split), func)
                 changes[var] = _change(func, split, transform)
             return change_signatures(mod.replace(functions=functions), changes)
         names = () if self.shared_transform is True else tuple(self.shared_transform)
         chosen = {var: func for var, func in targets.items() if not names or var.name_hint in names}
-        shared_weights, splits = _shared(chosen)
+        for name in names:
+            if name not in {var.name_hint for var in chosen}:
+                raise IRValueError(
+                    f"LiftTransformParams: {name!r} is no function with the attribute num_input; there are "
+                    + ", ".join(sorted(var.name_hint for var in targets))
+                )
+        weights, common, splits = _shared(chosen, mod)
         first = next(iter(chosen))
-        transform = _add(
-            functions, "transform_params", _transform_function(shared_weights, splits[first]), chosen[first]
-        )
+        transform = _add(functions, "transform_params", _transform_function(weights, common), chosen[first])
         for var, func in chosen.items():
-            changes[var] = _change(func, splits[var], transform)
+            changes[var] = _change(func, splits[var], transform, len(weights))
         return change_signatures(mod.replace(functions=functions), changes)
 
 
@@ -237,11 +303,18 @@ def _add(functions: dict[GlobalVar, Any], name: str, transform: Function, origin
     return var
 
 
-def _change(func: Function, split: _Split, transform: GlobalVar) -> SignatureChange:
+def _change(
+    func: Function, split: _Split, transform: GlobalVar, n_shared: int | None = None
+) -> SignatureChange:
     """A function that takes transformed weights; who calls it in the module transforms them before."""
     count = func.attrs.get_int("num_input")
 
     def call(builder: BlockBuilder, old: Call) -> Expr:
+        if n_shared is not None and len(old.args) - count != n_shared:
+            raise IRValueError(
+                f"LiftTransformParams: {old.op} is called in the module with {len(old.args) - count} weights, the shared"
+                f" transformation takes {n_shared}"
+            )
         weights = builder.emit(Call(transform, (Tuple(old.args[count:]),)))
         transformed = [builder.emit(TupleGetItem(weights, index)) for index in range(len(split.crossing))]
         return old.with_args((*old.args[:count], *transformed))

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import ir
 import runners
 from ir import relax
+from ir.error import IRValueError
+from ir.pass_context import PassContext, PassError
 from ir.relax import transform
+from ir.relax.analysis import check_well_formed
 from ir.relax.testing import evaluate
+from ir.script import from_source
 from ir.script import ir as I
 from ir.script import relax as R
+from ir.script import tir as T
 from tests.programs.graphs import Weights
+
+from .structure import operators
 
 
 def test_lift_transform_params_keeps_the_numbers():
@@ -76,3 +84,127 @@ def test_shared_transformed_weights_come_in_the_same_order_for_all_functions():
         np.testing.assert_array_equal(
             evaluate(after, x, *weights, name=name), evaluate(Before, x, w, b, name=name)
         )
+
+
+def shared(name: str, weights: str, body: str) -> str:
+    """The text of a function of ``x`` and weights of four numbers."""
+    params = "".join(f', {weight}: R.Tensor((4,), "float32")' for weight in weights)
+    lines = "".join(f"            {line}\n" for line in body.splitlines())
+    return (
+        f'    @R.function\n    def {name}(x: R.Tensor((4,), "float32"){params}) -> R.Tensor((4,), "float32"):\n'
+        f'        R.func_attr({{"num_input": 1}})\n        with R.dataflow():\n{lines}            R.output(y)\n        return y\n'
+    )
+
+
+def module(*functions: str) -> ir.IRModule:
+    return from_source("@I.ir_module\nclass Before:\n" + "".join(functions))
+
+
+@pytest.mark.parametrize("names", [True, ["first", "second"], ["second", "first"]])
+def test_functions_with_unequal_weights_share_a_transformation(names):
+    """Weights are the same by name; a function takes those of the others and does not look at them."""
+    before = module(
+        shared("first", "wb", "t = R.exp(w)\nz = R.add(x, t)\ny = R.add(z, b)"),
+        shared("second", "vw", "t = R.exp(w)\nu = R.negative(v)\nz = R.multiply(x, t)\ny = R.add(z, u)"),
+    )
+    after = transform.LiftTransformParams(shared_transform=names)(before)
+    check_well_formed(after)
+    assert operators(after, "transform_params") == ["relax.exp"]
+    rng = np.random.default_rng(0)
+    x, w, b, v = (rng.standard_normal(4).astype("float32") for _ in range(4))
+    weights = evaluate(after, (w, b, v), name="transform_params")
+    for name, own in (("first", (w, b)), ("second", (v, w))):
+        np.testing.assert_array_equal(
+            evaluate(after, x, *weights, name=name), evaluate(before, x, *own, name=name)
+        )
+
+
+def test_weights_of_one_name_must_be_of_one_type():
+    before = module(
+        shared("first", "w", "y = R.add(x, w)"),
+        shared("second", "w", "y = R.add(x, w)").replace("w: R.Tensor((4,)", "w: R.Tensor((1,)"),
+    )
+    with pytest.raises(IRValueError, match="w is .* in first and .* in second"):
+        transform.LiftTransformParams(shared_transform=True)(before)
+    with pytest.raises(IRValueError, match="'third' is no function with the attribute num_input"):
+        transform.LiftTransformParams(shared_transform=["third"])(before)
+
+
+def test_the_option_to_consume_weights_is_refused():
+    with pytest.raises(PassError, match="consume_params"):
+        PassContext(config={"relax.lift_transform_params.consume_params": True})
+
+
+def test_what_belongs_to_every_run_stays():
+    """Objects that are changed later, memory that is overwritten, extents of inputs."""
+
+    @I.ir_module
+    class Before:
+        @T.prim_func(private=True)
+        def add_to(a: T.Buffer((4,), "float32"), b: T.Buffer((4,), "float32")):
+            for i in range(4):
+                with T.block("b"):
+                    vi = T.axis.remap("S", [i])
+                    a[vi] = a[vi] + b[vi]
+
+        @R.function
+        def main(
+            x: R.Tensor((4,), "float32"),
+            s: R.Tensor(("n",), "float32"),
+            w: R.Tensor((4,), "float32"),
+            v: R.Tensor(("m", 4), "float32"),
+        ):
+            R.func_attr({"num_input": 2})
+            n = T.int64()
+            m = T.int64()
+            cls = Before
+            with R.dataflow():
+                zeros = R.zeros(R.shape([4]), "float32")
+                sum1 = R.call_tir_inplace(
+                    cls.add_to, (zeros, x), out_sinfo=R.Tensor((4,), "float32"), inplace_indices=[0]
+                )
+                own = R.exp(w)
+                sum2 = R.call_tir_inplace(
+                    cls.add_to, (own, sum1), out_sinfo=R.Tensor((4,), "float32"), inplace_indices=[0]
+                )
+                many = R.ones(R.shape([n]), "float32")
+                total = R.sum(v, axis=[0])
+                rows = R.ones(R.shape([m]), "float32")
+                out = R.add(sum2, total)
+                R.output(out, many, rows)
+            return (out, many, rows)
+
+    after = transform.LiftTransformParams()(Before)
+    check_well_formed(after)
+    assert operators(after, "main_transform_params") == ["relax.sum"] or operators(
+        after, "main_transform_params"
+    ) == ["relax.sum", "relax.ones"]
+    rng = np.random.default_rng(0)
+    x, w = (rng.standard_normal(4).astype("float32") for _ in range(2))
+    s, v = np.ones(2, "float32"), rng.standard_normal((3, 4)).astype("float32")
+    weights = evaluate(after, (w, v), name="main_transform_params")
+    for _ in range(2):
+        for got, wanted in zip(evaluate(after, x, s, *weights), evaluate(Before, x, s, w, v), strict=True):
+            np.testing.assert_array_equal(got, wanted)
+
+
+def test_weights_that_tell_extents_are_taken_along():
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(
+            x: R.Tensor((4,), "float32"), s: R.Tensor((1,), "float32"), v: R.Tensor(("m", 4), "float32")
+        ):
+            R.func_attr({"num_input": 2})
+            m = T.int64()
+            total = R.sum(v, axis=[0])
+            y = R.add(x, total)
+            z = R.broadcast_to(s, R.shape([m]))
+            return (y, z)
+
+    after = transform.LiftTransformParams()(Before)
+    check_well_formed(after)
+    x, s, v = np.ones(4, "float32"), np.ones(1, "float32"), np.ones((3, 4), "float32")
+    weights = evaluate(after, (v,), name="main_transform_params")
+    for got, wanted in zip(evaluate(after, x, s, *weights), evaluate(Before, x, s, v), strict=True):
+        np.testing.assert_array_equal(got, wanted)
