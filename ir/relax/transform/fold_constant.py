@@ -9,34 +9,40 @@ from typing import Any
 import numpy as np
 
 from ... import dtype as dt
-from ...codegen.build import build
+from ...error import IRError
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...op import Op
-from ...structural import structural_hash
 from ...tir.expr import IntImm
 from ...tir.function import PrimFunc
 from ...transform import PassContext
-from ..analysis.memory import Aliases, MemoryAnalysis, is_pure
+from ..analysis.binding import get_var2val
+from ..analysis.memory import Aliases, MemoryAnalysis
 from ..expr import (
+    BindingBlock,
     Call,
     Constant,
     DataTypeImm,
     Expr,
     Id,
     PrimValue,
+    SeqExpr,
     ShapeExpr,
     StringImm,
     Tuple,
     TupleGetItem,
+    Var,
+    VarBinding,
 )
 from ..expr_functor import ExprMutator
 from ..function import Function
-from ..op.declaration import declaration_of
+from ..op.declaration import OperatorDeclaration, declaration_of
 from ..op.folding import NotComputable
 from ..struct_info import StructInfo, TensorStructInfo, TupleStructInfo
-from ..struct_info_lattice import static_dims
+from ..struct_info_lattice import BaseCheckResult, static_dims, struct_info_base_check
+from .constant_kernels import ConstantKernels
 from .function_pass import FunctionPass
+from .legalize_ops import LegalizeOps
 
 _LOG = logging.getLogger(__name__)
 
@@ -63,32 +69,13 @@ def _n_bytes(info: StructInfo) -> int:
     return int(np.prod(static_dims(info.shape_values) or (), dtype=np.int64)) * dt.bytes_of(info.dtype)
 
 
-_HOST = "cpu"
-"""Constants are computed here, whatever target is in force."""
-
-
-class _Kernels:
-    """Compiled PrimFuncs of one run of the pass, by structure."""
-
-    def __init__(self) -> None:
-        self._functions: dict[int, Any] = {}
-
-    def run(self, func: PrimFunc, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> None:
-        """Call a PrimFunc on arrays, its outputs last."""
-        bare = func.without_attr("global_symbol")
-        key = structural_hash(bare)
-        native = self._functions.get(key)
-        if native is None:
-            native = self._functions[key] = build(bare, _HOST, name="fold")["fold"]
-        native(*[np.asarray(value, order="C") for value in inputs], *outputs)
-
-
 class _Folder(ExprMutator):
     """Also what operators that fold by themselves ask (:class:`ir.relax.op.folding.Known`)."""
 
-    def __init__(self, mod: IRModule, kernels: _Kernels) -> None:
+    def __init__(self, mod: IRModule, kernels: ConstantKernels) -> None:
         super().__init__()
         self._mod = mod
+        self._memory = MemoryAnalysis(mod)
         self._kernels = kernels
         self._aliases: Aliases | None = None
         self._bound: dict[Id, Expr] = {}
@@ -97,7 +84,7 @@ class _Folder(ExprMutator):
     def visit_function_(self, func: Any) -> Any:
         if self._aliases is not None:  # a local function, of which the analysis of the outer one knows
             return super().visit_function_(func)
-        self._aliases = MemoryAnalysis(self._mod).aliases(func)
+        self._aliases = self._memory.aliases(func)
         try:
             return super().visit_function_(func)
         finally:
@@ -149,7 +136,7 @@ class _Folder(ExprMutator):
         try:
             if declared is not None and declared.fold is not None:
                 return declared.fold(call, self)
-            return self._by_reference(call, declared.undefined if declared is not None else ())
+            return self._evaluated(call, declared)
         except NotComputable as reason:
             _LOG.debug("not folding %s: %s", call.op.name, reason)
             return None
@@ -172,22 +159,43 @@ class _Folder(ExprMutator):
             return expr.value
         raise NotComputable("an argument is known when the program runs")
 
-    def _by_reference(self, call: Any, undefined: tuple[type[Exception], ...]) -> Expr | None:
+    def _evaluated(self, call: Any, declared: OperatorDeclaration | None) -> Expr | None:
+        """What an operator computes of constants: what its kernels do, or its reference where it has none."""
         info = call.struct_info
-        reference = call.op.get_attr("FReference")
-        if reference is None or not is_pure(call) or not _static(info):
+        if not self._memory.is_repeatable(call) or not _static(info):
             return None
         values = [self.value(arg) for arg in call.args]
         sizes = [value.nbytes for value in _arrays(values)]
         if not sizes or _grows(sum(sizes), _n_bytes(info)):
             return None
+        undefined = declared.undefined if declared is not None else ()
+        has_kernels = call.op.get_attr("FLegalize") is not None
+        reference = call.op.get_attr("FReference")
+        found = None
+        if reference is not None and (undefined or not has_kernels):
+            try:
+                with np.errstate(all="ignore"):
+                    found = reference(*values, **{key: _plain(item) for key, item in call.attrs.items()})
+            except undefined as error:
+                # What the program does there is its own affair.
+                raise NotComputable(str(error)) from error
+        if has_kernels:
+            return self._by_kernels(call.with_args([self._resolved(arg) for arg in call.args]), info)
+        return None if found is None else _as_constant(found, info)
+
+    def _by_kernels(self, call: Call, info: StructInfo) -> Expr | None:
+        """What the kernels compute that a call of constants is legalized to."""
         try:
-            with np.errstate(all="ignore"):
-                result = reference(*values, **{key: _plain(item) for key, item in call.attrs.items()})
-        except undefined as error:
-            # What the program does there is its own affair.
+            program = _program_of(call.replace(struct_info_=info))
+        except IRError as error:  # such as a division by a constant that is zero; LegalizeOps will say so
             raise NotComputable(str(error)) from error
-        return _as_constant(result, info)
+        folder = _Folder(program, self._kernels)
+        func = folder.visit_expr(program["main"])
+        result = folder._resolved(get_var2val(func).get(func.body.body, func.body.body))
+        parts = result.fields if isinstance(result, Tuple) else (result,)
+        if not all(isinstance(part, Constant) for part in parts):
+            return None
+        return result if struct_info_base_check(info, result.struct_info) is BaseCheckResult.PASS else None
 
     def result_of(self, kernel: Expr, args: Expr, info: StructInfo) -> Expr:
         """Constants that a kernel computes of others."""
@@ -202,6 +210,13 @@ class _Folder(ExprMutator):
         self._kernels.run(callee, inputs, outputs)
         made = [Constant(value) for value in outputs]
         return Tuple(made) if isinstance(info, TupleStructInfo) else made[0]
+
+
+def _program_of(call: Call) -> IRModule:
+    """A module whose ``main`` computes a call by kernels."""
+    result = Var("result", call.struct_info)
+    seq = SeqExpr((BindingBlock((VarBinding(result, call),)),), result, call.struct_info)
+    return LegalizeOps()(IRModule({"main": Function((), seq, call.struct_info)}))
 
 
 def _empty(info: Any) -> np.ndarray:
@@ -261,9 +276,11 @@ def _as_constant(result: Any, info: StructInfo) -> Expr | None:
 class FoldConstant(FunctionPass):
     """Evaluate pure operators and ``call_tir`` whose arguments are all constants.
 
-    Operators are evaluated by their numpy reference, or say themselves what they are (``fold`` of the declaration): PrimFuncs are
-    compiled and run, shapes that a program computes from shapes (``shape_of``, ``tensor_to_shape``) become shape expressions.
-    What has no value, such as an element beyond a tensor's end, is left to the program.
+    Operators are legalized and their kernels are run, so that a constant is what the program would compute; those that the
+    runtime computes are evaluated by their numpy reference. Others say themselves what they are (``fold`` of the declaration):
+    shapes that a program computes from shapes (``shape_of``, ``tensor_to_shape``) become shape expressions. What has no
+    value, such as an element beyond a tensor's end or a quotient by zero, is left to the program, as are memory that is
+    overwritten and objects that are changed later.
 
     Before::
 
@@ -280,7 +297,7 @@ class FoldConstant(FunctionPass):
         """The function with constants computed."""
         if func.attrs.get("Primitive"):
             return func
-        return _Folder(mod, _Kernels()).visit_expr(func)  # type: ignore[no-any-return]
+        return _Folder(mod, ConstantKernels()).visit_expr(func)  # type: ignore[no-any-return]
 
 
 __all__ = ["FoldConstant"]

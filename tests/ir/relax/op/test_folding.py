@@ -10,13 +10,14 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import runners
 from ir import IRModule, relax, tir
 from ir.op import Op
 from ir.relax.op.declaration import OPERATORS, operator
 from ir.relax.op.folding import NotComputable
 from ir.relax.op.inference import same_as, tensor_args
 from ir.relax.testing import evaluate
-from ir.relax.transform import BindParams, FoldConstant
+from ir.relax.transform import BindParams, FoldConstant, LegalizeOps
 
 from .calls import build, params_of
 from .cases import CASES, Case
@@ -165,3 +166,81 @@ def test_references_compute_types_that_numpy_does_not_have(dtype: str) -> None:
     product = run(relax.op.einsum([x, x], "i,i->i"))
     assert product.dtype == kind
     np.testing.assert_array_equal(product, [1.0, 4.0, 9.0, 0.25])
+
+
+_NAN = np.float32([np.nan, 1, -np.inf, -0.0, 3, np.nan, 2, 0.5])
+_INTS = np.int32([-7, 7, 2**31 - 1, -(2**31), 0, 5])
+
+
+@pytest.mark.parametrize(
+    "name, build",
+    [
+        ("maximum", lambda: relax.op.maximum(relax.const(_NAN), relax.const(np.roll(_NAN, 1)))),
+        ("minimum", lambda: relax.op.minimum(relax.const(_NAN), relax.const(np.roll(_NAN, 3)))),
+        ("max", lambda: relax.op.max(relax.const(_NAN))),
+        ("argmax", lambda: relax.op.argmax(relax.const(_NAN), axis=0)),
+        ("sign", lambda: relax.op.sign(relax.const(_NAN))),
+        ("add_zero", lambda: relax.op.add(relax.const(_NAN), relax.const(np.float32(-0.0)))),
+        (
+            "to_int",
+            lambda: relax.op.astype(relax.const(np.float32([np.nan, 1e20, -5.5, np.inf, -3e9])), "int32"),
+        ),
+        ("to_half", lambda: relax.op.astype(relax.const(np.float32([65520, 1e-8, 2049, -0.0])), "float16")),
+        ("floor_divide", lambda: relax.op.floor_divide(relax.const(_INTS), relax.const(np.int32(-2)))),
+        ("mod", lambda: relax.op.mod(relax.const(_INTS), relax.const(np.int32(3)))),
+        ("wraps", lambda: relax.op.multiply(relax.const(_INTS), relax.const(np.int32(3)))),
+        ("sum_half", lambda: relax.op.sum(relax.const(np.ones(5000, "float16")))),
+        ("mean_half", lambda: relax.op.mean(relax.const(np.full(3000, 100, "float16")))),
+        (
+            "matmul_half",
+            lambda: relax.op.matmul(
+                relax.const(np.ones((1, 4096), "float16")), relax.const(np.ones((4096, 1), "float16"))
+            ),
+        ),
+        ("take", lambda: relax.op.take(relax.const(_NAN), relax.const(np.int64([0, 7, 3])), axis=0)),
+        (
+            "take_clip",
+            lambda: relax.op.take(relax.const(_NAN), relax.const(np.int64([-1, 9, 3])), axis=0, mode="clip"),
+        ),
+        (
+            "take_wrap",
+            lambda: relax.op.take(relax.const(_NAN), relax.const(np.int64([-1, 9, 3])), axis=0, mode="wrap"),
+        ),
+        ("exp", lambda: relax.op.exp(relax.const(_NAN))),
+        ("tanh", lambda: relax.op.tanh(relax.const(_NAN))),
+        ("sqrt", lambda: relax.op.sqrt(relax.const(_NAN))),
+        ("softmax", lambda: relax.op.nn.softmax(relax.const(np.float32([[1, 2, 3]])))),
+        ("split", lambda: relax.op.split(relax.const(_NAN), 2)),
+        ("cumsum", lambda: relax.op.cumsum(relax.const(_NAN))),
+        ("permute", lambda: relax.op.permute_dims(relax.const(np.arange(6, dtype="uint8").reshape(2, 3)))),
+        (
+            "empty",
+            lambda: relax.op.concat(
+                [relax.const(np.zeros((0, 2), "float32")), relax.const(np.ones((1, 2), "float32"))], 0
+            ),
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_constants_are_what_kernels_compute(name: str, build: Any) -> None:
+    """To the bit: NaN, signed zeros, saturation, wrapping, sums of half floats."""
+    builder = relax.BlockBuilder()
+    with builder.function("main", []):
+        with builder.dataflow():
+            out = builder.emit_output(build())
+        builder.emit_func_output(out)
+    before = builder.finalize()
+    after = FoldConstant()(before)
+    assert not isinstance(after["main"].body.blocks[0].bindings[0].value, relax.Call), "it is folded"
+
+    def run(mod: IRModule) -> list[np.ndarray]:
+        kernels = LegalizeOps()(mod)
+        built = relax.build(
+            kernels, "llvm", relax_pipeline=relax.get_pipeline("default_build"), tir_pipeline=None
+        )
+        result = runners.VirtualMachine(built, runners.cpu())["main"]()
+        return [part.numpy() for part in (result if isinstance(result, tuple) else (result,))]
+
+    for got, wanted in zip(run(after), run(before), strict=True):
+        assert got.dtype == wanted.dtype and got.shape == wanted.shape
+        assert got.tobytes() == wanted.tobytes()

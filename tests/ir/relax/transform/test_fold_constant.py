@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
+import pytest
 
 import ir
 from ir import relax
@@ -13,6 +17,7 @@ from ir.script import relax as R
 from .conftest import verify
 
 op = relax.op
+const = relax.const
 
 
 def test_constants_that_kernels_compute_start_on_a_cache_line():
@@ -92,3 +97,48 @@ def test_fold_constant_goes_on_after_a_branch(same_numbers):
     after = transform.DeadCodeElimination()(transform.FoldConstant()(Before))
     last = after["main"].body.blocks[-1].bindings[-1].value
     np.testing.assert_array_equal(last.args[1].data, [2, 2, 2])
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: op.floor_divide(const(np.int32([1, 2])), const(np.int32([1, 0]))),
+        lambda: op.mod(const(np.int32([1, 2])), const(np.int32([0, 3]))),
+        lambda: op.take(const(np.ones(4, "float32")), const(np.int64([0, 4])), axis=0),
+        lambda: op.take(const(np.ones((4, 3), "float32")), const(np.int64([0, 1 << 40]), "int64"), axis=0),
+    ],
+)
+def test_what_is_undefined_is_left_to_the_program(build: Callable[[], Any]) -> None:
+    """A division by zero, or an element far beyond a tensor's end, must not end the compiler."""
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorStructInfo((2,), "float32"))
+    with builder.function("main", [x], private=True):
+        with builder.dataflow():
+            unused = builder.emit(build())
+            out = builder.emit_output(relax.Tuple([x, unused]))
+        builder.emit_func_output(out)
+    before = builder.finalize()
+    assert transform.FoldConstant()(before) is before
+    kernels = transform.LegalizeOps()(before)
+    assert transform.FoldConstant()(kernels) is kernels
+
+
+def test_mistakes_in_legalizations_are_reported() -> None:
+    """Only what has no value is passed over in silence."""
+
+    def broken(builder: Any, call: Any) -> Any:
+        raise ZeroDivisionError("a mistake in a legalization")
+
+    builder = relax.BlockBuilder()
+    with builder.function("main", []):
+        out = builder.emit(op.exp(const(np.float32([1]))))
+        builder.emit_func_output(out)
+    before = builder.finalize()
+    exp = ir.Op.get("relax.exp")
+    kept = exp.get_attr("FLegalize")
+    exp.set_attr("FLegalize", broken)
+    try:
+        with pytest.raises(ZeroDivisionError, match="a mistake in a legalization"):
+            transform.FoldConstant()(before)
+    finally:
+        exp.set_attr("FLegalize", kept)
