@@ -5,11 +5,13 @@
 - arguments of calls are leaves or tuples of leaves (A-normal form); bodies of functions and branches are SeqExpr;
 - dataflow blocks hold no control flow and no impure calls; functions that claim to be pure call nothing impure;
 - references to functions are in the module, under one name each, and ``global_symbol`` attributes match the names;
-- every expression has a struct info, and none contradicts what inference finds.
+- every expression has a struct info, and none contradicts what inference finds;
+- no call contradicts its callee: arguments and result of functions, buffers of kernels (:mod:`.call_signature`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from ...error import DiagnosticError, IRError
@@ -33,10 +35,12 @@ from ..expr import (
     Var,
 )
 from ..function import ExternFunc, Function
+from ..function_signature import called_function
 from ..normalizer import is_leaf
 from ..struct_info import FuncStructInfo, StructInfo
 from ..struct_info_lattice import BaseCheckResult, struct_info_base_check
 from ..symbolic_vars import definable_tir_vars_in_struct_info, tir_vars_in
+from .call_signature import function_call_problems, kernel_call_problems
 from .memory import is_pure
 
 
@@ -65,6 +69,7 @@ class _Checker:
         self.mod = mod
         self.check_info = check_struct_info
         self.problems: list[str] = []
+        self.functions = {} if mod is None else {var.name_hint: func for var, func in mod.functions.items()}
         self.name = ""
         self.bound: set[Any] = set()
         self.visible: set[Any] = set()
@@ -162,9 +167,36 @@ class _Checker:
             if not recursive and not is_pure(call):
                 where = "a dataflow block" if self.in_dataflow else "a function that claims to be pure"
                 self.problem(f"impure call in {where}", call)
-        if self.check_info and isinstance(call.op, Op) and call.struct_info_ is not None:
+        if not self.check_info:
+            return
+        if isinstance(call.op, Op) and call.struct_info_ is not None:
             self.check_inference(call)
             self.check_normal_form(call)
+        self.check_callee(call)
+
+    def check_callee(self, call: Call) -> None:
+        """A call and the function or kernel that it calls agree."""
+        callee = called_function(call)
+        if callee is None:
+            info = call.op.struct_info_ if isinstance(call.op, Var) else None
+            if isinstance(info, FuncStructInfo):
+                self.report(function_call_problems(call, info, call.op.name_hint), call)  # type: ignore[attr-defined]
+            return
+        func = self.functions.get(callee.name_hint)
+        if isinstance(func, PrimFunc):
+            self.report(kernel_call_problems(call, func, callee.name_hint), call)
+        elif isinstance(func, Function):
+            info = func.struct_info_
+            if callee is not call.op:
+                self.problem(f"{callee.name_hint} is no kernel", call)
+            elif isinstance(info, FuncStructInfo):
+                self.report(function_call_problems(call, info, callee.name_hint), call)
+                if (self.in_dataflow or self.pure) and is_pure(call) and not info.purity:
+                    self.problem(f"the reference calls {callee.name_hint} pure, the function is not", call)
+
+    def report(self, problems: Iterable[str], node: Any) -> None:
+        for found in problems:
+            self.problem(found, node)
 
     def check_inference(self, call: Call) -> None:
         infer = call.op.get_attr("FInferStructInfo")  # type: ignore[attr-defined]
@@ -276,6 +308,12 @@ class _Checker:
         if not isinstance(func.body, SeqExpr):
             self.problem("the body of a function must be a SeqExpr", func.body)
         self.expr(func.body)
+        result = func.body.struct_info_ if isinstance(func.body, SeqExpr) else None
+        if self.check_info and func.ret_struct_info is not None and result is not None:
+            if struct_info_base_check(func.ret_struct_info, result) is BaseCheckResult.FAIL_L0:
+                self.problem(
+                    f"the function declares to return {func.ret_struct_info}, its body is {result}", func.body
+                )
         self.visible, self.dataflow, self.symbols, self.in_dataflow, self.pure = saved
 
 
