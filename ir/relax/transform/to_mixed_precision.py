@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +12,11 @@ from ...module import IRModule
 from ...op import Op
 from ...transform import ModulePass, PassContext
 from .. import op
-from ..analysis.binding import used_vars
+from ..analysis.binding import use_counts, used_vars
 from ..bind import bind
 from ..block_builder import BlockBuilder
 from ..expr import (
+    Binding,
     BindingBlock,
     Call,
     Constant,
@@ -75,8 +76,12 @@ def _wanted_low(func: Function) -> set[Var]:
 
 
 class _Caster(ExprMutator):
-    def __init__(self, mod: IRModule, func: Function, out_dtype: str) -> None:
+    def __init__(
+        self, mod: IRModule, func: Function, out_dtype: str, widened: Mapping[Var, Var] | None = None
+    ) -> None:
+        """``widened`` are the variables that inputs of low precision are cast to, with those inputs."""
         super().__init__(mod)
+        self._widened = widened or {}
         self._wanted_low = _wanted_low(func)
         self._params = func.params
         self._out_dtype = out_dtype
@@ -97,6 +102,8 @@ class _Caster(ExprMutator):
             )
         if not _is_float(info) or info.dtype == dtype or not isinstance(expr, Var | Constant):  # type: ignore[union-attr]
             return expr
+        if dtype == LOW and expr in self._widened:
+            return self._widened[expr]  # type: ignore[index]
         key = (id(expr), dtype)
         found = self._casts.get(key)
         if found is None:
@@ -151,7 +158,7 @@ class _Caster(ExprMutator):
         """Whether the tensors among the arguments are in low precision already; constants take any."""
         leaves = [leaf for arg in args for leaf in (arg.fields if isinstance(arg, Tuple) else (arg,))]
         tensors = [leaf for leaf in leaves if _is_float(leaf.struct_info_) and isinstance(leaf, Var)]
-        return bool(tensors) and all(leaf.struct_info.dtype == LOW for leaf in tensors)
+        return bool(tensors) and all(leaf.struct_info.dtype == LOW or leaf in self._widened for leaf in tensors)
 
     def _finish(self, binding: VarBinding, result: Expr, policy: MixedPrecisionPolicy) -> None:
         var = binding.var
@@ -183,10 +190,25 @@ def _dtype_of(info: StructInfo | None) -> str | None:
     return None
 
 
-def _with_low_inputs(func: Function, names: Sequence[str]) -> SignatureChange | None:
-    """The function with the named parameters in float16, which its callers cast."""
+@dataclass(frozen=True)
+class _LowInputs:
+    """A function some of whose parameters have become float16.
+
+    Attributes:
+        change: the function, in which they are cast back where it begins, and what becomes of its calls.
+        widened: the variables that they are cast back to, with the parameters.
+    """
+
+    change: SignatureChange
+    widened: dict[Var, Var]
+
+
+def _with_low_inputs(func: Function, names: Sequence[str]) -> _LowInputs | None:
+    """The function with the named parameters in float16, which its callers cast; None when it has none of them."""
     params: list[Var] = []
     values: dict[Var, Expr] = {}
+    widened: dict[Var, Var] = {}
+    casts: list[Binding] = []
     for param in func.params:
         info = param.struct_info
         if param.name_hint not in names:
@@ -196,9 +218,15 @@ def _with_low_inputs(func: Function, names: Sequence[str]) -> SignatureChange | 
             raise IRValueError(
                 f"ToMixedPrecision: parameter {param.name_hint} must be a float32 tensor, it is {info}"
             )
+        if info.dtype == LOW:
+            params.append(param)
+            continue
         new = Var(param.name_hint, TensorStructInfo(info.shape, LOW, info.vdevice, info.ndim))
+        wide = Var(param.name_hint, info)
         params.append(new)
-        values[param] = new
+        values[param] = wide
+        widened[wide] = new
+        casts.append(VarBinding(wide, BlockBuilder().normalize(op.astype(new, HIGH))))
     if not values:
         return None
 
@@ -210,7 +238,21 @@ def _with_low_inputs(func: Function, names: Sequence[str]) -> SignatureChange | 
         return old.with_args(args)
 
     body = bind(func.body, values)
-    return SignatureChange(Function(params, body, func.ret_struct_info, func.is_pure, func.attrs), call)
+    body = SeqExpr((BindingBlock(casts), *body.blocks), body.body, body.struct_info_)
+    new_func = Function(params, body, func.ret_struct_info, func.is_pure, func.attrs)
+    return _LowInputs(SignatureChange(new_func, call), widened)
+
+
+def _without_unused(func: Function, widened: Mapping[Var, Var]) -> Function:
+    """The function without casts back of inputs that are used in low precision only."""
+    if not widened or not func.body.blocks:
+        return func
+    counts = use_counts(func)
+    first, *rest = func.body.blocks
+    kept = [binding for binding in first.bindings if binding.var not in widened or counts.get(binding.var)]
+    blocks = [type(first)(kept), *rest] if kept else rest
+    body = SeqExpr(blocks, func.body.body, func.body.struct_info_)
+    return Function(func.params, body, func.ret_struct_info, func.is_pure, func.attrs, func.span)
 
 
 @dataclass(frozen=True)
@@ -247,19 +289,21 @@ class ToMixedPrecision(ModulePass):
             raise IRValueError(
                 f"ToMixedPrecision: out_dtype must be float16 or float32, got {self.out_dtype!r}"
             )
-        changes: dict[GlobalVar, SignatureChange] = {}
+        changed: dict[GlobalVar, _LowInputs] = {}
         for var, func in mod.functions.items():
             if self.fp16_input_names and isinstance(func, Function) and _is_converted(func):
-                change = _with_low_inputs(func, self.fp16_input_names)
-                if change is not None:
-                    changes[var] = change
-        mod = change_signatures(mod, changes)
-        return rewrite_functions(
-            mod,
-            lambda var, func: (
-                _Caster(mod, func, self.out_dtype).visit_expr(func) if _is_converted(func) else func
-            ),
-        )
+                found = _with_low_inputs(func, self.fp16_input_names)
+                if found is not None:
+                    changed[var] = found
+        mod = change_signatures(mod, {var: found.change for var, found in changed.items()})
+        widened = {wide: low for found in changed.values() for wide, low in found.widened.items()}
+
+        def rewrite(var: GlobalVar, func: Function) -> Function:
+            if not _is_converted(func):
+                return func
+            return _without_unused(_Caster(mod, func, self.out_dtype, widened).visit_expr(func), widened)
+
+        return rewrite_functions(mod, rewrite)
 
 
 def _is_converted(func: Function) -> bool:

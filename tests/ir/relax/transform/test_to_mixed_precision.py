@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from ir import relax
 from ir.error import IRValueError
 from ir.relax import transform
+from ir.relax.analysis import check_well_formed
+from ir.relax.testing import evaluate
 from ir.script import ir as I
 from ir.script import relax as R
 from tests.programs.graphs import conv, network
@@ -131,3 +134,39 @@ def test_to_mixed_precision_inputs():
     mod = network(lambda bb, x, w: op.matmul(x, w), (4, 8), (8, 4))
     after = transform.ToMixedPrecision(fp16_input_names=["x1"])(mod)
     assert [param.struct_info.dtype for param in after["main"].params] == ["float32", "float16"]
+
+
+def test_inputs_in_low_precision_are_widened_for_what_is_not():
+    """Other operators, results and callers see what they saw."""
+
+    @I.ir_module
+    class Before:
+        @R.function(private=True)
+        def layer(x: R.Tensor((2, 4), "float32"), w: R.Tensor((4, 4), "float32")) -> R.Tuple(
+            R.Tensor((2, 4), "float32"), R.Tensor((4, 4), "float32")
+        ):
+            wt = R.permute_dims(w)
+            with R.dataflow():
+                y = R.matmul(x, wt)
+                z = R.exp(w)
+                R.output(y, z)
+            s = R.add(z, w)
+            return (y, s)
+
+        @R.function
+        def main(x: R.Tensor((2, 4), "float32"), v: R.Tensor((4, 4), "float32")):
+            cls = Before
+            pair = cls.layer(x, v)
+            first = pair[0]
+            second = pair[1]
+            return (first, second, v)
+
+    after = transform.ToMixedPrecision(fp16_input_names=["w"])(Before)
+    check_well_formed(after)
+    assert [param.struct_info.dtype for param in after["layer"].params] == ["float32", "float16"]
+    assert [param.struct_info.dtype for param in after["main"].params] == ["float32", "float32"]
+    assert after["main"].ret_struct_info == Before["main"].ret_struct_info
+    rng = np.random.default_rng(0)
+    x, v = (rng.integers(-3, 4, shape).astype("float32") for shape in ((2, 4), (4, 4)))
+    for got, wanted in zip(evaluate(after, x, v), evaluate(Before, x, v), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-2)
