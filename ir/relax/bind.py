@@ -11,7 +11,7 @@ from ..expr import GlobalVar, RelaxExpr
 from ..tir.expr import IntImm, PrimExpr
 from ..tir.expr import Var as TirVar
 from ..tir.stmt_functor import substitute
-from .expr import BindingBlock, MatchCast, SeqExpr, Var, const
+from .expr import BindingBlock, DataflowBlock, DataflowVar, Id, MatchCast, SeqExpr, Var, const
 from .expr_functor import ExprMutator
 from .expr_substitution import ExprSubstitution
 from .function import Function
@@ -240,6 +240,50 @@ def inlined_body(func: Function, args: tuple[RelaxExpr, ...]) -> SeqExpr:
     return SeqExpr((BindingBlock(checks), *body.blocks), body.body, body.struct_info_)
 
 
+class _Promotion(ExprSubstitution):
+    """Makes some dataflow variables visible outside of their blocks."""
+
+    def __init__(self, crossing: set[Id]) -> None:
+        super().__init__()
+        self._crossing = crossing
+
+    def visit_var_def_(self, var: Any) -> Any:
+        if var.vid not in self._crossing:
+            return super().visit_var_def_(var)
+        new = self._values[var.vid] = Var(var.name_hint, var.struct_info_, var.span)
+        return new
+
+
+def _crossing_vars(func: Function) -> set[Id]:
+    """The dataflow variables that are used outside of the block that binds them."""
+    home: dict[Id, BindingBlock] = {}
+    crossing: set[Id] = set()
+
+    def visit(node: Any, block: BindingBlock | None) -> None:
+        if isinstance(node, DataflowVar):
+            if home.get(node.vid, block) is not block:
+                crossing.add(node.vid)
+        elif isinstance(node, SeqExpr):
+            for inner in node.blocks:
+                for binding in inner.bindings:
+                    # What stands in a local function or branch of a dataflow block is inside of that.
+                    visit(
+                        binding.value, inner if isinstance(inner, DataflowBlock) or block is None else block
+                    )  # type: ignore[attr-defined]
+                    home[binding.var.vid] = inner
+            visit(node.body, block)
+        else:
+            node._visit_children(lambda child: visit(child, block))
+
+    visit(func.body, None)
+    return crossing
+
+
 def inline_functions(func: Function, function_map: Mapping[Any, Function]) -> Function:
-    """A copy of ``func`` in which calls of the functions in the map (by GlobalVar or name) are replaced by their bodies."""
-    return _Inline(function_map).visit_expr(func)
+    """A copy of ``func`` in which calls of the functions in the map (by GlobalVar or name) are replaced by their bodies.
+
+    A body that a dataflow block cannot hold splits the block; what is used on the other side is no dataflow variable any more.
+    """
+    inlined = _Inline(function_map).visit_expr(func)
+    crossing = set() if inlined is func else _crossing_vars(inlined)
+    return _Promotion(crossing).visit_expr(inlined) if crossing else inlined  # type: ignore[no-any-return]

@@ -158,7 +158,9 @@ class _Caster(ExprMutator):
         """Whether the tensors among the arguments are in low precision already; constants take any."""
         leaves = [leaf for arg in args for leaf in (arg.fields if isinstance(arg, Tuple) else (arg,))]
         tensors = [leaf for leaf in leaves if _is_float(leaf.struct_info_) and isinstance(leaf, Var)]
-        return bool(tensors) and all(leaf.struct_info.dtype == LOW or leaf in self._widened for leaf in tensors)
+        return bool(tensors) and all(
+            leaf.struct_info.dtype == LOW or leaf in self._widened for leaf in tensors
+        )
 
     def _finish(self, binding: VarBinding, result: Expr, policy: MixedPrecisionPolicy) -> None:
         var = binding.var

@@ -89,8 +89,11 @@ def test_main_is_an_entry_without_a_symbol_too():
         def main(c: R.Tensor((), "bool"), x: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
             cls = Before
             with R.dataflow():
+                before = R.negative(x)
                 y = cls.branching(c, x)
-                z = cls.plus_one(y)
+                z0 = cls.plus_one(y)
+                z1 = R.add(before, z0)
+                z = R.add(z1, x)
                 R.output(z)
             return z
 
