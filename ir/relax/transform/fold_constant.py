@@ -72,8 +72,10 @@ def _n_bytes(info: StructInfo) -> int:
 class _Folder(ExprMutator):
     """Also what operators that fold by themselves ask (:class:`ir.relax.op.folding.Known`)."""
 
-    def __init__(self, mod: IRModule, kernels: ConstantKernels) -> None:
+    def __init__(self, mod: IRModule, kernels: ConstantKernels, legalized: bool = False) -> None:
+        """``legalized`` says that operators have become kernels where they can; those that are left are."""
         super().__init__()
+        self._legalized = legalized
         self._mod = mod
         self._memory = MemoryAnalysis(mod)
         self._kernels = kernels
@@ -162,7 +164,7 @@ class _Folder(ExprMutator):
     def _evaluated(self, call: Any, declared: OperatorDeclaration | None) -> Expr | None:
         """What an operator computes of constants: what its kernels do, or its reference where it has none."""
         info = call.struct_info
-        if not self._memory.is_repeatable(call) or not _static(info):
+        if self._legalized or not self._memory.is_repeatable(call) or not _static(info):
             return None
         values = [self.value(arg) for arg in call.args]
         sizes = [value.nbytes for value in _arrays(values)]
@@ -189,7 +191,7 @@ class _Folder(ExprMutator):
             program = _program_of(call.replace(struct_info_=info))
         except IRError as error:  # such as a division by a constant that is zero; LegalizeOps will say so
             raise NotComputable(str(error)) from error
-        folder = _Folder(program, self._kernels)
+        folder = _Folder(program, self._kernels, legalized=True)
         func = folder.visit_expr(program["main"])
         result = folder._resolved(get_var2val(func).get(func.body.body, func.body.body))
         parts = result.fields if isinstance(result, Tuple) else (result,)

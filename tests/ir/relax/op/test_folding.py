@@ -244,3 +244,8 @@ def test_constants_are_what_kernels_compute(name: str, build: Any) -> None:
     for got, wanted in zip(run(after), run(before), strict=True):
         assert got.dtype == wanted.dtype and got.shape == wanted.shape
         assert got.tobytes() == wanted.tobytes()
+
+
+def test_an_operator_that_legalization_leaves_is_left(declared: Any) -> None:
+    call = declared(legalize=lambda builder, node: node, reference=lambda x: x)
+    assert isinstance(fold(call(relax.const([2.0]))), relax.Call)
