@@ -27,7 +27,7 @@ from .lock import machine
 from .ndarray import aligned_empty
 from .reference_order import in_fast_order
 from .result import ResultKind
-from .verify import Array, Case, Reference, ReferenceStore, entry, make_value, params_of
+from .verify import Array, Case, Reference, ReferenceStore, entry, make_value, params_of, race_of
 from .worker import phase
 
 Build = Callable[[Any, Any], Callable[..., Any]]
@@ -305,7 +305,7 @@ def _checked(
 
 
 def confirmed(kernel: Kernel, reference: Reference, limit: float) -> str | None:
-    """The whole check: all cases, and a parallel candidate on other numbers of threads, again and again.
+    """The whole check: all cases; of a parallel candidate the iterations, and other numbers of threads, again and again.
 
     Returns:
         What is wrong, in one sentence; None when nothing is.
@@ -314,6 +314,9 @@ def confirmed(kernel: Kernel, reference: Reference, limit: float) -> str | None:
         _, wrong = _checked_call(kernel, case, reference, limit)
         if wrong is not None:
             return wrong
+    met = race_of(entry(kernel.mod)) if kernel.parallel else None
+    if met is not None:
+        return met
     begin = time.perf_counter()
     counts = thread_counts() if kernel.parallel else [None]
     for count in counts:
@@ -352,7 +355,10 @@ def _checked_call(kernel: Kernel, case: Case, reference: Reference, limit: float
     }
     secs = _one_call(kernel, arguments, limit)
     phase("comparing outputs", 120.0)
-    wrong = reference.wrong(case, arguments) or reference.spoiled(given)
+    spoiled = reference.spoiled(
+        given
+    )  # asked in any case: what was spoiled is made anew for the next candidate
+    wrong = reference.wrong(case, arguments) or spoiled
     for position, before in packed.items():
         if wrong is None and arguments[position].tobytes() != before:
             wrong = f"the packed input {reference.facts.params[position].name} was written to"

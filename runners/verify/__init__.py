@@ -10,6 +10,7 @@ from __future__ import annotations
 from .compare import Bounds
 from .facts import KernelFacts, Param, entry, facts_of, params_of
 from .inputs import KINDS, Array, Kind, make_value
+from .races import race_of
 from .reference import Arguments, Case, Reference, compute_reference
 from .store import VERSION, ReferenceStore
 
@@ -30,4 +31,5 @@ __all__ = [
     "facts_of",
     "make_value",
     "params_of",
+    "race_of",
 ]

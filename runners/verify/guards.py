@@ -13,7 +13,7 @@ from ..ndarray import aligned_bytes, numpy_dtype
 Array = np.ndarray[Any, Any]
 
 _LEAST, _MOST = 4096, 1 << 16
-"""Bytes of a zone: a page, or two rows of the array up to the second number."""
+"""Bytes of a zone: a page, or as much as the array itself up to the second number."""
 _PATTERNS = (0xFB, 0xFF)
 """As floats: a number of large magnitude, and NaN; as integers: small negative numbers."""
 
@@ -24,8 +24,7 @@ class Guarded:
     def __init__(self, shape: Sequence[int], dtype: Any) -> None:
         kind = numpy_dtype(dtype)
         self.n_bytes = math.prod(shape) * kind.itemsize
-        row = (shape[-1] if shape else 1) * kind.itemsize
-        self.zone = -(-min(max(_LEAST, 2 * row), _MOST) // 64) * 64
+        self.zone = -(-min(max(_LEAST, self.n_bytes), _MOST) // 64) * 64
         self._memory = aligned_bytes(2 * self.zone + self.n_bytes)
         self._pattern = 0
         self.array = self.view(shape, kind)

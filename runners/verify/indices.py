@@ -7,7 +7,7 @@ The range is found by evaluating each index, and the conditions that guard it, f
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,8 @@ from ir import dtype as dt
 from ir.node import post_order_visit
 from ir.tir.expr import And, BufferLoad, Call, Or
 from ir.tir.stmt import Block, BlockRealize, BufferStore, For, IfThenElse, While
+
+from .arrays import ArrayEvaluator, Unknown
 
 Array = np.ndarray[Any, Any]
 _MOST = 1 << 18
@@ -34,10 +36,6 @@ class Domain:
     zero: bool = True
     index: bool = False
     """The values are positions in other tensors: a permutation of all of them tells most."""
-
-
-class _Unknown(Exception):
-    """The expression depends on something that is not followed."""
 
 
 @dataclass(slots=True)
@@ -204,7 +202,7 @@ def _legal(survey: _Survey, data: Any, accesses: Sequence[_Access]) -> tuple[int
             for item in accesses:
                 for corner in _corners(item.ranges):
                     legal &= _is_legal(survey, data, item, corner, values)
-    except _Unknown:
+    except Unknown:
         return 0, 1
     middle = 2 * reach
     if not legal[middle]:
@@ -217,13 +215,13 @@ def _legal(survey: _Survey, data: Any, accesses: Sequence[_Access]) -> tuple[int
 
 
 def _is_legal(survey: _Survey, data: Any, item: _Access, corner: Mapping[Any, int], values: Array) -> Array:
-    evaluate = _Evaluator(survey, data, values, corner)
+    evaluate = _Followed(survey, data, values, corner)
     index = evaluate(item.index)
     inside: Array = np.broadcast_to((index >= 0) & (index < item.extent), values.shape)
     for condition in item.conditions:
         try:
             inside = inside | ~np.asarray(evaluate(condition), np.bool_)
-        except _Unknown:  # a guard that is not understood guards nothing
+        except Unknown:  # a guard that is not understood guards nothing
             continue
     return inside
 
@@ -239,91 +237,37 @@ def _corners(ranges: Mapping[Any, tuple[int, int]]) -> list[dict[Any, int]]:
     ]
 
 
-class _Evaluator:
-    """Integer expressions for all values of one input at once; what others hold is taken for zero."""
-
-    _BINARY: Mapping[str, Callable[[Any, Any], Any]] = {
-        "Add": np.add,
-        "Sub": np.subtract,
-        "Mul": np.multiply,
-        "FloorDiv": np.floor_divide,
-        "FloorMod": np.mod,
-        "Div": lambda a, b: np.trunc(np.true_divide(a, b)).astype(np.int64),
-        "Mod": np.fmod,
-        "Min": np.minimum,
-        "Max": np.maximum,
-        "EQ": np.equal,
-        "NE": np.not_equal,
-        "LT": np.less,
-        "LE": np.less_equal,
-        "GT": np.greater,
-        "GE": np.greater_equal,
-        "And": np.logical_and,
-        "Or": np.logical_or,
-    }
+class _Followed(ArrayEvaluator):
+    """Values of one input, and of what is computed from it; what other inputs hold is taken for zero."""
 
     def __init__(self, survey: _Survey, data: Any, values: Array, corner: Mapping[Any, int]) -> None:
-        self._survey, self._data, self._values, self._corner = survey, data, values, corner
+        super().__init__(corner)
+        self._survey, self._data, self._values = survey, data, values
         self._open: set[Any] = set()
 
-    def __call__(self, node: Any) -> Any:
-        kind = type(node).__name__
-        if kind in self._BINARY:
-            return self._BINARY[kind](self(node.a), self(node.b))
-        method = getattr(self, f"_{kind.lower()}", None)
-        if method is None:
-            raise _Unknown
-        return method(node)
-
-    def _intimm(self, node: Any) -> Any:
-        return np.int64(node.value)
-
-    def _var(self, node: Any) -> Any:
-        if node not in self._corner:
-            raise _Unknown
-        return np.int64(self._corner[node])
-
-    def _not(self, node: Any) -> Any:
-        return np.logical_not(self(node.a))
-
-    def _cast(self, node: Any) -> Any:
-        if not dt.is_integral(node.dtype):
-            raise _Unknown
-        return self(node.value)
-
-    def _select(self, node: Any) -> Any:
-        return np.where(self(node.condition), self(node.true_value), self(node.false_value))
-
-    def _call(self, node: Any) -> Any:
-        name = getattr(node.op, "name", "")
-        if name == "tir.if_then_else":
-            return np.where(*[self(arg) for arg in node.args])
-        if name == "tir.likely":
-            return self(node.args[0])
-        raise _Unknown
-
-    def _bufferload(self, node: Any) -> Any:
+    def load(self, node: Any) -> Any:
+        """An element of the input, or of a buffer that is stored to in one place."""
         data = node.buffer.data
         if data is self._data:
             return self._values
         if not dt.is_integral(node.dtype):
-            raise _Unknown
+            raise Unknown
         stores = self._survey.stores.get(data, [])
         if not stores:
             return np.int64(0)
         if len(stores) > 1 or data in self._open:
-            raise _Unknown
+            raise Unknown
         ((value, ranges),) = stores
         self._open.add(data)
-        outer = self._corner
+        outer = self.variables
         try:
             found = []
             for corner in _corners(ranges)[:2]:
-                self._corner = corner
+                self.variables = corner
                 found.append(self(value))
         finally:
-            self._corner = outer
+            self.variables = outer
             self._open.discard(data)
         if len(found) == 2 and not np.array_equal(found[0], found[1]):
-            raise _Unknown
+            raise Unknown
         return found[0]

@@ -53,10 +53,14 @@ def _positive(out: Array, rng: np.random.Generator, dtype: str, number: int) -> 
 
 
 def _negative(out: Array, rng: np.random.Generator, dtype: str, number: int) -> None:
-    """The first input is all negative, the others are positive: so are sums of their products."""
-    _positive(out, rng, dtype, number)
+    """The first input is all negative, the others are positive: so are sums of their products.
+
+    So far below zero that their exponentials vanish: a softmax whose maximum starts at zero has nothing left.
+    """
     if number == 0:
-        np.negative(out, out=out)
+        out[...] = rng.random(out.shape, np.float32) * np.float32(-128) - np.float32(96)
+    else:
+        out[...] = rng.random(out.shape, np.float32) * np.float32(1.5) + np.float32(0.5)
 
 
 def _integers(out: Array, rng: np.random.Generator, dtype: str, number: int) -> None:

@@ -38,8 +38,9 @@ def test_a_store_beside_the_array_shows(offset: int, message: str, which: int) -
     assert memory.breach() is None
 
 
-def test_zones_cover_two_rows() -> None:
-    assert Guarded((4, 5000), "float32").zone >= 40_000
+def test_zones_are_as_large_as_the_array_up_to_a_limit() -> None:
+    assert Guarded((1, 5000), "float32").zone >= 20_000
+    assert Guarded((4000, 5000), "float32").zone == 1 << 16
 
 
 def test_a_smaller_array_in_the_same_memory_is_guarded_at_its_own_end() -> None:

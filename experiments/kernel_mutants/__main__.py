@@ -1,0 +1,212 @@
+"""The tuner's check on trial: broken kernels it must refuse, right ones it must not.
+
+    python -m experiments.kernel_mutants mutants                          two places of each kind in each kernel, about 1,500 mutants
+    python -m experiments.kernel_mutants mutants --each 1 --kernels C2D,attention
+    python -m experiments.kernel_mutants mutants --show                   with the programs of accepted ones, as differences
+    python -m experiments.kernel_mutants candidates --number 20000        random candidates of all design spaces
+
+A mutant is a scheduled program with one place changed. It runs through what a candidate runs through that would become the best:
+all kinds of inputs, guarded memory, timed calls, several numbers of threads. One that is accepted is run in the interpreter
+against the unchanged program; where all outputs have the same bits on all inputs the change means nothing, and it is
+counted as equivalent. The exit code is 1 if more than a hundredth of the mutants is accepted, or a right candidate is refused.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from functools import lru_cache
+
+from experiments.fuzz.children import judged_apart
+from ir import IRModule
+from runners.verify import Reference
+from runners.verify.facts import entry
+
+from .candidates import random_candidates
+from .checking import (
+    Verdict,
+    built,
+    every_second_call_wrong,
+    reference_of,
+    refusal,
+    same_in_the_interpreter,
+)
+from .kernels import module_of, names
+from .mutations import MUTATIONS, mutants
+
+_SECONDS = 90
+_EVERY_SECOND = "only one call in two wrong"
+_BATCH = 25
+"""Candidates of a kernel that are judged together, so that the design space is made once."""
+
+Item = tuple[str, str, int, int]
+"""Kernel, mutation, which of its places, seed of the schedule."""
+
+
+@lru_cache(maxsize=2)
+def _reference(name: str) -> Reference:
+    return reference_of(module_of(name))
+
+
+@lru_cache(maxsize=2)
+def _scheduled(name: str, seed: int) -> IRModule:
+    return next(random_candidates(module_of(name), 1, seed))
+
+
+@lru_cache(maxsize=64)
+def _mutants(name: str, mutation: str, seed: int) -> list[IRModule]:
+    mod = _scheduled(name, seed)
+    func = entry(mod)
+    ((var, _),) = [(var, item) for var, item in mod.functions.items() if item is func]
+    (chosen,) = [item for item in MUTATIONS if item.name == mutation]
+    return [
+        IRModule({**{key.name_hint: item for key, item in mod.functions.items()}, var.name_hint: mutant})
+        for mutant in mutants(func, chosen)
+    ]
+
+
+def items_of(kernels: Sequence[str], each: int, seed: int) -> list[Item]:
+    """Places to change: of every kind in every kernel, ``each`` at most."""
+    rng = random.Random(seed)
+    items: list[Item] = []
+    for name in kernels:
+        for mutation in MUTATIONS:
+            count = len(_mutants(name, mutation.name, seed))
+            places = rng.sample(range(count), min(each, count))
+            items += [(name, mutation.name, place, seed) for place in sorted(places)]
+        items.append((name, _EVERY_SECOND, 0, seed))
+    return items
+
+
+def judge_mutant(item: Item) -> Verdict:
+    """ "refused", "accepted", "equivalent" or "not built"."""
+    name, mutation, place, seed = item
+    mod, reference = _scheduled(name, seed), _reference(name)
+    if mutation == _EVERY_SECOND:
+        found = refusal(every_second_call_wrong(built(mod)), reference)
+        return Verdict("accepted") if found is None else Verdict("refused", found)
+    mutant = _mutants(name, mutation, seed)[place]
+    try:
+        kernel = built(mutant)
+    except Exception as error:
+        return Verdict("not built", f"{type(error).__name__}: {error}"[:300])
+    found = refusal(kernel, reference)
+    if found is not None:
+        return Verdict("refused", found)
+    same = same_in_the_interpreter(mod, mutant, reference)
+    return Verdict("equivalent" if same else "accepted")
+
+
+def run_mutants(options: argparse.Namespace) -> int:
+    """The table of refused and accepted mutants by kind."""
+    items = items_of(options.kernels or names(), options.each, options.seed)
+    counts: Counter[tuple[str, str]] = Counter()
+    accepted: list[Item] = []
+    for item, verdict in judged_apart(items, judge_mutant, _SECONDS):
+        kind = verdict.kind
+        if kind.startswith(("died", "exit", "took")):
+            kind = "refused"  # it costs a worker process, as in a search
+        counts[item[1], kind] += 1
+        if kind not in ("refused", "equivalent", "not built"):
+            accepted.append(item)
+            print(f"{kind}: {item} {verdict.detail[-500:]}", flush=True)
+        elif options.verbose:
+            print(f"{kind}: {item} {verdict.kind} {verdict.detail[:160]}", flush=True)
+    if options.show:
+        for item in accepted:
+            print(difference(item))
+    columns = ("refused", "accepted", "equivalent", "not built")
+    print(f"{'':32}" + "".join(f"{column:>12}" for column in columns))
+    for mutation in [*(item.name for item in MUTATIONS), _EVERY_SECOND]:
+        print(f"{mutation:32}" + "".join(f"{counts[mutation, column]:12}" for column in columns))
+    refused = sum(count for (_, kind), count in counts.items() if kind == "refused")
+    total = refused + len(accepted)
+    print(
+        f"{len(items)} mutants, {total} that mean something: {refused} refused, {refused / max(total, 1):.2%}"
+    )
+    return int(len(accepted) > total / 100)
+
+
+def difference(item: Item) -> str:
+    """What a mutant changes, as lines of the two programs."""
+    name, mutation, place, seed = item
+    if mutation == _EVERY_SECOND:
+        return f"{name}: {mutation}"
+    before = _scheduled(name, seed).script().splitlines()
+    after = _mutants(name, mutation, seed)[place].script().splitlines()
+    return "\n".join([f"{name}: {mutation}", *difflib.unified_diff(before, after, lineterm="", n=2)])
+
+
+def judge_candidates(item: tuple[str, int, int]) -> Verdict:
+    """Whether all of a batch of right candidates are accepted."""
+    name, seed, count = item
+    reference = _reference(name)
+    accepted = 0
+    for number, mod in enumerate(random_candidates(module_of(name), count, seed)):
+        try:
+            kernel = built(mod)
+        except Exception as error:
+            return Verdict("not built", f"candidate {number}: {type(error).__name__}: {error}"[:400])
+        found = refusal(kernel, reference)
+        if found is not None:
+            return Verdict("refused", f"candidate {number}: {found}")
+        accepted += 1
+    return Verdict("ok", str(accepted))
+
+
+def run_candidates(options: argparse.Namespace) -> int:
+    """How many right candidates were accepted; every refusal is a false alarm, or a defect that somebody should look at."""
+    kernels = options.kernels or names()
+    begin = time.monotonic()
+    accepted, failed, batch = 0, 0, 0
+    while accepted < options.number and (failed == 0 or options.go_on):
+        items = [(name, options.seed + batch, _BATCH) for name in kernels]
+        batch += 1
+        before = accepted
+        for item, verdict in judged_apart(items, judge_candidates, 20 * _SECONDS):
+            if verdict.kind == "ok":
+                accepted += int(verdict.detail)
+            else:
+                failed += 1
+                print(f"{verdict.kind}: {item} {verdict.detail[-600:]}", flush=True)
+            if accepted >= options.number:
+                break
+        print(
+            f"{accepted} candidates accepted, {failed} batches failed, {time.monotonic() - begin:.0f} s",
+            flush=True,
+        )
+        if accepted == before:
+            break
+    return int(failed > 0)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command."""
+    command = argparse.ArgumentParser(
+        "python -m experiments.kernel_mutants",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.add_argument("what", choices=["mutants", "candidates"])
+    command.add_argument(
+        "--kernels", type=lambda text: text.split(","), help="names, with commas between; default: all"
+    )
+    command.add_argument("--each", type=int, default=2, help="places of each kind in each kernel")
+    command.add_argument("--number", type=int, default=500, help="right candidates to check")
+    command.add_argument("--seed", type=int, default=0)
+    command.add_argument("--show", action="store_true", help="print accepted mutants as differences")
+    command.add_argument("--verbose", action="store_true", help="print every verdict")
+    command.add_argument(
+        "--go-on", action="store_true", help="candidates: do not stop at the first that is refused"
+    )
+    options = command.parse_args(arguments)
+    return run_mutants(options) if options.what == "mutants" else run_candidates(options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

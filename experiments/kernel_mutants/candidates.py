@@ -1,0 +1,37 @@
+"""Random candidates of a kernel's design space: right kernels, as searches propose them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ir import IRModule, save_json
+from schedules import ScheduleError
+from tuner.context import TuneContext
+from tuner.program import ScheduledProgram
+from tuner.search.base import MeasureCandidate
+
+
+def random_candidates(mod: IRModule, number: int, seed: int, target: str = "cpu") -> Iterator[IRModule]:
+    """Scheduled modules, different as far as the space has so many; fewer where it has not."""
+    context = TuneContext(mod, target, seed=seed)
+    sketches = context.sketches()
+    rng = np.random.default_rng(seed)
+    text = save_json(mod)
+    seen: set[tuple[int, bytes]] = set()
+    for _ in range(20 * number):
+        if len(seen) >= number:
+            return
+        index = int(rng.integers(len(sketches)))
+        for row in sketches[index].sample(1, rng):
+            key = (index, row.tobytes())
+            if key in seen:
+                continue
+            seen.add(key)
+            try:
+                trace = MeasureCandidate(sketches[index], row).trace(context)
+            except ScheduleError:  # a defect of the arrays, which searches count as an illegal candidate
+                continue
+            if trace is not None:
+                yield ScheduledProgram(text, trace.as_json())()

@@ -1,0 +1,88 @@
+"""The check as the tuner applies it to a candidate that would be the best, in this process, on native code."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from experiments.fuzz.verdict import Verdict
+from ir import IRModule
+from ir.tir import interpreter
+from runners.candidate import Kernel, RunSettings, _time, confirmed, pack_arguments
+from runners.evaluator import EvaluatorConfig
+from runners.native import build_native, build_reference
+from runners.reference_order import in_fast_order
+from runners.verify import Reference, compute_reference
+
+TARGET = "cpu"
+_SECONDS = 30.0
+_SETTINGS = RunSettings(EvaluatorConfig(number=1, repeat=1, min_repeat_ms=20), _SECONDS, 3.5)
+
+
+def reference_of(mod: IRModule) -> Reference:
+    """The reference of an unscheduled program, as workers compute it."""
+
+    def make_run(program: Any) -> Callable[[list[Any]], object]:
+        kernel = build_reference(in_fast_order(program), TARGET)
+        return lambda arguments: kernel(*arguments)
+
+    return compute_reference(mod, make_run)
+
+
+def refusal(kernel: Kernel, reference: Reference) -> str | None:
+    """Why the check refuses a kernel; None when it accepts it."""
+    report = _time(kernel, reference, None, _SETTINGS)
+    if report.message is not None:
+        return report.message
+    return confirmed(kernel, reference, _SECONDS)
+
+
+def every_second_call_wrong(kernel: Kernel) -> Kernel:
+    """A kernel whose every second call changes one element of its last argument."""
+    calls = 0
+
+    def call(*arguments: Any) -> None:
+        nonlocal calls
+        kernel.call(*arguments)
+        calls += 1
+        if calls % 2 == 0:
+            flat = arguments[-1].reshape(-1)
+            flat[calls % flat.size] = 1 - flat[calls % flat.size]
+
+    return Kernel(kernel.mod, call)
+
+
+def same_in_the_interpreter(mod: IRModule, mutant: IRModule, reference: Reference, rounds: int = 6) -> bool:
+    """Whether two scheduled programs give the same, bit by bit, in the interpreter on all kinds of inputs."""
+    for case in reference.cases[:rounds]:
+        results = []
+        for program in (mod, mutant):
+            arguments = [array.copy() for array in reference.prepare(case).arrays]
+            arguments = pack_arguments(program, arguments)
+            try:
+                with np.errstate(all="ignore"):
+                    interpreter.run(program, *arguments)
+            except Exception:  # what the interpreter refuses has no meaning, and so no equal one
+                return False
+            results.append([hashlib.sha256(array.tobytes()).digest() for array in arguments])
+        if results[0] != results[1]:
+            return False
+    return True
+
+
+def built(mod: IRModule) -> Kernel:
+    """Native code of a scheduled program."""
+    return Kernel(mod, build_native(mod, TARGET))
+
+
+__all__ = [
+    "Verdict",
+    "built",
+    "every_second_call_wrong",
+    "reference_of",
+    "refusal",
+    "same_in_the_interpreter",
+]

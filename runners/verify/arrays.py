@@ -1,0 +1,88 @@
+"""Integer expressions for many values of their variables at once, as numpy arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ir import dtype as dt
+
+
+class Unknown(Exception):
+    """The expression depends on something that is not followed."""
+
+
+class ArrayEvaluator:
+    """Evaluates index arithmetic and conditions; ``variables`` are numbers or arrays that broadcast.
+
+    Raises:
+        Unknown: the expression has something else in it.
+    """
+
+    _BINARY: Mapping[str, Callable[[Any, Any], Any]] = {
+        "Add": np.add,
+        "Sub": np.subtract,
+        "Mul": np.multiply,
+        "FloorDiv": np.floor_divide,
+        "FloorMod": np.mod,
+        "Div": lambda a, b: np.trunc(np.true_divide(a, b)).astype(np.int64),
+        "Mod": np.fmod,
+        "Min": np.minimum,
+        "Max": np.maximum,
+        "EQ": np.equal,
+        "NE": np.not_equal,
+        "LT": np.less,
+        "LE": np.less_equal,
+        "GT": np.greater,
+        "GE": np.greater_equal,
+        "And": np.logical_and,
+        "Or": np.logical_or,
+    }
+
+    def __init__(self, variables: Mapping[Any, Any]) -> None:
+        self.variables = variables
+
+    def __call__(self, node: Any) -> Any:
+        kind = type(node).__name__
+        if kind in self._BINARY:
+            return self._BINARY[kind](self(node.a), self(node.b))
+        method = getattr(self, f"_{kind.lower()}", None)
+        if method is None:
+            raise Unknown
+        return method(node)
+
+    def load(self, node: Any) -> Any:
+        """The values of an element of a buffer."""
+        raise Unknown
+
+    def _bufferload(self, node: Any) -> Any:
+        return self.load(node)
+
+    def _intimm(self, node: Any) -> Any:
+        return np.int64(node.value)
+
+    def _var(self, node: Any) -> Any:
+        if node not in self.variables:
+            raise Unknown
+        return np.asarray(self.variables[node], np.int64)
+
+    def _not(self, node: Any) -> Any:
+        return np.logical_not(self(node.a))
+
+    def _cast(self, node: Any) -> Any:
+        if not dt.is_integral(node.dtype):
+            raise Unknown
+        return self(node.value)
+
+    def _select(self, node: Any) -> Any:
+        return np.where(self(node.condition), self(node.true_value), self(node.false_value))
+
+    def _call(self, node: Any) -> Any:
+        name = getattr(node.op, "name", "")
+        if name == "tir.if_then_else":
+            return np.where(*[self(arg) for arg in node.args])
+        if name == "tir.likely":
+            return self(node.args[0])
+        raise Unknown

@@ -1,0 +1,89 @@
+"""Iterations of parallel loops that meet are found by counting, whether or not threads meet in a call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ir.script import from_source
+from runners.verify import entry, race_of
+from tests.programs.nodes import matmul
+
+
+def race(body: str) -> str | None:
+    lines = "\n".join(f"        {line}" for line in body.strip().splitlines())
+    mod: Any = from_source(f"""
+@I.ir_module
+class Module:
+    @T.prim_func
+    def main(I: T.Buffer((8,), "int32"), A: T.Buffer((8, 6), "float32"), B: T.Buffer((8, 6), "float32"), S: T.Buffer((8,), "float32")):
+{lines}
+""")
+    return race_of(entry(mod))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for i in T.parallel(8):\n    for j in range(6):\n        B[i, j] = A[i, j]",
+        "for f in T.parallel(48):\n    B[f // 6, f % 6] = A[f // 6, f % 6]",
+        "for i in T.parallel(8):\n    for j in range(6):\n        S[i] = S[i] + A[i, j]",
+        "for i in T.parallel(3):\n    for j in range(3):\n        if i * 3 + j < 8:\n            S[i * 3 + j] = A[i * 3 + j, 0]",
+        "for i in T.parallel(8):\n    with T.block(''):\n        C = T.alloc_buffer((1,))\n        C[0] = A[i, 0]\n        S[i] = C[0]",
+        "for i in T.parallel(8):\n    S[I[i]] = A[i, 0]",  # not known
+        "for i in range(8):\n    for j in T.parallel(6):\n        B[i, j] = A[i, j]",
+        "for i in T.parallel(1):\n    for j in range(6):\n        S[0] = S[0] + A[i, j]",
+        "for i in T.parallel(2):\n    B[i, T.Ramp(0, 1, 6)] = A[i, T.Ramp(0, 1, 6)]",
+    ],
+)
+def test_iterations_that_keep_apart(body: str) -> None:
+    assert race(body) is None
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (
+            "for i in range(8):\n    for j in T.parallel(6):\n        S[i] = S[i] + A[i, j]",
+            "0 and 1 of the parallel loop j",
+        ),
+        (
+            "for i in T.parallel(8):\n    for j in range(6):\n        B[0, j] = A[i, j]",
+            "store to the same element of B",
+        ),
+        ("for i in T.parallel(7):\n    S[i] = S[i + 1]", "touch the same element of S"),
+        ("for i in T.parallel(7):\n    S[i] = A[i, 0]\n    S[i + 1] = A[i, 1]", "loop i"),
+        ("for f in T.parallel(48):\n    S[f // 6] = A[f // 6, f % 6]", "0 and 1"),
+        (
+            "C = T.alloc_buffer((1,), 'float32')\nfor i in T.parallel(8):\n    C[0] = A[i, 0]\n    S[i] = C[0]",
+            "element of C",
+        ),
+    ],
+)
+def test_iterations_that_meet(body: str, message: str) -> None:
+    assert message in (race(body) or "")
+
+
+def test_block_variables_stand_for_loops() -> None:
+    assert race_of(entry(matmul())) is None
+    body = """
+for i, j, k in T.grid(8, 1, 1):
+    for l in T.parallel(6):
+        with T.block("S"):
+            vi = T.axis.spatial(8, i)
+            vl = T.axis.reduce(6, l)
+            with T.init():
+                S[vi] = T.float32(0)
+            S[vi] = S[vi] + A[vi, vl]"""
+    assert "parallel loop l store to the same element of S" in (race(body) or "")
+    serial = body.replace("for l in T.parallel(6)", "for l in range(6)")
+    assert race(serial.replace("for i, j, k in T.grid(8, 1, 1)", "for i in T.parallel(8)")) is None
+
+
+def test_large_loops_are_looked_at_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    from runners.verify import races
+
+    monkeypatch.setattr(races, "_MOST", 8)
+    assert race("for i in T.parallel(8):\n    for j in range(6):\n        B[i, j] = A[i, j]") is None
+    assert race("for i in T.parallel(8):\n    for j in range(6):\n        B[0, j] = A[i, j]") is not None
