@@ -113,6 +113,7 @@ class RunReport:
     cut: bool
     verified: bool
     baseline_secs: float | None
+    check_secs: float = 0.0
 
 
 def under(context: AbstractContextManager[Any], function: Callable[..., Any], *args: Any) -> Any:
@@ -253,23 +254,26 @@ def _time(
     """
     baseline = None if reference is None else reference.secs
     limit = first_call_limit(baseline, best_secs, settings.timeout_sec)
+    check_secs = 0.0
     if reference is None:
         arguments = _free_arguments(kernel.mod)
         secs = _one_call(kernel, arguments, limit)
     else:
+        begin = time.perf_counter()
         secs, wrong = _checked(kernel, reference, best_secs, settings, limit)
+        check_secs = time.perf_counter() - begin
         if wrong is not None:
-            return RunReport(ResultKind.WRONG_RESULT, None, wrong, False, False, baseline)
+            return RunReport(ResultKind.WRONG_RESULT, None, wrong, False, False, baseline, check_secs)
     verified = reference is not None
     if _far_behind(secs, best_secs, settings.cut_ratio):
-        return RunReport(ResultKind.OK, (secs,), None, True, verified, baseline)
+        return RunReport(ResultKind.OK, (secs,), None, True, verified, baseline, check_secs)
     if reference is not None:
         arguments = _arguments(kernel, reference, reference.timed)
     call = kernel.bind(arguments)
     phase("timing", limit * 4)
     secs = min(secs, _warm_call(call))
     if _far_behind(secs, best_secs, settings.cut_ratio, slack=1e-5):
-        return RunReport(ResultKind.OK, (secs,), None, True, verified, baseline)
+        return RunReport(ResultKind.OK, (secs,), None, True, verified, baseline, check_secs)
     config = _effort(settings.config, secs, best_secs)
     expected = config.repeat * max(config.min_repeat_ms * 1e-3, secs * config.number)
     phase("timing", 10 * expected + limit)
@@ -281,7 +285,7 @@ def _time(
             return RunReport(
                 ResultKind.WRONG_RESULT, None, f"{wrong}, after many calls", False, False, baseline
             )
-    return RunReport(ResultKind.OK, tuple(times), None, False, verified, baseline)
+    return RunReport(ResultKind.OK, tuple(times), None, False, verified, baseline, check_secs)
 
 
 def _checked(

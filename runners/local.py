@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -16,7 +17,7 @@ from .final import final_choice
 from .pool import Outcome, WorkerPool, shared_pool
 from .result import ResultKind
 from .runner import Runner, RunnerFuture, RunnerInput, RunnerResult
-from .verify import ReferenceStore
+from .verify import VERSION, ReferenceStore
 
 
 @Runner.kinds.register("local")
@@ -136,9 +137,12 @@ class LocalRunner(Runner):
     ) -> None:
         """Check the new best candidate in full, in a process that has not seen it, before its time counts."""
 
+        begin = time.monotonic()
+
         def finish(done: Future[Outcome]) -> None:
             try:
                 outcome = done.result()
+                result.check_secs += time.monotonic() - begin
                 if outcome.kind != "returned":
                     failed = RunnerResult(None, message_of(outcome), failure_kind(outcome, in_build=False))
                     future.set_result(failed)
@@ -196,7 +200,14 @@ def _run_result(outcome: Outcome) -> RunnerResult:
     report: RunReport = outcome.value
     kind = ResultKind(report.kind)
     return RunnerResult(
-        report.run_secs, report.message, kind, report.cut, report.verified, report.baseline_secs
+        report.run_secs,
+        report.message,
+        kind,
+        report.cut,
+        report.verified,
+        report.baseline_secs,
+        VERSION if report.verified else "",
+        report.check_secs,
     )
 
 

@@ -34,6 +34,8 @@ class MeasureResult:
     verified: bool = False
     build_secs: float = 0.0
     baseline_secs: float | None = None
+    check: str = ""
+    check_secs: float = 0.0
 
     @property
     def ok(self) -> bool:
@@ -84,5 +86,13 @@ def measure_candidates(
 def _measured(run: Any, built: BuilderResult) -> MeasureResult:
     secs = None if run.run_secs is None else tuple(run.run_secs)
     return MeasureResult(
-        run.kind, secs, run.error_msg, run.cut, run.verified, built.build_secs, run.baseline_secs
+        run.kind,
+        secs,
+        run.error_msg,
+        run.cut,
+        run.verified,
+        built.build_secs,
+        run.baseline_secs,
+        run.check,
+        run.check_secs,
     )

@@ -45,7 +45,11 @@ class RunnerResult:
     verified: bool = False
     """The outputs were compared with the unscheduled program's."""
     baseline_secs: float | None = None
-    """What one call of the unscheduled program takes in the order of :mod:`runners.reference_order`, when it was run."""
+    """What one run of the reference takes in the order of :mod:`runners.reference_order`, when there is one."""
+    check: str = ""
+    """The version of the check that was passed, where this runner names one; a record keeps it."""
+    check_secs: float = 0.0
+    """What checking took, without timing."""
 
     def __post_init__(self) -> None:
         if self.run_secs is None and self.kind is ResultKind.OK:

@@ -82,7 +82,8 @@ class Progress(MeasureCallback):
         now, _ = self._done(task_scheduler)
         rate = now / times.total if times.total else 0.0
         self.console.print(
-            f"{now} trials in {_duration(times.total)} ({rate:.2f} per second); search and bookkeeping took {times.overhead:.1%}"
+            f"{now} trials in {_duration(times.total)} ({rate:.2f} per second); search and bookkeeping took {times.overhead:.1%},"
+            f" checks {times.check_share:.1%}"
         )
         choices = Counter(task.choice for task in task_scheduler.tasks)
         if choices["confirmed"] or choices["changed"]:

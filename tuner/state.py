@@ -43,6 +43,8 @@ class TimeShares:
 
     search: float = 0.0
     measure: float = 0.0
+    check: float = 0.0
+    """What of measuring went to checking outputs."""
     commit: float = 0.0
     total: float = 0.0
 
@@ -50,6 +52,11 @@ class TimeShares:
     def overhead(self) -> float:
         """Share of the time that was neither building nor measuring."""
         return 0.0 if self.total == 0 else 1.0 - self.measure / self.total
+
+    @property
+    def check_share(self) -> float:
+        """Share of the time that went to checking candidates."""
+        return 0.0 if self.total == 0 else self.check / self.total
 
 
 class TuningRun:

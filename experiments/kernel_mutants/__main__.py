@@ -21,6 +21,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 from experiments.fuzz.children import judged_apart
 from ir import IRModule
@@ -37,7 +38,7 @@ from .checking import (
     same_in_the_interpreter,
 )
 from .kernels import module_of, names
-from .mutations import MUTATIONS, mutants
+from .mutations import MUTATIONS, mutant, places
 
 _SECONDS = 90
 _EVERY_SECOND = "only one call in two wrong"
@@ -59,15 +60,18 @@ def _scheduled(name: str, seed: int) -> IRModule:
 
 
 @lru_cache(maxsize=64)
-def _mutants(name: str, mutation: str, seed: int) -> list[IRModule]:
+def _places(name: str, mutation: str, seed: int) -> list[tuple[Any, Any]]:
+    (chosen,) = [item for item in MUTATIONS if item.name == mutation]
+    return places(entry(_scheduled(name, seed)), chosen)
+
+
+def mutant_of(item: Item) -> IRModule:
+    """The program of a mutant."""
+    name, mutation, place, seed = item
     mod = _scheduled(name, seed)
     func = entry(mod)
-    ((var, _),) = [(var, item) for var, item in mod.functions.items() if item is func]
-    (chosen,) = [item for item in MUTATIONS if item.name == mutation]
-    return [
-        IRModule({**{key.name_hint: item for key, item in mod.functions.items()}, var.name_hint: mutant})
-        for mutant in mutants(func, chosen)
-    ]
+    broken = mutant(func, _places(name, mutation, seed)[place])
+    return IRModule({var.name_hint: broken if old is func else old for var, old in mod.functions.items()})
 
 
 def items_of(kernels: Sequence[str], each: int, seed: int) -> list[Item]:
@@ -76,29 +80,29 @@ def items_of(kernels: Sequence[str], each: int, seed: int) -> list[Item]:
     items: list[Item] = []
     for name in kernels:
         for mutation in MUTATIONS:
-            count = len(_mutants(name, mutation.name, seed))
-            places = rng.sample(range(count), min(each, count))
-            items += [(name, mutation.name, place, seed) for place in sorted(places)]
+            count = len(_places(name, mutation.name, seed))
+            chosen = rng.sample(range(count), min(each, count))
+            items += [(name, mutation.name, place, seed) for place in sorted(chosen)]
         items.append((name, _EVERY_SECOND, 0, seed))
     return items
 
 
 def judge_mutant(item: Item) -> Verdict:
     """ "refused", "accepted", "equivalent" or "not built"."""
-    name, mutation, place, seed = item
+    name, mutation, _, seed = item
     mod, reference = _scheduled(name, seed), _reference(name)
     if mutation == _EVERY_SECOND:
         found = refusal(every_second_call_wrong(built(mod)), reference)
         return Verdict("accepted") if found is None else Verdict("refused", found)
-    mutant = _mutants(name, mutation, seed)[place]
+    broken = mutant_of(item)
     try:
-        kernel = built(mutant)
+        kernel = built(broken)
     except Exception as error:
         return Verdict("not built", f"{type(error).__name__}: {error}"[:300])
     found = refusal(kernel, reference)
     if found is not None:
         return Verdict("refused", found)
-    same = same_in_the_interpreter(mod, mutant, reference)
+    same = same_in_the_interpreter(mod, broken, reference)
     return Verdict("equivalent" if same else "accepted")
 
 
@@ -134,11 +138,11 @@ def run_mutants(options: argparse.Namespace) -> int:
 
 def difference(item: Item) -> str:
     """What a mutant changes, as lines of the two programs."""
-    name, mutation, place, seed = item
+    name, mutation, _, seed = item
     if mutation == _EVERY_SECOND:
         return f"{name}: {mutation}"
     before = _scheduled(name, seed).script().splitlines()
-    after = _mutants(name, mutation, seed)[place].script().splitlines()
+    after = mutant_of(item).script().splitlines()
     return "\n".join([f"{name}: {mutation}", *difflib.unified_diff(before, after, lineterm="", n=2)])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,15 +53,16 @@ class _Replace(Mutator):
         return self._new if node is self._target else super().visit(node)
 
 
-def mutants(func: PrimFunc, mutation: Mutation) -> Iterator[PrimFunc]:
-    """All functions with one place changed."""
-    for change in mutation.changes(func):
-        for node in _nodes(func, mutation.node):
-            new = change(node)
-            if new is not None and new is not node:
-                body = _Replace(node, new).visit(func.body)
-                if body is not func.body:
-                    yield func.replace(body=body)
+def places(func: PrimFunc, mutation: Mutation) -> list[tuple[Any, Any]]:
+    """Where a mutation applies: a node and what takes its place, in the order of the program."""
+    nodes = _nodes(func, mutation.node)
+    found = [(node, change(node)) for change in mutation.changes(func) for node in nodes]
+    return [(node, new) for node, new in found if new is not None and new is not node]
+
+
+def mutant(func: PrimFunc, place: tuple[Any, Any]) -> PrimFunc:
+    """The function with one place changed."""
+    return func.replace(body=_Replace(*place).visit(func.body))
 
 
 def _nodes(func: PrimFunc, kind: Any) -> list[Any]:

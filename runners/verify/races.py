@@ -121,7 +121,9 @@ def _race_in(loop: For, place: _Place) -> str | None:
         owner = owners.setdefault(item.buffer.data, np.full(size, -1, np.int32))
         if item.stores:
             free = owner[flat] < 0
-            owner[flat[free][::-1]] = iteration[free][::-1]  # of several the last one written stays: the first
+            owner[flat[free][::-1]] = iteration[free][
+                ::-1
+            ]  # of several the last one written stays: the first
         other = owner[flat]
         met = (other >= 0) & (other != iteration)
         if met.any():

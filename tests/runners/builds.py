@@ -64,6 +64,30 @@ def _almost(*arguments: Any) -> None:
     output.ravel()[:-1] = right.ravel()[:-1]
 
 
+def _sometimes() -> Callable[..., None]:
+    """Right in the first calls of a process, wrong now and then after them."""
+    calls = 0
+
+    def call(*arguments: Any) -> None:
+        nonlocal calls
+        calls += 1
+        np.matmul(arguments[0], arguments[1], out=arguments[2])
+        if calls > 6 and calls % 2:
+            arguments[2][0, 0] += 1
+
+    return call
+
+
+def _write_input(*arguments: Any) -> None:
+    np.matmul(arguments[0], arguments[1], out=arguments[2])
+    arguments[1][0, 0] = 0.5
+
+
+def _write_beside(*arguments: Any) -> None:
+    np.matmul(arguments[0], arguments[1], out=arguments[2])
+    ctypes.memset(arguments[2].ctypes.data + arguments[2].nbytes, 1, 4)
+
+
 def _raise(*arguments: Any) -> None:
     raise RuntimeError("refused to run")
 
@@ -84,5 +108,8 @@ MISBEHAVIOURS: dict[str, Callable[..., None]] = {
     "wrong": _wrong,
     "almost": _almost,
     "raise": _raise,
+    "sometimes": _sometimes(),
+    "input": _write_input,
+    "beside": _write_beside,
     "exit": _exit,
 }

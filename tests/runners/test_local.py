@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -17,6 +17,7 @@ from ir import IRModule
 from ir.error import IRError
 from ir.pass_context import PassContext
 from ir.tir import IndexMap, interpreter
+from ir.tir.stmt import ForKind
 from runners import (
     BuilderInput,
     EvaluatorConfig,
@@ -33,10 +34,10 @@ from runners import (
     measure_candidates,
 )
 from runners.builder import BuilderResult
-from runners.candidate import Kernel, RunSettings, _time
+from runners.candidate import Kernel, RunSettings, _time, confirmed
 from runners.lock import machine
 from runners.runner import RunnerResult
-from runners.verify import compute_reference
+from runners.verify import VERSION, compute_reference
 from tests.programs.nodes import matmul, scaled
 from tests.runners.builds import interpreted
 from tests.runners.contract import RunnerContract
@@ -100,6 +101,69 @@ def test_good_candidate_is_verified_and_timed(builder: LocalBuilder, runner: Loc
     assert result.baseline_secs is not None and result.baseline_secs > 0
 
 
+def test_a_result_names_the_check_and_what_it_took(builder: LocalBuilder, runner: LocalRunner) -> None:
+    result = runner.submit(RunnerInput(built(builder, matmul()), reference=matmul())).result()
+    assert result.check == VERSION and result.check_secs > 0
+    unchecked = runner.submit(RunnerInput(built(builder, matmul()))).result()
+    assert unchecked.check == "" and unchecked.check_secs == 0
+
+
+def test_only_a_candidate_that_would_be_the_best_is_checked_in_another_process(
+    builder: LocalBuilder, runner: LocalRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    confirmed: list[float | None] = []
+    confirm = LocalRunner._confirm
+
+    def spy(self: Any, item: RunnerInput, *args: Any) -> None:
+        confirmed.append(item.best_secs)
+        confirm(self, item, *args)
+
+    monkeypatch.setattr(LocalRunner, "_confirm", spy)
+    artifact = built(builder, matmul())
+    for best in (None, 1e-9, 10.0):
+        result = runner.submit(RunnerInput(artifact, reference=matmul(), best_secs=best)).result()
+        assert result.kind is ResultKind.OK, result.error_msg
+    assert confirmed == [None, 10.0]
+
+
+def test_a_rival_that_is_wrong_has_no_time(builder: LocalBuilder, pool: WorkerPool) -> None:
+    artifacts = [built(builder, mod) for mod in (matmul(), injected("sometimes"))]
+    right, wrong = final_choice(
+        artifacts, reference=matmul(), rounds=1, round_secs=0.001, timeout_sec=5.0, pool=pool
+    )
+    assert right is not None and wrong is None
+
+
+class Threaded:
+    """A kernel that is wrong on three threads, and tells which numbers it was asked to run on."""
+
+    asked: ClassVar[list[int]] = []
+
+    def __init__(self, threads: int = 1) -> None:
+        self.threads = threads
+
+    def with_threads(self, count: int) -> Threaded:
+        Threaded.asked.append(count)
+        return Threaded(count)
+
+    def __call__(self, *arguments: Any) -> None:
+        interpreter.run(matmul(), *arguments)
+        if self.threads == 3:
+            arguments[2][1, 1] += 1
+
+
+def test_a_parallel_candidate_runs_on_several_numbers_of_threads() -> None:
+    mod = matmul()
+    reference = compute_reference(mod, lambda program: lambda arguments: interpreter.run(program, *arguments))
+    func = mod["main"]
+    loop = func.body.block.body
+    shared = func.body.block.replace(body=loop.replace(kind=ForKind.PARALLEL))
+    parallel = IRModule({"main": func.replace(body=func.body.replace(block=shared))})
+    assert confirmed(Kernel(mod, Threaded()), reference, 5.0) is None and not Threaded.asked
+    message = confirmed(Kernel(parallel, Threaded()), reference, 5.0)
+    assert Threaded.asked == [1, 2, 3] and "with 3 threads" in (message or "")
+
+
 def test_workers_build_with_the_options_of_the_callers_context(
     builder: LocalBuilder, runner: LocalRunner
 ) -> None:
@@ -132,6 +196,9 @@ def test_without_a_reference_nothing_is_verified(builder: LocalBuilder, runner: 
         ("wrong", ResultKind.WRONG_RESULT, "output C differs .* on small integers"),
         ("almost", ResultKind.WRONG_RESULT, r"in 1 of 16 elements; at \(3, 3\)"),
         ("raise", ResultKind.RUN_ERROR, "refused to run"),
+        ("sometimes", ResultKind.WRONG_RESULT, r"at \(0, 0\)"),
+        ("input", ResultKind.WRONG_RESULT, r"input B was written to, first at \(0, 0\)"),
+        ("beside", ResultKind.WRONG_RESULT, "0 bytes behind its last element"),
     ],
 )
 def test_injected_failures_are_typed_and_cost_one_process(

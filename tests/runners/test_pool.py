@@ -25,6 +25,20 @@ def test_a_worker_is_reused_and_replaced_within_milliseconds(pool: WorkerPool) -
     assert time.monotonic() - begin < 1.0  # milliseconds on an idle machine
 
 
+def test_a_call_apart_has_a_process_of_its_own(pool: WorkerPool) -> None:
+    worker = pool.workers[0]
+    first = pool.submit(os.getpid, limit=10, worker=worker).result().value
+    generation = worker.generation
+    apart = [pool.submit(os.getpid, limit=10, worker=worker, apart=True).result().value for _ in range(2)]
+    assert len({first, *apart}) == 3
+    assert pool.submit(os._exit, 3, limit=10, worker=worker, apart=True).result().kind == "died"
+    assert pool.submit(os.getpid, limit=10, worker=worker).result().value == first
+    assert worker.generation == generation
+    for pid in apart:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
 def test_exceptions_come_back_with_their_traceback(pool: WorkerPool) -> None:
     outcome = pool.submit(int, "x", limit=10).result()
     assert (outcome.kind, outcome.error) == ("raised", "ValueError")

@@ -25,6 +25,7 @@ from ir.script import from_source
 from ir.target import Target
 from runners import MeasureResult, ReplayBuilder, ReplayRunner, ResultKind, RunnerError
 from runners.native import build_native
+from runners.verify import VERSION
 from tests.programs.expressions import matmul
 from tuner import ExtractedTask, MeasureCallback, ReplayTrace, RoundRobin, TunerError, tune_tir
 from tuner.progress import PlainProgress
@@ -50,6 +51,7 @@ def test_a_search_measures_checks_and_keeps_records(tmp_path: Path) -> None:
     records = store.get_all_tuning_records()
     assert sum(not item.remeasured for item in records) == 6 == len(count.kinds)
     assert all(item.verified for item in records if item.is_valid())
+    assert all(item.versions == {"check": VERSION} for item in records if item.is_valid())
     assert any(item.is_valid() for item in records)
     best = store.query_ir_module(matmul(48), records[0].target)
     assert best is not None

@@ -178,6 +178,7 @@ class TaskScheduler(TuningRun, ABC):
         measuring = time.monotonic()
         for index, result in measure_candidates(chain(first, requests), self._builder, self._runner):
             results[positions[index]] = result
+            self.times.check += result.check_secs
             committing = time.monotonic()
             self._commit(task, candidates[positions[index]], result)
             self.times.commit += time.monotonic() - committing
@@ -234,6 +235,7 @@ class TaskScheduler(TuningRun, ABC):
                 cut=result.cut,
                 failure_kind=None if result.ok else str(result.kind),
                 failure_message=result.error_msg,
+                versions={"check": result.check} if result.check else None,
                 session_id=self._session,
             )
         )
