@@ -43,7 +43,7 @@ quarter of their speed for most of a millisecond)."""
 _CHECKING_SECS = 3e-3
 """After the first cases a candidate meets more of them until checking took this long; the best one meets all."""
 _FIRST_CASES = 2
-_REPEATS, _REPEATING_SECS = 12, 0.25
+_REPEATS, _REPEATING_SECS = 12, 0.1
 """How often a candidate that runs in parallel is called again with each number of threads, and for how long at most."""
 _COPIED_BYTES = 16 << 20
 """Packed parameters up to this size are copied before a call, to see whether it writes to them."""

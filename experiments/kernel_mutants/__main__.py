@@ -24,13 +24,13 @@ from functools import lru_cache
 from typing import Any
 
 from experiments.fuzz.children import judged_apart
+from experiments.fuzz.verdict import Verdict
 from ir import IRModule
 from runners.verify import Reference
 from runners.verify.facts import entry
 
 from .candidates import random_candidates
 from .checking import (
-    Verdict,
     built,
     every_second_call_wrong,
     reference_of,
@@ -54,12 +54,12 @@ def _reference(name: str) -> Reference:
     return reference_of(module_of(name))
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=None)  # places are found by identity: there is one program of each
 def _scheduled(name: str, seed: int) -> IRModule:
     return next(random_candidates(module_of(name), 1, seed))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=None)
 def _places(name: str, mutation: str, seed: int) -> list[tuple[Any, Any]]:
     (chosen,) = [item for item in MUTATIONS if item.name == mutation]
     return places(entry(_scheduled(name, seed)), chosen)

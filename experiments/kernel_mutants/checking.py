@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from experiments.fuzz.verdict import Verdict
 from ir import IRModule
 from ir.tir import interpreter
 from runners.candidate import Kernel, RunSettings, _time, confirmed, pack_arguments
@@ -76,13 +75,3 @@ def same_in_the_interpreter(mod: IRModule, mutant: IRModule, reference: Referenc
 def built(mod: IRModule) -> Kernel:
     """Native code of a scheduled program."""
     return Kernel(mod, build_native(mod, TARGET))
-
-
-__all__ = [
-    "Verdict",
-    "built",
-    "every_second_call_wrong",
-    "reference_of",
-    "refusal",
-    "same_in_the_interpreter",
-]

@@ -61,8 +61,15 @@ def places(func: PrimFunc, mutation: Mutation) -> list[tuple[Any, Any]]:
 
 
 def mutant(func: PrimFunc, place: tuple[Any, Any]) -> PrimFunc:
-    """The function with one place changed."""
-    return func.replace(body=_Replace(*place).visit(func.body))
+    """The function with one place changed.
+
+    Raises:
+        ValueError: the place is in another function.
+    """
+    body = _Replace(*place).visit(func.body)
+    if body is func.body:
+        raise ValueError(f"a {type(place[0]).__name__} to change is not in this function")
+    return func.replace(body=body)
 
 
 def _nodes(func: PrimFunc, kind: Any) -> list[Any]:

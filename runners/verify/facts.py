@@ -11,6 +11,7 @@ from ir.node import post_order_visit
 from ..error import RunnerError
 from ..ndarray import numpy_dtype
 from .indices import Domain, integer_domains
+from .rounding import format_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +122,6 @@ def facts_of(mod: Any) -> KernelFacts:
 
 def _whole(dtype: str) -> float:
     """Up to which magnitude a dtype holds all integers; those of integers wrap the same way in any order."""
-    from .rounding import format_of
-
     return format_of(dtype).whole if "float" in dtype else math.inf
 
 

@@ -7,13 +7,13 @@ narrow intermediates; inputs that are all negative find a maximum that starts at
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..ndarray import numpy_dtype
+from ..ndarray import aligned_empty, numpy_dtype
 from .facts import KernelFacts, Param
 from .rounding import format_of
 
@@ -108,8 +108,8 @@ def base_values(param: Param, kind: Kind, facts: KernelFacts, number: int) -> Ar
         share = density(facts)
         if share < 1.0:
             wide[rng.random(count) >= share] = 0
-    form = format_of(param.dtype)
-    np.clip(wide, -form.largest if form.largest < 1e30 else None, None, out=wide)
+    largest = np.float32(min(format_of(param.dtype).largest, 3e38))
+    np.clip(wide, -largest, largest, out=wide)
     if kind.special:
         # Few of them: a sum of a thousand terms should mostly be a number.
         every = max(7, 2 * facts.terms)
@@ -161,8 +161,6 @@ def changed(flat: Array, base: Array) -> int | None:
 
 def make_value(param: Param, rng: np.random.Generator) -> Array:
     """Contents for one argument of a kernel that is timed and not checked."""
-    from ..ndarray import aligned_empty
-
     value = aligned_empty(param.shape, param.dtype)
     facts = KernelFacts((param,), 1, math.inf, True)
     fill(value.reshape(-1), base_values(param, KINDS[1], facts, int(rng.integers(1 << 30))))
@@ -177,9 +175,3 @@ def poison(value: Array, which: int) -> None:
         value[...] = which == 0
     else:
         value[...] = np.nan if which == 0 else 0.75 * min(format_of(value.dtype.name).largest, 1e30)
-
-
-def first_kinds(names: Sequence[str]) -> list[Kind]:
-    """Kinds by name."""
-    by_name = {kind.name: kind for kind in KINDS}
-    return [by_name[name] for name in names]

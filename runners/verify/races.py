@@ -204,6 +204,3 @@ def _first_lane(index: Any) -> Any:
 def _span(begin_and_extent: tuple[int, int]) -> tuple[int, int]:
     begin, extent = begin_and_extent
     return begin, begin + extent
-
-
-__all__ = ["race_of"]

@@ -58,7 +58,9 @@ class Arguments:
     def __init__(self, params: Sequence[Param]) -> None:
         self._params = params
         self.memory = [Guarded(param.shape, param.dtype) for param in params]
-        self._filled: tuple[int, list[Array | None]] | None = None
+        self._base: dict[int, list[Array | None]] = {}
+        self._filled: int | None = None
+        """The case that the inputs were filled for; None when they have to be filled again."""
 
     @property
     def arrays(self) -> list[Array]:
@@ -67,14 +69,16 @@ class Arguments:
 
     def prepare(self, facts: KernelFacts, kind: Kind, number: int) -> None:
         """Inputs of a kind, outputs that hold no result, zones that hold a pattern."""
-        if self._filled is None or self._filled[0] != number:
-            base: list[Array | None] = []
-            for position, (param, memory) in enumerate(zip(self._params, self.memory)):
-                base.append(None if param.output else base_values(param, kind, facts, _rank(facts, position)))
-                values = base[-1]
+        if number not in self._base:
+            self._base[number] = [
+                None if param.output else base_values(param, kind, facts, _rank(facts, position))
+                for position, param in enumerate(self._params)
+            ]
+        if self._filled != number:
+            for memory, values in zip(self.memory, self._base[number]):
                 if values is not None:
                     fill(memory.array.reshape(-1), values)
-            self._filled = (number, base)
+            self._filled = number
         for param, memory in zip(self._params, self.memory):
             if param.output:
                 poison(memory.array, number % 2)
@@ -83,7 +87,7 @@ class Arguments:
     def spoiled(self) -> str | None:
         """What was written to that should not have been, in one sentence; None when nothing was."""
         assert self._filled is not None
-        for param, memory, values in zip(self._params, self.memory, self._filled[1]):
+        for param, memory, values in zip(self._params, self.memory, self._base[self._filled]):
             breach = memory.breach()
             if breach is not None:
                 self._filled = None

@@ -42,7 +42,6 @@ from ir.tir.stmt import (
     seq,
 )
 
-from ..error import RunnerError
 from .estimate import (
     ALWAYS,
     INFINITY,
@@ -540,6 +539,3 @@ def _loads_of(expr: Any, buffer: Buffer, found: list[Any]) -> None:
     if isinstance(expr, BufferLoad) and expr.buffer is buffer:
         found.append(expr)
     expr._visit_children(lambda child: _loads_of(child, buffer, found))
-
-
-__all__ = ["RunnerError", "ShadowProgram", "Unanalysable", "shadow_of"]

@@ -1,0 +1,85 @@
+"""A small form of the check's trial: broken kernels are refused, right candidates are not."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from experiments.kernel_mutants.__main__ import difference, items_of, main, mutant_of
+from experiments.kernel_mutants.candidates import random_candidates
+from experiments.kernel_mutants.kernels import module_of, names
+from experiments.kernel_mutants.mutations import MUTATIONS, mutant, places
+from ir import structural_equal
+from ir.script import from_source
+from runners.verify import entry
+
+
+def test_there_are_enough_kernels_and_kinds() -> None:
+    assert len(names()) >= 43 and len(MUTATIONS) >= 20
+    assert {"C2D", "attention", "take", "cumsum", "max_pool", "argmax", "dense_int8", "dense_bf16"} <= set(
+        names()
+    )
+
+
+@pytest.mark.parametrize("name", ["relu", "dense_int8", "GMM"])
+def test_mutants_differ_from_the_program_and_are_made_again_alike(name: str) -> None:
+    items = [item for item in items_of([name], 1, 0) if item[1] != "only one call in two wrong"]
+    assert len(items) >= 8 and items == [item for item in items_of([name], 1, 0) if item in items]
+    for item in items:
+        assert structural_equal(mutant_of(item), mutant_of(item))
+        lines = difference(item).splitlines()
+        assert any(line.startswith(("+ ", "+\t")) for line in lines[3:]), item
+
+
+def test_every_kind_finds_a_place_somewhere() -> None:
+    func = entry(
+        from_source("""
+@I.ir_module
+class Module:
+    @T.prim_func
+    def main(A: T.Buffer((8, 6), "int8"), U: T.Buffer((8, 6), "uint8"), F: T.Buffer((8, 6), "float32"), O: T.Buffer((8,), "float32")):
+        M = T.alloc_buffer((8,), "float32")
+        S = T.alloc_buffer((8,), "int32")
+        for i, k in T.grid(8, 6):
+            with T.block("M"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    M[vi] = T.float32("-inf")
+                M[vi] = T.max(M[vi], F[vi, vk])
+        for i, k in T.grid(8, 6):
+            with T.block("S"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    S[vi] = 0
+                S[vi] = S[vi] + T.Cast("int32", A[vi, vk]) * T.Cast("int32", U[vi, vk])
+        for i in range(8):
+            with T.block("O"):
+                vi = T.axis.spatial(8, i)
+                O[vi] = T.max(T.Select(M[vi] < T.float32(3), M[vi], T.float32(1.5)) - T.Cast("float32", S[vi]), T.float32(0))
+""")
+    )
+    for mutation in MUTATIONS:
+        found = places(func, mutation)
+        assert found, mutation.name
+        for place in found:
+            assert not structural_equal(mutant(func, place), func), mutation.name
+
+
+def test_candidates_are_different() -> None:
+    made = list(random_candidates(module_of("GMM"), 3, 1))
+    assert len(made) == 3 and not structural_equal(made[0], made[1])
+
+
+def test_wrong_kernels_are_refused(capfd: Any) -> None:
+    status = main(["mutants", "--kernels", "relu,row_max,dense_int8,take", "--each", "1"])
+    printed = capfd.readouterr().out
+    found = re.search(r"(\d+) mutants, (\d+) that mean something: (\d+) refused", printed)
+    assert status == 0 and found is not None, printed
+    assert int(found[2]) > 40 and found[2] == found[3], printed
+
+
+def test_right_kernels_are_accepted(capfd: Any) -> None:
+    status = main(["candidates", "--kernels", "dense_relu,softmax", "--number", "8"])
+    assert status == 0, capfd.readouterr().out
