@@ -15,6 +15,8 @@ from .verdict import Verdict
 
 _SECONDS_BETWEEN_REPORTS = 10.0
 _BLAME_SECONDS = 60
+_LINES = 6
+"""Of a failure's message: some carry whole programs."""
 
 
 @dataclass
@@ -71,7 +73,9 @@ class Campaign:
         group = self.groups.setdefault(found.signature, [])
         group.append(seed)
         if len(group) == 1:
-            print(seed, found, flush=True)
+            print(
+                seed, *str(found).splitlines()[:_LINES], sep="\n  " if "\n" in str(found) else " ", flush=True
+            )
 
     def _blame(self, seed: int) -> str:
         verdict = judged_alone(lambda: Verdict(self.kind.blame(seed, self.options)), _BLAME_SECONDS)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ir.module import IRModule
+from ir.script import from_source
 from ir.structural import structural_equal, structural_hash
 from ir.transform import Pass
 
-from ..round_trips import round_trip
+from ..round_trips import json_round_trip
 from ..verdict import Verdict, crash
 
 Check = Callable[[IRModule, str], str]
@@ -34,19 +35,34 @@ def judge_sequence(mod: IRModule, passes: Sequence[Pass], check: Check) -> Verdi
             return Verdict(found.kind, f"{error}{_behind(done)}", f"{name}, {found.place}")
         if structural_hash(mod) != before:
             return Verdict("changed its input", _behind(done).strip(), name)
+        found = _judged(after, check, name) if not structural_equal(mod, after) else Verdict("ok")
+        if found.failed:
+            return Verdict(found.kind, f"{found.detail}{_behind(done)}", name)
         done.append(name)
-        try:
-            difference = check(after, name)
-        except Exception as error:
-            return Verdict(f"left what fails: {type(error).__name__}", f"{error}{_behind(done)}", name)
-        if difference:
-            return Verdict("wrong", f"{difference}{_behind(done[:-1])}", name)
-        if not structural_equal(mod, after):
-            trouble = round_trip(after)
-            if trouble:
-                return Verdict("no round trip", f"{trouble}{_behind(done[:-1])}", name)
         mod = after
     return Verdict("ok")
+
+
+def _judged(mod: IRModule, check: Check, name: str) -> Verdict:
+    """What is wrong with what a pass left.
+
+    Its script is read to a program of the same meaning, which need not be the same: the parser joins blocks, and gives a variable that a
+    pass left bound in two places two names.
+    """
+    try:
+        difference = check(mod, name)
+    except Exception as error:
+        return Verdict(f"left what fails: {type(error).__name__}", str(error))
+    if difference:
+        return Verdict("wrong", difference)
+    try:
+        difference = check(from_source(mod.script(show_meta=True)), name)
+    except Exception as error:
+        return Verdict("left a script that fails", f"{type(error).__name__}: {error}")
+    if difference:
+        return Verdict("left a script that is wrong", difference)
+    trouble = json_round_trip(mod)
+    return Verdict("lost", trouble) if trouble else Verdict("ok")
 
 
 def _behind(done: Sequence[str]) -> str:

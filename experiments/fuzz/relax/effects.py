@@ -63,7 +63,7 @@ def _next(like: Any) -> np.ndarray:
 
 def _twice(value: Any) -> np.ndarray:
     array = _array(value)
-    return array + array
+    return np.asarray(array + array)
 
 
 def _fill(source: Any, target: Any) -> None:

@@ -11,7 +11,9 @@ from typing import Any
 
 import ir
 from ir import relax as rx
+from ir.error import IRError
 from ir.relax.testing.evaluate import Frame
+from ir.relax.testing.values import EvaluationError
 
 from .declared import declared_call
 from .kernels import CALLS
@@ -111,7 +113,9 @@ class Writer:
             else:
                 expr = self.random.choice(TEMPLATES)(scope)
             scope.bind(expr)
-        except (Rejected, ir.error.IRError):  # builders of calls refuse what is not valid as well
+        except EvaluationError:  # an operator that is not what its inference or its reference says
+            raise
+        except (Rejected, IRError):  # builders of calls refuse what is not valid as well
             return False
         return True
 

@@ -135,6 +135,15 @@ class Scope:
             return self.symbol(extent)
         return extent
 
+    def known_dim(self) -> Any:
+        """An extent that may stand where none is defined: a number, or a symbol that a parameter defines."""
+        known = [var for var in self.function.symbols.values() if var in self.evaluator.frame.symbols]
+        return (
+            self.random.choice(known)
+            if known and self.random.random() < 0.4
+            else self.random.choice([0, 1, 2, 3, 5])
+        )
+
     def domain(self, dtype: str) -> str:
         """What a new parameter holds, unless something is wanted."""
         if self.special and self.random.random() < 0.5:
@@ -179,8 +188,10 @@ class Scope:
             Rejected: the expression is not valid, or its value is none that a program may compute.
         """
         expr = self.normalized(expr)
+        if _lost_shape(expr):
+            raise Rejected
         data = self.computed(expr)
-        if not self._welcome(data) or _lost_shape(expr):
+        if not self._welcome(data):
             raise Rejected
         var = self.variable(prefix, expr.struct_info)
         return self.record(rx.VarBinding(var, expr), data, fresh)
@@ -214,12 +225,20 @@ class Scope:
         return value
 
     def normalized(self, expr: Any) -> Any:
-        """An expression with its struct info; one that inference refuses is rejected."""
+        """An expression with its struct info, behind bindings of what was nested in it; one that inference refuses is rejected."""
         try:
             with self.builder.testing_scope(list(self.function.symbols.values())):
-                return self.builder.normalize(expr)
+                self.builder._begin_binding_block()
+                try:
+                    normalized = self.builder.normalize(expr)
+                finally:
+                    nested = self.builder._end_block().bindings
         except IRError as error:
             raise Rejected from error
+        for binding in nested:
+            assert isinstance(binding, rx.VarBinding)
+            self.record(binding, self.computed(binding.value))
+        return normalized
 
     def computed(self, expr: Any) -> Any:
         """The value of an expression; what the operator leaves undefined is rejected."""

@@ -247,7 +247,7 @@ def moved(scope: Scope) -> Any:
             lambda: R.flip(value.var, axis),
             lambda: R.repeat(value.var, scope.random.randint(1, 3), axis),
             lambda: R.tile(value.var, [scope.random.randint(1, 2) for _ in value.dims]),
-            lambda: R.broadcast_to(value.var, [scope.dim(), *value.dims]),
+            lambda: R.broadcast_to(value.var, [scope.known_dim(), *value.dims]),
             lambda: R.nn.pad(value.var, [scope.random.randint(0, 2) for _ in range(2 * len(value.dims))]),
         ]
     )()
@@ -299,7 +299,7 @@ def made(scope: Scope) -> Any:
     """Tensors of one number, or of numbers in order."""
     value = scope.pick()
     dtype = scope.random.choice([*scope.dtypes, "int64"])
-    dims = [scope.dim() for _ in range(scope.random.randint(0, 3))]
+    dims = [scope.known_dim() for _ in range(scope.random.randint(0, 3))]
     return scope.random.choice(
         [
             lambda: R.full(dims, rx.const(3, dtype), dtype),

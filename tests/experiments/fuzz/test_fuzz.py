@@ -12,6 +12,7 @@ import pytest
 from experiments.fuzz import __main__ as command
 from experiments.fuzz.blame import first_wrong_pass
 from experiments.fuzz.children import judged_alone, judged_apart
+from experiments.fuzz.kind import KINDS
 from experiments.fuzz.oracle import Guarded, interpreted, judge_native, judge_text, usable_targets
 from experiments.fuzz.reduce import reduced
 from experiments.fuzz.schedules import scheduled_kernel
@@ -66,7 +67,7 @@ def test_a_seed_is_a_schedule() -> None:
 
 
 # -- verdicts ----------------------------------------------------------------------
-@pytest.mark.parametrize("kind", ["tir", "schedules"])
+@pytest.mark.parametrize("kind", KINDS.names())
 def test_some_seeds_pass(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main([kind, "--seeds", "0:4"]) == 0
     assert capsys.readouterr().out.startswith("4 ok; ")
