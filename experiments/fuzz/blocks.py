@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from .values import FLOATS, BufferSpec, Variable, literal
 
 if TYPE_CHECKING:
     from .statements import Statements
+
+_MOST_RUNS = 4000
+"""Of a block, together with the loops around it."""
 
 
 def _target(source: Statements, reducible: bool) -> BufferSpec | None:
@@ -18,7 +22,10 @@ def _target(source: Statements, reducible: bool) -> BufferSpec | None:
     targets = [
         buffer
         for buffer in scope.targets()
-        if buffer.name not in scope.pins and not buffer.special and not (reducible and buffer.dtype == "bool")
+        if buffer.name not in scope.pins
+        and not buffer.special
+        and not (reducible and buffer.dtype == "bool")
+        and scope.iterations * math.prod(buffer.shape) <= _MOST_RUNS
     ]
     return source.random.choice(targets) if targets else None
 

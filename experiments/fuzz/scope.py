@@ -39,6 +39,8 @@ class Scope:
         self.loop_kinds: tuple[str, ...] = ("serial", "parallel", "vectorized", "unroll")
         self.in_parallel = False
         self.in_vector = False
+        self.iterations = 1
+        """How often what is written now runs, at most."""
 
     def _choose_dtypes(self) -> list[str]:
         pool = [*INTEGERS, "bool", *FLOATS]
@@ -99,6 +101,16 @@ class Scope:
             yield
         finally:
             del self.variables[len(self.variables) - len(variables) :]
+
+    @contextmanager
+    def repeated(self, times: int) -> Iterator[None]:
+        """What is written inside runs so many times."""
+        saved = self.iterations
+        self.iterations *= max(times, 1)
+        try:
+            yield
+        finally:
+            self.iterations = saved
 
     @contextmanager
     def only(self, variables: list[Variable], buffers: list[BufferSpec] | None = None) -> Iterator[None]:

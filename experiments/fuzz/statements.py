@@ -17,6 +17,8 @@ _TOP_LEVEL = 4
 _EXTENTS = [0, 1, 2, 3, 4, 5, 7, 8, 8, 9, 13, 16, 16, 17]
 _LONG_EXTENTS = [24, 31, 33]
 _MOST_ALLOCATED = 40
+_MOST_ITERATIONS = 2000
+"""Of the loops around a statement, together: the interpreter walks through all of them."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,8 @@ class Statements:
                 self.scope.emit(f"{name}[0] = {name}[0] + 1")
                 counter = BufferSpec(name, [1], "int32", 0, max(count, 1))
                 self.scope.buffers.append(counter)
-                self.sequence(depth - 1)
+                with self.scope.repeated(count):
+                    self.sequence(depth - 1)
                 self.scope.buffers.remove(counter)
 
     def allocate(self, depth: int) -> None:
@@ -189,6 +192,9 @@ class Statements:
         if kind == "vectorized" and not values.constant and self.random.random() < 0.8:
             kind = "serial"
         scope = self.scope
+        if scope.iterations * max(values.span, 1) > _MOST_ITERATIONS:
+            self.store(depth)
+            return
         saved = scope.pins, scope.writable, scope.in_parallel, scope.in_vector
         scope.pins, scope.writable = dict(scope.pins), set(scope.writable)
         if kind in ("parallel", "vectorized"):
@@ -196,7 +202,10 @@ class Statements:
             scope.in_parallel |= kind == "parallel"
             scope.in_vector |= kind == "vectorized"
         with scope.body(f"for {name} in T.{kind}({values.text}):"):
-            with scope.visible(Variable(name, "int32", values.low, values.high, "loop")):
+            with (
+                scope.visible(Variable(name, "int32", values.low, values.high, "loop")),
+                scope.repeated(values.span),
+            ):
                 self.sequence(depth - 1)
         scope.pins, scope.writable, scope.in_parallel, scope.in_vector = saved
 

@@ -106,8 +106,7 @@ def in_place(scope: Scope) -> None:
         raise Rejected
     call = R.call_tir_inplace(_kernel(scope, _IN_PLACE, value), [value.var, other.var], [0], [value.info])
     scope.bind(call)
-    scope.function.values.remove(value)
-    scope.function.overwritable.discard(value.var)
+    scope.forget_overwritten()
 
 
 CALLS = [elementwise, elementwise, two_outputs]

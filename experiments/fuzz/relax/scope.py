@@ -21,6 +21,7 @@ from ir.error import IRError
 from ir.relax.analysis import tir_vars_in_struct_info
 from ir.relax.op import OPERATORS
 from ir.relax.testing.evaluate import Evaluator, Frame
+from ir.relax.testing.values import Gone
 
 from .arguments import argument, extents, symbol_value
 from .effects import recorded
@@ -192,6 +193,7 @@ class Scope:
             raise Rejected
         data = self.computed(expr)
         if not self._welcome(data):
+            self.forget_overwritten()  # by a call that is computed, yet not in the program
             raise Rejected
         var = self.variable(prefix, expr.struct_info)
         return self.record(rx.VarBinding(var, expr), data, fresh)
@@ -223,6 +225,12 @@ class Scope:
             self.function.overwritable.add(binding.var)
         self.function.values.append(value)
         return value
+
+    def forget_overwritten(self) -> None:
+        """Takes out of scope what shared memory with a value that an in-place call has taken."""
+        for function, frame in zip(self.functions, self.evaluator.stack, strict=True):
+            function.values = [value for value in function.values if _readable(frame.values[value.var.vid])]
+            function.overwritable &= {value.var for value in function.values}
 
     def normalized(self, expr: Any) -> Any:
         """An expression with its struct info, behind bindings of what was nested in it; one that inference refuses is rejected."""
@@ -342,6 +350,12 @@ class Scope:
         if found and self.random.random() < 0.7:
             return self.random.choice(found)
         return self.tensor(dims, dtype, domain)
+
+
+def _readable(data: Any) -> bool:
+    if isinstance(data, list | tuple):
+        return all(_readable(item) for item in data)
+    return not isinstance(data, Gone)
 
 
 def _lost_shape(expr: Any) -> bool:

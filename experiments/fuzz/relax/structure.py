@@ -258,8 +258,7 @@ def packed_in_place(writer: Writer) -> None:
         raise Rejected
     value = scope.random.choice(found)
     scope.bind(R.call_inplace_packed(effects.NEGATE, value.var, inplace_indices=[0], sinfo_args=[value.info]))
-    scope.function.values.remove(value)
-    scope.function.overwritable.discard(value.var)
+    scope.forget_overwritten()
 
 
 def kernel_in_place(writer: Writer) -> None:
