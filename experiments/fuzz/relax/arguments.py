@@ -57,7 +57,7 @@ def extents(dims: Sequence[PrimExpr]) -> tuple[int, ...]:
 def _extent(dim: PrimExpr) -> int:
     interpreter = Interpreter()
     interpreter.values.update({var: np.int64(symbol_value(var.name)) for var in symbols(dim)})
-    return int(interpreter.visit(dim))
+    return int(interpreter.evaluate(dim))
 
 
 def symbols(dim: PrimExpr) -> list[TirVar]:
