@@ -6,11 +6,13 @@ import argparse
 
 from ir.target import Target
 
+from ..children import judged_alone
 from ..kind import KINDS, Kind
 from ..passes.relax import pass_sequence, same_meaning
 from ..passes.step import judge_sequence
 from ..relax.oracle import meaning
 from ..relax.program import relax_program
+from ..relax.reduce import reduced
 from ..verdict import Verdict, crash
 
 
@@ -34,6 +36,14 @@ class RelaxPasses(Kind):
         except Exception as error:  # operators' inference, their references, or the generator
             return crash("generate", error)
         return _judged(text, seed, options)
+
+    def reduced(self, seed: int, options: argparse.Namespace, verdict: Verdict) -> str:
+        def fails(text: str) -> bool:
+            found = judged_alone(lambda: _judged(text, seed, options))
+            return (found.kind, found.place) == (verdict.kind, verdict.place)
+
+        small = reduced(relax_program(seed, options.size), fails)
+        return f"{small}\n# {judged_alone(lambda: _judged(small, seed, options))}"
 
 
 def _judged(text: str, seed: int, options: argparse.Namespace) -> Verdict:

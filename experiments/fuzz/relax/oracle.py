@@ -19,6 +19,7 @@ from ir import relax as rx
 from ir.error import IRError
 from ir.module import IRModule
 from ir.op import Op
+from ir.relax.analysis import check_well_formed
 from ir.relax.testing.evaluate import Evaluator
 from ir.relax.testing.values import received, returned
 from ir.script import from_source
@@ -183,6 +184,10 @@ def meaning(text: str, seed: int) -> Meaning | Verdict:
         mod = from_source(text)
     except Exception as error:  # the printer wrote the text: whatever the parser raises is a finding
         return crash("parse", error)
+    try:
+        check_well_formed(mod)
+    except IRError as error:
+        return Verdict("invalid", f"{type(error).__name__}: {error}")
     given = arguments(mod["main"], seed)
     try:
         expected = evaluated(mod, given)

@@ -38,10 +38,11 @@ def _one_round(text: str, fails: Callable[[str], bool], end: float) -> str:
     """Tries every edit once; after one that is kept, those of the new text from the same position on."""
     position, edits = 0, list(_edits(ast.parse(text)))
     while position < len(edits) and time.monotonic() < end:
-        edited = _edited(text, edits[position])
-        if edited is not None and _size(edited) < _size(text) and fails(edited):
-            text = edited
-            edits = list(_edits(ast.parse(text)))
+        for edited in _edited(text, edits[position]):
+            if _size(edited) < _size(text) and fails(edited):
+                text = edited
+                edits = list(_edits(ast.parse(text)))
+                break
         else:
             position += 1
     return text
@@ -54,23 +55,32 @@ def _size(text: str) -> tuple[int, int]:
     return len(lines), sum(map(len, lines)) * 100 + numbers
 
 
-def _edited(text: str, edit: Edit) -> str | None:
-    """A script after an edit, without what is dead then; None if that is no module."""
-    tree = ast.parse(text)
-    try:
-        edit(tree)
-        _sweep(tree)
-        _drop_annotations(tree)
-        return from_source(ast.unparse(ast.fix_missing_locations(tree))).script(show_meta=True)
-    except Exception:  # an edit may make any nonsense, and nonsense is no smaller program
-        return None
+def _edited(text: str, edit: Edit) -> Iterator[str]:
+    """A script after an edit: without what is dead then, and with it, for what is dead may be what fails."""
+    seen = set()
+    for sweep in (_sweep, _tidy, lambda tree: None):
+        tree = ast.parse(text)
+        try:
+            edit(tree)
+            sweep(tree)
+            _drop_annotations(tree)
+            found = from_source(ast.unparse(ast.fix_missing_locations(tree))).script(show_meta=True)
+        except Exception:  # an edit may make any nonsense, and nonsense is no smaller program
+            continue
+        if found not in seen:
+            seen.add(found)
+            yield found
 
 
 # -- what is in a tree ---------------------------------------------------------------
-def _functions(tree: ast.Module) -> list[ast.FunctionDef]:
-    """The functions of the module; ``main`` is the last."""
+def _module(tree: ast.Module) -> ast.ClassDef:
     (module,) = [node for node in tree.body if isinstance(node, ast.ClassDef)]
-    return [node for node in module.body if isinstance(node, ast.FunctionDef)]
+    return module
+
+
+def _functions(tree: ast.Module) -> list[ast.FunctionDef]:
+    """The functions of the module."""
+    return [node for node in _module(tree).body if isinstance(node, ast.FunctionDef)]
 
 
 def _is_relax(function: ast.FunctionDef) -> bool:
@@ -115,31 +125,30 @@ def _used(tree: ast.AST) -> set[str]:
 
 
 def _sweep(tree: ast.Module) -> None:
-    """Removes bindings, functions and parameters of ``main`` that nothing uses; calls with effects stay."""
+    """Removes bindings that nothing uses, and what they used; calls with effects stay."""
     before = ""
     while (now := ast.dump(tree)) != before:
         before = now
-        (module,) = [node for node in tree.body if isinstance(node, ast.ClassDef)]
-        used = _used(module)
-        module.body = [
-            node
-            for node in module.body
-            if getattr(node, "name", "main") == "main" or getattr(node, "name", "") in used
-        ]
-        for body in [
-            body for function in _functions(tree) if _is_relax(function) for body in _bodies(function)
-        ]:
+        used = _used(_module(tree))
+        for body in _bodies(tree):
             body[:] = [statement for statement in body if not _is_dead(statement, used)]
-        main = _main(tree)
-        names = _used_in_body(main)
-        main.args.args = [arg for arg in main.args.args if arg.arg in names]
-        outputs = [
-            node
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Call) and ast.unparse(node.func) == "R.output"
-        ]
-        bound = {_assigned(statement) for body in _bodies(tree) for statement in body}
-        for call in outputs:
+        _tidy(tree)
+
+
+def _tidy(tree: ast.Module) -> None:
+    """Removes functions and parameters of ``main`` that nothing uses, and outputs of blocks that are no more."""
+    module, main = _module(tree), _main(tree)
+    used = _used(module)
+    module.body = [
+        node
+        for node in module.body
+        if getattr(node, "name", "main") == "main" or getattr(node, "name", "") in used
+    ]
+    names = _used_in_body(main)
+    main.args.args = [arg for arg in main.args.args if arg.arg in names]
+    bound = {_assigned(statement) for body in _bodies(tree) for statement in body}
+    for call in ast.walk(tree):
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == "R.output":
             call.args = [arg for arg in call.args if isinstance(arg, ast.Name) and arg.id in bound]
 
 
@@ -307,8 +316,7 @@ def _number_edits(tree: ast.Module) -> Iterator[Edit]:
 
 def _renumbered(number: int, smaller: int) -> Edit:
     def edit(tree: ast.Module) -> None:
-        (module,) = [node for node in tree.body if isinstance(node, ast.ClassDef)]
-        for node in ast.walk(module):
+        for node in ast.walk(_module(tree)):
             if isinstance(node, ast.Constant) and type(node.value) is int and node.value == number:
                 node.value = smaller
 

@@ -60,7 +60,7 @@ def relu(data: Expr) -> Expr:
     "relax.nn.relu6",
     infer=infer_unary_any,
     legalize=lambda bb, node: _legalize_relu6(bb, node),
-    reference=lambda x: np.clip(x, 0, 6),
+    reference=lambda x: np.clip(x, 0, 6).astype(x.dtype),  # numpy widens a bfloat16 of rank 0
     **_ELEMENTWISE,
 )
 def relu6(data: Expr) -> Expr:

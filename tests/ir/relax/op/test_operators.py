@@ -148,3 +148,33 @@ def test_one_hot_of_an_index_out_of_range_is_nowhere_hot() -> None:
     reference = OPERATORS["relax.one_hot"].reference
     found = reference(np.array([1, -1, 7]), 1.0, 0.0, depth=3, axis=0)
     np.testing.assert_array_equal(found, [[0, 0, 0], [1, 0, 0], [0, 0, 0]])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8", "uint8", "bool"])
+@pytest.mark.parametrize("name", ["max", "min", "sum", "prod"])
+def test_the_reference_of_a_reduction_over_nothing_is_the_identity(name: str, dtype: str) -> None:
+    x = np.zeros((2, 0), ir.dtype.to_numpy(dtype))
+    found = np.asarray(OPERATORS[f"relax.{name}"].reference(x, axis=(1,), keepdims=False))
+    assert found.shape == (2,) and found.dtype == x.dtype
+    if name in ("sum", "prod"):
+        assert (found == (name == "prod")).all()
+    else:
+        some = np.arange(2, dtype="float32").astype(x.dtype)
+        np.testing.assert_array_equal(getattr(np, f"{name}imum")(found, some), some)
+
+
+@pytest.mark.parametrize("shape", [(), (2,)])
+def test_the_reference_of_relu6_keeps_the_dtype(shape: tuple[int, ...]) -> None:
+    x = np.full(shape, 7, ir.dtype.to_numpy("bfloat16"))
+    found = np.asarray(OPERATORS["relax.nn.relu6"].reference(x))
+    assert found.dtype == x.dtype and (found == 6).all()
+
+
+@pytest.mark.parametrize("source", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64", "uint64"])
+def test_the_reference_of_a_cast_to_integers_saturates(source: str, dtype: str) -> None:
+    low, high = ir.dtype.integer_range(dtype)
+    x = np.array([[np.nan, np.inf, -np.inf, -1.5, 2.9]], source)
+    found = OPERATORS["relax.astype"].reference(x, dtype=dtype)
+    assert found.tolist() == [[0, high, low, max(low, -1), 2]]
+    assert OPERATORS["relax.astype"].reference(x[0, 1], dtype=dtype) == high
