@@ -54,6 +54,7 @@ def _add_kinds(commands: argparse._SubParsersAction[argparse.ArgumentParser], re
         )
         if not reduce:
             command.add_argument("--show", action="store_true", help="print the programs and run nothing")
+            command.add_argument("--seconds", type=float, help="stop after this time, whatever is left")
         kind.add_options(command)
         command.set_defaults(kind=kind, reduce=reduce)
 
@@ -79,7 +80,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.show:
         print("\n".join(kind.show(seed, options) for seed in options.seeds))
         return 0
-    return int(Campaign(kind, options).run(options.seeds))
+    return int(Campaign(kind, options, options.seconds).run(options.seeds))
 
 
 if __name__ == "__main__":

@@ -25,6 +25,8 @@ class Campaign:
 
     kind: Kind
     options: argparse.Namespace
+    seconds: float | None = None
+    """When to stop, whatever is left."""
     counts: Counter[str] = field(default_factory=Counter)
     groups: dict[str, list[int]] = field(default_factory=dict)
     """The seeds of each signature, in the order in which they failed."""
@@ -34,6 +36,8 @@ class Campaign:
         start = reported = time.monotonic()
         for done, (seed, verdict) in enumerate(self._judged(seeds), 1):
             self._enter(seed, verdict)
+            if self.seconds is not None and time.monotonic() - start > self.seconds:
+                break
             if time.monotonic() - reported > _SECONDS_BETWEEN_REPORTS:
                 reported = time.monotonic()
                 print(self._progress(done, len(seeds), reported - start), file=sys.stderr, flush=True)

@@ -290,7 +290,9 @@ def _infer_softmax(node: Call, builder: Any) -> StructInfo:
 
 
 def _np_softmax(x: np.ndarray, axis: int) -> np.ndarray:
-    e = np.exp(x - x.max(axis, keepdims=True))
+    e = np.exp(
+        x - x.max(axis, keepdims=True, initial=-np.inf)
+    )  # over no elements there is nothing to compute
     return e / e.sum(axis, keepdims=True)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .... import dtype as dt
 from ...expr import Call, Expr, Var
 from ...struct_info import StructInfo, TensorStructInfo
 from ..declaration import Gradient, MixedPrecisionPolicy, OpPatternKind, call, make, operator
@@ -62,6 +63,12 @@ def _legalize_pool(kind: str) -> Any:
     return legalize
 
 
+def _least(dtype: np.dtype[Any]) -> Any:
+    """What a maximum starts at, and stays in a window of padding alone."""
+    name = dt.from_numpy(dtype)
+    return dtype.type(-np.inf if dt.is_float(name) else dt.integer_range(name)[0])
+
+
 def np_pool(kind: str) -> Any:
     """Pooling by the definition, one window at a time."""
 
@@ -92,7 +99,7 @@ def np_pool(kind: str) -> Any:
             patch = x[(slice(None), slice(None))][(..., *np.ix_(*taps))]
             axes = tuple(range(2, 2 + count))
             if kind == "max":
-                y[(slice(None), slice(None), *place)] = patch.max(axes)
+                y[(slice(None), slice(None), *place)] = patch.max(axes, initial=_least(x.dtype))
             else:
                 size = np.prod([len(p) for p in (padded if attrs["count_include_pad"] else taps)])
                 y[(slice(None), slice(None), *place)] = patch.sum(axes) / max(size, 1)

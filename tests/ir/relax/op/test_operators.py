@@ -178,3 +178,23 @@ def test_the_reference_of_a_cast_to_integers_saturates(source: str, dtype: str) 
     found = OPERATORS["relax.astype"].reference(x, dtype=dtype)
     assert found.tolist() == [[0, high, low, max(low, -1), 2]]
     assert OPERATORS["relax.astype"].reference(x[0, 1], dtype=dtype) == high
+    assert OPERATORS["relax.astype"].reference(x, dtype="bool").all()
+
+
+def test_references_of_windows_and_rows_without_elements() -> None:
+    """A window of padding alone has the least there is, a softmax over nothing has no elements."""
+    x = np.arange(4, dtype="float32").reshape(1, 1, 2, 2)
+    options = {
+        "pool_size": [1, 1],
+        "strides": [1, 1],
+        "dilation": [1, 1],
+        "ceil_mode": False,
+        "count_include_pad": False,
+    }
+    pooled = OPERATORS["relax.nn.max_pool2d"].reference(
+        x, padding=[1, 1, 1, 1], layout="NCHW", out_layout="NCHW", **options
+    )
+    np.testing.assert_array_equal(
+        pooled, np.pad(x, [(0, 0), (0, 0), (1, 1), (1, 1)], constant_values=-np.inf)
+    )
+    assert OPERATORS["relax.nn.softmax"].reference(np.zeros((2, 0), "float32"), axis=1).shape == (2, 0)
