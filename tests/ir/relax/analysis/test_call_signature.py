@@ -144,7 +144,6 @@ def kernel_call(name: str, n_inputs: int, out: Any, scalars: Any = None, **inpla
         ([VECTOR, VECTOR], kernel_call("clear", 2, VECTOR, inplace_indices=[0]), "takes a number of int64"),
         ([VECTOR], kernel_call("same", 1, VECTOR), "same is no kernel"),
     ],
-    ids=str,
 )
 def test_kernels(params: list[Any], make: Any, problem: str | None) -> None:
     def as_info(out: Any) -> Any:
