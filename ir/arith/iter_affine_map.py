@@ -195,7 +195,8 @@ def _apply_bound(detector: Detector, left: Any, right: Any, inclusive: bool) -> 
         return f"predicate: {reason}"
     # total + base < 0: an upper bound where all scales are positive, a lower bound where all are negative
     if not total.args:
-        return None
+        known = total.base.__class__ is IntImm and total.base.value >= (1 if inclusive else 0)
+        return "the predicate holds nowhere" if known else None
     zero, unit = build.const(0, total.dtype), one(total.dtype)
     negative = [i for i in total.args if not analyzer._prove_ge(i.scale, 0)]
     if not negative:

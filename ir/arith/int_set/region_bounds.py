@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ...tir import expr as E
 from ...tir import operators
 from ...tir.expr import IntImm, PrimExpr, Range
+from ...tir.stmt_functor import substitute
 from .. import build
 from ..analyzer import Analyzer
 from ..bound_deducer import deduce_bound, uses
@@ -107,6 +108,22 @@ def conjuncts(predicate: Any) -> list[Any]:
     return [predicate]
 
 
+def _is_decided(condition: Any, ranges: Mapping[Any, Range], analyzer: Analyzer) -> bool:
+    """Whether a condition limits variables that run, or holds always: of any other it is not known whether anything is touched."""
+    if any(uses(condition, var) for var, domain in ranges.items() if not build.is_const(domain.extent, 1)):
+        return True
+    only = {var: domain.min for var, domain in ranges.items()}
+    return bool(analyzer.can_prove(substitute(condition, only)))
+
+
+def _never_holds(condition: Any, ranges: Mapping[Any, Range]) -> bool:
+    """Whether a predicate is known to leave nothing of the ranges."""
+    inside = Analyzer()
+    for var, domain in ranges.items():
+        inside.bind(var, domain)
+    return bool(inside.can_prove(operators.logical_not(condition)))
+
+
 def _strict(
     region: Sequence[Range], domains: Mapping[Any, Any], predicate: Any, analyzer: Analyzer | None
 ) -> list[IntervalSet] | None:
@@ -119,6 +136,10 @@ def _strict(
             return None
         ranges[var] = value if isinstance(value, Range) else range_of(found, analyzer=analyzer)
     condition = predicate if isinstance(predicate, PrimExpr) else build.boolean(True)
+    if _never_holds(condition, ranges):
+        return None
+    if not all(_is_decided(item, ranges, analyzer) for item in conjuncts(condition)):
+        return None
     result = detect_iter_map(
         [item.min for item in region],
         ranges,
@@ -126,8 +147,8 @@ def _strict(
         IterMapLevel.Surjective,
         analyzer=analyzer,
     )
-    if not result.indices:
-        return [] if not region else None
+    if not result.indices or not build.is_const(result.padding_predicate, 0):
+        return [] if not region else None  # of a padded iterator not all values are there
     sets = []
     for sum_expr, item in zip(result.indices, region):
         if not isinstance(sum_expr, IterSumExpr):
@@ -138,6 +159,8 @@ def _strict(
             if len(sum_expr.args) != 1:
                 return None
             split = sum_expr.args[0]
+            if not analyzer._prove_ge(split.extent, 1):
+                return None  # perhaps nothing is touched
             scale = split.scale
             reach = operators.multiply(operators.subtract(split.extent, 1), scale)
             step = scale

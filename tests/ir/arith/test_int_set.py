@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
+from random import Random
 from typing import Any
+
+import pytest
 
 import ir
 from ir import Range, tir
 from ir.arith import Analyzer, deduce_bound, int_set
 from ir.arith import estimate_region_strict_bound as strict_bound
 from ir.arith import estimate_region_upper_bound as upper_bound
+from ir.arith.bound_deducer import uses
 from ir.tir import Var, floordiv, floormod
+from ir.tir.evaluate import evaluate
 
 x, y, z, n = (Var(name) for name in "xyzn")
 
@@ -116,3 +122,70 @@ def test_analyzer_int_set_knows_bound_variables() -> None:
     analyzer = Analyzer()
     analyzer.bind(x, Range(0, n))
     assert same(analyzer.int_set(x * 2), 0, n * 2 - 2)
+
+
+def _touched(region: list[Range], extents: dict[Var, int], predicate: tir.PrimExpr) -> set[tuple[int, ...]]:
+    """The elements of a region, one iteration after the other."""
+    found: set[tuple[int, ...]] = set()
+    for point in itertools.product(*[range(extent) for extent in extents.values()]):
+        values = dict(zip(extents, point))
+        if evaluate(predicate, values):
+            starts = [int(evaluate(item.min, values)) for item in region]
+            found |= set(itertools.product(*[range(a, a + int(r.extent)) for a, r in zip(starts, region)]))
+    return found
+
+
+def _box(sets: list[int_set.IntervalSet]) -> set[tuple[int, ...]]:
+    return set(itertools.product(*[range(int(s.min_value), int(s.max_value) + 1) for s in sets]))
+
+
+def _point(*indices: tir.PrimExpr) -> list[Range]:
+    return [Range.from_min_extent(index, 1) for index in indices]
+
+
+@pytest.mark.parametrize(
+    ("region", "extents", "predicate"),
+    [
+        (_point(x), {x: 10}, x < 5),
+        (_point(x), {x: 1}, x > 0),  # nowhere
+        (_point(x), {x: 10}, z > 3),  # nobody knows
+        (_point(x // 2, x % 2), {x: 5}, x >= 3),  # 1, 1 and 2, 0 are no box
+        (_point(x % 4, x // 4), {x: 8}, x > 0),
+        (_point(x), {x: 8, y: 1}, tir.all(x >= 7, x % 4 + 1 > x - 2)),
+        (_point(x), {x: 5, y: 1}, y > x + 1),
+    ],
+)
+def test_lower_bounds_hold_nothing_that_is_not_touched(
+    region: list[Range], extents: dict[Var, int], predicate: tir.PrimExpr
+) -> None:
+    domains = {var: Range(0, extent) for var, extent in extents.items()}
+    found = int_set.estimate_region_lower_bound(region, domains, predicate)
+    touched = set() if uses(predicate, z) else _touched(region, extents, predicate)
+    assert found is None or _box(found) <= touched
+
+
+def test_lower_bounds_of_random_regions() -> None:
+    random = Random(5)
+    boxes = 0
+    for _ in range(600):
+        extents = {var: random.choice((1, 2, 3, 4, 8)) for var in (x, y)[: random.randint(1, 2)]}
+        indices = [_random_index(random, list(extents)) for _ in range(4)]
+        predicate = random.choice((tir.LT, tir.LE, tir.GT, tir.GE, tir.EQ))(
+            indices[0], tir.const(random.randint(-1, 9))
+        )
+        if random.random() < 0.4:
+            predicate = tir.And(predicate, indices[1] >= random.randint(-1, 5))
+        region = [Range.from_min_extent(index, random.choice((1, 1, 2))) for index in indices[2:]]
+        domains = {var: Range(0, extent) for var, extent in extents.items()}
+        found = int_set.estimate_region_lower_bound(region, domains, predicate)
+        if found:
+            boxes += 1
+            assert _box(found) <= _touched(region, extents, predicate), (region, extents, predicate)
+    assert boxes > 40
+
+
+def _random_index(random: Random, variables: list[Var]) -> tir.PrimExpr:
+    index: tir.PrimExpr = random.choice(variables)
+    if random.random() < 0.5:
+        index = variables[0] * random.choice((1, 2, 4)) + variables[-1]
+    return random.choice((lambda e: e, lambda e: e // 2, lambda e: e % 4, lambda e: e - 1))(index)
