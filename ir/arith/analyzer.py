@@ -222,6 +222,10 @@ class Analyzer(PolynomialProofs):
         """Whether an expression is made of index variables and constants alone: arithmetic of ℤ, or a condition on such."""
         return self._is_index(expr)
 
+    def changes_meaning(self, before: Any, after: Any) -> bool:
+        """Whether data that may wrap has become index arithmetic (see :meth:`.IndexArithmetic.changes_meaning`)."""
+        return self._is_index.changes_meaning(before, after, self._data._bounds.exact)
+
     def mark_data(self, var: E.Var) -> None:
         """Say that a variable holds data: a let has bound it to what is no index arithmetic."""
         self._is_index.mark_data(var)

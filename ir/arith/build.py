@@ -1,4 +1,4 @@
-"""Quick constructors for the simplifiers: both operands are expressions of one dtype already, constants fold."""
+"""Quick constructors for the simplifiers: both operands are expressions of one dtype already, constants fold if the result fits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from ..tir import expr as E
 from ..tir import operators
 from ..tir.expr import IntImm
 
-_fold = operators.fold_value
 _const = operators.const
 _new_add: Any = E.Add._rebuild  # type: ignore[attr-defined]
 _new_sub: Any = E.Sub._rebuild  # type: ignore[attr-defined]
@@ -19,6 +18,28 @@ _new_mul: Any = E.Mul._rebuild  # type: ignore[attr-defined]
 def const(value: int, dtype: str) -> Any:
     """A constant of ``dtype`` (a broadcast for vectors)."""
     return _const(value, dtype)
+
+
+class DoesNotFit(Exception):
+    """A number of ℤ is none of the type that it is needed in."""
+
+
+def number(value: int, dtype: str) -> Any:
+    """The constant that is a number of ℤ.
+
+    Raises:
+        DoesNotFit: the type does not hold it, and a constant that wraps would be another number.
+    """
+    low, high = dt.integer_range(dtype)
+    if not low <= value <= high:
+        raise DoesNotFit
+    return _const(value, dtype)
+
+
+def _folded(node: Any, value: int, a: Any, b: Any) -> Any:
+    """An operation on constants: as a constant where it does not overflow."""
+    low, high = dt.integer_range(a.dtype)
+    return _const(value, a.dtype) if low <= value <= high else node(None, a, b, None)
 
 
 def is_const(expr: Any, value: int) -> bool:
@@ -32,7 +53,7 @@ def add(a: Any, b: Any) -> Any:
     """``a + b``."""
     if a.__class__ is IntImm:
         if b.__class__ is IntImm:
-            return _fold(a.dtype, a.value + b.value)
+            return _folded(_new_add, a.value + b.value, a, b)
         if a.value == 0:
             return b
     elif b.__class__ is IntImm and b.value == 0:
@@ -44,7 +65,7 @@ def sub(a: Any, b: Any) -> Any:
     """``a - b``."""
     if b.__class__ is IntImm:
         if a.__class__ is IntImm:
-            return _fold(a.dtype, a.value - b.value)
+            return _folded(_new_sub, a.value - b.value, a, b)
         if b.value == 0:
             return a
     return _new_sub(None, a, b, None)
@@ -54,7 +75,7 @@ def mul(a: Any, b: Any) -> Any:
     """``a * b``."""
     if a.__class__ is IntImm:
         if b.__class__ is IntImm:
-            return _fold(a.dtype, a.value * b.value)
+            return _folded(_new_mul, a.value * b.value, a, b)
         if a.value == 1:
             return b
         if a.value == 0:

@@ -26,7 +26,7 @@ class CanonicalDivision(CanonicalSums):
         if divisor == 0:
             return self._rebuilt(e, self._normalized(a), b)
         if a.__class__ is IntImm:
-            return build.const(a.value // divisor, e.dtype)
+            return build.number(a.value // divisor, e.dtype)
         if divisor == 1:
             return a
         if divisor < 0:
@@ -47,7 +47,7 @@ class CanonicalDivision(CanonicalSums):
             )
         low, high = self._parent._bounds(self._normalized(a))
         if low > NEG_INF and high < POS_INF and low // divisor == high // divisor:
-            return build.const(low // divisor, e.dtype)
+            return build.number(low // divisor, e.dtype)
         return self._split_div(self._as_split(a), divisor, FLOOR)
 
     def _by_carry(self, expr: Any, divisor: int) -> Any:
@@ -75,13 +75,13 @@ class CanonicalDivision(CanonicalSums):
         if divisor == 0:
             return self._rebuilt(e, self._normalized(a), b)
         if a.__class__ is IntImm:
-            return build.const(a.value % divisor, e.dtype)
+            return build.number(a.value % divisor, e.dtype)
         if divisor < 0:
             return self._by_rules(e, self._normalized(a), b)
         if a.__class__ is Sum:
             _, rest = self._separate(a, divisor)
             if not rest.args:
-                return build.const(rest.base % divisor, e.dtype)
+                return build.number(rest.base % divisor, e.dtype)
             temp = self._normalized(rest)
             low, high = self._parent._bounds(temp)
             if low >= 0 and high < divisor:
@@ -140,7 +140,7 @@ class CanonicalDivision(CanonicalSums):
             if split.upper == UNBOUNDED or split.upper % (split.lower * factor) == 0:
                 return Split(split.index, split.lower * factor, split.upper, 1, mode)
             if split.upper <= split.lower * factor:
-                return build.const(0, split.dtype)  # (x % a) // b is 0 for b >= a
+                return build.number(0, split.dtype)  # (x % a) // b is 0 for b >= a
             return Split(
                 remainder_of(split.index, split.upper, mode), split.lower * factor, UNBOUNDED, 1, mode
             )
@@ -149,7 +149,7 @@ class CanonicalDivision(CanonicalSums):
     def _split_mod(self, split: Split, divisor: int, mode: int) -> Any:
         """A split modulo a positive constant."""
         if split.scale % divisor == 0:
-            return build.const(0, split.dtype)
+            return build.number(0, split.dtype)
         if split.mode != mode:
             split = (
                 Split(split.index, split.lower, split.upper, split.scale, mode)
@@ -162,7 +162,7 @@ class CanonicalDivision(CanonicalSums):
             if split.upper == UNBOUNDED or split.upper % upper == 0:
                 if split.upper != UNBOUNDED and upper < split.upper:
                     # A smaller modulus may let more of the index go.
-                    index = build.const(upper, split.dtype)
+                    index = build.number(upper, split.dtype)
                     form = self._form(
                         build.floormod(split.index, index)
                         if mode == FLOOR
@@ -280,13 +280,13 @@ class CanonicalDivision(CanonicalSums):
             return self._split_div(self._as_split(a), divisor, TRUNC)
         low, high = bounds(self._normalized(a))
         if low > -divisor and high < divisor:
-            return build.const(0, e.dtype)
+            return build.number(0, e.dtype)
         return self._split_div(self._as_split(a), divisor, TRUNC)
 
     def _truncmod(self, e: Any) -> Any:
         a, b = self._prepared(self._form(e.a)), self._form(e.b)
         if b.__class__ is IntImm and b.value < 0:
-            b = build.const(-b.value, b.dtype)  # the sign of the divisor does not matter
+            b = build.number(-b.value, b.dtype)  # the sign of the divisor does not matter
         if b.__class__ is not IntImm or b.value <= 0 or a.__class__ is IntImm:
             return self._by_rules(e, self._normalized(a), self._normalized(b))
         divisor = b.value
@@ -294,7 +294,7 @@ class CanonicalDivision(CanonicalSums):
         if a.__class__ is Sum:
             whole, rest = self._separate(a, divisor)
             if not rest.args and rest.base == 0:
-                return build.const(0, e.dtype)
+                return build.number(0, e.dtype)
             if bounds(self._normalized(whole))[0] >= 0 and bounds(self._normalized(rest))[0] >= 0:
                 low, high = bounds(self._normalized(rest))
                 if high < divisor:

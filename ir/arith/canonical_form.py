@@ -47,12 +47,12 @@ class Split:
         scale = self.scale * factor
         result = self.index
         if scale == 0:
-            return build.const(0, result.dtype)
+            return build.number(0, result.dtype)
         if self.upper != UNBOUNDED:
             result = remainder_of(result, self.upper, self.mode)
         if self.lower != 1:
             result = quotient_of(result, self.lower, self.mode)
-        return build.mul(result, build.const(scale, result.dtype)) if scale != 1 else result
+        return build.mul(result, build.number(scale, result.dtype)) if scale != 1 else result
 
 
 class Sum:
@@ -112,12 +112,12 @@ def _same_index(a: Any, b: Any) -> bool:
 
 
 def quotient_of(a: Any, divisor: int, mode: int) -> Any:
-    b = build.const(divisor, a.dtype)
+    b = build.number(divisor, a.dtype)
     return build.floordiv(a, b) if mode == FLOOR else build.truncdiv(a, b)
 
 
 def remainder_of(a: Any, divisor: int, mode: int) -> Any:
-    b = build.const(divisor, a.dtype)
+    b = build.number(divisor, a.dtype)
     return build.floormod(a, b) if mode == FLOOR else build.truncmod(a, b)
 
 
@@ -164,5 +164,5 @@ def product_of(factors: list[Any], coeff: int, dtype: str) -> Any:
     result: Any = None
     for item in factors:
         result = item if result is None else build.mul(result, item)
-    constant = build.const(coeff, dtype)
+    constant = build.number(coeff, dtype)
     return constant if result is None else build.mul(result, constant)

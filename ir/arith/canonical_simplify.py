@@ -89,10 +89,10 @@ class CanonicalSimplifier(CanonicalDivision):
         if not form.args:
             return build.boolean(form.base < 0)
         left: Any = self._normalized(Sum(form.dtype, form.args, 0))
-        right: Any = build.const(-form.base, form.dtype)
+        right: Any = build.number(-form.base, form.dtype)
         if len(form.args) == 1 and form.args[0].scale < 0:
             # -x < c is -c < x
-            left, right = build.const(form.base, form.dtype), self._normalized(form.args[0].scaled(-1))
+            left, right = build.number(form.base, form.dtype), self._normalized(form.args[0].scaled(-1))
         result = rewrite.combine(E.LT, left, right)
         return build.lt(left, right) if result is None else result
 
@@ -155,19 +155,23 @@ class CanonicalSimplifier(CanonicalDivision):
 
     def comparison(self, e: Any) -> Any:
         """A comparison of numbers of ℤ, whatever they are made of."""
-        if e.__class__ is E.LT and e.a.dtype in INDEX_TYPES:
-            result = self._lt(e)
-        else:
-            mapped = e._map_children(self._child)
-            result = self._comparison(mapped)
-            if result is None:
-                result = self._parent._rewrite.compare(mapped.__class__, mapped.a, mapped.b)
-            if result is None:
-                result = mapped
+        try:
+            result = self._compared(e)
+        except build.DoesNotFit:
+            result = self._parts(e)
         rewrite = self._parent._rewrite
         if rewrite.literals and result.__class__ is not IntImm:
             result = rewrite._known(result)
         return result
+
+    def _compared(self, e: Any) -> Any:
+        if e.__class__ is E.LT and e.a.dtype in INDEX_TYPES:
+            return self._lt(e)
+        mapped = self._parts(e)
+        result = self._comparison(mapped)
+        if result is None:
+            result = self._parent._rewrite.compare(mapped.__class__, mapped.a, mapped.b)
+        return mapped if result is None else result
 
     def _child(self, e: Any) -> Any:
         if isinstance(e, E.PrimExpr):
@@ -204,7 +208,7 @@ class CanonicalSimplifier(CanonicalDivision):
             only = form.args[0]
             index = Split(only.index, only.lower, only.upper, 1, only.mode).normalized()
             value = -form.base // only.scale
-            return rewrite.compare(cls, index, build.const(value, index.dtype))
+            return rewrite.compare(cls, index, build.number(value, index.dtype))
         return None
 
     def _choice(self, e: Any) -> Any:

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 from .. import dtype as dt
 from ..tir import expr as E
-from ..tir import operators
 from ..tir.expr import IntImm
 from . import build
 from .canonical_form import Split, Sum, recombined
@@ -37,7 +36,18 @@ class CanonicalSums(ABC):
             return e
         if (cls is E.Var or cls is E.SizeVar) and not self._parent._rewrite.substitutions:
             return e
-        return self._normalized(self._form(e))
+        try:
+            return self._normalized(self._form(e))
+        except build.DoesNotFit:
+            return self._parts(e)
+
+    def _parts(self, e: Any) -> Any:
+        """An expression whose canonical form has constants that its type does not hold: its operands are canonical."""
+        return e._map_children(self._child)
+
+    @abstractmethod
+    def _child(self, e: Any) -> Any:
+        """An operand in canonical form."""
 
     # ---- forms --------------------------------------------------------------------------------------------------
 
@@ -52,10 +62,10 @@ class CanonicalSums(ABC):
         if found is not None:
             return found[1]
         method = self._table.get(cls)
-        if method is not None and e.dtype in INDEX_TYPES:
-            result = method(self, e)
-        else:
-            result = self._other(e)
+        try:
+            result = method(self, e) if method is not None and e.dtype in INDEX_TYPES else self._other(e)
+        except build.DoesNotFit:
+            result = self._parts(e)
         self.memo[id(e)] = (e, result)
         return result
 
@@ -74,7 +84,7 @@ class CanonicalSums(ABC):
     def _normalized_sum(self, form: Sum) -> Any:
         dtype = form.dtype
         if not form.args:
-            return build.const(form.base, dtype)
+            return build.number(form.base, dtype)
         args, base = recombined(form.args), form.base
         if any(item.index.__class__ in _SUMS and item.is_plain() for item in args):
             # Recombination has made a sum whole again: its terms may meet others.
@@ -95,14 +105,14 @@ class CanonicalSums(ABC):
                 result = term if result is None else build.add(result, term)
         if base > 0 or base == low:
             result = (
-                build.const(base, dtype) if result is None else build.add(result, build.const(base, dtype))
+                build.number(base, dtype) if result is None else build.add(result, build.number(base, dtype))
             )
         if result is None:
-            result = build.const(0, dtype)
+            result = build.number(0, dtype)
         for item in args:
             if item.scale < 0:
                 result = build.sub(result, item.normalized(-1))
-        return build.sub(result, build.const(-base, dtype)) if base < 0 and base != low else result
+        return build.sub(result, build.number(-base, dtype)) if base < 0 and base != low else result
 
     def _cancelled(self, args: list[Split], base: int, dtype: str) -> tuple[list[Split], int]:
         """Products are multiplied out where that makes terms cancel or merge, and left as they are elsewhere."""
@@ -156,7 +166,7 @@ class CanonicalSums(ABC):
     def _add(self, e: Any, factor: int = 1) -> Any:
         a, b = self._form(e.a), self._form(e.b)
         if a.__class__ is IntImm and b.__class__ is IntImm:
-            return build.const(operators.wrap_integer(a.value + factor * b.value, e.dtype), e.dtype)
+            return build.number(a.value + factor * b.value, e.dtype)
         if b.__class__ is IntImm and b.value == 0:
             return a
         right = b.value if b.__class__ is IntImm else b if b.__class__ in (Sum, Split) else Split(b)
@@ -171,7 +181,7 @@ class CanonicalSums(ABC):
             a, b = b, a
         if b.__class__ is IntImm:
             if a.__class__ is IntImm:
-                return build.const(operators.wrap_integer(a.value * b.value, e.dtype), e.dtype)
+                return build.number(a.value * b.value, e.dtype)
             return a.scaled(b.value) if a.__class__ is Sum else self._as_split(a).scaled(b.value)
         # Constant factors of both sides come outside, so that multiples of one product are seen as such.
         a, left = self._without_factor(a)

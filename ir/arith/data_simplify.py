@@ -17,7 +17,7 @@ from ..tir import operators
 from ..tir.expr import IntImm, PrimExpr
 from ..tir.intrinsic.declaration import find
 from . import build
-from .const_int_bound import Bound, add_bounds
+from .const_int_bound import POS_INF, Bound, add_bounds
 from .const_int_bound import negate as negate_bound
 from .deep_equal import expr_deep_equal
 from .domain import Domain, is_number
@@ -68,13 +68,14 @@ class DataArithmetic:
         return self._index.can_prove(expr)
 
     def _below(self, a: Any, b: Any) -> bool:
-        return self._bounds(a)[1] < self._bounds(b)[0]
+        high = self._bounds(a)[1]
+        return bool(high < POS_INF and high < self._bounds(b)[0])
 
     def _prove_ge(self, expr: Any, value: int) -> bool:
-        return self._bounds(expr)[0] >= value
+        return bool(self._bounds(expr)[0] >= value)
 
     def _prove_lt(self, expr: Any, value: int) -> bool:
-        return self._bounds(expr)[1] < value
+        return bool(self._bounds(expr)[1] < min(value, POS_INF))  # numbers of uint64 may lie beyond
 
     def _prove_zero(self, expr: Any) -> bool:
         return build.is_const(self._rewrite.visit(expr), 0)
@@ -123,12 +124,18 @@ class DataSimplifier(RewriteSimplifier):
             result = self._analyzer._as_comparison_of_numbers(e)
             if exact(result):
                 return result
-        return self.comparison(e)
+        result = self.comparison(e)
+        return e if self._parent._is_index.changes_meaning(e, result, exact) else result
 
     def _cast(self, e: Any) -> Any:
         if is_number(e.dtype) and self._parent._is_index(e.value) and self._parent._bounds.exact(e):
             return self._analyzer._rewrite.visit(e)
-        return self.converted(e, self.visit(e.value))
+        value = self.visit(e.value)
+        if is_number(e.dtype) and self._parent._is_index.changes_meaning(
+            e.value, value, self._parent._bounds.exact
+        ):
+            return e
+        return self.converted(e, value)
 
     def _index_inside(self, e: Any) -> Any:
         """What stands in an index position or is a condition."""

@@ -39,6 +39,22 @@ class IndexArithmetic:
             found = self._memo[id(e)] = (e, method is not None and method(self, e))
         return found[1]
 
+    def changes_meaning(self, before: Any, after: Any, exact: Callable[[Any], bool]) -> bool:
+        """Whether data has become index arithmetic because the atoms that made it data are gone, as those of ``A[i] * 0 + n * 4 < 5``.
+
+        What wrapped would then be a number of ℤ, unless it is ``exact``: cannot wrap. The form before has to stay.
+        """
+        if self(before):
+            return False
+        parts: list[Any] = [after]
+        while parts:
+            part = parts.pop()
+            if part.__class__ in _CONNECTIVES:
+                parts += [part.a] if part.__class__ is E.Not else [part.a, part.b]
+            elif part.is_compound and self(part) and not exact(part):
+                return True
+        return False
+
     def _arithmetic(self, e: Any) -> bool:
         return is_number(e.dtype) and self(e.a) and self(e.b)
 
@@ -61,6 +77,7 @@ class IndexArithmetic:
         return self(e.body)
 
 
+_CONNECTIVES = frozenset((E.And, E.Or, E.Not))
 _TABLE: dict[type, Callable[[IndexArithmetic, Any], bool]] = {
     **{
         cls: IndexArithmetic._arithmetic

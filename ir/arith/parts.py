@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from ..tir.expr import PrimExpr
+from .index_arithmetic import IndexArithmetic
 
 
 class AnalyzerParts(Protocol):
@@ -29,7 +30,7 @@ class AnalyzerParts(Protocol):
         """The simplifier by rewriting rules."""
 
     @property
-    def _is_index(self) -> Callable[[PrimExpr], bool]:
+    def _is_index(self) -> IndexArithmetic:
         """Whether an expression is index arithmetic."""
 
     @property

@@ -64,8 +64,8 @@ class Atoms:
             item = self.items[number]
             result = item if result is None else build.mul(result, item)
         if result is None:
-            return build.const(coeff, dtype)
-        return build.mul(result, build.const(coeff, dtype))
+            return build.number(coeff, dtype)
+        return build.mul(result, build.number(coeff, dtype))
 
     def expression(self, poly: Polynomial, dtype: str) -> Any:
         """The expression of a polynomial: positive terms first."""
@@ -76,13 +76,13 @@ class Atoms:
                 result = term if result is None else build.add(result, term)
         base = poly.get((), 0)
         if result is None:
-            result = build.const(max(base, 0), dtype)
+            result = build.number(max(base, 0), dtype)
         elif base > 0:
-            result = build.add(result, build.const(base, dtype))
+            result = build.add(result, build.number(base, dtype))
         for monomial, coeff in poly.items():
             if coeff < 0 and monomial:
                 result = build.sub(result, self.product(monomial, -coeff, dtype))
-        return build.sub(result, build.const(-base, dtype)) if base < 0 else result
+        return build.sub(result, build.number(-base, dtype)) if base < 0 else result
 
 
 def plus(a: Polynomial, b: Polynomial, factor: int = 1) -> Polynomial:

@@ -237,7 +237,9 @@ class RewriteSimplifier:
             if coeff % divisor == 0 and divisor > 0:
                 return build.const(base % divisor, a.dtype)
             if divisor > 0 and low > NEG_INF and high < POS_INF and quotient == high // divisor:
-                return self._scalar(E.Add, a, build.const(-quotient * divisor, a.dtype))
+                shift = build.const(-quotient * divisor, a.dtype)
+                if shift.value == -quotient * divisor or self.domain is Domain.WRAPPING:
+                    return self._scalar(E.Add, a, shift)
         elif bounds(a)[0] >= 0 and self._parent._below(a, b):
             return a
         return None
@@ -330,9 +332,9 @@ class RewriteSimplifier:
         result = self._negated(E.EQ, a, b)
         if result.__class__ is E.NE and dt.lanes(result.dtype) == 1 and result.b.__class__ is IntImm:
             low, high = self._parent._bounds(result.a)
-            if low == result.b.value:
+            if low == result.b.value and low > NEG_INF:
                 return build.lt(result.b, result.a)
-            if high == result.b.value:
+            if high == result.b.value and high < POS_INF:
                 return build.lt(result.a, result.b)
         return result
 
@@ -454,6 +456,9 @@ class RewriteSimplifier:
         value = (self._parent if is_index else self._parent._data)._rewrite.visit(e.value)
         if not is_index:
             self._parent._mark_data(e.var)
+            exact = self._parent._data._bounds.exact
+            if self._parent._is_index.changes_meaning(e.value, value, exact):
+                value = e.value
         if value.__class__ in (IntImm, E.Var, E.SizeVar) and e.var not in self.substitutions:
             return self.visit(substitute(e.body, {e.var: value}))
         body = self.visit(e.body)

@@ -55,13 +55,25 @@ class PositionedMutator(StmtExprMutator):
             return self.operation(node)
         return self.as_data(node)
 
+    def _kept(self, node: PrimExpr, judged: PrimExpr) -> PrimExpr:
+        """Data in a place where it would become index arithmetic if the atoms that make it data went away: then it stays as it is."""
+        after = self.as_data(node)
+        if after is node:
+            return node
+        result = after.value if judged is not node and isinstance(after, E.Cast) else after
+        return node if self.is_index.changes_meaning(judged, result, self.is_exact) else after
+
+    def is_exact(self, node: PrimExpr) -> bool:
+        """Whether nothing in an expression can wrap; a walk that knows bounds knows more."""
+        return False
+
     def operation(self, node: E.BinaryOpExpr) -> PrimExpr:
         """Arithmetic; :attr:`in_data` says of which numbers."""
         return self.generic_visit(node)  # type: ignore[no-any-return]
 
     def visit_CmpExpr(self, node: E.CmpExpr) -> PrimExpr:
         """A comparison with data in it is data."""
-        return self.comparison(node) if self.in_data or self.is_index(node) else self.as_data(node)
+        return self.comparison(node) if self.in_data or self.is_index(node) else self._kept(node, node)
 
     def comparison(self, node: E.CmpExpr) -> PrimExpr:
         """A comparison; :attr:`in_data` says of which numbers."""
@@ -71,7 +83,7 @@ class PositionedMutator(StmtExprMutator):
         """A cast of anything but index arithmetic is data."""
         if self.in_data or (dt.is_index(dt.element_of(node.dtype)) and self.is_index(node.value)):
             return self.conversion(node)
-        return self.as_data(node)
+        return self._kept(node, node.value)
 
     def conversion(self, node: E.Cast) -> PrimExpr:
         """A cast; :attr:`in_data` says of which numbers."""
@@ -111,7 +123,7 @@ class PositionedMutator(StmtExprMutator):
         if is_index:
             return self.as_number(node.value)
         self.is_index.mark_data(node.var)
-        return self.as_data(node.value)
+        return self._kept(node.value, node.value)
 
     # -- statements ------------------------------------------------------------
     def visit_LetStmt(self, node: LetStmt) -> Stmt:

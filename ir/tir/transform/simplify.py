@@ -121,7 +121,7 @@ class StatementSimplifier(StmtExprMutator):
 
     def visit_LetStmt(self, node: LetStmt) -> Stmt:
         is_index = is_number(node.value.dtype) and self.analyzer.is_index(node.value)
-        value = self.visit(node.value) if is_index else self.analyzer.simplify_data(node.value)
+        value = self.visit(node.value) if is_index else self._data_of_let(node.value)
         if self._may_inline(value):
             return self.visit(substitute(node.body, {node.var: value}))  # type: ignore[no-any-return]
         if not is_index:
@@ -154,6 +154,10 @@ class StatementSimplifier(StmtExprMutator):
         """A scope in which holds what a condition says, as long as no statement in it writes what the condition reads."""
         lasting = [part for part in conjuncts(condition) if not self._memory.may_change(part, guarded)]
         return constraints(self.analyzer, *lasting)
+
+    def _data_of_let(self, before: PrimExpr) -> PrimExpr:
+        after = self.analyzer.simplify_data(before)
+        return before if self.analyzer.changes_meaning(before, after) else after
 
     def _may_inline(self, value: PrimExpr) -> bool:
         """Constants, variables, and integers that are computed from such alone: they have no effect and stay the same.

@@ -38,6 +38,12 @@ class SimplifyMutator(ConstantFolder, PositionedMutator):
         """What a choice depends on."""
         return self.as_number(node)
 
+    def is_exact(self, node: PrimExpr) -> bool:
+        """Whether nothing in an expression can wrap, under the bounds of the loops."""
+        if isinstance(node, E.CmpExpr):
+            return self.simplifier.exact(node.a) and self.simplifier.exact(node.b)
+        return self.simplifier.exact(node)
+
     # -- expressions ---------------------------------------------------------
     def visit_BinaryOpExpr(self, node: E.BinaryOpExpr) -> PrimExpr:
         return PositionedMutator.visit_BinaryOpExpr(self, node)
