@@ -99,20 +99,17 @@ _FLOATS: dict[type, Operation] = {
     E.Max: _larger,
 }
 
-_REMAINDERS: dict[type, Operation] = {E.Mod: np.fmod, E.FloorMod: np.mod}
-"""Exact in float64, or rounded once more where a sum with the divisor is."""
+_DIVISIONS: dict[type, Operation] = {E.FloorDiv: np.floor_divide, E.Mod: np.fmod, E.FloorMod: np.mod}
 
 
 def float_operation(node: E.BinaryOpExpr) -> Operation:
-    """The operation on floats, rounded to their type."""
+    """The operation on floats, rounded to their type; what numpy has for float32 and float64 alone goes through float32."""
     found = _FLOATS.get(type(node))
     if found is not None:
         return found
-    rounded = rounding(dt.element_of(node.dtype))
-    if isinstance(node, E.FloorDiv):
-        return lambda a, b: rounded(np.floor(np.float64(a / b)))
-    compute = _REMAINDERS[type(node)]
-    return lambda a, b: rounded(compute(np.float64(a), np.float64(b)))
+    compute, rounded = _DIVISIONS[type(node)], rounding(dt.element_of(node.dtype))
+    carried = np.float64 if dt.bits(node.dtype) == 64 else np.float32
+    return lambda a, b: rounded(compute(carried(a), carried(b)))
 
 
 def data_operation(node: E.BinaryOpExpr) -> Operation:
