@@ -207,6 +207,7 @@ def test_the_sign_of_nan_is_nan(check):
 INTEGERS = [f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)]
 
 
+@pytest.mark.meaning("op-shift")
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_shifts_by_any_amount(check, dtype):
     """numpy defines them: from the width on (and below 0) nothing is left, to the right a sign."""

@@ -460,6 +460,7 @@ def test_resize2d(check, mode, method, rounding):
         )
 
 
+@pytest.mark.meaning("op-coordinates")
 @pytest.mark.parametrize(
     "mode", ["half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel", "tf_half_pixel_for_nn"]
 )

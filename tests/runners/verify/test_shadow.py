@@ -58,6 +58,7 @@ def long_product() -> Reference:
     return compute_reference(half_product(4096), native)
 
 
+@pytest.mark.meaning("tune-order")
 @pytest.mark.parametrize("order", [slice(None), slice(None, None, -1)])
 def test_a_sum_in_any_order_is_right(long_product: Reference, order: slice) -> None:
     assert verdict(long_product, product(lambda a, b: a @ b.T, order)) is None
@@ -140,6 +141,24 @@ def test_attention_is_refused_when_it_is_wrong_and_only_then() -> None:
         assert verdict(reference, attended(change)) is not None, change
 
 
+@pytest.mark.meaning("tune-contract", "tune-carry")
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_a_product_and_a_sum_may_be_rounded_once_or_twice(dtype: str) -> None:
+    shape = ((6, 300), dtype)
+    reference = compute_reference(te_program(lambda a, b, c: a * b + c, shape, shape, shape), native)
+
+    def call(carried: str, sign: int = 1) -> Callable[..., None]:
+        def run(a: Any, b: Any, c: Any, out: Any) -> None:
+            with np.errstate(all="ignore"):
+                out[...] = (a.astype(carried) * b.astype(carried) + sign * c.astype(carried)).astype(dtype)
+
+        return run
+
+    for carried in (dtype, "float32", "float64"):
+        assert verdict(reference, call(carried)) is None
+    assert verdict(reference, call("float64", -1)) is not None
+
+
 NORMS = {
     "softmax": (lambda a: topi.nn.softmax(a), [((6, 300), "float32")]),
     "layer_norm": (
@@ -182,6 +201,7 @@ def test_most_bounds_are_closed_and_small() -> None:
                 assert np.median(width) < (0.05 if "half" in name else 1e-3), name
 
 
+@pytest.mark.meaning("tune-exact")
 def test_integers_have_no_bounds_but_their_values() -> None:
     shape = ((5, 40), "int8")
     mod = te_program(

@@ -67,6 +67,7 @@ def test_every_operator_is_found_under_its_name(name: str) -> None:
     assert found is OPERATORS[name].build
 
 
+@pytest.mark.meaning("op-reference")
 @pytest.mark.parametrize("item", CASES, ids=str)
 def test_static(item: Case) -> None:
     params, _ = params_of(item, False)

@@ -15,6 +15,7 @@ RNG = np.random.default_rng(3)
 UNIT = {"float16": 2.0**-11, "bfloat16": 2.0**-8}
 
 
+@pytest.mark.meaning("reduce-wide")
 @pytest.mark.parametrize("dtype", UNIT)
 def test_products_of_narrow_floats_are_summed_in_float32(dtype: str) -> None:
     a = RNG.uniform(0.5, 1, (3, 4096)).astype(to_numpy(dtype))
@@ -30,6 +31,7 @@ def test_products_of_narrow_floats_are_summed_in_float32(dtype: str) -> None:
     np.testing.assert_allclose(transposed.astype("float64"), wide, rtol=1.01 * UNIT[dtype])
 
 
+@pytest.mark.meaning("reduce-wide")
 @pytest.mark.parametrize("dtype", UNIT)
 @pytest.mark.parametrize("transpose", [False, True])
 def test_convolutions_of_narrow_floats_are_summed_in_float32(dtype: str, transpose: bool) -> None:
