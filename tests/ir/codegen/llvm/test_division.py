@@ -93,3 +93,59 @@ def test_a_dividend_that_is_known_to_be_small_needs_no_test() -> None:
     b = FunctionBuilder("f", "void", [])
     divide(b, E.Div, b.bound(Value("%x", "i64"), 40), Value("%y", "i64"), "int64")
     assert ", -1" not in b.text()
+
+
+@pytest.mark.parametrize("kind", ["serial", "vectorized"])
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_bytes_by_numbers(dtype: str, kind: str) -> None:
+    """Every byte by every kind of divisor, eight at a time."""
+    low = -128 if dtype == "int8" else 0
+    divisors = [3, 5, 7, 10, 11, 100, 127] + ([-3, -7, -100, -128] if low else [128, 200, 255])
+    stores = "".join(
+        f"""
+                C[{n}, i, j] = {op}(A[i, j], T.{dtype}({divisor}))"""
+        for n, (op, divisor) in enumerate((op, divisor) for op in OPERATIONS for divisor in divisors)
+    )
+    count = len(OPERATIONS) * len(divisors)
+    func = from_source(
+        f"""@T.prim_func
+def main(A: T.Buffer((32, 8), "{dtype}"), C: T.Buffer(({count}, 32, 8), "{dtype}")):
+        for i in range(32):
+            for j in T.{kind}(8):{stores}"""
+    )
+    a = np.arange(low, low + 256).astype(dtype)
+    c = np.zeros((count, 256), dtype)
+    build(func)["main"](a.reshape(32, 8), c.reshape(count, 32, 8))
+    expected = [[f(int(x), divisor) for x in a] for f in OPERATIONS.values() for divisor in divisors]
+    np.testing.assert_array_equal(c, expected)
+
+
+@pytest.mark.parametrize("kind", ["serial", "vectorized"])
+@pytest.mark.parametrize("machine", ["llvm -mcpu=x86-64", "cpu"])
+@pytest.mark.parametrize("count", [4, 8, 24])
+def test_quotients_of_bytes_in_another_order_are_multiplied(count: int, machine: str, kind: str) -> None:
+    """LLVM 22.1 makes zeros of this."""
+    func = from_source(
+        f"""@T.prim_func
+def main(A: T.Buffer(({count},), "uint8"), B: T.Buffer(({count},), "int8"), C: T.Buffer((4, {count}), "uint8")):
+        for i in T.{kind}({count}):
+            C[0, i] = A[{count - 1} - i] // T.uint8(7) * A[i]
+        for i in T.{kind}({count}):
+            C[1, i] = A[{count - 1} - i] % T.uint8(7) * A[i]
+        for i in T.{kind}({count}):
+            C[2, i] = A[{count - 1} - i] // T.uint8(5) * (A[i] // T.uint8(5))
+        for i in T.{kind}({count}):
+            C[3, i] = T.Cast("uint8", T.truncmod(B[{count - 1} - i], T.int8(7)) * B[i])"""
+    )
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, 256, count).astype("uint8"), rng.integers(-128, 128, count).astype("int8")
+    c = np.zeros((4, count), "uint8")
+    build(func, machine)["main"](a, b, c)
+    turned, signed = a[::-1], b[::-1].astype("int32")
+    expected = [
+        turned // 7 * a,
+        turned % 7 * a,
+        turned // 5 * (a // 5),
+        (np.fmod(signed, 7) * b).astype("uint8"),
+    ]
+    np.testing.assert_array_equal(c, expected)
