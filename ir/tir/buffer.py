@@ -23,6 +23,17 @@ def _offset(value: Any) -> PrimExpr | None:
     return None if isinstance(found, IntImm) and found.value == 0 else found
 
 
+def number_of_elements(*extents: PrimExpr) -> PrimExpr:
+    """The product of extents; of int32 numbers whose product int32 does not hold, as int64."""
+    total: PrimExpr = extents[0] if extents else const(1)
+    for extent in extents[1:]:
+        if isinstance(total, IntImm) and isinstance(extent, IntImm) and total.value * extent.value >= 1 << 31:
+            total = const(total.value * extent.value, "int64")
+        else:
+            total = total * extent
+    return total
+
+
 class Buffer(Node, type_key="tir.Buffer"):
     """A typed array: data pointer, shape, optional strides (empty means row-major), and where it lives.
 
@@ -137,7 +148,7 @@ class Buffer(Node, type_key="tir.Buffer"):
     def get_flattened_buffer(self) -> Buffer:
         """The one-dimensional buffer over the same data (one dimension per axis separator group)."""
         if self.strides:
-            total: Any = self.strides[0] * self.shape[0] if self.shape else const(1)
+            total: Any = number_of_elements(self.strides[0], self.shape[0]) if self.shape else const(1)
             shape = [total]
         else:
             groups: list[Any] = [None]
@@ -145,7 +156,7 @@ class Buffer(Node, type_key="tir.Buffer"):
             for axis, extent in enumerate(self.shape):
                 if axis in separators:
                     groups.append(None)
-                groups[-1] = extent if groups[-1] is None else groups[-1] * extent
+                groups[-1] = extent if groups[-1] is None else number_of_elements(groups[-1], extent)
             shape = [const(1) if item is None else item for item in groups]
         self._check_size()
         if (

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ... import dtype as dt
 from ...arith.index_simplifier import IndexSimplifier, Linear
 from ...module import IRModule
 from ...transform import PassContext
 from .. import expr as E
 from .. import operators
-from ..buffer import Buffer
+from ..analysis.reads_memory import reads_memory
+from ..buffer import Buffer, number_of_elements
 from ..expr import BufferLoad, IntImm, PrimExpr, Var
 from ..function import PrimFunc
 from ..operators import const
@@ -33,7 +35,11 @@ class _Flatten(StmtExprMutator):
                 # offsets and strides go into the index
                 total: Any = const(1)
                 for extent, stride in zip(buffer.shape, buffer.strides or (const(1),) * len(buffer.shape)):
-                    total = operators.max(total, extent * stride) if buffer.strides else total * extent
+                    total = (
+                        operators.max(total, number_of_elements(extent, stride))
+                        if buffer.strides
+                        else number_of_elements(total, extent)
+                    )
                 found = buffer.replace(shape=(total,), strides=(), elem_offset=None, axis_separators=())
             else:
                 found = buffer.get_flattened_buffer()
@@ -51,11 +57,11 @@ class _Flatten(StmtExprMutator):
         """The flat offset of an access."""
         indices = tuple([self.visit(index) for index in indices])
         last = indices[-1] if indices else None
-        if last is not None and E.dt.lanes(last.dtype) > 1:
+        if last is not None and dt.lanes(last.dtype) > 1:
             return self._vector_index(buffer, indices)
         offset = buffer.offset_of(indices)[0]
         value = self.simplifier.linear(offset)
-        if offset.dtype == "int32" and not _fits(value):
+        if offset.dtype == "int32" and (not _fits(value) or self._needs_int64(buffer, offset)):
             return self.simplifier.build(value, "int64")
         return self.simplifier.simplify(offset)
 
@@ -70,7 +76,18 @@ class _Flatten(StmtExprMutator):
             base = self.simplifier.simplify(buffer.offset_of([*others, last.value])[0])
             return E.Broadcast(base, last.lanes)
         base = buffer.offset_of([*others, const(0, "int32")])[0]
-        return base + last * operators.cast(E.dt.element_of(last.dtype), stride)
+        if last.dtype.startswith("int32x") and self._needs_int64(buffer, last):
+            base, last = operators.cast("int64", base), operators.cast(f"int64x{dt.lanes(last.dtype)}", last)
+        return base + last * operators.cast(dt.element_of(last.dtype), stride)
+
+    def _needs_int64(self, buffer: Buffer, offset: PrimExpr) -> bool:
+        """Whether int32 may not hold an offset; what no data is part of gets the width of addresses later on."""
+        if len(buffer.shape) <= 1 and not buffer.strides and buffer.elem_offset is None:
+            return False  # the offset is the index
+        size = self.flat(buffer).shape[0]
+        if isinstance(size, IntImm):
+            return size.value >= 1 << 31
+        return reads_memory(offset)
 
     def visit_BufferLoad(self, load: BufferLoad) -> PrimExpr:
         predicate = self.visit(load.predicate) if load.predicate is not None else None
@@ -84,10 +101,10 @@ class _Flatten(StmtExprMutator):
         return BufferStore(self.flat(store.buffer), self.visit(store.value), (index,), predicate, store.span)
 
     def visit_Allocate(self, node: Allocate) -> Stmt:
-        return node.replace(extents=(_product(node.extents),), body=self.visit(node.body))
+        return node.replace(extents=(number_of_elements(*node.extents),), body=self.visit(node.body))
 
     def visit_AllocateConst(self, node: AllocateConst) -> Stmt:
-        return node.replace(extents=(_product(node.extents),), body=self.visit(node.body))
+        return node.replace(extents=(number_of_elements(*node.extents),), body=self.visit(node.body))
 
     def visit_DeclBuffer(self, node: DeclBuffer) -> Stmt:
         return node.replace(buffer=self.flat(node.buffer), body=self.visit(node.body))
@@ -96,18 +113,6 @@ class _Flatten(StmtExprMutator):
 def _fits(value: Linear) -> bool:
     """Whether the numbers of a sum are int32; strides may have made larger ones, although the sum is none."""
     return all(-(2**31) <= number < 2**31 for number in (value.const, *value.terms.values()))
-
-
-def _product(extents: tuple[PrimExpr, ...]) -> PrimExpr:
-    total: PrimExpr = const(1, extents[0].dtype if extents else "int32")
-    for extent in extents:
-        if isinstance(extent, IntImm) and isinstance(total, IntImm):
-            total = const(
-                total.value * extent.value, "int32" if total.value * extent.value < 2**31 else "int64"
-            )
-        else:
-            total = total * extent
-    return total
 
 
 @dataclass(frozen=True)
