@@ -270,3 +270,96 @@ def test_floats_to_integers_of_four_bits_keep_the_low_bits() -> None:
     x = f32(-9, -8, 3.7, 8, 20)
     found = one("Cast", x, opset=21, to=onnx.TensorProto.INT4)
     np.testing.assert_array_equal(found, x.astype(ml_dtypes.int4))
+
+
+INTEGER_ENDS = np.array([2**31 - 1, -(2**31), 2**30, 100000, 1, 0, -1], np.int32)
+
+
+def test_integers_wrap_before_they_are_compared() -> None:
+    x, z = INTEGER_ENDS, np.array([5, 5, 5, 5, 5, 5, 5], np.int32)
+    added = [helper.make_node("Add", ["x", "x"], ["a"]), helper.make_node("Less", ["a", "x"], ["y"])]
+    np.testing.assert_array_equal(ran(added, x=x), x + x < x)
+    multiplied = [helper.make_node("Mul", ["x", "x"], ["a"]), helper.make_node("Greater", ["a", "z"], ["y"])]
+    np.testing.assert_array_equal(ran(multiplied, x=x, z=z), x * x > z)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64])
+def test_the_smallest_integer_divided_by_minus_one_wraps(dtype: Any) -> None:
+    least = np.iinfo(dtype).min
+    x, y = np.array([least, 7, least], dtype), np.array([-1, -1, 1], dtype)
+    np.testing.assert_array_equal(one("Div", x, y), [least, -7, least])
+    np.testing.assert_array_equal(one("Mod", x, y), [0, 0, 0])
+
+
+@pytest.mark.parametrize("op", ["Div", "Mod"])
+def test_a_division_is_not_made_where_nothing_is_divided(op: str) -> None:
+    """Behind a pad or a concatenation the quotient is computed for other places too, with a divisor that is not there."""
+    x, d = np.array([[7, -8, 9]], np.int32), np.array([[2, 3, -4]], np.int32)
+    quotient = helper.make_node(op, ["x", "d"], ["q"])
+    expected = one(op, x, d)
+    padded = ran(
+        [quotient, helper.make_node("Pad", ["q", "pads"], ["y"])],
+        {"pads": np.array([1, 2, 1, 2], I64)},
+        x=x,
+        d=d,
+    )
+    np.testing.assert_array_equal(padded, np.pad(expected, ((1, 1), (2, 2))))
+    joined = ran([quotient, helper.make_node("Concat", ["q", "x"], ["y"], axis=0)], x=x, d=d)
+    np.testing.assert_array_equal(joined, np.concatenate([expected, x]))
+
+
+def test_chains_that_did_not_build() -> None:
+    x, d = f32(1, 2, 3, 4).reshape(2, 2), f32(2, 4, 8, 16).reshape(2, 2)
+    chain = [
+        helper.make_node("Div", ["x", "d"], ["q"]),
+        helper.make_node("Sin", ["q"], ["s"]),
+        helper.make_node("ReduceMax", ["s"], ["y"], keepdims=0),
+    ]
+    np.testing.assert_allclose(ran(chain, x=x, d=d), np.sin(x / d).max(), rtol=1e-6)
+    for op, expected in (("Add", x @ x + x), ("Div", (x @ x) / x)):
+        nodes = [helper.make_node("MatMul", ["x", "x"], ["p"]), helper.make_node(op, ["p", "x"], ["y"])]
+        np.testing.assert_allclose(ran(nodes, x=x), expected, rtol=1e-6)
+    image, kernel = np.ones((1, 3, 6, 6), np.float32), np.ones((4, 3, 3, 3), np.float32)
+    for middle in (
+        helper.make_node("MaxPool", ["c"], ["m"], kernel_shape=[2, 2]),
+        helper.make_node("GlobalAveragePool", ["c"], ["m"]),
+    ):
+        nodes = [
+            helper.make_node("Conv", ["x", "w"], ["c"]),
+            middle,
+            helper.make_node("Expand", ["m", "shape"], ["y"]),
+        ]
+        side = 3 if middle.op_type == "MaxPool" else 1
+        shape = np.array([2, 4, side, side], I64)
+        np.testing.assert_array_equal(ran(nodes, {"w": kernel, "shape": shape}, x=image), np.full(shape, 27))
+
+
+@pytest.mark.parametrize(("rows", "inner"), [(33, 5), (1, 64), (17, 64), (69, 64), (197, 64)])
+def test_products_with_one_column(rows: int, inner: int) -> None:
+    a, b = np.ones((rows, inner), np.float32), np.ones((inner, 1), np.float32)
+    np.testing.assert_array_equal(one("MatMul", a, b), np.full((rows, 1), inner))
+    np.testing.assert_array_equal(one("MatMul", a, b, constant=(1,)), np.full((rows, 1), inner))
+
+
+def test_zeros_keep_their_signs_and_nan_is_no_zero() -> None:
+    x = f32(-0.0, 0.0, NAN, INF, 3)
+    zero = np.asarray(0, np.float32)
+    np.testing.assert_array_equal(one("Mul", x, zero, constant=(1,)), [0, 0, NAN, NAN, 0])
+    np.testing.assert_array_equal(np.signbit(one("Add", x, zero, constant=(1,)))[:2], [False, False])
+    np.testing.assert_array_equal(
+        np.signbit(one("Div", x, np.asarray(3, np.float32), constant=(1,)))[:2], [True, False]
+    )
+
+
+def test_a_quotient_by_a_constant_is_rounded_once() -> None:
+    x = np.arange(1, 200, dtype=np.float32)
+    for divisor in (3.0, 41.0, 0.1):
+        value = np.asarray(divisor, np.float32)
+        np.testing.assert_array_equal(one("Div", x, value, constant=(1,)), x / value)
+
+
+def test_nan_through_quantization_is_zero() -> None:
+    scale, point = np.asarray(0.5, np.float32), np.asarray(3, np.uint8)
+    x = f32(NAN, INF, -INF, 1.25, 0.75)
+    np.testing.assert_array_equal(one("QuantizeLinear", x, scale, point), [0, 255, 0, 5, 5])
+    np.testing.assert_array_equal(one("Cast", x, to=onnx.TensorProto.INT32), [0, 2**31 - 1, -(2**31), 1, 0])
