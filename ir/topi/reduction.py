@@ -12,7 +12,7 @@ from .. import dtype as dt
 from ..error import IRTypeError, IRValueError
 from ..te import reduction as R
 from ..te.tensor import Tensor
-from ..tir.expr import IterVar, PrimExpr, Range, Select, Var
+from ..tir.expr import IntImm, IterVar, PrimExpr, Range, Select, Var
 from ..tir.op import max_identity, max_value, min_identity
 from ..tir.operators import const
 from ..tir.operators import logical_and as _and
@@ -156,6 +156,11 @@ def _arg_reduce(data: Tensor, axis: Any, keepdims: bool, reducer: Callable[..., 
         return ax_compute((), lambda i: const(0, dtype), f"{data.op.name}_red", tag.COMM_REDUCE_IDX)
     if not axes:
         raise IRValueError(f"{data.name}: argmax and argmin need at least one axis to reduce")
+    empty = [item for item in axes if isinstance(data.shape[item], IntImm) and data.shape[item].value == 0]  # type: ignore[attr-defined]
+    if empty:
+        raise IRValueError(
+            f"{data.name}: argmax and argmin have no position along axis {empty[0]} of extent 0"
+        )
     inner = _reduce_axes(data, axes)
     shape = _reduced_shape(data, axes, keepdims)
     extents = [data.shape[item] for item in axes]

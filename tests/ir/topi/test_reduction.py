@@ -122,6 +122,16 @@ def test_collapse_sum(check):
     check(lambda a: topi.collapse_sum(a, (3, 1)), [X], X.sum((0, 2)).reshape(3, 1))
 
 
+def test_there_is_no_position_of_nothing():
+    with pytest.raises(IRValueError, match="no position along axis 1 of extent 0"):
+        topi.argmax(te.placeholder((3, 0), name="a"), 1)
+
+
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_the_only_element_is_at_0(check, keepdims):
+    check(lambda a: topi.argmax(a, None, keepdims), [np.asarray(3.0, "float32")], np.asarray(0))
+
+
 def test_names():
     a = te.placeholder((4, 8), name="A")
     total = topi.sum(a, 1)
