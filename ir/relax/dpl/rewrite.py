@@ -59,8 +59,10 @@ class _CallRewriter(ExprMutator):
         self._bound[self.reemit_binding(binding, value)] = value
 
     def value_of(self, expr: RelaxExpr) -> RelaxExpr:
-        """What a variable is bound to; other expressions are what they are."""
-        return self._bound.get(expr, expr) if isinstance(expr, Var) else expr
+        """What a variable is bound to, also by way of others; other expressions are what they are."""
+        while isinstance(expr, Var) and expr in self._bound:
+            expr = self._bound[expr]
+        return expr
 
     def _rewritten(self, value: RelaxExpr) -> RelaxExpr:
         matches = self._pattern.extract_matched_expr(value, self._bound)

@@ -29,6 +29,7 @@ from ...tir.expr import Var as TirVar
 from ...tir.function import PrimFunc
 from ...tir.interpreter.error import InterpreterError
 from ...tir.interpreter.machine import Interpreter
+from ..analysis.memory import returns_nothing
 from ..expr import (
     Call,
     Constant,
@@ -302,7 +303,9 @@ class Evaluator:
 
     def _call(self, call: Call) -> Any:
         if not isinstance(call.op, Op):
-            return self.invoke(self.expr(call.op), self.operands(call.args))
+            result = self.invoke(self.expr(call.op), self.operands(call.args))
+            # A Python function that returns nothing returns None.
+            return [] if result is None and returns_nothing(call) else result
         special = OPERATORS.get(call.op.name)
         if special is not None:
             return self.conforms(call.struct_info_, special(self, call), call.op.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +11,24 @@ from ...module import IRModule
 from ...transform import ModulePass, PassContext
 from ..analysis.binding import used_vars
 from ..bind import copy_with_new_vars
-from ..expr import BindingBlock, Call, DataflowBlock, TupleGetItem, Var, VarBinding
+from ..expr import BindingBlock, Call, DataflowBlock, If, SeqExpr, TupleGetItem, Var, VarBinding
 from ..expr_functor import ExprMutator
 from ..function import Function
+from .dead_code_elimination import called_names
 from .function_pass import rewrite_functions
 from .grouping import Group, GroupRewriter, NameTable
+
+
+def _dataflow_blocks(seq: SeqExpr) -> Iterator[DataflowBlock]:
+    """The dataflow blocks of a sequence, those in branches and local functions included."""
+    for block in seq.blocks:
+        if isinstance(block, DataflowBlock):
+            yield block
+        for binding in block.bindings:
+            value: Any = binding.value  # type: ignore[attr-defined]
+            inner = (value.true_branch, value.false_branch) if isinstance(value, If) else ()
+            for part in (value.body,) if isinstance(value, Function) else inner:
+                yield from _dataflow_blocks(part)
 
 
 def _backend_of(mod: IRModule, value: Any) -> str | None:
@@ -152,17 +166,16 @@ class MergeCompositeFunctions(ModulePass):
             if not isinstance(func, Function) or {"Composite", "Codegen"} & set(func.attrs):
                 continue
             groups: list[Group] = []
-            for block in func.body.blocks:
-                if isinstance(block, DataflowBlock):
-                    for backend, bindings in _Regions(mod, block).run():
-                        labels = [
-                            b.value.op.name_hint.removeprefix("fused_")  # type: ignore[attr-defined]
-                            for b in bindings
-                            if isinstance(b.value, Call)
-                        ]
-                        name = names.fresh("_".join(["fused", *labels, backend]))
-                        attrs = {"Codegen": backend, "global_symbol": name}
-                        groups.append(Group(bindings, name, attrs, lift_constants=False))
+            for block in _dataflow_blocks(func.body):
+                for backend, bindings in _Regions(mod, block).run():
+                    labels = [
+                        b.value.op.name_hint.removeprefix("fused_")  # type: ignore[attr-defined]
+                        for b in bindings
+                        if isinstance(b.value, Call)
+                    ]
+                    name = names.fresh("_".join(["fused", *labels, backend]))
+                    attrs = {"Codegen": backend, "global_symbol": name}
+                    groups.append(Group(bindings, name, attrs, lift_constants=False))
             if groups:
                 changed = True
                 result.functions[var] = _RegionRewriter(result, groups, func, names).visit_expr(func)
@@ -177,8 +190,13 @@ class MergeCompositeFunctions(ModulePass):
             for var, func in mod.functions.items()
             if isinstance(func, Function) and "Composite" in func.attrs
         }
+        called = called_names(result)  # calls outside of dataflow blocks are not merged
         return result.replace(
-            functions={var: func for var, func in result.functions.items() if var not in composites}
+            functions={
+                var: func
+                for var, func in result.functions.items()
+                if var not in composites or var.name_hint in called
+            }
         )
 
 

@@ -53,20 +53,21 @@ def _is_static_shape(expr: Expr) -> bool:
     return isinstance(expr, ShapeExpr) and all(isinstance(dim, IntImm) for dim in expr.values)
 
 
-def _lifted_storage(func: Function) -> list[Var]:
-    """Storage of static size that does not leave the function, through whatever is made in it."""
-    storage: dict[Var, set[Var]] = {}
-    """The storage that a variable may be in."""
-    candidates: list[Var] = []
-    for var, value in _values(func):
-        if is_call_to(value, "relax.memory.alloc_storage"):
-            storage[var] = {var}
-            if _is_static_shape(value.args[0]):  # type: ignore[attr-defined]
-                candidates.append(var)
-        elif not (isinstance(value, Call) and returns_nothing(value)):
-            storage[var] = {root for used in used_vars(value) for root in storage.get(used, ())}
-    leaving = {root for used in used_vars(func.body.body) for root in storage.get(used, ())}
-    return [var for var in candidates if var not in leaving]
+def _lifted_storage(func: Function, memory: MemoryAnalysis) -> list[Var]:
+    """Storage of static size that does not leave the function: nobody keeps what is made in it."""
+    aliases = memory.aliases(func)
+    candidates = [
+        var
+        for var, value in _values(func)
+        if is_call_to(value, "relax.memory.alloc_storage") and _is_static_shape(value.args[0])  # type: ignore[attr-defined]
+    ]
+    leaving = set(aliases.roots(func.body.body))
+    for _, value in _values(func):
+        if isinstance(value, Call) and memory.effect_of(value).opaque:  # it may keep what it is given
+            for arg in value.args:
+                leaving |= aliases.roots(arg)
+    owners = {root.owner for root in leaving}
+    return [var for var in candidates if var not in owners]
 
 
 class _Region:
@@ -156,7 +157,7 @@ class _Rewriter(ExprMutator):
         self._numbers = numbers
         self._name = name
         self._func = func
-        self._lifted = _lifted_storage(func)
+        self._lifted = _lifted_storage(func, MemoryAnalysis(result))
         self._region_of: dict[int, list[Binding]] = {}
         for region in _regions(func, result, set(self._lifted)):
             self._region_of.update({id(binding): region for binding in region})

@@ -201,8 +201,23 @@ b = R.call_tir_inplace(cls.increment, (c,), inplace_indices=[0], out_sinfo=[R.Te
 return b
 """
     )
-    with pytest.raises(EvaluationError, match="overwrites a constant"):
-        evaluate(mod, X)
+    data = mod["main"].body.blocks[0].bindings[0].value.data
+    for _ in range(2):
+        np.testing.assert_array_equal(np.squeeze(evaluate(mod, X)), [2, 2, 2, 2])  # a copy is
+    np.testing.assert_array_equal(data, [1, 1, 1, 1])
+
+
+def test_arrays_that_may_only_be_read_are_not_overwritten():
+    mod = program(
+        """
+b = R.call_tir_inplace(cls.increment, (x,), inplace_indices=[0], out_sinfo=[R.Tensor((4,), "float32")])
+return b
+"""
+    )
+    frozen = X.copy()
+    frozen.setflags(write=False)
+    with pytest.raises(EvaluationError, match="may only be read"):
+        evaluate(mod, frozen)
 
 
 def test_registered_functions(functions):

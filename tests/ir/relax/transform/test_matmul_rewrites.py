@@ -177,3 +177,16 @@ def test_products_of_picked_columns_in_a_row() -> None:
     rng = np.random.default_rng(0)
     given = (rng.random((4, 4), "float32"), rng.random((4, 4), "float32"), np.array([3, 0, 0, 1]))
     np.testing.assert_allclose(evaluate(after, *given), evaluate(before, *given), rtol=1e-5)
+
+
+def test_picked_columns_under_another_name() -> None:
+    """A variable that merely renames the picked columns is looked through."""
+
+    def build(bb: Any, x: Any, w: Any, i: Any) -> Any:
+        picked = bb.emit(op.take(w, i, axis=1))
+        return op.matmul(x, bb.emit(picked))
+
+    params: Shapes = [((3, 4), "float32"), ((4, 5), "float32"), ((2,), "int64")]
+    before = program(build, params)
+    after = transform.ReorderTakeAfterMatmul()(before)
+    assert operators(after) == ["relax.matmul", "relax.take"]

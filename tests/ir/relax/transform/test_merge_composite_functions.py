@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ir import relax
 from ir.relax import transform
+from ir.relax.analysis import check_well_formed
 from ir.relax.dpl import is_op, wildcard
 from ir.script import ir as I
 from ir.script import relax as R
@@ -85,3 +86,44 @@ def test_backends_and_what_lies_between_keep_regions_apart():
 
 def test_without_composite_functions_nothing_is_merged():
     assert transform.MergeCompositeFunctions()(Before) is Before
+
+
+def test_composite_functions_in_branches_and_outside_of_dataflow_blocks():
+    """Regions are made in branches too; a call that is in no dataflow block keeps its function."""
+
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(c: R.Tensor((), "bool"), x: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+            cls = Before
+            if c:
+                with R.dataflow():
+                    a = cls.fused_exp(x)
+                    b = cls.fused_exp(a)
+                    R.output(b)
+                y = b
+            else:
+                d = cls.fused_relu(x)
+                y = d
+            return y
+
+        @R.function(private=True)
+        def fused_exp(x: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+            R.func_attr({"Composite": "mine.exp", "Primitive": True})
+            with R.dataflow():
+                gv = R.exp(x)
+                R.output(gv)
+            return gv
+
+        @R.function(private=True)
+        def fused_relu(x: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+            R.func_attr({"Composite": "mine.relu", "Primitive": True})
+            with R.dataflow():
+                gv = R.nn.relu(x)
+                R.output(gv)
+            return gv
+
+    after = transform.MergeCompositeFunctions()(Before)
+    check_well_formed(after)
+    assert sum("Codegen" in func.attrs for func in after.functions.values()) == 1
+    assert after.contains("fused_relu") and not after.contains("fused_exp")

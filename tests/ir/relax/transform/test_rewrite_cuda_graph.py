@@ -117,3 +117,20 @@ def test_storage_that_is_returned_or_symbolic_stays():
 
     with PassContext(config=ON):
         assert transform.RewriteCUDAGraph()(Leaving) is Leaving
+
+
+def test_storage_that_an_unknown_function_may_keep_stays():
+    @I.ir_module(check_well_formed=False)
+    class Kept:
+        @R.function(pure=False)
+        def main(x: R.Tensor((8,), "float32")):
+            storage = R.memory.alloc_storage(
+                R.shape([32]), R.prim_value(0), R.str("global"), R.dtype("float32")
+            )
+            y = R.memory.alloc_tensor(storage, R.prim_value(0), R.shape([8]), R.dtype("float32"))
+            view = R.reshape(y, R.shape([2, 4]))
+            handle = R.call_packed("tests.keep", view, sinfo_args=R.Object)
+            return handle
+
+    with PassContext(config=ON):
+        assert transform.RewriteCUDAGraph()(Kept) is Kept
