@@ -137,6 +137,12 @@ def bind_params(func: Function, binding_map: Mapping[Any, Any]) -> Function:
     symbols: dict[Any, Any] = {}
     for param, value in values.items():
         match_struct_info(param.struct_info, value.struct_info, symbols)
+    for param, given in values.items():
+        expected = bound_struct_info(param.struct_info, symbols)
+        if struct_info_base_check(expected, given.struct_info) is BaseCheckResult.FAIL_L0:
+            raise IRValueError(
+                f"bind_params: parameter {param.name_hint} is {expected}, it cannot be {given.struct_info}"
+            )
     kept = [param for param in func.params if param not in values]
     bound = Function(kept, func.body, func.ret_struct_info, func.is_pure, func.attrs, func.span)
     return bind(bound, values, symbols)

@@ -13,7 +13,7 @@ from ...node import Visitor
 from ...structural import structural_hash
 from ...tir.expr import IntImm
 from ...tir.function import PrimFunc
-from ...tir.interpreter import Interpreter
+from ...tir.interpreter.machine import Interpreter
 from ..op.folding import NotComputable
 
 _HOST = "cpu"

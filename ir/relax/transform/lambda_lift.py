@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,6 @@ from ...module import IRModule
 from ...op import Op
 from ...transform import ModulePass, PassContext
 from ..analysis.binding import free_vars
-from ..analysis.memory import is_pure
 from ..bind import bind, copy_with_new_vars
 from ..expr import Call, Id, Tuple, Var
 from ..expr_functor import ExprMutator
@@ -21,12 +21,15 @@ from .grouping import NameTable
 
 
 class _Lifter(ExprMutator):
-    def __init__(self, names: NameTable, prefix: str) -> None:
+    def __init__(
+        self, names: NameTable, prefix: str, closures: Mapping[Id, FuncStructInfo] | None = None
+    ) -> None:
         super().__init__()
         self._names_free = names
         self._prefix = prefix
         self.lifted: dict[GlobalVar, Function] = {}
-        self._closures: set[Id] = set()
+        self._closures: dict[Id, FuncStructInfo] = dict(closures or {})
+        """The variables that hold closures, with the signatures of the local functions that they were."""
 
     def visit_var_binding_(self, binding: Any) -> None:
         if isinstance(binding.value, Function):
@@ -53,7 +56,12 @@ class _Lifter(ExprMutator):
         lifted = Function([*params, *func.params], body, func.ret_struct_info, func.is_pure, attrs, func.span)
         if recursive:
             lifted = _SelfCaller(var, target, params).visit_expr(lifted)
-        inner = _Lifter(self._names_free, name)
+        inside = {
+            param.vid: self._closures[item.vid]
+            for item, param in zip(captured, params, strict=True)
+            if item.vid in self._closures
+        }
+        inner = _Lifter(self._names_free, name, inside)
         self.lifted[target] = copy_with_new_vars(inner.visit_expr(lifted))
         self.lifted.update(inner.lifted)
         if not captured:
@@ -62,14 +70,16 @@ class _Lifter(ExprMutator):
         closure = Call(
             Op.get("relax.make_closure"), (target, Tuple(captured)), None, None, None, ObjectStructInfo()
         )
-        self._closures.add(self.reemit_binding(binding, closure).vid)
+        own = FuncStructInfo([p.struct_info_ for p in func.params], func.ret_struct_info, func.is_pure)
+        self._closures[self.reemit_binding(binding, closure).vid] = own
 
     def visit_call_(self, call: Any) -> Any:
         new = super().visit_call_(call)
-        if not isinstance(call.op, Var) or call.op.vid not in self._closures:
+        closure = self._closures.get(call.op.vid) if isinstance(call.op, Var) else None
+        if closure is None:
             return new
         info = call.struct_info
-        invoke = "relax.invoke_pure_closure" if is_pure(call) else "relax.invoke_closure"
+        invoke = "relax.invoke_pure_closure" if closure.purity else "relax.invoke_closure"
         return Call(invoke, (new.op, Tuple(new.args)), None, [info], call.span, info)
 
 

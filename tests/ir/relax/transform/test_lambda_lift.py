@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import runners
 from ir import relax
@@ -97,3 +98,108 @@ def test_lambda_lift_of_a_function_that_calls_itself():
     )
     start, step = np.array(1, "int64"), np.array(4, "int64")
     assert evaluate(Before, start, step) == evaluate(after, start, step) == 13
+
+
+@pytest.mark.parametrize("pure", [True, False])
+def test_closures_that_call_closures(pure, capsys):
+    """A captured closure is called as one, and is as pure as it was."""
+
+    @I.ir_module
+    class Pure:
+        @R.function
+        def main(x: R.Tensor((2,), "float32")):
+            a = R.exp(x)
+
+            @R.function
+            def f(z: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
+                r = R.add(z, a)
+                return r
+
+            @R.function
+            def g(z: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
+                q = f(z)
+                r = R.multiply(q, x)
+                return r
+
+            u = g(x)
+            v = f(u)
+            return (u, v)
+
+    @I.ir_module
+    class Impure:
+        @R.function(pure=False)
+        def main(x: R.Tensor((2,), "float32")):
+            a = R.exp(x)
+
+            @R.function(pure=False)
+            def f(z: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
+                _ = R.print(z, format="called")
+                r = R.add(z, a)
+                return r
+
+            @R.function(pure=False)
+            def g(z: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
+                unused = f(z)
+                r = f(z)
+                return r
+
+            w = g(x)
+            return w
+
+    before = Pure if pure else Impure
+    lifted = transform.LambdaLift()(before)
+    optimized = transform.DeadCodeElimination()(transform.EliminateCommonSubexpr()(before))
+    x = np.float32([0.5, 2])
+    for after in (
+        lifted,
+        transform.DeadCodeElimination()(transform.EliminateCommonSubexpr()(lifted)),
+        transform.LambdaLift()(optimized),
+    ):
+        vm = runners.VirtualMachine(relax.build(after, "llvm", tir_pipeline=None), runners.cpu())
+        capsys.readouterr()
+        found = vm["main"](x)
+        if pure:
+            for got, wanted in zip(found, evaluate(before, x), strict=True):
+                np.testing.assert_allclose(got.numpy(), wanted, rtol=1e-5)
+        else:
+            assert capsys.readouterr().out.count("called") == 2
+
+
+def test_closures_are_values():
+    """A function of the module may be given one."""
+
+    @I.ir_module
+    class Before:
+        @R.function(private=True)
+        def apply(
+            f: R.Callable([R.Tensor((4,), "float32")], R.Tensor((4,), "float32"), True),
+            z: R.Tensor((4,), "float32"),
+        ) -> R.Tensor((4,), "float32"):
+            r = f(z)
+            return r
+
+        @R.function
+        def main(x: R.Tensor((4,), "float32")):
+            cls = Before
+            a = R.negative(x)
+
+            @R.function
+            def f(z: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+                r = R.subtract(z, a)
+                return r
+
+            @R.function
+            def g(z: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+                r = R.add(z, z)
+                return r
+
+            u = cls.apply(f, x)
+            v = cls.apply(g, u)
+            return (u, v)
+
+    x = np.arange(4, dtype="float32")
+    after = transform.LambdaLift()(Before)
+    assert well_formed(after)
+    vm = runners.VirtualMachine(relax.build(after, "llvm", tir_pipeline=None), runners.cpu())
+    for got, wanted in zip(vm["main"](x), (2 * x, 4 * x), strict=True):
+        np.testing.assert_array_equal(got.numpy(), wanted)

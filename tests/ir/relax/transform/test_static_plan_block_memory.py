@@ -8,6 +8,7 @@ import pytest
 import runners
 from ir import relax, tir
 from ir.relax import transform
+from ir.relax.testing import evaluate
 from ir.script import ir as I
 from ir.script import relax as R
 from ir.script import tir as T
@@ -310,3 +311,66 @@ def test_a_returned_tensor_that_shares_its_storage_is_no_native_output():
     assert executable.metadata["functions"]["main"]["kind"] == "bytecode"
     x = np.arange(8, dtype="float32")
     np.testing.assert_array_equal(runners.VirtualMachine(executable)["main"](x).numpy(), 4 * x)
+
+
+def test_what_branches_return_keeps_its_storage():
+    @I.ir_module
+    class M:
+        @R.function
+        def main(c: R.Tensor((), "bool"), x: R.Tensor((4, 4), "float32")):
+            a = R.exp(x)
+            b = R.nn.softmax(x)
+            if c:
+                d = R.nn.softmax(b)
+                e = a
+            else:
+                f = R.nn.softmax(a)
+                g = R.nn.softmax(f)
+                e = R.reshape(g, R.shape([4, 4]))
+            h = R.nn.softmax(R.add(x, x))
+            i = R.nn.softmax(h)
+            j = R.add(e, i)
+            k = R.add(j, b)
+            return (j, k)
+
+    v = runners.VirtualMachine(relax.build(M, "llvm", tir_pipeline=None), runners.cpu())
+    x = np.random.default_rng(0).standard_normal((4, 4)).astype("float32")
+    for c in (True, False):
+        for a, b in zip(v["main"](np.array(c), x), evaluate(M, np.array(c), x), strict=True):
+            np.testing.assert_allclose(a.numpy(), b, rtol=1e-4)
+
+
+def test_what_a_recursive_function_returns_keeps_its_storage():
+    @I.ir_module
+    class M:
+        @R.function(private=True)
+        def loop(
+            i: R.Tensor((), "int32"), x: R.Tensor((4,), "float32"), y: R.Tensor((4,), "float32")
+        ) -> R.Tensor((4,), "float32"):
+            cls = M
+            c = R.less(i, R.const(5, "int32"))
+            if c:
+                j = R.add(i, R.const(1, "int32"))
+                z = R.add(x, y)
+                r: R.Tensor((4,), "float32") = cls.loop(j, z, x)
+            else:
+                r: R.Tensor((4,), "float32") = y
+            return r
+
+        @R.function
+        def main(x: R.Tensor((4,), "float32")):
+            cls = M
+            a = R.exp(x)
+            b = cls.loop(R.const(0, "int32"), a, x)
+            d = R.nn.softmax(R.add(x, x))
+            e = R.nn.softmax(d)
+            f = R.add(b, e)
+            return (f, a)
+
+    x = np.float32([0.1, 0.2, 0.3, 0.4])
+    for a, b in zip(
+        runners.VirtualMachine(relax.build(M, "llvm", tir_pipeline=None), runners.cpu())["main"](x),
+        evaluate(M, x),
+        strict=True,
+    ):
+        np.testing.assert_allclose(a.numpy(), b, rtol=1e-4)
