@@ -39,11 +39,11 @@ class _Unkeyed(Exception):
 
 
 def _symbolic(values: Any) -> tuple[Any, ...]:
-    """Extents as parts of a key: numbers by value, variables by identity, other expressions by structure."""
+    """Extents and numbers as parts of a key: constants as they are written (zeros have signs), variables by identity, others by structure."""
     parts: list[Any] = []
     for value in values:
         if hasattr(value, "value") and not hasattr(value, "a"):
-            parts.append((value.dtype, value.value))
+            parts.append((value.dtype, repr(value.value)))
         elif type(value).__name__ in ("Var", "SizeVar"):
             parts.append(id(value))
         else:

@@ -155,9 +155,10 @@ class _Unremembered(Exception):
 
 
 def _numbers(values: Any) -> tuple[Any, ...]:
+    """Numbers as parts of a key; floats as they are written, for zeros have signs."""
     if not all(isinstance(value, IntImm | FloatImm) for value in values):
         raise _Unremembered
-    return tuple(value.value for value in values)
+    return tuple(repr(value.value) if isinstance(value, FloatImm) else value.value for value in values)
 
 
 def _positions(value: Expr, leaves: list[Expr]) -> tuple[int, ...] | None:

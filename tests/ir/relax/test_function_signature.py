@@ -277,3 +277,61 @@ def test_virtual_devices_of_references() -> None:
     assert len(calls_of(after, "helper")) == 1
     assert after["main"].ret_struct_info.vdevice.target.kind.name == "cuda"
     assert Devices["main"].ret_struct_info.vdevice.target.kind.name == "llvm"
+
+
+def test_functions_that_call_themselves() -> None:
+    @I.ir_module
+    class M:
+        @R.function(private=True)
+        def loop(
+            i: R.Tensor((), "int32"),
+            x: R.Tensor((4,), "float32"),
+            dead: R.Tensor((4,), "float32"),
+            p: R.Tuple(R.Tensor((4,), "float32"), R.Tensor((4,), "float32")),
+        ) -> R.Tuple(R.Tensor((4,), "float32"), R.Tensor((4,), "float32")):
+            cls = M
+            c = R.less(i, R.const(5, "int32"))
+            if c:
+                j = R.add(i, R.const(1, "int32"))
+                p0 = p[0]
+                p1 = p[1]
+                z = R.add(x, p0)
+                t: R.Tuple(R.Tensor((4,), "float32"), R.Tensor((4,), "float32")) = cls.loop(
+                    j, z, dead, (p1, z)
+                )
+                t1 = t[0]
+                r: R.Tuple(R.Tensor((4,), "float32"), R.Tensor((4,), "float32")) = (t1, z)
+            else:
+                r: R.Tuple(R.Tensor((4,), "float32"), R.Tensor((4,), "float32")) = (x, dead)
+            return r
+
+        @R.function
+        def main(x: R.Tensor((4,), "float32")):
+            cls = M
+            a = R.negative(x)
+            b = cls.loop(R.const(0, "int32"), a, x, (a, x))
+            d = b[0]
+            return d
+
+    x = np.float32([1, 2, 3, 4])
+    for p in (
+        transform.RemoveUnusedOutputs(),
+        transform.RemoveUnusedParameters(),
+        transform.ExpandTupleArguments(),
+        transform.InlinePrivateFunctions(),
+        transform.DeadCodeElimination(),
+        transform.EliminateCommonSubexpr(),
+        transform.ToMixedPrecision(fp16_input_names=["dead"]),
+    ):
+        after = p(M)
+        assert well_formed(after)
+        np.testing.assert_allclose(evaluate(after, x), evaluate(M, x))
+    m = M
+    for _ in range(2):
+        for p in (
+            transform.ExpandTupleArguments(),
+            transform.RemoveUnusedOutputs(),
+            transform.RemoveUnusedParameters(),
+        ):
+            m = p(m)
+    np.testing.assert_allclose(evaluate(m, x), evaluate(M, x))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ir import relax
+from ir import relax, tir
 from ir.relax import transform
 from ir.relax.testing import evaluate
 from ir.script import ir as I
@@ -94,3 +94,33 @@ def test_common_subexpr_of_a_branch_is_not_known_behind_it():
 
     after = transform.EliminateCommonSubexpr()(Before)
     verify(after, Before)
+
+
+def test_zeros_of_two_signs_are_two(same_numbers):
+    """In numbers, attributes and constants; also for LegalizeOps, which remembers the kernels of equal calls."""
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorStructInfo((2,), "float32"))
+
+    def filled(value):
+        return relax.op.full((2,), relax.PrimValue(tir.FloatImm("float32", value)), "float32")
+
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            pairs = [
+                [builder.emit(make(zero)) for zero in (0.0, -0.0)]
+                for make in (
+                    filled,
+                    lambda zero: relax.op.nn.leakyrelu(x, zero),
+                    lambda zero: relax.op.nn.pad(x, [1, 1], "constant", zero),
+                    lambda zero: relax.op.add(x, relax.const(np.float32(zero))),
+                )
+            ]
+            out = builder.emit_output(relax.Tuple([item for pair in pairs for item in pair]))
+        builder.emit_func_output(out)
+    before = builder.finalize()
+    given = np.float32([-0.0, -1.0])
+    expected = [item.tobytes() for item in evaluate(before, given)]
+    for step in (transform.EliminateCommonSubexpr(), transform.LegalizeOps(), relax.get_pipeline("zero")):
+        after = step(before)
+        assert [item.tobytes() for item in evaluate(after, given)] == expected
+        same_numbers(before, after, [given])
