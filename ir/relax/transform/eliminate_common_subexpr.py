@@ -39,7 +39,7 @@ class _Unkeyed(Exception):
 
 
 def _symbolic(values: Any) -> tuple[Any, ...]:
-    """Extents and numbers as parts of a key: constants as they are written (zeros have signs), variables by identity, others by structure."""
+    """Extents and numbers as parts of a key: constants as they are written, variables by identity, others by structure."""
     parts: list[Any] = []
     for value in values:
         if hasattr(value, "value") and not hasattr(value, "a"):
