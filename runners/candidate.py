@@ -318,7 +318,7 @@ def confirmed(kernel: Kernel, reference: Reference, limit: float) -> str | None:
         _, wrong = _checked_call(kernel, case, reference, limit)
         if wrong is not None:
             return wrong
-    met = race_of(entry(kernel.mod)) if kernel.parallel else None
+    met = race_of(kernel.mod) if kernel.parallel else None
     if met is not None:
         return met
     begin = time.perf_counter()

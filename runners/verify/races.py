@@ -14,12 +14,17 @@ from typing import Any
 
 import numpy as np
 
+from ir import IRModule
 from ir.node import post_order_visit
 from ir.tir.expr import BufferLoad, Ramp, Var
 from ir.tir.stmt import Block, BlockRealize, BufferStore, For, ForKind, IfThenElse, LetStmt
 from ir.tir.stmt_functor import substitute
+from ir.tir.transform.plan_and_update_buffer_allocation_location import (
+    PlanAndUpdateBufferAllocationLocation,
+)
 
 from .arrays import ArrayEvaluator, Unknown
+from .facts import entry
 
 Array = np.ndarray[Any, Any]
 _MOST = 1 << 21
@@ -47,10 +52,14 @@ class _Place:
     conditions: tuple[Any, ...] = ()
 
 
-def race_of(func: Any) -> str | None:
-    """Which iterations of which parallel loop meet, in one sentence; None when none do, as far as that is known."""
+def race_of(mod: IRModule) -> str | None:
+    """Which iterations of which parallel loop meet, in one sentence; None when none do, as far as that is known.
+
+    A buffer that is used within an iteration only is that iteration's own, wherever it is declared: lowering moves it there.
+    """
+    planned = PlanAndUpdateBufferAllocationLocation()(mod)
     loops: list[tuple[For, _Place]] = []
-    _find(func.body, _Place(), loops)
+    _find(entry(planned).body, _Place(), loops)
     for loop, place in loops:
         found = _race_in(loop, place)
         if found is not None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ir.script import from_source
-from runners.verify import entry, race_of
+from runners.verify import race_of
 from tests.programs.nodes import matmul
 
 
@@ -20,7 +20,7 @@ class Module:
     def main(I: T.Buffer((8,), "int32"), A: T.Buffer((8, 6), "float32"), B: T.Buffer((8, 6), "float32"), S: T.Buffer((8,), "float32")):
 {lines}
 """)
-    return race_of(entry(mod))
+    return race_of(mod)
 
 
 @pytest.mark.parametrize(
@@ -55,10 +55,6 @@ def test_iterations_that_keep_apart(body: str) -> None:
         ("for i in T.parallel(7):\n    S[i] = S[i + 1]", "touch the same element of S"),
         ("for i in T.parallel(7):\n    S[i] = A[i, 0]\n    S[i + 1] = A[i, 1]", "loop i"),
         ("for f in T.parallel(48):\n    S[f // 6] = A[f // 6, f % 6]", "0 and 1"),
-        (
-            "C = T.alloc_buffer((1,), 'float32')\nfor i in T.parallel(8):\n    C[0] = A[i, 0]\n    S[i] = C[0]",
-            "element of C",
-        ),
     ],
 )
 def test_iterations_that_meet(body: str, message: str) -> None:
@@ -66,7 +62,7 @@ def test_iterations_that_meet(body: str, message: str) -> None:
 
 
 def test_block_variables_stand_for_loops() -> None:
-    assert race_of(entry(matmul())) is None
+    assert race_of(matmul()) is None
     body = """
 for i, j, k in T.grid(8, 1, 1):
     for l in T.parallel(6):
@@ -79,6 +75,26 @@ for i, j, k in T.grid(8, 1, 1):
     assert "parallel loop l store to the same element of S" in (race(body) or "")
     serial = body.replace("for l in T.parallel(6)", "for l in range(6)")
     assert race(serial.replace("for i, j, k in T.grid(8, 1, 1)", "for i in T.parallel(8)")) is None
+
+
+def test_a_buffer_of_one_iteration_is_its_own_wherever_it_is_declared() -> None:
+    inside = """
+C = T.alloc_buffer((1,), "float32")
+for i in T.parallel(8):
+    with T.block("C"):
+        vi = T.axis.spatial(8, i)
+        C[0] = A[vi, 0]
+        S[vi] = C[0]"""
+    assert race(inside) is None
+    outside = (
+        inside
+        + """
+for j in range(6):
+    with T.block("B"):
+        vj = T.axis.spatial(6, j)
+        B[0, vj] = C[0]"""
+    )
+    assert "element of C" in (race(outside) or "")
 
 
 def test_large_loops_are_looked_at_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
