@@ -8,8 +8,9 @@
 A mutant is a scheduled program with one place changed. It runs through what a candidate runs through that would become the best:
 all kinds of inputs, guarded memory, timed calls, several numbers of threads. One that is accepted is run in the interpreter
 against the unchanged program; where all outputs have the same values on all inputs the change means nothing, and it is
-counted as equivalent; where floats differ by 4 units in the last place at most (a sum in another order, a softmax shifted by
-another row's maximum), as same to rounding. The exit code is 1 if more than a hundredth of the mutants is accepted, or a right candidate is refused.
+counted as equivalent; where floats differ by 4 units in the last place at most (a sum in another order, a softmax shifted
+by another row's maximum), as same to rounding. The exit code is 1 if more than a hundredth of the mutants is accepted, or
+a right candidate is refused.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ def items_of(kernels: Sequence[str], each: int, seed: int) -> list[Item]:
 
 
 def judge_mutant(item: Item) -> Verdict:
-    """ "refused", "accepted", "equivalent" or "not built"."""
+    """One of the columns of the table."""
     name, mutation, _, seed = item
     mod, reference = _scheduled(name, seed), _reference(name)
     if mutation == _EVERY_SECOND:
