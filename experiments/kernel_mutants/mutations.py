@@ -26,7 +26,7 @@ from ir.tir.expr import (
     Sub,
 )
 from ir.tir.operators import const
-from ir.tir.stmt import Block, BlockRealize, BufferStore, For, ForKind, IterVar, SeqStmt, seq
+from ir.tir.stmt import Block, BlockRealize, BufferStore, Evaluate, For, ForKind, IterVar, SeqStmt, seq
 
 Change = Callable[[Any], Any]
 """From a node to what takes its place; None where the mutation does not apply."""
@@ -119,22 +119,38 @@ def _shorter(loop: For) -> Any:
     return loop.replace(extent=loop.extent - 1) if _extent(loop.extent) > 1 else None
 
 
-def _without_init(block: Block) -> Any:
-    return None if block.init is None else block.replace(init=None)
+def _is_constant(node: Any) -> bool:
+    return isinstance(node, BufferStore) and isinstance(node.value, FloatImm | IntImm)
 
 
-def _init_every_time(block: Block) -> Any:
-    return None if block.init is None else block.replace(init=None, body=seq(block.init, block.body))
+def _without_init(node: Any) -> Any:
+    """No first value: in a block, or where schedules have put it in a block of its own."""
+    if isinstance(node, Block):
+        return None if node.init is None else node.replace(init=None)
+    return Evaluate(const(0)) if _is_constant(node) else None
 
 
-def _init_changed(block: Block) -> Any:
-    if block.init is None or not isinstance(block.init, BufferStore):
+def _init_every_time(node: Any) -> Any:
+    """The first value again before each step of a sum."""
+    if isinstance(node, Block):
+        return None if node.init is None else node.replace(init=None, body=seq(node.init, node.body))
+    if not isinstance(node.value, Add) or dt.lanes(node.value.dtype) != 1:
         return None
-    value = block.init.value
-    if not isinstance(value, FloatImm | IntImm):
+    if not any(
+        isinstance(item, BufferLoad) and item.buffer is node.buffer for item in (node.value.a, node.value.b)
+    ):
         return None
-    zero = float(value.value) == 0
-    return block.replace(init=block.init.replace(value=const(1 if zero else 0, value.dtype)))
+    return SeqStmt([BufferStore(node.buffer, const(0, node.value.dtype), node.indices), node])
+
+
+def _init_changed(node: Any) -> Any:
+    """Another first value."""
+    if isinstance(node, Block):
+        changed = None if node.init is None else _init_changed(node.init)
+        return None if changed is None else node.replace(init=changed)
+    if not _is_constant(node):
+        return None
+    return node.replace(value=const(1 if float(node.value.value) == 0 else 0, node.value.dtype))
 
 
 def _race(func: PrimFunc) -> list[Change]:
@@ -320,9 +336,9 @@ MUTATIONS = (
     Mutation("read of the neighbour's row", BufferLoad, _always(_moved(0, 1))),
     Mutation("stored elsewhere", BufferStore, _always(_stored_elsewhere)),
     Mutation("dropped tail", For, _always(_shorter)),
-    Mutation("missing init", Block, _always(_without_init)),
-    Mutation("repeated init", Block, _always(_init_every_time)),
-    Mutation("wrong init", Block, _always(_init_changed)),
+    Mutation("missing init", (Block, BufferStore), _always(_without_init)),
+    Mutation("repeated init", (Block, BufferStore), _always(_init_every_time)),
+    Mutation("wrong init", (Block, BufferStore), _always(_init_changed)),
     Mutation("swapped operands", (Sub, Div, FloorDiv), _always(_swapped)),
     Mutation("swapped sides", (Select, Call), _always(_sides_swapped)),
     Mutation("wrong sign", (Add, Sub), _always(_sign)),
