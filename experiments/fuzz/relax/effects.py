@@ -66,9 +66,10 @@ def _twice(value: Any) -> np.ndarray:
     return np.asarray(array + array)
 
 
-def _fill(source: Any, target: Any) -> None:
+def _fill(source: Any, target: Any) -> tuple[()]:
     """Writes the negative of an array to another one."""
     _memory(target)[...] = -_array(source)
+    return ()
 
 
 def _negate(value: Any) -> Any:

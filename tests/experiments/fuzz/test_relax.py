@@ -22,6 +22,7 @@ from experiments.fuzz.relax.reduce import reduced
 from experiments.fuzz.verdict import Verdict
 from ir import IRModule
 from ir import relax as rx
+from ir.op import Op
 from ir.relax import PyExprMutator
 from ir.relax import transform as T
 from ir.relax.op import OPERATORS
@@ -278,3 +279,17 @@ def test_noise_is_another_in_every_run_and_none_on_integers() -> None:
     first, second = (evaluated(found.mod, found.given, run).arrays for run in (1, 2))
     assert (first[0] != second[0]).any()
     np.testing.assert_array_equal(first[1], second[1])
+
+
+# -- opinions from outside --------------------------------------------------------------------
+def test_a_wrong_reference_is_contradicted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch agrees with the references as they are, and not with one that rounds halves away from zero."""
+    from experiments.fuzz.relax.opinions import OPINIONS, Asked, disagreement
+
+    pytest.importorskip("torch")
+    (rounding,) = [item for item in OPINIONS if item.name == "round"]
+    question = Asked(rounding, [np.array([0.5, 1.5, -2.5, np.nan, np.inf], "float32")], 0)
+    assert disagreement(question) == ""
+    away = lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x)
+    monkeypatch.setitem(Op._attributes["FReference"], "relax.round", away)
+    assert disagreement(question) == "at (0,) 1.0, PyTorch 0.0"
