@@ -6,6 +6,7 @@ where its operands do not allow it: a result might leave the dtype (unless the p
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -101,11 +102,11 @@ def _absolute(source: Expressions, dtype: str, depth: int, plain: bool) -> Value
 
 # -- division ----------------------------------------------------------------------
 def _constant_divisor(source: Expressions, dividend: Value) -> int | None:
-    """A divisor, but not the one pair whose quotient does not exist."""
+    """A divisor, but where integers may not wrap not the one pair whose quotient is out of range."""
     least, _ = INTEGERS[dividend.dtype]
     negative = [-1, -2, -3, -4, -7, -8] if least < 0 else []
     divisor = source.random.choice([1, 2, 3, 4, 5, 7, 8, 16, 10, 64, *negative])
-    return None if divisor == -1 and dividend.low == least else divisor
+    return None if divisor == -1 and dividend.low == least and not source.scope.wrap else divisor
 
 
 def _truncated(dividend: int, divisor: int) -> int:
@@ -162,18 +163,25 @@ def _guarded_divide(source: Expressions, dtype: str, depth: int, plain: bool) ->
     a, b = _operands(source, dtype, depth, plain)
     signed = INTEGERS[dtype][0] < 0
     overflows = a.low == INTEGERS[dtype][0] and signed and b.low <= -1 <= b.high
-    if b.low == b.high or overflows:
+    if b.low == b.high or _is_constant(b) or (overflows and not source.scope.wrap):
         return None
     kind = source.random.choice(list(_DIVISIONS))
     text = _DIVISIONS[kind].format(a=a, b=b)
     most = a.magnitude if kind in ("//", "truncdiv") else b.magnitude
     other = source.leaf(dtype, 0, plain=True)
     low, high = min(-most if signed else 0, other.low), max(most, other.high)
+    if overflows:
+        low, high = INTEGERS[dtype]
     if not fits(dtype, low, high):
         return None
     if b.low > 0:
         return Value(text, dtype, low, high)
     return Value(f"T.if_then_else({b} != {literal(0, dtype)}, {text}, {other})", dtype, low, high)
+
+
+def _is_constant(value: Value) -> bool:
+    """Whether there is no name in an expression: where it is zero, the script's parser refuses to divide by it."""
+    return not re.search(r"[A-Za-z]", re.sub(r'T\.\w+|"\w+"', "", value.text))
 
 
 # -- bits --------------------------------------------------------------------------
