@@ -13,6 +13,7 @@ from .affine import mentions, polynomial
 from .error import ScheduleError
 from .tree import (
     BlockNode,
+    LeafNode,
     LoopNode,
     TreeNode,
     blocks_below,
@@ -48,6 +49,40 @@ def scope_children(block: BlockNode) -> list[BlockNode]:
     """All blocks in the scope in which ``block`` lives, in program order."""
     scope = scope_of(block)
     return [block] if scope is None else child_blocks(scope)
+
+
+def leaves_beside_blocks(node: TreeNode) -> list[LeafNode]:
+    """The statements below a node that are in no block below it."""
+    found: list[LeafNode] = []
+    pending = node.children()
+    while pending:
+        child = pending.pop()
+        if isinstance(child, LeafNode):
+            found.append(child)
+        elif not isinstance(child, BlockNode):
+            pending += child.children()
+    return found
+
+
+def require_blocks_only(block: BlockNode, primitive: str) -> None:
+    """Refuse where a statement of the scope that is in no block touches what ``block`` does: what blocks state says nothing of it."""
+    scope = scope_of(block)
+    leaves = [] if scope is None else leaves_beside_blocks(scope)
+    if not leaves:
+        return
+    touched = {region.buffer for region in (*block.reads, *block.writes)}
+    pointers: dict[object, tir.Buffer] = {buffer.data: buffer for buffer in touched}
+    for leaf in leaves:
+
+        def visit(node: object) -> None:
+            buffer = getattr(node, "buffer", None) or pointers.get(node)
+            require(
+                buffer not in touched,
+                primitive,
+                f"a statement that is in no block touches {getattr(buffer, 'name', '')}, which block {block.name!r} accesses",
+            )
+
+        tir.post_order_visit(leaf.leaf, visit)
 
 
 def producers_of(block: BlockNode) -> list[BlockNode]:

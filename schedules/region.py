@@ -13,7 +13,7 @@ from ir import tir
 from ir.arith import Analyzer, int_set
 from ir.tir.stmt_functor import substitute
 
-from .affine import Polynomial, constant_difference, polynomial, simplify_polynomial, split_by
+from .affine import Polynomial, constant_difference, mentions, polynomial, simplify_polynomial, split_by
 from .tree import LoopNode
 
 Box = list[tuple[tir.PrimExpr, tir.PrimExpr]]
@@ -81,6 +81,8 @@ def relax_region(
         inner = relax_index(item.extent, running)
         size = item.extent if inner is None else inner[0] + inner[1] - 1
         extent = simplify_polynomial(extent + size - 1)
+        if mentions(low, running) or mentions(extent, running):
+            low, extent = tir.const(0, dim.dtype), dim  # loops whose extents depend on each other
         box.append((low, extent))
     return box
 

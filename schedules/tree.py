@@ -8,6 +8,7 @@ into a PrimFunc on demand; subtrees that did not change since are reused.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import count
 from typing import Any
 
 from ir import tir
@@ -412,6 +413,13 @@ def all_blocks(node: TreeNode) -> list[BlockNode]:
         if kind is not LeafNode:
             stack.extend(reversed(current.children()))
     return found
+
+
+def fresh_block_name(anywhere: TreeNode, name: str) -> str:
+    """The name, with a number behind it where a block of the same function has it: blocks are found by their names."""
+    taken = {block.name for block in all_blocks(root_of(anywhere))}
+    numbered = (f"{name}_{number}" for number in count(1))
+    return name if name not in taken else next(item for item in numbered if item not in taken)
 
 
 def blocks_below(node: TreeNode) -> list[BlockNode]:

@@ -13,7 +13,7 @@ from ..external import external
 from ..node import Node, field, post_order_visit
 from .evaluate import evaluate
 from .expr import IntImm, PrimExpr, Range, Var, as_exprs
-from .operators import const, convert
+from .operators import const, convert, logical_or
 from .stmt_functor import substitute
 
 
@@ -174,8 +174,23 @@ class IndexMap(Node, type_key="tir.IndexMap"):
         return self._inverted(shape, check_bijective=True)[0]
 
     def non_surjective_inverse(self, shape: Sequence[Any]) -> tuple[IndexMap, PrimExpr]:
-        """The inverse, and the condition on final indices that no initial index maps to (padding)."""
-        return self._inverted(shape, check_bijective=False)
+        """The inverse, and the condition on final indices that no initial index maps to (padding).
+
+        Indices below the least that the map reaches are padding too: of ``lambda i: i + 2`` the first two.
+        """
+        inverse, padding = self._inverted(shape, check_bijective=False)
+        if self.inverse_index_map is not None:
+            return inverse, padding
+        analyzer = external("Analyzer")()
+        for var, extent in zip(self.initial_indices, shape, strict=True):
+            domain = extent if isinstance(extent, Range) else Range(convert(extent))
+            analyzer.bind(var, Range.from_min_extent(_cast(domain.min, var), _cast(domain.extent, var)))
+        for index, final in zip(inverse.initial_indices, self.final_indices, strict=True):
+            low = analyzer.const_int_bound(final).min_value
+            if 0 < low < (1 << 60):
+                below = index < const(low, index.dtype)
+                padding = below if isinstance(padding, IntImm) and not padding.value else logical_or(padding, below)
+        return inverse, padding
 
     def _inverted(self, shape: Sequence[Any], check_bijective: bool) -> tuple[IndexMap, PrimExpr]:
         if self.inverse_index_map is not None:
@@ -186,6 +201,11 @@ class IndexMap(Node, type_key="tir.IndexMap"):
             return given, const(False)
         domains = [item if isinstance(item, Range) else Range(convert(item)) for item in shape]
         return external("invert_index_map")(self, domains, check_bijective)
+
+
+def _cast(extent: PrimExpr, var: Var) -> PrimExpr:
+    """A bound of a variable's domain in the variable's dtype."""
+    return convert(extent.value, var.dtype) if isinstance(extent, IntImm) else extent
 
 
 def _simplify(expr: PrimExpr) -> PrimExpr:

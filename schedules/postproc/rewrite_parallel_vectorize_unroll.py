@@ -36,7 +36,10 @@ class ParallelizeMarked(Postproc):
                     break
                 sch.unannotate(rvs[position], PARALLEL)
                 chain.append(rvs[position])
-            sch.parallel(sch.fuse(*chain) if len(chain) > 1 else chain[0])
+            try:
+                sch.parallel(sch.fuse(*chain) if len(chain) > 1 else chain[0])
+            except ScheduleError:
+                return False  # iterations that are not known to be independent are not for the cores
         return True
 
 

@@ -11,14 +11,15 @@ from ir.error import IRError
 from ir.tir import IndexMap, IterVar
 from ir.tir.stmt_functor import substitute
 
-from ..affine import constant_difference
+from ..affine import constant_difference, mentions
 from ..analysis import require, require_complete_or_reduction
 from ..argument import Block, Integers, Map
 from ..declaration import PrimitiveFamily, primitive
 from ..error import ScheduleError
 from ..random_variable import BlockRV
 from ..tree import BlockNode, LeafNode, LoopNode, TreeNode, loops_around, replace_node, scope_of
-from .layout import map_indices, substitute_block
+from .layout import map_indices, require_no_negative_index, substitute_block
+from .reduction import conjuncts
 
 
 class BlockLayoutPrimitives(PrimitiveFamily):
@@ -130,6 +131,10 @@ def _transform_block_layout(block: BlockNode, index_map: IndexMap, new_extents: 
             value = substitute(old_values[var], at_loops)
             if not isinstance(value, tir.Var):
                 predicate = tir.operators.logical_and(predicate, value < extent)
+        for condition in _images_only(index_map, by_initial, old_values, at_loops, new_vars):
+            predicate = tir.operators.logical_and(predicate, condition)
+        if block.init is not None:
+            _require_first_iteration(block, predicate, new_vars, at_loops)
     placeholder = LeafNode(tir.Evaluate(tir.const(0)))
     replace_node(top, placeholder)
     block.change(iter_vars=tuple(new_vars), iter_values=tuple(var for var, _ in loops), predicate=predicate)
@@ -138,6 +143,45 @@ def _transform_block_layout(block: BlockNode, index_map: IndexMap, new_extents: 
     for var, extent in reversed(loops):
         node = LoopNode(var, extent, node)
     replace_node(placeholder, node)
+
+
+def _require_first_iteration(
+    block: BlockNode, predicate: tir.PrimExpr, new_vars: Sequence[IterVar], at_loops: Mapping[Any, Any]
+) -> None:
+    """A reduction is initialised where its variables are zero: that must be one of its iterations, for each result."""
+    analyzer = Analyzer()
+    first: dict[Any, Any] = {}
+    for item in new_vars:
+        analyzer.bind(at_loops[item.var], item.dom)
+        if item.iter_type == IterVar.CommReduce:
+            first[at_loops[item.var]] = item.dom.min
+    for clause in conjuncts(predicate):
+        require(
+            not mentions(clause, first) or analyzer.can_prove(substitute(clause, first)),
+            "transform_block_layout",
+            f"the first iteration of the reduction of block {block.name!r} may lie outside of {clause}, and initialises",
+        )
+
+
+def _images_only(
+    index_map: IndexMap,
+    by_initial: Mapping[Any, Any],
+    old_values: Mapping[Any, Any],
+    at_loops: Mapping[Any, Any],
+    new_vars: Sequence[IterVar],
+) -> list[tir.PrimExpr]:
+    """What holds for points of the mapped space that are the image of what the inverse makes of them, and for no others; beside that
+    the inverse stays below its extents.
+    """
+    analyzer = Analyzer()
+    for item in new_vars:
+        analyzer.bind(at_loops[item.var], item.dom)
+    values = {var: substitute(old_values[var], at_loops) for var in by_initial.values()}
+    conditions: list[Any] = [value >= 0 for value in values.values()]
+    for item, final in zip(new_vars, index_map.final_indices, strict=True):
+        image = substitute(final, {initial: values[var] for initial, var in by_initial.items()})
+        conditions.append(tir.EQ(tir.cast(item.var.dtype, image), at_loops[item.var]))
+    return [analyzer.simplify(item) for item in conditions if not analyzer.can_prove(item)]
 
 
 def _values_of_loops(
@@ -203,6 +247,7 @@ def _inverse(index_map: IndexMap, block: BlockNode) -> IndexMap:
     analyzer = Analyzer()
     for var, item in zip(index_map.initial_indices, block.iter_vars, strict=True):
         analyzer.bind(var, item.dom)
+    require_no_negative_index(index_map, analyzer, "transform_block_layout")
     try:
         inverse, _ = index_map.non_surjective_inverse([item.dom.extent for item in block.iter_vars])
     except IRError as error:

@@ -15,7 +15,7 @@ from ..analysis import require
 from ..argument import Argument, Input
 from ..declaration import PrimitiveFamily, primitive
 from ..random_variable import BlockRV, LoopRV
-from ..region import bind_region, relax_region, union_boxes
+from ..region import bind_region, relax_domains, union_boxes
 from ..state import ScheduleState
 from ..tree import (
     BlockNode,
@@ -92,6 +92,9 @@ class Division:
         self.inner_values: list[Any] = []
         self.values: dict[Any, Any] = {}
         """The block's variables in terms of the new ones."""
+        self._analyzer = Analyzer()
+        for loop in loops:
+            self._analyzer.bind(loop.var, loop.range())
         for item, (outer, inner_mark) in zip(block.iter_vars, parts[:-1], strict=True):
             self._divide(item, outer, inner_mark, preserve_unit_iters)
         self.outer_predicate = _predicate_of(parts[-1][0])
@@ -106,15 +109,16 @@ class Division:
             keeps = preserve_unit_iters or not _is_one(item.dom.extent)
             self.values[item.var] = var_o if keeps else item.dom.min
             return
-        self.outer_vars.append(IterVar(_from_zero(outer.extent, dtype), var_o, item.iter_type))
-        self.outer_values.append(normalize_iter_map_to_expr(outer.source))
-        self.inner_vars.append(IterVar(_from_zero(inner.extent, dtype), var_i, item.iter_type))
-        self.inner_values.append(normalize_iter_map_to_expr(inner.source))
+        for part, var, variables, values in (
+            (outer, var_o, self.outer_vars, self.outer_values),
+            (inner, var_i, self.inner_vars, self.inner_values),
+        ):
+            value = normalize_iter_map_to_expr(part.source)
+            low = max(0, self._analyzer.const_int_bound(value).min_value)  # a window need not begin at 0
+            domain = tir.Range.from_min_extent(tir.const(low, dtype), part.extent)
+            variables.append(IterVar(domain, var, item.iter_type))
+            values.append(value)
         self.values[item.var] = var_i if _is_one(outer.extent) else var_o * inner.extent + var_i
-
-
-def _from_zero(extent: Any, dtype: str) -> tir.Range:
-    return tir.Range.from_min_extent(tir.const(0, dtype), extent)
 
 
 def _is_one(extent: Any) -> bool:
@@ -197,6 +201,7 @@ def _make_inner(block: BlockNode, division: Division) -> None:
         predicate=division.inner_predicate,
         reads=(*own, *reads),
         writes=writes,
+        match_buffers=tuple(substitute(match, division.values) for match in block.match_buffers),
         init=None,
     )
 
@@ -212,10 +217,10 @@ def _outer_regions(
     reads: dict[tir.Buffer, list[Any]] = {}
     writes: dict[tir.Buffer, list[Any]] = {}
     for block, division in zip(blocks, divisions, strict=True):
-        running = {item.var: item.dom.extent for item in division.inner_vars}
+        running = {item.var: item.dom for item in division.inner_vars}
         for regions, table in ((block.reads, reads), (block.writes, writes)):
             for region in regions:
-                box = relax_region(bind_region(region.region, division.values), running, region.buffer.shape)
+                box = relax_domains(bind_region(region.region, division.values), running, region.buffer.shape)
                 table.setdefault(region.buffer, []).append(box)
 
     def joined(table: dict[tir.Buffer, list[Any]]) -> tuple[tir.BufferRegion, ...]:

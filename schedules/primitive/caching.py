@@ -11,9 +11,10 @@ from ir.tir.stmt_functor import substitute
 
 from ..access import access_regions
 from ..affine import constant_difference
-from ..analysis import read_buffers, require, scope_children, written_buffers
+from ..analysis import read_buffers, require, require_blocks_only, scope_children, written_buffers
 from ..argument import Argument, Block, Blocks, BufferIndex
 from ..bounds import clipped, guards
+from ..coverage import why_not_covered
 from ..declaration import PrimitiveFamily, primitive
 from ..random_variable import BlockRV
 from ..region import Box, bind_region, relax_loops
@@ -24,6 +25,7 @@ from ..tree import (
     SeqNode,
     TreeNode,
     child_blocks,
+    fresh_block_name,
     insert_beside,
     is_ancestor,
     loops_around,
@@ -255,6 +257,7 @@ def _cache_read(
         f"block {block.name!r} reads {len(block.reads)} buffers, there is no read buffer {read_buffer_index}",
     )
     scope = _scope_for_copy(block, "cache_read")
+    require_blocks_only(block, "cache_read")
     buffer = block.reads[read_buffer_index].buffer
     writers = [item for item in scope_children(block) if buffer in written_buffers(item)]
     require(
@@ -274,6 +277,8 @@ def _cache_read(
     if writers:
         (writer,) = writers
         place, child = insertion_point(scope, writer, consumers)
+        if any(item is buffer for item in scope.alloc_buffers):
+            _require_covered(writer, buffer, place, "cache_read")
         region = next((item for item in writer.writes if item.buffer is buffer), None)
         box = _declared_box(scope, buffer) if region is None else relaxed_below(writer, region, place)
     else:
@@ -292,7 +297,7 @@ def _stage(
     is_write: bool,
 ) -> BlockNode:
     """Insert the block that copies a box between a buffer and its copy, and let the users access the copy."""
-    name = cache_name(buffer, storage_scope)
+    name = fresh_block_name(scope, cache_name(buffer, storage_scope))
     if has_window(scope, child, buffer, box, users):
         lows = [low for low, _ in box]
         cache = tir.decl_buffer(
@@ -347,6 +352,12 @@ def _writes_first(block: BlockNode, buffer: tir.Buffer) -> bool:
     )
 
 
+def _require_covered(writer: BlockNode, buffer: tir.Buffer, place: TreeNode, primitive: str) -> None:
+    """A copy is made of the box that the writer touches: it must have written all of that."""
+    reason = why_not_covered(writer, buffer, place)
+    require(reason is None, primitive, f"{reason}; the copy would read elements that nobody wrote")
+
+
 def _stored_region(block: BlockNode, write_buffer_index: int) -> tir.BufferRegion:
     """What a block stores to a buffer; its statement may say more, which must not be copied back."""
     declared = block.writes[write_buffer_index]
@@ -366,6 +377,7 @@ def _cache_write(
         f"block {block.name!r} writes {len(block.writes)} buffers, there is no write buffer {write_buffer_index}",
     )
     scope = _scope_for_copy(block, "cache_write")
+    require_blocks_only(block, "cache_write")
     buffer = block.writes[write_buffer_index].buffer
     region = _stored_region(block, write_buffer_index)
     writers = [item for item in scope_children(block) if buffer in written_buffers(item)]
@@ -392,5 +404,6 @@ def _cache_write(
         if item is not block and buffer in read_buffers(item) and not any(item is other for other in chosen)
     ]
     place, child = insertion_point(scope, block, readers)
+    _require_covered(block, buffer, place, "cache_write")
     box = relaxed_below(block, region, place)
     return _stage(scope, child, buffer, storage_scope, box, [block, *chosen], True)

@@ -17,6 +17,7 @@ from ..analysis import (
     producers_of,
     read_buffers,
     require,
+    require_blocks_only,
     require_complete_or_reduction,
     scope_children,
     written_buffers,
@@ -347,6 +348,7 @@ def _check_move(block: BlockNode, loop: LoopNode, primitive: str) -> None:
         f"loop {loop.var.name!r} is already around block {block.name!r}",
     )
     require_complete_or_reduction(block, primitive)
+    require_blocks_only(block, primitive)
     _require_only_guards(block, primitive)
     outer = {item.var for item in loops_around(block)}
     if not block.iter_vars and outer:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ir import tir
 from ir.tir import ForKind
 
 from ..analysis import require, require_loop_can_run_in_any_order
 from ..argument import Argument, Loop
 from ..declaration import PrimitiveFamily, primitive
+from ..dependence import why_iterations_conflict
 from ..random_variable import LoopRV
-from ..tree import LoopNode
+from ..tree import BlockNode, LoopNode, blocks_below
 
 THREAD_TAGS = frozenset(
     f"{name}.{axis}" for name in ("blockIdx", "threadIdx", "vthread") for axis in "xyz"
@@ -24,6 +27,7 @@ class ForKindPrimitives(PrimitiveFamily):
         """Run the iterations on several cores; every block below must allow any order of this loop."""
         node = self._loop(loop)
         require_loop_can_run_in_any_order(node, "parallel")
+        _require_no_conflict(node, blocks_below(node), "parallel")
         _set_kind(node, ForKind.PARALLEL)
 
     @primitive("Vectorize", loop=Loop())
@@ -31,6 +35,7 @@ class ForKindPrimitives(PrimitiveFamily):
         """Run the iterations as vector lanes; every block below must allow any order of this loop."""
         node = self._loop(loop)
         require_loop_can_run_in_any_order(node, "vectorize")
+        _require_no_conflict(node, blocks_below(node), "vectorize")
         _set_kind(node, ForKind.VECTORIZED)
 
     @primitive("Unroll", loop=Loop())
@@ -48,8 +53,16 @@ class ForKindPrimitives(PrimitiveFamily):
             f"unknown thread axis {thread_axis!r}; use one of {sorted(THREAD_TAGS)}",
         )
         require_loop_can_run_in_any_order(node, "bind", allow_reduction=thread_axis.startswith("threadIdx"))
+        if thread_axis.startswith("blockIdx"):  # the threads of a block hand data over in shared memory
+            _require_no_conflict(node, blocks_below(node), "bind")
         axis = tir.IterVar(None, tir.Var(thread_axis, node.var.dtype), tir.IterVar.ThreadIndex, thread_axis)
         _set_kind(node, ForKind.THREAD_BINDING, axis)
+
+
+def _require_no_conflict(loop: LoopNode, blocks: Sequence[BlockNode], primitive: str) -> None:
+    """Refuse where an iteration may write what another one reads or writes."""
+    reason = why_iterations_conflict(loop, blocks)
+    require(reason is None, primitive, f"{reason}")
 
 
 def _set_kind(loop: LoopNode, kind: ForKind, thread_binding: tir.IterVar | None = None) -> None:

@@ -17,6 +17,7 @@ from ..analysis import (
     producers_of,
     read_buffers,
     require,
+    require_blocks_only,
     scope_children,
     why_not_complete,
     written_buffers,
@@ -132,6 +133,7 @@ def _inlinable(block: BlockNode, primitive: str) -> tuple[tir.BufferStore, Block
     require(scope is not None, primitive, f"block {block.name!r} is a root block")
     assert scope is not None
     store = _single_store(block, primitive)
+    require_blocks_only(block, primitive)
     reason = why_not_complete(block)
     require(reason is None, primitive, f"block {block.name!r} is not complete: {reason}")
     require(
@@ -250,6 +252,7 @@ def inline_into_producer(block: BlockNode) -> None:
     require(scope is not None, primitive, f"block {block.name!r} is a root block")
     assert scope is not None
     store = _single_store(block, primitive)
+    require_blocks_only(block, primitive)
     reason = why_not_complete(block)
     require(reason is None, primitive, f"block {block.name!r} is not complete: {reason}")
     producers = producers_of(block)

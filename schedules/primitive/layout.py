@@ -269,6 +269,7 @@ def injective_inverse(
     for var, extent in zip(index_map.initial_indices, shape, strict=True):
         analyzer.bind(var, tir.Range.from_min_extent(tir.const(0, var.dtype), tir.cast(var.dtype, extent)))
     refused = f"the index map sends several {what} to one place"
+    require_no_negative_index(index_map, analyzer, primitive)
     try:
         inverse, condition = index_map.non_surjective_inverse(shape)
     except IRError as error:
@@ -277,6 +278,17 @@ def injective_inverse(
     for var, value in zip(index_map.initial_indices, restored, strict=True):
         require(analyzer.can_prove_equal(value, var), primitive, refused)
     return inverse, condition
+
+
+def require_no_negative_index(index_map: IndexMap, analyzer: Analyzer, primitive: str) -> None:
+    """Mapped indices count from zero; the analyzer knows the domains of the initial ones."""
+    for final in index_map.final_indices:
+        low = analyzer.const_int_bound(final).min_value
+        require(
+            low >= 0 or analyzer.can_prove(final >= 0),
+            primitive,
+            f"final index {final} of the map may be negative; mapped indices count from zero",
+        )
 
 
 def _require_injective(buffer: tir.Buffer, index_map: IndexMap) -> tuple[IndexMap, tir.PrimExpr] | None:

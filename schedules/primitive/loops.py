@@ -20,6 +20,7 @@ from ..tree import (
     BlockNode,
     LeafNode,
     LoopNode,
+    SeqNode,
     TreeNode,
     blocks_below,
     loops_around,
@@ -63,6 +64,7 @@ class LoopPrimitives(PrimitiveFamily):
         body = node.body
         if not divides and not disable_predication:
             condition = value < node.extent
+            _require_in_blocks(body, node)
             for block in blocks_below(body):
                 block.change(predicate=tir.operators.logical_and(block.predicate, condition))
         placeholder = LeafNode(tir.Evaluate(tir.const(0)))
@@ -161,6 +163,22 @@ def _require_plain_loop(loop: LoopNode, primitive: str) -> None:
         primitive,
         f"loop {loop.var.name!r} has annotations or a thread binding; {primitive} works on plain loops only",
     )
+
+
+def _require_in_blocks(body: TreeNode, loop: LoopNode) -> None:
+    """Only blocks have predicates: statements beside them would run in the iterations past the end."""
+    pending = [body]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, BlockNode):
+            continue
+        require(
+            isinstance(node, LoopNode | SeqNode),
+            "split",
+            f"the factors do not divide the extent {loop.extent} of loop {loop.var.name!r}, and not everything under it is in a"
+            " block, which could get a predicate",
+        )
+        pending += node.children()
 
 
 def _require_start_at_zero(loop: LoopNode, primitive: str) -> None:

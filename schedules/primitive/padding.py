@@ -7,12 +7,13 @@ from typing import Any
 
 from ir import tir
 from ir.arith import Analyzer
+from ir.dtype import is_float
 from ir.tir import IterVar
 from ir.tir.stmt_functor import StmtExprMutator, substitute
 
 from ..access import access_regions
 from ..affine import constant_difference, mentions, polynomial, simplify_polynomial
-from ..analysis import require, require_complete_or_reduction, why_not_complete
+from ..analysis import require, require_blocks_only, require_complete_or_reduction, why_not_complete
 from ..argument import Block, Integers, Loop
 from ..declaration import PrimitiveFamily, primitive
 from ..error import ScheduleError
@@ -67,6 +68,7 @@ def _pad_einsum(block: BlockNode, padding: Sequence[int]) -> None:
     require(scope is not None, primitive, f"block {block.name!r} is a root block")
     assert scope is not None
     require_complete_or_reduction(block, primitive)
+    require_blocks_only(block, primitive)
     require(
         len(padding) == len(block.iter_vars),
         primitive,
@@ -167,6 +169,8 @@ def _require_einsum(block: BlockNode, sizes: dict[Any, Any], primitive: str) -> 
     grown = {
         item.var for item in block.iter_vars if constant_difference(item.dom.extent, sizes[item.var]) != 0
     }
+    if grown:
+        _require_total(block, primitive)
     if not reductions & grown:
         return
     store = block.body.leaf if isinstance(block.body, LeafNode) else None
@@ -178,15 +182,39 @@ def _require_einsum(block: BlockNode, sizes: dict[Any, Any], primitive: str) -> 
         and store.value.a.buffer is store.buffer
     ):
         factors = _factors(store.value.b)
-        fits = all(
-            any(isinstance(_uncast(f), tir.BufferLoad) and mentions(f, {var}) for f in factors)
-            for var in reductions & grown
-        )
+        fits = all(_vanishes(factors, var) for var in reductions & grown)
     require(
         fits,
         primitive,
-        f"the update of block {block.name!r} is no sum of products in which every padded reduction variable indexes a factor",
+        f"the update of block {block.name!r} is no sum of products in which every padded reduction variable indexes a factor, and all"
+        " factors of floats, of which another might be infinite",
     )
+
+
+def _vanishes(factors: Sequence[Any], var: tir.Var) -> bool:
+    """Whether a product is zero where the loads that a variable indexes are: zero times infinity is not."""
+    padded = [isinstance(_uncast(item), tir.BufferLoad) and mentions(item, {var}) for item in factors]
+    if not is_float(factors[0].dtype):
+        return any(padded)
+    return any(padded) and all(
+        is_padded or isinstance(_uncast(item), tir.IntImm | tir.FloatImm)
+        for is_padded, item in zip(padded, factors, strict=True)
+    )
+
+
+def _require_total(block: BlockNode, primitive: str) -> None:
+    """Zeros may not make the body undefined: it also runs in the padding, where nobody wants its result."""
+
+    def visit(node: Any) -> None:
+        if isinstance(node, tir.Div | tir.Mod | tir.FloorDiv | tir.FloorMod) and not is_float(node.dtype):
+            require(
+                isinstance(node.b, tir.IntImm) and node.b.value != 0,
+                primitive,
+                f"block {block.name!r} divides by {node.b}, which would be zero in the padding",
+            )
+
+    if isinstance(block.body, LeafNode):
+        tir.post_order_visit(block.body.leaf, visit)
 
 
 def _is_constant(expr: tir.PrimExpr, value: int) -> bool:

@@ -10,7 +10,7 @@ from ir.tir import IterVar
 from ir.tir.stmt_functor import substitute
 
 from ..affine import mentions
-from ..analysis import read_buffers, require, why_not_reduction
+from ..analysis import read_buffers, require, require_blocks_only, why_not_reduction
 from ..argument import Block, Loop
 from ..declaration import PrimitiveFamily, primitive
 from ..random_variable import BlockRV, LoopRV
@@ -60,6 +60,7 @@ def conjuncts_without(predicate: tir.PrimExpr, dropped: Sequence[LoopNode]) -> l
 
 def _loops_of_init(block: BlockNode, loop: LoopNode) -> list[LoopNode]:
     """The loops from ``loop`` down to the block, when initialising once before them is the same."""
+    require_blocks_only(block, "decompose_reduction")
     reason = why_not_reduction(block)
     require(reason is None, "decompose_reduction", f"block {block.name!r} is not a reduction block: {reason}")
     loops = loops_around(block)

@@ -12,9 +12,10 @@ from ir.tir.stmt_functor import StmtExprMutator, substitute
 
 from ..access import access_regions
 from ..affine import constant_difference, mentions, simplify_polynomial
-from ..analysis import read_buffers, require, scope_children, written_buffers
+from ..analysis import read_buffers, require, require_blocks_only, scope_children, written_buffers
 from ..argument import AnyBuffer, Argument, Block, BufferIndex, Map
 from ..bounds import guards
+from ..coverage import why_not_unconditional
 from ..declaration import PrimitiveFamily, primitive
 from ..error import ScheduleError
 from ..random_variable import BlockRV
@@ -26,6 +27,7 @@ from ..tree import (
     LoopNode,
     TreeNode,
     blocks_below,
+    fresh_block_name,
     insert_beside,
     loops_around,
     scope_of,
@@ -200,7 +202,7 @@ def _reindex_cache(
         (fresh[loop.var], substitute(loop.extent, fresh), substitute(loop.min, fresh)) for loop in needed
     ]
     values = [substitute(bound[item.var], fresh) for item in used]
-    name = cache_name(buffer, storage_scope)
+    name = fresh_block_name(block, cache_name(buffer, storage_scope))
     predicate: Any = tir.const(True)
     gone = [loop for loop in around if loop.var not in fresh]
     kept = conjuncts_without(block.predicate, gone)
@@ -246,6 +248,7 @@ def _only_access(
     regions = block.writes if is_write else block.reads
     kind = "writes" if is_write else "reads"
     require(scope_of(block) is not None, primitive, f"block {block.name!r} is a root block")
+    require_blocks_only(block, primitive)
     require(
         0 <= buffer_index < len(regions),
         primitive,
@@ -282,6 +285,8 @@ def _only_access(
             primitive,
             f"block {block.name!r} goes on with what {buffer.name} held before, which a new buffer does not hold",
         )
+        reason = why_not_unconditional(block, buffer)
+        require(reason is None, primitive, f"{reason}; the copy would write back elements that nobody wrote")
     else:
         require(
             buffer not in written_buffers(block),

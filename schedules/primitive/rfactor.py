@@ -15,7 +15,7 @@ from ir.tir import IterVar
 from ir.tir.stmt_functor import StmtExprMutator, substitute
 
 from ..affine import mentions, simplify_polynomial
-from ..analysis import require, why_not_reduction
+from ..analysis import require, require_blocks_only, why_not_reduction
 from ..argument import Argument, Loop
 from ..declaration import PrimitiveFamily, primitive
 from ..error import ScheduleError
@@ -63,6 +63,7 @@ class RFactorPrimitives(PrimitiveFamily):
         """
         node = self._loop(loop)
         block = _block_of(node)
+        require_blocks_only(block, "rfactor")
         reduction = reduction_of(block, "rfactor")
         ndim = len(reduction.outputs[0].shape)
         require(

@@ -9,16 +9,18 @@ from ir.arith import Analyzer
 from ir.tir import IterVar
 from ir.tir.stmt_functor import StmtExprMutator, substitute
 
-from ..affine import mentions, polynomial, simplify_polynomial
+from ..affine import constant_difference, mentions, polynomial, simplify_polynomial
 from ..analysis import (
     read_buffers,
     require,
+    require_blocks_only,
     require_complete_or_reduction,
     scope_children,
     written_buffers,
 )
 from ..argument import Argument, Block, BufferIndex, Loop
 from ..bounds import clipped
+from ..coverage import why_not_covered
 from ..declaration import PrimitiveFamily, primitive
 from ..random_variable import BlockRV, LoopRV
 from ..region import bind_region, relax_region, union_boxes
@@ -29,6 +31,7 @@ from ..tree import (
     SeqNode,
     TreeNode,
     blocks_below,
+    fresh_block_name,
     insert_beside,
     is_ancestor,
     loops_around,
@@ -146,6 +149,7 @@ def _cache_inplace(block: BlockNode, buffer_index: int, storage_scope: str) -> l
     buffer = region.buffer
     scope = scope_of(block)
     require(scope is not None, primitive, f"block {block.name!r} is a root block")
+    require_blocks_only(block, primitive)
     assert scope is not None
     require(
         buffer in written_buffers(block),
@@ -177,7 +181,7 @@ def _cache_inplace(block: BlockNode, buffer_index: int, storage_scope: str) -> l
             buffer.shape,
         )
     cache = similar_buffer(buffer, storage_scope)
-    name = cache_name(buffer, storage_scope)
+    name = fresh_block_name(block, cache_name(buffer, storage_scope))
     before, read_block = copy_block(buffer, cache, box, name, loops_around(top))
     after, write_block = copy_block(cache, buffer, box, name, loops_around(top))
     replace_buffer(block, buffer, cache)
@@ -206,6 +210,7 @@ def _cache_index(block: BlockNode, storage_scope: str, cse_thresh: int) -> list[
     require_storage_scope(storage_scope, primitive)
     scope = scope_of(block)
     require(scope is not None, primitive, f"block {block.name!r} is a root block")
+    require_blocks_only(block, primitive)
     require(isinstance(block.body, LeafNode), primitive, f"block {block.name!r} has loops or blocks inside")
     require(cse_thresh >= 0, primitive, f"cse_thresh must not be negative, got {cse_thresh}")
     assert scope is not None and isinstance(block.body, LeafNode)
@@ -338,6 +343,7 @@ def _stage_at(
         primitive,
         f"block {block.name!r} {kind} {len(regions)} buffers, there is no buffer {buffer_index}",
     )
+    require_blocks_only(block, primitive)
     require(is_ancestor(loop, block), primitive, f"loop {loop.var.name!r} is not around block {block.name!r}")
     scope = scope_of(block)
     require(
@@ -377,6 +383,8 @@ def _stage_at(
                     f"the reduction {variable.var.name!r} of block {item.name!r} is not finished in one iteration of"
                     f" loop {loop.var.name!r}",
                 )
+        reason = why_not_covered(first, buffer, loop)
+        require(reason is None, primitive, f"{reason}; the copy would write back elements that nobody wrote")
     else:
         require(
             not writers,
@@ -392,8 +400,16 @@ def _stage_at(
             primitive,
             f"how much of {buffer.name} one iteration of loop {loop.var.name!r} {kind} changes from one to the next: {extent}",
         )
+    if is_write:
+        ((_, own),) = _required_boxes([first], loop, {buffer}, writes=True).items()
+        for (low, size), (first_low, first_size) in zip(boxes[buffer], own, strict=True):
+            require(
+                constant_difference(low, first_low) == 0 and constant_difference(size, first_size) == 0,
+                primitive,
+                f"block {first.name!r} writes less of {buffer.name} than the blocks behind it",
+            )
     cache = similar_buffer(buffer, storage_scope)
-    name = cache_name(buffer, storage_scope)
+    name = fresh_block_name(block, cache_name(buffer, storage_scope))
     source, target = (cache, buffer) if is_write else (buffer, cache)
     copy = _auto_copy(source, target, boxes[buffer], name, around_copy, _variables_around(scope))
     for item in users:

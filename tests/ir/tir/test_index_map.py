@@ -10,6 +10,7 @@ import pytest
 
 from ir.arith import IterMapError
 from ir.tir import IndexMap, Range
+from ir.tir.evaluate import evaluate
 
 MAPS: dict[str, tuple[tuple[int, ...], Callable[..., Any]]] = {
     "identity": ((4, 6), lambda i, j: [i, j]),
@@ -59,3 +60,12 @@ def test_inverse_of_a_reversal_and_of_a_stride() -> None:
     assert [str(item) for item in reversed_map.inverse([16]).final_indices] == ["15 - axis0"]
     with pytest.raises(IterMapError, match="values of index i \\* 2 are 2 apart"):
         IndexMap.from_func(lambda i: [i * 2], index_dtype="int32").non_surjective_inverse([16])
+
+
+def test_what_lies_before_the_first_element_is_padding() -> None:
+    inverse, padding = IndexMap.from_func(lambda i: [i + 2], 1, index_dtype="int32").non_surjective_inverse(
+        [4]
+    )
+    (index,) = inverse.initial_indices
+    assert [place for place in range(6) if int(evaluate(padding, {index: place}))] == [0, 1]
+    assert [int(value) for value in inverse.map_indices([5])] == [3]

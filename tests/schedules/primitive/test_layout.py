@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ir.script import from_source
 from ir.script import tir as T
 from ir.tir import IndexMap
-from schedules import Schedule
+from schedules import Schedule, ScheduleError
 from schedules.tree import LeafNode, all_blocks
 from tests.programs import kernels
 
@@ -337,3 +340,54 @@ def test_transform_block_layout_needs_variables() -> None:
     assert_refused(
         sch, lambda: sch.transform_block_layout("B_j_common", lambda: ()), "no iteration variables"
     )
+
+
+# -- maps that shift, leave gaps, or go below zero ----------------------------------
+SHIFTED = """@T.prim_func
+def main(A: T.Buffer((8, 6)), B: T.Buffer((8,))):
+    T.func_attr({"tir.noalias": True})
+    for i, k in T.grid(8, 6):
+        with T.block("B"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                B[vi] = T.float32(0)
+            B[vi] = B[vi] + A[vi, vk]
+"""
+
+
+@pytest.mark.parametrize(
+    "index_map",
+    [
+        lambda i, k: (i + 2, k),
+        lambda i, k: (9 - i, k),
+        lambda i, k: ((i + 3) // 4, (i + 3) % 4, k),
+        lambda i, k: (k // 4, k % 4, i),
+    ],
+)
+def test_blocks_are_iterated_where_the_map_reaches(index_map: Any) -> None:
+    """Each element is added once: points that the map does not reach are none of the block."""
+    func = from_source(SHIFTED)
+    sch = Schedule(func)
+    sch.transform_block_layout("B", index_map)
+    assert_same_meaning(func, sch)
+
+
+def test_a_reduction_begins_at_zero() -> None:
+    """There it is initialised."""
+    sch = Schedule(from_source(SHIFTED))
+    with pytest.raises(ScheduleError, match="first iteration of the reduction"):
+        sch.transform_block_layout("B", lambda i, k: (i, k + 1))
+
+
+def test_maps_below_zero_are_refused() -> None:
+    sch = Schedule(from_source(SHIFTED))
+    with pytest.raises(ScheduleError, match="may be negative"):
+        sch.transform_block_layout("B", lambda i, k: (i - 1, k))
+    with pytest.raises(ScheduleError, match="may be negative"):
+        sch.transform_layout("B", ("write", 0), lambda i: (3 - i,))
+
+
+def test_a_shifted_layout_has_padding_in_front() -> None:
+    sch = Schedule(from_source(SHIFTED))
+    with pytest.raises(ScheduleError, match="leaves gaps"):
+        sch.transform_layout("B", ("write", 0), lambda i: (i + 2,))

@@ -1,0 +1,166 @@
+"""Uses of primitives that would change what a program computes: each is refused, with the reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from ir import te, topi
+from ir.script import from_source
+from ir.target import Target
+from schedules import Schedule, ScheduleError
+from schedules.postproc import postprocess
+from schedules.space import PostOrderApply
+from tests.schedules.checks import assert_same_meaning
+
+MIXED = """@T.prim_func
+def main(A: T.Buffer((8,)), B: T.Buffer((8,)), C: T.Buffer((8,))):
+    T.func_attr({"tir.noalias": True})
+    P = T.alloc_buffer((8,))
+    for i in range(8):
+        with T.block("P"):
+            vi = T.axis.spatial(8, i)
+            P[vi] = A[vi] + T.float32(1)
+    A[0] = T.float32(7)
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            B[vi] = P[vi] * A[vi]
+"""
+
+
+@pytest.mark.parametrize(
+    "primitive", ["compute_at", "compute_inline", "reverse_compute_inline", "cache_read"]
+)
+def test_nothing_moves_over_a_statement_that_is_in_no_block(primitive: str) -> None:
+    sch = Schedule(from_source(MIXED), error_render_level="none")
+    steps = {
+        "compute_at": lambda: sch.compute_at("P", sch.get_loops("B")[0]),
+        "compute_inline": lambda: sch.compute_inline("P"),
+        "reverse_compute_inline": lambda: sch.reverse_compute_inline("B"),
+        "cache_read": lambda: sch.cache_read("B", 1, "global"),
+    }
+    with pytest.raises(ScheduleError, match="a statement that is in no block touches A"):
+        steps[primitive]()
+
+
+def test_iterations_past_the_end_are_for_blocks_only() -> None:
+    """A predicate keeps a block from running there; a statement beside it would run."""
+    func = from_source(
+        """@T.prim_func
+def main(A: T.Buffer((9,)), B: T.Buffer((9,)), C: T.Buffer((9,))):
+    for i in range(9):
+        C[i] = A[i]
+        with T.block("B"):
+            vi = T.axis.spatial(9, i)
+            B[vi] = A[vi]
+"""
+    )
+    sch = Schedule(func, error_render_level="none")
+    with pytest.raises(ScheduleError, match="not everything under it is in a block"):
+        sch.split(sch.get_loops("B")[0], [None, 4])
+    sch.split(sch.get_loops("B")[0], [None, 3])
+    assert_same_meaning(func, sch)
+
+
+WINDOW = """@T.prim_func
+def main(A: T.Buffer((4, 2)), C: T.Buffer((4, 5))):
+    T.func_attr({"tir.noalias": True})
+    B = T.alloc_buffer((4, 5))
+    for i, j in T.grid(4, 2):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj + 2] = A[vi, vj]
+    for i, j in T.grid(4, 2):
+        with T.block("C"):
+            vi = T.axis.spatial(4, i)
+            vj = T.axis.spatial(5, j + 2)
+            C[vi, vj] = B[vi, vj] * T.float32(2)
+"""
+
+
+def test_a_blockized_window_begins_where_it_did() -> None:
+    func = from_source(WINDOW)
+    sch = Schedule(func)
+    sch.blockize([sch.get_block("B"), sch.get_block("C")])
+    sch.reverse_compute_at("C", sch.get_loops("B")[0], preserve_unit_loops=True)
+    assert_same_meaning(func, sch)
+
+
+def test_views_follow_the_variables_of_a_blockized_block() -> None:
+    func = from_source(
+        """@T.prim_func
+def main(A: T.Buffer((4, 8)), C: T.Buffer((4, 8))):
+    T.func_attr({"tir.noalias": True})
+    for i in range(4):
+        with T.block("C"):
+            vi = T.axis.spatial(4, i)
+            T.reads(A[vi, 0:8])
+            T.writes(C[vi, 0:8])
+            row = T.match_buffer(C[vi, 0:8], (8,), "float32", offset_factor=1)
+            for j in range(8):
+                row[j] = A[vi, 7 - j]
+"""
+    )
+    sch = Schedule(func)
+    sch.blockize(sch.get_loops("C")[0])
+    assert_same_meaning(func, sch)
+
+
+def test_copies_of_buffers_with_one_name_are_blocks_of_two() -> None:
+    """Two products in one kernel: each has an accumulator, and every candidate finds both blocks by their names."""
+    a, b, c = (te.placeholder((16, 16), name=name) for name in "abc")
+    func = te.create_prim_func([a, b, c, topi.matmul(topi.matmul(a, b), c)])
+    target = Target("llvm -mcpu=x86-64-v3 -num-cores 2")
+    for sch in PostOrderApply().generate_design_space(func, target):
+        assert postprocess(sch, target)
+    sch = Schedule(func)
+    first, second = (sch.cache_write(name, 0, "local") for name in ("T_matmul", "T_matmul_1"))
+    assert sch.get(first).name_hint != sch.get(second).name_hint
+
+
+EINSUM = """@T.prim_func
+def main(A: T.Buffer((7, 5), "DTYPE"), B: T.Buffer((5, 6), "DTYPE"), W: T.Buffer((6,), "DTYPE"), C: T.Buffer((7, 6), "DTYPE")):
+    for i, j, k in T.grid(7, 6, 5):
+        with T.block("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                C[vi, vj] = T.const(0, "DTYPE")
+            C[vi, vj] = C[vi, vj] + TERM
+"""
+
+
+@pytest.mark.parametrize(
+    ("dtype", "term", "legal"),
+    [
+        ("float32", "A[vi, vk] * B[vk, vj]", True),
+        ("float32", "A[vi, vk] * T.float32(3)", True),
+        ("float32", "A[vi, vk] * W[vj]", False),  # of which one may be infinite
+        ("float32", "A[vi, vk] * B[vk, vj] * W[vj]", False),
+        ("float32", "A[vi, vk] * (B[vk, vj] + T.float32(1))", False),
+        ("int32", "A[vi, vk] * W[vj]", True),
+        ("int32", "A[vi, vk] * (B[vk, vj] // W[vj])", False),
+    ],
+)
+def test_zeros_in_the_padding_of_an_einsum_are_neutral(dtype: str, term: str, legal: bool) -> None:
+    func = from_source(EINSUM.replace("DTYPE", dtype).replace("TERM", term))
+    sch = Schedule(func, error_render_level="none")
+    if not legal:
+        with pytest.raises(ScheduleError, match="every padded reduction variable|divides by"):
+            sch.pad_einsum("C", [1, 4, 4])
+        return
+    sch.pad_einsum("C", [1, 4, 4])
+    assert_same_meaning(func, sch)
+
+
+def test_the_padding_is_not_divided_by() -> None:
+    func = from_source(
+        """@T.prim_func
+def main(A: T.Buffer((7,), "int32"), B: T.Buffer((7,), "int32"), C: T.Buffer((7,), "int32")):
+    for i in range(7):
+        with T.block("C"):
+            vi = T.axis.spatial(7, i)
+            C[vi] = A[vi] // B[vi]
+"""
+    )
+    with pytest.raises(ScheduleError, match="divides by .*zero in the padding"):
+        Schedule(func).pad_einsum("C", [4])

@@ -1,0 +1,128 @@
+"""Copies of buffers: made only of what a block surely writes."""
+
+from __future__ import annotations
+
+import pytest
+
+from ir.script import from_source
+from schedules import Schedule, ScheduleError
+from tests.schedules.checks import assert_same_meaning
+
+HEADER = """@T.prim_func
+def main(A: T.Buffer((8, 6)), B: T.Buffer((16, 6)), C: T.Buffer((8, 6))):
+    T.func_attr({"tir.noalias": True})
+"""
+
+
+def schedule(body: str) -> Schedule:
+    lines = ["    " + line for line in body.strip("\n").splitlines()]
+    return Schedule(from_source(HEADER + "\n".join(lines) + "\n"), error_render_level="none")
+
+
+def stored(place: str, where: str = "", store: str = "B[PLACE] = A[vi, vj]") -> str:
+    return f"""
+for i, j in T.grid(8, 6):
+    with T.block("B"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        {where or "T.reads(A[vi, vj])"}
+        {store.replace("PLACE", place)}
+"""
+
+
+PARTIAL = [
+    (stored("vi * 2, vj"), "not known to fill a box"),
+    (stored("vi, vi % 6"), "not known to fill a box"),
+    (stored("vi, vj", "T.where(j <= i)"), "runs only where"),
+    (stored("vi, vj", store="if A[vi, vj] > 0.0: B[PLACE] = 1.0"), "under a condition"),
+    (
+        stored("vi, vj", "pass", "B[PLACE] = 1.0").replace("T.grid(8, 6)", "T.grid(8, 0)"),
+        "without iterations",
+    ),
+]
+STEPS = {
+    "cache_write": lambda sch: sch.cache_write("B", 0, "global"),
+    "write_at": lambda sch: sch.write_at(sch.get_loops("B")[0], "B", 0, "global"),
+}
+
+
+@pytest.mark.parametrize(("body", "reason"), PARTIAL)
+def test_elements_that_are_not_written_are_not_written_back(body: str, reason: str) -> None:
+    with pytest.raises(ScheduleError, match=reason):
+        STEPS["cache_write"](schedule(body))
+
+
+@pytest.mark.parametrize("primitive", ["reindex", "reindex_cache_write"])
+def test_a_conditional_store_is_not_redirected(primitive: str) -> None:
+    sch = schedule(PARTIAL[3][0])
+    with pytest.raises(ScheduleError, match="under a condition"):
+        if primitive == "reindex":
+            sch.reindex("B", ("write", 0))
+        else:
+            sch.reindex_cache_write("B", 0, "global", lambda i, j: (i, j))
+
+
+@pytest.mark.parametrize(
+    "body", [stored("vi * 2, vj").replace("(8, 6)", "(6, 8)").replace("vi * 2, vj", "vi, vj * 2 % 6")]
+)
+def test_steps_within_one_iteration_of_a_loop(body: str) -> None:
+    sch = schedule(
+        body.replace("T.reads(A[vi, vj])", "T.reads(A[vi, vj % 6])").replace("= A[vi, vj]", "= A[vi, vj % 6]")
+    )
+    with pytest.raises(ScheduleError, match="write_at: .*not known to fill a box"):
+        STEPS["write_at"](sch)
+
+
+@pytest.mark.parametrize("primitive", list(STEPS))
+@pytest.mark.parametrize("place", ["vi, vj", "vi + 3, vj", "15 - vi, vj", "vi, 5 - vj"])
+def test_boxes_are_copied(primitive: str, place: str) -> None:
+    sch = schedule(stored(place))
+    before = sch.mod["main"]
+    STEPS[primitive](sch)
+    assert_same_meaning(before, sch.mod["main"])
+
+
+@pytest.mark.parametrize("factor", [3, 4, 5])
+def test_guards_of_uneven_loops_are_no_conditions(factor: int) -> None:
+    sch = schedule(stored("vi, vj").replace("B[", "C["))
+    before = sch.mod["main"]
+    sch.split(sch.get_loops("B")[0], [None, factor])
+    sch.cache_write("B", 0, "local")
+    assert_same_meaning(before, sch.mod["main"])
+
+
+@pytest.mark.parametrize("factor", [3, 5])
+def test_guards_that_end_before_the_buffer_does(factor: int) -> None:
+    """The copy would be cut at the end of B only, and take elements past the guard along."""
+    sch = schedule(stored("vi, vj"))
+    sch.split(sch.get_loops("B")[0], [None, factor])
+    with pytest.raises(ScheduleError, match="runs only where"):
+        sch.cache_write("B", 0, "local")
+
+
+def test_what_nobody_wrote_is_not_read() -> None:
+    body = """
+P = T.alloc_buffer((16, 6))
+for i, j in T.grid(8, 6):
+    with T.block("P"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        P[vi * 2, vj] = A[vi, vj]
+for i, j in T.grid(8, 6):
+    with T.block("C"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        C[vi, vj] = P[vi * 2, vj]
+"""
+    with pytest.raises(ScheduleError, match="cache_read: .*not known to fill a box"):
+        schedule(body).cache_read("C", 0, "local")
+
+
+def test_a_triangle_is_no_box() -> None:
+    body = """
+for i in range(6):
+    for j in range(6 - i):
+        with T.block("B"):
+            vi = T.axis.spatial(6, i)
+            vj = T.axis.spatial(6, i + j)
+            B[vi, vj] = A[vi, vj]
+"""
+    with pytest.raises(ScheduleError, match="not known to fill a box"):
+        schedule(body).cache_write("B", 0, "global")
