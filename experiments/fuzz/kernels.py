@@ -6,8 +6,12 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from .kernels_irregular import IRREGULAR
+
 _EXTENTS = [1, 2, 3, 5, 6, 7, 8, 12, 13, 16, 17]
 _DTYPES = ["float32", "float32", "int32", "int8", "float64", "bfloat16"]
+_MOST_STEPS = 600
+"""Iterations of a kernel's deepest nest: the interpreter takes its time."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +31,14 @@ class Sizes:
 def kernel(generator: random.Random) -> str:
     """The text of a kernel."""
     n, m, k = (generator.choice(_EXTENTS) for _ in range(3))
-    sizes = Sizes(n, m, k, generator.choice(_DTYPES))
-    return generator.choice(_KERNELS)(sizes, generator)
+    while n * m * k > _MOST_STEPS:
+        n, m, k = n - n // 3, m - m // 3, k - k // 3
+    dtype = generator.choice(_DTYPES)
+    if generator.random() < 0.5:
+        if generator.random() < 0.05:
+            n, m, k = generator.choice([(0, m, k), (n, 0, k), (n, m, 0)])
+        return generator.choice(IRREGULAR)(Sizes(n, m, k, dtype), generator)
+    return generator.choice(_KERNELS)(Sizes(n, m, k, dtype), generator)
 
 
 def matmul_relu(sizes: Sizes, generator: random.Random) -> str:

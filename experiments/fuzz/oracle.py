@@ -149,6 +149,14 @@ def _judge_compiled(native: NativeModule, name: str, program: Meaning, target: s
     return Verdict("ok")
 
 
+def run_native(func: PrimFunc, arguments: Sequence[Any], target: str) -> Outcome:
+    """What the code for a target does with arguments; those that are :class:`Guarded` are changed."""
+    passed = [value.array if isinstance(value, Guarded) else value for value in arguments]
+    _calls.clear()
+    build(func, TARGETS[target])["main"](*passed)
+    return Outcome(passed, list(_calls))
+
+
 # -- both --------------------------------------------------------------------------
 def meaning(text: str, arguments: Sequence[Any]) -> Meaning | Verdict:
     """What a program computes, or why that is not defined."""

@@ -1,103 +1,200 @@
-"""Random schedules of small kernels: each primitive either is refused or leaves the meaning as it was."""
+"""Random schedules: each primitive either is refused or leaves the meaning as it was, and a trace says all of it.
+
+The programs are small kernels as script text, regular and irregular ones, kernels made of operators, and the random TIR programs of
+:mod:`experiments.fuzz.tir_programs`.
+"""
 
 from __future__ import annotations
 
-import contextlib
+import json
 import random
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ir import dtype as dt
+from ir import structural_equal
 from ir.script import from_source
+from ir.tir import interpreter
 from ir.tir.function import PrimFunc
-from schedules import Schedule, ScheduleError
-from tests.schedules.random_steps import Step
+from schedules import Schedule, Trace
 
 from .kernels import kernel
-from .oracle import Backwards, interpreted, judge_native
+from .kernels_te import workload
+from .oracle import Backwards, Guarded, Outcome, interpreted, run_native
+from .schedules_steps import RefusalError, take_steps
+from .tir_programs import tir_program
 from .verdict import Verdict, crash
 
-_OFTEN = ["split", "compute_at", "reverse_compute_at", "vectorize last", "vectorize last", "split"]
-"""Primitives that are drawn once more for each time they are named here, for others build on them."""
+_SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0])
 
 
-class WiderStep(Step):
-    """The steps of the tests, and those that only code generation tells apart."""
+@dataclass(frozen=True)
+class Program:
+    """What is scheduled, with arguments for it."""
 
-    def actions(self) -> dict[str, Callable[[], Any]]:
-        pick = self.random.choice
-        return {
-            **super().actions(),
-            "unroll": lambda: self.sch.unroll(self.loop()),
-            "vectorize last": lambda: [self.sch.vectorize(loop) for loop in self.loops[-1:]],
-            "parallel first": lambda: [self.sch.parallel(loop) for loop in self.loops[:1]],
-            "unroll pragma": lambda: self.sch.annotate(
-                self.loop(), "pragma_auto_unroll_max_step", pick([4, 16, 64])
-            ),
-            "set_scope": lambda: self.sch.set_scope(self.name, 0, pick(["local", "global", "shared"])),
-            "storage_align": lambda: self.sch.storage_align(self.name, 0, -2, 8, 3),
-        }
-
-    def run(self) -> None:
-        """One primitive, or none where it is refused."""
-        actions = self.actions()
-        with contextlib.suppress(ScheduleError):
-            actions[self.random.choice([*sorted(actions), *_OFTEN])]()
+    func: PrimFunc
+    arguments: list[Any]
+    tolerance: float = 0.0
+    """How far results may differ, relative to the greatest, where sums are reordered."""
 
 
 @dataclass(frozen=True)
 class ScheduledKernel:
-    """A kernel, what a random schedule made of it, and arguments for both."""
+    """A program, what a random schedule made of it, and the schedule as JSON."""
 
-    kernel: PrimFunc
+    program: Program
     scheduled: PrimFunc
-    arguments: list[np.ndarray]
+    trace: list[Any]
+    counts: Counter[tuple[str, bool]] = field(default_factory=Counter)
+    """How often each primitive was (legal, or refused)."""
+
+
+def program_of(generator: random.Random, seed: int) -> Program:
+    """The program of a seed."""
+    source = generator.random()
+    if source < 0.55:
+        func = from_source(kernel(generator))
+        return Program(func, arguments_for(func, seed))
+    if source < 0.9:
+        made = workload(generator)
+        return Program(made.func, made.arguments(seed, special=generator.random() < 0.3), made.tolerance)
+    random_program = tir_program(seed, wrap=generator.random() < 0.5)
+    if "T.block(" in random_program.text:
+        return Program(from_source(random_program.text), random_program.arguments)
+    func = from_source(kernel(generator))
+    return Program(func, arguments_for(func, seed))
 
 
 def scheduled_kernel(seed: int) -> ScheduledKernel:
-    """The kernel and the schedule of a seed."""
+    """The program and the schedule of a seed.
+
+    Raises:
+        RefusalError: a primitive refused and left something behind.
+    """
     generator = random.Random(seed)
-    func = from_source(kernel(generator))
-    sch = Schedule(func, seed=seed, error_render_level="none")
-    for _ in range(generator.randint(2, 9)):
-        WiderStep(sch, generator).run()
+    program = program_of(generator, seed)
+    sch = Schedule(program.func, seed=seed, error_render_level="none")
+    counts = take_steps(sch, generator, generator.randint(2, 12))
     scheduled = sch.mod["main"]
-    assert isinstance(scheduled, PrimFunc)
-    return ScheduledKernel(func, scheduled, _arguments(func, seed))
+    assert isinstance(scheduled, PrimFunc) and sch.trace is not None
+    return ScheduledKernel(program, scheduled, sch.trace.as_json(), counts)
 
 
-def _arguments(func: PrimFunc, seed: int) -> list[np.ndarray]:
-    """Small integers, so that sums of floats are exact in any order."""
+def trace_text(trace: list[Any]) -> str:
+    """A trace in JSON form as Python."""
+    return "\n".join(Trace.from_json(json.loads(json.dumps(trace))).as_python())
+
+
+def arguments_for(func: PrimFunc, seed: int) -> list[np.ndarray]:
+    """Small integers, so that sums of floats are exact in any order; for some seeds NaN and infinities, and all of an integer type."""
     numbers = np.random.default_rng(seed)
+    has_special, is_wide = numbers.random() < 0.25, numbers.random() < 0.3
     arrays = []
     for param in func.params:
         buffer = func.buffer_map[param]
         shape = [int(extent) for extent in buffer.shape]  # type: ignore[call-overload]
-        arrays.append(numbers.integers(-3, 4, shape).astype(dt.to_numpy(buffer.dtype)))
+        array = numbers.integers(-3, 4, shape).astype(dt.to_numpy(buffer.dtype))
+        if dt.is_float(buffer.dtype) and has_special:
+            odd = numbers.choice(_SPECIAL, shape)
+            array = np.where(numbers.random(shape) < 0.1, odd, array.astype("float64")).astype(array.dtype)
+        elif buffer.dtype == "int8" and is_wide:
+            array = numbers.integers(-128, 127, shape, dtype="int8", endpoint=True)
+        arrays.append(array)
     return arrays
 
 
-def judge_schedule(seed: int, targets: list[str]) -> Verdict:
-    """Whether a schedule computes what its kernel does, interpreted in both directions and compiled for some targets."""
+def judge_schedule(seed: int, targets: Sequence[str]) -> Verdict:
+    """Whether a schedule computes what its program does, interpreted in both directions and compiled for some targets, and is replayed
+    from JSON.
+    """
     try:
         found = scheduled_kernel(seed)
+    except RefusalError as error:
+        return Verdict("a refusal changes the program", str(error), str(error).partition(" ")[0])
     except Exception as error:  # refusals are handled where steps are taken: what gets here is a finding
         return crash("schedule", error)
-    expected = interpreted(found.kernel, found.arguments)
+    return judge_trace(found.program, found.trace, targets, found.scheduled)
+
+
+def judge_trace(
+    program: Program, trace: list[Any], targets: Sequence[str], scheduled: PrimFunc | None = None
+) -> Verdict:
+    """Whether a trace leaves the meaning of a program as it was.
+
+    Args:
+        program: what the trace belongs to.
+        trace: as JSON.
+        targets: names of targets to compile for.
+        scheduled: what the schedule was when the trace was recorded, if it is known.
+    """
     try:
-        forwards = interpreted(found.scheduled, found.arguments)
-        backwards = interpreted(found.scheduled, found.arguments, Backwards)
-    except Exception as error:  # the kernel itself could be interpreted
-        return crash("the scheduled kernel, interpreted", error)
-    if not forwards.agrees(expected):
+        expected = interpreted(program.func, program.arguments)
+        if not interpreted(program.func, program.arguments, Backwards).agrees(expected):
+            return Verdict("invalid", "a race, or memory that is not initialized")
+    except (interpreter.InterpreterError, ZeroDivisionError) as error:
+        return Verdict("invalid", f"{type(error).__name__}: {error}")
+    try:
+        replayed = Schedule(program.func, error_render_level="none")
+        Trace.apply_json_to_schedule(json.loads(json.dumps(trace)), replayed)
+    except Exception as error:
+        return crash("replay", error)
+    again = replayed.mod["main"]
+    if scheduled is not None and not structural_equal(again, scheduled):
+        return Verdict("replaying the trace gives another program")
+    assert isinstance(again, PrimFunc)
+    return _judge_scheduled(program, again, expected, targets)
+
+
+def _judge_scheduled(
+    program: Program, scheduled: PrimFunc, expected: Outcome, targets: Sequence[str]
+) -> Verdict:
+    try:
+        forwards = interpreted(scheduled, program.arguments)
+        backwards = interpreted(scheduled, program.arguments, Backwards)
+    except Exception as error:  # the program itself could be interpreted
+        return crash("the scheduled program, interpreted", error)
+    if not agrees(forwards, expected, program.tolerance):
         return Verdict("the schedule is wrong")
-    if not backwards.agrees(expected):
+    if not agrees(backwards, expected, program.tolerance):
         return Verdict("the schedule has a race")
     for target in targets:
-        verdict = judge_native(found.scheduled, found.arguments, expected, target)
+        verdict = _judge_native(program, scheduled, expected, target)
+        if verdict.failed and _judge_native(program, program.func, expected, target).failed:
+            return Verdict("native code is wrong without a schedule", str(verdict), target)
         if verdict.failed:
             return verdict
     return Verdict("ok")
+
+
+def _judge_native(program: Program, scheduled: PrimFunc, expected: Outcome, target: str) -> Verdict:
+    guarded = [Guarded(value) if isinstance(value, np.ndarray) else value for value in program.arguments]
+    try:
+        found = run_native(scheduled, guarded, target)
+    except Exception as error:  # whatever the compiler raises on a valid program is a finding
+        return crash(target, error)
+    if not agrees(found, expected, program.tolerance):
+        return Verdict("wrong", target, target)
+    if not all(value.intact for value in guarded if isinstance(value, Guarded)):
+        return Verdict("wrote beside an array", target, target)
+    return Verdict("ok")
+
+
+def agrees(found: Outcome, expected: Outcome, tolerance: float) -> bool:
+    """Whether results are equal, or differ by no more than a share of the greatest finite element."""
+    if not tolerance:
+        return found.agrees(expected)
+    return found.calls == expected.calls and all(
+        _is_close(a, b, tolerance) for a, b in zip(found.arguments, expected.arguments, strict=True)
+    )
+
+
+def _is_close(a: Any, b: Any, tolerance: float) -> bool:
+    if not isinstance(a, np.ndarray) or not dt.is_float(str(a.dtype)):
+        return bool(np.array_equal(a, b))
+    wide_a, wide_b = a.astype("float64"), b.astype("float64")
+    scale = np.abs(wide_b[np.isfinite(wide_b)]).max(initial=1e-30)
+    return bool(np.allclose(wide_a, wide_b, rtol=tolerance, atol=tolerance * scale, equal_nan=True))

@@ -63,7 +63,7 @@ def test_programs_have_every_kind_of_statement() -> None:
 
 def test_a_seed_is_a_schedule() -> None:
     first, second = scheduled_kernel(3), scheduled_kernel(3)
-    assert first.scheduled.script() == second.scheduled.script() != first.kernel.script()
+    assert first.scheduled.script() == second.scheduled.script() != first.program.func.script()
 
 
 # -- verdicts ----------------------------------------------------------------------

@@ -1,0 +1,166 @@
+"""Random schedules and candidates: what they are drawn from, that bugs planted in primitives are found, and that failures become small."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from experiments.fuzz import __main__ as command
+from experiments.fuzz.candidates import candidates_of, judge_candidates, space_of
+from experiments.fuzz.kernels_te import FAMILIES, Sizes
+from experiments.fuzz.schedules import Program, judge_schedule, judge_trace, scheduled_kernel
+from experiments.fuzz.schedules_reduce import reduced_schedule, without
+from experiments.fuzz.schedules_steps import RefusalError
+from ir.script import from_source
+from schedules import Schedule, ScheduleError
+from schedules.primitive import for_kind, loops, reduction
+
+OVERLAPPING = """@T.prim_func
+def main(A: T.Buffer((8, 6)), B: T.Buffer((8, 6)), C: T.Buffer((8, 6))):
+    T.func_attr({"tir.noalias": True})
+    for i, j in T.grid(8, 6):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi // 2, vj] = A[vi, vj]
+    for i, j in T.grid(8, 6):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = A[vi, vj]
+"""
+
+
+def program(text: str) -> Program:
+    func = from_source(text)
+    arrays = [np.arange(48, dtype="float32").reshape(8, 6) for _ in func.params]
+    return Program(func, arrays)
+
+
+def trace_of(program: Program, *steps: Any) -> list[Any]:
+    sch = Schedule(program.func)
+    for step in steps:
+        step(sch)
+    assert sch.trace is not None
+    return json.loads(json.dumps(sch.trace.as_json()))
+
+
+# -- what is drawn -----------------------------------------------------------------
+def test_about_half_of_the_steps_are_legal() -> None:
+    counts: Counter[tuple[str, bool]] = Counter()
+    for seed in range(60):
+        counts += scheduled_kernel(seed).counts
+    legal = sum(count for (_, is_legal), count in counts.items() if is_legal)
+    assert 0.35 < legal / sum(counts.values()) < 0.75
+    assert len({name for name, is_legal in counts if is_legal}) >= 30
+
+
+@pytest.mark.parametrize("name", sorted(FAMILIES))
+def test_every_family_makes_kernels(name: str) -> None:
+    for seed in range(3):
+        sizes = Sizes(random.Random(seed), 60)
+        assert FAMILIES[name](sizes) is not None and len(sizes.inputs) == len(sizes.bounds) > 0
+
+
+def test_some_schedules_and_candidates_pass(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["schedules", "--seeds", "100:110"]) == 0
+    assert command.main(["candidates", "--seeds", "0:4", "--target", "cpu"]) == 0
+    assert command.main(["candidates", "--seeds", "4:8", "--target", "sapphire rapids"]) == 0
+
+
+def test_a_seed_is_a_candidate() -> None:
+    first, second = (candidates_of(space_of(5, "x86-64-v3"), 5) for _ in range(2))
+    assert [item.trace for item in first] == [item.trace for item in second] != []
+
+
+# -- bugs planted in primitives ----------------------------------------------------
+def test_a_loop_made_parallel_without_proof_is_a_race(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = program(OVERLAPPING)
+    with pytest.raises(ScheduleError):
+        trace_of(case, lambda sch: sch.parallel(sch.get_loops("B")[0]))
+    monkeypatch.setattr(for_kind, "why_iterations_conflict", lambda loop, blocks: None)
+    trace = trace_of(case, lambda sch: sch.parallel(sch.get_loops("B")[0]))
+    assert judge_trace(case, trace, []).failed
+
+
+def found(judge: Any, seeds: range) -> set[str]:
+    """The kinds of failures among some seeds."""
+    return {verdict.kind for seed in seeds if (verdict := judge(seed)).failed}
+
+
+def test_a_forgotten_predicate_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = loops._infer_factors
+    monkeypatch.setattr(loops, "_infer_factors", lambda *given: (right(*given)[0], True))
+    assert found(lambda seed: judge_schedule(seed, []), range(12)) & {
+        "crash InterpreterError",
+        "the schedule is wrong",
+    }
+
+
+def test_an_init_that_is_forgotten_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = reduction._init_nest
+
+    def forgets(block: Any, inner: Any) -> Any:
+        nest, made = right(block, inner)
+        made.body.leaf = reduction.tir.Evaluate(reduction.tir.const(0))
+        return nest, made
+
+    monkeypatch.setattr(reduction, "_init_nest", forgets)
+    assert found(lambda seed: judge_candidates(seed, "cpu"), range(12)) & {"wrong", "other features"}
+
+
+def test_a_refusal_that_leaves_something_behind_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = for_kind.require_loop_can_run_in_any_order
+
+    def late(loop: Any, primitive: str, allow_reduction: bool = False) -> None:
+        loop.annotations = {**loop.annotations, "left": 1}
+        loop.touch()
+        right(loop, primitive, allow_reduction)
+        loop.annotations = {}
+
+    monkeypatch.setattr(for_kind, "require_loop_can_run_in_any_order", late)
+    with pytest.raises(RefusalError, match="refused, and changed the program"):
+        for seed in range(100):
+            scheduled_kernel(seed)
+
+
+# -- the reducer -------------------------------------------------------------------
+def test_a_failing_schedule_becomes_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(for_kind, "why_iterations_conflict", lambda loop, blocks: None)
+    case = program(OVERLAPPING)
+    trace = trace_of(
+        case,
+        lambda sch: sch.split(sch.get_loops("C")[0], [2, 4]),
+        lambda sch: sch.vectorize(sch.get_loops("C")[-1]),
+        lambda sch: sch.cache_read("C", 0, "global"),
+        lambda sch: sch.parallel(sch.get_loops("B")[0]),
+        lambda sch: sch.unroll(sch.get_loops("C")[0]),
+    )
+
+    def fails(text: str, smaller: list[Any]) -> bool:
+        try:
+            func = from_source(text)
+            arrays = [
+                np.arange(64, dtype="float32")[: int(np.prod(shape))].reshape(shape) for shape in shapes(func)
+            ]
+            return judge_trace(Program(func, arrays), smaller, []).kind == "the schedule has a race"
+        except Exception:
+            return False
+
+    text, small = reduced_schedule(OVERLAPPING, trace, fails, seconds=30)
+    assert fails(text, small)
+    assert [item[0] for item in small[0]] == ["GetBlock", "GetLoops", "Parallel"]
+    assert sum(int(np.prod(shape)) for shape in shapes(from_source(text))) < 30
+
+
+def shapes(func: Any) -> list[list[int]]:
+    return [[int(extent) for extent in func.buffer_map[param].shape] for param in func.params]
+
+
+def test_what_uses_a_dropped_result_is_dropped_too() -> None:
+    trace = trace_of(program(OVERLAPPING), lambda sch: sch.split(sch.get_loops("C")[0], [2, 4]))
+    assert without(trace, 0, 1) == [[], []]
+    assert [item[0] for item in without(trace, 2, 1)[0]] == ["GetBlock", "GetLoops"]
