@@ -155,6 +155,9 @@ def _judge_scheduled(
     try:
         forwards = interpreted(scheduled, program.arguments)
         backwards = interpreted(scheduled, program.arguments, Backwards)
+    except interpreter.InterpreterError as error:
+        is_race = str(error).endswith("[parallel]")
+        return Verdict("the schedule has a race" if is_race else "the schedule is not defined", str(error))
     except Exception as error:  # the program itself could be interpreted
         return crash("the scheduled program, interpreted", error)
     if not agrees(forwards, expected, program.tolerance):

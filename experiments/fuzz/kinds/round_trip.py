@@ -16,7 +16,7 @@ from ..kernels import kernel
 from ..kind import KINDS, Kind
 from ..relax.program import relax_module
 from ..round_trips import round_trip
-from ..schedules import WiderStep
+from ..schedules_steps import WiderStep
 from ..tir_programs import tir_program
 from ..verdict import Verdict, crash
 
