@@ -139,6 +139,12 @@ def blockize_loop(loop: LoopNode, preserve_unit_iters: bool = True) -> BlockNode
     (block,) = blocks
     inner = [item for item in loops_around(block) if is_ancestor(loop, item)]
     _require_plain(loop, block, primitive)
+    require(
+        block.init is None
+        or not any(isinstance(item.extent, tir.IntImm) and item.extent.value == 0 for item in inner),
+        primitive,
+        f"a loop around block {block.name!r} has no iterations, so that it initialises nothing",
+    )
     division = Division(block, inner, primitive, preserve_unit_iters)
     outer_reads, outer_writes = _outer_regions([block], [division])
     init = None if block.init is None else _init_nest(block, inner, division)

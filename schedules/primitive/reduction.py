@@ -79,6 +79,11 @@ def _loops_of_init(block: BlockNode, loop: LoopNode) -> list[LoopNode]:
                 f"reduction {item.var.name!r} also runs outside loop {loop.var.name!r}; choose an outer loop",
             )
     for item_loop in loops[position:]:
+        require(
+            not (isinstance(item_loop.extent, tir.IntImm) and item_loop.extent.value == 0),
+            "decompose_reduction",
+            f"loop {item_loop.var.name!r} has no iterations, so that block {block.name!r} initialises nothing",
+        )
         used = any(mentions(value, {item_loop.var}) for value in block.iter_values)
         require(
             used or (isinstance(item_loop.extent, tir.IntImm) and item_loop.extent.value == 1),

@@ -164,3 +164,15 @@ def main(A: T.Buffer((7,), "int32"), B: T.Buffer((7,), "int32"), C: T.Buffer((7,
     )
     with pytest.raises(ScheduleError, match="divides by .*zero in the padding"):
         Schedule(func).pad_einsum("C", [4])
+
+
+@pytest.mark.parametrize("primitive", ["decompose_reduction", "blockize"])
+def test_a_reduction_without_iterations_initialises_nothing(primitive: str) -> None:
+    text = EINSUM.replace("DTYPE", "float32").replace("TERM", "A[vi, vk] * B[vk, vj]")
+    sch = Schedule(from_source(text.replace("T.grid(7, 6, 5)", "T.grid(7, 6, 0)")), error_render_level="none")
+    loop = sch.get_loops("C")[0]
+    with pytest.raises(ScheduleError, match="has no iterations"):
+        if primitive == "blockize":
+            sch.blockize(loop)
+        else:
+            sch.decompose_reduction("C", loop)
