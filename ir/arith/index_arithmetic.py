@@ -49,8 +49,10 @@ class IndexArithmetic:
         parts: list[Any] = [after]
         while parts:
             part = parts.pop()
-            if part.__class__ in _CONNECTIVES:
-                parts += [part.a] if part.__class__ is E.Not else [part.a, part.b]
+            if part.__class__ is E.Not:
+                parts.append(part.a)
+            elif isinstance(part, E.LogicalExpr):
+                parts += (part.a, part.b)
             elif part.is_compound and self(part) and not exact(part):
                 return True
         return False
@@ -77,7 +79,6 @@ class IndexArithmetic:
         return self(e.body)
 
 
-_CONNECTIVES = frozenset((E.And, E.Or, E.Not))
 _TABLE: dict[type, Callable[[IndexArithmetic, Any], bool]] = {
     **{
         cls: IndexArithmetic._arithmetic

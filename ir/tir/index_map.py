@@ -189,7 +189,9 @@ class IndexMap(Node, type_key="tir.IndexMap"):
             low = analyzer.const_int_bound(final).min_value
             if 0 < low < (1 << 60):
                 below = index < const(low, index.dtype)
-                padding = below if isinstance(padding, IntImm) and not padding.value else logical_or(padding, below)
+                padding = (
+                    below if isinstance(padding, IntImm) and not padding.value else logical_or(padding, below)
+                )
         return inverse, padding
 
     def _inverted(self, shape: Sequence[Any], check_bijective: bool) -> tuple[IndexMap, PrimExpr]:
