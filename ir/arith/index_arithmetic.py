@@ -49,10 +49,8 @@ class IndexArithmetic:
         parts: list[Any] = [after]
         while parts:
             part = parts.pop()
-            if part.__class__ is E.Not:
-                parts.append(part.a)
-            elif isinstance(part, E.LogicalExpr):
-                parts += (part.a, part.b)
+            if part.__class__ in _CONNECTIVES:
+                part._visit_children(parts.append)
             elif part.is_compound and self(part) and not exact(part):
                 return True
         return False
@@ -79,6 +77,7 @@ class IndexArithmetic:
         return self(e.body)
 
 
+_CONNECTIVES = frozenset((E.And, E.Or, E.Not))
 _TABLE: dict[type, Callable[[IndexArithmetic, Any], bool]] = {
     **{
         cls: IndexArithmetic._arithmetic

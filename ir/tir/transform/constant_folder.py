@@ -19,6 +19,8 @@ _FOLDING = {
 }  # fmt: skip
 
 _CONSTANTS = (E.IntImm, E.FloatImm)
+_DIVISIONS = (E.Div, E.Mod, E.FloorDiv, E.FloorMod)
+"""By zero they stay as they are: they may be in code that never runs."""
 
 
 def _uniform(mask: PrimExpr) -> bool | None:
@@ -51,7 +53,8 @@ class ConstantFolder(StmtExprMutator):
 
     def folded(self, node: E.BinaryOpExpr, a: PrimExpr, b: PrimExpr) -> PrimExpr:
         """An operation on these operands instead of its own."""
-        if a.__class__ in _CONSTANTS or b.__class__ in _CONSTANTS:
+        by_zero = isinstance(node, _DIVISIONS) and b.__class__ is IntImm and b.value == 0
+        if not by_zero and (a.__class__ in _CONSTANTS or b.__class__ in _CONSTANTS):
             made = _FOLDING[type(node)](a, b)
             if not _loses_effects(made, a, b):
                 return made
