@@ -62,7 +62,8 @@ def test_statistics_of_more_elements_than_float16_counts(dtype: str, name: str, 
 def test_statistics_of_integers_are_exact_until_they_are_truncated(dtype: str, name: str, function) -> None:
     x = np.array([[0, 3, 100], [1, 2, 2], [120, 120, 90]], dtype)
     result = run_natively(lambda t: getattr(R, name)(t, 1), x)
-    np.testing.assert_array_equal(result, function(x, 1).astype(dtype))
+    ends = np.iinfo(dtype)
+    np.testing.assert_array_equal(result, np.clip(function(x, 1), ends.min, ends.max).astype(dtype))
     assert result.dtype == x.dtype
 
 
