@@ -10,6 +10,7 @@ import pytest
 
 from ir import tir
 from ir.codegen.build import build
+from ir.codegen.entry import KernelError
 from ir.error import IRError
 from ir.script import from_source
 from ir.script import tir as T
@@ -18,11 +19,11 @@ from ir.tir.interpreter import InterpreterError, run
 from .running import executors, holds, refused, script
 
 
-def each_refuses(program: Any, *args: Any, match: str = "") -> None:
+def each_refuses(program: Any, *args: Any, match: str | None = None) -> None:
     """The interpreter and native code raise an error before anything runs."""
     before = [arg.copy() if isinstance(arg, np.ndarray) else arg for arg in args]
     for _, execute in executors(program):
-        with pytest.raises(Exception, match=match):
+        with pytest.raises((InterpreterError, KernelError), match=match):
             execute(*args)
         for arg, old in zip(args, before):
             np.testing.assert_array_equal(arg, old)
