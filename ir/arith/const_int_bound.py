@@ -343,7 +343,7 @@ class WrappingBounds(ConstIntBounds):
     def exact(self, e: Any) -> bool:
         """Whether no operation of an expression can wrap, down to its atoms: then it is a number of ℤ as it stands."""
         cls = e.__class__
-        if cls not in _INSIDE:
+        if cls not in _INSIDE or not dt.is_integral(e.dtype):
             return True
         found = self._exact.get(id(e))
         if found is None:

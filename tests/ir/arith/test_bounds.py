@@ -6,6 +6,7 @@ import pytest
 
 from ir import IRValueError, Range, tir
 from ir.arith import Analyzer, ConstIntBound, ModularSet
+from ir.script import from_source
 from ir.tir import SizeVar, Var, floordiv, floormod, truncdiv, truncmod
 
 INF, NINF = ConstIntBound.POS_INF, ConstIntBound.NEG_INF
@@ -148,3 +149,15 @@ def test_updates_say_that_they_replace() -> None:
     analyzer.update(var, ModularSet(4, 1))
     with pytest.raises(IRValueError, match="update of n: .* is known already"):
         analyzer.update(var, ModularSet(2, 1))
+
+
+def test_conditions_on_floats_inside_of_indices_do_not_wrap() -> None:
+    """Float arithmetic in the condition of a choice is no arithmetic of integers; it was asked for the range of its dtype."""
+    func = from_source("""@T.prim_func
+def main(A: T.Buffer((4,), "bfloat16"), B: T.Buffer((32,), "int32")):
+    for i in range(4):
+        with T.block("B"):
+            v = T.axis.spatial(4, i)
+            if v < 3:
+                B[T.max(T.if_then_else(A[v] + A[v] != A[v], v * 8, 3), 0)] = 0""")
+    assert "B[T.max(" in func.script()
