@@ -9,11 +9,19 @@ from ...node import Mutator
 from ...transform import PassContext
 from ..expr import EQ, And, IterVar, PrimExpr
 from ..function import PrimFunc
-from ..stmt import Block, IfThenElse, Stmt, seq
+from ..stmt import Block, For, IfThenElse, Stmt, seq
+from .empty_reduction import identities_beside_loops
 from .prim_func_pass import PrimFuncPass
 
 
 class _Lower(Mutator):
+    def __init__(self, beside: dict[int, list[Stmt]]) -> None:
+        super().__init__()
+        self.beside = beside
+
+    def visit_For(self, loop: For) -> Stmt:
+        return seq(*self.beside.get(id(loop), ()), self.generic_visit(loop))
+
     def visit_PrimExpr(self, node: PrimExpr) -> PrimExpr:
         return node
 
@@ -37,6 +45,8 @@ class _Lower(Mutator):
 class LowerInitBlock(PrimFuncPass):
     """Turn block initializations into conditional statements at the start of the block's body.
 
+    Where the extent of a reduction is no number, it may be 0: statements before its loops then initialize what it writes.
+
     Before::
 
         with T.block("C"):
@@ -58,4 +68,4 @@ class LowerInitBlock(PrimFuncPass):
 
     def transform_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         """The function without block initializations."""
-        return func.replace(body=_Lower().visit(func.body))
+        return func.replace(body=_Lower(identities_beside_loops(func.body)).visit(func.body))
