@@ -27,6 +27,14 @@ def test_dtypes_bound_variables(dtype: str, expected: tuple[int, int]) -> None:
     assert Analyzer().const_int_bound(Var("v", dtype)) == ConstIntBound(*expected)
 
 
+def test_a_condition_on_floats_is_no_sum_of_integers() -> None:
+    n = Var("n", "int32")
+    value = tir.Cast("float16", n)
+    chosen = tir.if_then_else(value * value + value < value, n, n + 1)
+    condition = tir.Mul(chosen, tir.const(2)) < 3
+    assert Analyzer().simplify_data(condition) is not None
+
+
 def test_size_vars_are_not_negative() -> None:
     assert Analyzer().const_int_bound(SizeVar("n", "int64")).min_value == 0
 
