@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
@@ -120,6 +121,7 @@ def main(A: T.Buffer((32, 8), "{dtype}"), C: T.Buffer(({count}, 32, 8), "{dtype}
     np.testing.assert_array_equal(c, expected)
 
 
+@pytest.mark.skipif("x86_64" not in llvm.get_process_triple(), reason="the machines are x86's")
 @pytest.mark.parametrize("kind", ["serial", "vectorized"])
 @pytest.mark.parametrize("machine", ["llvm -mcpu=x86-64", "cpu"])
 @pytest.mark.parametrize("count", [4, 8, 24])
