@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -41,3 +43,45 @@ def _rounded_to_odd(x: np.ndarray) -> np.ndarray:
     bits = near.view("int32")
     bits = bits - (np.abs(near.astype("float64")) > np.abs(x)).astype("int32")
     return np.where(near.astype("float64") == x, near.view("int32"), bits | 1).astype("int32").view("float32")
+
+
+def in_float32(reference: Callable[..., Any]) -> Callable[..., Any]:
+    """A reference that computes with float32 where it gets narrower floats, and rounds its results once to theirs.
+
+    For operators whose results have the dtype of their operands: sums of narrow floats, norms and functions of several steps.
+    """
+
+    @functools.wraps(reference)
+    def computed(*args: Any, **attrs: Any) -> Any:
+        narrow = next((item.dtype for item in _arrays(args) if _is_narrow(item)), None)
+        if narrow is None:
+            return reference(*args, **attrs)
+        dtype = dt.from_numpy(narrow)
+        return _mapped(
+            reference(*_mapped(list(args), _widened), **attrs), lambda item: cast_array(item, dtype)
+        )
+
+    return computed
+
+
+def _is_narrow(item: Any) -> bool:
+    return isinstance(item, np.ndarray | np.generic) and item.dtype.kind in "fV" and item.dtype.itemsize < 4
+
+
+def _widened(item: Any) -> Any:
+    return item.astype("float32") if _is_narrow(item) else item
+
+
+def _arrays(value: Any) -> Iterator[np.ndarray]:
+    if isinstance(value, list | tuple):
+        for item in value:
+            yield from _arrays(item)
+    elif isinstance(value, np.ndarray | np.generic):
+        yield np.asarray(value)
+
+
+def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+    """A value, or the values of a list or tuple, changed."""
+    if isinstance(value, list | tuple):
+        return [_mapped(item, change) for item in value]
+    return change(value) if isinstance(value, np.ndarray | np.generic) else value

@@ -14,6 +14,7 @@ from ...tir.expr import IntImm, PrimExpr
 from ...topi.accumulate import accumulator, rounded
 from ..expr import Call, Expr, Tuple, Var
 from ..struct_info import StructInfo, TensorStructInfo, as_dim
+from .array import in_float32
 from .binary import add
 from .declaration import MixedPrecisionPolicy, OpPatternKind, call, make, operator
 from .gradient import fitted, tensor_info
@@ -240,17 +241,14 @@ def _legalize_einsum(bb: Any, node: Call) -> Expr:
 
 
 def _np_einsum(operands: Any, subscripts: str) -> np.ndarray:
-    dtype = operands[0].dtype
-    if dtype.kind == "V":  # bfloat16 and its like, which numpy's einsum does not take
-        operands = [operand.astype("float32") for operand in operands]
-    return np.einsum(subscripts, *operands).astype(dtype)
+    return np.asarray(np.einsum(subscripts, *operands), operands[0].dtype)
 
 
 @operator(
     "relax.einsum",
     infer=_infer_einsum,
     legalize=_legalize_einsum,
-    reference=_np_einsum,
+    reference=in_float32(_np_einsum),
     mixed_precision=MixedPrecisionPolicy.ALWAYS,
     pattern=OpPatternKind.kOutEWiseFusable,
 )

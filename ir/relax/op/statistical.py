@@ -14,7 +14,7 @@ from ...tir.op import max_identity, min_identity
 from ...topi.accumulate import accumulator
 from ..expr import Call, Expr, PrimValue, Tuple, Var
 from ..struct_info import StructInfo, TensorStructInfo, TupleStructInfo, as_dim
-from .array import cast_array
+from .array import cast_array, in_float32
 from .declaration import Gradient, MixedPrecisionPolicy, OpPatternKind, call, make, operator
 from .gradient import scalar, shape_argument, tensor_info
 from .index import take
@@ -212,7 +212,7 @@ def _typed(function: Any) -> Any:
     def typed(x: np.ndarray, **options: Any) -> np.ndarray:
         return cast_array(np.asarray(function(x, **options)), dt.from_numpy(x.dtype))
 
-    return typed
+    return in_float32(typed)
 
 
 def _extremum(function: Any, identity: Any) -> Any:
@@ -309,7 +309,8 @@ def _scan(name: str, reference: Any, identity: int, doc: str, gradient: Gradient
         kind = dt.to_numpy(dtype) if dtype else x.dtype
         if axis is None:
             x, axis = x.reshape(-1), 0
-        result = reference(x, axis=axis, dtype=kind)
+        total = dt.to_numpy(accumulator(dt.from_numpy(kind)))
+        result = reference(x.astype(total), axis=axis, dtype=total).astype(kind)
         if exclusive:
             result = np.roll(result, 1, axis)
             first = [slice(None)] * x.ndim

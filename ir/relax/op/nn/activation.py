@@ -13,6 +13,7 @@ from ....tir.op import exp, log1p
 from ....tir.operators import const
 from ...expr import Call, Expr, Var
 from ...struct_info import StructInfo
+from ..array import in_float32
 from ..declaration import MixedPrecisionPolicy, OpPatternKind, call, make, operator
 from ..gradient import of_one_operand, scalar
 from ..inference import (
@@ -204,7 +205,7 @@ def _silu_gradient(var: Var, node: Call, grad: Expr, builder: Any) -> list[Any]:
     "relax.nn.gelu",
     infer=infer_unary_arith,
     legalize=_te_legalize(_te_gelu, "gelu"),
-    reference=lambda x: 0.5 * x * (1 + _erf(x * x.dtype.type(0.5**0.5))),
+    reference=in_float32(lambda x: 0.5 * x * (1 + _erf(x * x.dtype.type(0.5**0.5)))),
     gradient=_gelu_gradient,
     **_ELEMENTWISE,
 )
@@ -217,7 +218,7 @@ def gelu(data: Expr) -> Expr:
     "relax.nn.gelu_tanh",
     infer=infer_unary_arith,
     legalize=_te_legalize(_te_gelu_tanh, "gelu_tanh"),
-    reference=lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    reference=in_float32(lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))),
     gradient=_gelu_tanh_gradient,
     **_ELEMENTWISE,
 )
@@ -230,7 +231,7 @@ def gelu_tanh(data: Expr) -> Expr:
     "relax.nn.silu",
     infer=infer_unary_arith,
     legalize=_te_legalize(_te_silu, "silu"),
-    reference=lambda x: x / (1 + np.exp(-x)),
+    reference=in_float32(lambda x: x / (1 + np.exp(-x))),
     gradient=_silu_gradient,
     memory=reuses(0),
     **_ELEMENTWISE,
@@ -310,7 +311,7 @@ def _log_softmax_gradient(var: Var, node: Call, grad: Expr, builder: Any) -> lis
     "relax.nn.softmax",
     infer=_infer_softmax,
     legalize=with_attrs("nn.softmax", "axis"),
-    reference=_np_softmax,
+    reference=in_float32(_np_softmax),
     gradient=_softmax_gradient,
     fast_legalize=with_attrs("nn.fast_softmax", "axis"),
     mixed_precision=NEVER,
@@ -330,7 +331,7 @@ def _legalize_log_softmax(bb: Any, node: Call) -> Expr:
     "relax.nn.log_softmax",
     infer=_infer_softmax,
     legalize=_legalize_log_softmax,
-    reference=lambda x, axis: np.log(_np_softmax(x, axis)),
+    reference=in_float32(lambda x, axis: np.log(_np_softmax(x, axis))),
     gradient=_log_softmax_gradient,
     mixed_precision=NEVER,
     pattern=OpPatternKind.kOutEWiseFusable,

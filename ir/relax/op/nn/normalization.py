@@ -10,6 +10,7 @@ import numpy as np
 
 from ...expr import Call, Expr, Tuple, const
 from ...struct_info import StructInfo, TensorStructInfo, TupleStructInfo
+from ..array import in_float32
 from ..create import ones_like
 from ..declaration import Decomposition, MixedPrecisionPolicy, OpPatternKind, call, make, operator
 from ..inference import (
@@ -163,7 +164,7 @@ def _batch_norm_training(node: Call) -> Expr:
     "relax.nn.batch_norm",
     infer=_infer_batch_norm,
     legalize=_legalize_batch_norm,
-    reference=_np_batch_norm,
+    reference=in_float32(_np_batch_norm),
     memory=MemoryEffect(views=(View(of=(3,), at=(1,)), View(of=(4,), at=(2,)))),
     layout=_batch_norm_layout,
     decomposition=Decomposition(inference=_batch_norm_inference, training=_batch_norm_training),
@@ -255,7 +256,7 @@ _NORM: dict[str, Any] = {"mixed_precision": FOLLOW, "pattern": OpPatternKind.kOu
     "relax.nn.layer_norm",
     infer=_infer_layer_norm,
     legalize=_legalize_layer_norm,
-    reference=_np_layer_norm,
+    reference=in_float32(_np_layer_norm),
     decomposition=Decomposition(training=_layer_norm_training),
     **_NORM,
 )
@@ -338,7 +339,7 @@ def _np_group_norm(
     "relax.nn.group_norm",
     infer=_infer_group_norm,
     legalize=_legalize_group_norm,
-    reference=_np_group_norm,
+    reference=in_float32(_np_group_norm),
     **_NORM,
 )
 def group_norm(
@@ -404,7 +405,7 @@ def _np_instance_norm(
     "relax.nn.instance_norm",
     infer=_infer_instance_norm,
     legalize=_legalize_instance_norm,
-    reference=_np_instance_norm,
+    reference=in_float32(_np_instance_norm),
     **_NORM,
 )
 def instance_norm(

@@ -10,6 +10,7 @@ import numpy as np
 from .... import dtype as dt
 from ...expr import Call, Expr, Var
 from ...struct_info import StructInfo, TensorStructInfo
+from ..array import in_float32
 from ..declaration import Gradient, MixedPrecisionPolicy, OpPatternKind, call, make, operator
 from ..inference import as_int, fail, int64, require_ndim, simplify, tensor_args
 from ..layout import axes_of, canonical_shape, check_layout, shape_in
@@ -169,7 +170,7 @@ def _pool(kind: str, count: int, layout_default: str, include_pad: bool = False)
         name,
         infer=_infer_pool,
         legalize=_legalize_pool(kind),
-        reference=np_pool(kind),
+        reference=in_float32(np_pool(kind)),
         gradient=_pool2d_gradient(kind) if count == 2 else None,
         mixed_precision=MixedPrecisionPolicy.FOLLOW,
         pattern=OpPatternKind.kOutEWiseFusable,
@@ -275,7 +276,7 @@ def _adaptive(count: int, layout_default: str) -> Any:
         name,
         infer=_infer_adaptive(count),
         legalize=_legalize_adaptive(count),
-        reference=_np_adaptive(count),
+        reference=in_float32(_np_adaptive(count)),
         mixed_precision=MixedPrecisionPolicy.FOLLOW,
         pattern=OpPatternKind.kOutEWiseFusable,
         layout=_pool_layout,

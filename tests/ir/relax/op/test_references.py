@@ -15,6 +15,7 @@ import pytest
 from ir import relax as rx
 from ir.dtype import to_numpy
 from ir.relax.op.array import cast_array
+from ir.relax.testing import evaluate
 
 from .calls import DATA_DEPENDENT, flat, params_of, reference
 from .cases import CASES, Case
@@ -185,3 +186,63 @@ def test_arrays_are_cast_as_numbers_are(narrow: str) -> None:
     assert found.dtype == to_numpy(narrow)
     assert found.astype("float64").tolist() == [1 + unit, 1, 1, -1 - unit]
     np.testing.assert_array_equal(cast_array(floats[:3], narrow).astype("float64"), floats[:3])
+
+
+def near_one(*shape: int) -> np.ndarray:
+    return 1 + np.random.default_rng(1).standard_normal(shape) / 64
+
+
+def between(*shape: int) -> np.ndarray:
+    return np.random.default_rng(2).uniform(0.5, 1, shape)
+
+
+def normal(*shape: int) -> np.ndarray:
+    return np.random.default_rng(3).standard_normal(shape)
+
+
+SUMS: dict[str, tuple[Callable[..., Any], list[np.ndarray]]] = {
+    "sum": (lambda x: R.sum(x, 1), [between(2, 4096)]),
+    "prod": (lambda x: R.prod(x, 1), [near_one(2, 512)]),
+    "mean": (lambda x: R.mean(x, 1), [between(2, 4096)]),
+    "variance": (lambda x: R.variance(x, 1), [between(2, 4096)]),
+    "std": (lambda x: R.std(x, 1), [between(2, 4096)]),
+    "cumsum": (lambda x: R.cumsum(x, 1), [between(2, 2048)]),
+    "cumprod": (lambda x: R.cumprod(x, 1), [near_one(2, 512)]),
+    "matmul": (R.matmul, [between(3, 4096), between(4096, 2)]),
+    "einsum": (lambda x, y: R.einsum([x, y], "ij,jk->ik"), [between(3, 4096), between(4096, 2)]),
+    "conv2d": (R.nn.conv2d, [between(1, 512, 3, 3), between(2, 512, 3, 3)]),
+    "conv1d_transpose": (R.nn.conv1d_transpose, [between(1, 512, 3), between(512, 2, 3)]),
+    "avg_pool2d": (lambda x: R.nn.avg_pool2d(x, (32, 32)), [between(1, 2, 32, 32)]),
+    "adaptive_avg_pool2d": (lambda x: R.nn.adaptive_avg_pool2d(x, (1, 1)), [between(1, 2, 64, 64)]),
+    "softmax": (lambda x: R.nn.softmax(x, 1), [normal(2, 4096)]),
+    "log_softmax": (lambda x: R.nn.log_softmax(x, 1), [normal(2, 4096)]),
+    "layer_norm": (
+        lambda x, g, b: R.nn.layer_norm(x, g, b, [-1]),
+        [normal(2, 4096), between(4096), normal(4096)],
+    ),
+    "group_norm": (
+        lambda x, g, b: R.nn.group_norm(x, g, b, 2, 1, [2, 3]),
+        [normal(1, 4, 32, 32), between(4), normal(4)],
+    ),
+    "rms_norm": (lambda x, g: R.nn.rms_norm(x, g, [-1]), [normal(2, 4096), between(4096)]),
+    "attention": (R.nn.attention, [normal(1, 16, 2, 64), normal(1, 512, 2, 64), normal(1, 512, 2, 64)]),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", SUMS)
+def test_sums_of_narrow_floats(name: str, dtype: str) -> None:
+    """Both are rounded once, so that they differ by one unit in the last place at most."""
+    operator, arrays = SUMS[name]
+    inputs = [item.astype(to_numpy(dtype)) for item in arrays]
+    params, _ = params_of(Case(name, operator, inputs), False)
+    bb = rx.BlockBuilder()
+    with bb.function("main", params):
+        bb.emit_func_output(bb.emit(bb.normalize(operator(*params))))
+    expected = evaluate(bb.finalize(), *inputs)
+    result = run_natively(operator, *inputs)
+    assert result.dtype == expected.dtype == to_numpy(dtype)
+    unit = 2.0 ** (-10 if dtype == "float16" else -7)
+    np.testing.assert_allclose(
+        result.astype("float64"), expected.astype("float64"), rtol=1.01 * unit, atol=unit / 64
+    )
