@@ -200,6 +200,7 @@ class RandomModel:
 
 def random_model(seed: int, size: int = 5) -> RandomModel:
     """The model of a seed, of about ``size`` nodes."""
+    from . import onnx_networks  # noqa: F401  it adds its templates
     from .onnx_templates import TEMPLATES
 
     rng = random.Random(f"onnx {seed}")
