@@ -8,36 +8,26 @@ from typing import Any
 from ... import te
 from ...module import IRModule
 from ...transform import ModulePass, PassContext
-from ..analysis.memory import Aliases, MemoryAnalysis
 from ..expr import Call, Constant, Expr, Tuple, Var
-from ..expr_functor import ExprMutator
 from ..op.memory_effect import Path
 from ..struct_info import TensorStructInfo
+from .memory_mutator import MemoryMutator
 
 
 def _identity(data: Any) -> Any:
     return te.compute(data.shape, lambda *indices: data(*indices), name="T_copy")
 
 
-class _Copier(ExprMutator):
-    def __init__(self, mod: IRModule) -> None:
-        super().__init__(mod)
-        self._memory = MemoryAnalysis(mod)
-        self._aliases: Aliases | None = None
-
+class _Copier(MemoryMutator):
     def visit_function_(self, func: Any) -> Any:
-        if self._aliases is not None:  # a local function, of which the analysis of the outer one knows
-            return super().visit_function_(func)
-        self._aliases = self._memory.aliases(func)
-        try:
-            return super().visit_function_(func) if self._aliases.writes_constants else func
-        finally:
-            self._aliases = None
+        if self._function is None and not self.memory.aliases(func).writes_constants:
+            return func
+        return super().visit_function_(func)
 
     def visit_call_(self, call: Any) -> Any:
         new: Call = super().visit_call_(call)
         args = list(new.args)
-        for path in self._memory.effect_of(call).writes:
+        for path in self.memory.effect_of(call).writes:
             if path[0] < len(args):
                 args[path[0]] = self._copied(args[path[0]], call.args[path[0]], path[1:])
         same = all(made is old for made, old in zip(args, new.args, strict=True))
@@ -52,8 +42,7 @@ class _Copier(ExprMutator):
             return arg if fields[path[0]] is arg.fields[path[0]] else Tuple(fields)
         if not isinstance(arg, Var | Constant) or not isinstance(arg.struct_info_, TensorStructInfo):
             return arg
-        assert self._aliases is not None
-        if not self._aliases.may_be_constant(before):
+        if not self.aliases.may_be_constant(before):
             return arg
         return self.builder_.emit(self.builder_.call_te(_identity, arg, primfunc_name_hint="copy"))
 

@@ -12,12 +12,12 @@ from ...transform import PassContext
 from .. import op
 from ..analysis.binding import use_counts
 from ..expr import Call, Constant, Expr, Tuple, Var, is_call_to
-from ..expr_functor import ExprMutator
 from ..function import Function
 from .function_pass import FunctionPass
+from .memory_mutator import MemoryMutator
 
 
-class _Folder(ExprMutator):
+class _Folder(MemoryMutator):
     def __init__(self, mod: IRModule, counts: dict[Var, int]) -> None:
         super().__init__(mod)
         self._counts = counts
@@ -41,6 +41,8 @@ class _Folder(ExprMutator):
             source, conv = inner, self.lookup_binding(inner)
             bias = added
         if not is_call_to(conv, "relax.nn.conv2d") or self._counts.get(source) != 1:
+            return None
+        if self.aliases.is_written(conv.args[0], source):  # the convolution moves to the normalization
             return None
         statistics = [arg.data for arg in call.args[1:5] if isinstance(arg, Constant)]
         weight = conv.args[1]

@@ -17,7 +17,6 @@ from ...tir.expr import IntImm
 from ...tir.function import PrimFunc
 from ...transform import PassContext
 from ..analysis.binding import get_var2val
-from ..analysis.memory import Aliases, MemoryAnalysis
 from ..expr import (
     BindingBlock,
     Call,
@@ -34,7 +33,6 @@ from ..expr import (
     Var,
     VarBinding,
 )
-from ..expr_functor import ExprMutator
 from ..function import Function
 from ..op.declaration import OperatorDeclaration, declaration_of
 from ..op.folding import NotComputable
@@ -43,6 +41,7 @@ from ..struct_info_lattice import BaseCheckResult, static_dims, struct_info_base
 from .constant_kernels import ConstantKernels
 from .function_pass import FunctionPass
 from .legalize_ops import LegalizeOps
+from .memory_mutator import MemoryMutator
 
 _LOG = logging.getLogger(__name__)
 
@@ -69,35 +68,23 @@ def _n_bytes(info: StructInfo) -> int:
     return int(np.prod(static_dims(info.shape_values) or (), dtype=np.int64)) * dt.bytes_of(info.dtype)
 
 
-class _Folder(ExprMutator):
+class _Folder(MemoryMutator):
     """Also what operators that fold by themselves ask (:class:`ir.relax.op.folding.Known`)."""
 
     def __init__(self, mod: IRModule, kernels: ConstantKernels, legalized: bool = False) -> None:
         """``legalized`` says that operators have become kernels where they can; those that are left are."""
-        super().__init__()
+        super().__init__(mod)
         self._legalized = legalized
         self._mod = mod
-        self._memory = MemoryAnalysis(mod)
         self._kernels = kernels
-        self._aliases: Aliases | None = None
         self._bound: dict[Id, Expr] = {}
         """The variables that constants are bound to; later uses read the constant itself."""
-
-    def visit_function_(self, func: Any) -> Any:
-        if self._aliases is not None:  # a local function, of which the analysis of the outer one knows
-            return super().visit_function_(func)
-        self._aliases = self._memory.aliases(func)
-        try:
-            return super().visit_function_(func)
-        finally:
-            self._aliases = None
 
     def visit_var_binding_(self, binding: Any) -> None:
         stays = self._stays(binding)
         value = binding.value if stays else self.visit_expr(binding.value)
         folded = self._fold(value) if isinstance(value, Call) else self._field(value)
-        assert self._aliases is not None
-        if folded is not None and self._aliases.is_written(binding.var):
+        if folded is not None and self.aliases.is_written(binding.var):
             folded = None  # it is memory of its own, which a constant is not
         if stays and folded is None:
             self.builder_.emit_normalized(binding)
@@ -164,7 +151,7 @@ class _Folder(ExprMutator):
     def _evaluated(self, call: Any, declared: OperatorDeclaration | None) -> Expr | None:
         """What an operator computes of constants: what its kernels do, or its reference where it has none."""
         info = call.struct_info
-        if self._legalized or not self._memory.is_repeatable(call) or not _static(info):
+        if self._legalized or not self.memory.is_repeatable(call) or not _static(info):
             return None
         values = [self.value(arg) for arg in call.args]
         sizes = [value.nbytes for value in _arrays(values)]

@@ -9,12 +9,11 @@ from ... import te
 from ...module import IRModule
 from ...topi.accumulate import accumulator, rounded
 from ...transform import ModulePass, PassContext
-from ..analysis.memory import Aliases, MemoryAnalysis
 from ..analysis.remove_unused import remove_all_unused
 from ..expr import is_call_to
-from ..expr_functor import ExprMutator
 from ..struct_info import TensorStructInfo
 from .function_pass import rewrite_functions
+from .memory_mutator import MemoryMutator
 
 
 def _last_axes_swapped(transpose: Any) -> bool:
@@ -61,20 +60,8 @@ def _batch_indices(tensor: Any, indices: Any, rank: int) -> list[Any]:
     ]
 
 
-class _Fuser(ExprMutator):
+class _Fuser(MemoryMutator):
     """Replaces products by kernels that read the second operand as it was before it was transposed."""
-
-    def __init__(self, mod: IRModule) -> None:
-        super().__init__(mod)
-        self._memory = MemoryAnalysis(mod)
-        self._aliases: Aliases | None = None
-
-    def visit_function_(self, func: Any) -> Any:
-        outer, self._aliases = self._aliases, self._memory.aliases(func)
-        try:
-            return super().visit_function_(func)
-        finally:
-            self._aliases = outer
 
     def visit_call_(self, call: Any) -> Any:
         new = super().visit_call_(call)
@@ -82,8 +69,7 @@ class _Fuser(ExprMutator):
         if not is_call_to(transpose, "relax.permute_dims") or not _last_axes_swapped(transpose):
             return new
         weight = transpose.args[0]
-        assert self._aliases is not None
-        if self._aliases.is_written(weight):  # it may not be what it was when it was transposed
+        if self.aliases.is_written(weight):  # it may not be what it was when it was transposed
             return new
         out_dtype = str(new.attrs.get("out_dtype") or "")
         operands = (new.args[0], weight, out_dtype)

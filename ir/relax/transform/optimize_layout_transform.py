@@ -11,24 +11,29 @@ from ...tir.index_map import IndexMap
 from ...transform import PassContext
 from ..analysis.remove_unused import remove_all_unused
 from ..expr import Call, DataflowVar, Var, is_call_to
-from ..expr_functor import ExprMutator
 from ..function import Function
 from .function_pass import FunctionPass
 from .matmul_rewrites import shape_values
+from .memory_mutator import MemoryMutator
 
 
-class _Transforms(ExprMutator):
+class _Transforms(MemoryMutator):
     def visit_call_(self, call: Any) -> Any:
         call = self.visit_expr_post_order(call)
         first = self.lookup_binding(call.args[0]) if is_call_to(call, "relax.layout_transform") else None
         if is_call_to(first, "relax.layout_transform"):
             source = first.args[0]
-            if self._undoes(first, call) and source.struct_info_ == call.struct_info_:
+            if (
+                self._undoes(first, call)
+                and source.struct_info_ == call.struct_info_
+                and not self.aliases.is_written(source)
+            ):
                 return source
         return call
 
     def visit_var_binding_(self, binding: Any) -> None:
-        value = self.visit_expr(binding.value)
+        stays = isinstance(binding.value, Call) and self.aliases.is_written(binding.var)  # it must be a copy
+        value = (self.visit_expr_post_order if stays else self.visit_expr)(binding.value)
         var = self.reemit_binding(binding, value)
         if isinstance(value, Var) and isinstance(var, DataflowVar):
             self.set_var_remap(var.vid, value)

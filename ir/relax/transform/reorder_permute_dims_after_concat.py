@@ -10,10 +10,10 @@ from ...transform import PassContext
 from .. import op
 from ..analysis.remove_unused import remove_all_unused
 from ..expr import Call, Expr, Tuple, is_call_to
-from ..expr_functor import ExprMutator
 from ..function import Function
 from ..struct_info import TensorStructInfo
 from .function_pass import FunctionPass
+from .memory_mutator import MemoryMutator
 
 
 def _order(call: Call) -> list[int] | None:
@@ -24,7 +24,7 @@ def _order(call: Call) -> list[int] | None:
     return [int(axis) % info.ndim for axis in axes] if axes is not None else list(reversed(range(info.ndim)))
 
 
-class _Rewriter(ExprMutator):
+class _Rewriter(MemoryMutator):
     def visit_call_(self, call: Any) -> Any:
         call = self.visit_expr_post_order(call)
         if not is_call_to(call, "relax.concat") or call.attrs["axis"] is None:
@@ -51,7 +51,11 @@ class _Rewriter(ExprMutator):
                 return None
             order = found
             sources.append(value.args[0])
-        return (sources, order) if order is not None else None
+        if order is None or self.aliases.is_written(
+            *sources
+        ):  # they may not be what they were when they were transposed
+            return None
+        return sources, order
 
 
 @dataclass(frozen=True)

@@ -120,3 +120,74 @@ def test_matches_do_not_reach_over_the_write() -> None:
         Overwriting["main"],
     )
     assert rewritten is Overwriting["main"]
+
+
+def overwriting(build: Any) -> IRModule:
+    """``main(x)`` of a 4 by 4 matrix: ``build(builder, x, clear)``, where ``clear(value)`` is a call that overwrites."""
+    kernels_only = {var: func for var, func in Overwriting.functions.items() if var.name_hint == "clear"}
+    builder = relax.BlockBuilder(IRModule(kernels_only))
+    info = relax.TensorStructInfo((4, 4), "float32")
+    x = relax.Var("x", info)
+    kernel = builder.get().get_global_var("clear")
+
+    def clear(value: Any) -> Any:
+        return builder.emit(relax.op.call_tir_inplace(kernel, [value], 0, info))
+
+    with builder.function("main", [x]):
+        builder.emit_func_output(builder.emit(relax.Tuple(build(builder, x, clear))))
+    return builder.finalize()
+
+
+def moved_twice(builder: Any, value: Any) -> Any:
+    once = builder.emit(relax.op.layout_transform(value, lambda i, j: (j, i)))
+    return builder.emit(relax.op.layout_transform(once, lambda i, j: (j, i)))
+
+
+def of_the_source(builder: Any, x: Any, clear: Any) -> list[Any]:
+    own = builder.emit(relax.op.negative(x))
+    once = builder.emit(relax.op.layout_transform(own, lambda i, j: (j, i)))
+    cleared = clear(own)
+    return [cleared, builder.emit(relax.op.layout_transform(once, lambda i, j: (j, i)))]
+
+
+def of_the_copy(builder: Any, x: Any, clear: Any) -> list[Any]:
+    return [clear(moved_twice(builder, x)), x]
+
+
+def of_what_is_concatenated(builder: Any, x: Any, clear: Any) -> list[Any]:
+    own = builder.emit(relax.op.negative(x))
+    parts = [builder.emit(relax.op.permute_dims(item)) for item in (own, x)]
+    cleared = clear(own)
+    return [cleared, builder.emit(relax.op.concat(parts, axis=0))]
+
+
+def of_what_is_normalized(builder: Any, x: Any, clear: Any) -> list[Any]:
+    own = builder.emit(relax.op.negative(x))
+    image = builder.emit(relax.op.reshape(own, (1, 1, 4, 4)))
+    weight = relax.const(np.full((2, 1, 1, 1), 3, "float32"))
+    conv = builder.emit(relax.op.nn.conv2d(image, weight))
+    statistics = [relax.const(np.float32([1, 2])) for _ in range(4)]
+    cleared = clear(own)
+    normalized = builder.emit(relax.op.nn.batch_norm(conv, *statistics, axis=1, training=False))
+    return [cleared, builder.emit(relax.TupleGetItem(normalized, 0))]
+
+
+@pytest.mark.parametrize(
+    "step, build",
+    [
+        (transform.OptimizeLayoutTransform(), of_the_source),
+        (transform.OptimizeLayoutTransform(), of_the_copy),
+        (transform.ReorderPermuteDimsAfterConcat(), of_what_is_concatenated),
+        (transform.FoldBatchnormToConv2D(), of_what_is_normalized),
+    ],
+    ids=lambda item: getattr(item, "__name__", type(item).__name__),
+)
+def test_what_is_looked_through_is_not_overwritten(step: Any, build: Any) -> None:
+    before = overwriting(build)
+    x = np.random.default_rng(0).standard_normal((4, 4)).astype("float32")
+    given = x.copy()
+    expected = evaluate(before, x.copy())
+    found = evaluate(step(before), given)
+    for got, wanted in zip(found, expected, strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-5)
+    np.testing.assert_array_equal(given, x)
