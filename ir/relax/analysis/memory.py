@@ -80,10 +80,13 @@ class MemoryAnalysis:
 
     Args:
         mod: where called functions and kernels are looked up; None takes calls of them for what their struct info says.
+        suspicious: whether functions of which nothing is known count as writing all that they are given, as whoever rewrites a program
+            must assume; False finds what is written for sure.
     """
 
-    def __init__(self, mod: IRModule | None = None) -> None:
+    def __init__(self, mod: IRModule | None = None, suspicious: bool = True) -> None:
         self._mod = mod
+        self.suspicious = suspicious
         self._functions: dict[str, MemoryEffect] = {}
         self._assumed: dict[str, MemoryEffect] = {}
         """What functions that are being looked into are taken to do where they call themselves."""
@@ -98,7 +101,7 @@ class MemoryAnalysis:
             return self._exact_writes(call, effect) if effect.writes else effect
         if isinstance(callee, ExternFunc):
             effect = external_memory(callee.global_symbol)
-            if effect is OPAQUE and returns_nothing(call):
+            if effect is OPAQUE and returns_nothing(call) and self.suspicious:
                 effect = EFFECT | _all_written(call)
             return effect if effect is not OPAQUE else _by_struct_info(callee.struct_info_)
         if isinstance(callee, GlobalVar):
@@ -350,7 +353,7 @@ class Aliases:
         local = self._called_here(call)
         if local is not None:
             self.written |= self._at(call, local.effect.writes) | local.captured
-        if effect.opaque:
+        if effect.opaque and self._analysis.suspicious:
             self.written |= self._arguments(call)
         own = _own(var, call.struct_info_ if call.struct_info_ is not None else var.struct_info_)
         if effect.unknown:

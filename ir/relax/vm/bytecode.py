@@ -70,7 +70,7 @@ class _Compiler:
     def run(self) -> dict[str, Any]:
         func = self._func
         params = []
-        written = set(MemoryAnalysis(self._mod).summary(func).writes)
+        written = set(MemoryAnalysis(self._mod, suspicious=False).summary(func).writes)
         for number, param in enumerate(func.params):
             self._registers[param] = self._register()
             described = _described(param.struct_info, (number,), written)

@@ -177,7 +177,7 @@ class _Planner:
         self._values: dict[Var, Any] = {}
         self._storages: list[Memory] = []
         self._constant_memory: dict[int, Memory] = {}
-        self._written = set(MemoryAnalysis(mod).summary(func).writes)
+        self._written = set(MemoryAnalysis(mod, suspicious=False).summary(func).writes)
         self.plan = NativePlan(name, [], [])
 
     def run(self) -> NativePlan:

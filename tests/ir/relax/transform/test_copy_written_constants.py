@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import ir
 import runners
 from ir import IRModule, relax
 from ir.relax import transform
@@ -129,3 +130,32 @@ def test_a_parameter_that_the_program_overwrites(symbolic: bool) -> None:
         built["main"](x, (np.zeros(8, "float32")[::2],))
     x.setflags(write=False)
     built["main"](x, (np.zeros(4, "float32"),))  # what is read may be read-only
+
+
+@pytest.mark.parametrize("operator", ["call_pure_packed", "call_packed", "call_dps_packed"])
+def test_what_an_unknown_function_is_given_may_be_read_only(operator: str) -> None:
+    """Nothing is known to be written, so that arrays that may only be read, or that lie elsewhere, are welcome."""
+
+    def twice(x: Any, out: Any = None) -> Any:
+        if out is None:
+            return np.asarray(x) * 2
+        np.asarray(out)[...] = np.asarray(x) * 2
+        return None
+
+    ir.register_func("tests.copy.twice", twice, override=True)
+    info = relax.TensorStructInfo((4,), "float32")
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", info)
+    with builder.function("main", [x], pure=operator != "call_packed"):
+        if operator == "call_packed":
+            call: Any = relax.Call(relax.ExternFunc("tests.copy.twice"), [x], None, [info])
+        elif operator == "call_dps_packed":
+            call = relax.op.call_dps_packed("tests.copy.twice", [x], info)
+        else:
+            call = relax.op.call_pure_packed("tests.copy.twice", x, sinfo_args=info)
+        builder.emit_func_output(builder.emit(call))
+    main = machine(builder.finalize())["main"]
+    frozen = np.float32([1, 2, 3, 4])
+    frozen.setflags(write=False)
+    np.testing.assert_array_equal(main(frozen).numpy(), 2 * frozen)
+    np.testing.assert_array_equal(main(np.arange(8, dtype="float32")[::2]).numpy(), [0, 4, 8, 12])
