@@ -90,7 +90,10 @@ class OperatorDeclaration:
     numbers that numpy does not compute. Any other exception is a mistake in the reference."""
     fold: Fold | None = None
     """From a call, and what is known of its arguments, to what it is when the program is built, for what no reference computes;
-    it raises :class:`.folding.NotComputable` where that is not known. Other pure operators are folded by their references."""
+    it raises :class:`.folding.NotComputable` where that is not known. Of other pure operators the kernels are run."""
+    moves: bool = False
+    """Whether the result consists of the operands' elements, unchanged, at places that the shapes tell: the reference then gives what a
+    kernel gives, to the bit, and is folded by."""
     memory: MemoryEffect | ReadFromCall = FRESH
     """What a call does to memory; whether the operator is pure follows from it."""
     legalize: Legalize | None = None

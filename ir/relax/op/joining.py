@@ -135,6 +135,7 @@ def _concat_gradient(var: Var, node: Call, grad: Expr, builder: Any) -> list[Any
 
 @operator(
     "relax.concat",
+    moves=True,
     infer=_infer_concat,
     legalize=_legalize_concat,
     reference=lambda tensors, axis: np.concatenate(tensors, 0 if axis is None else axis),
@@ -264,6 +265,7 @@ def _split_gradient(var: Var, node: Call, grad: Expr, builder: Any) -> list[Any]
 
 @operator(
     "relax.split",
+    moves=True,
     infer=_infer_split,
     legalize=_legalize_split,
     reference=_np_split,

@@ -70,6 +70,7 @@ def _broadcast_gradient(var: Var, node: Call, grad: Expr, builder: Any) -> list[
 
 @operator(
     "relax.broadcast_to",
+    moves=True,
     infer=_infer_broadcast_to,
     legalize=topi_unary("broadcast_to"),
     reference=np.broadcast_to,
@@ -130,6 +131,7 @@ def _permute_dims_gradient(var: Var, node: Call, grad: Expr, builder: Any) -> li
 
 @operator(
     "relax.permute_dims",
+    moves=True,
     infer=_infer_permute_dims,
     legalize=with_attrs("transpose", "axes"),
     reference=lambda x, axes: np.transpose(x, axes),
@@ -155,6 +157,7 @@ def _flip_gradient(var: Var, node: Call, grad: Expr, builder: Any) -> list[Any]:
 
 @operator(
     "relax.flip",
+    moves=True,
     infer=_infer_flip,
     legalize=with_attrs("flip", "axis"),
     reference=np.flip,

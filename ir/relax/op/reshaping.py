@@ -37,6 +37,7 @@ from .lowering import as_reshape, reshape_to
 from .memory_effect import view_of
 
 _RESHAPES: dict[str, Any] = {
+    "moves": True,
     "mixed_precision": MixedPrecisionPolicy.FOLLOW,
     "pattern": OpPatternKind.kInjective,
     "memory": view_of(0),

@@ -149,7 +149,7 @@ class _Folder(MemoryMutator):
         raise NotComputable("an argument is known when the program runs")
 
     def _evaluated(self, call: Any, declared: OperatorDeclaration | None) -> Expr | None:
-        """What an operator computes of constants: what its kernels do, or its reference where it has none."""
+        """What an operator computes of constants: by its kernels, or its reference where that is exact or there are none."""
         info = call.struct_info
         if self._legalized or not self.memory.is_repeatable(call) or not _static(info):
             return None
@@ -158,7 +158,8 @@ class _Folder(MemoryMutator):
         if not sizes or _grows(sum(sizes), _n_bytes(info)):
             return None
         undefined = declared.undefined if declared is not None else ()
-        has_kernels = call.op.get_attr("FLegalize") is not None
+        moves = declared is not None and declared.moves
+        has_kernels = call.op.get_attr("FLegalize") is not None and not moves
         reference = call.op.get_attr("FReference")
         found = None
         if reference is not None and (undefined or not has_kernels):
@@ -265,11 +266,11 @@ def _as_constant(result: Any, info: StructInfo) -> Expr | None:
 class FoldConstant(FunctionPass):
     """Evaluate pure operators and ``call_tir`` whose arguments are all constants.
 
-    Operators are legalized and their kernels are run, so that a constant is what the program would compute; those that the
-    runtime computes are evaluated by their numpy reference. Others say themselves what they are (``fold`` of the declaration):
-    shapes that a program computes from shapes (``shape_of``, ``tensor_to_shape``) become shape expressions. What has no
-    value, such as an element beyond a tensor's end or a quotient by zero, is left to the program, as are memory that is
-    overwritten and objects that are changed later.
+    Operators are legalized and their kernels are run, so that a constant is what the program would compute; those that move
+    elements only, and those that the runtime computes, are evaluated by their numpy reference. Others say themselves what they
+    are (``fold`` of the declaration): shapes that a program computes from shapes (``shape_of``, ``tensor_to_shape``) become
+    shape expressions. What has no value, such as an element beyond a tensor's end or a quotient by zero, is left to the
+    program, as are memory that is overwritten and objects that are changed later.
 
     Before::
 
