@@ -44,7 +44,7 @@ _CHECKING_SECS = 3e-3
 """After the first cases a candidate meets more of them until checking took this long; the best one meets all."""
 _FIRST_CASES = 2
 _REPEATS, _REPEATING_SECS = 12, 0.1
-"""How often a candidate that runs in parallel is called again with each number of threads, and for how long at most."""
+"""How often a candidate is called again with each number of threads, once at least, and for how long altogether."""
 _COPIED_BYTES = 16 << 20
 """Packed parameters up to this size are copied before a call, to see whether it writes to them."""
 _PREEMPTED_SECS = 2e-2
@@ -326,7 +326,7 @@ def confirmed(kernel: Kernel, reference: Reference, limit: float) -> str | None:
     for count in counts:
         again = kernel if count is None else kernel.with_threads(count)
         for repeat in range(_REPEATS):
-            if repeat >= 2 and time.perf_counter() - begin > _REPEATING_SECS:
+            if repeat and time.perf_counter() - begin > _REPEATING_SECS:
                 break
             case = reference.cases[repeat % min(_FIRST_CASES, len(reference.cases))]
             _, wrong = _checked_call(again, case, reference, limit)
