@@ -8,9 +8,9 @@ from ir.target import Target
 
 from ..children import judged_alone
 from ..kind import KINDS, Kind
-from ..passes.relax import pass_sequence, same_meaning
+from ..passes.relax import SameMeaning, pass_sequence
 from ..passes.step import judge_sequence
-from ..relax.oracle import meaning
+from ..relax.oracle import Meaning, meaning
 from ..relax.program import relax_program
 from ..relax.reduce import reduced
 from ..verdict import Verdict, crash
@@ -27,8 +27,10 @@ class RelaxPasses(Kind):
         )
 
     def show(self, seed: int, options: argparse.Namespace) -> str:
-        names = ", ".join(item.info.name for item in pass_sequence(seed, options.alone))
-        return f"{relax_program(seed, options.size)}\n# passes: {names}"
+        text = relax_program(seed, options.size)
+        program = meaning(text, seed)
+        passes = pass_sequence(seed, options.alone, program) if isinstance(program, Meaning) else []
+        return f"{text}\n# passes: {', '.join(item.info.name for item in passes)}"
 
     def judge(self, seed: int, options: argparse.Namespace) -> Verdict:
         try:
@@ -51,4 +53,4 @@ def _judged(text: str, seed: int, options: argparse.Namespace) -> Verdict:
     if isinstance(program, Verdict):
         return program
     with Target("llvm"):
-        return judge_sequence(program.mod, pass_sequence(seed, options.alone), same_meaning(program))
+        return judge_sequence(program.mod, pass_sequence(seed, options.alone, program), SameMeaning(program))

@@ -104,7 +104,7 @@ class Noisy(Evaluator):
 
 def _magnitude(values: Sequence[Any]) -> float:
     """The largest finite float in some values."""
-    arrays = [item.astype("float64") for item in _flat(tuple(values)) if str(item.dtype) in _UNITS]
+    arrays = [item.astype("float64") for item in flattened(tuple(values)) if str(item.dtype) in _UNITS]
     return max((float(np.abs(item[np.isfinite(item)]).max(initial=0.0)) for item in arrays), default=0.0)
 
 
@@ -127,12 +127,13 @@ def _copied(value: Any) -> Any:
 
 def _outcome(result: Any, events: Sequence[Event], given: Any) -> Outcome:
     seen = [array for event in events for array in event.values]
-    return Outcome([*_flat(result), *seen, *_flat(given)], [event.label for event in events])
+    return Outcome([*flattened(result), *seen, *flattened(given)], [event.label for event in events])
 
 
-def _flat(value: Any) -> list[np.ndarray]:
+def flattened(value: Any) -> list[np.ndarray]:
+    """The arrays in results or arguments, copied."""
     if isinstance(value, tuple | list):
-        return [item for part in value for item in _flat(part)]
+        return [item for part in value for item in flattened(part)]
     return [np.array(value.numpy() if hasattr(value, "numpy") else value)]
 
 
@@ -153,7 +154,7 @@ class Meaning:
             return f"effects {found.labels}, expected {self.expected.labels}"
         if len(found.arrays) != len(self.expected.arrays):
             return f"{len(found.arrays)} arrays, expected {len(self.expected.arrays)}"
-        results = len(found.arrays) - len(_flat(tuple(self.given)))
+        results = len(found.arrays) - len(flattened(tuple(self.given)))
         for number, (got, wanted, bound) in enumerate(
             zip(found.arrays, self.expected.arrays, self.tolerances, strict=True)
         ):
@@ -202,14 +203,14 @@ def meaning(text: str, seed: int) -> Meaning | Verdict:
         _tolerance(wanted, [other.arrays[number] for other in noisy])
         for number, wanted in enumerate(expected.arrays)
     ]
-    untouched = len(tolerances) - len(_flat(tuple(given)))
+    untouched = len(tolerances) - len(flattened(tuple(given)))
     exact = [np.zeros(array.shape) for array in expected.arrays[untouched:]]
     return Meaning(mod, given, expected, [*tolerances[:untouched], *exact])
 
 
 def _written(given: list[Any], expected: Outcome) -> bool:
     """Whether an argument, which belongs to the caller, is not what it was."""
-    before = _flat(tuple(given))
+    before = flattened(tuple(given))
     after = expected.arrays[len(expected.arrays) - len(before) :]
     return any(one.tobytes() != other.tobytes() for one, other in zip(before, after, strict=True))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from experiments.fuzz.children import judged_alone
 from experiments.fuzz.kind import KINDS
-from experiments.fuzz.passes.relax import ON_KERNELS, ON_OPERATORS, pass_sequence, same_meaning
+from experiments.fuzz.passes.relax import ON_KERNELS, ON_OPERATORS, SameMeaning, pass_sequence
 from experiments.fuzz.passes.step import judge_sequence
 from experiments.fuzz.relax import effects
 from experiments.fuzz.relax.arguments import argument
@@ -234,7 +235,7 @@ def test_a_right_compiler_is_not_blamed() -> None:
 
 def judged(passes: Sequence[Any]) -> Verdict:
     found = meant(program(HIDDEN, PARAMETERS))
-    return judge_sequence(found.mod, passes, same_meaning(found))
+    return judge_sequence(found.mod, passes, SameMeaning(found))
 
 
 def test_sequences_find_the_pass_that_is_wrong(planted: None) -> None:
@@ -257,12 +258,24 @@ def test_sequences_find_passes_that_raise_change_their_input_or_leave_nonsense()
 
 
 def test_a_sequence_of_a_seed_is_the_same_always() -> None:
+    found = meant(program(HIDDEN, PARAMETERS))
+
+    def names(seed: int, alone: bool) -> list[str]:
+        return [item.info.name for item in pass_sequence(seed, alone, found)]
+
     for alone in (True, False):
-        names = [[item.info.name for item in pass_sequence(seed, alone)] for seed in range(40)]
-        assert names == [[item.info.name for item in pass_sequence(seed, alone)] for seed in range(40)]
-    drawn = {name for seed in range(600) for name in (item.info.name for item in pass_sequence(seed, False))}
-    generator = __import__("random").Random(0)
-    assert {make(generator).info.name for make in (*ON_OPERATORS, *ON_KERNELS)} <= drawn
+        assert [names(seed, alone) for seed in range(40)] == [names(seed, alone) for seed in range(40)]
+    drawn = {name for seed in range(800) for name in names(seed, False)}
+    generator = random.Random(0)
+    assert {make(generator, found).info.name for make in (*ON_OPERATORS, *ON_KERNELS)} <= drawn
+
+
+def test_arguments_that_a_pass_binds_are_followed() -> None:
+    assert judged([T.BindParams("main", {"any_1": meant(program(HIDDEN, PARAMETERS)).given[1]})]) == Verdict(
+        "ok"
+    )
+    wrong = np.zeros((2, 3), "float32")
+    assert judged([T.BindParams("main", {"any_1": wrong})]).kind == "wrong"
 
 
 @pytest.mark.parametrize("name", ["relax", "relax-passes"])
