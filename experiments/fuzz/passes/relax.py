@@ -16,7 +16,7 @@ from ir.relax.dpl import is_op, wildcard
 from ir.relax.expr import Var
 from ir.relax.function import Function
 from ir.relax.pipeline import lowering_passes, weight_passes
-from ir.transform import Pass
+from ir.transform import Pass, PassContext, module_pass
 
 from ..relax.arguments import symbol_value
 from ..relax.oracle import Meaning, Outcome, evaluated, flattened
@@ -42,14 +42,26 @@ def _bind_params(generator: random.Random, program: Meaning) -> Pass:
     """Some of the arguments become constants."""
     pairs = zip(_params(program.mod), program.given, strict=True)
     found = {param.name_hint: value for param, value in pairs if generator.random() < 0.4}
-    return T.BindParams("main", found)
+
+    def bind(
+        mod: IRModule, ctx: PassContext
+    ) -> IRModule:  # another pass of the sequence may have bound some of them
+        left = {param.name_hint for param in _params(mod)}
+        return T.BindParams("main", {name: value for name, value in found.items() if name in left})(mod, ctx)
+
+    return module_pass(bind, opt_level=0, name="BindParams")
 
 
 def _bind_symbols(generator: random.Random, program: Meaning) -> Pass:
     """Some of the symbolic extents become the numbers that they are."""
     names = {var.name for param in _params(program.mod) for var in tir_vars_in_struct_info(param.struct_info)}
     found = {name: symbol_value(name) for name in sorted(names) if generator.random() < 0.6}
-    return T.BindSymbolicVars(found, "main")
+
+    def bind(mod: IRModule, ctx: PassContext) -> IRModule:
+        left = {var.name for param in _params(mod) for var in tir_vars_in_struct_info(param.struct_info)}
+        return T.BindSymbolicVars({name: found[name] for name in found if name in left}, "main")(mod, ctx)
+
+    return module_pass(bind, opt_level=0, name="BindSymbolicVars")
 
 
 def _by_pattern(generator: random.Random, program: Meaning) -> Pass:

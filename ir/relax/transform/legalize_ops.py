@@ -17,6 +17,7 @@ from ..block_builder import BlockBuilder
 from ..expr import Call, Constant, Expr, PrimValue, SeqExpr, ShapeExpr, Tuple, Var, is_call_to
 from ..expr_functor import ExprMutator
 from ..function import ExternFunc
+from ..op.base import call_pure_packed
 from ..op.declaration import declaration_of
 from ..struct_info import ObjectStructInfo, ShapeStructInfo, StructInfo, TensorStructInfo, TupleStructInfo
 
@@ -49,10 +50,13 @@ class _Legalizer(ExprMutator):
         call = self.visit_expr_post_order(call)
         legalize = self._function_for(call)
         if legalize is None:
-            packed = call.op.get_attr("FCallPacked") if isinstance(call.op, Op) else None
+            if not isinstance(call.op, Op) or call.op.name in self._skip:
+                return call
+            packed, info = call.op.get_attr("FCallPacked"), call.struct_info
             if packed is None:
                 return call
-            info = call.struct_info
+            if call.op.get_attr("FPurity"):
+                return self.builder_.normalize(call_pure_packed(str(packed), *call.args, sinfo_args=[info]))
             return call.replace(op=ExternFunc(str(packed)), sinfo_args=(info,), struct_info_=info)
         key, leaves = _call_key(call) if call.op.name not in self._custom else (None, [])
         if key is not None and key in self._made:

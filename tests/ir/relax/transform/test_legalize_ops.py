@@ -7,6 +7,7 @@ import pytest
 
 from ir import relax
 from ir.relax import transform
+from ir.relax.analysis import check_well_formed
 from ir.script import ir as I
 from ir.script import relax as R
 
@@ -95,3 +96,22 @@ def test_names_of_kernels(expr, name):
         bb.emit_func_output(bb.emit(expr(x)))
     after = transform.LegalizeOps()(bb.get())
     assert name in {var.name_hint for var in after.functions}
+
+
+def test_functions_of_the_runtime_are_pure_where_their_operators_are_and_skipped_ones_stay():
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(x: R.Tensor((6,), "int64")) -> R.Tensor(dtype="int64", ndim=1):
+            y = R.unique(x)
+            z = R.unique(y)  # of an extent that is not known
+            return z
+
+    legal = transform.LegalizeOps()(Module)
+    check_well_formed(legal)
+    assert legal.script().count('R.call_pure_packed("relax.run.unique"') == 2
+    for left in (
+        transform.LegalizeOps(skip_ops=("relax.unique",))(Module),
+        transform.FastMathTransform()(Module),
+    ):
+        verify(left, Module)
