@@ -134,24 +134,25 @@ def recurrence(sizes: Sizes, generator: random.Random) -> str:
 
 
 def arg_maximum(sizes: Sizes, generator: random.Random) -> str:
-    """A reduction of two values: the first greatest or least element of a row and where it is."""
+    """A reduction of two values: the first greatest or least element of a row and where it is; the first NaN, where there is one."""
     n, m, t = sizes.n, sizes.m, sizes.dtype
-    sign, bound = generator.choice([(">", "min_value"), ("<", "max_value"), (">=", "min_value")])
-    tie = (
-        f"(V[vi] == A[vi, vk] and P[vi] {generator.choice(['<', '<', '>'])} vk)" if sign != ">=" else "False"
-    )
+    sign, bound = generator.choice([(">", "min_value"), ("<", "max_value")])
+    better = f"V[vi] {sign} A[vi, vk]"
+    tie = "V[vi] == A[vi, vk] and P[vi] < vk"
+    odd = "V[vi] != V[vi] and (A[vi, vk] == A[vi, vk] or P[vi] < vk)"
+    head = _params(("A", f"({n}, {m})", t), ("P", f"({n},)", "int32"), ("V", f"({n},)", t))
     return (
-        _params(("A", f"({n}, {m})", t), ("P", f"({n},)", "int32"), ("V", f"({n},)", t))
+        head
         + f"""    for i, k in T.grid({n}, {m}):
         with T.block("P"):
             vi, vk = T.axis.remap("SR", [i, k])
             T.reads(A[vi, vk])
             T.writes(P[vi], V[vi])
             with T.init():
-                P[vi] = {generator.choice(["-1", "2147483647"])}
+                P[vi] = 2147483647
                 V[vi] = T.{bound}("{t}")
-            p: T.int32 = T.Select(V[vi] {sign} A[vi, vk] or {tie}, P[vi], vk)
-            v: T.{t} = T.Select(V[vi] {sign} A[vi, vk], V[vi], A[vi, vk])
+            p: T.int32 = T.Select({better} or {tie} or {odd}, P[vi], vk)
+            v: T.{t} = T.Select({better} or V[vi] != V[vi], V[vi], A[vi, vk])
             P[vi] = p
             V[vi] = v
 """
