@@ -170,7 +170,6 @@ def extremes(sizes: Sizes, generator: random.Random) -> str:
             (sizes.constant(2), "T.max(C[vi], A[vi, vj, vk])"),
             (sizes.constant(5), "C[vi] + A[vi, vj, vk]"),
             (sizes.constant(0), "C[vi] - A[vi, vj, vk]"),
-            (sizes.constant(0), "C[vi] + T.max(A[vi, vj, vk], C[vi])"),
         ]
     )
     return (

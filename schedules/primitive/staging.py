@@ -411,7 +411,7 @@ def _stage_at(
     cache = similar_buffer(buffer, storage_scope)
     name = fresh_block_name(block, cache_name(buffer, storage_scope))
     source, target = (cache, buffer) if is_write else (buffer, cache)
-    copy = _auto_copy(source, target, boxes[buffer], name, around_copy, _variables_around(scope))
+    copy = _auto_copy(source, target, boxes[buffer], name, around_copy, _variables_around(scope), primitive)
     for item in users:
         replace_buffer(item, buffer, cache)
     children = loop.body.nodes if isinstance(loop.body, SeqNode) else [loop.body]
@@ -452,6 +452,7 @@ def _auto_copy(
     name: str,
     around: list[LoopNode],
     variables: list[IterVar],
+    primitive: str,
 ) -> BlockNode:
     """A block that copies a box; its variables are the box's position, in units of its size where it moves in such steps."""
     iter_vars: list[IterVar] = []
@@ -473,7 +474,12 @@ def _auto_copy(
             value = polynomial_quotient(low, size) if in_steps else low
             start = var * size if in_steps else var
             reach = analyzer.const_int_bound(value)
-            first = min(0, reach.min_value)
+            require(
+                reach.min_value > -_FAR or analyzer.can_prove(value >= 0),
+                primitive,
+                f"it is not known how far below zero {source.name} is accessed: at {value}",
+            )
+            first = min(0, reach.min_value) if reach.min_value > -_FAR else 0
             dom = tir.const(reach.max_value + 1 - first, dtype) if reach.max_value < _FAR else dim
             iter_vars.append(
                 IterVar(tir.Range.from_min_extent(tir.const(first, dtype), dom), var, IterVar.DataPar)

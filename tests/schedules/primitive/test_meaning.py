@@ -176,3 +176,20 @@ def test_a_reduction_without_iterations_initialises_nothing(primitive: str) -> N
             sch.blockize(loop)
         else:
             sch.decompose_reduction("C", loop)
+
+
+def test_a_copy_of_what_is_read_at_unknown_places() -> None:
+    """The block that copies iterates from the least index on: it must have one."""
+    func = from_source(
+        """@T.prim_func
+def main(A: T.Buffer((8, 4)), I: T.Buffer((8,), "int32"), B: T.Buffer((8, 4))):
+    for i, j in T.grid(8, 4):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            T.reads(I[vi], A[T.bitwise_xor(vi, 1), vj])
+            B[vi, vj] = A[T.bitwise_xor(vi, 1), vj]
+"""
+    )
+    sch = Schedule(func, error_render_level="none")
+    with pytest.raises(ScheduleError, match="not known how far below zero A is accessed"):
+        sch.read_at(sch.get_loops("B")[0], "B", "A", "global")
