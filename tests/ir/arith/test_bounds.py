@@ -169,3 +169,14 @@ def main(A: T.Buffer((4,), "bfloat16"), B: T.Buffer((32,), "int32")):
             if v < 3:
                 B[T.max(T.if_then_else(A[v] + A[v] != A[v], v * 8, 3), 0)] = 0""")
     assert "B[T.max(" in func.script()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_conditions_over_sums_of_floats_are_no_arithmetic_of_integers(dtype: str) -> None:
+    value, index = tir.Var("value", dtype), tir.Var("index", "int32")
+    chosen = tir.if_then_else(value * value < value + value, index, index + 1)
+    analyzer = Analyzer()
+    analyzer.bind(index, tir.Range(0, 8))
+    found = analyzer.const_int_bound(tir.min(chosen, 3))
+    assert found.min_value <= 0 and found.max_value >= 3
+    assert not analyzer.can_prove(chosen <= 3)
