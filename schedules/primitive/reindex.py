@@ -272,6 +272,12 @@ def _only_access(
         primitive,
         f"block {block.name!r} accesses buffer {buffer.name} at {len(found)} different places, not at one",
     )
+    outer = {loop.var for loop in loops_around(block)}
+    require(
+        not any(mentions(index, outer) for index in found[0]),
+        primitive,
+        f"block {block.name!r} accesses {buffer.name} by the loops around it and not by its variables",
+    )
     _require_in_bounds(block, buffer, found[0], primitive)
     if is_write:
         writers = [item for item in scope_children(block) if buffer in written_buffers(item)]

@@ -193,3 +193,24 @@ def main(A: T.Buffer((8, 4)), I: T.Buffer((8,), "int32"), B: T.Buffer((8, 4))):
     sch = Schedule(func, error_render_level="none")
     with pytest.raises(ScheduleError, match="not known how far below zero A is accessed"):
         sch.read_at(sch.get_loops("B")[0], "B", "A", "global")
+
+
+@pytest.mark.parametrize("primitive", ["reindex", "reindex_cache_write"])
+def test_a_copy_of_what_loops_index(primitive: str) -> None:
+    """A block without variables is not closed over what it accesses: the copy would be outside of its loops."""
+    func = from_source(
+        """@T.prim_func
+def main(A: T.Buffer((8, 4)), B: T.Buffer((8, 4))):
+    for i, j in T.grid(8, 4):
+        with T.block("B"):
+            T.reads(A[i, j])
+            T.writes(B[i, j])
+            B[i, j] = A[i, j]
+"""
+    )
+    sch = Schedule(func, error_render_level="none")
+    with pytest.raises(ScheduleError, match="by the loops around it"):
+        if primitive == "reindex":
+            sch.reindex("B", ("write", 0))
+        else:
+            sch.reindex_cache_write("B", 0, "global", lambda: ())
