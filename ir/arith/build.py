@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import dtype as dt
+from ..error import IRValueError
 from ..tir import expr as E
 from ..tir import operators
 from ..tir.expr import IntImm
@@ -20,7 +21,7 @@ def const(value: int, dtype: str) -> Any:
     return _const(value, dtype)
 
 
-class DoesNotFit(Exception):
+class DoesNotFit(IRValueError):
     """A number of ℤ is none of the type that it is needed in."""
 
 
@@ -32,7 +33,7 @@ def number(value: int, dtype: str) -> Any:
     """
     low, high = dt.integer_range(dtype)
     if not low <= value <= high:
-        raise DoesNotFit
+        raise DoesNotFit(f"index arithmetic needs the constant {value}, which {dtype} does not hold")
     return _const(value, dtype)
 
 

@@ -15,7 +15,8 @@ from .. import dtype as dt
 from ..tir import expr as E
 from ..tir import operators
 from ..tir.expr import PrimExpr, Var
-from ..tir.operators import const, wrap_integer
+from ..tir.operators import wrap_integer
+from .build import DoesNotFit, number
 from .effects import copied, has_effect, part_by_part
 from .index_arithmetic import IndexArithmetic
 from .intervals import INF as INF
@@ -138,6 +139,8 @@ class IndexSimplifier:
         value = cast.value
         low, high = self.bounds_of_value(value)
         smallest, largest = _range(value.dtype)
+        if dt.is_uint(value.dtype) and min(high, largest) >= INF:
+            return _range(cast.dtype)  # the upper half of uint64 is negative as int64
         return _within((max(low, smallest), min(high, largest)), cast.dtype)
 
     # -- data ------------------------------------------------------------------
@@ -257,7 +260,10 @@ class IndexSimplifier:
         found = self._memo.get(key)
         if found is None:
             handler, before = _HANDLERS.get(expr.__class__), self._unlike
-            found = handler(self, expr) if handler is not None else self._opaque(expr)
+            try:
+                found = handler(self, expr) if handler is not None else self._opaque(expr)
+            except DoesNotFit:
+                found = Linear({expr: 1}, 0)
             if self._unlike == before:
                 self._memo[key] = found
                 self._alive.append(expr)
@@ -442,7 +448,11 @@ class IndexSimplifier:
 
     # -- back to expressions ----------------------------------------------------------
     def build(self, value: Linear, dtype: str) -> PrimExpr:
-        """The linear form as an expression: positive terms first, the constant last."""
+        """The linear form as an expression: positive terms first, the constant last.
+
+        Raises:
+            DoesNotFit: it has a coefficient or constant that the dtype does not hold.
+        """
         value = self.recombine(value)
         result: PrimExpr | None = None
         negative = []
@@ -452,22 +462,26 @@ class IndexSimplifier:
             if coefficient < 0:
                 negative.append((atom, -coefficient))
                 continue
-            term = atom if coefficient == 1 else E.Mul(atom, const(coefficient, dtype))
+            term = atom if coefficient == 1 else E.Mul(atom, number(coefficient, dtype))
             result = term if result is None else E.Add(result, term)
         if result is None:
             if not negative:
-                return const(value.const, dtype)
-            result = const(value.const, dtype)
+                return number(value.const, dtype)
+            result = number(value.const, dtype)
             pending = 0
         else:
             pending = value.const
         for atom, coefficient in negative:
-            term = atom if coefficient == 1 else E.Mul(atom, const(coefficient, dtype))
+            term = atom if coefficient == 1 else E.Mul(atom, number(coefficient, dtype))
             result = E.Sub(result, term)
         if pending > 0:
-            result = E.Add(result, const(pending, dtype))
+            result = E.Add(result, number(pending, dtype))
         elif pending < 0:
-            result = E.Sub(result, const(-pending, dtype))
+            smallest = dt.integer_range(dtype)[0]  # which has no negative
+            plain = pending == smallest
+            result = (
+                E.Add(result, number(pending, dtype)) if plain else E.Sub(result, number(-pending, dtype))
+            )
         return result
 
     def recombine(self, value: Linear) -> Linear:
@@ -498,7 +512,10 @@ class IndexSimplifier:
         value = self.linear(expr)
         if self._unlike != before:  # effects stay in their order, and none may go
             return part_by_part(expr, self.rewrite or self.simplify)  # type: ignore[no-any-return]
-        return self.build(value, expr.dtype)
+        try:
+            return self.build(value, expr.dtype)
+        except DoesNotFit:
+            return expr
 
     # -- conditions ------------------------------------------------------------------
     def compares_numbers(self, condition: E.CmpExpr) -> bool:

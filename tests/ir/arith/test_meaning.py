@@ -119,27 +119,29 @@ def check_statements(seed: int, count: int) -> int:
         after = {name: item(IRModule({"main": func}))["main"] for name, item in PASSES.items()}
         for _ in range(6):
             values = generator.values({})
-            expected = _left_by(func, values)
-            if expected is None:
+            try:
+                expected = _left_by(func, values)
+            except Undefined:
                 continue
             for name, other in after.items():
-                found = _left_by(other, values)
-                assert found is not None, (name, func, other)
+                try:
+                    found = _left_by(other, values)
+                except Undefined as problem:
+                    # Numbers of ℤ may be ordered otherwise, and then overflow in between.
+                    assert "overflow" in str(problem), f"{name}: {problem}\n{func}\nbecame\n{other}"
+                    continue
                 for wanted, got in zip(expected, found, strict=True):
                     assert all(map(same, got, wanted)), f"{name}\n{func}\nbecame\n{other}"
                 compared += 1
     return compared
 
 
-def _left_by(func: tir.PrimFunc, values: dict[Any, Any]) -> list[list[Any]] | None:
-    """What a function leaves in memory; None where it does what it must not."""
+def _left_by(func: tir.PrimFunc, values: dict[Any, Any]) -> list[list[Any]]:
+    """What a function leaves in memory; raises Undefined where it does what it must not."""
     buffers = (*BUFFERS.values(), *OUTPUTS.values())
     own = {key: list(item) if isinstance(item, list) else item for key, item in values.items()}
-    try:
-        with np.errstate(all="ignore"):
-            run(func.body, own)
-    except Undefined:
-        return None
+    with np.errstate(all="ignore"):
+        run(func.body, own)
     return [own[buffer] for buffer in buffers]
 
 
