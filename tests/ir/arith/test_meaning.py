@@ -95,9 +95,8 @@ def test_simplified_expressions(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 110))
-def test_many_simplified_expressions(seed: int) -> None:
-    check_expressions(seed, 3000)
+def test_many_simplified_expressions() -> None:
+    check_expressions(100, 1200)
 
 
 PASSES: dict[str, Pass] = {
