@@ -31,6 +31,7 @@ from ..tree import (
     scope_of,
     walk,
 )
+from .reduction import conjuncts_without
 
 
 class _Target(Input):
@@ -258,9 +259,11 @@ def _init_nest(block: BlockNode, inner: Sequence[LoopNode], division: Division) 
     def inside(node: Any) -> Any:
         return substitute(substitute(node, division.values), block_vars)
 
-    dropped = {loop.var for loop in inner if loop.var not in loop_vars}
-    predicate = division.inner_predicate
-    predicate = tir.const(True) if mentions(predicate, dropped) else substitute(predicate, loop_vars)
+    predicate: Any = tir.const(True)
+    for clause in conjuncts_without(
+        division.inner_predicate, [item for item in inner if item.var not in loop_vars]
+    ):
+        predicate = tir.operators.logical_and(predicate, substitute(clause, loop_vars))
     init_block = tir.Block(
         [IterVar(item.dom, block_vars[item.var], item.iter_type) for item, _ in spatial],
         [],

@@ -214,3 +214,16 @@ def main(A: T.Buffer((8, 4)), B: T.Buffer((8, 4))):
             sch.reindex("B", ("write", 0))
         else:
             sch.reindex_cache_write("B", 0, "global", lambda: ())
+
+
+def test_the_init_of_a_blockized_reduction_keeps_its_guards() -> None:
+    """Those of its own loops stay where the others go with the reduction's loops."""
+    text = EINSUM.replace("DTYPE", "float32").replace("TERM", "A[vi, vk] * B[vk, vj]")
+    func = from_source(text)
+    sch = Schedule(func, error_render_level="none")
+    i, j, k = sch.get_loops("C")
+    sch.split(k, [None, 3])
+    sch.split(j, [None, 4])
+    sch.split(i, [None, 4])
+    sch.blockize(sch.get_loops("C")[0])
+    assert_same_meaning(func, sch)
