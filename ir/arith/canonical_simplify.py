@@ -97,7 +97,7 @@ class CanonicalSimplifier(CanonicalDivision):
         return build.lt(left, right) if result is None else result
 
     def _cast(self, e: Any) -> Any:
-        if not self._parent._is_index(e.value):
+        if not self._parent._is_index(e):
             return self._parent._data._rewrite.visit(e)
         value = self._form(e.value)
         if value.__class__ is Sum and self._may_push(value, e.dtype):

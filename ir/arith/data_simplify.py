@@ -128,7 +128,7 @@ class DataSimplifier(RewriteSimplifier):
         return e if self._parent._is_index.changes_meaning(e, result, exact) else result
 
     def _cast(self, e: Any) -> Any:
-        if is_number(e.dtype) and self._parent._is_index(e.value) and self._parent._bounds.exact(e):
+        if self._parent._is_index(e) and self._parent._bounds.exact(e):
             return self._analyzer._rewrite.visit(e)
         value = self.visit(e.value)
         if is_number(e.dtype) and self._parent._is_index.changes_meaning(

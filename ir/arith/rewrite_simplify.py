@@ -442,7 +442,7 @@ class RewriteSimplifier:
         return self._parent._data._rewrite.visit(e)
 
     def _cast(self, e: Any) -> Any:
-        if not (is_number(e.dtype) and self._parent._is_index(e.value)):
+        if not self._parent._is_index(e):
             return self._parent._data._rewrite.visit(e)
         return self.converted(e, self.visit(e.value))
 

@@ -81,7 +81,7 @@ class PositionedMutator(StmtExprMutator):
 
     def visit_Cast(self, node: E.Cast) -> PrimExpr:
         """A cast of anything but index arithmetic is data."""
-        if self.in_data or (dt.is_index(dt.element_of(node.dtype)) and self.is_index(node.value)):
+        if self.in_data or self.is_index(node):
             return self.conversion(node)
         return self._kept(node, node.value)
 

@@ -98,6 +98,16 @@ def comparison_that_is_stored() -> Case:
 
 
 @case
+def comparison_that_is_cast() -> Case:
+    @T.prim_func
+    def func(n: T.int32, O: T.Buffer((4,), "int64")):
+        for i in range(4):
+            O[i] = T.Cast("int64", 1 - i < n)
+
+    return func, [np.int32(2147483647)], np.array([1, 1, 1, 1], "int64")  # type: ignore[list-item]
+
+
+@case
 def quotient_that_is_stored() -> Case:
     @T.prim_func
     def func(O: T.Buffer((8,), "int32")):
