@@ -220,6 +220,7 @@ def test_shifts_by_any_amount(check, dtype):
 
 
 @pytest.mark.parametrize("dtype", INTEGERS)
+@pytest.mark.meaning("pow")
 def test_powers_of_integers_are_exact_and_wrap(check, dtype):
     info = np.iinfo(dtype)
     values = np.array([0, 1, 2, 3, 10, info.max, info.min], dtype)
@@ -228,6 +229,7 @@ def test_powers_of_integers_are_exact_and_wrap(check, dtype):
     check(topi.power, [a, b], np.power(a, b))
 
 
+@pytest.mark.meaning("pow")
 def test_negative_powers_of_integers_are_truncated(check):
     a = np.array([1, -1, -1, 2, -3, 0], "int32")
     check(topi.power, [a, np.array([-5, -2, -3, -1, -1, -1], "int32")], np.array([1, 1, -1, 0, 0, 0]))

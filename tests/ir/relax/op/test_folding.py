@@ -222,6 +222,7 @@ _INTS = np.int32([-7, 7, 2**31 - 1, -(2**31), 0, 5])
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
+@pytest.mark.meaning("relax-fold")
 def test_constants_are_what_kernels_compute(name: str, build: Any) -> None:
     """To the bit: NaN, signed zeros, saturation, wrapping, sums of half floats."""
     builder = relax.BlockBuilder()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from ir import relax, tir
 from ir.relax import transform
@@ -96,6 +97,7 @@ def test_common_subexpr_of_a_branch_is_not_known_behind_it():
     verify(after, Before)
 
 
+@pytest.mark.meaning("relax-zero")
 def test_zeros_of_two_signs_are_two(same_numbers):
     """In numbers, attributes and constants; also for LegalizeOps, which remembers the kernels of equal calls."""
     builder = relax.BlockBuilder()
