@@ -451,7 +451,8 @@ def _legalize_rms_norm(bb: Any, node: Call) -> Expr:
 
 def _np_rms_norm(x: Any, weight: Any, axes: Any, epsilon: float) -> np.ndarray:
     places = [axis % x.ndim for axis in axes]
-    scale = 1 / np.sqrt((x.astype("float32") ** 2).mean(tuple(places), keepdims=True) + epsilon)
+    wide = x.astype(np.promote_types(x.dtype, "float32"))
+    scale = 1 / np.sqrt((wide**2).mean(tuple(places), keepdims=True) + epsilon)
     return (x * scale * _along(weight, x.ndim, places)).astype(x.dtype)
 
 

@@ -199,3 +199,9 @@ def test_references_of_windows_and_rows_without_elements() -> None:
         pooled, np.pad(x, [(0, 0), (0, 0), (1, 1), (1, 1)], constant_values=-np.inf)
     )
     assert OPERATORS["relax.nn.softmax"].reference(np.zeros((2, 0), "float32"), axis=1).shape == (2, 0)
+
+
+def test_the_reference_of_rms_norm_is_as_exact_as_its_dtype() -> None:
+    x = np.array([[1.1, 2.3, 0.7]])
+    found = OPERATORS["relax.nn.rms_norm"].reference(x, np.ones(3), axes=(-1,), epsilon=0.0)
+    np.testing.assert_allclose(found, x / np.sqrt((x**2).mean()), rtol=1e-15)
