@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-_VERIFICATION = tuple(
-    f"runners/{name}.py"
-    for name in ("verify", "reference_order", "candidate", "measure", "evaluator", "result", "final")
+_VERIFICATION = (
+    "runners/verify",
+    *(
+        f"runners/{name}.py"
+        for name in ("reference_order", "candidate", "measure", "evaluator", "result", "final")
+    ),
 )
 
 
@@ -20,7 +23,7 @@ class Package:
     share: int = 1
     """Of the sample, against the other packages."""
     without: tuple[str, ...] = ()
-    """Files that belong to another package."""
+    """Files and folders that belong to another package."""
 
     def files(self, root: Path) -> list[str]:
         """The Python files of the package, relative to the root."""
@@ -32,7 +35,7 @@ class Package:
             else:
                 found.update(path.rglob("*.py") if path.is_dir() else [path])
         names = sorted(str(path.relative_to(root)) for path in found if path.name != "__init__.py")
-        return [name for name in names if name not in self.without]
+        return [name for name in names if not any(Path(name).is_relative_to(other) for other in self.without)]
 
     def test_files(self, root: Path) -> list[str]:
         """The test files, relative to the root."""
@@ -58,7 +61,7 @@ PACKAGES = {
     "runners": Package(("runners",), ("tests/runners",), without=_VERIFICATION),
     "core": Package(("ir/*", "ir/target"), ("tests/ir/*", "tests/ir/target", "tests/ir/tir", "tests/ir/arith")),
     "tir": Package(
-        ("ir/tir/*", "ir/tir/analysis", "ir/tir/intrinsic"),
+        ("ir/tir/*", "ir/tir/analysis", "ir/tir/interpreter", "ir/tir/intrinsic"),
         ("tests/ir/*", "tests/ir/tir", "tests/ir/codegen", "tests/ir/script"),
         without=("ir/tir/lower.py",),
     ),

@@ -78,6 +78,7 @@ def test_what_nothing_would_follow_is_refused(name: str) -> None:
 
 @T.prim_func
 def shifted(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")) -> None:
+    T.func_attr({"tir.noalias": True})
     for i in range(16):
         B[i] = A[i] + T.float32(1)
 

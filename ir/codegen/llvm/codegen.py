@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from ... import dtype as dt
 from ...module import IRModule
-from ...pass_context import PassContext
 from ...tir.analysis.exact_floats import exact_floats
+from ...tir.analysis.no_alias import promises_no_alias
 from ...tir.function import OUTLINED, PrimFunc
 from . import expression, intrinsics, statement  # noqa: F401  (enter the functions that print each class of node)
 from .builder import FunctionBuilder, ModuleBuilder, Value
@@ -33,9 +33,7 @@ def emit_function(context: KernelContext, func: PrimFunc, name: str) -> Signatur
     outlined = func.attrs.get(OUTLINED)
     if outlined is None:
         name = signature.symbol
-    noalias = bool(func.attrs.get("tir.noalias", False)) and bool(
-        PassContext.current().get("tir.noalias", True)
-    )
+    noalias = promises_no_alias(func)
     params = [(_parameter_text(item, noalias), f"p{i}") for i, item in enumerate(bound)]
     attributes, linkage = (
         (context.attributes, "") if outlined is None else (context.outlined_attributes, "internal")

@@ -6,6 +6,7 @@ from typing import Any
 
 from ...node import post_order_visit
 from .. import expr as E
+from ..analysis.no_alias import promises_no_alias
 from ..buffer import Buffer
 from ..expr import PrimExpr
 from ..function import PrimFunc
@@ -31,9 +32,7 @@ class MemoryFacts:
     """Which facts about memory outlast a statement of one function; None is a function of which nothing is known."""
 
     def __init__(self, func: PrimFunc | None) -> None:
-        self._no_alias = (
-            func is not None and bool(func.attrs.get("tir.noalias", False)) and not _has_views(func)
-        )
+        self._no_alias = func is not None and promises_no_alias(func) and not _has_views(func)
         self._written: dict[int, tuple[Stmt, set[Any] | None]] = {}
 
     def may_change(self, condition: PrimExpr, stmt: Stmt) -> bool:

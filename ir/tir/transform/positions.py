@@ -15,6 +15,8 @@ from ..expr import PrimExpr
 from ..stmt import BufferStore, Evaluate, LetStmt, Stmt
 from ..stmt_functor import StmtExprMutator
 
+_Memory = dict[int, tuple[Any, Any]]
+
 
 class PositionedMutator(StmtExprMutator):
     """Visits values that are stored, passed or bound with :attr:`in_data` set; indices, bounds of loops and conditions without.
@@ -28,6 +30,8 @@ class PositionedMutator(StmtExprMutator):
         self.in_data = False
         """Whether int32 and int64 arithmetic wraps where the walk stands."""
         self.is_index = IndexArithmetic() if is_index is None else is_index
+        self._memories: tuple[_Memory | None, _Memory | None] = (None, None)
+        """What was made of the parts of the expression that the walk is in, for each of the two positions."""
 
     def as_data(self, node: PrimExpr) -> PrimExpr:
         """Visit a value."""
@@ -40,13 +44,23 @@ class PositionedMutator(StmtExprMutator):
     def _at(self, node: PrimExpr, in_data: bool) -> PrimExpr:
         if self.in_data is in_data:
             return self.visit(node)  # type: ignore[no-any-return]
-        # What was made of an expression among data is not what it becomes among numbers.
-        outer, self._remembered = self._remembered, {}
+        # What was made of an expression among data is not what it becomes among numbers: each position has its memory.
+        outer = self._remembered
+        self._remembered = self._memory_opposite(outer)
         self.in_data = in_data
         try:
             return self.visit(node)  # type: ignore[no-any-return]
         finally:
             self.in_data, self._remembered = not in_data, outer
+
+    def _memory_opposite(self, memory: _Memory | None) -> _Memory:
+        """The memory of the other position within the same expression, so that what is shared is visited once for each."""
+        for here, there in (self._memories, self._memories[::-1]):
+            if here is not None and here is memory and there is not None:
+                return there
+        new: _Memory = {}
+        self._memories = (memory, new)
+        return new
 
     # -- what changes the position ---------------------------------------------
     def visit_BinaryOpExpr(self, node: E.BinaryOpExpr) -> PrimExpr:

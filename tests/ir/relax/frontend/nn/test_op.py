@@ -12,6 +12,7 @@ from ir import te
 from ir.relax.frontend import nn
 from ir.relax.frontend.nn import op, spec
 from ir.relax.testing import evaluate
+from ir.script import tir as T
 from tests.ir.relax.frontend.operators import op_names
 
 RNG = np.random.default_rng(0)
@@ -300,13 +301,21 @@ def test_tensor_expr_op() -> None:
     assert "add_one" in {var.name_hint for var in mod.functions}
 
 
+@T.prim_func
+def _doubled_in_place(A: T.Buffer((4,), "float32")):  # type: ignore[no-untyped-def]
+    for i in range(4):
+        with T.block("doubled"):
+            vi = T.axis.spatial(4, i)
+            A[vi] = A[vi] * T.float32(2)
+
+
 def test_tensor_ir_op() -> None:
     t = te.placeholder((4,), "float32", "t")
     func = te.create_prim_func([t, te.compute((4,), lambda i: t[i] * 2.0, "doubled")])
     out = nn.Tensor.placeholder((4,), "float32")
     mod = export(lambda x: op.tensor_ir_op(func, "double", x, out), rand(4))
     assert op_names(mod, "test") == ["call_tir"]
-    mod = export(lambda x: op.tensor_ir_inplace_op(func, "double", [x], 0, out), rand(4))
+    mod = export(lambda x: op.tensor_ir_inplace_op(_doubled_in_place, "double", [x], 0, out), rand(4))
     assert op_names(mod, "test") == ["call_tir_inplace"]
     with pytest.raises(TypeError, match="double: an argument is a Tensor"):
         export(lambda x: op.tensor_ir_op(func, "double", ["x"], out), rand(4))
