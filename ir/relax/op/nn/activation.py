@@ -245,7 +245,7 @@ def silu(data: Expr) -> Expr:
     "relax.nn.selu",
     infer=infer_unary_arith,
     legalize=_te_legalize(_te_selu, "selu"),
-    reference=lambda x: _SELU_SCALE * np.where(x > 0, x, _SELU_ALPHA * (np.exp(x) - 1)),
+    reference=in_float32(lambda x: _SELU_SCALE * np.where(x > 0, x, _SELU_ALPHA * (np.exp(x) - 1))),
     **_ELEMENTWISE,
 )
 def selu(data: Expr) -> Expr:
@@ -272,8 +272,10 @@ def _legalize_softplus(bb: Any, node: Call) -> Expr:
     "relax.nn.softplus",
     infer=infer_unary_arith,
     legalize=_legalize_softplus,
-    reference=lambda x, beta, threshold: np.where(
-        x * beta > threshold, x, np.log1p(np.exp(np.minimum(x * beta, 80))) / beta
+    reference=in_float32(
+        lambda x, beta, threshold: np.where(
+            x * beta > threshold, x, np.log1p(np.exp(np.minimum(x * beta, 80))) / beta
+        )
     ),
     **_ELEMENTWISE,
 )

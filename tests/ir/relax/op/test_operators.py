@@ -164,11 +164,24 @@ def test_the_reference_of_a_reduction_over_nothing_is_the_identity(name: str, dt
         np.testing.assert_array_equal(getattr(np, f"{name}imum")(found, some), some)
 
 
+_ACTIVATIONS = {
+    "relu": {}, "relu6": {}, "selu": {}, "gelu": {}, "gelu_tanh": {}, "silu": {}, "leakyrelu": {"alpha": 0.1},
+    "softplus": {"beta": 1.0, "threshold": 20.0}, "softmax": {"axis": -1}, "log_softmax": {"axis": -1},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32", "float64"])
 @pytest.mark.parametrize("shape", [(), (2,)])
-def test_the_reference_of_relu6_keeps_the_dtype(shape: tuple[int, ...]) -> None:
-    x = np.full(shape, 7, ir.dtype.to_numpy("bfloat16"))
-    found = np.asarray(OPERATORS["relax.nn.relu6"].reference(x))
-    assert found.dtype == x.dtype and (found == 6).all()
+@pytest.mark.parametrize("name", list(_ACTIVATIONS))
+def test_references_of_activations_keep_the_dtype(name: str, shape: tuple[int, ...], dtype: str) -> None:
+    """Numpy widens a bfloat16 of rank 0."""
+    if not shape and "softmax" in name:
+        shape = (1,)
+    x = np.full(shape, 7, ir.dtype.to_numpy(dtype))
+    found = np.asarray(OPERATORS[f"relax.nn.{name}"].reference(x, **_ACTIVATIONS[name]))
+    assert found.dtype == x.dtype and found.shape == shape
+    if name == "relu6":
+        assert (found == 6).all()
 
 
 @pytest.mark.parametrize("source", ["float32", "float64", "float16"])
