@@ -144,7 +144,9 @@ class _Merger(ExprMutator):
 
     def _merge(self, binding: Binding, earlier: Var) -> None:
         self.builder_.emit_normalized(VarBinding(binding.var, earlier))
-        self.set_var_remap(binding.var.vid, earlier)
+        # An output of a dataflow block is seen where the block's own variables are not: it keeps its name.
+        if isinstance(binding.var, DataflowVar) or not isinstance(earlier, DataflowVar):
+            self.set_var_remap(binding.var.vid, earlier)
 
     def _keeps(self, binding: Any) -> bool:
         """Whether the function writes neither to what a call made nor to what it was made of: two must then stay two."""

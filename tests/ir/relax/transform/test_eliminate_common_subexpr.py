@@ -7,6 +7,7 @@ import pytest
 
 from ir import relax, tir
 from ir.relax import transform
+from ir.relax.analysis import check_well_formed
 from ir.relax.testing import evaluate
 from ir.script import ir as I
 from ir.script import relax as R
@@ -126,3 +127,22 @@ def test_zeros_of_two_signs_are_two(same_numbers):
         after = step(before)
         assert [item.tobytes() for item in evaluate(after, given)] == expected
         same_numbers(before, after, [given])
+
+
+def test_an_output_that_equals_a_variable_of_its_block_keeps_its_name(same_numbers):
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+            with R.dataflow():
+                lv = R.exp(x)
+                twice = R.add(lv, lv)
+                gv = R.exp(x)
+                R.output(gv, twice)
+            y = R.multiply(gv, twice)
+            return y
+
+    after = transform.EliminateCommonSubexpr()(Before)
+    check_well_formed(after)
+    assert after.script().count("R.exp") == 1
+    same_numbers(Before, after, [(4,)])
