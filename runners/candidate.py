@@ -282,9 +282,8 @@ def _time(
         phase("comparing outputs", 120.0)
         wrong = reference.wrong(reference.timed, arguments)
         if wrong is not None:
-            return RunReport(
-                ResultKind.WRONG_RESULT, None, f"{wrong}, after many calls", False, False, baseline
-            )
+            wrong = f"{wrong}, after many calls"
+            return RunReport(ResultKind.WRONG_RESULT, None, wrong, False, False, baseline, check_secs)
     return RunReport(ResultKind.OK, tuple(times), None, False, verified, baseline, check_secs)
 
 

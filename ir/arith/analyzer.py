@@ -12,6 +12,7 @@ from ..error import IRTypeError, IRValueError
 from ..external import external
 from ..tir import expr as E
 from ..tir import operators
+from ..tir.effects import has_effect
 from ..tir.expr import IntImm, PrimExpr, Range
 from . import build
 from .affine import affine_form, canonical_sum
@@ -27,7 +28,7 @@ from .constraint_scope import ConstraintScope
 from .data_simplify import DataArithmetic
 from .deep_equal import expr_deep_equal
 from .domain import is_number
-from .effects import HasEffect, has_effect, is_harmless, part_by_part
+from .effects import HasEffect, is_harmless, part_by_part
 from .index_arithmetic import IndexArithmetic
 from .modular_set import ModularSet, ModularSets, normalized
 from .polynomial_proof import PolynomialProofs

@@ -331,8 +331,6 @@ class WrappingBounds(ConstIntBounds):
     def _may_wrap(self, e: Any, found: Bound) -> bool:
         """Whether an operation may wrap, by the bounds of its result in ℤ."""
         cls = e.__class__
-        if not (dt.is_int(e.dtype) or dt.is_uint(e.dtype)):
-            return True  # sums of floats are no numbers of ℤ
         if cls in _SUMS:
             return not _fits(found, e.dtype)
         if cls in _QUOTIENTS:  # the smallest number divided by -1

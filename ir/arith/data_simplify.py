@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from .. import dtype as dt
 from ..tir import expr as E
 from ..tir import operators
+from ..tir.effects import is_effect
 from ..tir.expr import IntImm, PrimExpr
 from ..tir.intrinsic.declaration import find
 from . import build
@@ -21,7 +22,7 @@ from .const_int_bound import POS_INF, Bound, add_bounds
 from .const_int_bound import negate as negate_bound
 from .deep_equal import expr_deep_equal
 from .domain import Domain, is_number
-from .effects import HasEffect, is_effect
+from .effects import HasEffect
 from .pattern import RULE_TABLES
 from .rewrite_simplify import BUILDERS, RewriteSimplifier
 

@@ -12,8 +12,6 @@ from typing import Any
 
 from .. import dtype as dt
 from ..tir import expr as E
-from ..tir.effects import has_effect as has_effect
-from ..tir.effects import is_effect as is_effect
 
 
 class HasEffect(Exception):

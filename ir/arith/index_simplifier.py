@@ -14,10 +14,11 @@ from typing import Any
 from .. import dtype as dt
 from ..tir import expr as E
 from ..tir import operators
+from ..tir.effects import has_effect
 from ..tir.expr import PrimExpr, Var
 from ..tir.operators import wrap_integer
 from .build import DoesNotFit, number
-from .effects import copied, has_effect, part_by_part
+from .effects import copied, part_by_part
 from .index_arithmetic import IndexArithmetic
 from .intervals import INF as INF
 from .intervals import INTERVALS

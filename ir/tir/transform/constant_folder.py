@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...arith.effects import has_effect
 from .. import expr as E
 from .. import operators
 from ..buffer import Buffer
+from ..effects import has_effect
 from ..expr import IntImm, PrimExpr
 from ..operators import const
 from ..stmt import AssertStmt, BufferStore, Evaluate, For, IfThenElse, SeqStmt, Stmt, seq
