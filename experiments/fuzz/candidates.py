@@ -102,7 +102,7 @@ def judge_candidates(seed: int, target: str) -> Verdict:
     """
     try:
         space = space_of(seed, target)
-    except Exception as error:
+    except Exception as error:  # any error is a verdict
         return crash("design space", error)
     try:
         candidates = candidates_of(space, seed)
@@ -113,7 +113,7 @@ def judge_candidates(seed: int, target: str) -> Verdict:
     for candidate in candidates:
         try:
             verdict = _judge_features(candidate)
-        except Exception as error:
+        except Exception as error:  # any error is a verdict
             return crash("features", error)
         if verdict.failed or not candidate.accepted:
             return verdict
@@ -122,7 +122,7 @@ def judge_candidates(seed: int, target: str) -> Verdict:
         if expected is None:
             try:
                 expected = _unscheduled(space, arguments)
-            except Exception as error:
+            except Exception as error:  # any error is a verdict
                 return crash("without a schedule", error)
         verdict = judge_candidate_trace(space, candidate.trace, arguments, expected, candidate.scheduled)
         if verdict.failed:
@@ -182,7 +182,7 @@ def judge_candidate_trace(
     try:
         replayed = Schedule(space.func, error_render_level="none")
         Trace.apply_json_to_schedule(json.loads(json.dumps(trace)), replayed)
-    except Exception as error:
+    except Exception as error:  # any error is a verdict
         return crash("replay", error)
     if recorded is not None and not structural_equal(replayed.mod["main"], recorded.mod["main"]):
         return Verdict("replaying the trace gives another program")
@@ -195,7 +195,7 @@ def judge_candidate_trace(
         build(IRModule({"main": kernel.with_attr("global_symbol", "main")}), space.target)["main"](
             *[item.array for item in guarded]
         )
-    except Exception as error:
+    except Exception as error:  # any error is a verdict
         return crash("candidate", error)
     found = [
         wanted.arguments[i] if i in maps else item.array for i, item in enumerate(guarded)

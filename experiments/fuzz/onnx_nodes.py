@@ -119,17 +119,17 @@ def judge_case(case: NodeCase) -> Verdict:
             module = from_onnx(model)
         except ONNXImportError:
             return Verdict(REFUSED, _refusal(first))
-        except Exception as error:
+        except Exception as error:  # any error is a verdict
             return Verdict("import error", _said(error))
-    except Exception as error:
+    except Exception as error:  # any error is a verdict
         return Verdict("import error", _said(error))
     try:
         executable = relax.build(module, target="llvm")
-    except Exception as error:
+    except Exception as error:  # any error is a verdict
         return Verdict("build error", _said(error))
     try:
         result = runners.VirtualMachine(executable, runners.cpu())["main"](*feeds)
-    except Exception as error:
+    except Exception as error:  # any error is a verdict
         return Verdict("run error", _said(error))
     return _compared(case, result)
 

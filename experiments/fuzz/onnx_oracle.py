@@ -31,15 +31,15 @@ def judge_model(made: RandomModel) -> Verdict:
         module = from_onnx(made.model)
     except ONNXImportError as error:
         return Verdict("invalid", f"is not imported: {str(error).splitlines()[0]}")
-    except Exception as error:
+    except Exception as error:  # any error is a verdict
         return crash("import", error)
     try:
         executable = relax.build(module, target="llvm")
-    except Exception as error:
+    except Exception as error:  # any error is a verdict
         return crash("build", error)
     try:
         found = runners.VirtualMachine(executable, runners.cpu())["main"](*made.inputs.values())
-    except Exception as error:
+    except Exception as error:  # any error is a verdict
         return crash("run", error)
     results = list(found) if isinstance(found, tuple | list) else [found]
     for number, (value, result) in enumerate(zip(made.outputs, results, strict=True)):

@@ -138,7 +138,7 @@ def _judge_compiled(native: NativeModule, name: str, program: Meaning, target: s
     _calls.clear()
     try:
         native[name](*passed)
-    except Exception as error:
+    except Exception as error:  # any error is a verdict
         return crash(target, error)
     if not Outcome(passed, program.expected.calls).agrees(program.expected):
         return Verdict("wrong", target)

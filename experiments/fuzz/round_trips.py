@@ -18,7 +18,7 @@ def round_trip(program: Any) -> str:
         return f"script is not read: {type(error).__name__}: {error}"
     try:
         assert_structural_equal(again, program)
-    except Exception as error:
+    except Exception as error:  # any error is a verdict
         return f"script is another program\n{error}"
     if again.script(show_meta=True) != text:
         return "script is printed otherwise once it was read"

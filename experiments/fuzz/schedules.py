@@ -140,7 +140,7 @@ def judge_trace(
     try:
         replayed = Schedule(program.func, error_render_level="none")
         Trace.apply_json_to_schedule(json.loads(json.dumps(trace)), replayed)
-    except Exception as error:
+    except Exception as error:  # any error is a verdict
         return crash("replay", error)
     again = replayed.mod["main"]
     if scheduled is not None and not structural_equal(again, scheduled):

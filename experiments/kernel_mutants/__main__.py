@@ -100,7 +100,7 @@ def judge_mutant(item: Item) -> Verdict:
     broken = mutant_of(item)
     try:
         kernel = built(broken)
-    except Exception as error:
+    except Exception as error:  # any error is a verdict
         return Verdict("not built", f"{type(error).__name__}: {error}"[:300])
     found = refusal(kernel, reference)
     if found is not None:
@@ -155,7 +155,7 @@ def judge_candidates(item: tuple[str, int, int]) -> Verdict:
     for number, mod in enumerate(random_candidates(module_of(name), count, seed)):
         try:
             kernel = built(mod)
-        except Exception as error:
+        except Exception as error:  # any error is a verdict
             return Verdict("not built", f"candidate {number}: {type(error).__name__}: {error}"[:400])
         found = refusal(kernel, reference)
         if found is not None:

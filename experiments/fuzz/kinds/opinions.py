@@ -21,6 +21,6 @@ class Opinions(Kind):
         name = question.opinion.name
         try:
             difference = disagreement(question)
-        except Exception as error:
+        except Exception as error:  # any error is a verdict
             return crash(name, error)
         return Verdict("disagrees", difference, name) if difference else Verdict("ok")

@@ -46,7 +46,7 @@ class RoundTrip(Kind):
                 trouble = round_trip(from_source(tir_program(seed, size=options.size).text))
             else:
                 trouble = _replayed(seed)
-        except Exception as error:
+        except Exception as error:  # any error is a verdict
             return crash(("relax", "tir", "trace")[kind], error)
         return Verdict("lost", trouble, ("relax", "tir", "trace")[kind]) if trouble else Verdict("ok")
 

@@ -51,13 +51,13 @@ def _judged(mod: IRModule, check: Check, name: str) -> Verdict:
     """
     try:
         difference = check(mod, name)
-    except Exception as error:
+    except Exception as error:  # any error is a verdict
         return Verdict(f"left what fails: {type(error).__name__}", str(error))
     if difference:
         return Verdict("wrong", difference)
     try:
         difference = check(from_source(mod.script(show_meta=True)), name)
-    except Exception as error:
+    except Exception as error:  # any error is a verdict
         return Verdict("left a script that fails", f"{type(error).__name__}: {error}")
     if difference:
         return Verdict("left a script that is wrong", difference)

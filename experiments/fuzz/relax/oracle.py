@@ -243,7 +243,7 @@ def judge_native(program: Meaning, target: str) -> Verdict:
     try:
         with recorded() as events:
             result = machine["main"](*passed)
-    except Exception as error:
+    except Exception as error:  # any error is a verdict
         return crash("run", error)
     found = _outcome(result, events, tuple(item.array for item in guarded))
     difference = program.difference(found)
