@@ -29,8 +29,8 @@ def line_of(item: Workload | TuningRecord | Session) -> str:
     return json.dumps(body, separators=(",", ":"), ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def read_lines(path: str | Path) -> Iterator[dict[str, Any]]:
-    """The objects of a file; a torn last line is left out.
+def read_lines(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects of a file with the numbers of their lines; a torn last line is left out.
 
     Raises:
         DatabaseFileError: the file is missing, or a line that is not the last cannot be read.
@@ -48,8 +48,12 @@ def read_lines(path: str | Path) -> Iterator[dict[str, Any]]:
             continue
         try:
             item = json.loads(line)
-            if not isinstance(item, dict) or not isinstance(item.get("v"), int):
-                raise ValueError("expected an object with a version 'v'")
+            if (
+                not isinstance(item, dict)
+                or type(item.get("v")) is not int
+                or not isinstance(item.get("kind"), str)
+            ):
+                raise ValueError("expected an object with a version 'v' and a 'kind'")
         except ValueError as error:
             if number == len(lines):
                 return
@@ -61,7 +65,7 @@ def read_lines(path: str | Path) -> Iterator[dict[str, Any]]:
                 f"{str(path)!r}, line {number} has format version {item['v']}; this loopsmith reads up to "
                 f"{FORMAT_VERSION}: update loopsmith, or export the records again with the older one"
             )
-        yield item
+        yield number, item
 
 
 def parse_lines(
@@ -70,31 +74,34 @@ def parse_lines(
     """What the lines of a file say; ``workloads`` resolves hashes and is extended by the file's own.
 
     Raises:
-        DatabaseError: a record names a workload that came neither with the file nor from the caller.
+        DatabaseError: a record names a workload that came neither with the file nor from the caller, or a line holds
+            something else than its kind says.
     """
-    for item in read_lines(path):
-        kind = item["kind"]
-        if kind == "workload":
-            workload = Workload.from_json(item)
-            workload = workloads.setdefault(workload.shash, workload)
-            workloads[item["shash"]] = (
-                workload  # an older version's hash, by which the file's records name it
-            )
-            yield workload
-        elif kind == "record":
-            if item["workload"] not in workloads:
-                raise DatabaseError(
-                    f"{str(path)!r} has a record of workload {item['workload']}, whose program is missing; "
-                    "the workload's line must come before it"
-                )
-            workload = workloads[item["workload"]]
-            yield TuningRecord.from_json({**item, "workload": workload.shash}, workload)
-        elif kind == "session":
-            yield Session.from_json(item)
-        else:
+    for number, item in read_lines(path):
+        try:
+            yield _parsed(item, workloads)
+        except (DatabaseError, KeyError, TypeError, ValueError) as error:
+            why = str(error) if isinstance(error, DatabaseError) else repr(error)
+            raise DatabaseError(f"{str(path)!r}, line {number}: {why}") from error
+
+
+def _parsed(item: dict[str, Any], workloads: dict[str, Workload]) -> Workload | TuningRecord | Session:
+    kind = item["kind"]
+    if kind == "workload":
+        workload = Workload.from_json(item)
+        workload = workloads.setdefault(workload.shash, workload)
+        workloads[item["shash"]] = workload  # an older version's hash, by which the file's records name it
+        return workload
+    if kind == "record":
+        if item["workload"] not in workloads:
             raise DatabaseError(
-                f"{str(path)!r} has a line of unknown kind {kind!r}; expected workload, record or session"
+                f"a record of workload {item['workload']}, whose program is missing; the workload's line must come before it"
             )
+        workload = workloads[item["workload"]]
+        return TuningRecord.from_json({**item, "workload": workload.shash}, workload)
+    if kind == "session":
+        return Session.from_json(item)
+    raise DatabaseError(f"a line of unknown kind {kind!r}; expected workload, record or session")
 
 
 def append_lines(path: str | Path, lines: Iterable[str]) -> None:
@@ -183,7 +190,7 @@ def import_records(destination: Database, path: str | Path) -> int:
 
 def count_records(path: str | Path) -> int:
     """How many records a file has."""
-    return sum(item["kind"] == "record" for item in read_lines(path))
+    return sum(item["kind"] == "record" for _, item in read_lines(path))
 
 
 def _identity(record: TuningRecord) -> str:

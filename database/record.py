@@ -43,6 +43,10 @@ class Session:
         return Session(**{name: value for name, value in json_obj.items() if name in known})
 
 
+WRONG_RESULT = "wrong_result"
+"""The ``failure_kind`` of a candidate whose outputs were not those of the unscheduled program."""
+
+
 class TuningRecord:
     """The outcome of one candidate.
 
@@ -114,6 +118,8 @@ class TuningRecord:
             raise DatabaseError(
                 f"a record has times or a failure, not both: {list(run_secs)} and {failure_kind!r}"
             )
+        if isinstance(run_secs, str):
+            raise DatabaseError(f"run times are a list of seconds, got the text {run_secs!r}")
         times = None if run_secs is None else tuple(float(getattr(secs, "value", secs)) for secs in run_secs)
         if times is not None and not all(math.isfinite(secs) and secs >= 0 for secs in times):
             raise DatabaseError(
@@ -186,6 +192,20 @@ class TuningRecord:
             session_id=session_id,
             trace_json=self._trace_json,
         )
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether the candidate computed something else than its program."""
+        return self.failure_kind == WRONG_RESULT
+
+    @property
+    def is_decisive(self) -> bool:
+        """Whether the record says more of its trace than earlier ones."""
+        return self.remeasured or self.is_wrong
+
+    def merit(self) -> tuple[bool, bool, float, float]:
+        """What records are ordered by, the best first."""
+        return not self.verified, self.cut, self.mean_secs, self.created_at
 
     def is_valid(self) -> bool:
         """Whether the candidate ran and has a time."""
@@ -260,28 +280,34 @@ class TuningRecord:
 def standing(records: Sequence[TuningRecord]) -> list[TuningRecord]:
     """The records that count, in their order: a candidate that was measured again has its newest such record only.
 
-    It makes no difference in which order the records came, so that imports and unions agree with the database that wrote them.
+    One that was wrong once is wrong for good, whatever was measured before or after and whatever the clocks say. It makes no
+    difference in which order the records came, so that imports and unions agree with the database that wrote them.
     """
-    newest: dict[tuple[str, str, str], TuningRecord] = {}
+    decisive: dict[tuple[str, str, str], TuningRecord] = {}
     for record in records:
-        if record.remeasured:
+        if record.is_decisive:
             key = (*record.place, record.trace_key)
-            if key not in newest or newest[key].created_at <= record.created_at:
-                newest[key] = record
-    if not newest:
+            if key not in decisive or _rank(decisive[key]) <= _rank(record):
+                decisive[key] = record
+    if not decisive:
         return list(records)
     # Traces are long: they are compared only where something was measured again.
-    places = {key[:2] for key in newest}
+    places = {key[:2] for key in decisive}
     kept = []
     for record in records:
-        if record.place not in places or newest.get((*record.place, record.trace_key), record) is record:
+        if record.place not in places or decisive.get((*record.place, record.trace_key), record) is record:
             kept.append(record)
     return kept
 
 
+def _rank(record: TuningRecord) -> tuple[bool, float]:
+    return record.is_wrong, record.created_at
+
+
 def by_speed(records: Sequence[TuningRecord]) -> list[TuningRecord]:
-    """The records that ran and stand, fastest first; of equal times the one that came first."""
-    return sorted(
-        (record for record in standing(records) if record.is_valid()),
-        key=lambda r: (r.mean_secs, r.created_at),
-    )
+    """The records that ran and stand, best first: those that were verified, measured in full, and fast.
+
+    Of equal ones the one that came first. A time of a candidate that nobody compared with the program counts only where
+    nothing better is known, and so does that of a first call.
+    """
+    return sorted((record for record in standing(records) if record.is_valid()), key=TuningRecord.merit)

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Engine, Select, create_engine, event, func, inspect, select
+from sqlalchemy import Engine, Select, create_engine, event, func, inspect, or_, select
 from sqlalchemy.engine import URL, Connection, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError
 from sqlalchemy.orm import Session as OrmSession
@@ -26,7 +26,7 @@ from ir.target import Target
 from .arg_info import ArgInfo
 from .base import Database, Program, check_top_k
 from .error import DatabaseError, DatabaseFileError, SchemaVersionError
-from .record import Session, TuningRecord, by_speed
+from .record import WRONG_RESULT, Session, TuningRecord, by_speed
 from .schema import HEAD_REVISION, RecordRow, SessionRow, TargetRow, WorkloadRow
 from .target_key import TargetLike, as_target, target_key
 from .workload import Workload, WorkloadSummary, as_module, structural_key
@@ -158,21 +158,21 @@ class SQLDatabase(Database):
         return f"SQLDatabase({self.url.render_as_string()!r})"
 
     def _fastest(self, query: Select[Any], top_k: int) -> list[TuningRecord]:
-        """The fastest records that stand.
+        """The best records that stand.
 
-        Traces have no order and no equality in SQL. So a few more rows are read than asked for, fastest first, until enough of
-        them are left when those that were measured again have superseded theirs.
+        Traces have no order and no equality in SQL. So a few more rows are read than asked for, best first, until enough of
+        them are left when those that were measured again, or were wrong, have superseded theirs.
         """
-        again = self._read(query.where(RecordRow.remeasured).order_by(RecordRow.id))
+        is_decisive = or_(RecordRow.remeasured, RecordRow.failure_kind == WRONG_RESULT)
+        again = self._read(query.where(is_decisive).order_by(RecordRow.id))
         first = query.where(RecordRow.mean_secs.is_not(None), RecordRow.remeasured.is_(False))
-        first = first.order_by(RecordRow.mean_secs, RecordRow.id)
+        first = first.order_by(RecordRow.verified.desc(), RecordRow.cut, RecordRow.mean_secs, RecordRow.id)
         count = top_k + 2 * len(again)
         while True:
             found = self._read(first.limit(count))
             best = by_speed([*found, *again])[:top_k]
-            last = found[-1].mean_secs if found else 0.0
-            # What was not read is slower than all that was: it changes nothing behind which enough is known.
-            if len(found) < count or (len(best) == top_k and best[-1].mean_secs <= last):
+            # What was not read is behind all that was: it changes nothing where enough is known.
+            if len(found) < count or (len(best) == top_k and best[-1].merit()[:3] <= found[-1].merit()[:3]):
                 return best
             count *= 2
 

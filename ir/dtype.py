@@ -162,12 +162,13 @@ def integer_range(dtype: str) -> tuple[int, int]:
 
 @lru_cache(maxsize=None)
 def to_numpy(dtype: str) -> np.dtype:
-    """The numpy dtype of one element; bfloat16 and 8-bit floats come from ml_dtypes."""
+    """The numpy dtype of one element; bfloat16 and narrow numbers that numpy lacks come from ml_dtypes."""
     kind = code(dtype)
     element = element_of(dtype)
     if kind == "bool":
         return np.dtype(np.bool_)
-    if kind == "bfloat" or "_" in element:
+    is_narrow = kind in ("int", "uint") and bits(element) < 8
+    if kind == "bfloat" or "_" in element or is_narrow:  # numpy knows their names only once it is imported
         import ml_dtypes
 
         return np.dtype(getattr(ml_dtypes, element))

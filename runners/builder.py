@@ -116,6 +116,7 @@ class LocalBuilder(Builder):
             max_workers: processes; with the default the pool that all builders and runners share is used.
             timeout_sec: seconds that one build may take.
             f_build: importable function (mod, target) -> callable on numpy arrays; ``runners.native.build_native`` by default.
+                It builds the reference too, a float64 program with other parameters.
             pool: worker processes to use; the runner must use the same ones.
         """
         if pool is None and max_workers is not None:
@@ -152,16 +153,21 @@ class LocalBuilder(Builder):
             owner=artifact,
         )
         call.add_done_callback(
-            lambda done: _finish(done, future, lambda outcome: _build_result(outcome, artifact))
+            lambda done: answer(done, future, lambda outcome: _build_result(outcome, artifact))
         )
         return future
 
 
-def _finish(done: Future[Outcome], future: Future[Any], convert: Callable[[Outcome], Any]) -> None:
+def answer(done: Future[Outcome], future: Future[Any], convert: Callable[[Outcome], Any]) -> None:
+    """Set a future to what a call's outcome comes to, or to what that raises; None leaves it to somebody else."""
     try:
-        future.set_result(convert(done.result()))
+        result = convert(done.result())
     except BaseException as error:  # handed to whoever waits for the result
         future.set_exception(error)
+        return
+    # Not above: what interrupts it would be set once more, which fails, and of callbacks that fail there is only a log.
+    if result is not None:
+        future.set_result(result)
 
 
 def _build_result(outcome: Outcome, artifact: Artifact) -> BuilderResult:

@@ -45,7 +45,8 @@ def _tensor_checker(ndim: int, dtype: str, context: str = "") -> Callable[[Any],
         if not isinstance(value, np.ndarray):
             raise fail(type(value).__name__)
         if kind is not None and value.dtype != kind:
-            raise fail(f"one of {value.dtype.name}; convert it with .astype({named!r})")
+            order = "" if value.dtype.isnative else f" of the other byte order ({value.dtype.str})"
+            raise fail(f"one of {value.dtype.name}{order}; convert it with .astype({named!r})")
         if ndim not in (-1, value.ndim):
             raise fail(f"one of shape {list(value.shape)}")
         return ()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import pickle
 import statistics
 import time
 from collections import OrderedDict
@@ -27,7 +28,20 @@ from .lock import machine
 from .ndarray import aligned_empty
 from .reference_order import in_fast_order
 from .result import ResultKind
-from .verify import Array, Case, Reference, ReferenceStore, entry, make_value, params_of, race_of
+from .runner import RunnerResult
+from .verify import (
+    VERSION,
+    Array,
+    Case,
+    Reference,
+    ReferenceStore,
+    entry,
+    iterations_of,
+    make_value,
+    params_of,
+    pattern,
+    same_bits,
+)
 from .worker import phase
 
 Build = Callable[[Any, Any], Callable[..., Any]]
@@ -43,8 +57,11 @@ quarter of their speed for most of a millisecond)."""
 _CHECKING_SECS = 3e-3
 """After the first cases a candidate meets more of them until checking took this long; the best one meets all."""
 _FIRST_CASES = 2
-_REPEATS, _REPEATING_SECS = 12, 0.1
-"""How often a candidate is called again with each number of threads, once at least, and for how long altogether."""
+_REPEATS, _REPEATING_SECS = 6, 0.1
+"""How often a candidate is called again on each of the first cases with each number of threads, and until when, to see threads
+meet; once with each number in any case."""
+_REPEATS_APART = 1
+"""How often where it is certain that threads do not meet."""
 _COPIED_BYTES = 16 << 20
 """Packed parameters up to this size are copied before a call, to see whether it writes to them."""
 _PREEMPTED_SECS = 2e-2
@@ -70,6 +87,21 @@ class Kernel:
         """The same code on another number of threads, where it can be told."""
         change = getattr(self.call, "with_threads", None)
         return self if change is None else Kernel(self.mod, change(count))
+
+    def shipped(self) -> bytes | None:
+        """The kernel for another process, which need not build it again; None where what was built cannot travel."""
+        try:
+            return pickle.dumps(self, protocol=pickle.HIGHEST_PROTOCOL)
+        except (pickle.PicklingError, AttributeError, TypeError):  # a closure, or a handle of this process
+            return None
+
+    def call_filled(self, byte: int, arguments: list[Array]) -> None:
+        """A call that finds this byte in scratch memory that it has not written, where that can be told."""
+        filled = getattr(self.call, "call_filled", None)
+        if filled is None:
+            self.call(*arguments)
+        else:
+            filled(byte, *arguments)
 
     @property
     def parallel(self) -> bool:
@@ -114,6 +146,23 @@ class RunReport:
     verified: bool
     baseline_secs: float | None
     check_secs: float = 0.0
+    best: bool = False
+    """It would become the best: the whole check is due."""
+    kernel: bytes | None = None
+    """Of one that would become the best: what was built, as :meth:`Kernel.shipped` gives it."""
+
+    def result(self) -> RunnerResult:
+        """What runners answer."""
+        return RunnerResult(
+            self.run_secs,
+            self.message,
+            self.kind,
+            self.cut,
+            self.verified,
+            self.baseline_secs,
+            VERSION if self.verified else "",
+            self.check_secs,
+        )
 
 
 def under(context: AbstractContextManager[Any], function: Callable[..., Any], *args: Any) -> Any:
@@ -185,14 +234,29 @@ def run_candidate(
             time.sleep(settings.cooldown_sec)
         if reference_key is None:
             return _time(kernel, None, best_secs, settings)
+        begin = time.perf_counter()
         known = _reference(reference_key, reference, target, f_build)
+        took = time.perf_counter() - begin
         report = _time(kernel, known, best_secs, settings)
         if report.kind is ResultKind.WRONG_RESULT:
             _REFERENCES.forget(reference_key)
-        return report
+        best = _would_be_best(report, best_secs)
+        return replace(
+            report,
+            check_secs=report.check_secs + took,
+            best=best,
+            kernel=kernel.shipped() if best else None,
+        )
+
+
+def _would_be_best(report: RunReport, best_secs: float | None) -> bool:
+    if not report.run_secs or not report.verified or report.cut:
+        return False
+    return best_secs is None or sum(report.run_secs) / len(report.run_secs) < best_secs
 
 
 def confirm_candidate(
+    shipped: bytes | None,
     number: int,
     program: Any,
     target: Any,
@@ -204,12 +268,17 @@ def confirm_candidate(
 ) -> str | None:
     """The whole check of a candidate that would become the best; what is wrong with it, or None.
 
-    It is meant for a process that has not seen the candidate: there it is built again.
+    It is meant for a process that has not seen the candidate: there it is loaded, or built again where it was not ``shipped``.
     """
     phase("waiting for the machine", None)
     with machine(alone=True):
-        kernel = _kernel(number, program, target, f_build, timeout_sec)
+        if shipped is None:
+            kernel = _kernel(number, program, target, f_build, timeout_sec)
+        else:
+            phase("load", timeout_sec)
+            kernel = pickle.loads(shipped)
         known = _reference(reference_key, reference, target, f_build)
+        known.once = True
         wrong = confirmed(kernel, known, limit)
         if wrong is not None:
             _REFERENCES.forget(reference_key)
@@ -260,7 +329,7 @@ def _time(
         secs = _one_call(kernel, arguments, limit)
     else:
         begin = time.perf_counter()
-        secs, wrong = _checked(kernel, reference, best_secs, settings, limit)
+        secs, wrong, calls = _checked(kernel, reference, best_secs, settings, limit)
         check_secs = time.perf_counter() - begin
         if wrong is not None:
             return RunReport(ResultKind.WRONG_RESULT, None, wrong, False, False, baseline, check_secs)
@@ -268,29 +337,32 @@ def _time(
     if _far_behind(secs, best_secs, settings.cut_ratio):
         return RunReport(ResultKind.OK, (secs,), None, True, verified, baseline, check_secs)
     if reference is not None:
-        arguments = _arguments(kernel, reference, reference.timed)
+        if calls.case is not reference.timed:
+            calls = _CheckedCalls(kernel.mod, reference.timed, reference)
+        calls.arm()
+        arguments = calls.arguments
     call = kernel.bind(arguments)
     phase("timing", limit * 4)
     secs = min(secs, _warm_call(call))
-    if _far_behind(secs, best_secs, settings.cut_ratio, slack=1e-5):
-        return RunReport(ResultKind.OK, (secs,), None, True, verified, baseline, check_secs)
-    config = _effort(settings.config, secs, best_secs)
-    expected = config.repeat * max(config.min_repeat_ms * 1e-3, secs * config.number)
-    phase("timing", 10 * expected + limit)
-    times = timed(call, config, secs)
-    if reference is not None and reference.facts.repeatable:
-        phase("comparing outputs", 120.0)
-        wrong = reference.wrong(reference.timed, arguments)
+    is_cut = _far_behind(secs, best_secs, settings.cut_ratio, slack=1e-5)
+    times: list[float] = [secs]
+    if not is_cut:
+        config = _effort(settings.config, secs, best_secs)
+        expected = config.repeat * max(config.min_repeat_ms * 1e-3, secs * config.number)
+        phase("timing", 10 * expected + limit)
+        times = timed(call, config, secs)
+    if reference is not None:
+        wrong = calls.wrong(outputs=reference.facts.repeatable)
         if wrong is not None:
             wrong = f"{wrong}, after many calls"
             return RunReport(ResultKind.WRONG_RESULT, None, wrong, False, False, baseline, check_secs)
-    return RunReport(ResultKind.OK, tuple(times), None, False, verified, baseline, check_secs)
+    return RunReport(ResultKind.OK, tuple(times), None, is_cut, verified, baseline, check_secs)
 
 
 def _checked(
     kernel: Kernel, reference: Reference, best_secs: float | None, settings: RunSettings, limit: float
-) -> tuple[float, str | None]:
-    """Calls on the first cases, and on more while that is cheap; the fastest call, and what is wrong.
+) -> tuple[float, str | None, _CheckedCalls]:
+    """Calls on the first cases, and on more while that is cheap; the fastest call, what is wrong, and the last calls.
 
     One wrong answer is final: whoever is right sometimes is wrong.
     """
@@ -298,40 +370,44 @@ def _checked(
     for count, case in enumerate(reference.cases):
         if count >= _FIRST_CASES and time.perf_counter() - begin > _CHECKING_SECS:
             break
-        took, wrong = _checked_call(kernel, case, reference, limit)
+        calls = _CheckedCalls(kernel.mod, case, reference)
+        took, wrong = calls.call(kernel, limit)
         secs = min(secs, took)
         if wrong is not None:
-            return secs, wrong
+            return secs, wrong, calls
         if case.kind.exact and _far_behind(secs, best_secs, _HOPELESS * settings.cut_ratio):
             break  # right on integers and never to be chosen: a second slow call would tell nothing
-    return secs, None
+    return secs, None, calls
 
 
 def confirmed(kernel: Kernel, reference: Reference, limit: float) -> str | None:
-    """The whole check: all cases; of a parallel candidate the iterations, and other numbers of threads, again and again.
+    """The whole check: of a parallel candidate the iterations; all cases; on the first ones other numbers of threads, again and again.
 
     Returns:
         What is wrong, in one sentence; None when nothing is.
     """
-    for case in reference.cases:
-        _, wrong = _checked_call(kernel, case, reference, limit)
+    iterations = iterations_of(kernel.mod)
+    if iterations.met is not None:
+        return iterations.met
+    counts = thread_counts() if kernel.parallel else [None]
+    repeats = _REPEATS_APART if iterations.followed else _REPEATS
+    begin = time.perf_counter()
+    for position, case in enumerate(reference.cases):
+        calls = _CheckedCalls(kernel.mod, case, reference)
+        _, wrong = calls.call(kernel, limit)
+        if wrong is None and position < _FIRST_CASES and not iterations.followed:
+            wrong = iterations_of(kernel.mod, calls.arguments).met
         if wrong is not None:
             return wrong
-    met = race_of(kernel.mod) if kernel.parallel else None
-    if met is not None:
-        return met
-    begin = time.perf_counter()
-    counts = thread_counts() if kernel.parallel else [None]
-    for count in counts:
-        again = kernel if count is None else kernel.with_threads(count)
-        for repeat in range(_REPEATS):
-            if repeat and time.perf_counter() - begin > _REPEATING_SECS:
-                break
-            case = reference.cases[repeat % min(_FIRST_CASES, len(reference.cases))]
-            _, wrong = _checked_call(again, case, reference, limit)
-            if wrong is not None:
-                threads = "" if count is None else f" with {count} threads"
-                return f"{wrong}, in call {repeat + 1}{threads}"
+        for count in counts if position < _FIRST_CASES else ():
+            again = kernel if count is None else kernel.with_threads(count)
+            for repeat in range(repeats):
+                if (position or repeat) and time.perf_counter() - begin > _REPEATING_SECS:
+                    break
+                _, wrong = calls.call(again, limit)
+                if wrong is not None:
+                    threads = "" if count is None else f" with {count} threads"
+                    return f"{wrong}, in call {repeat + 2}{threads}"
     return None
 
 
@@ -341,31 +417,55 @@ def thread_counts() -> list[int | None]:
     return [*sorted({1, 2, 3, cores})]
 
 
-def _arguments(kernel: Kernel, reference: Reference, case: Case) -> list[Array]:
-    phase("preparing inputs", 120.0)
-    return pack_arguments(kernel.mod, reference.prepare(case).arrays, reference.room)
+class _CheckedCalls:
+    """Calls on one case, each with outputs that hold no result before, and with everything compared afterwards.
 
+    Attributes:
+        arguments: the arrays of the calls.
+    """
 
-def _checked_call(kernel: Kernel, case: Case, reference: Reference, limit: float) -> tuple[float, str | None]:
-    """The seconds of one call and what is wrong with it."""
-    phase("preparing inputs", 120.0)
-    given = reference.prepare(case)
-    arguments = pack_arguments(kernel.mod, given.arrays, reference.room)
-    packed = {
-        position: array.tobytes()
-        for position, (array, plain) in enumerate(zip(arguments, given.arrays))
-        if array is not plain and array.nbytes <= _COPIED_BYTES
-    }
-    secs = _one_call(kernel, arguments, limit)
-    phase("comparing outputs", 120.0)
-    spoiled = reference.spoiled(
-        given
-    )  # asked in any case: what was spoiled is made anew for the next candidate
-    wrong = reference.wrong(case, arguments) or spoiled
-    for position, before in packed.items():
-        if wrong is None and arguments[position].tobytes() != before:
-            wrong = f"the packed input {reference.facts.params[position].name} was written to"
-    return secs, wrong
+    def __init__(self, mod: Any, case: Case, reference: Reference) -> None:
+        phase("preparing inputs", 120.0)
+        self.case, self._reference = case, reference
+        self._given = reference.prepare(case)
+        self._fresh = True
+        self.arguments = pack_arguments(mod, self._given.arrays, reference.room)
+        self._packed = {
+            position: array.copy()
+            for position, (array, plain) in enumerate(zip(self.arguments, self._given.arrays))
+            if array is not plain and array.nbytes <= _COPIED_BYTES
+        }
+
+    def arm(self) -> None:
+        """Make outputs hold no result."""
+        if not self._fresh:
+            self._given.arm()
+
+    def call(self, kernel: Kernel, limit: float) -> tuple[float, str | None]:
+        """The seconds of one call and what is wrong with it; after a wrong one there may be no other."""
+        self.arm()
+        self._fresh = False
+        phase("first call", limit)
+        begin = time.perf_counter()
+        kernel.call_filled(pattern(self.case.number), self.arguments)
+        secs = time.perf_counter() - begin
+        return secs, self.wrong()
+
+    def wrong(self, *, outputs: bool = True) -> str | None:
+        """What is wrong after a call, in one sentence; None when nothing is.
+
+        Args:
+            outputs: whether they are compared: not where the kernel updates what earlier calls left.
+        """
+        phase("comparing outputs", 120.0)
+        # Asked in any case: what was spoiled is made anew for the next candidate.
+        wrong = self._reference.spoiled(self._given)
+        if wrong is None and outputs:
+            wrong = self._reference.wrong(self.case, self.arguments)
+        for position, before in self._packed.items():
+            if wrong is None and not same_bits(self.arguments[position], before):
+                wrong = f"the packed input {self._reference.facts.params[position].name} was written to"
+        return wrong
 
 
 def _one_call(kernel: Kernel, arguments: list[Array], limit: float) -> float:
@@ -440,24 +540,21 @@ def run_rivals(
     rounds: int,
     round_secs: float,
     timeout_sec: float,
-) -> list[float | str]:
+) -> list[RunReport]:
     """Time several candidates in turns, so that whatever disturbs the machine disturbs all; the medians of the rounds.
 
-    ``reference`` is the unscheduled module; each candidate is checked against it first, since one of them will be the best. For one
-    that is wrong the answer is what is wrong with it.
+    ``reference`` is the unscheduled module; each candidate is checked against it first, since one of them will be the best.
     """
     phase("waiting for the machine", None)
     with machine(alone=True):
-        calls: list[Callable[[], object] | str] = []
+        reports: list[RunReport] = []
+        calls: list[Callable[[], object]] = []
         counts: list[int] = []
         for number, program, target, f_build in candidates:
             kernel = _kernel(number, program, target, f_build, timeout_sec)
-            wrong = (
-                None if reference is None else _wrong_rival(kernel, reference, target, f_build, timeout_sec)
-            )
-            if wrong is not None:
-                calls.append(wrong)
-                counts.append(0)
+            report = _checked_rival(kernel, reference, target, f_build, timeout_sec)
+            reports.append(report)
+            if report.message is not None:
                 continue
             phase("preparing inputs", 120.0)
             arguments = _free_arguments(kernel.mod if reference is None else reference)
@@ -474,20 +571,28 @@ def run_rivals(
         times: list[list[float]] = [[] for _ in calls]
         for _ in range(rounds):
             phase("timing", timeout_sec + 10 * round_secs * len(calls))
-            for index, rival in enumerate(calls):
-                if not isinstance(rival, str):
-                    config = EvaluatorConfig(number=counts[index], repeat=1, min_repeat_ms=0)
-                    times[index] += timed(rival, config, 1.0)
+            for call, count, values in zip(calls, counts, times):
+                values += timed(call, EvaluatorConfig(number=count, repeat=1, min_repeat_ms=0), 1.0)
+        medians = iter(times)
         return [
-            call if isinstance(call, str) else statistics.median(values) for call, values in zip(calls, times)
+            report
+            if report.message is not None
+            else replace(report, run_secs=(statistics.median(next(medians)),))
+            for report in reports
         ]
 
 
-def _wrong_rival(
+def _checked_rival(
     kernel: Kernel, reference: Any, target: Any, f_build: Build | None, timeout_sec: float
-) -> str | None:
-    key = ReferenceStore.key(reference, target)
-    wrong = confirmed(kernel, _reference(key, reference, target, f_build), timeout_sec)
-    if wrong is not None:
-        _REFERENCES.forget(key)
-    return wrong
+) -> RunReport:
+    """What the whole check says of a rival, which is not timed yet."""
+    if reference is None:
+        return RunReport(ResultKind.OK, None, None, False, False, None)
+    key, begin = ReferenceStore.key(reference, target), time.perf_counter()
+    known = _reference(key, reference, target, f_build)
+    wrong = confirmed(kernel, known, timeout_sec)
+    took = time.perf_counter() - begin
+    if wrong is None:
+        return RunReport(ResultKind.OK, None, None, False, True, known.secs, took)
+    _REFERENCES.forget(key)
+    return RunReport(ResultKind.WRONG_RESULT, None, wrong, False, False, known.secs, took)

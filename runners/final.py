@@ -6,8 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import candidate
-from .builder import Artifact, BuilderInput
+from .builder import Artifact, BuilderInput, failure_kind, message_of
+from .candidate import RunReport
 from .pool import WorkerPool, shared_pool
+from .result import ResultKind
+from .runner import RunnerResult
+
+_LOST = set(ResultKind) - {ResultKind.OK, ResultKind.WRONG_RESULT}
+"""How one candidate ends that takes the process, or the call, of all with it."""
 
 
 def final_choice(
@@ -18,31 +24,29 @@ def final_choice(
     round_secs: float = 0.02,
     timeout_sec: float = 60.0,
     pool: WorkerPool | None = None,
-) -> list[float | None]:
-    """Median seconds per call of each candidate over ``rounds`` interleaved rounds of about ``round_secs`` seconds.
+) -> list[RunnerResult]:
+    """Time candidates in ``rounds`` interleaved rounds of about ``round_secs`` seconds; ``run_secs`` is the median of each.
 
     ``reference`` is the unscheduled module: every candidate goes through the whole check first, since one of them is to be the
-    best, and one that is wrong gets None. Without it inputs are made from each candidate, and nothing is checked. A
-    candidate whose process dies gets None too, and the others are measured again without it.
+    best, and one that is wrong gets no time. Without it inputs are made from each candidate, and nothing is checked. A
+    candidate whose process dies gets none either, and the others are measured again without it.
     """
     processes = pool or shared_pool()
     artifacts = [_artifact(item) for item in inputs]
-    alive = list(range(len(artifacts)))
-    medians: list[float | None] = [None] * len(artifacts)
-    found = _together([artifacts[i] for i in alive], reference, rounds, round_secs, timeout_sec, processes)
-    if found is None and len(alive) > 1:
+
+    def contest(rivals: list[int], rounds: int) -> list[RunnerResult]:
+        chosen = [artifacts[index] for index in rivals]
+        return _together(chosen, reference, rounds, round_secs, timeout_sec, processes)
+
+    everyone = list(range(len(artifacts)))
+    results = contest(everyone, rounds)
+    if len(everyone) > 1 and all(item.kind in _LOST for item in results):
         # Somebody ruins it for all; find out who, and let the others take turns.
-        alive = [
-            i for i in alive if _together([artifacts[i]], reference, 1, round_secs, timeout_sec, processes)
-        ]
-        found = (
-            _together([artifacts[i] for i in alive], reference, rounds, round_secs, timeout_sec, processes)
-            if alive
-            else None
-        )
-    for index, secs in zip(alive, found or ()):
-        medians[index] = None if isinstance(secs, str) else secs
-    return medians
+        alone = [contest([index], 1)[0] for index in everyone]
+        alive = [index for index in everyone if alone[index].kind not in _LOST]
+        together = dict(zip(alive, contest(alive, rounds) if alive else ()))
+        results = [together.get(index, alone[index]) for index in everyone]
+    return results
 
 
 def _artifact(item: BuilderInput | Artifact) -> Artifact:
@@ -56,7 +60,8 @@ def _together(
     round_secs: float,
     timeout_sec: float,
     pool: WorkerPool,
-) -> list[float | str] | None:
+) -> list[RunnerResult]:
+    """The results of rivals in one process; how it ended for each of them if it did."""
     entries = [(item.number, item.mod, item.target, item.build) for item in artifacts]
     call = pool.submit(
         candidate.under,
@@ -70,5 +75,8 @@ def _together(
         limit=timeout_sec,
     )
     outcome = call.result()
-    value: Any = outcome.value
-    return value if outcome.kind == "returned" else None
+    if outcome.kind != "returned":
+        kind, message = failure_kind(outcome, in_build=False), message_of(outcome)
+        return [RunnerResult(None, message, kind) for _ in artifacts]
+    reports: list[RunReport] = outcome.value
+    return [report.result() for report in reports]

@@ -9,7 +9,8 @@ Instructions::
     ["const", dst, number]           ["move", dst, operand]
     ["storage", dst, operand]        ["tensor", dst, storage, offset, shape, dtype]         ["kill", register]
     ["kernel", dst, symbol, [what, ...]]     what a C function gets, in order:
-        ["buffer", register]  ["number", operand, dtype]  ["extent", register, axis, dtype]  ["result", dtype]
+        ["buffer", register]  ["number", operand, dtype]  ["extent", register, axis, dtype]
+        ["stride", register, axis, dtype]  (in elements, of a dense array)  ["result", dtype]
     ["packed", dst, name, [operands]]        a function of :mod:`runners.builtins`, or a registered one
     ["tuple", dst, [operands]]       ["get", dst, register, index]
     ["if", dst, cond, code, register, code, register]
@@ -283,6 +284,9 @@ class Interpreter:
             elif kind == "extent":
                 sources.append(f"extents(R[{what[0]}])[{what[1]}]")
                 names["extents"] = _extents
+            elif kind == "stride":
+                sources.append(f"prod(R[{what[0]}].shape[{what[1] + 1}:])")
+                names["prod"] = prod
             elif isinstance(what[0], int):
                 sources.append(f"R[{what[0]}]")
             else:

@@ -6,10 +6,11 @@ import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 from . import candidate
-from .builder import Artifact, failure_kind, message_of
+from .builder import Artifact, answer, failure_kind, message_of
 from .candidate import RunReport, RunSettings
 from .error import RunnerError
 from .evaluator import EvaluatorConfig
@@ -17,7 +18,7 @@ from .final import final_choice
 from .pool import Outcome, WorkerPool, shared_pool
 from .result import ResultKind
 from .runner import Runner, RunnerFuture, RunnerInput, RunnerResult
-from .verify import VERSION, ReferenceStore
+from .verify import ReferenceStore
 
 
 @Runner.kinds.register("local")
@@ -56,7 +57,7 @@ class LocalRunner(Runner):
     def run(self, runner_inputs: Sequence[RunnerInput]) -> list[RunnerFuture]:
         return [_future(self.submit(item)) for item in runner_inputs]
 
-    def final_choice(self, artifacts: Sequence[Any], reference: Any = None) -> list[float | None] | None:
+    def final_choice(self, artifacts: Sequence[Any], reference: Any = None) -> list[RunnerResult] | None:
         if not all(isinstance(artifact, Artifact) for artifact in artifacts):
             return None
         return final_choice(artifacts, reference=reference, timeout_sec=2 * self.timeout_sec, pool=self.pool)
@@ -107,31 +108,39 @@ class LocalRunner(Runner):
                 worker=worker,
                 owner=artifact,
             )
-            call.add_done_callback(finish)
+            call.add_done_callback(lambda done: answer(done, future, judged))
 
-        def finish(done: Future[Outcome]) -> None:
-            try:
-                outcome = done.result()
-                if outcome.kind == "raised" and outcome.error == "Forgotten":
-                    submit(everything=True)
-                    return
-                if outcome.kind == "returned" and key is not None and artifact.worker is not None:
-                    artifact.worker.references.add((artifact.generation, key))
-                result = _run_result(outcome)
-                if key is not None and _would_be_best(result, item.best_secs):
-                    self._confirm(item, artifact, key, result, future)
-                else:
-                    future.set_result(result)
-            except BaseException as error:  # handed to whoever waits for the result
-                future.set_exception(error)
+        def judged(outcome: Outcome) -> RunnerResult | None:
+            if outcome.kind == "raised" and outcome.error == "Forgotten":
+                submit(everything=True)
+                return None
+            if outcome.kind == "returned" and key is not None and artifact.worker is not None:
+                artifact.worker.references.add((artifact.generation, key))
+            result = _run_result(outcome)
+            if key is not None and result.verified and not result.cut:
+                report: RunReport = outcome.value
+                if item.confirm_later:
+                    result.confirm = partial(self._confirmed, item, artifact, key, report.kernel, result)
+                elif report.best:
+                    self._confirm(item, artifact, key, report.kernel, result, future)
+                    return None
+            return result
 
         submit(everything=worker is None)
+
+    def _confirmed(
+        self, item: RunnerInput, artifact: Artifact, key: str, shipped: bytes | None, result: RunnerResult
+    ) -> RunnerResult:
+        future: Future[RunnerResult] = Future()
+        self._confirm(item, artifact, key, shipped, result, future)
+        return future.result()
 
     def _confirm(
         self,
         item: RunnerInput,
         artifact: Artifact,
         key: str,
+        shipped: bytes | None,
         result: RunnerResult,
         future: Future[RunnerResult],
     ) -> None:
@@ -139,27 +148,25 @@ class LocalRunner(Runner):
 
         begin = time.monotonic()
 
-        def finish(done: Future[Outcome]) -> None:
-            try:
-                outcome = done.result()
-                result.check_secs += time.monotonic() - begin
-                if outcome.kind != "returned":
-                    failed = RunnerResult(None, message_of(outcome), failure_kind(outcome, in_build=False))
-                    future.set_result(failed)
-                elif outcome.value is not None:
-                    message = f"{outcome.value}, when it was checked again as the best"
-                    future.set_result(RunnerResult(None, message, ResultKind.WRONG_RESULT))
-                else:
-                    future.set_result(result)
-            except BaseException as error:  # handed to whoever waits for the result
-                future.set_exception(error)
+        def judged(outcome: Outcome) -> RunnerResult:
+            result.confirm = None
+            result.check_secs += time.monotonic() - begin
+            if outcome.kind != "returned":
+                kind, message = failure_kind(outcome, in_build=False), message_of(outcome)
+            elif outcome.value is not None:
+                kind = ResultKind.WRONG_RESULT
+                message = f"{outcome.value}, when it was checked again as the best"
+            else:
+                return result
+            return RunnerResult(None, message, kind, check_secs=result.check_secs)
 
         call = self.pool.submit(
             candidate.under,
             artifact.context,
             candidate.confirm_candidate,
+            shipped,
             artifact.number,
-            artifact.mod,
+            artifact.mod if shipped is None else None,
             artifact.target,
             artifact.build,
             key,
@@ -170,13 +177,7 @@ class LocalRunner(Runner):
             phase="request",
             apart=True,
         )
-        call.add_done_callback(finish)
-
-
-def _would_be_best(result: RunnerResult, best_secs: float | None) -> bool:
-    if not result.run_secs or not result.verified or result.cut:
-        return False
-    return best_secs is None or sum(result.run_secs) / len(result.run_secs) < best_secs
+        call.add_done_callback(lambda done: answer(done, future, judged))
 
 
 _KEYS: OrderedDict[int, tuple[Any, str, str]] = OrderedDict()
@@ -198,17 +199,7 @@ def _run_result(outcome: Outcome) -> RunnerResult:
     if outcome.kind != "returned":
         return RunnerResult(None, message_of(outcome), failure_kind(outcome, in_build=False))
     report: RunReport = outcome.value
-    kind = ResultKind(report.kind)
-    return RunnerResult(
-        report.run_secs,
-        report.message,
-        kind,
-        report.cut,
-        report.verified,
-        report.baseline_secs,
-        VERSION if report.verified else "",
-        report.check_secs,
-    )
+    return report.result()
 
 
 def _future(waiting: Future[RunnerResult]) -> RunnerFuture:

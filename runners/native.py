@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ir.codegen.build import build
-from ir.codegen.llvm.runtime import runtime
+from ir.codegen.llvm.runtime import MOST_FILLED, runtime
 from ir.target import Target
 
 from .error import RunnerError
@@ -22,9 +22,24 @@ class NativeKernel:
         self._function = module[name]
         self._threads = threads
 
+    def __reduce__(self) -> Any:
+        """Its code travels to another process, and is loaded there."""
+        return NativeKernel, (self._module, self._name, self._threads)
+
     def with_threads(self, count: int) -> NativeKernel:
         """The same code, its parallel loops shared by so many threads."""
         return NativeKernel(self._module, self._name, count)
+
+    def call_filled(self, byte: int, *arrays: Any) -> None:
+        """A call that finds this byte in scratch memory that it has not written."""
+        pointers, _ = self._function.prepare(arrays)
+        if len(pointers) > MOST_FILLED:
+            self(*arrays)
+            return
+        self._use_threads()
+        status = runtime().call_filled(self._function.address, pointers, byte)
+        if status:
+            self._module.raise_error(self._name, status)
 
     def __call__(self, *arrays: Any) -> None:
         self._use_threads()

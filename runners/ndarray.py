@@ -20,13 +20,13 @@ _CPU = cpu()
 
 
 def numpy_dtype(dtype: Any) -> np.dtype[Any]:
-    """The numpy dtype of a name; bfloat16 and the 8-bit floats come from ml_dtypes.
+    """The numpy dtype of a name; what numpy lacks (bfloat16, narrow floats and integers) comes from ml_dtypes.
 
     Raises:
         RunnerTypeError: there is no such dtype.
     """
     try:
-        if isinstance(dtype, str) and dtype.startswith(("bfloat", "float8", "float4")):
+        if isinstance(dtype, str) and dtype.startswith(_OF_ML_DTYPES):
             import ml_dtypes
 
             dtype = getattr(ml_dtypes, dtype)
@@ -39,6 +39,7 @@ def numpy_dtype(dtype: Any) -> np.dtype[Any]:
     return found
 
 
+_OF_ML_DTYPES = ("bfloat", "float8", "float4", "int4", "uint4", "int2", "uint2")
 _NUMBERS = "float32 int32 bool float64 float16 bfloat16 int64 int16 int8 uint64 uint32 uint16 uint8".split()
 _BYTE = np.dtype(np.uint8)
 

@@ -26,6 +26,9 @@ class RunnerInput:
     """The unscheduled IRModule; outputs are compared with its outputs before the time counts."""
     best_secs: float | None = None
     """The best time known; a candidate far behind it is cut after its first call."""
+    confirm_later: bool = False
+    """Whoever asks lets the best of several go through the rest of the check: see :attr:`RunnerResult.confirm`. Otherwise every
+    candidate faster than ``best_secs`` does, before its time counts."""
 
     @property
     def artifact_path(self) -> Any:
@@ -50,6 +53,9 @@ class RunnerResult:
     """The version of the check that was passed, where this runner names one; a record keeps it."""
     check_secs: float = 0.0
     """What checking took, without timing."""
+    confirm: Callable[[], RunnerResult] | None = None
+    """Does the rest of the check, which a candidate must pass before it may be the best, and gives the result that counts
+    then; None where there is nothing left to do."""
 
     def __post_init__(self) -> None:
         if self.run_secs is None and self.kind is ResultKind.OK:
@@ -88,8 +94,8 @@ class Runner(ABC):
     def run(self, runner_inputs: Sequence[RunnerInput]) -> list[RunnerFuture]:
         """Start measuring."""
 
-    def final_choice(self, artifacts: Sequence[Any], reference: Any = None) -> list[float | None] | None:
-        """Measure a few candidates, which were checked before, in turns; the median seconds of each, None for one that fails.
+    def final_choice(self, artifacts: Sequence[Any], reference: Any = None) -> list[RunnerResult] | None:
+        """Measure a few candidates, which were checked before, in turns; the median of each is its time.
 
         ``reference`` is the unscheduled module, from which inputs are made.
 

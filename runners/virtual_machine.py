@@ -55,7 +55,10 @@ def as_numpy(value: Any, name: str, dtype: str | None = None) -> np.ndarray[Any,
 
 
 def _mismatch(name: str, spec: dict[str, Any], array: np.ndarray[Any, Any]) -> ArgumentError:
-    got, wanted = f"{array.dtype.name}{list(array.shape)}", f"{spec['dtype']}{spec['shape']}"
+    kind = array.dtype.name
+    if not array.dtype.isnative:
+        kind += f" of the other byte order ({array.dtype.str})"
+    got, wanted = f"{kind}{list(array.shape)}", f"{spec['dtype']}{spec['shape']}"
     hint = ""
     if list(array.shape) == list(spec["shape"]):
         hint = f"; convert it with .astype({spec['dtype']!r})"

@@ -111,6 +111,21 @@ def constant_difference(a: Any, b: Any) -> int | None:
     return polynomial(tir.convert(a) - b).constant()
 
 
+def exact_quotient(a: Any, b: Any) -> tir.PrimExpr | None:
+    """``a / b`` where both are products and every factor of ``b`` is one of ``a``; None otherwise."""
+    above, below = polynomial(a), polynomial(b)
+    if len(above.terms) != 1 or len(below.terms) != 1:
+        return None
+    ((numerator, factor),), ((denominator, divisor),) = above.terms.items(), below.terms.items()
+    left = list(numerator)
+    for atom in denominator:
+        position = next((i for i, item in enumerate(left) if item is atom), None)
+        if position is None:
+            return None
+        del left[position]
+    return None if factor % divisor else Polynomial({tuple(left): factor // divisor}, above.dtype).to_expr()
+
+
 def mentions(expr: Any, variables: Iterable[Any] | Mapping[Any, Any]) -> bool:
     """Whether any of the variables occurs in the expression."""
     wanted = variables if isinstance(variables, set | dict) else set(variables)

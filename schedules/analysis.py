@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ir import tir
@@ -65,7 +65,10 @@ def leaves_beside_blocks(node: TreeNode) -> list[LeafNode]:
 
 
 def require_blocks_only(block: BlockNode, primitive: str) -> None:
-    """Refuse where a statement of the scope that is in no block touches what ``block`` does: what blocks state says nothing of it."""
+    """Refuse where a statement of the scope that is in no block touches what ``block`` does, or a block touches it by another name: what
+    blocks state says nothing of it.
+    """
+    require_one_name([block], scope_children(block), primitive)
     scope = scope_of(block)
     leaves = [] if scope is None else leaves_beside_blocks(scope)
     if not leaves:
@@ -83,6 +86,36 @@ def require_blocks_only(block: BlockNode, primitive: str) -> None:
             )
 
         tir.post_order_visit(leaf.leaf, visit)
+
+
+def require_one_name(blocks: Sequence[BlockNode], among: Sequence[BlockNode], primitive: str) -> None:
+    """Refuse where one of some blocks of a scope touches memory that has two names among more of them, by views that blocks around match,
+    or by buffers of one pointer: what touches one of them touches the other.
+    """
+    if not blocks:
+        return
+    views: dict[tir.Buffer, tir.Buffer] = {}
+    around = scope_of(blocks[0])
+    while around is not None:
+        if around.match_buffers:
+            views |= {view.buffer: view.source.buffer for view in around.match_buffers}
+        around = scope_of(around)
+    names: dict[tir.Var, tir.Buffer] = {}
+    for other in among:
+        for region in (*other.reads, *other.writes):
+            source = region.buffer
+            while source in views:
+                source = views[source]
+            name = names.setdefault(source.data, region.buffer)
+            if name is region.buffer:
+                continue
+            for block in blocks:
+                touched = read_buffers(block) | written_buffers(block)
+                require(
+                    name not in touched and region.buffer not in touched,
+                    primitive,
+                    f"block {block.name!r} touches memory that is both {name.name} and {region.buffer.name}",
+                )
 
 
 def producers_of(block: BlockNode) -> list[BlockNode]:
@@ -175,7 +208,10 @@ def is_output_block(block: BlockNode) -> bool:
 
 
 def is_affine(block: BlockNode) -> bool:
-    """Whether the bindings are an affine map of the loops around the block, so that every instance runs exactly once."""
+    """Whether the bindings are an affine map of loops around the block, so that those run every instance exactly once.
+
+    Surjective is not enough: ``i * 4 + j`` for five j reaches all numbers, and every fourth one twice.
+    """
     loops = {loop.var: loop for loop in loops_around(block)}
     if _is_mixed_radix(block, loops):
         return True
@@ -183,8 +219,12 @@ def is_affine(block: BlockNode) -> bool:
         return all(
             polynomial(value).is_polynomial() or _is_quasi_affine(value) for value in block.iter_values
         )
-    ranges = {var: loop.range() for var, loop in loops.items()}
-    found = detect_iter_map(list(block.iter_values), ranges, block.predicate, "surjective").indices
+    ranges = {
+        var: loop.range()
+        for var, loop in loops.items()
+        if any(mentions(value, {var}) for value in block.iter_values)
+    }
+    found = detect_iter_map(list(block.iter_values), ranges, block.predicate, "bijective").indices
     steps = [item.args[0].scale for item in found if item.args]
     return bool(found) and all(isinstance(step, tir.IntImm) and step.value == 1 for step in steps)
 
@@ -230,7 +270,9 @@ def require_loop_can_run_in_any_order(loop: LoopNode, primitive: str, allow_redu
     Every block below must be complete or a reduction, bound affinely, and the loop must feed only data-parallel variables
     (``allow_reduction``: or reduction variables, as for a cross-thread reduction).
     """
-    for block in blocks_below(loop):
+    below = blocks_below(loop)
+    require_one_name(below, below, primitive)
+    for block in below:
         require_complete_or_reduction(block, primitive)
     for block in _blocks_that_see(loop):
         for item, value in zip(block.iter_vars, block.iter_values, strict=True):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ir import tir
 from ir.arith import Analyzer
+from ir.arith.analyzer import constraints
+from ir.tir.stmt_functor import substitute
 
 from .affine import constant_difference
 from .random_variable import DecisionVar
@@ -47,11 +49,46 @@ def guards(
     return [analyzer.simplify(item) for item in conditions if not analyzer.can_prove(item)]
 
 
+def inside(value: Any, dom: tir.Range) -> tir.PrimExpr:
+    """The condition that a value lies in a domain."""
+    return tir.operators.logical_and(value >= dom.min, value < dom.min + dom.extent)
+
+
+def clause_beyond(
+    predicate: tir.PrimExpr,
+    kept: Sequence[tir.PrimExpr],
+    around: Sequence[LoopNode],
+    values: Mapping[Any, Any] | None = None,
+) -> tir.PrimExpr | None:
+    """A clause of a predicate that does not follow from some conditions, or None.
+
+    Args:
+        predicate: of a block.
+        kept: conditions that hold.
+        around: the loops around the block.
+        values: of some of the loops' variables, for which alone the clauses are asked.
+    """
+    if isinstance(predicate, tir.IntImm):
+        return None
+    analyzer = Analyzer()
+    for loop in around:
+        analyzer.bind(loop.var, loop.range())
+    with constraints(analyzer, *kept):
+        pending = [predicate]
+        while pending:
+            clause = pending.pop()
+            if isinstance(clause, tir.And):
+                pending += [clause.b, clause.a]
+            elif not analyzer.can_prove(substitute(clause, values) if values else clause):
+                return clause
+    return None
+
+
 def clipped(low: Any, extent: Any, dim: Any) -> tuple[Any, Any, bool]:
     """(min, extent, whether it surely lies inside) of a box of a dimension, cut where both are constant."""
     if constant_difference(extent, dim) == 0 and constant_difference(low, 0) == 0:
         return low, extent, True
     if isinstance(low, tir.IntImm) and isinstance(extent, tir.IntImm) and isinstance(dim, tir.IntImm):
         first, last = max(low.value, 0), min(low.value + extent.value, dim.value)
-        return tir.const(first, low.dtype), tir.const(max(last - first, 1), extent.dtype), True
+        return tir.const(first, low.dtype), tir.const(max(last - first, 0), extent.dtype), True
     return low, extent, is_open(low) or is_open(extent)

@@ -6,47 +6,50 @@ in every iteration that a copy of the box has.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ir import tir
-from ir.arith import Analyzer, detect_iter_map
+from ir.arith import detect_iter_map
 from ir.node import Visitor
 from ir.tir.stmt_functor import substitute
 
-from .affine import constant_difference, mentions, polynomial
-from .bounds import guards, is_open
+from .affine import constant_difference, mentions, polynomial, simplify_polynomial
+from .analysis import read_buffers
+from .bounds import clause_beyond, inside, is_open
+from .random_variable import DecisionVar
 from .region import relax_domains
-from .tree import BlockNode, LeafNode, LoopNode, TreeNode, is_ancestor, loops_around, walk
+from .tree import BlockNode, LeafNode, LoopNode, TreeNode, is_ancestor, loops_around, scope_of, walk
 
 
 @dataclass(frozen=True)
 class _Store:
     """Where a statement stores, which loops run around it inside of its leaf, and whether it is under a condition there."""
 
+    buffer: tir.Buffer
     indices: tuple[tir.PrimExpr, ...]
-    loops: tuple[tuple[tir.Var, tir.PrimExpr], ...]
+    loops: tuple[tuple[tir.Var, tir.Range], ...]
     is_conditional: bool
 
 
 class _Stores(Visitor):
-    """The stores to a buffer in a statement without blocks."""
+    """The stores to buffers in a statement without blocks."""
 
-    def __init__(self, buffer: tir.Buffer) -> None:
+    def __init__(self, buffers: Sequence[tir.Buffer]) -> None:
         super().__init__()
         self.found: list[_Store] = []
-        self._buffer = buffer
-        self._loops: list[tuple[tir.Var, tir.PrimExpr]] = []
+        self._memory = {buffer.data for buffer in buffers}
+        self._loops: list[tuple[tir.Var, tir.Range]] = []
         self._conditions = 0
 
     def visit_BufferStore(self, store: tir.BufferStore) -> None:
-        if store.buffer is self._buffer:
+        if store.buffer.data in self._memory:
             is_conditional = bool(self._conditions) or store.predicate is not None
-            self.found.append(_Store(tuple(store.indices), tuple(self._loops), is_conditional))
+            self.found.append(_Store(store.buffer, tuple(store.indices), tuple(self._loops), is_conditional))
 
     def visit_For(self, loop: tir.For) -> None:
-        self._loops.append((loop.loop_var, loop.extent))
+        self._loops.append((loop.loop_var, tir.Range.from_min_extent(loop.min, loop.extent)))
         self.visit(loop.body)
         self._loops.pop()
 
@@ -60,15 +63,28 @@ class _Stores(Visitor):
 
 def why_not_unconditional(block: BlockNode, buffer: tir.Buffer) -> str | None:
     """The reason why a block may leave elements that it is said to write as they are, conditions of its loops aside."""
-    for _, stores in _stores_in(block, buffer):
+    for leaf, stores in _stores_in(block, buffer):
         for store in stores:
-            if store.is_conditional:
+            if store.buffer is not buffer:
+                return (
+                    f"block {block.name!r} stores to {buffer.name} through {store.buffer.name}, a view of it"
+                )
+            if store.is_conditional or _is_conditional(leaf, block):
                 return f"block {block.name!r} stores to {buffer.name} under a condition"
     return None
 
 
-def why_not_covered(block: BlockNode, buffer: tir.Buffer, place: TreeNode) -> str | None:
-    """The reason why a block, while the loops below ``place`` run, may not write all of the box of a buffer that it touches."""
+def why_not_covered(
+    block: BlockNode, buffer: tir.Buffer, place: TreeNode, region: tir.BufferRegion | None = None
+) -> str | None:
+    """The reason why a block, while the loops below ``place`` run, may not write all of the box of a buffer that it touches.
+
+    Args:
+        block: the writer.
+        buffer: what it writes.
+        place: loops below it run.
+        region: what the block is taken to write; what it states, if that is not given.
+    """
     stores = _stores_in(block, buffer)
     reason = why_not_unconditional(block, buffer)
     if reason is not None or not stores:
@@ -76,44 +92,184 @@ def why_not_covered(block: BlockNode, buffer: tir.Buffer, place: TreeNode) -> st
     if sum(len(found) for _, found in stores) > 1:
         return f"block {block.name!r} stores to {buffer.name} in several places"
     ((leaf, (store,)),) = stores
-    indices, running = store.indices, list(store.loops)
-    node: TreeNode | None = leaf.parent
-    while node is not None and node is not place and (node is block or not is_ancestor(node, block)):
-        if isinstance(node, LoopNode):
-            running.append((node.var, node.extent))
-        elif isinstance(node, BlockNode):
-            clause = _no_guard(node, store.indices, buffer)
+    for node in _nodes_from(leaf, block):
+        if isinstance(node, BlockNode):
+            clause = _no_guard(node, store.indices, buffer.shape)
             if clause is not None:
                 return f"block {node.name!r} runs only where {clause}"
+    return _why_no_box(block, buffer, place, region, leaf, store)
+
+
+def why_not_contiguous(block: BlockNode, buffer: tir.Buffer, place: TreeNode) -> str | None:
+    """The reason why a block, while the loops below ``place`` run, may pass over elements of the box of a buffer that it touches.
+
+    Unlike :func:`why_not_covered` this lets the block pass over elements that it does not write in any other iteration either: conditions
+    do not count.
+    """
+    for leaf, stores in _stores_in(block, buffer):
+        for store in stores:
+            if store.buffer is not buffer:
+                return (
+                    f"block {block.name!r} stores to {buffer.name} through {store.buffer.name}, a view of it"
+                )
+            reason = _why_no_box(block, buffer, place, None, leaf, store)
+            if reason is not None:
+                return reason
+    return None
+
+
+def _nodes_from(leaf: LeafNode, block: BlockNode) -> Iterator[TreeNode]:
+    """The nodes around a leaf up to a block."""
+    node = leaf.parent
+    while node is not None:
+        yield node
+        if node is block:
+            return
+        node = node.parent
+
+
+def _why_no_box(
+    block: BlockNode,
+    buffer: tir.Buffer,
+    place: TreeNode,
+    region: tir.BufferRegion | None,
+    leaf: LeafNode,
+    store: _Store,
+) -> str | None:
+    """The reason why a store may not reach all of the box that a block is taken to write, while the loops below ``place`` run."""
+    indices, running, is_stated = store.indices, dict(store.loops), True
+    for node in _nodes_from(leaf, block):
+        if isinstance(node, LoopNode):
+            running[node.var] = node.range()
+        elif isinstance(node, BlockNode):
+            if node is block:
+                is_stated = _is_stated(block, buffer, region, indices, running)
             values = dict(zip([item.var for item in node.iter_vars], node.iter_values, strict=True))
             indices = tuple(substitute(index, values) for index in indices)
-        elif not _is_harmless(node):
-            return f"block {block.name!r} stores to {buffer.name} under a condition"
-        node = node.parent
-    for loop in loops_around(block):
-        if loop is not place and is_ancestor(place, loop):
-            running.append((loop.var, loop.extent))
-    if any(isinstance(extent, tir.IntImm) and extent.value == 0 for _, extent in running):
+    running |= {loop.var: loop.range() for loop in _loops_below(block, place)}
+    if any(_is_empty(item) for item in running.values()):
         return f"block {block.name!r} has a loop without iterations around it"
-    if any(is_open(extent) for _, extent in running):
+    if any(is_open(item.extent) for item in running.values()):
         # Tiles with open decisions split loops that ran over the variables' domains.
-        indices, running = store.indices, [(item.var, item.dom.extent) for item in block.iter_vars]
-    if _is_box(indices, dict(running)):
+        indices, running = store.indices, {item.var: item.dom for item in block.iter_vars}
+    if not _is_box(indices, {var: item.extent for var, item in running.items()}):
+        text = ", ".join(map(str, indices))
+        return f"block {block.name!r} stores to {buffer.name} at [{text}], which is not known to fill a box"
+    if not is_stated:
+        return f"block {block.name!r} states that it writes more of {buffer.name} than it stores to"
+    return None
+
+
+def why_not_whole(block: BlockNode, variables: Sequence[tir.IterVar]) -> str | None:
+    """The reason why a block may not run for every combination of the values that some of its variables are said to take.
+
+    Other variables count only in that they let the block run at all.
+    """
+    points = [item.var for item in variables]
+    shape = [simplify_polynomial(item.dom.min + item.dom.extent) for item in variables]
+    clause = _no_guard(block, points, shape)
+    if clause is not None:
+        return f"block {block.name!r} runs only where {clause}"
+    running = {loop.var: loop.range() for loop in loops_around(block)}
+    if any(_is_empty(item) for item in running.values()):
+        return f"block {block.name!r} has a loop without iterations around it"
+    if any(is_open(item.extent) for item in running.values()):
+        return None  # tiles with open decisions split loops that ran over the variables' domains
+    bound = dict(zip([item.var for item in block.iter_vars], block.iter_values, strict=True))
+    values = [bound[var] for var in points]
+    if not _is_box(values, {var: item.extent for var, item in running.items()}):
+        return f"block {block.name!r} does not run over all values of its variables"
+    for item, value in zip(variables, values, strict=True):
+        point = [tir.Range.from_min_extent(value, tir.const(1, item.var.dtype))]
+        ((low, extent),) = relax_domains(point, running, [item.dom.extent])
+        beyond = constant_difference(low + extent, item.dom.min + item.dom.extent)
+        if constant_difference(low, item.dom.min) != 0 or beyond is None or beyond < 0:
+            return f"block {block.name!r} does not run over all values of its variable {item.var.name!r}"
+    return None
+
+
+def why_not_begun(block: BlockNode, buffer: tir.Buffer, place: TreeNode) -> str | None:
+    """The reason why a block, while the loops below ``place`` run, may go on with what a buffer held before; or None where it begins with
+    its init, or never looks.
+    """
+    if block.init is None:
+        if buffer in read_buffers(block):
+            return f"block {block.name!r} updates {buffer.name} without initialising it"
         return None
-    text = ", ".join(map(str, indices))
-    return f"block {block.name!r} stores to {buffer.name} at [{text}], which is not known to fill a box"
+    around = loops_around(block)
+    standing = {loop.var: loop.min for loop in around if constant_difference(loop.extent, 1) == 0}
+    below = {loop.var for loop in _loops_below(block, place)}
+    for item, value in zip(block.iter_vars, block.iter_values, strict=True):
+        value = substitute(value, standing)
+        if item.iter_type != tir.IterVar.CommReduce or constant_difference(value, item.dom.min) == 0:
+            continue
+        used = _variables(value)
+        outside = [var for var in used if var not in below and not isinstance(var, DecisionVar)]
+        if outside or not used:
+            return f"the reduction {item.var.name!r} of block {block.name!r} is not finished here: it is bound to {value}"
+    return None
+
+
+def _variables(expr: Any) -> set[Any]:
+    found: set[Any] = set()
+    tir.post_order_visit(expr, lambda node: found.add(node) if isinstance(node, tir.Var) else None)
+    return found
+
+
+def _loops_below(block: BlockNode, place: TreeNode) -> list[LoopNode]:
+    """The loops around a block that lie below a place."""
+    return [loop for loop in loops_around(block) if loop is not place and is_ancestor(place, loop)]
+
+
+def _is_empty(item: tir.Range) -> bool:
+    return isinstance(item.extent, tir.IntImm) and item.extent.value <= 0
+
+
+def _is_stated(
+    block: BlockNode,
+    buffer: tir.Buffer,
+    region: tir.BufferRegion | None,
+    indices: Sequence[Any],
+    running: Mapping[Any, tir.Range],
+) -> bool:
+    """Whether a region, or what a block states, is what a store in it reaches while the loops inside of the block run."""
+    if region is None:
+        region = next((item for item in block.writes if item.buffer is buffer), None)
+    if region is None:
+        return False
+    points = [tir.Range.from_min_extent(index, tir.const(1, index.dtype)) for index in indices]
+    return all(
+        constant_difference(low, stated.min) == 0 and constant_difference(extent, stated.extent) == 0
+        for (low, extent), stated in zip(
+            relax_domains(points, running, buffer.shape), region.region, strict=True
+        )
+    )
 
 
 def _stores_in(block: BlockNode, buffer: tir.Buffer) -> list[tuple[LeafNode, list[_Store]]]:
-    """The leaves of a block that store to a buffer, with their stores."""
-    result = []
-    for node in walk(block):
+    """The leaves of a block that store to a buffer or to views of it, with their stores."""
+    around: list[BlockNode] = []
+    scope: BlockNode | None = block
+    while scope is not None:
+        around.insert(0, scope)
+        scope = scope_of(scope)
+    nodes = list(walk(block))
+    names = [buffer]
+    for item in (*around, *(node for node in nodes if isinstance(node, BlockNode))):
+        names += [view.buffer for view in item.match_buffers if view.source.buffer in names]
+    result: list[tuple[LeafNode, list[_Store]]] = []
+    for node in nodes:
         if isinstance(node, LeafNode):
-            visitor = _Stores(buffer)
+            visitor = _Stores(names)
             visitor.visit(node.leaf)
             if visitor.found:
                 result.append((node, visitor.found))
     return result
+
+
+def _is_conditional(leaf: LeafNode, block: BlockNode) -> bool:
+    """Whether a condition in a block lies around one of its leaves."""
+    return any(not _is_harmless(node) for node in _nodes_from(leaf, block))
 
 
 def _is_harmless(node: TreeNode) -> bool:
@@ -122,39 +278,26 @@ def _is_harmless(node: TreeNode) -> bool:
     return template is None or not isinstance(template, tir.IfThenElse | tir.While)
 
 
-def _no_guard(block: BlockNode, indices: Sequence[Any], buffer: tir.Buffer) -> tir.PrimExpr | None:
+def _no_guard(block: BlockNode, indices: Sequence[Any], shape: Sequence[Any]) -> tir.PrimExpr | None:
     """A clause of a block's predicate that does more than to keep its variables in their domains, or None.
 
-    A copy is cut at the ends of the buffer, so that a variable's domain must reach these. Of a reduction it is enough that the first
-    iteration happens.
+    A copy is cut at the ends of the ``shape`` that is indexed, so that a variable's domain must reach these. Of a reduction it is
+    enough that the first iteration happens.
     """
     if isinstance(block.predicate, tir.IntImm):
         return None
     around = loops_around(block)
-    may_leave: set[Any] = set()
+    kept: list[tir.PrimExpr] = []
     for item, value in zip(block.iter_vars, block.iter_values, strict=True):
-        if guards(value, None, None, item.dom, around):
-            leaving = {loop.var for loop in around if mentions(value, {loop.var})}
-            domains = {other.var: other.dom for other in block.iter_vars}
-            reaches = all(
-                _is_whole(index, domains, dim)
-                for index, dim in zip(indices, buffer.shape, strict=True)
-                if mentions(index, {item.var})
-            )
-            if reaches or item.iter_type == tir.IterVar.CommReduce:
-                may_leave |= leaving
-    analyzer = Analyzer()
-    for loop in around:
-        analyzer.bind(loop.var, loop.range())
+        domains = {other.var: other.dom for other in block.iter_vars}
+        if item.iter_type == tir.IterVar.CommReduce or all(
+            _is_whole(index, domains, dim)
+            for index, dim in zip(indices, shape, strict=True)
+            if mentions(index, {item.var})
+        ):
+            kept.append(inside(value, item.dom))
     first = {loop.var: loop.min for loop in around if _only_reduces(loop, block)}
-    pending = [block.predicate]
-    while pending:
-        clause = pending.pop()
-        if isinstance(clause, tir.And):
-            pending += [clause.a, clause.b]
-        elif not mentions(clause, may_leave) and not analyzer.can_prove(substitute(clause, first)):
-            return clause
-    return None
+    return clause_beyond(block.predicate, kept, around, first)
 
 
 def _is_whole(index: Any, domains: Mapping[Any, tir.Range], dim: Any) -> bool:

@@ -7,7 +7,7 @@ body checks and rewrites; the decorator makes each call a step of the trace, and
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
@@ -19,8 +19,11 @@ from ir.tir.analysis import verify_well_formed
 from .argument import Argument, Decision
 from .error import ScheduleError
 from .instruction import InstructionKind
+from .random_variable import BlockRV, LoopRV
+from .rehearsal import require_no_new_conflict
 from .state import ScheduleState
 from .trace import Trace
+from .tree import TreeNode
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -92,7 +95,7 @@ _METHODS: dict[str, Callable[..., Any]] = {}
 
 
 def primitive(
-    name: str, /, *, is_pure: bool = False, **arguments: Argument | Decision
+    name: str, /, *, is_pure: bool = False, moves: bool = False, **arguments: Argument | Decision
 ) -> Callable[[Method], Method]:
     """Declare a primitive: decorates a method of a :class:`PrimitiveFamily`, or a function whose first parameter is a schedule.
 
@@ -102,6 +105,8 @@ def primitive(
     Args:
         name: of the instruction, as JSON has it: ``Split``.
         is_pure: it changes nothing, and may be dropped from a trace when its outputs are unused.
+        moves: it takes accesses into loops or out of them. Where iterations there run at once, the step is tried on a copy first, and
+            refused if they would conflict (:mod:`schedules.rehearsal`).
         arguments: for each parameter of the method, in their order, how it is recorded (:mod:`schedules.argument`). Traces keep the
             inputs and the attributes in this order.
 
@@ -133,6 +138,12 @@ def primitive(
             if isinstance(item, Decision) or type(item).settle is not Argument.settle
         ]
 
+        def call(sch: PrimitiveFamily, given: dict[str, Any]) -> Any:
+            if variadic is None:
+                return body(sch, **given)
+            rest = {key: value for key, value in given.items() if key != variadic}
+            return body(sch, *given[variadic], **rest)
+
         @wraps(body)
         def method(self: PrimitiveFamily, *args: Any, **kwargs: Any) -> Any:
             given = bind(self, args, kwargs)
@@ -140,11 +151,10 @@ def primitive(
             try:
                 for key, settle in settles:
                     given[key] = settle(self, given[key], given)
-                if variadic is None:
-                    outputs = body(self, **given)
-                else:
-                    rest = {key: value for key, value in given.items() if key != variadic}
-                    outputs = body(self, *given[variadic], **rest)
+                if moves:
+                    places = _nodes_of(self, given.values())
+                    require_no_new_conflict(self, places, lambda trial: call(trial, given), body.__name__)
+                outputs = call(self, given)
             except ScheduleError as error:
                 self._explain(error)
                 raise
@@ -158,6 +168,19 @@ def primitive(
         return cast(Method, method)
 
     return declare
+
+
+def _nodes_of(sch: ScheduleState, given: Iterable[Any]) -> list[TreeNode]:
+    """The blocks and loops among the arguments of a step."""
+    found: list[TreeNode] = []
+    for item in given:
+        if isinstance(item, BlockRV):
+            found.append(sch._block(item))
+        elif isinstance(item, LoopRV):
+            found.append(sch._node(item))
+        elif isinstance(item, list | tuple):
+            found += _nodes_of(sch, item)
+    return [node for node in found if isinstance(node, TreeNode)]
 
 
 def _binder(

@@ -1,14 +1,16 @@
 """Whether the iterations of a loop may run in any order, or at once: no iteration may write what another reads or writes.
 
-That an iteration touches elements of its own follows, in this order, from a block whose instances write an element each; from a
-step of the loop that is as long as what an iteration touches in some dimension; or from the boxes of all iterations, compared
-with each other. A buffer that every iteration fills before it reads from it is the iteration's own.
+That an iteration touches elements of its own follows, in this order, from linear indices whose equations no two iterations solve; from
+a block whose instances write an element each; from a step of the loop that is as long as what an iteration touches in some dimension;
+from counting what iterations touch; or from their boxes, compared with each other. A buffer that every iteration fills before it
+reads from it is the iteration's own.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,9 +21,10 @@ from ir.tir import IterVar
 from ir.tir.evaluate import evaluate
 
 from .affine import Polynomial, constant_difference, mentions, polynomial, split_by
-from .analysis import is_affine, leaves_beside_blocks, read_buffers, written_buffers
+from .analysis import is_affine, leaves_beside_blocks, read_buffers, require, written_buffers
 from .bounds import is_open
-from .coverage import why_not_covered
+from .coverage import why_not_begun, why_not_covered
+from .disjoint import Access, linear_never_meet, never_meet
 from .region import Box, bind_region, relax_loops
 from .tree import (
     BlockNode,
@@ -40,44 +43,139 @@ _MOST_TILES = 1 << 20
 """Iterations of which the tiles are counted."""
 
 
-@dataclass(frozen=True)
-class _Access:
+class _Touch:
     """What one block touches of a buffer in one iteration of the loop."""
 
-    block: BlockNode
-    is_write: bool
-    box: Box
+    def __init__(self, block: BlockNode, is_write: bool, region: tir.BufferRegion, loop: LoopNode) -> None:
+        self.block, self.is_write = block, is_write
+        values = dict(zip([item.var for item in block.iter_vars], block.iter_values, strict=True))
+        inner = [item for item in loops_around(block) if item is not loop and is_ancestor(loop, item)]
+        self.access = Access(bind_region(region.region, values), inner, block.predicate)
+        self._shape = region.buffer.shape
+
+    @cached_property
+    def box(self) -> Box:
+        """A box around it."""
+        return relax_loops(self.access.region, self.access.inner, self._shape)
 
 
-def why_iterations_conflict(loop: LoopNode, blocks: Sequence[BlockNode]) -> str | None:
+def why_iterations_conflict(
+    loop: LoopNode, blocks: Sequence[BlockNode], between_blocks: bool = False, *, as_threads: bool = False
+) -> str | None:
     """The reason why two iterations of a loop may touch the same element, one of them writing it; or None where that is ruled out.
 
     Args:
         loop: the loop; of one with open decisions nothing is said.
         blocks: those below it that count.
+        between_blocks: whether only conflicts of different blocks count, where instances of one may run in any order.
+        as_threads: iterations are threads of one block: they share a reduction that the loop runs over, and hand over between blocks
+            what lies in shared memory.
     """
     if (isinstance(loop.extent, tir.IntImm) and loop.extent.value <= 1) or is_open(loop.extent):
         return None
     if any(_stores_something(leaf) for leaf in leaves_beside_blocks(loop)):
         return f"loop {loop.var.name!r} holds stores that are in no block"
-    own: set[int] = set()
-    for block in blocks:
-        if _writes_elements_of_its_own(block, blocks, loop):
-            own |= {id(buffer) for buffer in written_buffers(block)}
-    shared = {buffer for block in blocks for buffer in written_buffers(block) if id(buffer) not in own}
-    for buffer in shared:
-        accesses = [item for block in blocks for item in _accesses(block, buffer, loop)]
-        if _is_private(buffer, loop, accesses):
+    outer = loops_around(loop)
+    for buffer in dict.fromkeys(region.buffer for block in blocks for region in block.writes):
+        touches = [item for block in blocks for item in _touches(block, buffer, loop)]
+        pairs = [pair for pair in _pairs(touches) if not (as_threads and _threads_agree(*pair, buffer, loop))]
+        if between_blocks:
+            pairs = [(one, other) for one, other in pairs if one.block is not other.block]
+        pairs = [
+            (one, other)
+            for one, other in pairs
+            if not linear_never_meet(one.access, other.access, loop, outer)
+        ]
+        if not pairs or _is_private(buffer, loop, touches):
             continue
-        for first in accesses:
-            for second in accesses:
-                if first.is_write and not _are_disjoint(first.box, second.box, loop):
-                    kind = "writes" if second.is_write else "reads"
-                    return (
-                        f"one iteration of loop {loop.var.name!r} may write to {buffer.name}, in block {first.block.name!r}, what"
-                        f" block {second.block.name!r} {kind} in another"
-                    )
+        if any(
+            buffer in written_buffers(item) and _is_open_and_numbers(item, blocks, loop) for item in blocks
+        ):
+            continue
+        for one, other in pairs:
+            if not _are_disjoint(one, other, loop, outer):
+                kind = "writes" if other.is_write else "reads"
+                return (
+                    f"one iteration of loop {loop.var.name!r} may write to {buffer.name}, in block {one.block.name!r}, what"
+                    f" block {other.block.name!r} {kind} in another"
+                )
     return None
+
+
+def _pairs(touches: Sequence[_Touch]) -> list[tuple[_Touch, _Touch]]:
+    """Each write with every other access and with itself."""
+    return [
+        (one, other)
+        for position, one in enumerate(touches)
+        if one.is_write
+        for number, other in enumerate(touches)
+        if number >= position or not other.is_write
+    ]
+
+
+def _threads_agree(one: _Touch, other: _Touch, buffer: tir.Buffer, loop: LoopNode) -> bool:
+    """Whether threads that meet there are ordered by a barrier, or share a reduction."""
+    if one.block is not other.block:
+        return buffer.scope().startswith("shared") or _is_reduced_over(one.block, loop)
+    return _is_reduced_over(one.block, loop)
+
+
+def _is_reduced_over(block: BlockNode, loop: LoopNode) -> bool:
+    return any(
+        item.iter_type == IterVar.CommReduce and mentions(value, {loop.var})
+        for item, value in zip(block.iter_vars, block.iter_values, strict=True)
+    )
+
+
+def require_own_elements(block: BlockNode, loops: Sequence[LoopNode], primitive: str) -> None:
+    """Refuse to run the instances of a block in another order where several may write one element: the last one's value stays.
+
+    Args:
+        block: says of its variables that they are data-parallel, which is not proved by that.
+        loops: those around it whose order changes; what feeds reductions only may.
+        primitive: its name, for the error.
+    """
+    written = written_buffers(block)
+    needed = {
+        item.var
+        for item in block.iter_vars
+        if item.iter_type == IterVar.DataPar and constant_difference(item.dom.extent, 1) != 0
+    }
+    if (
+        block.iter_vars
+        and not written & read_buffers(block)
+        and all(needed <= _determined(region) for region in block.writes)
+    ):
+        return
+    for loop in loops:
+        feeds = {
+            item.iter_type
+            for item, value in zip(block.iter_vars, block.iter_values, strict=True)
+            if mentions(value, {loop.var})
+        }
+        if feeds == {IterVar.CommReduce}:
+            continue
+        reason = why_iterations_conflict(loop, [block])
+        require(reason is None, primitive, f"{reason}")
+
+
+def _determined(region: tir.BufferRegion) -> set[Any]:
+    """The variables whose values the place of an element tells: indices themselves, and those of which two indices are both digits."""
+    found: set[Any] = set()
+    quotients: list[tuple[Any, Any]] = []
+    remainders: list[tuple[Any, Any]] = []
+    for item in region.region:
+        index = item.min
+        if isinstance(index, tir.Var):
+            found.add(index)
+        elif isinstance(index, tir.FloorDiv):
+            quotients.append((index.a, index.b))
+        elif isinstance(index, tir.FloorMod):
+            remainders.append((index.a, index.b))
+    for value, base in quotients:
+        if any(value is other and structural_equal(base, digit) for other, digit in remainders):
+            found.add(value)
+    return found
 
 
 def _stores_something(leaf: LeafNode) -> bool:
@@ -89,10 +187,13 @@ def _stores_something(leaf: LeafNode) -> bool:
     return bool(found)
 
 
-def _writes_elements_of_its_own(block: BlockNode, blocks: Sequence[BlockNode], loop: LoopNode) -> bool:
-    """Whether every instance of a block writes an element that no other instance of any block touches: the indices are its data-
-    parallel variables themselves, and every instance runs once.
+def _is_open_and_numbers(block: BlockNode, blocks: Sequence[BlockNode], loop: LoopNode) -> bool:
+    """Whether, in a sketch, every instance of a block may be taken to write an element that no other instance of any block touches.
+
+    The indices are its data-parallel variables themselves; that every instance runs once is looked at again when decisions are made.
     """
+    if not any(is_open(item.extent) for item in loops_around(block)):
+        return False
     if not isinstance(block.body, LeafNode) or not any(
         mentions(value, {loop.var}) for value in block.iter_values
     ):
@@ -114,24 +215,46 @@ def _writes_elements_of_its_own(block: BlockNode, blocks: Sequence[BlockNode], l
         plain = {item.min for item in region.region if isinstance(item.min, tir.Var)}
         if not needed <= plain:
             return False
-    return is_affine(block)
+    return is_affine(block) and _runs_once(block)
 
 
-def _accesses(block: BlockNode, buffer: tir.Buffer, loop: LoopNode) -> list[_Access]:
+def _runs_once(block: BlockNode) -> bool:
+    """Whether no instance of a block whose bindings are affine runs twice: ``v = i % 2`` does. As many iterations as instances do not."""
+    loops = [loop for loop in loops_around(block) if any(mentions(v, {loop.var}) for v in block.iter_values)]
+    if all(isinstance(value, tir.Var | tir.IntImm) for value in block.iter_values):
+        return True
+    sizes = [constant_difference(loop.extent, 0) for loop in loops]
+    wanted = [constant_difference(item.dom.extent, 0) for item in block.iter_vars]
+    if None in sizes or None in wanted or any(loop.thread_binding is not None for loop in loops):
+        # Nothing is counted of tiles with open decisions, of symbolic extents, and of threads that copy for each other.
+        return True
+    instances, count = math.prod(wanted), math.prod(sizes)  # type: ignore[arg-type]
+    if count <= instances or isinstance(block.predicate, tir.IntImm):
+        return count <= instances
+    starts = [constant_difference(loop.min, 0) for loop in loops]
+    if count > _MOST_TILES or None in starts:
+        return False
+    grid = np.indices(sizes, sparse=True)  # type: ignore[call-overload]
+    values = {loop.var: axis + start for loop, axis, start in zip(loops, grid, starts, strict=True)}
+    used: set[Any] = set()
+    tir.post_order_visit(block.predicate, lambda node: used.add(node) if isinstance(node, tir.Var) else None)
+    if not used <= values.keys():
+        return False
+    holds = np.broadcast_to(evaluate(block.predicate, values), sizes)  # type: ignore[arg-type]
+    return int(np.count_nonzero(holds)) <= instances
+
+
+def _touches(block: BlockNode, buffer: tir.Buffer, loop: LoopNode) -> list[_Touch]:
     """What a block touches of a buffer in one iteration of the loop."""
-    found = [(region, False) for region in block.reads if region.buffer is buffer]
-    found += [(region, True) for region in block.writes if region.buffer is buffer]
-    if not found:
-        return []
-    values = dict(zip([item.var for item in block.iter_vars], block.iter_values, strict=True))
-    inner = [item for item in loops_around(block) if item is not loop and is_ancestor(loop, item)]
     return [
-        _Access(block, is_write, relax_loops(bind_region(region.region, values), inner, buffer.shape))
-        for region, is_write in found
+        _Touch(block, is_write, region, loop)
+        for regions, is_write in ((block.reads, False), (block.writes, True))
+        for region in regions
+        if region.buffer is buffer
     ]
 
 
-def _is_private(buffer: tir.Buffer, loop: LoopNode, accesses: Sequence[_Access]) -> bool:
+def _is_private(buffer: tir.Buffer, loop: LoopNode, accesses: Sequence[_Touch]) -> bool:
     """Whether an iteration writes all that it reads of a buffer before, and nobody reads that after the loop."""
     scope = scope_of(loop)
     if scope is None or not any(item is buffer for item in scope.alloc_buffers):
@@ -145,7 +268,7 @@ def _is_private(buffer: tir.Buffer, loop: LoopNode, accesses: Sequence[_Access])
     written = next((item for item in accesses if item.block is writer and item.is_write), None)
     if writer is None or written is None:
         return False
-    if writer.init is None and buffer in read_buffers(writer):
+    if why_not_begun(writer, buffer, loop) is not None:
         return False
     analyzer = Analyzer()
     for around in [*loops_around(loop), loop]:
@@ -172,11 +295,12 @@ def _contains(outer: tuple[Any, Any], inner: tuple[Any, Any], dim: Any, analyzer
     )
 
 
-def _are_disjoint(first: Box, second: Box, loop: LoopNode) -> bool:
-    """Whether the boxes of two different iterations never meet."""
-    if any(_steps_apart(a, b, loop.var) for a, b in zip(first, second, strict=True)):
+def _are_disjoint(first: _Touch, second: _Touch, loop: LoopNode, outer: Sequence[LoopNode]) -> bool:
+    """Whether what two different iterations touch never meets."""
+    if any(_steps_apart(a, b, loop.var) for a, b in zip(first.box, second.box, strict=True)):
         return True
-    return _boxes_apart(first, second, loop)
+    decided = never_meet(first.access, second.access, loop, outer)
+    return _boxes_apart(first.box, second.box, loop) if decided is None else decided
 
 
 def _steps_apart(first: tuple[Any, Any], second: tuple[Any, Any], var: tir.Var) -> bool:

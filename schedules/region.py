@@ -13,7 +13,16 @@ from ir import tir
 from ir.arith import Analyzer, int_set
 from ir.tir.stmt_functor import substitute
 
-from .affine import Polynomial, constant_difference, mentions, polynomial, simplify_polynomial, split_by
+from .affine import (
+    Polynomial,
+    constant_difference,
+    exact_quotient,
+    mentions,
+    polynomial,
+    simplify_polynomial,
+    split_by,
+)
+from .bounds import is_open
 from .tree import LoopNode
 
 Box = list[tuple[tir.PrimExpr, tir.PrimExpr]]
@@ -30,6 +39,13 @@ def relax_index(index: Any, running: Mapping[Any, tir.PrimExpr]) -> tuple[tir.Pr
         return index, tir.const(1, index.dtype)
     poly = polynomial(index)
     parts = split_by(poly, running)
+    if parts is None and (digits := _digits(poly, running)):
+        moved = Polynomial(
+            {tuple(digits[a][0] if a in digits else a for a in m): c for m, c in poly.terms.items()},
+            poly.dtype,
+        )
+        running = {**running, **dict(digits.values())}
+        parts = split_by(moved, running)
     if parts is None:
         return _relax_by_intervals(index, running)
     coefficients, rest = parts
@@ -43,6 +59,38 @@ def relax_index(index: Any, running: Mapping[Any, tir.PrimExpr]) -> tuple[tir.Pr
             coefficient = simplify_polynomial(coefficient * -1)
         extent = extent + coefficient * reach
     return simplify_polynomial(low), simplify_polynomial(extent)
+
+
+def _digits(poly: Polynomial, running: Mapping[Any, tir.PrimExpr]) -> dict[Any, tuple[tir.Var, tir.PrimExpr]]:
+    """For each digit of a running variable in an index with open extents, such as ``fused // b % a``, a variable and its extent.
+
+    Intervals of quotients by open extents are not bounded; with numbers they are exact, and stay what they were.
+    """
+    found: dict[Any, tuple[tir.Var, tir.PrimExpr]] = {}
+    if not any(is_open(extent) for extent in running.values()):
+        return found
+    for monomial in poly.terms:
+        for atom in monomial:
+            if isinstance(atom, tir.FloorDiv | tir.FloorMod) and mentions(atom, running):
+                count = _values_of_digit(atom, running)
+                if count is not None:
+                    found[atom] = tir.Var("digit", atom.dtype), count
+    return found
+
+
+def _values_of_digit(expr: Any, running: Mapping[Any, tir.PrimExpr]) -> tir.PrimExpr | None:
+    """How many values, from 0, an expression takes whose variables run; None where that is not known."""
+    if isinstance(expr, tir.Var):
+        return running.get(expr)
+    if not isinstance(expr, tir.FloorDiv | tir.FloorMod) or mentions(expr.b, running):
+        return None
+    count = _values_of_digit(expr.a, running)
+    if count is None:
+        return None
+    quotient = exact_quotient(count, expr.b)
+    if isinstance(expr, tir.FloorMod):
+        return expr.b if quotient is not None else None
+    return quotient
 
 
 def _relax_by_intervals(index: tir.PrimExpr, running: Mapping[Any, tir.PrimExpr]) -> tuple[Any, Any] | None:
@@ -60,9 +108,10 @@ def _relax_by_intervals(index: tir.PrimExpr, running: Mapping[Any, tir.PrimExpr]
     return analyzer.simplify(low), analyzer.simplify(high - low + 1)
 
 
-def _finite(expr: Any) -> bool:
-    """Interval arithmetic marks infinite ends by special variables."""
-    return not (isinstance(expr, tir.Var) and expr.name in ("pos_inf", "neg_inf"))
+def _finite(expr: tir.PrimExpr) -> bool:
+    found: list[Any] = []
+    tir.post_order_visit(expr, lambda node: found.append(node) if int_set.is_infinite(node) else None)
+    return not found
 
 
 def relax_region(
@@ -135,12 +184,26 @@ def union_boxes(boxes: Sequence[Box], shape: Sequence[Any]) -> Box:
     return result
 
 
+def contains(outer: Box, inner: Box) -> bool:
+    """Whether one box is known to contain another, where both stand still or move alike."""
+    for (first, size), (low, extent) in zip(outer, inner, strict=True):
+        below = constant_difference(low, first)
+        above = constant_difference(first + size, low + extent)
+        if below is None or above is None or below < 0 or above < 0:
+            return False
+    return True
+
+
 def bind_region(region: Sequence[tir.Range], values: Mapping[Any, Any]) -> list[tir.Range]:
     """A region of a block in terms of the loops around it: block variables replaced by their bindings."""
     return [
-        tir.Range.from_min_extent(
-            simplify_polynomial(substitute(item.min, values)),
-            simplify_polynomial(substitute(item.extent, values)),
-        )
-        for item in region
+        tir.Range.from_min_extent(_bound(item.min, values), _bound(item.extent, values)) for item in region
     ]
+
+
+def _bound(expr: tir.PrimExpr, values: Mapping[Any, Any]) -> tir.PrimExpr:
+    if isinstance(expr, tir.IntImm):
+        return expr
+    return simplify_polynomial(
+        values.get(expr, expr) if isinstance(expr, tir.Var) else substitute(expr, values)
+    )

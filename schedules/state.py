@@ -12,6 +12,7 @@ from ir import IRModule, tir
 from ir.tir import IndexMap, PrimFunc
 
 from .affine import simplify_polynomial
+from .aliasing import require_elementwise_aliases, without_aliases
 from .error import ScheduleError
 from .random_variable import BlockRV, ExprRV, LoopRV, RandomVariable
 from .tree import BlockNode, LoopNode, TreeNode, all_blocks, root_of, tree_of, walk
@@ -69,13 +70,14 @@ class ScheduleState(ABC):
         return IRModule(functions, self._module.attrs, self._module.global_infos)
 
     def _current_function(self, name: str) -> PrimFunc:
-        func = self._functions[name]
-        body = self._roots[name].stmt()
+        func, root = self._functions[name], self._roots[name]
+        body = root.stmt()
         buffer_map = self._buffer_maps[name]
         unchanged = all(buffer_map[param] is buffer for param, buffer in func.buffer_map.items())
-        if body is func.body and unchanged:
+        is_wrapped = root.body.stmt() is func.body and not root.alloc_buffers and not root.annotations
+        if unchanged and (body is func.body or is_wrapped):
             return func
-        changed: PrimFunc = func.replace(body=body, buffer_map=dict(buffer_map))
+        changed = without_aliases(func.replace(body=body, buffer_map=dict(buffer_map)))
         self._functions[name] = changed
         return changed
 
@@ -84,6 +86,7 @@ class ScheduleState(ABC):
             if name not in self._functions:
                 raise ScheduleError(f"the module has no PrimFunc {name!r}; it has {sorted(self._functions)}")
             func = self._functions[name]
+            require_elementwise_aliases(name, func)
             root = tree_of(func.body)
             if not isinstance(root, BlockNode):
                 root = BlockNode("root", (), (), (), (), root)

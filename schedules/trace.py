@@ -120,7 +120,11 @@ class Trace:
 
     @staticmethod
     def from_json(json_obj: Any) -> Trace:
-        """The trace that :meth:`as_json` wrote."""
+        """The trace that :meth:`as_json` wrote.
+
+        Raises:
+            TraceError: it is none, or it has an instruction that this version does not know; the message names the place.
+        """
         try:
             insts_json, decisions_json = json_obj[0], json_obj[1]
             decisions = {int(position): _value_from_json(value) for position, value in decisions_json}
@@ -129,15 +133,12 @@ class Trace:
         table: dict[str, Any] = {}
         trace = Trace()
         for position, entry in enumerate(insts_json):
-            name, inputs_json, attrs_json, outputs_json = entry
-            inputs = tuple(_input_from_json(item, table) for item in inputs_json)
-            outputs = []
-            for item in outputs_json:
-                makers = {"b": BlockRV, "l": LoopRV, "v": ExprRV}
-                table[item] = makers[item[0]]()
-                outputs.append(table[item])
-            attrs = tuple(_value_from_json(item) for item in attrs_json)
-            inst = Instruction(InstructionKind.get(name), inputs, attrs, tuple(outputs))
+            try:
+                inst = _instruction_from_json(entry, table)
+            except (TypeError, ValueError, IndexError, KeyError, AttributeError) as error:
+                raise TraceError(
+                    f"instruction {position} of the trace, {str(entry)[:100]}, cannot be read: {error}"
+                ) from error
             trace.append(inst, decisions.get(position))
         return trace
 
@@ -160,6 +161,19 @@ class Trace:
     def show(self) -> None:
         """Print the trace as Python."""
         print(self)
+
+
+def _instruction_from_json(entry: Any, table: dict[str, Any]) -> Instruction:
+    """One instruction; ``table`` has the random variables of those before it, and gets its own."""
+    name, inputs_json, attrs_json, outputs_json = entry
+    kind = InstructionKind.get(name)
+    inputs = tuple(_input_from_json(item, table) for item in inputs_json)
+    makers = {"b": BlockRV, "l": LoopRV, "v": ExprRV}
+    outputs = []
+    for item in outputs_json:
+        table[item] = makers[item[0]]()
+        outputs.append(table[item])
+    return Instruction(kind, inputs, tuple(_value_from_json(item) for item in attrs_json), tuple(outputs))
 
 
 def _as_list(value: Any) -> list[Any]:

@@ -1,7 +1,8 @@
-"""What all tests share: reproducible property tests."""
+"""What all tests share: reproducible property tests, Ctrl-C that is heard, passes that make well-formed modules."""
 
 from __future__ import annotations
 
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,10 @@ settings.register_profile(
     max_examples=50,
 )
 settings.load_profile("loopsmith")
+
+# A shell that starts the tests in the background has them, and whatever processes they start, ignore Ctrl-C.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

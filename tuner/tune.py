@@ -24,13 +24,14 @@ from database import (
 )
 from ir import IRModule
 from ir.codegen.llvm.compile import options_of, require_host
-from ir.tir import PrimFunc
+from ir.tir import IntImm, PrimFunc
 from runners import Builder, Runner, WorkerPool
 from schedules.population import flops_of
 
 from .callback.base import MeasureCallback
 from .context import TuneContext
 from .error import TunerError
+from .interrupt import Interrupts
 from .scheduler.base import TaskScheduler
 from .search.base import SearchStrategy
 from .search.records import pretrain
@@ -92,42 +93,48 @@ def tune_tasks(
     if runner == "local":
         for task in tasks:
             require_host(options_of(task.target))  # no candidate could be measured
-    if num_trials_per_iter is None:
-        num_trials_per_iter = max(4, min(16, max_trials_global // (2 * max(1, len(tasks)))))
-    store = open_store(database, work_dir)
-    scheduler = TaskScheduler.create(task_scheduler) if isinstance(task_scheduler, str) else task_scheduler
-    session = Session(
-        command=" ".join(sys.argv),
-        seed=seed,
-        fingerprint=hardware_fingerprint(),
-        versions=software_versions(),
-    )
-    store.commit_session(session)
-    model = CostModel.create(cost_model, seed=seed) if isinstance(cost_model, str) else cost_model
-    pretrain(model, store, tasks)
-    with ExitStack() as stack:
-        if not isinstance(builder, Builder) or not isinstance(runner, Runner):
-            pool = stack.enter_context(WorkerPool(preload=("runners.native", "schedules", "tuner.program")))
-            builder = builder if isinstance(builder, Builder) else Builder.create(builder, pool=pool)
-            runner = runner if isinstance(runner, Runner) else Runner.create(runner, pool=pool)
-        try:
-            scheduler.tune(
-                tasks,
-                [_strategy(strategy) for _ in tasks],
-                max_trials_global=max_trials_global,
-                max_trials_per_task=max_trials_per_task,
-                num_trials_per_iter=num_trials_per_iter,
-                builder=builder,
-                runner=runner,
-                database=store,
-                cost_models=[model] * len(tasks),
-                measure_callbacks=measure_callbacks,
-                max_seconds=max_seconds,
-                session_id=session.id,
-            )
-        finally:
-            session.finished_at = time.time()
-            store.commit_session(session)
+    with Interrupts() as interrupts:
+        if num_trials_per_iter is None:
+            num_trials_per_iter = max(4, min(16, max_trials_global // (2 * max(1, len(tasks)))))
+        store = open_store(database, work_dir)
+        scheduler = (
+            TaskScheduler.create(task_scheduler) if isinstance(task_scheduler, str) else task_scheduler
+        )
+        session = Session(
+            command=" ".join(sys.argv),
+            seed=seed,
+            fingerprint=hardware_fingerprint(),
+            versions=software_versions(),
+        )
+        store.commit_session(session)
+        model = CostModel.create(cost_model, seed=seed) if isinstance(cost_model, str) else cost_model
+        pretrain(model, store, tasks)
+        interrupts.check()
+        with ExitStack() as stack:
+            if not isinstance(builder, Builder) or not isinstance(runner, Runner):
+                pool = stack.enter_context(
+                    WorkerPool(preload=("runners.native", "schedules", "tuner.program"))
+                )
+                builder = builder if isinstance(builder, Builder) else Builder.create(builder, pool=pool)
+                runner = runner if isinstance(runner, Runner) else Runner.create(runner, pool=pool)
+            try:
+                scheduler.tune(
+                    tasks,
+                    [_strategy(strategy) for _ in tasks],
+                    max_trials_global=max_trials_global,
+                    max_trials_per_task=max_trials_per_task,
+                    num_trials_per_iter=num_trials_per_iter,
+                    builder=builder,
+                    runner=runner,
+                    database=store,
+                    cost_models=[model] * len(tasks),
+                    measure_callbacks=measure_callbacks,
+                    max_seconds=max_seconds,
+                    session_id=session.id,
+                )
+            finally:
+                session.finished_at = time.time()
+                store.commit_session(session)
     return store
 
 
@@ -179,8 +186,13 @@ def tune_tir(
     task_name: str = "main",
     **options: Any,
 ) -> Database:
-    """Tune one kernel; options are those of :func:`tune_tasks`."""
+    """Tune one kernel; options are those of :func:`tune_tasks`.
+
+    Raises:
+        TunerError: there is nothing to measure the kernel on, as it takes a number or has a symbolic shape.
+    """
     context = TuneContext(mod, target, task_name=task_name, seed=seed)
+    _require_static_arguments(context.func)
     context.flops = flops_of(context.func)
     return tune_tasks(
         tasks=[context],
@@ -189,6 +201,23 @@ def tune_tir(
         max_trials_global=max_trials_global,
         seed=seed,
         **options,
+    )
+
+
+def _require_static_arguments(func: PrimFunc) -> None:
+    """Refuse what no trial could measure."""
+    if has_static_arguments(func):
+        return
+    for param in func.params:
+        buffer = func.buffer_map.get(param)
+        if buffer is None:
+            what = f"its parameter {param.name} is no tensor"
+            break
+        if not all(isinstance(extent, IntImm) for extent in buffer.shape):
+            what = f"its tensor {buffer.name} has the symbolic shape ({', '.join(map(str, buffer.shape))})"
+            break
+    raise TunerError(
+        f"the kernel cannot be measured: {what}; give it a value with PrimFunc.specialize, as in func.specialize({{n: 128}})"
     )
 
 

@@ -14,6 +14,8 @@ from ..tir import expr as E
 from ..tir import operators
 from ..tir.effects import has_effect
 from ..tir.expr import IntImm, PrimExpr, Range
+from ..tir.faults import may_fault
+from ..tir.intrinsic.declaration import is_transparent
 from . import build
 from .affine import affine_form, canonical_sum
 from .canonical_simplify import CanonicalSimplifier
@@ -24,12 +26,13 @@ from .const_int_bound import (
     ConstIntBound,
     ConstIntBounds,
 )
-from .constraint_scope import ConstraintScope
+from .constraint_scope import Branching, ConstraintScope
 from .data_simplify import DataArithmetic
 from .deep_equal import expr_deep_equal
 from .domain import is_number
-from .effects import HasEffect, is_harmless, part_by_part
+from .effects import HasEffect, part_by_part
 from .index_arithmetic import IndexArithmetic
+from .knowledge import Knowledge
 from .modular_set import ModularSet, ModularSets, normalized
 from .polynomial_proof import PolynomialProofs
 from .rewrite_simplify import RewriteSimplifier
@@ -60,16 +63,19 @@ class Analyzer(PolynomialProofs):
     def __init__(self) -> None:
         super().__init__()
         self._is_index = IndexArithmetic()
+        self._branching: Branching = Branching(self)
         self._mark_data = self._is_index.mark_data
         self._bounds: Any = ConstIntBounds(self)
         self._modular: Any = ModularSets(self)
-        self._rewrite = RewriteSimplifier(self)
+        self._rewrite: RewriteSimplifier = RewriteSimplifier(self)
         self._canonical = CanonicalSimplifier(self)
-        self._data = DataArithmetic(self)
+        self._data: DataArithmetic = DataArithmetic(self)
         self._strength = ProofStrength.DEFAULT
         self._parts: dict[tuple[int, str], tuple[Any, Any]] = {}
         """What became of expressions that hold calls with effects."""
         self._extensions = Extension.NoExtensions
+        self._knowledge = Knowledge(self)
+        self._forget = self._knowledge.forget
 
     # ---- what is known ------------------------------------------------------------------------------------------
 
@@ -132,11 +138,6 @@ class Analyzer(PolynomialProofs):
             )
         self._forget()
         known[var] = value
-
-    def _forget(self) -> None:
-        self._bounds.memo, self._modular.memo = {}, {}
-        self._rewrite.memo, self._canonical.memo, self._rewrite.loading, self._parts = {}, {}, {}, {}
-        self._data.forget()
 
     def constraint_scope(self, constraint: PrimExpr) -> ConstraintScope:
         """A scope, ``with analyzer.constraint_scope(x < 8):``, in which the condition holds."""
@@ -243,7 +244,7 @@ class Analyzer(PolynomialProofs):
         except HasEffect:
             return self._part_by_part(expr, each)
         if self._extensions & Extension.ConvertBooleanToAndOfOrs and result.__class__ in (E.And, E.Or):
-            if is_harmless(result):  # what is on the right may be evaluated although the left decides
+            if not may_fault(result):  # what is on the right may be evaluated although the left decides
                 result = self._rewrite(and_of_ors(result))
         return expr if result is not expr and expr_deep_equal(result, expr) else result
 
@@ -344,7 +345,7 @@ class Analyzer(PolynomialProofs):
             return self._prove(condition.a) and self._prove(condition.b)
         if cls is E.Or:
             return self._prove(condition.a) or self._prove(condition.b)
-        if cls is E.Call and getattr(condition.op, "name", "") == "tir.likely":
+        if is_transparent(condition):
             return self.can_prove(condition.args[0], self._strength)
         if cls in _COMPARISONS and not self._compares_numbers(condition):
             return False

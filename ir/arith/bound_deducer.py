@@ -8,6 +8,7 @@ from typing import Any
 from ..tir import expr as E
 from ..tir import operators
 from ..tir.expr import IntImm
+from ..tir.intrinsic.declaration import is_transparent
 from . import build
 from .analyzer import Analyzer
 from .int_set.evaluation import eval_set
@@ -47,7 +48,7 @@ class _Solver:
         cls = condition.__class__
         if cls is E.And:
             return intersect([self.solve(condition.a), self.solve(condition.b)], self.analyzer)
-        if cls is E.Call and getattr(condition.op, "name", "") == "tir.likely":
+        if is_transparent(condition):
             return self.solve(condition.args[0])
         if cls not in _FLIPPED:
             raise _Cannot

@@ -15,6 +15,7 @@ from .. import dtype as dt
 from ..tir import expr as E
 from ..tir import operators
 from ..tir.expr import IntImm
+from ..tir.intrinsic.declaration import is_transparent
 from . import build
 from .canonical_division import CanonicalDivision
 from .canonical_form import UNBOUNDED, Split, Sum, recombined
@@ -230,7 +231,7 @@ class CanonicalSimplifier(CanonicalDivision):
         if cls is E.Let:
             simplified = rewrite.visit(e)
             return simplified if simplified.__class__ is E.Let else self._form(simplified)
-        if getattr(e.op, "name", "") == "tir.likely":
+        if is_transparent(e):
             return rewrite.visit(e._map_children(self._child))
         return self._parent._data._rewrite.visit(e)
 

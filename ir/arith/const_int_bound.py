@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from .. import dtype as dt
 from ..integer import truncated_quotient
 from ..tir import expr as E
+from ..tir.intrinsic.declaration import is_transparent
 from .deep_equal import expr_deep_equal
 from .domain import is_number
 from .parts import AnalyzerParts
@@ -255,15 +256,12 @@ class ConstIntBounds:
         return self(e.value)
 
     def _call(self, e: Any) -> Bound:
-        if getattr(e.op, "name", "") in _TRANSPARENT:
-            return _CALLS[e.op.name](self, e)
-        return self.of_data(e)
+        if is_transparent(e):
+            return self(e.args[0])
+        return self._if_then_else(e) if _is_choice(e) else self.of_data(e)
 
     def _if_then_else(self, e: Any) -> Bound:
         return union(self(e.args[1]), self(e.args[2]))
-
-    def _likely(self, e: Any) -> Bound:
-        return self(e.args[0])
 
     def _shift_right(self, e: Any) -> Bound:
         amount = self(e.args[1])
@@ -313,10 +311,6 @@ class WrappingBounds(ConstIntBounds):
         """What conditions say."""
         return self._index.constraints
 
-    def forget(self) -> None:
-        """Bindings or constraints have changed."""
-        self.memo, self._exact = {}, {}
-
     def _computed(self, expr: Any) -> Bound:
         method = self.table.get(expr.__class__)
         if method is None or not dt.is_integral(expr.dtype):
@@ -358,7 +352,7 @@ class WrappingBounds(ConstIntBounds):
         if cls is E.Select:
             return self.exact(e.true_value) and self.exact(e.false_value)
         if cls is E.Call:
-            return getattr(e.op, "name", "") not in _TRANSPARENT or all(map(self.exact, e.args))
+            return not (_is_choice(e) or is_transparent(e)) or all(map(self.exact, e.args))
         if cls is E.Not:
             return self.exact(e.a)
         if cls is E.Broadcast:
@@ -394,6 +388,8 @@ class WrappingBounds(ConstIntBounds):
         return found if _fits(found, e.dtype) else dtype_bound(e.dtype)
 
     def _call(self, e: Any) -> Bound:
+        if is_transparent(e):
+            return self(e.args[0])
         method = _CALLS.get(getattr(e.op, "name", ""))
         return dtype_bound(e.dtype) if method is None else method(self, e)
 
@@ -404,13 +400,15 @@ def _fits(bound: Bound, dtype: str) -> bool:
     return max(low, NEG_INF + 1) <= bound[0] and bound[1] <= min(high, POS_INF - 1)
 
 
+def _is_choice(e: Any) -> bool:
+    return getattr(e.op, "name", "") == "tir.if_then_else"
+
+
 _SUMS = frozenset((E.Add, E.Sub, E.Mul))
 _QUOTIENTS = frozenset((E.Div, E.FloorDiv))
 _CONDITIONS = frozenset((E.EQ, E.NE, E.LT, E.LE, E.GT, E.GE, E.And, E.Or))
 _UNWRAPPED = _CONDITIONS | {E.Mod, E.FloorMod, E.Min, E.Max}
 """Operations of two operands that never wrap."""
-_TRANSPARENT = ("tir.if_then_else", "tir.likely")
-"""Calls that are one of their arguments."""
 _INSIDE = _SUMS | _QUOTIENTS | _UNWRAPPED | {E.Cast, E.Select, E.Not, E.Call, E.Let, E.Ramp, E.Broadcast}
 """What arithmetic is made of; everything else is an atom."""
 
@@ -438,7 +436,6 @@ WrappingBounds.table = {
 }
 _CALLS: dict[str, Callable[[ConstIntBounds, Any], Bound]] = {
     "tir.if_then_else": ConstIntBounds._if_then_else,
-    "tir.likely": ConstIntBounds._likely,
     "tir.shift_right": ConstIntBounds._shift_right,
     "tir.shift_left": ConstIntBounds._shift_left,
     "tir.bitwise_and": ConstIntBounds._bitwise_and,

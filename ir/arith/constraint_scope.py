@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..tir import expr as E
 from ..tir.expr import IntImm, PrimExpr
+from ..tir.intrinsic.declaration import is_transparent
 from . import build
 from .const_int_bound import NEG_INF, POS_INF, Bound, intersect
 from .effects import HasEffect
@@ -15,44 +16,31 @@ from .modular_set import intersect as intersect_modular
 
 
 class ConstraintScope:
-    """Enters a condition into every part of an analyzer, and takes it out again."""
+    """Enters conditions into every part of an analyzer, and takes them out again."""
 
-    def __init__(self, analyzer: Any, constraint: PrimExpr) -> None:
-        self._analyzer, self._constraint = analyzer, constraint
+    def __init__(self, analyzer: Any, *constraints: PrimExpr) -> None:
+        self._analyzer, self._constraints = analyzer, constraints
         self._saved: Any = None
 
     def __enter__(self) -> None:
-        a = self._analyzer
+        conditions = [self._simplified(item) for item in self._constraints]
+        self._saved = self._analyzer._knowledge.enter()
+        for condition in conditions:
+            for part in conjuncts(condition):
+                self._learn(part)
+
+    def _simplified(self, constraint: PrimExpr) -> Any:
         try:
-            condition = a._rewrite.visit(self._constraint)
+            return self._analyzer._rewrite.visit(constraint)
         except HasEffect:
-            condition = build.boolean(True)  # asked again, it may say something else: nothing is learnt
-        self._saved = (
-            a._bounds.memo, a._modular.memo, a._rewrite.memo, a._canonical.memo,
-            a._bounds.variables, a._bounds.constraints, a._modular.variables, a._rewrite.literals, a._facts,
-            a._data.memories(),
-        )  # fmt: skip
-        a._forget()
-        a._bounds.variables = dict(a._bounds.variables)
-        a._bounds.constraints = list(a._bounds.constraints)
-        a._modular.variables = dict(a._modular.variables)
-        a._rewrite.literals = list(a._rewrite.literals)
-        a._facts = list(a._facts)
-        for part in conjuncts(condition):
-            self._learn(part)
+            return build.boolean(True)  # asked again, it may say something else: nothing is learnt
 
     def __exit__(self, *exc: Any) -> None:
-        a = self._analyzer
-        (
-            a._bounds.memo, a._modular.memo, a._rewrite.memo, a._canonical.memo,
-            a._bounds.variables, a._bounds.constraints, a._modular.variables, a._rewrite.literals, a._facts,
-            memories,
-        ) = self._saved  # fmt: skip
-        a._data.restore(memories)
+        self._analyzer._knowledge.leave(self._saved)
 
     def _learn(self, condition: Any) -> None:
         a = self._analyzer
-        if condition.__class__ is E.Call and getattr(condition.op, "name", "") == "tir.likely":
+        if is_transparent(condition):
             for part in conjuncts(condition.args[0]):
                 self._learn(part)
             return
@@ -121,6 +109,40 @@ class ConstraintScope:
             known: Modular = a._modular._var(left.a)
             a._modular.variables[left.a] = intersect_modular(known, normalized(left.b.value, value))
             a._forget()
+
+
+class Branching:
+    """The scopes that one question enters for what choices and connectives say of their sides.
+
+    There is a limit: what sides share is visited once for each of all the ways to get there, which are two to the power of the depth.
+    """
+
+    def __init__(self, analyzer: Any) -> None:
+        self._analyzer = analyzer
+        self._depth = self._entered = 0
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether the limit is reached."""
+        return self._entered >= _MOST_SCOPES
+
+    def visit(self, visit: Callable[[Any], Any], expr: Any, *conditions: Any) -> Any:
+        """What becomes of an expression where conditions hold; beyond the limit, of it anywhere."""
+        if self.is_spent:
+            return visit(expr)
+        self._entered += 1
+        self._depth += 1
+        try:
+            with ConstraintScope(self._analyzer, *conditions):
+                return visit(expr)
+        finally:
+            self._depth -= 1
+            if not self._depth:
+                self._entered = 0
+
+
+_MOST_SCOPES = 64
+"""A chain of so many choices knows at its end what all of them say."""
 
 
 def _shift(value: int, by: int) -> int:

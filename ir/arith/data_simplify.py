@@ -7,7 +7,6 @@ too; all else sees the rules that hold for integers of every width (:mod:`.rewri
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from math import frexp
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,7 +15,7 @@ from ..tir import expr as E
 from ..tir import operators
 from ..tir.effects import is_effect
 from ..tir.expr import IntImm, PrimExpr
-from ..tir.intrinsic.declaration import find
+from ..tir.intrinsic.declaration import find, is_transparent
 from . import build
 from .const_int_bound import POS_INF, Bound, add_bounds
 from .const_int_bound import negate as negate_bound
@@ -44,25 +43,8 @@ class DataArithmetic:
         self._rewrite = DataSimplifier(self, index)
         self._data = self
         self._is_index = index._is_index
+        self._branching = index._branching
         self._mark_data = index._mark_data
-
-    def forget(self) -> None:
-        """What is known of variables has changed."""
-        self._bounds.forget()
-        self._modular.memo = {}
-        self._rewrite.memo = {}
-
-    def memories(self) -> tuple[Any, ...]:
-        """All that is remembered, for :meth:`restore`."""
-        return self._bounds.memo, self._bounds._exact, self._modular.memo, self._rewrite.memo
-
-    def restore(self, memories: tuple[Any, ...]) -> None:
-        """Remember what :meth:`memories` gave."""
-        self._bounds.memo, self._bounds._exact, self._modular.memo, self._rewrite.memo = memories
-
-    def constraint_scope(self, constraint: PrimExpr) -> AbstractContextManager[Any]:
-        """A scope in which a condition holds."""
-        return self._index.constraint_scope(constraint)
 
     def can_prove(self, expr: Any) -> bool:
         """Whether a condition holds for all values that the variables can have."""
@@ -203,7 +185,7 @@ class DataSimplifier(RewriteSimplifier):
 
     def _call(self, e: Any) -> Any:
         name = getattr(e.op, "name", "")
-        if name in ("tir.if_then_else", "tir.likely"):
+        if name == "tir.if_then_else" or is_transparent(e):
             return super()._call(e)
         if is_effect(e):
             raise HasEffect

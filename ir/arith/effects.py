@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .. import dtype as dt
 from ..tir import expr as E
 
 
@@ -28,23 +27,3 @@ def copied(expr: Any) -> Any:
 def part_by_part(expr: Any, simplify: Callable[[Any], Any]) -> Any:
     """The expression with its operands simplified, each by itself."""
     return expr._map_children(lambda part: simplify(part) if isinstance(part, E.PrimExpr) else part)
-
-
-def is_harmless(expr: Any) -> bool:
-    """Whether an expression may be evaluated where the program does not: it neither loads nor calls, and divides by constants alone."""
-    cls = expr.__class__
-    if cls in _LOADS or cls is E.Call:
-        return False
-    if cls in _DIVISIONS and dt.is_integral(expr.dtype):
-        divisor = expr.b.value if expr.b.__class__ is E.Broadcast else expr.b
-        if divisor.__class__ is not E.IntImm or divisor.value == 0:
-            return False
-    if not expr.is_compound:
-        return True
-    below: list[Any] = []
-    expr._visit_children(below.append)
-    return all(map(is_harmless, below))
-
-
-_LOADS = frozenset((E.BufferLoad, E.ProducerLoad))
-_DIVISIONS = frozenset((E.Div, E.Mod, E.FloorDiv, E.FloorMod))

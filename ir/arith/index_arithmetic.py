@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..tir import expr as E
+from ..tir.intrinsic.declaration import is_transparent
 from .domain import is_number
 
 
@@ -68,13 +69,14 @@ class IndexArithmetic:
         return is_number(e.dtype) and self(e.condition) and self(e.true_value) and self(e.false_value)
 
     def _call(self, e: Any) -> bool:
-        name = getattr(e.op, "name", "")
-        return name in ("tir.if_then_else", "tir.likely") and all([self(item) for item in e.args])
+        is_operand = getattr(e.op, "name", "") == "tir.if_then_else" or is_transparent(e)
+        return is_operand and all([self(item) for item in e.args])
 
     def _let(self, e: Any) -> bool:
-        if not is_number(e.value.dtype) or not self(e.value):
-            self.mark_data(e.var)
-        return self(e.body)
+        if is_number(e.value.dtype) and self(e.value):
+            return self(e.body)
+        self.mark_data(e.var)
+        return False
 
 
 _CONNECTIVES = frozenset((E.And, E.Or, E.Not))

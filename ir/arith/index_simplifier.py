@@ -16,6 +16,7 @@ from ..tir import expr as E
 from ..tir import operators
 from ..tir.effects import has_effect
 from ..tir.expr import PrimExpr, Var
+from ..tir.intrinsic.declaration import is_transparent
 from ..tir.operators import wrap_integer
 from .build import DoesNotFit, number
 from .effects import copied, part_by_part
@@ -186,7 +187,8 @@ class IndexSimplifier:
         elif isinstance(expr, E.BinaryOpExpr) or kind in (E.Let, E.Ramp):
             exact = False
         elif kind is E.Call:
-            exact = getattr(expr.op, "name", "") != "tir.likely"
+            if is_transparent(expr):
+                return self._data_bounds(expr.args[0])
         return _within(found, expr.dtype), exact
 
     def bounds_of(self, value: Linear) -> tuple[int, int]:
@@ -214,7 +216,7 @@ class IndexSimplifier:
     def _derive_bounds(self, atom: Any) -> tuple[int, int]:
         kind = atom.__class__
         if kind is E.FloorDiv and isinstance(atom.b, E.IntImm):
-            low, high = self.bounds_of(self._atom_linear[atom])
+            low, high = self.bounds_of(self._dividend_of(atom))
             divisor = atom.b.value
             if divisor <= 0:
                 return (
@@ -224,7 +226,7 @@ class IndexSimplifier:
                 )
             return (low // divisor if low > -INF else -INF, high // divisor if high < INF else INF)
         if kind is E.FloorMod and isinstance(atom.b, E.IntImm):
-            low, high = self.bounds_of(self._atom_linear[atom])
+            low, high = self.bounds_of(self._dividend_of(atom))
             divisor = atom.b.value
             if divisor <= 0:
                 return divisor + 1, 0
@@ -249,6 +251,11 @@ class IndexSimplifier:
         if dt.is_uint(atom.dtype):
             return 0, INF
         return -INF, INF
+
+    def _dividend_of(self, atom: Any) -> Linear:
+        """``a`` of a quotient or remainder, also of one that stayed whole because a part of its short form does not fit its type."""
+        found = self._atom_linear.get(atom)
+        return self.linear(atom.a) if found is None else found
 
     def dividend(self, atom: PrimExpr) -> Linear | None:
         """``a`` of an atom ``a // b`` or ``a % b`` (or the first operand of another binary one); None for any other."""
@@ -443,7 +450,7 @@ class IndexSimplifier:
         return Linear({atom: 1}, 0)
 
     def _from_call(self, expr: E.Call) -> Linear:
-        if getattr(expr.op, "name", "") == "tir.likely" and dt.is_index(expr.dtype):
+        if is_transparent(expr) and dt.is_index(expr.dtype):
             return self.linear(expr.args[0])
         return self._opaque(expr)
 
@@ -545,7 +552,7 @@ class IndexSimplifier:
         if kind is E.Not:
             inner = self.truth(condition.a)  # type: ignore[attr-defined]
             return None if inner is None else not inner
-        if kind is E.Call and getattr(condition.op, "name", "") == "tir.likely":  # type: ignore[attr-defined]
+        if is_transparent(condition):
             return self.truth(condition.args[0])  # type: ignore[attr-defined]
         if isinstance(condition, E.CmpExpr) and self.compares_numbers(condition):
             low, high = self.bounds_of(self.linear(condition.a).plus(self.linear(condition.b), -1))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..tir import expr as E
 from ..tir import operators
 from ..tir.expr import IntImm, PrimExpr, Range
+from ..tir.intrinsic.declaration import is_transparent
 from . import build
 from .analyzer import Analyzer as _Analyzer
 from .iter_map_detector import Detector, NotAffine
@@ -46,7 +47,7 @@ def _predicate_parts(predicate: Any) -> list[tuple[Any, Any, Any]] | None:
                 return None
         elif cls is E.And:
             stack += [item.a, item.b]
-        elif cls is E.Call and getattr(item.op, "name", "") == "tir.likely":
+        elif is_transparent(item):
             stack.append(item.args[0])
         elif cls in (E.LT, E.LE, E.GT, E.GE):
             a, b = (item.a, item.b) if cls in (E.LT, E.LE) else (item.b, item.a)
@@ -106,30 +107,14 @@ class Iterators:
 
     def __enter__(self) -> None:
         a = self._analyzer
-        self._saved = (
-            a._bounds.memo, a._modular.memo, a._rewrite.memo, a._canonical.memo,
-            a._bounds.variables, a._symbolic, a._modular.variables, a._rewrite.substitutions,
-            a._data.memories(),
-        )  # fmt: skip
-        a._bounds.variables, a._symbolic = dict(a._bounds.variables), dict(a._symbolic)
-        a._modular.variables, a._rewrite.substitutions = (
-            dict(a._modular.variables),
-            dict(a._rewrite.substitutions),
-        )
-        a._forget()
+        self._saved = a._knowledge.enter()
         for var, domain in self._iters.items():
             a._rewrite.substitutions.pop(var, None)
             if not build.is_const(domain.extent, 1):
                 a._bind_range(var, domain)
 
     def __exit__(self, *exc: Any) -> None:
-        a = self._analyzer
-        (
-            a._bounds.memo, a._modular.memo, a._rewrite.memo, a._canonical.memo,
-            a._bounds.variables, a._symbolic, a._modular.variables, a._rewrite.substitutions,
-            memories,
-        ) = self._saved  # fmt: skip
-        a._data.restore(memories)
+        self._analyzer._knowledge.leave(self._saved)
 
 
 def detect(

@@ -8,6 +8,7 @@ from typing import Any
 from ..tir import expr as E
 from ..tir import operators
 from ..tir.expr import IntImm, PrimExpr, Range
+from ..tir.intrinsic.declaration import is_transparent
 from . import build
 from .analyzer import Analyzer
 from .analyzer import Analyzer as _Analyzer
@@ -74,7 +75,7 @@ def _conjuncts_of(condition: Any) -> list[Any]:
         return []
     if condition.__class__ is E.And:
         return _conjuncts_of(condition.a) + _conjuncts_of(condition.b)
-    if condition.__class__ is E.Call and getattr(condition.op, "name", "") == "tir.likely":
+    if is_transparent(condition):
         return _conjuncts_of(condition.args[0])
     return [condition]
 

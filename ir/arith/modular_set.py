@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from .. import dtype as dt
 from ..tir import expr as E
+from ..tir.intrinsic.declaration import is_transparent
 from .domain import is_number
 from .parts import AnalyzerParts
 
@@ -148,7 +149,9 @@ class ModularSets:
 
     def _call(self, e: Any) -> Modular:
         name = getattr(e.op, "name", "")
-        if name not in ("tir.if_then_else", "tir.likely") and self.of_data is not self:
+        if is_transparent(e):
+            return self(e.args[0])
+        if name != "tir.if_then_else" and self.of_data is not self:
             return self.of_data(e)
         if name == "tir.shift_left" and e.args[1].__class__ is E.IntImm and 0 <= e.args[1].value < 63:
             coeff, base = self(e.args[0])
@@ -159,8 +162,6 @@ class ModularSets:
             return normalized(coeff // divisor, base // divisor) if coeff % divisor == 0 else ANYTHING
         if name == "tir.if_then_else":
             return union(self(e.args[1]), self(e.args[2]))
-        if name == "tir.likely":
-            return self(e.args[0])
         return ANYTHING
 
 

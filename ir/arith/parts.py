@@ -7,7 +7,6 @@ protocol alone.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from ..tir.expr import PrimExpr
@@ -40,8 +39,9 @@ class AnalyzerParts(Protocol):
     def _mark_data(self, var: Any) -> None:
         """A variable holds data."""
 
-    def constraint_scope(self, constraint: PrimExpr) -> AbstractContextManager[Any]:
-        """A scope in which a condition holds."""
+    @property
+    def _branching(self) -> Any:
+        """Visits sides of choices and connectives, knowing what decides between them."""
 
     def can_prove(self, expr: Any) -> bool:
         """Whether a condition holds for all values that the variables can have."""

@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial, reduce
 from typing import Any, ClassVar
 
 from .. import dtype as dt
@@ -16,13 +17,14 @@ from ..tir import expr as E
 from ..tir import operators
 from ..tir.buffer import Buffer
 from ..tir.expr import IntImm
+from ..tir.faults import may_fault
+from ..tir.intrinsic.declaration import is_transparent
 from ..tir.stmt_functor import substitute
 from . import build
 from .const_int_bound import NEG_INF, POS_INF, add_bounds
 from .const_int_bound import negate as negate_bound
 from .deep_equal import expr_deep_equal
 from .domain import INDEX_TYPES, Domain, is_number
-from .effects import is_harmless
 from .parts import AnalyzerParts
 from .pattern import RULE_TABLES, Rule
 
@@ -47,6 +49,15 @@ BUILDERS: dict[type, Callable[[Any, Any], Any]] = {
     E.And: build.logical_and,
     E.Or: build.logical_or,
 }
+
+
+def _clauses(cls: Any, e: Any) -> Iterator[Any]:
+    """The conditions that connectives of one kind join."""
+    if not isinstance(e, cls):
+        yield e
+        return
+    yield from _clauses(cls, e.a)
+    yield from _clauses(cls, e.b)
 
 
 class RewriteSimplifier:
@@ -111,17 +122,15 @@ class RewriteSimplifier:
     def _logical(self, e: Any) -> Any:
         if not self.knowing_branches or dt.lanes(e.dtype) != 1:
             return self.arithmetic(e)
-        a, b = self.visit(e.a), self.visit(e.b)
-        # a and b: b matters only where a holds; a or b: only where a fails. The other way round a may be why b is defined.
-        with self._parent.constraint_scope(a if e.__class__ is E.And else self.negate(a)):
-            b = self.visit(b)
-        if is_harmless(b):
-            with self._parent.constraint_scope(b if e.__class__ is E.And else self.negate(b)):
-                a = self.visit(a)
-        result = self.combine(e.__class__, a, b)
-        if result is not None:
-            return result
-        return e if a is e.a and b is e.b else BUILDERS[e.__class__](a, b)
+        clauses = [self.visit(clause) for clause in _clauses(e.__class__, e)]
+        for index in reversed(range(len(clauses))):
+            if self._parent._branching.is_spent:
+                break
+            # a and b: b matters only where a holds; a or b: only where a fails. The other way round a may be why b is defined.
+            others = clauses[:index] + [other for other in clauses[index + 1 :] if not may_fault(other)]
+            facts = others if e.__class__ is E.And else [self.negate(other) for other in others]
+            clauses[index] = self._parent._branching.visit(self.visit, clauses[index], *facts)
+        return reduce(partial(self._either, e.__class__), clauses)
 
     def combine(self, cls: type, a: Any, b: Any) -> Any:
         """The simpler form of ``cls(a, b)`` for simplified operands; None when there is none."""
@@ -392,11 +401,8 @@ class RewriteSimplifier:
         """
         if dt.lanes(condition.dtype) != 1 or self._loads(condition):
             return visit(yes), visit(no)
-        with self._parent.constraint_scope(condition):
-            yes = visit(yes)
-        with self._parent.constraint_scope(self.negate(condition)):
-            no = visit(no)
-        return yes, no
+        yes = self._parent._branching.visit(visit, yes, condition)
+        return yes, self._parent._branching.visit(visit, no, self.negate(condition))
 
     def _loads(self, e: Any) -> bool:
         """Whether there is data in an expression."""
@@ -436,7 +442,7 @@ class RewriteSimplifier:
             if condition is e.args[0] and yes is e.args[1] and no is e.args[2]:
                 return e
             return e.replace(args=(condition, yes, no))
-        if name == "tir.likely":
+        if is_transparent(e):
             args = (self.visit(e.args[0]),)
             return e if args[0] is e.args[0] else e.replace(args=args)
         return self._parent._data._rewrite.visit(e)

@@ -28,7 +28,6 @@ from .entry import KernelError, prepare
 from .llvm import compile as native
 from .llvm.codegen import GeneratedModule, generate
 from .llvm.compile import CodegenError, LoadedObject, MachineOptions
-from .llvm.extent import text_of
 from .llvm.kernel_context import PackedSite, function_name
 from .llvm.runtime import SYMBOLS, runtime, runtime_object
 from .llvm.signature import Signature
@@ -229,14 +228,11 @@ class NativeModule:
         guard = "LOOPSMITH_" + "".join(ch if ch.isalnum() else "_" for ch in name).upper() + "_H"
         lines = [
             f"#ifndef {guard}", f"#define {guard}", "#include <stdint.h>", "#ifdef __cplusplus", 'extern "C" {', "#endif",
-            "/* Kernels return 0, or an error code; loopsmith_last_error() is its text. Buffers are dense and row-major. */",
+            "/* Kernels return 0, or an error code; loopsmith_last_error() is its text. Pointers say nothing of what they point to:",
+            "   that memory is as described here is not checked. Buffers are dense and row-major where no strides are named. */",
         ]  # fmt: skip
         for signature in self.signatures.values():
-            for item in signature.parameters:
-                if item.kind == "buffer":
-                    lines.append(
-                        f"/*   {item.name}: {item.dtype} [{', '.join(text_of(e) for e in item.shape)}] */"
-                    )
+            lines += [f"/*   {text} */" for text in signature.c_requirements()]
             lines.append(signature.c_declaration())
         lines += [
             "/* Threads of parallel loops; 0 restores one per online cpu. */",
@@ -315,7 +311,10 @@ def build(
         mod_or_func = IRModule({symbol: mod_or_func.with_attr("global_symbol", symbol)})
     options = replace(native.options_of(target), unroll=unroll)
     generated = generate(
-        lower(mod_or_func, target), target.vector_bits, native.has_half_instructions(options)
+        lower(mod_or_func, target),
+        target.vector_bits,
+        native.has_half_instructions(options),
+        native.repairs_nan(options) and target.vector_bits >= 512,
     )
     # Asked before lowering, which moves the stores of parallel loops into functions of their own.
     for var, func in mod_or_func.functions.items():

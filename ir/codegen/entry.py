@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -53,17 +54,39 @@ def prepare(signature: Signature, args: Sequence[Any]) -> tuple[list[Any], list[
             values[item.name] = _checked(signature.name, item, symbols[item.name])
     for _, array in buffers:
         array.compare(symbols)
+    if signature.apart:
+        _refuse_overlaps(signature.name, buffers)
     arguments = [values[item.name] for item in signature.parameters if item.kind != "result"]
     return arguments, [array.array for _, array in buffers]
 
 
+def _refuse_overlaps(kernel: str, buffers: Sequence[tuple[Parameter, _Array]]) -> None:
+    """Arguments of which one is written have no memory in common."""
+    for (first, one), (second, other) in combinations(buffers, 2):
+        if (first.stored or second.stored) and np.may_share_memory(one.array, other.array):
+            if np.shares_memory(one.array, other.array):
+                written = first if first.stored else second
+                raise KernelError(
+                    f"{kernel}: arguments {first.name} and {second.name} overlap and {written.name} is written, but the function says"
+                    " that its buffers are apart (tir.noalias); pass a copy, or build it without that attribute"
+                )
+
+
 def _number(kernel: str, item: Parameter, value: Any) -> int | float:
-    if dt.is_float(item.dtype):
-        return float(value)
-    number = int(value)
-    if number != value:
-        raise KernelError(f"{kernel}: argument {item.name} must be {item.dtype}, got {value!r}")
-    return _checked(kernel, item, number)
+    is_float = dt.is_float(item.dtype)
+    try:
+        number = float(value) if is_float else int(value)
+        fits = (
+            not isinstance(value, str | bytes)
+            and not getattr(value, "shape", ())
+            and (is_float or number == value)
+        )
+    except (TypeError, ValueError, OverflowError):
+        fits = False
+    if not fits:
+        shown = f"an array of shape {value.shape}" if isinstance(value, np.ndarray) else repr(value)
+        raise KernelError(f"{kernel}: argument {item.name} must be {item.dtype}, got {shown}")
+    return number if is_float else _checked(kernel, item, int(number))
 
 
 def _checked(kernel: str, item: Parameter, number: int) -> int:

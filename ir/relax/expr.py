@@ -256,6 +256,9 @@ def const(value: Any, dtype: str | None = None) -> Constant:
     """A constant tensor of a number, nested lists or an array.
 
     Without ``dtype``, 64-bit integers and floats become 32-bit ones, as literals in models are meant.
+
+    Raises:
+        IRValueError: without ``dtype``, a number is beyond those of 32 bits.
     """
     if isinstance(value, Constant):
         return value
@@ -266,7 +269,18 @@ def const(value: Any, dtype: str | None = None) -> Constant:
         wanted = {"int64": np.dtype("int32"), "float64": np.dtype("float32")}.get(
             array.dtype.name, array.dtype
         )
-    return Constant(array.astype(wanted) if array.dtype != wanted else array)
+    if array.dtype == wanted:
+        return Constant(array)
+    with np.errstate(over="ignore"):
+        found = array.astype(wanted)
+    if dtype is None:
+        lost = found != array if found.dtype.kind == "i" else np.isinf(found) & np.isfinite(array)
+        if lost.any():
+            raise IRValueError(
+                f"relax.const: {array[lost][0]} does not fit {wanted.name}, to which {array.dtype.name} numbers are made where no"
+                f" dtype is given; say dtype={array.dtype.name!r}"
+            )
+    return Constant(found)
 
 
 class ShapeExpr(ExprWithOp, type_key="relax.expr.ShapeExpr"):

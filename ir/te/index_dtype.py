@@ -46,14 +46,17 @@ class _IndexDtype(StmtExprMutator):
     def visit_Buffer(self, buffer: Buffer) -> Buffer:
         found = self._buffers.get(buffer)
         if found is None:
-            for extent in (*buffer.shape, *buffer.strides):
-                if isinstance(extent, Var):
-                    self.define(extent)
+            self._define_extents(buffer)
             found = self._buffers[buffer] = buffer.replace(
                 shape=tuple(self.index(extent) for extent in buffer.shape),
                 strides=tuple(self.index(stride) for stride in buffer.strides),
             )
         return found
+
+    def _define_extents(self, buffer: Buffer) -> None:
+        for extent in (*buffer.shape, *buffer.strides):
+            if isinstance(extent, Var):
+                self.define(extent)
 
     def visit_BufferRegion(self, node: BufferRegion) -> BufferRegion:
         return BufferRegion(self.visit(node.buffer), [self.visit(item) for item in node.region])
@@ -133,6 +136,8 @@ class _IndexDtype(StmtExprMutator):
 
     def function(self, func: PrimFunc) -> PrimFunc:
         """The function with every parameter that is a shape, and everything in the body, mapped."""
+        for buffer in func.buffer_map.values():  # an extent of one may be computed from those of a later one
+            self._define_extents(buffer)
         buffer_map = {param: self.visit(buffer) for param, buffer in func.buffer_map.items()}
         params = tuple(self._vars.get(param, param) for param in func.params)
         return func.replace(params=params, buffer_map=buffer_map, body=self.visit(func.body))

@@ -76,6 +76,8 @@ class PrimExpr(BaseExpr):
         return operators.floormod(other, self)
 
     def __neg__(self) -> PrimExpr:
+        if dt.is_bool(self.dtype):
+            raise IRTypeError("negation of bools is not defined; use ~, or convert to a number with .astype")
         if isinstance(self, IMMEDIATES):
             return operators.const(-self.value, self.dtype)
         return operators.multiply(self, operators.const(-1, self.dtype))
@@ -313,6 +315,22 @@ class BinaryOpExpr(_Binary):
     dtype: str = derived("a.dtype")
 
 
+class NumericOpExpr(BinaryOpExpr):
+    """Arithmetic that bools do not have: as numbers of one bit they would wrap, and True + True be False.
+
+    Python's ``+`` of two bools is :class:`Or` and ``*`` is :class:`And`, as in numpy and PyTorch.
+    """
+
+    _check_if: ClassVar[str] = "a.dtype != b.dtype or a.dtype[:4] == 'bool'"
+
+    def _check(self) -> None:
+        super()._check()
+        raise IRTypeError(
+            f"{type(self).__name__} is no operation of bools; use logical_and, logical_or or a bitwise operator,"
+            " or convert both to numbers with .astype"
+        )
+
+
 class CmpExpr(_Binary):
     """A comparison; the result is bool with the operands' lanes."""
 
@@ -325,31 +343,31 @@ class LogicalExpr(_Binary):
     dtype: str = derived("a.dtype")
 
 
-class Add(BinaryOpExpr, type_key="tir.Add"):
+class Add(NumericOpExpr, type_key="tir.Add"):
     """a + b."""
 
 
-class Sub(BinaryOpExpr, type_key="tir.Sub"):
+class Sub(NumericOpExpr, type_key="tir.Sub"):
     """a - b."""
 
 
-class Mul(BinaryOpExpr, type_key="tir.Mul"):
+class Mul(NumericOpExpr, type_key="tir.Mul"):
     """a * b."""
 
 
-class Div(BinaryOpExpr, type_key="tir.Div"):
+class Div(NumericOpExpr, type_key="tir.Div"):
     """A / b, truncating towards zero for integers (as in C)."""
 
 
-class Mod(BinaryOpExpr, type_key="tir.Mod"):
+class Mod(NumericOpExpr, type_key="tir.Mod"):
     """Remainder of truncating division (as in C)."""
 
 
-class FloorDiv(BinaryOpExpr, type_key="tir.FloorDiv"):
+class FloorDiv(NumericOpExpr, type_key="tir.FloorDiv"):
     """A / b rounded towards minus infinity."""
 
 
-class FloorMod(BinaryOpExpr, type_key="tir.FloorMod"):
+class FloorMod(NumericOpExpr, type_key="tir.FloorMod"):
     """Remainder of floor division; it has b's sign."""
 
 

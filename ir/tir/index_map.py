@@ -98,13 +98,24 @@ class IndexMap(Node, type_key="tir.IndexMap"):
         return [_simplify(substitute(item, values)) for item in self.final_indices]
 
     def map_shape(self, shape: Sequence[Any]) -> list[Any]:
-        """The shape of the mapped buffer: the extents that the final indices reach over the initial shape."""
+        """The shape of the mapped buffer: the extents that the final indices reach over the initial shape.
+
+        An index that runs over an axis without elements has none either.
+        """
         analyzer = external("Analyzer")()
+        empty = {
+            var
+            for var, extent in zip(self.initial_indices, shape, strict=True)
+            if isinstance(extent, int | IntImm) and int(extent) == 0
+        }
         for var, extent in zip(self.initial_indices, shape, strict=True):
             analyzer.bind(var, Range.from_min_extent(const(0, var.dtype), convert(extent, var.dtype)))
         result = []
         constant = all(isinstance(convert(extent), IntImm) for extent in shape)
         for item in self.final_indices:
+            if not empty.isdisjoint(_parts(item)):
+                result.append(0)
+                continue
             high = analyzer.const_int_bound(item).max_value
             if constant and high < (1 << 60):
                 result.append(int(high) + 1)
@@ -143,8 +154,7 @@ class IndexMap(Node, type_key="tir.IndexMap"):
         digits: list[list[tuple[int, int, int]]] = [[] for _ in shape]  # (a, b, final axis) of each axis
         known = [np.arange(extent, dtype=np.int64) for extent in shape]
         for position, item in enumerate(self.final_indices):
-            used: list[Any] = []
-            post_order_visit(item, used.append)
+            used = _parts(item)
             axes = [axis for axis, var in enumerate(self.initial_indices) if var in used]
             if len(axes) > 1:
                 return None
@@ -203,6 +213,12 @@ class IndexMap(Node, type_key="tir.IndexMap"):
             return given, const(False)
         domains = [item if isinstance(item, Range) else Range(convert(item)) for item in shape]
         return external("invert_index_map")(self, domains, check_bijective)
+
+
+def _parts(expr: PrimExpr) -> list[Any]:
+    found: list[Any] = []
+    post_order_visit(expr, found.append)
+    return found
 
 
 def _cast(extent: PrimExpr, var: Var) -> PrimExpr:

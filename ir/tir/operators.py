@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtype as dt
+from ..conversion import cast_array, round_float
 from ..error import IRTypeError, IRValueError
 from ..integer import truncated_quotient, truncated_remainder
 from ..span import Span
@@ -204,37 +205,8 @@ def _number_like(value: Any, other: Any) -> PrimExpr:
 def fold_value(dtype: str, value: Any) -> PrimExpr:
     """The constant of ``dtype`` that a computation on constants gives: rounded or wrapped as the machine does."""
     if dt.is_float(dtype):
-        return FloatImm(dtype, _round_float(value, dtype))
+        return FloatImm(dtype, round_float(value, dtype))
     return const(wrap_integer(int(value), dtype), dtype)
-
-
-def _round_float(value: float, dtype: str) -> float:
-    """The nearest number of a float type, rounded once; ties go to even."""
-    if dtype == "float64":
-        return float(value)
-    with np.errstate(over="ignore"):
-        if dtype not in ("float32", "float16"):  # narrower ones are made of float32
-            value = _rounded_to_odd(value)
-        return float(np.asarray(value).astype(dt.to_numpy(dtype)))
-
-
-def _rounded_to_odd(value: float) -> float:
-    """The float32 next to a number, the one with an odd last bit where there are two: rounding it again is rounding once.
-
-    Boldo and Melquiond, Emulation of FMA and correctly rounded sums, IEEE Transactions on Computers 57 (2008).
-    """
-    near = np.float32(value)
-    if float(near) == value or not np.isfinite(near) or near.view(np.int32) & 1:
-        return float(near)
-    return float(np.nextafter(near, np.float32(math.inf if value > float(near) else -math.inf)))
-
-
-def _float_of(value: int) -> float:
-    """The float64 next to an integer, rounded to odd, so that a narrower float made of it is rounded once."""
-    near = float(value)
-    if int(near) == value or int(math.frexp(near)[0] * (1 << 53)) & 1:
-        return near
-    return math.nextafter(near, math.inf if value > int(near) else -math.inf)
 
 
 def _saturated(value: float, dtype: str) -> int:
@@ -264,12 +236,22 @@ def _is_float(expr: PrimExpr, value: float) -> bool:
 
 def _number(imm: Any) -> Any:
     """The value of a constant as its type holds it: programs may write digits that a narrow float has not."""
-    return imm.value if imm.__class__ is IntImm else _round_float(imm.value, imm.dtype)
+    return imm.value if imm.__class__ is IntImm else round_float(imm.value, imm.dtype)
+
+
+def _numbers(lhs: Any, rhs: Any, what: str) -> tuple[PrimExpr, PrimExpr]:
+    """Operands of arithmetic that bools do not have."""
+    a, b = operands(lhs, rhs)
+    if a.dtype[:4] == "bool":
+        raise IRTypeError(f"{what} of bools is not defined; convert them to numbers with .astype")
+    return a, b
 
 
 def add(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
-    """``lhs + rhs`` with dtype matching and constant folding."""
+    """``lhs + rhs`` with dtype matching and constant folding; of bools, ``lhs or rhs``."""
     a, b = operands(lhs, rhs)
+    if a.dtype[:4] == "bool":
+        return logical_or(a, b, span)
     if isinstance(a, IMMEDIATES):
         if isinstance(b, IMMEDIATES):
             return fold_value(a.dtype, _number(a) + _number(b))
@@ -282,7 +264,7 @@ def add(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
 
 def subtract(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
     """``lhs - rhs`` with dtype matching and constant folding."""
-    a, b = operands(lhs, rhs)
+    a, b = _numbers(lhs, rhs, "subtraction")
     if isinstance(b, IMMEDIATES):
         if isinstance(a, IMMEDIATES):
             return fold_value(a.dtype, _number(a) - _number(b))
@@ -292,8 +274,13 @@ def subtract(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
 
 
 def multiply(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
-    """``lhs * rhs`` with dtype matching and constant folding; a product of integers with 0 is 0 unless a call with effects stands in it."""
+    """``lhs * rhs`` with dtype matching and constant folding; of bools, ``lhs and rhs``.
+
+    A product of integers with 0 is 0 unless a call with effects stands in it.
+    """
     a, b = operands(lhs, rhs)
+    if a.dtype[:4] == "bool":
+        return logical_and(a, b, span)
     if isinstance(a, IMMEDIATES) and isinstance(b, IMMEDIATES):
         return fold_value(a.dtype, _number(a) * _number(b))
     for factor, other in ((a, b), (b, a)):
@@ -335,7 +322,7 @@ def div(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
 
 def truncdiv(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
     """Integer division rounding towards zero, as in C."""
-    a, b = operands(a, b)
+    a, b = _numbers(a, b, "division")
     _refuse_zero(b, "division")
     if isinstance(b, IntImm):
         if isinstance(a, IntImm):
@@ -349,7 +336,7 @@ def truncdiv(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
 
 def truncmod(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
     """Remainder of truncating division; it has a's sign."""
-    a, b = operands(a, b)
+    a, b = _numbers(a, b, "remainder")
     _refuse_zero(b, "remainder")
     if isinstance(b, IntImm):
         if isinstance(a, IntImm):
@@ -363,7 +350,7 @@ def truncmod(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
 
 def floordiv(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
     """``a / b`` rounded towards minus infinity, as Python's ``//``."""
-    a, b = operands(a, b)
+    a, b = _numbers(a, b, "division")
     _refuse_zero(b, "division")
     if isinstance(b, IMMEDIATES):
         if isinstance(a, IMMEDIATES) and b.value != 0:
@@ -377,7 +364,7 @@ def floordiv(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
 
 def floormod(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
     """Remainder of floor division, as Python's ``%``."""
-    a, b = operands(a, b)
+    a, b = _numbers(a, b, "remainder")
     _refuse_zero(b, "remainder")
     if isinstance(b, IMMEDIATES):
         if isinstance(a, IMMEDIATES) and b.value != 0:
@@ -479,8 +466,7 @@ def cast(dtype: str, value: Any, span: Span | None = None) -> PrimExpr:
     if isinstance(expr, IMMEDIATES) and n_lanes == 1:
         value = _number(expr)
         if dt.is_float(dtype):
-            number = float(value) if dtype == "float64" or isinstance(expr, FloatImm) else _float_of(value)
-            return FloatImm(dtype, _round_float(number, dtype), span)
+            return FloatImm(dtype, float(cast_array(np.asarray(value), dtype)), span)
         if dt.is_bool(dtype):
             return const(bool(value), dtype)
         if dt.is_integral(dtype):
@@ -496,7 +482,7 @@ def bitwise(name: str, lhs: Any, rhs: Any) -> PrimExpr:
         return logical_and(a, b)
     if dt.is_bool(a.dtype) and name == "tir.bitwise_or":
         return logical_or(a, b)
-    if not dt.is_integral(a.dtype):
+    if not dt.is_integral(a.dtype) or ("shift" in name and dt.is_bool(a.dtype)):
         raise IRTypeError(f"{name} needs integers, got {a.dtype}")
     is_defined = "shift" not in name or (isinstance(b, IntImm) and 0 <= b.value < dt.bits(a.dtype))
     if isinstance(a, IntImm) and isinstance(b, IntImm) and is_defined:
@@ -510,6 +496,8 @@ def power(x: Any, y: Any, span: Span | None = None) -> PrimExpr:
     """``x`` to the power ``y``; constant integer exponents of integers multiply out."""
     a = convert(x)
     b = convert(y, a.dtype)
+    if dt.is_bool(a.dtype) and dt.is_bool(b.dtype):
+        raise IRTypeError("a power of bools is not defined; convert them to numbers with .astype")
     if dt.is_integral(a.dtype) and dt.is_float(b.dtype):
         a = cast(b.dtype, a)
     if b.dtype != a.dtype:

@@ -6,8 +6,9 @@ initialization for reductions; a :class:`BlockRealize` binds the iteration varia
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import IntEnum
+from operator import is_
 from typing import Any, ClassVar
 
 from ..attrs import as_attrs
@@ -151,13 +152,21 @@ class DeclBuffer(Stmt, type_key="tir.DeclBuffer"):
 
 
 def _flat_sequence(statements: Sequence[Stmt]) -> tuple[Stmt, ...]:
-    return tuple(statements)
+    """The statements, with those of sequences among them in their place."""
+    if not any(item.__class__ is SeqStmt for item in statements):
+        return tuple(statements)
+    return tuple([part for item in statements for part in stmt_list(item)])
 
 
 class SeqStmt(Stmt, type_key="tir.SeqStmt"):
-    """Statements in order; :func:`seq` builds one without nesting."""
+    """Statements in order, none of which is a sequence; :func:`seq` drops no-ops, too."""
 
     seq: tuple[Stmt, ...] = field(convert=_flat_sequence)
+
+    def _map_children(self, f: Callable[[Any], Any]) -> SeqStmt:
+        """As for other nodes; what has become a sequence is joined."""
+        mapped = [f(item) for item in self.seq]
+        return self if all(map(is_, mapped, self.seq)) else self._rebuild(_flat_sequence(mapped), self.span)
 
     def __getitem__(self, index: int) -> Stmt:
         return self.seq[index]

@@ -63,11 +63,17 @@ def _show(shape: Sequence[Any]) -> str:
 def broadcast_indices(
     indices: Sequence[Any], shape: Sequence[PrimExpr], out_shape: Sequence[PrimExpr]
 ) -> list[Any]:
-    """The indices into a tensor of ``shape`` for ``indices`` into the shape that it broadcasts to."""
+    """The indices into a tensor of ``shape`` for ``indices`` into the shape that it broadcasts to.
+
+    A symbolic extent that is not known to be the wanted one may turn out to be 1: all indices then mean its one element.
+    """
     skipped = len(out_shape) - len(shape)
     found: list[Any] = []
     for index, extent, wanted in zip(indices[skipped:], shape, out_shape[skipped:], strict=True):
-        found.append(convert(0).astype(extent.dtype) if _is_one(extent) and not _is_one(wanted) else index)
+        if _is_one(wanted) or same_extent(extent, wanted):
+            found.append(index)
+        else:
+            found.append(const(0, extent.dtype) if _is_one(extent) else _min(index, extent - 1))
     return found
 
 

@@ -219,31 +219,26 @@ def _slice_bounds(
         first, last = (None if item is None else as_int(item) for item in (begin, end))
         numbers = range(as_int(extent))[slice(first, last, stride)]
         return const(numbers.start if len(numbers) else 0, dtype), const(len(numbers), dtype)
-    start: PrimExpr
-    stop: PrimExpr
-    if stride < 0:
-        if end is not None and is_const(end) and as_int(end) <= -_FAR:
-            end = None  # beyond the front: down to the first element
-        low, high = extent - 1, const(-1, dtype)
-        start = low if begin is None else _from_end(begin, extent, assume_inbound, low)
-        stop = high if end is None else _from_end(end, extent, assume_inbound, high)
-        count = floordiv(start - stop + (-stride - 1), -stride)
-    else:
-        start = const(0, dtype) if begin is None else _from_end(begin, extent, assume_inbound, extent)
-        stop = extent if end is None else _from_end(end, extent, assume_inbound, extent)
-        count = floordiv(stop - start + (stride - 1), stride)
-    return simplify(start), simplify(count)
+    # Descending slices run from the last element to one before the first, ascending ones from the first to one behind the last.
+    low, high = (const(-1, dtype), extent - 1) if stride < 0 else (const(0, dtype), extent)
+    start = (
+        (high if stride < 0 else low) if begin is None else _limited(begin, extent, low, high, assume_inbound)
+    )
+    stop = (low if stride < 0 else high) if end is None else _limited(end, extent, low, high, assume_inbound)
+    distance = start - stop if stride < 0 else stop - start
+    count = floordiv(distance + (abs(stride) - 1), abs(stride))
+    return simplify(start), simplify(count if assume_inbound else _max(count, const(0, dtype)))
 
 
-def _from_end(value: Any, extent: PrimExpr, assume_inbound: bool, beyond: PrimExpr) -> PrimExpr:
+def _limited(value: Any, extent: PrimExpr, low: PrimExpr, high: PrimExpr, assume_inbound: bool) -> PrimExpr:
+    """A bound as a place from ``low`` to ``high``; a negative number counts from the end, an expression is a place."""
     expr = convert(value).astype(extent.dtype)
     if isinstance(expr, IntImm):
-        if expr.value >= _FAR:
-            return beyond
+        if abs(expr.value) >= _FAR:
+            return high if expr.value > 0 else low
         if expr.value < 0:
-            return const(0, extent.dtype) if -expr.value >= _FAR else extent + expr.value
-        return expr if assume_inbound else _min(expr, extent)
-    return expr if assume_inbound else _max(_min(expr, extent), const(0, extent.dtype))
+            expr = extent + expr.value
+    return expr if assume_inbound else _max(_min(expr, high), low)
 
 
 def strided_slice(

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from .compare import Bounds
 from .facts import KernelFacts, Param, entry, facts_of, params_of
-from .inputs import KINDS, Array, Kind, make_value
-from .races import race_of
+from .guards import pattern
+from .inputs import KINDS, Array, Kind, make_value, same_bits
+from .races import Iterations, iterations_of
 from .reference import Arguments, Case, Reference, compute_reference
 from .store import VERSION, ReferenceStore
 
@@ -22,6 +23,7 @@ __all__ = [
     "Bounds",
     "Case",
     "Kind",
+    "Iterations",
     "KernelFacts",
     "Param",
     "Reference",
@@ -29,7 +31,9 @@ __all__ = [
     "compute_reference",
     "entry",
     "facts_of",
+    "iterations_of",
     "make_value",
     "params_of",
-    "race_of",
+    "pattern",
+    "same_bits",
 ]

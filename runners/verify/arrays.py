@@ -14,6 +14,12 @@ class Unknown(Exception):
     """The expression depends on something that is not followed."""
 
 
+def _divided(a: Any, b: Any) -> Any:
+    quotient = np.true_divide(a, b)
+    whole = np.asarray(a).dtype.kind == "i" and np.asarray(b).dtype.kind == "i"
+    return np.trunc(quotient).astype(np.int64) if whole else quotient
+
+
 class ArrayEvaluator:
     """Evaluates index arithmetic and conditions; ``variables`` are numbers or arrays that broadcast.
 
@@ -27,7 +33,7 @@ class ArrayEvaluator:
         "Mul": np.multiply,
         "FloorDiv": np.floor_divide,
         "FloorMod": np.mod,
-        "Div": lambda a, b: np.trunc(np.true_divide(a, b)).astype(np.int64),
+        "Div": _divided,
         "Mod": np.fmod,
         "Min": np.minimum,
         "Max": np.maximum,
@@ -39,6 +45,15 @@ class ArrayEvaluator:
         "GE": np.greater_equal,
         "And": np.logical_and,
         "Or": np.logical_or,
+    }
+
+    _CALLS: Mapping[str, Callable[..., Any]] = {
+        "tir.shift_left": lambda a, b: np.left_shift(a, np.clip(b, 0, 63)),
+        "tir.shift_right": lambda a, b: np.right_shift(a, np.clip(b, 0, 63)),
+        "tir.bitwise_and": np.bitwise_and,
+        "tir.bitwise_or": np.bitwise_or,
+        "tir.bitwise_xor": np.bitwise_xor,
+        "tir.bitwise_not": np.bitwise_not,
     }
 
     def __init__(self, variables: Mapping[Any, Any]) -> None:
@@ -85,4 +100,7 @@ class ArrayEvaluator:
             return np.where(*[self(arg) for arg in node.args])
         if name == "tir.likely":
             return self(node.args[0])
+        operation = self._CALLS.get(name)
+        if operation is not None:
+            return operation(*[self(arg) for arg in node.args])
         raise Unknown

@@ -31,8 +31,6 @@ from .rounding import format_of
 
 Load = Callable[[Any, Sequence[Estimate]], Estimate]
 
-_SAME = {"likely", "optimization_barrier", "ignore_loop_partition"}
-_STEPS = {"floor", "ceil", "trunc", "round", "nearbyint"}
 _TESTS = {"isnan", "isinf", "isfinite"}
 
 
@@ -184,7 +182,7 @@ class Expressions(Visitor):
         if name == "if_then_else":
             return self._if_then_else(node)
         args: list[Estimate] = [self.visit(arg) for arg in node.args]
-        if name in _SAME:
+        if intrinsic.transparent or name == "optimization_barrier":
             return args[0]
         if name in ("fabs", "abs"):
             return self._absolute(node, args[0])
@@ -196,7 +194,7 @@ class Expressions(Visitor):
             return self._as_written(node, args)
         if any(not dt.is_float(arg.dtype) for arg in node.args) and name != "ldexp":
             return self._as_written(node, args)
-        if name in _STEPS:
+        if intrinsic.rounds:
             return self._algebra.step(lambda x: Call(WIDE, node.op, (x,)), args[0])
         return self._algebra.function(lambda *values: Call(WIDE, node.op, values), node.dtype, args)
 

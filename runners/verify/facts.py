@@ -6,11 +6,14 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from ir import dtype as dt
 from ir.node import post_order_visit
+from ir.tir.expr import BufferLoad, CmpExpr, IterVar, Max, Min, Mul
+from ir.tir.stmt import Block, BufferStore
 
 from ..error import RunnerError
 from ..ndarray import numpy_dtype
-from .indices import Domain, integer_domains
+from .domains import Domain, integer_domains
 from .rounding import format_of
 
 
@@ -25,6 +28,13 @@ class Param:
     """The kernel writes to it."""
     domain: Domain | None = None
     """The integers that it may hold, where not all are legal: indices, divisors, shifts."""
+    updated: bool = False
+    """It is an output, of which the kernel reads what the caller gave."""
+
+    @property
+    def given(self) -> bool:
+        """Whether what the caller gives matters."""
+        return not self.output or self.updated
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +48,15 @@ class KernelFacts:
     """Up to which magnitude the narrowest dtype that sums are kept in holds all integers."""
     repeatable: bool
     """A second call with the outputs of the first gives the same: no output is read before it is written."""
+    extremes: bool = False
+    """The program takes a maximum or a minimum, or compares what it computes."""
+    multiplied: bool = False
+    """Something is a product of many: in one order it overflows, or vanishes, on the way and in another one not."""
+
+    @property
+    def longest(self) -> int:
+        """The largest extent of a tensor."""
+        return max([1, *(extent for item in self.params for extent in item.shape)])
 
     @property
     def nbytes(self) -> int:
@@ -70,11 +89,12 @@ def params_of(func: Any) -> tuple[Param, ...]:
     written: set[int] = set()
 
     def visit(node: Any) -> None:
-        if type(node).__name__ == "BufferStore":
+        if isinstance(node, BufferStore):
             written.add(id(node.buffer.data))
 
     post_order_visit(func.body, visit)
     domains = integer_domains(func)
+    updated = _updated(func)
     found: list[Param] = []
     for param in func.params:
         buffer = func.buffer_map.get(param)
@@ -92,7 +112,12 @@ def params_of(func: Any) -> tuple[Param, ...]:
             shape.append(value)
         found.append(
             Param(
-                buffer.name, buffer.dtype, tuple(shape), id(buffer.data) in written, domains.get(buffer.data)
+                buffer.name,
+                buffer.dtype,
+                tuple(shape),
+                output=id(buffer.data) in written,
+                domain=domains.get(buffer.data),
+                updated=buffer.data in updated,
             )
         )
     return tuple(found)
@@ -101,54 +126,68 @@ def params_of(func: Any) -> tuple[Param, ...]:
 def facts_of(mod: Any) -> KernelFacts:
     """Parameters, and how sums behave, of an unscheduled program."""
     func = entry(mod)
-    terms, narrow = 1, math.inf
+    terms, narrow, extremes, multiplied = 1, math.inf, False, False
 
     def visit(node: Any) -> None:
-        nonlocal terms, narrow
-        kind = type(node).__name__
-        if kind == "Block":
+        nonlocal terms, narrow, extremes, multiplied
+        if isinstance(node, Block):
             length = math.prod(
                 getattr(axis.dom.extent, "value", 1)
                 for axis in node.iter_vars
-                if int(getattr(axis, "iter_type", 0)) == 2
+                if axis.iter_type == IterVar.CommReduce
             )
             terms = max(terms, int(length))
             if length > 1:
                 narrow = min([narrow, *(_whole(region.buffer.dtype) for region in node.writes)])
+        elif isinstance(node, Max | Min | CmpExpr):
+            extremes = extremes or _loads(node)
+        elif isinstance(node, BufferStore) and isinstance(node.value, Mul):
+            factors = (node.value.a, node.value.b)
+            multiplied = multiplied or any(
+                isinstance(item, BufferLoad) and item.buffer.data is node.buffer.data for item in factors
+            )
 
     post_order_visit(func.body, visit)
-    return KernelFacts(params_of(func), terms, narrow, _repeatable(func))
+    params = params_of(func)
+    repeatable = not any(item.updated for item in params)
+    return KernelFacts(params, terms, narrow, repeatable, extremes, multiplied)
+
+
+def _loads(expr: Any) -> bool:
+    found: list[Any] = []
+    post_order_visit(expr, lambda node: found.append(node) if isinstance(node, BufferLoad) else None)
+    return bool(found)
 
 
 def _whole(dtype: str) -> float:
     """Up to which magnitude a dtype holds all integers; those of integers wrap the same way in any order."""
-    return format_of(dtype).whole if "float" in dtype else math.inf
+    return format_of(dtype).whole if dt.is_float(dtype) else math.inf
 
 
-def _repeatable(func: Any) -> bool:
-    """Whether every output is stored to before it is first loaded, in the order of the program's text."""
+def _updated(func: Any) -> set[Any]:
+    """The data variables of outputs that are loaded before they are stored to, in the order of the program's text."""
     outputs = {buffer.data for buffer in func.buffer_map.values()}
     stored: set[Any] = set()
     early: set[Any] = set()
 
     def visit(node: Any) -> None:
         data = node.buffer.data
-        if type(node).__name__ == "BufferStore":
+        if isinstance(node, BufferStore):
             stored.add(data)
         elif data not in stored:
             early.add(data)
 
     _in_order(func.body, visit)
-    return not (early & stored & outputs)
+    return early & stored & outputs
 
 
 def _in_order(node: Any, visit: Any) -> None:
     """Loads of a store before the store, initializations before bodies."""
-    if type(node).__name__ == "Block":
+    if isinstance(node, Block):
         for part in (node.init, node.body):
             if part is not None:
                 _in_order(part, visit)
         return
     node._visit_children(lambda child: _in_order(child, visit))
-    if type(node).__name__ in ("BufferLoad", "BufferStore"):
+    if isinstance(node, BufferLoad | BufferStore):
         visit(node)

@@ -12,10 +12,15 @@ from ..ndarray import aligned_bytes, numpy_dtype
 
 Array = np.ndarray[Any, Any]
 
-_LEAST, _MOST = 4096, 1 << 16
-"""Bytes of a zone: a page, or as much as the array itself up to the second number."""
+_ZONE = 1 << 16
+"""Bytes of a zone: rows beside a small array lie within it."""
 _PATTERNS = (0xFB, 0xFF)
 """As floats: a number of large magnitude, and NaN; as integers: small negative numbers."""
+
+
+def pattern(which: int) -> int:
+    """One of the bytes that memory is filled with to show who reads or writes it."""
+    return _PATTERNS[which % len(_PATTERNS)]
 
 
 class Guarded:
@@ -24,7 +29,7 @@ class Guarded:
     def __init__(self, shape: Sequence[int], dtype: Any) -> None:
         kind = numpy_dtype(dtype)
         self.n_bytes = math.prod(shape) * kind.itemsize
-        self.zone = -(-min(max(_LEAST, self.n_bytes), _MOST) // 64) * 64
+        self.zone = _ZONE
         self._memory = aligned_bytes(2 * self.zone + self.n_bytes)
         self._pattern = 0
         self.array = self.view(shape, kind)
@@ -44,7 +49,7 @@ class Guarded:
 
     def arm(self, which: int) -> None:
         """Fill the zones with one of the patterns."""
-        self._pattern = _PATTERNS[which % len(_PATTERNS)]
+        self._pattern = pattern(which)
         for zone in self._zones():
             zone.fill(self._pattern)
 

@@ -1,7 +1,8 @@
 """Inputs of several kinds: each kind of mistake shows on one of them.
 
 Small integers are summed exactly in any order; random numbers find what integers hide; large ones of either sign find clamps and
-narrow intermediates; inputs that are all negative find a maximum that starts at zero; NaN and infinities find what is lost on the way.
+narrow intermediates; inputs that are all negative find a maximum that starts at zero; NaN and infinities find what is lost on the way;
+nothing but infinities finds a maximum that starts at a finite number; every exponent finds what is right for common numbers only.
 """
 
 from __future__ import annotations
@@ -13,15 +14,19 @@ from typing import Any
 
 import numpy as np
 
+from ir import dtype as dt
+
 from ..ndarray import aligned_empty, numpy_dtype
+from .domains import Domain
 from .facts import KernelFacts, Param
 from .rounding import format_of
 
 Array = np.ndarray[Any, Any]
 
 SEED = 0x5EED
-PERIOD = 1_000_003
-"""After so many elements inputs repeat: a prime, so that no two rows of a tensor are alike."""
+PERIOD = 262_139
+"""After so many elements inputs repeat: a prime, so that no two rows of a tensor are alike; drawing more takes longer than most
+kernels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,41 +34,77 @@ class Kind:
     """One kind of inputs."""
 
     name: str
-    draw: Callable[[Array, np.random.Generator, str, int], None]
-    """Fill an array of floats (float32) for a dtype; the number counts the inputs."""
+    draw: Callable[[Array, np.random.Generator, Param, int], None]
+    """Fill the begin of a parameter of floats (float64 for that dtype, else float32); the number counts the inputs."""
     exact: bool = False
     full_range: bool = True
     """Integers of all magnitudes; small ones otherwise."""
     special: bool = False
     """Some NaN and infinities are among the numbers."""
+    end: float | None = None
+    """The first input of floats is nothing but this infinity, the first one of integers nothing but that end of its type."""
+    for_few_terms: bool = False
+    """Tells something only where no long sum overflows, and no product on the way to one that does not."""
 
 
-def _uniform(out: Array, rng: np.random.Generator, dtype: str, number: int) -> None:
-    out[...] = rng.random(out.shape, np.float32) * np.float32(2) - np.float32(1)
+def _random(out: Array, rng: np.random.Generator) -> Array:
+    """Numbers from 0 to 1 in the dtype of ``out``."""
+    return np.asarray(rng.random(out.shape, np.float64 if out.dtype == np.float64 else np.float32))
 
 
-def _spread(out: Array, rng: np.random.Generator, dtype: str, number: int) -> None:
-    """Magnitudes from 2**-6 to 2**5, all equally likely."""
-    out[...] = np.exp2(rng.random(out.shape, np.float32) * np.float32(11) - np.float32(6))
+def _signed(out: Array, rng: np.random.Generator) -> None:
     np.negative(out, out=out, where=rng.integers(0, 2, out.shape, np.int8).astype(np.bool_))
 
 
-def _positive(out: Array, rng: np.random.Generator, dtype: str, number: int) -> None:
-    out[...] = rng.random(out.shape, np.float32) * np.float32(7.5) + np.float32(0.5)
+def _rows(out: Array, param: Param) -> Array:
+    """Which row of the parameter each element is in."""
+    length = max(param.shape[-1], 1) if param.shape else 1
+    return (np.arange(out.size) // length).astype(np.float32)
 
 
-def _negative(out: Array, rng: np.random.Generator, dtype: str, number: int) -> None:
+def _uniform(out: Array, rng: np.random.Generator, param: Param, number: int) -> None:
+    out[...] = _random(out, rng) * 2 - 1
+
+
+def _spread(out: Array, rng: np.random.Generator, param: Param, number: int) -> None:
+    """Magnitudes from 2**-6 to 2**5, all equally likely, and down to 2**-18 in some rows: beside them a small constant counts."""
+    out[...] = np.exp2(_random(out, rng) * 11 - 6 - _rows(out, param) % 4 * 4)
+    _signed(out, rng)
+
+
+def _every_exponent(out: Array, rng: np.random.Generator, param: Param, number: int) -> None:
+    """A half from the least subnormal number to the largest one, a quarter from 2**-8 to 2**8, a quarter multiples of 1/8: ties."""
+    numbers = format_of(param.dtype)
+    low, high = math.frexp(numbers.tiny)[1] - 1, math.frexp(numbers.largest)[1] - 1
+    everywhere = rng.integers(low, high, out.shape, np.int64, endpoint=True)
+    near = rng.integers(max(-8, low), min(8, high), out.shape, np.int64, endpoint=True)
+    choice = rng.integers(0, 4, out.shape, np.int8)
+    exponents = np.where(choice < 2, everywhere, near)
+    out[...] = np.ldexp(1.0 + _random(out, rng).astype(np.float64), exponents)
+    np.copyto(
+        out, rng.integers(0, 64, out.shape).astype(np.float64) / 8, where=choice == 3, casting="same_kind"
+    )
+    _signed(out, rng)
+
+
+def _positive(out: Array, rng: np.random.Generator, param: Param, number: int) -> None:
+    out[...] = _random(out, rng) * 7.5 + 0.5
+
+
+def _negative(out: Array, rng: np.random.Generator, param: Param, number: int) -> None:
     """The first input is all negative, the others are positive: so are sums of their products.
 
-    So far below zero that their exponentials vanish: a softmax whose maximum starts at zero has nothing left.
+    So far below zero that their exponentials vanish: a softmax whose maximum starts at zero has nothing left. From row to row they
+    come nearer, by a fourth of an octave each: where the exponent is a sum of products of them, this shows in some row, in which
+    it is not yet so large that a narrow dtype tells nothing about it.
     """
     if number == 0:
-        out[...] = rng.random(out.shape, np.float32) * np.float32(-128) - np.float32(96)
+        out[...] = (_random(out, rng) * -128 - 96) * np.exp2(_rows(out, param) % 32 * np.float32(-0.25))
     else:
-        out[...] = rng.random(out.shape, np.float32) * np.float32(1.5) + np.float32(0.5)
+        out[...] = _random(out, rng) * 1.5 + 0.5
 
 
-def _integers(out: Array, rng: np.random.Generator, dtype: str, number: int) -> None:
+def _integers(out: Array, rng: np.random.Generator, param: Param, number: int) -> None:
     out[...] = rng.integers(-8, 9, out.shape)
 
 
@@ -74,6 +115,9 @@ KINDS = (
     Kind("negative numbers", _negative),
     Kind("positive numbers", _positive),
     Kind("numbers with NaN and infinities", _uniform, special=True),
+    Kind("nothing but -infinity", _positive, end=-math.inf),
+    Kind("nothing but infinity", _positive, end=math.inf),
+    Kind("numbers of every exponent", _every_exponent, for_few_terms=True),
 )
 """In the order in which a candidate meets them."""
 
@@ -93,52 +137,96 @@ def base_values(param: Param, kind: Kind, facts: KernelFacts, number: int) -> Ar
     """The first ``PERIOD`` elements of an input, of which the rest is a repetition."""
     rng = np.random.default_rng([SEED, number, KINDS.index(kind) if kind in KINDS else len(KINDS)])
     count = min(math.prod(param.shape), PERIOD)
-    dtype = numpy_dtype(param.dtype)
-    if param.domain is not None:
-        return _in_domain(param, rng, count)
-    if dtype == np.bool_:
+    if dt.is_bool(param.dtype):
         return rng.integers(0, 2, count, dtype=np.int8).astype(np.bool_)
-    if dtype.kind in "iu":
-        return _any_integers(dtype, rng, count, full_range=kind.full_range)
-    if dtype.kind not in "fV" and not param.dtype.startswith(("bfloat", "float")):
-        return rng.integers(0, 4, count).astype(dtype)  # integers of a few bits
-    wide = np.empty(count, np.float32)
-    kind.draw(wide, rng, param.dtype, number)
+    if dt.is_integral(param.dtype):
+        return _integers_of(param, kind, facts, rng, count, number)
+    dtype = numpy_dtype(param.dtype)
+    if kind.end is not None and number == 0:
+        return np.full(count, kind.end).astype(dtype)
+    wide = np.empty(count, np.float64 if param.dtype == "float64" else np.float32)
+    kind.draw(wide, rng, param, number)
     if kind.exact:
         share = density(facts)
         if share < 1.0:
             wide[rng.random(count) >= share] = 0
-    largest = np.float32(min(format_of(param.dtype).largest, 3e38))
+    largest = format_of(param.dtype).largest
     np.clip(wide, -largest, largest, out=wide)
     if kind.special:
         # Few of them: a sum of a thousand terms should mostly be a number.
-        every = max(7, 2 * facts.terms)
-        places = rng.integers(0, count, max(2, count // every))
-        wide[places] = _SPECIAL[np.arange(places.size) % _SPECIAL.size]
+        places = max(int(_SPECIAL.size), count // max(7, 2 * facts.terms))
+        _strew(wide, _SPECIAL, places, rng, number)
     return wide.astype(dtype)
 
 
-def _in_domain(param: Param, rng: np.random.Generator, count: int) -> Array:
-    domain = param.domain
-    assert domain is not None
+def _strew(values: Array, some: Array, places: int, rng: np.random.Generator, number: int) -> None:
+    """Put each of some values in so many places; where there are fewer, inputs begin with different ones."""
+    where = rng.permutation(values.size)[:places]
+    values[where] = some[(np.arange(where.size) + number) % some.size]
+
+
+def _integers_of(
+    param: Param, kind: Kind, facts: KernelFacts, rng: np.random.Generator, count: int, number: int
+) -> Array:
+    low, high = dt.integer_range(param.dtype)
+    domain = param.domain or Domain(low, high)
     dtype = numpy_dtype(param.dtype)
-    size = domain.high - domain.low + 1
-    if domain.index and size <= PERIOD:
-        order = [rng.permutation(size) for _ in range(-(-count // size))] or [np.zeros(0, np.int64)]
-        values = (np.concatenate(order)[:count] + domain.low).astype(dtype)
+    if domain.index and domain.high - domain.low < PERIOD:
+        values = _positions(domain, kind, rng, count).astype(dtype)
+    elif kind.end is not None and number == 0:
+        values = np.full(count, domain.low if kind.end < 0 else domain.high, dtype)
     else:
-        values = rng.integers(domain.low, domain.high, count, dtype=np.int64, endpoint=True).astype(dtype)
+        small = max(domain.low, -_SMALL), min(domain.high, _SMALL)
+        if not kind.full_range and small[0] <= small[1]:
+            values = rng.integers(*small, count, np.int64, endpoint=True)
+            # Zero, and values that two inputs have at one place, among few elements too.
+            tiny = (
+                rng.integers(max(small[0], -1), min(small[1], 1), count, np.int64, endpoint=True)
+                if small[0] <= 1
+                else values
+            )
+            values = np.where(rng.integers(0, 2, count, np.int8) == 0, tiny, values).astype(dtype)
+        else:
+            values = _of_all_magnitudes(domain, facts.longest, rng, count).astype(dtype)
     if not domain.zero:
-        values[values == 0] = 1
+        values[values == 0] = domain.low if domain.high < 1 else 1
     return values
 
 
-def _any_integers(dtype: np.dtype[Any], rng: np.random.Generator, count: int, *, full_range: bool) -> Array:
-    info = np.iinfo(dtype)
-    if full_range:
-        return rng.integers(info.min, info.max, count, dtype=dtype, endpoint=True)
-    low = max(info.min, -_SMALL)
-    return rng.integers(low, _SMALL, count, dtype=dtype, endpoint=True)
+def _positions(domain: Domain, kind: Kind, rng: np.random.Generator, count: int) -> Array:
+    """Permutations of a domain, one of its ends among them; for one kind some stand several times, where that is no matter of order."""
+    size = domain.high - domain.low + 1
+    order = [rng.permutation(size) for _ in range(-(-count // size))] or [np.zeros(0, np.int64)]
+    values: Array = np.concatenate(order)[:count]
+    if kind.exact and not domain.distinct and count > 1:
+        values[count // 2 :] = values[: count - count // 2]
+    end = (0, size - 1)[kind is KINDS[0]]
+    if count and end not in values:
+        values[int(rng.integers(count))] = end
+    return values + domain.low
+
+
+def _of_all_magnitudes(domain: Domain, longest: int, rng: np.random.Generator, count: int) -> Array:
+    """Integers of a domain: any, with any number of bits, about the extents of tensors, and for sure its ends and those of zero."""
+    wide = np.dtype(np.int64 if domain.high < 1 << 63 else np.uint64)
+    values = rng.integers(domain.low, domain.high, count, wide, endpoint=True)
+    bits = rng.integers(1, 64 if wide.kind == "i" else 65, count, np.int64)
+    any_bits = rng.integers(0, (1 << 64) - 1, count, np.uint64, endpoint=True) >> (64 - bits).astype(
+        np.uint64
+    )
+    others = [
+        any_bits.astype(wide),
+        rng.integers(0, longest + 1, count, np.int64, endpoint=True).astype(wide),
+    ]
+    if domain.low < 0:
+        _signed(others[0], rng)
+    choice = rng.integers(0, 3, count, np.int8)
+    for number, other in enumerate(others):
+        np.copyto(values, other, where=(choice == number) & (other >= domain.low) & (other <= domain.high))
+    ends = (0, domain.low, domain.high, -1, 1, domain.low + 1, domain.high - 1)
+    edges = np.array(list(dict.fromkeys(end for end in ends if domain.low <= end <= domain.high)), wide)
+    _strew(values, edges, max(edges.size, count // 32) if count >= 2 * edges.size else count // 2, rng, 0)
+    return values
 
 
 def fill(flat: Array, base: Array) -> None:
@@ -146,6 +234,12 @@ def fill(flat: Array, base: Array) -> None:
     for start in range(0, flat.size, max(base.size, 1)):
         part = flat[start : start + base.size]
         part[...] = base[: part.size]
+
+
+def same_bits(one: Array, other: Array) -> bool:
+    """Whether two arrays of one dtype and layout hold the same, NaN and signs of zero included."""
+    width = np.uint64 if one.nbytes % 8 == 0 else np.uint8
+    return np.array_equal(one.reshape(-1).view(width), other.reshape(-1).view(width))
 
 
 def changed(flat: Array, base: Array) -> int | None:

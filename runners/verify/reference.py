@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from ir import dtype as dt
+
 from ..ndarray import numpy_dtype
 from .compare import Bounds, bounds_of
 from .expressions import Unanalysable
@@ -31,6 +33,8 @@ _BOUND_BYTES = 256 << 20
 _SLOW_SECS = 10.0
 """A reference that takes longer than this is not computed for the later kinds."""
 _ESSENTIAL = 3
+_FEW_TERMS = 64
+"""Sums of more numbers of every exponent are hardly ever finite."""
 
 
 @dataclass(slots=True)
@@ -71,7 +75,7 @@ class Arguments:
         """Inputs of a kind, outputs that hold no result, zones that hold a pattern."""
         if number not in self._base:
             self._base[number] = [
-                None if param.output else base_values(param, kind, facts, _rank(facts, position))
+                base_values(param, kind, facts, _rank(facts, position)) if param.given else None
                 for position, param in enumerate(self._params)
             ]
         if self._filled != number:
@@ -79,10 +83,17 @@ class Arguments:
                 if values is not None:
                     fill(memory.array.reshape(-1), values)
             self._filled = number
-        for param, memory in zip(self._params, self.memory):
-            if param.output:
-                poison(memory.array, number % 2)
-            memory.arm(number)
+        self.arm()
+
+    def arm(self) -> None:
+        """Outputs that hold no result, or what is to be updated, and zones that hold a pattern."""
+        assert self._filled is not None
+        for param, memory, values in zip(self._params, self.memory, self._base[self._filled]):
+            if param.output and values is not None:
+                fill(memory.array.reshape(-1), values)
+            elif param.output:
+                poison(memory.array, self._filled % 2)
+            memory.arm(self._filled)
 
     def spoiled(self) -> str | None:
         """What was written to that should not have been, in one sentence; None when nothing was."""
@@ -92,7 +103,7 @@ class Arguments:
             if breach is not None:
                 self._filled = None
                 return f"memory beside tensor {param.name} was written to, {breach}"
-            first = None if values is None else changed(memory.array.reshape(-1), values)
+            first = None if param.output or values is None else changed(memory.array.reshape(-1), values)
             if first is not None:
                 self._filled = None
                 where = tuple(int(i) for i in np.unravel_index(first, param.shape or (1,)))
@@ -102,8 +113,8 @@ class Arguments:
 
 def _rank(facts: KernelFacts, position: int) -> int:
     """Which of the inputs of floats, or of the others, a parameter is."""
-    floats = "float" in facts.params[position].dtype
-    return sum(not item.output and ("float" in item.dtype) == floats for item in facts.params[:position])
+    floats = dt.is_float(facts.params[position].dtype)
+    return sum(item.given and dt.is_float(item.dtype) == floats for item in facts.params[:position])
 
 
 @dataclass(slots=True)
@@ -115,6 +126,8 @@ class Reference:
     secs: float
     rooms: dict[int, Guarded] = field(default_factory=dict)
     """Memory for parameters in other layouts, by position."""
+    once: bool = False
+    """Each case is asked for once: all take the same memory, since new pages cost more than to fill it again."""
     _arguments: dict[int, Arguments] = field(default_factory=dict)
 
     @property
@@ -126,7 +139,7 @@ class Reference:
 
     @property
     def _separate(self) -> bool:
-        return self.facts.nbytes * len(self.cases) <= _KEPT_BYTES
+        return not self.once and self.facts.nbytes * len(self.cases) <= _KEPT_BYTES
 
     @property
     def timed(self) -> Case:
@@ -191,11 +204,19 @@ def _difference(param: Param, case: Case, bounds: Bounds, got: Array, bad: Array
 
 def kinds_for(facts: KernelFacts) -> tuple[Kind, ...]:
     """The kinds of inputs that tell different things about a kernel."""
-    inputs = [item for item in facts.params if not item.output]
-    if not any("float" in item.dtype for item in inputs):
-        return KINDS[:2]
+    inputs = [item for item in facts.params if item.given]
     elements = sum(math.prod(item.shape) for item in facts.params if item.output)
-    return KINDS if elements * 8 * len(KINDS) <= _BOUND_BYTES else KINDS[:_ESSENTIAL]
+    if elements * 8 * len(KINDS) > _BOUND_BYTES:
+        return KINDS[:_ESSENTIAL]
+    kinds = (
+        KINDS
+        if any(dt.is_float(item.dtype) for item in inputs)
+        else [*KINDS[:2], *(kind for kind in KINDS if kind.end)]
+    )
+    few = facts.terms <= _FEW_TERMS and not facts.multiplied
+    return tuple(
+        kind for kind in kinds if (facts.extremes or kind.end is None) and (few or not kind.for_few_terms)
+    )
 
 
 def compute_reference(mod: Any, make_run: MakeRun, facts: KernelFacts | None = None) -> Reference:
@@ -253,7 +274,7 @@ def _as_written(mod: Any, make_run: MakeRun, facts: KernelFacts) -> Iterator[tup
         for param, value in zip(facts.params, arguments.arrays):
             if not param.output:
                 continue
-            if "float" not in param.dtype:
+            if not dt.is_float(param.dtype):
                 bounds.append(bounds_of(value.copy(), None, param.dtype))
                 continue
             unit = format_of(param.dtype).unit

@@ -49,6 +49,7 @@ from .estimate import (
     WIDE,
     ZERO,
     Algebra,
+    Binding,
     Estimate,
     added,
     magnitude,
@@ -59,6 +60,9 @@ from .estimate import (
 from .expressions import Expressions, Unanalysable, let
 from .facts import entry, params_of
 from .rounding import format_of, growth
+
+_At = Callable[[Sequence[Var]], tuple[PrimExpr, Sequence[Binding]]]
+"""From the variables of a place to what stands there, and the names that it uses."""
 
 _ROUNDS = 12
 """Buffers depend on each other through loops; what is not settled after so many passes gets an error of its own."""
@@ -74,6 +78,8 @@ class _Shadow:
     wide: Buffer
     given: bool
     """It is an input: its values are exact."""
+    updated: bool = False
+    """It is an output that begins with what the caller gave."""
     terms: int = 0
     """How many terms one element is the sum of; 0 for a buffer that is not summed up."""
     depth: int = 0
@@ -132,7 +138,7 @@ class _Rewriter(Visitor):
 
     def run(self) -> ShadowProgram:
         for handle, param in zip(self._func.params, self._params):
-            self._declare(self._func.buffer_map[handle], given=not param.output)
+            self._declare(self._func.buffer_map[handle], given=not param.output, updated=param.updated)
         for _ in range(_ROUNDS):
             self._changed = False
             body = self.visit(self._func.body)
@@ -149,6 +155,7 @@ class _Rewriter(Visitor):
                 inputs.append(position)
                 params.append(shadow.wide)
         extra: list[Buffer] = []
+        head: list[Stmt] = []
         tail: list[Stmt] = []
         for position, (handle, param) in enumerate(zip(self._func.params, self._params)):
             if not param.output:
@@ -163,9 +170,11 @@ class _Rewriter(Visitor):
                 params.append(total)
                 tail.append(self._bound(shadow, total))
                 extra += [item for item in (shadow.mass, shadow.error) if item is not None]
+            if shadow.mass is not None and shadow.updated:
+                head.append(_over_all(shadow.mass, _magnitude_of(shadow.wide)))
         params.append(self._flag)
         attrs = {"global_symbol": "main", "tir.noalias": True}
-        func = PrimFunc(params, _root(body, tail, extra), attrs=attrs)
+        func = PrimFunc(params, _root(seq(*head, body), tail, extra), attrs=attrs)
         return ShadowProgram(
             IRModule({"main": func}), tuple(inputs), tuple(outputs), tuple(errors), tuple(wide)
         )
@@ -176,20 +185,17 @@ class _Rewriter(Visitor):
 
     def _bound(self, shadow: _Shadow, total: Buffer) -> Stmt:
         """The loops that write an output's errors."""
-        variables = [
-            Var(f"b{axis}", getattr(extent, "dtype", "int32")) for axis, extent in enumerate(total.shape)
-        ]
-        with self._algebra.scope() as names:
-            estimate = self._estimate_of(shadow, variables)
-            body: Stmt = BufferStore(total, or_zero(self._algebra.error(estimate)), variables)
-        body = _let(body, names)
-        for variable, extent in reversed(list(zip(variables, total.shape))):
-            body = For(variable, const(0, variable.dtype), extent, 0, body)
-        return body
+
+        def error_at(places: Sequence[Var]) -> tuple[PrimExpr, list[Binding]]:
+            with self._algebra.scope() as names:
+                error = or_zero(self._algebra.error(self._estimate_of(shadow, places)))
+            return error, names
+
+        return _over_all(total, error_at)
 
     # ---- buffers ---------------------------------------------------------------------------------------------
 
-    def _declare(self, buffer: Buffer, *, given: bool) -> _Shadow:
+    def _declare(self, buffer: Buffer, *, given: bool, updated: bool = False) -> _Shadow:
         found = self._shadows.get(buffer.data)
         if found is not None:
             if found.buffer is not buffer:
@@ -199,8 +205,8 @@ class _Rewriter(Visitor):
             raise Unanalysable(f"buffer {buffer.name} has strides, an offset, or vectors as elements")
         floats = dt.is_float(buffer.dtype)
         wide = buffer if given or not floats else decl_buffer(buffer.shape, WIDE, f"{buffer.name}_wide")
-        whole = WHEN_EXACT if given and floats else ALWAYS
-        found = _Shadow(buffer, wide, given, depth=len(self._loops), whole=whole)
+        whole = WHEN_EXACT if (given or updated) and floats else ALWAYS
+        found = _Shadow(buffer, wide, given, updated, depth=len(self._loops), whole=whole)
         self._shadows[buffer.data] = found
         return found
 
@@ -314,7 +320,7 @@ class _Rewriter(Visitor):
         item = self._algebra.settled(self._expressions.visit(term))
         if self._doubt:
             item = self._doubted(item)
-        n_terms = self._repeated(store, shadow)
+        n_terms = self._repeated(store, shadow) + shadow.updated
         if shadow.mass is None:
             shadow.mass = decl_buffer(shadow.buffer.shape, WIDE, f"{shadow.buffer.name}_mass")
             self._changed = True
@@ -476,6 +482,23 @@ class _Rewriter(Visitor):
 def _let(body: Stmt, names: Sequence[tuple[Var, PrimExpr]]) -> Stmt:
     for variable, value in reversed(names):
         body = LetStmt(variable, value, body)
+    return body
+
+
+def _magnitude_of(buffer: Buffer) -> _At:
+    """What the mass of a sum begins with: the terms that were summed up before."""
+    return lambda places: (magnitude(BufferLoad(buffer, places)), [])
+
+
+def _over_all(buffer: Buffer, value_at: _At) -> Stmt:
+    """The loops that write every element of a buffer."""
+    variables = [
+        Var(f"b{axis}", getattr(extent, "dtype", "int32")) for axis, extent in enumerate(buffer.shape)
+    ]
+    value, names = value_at(variables)
+    body = _let(BufferStore(buffer, value, variables), names)
+    for variable, extent in reversed(list(zip(variables, buffer.shape))):
+        body = For(variable, const(0, variable.dtype), extent, 0, body)
     return body
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import zipfile
 from collections import OrderedDict
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -16,12 +15,12 @@ from ir import structural_hash
 
 from .compare import Bounds
 from .facts import KernelFacts, facts_of
-from .inputs import KINDS
+from .inputs import KINDS, Array
 from .reference import Case, MakeRun, Reference, compute_reference
 
-VERSION = "2"
+VERSION = "6"
 """The version of the check, which records name. 1: the program as it is, two kinds of inputs, a tolerance; 2: a float64 reference,
-bounds by stage, guarded memory, six kinds of inputs."""
+bounds by stage, guarded memory, six kinds of inputs; 3 to 6: inputs that tell more, scratch memory that holds a pattern."""
 
 
 class ReferenceStore:
@@ -77,55 +76,72 @@ class ReferenceStore:
             return None
         names = {kind.name: kind for kind in KINDS}
         try:
-            with np.load(self.folder / f"{key}.npz", allow_pickle=False) as data:
-                meta = json.loads(str(data["meta"]))
-                cases = [
-                    Case(
-                        names[entry["kind"]],
-                        number,
-                        [
-                            Bounds(
-                                data[f"{number}_{output}_low"],
-                                None if single else data[f"{number}_{output}_high"],
-                                plain,
-                            )
-                            for output, (single, plain) in enumerate(entry["outputs"])
-                        ],
-                    )
-                    for number, entry in enumerate(meta["cases"])
-                ]
-                return Reference(facts, cases, meta["secs"])
-        except (
-            OSError,
-            ValueError,
-            KeyError,
-            zipfile.BadZipFile,
-        ):  # none yet, or a damaged one: compute it again
+            meta = json.loads((self.folder / f"{key}.json").read_text())
+            # Pages of the file that all processes share: nothing is copied, and nobody can write to it.
+            data = (
+                np.memmap(self.folder / f"{key}.bounds", np.uint8, "r")
+                if meta["bytes"]
+                else np.zeros(0, np.uint8)
+            )
+            if data.size != meta["bytes"]:
+                return None
+            cases = [
+                Case(
+                    names[entry["kind"]],
+                    number,
+                    [
+                        Bounds(_placed(data, low), None if high is None else _placed(data, high), plain)
+                        for low, high, plain in entry["outputs"]
+                    ],
+                )
+                for number, entry in enumerate(meta["cases"])
+            ]
+            return Reference(facts, cases, meta["secs"])
+        except (OSError, ValueError, KeyError, TypeError):  # none yet, or a damaged one: compute it again
             return None
 
     def _save(self, key: str, reference: Reference) -> None:
         if self.folder is None:
             return
-        meta = {
-            "cases": [
-                {
-                    "kind": case.name,
-                    "outputs": [(bounds.high is None, bounds.plain) for bounds in case.outputs],
-                }
-                for case in reference.cases
-            ],
-            "secs": reference.secs,
-        }
-        arrays: dict[str, Any] = {}
-        for case in reference.cases:
-            for output, bounds in enumerate(case.outputs):
-                arrays[f"{case.number}_{output}_low"] = bounds.low
-                if bounds.high is not None:
-                    arrays[f"{case.number}_{output}_high"] = bounds.high
-        part = self.folder / f".{key}.{os.getpid()}.npz"
+        part, text = (self.folder / f".{key}.{os.getpid()}{end}" for end in (".bounds", ".json"))
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            np.savez(part, meta=np.array(json.dumps(meta)), **arrays)
-            part.replace(self.folder / f"{key}.npz")
+            with part.open("wb") as file:
+                cases = [
+                    {
+                        "kind": case.name,
+                        "outputs": [
+                            (
+                                _written(file, bounds.low),
+                                None if bounds.high is None else _written(file, bounds.high),
+                                bounds.plain,
+                            )
+                            for bounds in case.outputs
+                        ],
+                    }
+                    for case in reference.cases
+                ]
+                meta = {"cases": cases, "secs": reference.secs, "bytes": file.tell()}
+            text.write_text(json.dumps(meta))
+            part.replace(self.folder / f"{key}.bounds")
+            text.replace(self.folder / f"{key}.json")
         except OSError:  # a full disk costs time, not correctness: the next worker computes it again
             part.unlink(missing_ok=True)
+            text.unlink(missing_ok=True)
+
+
+_ALIGNMENT = 64
+
+
+def _written(file: IO[bytes], array: Array) -> tuple[int, str, tuple[int, ...]]:
+    """Append an array to a file; where it is, its dtype and shape."""
+    file.write(bytes(-file.tell() % _ALIGNMENT))
+    begin = file.tell()
+    file.write(np.ascontiguousarray(array).data)
+    return begin, array.dtype.str, array.shape
+
+
+def _placed(data: Array, where: tuple[int, str, tuple[int, ...]]) -> Array:
+    """The array at a place of a file."""
+    begin, dtype, shape = where
+    return np.ndarray(tuple(shape), np.dtype(dtype), data, begin)

@@ -77,7 +77,12 @@ class RewriteParallelVectorizeUnroll(Postproc):
         width = extent.value
         in_register_tile = _below_reduction(node)
         if width % lanes == 0 and width > lanes:
+            kept = dict(node.annotations)  # how far to unroll, where this is the outermost loop too
+            for key in kept:
+                sch.unannotate(loop, key)
             outer, inner = sch.split(loop, [None, lanes])
+            for key, value in kept.items():
+                sch.annotate(outer, key, value)
             if in_register_tile:
                 sch.unroll(outer)
             self._try_vectorize(sch, inner)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from ir import tir
+
 from ..affine import mentions
 from ..random_variable import LoopRV
 from ..rule.block_facts import reduce_vars
 from ..schedule import Schedule
-from ..tree import BlockNode, all_blocks, loops_around
+from ..tree import BlockNode, LoopNode, all_blocks, loops_around
 from .base import Postproc
 
 
 class RewriteReductionBlock(Postproc):
-    """Initialise before the outermost reduction loop; a reduction that threads share keeps its initialisation inside."""
+    """Initialise before the outermost reduction loop.
+
+    A reduction that threads share keeps its initialisation inside, and so does one without elements, which does not initialise.
+    """
 
     def apply(self, sch: Schedule) -> bool:
         func = sch.func_working_on
@@ -39,6 +44,10 @@ def _first_reduction_loop(block: BlockNode) -> int | None:
         for position, loop in enumerate(loops_around(block))
         if any(mentions(value, {loop.var}) for value in values)
     ]
-    if any(loop.thread_binding is not None for _, loop in found):
+    if any(loop.thread_binding is not None or _is_empty(loop) for _, loop in found):
         return None
     return found[0][0] if found else None
+
+
+def _is_empty(loop: LoopNode) -> bool:
+    return isinstance(loop.extent, tir.IntImm) and loop.extent.value == 0

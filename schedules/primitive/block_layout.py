@@ -15,6 +15,7 @@ from ..affine import constant_difference, mentions
 from ..analysis import require, require_complete_or_reduction
 from ..argument import Block, Integers, Map
 from ..declaration import PrimitiveFamily, primitive
+from ..dependence import require_own_elements
 from ..error import ScheduleError
 from ..random_variable import BlockRV
 from ..tree import BlockNode, LeafNode, LoopNode, TreeNode, loops_around, replace_node, scope_of
@@ -81,6 +82,7 @@ def _transform_block_layout(block: BlockNode, index_map: IndexMap, new_extents: 
             f"variable {item.var.name!r} of block {block.name!r} starts at {item.dom.min}; index maps count from zero",
         )
     top = _nest_of(block, primitive)
+    require_own_elements(block, loops_around(block), primitive)
     kinds = {item.var: item.iter_type for item in block.iter_vars}
     by_initial: Mapping[Any, Any] = dict(
         zip(index_map.initial_indices, [item.var for item in block.iter_vars], strict=True)

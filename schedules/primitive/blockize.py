@@ -31,7 +31,7 @@ from ..tree import (
     scope_of,
     walk,
 )
-from .reduction import conjuncts_without
+from .reduction import conjuncts_without, require_empty_domains
 
 
 class _Target(Input):
@@ -74,6 +74,13 @@ class Division:
                 primitive,
                 f"loop {loop.var.name!r} around block {block.name!r} starts at {loop.min}, not at 0",
             )
+        outside = {loop.var for loop in loops} - {loop.var for loop in inner}
+        for loop in inner:
+            require(
+                not mentions(loop.extent, outside),
+                primitive,
+                f"loop {loop.var.name!r} runs over {loop.extent}, which a loop outside of the new block says",
+            )
         parts = subspace_divide(
             list(block.iter_values),
             ranges,
@@ -87,6 +94,8 @@ class Division:
             primitive,
             f"the bindings of block {block.name!r} cannot be divided into an outer and an inner part at the loop",
         )
+        self._primitive, self._loops = primitive, set(ranges)
+        self.inner_loops = {loop.var: loop.range() for loop in inner}
         self.outer_vars: list[IterVar] = []
         self.outer_values: list[Any] = []
         self.inner_vars: list[IterVar] = []
@@ -96,8 +105,9 @@ class Division:
         self._analyzer = Analyzer()
         for loop in loops:
             self._analyzer.bind(loop.var, loop.range())
-        for item, (outer, inner_mark) in zip(block.iter_vars, parts[:-1], strict=True):
-            self._divide(item, outer, inner_mark, preserve_unit_iters)
+        with self._analyzer.constraint_scope(block.predicate):
+            for item, (outer, inner_mark) in zip(block.iter_vars, parts[:-1], strict=True):
+                self._divide(item, outer, inner_mark, preserve_unit_iters)
         self.outer_predicate = _predicate_of(parts[-1][0])
         self.inner_predicate = _predicate_of(parts[-1][1])
 
@@ -117,6 +127,13 @@ class Division:
             value = normalize_iter_map_to_expr(part.source)
             low = max(0, self._analyzer.const_int_bound(value).min_value)  # a window need not begin at 0
             domain = tir.Range.from_min_extent(tir.const(low, dtype), part.extent)
+            if mentions(part.extent, self._loops):
+                require(
+                    _is_one(outer.extent),
+                    self._primitive,
+                    f"how far variable {item.var.name!r} runs depends on a loop: {part.extent}",
+                )
+                domain = item.dom  # of all iterations
             variables.append(IterVar(domain, var, item.iter_type))
             values.append(value)
         self.values[item.var] = var_i if _is_one(outer.extent) else var_o * inner.extent + var_i
@@ -140,12 +157,8 @@ def blockize_loop(loop: LoopNode, preserve_unit_iters: bool = True) -> BlockNode
     (block,) = blocks
     inner = [item for item in loops_around(block) if is_ancestor(loop, item)]
     _require_plain(loop, block, primitive)
-    require(
-        block.init is None
-        or not any(isinstance(item.extent, tir.IntImm) and item.extent.value == 0 for item in inner),
-        primitive,
-        f"a loop around block {block.name!r} has no iterations, so that it initialises nothing",
-    )
+    if block.init is not None:
+        require_empty_domains(block, inner, primitive)
     division = Division(block, inner, primitive, preserve_unit_iters)
     outer_reads, outer_writes = _outer_regions([block], [division])
     init = None if block.init is None else _init_nest(block, inner, division)
@@ -220,11 +233,11 @@ def _substituted(region: tir.BufferRegion, values: Mapping[Any, Any]) -> tir.Buf
 def _outer_regions(
     blocks: Sequence[BlockNode], divisions: Sequence[Division]
 ) -> tuple[tuple[tir.BufferRegion, ...], tuple[tir.BufferRegion, ...]]:
-    """What the blocks read and write together while their inner variables run."""
+    """What the blocks read and write together while their inner variables run, and the loops of these, which a block may use itself."""
     reads: dict[tir.Buffer, list[Any]] = {}
     writes: dict[tir.Buffer, list[Any]] = {}
     for block, division in zip(blocks, divisions, strict=True):
-        running = {item.var: item.dom for item in division.inner_vars}
+        running = division.inner_loops | {item.var: item.dom for item in division.inner_vars}
         for regions, table in ((block.reads, reads), (block.writes, writes)):
             for region in regions:
                 box = relax_domains(bind_region(region.region, division.values), running, region.buffer.shape)

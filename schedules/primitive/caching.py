@@ -14,10 +14,10 @@ from ..affine import constant_difference
 from ..analysis import read_buffers, require, require_blocks_only, scope_children, written_buffers
 from ..argument import Argument, Block, Blocks, BufferIndex
 from ..bounds import clipped, guards
-from ..coverage import why_not_covered
+from ..coverage import why_not_begun, why_not_covered
 from ..declaration import PrimitiveFamily, primitive
 from ..random_variable import BlockRV
-from ..region import Box, bind_region, relax_loops
+from ..region import Box, bind_region, contains, relax_loops
 from ..tree import (
     BlockNode,
     LeafNode,
@@ -40,6 +40,7 @@ class CachingPrimitives(PrimitiveFamily):
 
     @primitive(
         "CacheRead",
+        moves=True,
         block=Block(),
         read_buffer_index=BufferIndex(is_write=False),
         storage_scope=Argument(),
@@ -68,6 +69,7 @@ class CachingPrimitives(PrimitiveFamily):
 
     @primitive(
         "CacheWrite",
+        moves=True,
         block=Block(),
         write_buffer_index=BufferIndex(is_write=True),
         storage_scope=Argument(),
@@ -273,18 +275,53 @@ def _cache_read(
         and buffer not in written_buffers(item)
         and (not chosen or any(item is other for other in chosen))
     ]
+    if writers:
+        consumers = _behind(writers[0], consumers, chosen, buffer, "cache_read")
     require(consumers, "cache_read", f"no consumer of {buffer.name} in the scope reads it without writing it")
     if writers:
         (writer,) = writers
         place, child = insertion_point(scope, writer, consumers)
-        if any(item is buffer for item in scope.alloc_buffers):
-            _require_covered(writer, buffer, place, "cache_read")
         region = next((item for item in writer.writes if item.buffer is buffer), None)
         box = _declared_box(scope, buffer) if region is None else relaxed_below(writer, region, place)
+        if any(item is buffer for item in scope.alloc_buffers):
+            _require_covered(writer, buffer, place, "cache_read")
+        elif not reads_within(box, consumers, buffer, place):
+            # What the writer leaves as it was is read as well: memory from outside of the scope holds something there.
+            box = _declared_box(scope, buffer)
     else:
         child = _first_child(scope)
         box = _declared_box(scope, buffer)
     return _stage(scope, child, buffer, storage_scope, box, consumers, False)
+
+
+def _behind(
+    writer: BlockNode,
+    consumers: Sequence[BlockNode],
+    chosen: Sequence[BlockNode],
+    buffer: tir.Buffer,
+    primitive: str,
+) -> list[BlockNode]:
+    """The consumers behind a writer: those before it read what the buffer held until then, of which no copy is made."""
+    order = scope_children(writer)
+    later = order[next(n for n, item in enumerate(order) if item is writer) :]
+    found = [item for item in consumers if any(item is other for other in later)]
+    for item in consumers:
+        require(
+            not any(item is other for other in chosen) or any(item is other for other in later),
+            primitive,
+            f"consumer block {item.name!r} comes before block {writer.name!r}, which writes {buffer.name}",
+        )
+    return found
+
+
+def reads_within(box: Box, consumers: Sequence[BlockNode], buffer: tir.Buffer, place: TreeNode) -> bool:
+    """Whether consumers, while the loops below a place run, read nothing outside of a box."""
+    return all(
+        contains(box, relaxed_below(item, region, place))
+        for item in consumers
+        for region in item.reads
+        if region.buffer is buffer
+    )
 
 
 def _stage(
@@ -352,9 +389,15 @@ def _writes_first(block: BlockNode, buffer: tir.Buffer) -> bool:
     )
 
 
-def _require_covered(writer: BlockNode, buffer: tir.Buffer, place: TreeNode, primitive: str) -> None:
+def _require_covered(
+    writer: BlockNode,
+    buffer: tir.Buffer,
+    place: TreeNode,
+    primitive: str,
+    region: tir.BufferRegion | None = None,
+) -> None:
     """A copy is made of the box that the writer touches: it must have written all of that."""
-    reason = why_not_covered(writer, buffer, place)
+    reason = why_not_covered(writer, buffer, place, region)
     require(reason is None, primitive, f"{reason}; the copy would read elements that nobody wrote")
 
 
@@ -386,11 +429,9 @@ def _cache_write(
         "cache_write",
         f"buffer {buffer.name} is written by {len(writers)} blocks of the scope, not one",
     )
-    require(
-        block.init is not None or buffer not in read_buffers(block) or _writes_first(block, buffer),
-        "cache_write",
-        f"block {block.name!r} updates {buffer.name} without initialising it; the copy would have no values to start from",
-    )
+    reason = why_not_begun(block, buffer, scope)
+    begins = reason is None or (buffer in read_buffers(block) and _writes_first(block, buffer))
+    require(begins, "cache_write", f"{reason}; the copy would have no values to start from")
     chosen = _chosen(block, consumer_blocks, "cache_write")
     for consumer in chosen:
         require(
@@ -398,12 +439,22 @@ def _cache_write(
             "cache_write",
             f"block {block.name!r} writes the buffer; it is no consumer of it",
         )
+    _behind(block, chosen, chosen, buffer, "cache_write")
     readers = [
         item
         for item in scope_children(block)
         if item is not block and buffer in read_buffers(item) and not any(item is other for other in chosen)
     ]
     place, child = insertion_point(scope, block, readers)
-    _require_covered(block, buffer, place, "cache_write")
+    if not any(item is buffer for item in scope.alloc_buffers):
+        for consumer in chosen:
+            together, _ = insertion_point(scope, block, [consumer])
+            _require_covered(block, buffer, together, "cache_write", region)
+            require(
+                reads_within(relaxed_below(block, region, together), [consumer], buffer, together),
+                "cache_write",
+                f"consumer block {consumer.name!r} reads more of {buffer.name} than block {block.name!r} has written then",
+            )
+    _require_covered(block, buffer, place, "cache_write", region)
     box = relaxed_below(block, region, place)
     return _stage(scope, child, buffer, storage_scope, box, [block, *chosen], True)

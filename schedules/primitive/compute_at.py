@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from ir import tir
-from ir.arith import Analyzer, detect_iter_map, int_set, inverse_affine_iter_map
+from ir.arith import Analyzer
 from ir.tir import IterVar
 from ir.tir.stmt_functor import substitute
 
-from ..affine import Polynomial, constant_difference, mentions, polynomial, simplify_polynomial, split_by
+from ..affine import constant_difference, mentions, polynomial, simplify_polynomial
 from ..analysis import (
     consumers_of,
     is_output_block,
@@ -23,8 +23,10 @@ from ..analysis import (
     written_buffers,
 )
 from ..argument import Argument, Block, Loop
-from ..bounds import guards, is_open, tiles_at_most
+from ..bounds import clause_beyond, guards, inside, is_open, tiles_at_most
+from ..coverage import why_not_contiguous, why_not_covered
 from ..declaration import PrimitiveFamily, primitive
+from ..dependence import require_own_elements
 from ..error import ScheduleError
 from ..random_variable import BlockRV, LoopRV
 from ..region import Box, bind_region, lies_inside, relax_loops, relax_region, union_boxes
@@ -41,14 +43,22 @@ from ..tree import (
     loops_around,
     scope_of,
 )
+from .block_domains import is_constant, solve_domains
+from .caching import reads_within, relaxed_below
 from .inline import inline_into_consumers, inline_into_producer
-from .reduction import conjuncts
 
 
 class ComputeAtPrimitives(PrimitiveFamily):
     """Where a block is computed."""
 
-    @primitive("ComputeAt", block=Block(), loop=Loop(), preserve_unit_loops=Argument(), index=Argument())
+    @primitive(
+        "ComputeAt",
+        moves=True,
+        block=Block(),
+        loop=Loop(),
+        preserve_unit_loops=Argument(),
+        index=Argument(),
+    )
     def compute_at(
         self, block: BlockRV | str, loop: LoopRV, preserve_unit_loops: bool = False, index: int = -1
     ) -> None:
@@ -73,7 +83,12 @@ class ComputeAtPrimitives(PrimitiveFamily):
             inline_into_consumers(node)
 
     @primitive(
-        "ReverseComputeAt", block=Block(), loop=Loop(), preserve_unit_loops=Argument(), index=Argument()
+        "ReverseComputeAt",
+        moves=True,
+        block=Block(),
+        loop=Loop(),
+        preserve_unit_loops=Argument(),
+        index=Argument(),
     )
     def reverse_compute_at(
         self, block: BlockRV | str, loop: LoopRV, preserve_unit_loops: bool = False, index: int = -1
@@ -136,135 +151,6 @@ def _required_boxes(
     return {buffer: union_boxes(boxes, buffer.shape) for buffer, boxes in found.items()}
 
 
-def _solve_domains(
-    block: BlockNode, regions: tuple[tir.BufferRegion, ...], boxes: Mapping[tir.Buffer, Box]
-) -> dict[Any, tuple[Any, Any]]:
-    """The (min, extent) of each block variable that covers the boxes; variables that no index determines are absent."""
-    domains: dict[Any, tuple[Any, Any]] = {}
-    for region in regions:
-        box = boxes.get(region.buffer)
-        if box is None:
-            continue
-        solutions = [
-            _solve_index(index, low, extent) for index, (low, extent) in zip(region.region, box, strict=True)
-        ]
-        if any(item is None for item in solutions):
-            solutions = _solve_jointly(block, region, box) or solutions
-        for solved in solutions:
-            if solved is None:
-                continue
-            var, low, extent = solved
-            if var not in domains:
-                domains[var] = (low, extent)
-            else:
-                dom = domain_of(block, var)
-                ((low_a, extent_a),) = union_boxes([[domains[var]], [(low, extent)]], [dom.extent])
-                domains[var] = (low_a, extent_a)
-    return domains
-
-
-def domain_of(block: BlockNode, var: tir.Var) -> tir.Range:
-    """The values that a block variable takes."""
-    return next(item.dom for item in block.iter_vars if item.var is var)
-
-
-def _solve_index(index: tir.Range, low: Any, extent: Any) -> tuple[Any, Any, Any] | None:
-    """Solve for the variable where the index is ``var + c``, ``var * c`` or ``var // c``: (variable, min, extent)."""
-    if (
-        isinstance(index.min, tir.FloorDiv)
-        and isinstance(index.min.a, tir.Var)
-        and isinstance(index.min.b, tir.IntImm)
-    ):
-        factor = index.min.b.value
-        return index.min.a, simplify_polynomial(low * factor), simplify_polynomial(extent * factor)
-    poly = polynomial(index.min)
-    variables = [m for m in poly.terms if m]
-    if len(variables) != 1 or len(variables[0]) != 1:
-        return None
-    (var,), factor = variables[0], poly.terms[variables[0]]
-    if not isinstance(var, tir.Var) or factor < 1:
-        return None
-    low = simplify_polynomial(low - poly.terms.get((), 0))
-    if factor == 1:
-        return var, low, extent
-    if not isinstance(extent, tir.IntImm):
-        return None
-    first, last = tir.floordiv(low, factor), tir.floordiv(low + (extent - 1), factor)
-    exact = constant_difference(low, simplify_polynomial(polynomial_quotient(low, factor) * factor))
-    if exact == 0:
-        return (
-            var,
-            polynomial_quotient(low, factor),
-            tir.const((extent.value - 1) // factor + 1, extent.dtype),
-        )
-    if isinstance(low, tir.IntImm):
-        return var, first, last - first + 1
-    # Where the box starts between two multiples, one more of them may lie in it.
-    return var, first, tir.const((extent.value - 1) // factor + 2, extent.dtype)
-
-
-def polynomial_quotient(expr: Any, factor: int) -> Any:
-    """The expression with every coefficient divided by ``factor``, rounding down."""
-    poly = polynomial(expr)
-    return Polynomial({m: c // factor for m, c in poly.terms.items() if c // factor}, poly.dtype).to_expr()
-
-
-def _solve_jointly(block: BlockNode, region: tir.BufferRegion, box: Box) -> list[Any] | None:
-    """Solve a bijective map from block variables to indices, such as ``B[v // 16, v % 16]``, by its inverse."""
-    if not all(is_constant(item.extent, 1) for item in region.region):
-        return None
-    used = [
-        item for item in block.iter_vars if any(mentions(index.min, {item.var}) for index in region.region)
-    ]
-    if not all(isinstance(item.dom.extent, tir.IntImm) for item in used):
-        return None
-    found = detect_iter_map(
-        [item.min for item in region.region], {item.var: item.dom for item in used}, True, "bijective"
-    )
-    if not found.indices:
-        return None
-    points = [tir.Var(f"i{n}", item.min.dtype) for n, item in enumerate(region.region)]
-    inverse = inverse_affine_iter_map(found.indices, points)
-    analyzer = Analyzer()
-    lows = {point: low for point, (low, _) in zip(points, box, strict=True)}
-    spans = {
-        point: int_set.IntervalSet(tir.const(0, point.dtype), extent - 1)
-        for point, (_, extent) in zip(points, box, strict=True)
-    }
-    result = []
-    for item in used:
-        value = inverse.get(item.var)
-        if value is None:
-            return None
-        parts = split_by(polynomial(value), spans)
-        if parts is not None:
-            base = analyzer.simplify(tir.substitute(value, lows))
-            reach: Any = tir.const(1, item.var.dtype)
-            for point, terms in parts[0].items():
-                coefficient = Polynomial(terms, item.var.dtype).constant()
-                if coefficient is None or coefficient < 0:
-                    return None
-                reach = reach + coefficient * spans[point].max_value
-            result.append((item.var, base, simplify_polynomial(reach)))
-            continue
-        domains = {
-            point: int_set.IntervalSet(low, analyzer.simplify(low + extent - 1))
-            for point, (low, extent) in zip(points, box, strict=True)
-        }
-        bounds = analyzer.int_set(value, domains)
-        if bounds.is_everything() or bounds.is_nothing():
-            return None
-        result.append(
-            (item.var, bounds.min_value, analyzer.simplify(bounds.max_value - bounds.min_value + 1))
-        )
-    return result
-
-
-def is_constant(expr: Any, value: int) -> bool:
-    """Whether an expression is this integer."""
-    return isinstance(expr, tir.IntImm) and expr.value == value
-
-
 def _rebuild_nest(
     block: BlockNode,
     loop: LoopNode,
@@ -320,7 +206,7 @@ def _window(
             return low, extent, False
         first = max(low.value, dom.min.value)
         last = min(low.value + extent.value, dom.min.value + dom.extent.value)
-        return tir.const(first, low.dtype), tir.const(max(last - first, 1), extent.dtype), True
+        return tir.const(first, low.dtype), tir.const(max(last - first, 0), extent.dtype), True
     if is_open(extent):
         # An open tile never exceeds the dimension that it divides; a halo around it may, and is cut then, as is a tile of
         # a padded extent.
@@ -350,6 +236,7 @@ def _check_move(block: BlockNode, loop: LoopNode, primitive: str) -> None:
     require_complete_or_reduction(block, primitive)
     require_blocks_only(block, primitive)
     _require_only_guards(block, primitive)
+    require_own_elements(block, loops_around(block), primitive)
     outer = {item.var for item in loops_around(block)}
     if not block.iter_vars and outer:
         require(
@@ -363,20 +250,13 @@ def _require_only_guards(block: BlockNode, primitive: str) -> None:
     """New loops get new guards; what a predicate says beside them, of loops that need none, would be lost."""
     if isinstance(block.predicate, tir.IntImm):
         return
-    around = loops_around(block)
-    may_leave: set[Any] = set()
-    for item, value in zip(block.iter_vars, block.iter_values, strict=True):
-        if guards(value, None, None, item.dom, around):
-            may_leave |= {loop.var for loop in around if mentions(value, {loop.var})}
-    analyzer = Analyzer()
-    for loop in around:
-        analyzer.bind(loop.var, loop.range())
-    for clause in conjuncts(block.predicate):
-        require(
-            mentions(clause, may_leave) or analyzer.can_prove(clause),
-            primitive,
-            f"block {block.name!r} runs only where {clause}, which is no guard of its variables' ranges",
-        )
+    kept = [inside(value, item.dom) for item, value in zip(block.iter_vars, block.iter_values, strict=True)]
+    clause = clause_beyond(block.predicate, kept, loops_around(block))
+    require(
+        clause is None,
+        primitive,
+        f"block {block.name!r} runs only where {clause}, which is no guard of its variables' ranges",
+    )
 
 
 def _compute_at(block: BlockNode, loop: LoopNode, preserve_unit_loops: bool, index: int) -> None:
@@ -392,7 +272,7 @@ def _compute_at(block: BlockNode, loop: LoopNode, preserve_unit_loops: bool, ind
     _require_below(loop, consumers, primitive, f"consumer {{}} of block {block.name!r}")
     _require_inputs_stay(block, loop, primitive)
     boxes = _required_boxes(consumers, loop, written_buffers(block), writes=False)
-    domains = _solve_domains(block, block.writes, boxes)
+    domains = solve_domains(block, block.writes, boxes)
     branches = _children_under(loop)
     first = next(i for i, child in enumerate(branches) if any(is_ancestor(child, item) for item in consumers))
     producers = producers_of(block)
@@ -447,6 +327,11 @@ def _reverse_compute_at(block: BlockNode, loop: LoopNode, preserve_unit_loops: b
     _require_below(loop, producers, primitive, f"producer {{}} of block {block.name!r}")
     for producer in producers:
         _require_finished(producer, loop, block)
+        _require_only_guards(producer, primitive)
+        for buffer in written_buffers(producer) & read_buffers(block):
+            reason = why_not_contiguous(producer, buffer, loop)
+            require(reason is None, primitive, f"{reason}, in one iteration of loop {loop.var.name!r}")
+            _require_all_produced(producer, buffer, block)
     consumers = consumers_of(block)
     order = scope_children(block)
     first_below = next(n for n, item in enumerate(order) if is_ancestor(loop, item))
@@ -459,7 +344,7 @@ def _reverse_compute_at(block: BlockNode, loop: LoopNode, preserve_unit_loops: b
     _require_reduction_whole(block, loop)
     produced: set[tir.Buffer] = set().union(*[written_buffers(item) for item in producers])
     boxes = _required_boxes(producers, loop, produced, writes=True, across_threads=False)
-    domains = _solve_domains(block, block.reads, boxes)
+    domains = solve_domains(block, block.reads, boxes)
     _require_all_read(block, domains, boxes)
     _require_only_finished_reads(block, domains, boxes, [*loops_around(loop), loop])
     branches = _children_under(loop)
@@ -504,6 +389,23 @@ def _skip_where_nothing_is_produced(
             if not analyzer.can_prove(condition):
                 predicate = tir.operators.logical_and(block.predicate, analyzer.simplify(condition))
                 block.change(predicate=predicate)
+
+
+def _require_all_produced(producer: BlockNode, buffer: tir.Buffer, block: BlockNode) -> None:
+    """Of memory from outside of the scope a consumer may read what nobody produces; no iteration of the producer would take that along."""
+    scope = scope_of(block)
+    assert scope is not None
+    if buffer in scope.alloc_buffers or any(is_open(loop.extent) for loop in loops_around(producer)):
+        return
+    reason = why_not_covered(producer, buffer, scope)
+    require(reason is None, "reverse_compute_at", f"{reason}; block {block.name!r} may read more")
+    for region in producer.writes:
+        require(
+            region.buffer is not buffer
+            or reads_within(relaxed_below(producer, region, scope), [block], buffer, scope),
+            "reverse_compute_at",
+            f"block {block.name!r} reads more of {buffer.name} than block {producer.name!r} writes",
+        )
 
 
 def _require_reduction_whole(block: BlockNode, loop: LoopNode) -> None:

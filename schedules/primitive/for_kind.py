@@ -45,7 +45,11 @@ class ForKindPrimitives(PrimitiveFamily):
 
     @primitive("Bind", loop=Loop(), thread_axis=Argument())
     def bind(self, loop: LoopRV, thread_axis: str) -> None:
-        """Bind to a GPU axis: blockIdx.x/y/z, threadIdx.x/y/z, vthread.x/y/z."""
+        """Bind to a GPU axis: blockIdx.x/y/z, threadIdx.x/y/z, vthread.x/y/z.
+
+        No iteration may write what another one reads or writes. Threads of a block may share a reduction, and hand over between blocks
+        what lies in shared memory.
+        """
         node = self._loop(loop)
         require(
             thread_axis in THREAD_TAGS,
@@ -53,15 +57,17 @@ class ForKindPrimitives(PrimitiveFamily):
             f"unknown thread axis {thread_axis!r}; use one of {sorted(THREAD_TAGS)}",
         )
         require_loop_can_run_in_any_order(node, "bind", allow_reduction=thread_axis.startswith("threadIdx"))
-        if thread_axis.startswith("blockIdx"):  # the threads of a block hand data over in shared memory
-            _require_no_conflict(node, blocks_below(node), "bind")
+        as_threads = not thread_axis.startswith("blockIdx")
+        _require_no_conflict(node, blocks_below(node), "bind", as_threads=as_threads)
         axis = tir.IterVar(None, tir.Var(thread_axis, node.var.dtype), tir.IterVar.ThreadIndex, thread_axis)
         _set_kind(node, ForKind.THREAD_BINDING, axis)
 
 
-def _require_no_conflict(loop: LoopNode, blocks: Sequence[BlockNode], primitive: str) -> None:
+def _require_no_conflict(
+    loop: LoopNode, blocks: Sequence[BlockNode], primitive: str, *, as_threads: bool = False
+) -> None:
     """Refuse where an iteration may write what another one reads or writes."""
-    reason = why_iterations_conflict(loop, blocks)
+    reason = why_iterations_conflict(loop, blocks, as_threads=as_threads)
     require(reason is None, primitive, f"{reason}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -71,7 +72,7 @@ class _SimplifyIndices(StmtExprMutator):
 class InlinePrimitives(PrimitiveFamily):
     """Blocks inside of others."""
 
-    @primitive("ComputeInline", block=Block())
+    @primitive("ComputeInline", moves=True, block=Block())
     def compute_inline(self, block: BlockRV | str) -> None:
         """Replace every load of the block's result by its expression, and remove the block.
 
@@ -82,7 +83,7 @@ class InlinePrimitives(PrimitiveFamily):
         """
         inline_into_consumers(self._block(block))
 
-    @primitive("ReverseComputeInline", block=Block())
+    @primitive("ReverseComputeInline", moves=True, block=Block())
     def reverse_compute_inline(self, block: BlockRV | str) -> None:
         """Merge a block into its only producer, around the value that that stores.
 
@@ -439,9 +440,11 @@ def _consumer_guard(
             loads.append(node) if isinstance(node, tir.BufferLoad) and node.buffer is source.buffer else None
         ),
     )
-    for read, written in zip(loads[0].indices, source.indices, strict=True):
-        if isinstance(read, tir.IntImm) and constant_difference(read, written) != 0:
-            conditions.append(tir.EQ(written, read))
+    if not _reads_each_element(block, loads[0]):
+        for read, written in zip(loads[0].indices, source.indices, strict=True):
+            wanted = substitute(read, values)
+            if constant_difference(wanted, written) != 0:
+                conditions.append(tir.EQ(wanted, written))
     conditions += _predicate_over_variables(block, values)
     guard: tir.PrimExpr | None = None
     with analyzer.constraint_scope(known):
@@ -450,6 +453,20 @@ def _consumer_guard(
                 condition = analyzer.simplify(condition)
                 guard = condition if guard is None else tir.operators.logical_and(guard, condition)
     return guard
+
+
+def _reads_each_element(block: BlockNode, load: tir.BufferLoad) -> bool:
+    """Whether as many elements are read as there are: an injective read then has an inverse everywhere.
+
+    A strided one does not: ``B[v * 2]`` is read for every second element, and the others belong to no iteration.
+    """
+    counts = []
+    for sizes in ([item.dom.extent for item in block.iter_vars], load.buffer.shape):
+        numbers = [int(size.value) for size in sizes if isinstance(size, tir.IntImm)]
+        if len(numbers) != len(sizes):
+            return False
+        counts.append(math.prod(numbers))
+    return counts[0] == counts[1]
 
 
 def _predicate_over_variables(block: BlockNode, values: Mapping[Any, Any]) -> list[tir.PrimExpr]:

@@ -9,11 +9,13 @@ from typing import Any
 from ir import tir
 from ir.arith import Analyzer
 from ir.dtype import is_int, is_uint
+from ir.tir.analysis.empty_domains import may_be_empty
 
 from ..affine import mentions, polynomial
-from ..analysis import is_affine, loop_chain, require
+from ..analysis import is_affine, leaves_beside_blocks, loop_chain, require
 from ..argument import BlockOrLoop, Factors, Flag, Loop, Loops
 from ..declaration import PrimitiveFamily, primitive
+from ..dependence import require_own_elements, why_iterations_conflict
 from ..random_variable import BlockRV, DecisionVar, ExprRV, LoopRV
 from ..simplify import simplify_bindings
 from ..tree import (
@@ -88,10 +90,12 @@ class LoopPrimitives(PrimitiveFamily):
         ``for i in 4: for j in 8: B[i, j]`` becomes ``for i_j_fused in 32: B[i_j_fused // 8, i_j_fused % 8]``.
 
         Raises:
-            ScheduleError: a loop is not the only child of the one before it, does not start at 0, or has annotations.
+            ScheduleError: a loop is not the only child of the one before it, does not start at 0, or has annotations; or one feeds a
+                reduction that may be over nothing and another one does not.
         """
         chain = [self._loop(item) for item in loops_to_fuse]
         _check_fuse(chain)
+        _require_identity_kept(chain)
         fused = tir.Var("_".join(loop.var.name for loop in chain) + "_fused", chain[0].var.dtype)
         values = _digits_of(fused, chain)
         total: Any = tir.const(1, fused.dtype)
@@ -128,6 +132,10 @@ class LoopPrimitives(PrimitiveFamily):
         if all(a is b for a, b in zip(order, chain, strict=True)):
             return
         _require_extents_known(order, chain)
+        moved = [position for position, (a, b) in enumerate(zip(order, chain, strict=True)) if a is not b]
+        _require_blocks_apart(chain[moved[0] : moved[-1] + 1], innermost)
+        for block in blocks_below(innermost):
+            require_own_elements(block, chain[moved[0] : moved[-1] + 1], "reorder")
         top_parent = chain[0].parent
         assert top_parent is not None
         body = innermost.body
@@ -262,13 +270,32 @@ def _check_fuse(chain: list[LoopNode]) -> None:
         )
 
 
+def _require_identity_kept(chain: list[LoopNode]) -> None:
+    """A reduction over nothing is its identity for each iteration of the other loops: these must not end with those of the reduction."""
+    for block in blocks_below(chain[-1]):
+        axes = list(zip(block.iter_vars, block.iter_values, strict=True))
+        reduced = [(axis, value) for axis, value in axes if axis.iter_type == tir.IterVar.CommReduce]
+        others = [value for axis, value in axes if axis.iter_type != tir.IterVar.CommReduce]
+        fused = {loop.var for loop in chain}
+        if block.init is None or not any(mentions(value, fused) for value in others):
+            continue
+        for axis, value in reduced:
+            extent = axis.dom.extent
+            require(
+                not mentions(value, fused) or not may_be_empty(extent) or Analyzer().can_prove(extent > 0),
+                "fuse",
+                f"reduction {axis.var.name!r} of block {block.name!r} has {extent} steps, which may be none; fused with loops that feed"
+                " other variables, it would not be initialised then",
+            )
+
+
 def _digits_of(fused: tir.Var, chain: list[LoopNode]) -> dict[Any, Any]:
-    """The loop variables as digits of the fused one; the outermost is the slowest."""
+    """The loop variables as digits of the fused one; the outermost is the slowest. Those of an empty loop have no value: any will do."""
     values: dict[Any, Any] = {}
     below: Any = tir.const(1, fused.dtype)
     for position in range(len(chain) - 1, -1, -1):
         loop = chain[position]
-        if isinstance(loop.extent, tir.IntImm) and loop.extent.value == 1:
+        if isinstance(loop.extent, tir.IntImm) and loop.extent.value <= 1:
             values[loop.var] = tir.const(0, fused.dtype)
             continue
         is_first = all(
@@ -291,6 +318,16 @@ def _require_extents_known(order: list[LoopNode], chain: list[LoopNode]) -> None
             "reorder",
             f"the extent of loop {loop.var.name!r} depends on a loop that would come to lie inside it",
         )
+
+
+def _require_blocks_apart(moved: list[LoopNode], innermost: LoopNode) -> None:
+    """Where the loops hold more than a block, other iterations than before may come between one that writes and one that reads."""
+    blocks = blocks_below(innermost)
+    if len(blocks) == 1 and not leaves_beside_blocks(innermost):
+        return
+    for loop in moved:
+        reason = why_iterations_conflict(loop, blocks, between_blocks=True)
+        require(reason is None, "reorder", f"{reason}")
 
 
 def _require_independent_bindings(block: BlockNode) -> None:

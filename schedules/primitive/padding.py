@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ir import tir
@@ -15,6 +15,7 @@ from ..access import access_regions
 from ..affine import constant_difference, mentions, polynomial, simplify_polynomial
 from ..analysis import require, require_blocks_only, require_complete_or_reduction, why_not_complete
 from ..argument import Block, Integers, Loop
+from ..coverage import why_not_unconditional
 from ..declaration import PrimitiveFamily, primitive
 from ..error import ScheduleError
 from ..random_variable import BlockRV, LoopRV
@@ -29,13 +30,14 @@ from ..tree import (
     scope_of,
 )
 from .caching import replace_buffer
+from .layout import allocating_scope
 from .reduction import conjuncts
 
 
 class PaddingPrimitives(PrimitiveFamily):
     """Making padding, and taking it apart."""
 
-    @primitive("PadEinsum", block=Block(), padding=Integers())
+    @primitive("PadEinsum", moves=True, block=Block(), padding=Integers())
     def pad_einsum(self, block: BlockRV | str, padding: Sequence[int]) -> None:
         """Round the extents of an einsum up to multiples of ``padding``, one per iteration variable.
 
@@ -97,6 +99,7 @@ def _pad_einsum(block: BlockNode, padding: Sequence[int]) -> None:
     top: TreeNode = block
     while isinstance(top.parent, LoopNode):
         top = top.parent
+    _require_whole_buffers(block, padded, primitive)
     writes = {region.buffer for region in block.writes}
     for buffer, shape in padded.items():
         new = tir.decl_buffer(
@@ -124,6 +127,32 @@ def _pad_einsum(block: BlockNode, padding: Sequence[int]) -> None:
             for item in block.iter_vars
         )
     )
+
+
+def _require_whole_buffers(
+    block: BlockNode, padded: Mapping[tir.Buffer, Sequence[Any]], primitive: str
+) -> None:
+    """Whole buffers are copied, so that the block must write all of what is copied back, and read all of what is not a parameter."""
+    for region in (*block.reads, *block.writes):
+        buffer = region.buffer
+        is_given = region not in block.writes and allocating_scope(block, buffer) is None
+        if buffer not in padded or is_given:
+            continue
+        domains: dict[Any, tir.Range] = {item.var: item.dom for item in block.iter_vars}
+        for item, dim in zip(region.region, buffer.shape, strict=True):
+            dom = domains.pop(
+                item.min, None
+            )  # a variable that indexes two dimensions runs along their diagonal
+            is_whole = _is_constant(dim, 1) or (
+                dom is not None
+                and constant_difference(dom.min, 0) == 0
+                and constant_difference(dom.extent, dim) == 0
+            )
+            require(
+                is_whole,
+                primitive,
+                f"block {block.name!r} touches {buffer.name} at {item.min}, a part of its dimension of {dim}; whole buffers are padded",
+            )
 
 
 def _rounded_up(extent: Any, factor: int) -> Any:
@@ -161,17 +190,44 @@ def _require_einsum(block: BlockNode, sizes: dict[Any, Any], primitive: str) -> 
         f"the loops around block {block.name!r} are not those of its variables over all their values",
     )
     require(around, primitive, f"block {block.name!r} has no loops around it")
+    for loop in around:
+        require(
+            not _is_constant(loop.extent, 0),
+            primitive,
+            f"loop {loop.var.name!r} has no iterations, so that block {block.name!r} writes nothing",
+        )
     if any(loop.body is not node for loop, node in zip(around, [*around[1:], block], strict=True)):
         raise ScheduleError(
             f"{primitive}: the loops around block {block.name!r} hold other statements as well"
         )
     reductions = {item.var for item in block.iter_vars if item.iter_type == IterVar.CommReduce}
-    grown = {
-        item.var for item in block.iter_vars if constant_difference(item.dom.extent, sizes[item.var]) != 0
+    grown: dict[Any, tir.Range] = {
+        item.var: item.dom
+        for item in block.iter_vars
+        if constant_difference(item.dom.extent, sizes[item.var]) != 0
     }
+    require(isinstance(block.body, LeafNode), primitive, f"block {block.name!r} has loops or blocks inside")
+    for region in block.writes:
+        reason = why_not_unconditional(block, region.buffer)
+        require(reason is None, primitive, f"{reason}; the copy would write back elements that nobody wrote")
+    for region in (*block.reads, *block.writes):
+        for item, dim in zip(region.region, region.buffer.shape, strict=True):
+            require(
+                item.min not in grown or constant_difference(grown[item.min].extent, dim) == 0,
+                primitive,
+                f"block {block.name!r} touches a part of {region.buffer.name} only: its dimension of {dim} up to"
+                f" {grown[item.min].extent if item.min in grown else dim}, behind which there would be no padding",
+            )
+    for region in block.writes:
+        for var in grown.keys() - reductions:
+            require(
+                any(item.min is var for item in region.region),
+                primitive,
+                f"{var.name!r} does not index {region.buffer.name}: what block {block.name!r} makes of the padding would overwrite it",
+            )
     if grown:
         _require_total(block, primitive)
-    if not reductions & grown:
+    if not reductions & grown.keys():
         return
     store = block.body.leaf if isinstance(block.body, LeafNode) else None
     fits = False
@@ -182,7 +238,7 @@ def _require_einsum(block: BlockNode, sizes: dict[Any, Any], primitive: str) -> 
         and store.value.a.buffer is store.buffer
     ):
         factors = _factors(store.value.b)
-        fits = all(_vanishes(factors, var) for var in reductions & grown)
+        fits = all(_vanishes(factors, var) for var in reductions & grown.keys())
     require(
         fits,
         primitive,

@@ -7,6 +7,7 @@ from typing import Any
 
 from ir import tir
 from ir.tir.stmt_functor import substitute
+from ir.tir.transform.fresh_copy import fresh_copy
 
 from ..access import access_regions
 from ..affine import constant_difference, mentions
@@ -69,7 +70,7 @@ class PartitionPrimitives(PrimitiveFamily):
         replace_node(node, _opaque(f"{base}_{name}_common", SeqNode(parts)))
         return self._new(result)
 
-    @primitive("Merge", loops_to_merge=Loops())
+    @primitive("Merge", moves=True, loops_to_merge=Loops())
     def merge(self, *loops_to_merge: LoopRV) -> LoopRV:
         """Run loops that stand beside each other in one loop.
 
@@ -158,8 +159,8 @@ def _opaque(name: str, body: TreeNode) -> BlockNode:
 
 
 def _part(loop: LoopNode, position: int, start: int, extent: int, base: str) -> LoopNode:
-    """A copy of a loop over some of its iterations, with variables and a block name of its own."""
-    body = tree_of(_fresh(loop.body.stmt()))
+    """A copy of a loop over some of its iterations, with variables, buffers and a block name of its own."""
+    body = tree_of(fresh_copy(loop.body.stmt()))
     var = tir.Var(f"{loop.var.name}{position}", loop.var.dtype)
     part = LoopNode(var, tir.const(extent, var.dtype), body, loop.kind, tir.const(start, var.dtype))
     rewrite_expressions(body, {loop.var: var})
@@ -196,22 +197,6 @@ def _covered(region: tir.BufferRegion, domains: Mapping[Any, tir.Range]) -> tir.
             for item in region.region
         ],
     )
-
-
-def _fresh(stmt: tir.Stmt) -> tir.Stmt:
-    """The statement with new loop and block variables, so that it can stand beside the original."""
-    table: dict[Any, Any] = {}
-
-    def visit(node: Any) -> None:
-        if isinstance(node, tir.For):
-            table[node.loop_var] = tir.Var(node.loop_var.name, node.loop_var.dtype)
-        elif isinstance(node, tir.LetStmt):
-            table[node.var] = tir.Var(node.var.name, node.var.type_annotation or node.var.dtype)
-        elif isinstance(node, tir.Block):
-            table.update({item.var: tir.Var(item.var.name, item.var.dtype) for item in node.iter_vars})
-
-    tir.post_order_visit(stmt, visit)
-    return substitute(stmt, table)  # type: ignore[no-any-return]
 
 
 def _mergeable_chains(loops: Sequence[LoopNode]) -> list[list[LoopNode]]:

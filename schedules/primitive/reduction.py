@@ -78,12 +78,8 @@ def _loops_of_init(block: BlockNode, loop: LoopNode) -> list[LoopNode]:
                 "decompose_reduction",
                 f"reduction {item.var.name!r} also runs outside loop {loop.var.name!r}; choose an outer loop",
             )
+    require_empty_domains(block, loops[position:], "decompose_reduction")
     for item_loop in loops[position:]:
-        require(
-            not (isinstance(item_loop.extent, tir.IntImm) and item_loop.extent.value == 0),
-            "decompose_reduction",
-            f"loop {item_loop.var.name!r} has no iterations, so that block {block.name!r} initialises nothing",
-        )
         used = any(mentions(value, {item_loop.var}) for value in block.iter_values)
         require(
             used or (isinstance(item_loop.extent, tir.IntImm) and item_loop.extent.value == 1),
@@ -92,6 +88,32 @@ def _loops_of_init(block: BlockNode, loop: LoopNode) -> list[LoopNode]:
             " would add up",
         )
     return loops[position:]
+
+
+def require_empty_domains(block: BlockNode, loops: Sequence[LoopNode], primitive: str) -> None:
+    """Refuse loops without iterations over a domain that has some: they do nothing, where over an empty domain ``init`` runs.
+
+    That is rule ``[reduce-empty]`` of ``docs/semantics.md``.
+    """
+    reduced = [item for item in block.iter_vars if item.iter_type == IterVar.CommReduce]
+    if any(_is_zero(item.dom.extent) for item in reduced):
+        return
+    values = [
+        value
+        for item, value in zip(block.iter_vars, block.iter_values, strict=True)
+        if item.iter_type == IterVar.CommReduce
+    ]
+    for loop in loops:
+        require(
+            not _is_zero(loop.extent) or not any(mentions(value, {loop.var}) for value in values),
+            primitive,
+            f"loop {loop.var.name!r} has no iterations, but the domain of the reduction has some, so that block {block.name!r}"
+            " initialises nothing",
+        )
+
+
+def _is_zero(extent: tir.PrimExpr) -> bool:
+    return isinstance(extent, tir.IntImm) and extent.value <= 0
 
 
 def _init_nest(block: BlockNode, inner_loops: list[LoopNode]) -> tuple[TreeNode, BlockNode]:

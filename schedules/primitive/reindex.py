@@ -15,11 +15,10 @@ from ..affine import constant_difference, mentions, simplify_polynomial
 from ..analysis import read_buffers, require, require_blocks_only, scope_children, written_buffers
 from ..argument import AnyBuffer, Argument, Block, BufferIndex, Map
 from ..bounds import guards
-from ..coverage import why_not_unconditional
+from ..coverage import why_not_begun, why_not_covered, why_not_unconditional, why_not_whole
 from ..declaration import PrimitiveFamily, primitive
 from ..error import ScheduleError
 from ..random_variable import BlockRV
-from ..region import relax_loops
 from ..state import ScheduleState
 from ..tree import (
     BlockNode,
@@ -32,8 +31,8 @@ from ..tree import (
     loops_around,
     scope_of,
 )
-from .caching import cache_name, require_storage_scope, similar_buffer
-from .layout import injective_inverse, map_indices
+from .caching import cache_name, relaxed_below, require_storage_scope, similar_buffer
+from .layout import allocating_scope, injective_inverse, map_indices
 from .reduction import conjuncts, conjuncts_without
 
 
@@ -125,8 +124,13 @@ def _reindex(block: BlockNode, buffer_index: int, is_write: bool) -> BlockNode:
                 primitive,
                 f"reduction variable {item.var.name!r} indexes the output of block {block.name!r}",
             )
+    reason = why_not_whole(block, used)
     if is_write:
-        _require_whole_domain(block, used, primitive)
+        require(reason is None, primitive, f"{reason}; the copy would write back elements that nobody wrote")
+    elif reason is not None:
+        is_given = allocating_scope(block, buffer) is None
+        require(is_given, primitive, f"{reason}; the copy would read elements that nobody wrote")
+        _require_in_bounds(block, buffer, indices, primitive)
     index_map = IndexMap([item.var for item in block.iter_vars], [item.var for item in used])
     shape = [_end(item) for item in used]
     cache = tir.decl_buffer(
@@ -147,20 +151,6 @@ def _reindex(block: BlockNode, buffer_index: int, is_write: bool) -> BlockNode:
 def _end(item: IterVar) -> Any:
     """One past the last value of a variable: what a dimension indexed by it must hold."""
     return simplify_polynomial(item.dom.min + item.dom.extent)
-
-
-def _require_whole_domain(block: BlockNode, used: list[IterVar], primitive: str) -> None:
-    """The copy writes every element back, so that the block must compute every one."""
-    bound = dict(zip([item.var for item in block.iter_vars], block.iter_values, strict=True))
-    for item in used:
-        point = [tir.Range.from_min_extent(bound[item.var], tir.const(1, item.var.dtype))]
-        ((low, extent),) = relax_loops(point, loops_around(block), [item.dom.extent])
-        size = constant_difference(low + extent, item.dom.min + item.dom.extent)
-        require(
-            constant_difference(low, item.dom.min) == 0 and size is not None and size >= 0,
-            primitive,
-            f"block {block.name!r} does not run over all values of its variable {item.var.name!r}",
-        )
 
 
 def _reindex_cache(
@@ -218,11 +208,12 @@ def _reindex_cache(
 
 
 def _needed_loops(around: list[LoopNode], values: list[Any]) -> list[LoopNode]:
-    """The loops that values mention, and those that say how far they run."""
+    """The loops that values mention, those that say how far they run, and those that do not run at all."""
     needed: list[LoopNode] = []
     mentioning = list(values)
     for loop in reversed(around):
-        if any(mentions(value, {loop.var}) for value in mentioning):
+        is_empty = isinstance(loop.extent, tir.IntImm) and loop.extent.value <= 0
+        if is_empty or any(mentions(value, {loop.var}) for value in mentioning):
             needed.insert(0, loop)
             mentioning += [loop.min, loop.extent]
     return needed
@@ -278,7 +269,10 @@ def _only_access(
         primitive,
         f"block {block.name!r} accesses {buffer.name} by the loops around it and not by its variables",
     )
-    _require_in_bounds(block, buffer, found[0], primitive)
+    if _is_conditional(block):
+        _require_in_bounds(block, buffer, found[0], primitive)
+        if not is_write:
+            _require_written(block, buffer, primitive)
     if is_write:
         writers = [item for item in scope_children(block) if buffer in written_buffers(item)]
         require(
@@ -286,10 +280,11 @@ def _only_access(
             primitive,
             f"buffer {buffer.name} is written by {len(writers)} blocks of the scope, not by one",
         )
+        scope = scope_of(block)
+        assert scope is not None
+        reason = why_not_begun(block, buffer, scope)
         require(
-            block.init is not None or buffer not in read_buffers(block),
-            primitive,
-            f"block {block.name!r} goes on with what {buffer.name} held before, which a new buffer does not hold",
+            reason is None, primitive, f"{reason}; a new buffer does not hold what {buffer.name} held before"
         )
         reason = why_not_unconditional(block, buffer)
         require(reason is None, primitive, f"{reason}; the copy would write back elements that nobody wrote")
@@ -302,26 +297,25 @@ def _only_access(
     return buffer, found[0]
 
 
-def _require_in_bounds(
-    block: BlockNode, buffer: tir.Buffer, indices: tuple[Any, ...], primitive: str
-) -> None:
-    """The copy runs over all values of the block's variables, without the conditions around the access.
-
-    An access without conditions happens for each of them anyway.
-    """
+def _is_conditional(block: BlockNode) -> bool:
+    """Whether a block does not access all that its variables index, but under conditions."""
     assert isinstance(block.body, LeafNode)
-    conditional = (tir.IfThenElse, tir.Select)
     found: list[Any] = []
 
     def visit(node: Any) -> None:
-        if isinstance(node, conditional) or (
+        if isinstance(node, tir.IfThenElse | tir.Select) or (
             isinstance(node, tir.Call) and node.op.name == "tir.if_then_else"
         ):
             found.append(node)
 
     tir.post_order_visit(block.body.leaf, visit)
-    if not found and isinstance(block.predicate, tir.IntImm):
-        return
+    return bool(found) or not isinstance(block.predicate, tir.IntImm)
+
+
+def _require_in_bounds(
+    block: BlockNode, buffer: tir.Buffer, indices: tuple[Any, ...], primitive: str
+) -> None:
+    """The copy runs over all values of the block's variables, without the conditions around the access."""
     analyzer = Analyzer()
     for item in block.iter_vars:
         analyzer.bind(item.var, item.dom)
@@ -331,6 +325,29 @@ def _require_in_bounds(
             primitive,
             f"index {index} of {buffer.name} may lie outside the buffer where block {block.name!r} does not use it",
         )
+
+
+def _require_written(block: BlockNode, buffer: tir.Buffer, primitive: str) -> None:
+    """What a block reads under conditions is copied without them: all of a buffer of the scope must have been written."""
+    scope = scope_of(block)
+    assert scope is not None
+    if not any(item is buffer for item in scope.alloc_buffers):
+        return
+    for writer in scope_children(block):
+        for region in writer.writes:
+            if region.buffer is not buffer:
+                continue
+            reason = why_not_covered(writer, buffer, scope)
+            box = relaxed_below(writer, region, scope)
+            is_whole = all(
+                constant_difference(low, 0) == 0 and constant_difference(extent, dim) == 0
+                for (low, extent), dim in zip(box, buffer.shape, strict=True)
+            )
+            require(
+                reason is None and is_whole,
+                primitive,
+                f"block {block.name!r} reads {buffer.name} under conditions, of which block {writer.name!r} may write a part only",
+            )
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -51,7 +51,7 @@ class Reduction:
 class RFactorPrimitives(PrimitiveFamily):
     """Reductions in two steps."""
 
-    @primitive("RFactor", loop=Loop(), factor_axis=Argument())
+    @primitive("RFactor", moves=True, loop=Loop(), factor_axis=Argument())
     def rfactor(self, loop: LoopRV, factor_axis: int) -> BlockRV:
         """Factor a reduction loop out into partial results: returns the block that computes them.
 
@@ -411,7 +411,9 @@ def _partial_block(
 
     def widened(region: tir.BufferRegion) -> tir.BufferRegion:
         ranges = [
-            tir.Range.from_min_extent(simplify_polynomial(substitute(item.min, renamed)), item.extent)
+            tir.Range.from_min_extent(
+                simplify_polynomial(substitute(item.min, renamed)), substitute(item.extent, renamed)
+            )
             for item in region.region
         ]
         new = buffers.get(region.buffer)

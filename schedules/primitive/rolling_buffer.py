@@ -21,7 +21,7 @@ from .caching import relaxed_below
 class RollingBufferPrimitives(PrimitiveFamily):
     """Buffers that hold a window of what passes through them."""
 
-    @primitive("RollingBuffer", block=Block(), write_buffer_index=BufferIndex(is_write=True))
+    @primitive("RollingBuffer", moves=True, block=Block(), write_buffer_index=BufferIndex(is_write=True))
     def rolling_buffer(self, block: BlockRV | str, write_buffer_index: int | str | tir.Buffer) -> None:
         """Keep only a window of what a block computes for overlapping tiles, and compute only what is new in each step.
 

@@ -11,6 +11,7 @@ from ir.tir.stmt_functor import StmtExprMutator, substitute
 
 from ..affine import constant_difference, mentions, polynomial, simplify_polynomial
 from ..analysis import (
+    producers_of,
     read_buffers,
     require,
     require_blocks_only,
@@ -20,10 +21,10 @@ from ..analysis import (
 )
 from ..argument import Argument, Block, BufferIndex, Loop
 from ..bounds import clipped
-from ..coverage import why_not_covered
+from ..coverage import why_not_begun, why_not_covered
 from ..declaration import PrimitiveFamily, primitive
 from ..random_variable import BlockRV, LoopRV
-from ..region import bind_region, relax_region, union_boxes
+from ..region import Box, bind_region, contains, relax_region, union_boxes
 from ..tree import (
     BlockNode,
     LeafNode,
@@ -38,15 +39,17 @@ from ..tree import (
     scope_of,
     tree_of,
 )
+from .block_domains import polynomial_quotient
 from .caching import (
     cache_name,
     copy_block,
+    reads_within,
     relaxed_below,
     replace_buffer,
     require_storage_scope,
     similar_buffer,
 )
-from .compute_at import _required_boxes, polynomial_quotient
+from .compute_at import _required_boxes
 
 
 class StagingPrimitives(PrimitiveFamily):
@@ -54,6 +57,7 @@ class StagingPrimitives(PrimitiveFamily):
 
     @primitive(
         "CacheInplace",
+        moves=True,
         block=Block(),
         read_buffer_index=BufferIndex(is_write=False),
         storage_scope=Argument(),
@@ -85,6 +89,7 @@ class StagingPrimitives(PrimitiveFamily):
 
     @primitive(
         "ReadAt",
+        moves=True,
         loop=Loop(),
         block=Block(),
         read_buffer_index=BufferIndex(is_write=False),
@@ -110,6 +115,7 @@ class StagingPrimitives(PrimitiveFamily):
 
     @primitive(
         "WriteAt",
+        moves=True,
         loop=Loop(),
         block=Block(),
         write_buffer_index=BufferIndex(is_write=True),
@@ -145,8 +151,7 @@ def _cache_inplace(block: BlockNode, buffer_index: int, storage_scope: str) -> l
         primitive,
         f"block {block.name!r} reads {len(block.reads)} buffers, there is no read buffer {buffer_index}",
     )
-    region = block.reads[buffer_index]
-    buffer = region.buffer
+    buffer = block.reads[buffer_index].buffer
     scope = scope_of(block)
     require(scope is not None, primitive, f"block {block.name!r} is a root block")
     require_blocks_only(block, primitive)
@@ -169,17 +174,19 @@ def _cache_inplace(block: BlockNode, buffer_index: int, storage_scope: str) -> l
         node = node.parent
         if any(mentions(index, {node.var}) for index in indices):
             top = node
-    box = (
-        relaxed_below(block, region, top)
-        if top is not block
-        else [(item.min, item.extent) for item in bind_region(region.region, values)]
+    inner = {loop.var: loop.extent for loop in _loops_from(block, top)}
+    box = union_boxes(
+        [relax_region(bind_region(item.region, values), inner, buffer.shape) for item in regions],
+        buffer.shape,
     )
-    if top is not block:
-        inner = {loop.var: loop.extent for loop in _loops_from(block, top)}
-        box = union_boxes(
-            [relax_region(bind_region(item.region, values), inner, buffer.shape) for item in regions],
-            buffer.shape,
+    for other in blocks_below(top):
+        require(
+            other is block or buffer not in read_buffers(other) | written_buffers(other),
+            primitive,
+            f"block {other.name!r} in the same nest as block {block.name!r} accesses {buffer.name}, too",
         )
+    if any(item is buffer for item in scope.alloc_buffers):
+        _require_filled(block, buffer, box, primitive)
     cache = similar_buffer(buffer, storage_scope)
     name = fresh_block_name(block, cache_name(buffer, storage_scope))
     before, read_block = copy_block(buffer, cache, box, name, loops_around(top))
@@ -189,6 +196,24 @@ def _cache_inplace(block: BlockNode, buffer_index: int, storage_scope: str) -> l
     insert_beside(top, after, before=False)
     scope.change(alloc_buffers=(*scope.alloc_buffers, cache))
     return [read_block, write_block]
+
+
+def _require_filled(block: BlockNode, buffer: tir.Buffer, box: Box, primitive: str) -> None:
+    """The copy takes a box along of which the block may read a part only: a block before it must have written all of that."""
+    scope = scope_of(block)
+    assert scope is not None
+    for writer in producers_of(block):
+        for region in writer.writes:
+            if region.buffer is not buffer or why_not_covered(writer, buffer, scope) is not None:
+                continue
+            written = relaxed_below(writer, region, scope)
+            if contains(written, box):
+                return
+    require(
+        False,
+        primitive,
+        f"no block before block {block.name!r} is known to fill what it touches of {buffer.name}",
+    )
 
 
 def _loops_from(block: BlockNode, top: TreeNode) -> list[LoopNode]:
@@ -367,22 +392,10 @@ def _stage_at(
             not outside, primitive, f"buffer {buffer.name} is written outside loop {loop.var.name!r} as well"
         )
         first = writers[0]
-        require(
-            first.init is not None or buffer not in read_buffers(first),
-            primitive,
-            f"block {first.name!r} updates {buffer.name} without initialising it; the copy would have no values to start from",
-        )
         for item in writers:
-            values = dict(zip([v.var for v in item.iter_vars], item.iter_values, strict=True))
-            around = [other.var for other in _loops_outside(loop)]
-            for variable in item.iter_vars:
-                require(
-                    variable.iter_type != IterVar.CommReduce
-                    or not mentions(values[variable.var], set(around)),
-                    primitive,
-                    f"the reduction {variable.var.name!r} of block {item.name!r} is not finished in one iteration of"
-                    f" loop {loop.var.name!r}",
-                )
+            reason = why_not_begun(item, buffer, loop)
+            begun = reason is None or (item is not first and item.init is None)
+            require(begun, primitive, f"{reason}; the copy would have no values to start from")
         reason = why_not_covered(first, buffer, loop)
         require(reason is None, primitive, f"{reason}; the copy would write back elements that nobody wrote")
     else:
@@ -408,6 +421,12 @@ def _stage_at(
                 primitive,
                 f"block {first.name!r} writes less of {buffer.name} than the blocks behind it",
             )
+    if is_write and not any(item is buffer for item in scope.alloc_buffers):
+        require(
+            reads_within(boxes[buffer], readers, buffer, loop),
+            primitive,
+            f"under loop {loop.var.name!r} more of {buffer.name} is read than block {first.name!r} has written then",
+        )
     cache = similar_buffer(buffer, storage_scope)
     name = fresh_block_name(block, cache_name(buffer, storage_scope))
     source, target = (cache, buffer) if is_write else (buffer, cache)
@@ -422,14 +441,6 @@ def _stage_at(
         insert_beside(touching[0], copy, before=True)
     scope.change(alloc_buffers=(*scope.alloc_buffers, cache))
     return copy
-
-
-def _loops_outside(loop: LoopNode) -> list[LoopNode]:
-    return [
-        item
-        for item in [*loops_around(loop), loop]
-        if not (isinstance(item.extent, tir.IntImm) and item.extent.value == 1)
-    ]
 
 
 _FAR = 1 << 30

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 from ir import tir
 
+from ..affine import mentions
 from ..analysis import why_not_complete, why_not_reduction
+from ..dependence import why_iterations_conflict
 from ..error import ScheduleError
 from ..random_variable import BlockRV, ExprRV
 from ..schedule import Schedule
-from ..tree import LoopNode, loops_around
+from ..tree import LoopNode, blocks_below, loops_around
 from .base import ScheduleRule
 from .block_facts import is_data_parallel, node_of
 
@@ -77,11 +79,18 @@ def bind_block(
 
 
 def _parallel_prefix(loops: Sequence[LoopNode]) -> int:
-    """How many loops from the outside in are data-parallel and nested directly."""
+    """How many loops from the outside in are data-parallel, nested directly, and of extents that depend on none of them.
+
+    Where no iterations of each conflict, none of the fused loop do, however it is split.
+    """
     count = 0
+    outer: set[tir.Var] = set()
     for loop in loops:
-        if not is_data_parallel(loop):
+        if not is_data_parallel(loop) or mentions(loop.extent, outer) or mentions(loop.min, outer):
             break
+        if why_iterations_conflict(loop, blocks_below(loop)) is not None:
+            break
+        outer.add(loop.var)
         count += 1
         if not isinstance(loop.body, LoopNode):
             break
@@ -92,9 +101,9 @@ def _threads(sch: Schedule, total: int | None, limit: int, candidates: Sequence[
     """The threads of a block: sampled among the candidates that the loop can fill."""
     useful = [item for item in candidates if item <= limit and (total is None or item <= total)]
     if not candidates:
-        return limit if total is None else min(limit, total)
+        return limit if total is None else min(limit, max(total, 1))
     if not useful:
         if total is None or total > limit:
             raise ScheduleError(f"AutoBind: none of the thread extents {list(candidates)} is within {limit}")
-        return total
+        return max(total, 1)
     return sch.sample_categorical(useful, [1.0 / len(useful)] * len(useful))

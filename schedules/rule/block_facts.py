@@ -151,12 +151,12 @@ def _extent(item: Any) -> Any:
 
 
 def contiguous_var(block: BlockNode) -> Any:
-    """The variable that indexes the last dimension of the output alone, or None."""
+    """The block's variable that indexes the last dimension of the output alone, or None; opaque blocks use loops instead."""
     region = block.writes[0].region
     if not region:
         return None
     last = region[-1].min
-    return last if isinstance(last, tir.Var) else None
+    return last if any(item.var is last for item in block.iter_vars) else None
 
 
 def loop_position(block: BlockNode, var: Any) -> int | None:

@@ -10,7 +10,7 @@ from ..analysis import consumers_of, is_output_block
 from ..error import ScheduleError
 from ..random_variable import BlockRV, LoopRV
 from ..schedule import Schedule
-from ..tree import BlockNode, loops_around
+from ..tree import BlockNode, LoopNode, loops_around
 from .base import ScheduleRule
 from .block_facts import elementwise_prefix, has_data_reuse, node_of, reduce_vars
 
@@ -49,9 +49,9 @@ class CrossThreadReduction(ScheduleRule):
             bool(reduce_vars(node))
             and not has_data_reuse(node)
             and bool(loops)
-            and len(_reduction_loops(node)) >= 1
             and all(loop.thread_binding is None for loop in loops)
             and all(isinstance(loop.extent, tir.IntImm) for loop in loops)
+            and any(_extent(loops[i]) > 1 for i in _reduction_loops(node))  # else there is nothing to share
         )
 
     def _share(self, sch: Schedule, block: BlockRV) -> None:
@@ -86,6 +86,11 @@ class CrossThreadReduction(ScheduleRule):
         if positions != list(range(len(loops) - len(positions), len(loops))):
             sch.reorder(*[loops[i] for i in sorted(around) if i > positions[0]], *reduced)
         return sch.fuse(*reduced) if len(reduced) > 1 else reduced[0]
+
+
+def _extent(loop: LoopNode) -> int:
+    assert isinstance(loop.extent, tir.IntImm)
+    return loop.extent.value
 
 
 def _reduction_loops(node: BlockNode) -> list[int]:

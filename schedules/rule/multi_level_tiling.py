@@ -200,15 +200,23 @@ class MultiLevelTiling(ScheduleRule):
             for level in reuse.levels:
                 moved = state.copy()
                 (consumer,) = moved.sch.get_consumers(moved.block)
-                moved.sch.reverse_compute_at(consumer, self._place(moved, level), preserve_unit_loops=True)
-                found.append(moved)
+                if self._follows_into_tile(moved, consumer, level):
+                    found.append(moved)
             return [*found, state]
         for level in reuse.levels:
             cached = state.copy()
             copy = cached.sch.cache_write(cached.block, 0, reuse.scope)
-            cached.sch.reverse_compute_at(copy, self._place(cached, level), preserve_unit_loops=True)
-            found.append(cached)
+            if self._follows_into_tile(cached, copy, level):
+                found.append(cached)
         return [*found, state] if reuse.req == "may" or not found else found
+
+    def _follows_into_tile(self, state: TiledBlock, consumer: BlockRV, level: int) -> bool:
+        """Move a consumer into the tile of a level; False where it cannot follow: one that runs for a triangle of its domain, say."""
+        try:
+            state.sch.reverse_compute_at(consumer, self._place(state, level), preserve_unit_loops=True)
+        except ScheduleError:
+            return False
+        return True
 
     def _cache_operands(self, state: TiledBlock) -> TiledBlock:
         reuse = self.reuse_read
@@ -217,7 +225,11 @@ class MultiLevelTiling(ScheduleRule):
         sch = state.sch
         node = node_of(sch, state.block)
         written = {region.buffer for region in node.writes}
-        operands = [i for i, region in enumerate(node.reads) if region.buffer not in written]
+        operands = [
+            i
+            for i, region in enumerate(node.reads)
+            if region.buffer not in written and _has_fixed_size(region)
+        ]
         for level in reuse.levels:
             for position in operands:
                 copy = sch.cache_read(state.block, position, reuse.scope, consumer_blocks=[state.block])
@@ -247,6 +259,11 @@ def stands_alone(node: BlockNode) -> bool:
 def _follows(node: BlockNode, consumer: BlockNode) -> bool:
     """Whether a consumer reads the result elementwise, so that it can write out a tile."""
     return is_injective(consumer) and reads_elementwise(consumer, node.writes[0].buffer)
+
+
+def _has_fixed_size(region: tir.BufferRegion) -> bool:
+    """Whether every iteration reads as much. Of a tensor that is read at two places it does not: what lies between is counted."""
+    return all(isinstance(item.extent, tir.IntImm) for item in region.region)
 
 
 def _fits_vector(node: BlockNode, length: int) -> bool:

@@ -183,6 +183,36 @@ class DatabaseContract:
         again.dump_pruned(pruned)
         assert sorted(r.mean_secs for r in pruned.get_all_tuning_records()) == [1.0, 2.0, 4.0]
 
+    @pytest.mark.parametrize("order", [[0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1]])
+    def test_one_wrong_answer_is_a_failure_for_good(self, database: Database, order: list[int]) -> None:
+        """Whatever was measured before, afterwards, or later by another machine's clock."""
+        workload = database.commit_workload(matmul())
+        records = [
+            record(workload, 1.0, name="lucky", created_at=100.0),
+            record(workload, None, name="lucky", created_at=50.0, failure_kind="wrong_result"),
+            record(workload, 1.1, name="lucky", created_at=200.0, remeasured=True),
+            record(workload, 2.0, name="solid", created_at=1.0),
+        ]
+        for index in order:
+            database.commit_tuning_record(records[index])
+        again = self.reopen(database)
+        for count in (1, 2, 9):
+            assert [r.mean_secs for r in again.get_top_k(workload, count)] == [2.0]
+        found = again.query_tuning_record(matmul(), TARGET)
+        assert found is not None and found.mean_secs == 2.0
+
+    def test_what_was_compared_and_measured_in_full_comes_first(self, database: Database) -> None:
+        workload = database.commit_workload(matmul())
+        database.commit_tuning_record(record(workload, 1.0, name="unverified", verified=False))
+        database.commit_tuning_record(record(workload, 0.5, name="cut", verified=True, cut=True))
+        database.commit_tuning_record(record(workload, 2.0, name="verified", verified=True))
+        database.commit_tuning_record(record(workload, 3.0, name="slower", verified=True))
+        again = self.reopen(database)
+        for count in (1, 2, 3, 9):
+            assert [r.mean_secs for r in again.get_top_k(workload, count)] == [2.0, 3.0, 0.5, 1.0][:count]
+        best = again.query_tuning_record(matmul(), TARGET)
+        assert best is not None and best.mean_secs == 2.0
+
     def test_what_fails_when_measured_again_is_not_found(self, database: Database) -> None:
         workload = database.commit_workload(matmul())
         first = record(workload, 1.0)

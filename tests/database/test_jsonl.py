@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from database import (
+    DatabaseError,
     DatabaseFileError,
     MemoryDatabase,
     Session,
@@ -105,3 +107,27 @@ def test_programs_are_hashed_anew(source: MemoryDatabase, tmp_path: Path) -> Non
     copy = MemoryDatabase()
     import_records(copy, path)
     assert copy.query_tuning_record(matmul(), TARGET) is not None
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"run_secs": "123"}, "line 2: run times are a list of seconds"),
+        ({"workload": []}, "line 2: .*unhashable"),
+        ({"kind": "note"}, "line 2: a line of unknown kind 'note'"),
+        ({"kind": ["record"]}, "line 2 is not a tuning record"),
+        ({"v": True}, "line 2 is not a tuning record"),
+        ({"args_info": [{"a": 1}]}, "line 2: cannot read argument info"),
+    ],
+)
+def test_odd_lines_are_named(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    database = MemoryDatabase()
+    workload = database.commit_workload(matmul())
+    database.commit_tuning_record(record(workload, 1.0))
+    path = tmp_path / "odd.jsonl"
+    export_records(database, path)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    lines[1].update(change)
+    path.write_text("".join(json.dumps(line) + "\n" for line in [*lines, lines[0]]))
+    with pytest.raises(DatabaseError, match=message):
+        import_records(MemoryDatabase(), path)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +18,17 @@ from ir.error import IRTypeError
 from ir.relax.frontend.nn import modules, spec, tensor
 from ir.script import relax as R
 from ir.script import tir as T
+
+
+@pytest.mark.parametrize("dtype", ["int4", "uint4", "int2", "uint2", "bfloat16", "float8_e5m2"])
+@pytest.mark.parametrize("function", ["ir.dtype.to_numpy", "runners.ndarray.numpy_dtype"])
+def test_numpy_has_narrow_numbers_in_a_new_process(function: str, dtype: str) -> None:
+    """It knows the names only once ml_dtypes is imported, which this process has done long ago."""
+    module, _, name = function.rpartition(".")
+    program = f"from {module} import {name} as of; print(of('{dtype}').name)"
+    assert (
+        subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout == f"{dtype}\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,14 @@ def _write_beside(*arguments: Any) -> None:
     ctypes.memset(arguments[2].ctypes.data + arguments[2].nbytes, 1, 4)
 
 
+def _wrong_below_zero(*arguments: Any) -> None:
+    """So slow that only the first kinds of inputs are tried before the time counts, and wrong on a later one."""
+    time.sleep(2e-3)
+    np.matmul(arguments[0], arguments[1], out=arguments[2])
+    if (arguments[0] < 0).all():
+        arguments[2][...] = 0
+
+
 def _raise(*arguments: Any) -> None:
     raise RuntimeError("refused to run")
 
@@ -111,5 +119,6 @@ MISBEHAVIOURS: dict[str, Callable[..., None]] = {
     "sometimes": _sometimes(),
     "input": _write_input,
     "beside": _write_beside,
+    "below_zero": _wrong_below_zero,
     "exit": _exit,
 }

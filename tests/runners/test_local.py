@@ -7,7 +7,7 @@ import signal
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -16,6 +16,7 @@ import pytest
 from ir import IRModule
 from ir.error import IRError
 from ir.pass_context import PassContext
+from ir.script import from_source
 from ir.tir import IndexMap, interpreter
 from ir.tir.stmt import ForKind
 from runners import (
@@ -36,8 +37,9 @@ from runners import (
 from runners.builder import BuilderResult
 from runners.candidate import Kernel, RunSettings, _time, confirmed
 from runners.lock import machine
+from runners.native import build_native
 from runners.runner import RunnerResult
-from runners.verify import VERSION, compute_reference
+from runners.verify import VERSION, ReferenceStore, compute_reference
 from tests.programs.nodes import matmul, scaled
 from tests.runners.builds import interpreted
 from tests.runners.contract import RunnerContract
@@ -131,7 +133,49 @@ def test_a_rival_that_is_wrong_has_no_time(builder: LocalBuilder, pool: WorkerPo
     right, wrong = final_choice(
         artifacts, reference=matmul(), rounds=1, round_secs=0.001, timeout_sec=5.0, pool=pool
     )
-    assert right is not None and wrong is None
+    assert right.verified and right.run_secs and right.check_secs > 0
+    assert wrong.kind is ResultKind.WRONG_RESULT and "output C differs" in (wrong.error_msg or "")
+
+
+def test_what_was_built_travels_to_the_process_that_checks_it_again() -> None:
+    """Without its program nothing could be built there; a closure cannot travel, and is built again."""
+    mod = matmul()
+    native, closure = (Kernel(mod, build(mod, "cpu")) for build in (build_native, interpreted))
+    shipped = native.shipped()
+    assert shipped is not None and closure.shipped() is None
+    key = ReferenceStore.key(mod, "cpu")
+    check = partial(candidate.confirm_candidate, target="cpu", f_build=None, reference_key=key, reference=mod)
+    assert check(shipped, -3, None, limit=5.0, timeout_sec=5.0) is None
+    broken = Kernel(mod, build_native(matmul(4, 4, 4, transposed=True), "cpu")).shipped()
+    assert "output C differs" in (check(broken, -3, None, limit=5.0, timeout_sec=5.0) or "")
+    with pytest.raises(candidate.Forgotten, match="-3"):
+        check(None, -3, None, limit=5.0, timeout_sec=5.0)
+
+
+@pytest.mark.parametrize(("index", "calls"), [("i", 2 * 3), ("I[i]", 2 * 6 * 3)])
+def test_threads_that_surely_keep_apart_are_called_less_often(
+    index: str, calls: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mod: Any = from_source(f"""
+@I.ir_module
+class Module:
+    @T.prim_func
+    def main(A: T.Buffer((8,), "float32"), I: T.Buffer((8,), "int32"), B: T.Buffer((8,), "float32")):
+        for i in T.parallel(8):
+            B[{index}] = A[i]
+""")
+    reference = compute_reference(mod, lambda program: lambda arguments: interpreter.run(program, *arguments))
+    made = 0
+
+    def call(*arguments: Any) -> None:
+        nonlocal made
+        made += 1
+        interpreter.run(mod, *arguments)
+
+    monkeypatch.setattr(candidate, "_REPEATING_SECS", 60.0)
+    monkeypatch.setattr(candidate, "thread_counts", lambda: [1, 2, 3])
+    assert confirmed(Kernel(mod, call), reference, 60.0) is None
+    assert made == len(reference.cases) + calls
 
 
 class Threaded:
@@ -178,7 +222,7 @@ def test_workers_build_with_the_options_of_the_callers_context(
     with_option.artifact.worker = None
     for artifact in (with_option.artifact, unbuilt):
         assert runner.submit(RunnerInput(artifact)).result().kind is ResultKind.OK
-    assert final_choice([unbuilt, unbuilt], pool=builder.pool)[0] is not None
+    assert final_choice([unbuilt, unbuilt], pool=builder.pool)[0].run_secs
 
 
 def test_without_a_reference_nothing_is_verified(builder: LocalBuilder, runner: LocalRunner) -> None:
@@ -280,6 +324,63 @@ def test_only_a_hopeless_candidate_is_spared_the_second_check(
     assert report.cut and report.verified and calls == checks
 
 
+def by_the_interpreter(mod: IRModule) -> Callable[[list[Any]], object]:
+    return lambda arguments: interpreter.run(mod, *arguments)
+
+
+@pytest.mark.parametrize("best_secs", [None, 1e-9], ids=["timed in full", "cut"])
+@pytest.mark.parametrize(("position", "message"), [(2, "after many calls"), (0, "input A was written to")])
+def test_what_late_calls_leave_is_looked_at_as_well(
+    monkeypatch: pytest.MonkeyPatch, position: int, message: str, best_secs: float | None
+) -> None:
+    """Right where it is checked, wrong in the calls that its time is taken of; the next candidate finds its inputs as they were."""
+    monkeypatch.setattr(candidate, "_CHECKING_SECS", 0.0)
+    monkeypatch.setattr(
+        candidate, "_far_behind", lambda *args, slack=None: best_secs is not None and slack is not None
+    )
+    mod, calls = matmul(), 0
+    reference = compute_reference(mod, by_the_interpreter)
+
+    def call(*arguments: Any) -> None:
+        nonlocal calls
+        calls += 1
+        interpreter.run(mod, *arguments)
+        if calls > candidate._FIRST_CASES:
+            arguments[position][0, 0] += 1
+
+    settings = RunSettings(QUICK, 10.0, cut_ratio=4.0)
+    report = _time(Kernel(mod, call), reference, best_secs, settings)
+    assert report.kind is ResultKind.WRONG_RESULT and message in (report.message or "")
+    right = _time(Kernel(mod, lambda *given: interpreter.run(mod, *given)), reference, best_secs, settings)
+    assert right.kind is ResultKind.OK and right.cut is (best_secs is not None)
+
+
+def test_a_packed_input_may_not_be_written() -> None:
+    packed = matmul(
+        4, 5, 3, attrs={"layout_rewrite_maps": {1: IndexMap.from_func(lambda k, j: [j, k])}}, transposed=True
+    )
+    reference = compute_reference(matmul(4, 5, 3), by_the_interpreter)
+
+    def call(*arguments: Any) -> None:
+        interpreter.run(packed, *arguments)
+        arguments[1][0, 0] += 1
+
+    message = confirmed(Kernel(packed, call), reference, 5.0)
+    assert message == "the packed input B was written to"
+
+
+@pytest.mark.parametrize("kind", ["wrong", None])
+def test_the_reference_that_a_wrong_candidate_ran_on_is_not_used_again(kind: str | None) -> None:
+    mod = matmul() if kind is None else injected(kind)
+    key = f"confirm {kind}"
+    message = candidate.confirm_candidate(
+        None, -3 if kind else -4, mod, "cpu", interpreted, key, matmul(), 5.0, 5.0
+    )
+    assert (message is None) is (kind is None)
+    assert (candidate._REFERENCES.in_memory(key) is None) is (kind is not None)
+    candidate._REFERENCES.forget(key)
+
+
 def test_a_candidate_cools_down_before_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     events: list[Any] = []
 
@@ -309,7 +410,7 @@ def test_a_final_choice_has_the_machine_to_itself(builder: LocalBuilder, pool: W
             )
             with pytest.raises(TimeoutError):
                 chosen.result(timeout=0.7)
-        assert chosen.result(timeout=60)[0] is not None
+        assert chosen.result(timeout=60)[0].run_secs
 
 
 def test_warm_calls_end_when_what_first_calls_lose_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -342,6 +443,62 @@ def test_the_mean_of_the_best_candidate_is_the_mark_for_the_next() -> None:
     results = dict(measure_candidates(requests, Build(), Run()))  # type: ignore[arg-type]
     assert marks == [None, 3.0, 3.0, 1.5]
     assert [results[number].run_secs for number in range(4)] == times
+
+
+@pytest.mark.parametrize(
+    ("known", "passes", "asked", "order"),
+    [
+        (None, "abc", "b", "debac"),  # what was cut and what was wrong does not wait
+        (None, "ac", "ba", "debac"),
+        (None, "", "bac", "debac"),
+        (2.5, "abc", "b", "cdeba"),
+        (0.5, "abc", "", "abcde"),
+    ],
+)
+def test_of_a_batch_the_fastest_is_checked_in_full(
+    known: float | None, passes: str, asked: str, order: str
+) -> None:
+    times = {"a": 2.0, "b": 1.0, "c": 3.0}
+    confirmed: list[str] = []
+
+    def confirm(name: str) -> RunnerResult:
+        confirmed.append(name)
+        if name in passes:
+            return RunnerResult([times[name]], None, verified=True)
+        return RunnerResult(None, "wrong", ResultKind.WRONG_RESULT)
+
+    class Build:
+        def submit(self, inputs: Any) -> list[Any]:
+            return [Done(BuilderResult(item.mod, None)) for item in inputs]
+
+    class Run:
+        def run(self, items: Any) -> list[Any]:
+            name = items[0].artifact
+            assert items[0].confirm_later
+            if name == "e":
+                return [Done(RunnerResult(None, "wrong", ResultKind.WRONG_RESULT))]
+            if name == "d":
+                return [Done(RunnerResult([9.0], None, cut=True))]
+            return [Done(RunnerResult([times[name]], None, verified=True, confirm=partial(confirm, name)))]
+
+    reference = matmul()
+    requests = [MeasureRequest(name, "cpu", reference, known) for name in "abcde"]
+    results = list(measure_candidates(requests, Build(), Run()))  # type: ignore[arg-type]
+    assert "".join(confirmed) == asked
+    wrong = {"abcde"[position] for position, result in results if not result.ok}
+    assert wrong == {*asked, "e"} - set(passes)
+    assert "".join("abcde"[position] for position, _ in results) == order
+
+
+def test_who_asks_for_it_confirms_later(builder: LocalBuilder, runner: LocalRunner) -> None:
+    for mod, kind in ((matmul(), ResultKind.OK), (injected("below_zero"), ResultKind.WRONG_RESULT)):
+        item = RunnerInput(built(builder, mod), reference=matmul(), confirm_later=True)
+        result = runner.submit(item).result()
+        assert result.kind is ResultKind.OK and result.confirm is not None, result.error_msg
+        final = result.confirm()
+        assert final.kind is kind and final.confirm is None and final.check_secs > 0
+        assert runner.submit(replace(item, confirm_later=False)).result().kind is kind
+    assert "when it was checked again as the best" in (final.error_msg or "")
 
 
 def test_candidates_of_a_killed_worker_are_built_again(
@@ -388,16 +545,17 @@ def test_batch_reports_failed_builds_and_cuts_within_itself(
 def test_final_choice_takes_turns_and_survives_a_crash(builder: LocalBuilder, pool: WorkerPool) -> None:
     artifacts = [built(builder, mod) for mod in (matmul(3, 3, 3), injected("slow"), injected("segfault"))]
     fast, slow, dead = final_choice(artifacts, rounds=3, round_secs=0.001, timeout_sec=5.0, pool=pool)
-    assert dead is None
-    assert fast is not None and slow is not None and fast < slow
+    assert dead.kind is ResultKind.CRASH and "SIGSEGV" in (dead.error_msg or "")
+    assert fast.run_secs and slow.run_secs and fast.run_secs < slow.run_secs
 
 
 def test_the_runner_builds_the_rivals_of_a_final_choice_where_they_run(
     builder: LocalBuilder, runner: LocalRunner
 ) -> None:
     rivals = [builder.unbuilt(BuilderInput(mod, "llvm")) for mod in (matmul(3, 3, 3), injected("segfault"))]
-    medians = runner.final_choice(rivals)
-    assert medians is not None and medians[0] is not None and medians[1] is None
+    results = runner.final_choice(rivals)
+    assert results is not None
+    assert [item.kind for item in results] == [ResultKind.OK, ResultKind.CRASH]
     assert runner.final_choice(["some/path.tar"]) is None
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 
 from ir import IRModule
 from ir.error import IRError
+from ir.script import from_source
 from ir.tir import For, ForKind
 from ir.tir.stmt_functor import ir_transform
 from runners import (
@@ -26,7 +28,9 @@ from runners import (
     final_choice,
     measure_candidates,
 )
+from runners.candidate import Kernel, confirmed
 from runners.native import build_native
+from runners.verify import compute_reference
 from tests.programs.nodes import matmul, scaled
 from tests.runners.contract import RunnerContract
 
@@ -79,7 +83,7 @@ def test_final_choice_on_native_code(native_pool: WorkerPool) -> None:
         pool=native_pool,
         rounds=3,
     )
-    assert small is not None and large is not None and small < large
+    assert small.run_secs and large.run_secs and small.run_secs < large.run_secs
 
 
 def test_bound_calls_write_to_the_given_arrays() -> None:
@@ -102,3 +106,43 @@ def test_several_kernels_without_main_are_refused() -> None:
 
     with pytest.raises(RunnerError, match=r"\['f', 'g'\]"):
         build_native(IRModule({"f": named("f"), "g": named("g")}), "cpu")
+
+
+_PADDED = """
+@I.ir_module
+class Module:
+    @T.prim_func
+    def main(A: T.Buffer(({size},), "{dtype}"), B: T.Buffer(({rows}, {size}), "{dtype}")):
+        T.func_attr({{"global_symbol": "main", "tir.noalias": True}})
+        for row in T.{kind}({rows}):
+            with T.block("row"):
+                r = T.axis.spatial({rows}, row)
+                S = T.alloc_buffer(({size} + 2,), "{dtype}")
+                for i in range({size} + 2):
+                    with T.block("pad"):
+                        v = T.axis.spatial({size} + 2, i)
+                        {write}
+                for i in range({size}):
+                    with T.block("sum"):
+                        v = T.axis.spatial({size}, i)
+                        B[r, v] = S[v] + S[v + 1] + S[v + 2]
+"""
+_ALL = 'S[v] = T.if_then_else(v > 0 and v <= {size}, A[v - 1], T.Cast("{dtype}", 0))'
+_INSIDE = "if v > 0 and v <= {size}:\n                            S[v] = A[v - 1]"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+@pytest.mark.parametrize("size", [100, 40000])  # on the stack, and from the runtime
+@pytest.mark.parametrize(("kind", "rows"), [("serial", 1), ("parallel", 8)])
+def test_what_nobody_wrote_is_no_zero(dtype: str, size: int, kind: str, rows: int) -> None:
+    """A border that is never written is right by luck, as long as new memory is all zeros."""
+
+    def program(write: str) -> Any:
+        text = write.format(size=size, dtype=dtype)
+        return from_source(_PADDED.format(size=size, rows=rows, kind=kind, dtype=dtype, write=text))
+
+    right, lazy = program(_ALL), program(_INSIDE)
+    reference = compute_reference(right, lambda mod: lambda arrays: build_native(mod, "cpu")(*arrays))
+    assert confirmed(Kernel(right, build_native(right, "cpu")), reference, 10.0) is None
+    found = confirmed(Kernel(lazy, build_native(lazy, "cpu")), reference, 10.0)
+    assert "output B differs" in (found or "accepted")

@@ -108,6 +108,10 @@ def test_match_cast_binds_and_checks():
         vm["main"](x.reshape(-1))
     with pytest.raises(ArgumentError, match="convert it with"):
         vm["main"](x.astype("int32"))
+    with pytest.raises(
+        ArgumentError, match=r"got one of float32 of the other byte order \([<>]f4\); convert"
+    ):
+        vm["main"](x.astype(x.dtype.newbyteorder()))
 
 
 def test_shapes_as_values():
@@ -204,6 +208,21 @@ def test_tuples_are_checked_for_their_size():
     for value in ((1, 2, 3), [1, 2], 5):
         with pytest.raises(ArgumentError, match="must be a tuple of 2 values"):
             check(value, 2)
+
+
+def test_an_array_of_the_other_byte_order_is_called_that():
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(x: R.Tensor((4, 6), "float32")) -> R.Tensor((4, 6), "float32"):
+            y = R.add(x, x)
+            return y
+
+    x = np.ones((4, 6), "float32")
+    with pytest.raises(
+        ArgumentError, match=r"got float32 of the other byte order \([<>]f4\)\[4, 6\]; convert"
+    ):
+        _vm(Module)["main"](x.astype(x.dtype.newbyteorder()))
 
 
 def test_arguments_share_their_memory():

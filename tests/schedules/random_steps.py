@@ -20,6 +20,8 @@ class Step:
         self.name = generator.choice(self.names)
         self.loops = sch.get_loops(self.name)
         self.block = sch.get(sch.get_block(self.name))
+        self.before = sch.mod
+        """The program as the last primitive left it, which one that is refused must not change."""
 
     def loop(self) -> Any:
         if not self.loops:
@@ -73,8 +75,7 @@ class Step:
 
     def run(self) -> None:
         actions = self.actions()
-        before = self.sch.mod.script()
         try:
             actions[self.random.choice(sorted(actions))]()
         except ScheduleError:
-            assert self.sch.mod.script() == before
+            assert self.sch.mod.script() == self.before.script()

@@ -34,6 +34,7 @@ PARTIAL = [
     (stored("vi, vi % 6"), "not known to fill a box"),
     (stored("vi, vj", "T.where(j <= i)"), "runs only where"),
     (stored("vi, vj", store="if A[vi, vj] > 0.0: B[PLACE] = 1.0"), "under a condition"),
+    (stored("vi, vj", store="while A[vi, vj] > 0.0: B[PLACE] = 1.0"), "under a condition"),
     (
         stored("vi, vj", "pass", "B[PLACE] = 1.0").replace("T.grid(8, 6)", "T.grid(8, 0)"),
         "without iterations",

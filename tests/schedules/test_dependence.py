@@ -123,6 +123,31 @@ for i, j in T.grid(8, 6):
 
 
 @both
+def test_a_buffer_that_is_read_after_the_loop_belongs_to_no_iteration(primitive: str) -> None:
+    text = """
+P = T.alloc_buffer((1, 6))
+for i in range(8):
+    for j in range(6):
+        with T.block("P"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            P[0, vj] = A[vi, vj]
+    for j in range(6):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = P[0, vj]
+"""
+    run(schedule(text), "C", 0, primitive)
+    after = """
+for j in range(6):
+    with T.block("D"):
+        vj = T.axis.spatial(6, j)
+        B[0, vj] = P[0, vj]
+"""
+    with pytest.raises(ScheduleError, match="may write to P"):
+        run(schedule(text + after), "C", 0, primitive)
+
+
+@both
 def test_blocks_without_variables_count_as_well(primitive: str) -> None:
     text = """
 for i, j in T.grid(8, 6):
@@ -176,3 +201,148 @@ def test_thread_blocks_may_not_conflict() -> None:
     sch = schedule(stored("vi // 2, vj"))
     with pytest.raises(ScheduleError, match="bind: one iteration of loop 'i' may write to B"):
         sch.bind(sch.get_loops("B")[0], "blockIdx.x")
+
+
+@both
+def test_bindings_that_reach_a_number_twice(primitive: str) -> None:
+    """``i * 2 + j`` reaches all of 0 to 4 with three j, and 2 from two i."""
+    sch = schedule(
+        """
+for i, j in T.grid(2, 3):
+    with T.block("B"):
+        v = T.axis.spatial(8, i * 2 + j)
+        vj = T.axis.spatial(6, 0)
+        B[v, vj] = A[v, vj]
+"""
+    )
+    with pytest.raises(ScheduleError, match="may write to B"):
+        run(sch, "B", 0, primitive)
+    run(sch, "B", 1, primitive)
+
+
+SYMBOLIC = """@T.prim_func
+def main(n: T.int32, a: T.handle, b: T.handle):
+    T.func_attr({"tir.noalias": True})
+    A = T.match_buffer(a, (n * 8,))
+    B = T.match_buffer(b, (n * 8,))
+    for i, j in T.grid(n, WIDTH):
+        with T.block("B"):
+            v = T.axis.spatial(n * 8, PLACE)
+            B[v] = A[v]
+"""
+
+
+@pytest.mark.parametrize(
+    ("place", "width", "is_right"), [("i * 8 + j", 8, True), ("i * 4 + j", 8, False), ("i + j", 4, False)]
+)
+def test_symbolic_extents_are_no_excuse(place: str, width: int, is_right: bool) -> None:
+    sch = Schedule(
+        from_source(SYMBOLIC.replace("PLACE", place).replace("WIDTH", str(width))), error_render_level="none"
+    )
+    outer, inner = sch.get_loops("B")
+    if is_right:
+        sch.parallel(outer)
+        sch.vectorize(inner)
+    else:
+        with pytest.raises(ScheduleError, match="may write to B"):
+            sch.parallel(outer)
+
+
+@pytest.mark.parametrize("rows", [20, 2_000_000])
+def test_digits_of_a_fused_loop_that_is_split_again(rows: int) -> None:
+    """Both where all iterations can be counted, and where they cannot: also backwards, and with a rest."""
+    text = f"""@T.prim_func
+def main(A: T.Buffer(({rows}, 3)), B: T.Buffer(({rows}, 3))):
+    for i, j in T.grid({rows}, 3):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[{rows - 1} - vi, vj] = A[vi, vj]
+"""
+    sch = Schedule(from_source(text), error_render_level="none")
+    outer, inner = sch.split(sch.fuse(*sch.get_loops("B")), [None, 64 if rows > 64 else 8])
+    sch.bind(outer, "blockIdx.x")
+    sch.vectorize(inner)
+
+
+# -- threads -----------------------------------------------------------------------
+def handed_over(scope: str) -> Schedule:
+    """Every iteration writes an element, and reads that of its neighbour."""
+    return schedule(
+        """
+for i in range(8):
+    with T.block("P"):
+        vi = T.axis.spatial(8, i)
+        P[vi] = A[vi, 0]
+    with T.block("B"):
+        vi = T.axis.spatial(8, i)
+        B[vi, 0] = P[(vi + 1) % 8]
+""",
+        f"P = T.alloc_buffer((8,), scope='{scope}')\n",
+    )
+
+
+@pytest.mark.parametrize("axis", ["threadIdx.x", "vthread.x", "blockIdx.x"])
+def test_threads_that_write_one_element(axis: str) -> None:
+    sch = schedule(stored("vi // 2, vj"))
+    with pytest.raises(ScheduleError, match="bind: one iteration of loop 'i' may write to B"):
+        sch.bind(sch.get_loops("B")[0], axis)
+    sch.bind(sch.get_loops("B")[1], axis)
+
+
+@pytest.mark.parametrize(
+    ("scope", "axis", "is_right"),
+    [
+        ("shared", "threadIdx.x", True),
+        ("shared", "blockIdx.x", False),
+        ("global", "threadIdx.x", False),
+        ("local", "threadIdx.x", False),
+    ],
+)
+@pytest.mark.meaning("thread")
+def test_what_threads_hand_over_lies_in_shared_memory(scope: str, axis: str, is_right: bool) -> None:
+    sch = handed_over(scope)
+    (loop,) = sch.get_loops("B")
+    if is_right:
+        sch.bind(loop, axis)
+    else:
+        with pytest.raises(
+            ScheduleError, match="may write to P, in block 'P', what block 'B' reads in another"
+        ):
+            sch.bind(loop, axis)
+
+
+def test_threads_share_a_reduction() -> None:
+    sch = schedule(
+        """
+for i, k in T.grid(8, 6):
+    with T.block("B"):
+        vi, vk = T.axis.remap("SR", [i, k])
+        with T.init():
+            B[vi, 0] = T.float32(0)
+        B[vi, 0] = B[vi, 0] + A[vi, vk]
+"""
+    )
+    outer, inner = sch.get_loops("B")
+    with pytest.raises(ScheduleError, match="reduction"):
+        sch.bind(inner, "blockIdx.x")
+    sch.bind(inner, "threadIdx.x")
+    sch.bind(outer, "blockIdx.x")
+
+
+@pytest.mark.parametrize("factor", [2, 4])
+def test_an_instance_that_runs_twice_is_no_element_of_its_own(factor: int) -> None:
+    """A copy of one row, for every row: its bindings take all values of its variable, but several times."""
+    func = from_source(
+        f"""@T.prim_func
+def main(A: T.Buffer((2,)), B: T.Buffer((2,))):
+    T.func_attr({{"tir.noalias": True}})
+    for o, i in T.grid(4, {factor}):
+        with T.block("B"):
+            vj = T.axis.spatial(2, (o * {factor} + i) % 2)
+            T.where(o * {factor} + i < {factor * 4 - 1})
+            B[vj] = A[vj]
+"""
+    )
+    sch = Schedule(func, error_render_level="none")
+    with pytest.raises(ScheduleError, match="may write to B"):
+        sch.parallel(sch.get_loops("B")[0])

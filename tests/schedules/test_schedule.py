@@ -49,6 +49,22 @@ def test_finding_blocks() -> None:
     assert_replays(sch, chain)
 
 
+def test_a_look_changes_nothing() -> None:
+    """Also where a function has no root block, and gets one as soon as a step puts something there."""
+
+    @T.prim_func
+    def bare(A: T.Buffer((4,), "float32")):
+        for i in range(4):
+            A[i] = A[i] + T.float32(1)
+
+    sch = Schedule(bare)
+    sch.get_child_blocks(sch.get_block("root"))
+    assert sch.mod["main"] is bare
+    sch.annotate(sch.get_block("root"), "note", 1)
+    assert sch.get(sch.get_block("root")).annotations == {"note": 1}
+    assert sch.mod["main"] is not bare
+
+
 def test_several_functions() -> None:
     mod = IRModule({"first": chain, "second": chain})
     sch = Schedule(mod)

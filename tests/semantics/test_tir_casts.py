@@ -9,6 +9,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from ir import tir
+
 from .running import holds, law, script
 
 _WIDTHS = {
@@ -160,6 +162,92 @@ def test_float64_is_rounded_once(dtype: str) -> None:
     law(f'T.Cast("{dtype}", A[i])', {"A": (values, "float64")}, expected, dtype)
 
 
+_FEW_BITS = ["float8_e8m0fnu", "float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn"]
+
+
+@pytest.mark.meaning("cast-float", "cast-float-int", "cast-bool")
+@pytest.mark.parametrize("dtype", _FEW_BITS)
+def test_every_float_of_a_few_bits(dtype: str) -> None:
+    """All codes become the numbers that they are, and these become the codes again."""
+    width = int(dtype[5])
+    numbers = np.arange(1 << width, dtype="uint8").view(np.dtype(getattr(ml_dtypes, dtype)))
+    wide = numbers.astype("float32")
+    for target in ("float32", "float64", "bfloat16"):
+        law(f'T.Cast("{target}", A[i])', {"A": (numbers, dtype)}, wide, target)
+    law(f'T.Cast("{dtype}", A[i])', {"A": (wide, "float32")}, numbers, dtype)
+    whole = [0 if math.isnan(v) else min(max(int(v), -(2**31)), 2**31 - 1) for v in wide.tolist()]
+    law('T.Cast("int32", A[i])', {"A": (numbers, dtype)}, whole, "int32")
+    law('T.Cast("bool", A[i])', {"A": (numbers, dtype)}, wide != 0, "bool")
+
+
+@pytest.mark.meaning("cast-float", "cast-int-float", "half-carry")
+@pytest.mark.parametrize(
+    "dtype, largest", [("float6_e2m3fn", 7.5), ("float6_e3m2fn", 28.0), ("float4_e2m1fn", 6.0)]
+)
+def test_floats_without_infinities_and_nan(dtype: str, largest: float) -> None:
+    tiny = 2.0**-40
+    values = [b * (1 + s) for b in np.arange(-96, 97) / 16 for s in (0.0, tiny, -tiny) if abs(b) < largest]
+    nearest = [math.copysign(rounded(v, dtype), v) for v in values]
+    law(f'T.Cast("{dtype}", A[i])', {"A": (values, "float64")}, nearest, dtype)
+    beyond = [1e30, -1e30, math.inf, -math.inf, largest * 1.1, -largest * 1.1]
+    law(f'T.Cast("{dtype}", A[i])', {"A": (beyond, "float32")}, np.copysign(largest, beyond), dtype)
+    law(f'T.Cast("{dtype}", A[i])', {"A": ([math.nan], "float32")}, [0.0], dtype, signs=False)
+    whole = [0, 1, 2, 3, 5, -3, 1000, -(2**31)]
+    expected = [
+        max(min(rounded(max(min(v, 6), -6), dtype) if abs(v) < 6 else v, largest), -largest) for v in whole
+    ]
+    law(f'T.Cast("{dtype}", A[i])', {"A": (whole, "int32")}, expected, dtype)
+    sums = [rounded(v, dtype) for v in (0.5, 1.5, 1.5, 4.5)]  # the same, carried or not
+    law(f'A[i] * A[i] + T.Cast("{dtype}", 0.5)', {"A": ([0.0, 1.0, -1.0, 2.0], dtype)}, sums, dtype)
+
+
+@pytest.mark.meaning("cast-float", "cast-int-float")
+def test_powers_of_two() -> None:
+    dtype = "float8_e8m0fnu"
+    values = [
+        1.0,
+        1.49,
+        1.5,
+        3.0,
+        2.99,
+        2.0**127,
+        1.5 * 2.0**127,
+        3.4e38,
+        2.0**-126,
+        2.0**-127,
+        2.0**-149,
+        0.0,
+        -0.0,
+        -1.0,
+        math.inf,
+    ]
+    nan = math.nan
+    expected = [
+        1.0,
+        1.0,
+        2.0,
+        4.0,
+        2.0,
+        2.0**127,
+        nan,
+        nan,
+        2.0**-126,
+        2.0**-127,
+        2.0**-127,
+        nan,
+        nan,
+        nan,
+        nan,
+    ]
+    law(f'T.Cast("{dtype}", A[i])', {"A": (values, "float32")}, expected, dtype)
+    beside = [1.5 - 2.0**-40, 1.5, 3.0 * (1 - 2.0**-40), 2.0**200, 2.0**-200]
+    law(f'T.Cast("{dtype}", A[i])', {"A": (beside, "float64")}, [1.0, 2.0, 2.0, nan, 2.0**-127], dtype)
+    whole = [3 << 28, (3 << 28) - 1, 2**31 - 1, 1, 0, -1]
+    law(
+        f'T.Cast("{dtype}", A[i])', {"A": (whole, "int32")}, [2.0**30, 2.0**29, 2.0**31, 1.0, nan, nan], dtype
+    )
+
+
 @pytest.mark.meaning("cast-float")
 @pytest.mark.parametrize(
     "dtype, beyond",
@@ -242,3 +330,51 @@ def test_bits_stay() -> None:
     law('T.reinterpret("int32", A[i])', {"A": (floats, "float32")}, floats.view("int32"), "int32")
     law('T.reinterpret("float32", A[i])', {"A": (floats.view("uint32"), "uint32")}, floats, "float32")
     law('T.reinterpret("uint8", A[i])', {"A": ([0, -1, -128, 127], "int8")}, [0, 255, 128, 127], "uint8")
+
+
+@pytest.mark.meaning("mixed")
+@pytest.mark.parametrize(
+    ("first", "second", "common"),
+    [
+        ("bool", "uint8", "uint8"),
+        ("int8", "float16", "float16"),
+        ("int64", "float32", "float32"),
+        ("int8", "int32", "int32"),
+        ("uint8", "int16", "int16"),
+        ("int8", "uint8", "uint8"),
+        ("int64", "uint64", "uint64"),
+        ("float16", "bfloat16", "float32"),
+        ("float32", "float64", "float64"),
+    ],
+)
+def test_two_dtypes_meet_in_one(first: str, second: str, common: str) -> None:
+    for a, b in ((first, second), (second, first)):
+        assert (tir.Var("a", a) * tir.Var("b", b)).dtype == common
+
+
+@pytest.mark.meaning("mixed")
+def test_python_numbers_take_the_dtype_beside_them() -> None:
+    x, y = tir.Var("x", "int8"), tir.Var("y", "float16")
+    found = [
+        (x * 3).dtype,
+        (x * 300).dtype,
+        (x * (1 << 40)).dtype,
+        (x * 1.5).dtype,
+        (y * 3).dtype,
+        (y * 1.5).dtype,
+    ]
+    assert found == ["int8", "int32", "int64", "float32", "float16", "float16"]
+    program = script(
+        {"A": ((4,), "int8"), "O": ((4,), "int32")}, "for i in range(4):", "    O[i] = A[i] * 3 + A[i] * 300"
+    )
+    data = np.array([1, 50, -128, 127], "int8")
+    wrapped = (data * np.int8(3)).astype("int32") + data.astype("int32") * 300
+    holds(program, [data, np.zeros(4, "int32")], {1: wrapped})
+
+
+@pytest.mark.meaning("mixed")
+def test_what_is_stored_is_cast_to_the_dtype_of_the_buffer() -> None:
+    program = script(
+        {"A": ((2,), "float32"), "O": ((2,), "int8")}, "for i in range(2):", "    O[i] = A[i] * T.float32(2)"
+    )
+    holds(program, [np.array([0.9, 100.0], "float32"), np.zeros(2, "int8")], {1: np.array([1, 127], "int8")})

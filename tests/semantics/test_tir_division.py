@@ -7,9 +7,10 @@ import math
 import numpy as np
 import pytest
 
+from ir.script import from_source
 from ir.script import tir as T
 
-from .running import holds, law, refused, undefined
+from .running import holds, law, refused, script, undefined
 
 _PAIRS = [
     (7, 2),
@@ -176,6 +177,20 @@ def test_division_of_floats_by_zero() -> None:
         law("A[i] / B[i]", {"A": (a, dtype), "B": (b, dtype)}, expected, dtype)
 
 
+@pytest.mark.meaning("float-div")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_division_of_constants_and_parameters_by_zero(dtype: str) -> None:
+    main = from_source(f"""@T.prim_func
+def main(O: T.Buffer((4,), "{dtype}"), x: T.{dtype}):
+    O[0] = T.{dtype}(1.0) / x
+    O[1] = T.floor(T.{dtype}(4.0)) / T.{dtype}(-0.0)
+    O[2] = x / x
+    O[3] = T.Select(x < T.{dtype}(1.0), T.{dtype}(-1.0), T.{dtype}(2.0)) / x""")
+    for zero in (0.0, 0, np.dtype(dtype).type(0)):
+        expected = np.array([np.inf, -np.inf, np.nan, -np.inf], dtype)
+        holds(main, [np.zeros(4, dtype), zero], {0: expected})
+
+
 @pytest.mark.meaning("float-mod")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_remainders_of_floats(dtype: str) -> None:
@@ -229,3 +244,25 @@ def test_shifts(dtype: str) -> None:
 @pytest.mark.parametrize("dtype, amount", [("int32", 32), ("int32", -1), ("uint8", 8), ("int64", 64)])
 def test_shifts_out_of_range_are_refused(operation: str, dtype: str, amount: int) -> None:
     undefined(operation, {"A": ([1, 1], dtype), "B": ([0, amount], dtype)}, dtype, "shift")
+
+
+@pytest.mark.meaning("div-floor")
+@pytest.mark.parametrize("divisors", [(2147483647, 2), (65536, 65536)])
+def test_quotients_of_quotients_in_a_condition(divisors: tuple[int, int]) -> None:
+    """The product of the divisors is no int32, and nothing makes one quotient of the two."""
+    first, second = divisors
+    data = np.arange(16, dtype="int32") * 3 - 20
+    program = script(
+        {"I": ((16,), "int32"), "O": ((16,), "int32")},
+        "for i in range(15):",
+        f"    if I[i + 1] != I[i] // {first} // {second}:",
+        "        O[i] = 1",
+    )
+    expected = [int(data[i + 1] != int(data[i]) // first // second) for i in range(15)] + [0]
+    holds(program, [data, np.zeros(16, "int32")], {1: np.array(expected, "int32")})
+
+
+@pytest.mark.meaning("pow")
+def test_zero_to_a_negative_power_is_refused() -> None:
+    main = script({"A": ((2,), "int32")}, "A[0] = T.pow(A[0], A[1])")
+    refused(main, [np.array([0, -1], "int32")], "pow")

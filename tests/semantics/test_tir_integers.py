@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 from ir import tir
+from ir.arith.index_arithmetic import IndexArithmetic
 from ir.script import from_source
 from ir.script import tir as T
+from ir.tir.interpreter.position import is_index_arithmetic
+from ir.tir.intrinsic.declaration import INTRINSICS
 
 from .running import executors, holds, law, refused, script
 
@@ -262,6 +265,19 @@ def test_a_let_is_an_index_variable_or_data() -> None:
     holds(data, [a, np.zeros(4, "int32"), np.zeros(4, "int32")], expected)
 
 
+@pytest.mark.meaning("index-condition", "data-let")
+def test_a_let_of_data_makes_data_of_what_it_is_in() -> None:
+    """Whether or not its variable is used."""
+    main = script(
+        {"A": ((4,), "int32"), "B": ((4,), "int32")},
+        "for i in range(4):",
+        "    x = T.int32()",
+        "    if T.Let(i * 1000000000, where={x: A[i]}) < 0:",
+        "        B[i] = 1",
+    )
+    holds(main, [np.arange(4, dtype="int32"), np.zeros(4, "int32")], {1: [0, 0, 0, 1]})
+
+
 @pytest.mark.meaning("data-let", "condition-once")
 def test_a_let_is_computed_once() -> None:
     main = script(
@@ -336,6 +352,47 @@ def test_casts_of_index_arithmetic() -> None:
         '    A[T.Cast("int32", T.Cast("int64", i) * T.int64(4294967296))] = 1',
     )
     refused(narrow, [np.zeros(4, "int32")], "index-cast")
+
+
+@pytest.mark.meaning("index-mark")
+def test_a_marked_number_is_what_it_marks() -> None:
+    def main(operand: str) -> tir.PrimFunc:
+        found = from_source(f"""@T.prim_func
+def main(A: T.Buffer((4,), "int32"), O: T.Buffer((4,), "int32"), n: T.int32):
+    for i in range(4):
+        if T.likely({operand}) + 1 > T.likely({operand}):
+            O[i] = 1""")
+        assert isinstance(found, tir.PrimFunc)
+        return found
+
+    a = np.array([5, 2**31 - 1, -1, 2**31 - 2], "int32")
+    holds(main("A[i]"), [a, np.zeros(4, "int32"), 0], {1: [1, 0, 1, 1]})
+    holds(main("n"), [a, np.zeros(4, "int32"), 2**31 - 2], {1: [1, 1, 1, 1]})
+    refused(main("n"), [a, np.zeros(4, "int32"), 2**31 - 1], "index-overflow")
+
+
+@pytest.mark.meaning("index-mark")
+def test_a_marked_condition_compares_numbers() -> None:
+    for mark in ("likely", "ignore_loop_partition"):
+        main = script(
+            {"O": ((4,), "int32")},
+            "for i in range(4):",
+            f"    if T.{mark}(i * 1000000000 < 5):",
+            "        O[i] = 1",
+        )
+        refused(main, [np.zeros(4, "int32")], "index-overflow")
+
+
+@pytest.mark.meaning("index-mark")
+def test_the_interpreter_and_the_simplifier_agree_on_what_marks() -> None:
+    """Every intrinsic of one integer, of an index and of data: which calls are index arithmetic."""
+    load = tir.BufferLoad(tir.decl_buffer((4,), "int32"), [0])
+    for record in INTRINSICS.values():
+        if record.arity == (1, 1) and not record.dtype_first:
+            for operand, expected in ((tir.Var("n"), record.transparent), (load, False)):
+                marked = tir.Call("int32", record.op_name, [operand]) + 1
+                assert is_index_arithmetic(marked, ()) is expected, record.op_name
+                assert IndexArithmetic()(marked) is expected, record.op_name
 
 
 @pytest.mark.meaning("index-flat")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -133,6 +134,12 @@ def test_overlapping_arguments_are_refused_where_one_is_written() -> None:
 
 
 @pytest.mark.meaning("noalias")
+def test_arguments_that_overlap_are_named_as_the_program_names_them() -> None:
+    memory = np.zeros(33, "int32")
+    each_refuses(shifted('"tir.noalias": True'), memory[:32], memory[1:], match="arguments A and B overlap")
+
+
+@pytest.mark.meaning("noalias")
 def test_arguments_that_are_only_read_may_overlap() -> None:
     @T.prim_func
     def main(A: T.Buffer((4,), "int32"), B: T.Buffer((4,), "int32"), C: T.Buffer((4,), "int32")):
@@ -161,6 +168,8 @@ def test_a_store_through_a_view_is_a_store() -> None:
 
 # ---- entry -------------------------------------------------------------------------------------------------------
 
+NUMBER = from_source('@T.prim_func\ndef main(A: T.Buffer((1,), "int32"), n: T.int32):\n    A[0] = n\n')
+
 
 @pytest.mark.meaning("entry")
 def test_extents_are_compared_at_entry() -> None:
@@ -178,6 +187,34 @@ def test_extents_are_compared_at_entry() -> None:
     each_refuses(main, a[:, :3].copy(), np.zeros(6, "float32"), 3)
     each_refuses(main, a.reshape(12), np.zeros(6, "float32"), 3)
     each_refuses(main, a.astype("float64"), np.zeros(6, "float32"), 3)
+
+
+@pytest.mark.meaning("entry")
+@pytest.mark.parametrize("dtype", ["int32", "uint8", "float32"])
+@pytest.mark.parametrize("given", ["3", None, np.zeros(1, "int32"), np.zeros(3, "float32"), [3]])
+def test_what_is_no_number_is_refused(dtype: str, given: Any) -> None:
+    func = from_source(f'@T.prim_func\ndef main(A: T.Buffer((1,), "{dtype}"), n: T.{dtype}):\n    A[0] = n\n')
+    each_refuses(func, np.zeros(1, dtype), given, match=rf"\bn (must be|is) {dtype}, got")
+
+
+@pytest.mark.meaning("entry")
+@pytest.mark.parametrize("given", [1.5, np.float32(-0.5), float("nan"), float("inf"), np.array(2.5)])
+def test_what_is_no_whole_number_is_refused_for_an_integer(given: Any) -> None:
+    each_refuses(NUMBER, np.zeros(1, "int32"), given, match=r"\bn (must be|is) int32, got")
+
+
+@pytest.mark.meaning("entry")
+@pytest.mark.parametrize("given", [2, 2.0, np.int64(2), np.float32(2), np.array(2), np.array(2.0)])
+def test_whole_numbers_of_any_kind_are_integers(given: Any) -> None:
+    holds(NUMBER, [np.zeros(1, "int32"), given], {0: [2]})
+
+
+@pytest.mark.meaning("entry")
+def test_a_message_does_not_print_what_an_argument_holds() -> None:
+    with pytest.raises(InterpreterError, match=r"buffer A needs an array of numpy, got list \[entry\]$"):
+        run(NUMBER, [0] * 1000, 1)
+    with pytest.raises(InterpreterError, match=r"takes 2 arguments \(A, n\), got 1$"):
+        run(NUMBER, np.zeros(1, "int32"))
 
 
 @pytest.mark.meaning("entry")
@@ -257,6 +294,34 @@ def test_declared_strides_are_compared() -> None:
 @pytest.mark.meaning("entry")
 def test_an_array_with_gaps_needs_declared_strides() -> None:
     each_refuses(script({"A": ((4,), "int32")}, "A[0] = 1"), np.zeros(8, "int32")[::2], match="contiguous")
+
+
+@pytest.mark.meaning("entry")
+def test_an_array_is_aligned_to_its_elements() -> None:
+    shifted = np.zeros(17, "uint8")[1:].view("int32")
+    each_refuses(
+        script({"A": ((4,), "int32")}, "A[0] = 1"), shifted, match="no multiple of its elements' size"
+    )
+
+
+@pytest.mark.meaning("entry")
+@pytest.mark.parametrize("dtype", ["int32", "bool", "float64"])
+def test_a_number_of_the_kind_that_is_declared(dtype: str) -> None:
+    main = from_source(f"""@T.prim_func
+def main(A: T.Buffer((1,), "{dtype}"), x: T.{dtype}):
+    A[0] = x""")
+    fractions = [1.5, np.float32(0.5), math.nan, math.inf]
+    good = [1, True, 1.0, np.int8(1), np.uint64(1), np.float32(1), np.array(1)]
+    bad = ["1", b"1", np.str_("1"), None, [1], np.array([1]), 1j]
+    (good if dtype == "float64" else bad).extend(fractions)
+    for _, execute in executors(main):
+        for value in good:
+            found = np.zeros(1, dtype)
+            execute(found, value)
+            np.testing.assert_array_equal(found[0], value)
+        for value in bad:
+            with pytest.raises((InterpreterError, KernelError), match="x must be"):
+                execute(np.zeros(1, dtype), value)
 
 
 @pytest.mark.meaning("read-only")

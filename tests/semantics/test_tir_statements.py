@@ -96,6 +96,34 @@ def test_a_loop_runs_from_its_begin(loop: str) -> None:
 
 
 @pytest.mark.meaning("for")
+@pytest.mark.parametrize("kind", [kind for kind in tir.ForKind if kind != tir.ForKind.THREAD_BINDING])
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_a_loop_may_end_at_the_greatest_number(dtype: str, kind: tir.ForKind) -> None:
+    """There is no number behind the last one."""
+    first = int(np.iinfo(dtype).max) - 2
+    b, n = tir.Var("b", dtype), tir.Var("n", dtype)
+    i, j, k, m = (tir.Var(name, dtype) for name in "ijkm")
+    counts = [tir.decl_buffer((4,), dtype, name) for name in "ABCD"]
+
+    def loop(counter: tir.Var, begin: tir.PrimExpr, extent: tir.PrimExpr, out: tir.Buffer) -> tir.Stmt:
+        return tir.For(counter, begin, extent, kind, tir.BufferStore(out, counter, [counter - begin]))
+
+    begin, three = tir.const(first, dtype), tir.const(3, dtype)
+    loops = [loop(i, begin, three, counts[0])]
+    if kind not in (tir.ForKind.VECTORIZED, tir.ForKind.UNROLLED):
+        loops += [loop(j, b, n, counts[1]), loop(k, begin, n, counts[2]), loop(m, b, three, counts[3])]
+    func = tir.PrimFunc([b, n, *[buffer.data for buffer in counts]], tir.SeqStmt([*loops, tir.Evaluate(0)]))
+    func = func.replace(
+        buffer_map={buffer.data: buffer for buffer in counts}, attrs={"global_symbol": "main"}
+    )
+    numbers = np.array([first, first + 1, first + 2, 0], dtype)
+    zeros = np.zeros(4, dtype)
+    holds(func, [first, 3, *[zeros] * 4], {2 + number: numbers for number in range(len(loops))})
+    some = {2: numbers} | ({5: numbers} if len(loops) > 1 else {})
+    holds(func, [first, 0, *[zeros] * 4], some)
+
+
+@pytest.mark.meaning("for")
 def test_the_ends_of_a_loop_are_evaluated_once() -> None:
     @T.prim_func
     def main(A: T.Buffer((12,), "int32")):
@@ -375,7 +403,7 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
     def main(A: T.Buffer((4,), "int32")):
         A[0] = 1
 
-    with pytest.raises(InterpreterError, match="takes 1 arguments, got 0"):
+    with pytest.raises(InterpreterError, match=r"takes 1 arguments \(A\), got 0"):
         run(main)
 
 

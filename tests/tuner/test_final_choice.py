@@ -13,16 +13,18 @@ from rich.console import Console
 from database import Database, MemoryDatabase, TuningRecord
 from database.sql import SQLDatabase
 from ir.target import Target
-from runners import Builder, BuilderInput, ReplayBuilder, ReplayRunner, Runner
+from runners import Builder, BuilderInput, ReplayBuilder, ReplayRunner, ResultKind, Runner, RunnerResult
 from tests.database.contract import FakeTrace
 from tests.programs.expressions import matmul
 from tuner import MeasureCallback, TuneContext, tune_tasks, tune_tir
 from tuner.progress import PlainProgress
 from tuner.scheduler import GradientBased
 from tuner.scheduler.final import settle
+from tuner.state import TimeShares
 
 TARGET = Target("llvm -mcpu=znver4 -num-cores 2")
-Medians = Callable[[list[Any]], "list[float | None] | None"]
+WRONG, CRASH = ResultKind.WRONG_RESULT, ResultKind.CRASH
+Medians = Callable[[list[Any]], "list[float | ResultKind]"]
 
 
 class _Builder(ReplayBuilder):
@@ -38,16 +40,19 @@ class _Runner(ReplayRunner):
         self.medians = medians
         self.contests: list[list[Any]] = []
 
-    def final_choice(self, artifacts: Sequence[Any], reference: Any = None) -> list[float | None] | None:
+    def final_choice(self, artifacts: Sequence[Any], reference: Any = None) -> list[RunnerResult] | None:
         self.contests.append([artifact.trace_json for artifact in artifacts])
-        return self.medians(self.contests[-1])
+        return [
+            RunnerResult([item], None) if isinstance(item, float) else RunnerResult(None, f"a {item}", item)
+            for item in self.medians(self.contests[-1])
+        ]
 
 
-def _same(traces: list[Any]) -> list[float | None]:
+def _same(traces: list[Any]) -> list[float | ResultKind]:
     return [1e-3 + 1e-5 * i for i in range(len(traces))]
 
 
-def _reversed(traces: list[Any]) -> list[float | None]:
+def _reversed(traces: list[Any]) -> list[float | ResultKind]:
     return [1e-3 - 1e-5 * i for i in range(len(traces))]
 
 
@@ -67,7 +72,7 @@ def _name(trace: Any) -> str:
     return str(json.loads(json.dumps(trace))[0][0][2][0])
 
 
-def _by_name(**secs: float | None) -> Medians:
+def _by_name(**secs: float | ResultKind) -> Medians:
     return lambda traces: [secs[_name(trace)] for trace in traces]
 
 
@@ -118,10 +123,63 @@ def test_a_candidate_that_took_no_part_challenges_the_winner() -> None:
 def test_a_rival_that_fails_is_out_but_not_when_all_fail() -> None:
     store = MemoryDatabase()
     workload = _filled(store, [1.0, 1.05])
-    assert _settle(store, workload, _Runner(_by_name(t0=None, t1=None))) is None
+    assert _settle(store, workload, _Runner(_by_name(t0=CRASH, t1=CRASH))) is None
     assert len(store) == 2
-    assert _settle(store, workload, _Runner(_by_name(t0=None, t1=1.05))) == ("changed", 1.05)
+    assert _settle(store, workload, _Runner(_by_name(t0=CRASH, t1=1.05))) == ("changed", 1.05)
     assert [_name(item.trace_json) for item in store.get_top_k(workload, 5)] == ["t1"]
+
+
+def test_the_record_of_a_rival_says_how_it_failed() -> None:
+    store = MemoryDatabase()
+    workload = _filled(store, [1.0, 1.01, 1.02])
+    _settle(store, workload, _Runner(_by_name(t0=WRONG, t1=CRASH, t2=1.0)))
+    failures = {item.failure_kind: item for item in store.get_all_tuning_records() if item.failure_kind}
+    assert {kind: _name(item.trace_json) for kind, item in failures.items()} == {
+        "wrong_result": "t0",
+        "crash": "t1",
+    }
+    message = failures["wrong_result"].failure_message
+    assert message == "a wrong_result, when it was measured again among the fastest"
+
+
+def test_behind_a_rival_that_is_wrong_all_are_checked_until_the_fastest_is_right() -> None:
+    """Those behind it had passed the first part of the check only."""
+    store = MemoryDatabase()
+    workload = _filled(store, [1.0, 1.01, 2.0, 4.0, 8.0])
+    runner = _Runner(_by_name(t0=WRONG, t1=WRONG, t2=WRONG, t3=4.0))
+    assert _settle(store, workload, runner) == ("changed", 4.0)
+    assert [[_name(trace) for trace in contest] for contest in runner.contests] == [
+        ["t0", "t1"],
+        ["t2"],
+        ["t3"],
+    ]
+    store = MemoryDatabase()
+    workload = _filled(store, [1.0, 1.01])
+    assert _settle(store, workload, _Runner(_by_name(t0=WRONG, t1=WRONG))) == ("changed", float("inf"))
+
+
+def test_who_is_the_best_in_the_end_has_passed_the_whole_check() -> None:
+    """Each contest makes its rivals slower, so that somebody who took no part is ahead after the last one."""
+    store = MemoryDatabase()
+    times = {f"t{index}": 1.0 + 0.001 * index for index in range(16)}
+    workload = _filled(store, list(times.values()))
+    runner = _Runner(lambda traces: [times[_name(trace)] + 1.0 for trace in traces])
+    assert _settle(store, workload, runner) == ("confirmed", 2.0)
+    took_part = [_name(trace) for contest in runner.contests for trace in contest]
+    assert set(took_part) == set(times)
+    assert [len(contest) for contest in runner.contests[:3]] == [4, 4, 4]
+    assert {len(contest) for contest in runner.contests[3:]} == {1}
+
+
+def test_what_checking_rivals_takes_is_counted() -> None:
+    class Checking(_Runner):
+        def final_choice(self, artifacts: Sequence[Any], reference: Any = None) -> list[RunnerResult] | None:
+            return [RunnerResult([1.0], None, check_secs=0.25) for _ in artifacts]
+
+    store, times = MemoryDatabase(), TimeShares(check=1.0)
+    workload = _filled(store, [1.0, 1.01])
+    settle(store, workload, TARGET, _Builder(), Checking(_same), times=times)
+    assert times.check == 1.5
 
 
 def test_builders_and_runners_that_cannot_are_left_alone() -> None:

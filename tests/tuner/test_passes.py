@@ -16,6 +16,7 @@ from ir.target import Target
 from ir.tir import interpreter
 from tests.programs.expressions import matmul
 from tuner import TunerError
+from tuner.passes import few_shot_tuning
 from tuner.scheduler.base import TaskScheduler
 
 
@@ -29,6 +30,18 @@ def test_few_shot_tuning_schedules_and_keeps_the_meaning(benchmark: bool) -> Non
     out = np.zeros((48, 48), "float32")
     build(tuned, Target("cpu"))["product"](a, b, out)
     np.testing.assert_allclose(out, a @ b, rtol=1e-4, atol=1e-4)
+
+
+def test_few_shot_tuning_takes_no_sample_that_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every sample is replaced by a program that writes nothing."""
+    mod = ir.IRModule({"product": matmul(48).with_attr("global_symbol", "product")})
+    lazy = ir.IRModule(
+        {"main": matmul(48).with_attr("global_symbol", "main").replace(body=ir.tir.Evaluate(0))}
+    )
+    monkeypatch.setattr(few_shot_tuning, "split_module", lambda _mod: lazy)
+    with Target("cpu"):
+        tuned = relax.transform.FewShotTuning(valid_count=2, benchmark=True)(mod)
+    assert ir.structural_equal(tuned, mod)
 
 
 def test_few_shot_tuning_needs_a_sample_and_a_target() -> None:

@@ -28,7 +28,7 @@ from runners.native import build_native
 from runners.verify import VERSION
 from tests.programs.expressions import matmul
 from tuner import ExtractedTask, MeasureCallback, ReplayTrace, RoundRobin, TunerError, tune_tir
-from tuner.progress import PlainProgress
+from tuner.progress import PlainProgress, progress_display
 from tuner.state import TuningRun
 from tuner.tune import contexts_of
 
@@ -149,6 +149,24 @@ def test_unknown_parts_are_refused_by_name() -> None:
 def test_what_is_no_kernel_is_refused(kernel: object) -> None:
     with pytest.raises(TunerError, match="a PrimFunc or an IRModule, got (str|Tensor).*create_prim_func"):
         tune_tir(kernel, "cpu", None, 1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "line", "message"),
+    [
+        ("b: T.handle, n: T.int32", 'B = T.match_buffer(b, (8,), "int32")', "its parameter n is no tensor"),
+        ("b: T.handle", 'B = T.match_buffer(b, (n,), "int32")', r"its tensor B has the symbolic shape \(n\)"),
+    ],
+)
+def test_a_kernel_that_cannot_be_measured_is_refused_before_the_first_trial(
+    parameters: str, line: str, message: str
+) -> None:
+    lines = ["from ir.script import tir as T", "@T.prim_func", f"def main({parameters}):"]
+    lines += ["    n = T.int32()"] if "n" not in parameters.split(": T.handle")[1] else []
+    lines += [f"    {line}", "    for i in range(n):", '        with T.block("b"):']
+    lines += ['            v = T.axis.remap("S", [i])', "            B[v] = n", ""]
+    with pytest.raises(TunerError, match=f"cannot be measured: {message}; .*func.specialize"):
+        tune_tir(from_source("\n".join(lines)), "cpu", None, 1)
 
 
 def test_kernels_that_cannot_be_measured_are_left_out() -> None:
@@ -315,3 +333,15 @@ def test_a_target_that_this_machine_cannot_run_is_refused_before_the_first_trial
     with pytest.raises(CodegenError, match="code for riscv64 processors does not run on this one"):
         tune_tir(matmul(16), "llvm -mtriple=riscv64-linux-gnu", None, 4, database=database)
     assert len(database) == 0
+
+
+def test_a_search_from_python_can_be_watched_and_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    """What ``docs/tuning.md`` says: silent by itself, with the command line's display if it is given, and records that say why."""
+    given: dict[str, Any] = {"builder": ReplayBuilder(), "runner": ReplayRunner({})}
+    tune_tir(matmul(8), "cpu", None, 1, **given)
+    told = capsys.readouterr()
+    assert told.out == told.err == ""
+    db = tune_tir(matmul(8), "cpu", None, 1, measure_callbacks=[progress_display(1, None)], **given)
+    assert "1/1 trials" in capsys.readouterr().err
+    (record,) = db.get_all_tuning_records()
+    assert record.failure_kind is not None and record.failure_message

@@ -32,7 +32,8 @@ class FewShotTuning(ModulePass):
 
     Args:
         valid_count: valid samples to consider for each function.
-        benchmark: run them and take the fastest; otherwise the analytical model chooses.
+        benchmark: run them, check them against the unscheduled function, and take the fastest that is right; otherwise the
+            analytical model chooses, and nothing is run.
     """
 
     valid_count: int = 1
@@ -51,9 +52,10 @@ class FewShotTuning(ModulePass):
                 or not has_static_arguments(func)
             ):
                 continue
-            samples = self._samples(kernel_module(func), target)
-            if samples:
-                chosen = self._fastest(samples, target) if self.benchmark else samples[0]
+            kernel = kernel_module(func)
+            samples = self._samples(kernel, target)
+            chosen = self._fastest(kernel, samples, target) if self.benchmark else next(iter(samples), None)
+            if chosen is not None:
                 scheduled = chosen.mod["main"]
                 functions[var] = scheduled.with_attrs({**func.attrs.dict, "tir.is_scheduled": True})
         return mod.replace(functions=functions)
@@ -80,7 +82,11 @@ class FewShotTuning(ModulePass):
                 continue  # another sample takes its place
         return found
 
-    def _fastest(self, samples: Sequence[Schedule], target: Target) -> Schedule:
-        times = final_choice([BuilderInput(split_module(sch.mod), target) for sch in samples])
-        order = [(secs, i) for i, secs in enumerate(times) if secs is not None]
-        return samples[min(order)[1]] if order else samples[0]
+    def _fastest(self, kernel: IRModule, samples: Sequence[Schedule], target: Target) -> Schedule | None:
+        """The fastest of those that compute what the kernel computes."""
+        if not samples:
+            return None
+        inputs = [BuilderInput(split_module(sch.mod), target) for sch in samples]
+        results = final_choice(inputs, reference=kernel)
+        order = [(result.run_secs[0], i) for i, result in enumerate(results) if result.run_secs]
+        return samples[min(order)[1]] if order else None

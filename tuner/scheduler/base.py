@@ -17,6 +17,7 @@ from schedules import ScheduleError
 from ..callback.base import MeasureCallback
 from ..context import TuneContext
 from ..error import TunerError
+from ..interrupt import Interrupts
 from ..program import ScheduledProgram
 from ..search.base import MeasureCandidate, SearchStrategy
 from ..state import TaskState, TimeShares, TuningRun
@@ -73,7 +74,8 @@ class TaskScheduler(TuningRun, ABC):
     ) -> None:
         """Tune until the trials or the seconds are used up, all spaces are exhausted, or Ctrl-C.
 
-        Each result is committed to the database as soon as it is there. Without Ctrl-C the fastest candidates of each
+        Each result is committed to the database as soon as it is there; what may be the best of a batch, once the fastest has
+        passed the whole check. Without Ctrl-C the fastest candidates of each
         task that got trials are measured again in turns at the end. ``measure_callbacks`` are told of this run beside
         the scheduler's own.
 
@@ -87,12 +89,15 @@ class TaskScheduler(TuningRun, ABC):
         self._builder, self._runner, self._database, self._session = builder, runner, database, session_id
         per_task = max_trials_per_task or max_trials_global
         try:
-            for context, strategy, cost_model in zip(contexts, strategies, cost_models, strict=True):
-                self.tasks.append(self._start(context, strategy, cost_model, per_task, num_trials_per_iter))
-            for callback in self._callbacks:
-                callback.start(self)
-            self._loop(max_trials_global, max_seconds, begin)
-            self._settle()
+            with Interrupts() as self._interrupts:
+                for context, strategy, cost_model in zip(contexts, strategies, cost_models, strict=True):
+                    self.tasks.append(
+                        self._start(context, strategy, cost_model, per_task, num_trials_per_iter)
+                    )
+                for callback in self._callbacks:
+                    callback.start(self)
+                self._loop(max_trials_global, max_seconds, begin)
+                self._settle()
         except KeyboardInterrupt:
             self.interrupted = True
             raise
@@ -124,6 +129,7 @@ class TaskScheduler(TuningRun, ABC):
     def _loop(self, max_trials: int, max_seconds: float | None, begin: float) -> None:
         budget = max_trials - sum(task.earlier_trials for task in self.tasks)
         while budget > 0 and (max_seconds is None or time.monotonic() - begin < max_seconds):
+            self._interrupts.check()
             task_id = self.next_task_id()
             if task_id < 0:
                 break
@@ -152,6 +158,7 @@ class TaskScheduler(TuningRun, ABC):
         begin = time.monotonic()
         allowed = max(_SETTLING_SECS, _SETTLING_SHARE * (self.times.search + self.times.measure))
         for secs, task in sorted(zip(spent, self.tasks), key=lambda item: -item[0]):
+            self._interrupts.check()
             if time.monotonic() - begin > allowed:
                 break
             if task.trials and secs < float("inf") and secs >= _LEAST_SHARE * total:
@@ -162,6 +169,7 @@ class TaskScheduler(TuningRun, ABC):
                     self._builder,
                     self._runner,
                     self._session,
+                    self.times,
                 )
                 if found is not None:
                     task.choice, task.best_secs = found
@@ -184,6 +192,7 @@ class TaskScheduler(TuningRun, ABC):
             self.times.commit += time.monotonic() - committing
             for callback in self._callbacks:
                 callback.trial(self, task, result)
+            self._interrupts.check()
         self.times.measure += time.monotonic() - measuring
         return [result if result is not None else _illegal("it was not measured") for result in results]
 

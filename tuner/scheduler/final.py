@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from database import Database, TuningRecord, Workload, by_speed
 from ir.target import Target
-from runners import Builder, BuilderInput, Runner
+from runners import Builder, BuilderInput, ResultKind, Runner, RunnerResult
 
 from ..program import ScheduledProgram
+from ..state import TimeShares
 
 _RIVALS = 4
 """How many take part in a contest."""
@@ -18,6 +19,9 @@ _MARGIN = 1.10
 """Slower than this many times the best time is no rival."""
 _CONTESTS = 3
 """Measured again, the best may fall behind a candidate that took no part, which then challenges the winner."""
+_ALONE = 12
+"""After those contests, so many more go through the check and are measured alone: nobody should stay the best who has passed the
+first part of the check only. Where the whole machine has become slower that could be all of them."""
 
 
 def settle(
@@ -27,18 +31,21 @@ def settle(
     builder: Builder,
     runner: Runner,
     session_id: str | None = None,
+    times: TimeShares | None = None,
 ) -> tuple[str, float] | None:
     """Let the fastest checked candidates of a workload compete, and commit their new times, which supersede the old.
 
-    The old records stay: whoever is killed in between has lost nothing.
+    The old records stay: whoever is killed in between has lost nothing. When one turns out to be wrong, or does not run any
+    more, those behind it are checked in full until the fastest that is left has passed. What checking takes is added to ``times``.
 
     Returns:
-        "confirmed" or "changed" and the best candidate's time; None where there were no rivals or builder and runner
-        cannot measure in turns.
+        "confirmed" or "changed" and the best candidate's time, infinite when all have failed; None where there were no
+        rivals or builder and runner cannot measure in turns.
     """
     before = _fastest(database, workload, target)
     settled: dict[str, TuningRecord] = {}
-    for _ in range(_CONTESTS):
+    contests, failed = 0, False
+    while failed or contests < _CONTESTS + _ALONE:
         ranked = _fastest(database, workload, target)
         if not ranked or ranked[0].trace_key in settled:
             break
@@ -48,26 +55,36 @@ def settle(
             if item.mean_secs <= _MARGIN * ranked[0].mean_secs and item.trace_key not in settled
         ]
         rivals = [*sorted(settled.values(), key=lambda item: item.mean_secs)[:1], *rivals][:_RIVALS]
-        if len(rivals) < 2:
+        if contests >= _CONTESTS:
+            rivals = ranked[:1]
+        elif len(rivals) < 2 and not failed:
             break
-        medians = _contest(rivals, workload, builder, runner)
-        if medians is None:
+        results = _contest(rivals, workload, builder, runner)
+        if results is None:
             break
-        for rival, secs in zip(rivals, medians):
-            failure = "crash" if secs is None else None
+        contests += 1
+        for rival, result in zip(rivals, results):
             again = rival.measured_again(
-                None if secs is None else [secs], failure_kind=failure, session_id=session_id
+                result.run_secs,
+                failure_kind=None if result.run_secs else str(result.kind),
+                session_id=session_id,
             )
-            if failure is not None:
-                again.failure_message = "it ran as a trial, but not when it was measured again"
+            if result.error_msg is not None:
+                again.failure_message = f"{result.error_msg}, when it was measured again among the fastest"
             database.commit_tuning_record(again)
             settled.pop(rival.trace_key, None)
             if again.is_valid():
                 settled[rival.trace_key] = again
-    if not settled:
+            else:
+                failed = True
+            if times is not None:
+                times.check += result.check_secs
+    if not settled and not failed:
         return None
-    best = _fastest(database, workload, target)[0]
-    return "confirmed" if best.trace_key == before[0].trace_key else "changed", best.mean_secs
+    ranked = _fastest(database, workload, target)
+    if not ranked:
+        return "changed", float("inf")
+    return "confirmed" if ranked[0].trace_key == before[0].trace_key else "changed", ranked[0].mean_secs
 
 
 def _fastest(database: Database, workload: Workload, target: Target) -> list[TuningRecord]:
@@ -78,13 +95,16 @@ def _fastest(database: Database, workload: Workload, target: Target) -> list[Tun
 
 def _contest(
     rivals: list[TuningRecord], workload: Workload, builder: Builder, runner: Runner
-) -> list[float | None] | None:
+) -> list[RunnerResult] | None:
     programs = [ScheduledProgram(workload.module_json, rival.trace_json) for rival in rivals]
     artifacts = [
         builder.unbuilt(BuilderInput(program, rival.target)) for program, rival in zip(programs, rivals)
     ]
     if any(artifact is None for artifact in artifacts):
         return None
-    medians = runner.final_choice(artifacts, workload.mod)
-    # When all of them fail it is not the candidates' fault.
-    return medians if medians and any(secs is not None for secs in medians) else None
+    results = runner.final_choice(artifacts, workload.mod)
+    if not results:
+        return None
+    # When none of them runs it is not the candidates' fault; one that is wrong is wrong.
+    told = any(item.kind in (ResultKind.OK, ResultKind.WRONG_RESULT) for item in results)
+    return results if told else None

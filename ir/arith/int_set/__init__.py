@@ -10,6 +10,7 @@ from .interval_set import (
     from_range,
     intersect,
     interval,
+    is_infinite,
     neg_inf,
     nothing,
     NOTHING,

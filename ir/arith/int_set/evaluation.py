@@ -9,6 +9,7 @@ from ... import dtype as dt
 from ...tir import expr as E
 from ...tir import operators
 from ...tir.expr import IntImm, PrimExpr
+from ...tir.intrinsic.declaration import is_transparent
 from .. import build
 from ..analyzer import Analyzer
 from ..deep_equal import expr_deep_equal
@@ -249,7 +250,7 @@ class _Evaluator:
         name = getattr(e.op, "name", "")
         if name == "tir.if_then_else":
             return hull(self(e.args[1]), self(e.args[2]))
-        if name == "tir.likely":
+        if is_transparent(e):
             return self(e.args[0])
         if (
             name in ("tir.shift_right", "tir.shift_left")

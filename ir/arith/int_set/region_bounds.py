@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ...tir import expr as E
 from ...tir import operators
 from ...tir.expr import IntImm, PrimExpr, Range
+from ...tir.intrinsic.declaration import is_transparent
 from ...tir.stmt_functor import substitute
 from .. import build
 from ..analyzer import Analyzer
@@ -103,7 +104,7 @@ def _narrowed(var_dom: Mapping[Any, Any], predicate: Any, analyzer: Analyzer | N
 def conjuncts(predicate: Any) -> list[Any]:
     if predicate.__class__ is E.And:
         return conjuncts(predicate.a) + conjuncts(predicate.b)
-    if predicate.__class__ is E.Call and getattr(predicate.op, "name", "") == "tir.likely":
+    if is_transparent(predicate):
         return conjuncts(predicate.args[0])
     return [predicate]
 

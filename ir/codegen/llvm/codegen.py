@@ -107,19 +107,22 @@ class GeneratedModule:
         return self.builder.text()
 
 
-def generate(program: IRModule, vector_bits: int = 512, computes_halves: bool = True) -> GeneratedModule:
+def generate(
+    program: IRModule, vector_bits: int = 512, computes_halves: bool = True, repairs_nan: bool = False
+) -> GeneratedModule:
     """LLVM assembly of all PrimFuncs of a lowered module.
 
     Args:
         program: what :func:`ir.tir.lower.lower` returns.
         vector_bits: width of the machine's vectors.
         computes_halves: whether the machine has instructions for float16; where it has none, integer arithmetic takes their place.
+        repairs_nan: whether the machine puts lost NaN back faster than it compares and blends.
 
     Raises:
         CodegenError: a statement or intrinsic has no native form; the message names it and the function.
     """
     module = ModuleBuilder()
-    context = KernelContext(module, program, vector_bits, computes_halves)
+    context = KernelContext(module, program, vector_bits, computes_halves, repairs_nan)
     signatures = {}
     for var, func in program.functions.items():
         if not isinstance(func, PrimFunc):

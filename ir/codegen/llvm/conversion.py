@@ -5,6 +5,7 @@ from __future__ import annotations
 from ... import dtype as dt
 from ...tir.analysis.float_range import ANY_FLOAT, FloatRange, float_range
 from ...tir.expr import Cast, Var
+from ...tir.operators import wrap_integer
 from .builder import FunctionBuilder, Value, constant
 from .emitter import FunctionEmitter, prints
 from .rounding import integer_to_narrow, narrow_float, widen_float
@@ -35,12 +36,20 @@ def convert(
         return b.cast("sitofp" if signed else "uitofp", value, wanted)
     if dt.is_bool(target):
         return b.icmp("ne", value, constant(0, value.type))
+    if value.literal is not None:
+        return constant(wrap_integer(number_of(value, source), target), wanted)
     bits, new_bits = dt.bits(source), dt.bits(target)
-    if new_bits == bits or (value.literal is not None and new_bits > bits):
-        return Value(value.ref, wanted)
+    if new_bits == bits:
+        return value
     if new_bits < bits:
         return b.cast("trunc", value, wanted)
     return b.cast("sext" if signed else "zext", value, wanted)
+
+
+def number_of(literal: Value, dtype: str) -> int:
+    """The number that a literal is as one of an integer dtype: the bits of ``i8 -1`` are 255 as uint8."""
+    assert literal.literal is not None
+    return wrap_integer(literal.literal, dtype)
 
 
 def _from_float(b: FunctionBuilder, value: Value, source: str, target: str, range_: FloatRange) -> Value:

@@ -35,6 +35,7 @@ _LN2_HI = 0.693359375  # nine bits: n * _LN2_HI is exact
 _LN2_LO = -2.12194440054690583e-4
 _LOG2E = 1.4426950408889634
 _INF = float("inf")
+_FARTHEST_REDUCED = 2.0**40  # beyond, two doubles of pi/2 are too few
 _MAGIC = 12582912.0  # 1.5 * 2**23: adding it rounds to an integer and leaves that integer in the low bits
 
 
@@ -352,7 +353,7 @@ def _round(m: LaneMath, x: Value) -> Value:
 def _quadrant(m: LaneMath, x: Value) -> tuple[Value, Value]:
     """r in [-pi/4, pi/4] and n with x = r + n pi/2.
 
-    The reduction is done in double, which holds the product to 53 bits for every n below 2**40.
+    The reduction is done in double, which holds the product to 53 bits for every n below 2**40; beyond, r is any number.
     """
     d = m.at("double")
     wide = m.b.cast("fpext", x, d.type)
@@ -360,9 +361,32 @@ def _quadrant(m: LaneMath, x: Value) -> tuple[Value, Value]:
     r = d.fma(n, d.c(-1.5707963267948966), wide)
     r = d.fma(n, d.c(-6.123233995736766e-17), r)
     narrow = m.b.cast("fptrunc", r, m.type)
-    # n may be off near the edges of a quadrant for large x, hence the slack; beyond 2**40 this keeps results bounded
-    narrow = m.above(m.below(narrow, 0.7863), -0.7863)
     return narrow, m.b.cast("trunc", n_int, m.int_type)
+
+
+def _with_libm_beyond(m: LaneMath, name: str, x: Value, near: Value) -> Value:
+    """``near`` where the reduction holds; lanes beyond ask libm's function of double, in a block that is entered for them only."""
+    far = m.cmp("ogt", m.abs(x), m.c(_FARTHEST_REDUCED))
+    any_far = far if m.lanes == 1 else m.b.icmp("ne", *_as_integer(m, far))
+    before, beyond, done = m.b.block, m.b.fresh("beyond"), m.b.fresh("done")
+    m.b.cond_branch(any_far, beyond, done)
+    m.b.label(beyond)
+    m.module.declare(name, "double", ["double"], " nounwind")
+    found = near
+    for lane in range(m.lanes):
+        wide = m.b.cast("fpext", m.b.extract(x, lane), "double")
+        item = m.b.cast("fptrunc", m.b.call(name, "double", [wide]), "float")
+        found = m.b.insert(found, item, lane) if m.lanes > 1 else item
+    found = m.select(far, found, near)  # a lane's result does not depend on its neighbours
+    m.b.branch(done)
+    m.b.label(done)
+    return m.b.define(f"phi {m.type} [ {near.ref}, %{before} ], [ {found.ref}, %{beyond} ]", m.type)
+
+
+def _as_integer(m: LaneMath, mask: Value) -> tuple[Value, Value]:
+    """The bits of a mask as one integer, and the zero of its type."""
+    bits = m.b.cast("bitcast", mask, f"i{m.lanes}")
+    return bits, Value("0", bits.type)
 
 
 def _sin_cos_polynomials(m: LaneMath, r: Value) -> tuple[Value, Value]:
@@ -385,11 +409,12 @@ def _sin_shifted(m: LaneMath, x: Value, quarter_turns: int) -> Value:
 
 def _sin(m: LaneMath, x: Value) -> Value:
     result = _sin_shifted(m, x, 0)
-    return m.select(m.cmp("oeq", x, m.c(0.0)), x, result)  # keeps -0.0
+    kept = m.select(m.cmp("oeq", x, m.c(0.0)), x, result)  # keeps -0.0
+    return _with_libm_beyond(m, "sin", x, kept)
 
 
 def _cos(m: LaneMath, x: Value) -> Value:
-    return _sin_shifted(m, x, 1)
+    return _with_libm_beyond(m, "cos", x, _sin_shifted(m, x, 1))
 
 
 def _tan(m: LaneMath, x: Value) -> Value:
@@ -397,7 +422,7 @@ def _tan(m: LaneMath, x: Value) -> Value:
     sine, cosine = _sin_cos_polynomials(m, r)
     odd = m.b.icmp("ne", m.int_op("and", n, m.i(1)), m.i(0))
     result = m.div(m.select(odd, m.neg(cosine), sine), m.select(odd, sine, cosine))
-    return m.select(m.cmp("oeq", x, m.c(0.0)), x, result)
+    return _with_libm_beyond(m, "tan", x, m.select(m.cmp("oeq", x, m.c(0.0)), x, result))
 
 
 def _atan_unit(m: LaneMath, a: Value) -> Value:

@@ -8,8 +8,9 @@ import numpy as np
 
 from ... import dtype as dt
 from ...tir import expr as E
-from ...tir.analysis.faults import may_fault
 from ...tir.expr import Var
+from ...tir.faults import may_fault
+from . import nan_repair
 from .builder import FunctionBuilder, Value, constant, lane_constants, lanes_of, vector
 from .division import divide
 from .emitter import FunctionEmitter, prints
@@ -67,6 +68,8 @@ def _arithmetic(emitter: FunctionEmitter, expr: Any) -> Value:
     if _in_float32(emitter, expr):
         a, b = widen_float(emitter.b, a, dtype), widen_float(emitter.b, b, dtype)
         return narrow_float(emitter.b, _float_arithmetic(emitter, kind, a, b, contract), dtype)
+    if kind in (E.Max, E.Min) and nan_repair.repairs(emitter.context, expr, a.type):
+        return emitter.b.define(nan_repair.extreme(emitter.context, kind is E.Max, a, b), a.type)
     if expr is emitter.reduction_update:
         return _reduction_arithmetic(emitter, kind, a, b)
     return _float_arithmetic(emitter, kind, a, b, contract)

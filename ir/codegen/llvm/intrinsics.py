@@ -17,10 +17,10 @@ from ...tir.intrinsic.calls import LIBRARY
 from ...tir.intrinsic.declaration import CallEffectKind, effect_of
 from ...tir.stmt import For
 from . import vector_math
-from .builder import Value, element_of, lanes_of, vector
+from .builder import Value, constant, element_of, lanes_of, vector
 from .call import call_function, call_packed
 from .compile import CodegenError
-from .conversion import from_memory, to_memory
+from .conversion import from_memory, number_of, to_memory
 from .emitter import FunctionEmitter, prints
 from .memory import address, flat_index
 from .types import memory_type, register_type
@@ -157,6 +157,8 @@ def _reinterpret(emitter: FunctionEmitter, call: E.Call) -> Value:
     if dt.is_bool(call.args[0].dtype) or dt.is_bool(call.dtype):
         return from_memory(emitter.b, to_memory(emitter.b, value, call.args[0].dtype), call.dtype)
     wanted = register_type(call.dtype)
+    if value.literal is not None and dt.is_integral(call.dtype):
+        return constant(number_of(value, call.dtype), wanted)
     if "ptr" in (value.type, wanted):
         return emitter.b.cast("ptrtoint" if value.type == "ptr" else "inttoptr", value, wanted)
     return emitter.b.cast("bitcast", value, wanted)

@@ -27,12 +27,19 @@ class KernelContext:
     """What all functions of one LLVM module share."""
 
     def __init__(
-        self, module: ModuleBuilder, program: IRModule, vector_bits: int, computes_halves: bool = True
+        self,
+        module: ModuleBuilder,
+        program: IRModule,
+        vector_bits: int,
+        computes_halves: bool = True,
+        repairs_nan: bool = False,
     ) -> None:
         self.module = module
         self.program = program
         self.computes_halves = computes_halves
         """Whether the machine has instructions for float16."""
+        self.repairs_nan = repairs_nan
+        """Whether :mod:`.nan_repair` is faster than what LLVM makes of extremes that keep NaN."""
         width = f'"prefer-vector-width"="{vector_bits}" "min-legal-vector-width"="{vector_bits}"'
         self.attributes = module.attributes(f"nounwind {width}")
         self.outlined_attributes = module.attributes(f"noinline nounwind {width}")

@@ -1,7 +1,7 @@
 """Rounding between the formats of floats: each conversion rounds once, to nearest even, on every machine.
 
-bfloat16 and the floats of eight bits are integer arithmetic everywhere; float16 is where the machine has no instructions for it, since
-LLVM would call functions of a runtime library that nobody links.
+bfloat16 and the floats of at most eight bits are integer arithmetic everywhere; float16 is where the machine has no instructions for
+it, since LLVM would call functions of a runtime library that nobody links.
 """
 
 from __future__ import annotations
@@ -24,8 +24,14 @@ class _Format:
     largest: int
     """The code of the largest number."""
     beyond: int
-    """The code of what is larger: infinity, or NaN where there is none."""
+    """The code of what is larger: infinity, NaN where there is none, the largest number where there is neither."""
     nan: int
+    """The code of NaN; that of 0 where there is none."""
+
+    @property
+    def stored_bits(self) -> int:
+        """The width of what holds a code: bytes at least, whose upper bits mean nothing."""
+        return max(self.bits, 8)
 
     @property
     def has_one_zero(self) -> bool:
@@ -42,16 +48,24 @@ _FORMATS = {
     "float8_e4m3fnuz": _Format(8, 3, 8, 0x7F, 0x80, 0x80),
     "float8_e4m3b11fnuz": _Format(8, 3, 11, 0x7F, 0x80, 0x80),
     "float8_e5m2fnuz": _Format(8, 2, 16, 0x7F, 0x80, 0x80),
+    "float6_e2m3fn": _Format(6, 3, 1, 0x1F, 0x1F, 0),
+    "float6_e3m2fn": _Format(6, 2, 3, 0x1F, 0x1F, 0),
+    "float4_e2m1fn": _Format(4, 1, 1, 0x7, 0x7, 0),
 }
 """By the code of the dtype; "float" is float16."""
 
-FLOATS_IN_INTEGERS = frozenset(_FORMATS) - {"float"} | {"bfloat"}
+_POWERS = "float8_e8m0fnu"
+"""An exponent and nothing else: the powers of two from 2^-127 to 2^127, and NaN."""
+
+FLOATS_IN_INTEGERS = frozenset(_FORMATS) - {"float"} | {"bfloat", _POWERS}
 """Codes of the dtypes whose values are kept as their bits."""
 
 
 def widen_float(b: FunctionBuilder, value: Value, dtype: str) -> Value:
-    """A float of 16 or 8 bits as float32; other floats as they are."""
+    """A float of at most 16 bits as float32; other floats as they are."""
     code, bits, lanes = dt.parse(dtype)
+    if code == _POWERS:
+        return _widen_power(b, value)
     if code == "bfloat":
         wide = b.cast("zext", value, vector("i32", lanes))
         shifted = b.binary("shl", wide, constant(16, wide.type))
@@ -64,7 +78,7 @@ def widen_float(b: FunctionBuilder, value: Value, dtype: str) -> Value:
 
 
 def narrow_float(b: FunctionBuilder, value: Value, dtype: str) -> Value:
-    """float32 or float64 rounded to a float of 16 or 8 bits; for other dtypes the value as it is."""
+    """float32 or float64 rounded to a float of at most 16 bits; for other dtypes the value as it is."""
     code, bits, lanes = dt.parse(dtype)
     if bits >= 32:
         return value
@@ -72,16 +86,18 @@ def narrow_float(b: FunctionBuilder, value: Value, dtype: str) -> Value:
         value = _round_to_odd(b, value)
     if code == "bfloat":
         return _float_to_bfloat(b, value)
+    if code == _POWERS:
+        return _float_to_power(b, value)
     if bits == 16 and b.computes_halves:
         return b.cast("fptrunc", value, vector("half", lanes))
     return _narrow(b, value, _FORMATS[code])
 
 
 def integer_to_narrow(b: FunctionBuilder, value: Value, signed: bool, dtype: str) -> Value:
-    """An integer rounded to a float of 16 or 8 bits."""
+    """An integer rounded to a float of at most 16 bits."""
     lanes, bits = lanes_of(value.type), int(element_of(value.type)[1:])
     convert = "sitofp" if signed else "uitofp"
-    if bits <= 24 or dt.code(dtype) != "bfloat":
+    if bits <= 24 or dt.code(dtype) not in ("bfloat", _POWERS):
         # float32 holds the integers, or at least those in the range of the dtype
         return narrow_float(b, b.cast(convert, value, vector("float", lanes)), dtype)
     if bits > 32:
@@ -132,11 +148,37 @@ def _float_to_bfloat(b: FunctionBuilder, value: Value) -> Value:
     return b.cast("trunc", result, vector("i16", lanes))
 
 
+def _widen_power(b: FunctionBuilder, value: Value) -> Value:
+    """The code is float32's exponent; the least power is subnormal there."""
+    code = b.cast("zext", value, vector("i32", lanes_of(value.type)))
+    i32, digit = code.type, constant(1 << 22, code.type)
+    moved = b.binary("shl", code, constant(23, i32))
+    is_special = b.binary("or", b.icmp("eq", code, constant(0, i32)), b.icmp("eq", code, constant(0xFF, i32)))
+    bits = b.select(is_special, b.binary("or", moved, digit), moved)
+    return b.cast("bitcast", bits, vector("float", lanes_of(value.type)))
+
+
+def _float_to_power(b: FunctionBuilder, value: Value) -> Value:
+    """The nearest power, the greater of two; below 2^-126 the next one upwards, as ml_dtypes has it. What is not above 0 is NaN."""
+    lanes = lanes_of(value.type)
+    bits = b.cast("bitcast", value, vector("i32", lanes))
+    i32 = bits.type
+    is_normal = b.cast("zext", b.icmp("uge", bits, constant(1 << 23, i32)), i32)
+    half = b.binary("add", is_normal, constant((1 << 22) - 1, i32))
+    code = b.binary("lshr", b.binary("add", bits, half), constant(23, i32))
+    is_power = b.binary(
+        "and", b.icmp("sgt", bits, constant(0, i32)), b.icmp("ult", code, constant(0xFF, i32))
+    )
+    return b.cast("trunc", b.select(is_power, code, constant(0xFF, i32)), vector("i8", lanes))
+
+
 def _widen(b: FunctionBuilder, value: Value, form: _Format) -> Value:
     """The bits moved to their places in a float32, and the difference of the biases added to the exponent by an exact product."""
     lanes = lanes_of(value.type)
-    codes = b.cast("bitcast", value, vector(f"i{form.bits}", lanes))
+    codes = b.cast("bitcast", value, vector(f"i{form.stored_bits}", lanes))
     bits = b.cast("zext", codes, vector("i32", lanes))
+    if form.bits < form.stored_bits:
+        bits = b.binary("and", bits, constant((1 << form.bits) - 1, bits.type))
     i32, float_ = bits.type, vector("float", lanes)
     size = b.binary("and", bits, constant((1 << (form.bits - 1)) - 1, i32))
     sign = b.binary("shl", b.binary("xor", bits, size), constant(32 - form.bits, i32))
@@ -174,5 +216,5 @@ def _narrow(b: FunctionBuilder, value: Value, form: _Format) -> Value:
     result = b.select(b.icmp("ugt", size, constant(_INFINITY, i32)), constant(form.nan, i32), result)
     if form.has_one_zero:
         sign = b.select(b.icmp("eq", result, constant(0, i32)), constant(0, i32), sign)
-    codes = b.cast("trunc", b.binary("or", result, sign), vector(f"i{form.bits}", lanes))
+    codes = b.cast("trunc", b.binary("or", result, sign), vector(f"i{form.stored_bits}", lanes))
     return b.cast("bitcast", codes, vector("half", lanes)) if form.bits == 16 else codes

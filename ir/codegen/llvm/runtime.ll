@@ -30,6 +30,8 @@
 @job.limit = internal global i32 0, align 4           ; workers that may join (threads - 1)
 @job.status = internal global i32 0, align 4          ; first non-zero result of a body
 
+@scratch.pattern = internal global i32 0, align 4     ; what scratch memory is filled with: 256 + a byte, 0 for nothing
+
 @error.text = internal global [512 x i8] zeroinitializer, align 16
 
 ; Cached workspaces: {busy, size, pointer}, one cache line each.
@@ -112,6 +114,7 @@ define void @loopsmith_set_num_threads(i32 %n) {
 ; Takes chunks until none is left. Shared by the owner and the workers.
 define internal void @run_chunks() noinline {
 entry:
+  call void @fill_stack()
   %body = load ptr, ptr @job.body, align 8
   %env = load ptr, ptr @job.env, align 8
   %extent = load i64, ptr @job.extent, align 8
@@ -401,6 +404,7 @@ give.back:
 hit:
   %ptr.p = getelementptr %slot, ptr %slot, i32 0, i32 3
   %memory = load ptr, ptr %ptr.p, align 8
+  call void @fill(ptr %memory, i64 %bytes)
   ret ptr %memory
 scan.next:
   %i.next = add i64 %i, 1
@@ -422,6 +426,7 @@ grow.next:
 uncached:
   %rounded.u = call i64 @round_up(i64 %bytes)
   %raw = call ptr @allocate(i64 %rounded.u)
+  call void @fill(ptr %raw, i64 %bytes)
   ret ptr %raw
 replace:
   %gptr.p = getelementptr %slot, ptr %gslot, i32 0, i32 3
@@ -439,6 +444,7 @@ release:
   store atomic i32 0, ptr %gslot release, align 4
   ret ptr null
 got:
+  call void @fill(ptr %new, i64 %bytes)
   ret ptr %new
 }
 
@@ -488,6 +494,60 @@ next:
   br i1 %more, label %scan, label %foreign
 foreign:
   call void @free(ptr %memory)
+  ret void
+}
+
+; ---- scratch memory with a pattern ---------------------------------------------
+; What checks kernels wants them to find no zeros, and nothing of earlier calls, in memory that they have not written.
+
+; Calls a kernel while workspaces, the stack below it, and those of threads that run its parallel loops are filled with the low
+; byte of a pattern before it gets them. The kernel takes as many of the pointers as it has parameters: those that come
+; after them do not matter in the C calling conventions of the machines that this file is for.
+define i32 @loopsmith_call_filled(i32 %pattern, ptr %kernel,
+    ptr %a0, ptr %a1, ptr %a2, ptr %a3, ptr %a4, ptr %a5, ptr %a6, ptr %a7, ptr %a8, ptr %a9, ptr %a10, ptr %a11, ptr %a12,
+    ptr %a13, ptr %a14, ptr %a15, ptr %a16, ptr %a17, ptr %a18, ptr %a19, ptr %a20, ptr %a21, ptr %a22, ptr %a23, ptr %a24,
+    ptr %a25, ptr %a26, ptr %a27, ptr %a28, ptr %a29, ptr %a30, ptr %a31) {
+  store atomic i32 %pattern, ptr @scratch.pattern monotonic, align 4
+  call void @fill_stack()
+  %status = call i32 %kernel(
+    ptr %a0, ptr %a1, ptr %a2, ptr %a3, ptr %a4, ptr %a5, ptr %a6, ptr %a7, ptr %a8, ptr %a9, ptr %a10, ptr %a11, ptr %a12,
+    ptr %a13, ptr %a14, ptr %a15, ptr %a16, ptr %a17, ptr %a18, ptr %a19, ptr %a20, ptr %a21, ptr %a22, ptr %a23, ptr %a24,
+    ptr %a25, ptr %a26, ptr %a27, ptr %a28, ptr %a29, ptr %a30, ptr %a31)
+  store atomic i32 0, ptr @scratch.pattern monotonic, align 4
+  ret i32 %status
+}
+
+define internal void @fill(ptr %memory, i64 %bytes) alwaysinline {
+entry:
+  %pattern = load atomic i32, ptr @scratch.pattern monotonic, align 4
+  %wanted = icmp ne i32 %pattern, 0
+  %there = icmp ne ptr %memory, null
+  %both = and i1 %wanted, %there
+  br i1 %both, label %write, label %done
+write:
+  %byte = trunc i32 %pattern to i8
+  call void @llvm.memset.p0.i64(ptr %memory, i8 %byte, i64 %bytes, i1 true)
+  br label %done
+done:
+  ret void
+}
+
+define internal void @fill_stack() alwaysinline {
+entry:
+  %pattern = load atomic i32, ptr @scratch.pattern monotonic, align 4
+  %wanted = icmp ne i32 %pattern, 0
+  br i1 %wanted, label %write, label %done
+write:
+  call void @fill_below()
+  br label %done
+done:
+  ret void
+}
+
+; As much of the stack below the caller as kernels use for all but their largest buffers.
+define internal void @fill_below() noinline {
+  %area = alloca [196608 x i8], align 64
+  call void @fill(ptr %area, i64 196608)
   ret void
 }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import platform
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
@@ -26,6 +27,9 @@ SYMBOLS = (
     "loopsmith_last_error",
     "loopsmith_set_error",
 )
+
+#: How many parameters :meth:`Runtime.call_filled` passes on.
+MOST_FILLED = 32
 
 #: By machine: number of the futex system call; declaration and call of the intrinsic that eases a spinning core.
 _X86_PAUSE = ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()")
@@ -78,6 +82,9 @@ class Runtime:
         self._get_threads = ctypes.CFUNCTYPE(ctypes.c_int32)(a["loopsmith_get_num_threads"])
         self._last_error = ctypes.CFUNCTYPE(ctypes.c_char_p)(a["loopsmith_last_error"])
         self._set_error = ctypes.CFUNCTYPE(None, ctypes.c_char_p)(a["loopsmith_set_error"])
+        self._call_filled = ctypes.CFUNCTYPE(
+            ctypes.c_int32, ctypes.c_int32, *[ctypes.c_void_p] * (1 + MOST_FILLED)
+        )(self._code.address("loopsmith_call_filled"))
         self.parallel_for = ctypes.CFUNCTYPE(
             ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p
         )(a["loopsmith_parallel_for"])
@@ -89,6 +96,15 @@ class Runtime:
     def get_num_threads(self) -> int:
         """Threads that the next parallel loop uses."""
         return int(self._get_threads())
+
+    def call_filled(self, address: int, pointers: Sequence[int], byte: int) -> int:
+        """Call a kernel that finds this byte in all scratch memory that it has not written; its status.
+
+        Args:
+            address: of a kernel whose parameters are all pointers, :data:`MOST_FILLED` at most.
+        """
+        rest = [None] * (MOST_FILLED - len(pointers))
+        return int(self._call_filled(256 + byte, address, *pointers, *rest))
 
     def last_error(self) -> str:
         """Text of the last error of a kernel in this process, empty when there was none."""

@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ... import dtype as dt
+from ...tir.analysis.no_alias import promises_no_alias
 from ...tir.buffer import Buffer
 from ...tir.expr import Call, IntImm, Var
 from ...tir.function import PrimFunc
 from ...tir.stmt import Evaluate
 from ...tir.stmt_functor import StmtVisitor
 from .compile import CodegenError
-from .extent import Extent, extent_of
+from .extent import Extent, extent_of, text_of
 from .types import register_type
 
 
@@ -67,6 +68,8 @@ class Signature:
 
     name: str
     parameters: tuple[Parameter, ...]
+    apart: bool = False
+    """Whether no memory that the kernel writes may be another argument's too: the function says ``tir.noalias``."""
 
     @property
     def symbol(self) -> str:
@@ -81,6 +84,22 @@ class Signature:
             self, parameters=tuple(replace(item, stored=id(item) in stored) for item in self.parameters)
         )
 
+    def c_requirements(self) -> list[str]:
+        """What callers from C must see to, a line for each buffer: Python's callers are checked, pointers cannot be."""
+        lines = []
+        for item in self.parameters:
+            if item.kind != "buffer":
+                continue
+            text = f"{item.name}: {item.dtype} [{_listed(item.shape)}]"
+            if item.strides:
+                text += f", strides [{_listed(item.strides)}] in elements"
+            if item.offset != 0:
+                text += f", first element at {text_of(item.offset)}"
+            lines.append(text + (", written" if item.stored else ""))
+        if self.apart and any(item.stored for item in self.parameters):
+            lines.append("what is written has no memory in common with the other buffers")
+        return lines
+
     def c_declaration(self) -> str:
         """The prototype for a C header."""
         parts = []
@@ -92,6 +111,10 @@ class Signature:
             else:
                 parts.append(f"int64_t {_c_name(item.name)}")
         return f"int32_t {self.symbol}({', '.join(parts) or 'void'});"
+
+
+def _listed(extents: Sequence[Extent]) -> str:
+    return ", ".join(text_of(extent) for extent in extents)
 
 
 def _c_name(name: str) -> str:
@@ -152,17 +175,17 @@ def bind_parameters(func: PrimFunc, name: str) -> tuple[Signature, list[BoundPar
             llvm_type = register_type(param.dtype) if dt.is_float(param.dtype) else "i64"
             bound.append(BoundParameter(Parameter("scalar", names[param], param.dtype), param, llvm_type))
     given = {item.var for item in bound}
-    for symbol in _symbols_of(func):
+    for symbol in symbols_of(func):
         if symbol not in given:
             given.add(symbol)
             bound.append(BoundParameter(Parameter("symbol", names[symbol], symbol.dtype), symbol, "i64"))
     returned = result_dtype(func)
     if returned is not None:
         bound.append(BoundParameter(Parameter("result", "result", returned), Var("result", "handle"), "ptr"))
-    return Signature(name, tuple(item.parameter for item in bound)), bound
+    return Signature(name, tuple(item.parameter for item in bound), promises_no_alias(func)), bound
 
 
-def _symbols_of(func: PrimFunc) -> Iterator[Var]:
+def symbols_of(func: PrimFunc) -> Iterator[Var]:
     """The variables that extents, strides and offsets are, in the order of the buffers."""
     for param in func.params:
         buffer = func.buffer_map.get(param)
@@ -192,7 +215,7 @@ def _names_of(func: PrimFunc) -> dict[Var, str]:
             add(param, param.name)
         else:
             add(buffer.data, buffer.name)
-    for symbol in _symbols_of(func):
+    for symbol in symbols_of(func):
         add(symbol, symbol.name)
     return names
 

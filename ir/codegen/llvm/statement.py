@@ -11,7 +11,7 @@ from ... import dtype as dt
 from ...arith.deep_equal import expr_deep_equal
 from ...tir import expr as E
 from ...tir import stmt as S
-from .builder import Value, constant
+from .builder import FunctionBuilder, Value, constant
 from .compile import CodegenError
 from .conversion import to_memory
 from .emitter import FunctionEmitter, prints_statement
@@ -153,14 +153,16 @@ def _for(emitter: FunctionEmitter, loop: S.For) -> None:
         raise CodegenError(f"loop {loop.loop_var.name} is bound to a GPU thread; a CPU kernel has none")
     b = emitter.b
     start, extent = emitter.index(loop.min), emitter.index(loop.extent)
-    end = b.add(start, extent)
+    has_end = _end_fits(b, loop, start, extent)
+    end = b.add(start, extent if has_end else b.add(extent, constant(-1, "i64")))
     head, latch, done = b.fresh("loop"), b.fresh("latch"), b.fresh("done")
     name = b.fresh("i")
     before = b.block
     if extent.literal is not None and extent.literal > 0:
         b.branch(head)
     else:
-        b.cond_branch(b.icmp("slt", start, end), head, done)
+        some = b.icmp("slt", start, end) if has_end else b.icmp("sgt", extent, constant(0, "i64"))
+        b.cond_branch(some, head, done)
     b.label(head)
     b.emit(f"%{name} = phi i64 [{start.ref}, %{before}], [%{name}.next, %{latch}]")
     bits = max(b.magnitude(start), b.magnitude(extent)) + 1
@@ -171,13 +173,27 @@ def _for(emitter: FunctionEmitter, loop: S.For) -> None:
     # without a sign, -1 + 1 would overflow
     unsigned = "nuw " if start.literal is not None and start.literal >= 0 else ""
     b.emit(f"%{name}.next = add {unsigned}nsw i64 %{name}, 1")
-    more = b.icmp("slt", Value(f"%{name}.next", "i64"), end)
+    if has_end:
+        more = b.icmp("slt", Value(f"%{name}.next", "i64"), end)
+    else:  # the end is the last value
+        more = b.icmp("ne", Value(f"%{name}", "i64"), end)
     if S.SHAPED in loop.annotations:
         b.emit(f"br i1 {more.ref}, label %{head}, label %{done}, !llvm.loop {emitter.context.keep_loop()}")
     else:
         emitter.context.wants_vectorizer |= is_innermost
         b.cond_branch(more, head, done)
     b.label(done)
+
+
+def _end_fits(b: FunctionBuilder, loop: S.For, start: Value, extent: Value) -> bool:
+    """Whether the number behind the last one of a loop is an int64, as far as that is known."""
+    if start.literal is not None and extent.literal is not None:
+        return start.literal + extent.literal < 1 << 63
+    if start.literal is not None and start.literal <= 0:
+        return True
+    if isinstance(loop.extent, E.Sub) and loop.extent.b is loop.min:  # a range that is given by both ends
+        return True
+    return max(b.magnitude(start), b.magnitude(extent)) < 63
 
 
 def _loop_body(emitter: FunctionEmitter, body: S.Stmt) -> bool:

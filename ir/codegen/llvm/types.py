@@ -14,7 +14,7 @@ _FLOATS = {16: "half", 32: "float", 64: "double"}
 
 @cache
 def register_type(dtype: str) -> str:
-    """The type of a value: bool is ``i1``, bfloat16 its bits as ``i16``, a float of eight bits its bits as ``i8``."""
+    """The type of a value: bool is ``i1``, bfloat16 its bits as ``i16``, a float of at most eight bits its bits as ``i8``."""
     code, bits, lanes = dt.parse(dtype)
     if code == "handle":
         return "ptr"
@@ -23,7 +23,7 @@ def register_type(dtype: str) -> str:
     if code == "bool":
         return vector("i1", lanes)
     if code in FLOATS_IN_INTEGERS:
-        return vector(f"i{bits}", lanes)
+        return vector(f"i{max(bits, 8)}", lanes)
     if code == "float":
         if bits not in _FLOATS:
             raise CodegenError(f"code generation has no dtype {dtype}")

@@ -6,7 +6,7 @@ of an LLVM module.  float64, and what has no such formula, goes to libm lane by 
 
 Largest errors found over dense samples of float32 (units in the last place, against correctly rounded values; the
 tests hold them): :data:`MAX_ULP`.  Infinities, NaN, signed zeros, overflow and gradual underflow follow C's libm.
-``sin``, ``cos`` and ``tan`` hold for ``|x| <= 2**40`` and stay in range beyond it.
+``sin``, ``cos`` and ``tan`` of ``|x| > 2**40`` ask libm, in a branch that vectors without such a lane do not take.
 """
 
 from __future__ import annotations

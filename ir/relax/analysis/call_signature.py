@@ -8,12 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ...arith.analyzer import Analyzer
 from ...error import IRError
-from ...tir.expr import IntImm
-from ...tir.expr import Var as TirVar
 from ...tir.function import PrimFunc
-from ...tir.stmt_functor import substitute
 from ..bind import bound_struct_info
 from ..expr import Call, ShapeExpr, Tuple, is_call_to
 from ..struct_info import (
@@ -30,6 +26,7 @@ from ..struct_info_lattice import (
     match_param,
     struct_info_base_check,
 )
+from .kernel_operands import kernel_operands
 
 
 def _contradicts(wanted: StructInfo, found: StructInfo | None) -> bool:
@@ -102,7 +99,8 @@ def _in_destination_style(call: Call, kernel: PrimFunc, name: str) -> Iterator[s
             + (f" and {n_scalars} scalars" if n_scalars else "")
         )
         return
-    yield from _buffers(tensors, kernel.params[: len(tensors)], kernel, name)
+    numbers = scalars.values if isinstance(scalars, ShapeExpr) else None
+    yield from _buffers(tensors, kernel.params[: len(tensors)], kernel, name, numbers)
 
 
 def _number_of_scalars(scalars: Any) -> int | None:
@@ -115,41 +113,29 @@ def _number_of_scalars(scalars: Any) -> int | None:
 
 
 def _buffers(
-    infos: Sequence[StructInfo], params: Sequence[Any], kernel: PrimFunc, name: str
+    infos: Sequence[StructInfo],
+    params: Sequence[Any],
+    kernel: PrimFunc,
+    name: str,
+    scalars: Sequence[Any] | None = None,
 ) -> Iterator[str]:
-    symbols: dict[TirVar, Any] = {}
+    def where(number: int) -> str:
+        return f"operand {number} of the call of {name} ({params[number].name}) is {infos[number]}"
+
     for number, (info, param) in enumerate(zip(infos, params, strict=True)):
         buffer = kernel.buffer_map.get(param)
-        where = f"operand {number} of the call of {name} ({param.name})"
         if buffer is None:
             if isinstance(info, TensorStructInfo) and param.dtype != "handle":
-                yield f"{where} is {info}, the kernel takes a number of {param.dtype}"
+                yield f"{where(number)}, the kernel takes a number of {param.dtype}"
+        elif isinstance(info, PrimStructInfo | ShapeStructInfo | TupleStructInfo):
+            yield f"{where(number)}, the kernel takes a buffer"
+        elif not isinstance(info, TensorStructInfo):
             continue
-        if isinstance(info, PrimStructInfo | ShapeStructInfo | TupleStructInfo):
-            yield f"{where} is {info}, the kernel takes a buffer"
-        if not isinstance(info, TensorStructInfo):
-            continue
-        if info.dtype and info.dtype != buffer.dtype:
-            yield f"{where} is {info}, the kernel takes a buffer of {buffer.dtype}"
-        if info.ndim >= 0 and info.ndim != len(buffer.shape):
-            yield f"{where} is {info}, the kernel takes a buffer of {len(buffer.shape)} dimensions"
-        elif info.shape_values is not None:
-            yield from _extents(info.shape_values, buffer.shape, symbols, f"{where} is {info}")
-
-
-def _extents(
-    given: Sequence[Any], declared: Sequence[Any], symbols: dict[TirVar, Any], what: str
-) -> Iterator[str]:
-    """Extents that are no numbers are known to differ where the variables of the kernel have got numbers before."""
-    for axis, (extent, wanted) in enumerate(zip(given, declared, strict=True)):
-        if isinstance(wanted, TirVar):
-            wanted = symbols.setdefault(wanted, extent)
-        elif not isinstance(wanted, IntImm):
-            numbers = {
-                var: IntImm(var.dtype, value.value)
-                for var, value in symbols.items()
-                if isinstance(value, IntImm)
-            }
-            wanted = Analyzer().simplify(substitute(wanted, numbers))
-        if isinstance(extent, IntImm) and isinstance(wanted, IntImm) and extent.value != wanted.value:
-            yield f"{what}, the kernel takes an extent of {wanted.value} along axis {axis}"
+        elif info.dtype and info.dtype != buffer.dtype:
+            yield f"{where(number)}, the kernel takes a buffer of {buffer.dtype}"
+        elif info.ndim >= 0 and info.ndim != len(buffer.shape):
+            yield f"{where(number)}, the kernel takes a buffer of {len(buffer.shape)} dimensions"
+    shapes = [info.shape_values if isinstance(info, TensorStructInfo) else None for info in infos]
+    for place in kernel_operands(kernel, shapes, scalars).places:
+        if place.difference:
+            yield f"{where(place.operand)}, the kernel takes {place}"

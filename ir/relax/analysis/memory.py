@@ -90,6 +90,10 @@ class MemoryAnalysis:
         self._functions: dict[str, MemoryEffect] = {}
         self._assumed: dict[str, MemoryEffect] = {}
         """What functions that are being looked into are taken to do where they call themselves."""
+        self._asked: set[str] = set()
+        """Whose assumed effects the function that is being looked into has asked for."""
+        self._rests_on: dict[str, set[str]] = {}
+        """The assumptions, not yet settled, that the effect found for a function follows from."""
 
     # ---- one call -------------------------------------------------------------------------------------------
 
@@ -139,6 +143,7 @@ class MemoryAnalysis:
         name = var.name_hint
         found = self._functions.get(name)
         if found is not None:
+            self._asked |= self._rests_on.get(name, set())
             return found
         func = self._callee(var)
         if isinstance(func, PrimFunc):
@@ -148,6 +153,7 @@ class MemoryAnalysis:
         elif not isinstance(func, Function):
             return UNKNOWN if var.struct_info_ is None else _by_struct_info(var.struct_info_)
         elif name in self._assumed:
+            self._asked.add(name)
             return self._assumed[name]
         else:
             made = self._fixed_point(name, func)
@@ -155,42 +161,39 @@ class MemoryAnalysis:
         return made
 
     def _fixed_point(self, name: str, func: Function) -> MemoryEffect:
-        """The effect of a function, which may call itself: the least one that follows from assuming it for those calls."""
-        known = dict(self._functions)
+        """The effect of a function, which may call itself: the least one that follows from assuming it for those calls.
+
+        A function that does not ask for its own effect is looked into once; what others were found to do is forgotten between
+        two turns only where it follows from the assumption that has changed.
+        """
         assumed = MemoryEffect(effect=not func.is_pure)
+        asked_around = self._asked
         while True:
-            self._assumed[name] = assumed
+            self._assumed[name], self._asked = assumed, set()
             made = self.summary(func)
-            if made == assumed:
-                del self._assumed[name]
-                return made
-            assumed, self._functions = made, dict(known)
+            if made == assumed or name not in self._asked:
+                break
+            assumed = made
+            for other in [other for other, rests_on in self._rests_on.items() if name in rests_on]:
+                del self._functions[other], self._rests_on[other]
+        del self._assumed[name]
+        self._settle(name)
+        self._asked |= asked_around
+        return made
+
+    def _settle(self, name: str) -> None:
+        """The assumption about a function has proved right: what followed from it follows from what the function itself asked."""
+        own = self._asked - {name}
+        for rests_on in self._rests_on.values():
+            if name in rests_on:
+                rests_on.remove(name)
+                rests_on |= own
+        self._rests_on[name] = own
+        self._asked = set(own)
 
     def summary(self, func: Function) -> MemoryEffect:
         """What a call of the function does to memory; paths count its parameters."""
-        aliases = self.aliases(func)
-        numbers = {param: number for number, param in enumerate(func.params)}
-
-        def paths(roots: Iterable[Root]) -> list[Path]:
-            return [(numbers[root.owner], *root.path) for root in roots if root.owner in numbers]
-
-        views: list[View] = []
-
-        def collect(place: Place, at: Path) -> None:
-            if isinstance(place, tuple):
-                for index, item in enumerate(place):
-                    collect(item, (*at, index))
-            else:
-                views.extend(View(path, at) for path in sorted(paths(place)))
-
-        collect(aliases.result, ())
-        return MemoryEffect(
-            tuple(views),
-            tuple(sorted(paths(aliases.written))),
-            tuple(sorted(paths(aliases.released))),
-            identity=aliases.has_identity,
-            effect=not func.is_pure,
-        )
+        return _summary(func, self.aliases(func))
 
     # ---- values ---------------------------------------------------------------------------------------------
 
@@ -296,8 +299,8 @@ class Aliases:
         return not _CONSTANT.isdisjoint(self.written)
 
     def belongs_to_caller(self, expr: Expr) -> bool:
-        """Whether a value may be memory of a parameter or of a constant."""
-        return any(root.owner is None or root.owner in self._parameters for root in self.roots(expr))
+        """Whether a value may be memory of a parameter, of a constant, or of what a local function captures."""
+        return any(root.owner is None or self.is_seen_outside(root) for root in self.roots(expr))
 
     def is_seen_outside(self, root: Root) -> bool:
         """Whether memory is that of a parameter, or of a variable that is bound outside of what was looked into."""
@@ -328,7 +331,7 @@ class Aliases:
             inner = Aliases(self._analysis, value)
             changed = {root for item in inner.written | inner.released for root in self._outside(item)}
             self.written |= changed
-            self._local[var] = _LocalFunction(self._analysis.summary(value), frozenset(changed))
+            self._local[var] = _LocalFunction(_summary(value, inner), frozenset(changed))
             captured: Roots = frozenset()
             for item in free_vars(value):
                 captured |= self.roots(item)
@@ -406,6 +409,32 @@ class Aliases:
         for arg in call.args:
             found |= self.roots(arg)
         return found
+
+
+def _summary(func: Function, aliases: Aliases) -> MemoryEffect:
+    """What a call of a function does to memory, given the aliases of its values; paths count its parameters."""
+    numbers = {param: number for number, param in enumerate(func.params)}
+
+    def paths(roots: Iterable[Root]) -> list[Path]:
+        return [(numbers[root.owner], *root.path) for root in roots if root.owner in numbers]
+
+    views: list[View] = []
+
+    def collect(place: Place, at: Path) -> None:
+        if isinstance(place, tuple):
+            for index, item in enumerate(place):
+                collect(item, (*at, index))
+        else:
+            views.extend(View(path, at) for path in sorted(paths(place)))
+
+    collect(aliases.result, ())
+    return MemoryEffect(
+        tuple(views),
+        tuple(sorted(paths(aliases.written))),
+        tuple(sorted(paths(aliases.released))),
+        identity=aliases.has_identity,
+        effect=not func.is_pure,
+    )
 
 
 class _LocalFunction(NamedTuple):

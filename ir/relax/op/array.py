@@ -1,4 +1,4 @@
-"""What the numpy references of operators share: arrays converted as the language converts numbers."""
+"""What the numpy references of operators share: results of narrow floats computed with wider ones."""
 
 from __future__ import annotations
 
@@ -9,40 +9,8 @@ from typing import Any
 import numpy as np
 
 from ... import dtype as dt
-
-
-def cast_array(x: np.ndarray, dtype: str) -> np.ndarray:
-    """The elements in another dtype, as :class:`ir.tir.Cast` converts them.
-
-    Floats to integers truncate and saturate, and NaN is 0; integers to integers wrap; narrower floats are rounded once, where
-    numpy goes from float64 to bfloat16 by way of float32.
-    """
-    x, target = np.asarray(x), dt.to_numpy(dtype)
-    source = dt.from_numpy(x.dtype)
-    with np.errstate(all="ignore"):
-        if dt.is_float(source) and dt.is_integral(dtype) and not dt.is_bool(dtype):
-            return _saturated(x.astype("float64"), dtype)
-        if source == "float64" and dt.is_float(dtype) and dt.bits(dtype) < 32 and dtype != "float16":
-            return _rounded_to_odd(x).astype(target)
-        return x.astype(target)
-
-
-def _saturated(x: np.ndarray, dtype: str) -> np.ndarray:
-    target: Any = dt.to_numpy(dtype)
-    low, high = dt.integer_range(dtype)
-    whole = np.where(np.isnan(x), 0.0, np.trunc(x))
-    above, below = whole >= float(high), whole <= float(low)
-    found = np.where(above | below, 0.0, whole).astype(target)
-    found = np.where(above, np.asarray(high).astype(target), found)
-    return np.where(below, np.asarray(low).astype(target), found)
-
-
-def _rounded_to_odd(x: np.ndarray) -> np.ndarray:
-    """float64 as float32 such that a second rounding is right: inexact ones end in an odd bit (Boldo and Melquiond, 2008)."""
-    near = x.astype("float32")
-    bits = near.view("int32")
-    bits = bits - (np.abs(near.astype("float64")) > np.abs(x)).astype("int32")
-    return np.where(near.astype("float64") == x, near.view("int32"), bits | 1).astype("int32").view("float32")
+from ...conversion import cast_array
+from ...topi.accumulate import accumulator
 
 
 def in_float32(reference: Callable[..., Any]) -> Callable[..., Any]:
@@ -60,6 +28,21 @@ def in_float32(reference: Callable[..., Any]) -> Callable[..., Any]:
         return _mapped(
             reference(*_mapped(list(args), _widened), **attrs), lambda item: cast_array(item, dtype)
         )
+
+    return computed
+
+
+def in_out_dtype(reference: Callable[..., Any]) -> Callable[..., Any]:
+    """A reference of a product that computes in the dtype that sums of the result's are taken in, and rounds once to that.
+
+    The result's dtype is the attribute ``out_dtype``, else that of the operands.
+    """
+
+    @functools.wraps(reference)
+    def computed(*args: np.ndarray, out_dtype: str, **attrs: Any) -> np.ndarray:
+        wanted = out_dtype or dt.from_numpy(args[0].dtype)
+        total = accumulator(wanted)
+        return cast_array(np.asarray(reference(*[cast_array(item, total) for item in args], **attrs)), wanted)
 
     return computed
 

@@ -13,7 +13,7 @@ from ..expr import Call, Expr
 from ..struct_info import PrimStructInfo, StructInfo, TensorStructInfo
 from .declaration import MixedPrecisionPolicy, OpPatternKind, call, make, operator
 from .gradient import nothing_flows, of_two_operands, scalar
-from .inference import broadcast_tensors, check_arity, common_dtype, wrong_kind
+from .inference import broadcast_tensors, check_arity, common_dtype, require_number, wrong_kind
 from .layout_rule import elementwise
 from .legalization import topi_binary
 from .memory_effect import reuses
@@ -47,6 +47,27 @@ def infer_arith(node: Call, builder: Any) -> StructInfo:
 def infer_compare(node: Call, builder: Any) -> StructInfo:
     """The broadcast of both operands, as bools."""
     return _broadcast(node, lambda dtype: "bool")
+
+
+def _infer_numbers(node: Call, builder: Any) -> StructInfo:
+    """As :func:`infer_arith`, of numbers: bools have no differences, quotients and powers."""
+    for position, info in enumerate(_operands(node)):
+        require_number(node, info, f"argument {position}")
+    return infer_arith(node, builder)
+
+
+def _infer_floats(node: Call, builder: Any) -> StructInfo:
+    for info in _operands(node):
+        if info.dtype and not dt.is_float(info.dtype):
+            raise wrong_kind(node, f"operands must be floats, got {info.dtype}; convert them with astype")
+    return infer_arith(node, builder)
+
+
+def _infer_shift(node: Call, builder: Any) -> StructInfo:
+    for info in _operands(node):
+        if info.dtype and (dt.is_bool(info.dtype) or not dt.is_integral(info.dtype)):
+            raise wrong_kind(node, f"operands must be integers, got {info.dtype}")
+    return infer_arith(node, builder)
 
 
 def _infer_logical(node: Call, builder: Any) -> StructInfo:
@@ -100,7 +121,7 @@ add = _binary(
     "add",
     "add",
     np.add,
-    "Addition.",
+    "Addition; of bools, or.",
     memory=reuses(0, 1),
     commutative=True,
     gradient=of_two_operands(lambda x, y, z, g: (g, g)),
@@ -110,20 +131,28 @@ divide = _binary(
     "divide",
     _np_divide,
     "Division; of integers, towards zero.",
+    _infer_numbers,
     memory=reuses(0, 1),
     gradient=of_two_operands(
         lambda x, y, z, g: (make.divide(g, y), make.negative(make.divide(make.multiply(g, z), y)))
     ),
 )
 floor_divide = _binary(
-    "floor_divide", "floor_divide", np.floor_divide, "Division rounded towards minus infinity."
+    "floor_divide",
+    "floor_divide",
+    np.floor_divide,
+    "Division rounded towards minus infinity.",
+    _infer_numbers,
 )
-floor_mod = _binary("floor_mod", "floor_mod", np.mod, "Remainder of floor division, with the divisor's sign.")
+floor_mod = _binary(
+    "floor_mod", "floor_mod", np.mod, "Remainder of floor division, with the divisor's sign.", _infer_numbers
+)
 log_add_exp = _binary(
     "log_add_exp",
     "log_add_exp",
     np.logaddexp,
     "log(exp(x1) + exp(x2)).",
+    _infer_floats,
     gradient=of_two_operands(
         lambda x, y, z, g: (
             make.multiply(g, make.exp(make.subtract(x, z))),
@@ -131,12 +160,14 @@ log_add_exp = _binary(
         )
     ),
 )
-mod = _binary("mod", "mod", np.fmod, "Remainder of truncating division, with the dividend's sign.")
+mod = _binary(
+    "mod", "mod", np.fmod, "Remainder of truncating division, with the dividend's sign.", _infer_numbers
+)
 multiply = _binary(
     "multiply",
     "multiply",
     np.multiply,
-    "Multiplication.",
+    "Multiplication; of bools, and.",
     memory=reuses(0, 1),
     commutative=True,
     gradient=of_two_operands(lambda x, y, z, g: (make.multiply(g, y), make.multiply(g, x))),
@@ -146,6 +177,7 @@ power = _binary(
     "power",
     np.power,
     "x1 to the power of x2.",
+    _infer_numbers,
     gradient=of_two_operands(
         lambda x, y, z, g: (
             make.multiply(make.multiply(g, y), make.power(x, make.subtract(y, scalar(1.0, y)))),
@@ -158,11 +190,11 @@ subtract = _binary(
     "subtract",
     np.subtract,
     "Subtraction.",
-    undefined=(TypeError,),  # of bools
+    _infer_numbers,
     memory=reuses(0, 1),
     gradient=of_two_operands(lambda x, y, z, g: (g, make.negative(g))),
 )
-atan2 = _binary("atan2", "atan2", np.arctan2, "Angle of the point (x2, x1).")
+atan2 = _binary("atan2", "atan2", np.arctan2, "Angle of the point (x2, x1).", _infer_floats)
 maximum = _binary(
     "maximum",
     "maximum",
@@ -226,8 +258,8 @@ logical_xor = _binary(
 bitwise_and = _binary("bitwise_and", "bitwise_and", np.bitwise_and, "Bitwise and.", _infer_bitwise)
 bitwise_or = _binary("bitwise_or", "bitwise_or", np.bitwise_or, "Bitwise or.", _infer_bitwise)
 bitwise_xor = _binary("bitwise_xor", "bitwise_xor", np.bitwise_xor, "Bitwise exclusive or.", _infer_bitwise)
-left_shift = _binary("left_shift", "left_shift", np.left_shift, "Shift bits left.", _infer_bitwise)
-right_shift = _binary("right_shift", "right_shift", np.right_shift, "Shift bits right.", _infer_bitwise)
+left_shift = _binary("left_shift", "left_shift", np.left_shift, "Shift bits left.", _infer_shift)
+right_shift = _binary("right_shift", "right_shift", np.right_shift, "Shift bits right.", _infer_shift)
 
 
 __all__ = [

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ... import dtype as dt
+from ...conversion import cast_array
 from ..expr import Call, Constant, Expr, const
 from ..struct_info import StructInfo
-from .array import cast_array
 from .declaration import MixedPrecisionPolicy, OpPatternKind, call, make, operator
 from .gradient import of_one_operand, tensor_info
 from .inference import same_as, tensor_args

@@ -152,10 +152,10 @@ def _bound(value: PrimExpr, extent: PrimExpr, forward: bool, is_end: bool) -> Pr
     low = int64(0) if forward else int64(-1)
     high = extent if forward else extent - 1
     if number is not None:
-        if forward and number >= _REST:
-            return extent
-        if not forward and number <= -_REST:
-            return int64(-1)
+        if number >= _REST:
+            return simplify(high)
+        if number <= -_REST:
+            return low
         if size is not None:
             shifted = number + size if number < 0 else number
             top = size if forward else size - 1

@@ -166,6 +166,13 @@ def require_float(call: Call, info: TensorStructInfo, name: str = "the input") -
         raise wrong_kind(call, f"{name} must have a float dtype, got {info.dtype}")
 
 
+def require_number(call: Call, info: StructInfo, name: str = "the input") -> None:
+    """Raise when a known dtype is bool: of the arithmetic of numbers, bools have ``add`` and ``multiply`` (or and and)."""
+    dtype = info.dtype if isinstance(info, TensorStructInfo | PrimStructInfo) else ""
+    if dtype and dt.is_bool(dtype):
+        raise wrong_kind(call, f"{name} must have a number dtype, got bool; convert it with astype")
+
+
 def require_dtype(call: Call, info: TensorStructInfo, accepts: Callable[[str], bool], what: str) -> None:
     """Raise when a known dtype is not accepted."""
     if info.dtype and not accepts(info.dtype):
@@ -266,6 +273,13 @@ def infer_unary_arith(call: Call, builder: Any) -> StructInfo:
 def infer_unary_any(call: Call, builder: Any) -> StructInfo:
     """The operand's shape and dtype."""
     (info,) = tensor_args(call, 1)
+    return same_as(info)
+
+
+def infer_unary_number(call: Call, builder: Any) -> StructInfo:
+    """The operand's shape and dtype, which must not be bool."""
+    (info,) = tensor_args(call, 1)
+    require_number(call, info)
     return same_as(info)
 
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from ... import dtype as dt
 from ... import te
 from ...error import IRValueError
 from ...expr import RelaxExpr
@@ -14,7 +13,7 @@ from ...tir.expr import IntImm, PrimExpr
 from ...topi.accumulate import accumulator, rounded
 from ..expr import Call, Expr, Tuple, Var
 from ..struct_info import StructInfo, TensorStructInfo, as_dim
-from .array import in_float32
+from .array import in_float32, in_out_dtype
 from .binary import add
 from .declaration import MixedPrecisionPolicy, OpPatternKind, call, make, operator
 from .gradient import fitted, tensor_info
@@ -139,9 +138,7 @@ def _matmul_gradient(var: Var, node: Call, grad: Expr, builder: Any) -> list[Any
     infer=_infer_matmul,
     legalize=_legalize_matmul,
     gradient=_matmul_gradient,
-    reference=lambda a, b, out_dtype: np.matmul(a, b).astype(
-        dt.to_numpy(out_dtype) if out_dtype else a.dtype
-    ),
+    reference=in_out_dtype(np.matmul),
     mixed_precision=MixedPrecisionPolicy.ALWAYS,
     infer_mixed_precision=lambda node, out_dtype: _matmul(node.args[0], node.args[1], out_dtype),
     pattern=OpPatternKind.kOutEWiseFusable,

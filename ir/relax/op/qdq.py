@@ -8,13 +8,13 @@ import numpy as np
 
 from ... import dtype as dt
 from ... import te
+from ...conversion import cast_array
 from ...tir.op import max as tir_max
 from ...tir.op import min as tir_min
 from ...tir.op import nearbyint
 from ...tir.operators import const
 from ..expr import Call, Expr
 from ..struct_info import StructInfo, TensorStructInfo
-from .array import cast_array
 from .declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
 from .inference import as_int, fail, normalize_axis, require_dtype, tensor_args
 from .layout_rule import along_axis

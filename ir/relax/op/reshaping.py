@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import te
+from ... import te, topi
 from ...error import IRValueError
 from ...expr import RelaxExpr
 from ...tir.expr import PrimExpr
@@ -151,7 +151,18 @@ def _infer_flatten(node: Call, builder: Any) -> StructInfo:
 
 
 def _legalize_to_reshape(bb: Any, node: Call) -> Expr:
-    return bb.call_te(topi_function("reshape"), node.args[0], list(node.struct_info.shape_values))
+    return _reshaped(bb, node.args[0], list(node.struct_info.shape_values))
+
+
+def _reshaped(bb: Any, x: Expr, shape: list[Any]) -> Expr:
+    """A call of topi's reshape; there an extent of 0 is copied from the data's, here it is one."""
+    if not any(as_int(dim) == 0 for dim in shape):
+        return bb.call_te(topi_function("reshape"), x, shape)  # type: ignore[no-any-return]
+
+    def nothing(data: Any, extents: list[Any]) -> Any:
+        return topi.full(extents, data.dtype, 0)
+
+    return bb.call_te(nothing, x, shape, primfunc_name_hint="reshape")  # type: ignore[no-any-return]
 
 
 @operator(
@@ -183,7 +194,7 @@ def _infer_reshape(node: Call, builder: Any) -> StructInfo:
 def _legalize_reshape(bb: Any, node: Call) -> Expr:
     shape = node.args[1].struct_info
     assert isinstance(shape, ShapeStructInfo)
-    return bb.call_te(topi_function("reshape"), node.args[0], list(shape.values))
+    return _reshaped(bb, node.args[0], list(shape.values))
 
 
 @operator(

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from ... import dtype as dt
+from ...conversion import cast_array
 from ...error import IRValueError
 from ...tir.expr import PrimExpr
 from ...tir.op import max_identity, min_identity
 from ...topi.accumulate import accumulator
 from ..expr import Call, Expr, PrimValue, Tuple, Var
 from ..struct_info import StructInfo, TensorStructInfo, TupleStructInfo, as_dim
-from .array import cast_array, in_float32
+from .array import in_float32
 from .declaration import Gradient, MixedPrecisionPolicy, OpPatternKind, call, make, operator
 from .gradient import scalar, shape_argument, tensor_info
 from .index import take
@@ -26,6 +27,7 @@ from .inference import (
     optional_dtype,
     optional_int_tuple,
     product,
+    require_number,
     simplify,
     tensor_args,
 )
@@ -58,6 +60,13 @@ def infer_reduction(node: Call, builder: Any) -> StructInfo:
     """The operand without the reduced dimensions, or with extent 1 there."""
     (info,) = tensor_args(node, 1)
     return reduced(node, info, node.attrs.get("axis"), node.attrs["keepdims"], info.dtype)
+
+
+def _infer_statistic(node: Call, builder: Any) -> StructInfo:
+    """As :func:`infer_reduction`, of numbers."""
+    (info,) = tensor_args(node, 1)
+    require_number(node, info)
+    return infer_reduction(node, builder)
 
 
 def _reduction_layout(node: Call, layouts: Layouts, desired: Desired) -> LayoutPlan | None:
@@ -106,9 +115,13 @@ def _variance_gradient(var: Var, node: Call, grad: Expr, builder: Any) -> list[A
 
 
 def _extremum_gradient(var: Var, node: Call, grad: Expr, builder: Any) -> list[Any]:
-    """The gradient goes to the elements that are the extremum."""
-    spread = builder.emit(_spread(node, grad))
-    return [make.where(make.equal(node.args[0], _spread(node, var)), spread, make.zeros_like(spread))]
+    """The gradient goes to the elements that are the extremum, in equal shares, as torch.amax does."""
+    x = node.args[0]
+    hit = builder.emit(make.equal(x, _spread(node, var)))
+    dtype, keepdims = tensor_info(x).dtype, node.attrs["keepdims"]
+    count = make.sum(make.astype(hit, dtype), node.attrs.get("axis"), keepdims)
+    share = builder.emit(_spread(node, make.divide(grad, count)))
+    return [make.where(hit, share, make.zeros_like(share))]
 
 
 def _reduction(
@@ -118,6 +131,7 @@ def _reduction(
     doc: str,
     policy: Any = NEVER,
     gradient: Gradient | None = None,
+    infer: Any = infer_reduction,
 ) -> Any:
     """Declare a reduction and return the function that builds its calls."""
 
@@ -134,7 +148,7 @@ def _reduction(
     """
     return operator(
         f"relax.{name}",
-        infer=infer_reduction,
+        infer=infer,
         legalize=legalize,
         reference=lambda x, axis, keepdims: reference(x, axis=axis, keepdims=keepdims),
         mixed_precision=policy,
@@ -238,6 +252,7 @@ mean = _reduction(
     _typed(np.mean),
     "The arithmetic mean.",
     gradient=_mean_gradient,
+    infer=_infer_statistic,
 )
 min = _reduction(
     "min",
@@ -247,17 +262,30 @@ min = _reduction(
     FOLLOW,
     _extremum_gradient,
 )
-prod = _reduction("prod", _topi_reduction("prod"), _typed(np.prod), "The product.")
-std = _reduction(
-    "std", _te_legalize(te_std, "std"), _typed(np.std), "The standard deviation (of the population)."
+prod = _reduction(
+    "prod", _topi_reduction("prod"), _typed(np.prod), "The product; of bools, whether all are true."
 )
-sum = _reduction("sum", _topi_reduction("sum"), _typed(np.sum), "The sum.", gradient=_sum_gradient)
+std = _reduction(
+    "std",
+    _te_legalize(te_std, "std"),
+    _typed(np.std),
+    "The standard deviation (of the population).",
+    infer=_infer_statistic,
+)
+sum = _reduction(
+    "sum",
+    _topi_reduction("sum"),
+    _typed(np.sum),
+    "The sum; of bools, whether any is true.",
+    gradient=_sum_gradient,
+)
 variance = _reduction(
     "variance",
     _te_legalize(te_variance, "variance"),
     _typed(np.var),
     "The variance (of the population).",
     gradient=_variance_gradient,
+    infer=_infer_statistic,
 )
 
 

@@ -11,16 +11,20 @@ from ...tir.expr import FloatImm, IntImm
 from ...tir.operators import const as tir_const
 from ..expr import Call, Expr, PrimValue, convert_to_expr
 from ..struct_info import PrimStructInfo, StructInfo
+from .array import in_float32
 from .declaration import MixedPrecisionPolicy, OpPatternKind, call, make, operator
 from .gradient import of_one_operand, scalar
 from .inference import (
     check_arity,
-    infer_unary_any,
     infer_unary_arith,
     infer_unary_check,
+    infer_unary_number,
     prim_arg,
+    require_dtype,
+    require_number,
     same_as,
     tensor_arg,
+    tensor_args,
     wrong_kind,
 )
 from .layout_rule import elementwise
@@ -32,10 +36,6 @@ FOLLOW, NEVER = MixedPrecisionPolicy.FOLLOW, MixedPrecisionPolicy.NEVER
 def _primfunc_name(name: str) -> str:
     """What legalization calls the kernel: ``tir_exp``, so that it never clashes with the C function of that name."""
     return name if name == "erf" else f"tir_{name}"
-
-
-_NOT_IN_NUMPY = (TypeError,)
-"""What ufuncs raise for types that they are not defined for."""
 
 
 def _unary(
@@ -73,6 +73,18 @@ def _unary(
     )(build)
 
 
+def _infer_not(node: Call, builder: Any) -> StructInfo:
+    (info,) = tensor_args(node, 1)
+    require_dtype(node, info, dt.is_bool, "a bool tensor")
+    return same_as(info)
+
+
+def _infer_bitwise_not(node: Call, builder: Any) -> StructInfo:
+    (info,) = tensor_args(node, 1)
+    require_dtype(node, info, dt.is_integral, "a tensor of integers or bools")
+    return same_as(info)
+
+
 def _np_erf(x: np.ndarray) -> np.ndarray:
     import math
 
@@ -84,7 +96,7 @@ abs = _unary(
     "abs",
     np.abs,
     "Absolute value.",
-    infer_unary_any,
+    infer_unary_number,
     gradient=of_one_operand(lambda x, y, g: make.where(make.less(x, scalar(0.0, x)), make.negative(g), g)),
 )
 acos = _unary("acos", "acos", np.arccos, "Arc cosine.")
@@ -98,10 +110,9 @@ bitwise_not = _unary(
     "bitwise_not",
     np.invert,
     "Bitwise complement.",
-    infer_unary_any,
-    undefined=_NOT_IN_NUMPY,
+    _infer_bitwise_not,
 )
-ceil = _unary("ceil", "ceil", np.ceil, "Smallest integer that is not smaller.", infer_unary_any)
+ceil = _unary("ceil", "ceil", np.ceil, "Smallest integer that is not smaller.", infer_unary_number)
 cos = _unary(
     "cos",
     "cos",
@@ -131,27 +142,24 @@ exp = _unary(
     fast_legalize=topi_unary("fast_exp"),
     gradient=of_one_operand(lambda x, y, g: make.multiply(g, y)),
 )
-floor = _unary("floor", "floor", np.floor, "Largest integer that is not larger.", infer_unary_any)
+floor = _unary("floor", "floor", np.floor, "Largest integer that is not larger.", infer_unary_number)
 log = _unary(
     "log", "log", np.log, "Natural logarithm.", gradient=of_one_operand(lambda x, y, g: make.divide(g, x))
 )
-logical_not = _unary(
-    "logical_not", "logical_not", np.logical_not, "Logical negation of bools.", infer_unary_any
-)
+logical_not = _unary("logical_not", "logical_not", np.logical_not, "Logical negation of bools.", _infer_not)
 negative = _unary(
     "negative",
     "negative",
     np.negative,
     "Negation.",
-    infer_unary_any,
-    undefined=_NOT_IN_NUMPY,
+    infer_unary_number,
     gradient=of_one_operand(lambda x, y, g: make.negative(g)),
 )
-round = _unary("round", "round", np.round, "Nearest integer, halves to the even one.", infer_unary_any)
+round = _unary("round", "round", np.round, "Nearest integer, halves to the even one.", infer_unary_number)
 rsqrt = _unary(
     "rsqrt",
     "rsqrt",
-    lambda x: 1 / np.sqrt(x),
+    in_float32(lambda x: 1 / np.sqrt(x)),
     "Reciprocal square root.",
     gradient=of_one_operand(
         lambda x, y, g: make.multiply(
@@ -162,13 +170,13 @@ rsqrt = _unary(
 sigmoid = _unary(
     "sigmoid",
     "sigmoid",
-    lambda x: 1 / (1 + np.exp(-x)),
+    in_float32(lambda x: 1 / (1 + np.exp(-x))),
     "Sigmoid, 1 / (1 + exp(-x)).",
     gradient=of_one_operand(
         lambda x, y, g: make.multiply(g, make.multiply(y, make.subtract(scalar(1.0, x), y)))
     ),
 )
-sign = _unary("sign", "sign", np.sign, "Sign: -1, 0 or 1.", infer_unary_any, undefined=_NOT_IN_NUMPY)
+sign = _unary("sign", "sign", np.sign, "Sign: -1, 0 or 1.", infer_unary_number)
 sin = _unary(
     "sin", "sin", np.sin, "Sine.", gradient=of_one_operand(lambda x, y, g: make.multiply(g, make.cos(x)))
 )
@@ -191,7 +199,7 @@ def _legalize_square(bb: Any, node: Call) -> Expr:
 
 @operator(
     "relax.square",
-    infer=infer_unary_any,
+    infer=infer_unary_number,
     legalize=_legalize_square,
     reference=np.square,
     gradient=of_one_operand(lambda x, y, g: make.multiply(g, make.multiply(scalar(2.0, x), x))),
@@ -233,6 +241,7 @@ isnan = _unary("isnan", "isnan", np.isnan, "Whether elements are NaN (bool).", i
 def _infer_clip(node: Call, builder: Any) -> StructInfo:
     check_arity(node, 3)
     info = tensor_arg(node, 0)
+    require_number(node, info)
     for index, name in ((1, "min"), (2, "max")):
         if not isinstance(node.args[index].struct_info, PrimStructInfo):
             raise wrong_kind(node, f"{name} must be a scalar value, got {node.args[index].struct_info}")

@@ -46,12 +46,15 @@ from ..expr import (
     Var,
 )
 from ..function import ExternFunc, Function
+from ..op.declaration import memory_of
 from ..struct_info import PrimStructInfo, ShapeStructInfo, StructInfo, TensorStructInfo, TupleStructInfo
 from .values import (
     Closure,
     EvaluationError,
     Gone,
     PackedArgument,
+    apart,
+    arrays,
     dense,
     readable,
     received,
@@ -315,6 +318,9 @@ class Evaluator:
         args = self.operands(call.args)
         with np.errstate(all="ignore"):
             value = dense(reference(*args, **call.attrs.dict))
+        effect = memory_of(call.op).of(call)
+        if not effect.unknown:
+            value = apart(value, arrays(args), [view.at for view in effect.views])
         return self.conforms(call.struct_info_, value, call.op.name)
 
 

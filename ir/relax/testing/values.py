@@ -15,6 +15,7 @@ import numpy as np
 from ... import dtype as dt
 from ...error import IRError
 from ..function import Function
+from ..op.memory_effect import Path
 
 
 class EvaluationError(IRError):
@@ -67,6 +68,37 @@ def dense(value: Any) -> Any:
     if isinstance(value, list | tuple) and any(isinstance(item, np.ndarray | np.generic) for item in value):
         return [dense(item) for item in value]
     return value
+
+
+def apart(value: Any, taken: Sequence[np.ndarray], views: Sequence[Path]) -> Any:
+    """A result of numpy in memory of its own, but for the parts that are declared as views.
+
+    numpy hands on an operand, or a part of it, where there is nothing to do: ``transpose`` of one axis, ``broadcast_to`` of the same shape.
+    A result that may only be read (``broadcast_to`` to no elements shares no byte, and is one) becomes an array like any other.
+
+    Args:
+        value: an array, or a list of results.
+        taken: the arrays that others hold.
+        views: which parts may be memory of those, by fields; ``()`` is all of it.
+    """
+    if isinstance(value, list):
+        inside = [[path[1:] for path in views if not path or path[0] == place] for place in range(len(value))]
+        held, found = list(taken), []
+        for item, paths in zip(value, inside, strict=True):
+            found.append(apart(item, held, paths))
+            held += arrays(found[-1])
+        return found
+    if not isinstance(value, np.ndarray) or () in views:
+        return value
+    is_own = value.flags.writeable and not any(np.may_share_memory(value, other) for other in taken)
+    return value if is_own else value.copy()
+
+
+def arrays(value: Any) -> list[np.ndarray]:
+    """The arrays of a value, also those inside of tuples."""
+    if isinstance(value, list):
+        return [array for item in value for array in arrays(item)]
+    return [value] if isinstance(value, np.ndarray) else []
 
 
 def replaced(value: Any, change: Callable[[np.ndarray], Any]) -> Any:

@@ -119,7 +119,13 @@ class AdjustMatmulOrder(FunctionPass):
                 return product(x, y, z, order)
             return expr  # type: ignore[no-any-return]
 
-        return rewrite_call_with_values(left | right | transposed, rewrite, func)
+        # One after the other: (A B) (C D) is both a left and a right chain, and only one may be worth it. Each step saves operations.
+        before = None
+        while before is not func:
+            before = func
+            for pattern in (left, right, transposed):
+                func = rewrite_call_with_values(pattern, rewrite, func)
+        return func
 
 
 def _swaps_last_axes(call: Any) -> bool:

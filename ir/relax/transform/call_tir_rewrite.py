@@ -6,13 +6,28 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...error import IRValueError
+from ...expr import GlobalVar
 from ...module import IRModule
 from ...op import Op
+from ...tir.expr import Var as TirVar
+from ...tir.function import PrimFunc
 from ...transform import PassContext
-from ..expr import Call, DataTypeImm, Expr, PrimValue, StringImm, Tuple, TupleGetItem, is_call_to, known_shape
+from ..analysis.kernel_operands import kernel_operands, unproved
+from ..expr import (
+    Call,
+    DataTypeImm,
+    Expr,
+    PrimValue,
+    ShapeExpr,
+    StringImm,
+    Tuple,
+    TupleGetItem,
+    is_call_to,
+    known_shape,
+)
 from ..expr_functor import ExprMutator
 from ..function import Function
-from ..struct_info import StructInfo, TensorStructInfo, TupleStructInfo
+from ..struct_info import ShapeStructInfo, StructInfo, TensorStructInfo, TupleStructInfo
 from .function_pass import FunctionPass
 
 _NOTHING = TupleStructInfo(())
@@ -47,8 +62,36 @@ class _Rewriter(ExprMutator):
             for item, index in zip(infos, indices, strict=True)
         ]
         fresh = [item for item, index in zip(outputs, indices, strict=True) if index < 0]
-        self._emit_call(call, [*args, *fresh])
+        operands = [*args, *fresh]
+        if not is_call_to(call, "relax.call_dps_packed"):
+            self._compare(call, operands)
+        self._emit_call(call, operands)
         return Tuple(outputs) if isinstance(info, TupleStructInfo) else outputs[0]
+
+    def _compare(self, call: Call, operands: list[Expr]) -> None:
+        """Emit the comparison of what a kernel declares of its operands with what it gets, as far as only a run can tell.
+
+        Operands of unknown shape get names for their extents.
+        """
+        callee = call.args[0]
+        assert isinstance(callee, GlobalVar)
+        kernel = self.builder_.get()[callee]
+        scalars = call.args[2].values if len(call.args) > 2 and isinstance(call.args[2], ShapeExpr) else None
+        if not isinstance(kernel, PrimFunc) or (scalars is None and len(call.args) > 2):
+            return
+        for number, operand in enumerate(operands):
+            info = operand.struct_info_
+            if isinstance(info, TensorStructInfo) and info.shape_values is None and info.ndim >= 0:
+                dims = [TirVar(f"d{axis}", "int64") for axis in range(info.ndim)]
+                named = TensorStructInfo(dims, info.dtype, info.vdevice)
+                operands[number] = self.builder_.match_cast(operand, named)
+        infos = [operand.struct_info_ for operand in operands]
+        shapes = [info.shape_values if isinstance(info, TensorStructInfo) else None for info in infos]
+        places = unproved(kernel_operands(kernel, shapes, scalars or ()))
+        if places:
+            given = ShapeExpr([place.given for place in places])
+            declared = ShapeStructInfo([place.declared for place in places])
+            self.builder_.match_cast(given, declared, f"operands_of_{callee.name_hint}")
 
     def _allocated(self, info: StructInfo) -> Expr:
         shape = known_shape(info) if isinstance(info, TensorStructInfo) else None

@@ -113,11 +113,22 @@ class _Canonicalizer(ExprMutator):
         super().__init__()
         self._plan = plan
         self._renamed: dict[Var, Var] = {}
+        self._around: list[set[Expr]] = []
+        """What each dataflow block around binds."""
 
     def visit_bindings(self, block: BindingBlock) -> None:
-        if isinstance(block, DataflowBlock):
-            self._plan_block(block)
+        if not isinstance(block, DataflowBlock):
+            super().visit_bindings(block)
+            return
+        self._plan_block(block)
+        bound = [binding.var for binding in block.bindings]
+        self._around.append({*bound, *(self._renamed.get(var, var) for var in bound)})
         super().visit_bindings(block)
+        self._around.pop()
+
+    def _is_visible(self, expr: Expr) -> bool:
+        """A variable of a dataflow block is seen in its block only."""
+        return not isinstance(expr, DataflowVar) or any(expr in bound for bound in self._around)
 
     def _plan_block(self, block: DataflowBlock) -> None:
         """An output that renames a variable of the block takes the variable's place; an unused output is no output."""
@@ -182,8 +193,9 @@ class _Canonicalizer(ExprMutator):
     def _simplified(self, value: Expr) -> Expr:
         if isinstance(value, TupleGetItem):
             made = self._value_of(value.tuple_value)
-            if isinstance(made, Tuple) and isinstance(made.fields[value.index], Var):
-                return made.fields[value.index]
+            field = made.fields[value.index] if isinstance(made, Tuple) else None
+            if isinstance(field, Var) and self._is_visible(field):
+                return field
         elif isinstance(value, Tuple) and value.fields:
             return self._original_tuple(value) or value
         return value
@@ -206,7 +218,7 @@ class _Canonicalizer(ExprMutator):
                 return None
         info = source.struct_info_ if source is not None else None
         if isinstance(info, TupleStructInfo) and len(info.fields) == len(value.fields):
-            return source
+            return source if source is not None and self._is_visible(source) else None
         return None
 
 

@@ -29,17 +29,15 @@ class _Inplace(ExprMutator):
         self._position = 0
 
     def visit_function_(self, func: Any) -> Any:
-        if self._aliases is not None:  # a local function, of which the analysis of the outer one knows
-            return super().visit_function_(func)
-        self._aliases = self._memory.aliases(func)
+        outer, self._aliases = self._aliases, self._memory.aliases(func)
         try:
             return super().visit_function_(func)
         finally:
-            self._aliases = None
+            self._aliases = outer
 
     def visit_bindings(self, block: BindingBlock) -> None:
-        self._last = {}
-        self._own = set()
+        outer = self._last, self._own, self._position
+        self._last, self._own = {}, set()
         if isinstance(block, DataflowBlock):
             for number, binding in enumerate(block.bindings):
                 self._last.update(dict.fromkeys(used_vars(binding.value), number))
@@ -48,6 +46,7 @@ class _Inplace(ExprMutator):
         for number, binding in enumerate(block.bindings):
             self._position = number
             self.visit_binding(binding)
+        self._last, self._own, self._position = outer
 
     def visit_call_(self, call: Any) -> Any:
         call = self.visit_expr_post_order(call)
@@ -69,10 +68,17 @@ class _Inplace(ExprMutator):
         return None
 
     def _is_free(self, arg: Var) -> bool:
-        """Whether nobody looks at a variable's memory behind the current binding."""
-        return not self._aliases.belongs_to_caller(arg) and all(
-            var in self._own and self._last.get(var, -1) <= self._position
-            for var in self._aliases.sharing(arg)
+        """Whether nobody looks at a variable's memory behind the current binding.
+
+        What a local function captures is memory of the function around it.
+        """
+        aliases = self._aliases
+        return (
+            not aliases.belongs_to_caller(arg)
+            and not any(map(aliases.is_seen_outside, aliases.roots(arg)))
+            and all(
+                var in self._own and self._last.get(var, -1) <= self._position for var in aliases.sharing(arg)
+            )
         )
 
     def _inplace(self, legal: Any, operand: Any) -> Call | None:

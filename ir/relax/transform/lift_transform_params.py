@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ...error import IRValueError
@@ -46,10 +46,12 @@ class _Split:
     Attributes:
         lifted: bindings that depend on weights alone.
         crossing: the weights and lifted values that the rest uses, in order.
+        same: for other variables that the rest uses, the one in ``crossing`` whose value they have.
     """
 
     lifted: list[Binding]
     crossing: list[Var]
+    same: dict[Var, Var] = field(default_factory=dict)
 
 
 def _weights(func: Function) -> tuple[Var, ...]:
@@ -141,6 +143,7 @@ def _without_lifted(func: Function, split: _Split) -> Function:
         new = Var(name, var.struct_info_)
         params.append(new)
         values[var] = new
+    values.update({var: values[other] for var, other in split.same.items()})
     blocks: list[BindingBlock] = []
     for block in func.body.blocks:
         kept = [binding for binding in block.bindings if binding.var not in gone]
@@ -172,6 +175,7 @@ def _shared(
         needed.update(dict.fromkeys(table[item] for item in splits[var].crossing))
     for var, split in splits.items():
         own = {key: item for item, key in reversed(list(keys[var].items()))}
+        split.same = {item: own[keys[var][item]] for item in split.crossing}
         # What only others use is taken as well, under a variable of its own.
         split.crossing = [
             own[key] if key in own else Var(weights[key].name_hint, weights[key].struct_info_)

@@ -65,15 +65,16 @@ class ReorderTakeAfterMatmul(FunctionPass):
 
 
 def _inside(indices: Expr, size: Any, mode: str) -> Expr | None:
-    """The indices brought into the table as the mode says; None where that is not known or makes other elements."""
-    if mode == "fast":  # whoever gives others has no promise
-        return indices
-    if mode not in ("clip", "wrap") or not isinstance(size, IntImm):
+    """The indices, as int64, brought into the table as the mode says; None where that is not known or makes other elements."""
+    if mode not in ("fast", "clip", "wrap") or not isinstance(size, IntImm):
         return None
-    dtype = indices.struct_info.dtype
+    places = op.astype(indices, "int64")  # a narrow type may not hold the size
+    zero, count = const(0, "int64"), const(size.value, "int64")
+    if mode == "fast":  # negative ones count from the end; whoever gives others has no promise
+        return op.where(op.less(places, zero), op.add(places, count), places)
     if mode == "wrap":
-        return op.floor_mod(indices, const(size.value, dtype))
-    return op.minimum(op.maximum(indices, const(0, dtype)), const(size.value - 1, dtype))
+        return op.floor_mod(places, count)
+    return op.minimum(op.maximum(places, zero), const(size.value - 1, "int64"))
 
 
 def _from_table(x: Expr, table: Expr, indices: Expr, x_shape: Any, table_shape: Any, dtype: str) -> Expr:
@@ -83,4 +84,4 @@ def _from_table(x: Expr, table: Expr, indices: Expr, x_shape: Any, table_shape: 
     results = op.reshape(op.matmul(x, side_by_side, dtype), (batch, rows, size, columns))
     by_matrix = op.reshape(op.permute_dims(results, [0, 2, 1, 3]), (batch * size, rows, columns))
     begins = op.arange(PrimValue(0), PrimValue(batch * size), PrimValue(size), dtype="int64")
-    return op.take(by_matrix, op.add(begins, op.astype(indices, "int64")), axis=0)
+    return op.take(by_matrix, op.add(begins, indices), axis=0)

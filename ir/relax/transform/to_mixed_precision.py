@@ -46,9 +46,16 @@ def _policy(call: Call) -> MixedPrecisionPolicy:
         return MixedPrecisionPolicy.NEVER
     value = call.op.get_attr("TMixedPrecisionPolicy")
     policy = MixedPrecisionPolicy.NEVER if value is None else MixedPrecisionPolicy(value)
-    if policy == MixedPrecisionPolicy.ALWAYS and call.op.get_attr("FInferMixedPrecision") is None:
+    if policy == MixedPrecisionPolicy.ALWAYS and not _has_low_form(call):
         return MixedPrecisionPolicy.NEVER
     return policy
+
+
+def _has_low_form(call: Call) -> bool:
+    """Whether a product can be taken in low precision: not one of integers or doubles, and not one that is kept in another dtype."""
+    infos = [arg.struct_info_ for arg in call.args]
+    tensors = [info for info in (*infos, call.struct_info_) if isinstance(info, TensorStructInfo)]
+    return call.op.get_attr("FInferMixedPrecision") is not None and all(map(_is_float, tensors))  # type: ignore[attr-defined]
 
 
 def _is_float(info: StructInfo | None) -> bool:
@@ -128,7 +135,7 @@ class _Caster(ExprMutator):
         if not self.builder_.current_block_is_dataflow():
             super().visit_var_binding_(binding)
         elif isinstance(value, Call):
-            self._bind_call(binding, super().visit_call_(value))
+            self._bind_call(binding, super().visit_call_(value), _policy(value))
         elif isinstance(value, Var | Tuple | TupleGetItem) and not isinstance(binding.var, DataflowVar):
             self.reemit_binding(binding, self._restored(binding.var, self.visit_expr(value)))
         else:
@@ -141,8 +148,7 @@ class _Caster(ExprMutator):
         dtype = _dtype_of(var.struct_info_)
         return self.cast(value, dtype) if dtype else value
 
-    def _bind_call(self, binding: VarBinding, call: Call) -> None:
-        policy = _policy(call)
+    def _bind_call(self, binding: VarBinding, call: Call, policy: MixedPrecisionPolicy) -> None:
         args = call.args
         if policy == MixedPrecisionPolicy.ALWAYS:
             low = tuple(self.cast(arg, LOW) for arg in args)

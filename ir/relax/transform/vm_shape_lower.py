@@ -441,7 +441,7 @@ class _Lowerer(ExprMutator):
 
     def visit_match_cast_(self, binding: Any) -> None:
         value = self.visit_expr(binding.value)
-        context = f"ErrorContext(match_cast, struct_info={binding.struct_info}) "
+        context = f"ErrorContext(match_cast, var={binding.var.name_hint}, struct_info={binding.struct_info}) "
         self._cast(value, binding.struct_info, context)
         self._compute_ready()
         self.builder_.emit_normalized(MatchCast(binding.var, value, binding.struct_info, binding.span))

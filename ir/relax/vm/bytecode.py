@@ -6,14 +6,15 @@ functions, shapes that are computed by kernels. An instruction is one binding of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator
 from typing import Any
 
-from ...codegen.llvm.signature import result_dtype
+from ...codegen.llvm.signature import result_dtype, symbols_of
 from ...error import IRError
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...op import Op
+from ...tir.buffer import Buffer
 from ...tir.expr import IntImm
 from ...tir.expr import Var as TirVar
 from ...tir.function import PrimFunc
@@ -202,9 +203,7 @@ class _Compiler:
         elif name == "relax.null_value":
             self._emit("move", dst, [None])
         else:
-            raise BytecodeError(
-                f"{self._name}: operator {name} is not lowered; run LegalizeOps, and see its warnings for what it leaves"
-            )
+            raise BytecodeError(f"{self._name}: operator {name} is not lowered{_why_not_lowered(call)}")
 
     def _external(self, dst: int, name: str, args: Any) -> None:
         if name == "vm.builtin.make_closure":
@@ -215,7 +214,7 @@ class _Compiler:
             self._emit("packed", dst, name, self._operands(args))
 
     def _kernel(self, dst: int, var: Any, args: Any) -> None:
-        """A kernel call in the order of its C signature: parameters, extents that buffers imply, the result's place."""
+        """A kernel call in the order of its C signature: parameters, symbols that buffers imply, the result's place."""
         callee: Any = self._mod[var]
         given = [item for arg in args for item in self._kernel_operands(arg)]
         if len(given) != len(callee.params):
@@ -223,7 +222,7 @@ class _Compiler:
                 f"{self._name}: {var.name_hint} takes {len(callee.params)} arguments, the call gives {len(given)}"
             )
         operands: list[list[Any]] = []
-        extents: dict[Any, list[Any]] = {}
+        symbols: dict[Any, list[Any]] = {symbol: [] for symbol in symbols_of(callee)}
         for param, (kind, *where) in zip(callee.params, given, strict=True):
             buffer = callee.buffer_map.get(param)
             if (buffer is not None or param.dtype == "handle") != (kind == "buffer"):
@@ -231,10 +230,9 @@ class _Compiler:
                     f"{self._name}: {var.name_hint} gets a {kind} for its parameter {param.name}"
                 )
             operands.append(["buffer", *where] if kind == "buffer" else [kind, *where, param.dtype])
-            for axis, extent in enumerate(buffer.shape if buffer is not None else ()):
-                if isinstance(extent, TirVar) and extent not in callee.params:
-                    extents.setdefault(extent, ["extent", *where, axis, "int64"])
-        operands += extents.values()
+            for symbol, source in _symbols_of_buffer(buffer, where) if buffer is not None else ():
+                symbols[symbol] = symbols[symbol] or source
+        operands += [source for symbol, source in symbols.items() if symbol not in callee.params]
         if callee not in self._result_dtypes:
             self._result_dtypes[callee] = result_dtype(callee)
         returned = self._result_dtypes[callee]
@@ -255,6 +253,18 @@ class _Compiler:
         return [["buffer", self._in_register(arg)]]
 
 
+def _symbols_of_buffer(buffer: Buffer, where: list[Any]) -> Iterator[tuple[Any, list[Any]]]:
+    """The symbols that a buffer declares, with what tells them of the array: tensors are dense and begin at their first element."""
+    for axis, extent in enumerate(buffer.shape):
+        if isinstance(extent, TirVar):
+            yield extent, ["extent", *where, axis, "int64"]
+    for axis, stride in enumerate(buffer.strides):
+        if isinstance(stride, TirVar):
+            yield stride, ["stride", *where, axis, "int64"]
+    if isinstance(buffer.elem_offset, TirVar):
+        yield buffer.elem_offset, ["number", [0], "int64"]
+
+
 def _described(info: StructInfo, path: Path, written: Container[Path]) -> dict[str, Any]:
     """A parameter (or the field of one at ``path``) as plain data."""
     if isinstance(info, TensorStructInfo):
@@ -270,6 +280,21 @@ def _described(info: StructInfo, path: Path, written: Container[Path]) -> dict[s
 
 def _shown_extent(dim: Any) -> int | str:
     return dim.value if isinstance(dim, IntImm) else str(getattr(dim, "name", "?"))
+
+
+def _why_not_lowered(call: Call) -> str:
+    """Why an operator is still there: a shape that is not known while the program is built, or no pass that lowers it."""
+    values = [*enumerate(call.args), ("the result", call)]
+    for place, value in values:
+        info = value.struct_info_
+        if isinstance(info, TensorStructInfo) and info.shape_values is None:
+            what = place if isinstance(place, str) else f"argument {place}"
+            given = ", ".join(str(arg.struct_info_) for arg in call.args)
+            return (
+                f": the shape of {what} is not known while the program is built (the arguments are {given});"
+                " say with R.match_cast what it is, or which extents of the arguments are equal"
+            )
+    return "; run LegalizeOps, and see its warnings for what it leaves"
 
 
 def _symbol(expr: Expr) -> str:

@@ -16,12 +16,14 @@ from typing import Any
 import numpy as np
 
 from ... import dtype as dt
+from ...codegen.llvm.signature import symbols_of
 from ...error import IRError
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...op import Op
-from ...tir.expr import IntImm
 from ...tir.function import PrimFunc
+from ...tir.operators import const
+from ..analysis.kernel_operands import kernel_operands
 from ..analysis.memory import MemoryAnalysis
 from ..expr import (
     Call,
@@ -360,28 +362,34 @@ class _Planner:
                 scalars.append(operand.value)
             else:
                 raise NotNative(f"a kernel takes a {type(operand).__name__}")
-        scalars += self._implied_extents(kernel, buffers, len(scalars))
+        scalars += self._symbols(kernel, buffers, scalars)
         for tensor in buffers:
             tensor.owner.last = len(self.plan.calls)
         self.plan.calls.append(KernelCall(kernel, buffers, scalars))
         return _NOTHING
 
-    def _implied_extents(self, kernel: GlobalVar, buffers: list[Tensor], n_scalars: int) -> list[int]:
-        """Values of the symbolic extents that the kernel takes behind its scalars, in the order of its signature."""
+    def _symbols(self, kernel: GlobalVar, buffers: list[Tensor], scalars: list[int]) -> list[int]:
+        """Values of the symbols that the kernel takes behind its scalars, in the order of its signature."""
         callee: Any = self._mod[kernel]
         handles = [param for param in callee.params if param in callee.buffer_map]
-        scalars = {param for param in callee.params if param not in callee.buffer_map}
-        if len(handles) != len(buffers) or len(scalars) != n_scalars:
+        numbers = [param for param in callee.params if param not in callee.buffer_map]
+        if len(handles) != len(buffers) or len(numbers) != len(scalars):
             raise IRError(
-                f"{self._name}: {kernel.name_hint} takes {len(handles)} buffers and {len(scalars)} scalars,"
-                f" the call gives {len(buffers)} and {n_scalars}"
+                f"{self._name}: {kernel.name_hint} takes {len(handles)} buffers and {len(numbers)} scalars,"
+                f" the call gives {len(buffers)} and {len(scalars)}"
             )
-        values: dict[Any, int] = {}
-        for handle, tensor in zip(handles, buffers, strict=True):
-            for extent, actual in zip(callee.buffer_map[handle].shape, tensor.shape, strict=True):
-                if not isinstance(extent, IntImm) and hasattr(extent, "name") and extent not in scalars:
-                    values.setdefault(extent, actual)
-        return list(values.values())
+        if [*handles, *numbers] != list(callee.params):
+            raise NotNative(f"kernel {kernel.name_hint} takes scalars before buffers")
+        shapes = [[const(extent, "int64") for extent in tensor.shape] for tensor in buffers]
+        operands = kernel_operands(callee, shapes, [const(number, "int64") for number in scalars])
+        for place in operands.places:
+            if place.difference != 0:
+                raise IRError(
+                    f"{self._name}: operand {place.operand} of the call of {kernel.name_hint} has shape"
+                    f" {list(buffers[place.operand].shape)}, the kernel takes {place}"
+                )
+        implied = dict.fromkeys(var for var in symbols_of(callee) if var not in numbers)
+        return [operands.symbols[var].value for var in implied]  # type: ignore[attr-defined]
 
     # ---- memory ---------------------------------------------------------------------------------------------
 

@@ -10,8 +10,7 @@ from .. import expr as E
 from .. import stmt as S
 from ..buffer import Buffer
 from ..expr import PrimExpr, Var
-
-_STEPS = ("floor", "ceil", "trunc", "round", "nearbyint")
+from ..intrinsic.rounding import rounded_argument
 
 
 def exact_floats(body: S.Stmt) -> set[int]:
@@ -28,11 +27,7 @@ def exact_floats(body: S.Stmt) -> set[int]:
 
 def _steps(call: E.Call) -> bool:
     """Whether a call rounds its argument to an integer, or takes its bits."""
-    name = getattr(call.op, "name", "").removeprefix("tir.")
-    if name in ("call_llvm_pure_intrin", "call_pure_extern"):
-        parts = str(getattr(call.args[0], "value", "")).split(".")
-        name = parts[1] if len(parts) > 1 else ""
-    return name in _STEPS or name == "reinterpret"
+    return getattr(call.op, "name", "") == "tir.reinterpret" or rounded_argument(call) is not None
 
 
 class _Find(Visitor):

@@ -12,6 +12,7 @@ import numpy as np
 from ... import dtype as dt
 from .. import expr as E
 from ..expr import PrimExpr
+from ..intrinsic.rounding import rounded_argument
 
 _INFINITY = float("inf")
 _ROUNDING = 1.0 + 2.0**-3
@@ -20,7 +21,6 @@ _LARGEST = {16: 6.0e4, 32: 3.0e38, 64: 1.0e308}
 """By bits: what stays finite when it is rounded."""
 _LEAST_DIVISOR = 2.0**-14
 """What is no zero in any float of 16 bits or more."""
-_STEPS = ("floor", "ceil", "trunc", "round", "nearbyint")
 
 IntegerBounds = Callable[[PrimExpr], tuple[int, int]]
 """The least and the greatest value of an integer expression, as far as they are known."""
@@ -57,10 +57,15 @@ def float_range(expr: PrimExpr, integer_bounds: IntegerBounds) -> FloatRange:
 class _Ranges:
     def __init__(self, integer_bounds: IntegerBounds) -> None:
         self.integer_bounds = integer_bounds
+        self._known: dict[int, FloatRange] = {}
+        """By identity of parts of one expression, which share others."""
 
     def of(self, expr: PrimExpr) -> FloatRange:
-        rule = _RULES.get(expr.__class__)
-        return ANY_FLOAT if rule is None else rule(self, expr)
+        found = self._known.get(id(expr))
+        if found is None:
+            rule = _RULES.get(expr.__class__)
+            found = self._known[id(expr)] = ANY_FLOAT if rule is None else rule(self, expr)
+        return found
 
     def constant(self, expr: E.FloatImm) -> FloatRange:
         value = _in_dtype(float(expr.value), expr.dtype)
@@ -106,16 +111,12 @@ class _Ranges:
         return _union(self.of(expr.true_value), self.of(expr.false_value))
 
     def call(self, expr: E.Call) -> FloatRange:
-        name = getattr(expr.op, "name", "").removeprefix("tir.")
-        if name == "if_then_else":
+        if getattr(expr.op, "name", "") == "tir.if_then_else":
             return _union(self.of(expr.args[1]), self.of(expr.args[2]))
-        operands = expr.args
-        if name in ("call_llvm_pure_intrin", "call_pure_extern"):
-            name = str(getattr(expr.args[0], "value", "")).split(".")[1:2]
-            name, operands = (name[0] if name else ""), expr.args[1:]
-        if name not in _STEPS:
+        rounded = rounded_argument(expr)
+        if rounded is None:
             return ANY_FLOAT
-        inner = self.of(operands[0])
+        inner = self.of(rounded)
         return FloatRange(_step(inner.low, math.floor), _step(inner.high, math.ceil), inner.may_be_nan)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,35 +19,34 @@ from .error import InterpreterError, refusal
 from .expressions import Expressions
 from .memory import Pointer, pointers_to
 from .numbers import number
-
-if TYPE_CHECKING:
-    from .machine import Interpreter
+from .protocol import Machine
 
 Env = dict[Any, Any]
 
 
-def bind(machine: Interpreter, func: PrimFunc, args: Sequence[Any], env: Env) -> None:
+def bind(machine: Machine, func: PrimFunc, args: Sequence[Any], env: Env) -> None:
     """Give parameters, addresses of buffers and symbolic variables their values.
 
     Raises:
         InterpreterError: arguments that do not fit the declaration, or that overlap although the function says that they do not.
     """
     if len(args) != len(func.params):
-        raise InterpreterError(f"the function takes {len(func.params)} arguments, got {len(args)}")
-    args = [_array(arg) if param in func.buffer_map else arg for param, arg in zip(func.params, args)]
+        names = ", ".join(_name_of(func, param) for param in func.params)
+        raise InterpreterError(f"the function takes {len(func.params)} arguments ({names}), got {len(args)}")
+    args = [_given(func, param, arg) for param, arg in zip(func.params, args)]
     values = _with_pointers(machine, args)
     expressions = Expressions(machine)
     matches: list[tuple[E.PrimExpr, int, str]] = []
     for param, arg, value in zip(func.params, args, values):
         buffer = func.buffer_map.get(param)
         if buffer is None:
-            env[param] = _scalar(param, value)
+            env[param] = value
         elif isinstance(value, Pointer):
             env[buffer.data] = value
             if isinstance(arg, np.ndarray):
                 matches += _declared(buffer, arg)
         else:
-            raise InterpreterError(f"buffer {buffer.name} needs an array, got {arg!r}")
+            raise refusal("entry", f"buffer {buffer.name} needs an array of numpy, got {_told(arg)}")
     for declared, actual, _ in matches:
         if isinstance(declared, E.Var):
             env.setdefault(declared, actual)
@@ -57,11 +56,18 @@ def bind(machine: Interpreter, func: PrimFunc, args: Sequence[Any], env: Env) ->
     _refuse_aliases(func, dict(zip(func.params, args)))
 
 
-def _with_pointers(machine: Interpreter, args: Sequence[Any]) -> list[Any]:
+def _with_pointers(machine: Machine, args: Sequence[Any]) -> list[Any]:
     """The arguments with addresses instead of arrays."""
     arrays = [arg for arg in args if isinstance(arg, np.ndarray)]
     addresses = iter(pointers_to(arrays, machine.loops))
     return [next(addresses) if isinstance(arg, np.ndarray) else arg for arg in args]
+
+
+def _given(func: PrimFunc, param: E.Var, arg: Any) -> Any:
+    """An argument as an array where a buffer is declared, and as a number where one is."""
+    if param in func.buffer_map:
+        return _array(arg)
+    return arg if param.dtype == "handle" else _scalar(param, arg)
 
 
 def _array(arg: Any) -> Any:
@@ -72,14 +78,37 @@ def _array(arg: Any) -> Any:
     return arg
 
 
-def _scalar(param: E.Var, value: Any) -> Any:
-    return value if isinstance(value, Pointer) or param.dtype == "handle" else number(value, param.dtype)
+def _scalar(param: E.Var, arg: Any) -> Any:
+    """The number for a parameter: integers wrap, and what is no number, or no whole one for an integer, is refused."""
+    plain = arg[()] if isinstance(arg, np.ndarray) else arg
+    try:
+        exact = float(plain) if dt.is_float(param.dtype) else int(plain)
+        fits = not isinstance(plain, str | bytes | np.ndarray) and (
+            dt.is_float(param.dtype) or exact == plain
+        )
+    except (TypeError, ValueError, OverflowError):
+        fits = False
+    if not fits:
+        raise refusal("entry", f"parameter {param.name} must be {param.dtype}, got {_told(arg)}")
+    return number(plain, param.dtype)
+
+
+def _told(arg: Any) -> str:
+    """An argument in a message: arrays and tensors may be large."""
+    if isinstance(arg, np.ndarray):
+        return f"an array of shape {arg.shape}"
+    return repr(arg) if isinstance(arg, int | float | str | np.generic | None) else type(arg).__name__
 
 
 def _declared(buffer: Buffer, array: np.ndarray) -> list[tuple[E.PrimExpr, int, str]]:
     """What the declaration says of a buffer's array (extents, strides, offset), what it has, and what to say if they differ."""
     if array.dtype != dt.to_numpy(buffer.dtype):
         raise InterpreterError(f"buffer {buffer.name} is {buffer.dtype}, got an array of {array.dtype}")
+    if not array.flags.aligned:
+        raise refusal(
+            "entry",
+            f"the array for buffer {buffer.name} lies at an address that is no multiple of its elements' size",
+        )
     lanes = dt.lanes(buffer.dtype)
     has_lanes = lanes > 1 and array.shape[-1:] == (lanes,)
     shape = array.shape[:-1] if has_lanes else array.shape
@@ -137,8 +166,14 @@ def _refuse_aliases(func: PrimFunc, args: dict[E.Var, Any]) -> None:
         if written and np.shares_memory(first, second):
             raise refusal(
                 "noalias",
-                f"arguments {a.name} and {b.name} overlap, and one of them is written, in a function without aliases",
+                f"arguments {_name_of(func, a)} and {_name_of(func, b)} overlap, and one of them is written, but the function says that its"
+                " buffers are apart (tir.noalias)",
             )
+
+
+def _name_of(func: PrimFunc, param: E.Var) -> str:
+    """What a program calls a parameter: the name of its buffer, where it has one."""
+    return func.buffer_map[param].name if param in func.buffer_map else param.name
 
 
 def _data_of(func: PrimFunc, param: E.Var) -> E.Var:

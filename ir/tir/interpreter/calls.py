@@ -75,7 +75,7 @@ def _power(node: E.Call) -> Callable[..., int]:
         if exponent >= 0:
             return wrap(pow(base, exponent, 1 << width))
         if base == 0:
-            raise refusal("div-zero", f"0 to the power {exponent}", node)
+            raise refusal("pow", f"0 to the power {exponent}", node)
         return wrap(base if exponent % 2 else 1) if base in (1, -1) else 0
 
     return power

@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import dtype as dt
 from ...expr import GlobalVar
 from .. import expr as E
+from ..intrinsic.declaration import is_transparent
 from .access import Accesses
 from .arithmetic import COMPARISONS, data_operation, index_operation
 from .calls import INTRINSIC_FORMS, call_by_meaning
@@ -18,18 +19,13 @@ from .error import InterpreterError, refusal
 from .lanes import Closure, lifted, spread
 from .numbers import conversion, number, rounding, wrapping
 from .position import Position, has_index_type, is_choice, is_index_arithmetic
-
-if TYPE_CHECKING:
-    from .machine import Interpreter
-
-_TRANSPARENT = ("tir.likely", "tir.ignore_loop_partition")
-"""Calls that are their argument, so that a condition in them stands where the call stands."""
+from .protocol import Machine
 
 
 class Expressions:
     """Translates the expressions of one function; each statement's anew, for a variable may be bound again in another place."""
 
-    def __init__(self, machine: Interpreter, note_use: Callable[[E.Var], None] | None = None) -> None:
+    def __init__(self, machine: Machine, note_use: Callable[[E.Var], None] | None = None) -> None:
         self.machine = machine
         self.note_use = note_use or (lambda data: None)
         """Is told of each address that is used."""
@@ -234,7 +230,7 @@ class Expressions:
         if is_choice(node):
             condition, yes, no = node.args
             return self._choice(condition, yes, no, position, True)
-        if node.op.name in _TRANSPARENT:
+        if is_transparent(node):
             return self.translate(node.args[0], position)
         form = INTRINSIC_FORMS.get(node.op.name)
         return call_by_meaning(self, node) if form is None else form(self, node)

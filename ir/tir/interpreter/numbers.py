@@ -111,7 +111,9 @@ def number(value: Any, dtype: str) -> Any:
     """A number from outside (Python's, numpy's, an array without dimensions) as one of the dtype; integers wrap."""
     if dt.is_float(dtype):
         plain = value.item() if isinstance(value, np.ndarray) else value
-        if getattr(plain, "dtype", None) == dt.to_numpy(dtype):
+        if isinstance(plain, np.generic) and plain.dtype == dt.to_numpy(
+            dtype
+        ):  # to numpy, no dtype is float64
             return plain
         return rounding(dtype)(int(plain) if isinstance(plain, np.integer | np.bool_ | bool) else plain)
     if dt.is_bool(dtype):

@@ -7,6 +7,7 @@ from enum import Enum
 
 from ... import dtype as dt
 from .. import expr as E
+from ..intrinsic.declaration import is_transparent
 
 
 class Position(Enum):
@@ -43,7 +44,7 @@ def is_index_arithmetic(node: E.PrimExpr, data: Container[E.Var]) -> bool:
         return node not in data
     if isinstance(node, E.IntImm):
         return True
-    if isinstance(node, E.Call) and not is_choice(node):
+    if isinstance(node, E.Call) and not is_choice(node) and not is_transparent(node):
         return False
     if isinstance(node, E.Cast):
         return is_index_arithmetic(node.value, data)
@@ -70,7 +71,7 @@ def operands_of(node: E.PrimExpr) -> tuple[E.PrimExpr, ...]:
         return node.vectors
     if isinstance(node, E.Let):
         return (node.value, node.body)
-    return node.args if is_choice(node) else ()  # type: ignore[attr-defined]
+    return node.args if is_choice(node) or is_transparent(node) else ()  # type: ignore[attr-defined]
 
 
 def _is_index_condition(node: E.PrimExpr, data: Container[E.Var]) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 from .error import InterpreterError, refusal
 
 _SEVERAL = "several"
-"""In place of the iteration that read an element: more than one did."""
+"""In place of the iteration that read an element: more than one did. What is refused does not depend on it, only the words do."""
 
 
 class _Log:

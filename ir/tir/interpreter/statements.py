@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,14 +12,13 @@ from ... import dtype as dt
 from .. import expr as E
 from .. import stmt as S
 from ..buffer import Buffer
+from .empty_reductions import Around, Initialization, beside
 from .error import InterpreterError, refusal
 from .expressions import Expressions
 from .lanes import Closure
 from .memory import Memory, Pointer
+from .protocol import Machine
 from .races import Iterations
-
-if TYPE_CHECKING:
-    from .machine import Interpreter
 
 Env = dict[Any, Any]
 _UNORDERED = {S.ForKind.PARALLEL: "parallel", S.ForKind.VECTORIZED: "vectorized"}
@@ -28,13 +27,16 @@ _UNORDERED = {S.ForKind.PARALLEL: "parallel", S.ForKind.VECTORIZED: "vectorized"
 class Statements:
     """Translates the statements of one function."""
 
-    def __init__(self, machine: Interpreter) -> None:
+    def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.expressions = Expressions(machine, self._use)
         self._path: list[S.For] = []
         """The parallel and vectorized loops around what is translated."""
         self._uses: dict[E.Var, tuple[S.For, ...]] = {}
         """Those that hold all uses of an address."""
+        self._around = Around(self.expressions)
+        self._before: dict[int, list[Closure]] = {}
+        """By identity of a loop: what runs before it for reductions over nothing."""
 
     def translate(self, node: S.Stmt) -> Closure:
         """The closure of a statement."""
@@ -42,17 +44,20 @@ class Statements:
         if form is None:
             raise InterpreterError(f"the interpreter does not know {type(node).__name__}")
         self.expressions.statement()
-        return form(self, node)
+        if isinstance(node, S.SeqStmt | S.IfThenElse | S.BlockRealize):
+            return form(self, node)
+        return self._below(node, lambda: form(self, node))
+
+    def _below(self, step: S.Stmt | tuple[E.PrimExpr, bool], translate: Callable[[], Closure]) -> Closure:
+        """What is translated under a statement or a condition."""
+        self._around.steps.append(step)
+        found = translate()
+        self._around.steps.pop()
+        return found
 
     # -- control ---------------------------------------------------------------------------------------------------
     def _sequence(self, node: S.SeqStmt) -> Closure:
-        items = [self.translate(item) for item in node.seq]
-
-        def run(env: Env) -> None:
-            for item in items:
-                item(env)
-
-        return run
+        return _one_by_one([self.translate(item) for item in node.seq])
 
     def _evaluate(self, node: S.Evaluate) -> Closure:
         value, lanes = self.expressions.data(node.value), dt.lanes(node.value.dtype)
@@ -60,10 +65,11 @@ class Statements:
 
     def _if(self, node: S.IfThenElse) -> Closure:
         condition = self.expressions.condition(node.condition)
-        then = self.translate(node.then_case)
+        then = self._below((node.condition, True), lambda: self.translate(node.then_case))
         if node.else_case is None:
             return lambda env: then(env) if condition(env) else None
-        other = self.translate(node.else_case)
+        otherwise = node.else_case
+        other = self._below((node.condition, False), lambda: self.translate(otherwise))
         return lambda env: (then if condition(env) else other)(env)
 
     def _while(self, node: S.While) -> Closure:
@@ -80,11 +86,14 @@ class Statements:
         begin, extent = self.expressions.index(node.min), self.expressions.index(node.extent)
         kind = _UNORDERED.get(node.kind)
         if kind is None:
-            return self._loop(node.loop_var, begin, extent, self.translate(node.body))
-        self._path.append(node)
-        body = self.translate(node.body)
-        self._path.pop()
-        return self._watched_loop(kind, node, begin, extent, body)
+            loop = self._loop(node.loop_var, begin, extent, self.translate(node.body))
+        else:
+            self._path.append(node)
+            body = self.translate(node.body)
+            self._path.pop()
+            loop = self._watched_loop(kind, node, begin, extent, body)
+        before = self._before.pop(id(node), None)
+        return loop if before is None else _one_by_one([*before, loop])
 
     def _loop(self, var: E.Var, begin: Closure, extent: Closure, body: Closure) -> Closure:
         def run(env: Env) -> None:
@@ -133,13 +142,17 @@ class Statements:
         """A let and the lets right in it: hundreds may follow each other."""
         bindings = []
         inner: S.Stmt = node
+        depth = len(self._around.steps)
         while isinstance(inner, S.LetStmt):
             self.expressions.statement()
+            if inner is not node:
+                self._around.steps.append(inner)
             lanes = dt.lanes(inner.value.dtype)
             value = self.expressions.bound(inner.var, inner.value)
             bindings.append((inner.var, value, () if lanes == 1 else ((True,) * lanes,)))
             inner = inner.body
         body = self.translate(inner)
+        del self._around.steps[depth:]
 
         def run(env: Env) -> None:
             for var, value, active in bindings:
@@ -238,10 +251,22 @@ class Statements:
             for item, (begin, _) in zip(block.iter_vars, domains)
             if item.iter_type == E.IterVar.CommReduce
         ]
-        prepare = [self._allocation(buffer, buffer.data) for buffer in block.alloc_buffers]
-        prepare += [self._match(match) for match in block.match_buffers]
+        memory = [self._allocation(buffer, buffer.data) for buffer in block.alloc_buffers]
+        views = [self._match(match) for match in block.match_buffers]
+        prepare = [*memory, *views]
         init = None if block.init is None else self.translate(block.init)
+        if init is not None and _may_have_nothing(block):
+            kept = [
+                (item.var, value)
+                for item, value in zip(block.iter_vars, values)
+                if item.iter_type != E.IterVar.CommReduce
+            ]
+            found = beside(self._around, node, Initialization(kept, memory, views, init))
+            if found is not None:
+                self._before.setdefault(id(found[0]), []).append(found[1])
+        outer, self._around = self._around, Around(expressions)
         body = self.translate(block.body)
+        self._around = outer
 
         def run(env: Env) -> None:
             if not predicate(env):
@@ -311,6 +336,14 @@ class Statements:
         return bind
 
 
+def _one_by_one(items: Sequence[Closure]) -> Closure:
+    def run(env: Env) -> None:
+        for item in items:
+            item(env)
+
+    return run
+
+
 def _values(var: E.Var, begin: int, extent: int) -> range:
     """The values of a loop's variable, which its dtype must hold."""
     values = range(begin, begin + extent)
@@ -319,6 +352,12 @@ def _values(var: E.Var, begin: int, extent: int) -> range:
         if values[0] < low or values[-1] > high:
             raise refusal("for", f"loop variable {var.name} runs to {values[-1]}, which is no {var.dtype}")
     return values
+
+
+def _may_have_nothing(block: S.Block) -> bool:
+    """Whether the domain of a reduction variable may be empty."""
+    extents = [item.dom.extent for item in block.iter_vars if item.iter_type == E.IterVar.CommReduce]
+    return any(not isinstance(extent, E.IntImm) or extent.value <= 0 for extent in extents)
 
 
 def _sizes(extents: Sequence[int]) -> list[int]:

@@ -38,6 +38,7 @@ def if_then_else(cond: Any, t: Any, f: Any, span: Span | None = None) -> PrimExp
     elementwise=True,
     lowering={"default": _argument},
     exact=True,
+    transparent=True,
 )
 def likely(cond: Any, span: Span | None = None) -> PrimExpr:
     """Mark a condition as holding nearly always (the guard of a tile's tail)."""
@@ -51,7 +52,14 @@ def optimization_barrier(value: Any) -> PrimExpr:
     return call("optimization_barrier", convert(value))
 
 
-@intrinsic(arity=1, result="bool", meaning=lambda x: x, elementwise=True, lowering={"default": _argument})
+@intrinsic(
+    arity=1,
+    result="bool",
+    meaning=lambda x: x,
+    elementwise=True,
+    lowering={"default": _argument},
+    transparent=True,
+)
 def ignore_loop_partition(predicate: Any) -> Call:
     """A condition for which loops are not split."""
     return call("ignore_loop_partition", predicate)

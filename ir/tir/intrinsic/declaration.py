@@ -88,6 +88,10 @@ class Intrinsic:
     """By target kind; ``default`` holds for the kinds that are not named."""
     exact: bool
     """Whether small whole numbers as arguments, floats too, give a whole number of about their size."""
+    transparent: bool
+    """Whether a call is its argument, marked for passes: what holds of the argument where it stands holds of the call."""
+    rounds: bool
+    """Whether a call is its argument rounded to a whole number: a small difference before may be a large one behind."""
     costly: bool
     """Whether a call takes as long as many additions, so that a value that is used often is not computed again each time."""
     build: Callable[..., Any]
@@ -160,6 +164,8 @@ def intrinsic(
     elementwise: bool = False,
     lowering: Mapping[str, Lowering] | None = None,
     exact: bool = False,
+    transparent: bool = False,
+    rounds: bool = False,
     costly: bool = False,
     name: str | None = None,
 ) -> Callable[[_Builder], _Builder]:
@@ -194,6 +200,8 @@ def intrinsic(
             elementwise=elementwise,
             lowering=dict(lowering or {}),
             exact=exact,
+            transparent=transparent,
+            rounds=rounds,
             costly=costly,
             build=build,
         )
@@ -222,6 +230,12 @@ def call(name: str, *args: Any, dtype: str | None = None, span: Span | None = No
 def find(node: Any) -> Intrinsic | None:
     """The record of a call's intrinsic; None for other nodes, calls of functions and operators without a record."""
     return INTRINSICS.get(getattr(getattr(node, "op", None), "name", ""))
+
+
+def is_transparent(node: Any) -> bool:
+    """Whether a node is a call that is its argument, marked for passes (:attr:`Intrinsic.transparent`)."""
+    record = find(node)
+    return record is not None and record.transparent
 
 
 def effect_of(node: Call) -> CallEffectKind:

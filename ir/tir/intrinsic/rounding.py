@@ -10,7 +10,7 @@ import numpy as np
 
 from ... import dtype as dt
 from ...span import Span
-from ..expr import FloatImm, PrimExpr
+from ..expr import Call, FloatImm, PrimExpr
 from ..operators import const, convert
 from .declaration import INTRINSICS, Lowering, call, first, intrinsic
 from .lowering import library_function, llvm_function, shared, widened
@@ -29,7 +29,17 @@ def _rounding(meaning: Callable[[Any], Any], llvm: Lowering) -> Callable[[_Build
         meaning=lambda x: meaning(np.asarray(x).astype("float64")),
         elementwise=True,
         lowering={"llvm": llvm},
+        rounds=True,
     )
+
+
+def rounded_argument(node: Call) -> PrimExpr | None:
+    """What a call rounds to a whole number, also as a function of LLVM or the library (``llvm.floor.f32``); None for other calls."""
+    name, args = getattr(node.op, "name", ""), node.args
+    if name in ("tir.call_llvm_pure_intrin", "tir.call_pure_extern"):
+        name, args = "tir." + ".".join(str(getattr(args[0], "value", "")).split(".")[1:2]), args[1:]
+    record = INTRINSICS.get(name)
+    return args[0] if record is not None and record.rounds else None
 
 
 def _rounded(name: str, x: Any, span: Span | None) -> PrimExpr:

@@ -6,11 +6,13 @@ from typing import Any
 
 from .. import expr as E
 from .. import operators
+from ..analysis.empty_domains import AroundReductions, initializes
 from ..buffer import Buffer
 from ..effects import has_effect
 from ..expr import IntImm, PrimExpr
+from ..intrinsic.declaration import is_transparent
 from ..operators import const
-from ..stmt import AssertStmt, BufferStore, Evaluate, For, IfThenElse, SeqStmt, Stmt, seq
+from ..stmt import AssertStmt, BlockRealize, BufferStore, Evaluate, For, IfThenElse, SeqStmt, Stmt, seq
 from ..stmt_functor import StmtExprMutator
 
 _FOLDING = {
@@ -34,7 +36,7 @@ def _loses_effects(made: PrimExpr, *operands: PrimExpr) -> bool:
     return made.__class__ in _CONSTANTS and any(has_effect(operand) for operand in operands)
 
 
-class ConstantFolder(StmtExprMutator):
+class ConstantFolder(AroundReductions, StmtExprMutator):
     """Computes operations on constants, and keeps of conditions, loops and assertions what can still happen.
 
     Expressions keep their form otherwise. :class:`~.simplify_indices.SimplifyMutator` adds what the bounds of loops tell.
@@ -98,7 +100,7 @@ class ConstantFolder(StmtExprMutator):
             if isinstance(condition, IntImm):
                 return self.visit(node.args[1] if condition.value else node.args[2])
         mapped = self.with_parts(node)
-        if name == "tir.likely" and isinstance(mapped.args[0], IntImm):
+        if is_transparent(node) and isinstance(mapped.args[0], IntImm):
             return mapped.args[0]
         return mapped
 
@@ -118,18 +120,27 @@ class ConstantFolder(StmtExprMutator):
         return mapped.replace(predicate=None) if holds else Evaluate(const(0))
 
     def visit_For(self, loop: For) -> Stmt:
-        start, extent = self.visit(loop.min), self.visit(loop.extent)
-        if isinstance(extent, IntImm) and extent.value <= 0:
+        is_fixed = self.is_fixed(loop)
+        start, extent = (
+            (loop.min, loop.extent) if is_fixed else (self.visit(loop.min), self.visit(loop.extent))
+        )
+        if isinstance(extent, IntImm) and extent.value <= 0 and not initializes(loop):
             return Evaluate(const(0))
-        body = self.visit(loop.body)
+        body = self.below(loop, lambda: self.visit(loop.body))
         if isinstance(body, Evaluate) and isinstance(body.value, IntImm):
             return body
         if start is loop.min and extent is loop.extent and body is loop.body:
             return loop
         return loop.replace(min=start, extent=extent, body=body)
 
+    def visit_BlockRealize(self, node: BlockRealize) -> Stmt:
+        mapped = self.generic_visit(node)
+        if not self.is_fixed(node):
+            return mapped
+        return mapped.replace(iter_values=node.iter_values, predicate=node.predicate)
+
     def visit_IfThenElse(self, node: IfThenElse) -> Stmt:
-        condition = self.visit(node.condition)
+        condition = node.condition if self.is_fixed(node) else self.visit(node.condition)
         if isinstance(condition, IntImm):
             if condition.value:
                 return self.visit(node.then_case)

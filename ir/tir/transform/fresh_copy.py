@@ -1,12 +1,13 @@
-"""Copies of statements that define their own variables, so that each variable still has one definition."""
+"""Copies of statements that define their own variables and buffers, so that each of these still has one definition."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from ...node import post_order_visit
 from ..buffer import Buffer
-from ..expr import Let, PrimExpr, Var
-from ..stmt import Allocate, AllocateConst, For, LetStmt, Stmt
+from ..expr import Let, PrimExpr, Reduce, Var
+from ..stmt import Allocate, AllocateConst, Block, BufferRealize, DeclBuffer, For, LetStmt, Stmt
 from ..stmt_functor import StmtExprMutator, substitute
 
 
@@ -17,24 +18,19 @@ class _Fresh(StmtExprMutator):
         super().__init__()
         self.renamed: dict[Var, Var] = {}
 
-    def _new(self, var: Var) -> Var:
-        fresh = self.renamed[var] = type(var)(var.name, var.type_annotation or var.dtype)
-        return fresh
+    def _new(self, var: Var) -> None:
+        if var in self.renamed:  # met again: what was declared with its last copy is of that one
+            self._buffers = {
+                buffer: copy for buffer, copy in self._buffers.items() if not _mentions(buffer, var)
+            }
+        self.renamed[var] = type(var)(var.name, var.type_annotation or var.dtype)
 
     def visit_Var(self, var: Var) -> PrimExpr:
         return self.renamed.get(var, var)
 
-    def visit_Buffer(self, buffer: Buffer) -> Buffer:
-        if buffer.data not in self.renamed:
-            return buffer
-        found = self._buffers.get(buffer)
-        if found is None:
-            found = self._buffers[buffer] = buffer.replace(data=self.renamed[buffer.data])
-        return found
-
     def visit_For(self, loop: For) -> Stmt:
         self._new(loop.loop_var)
-        return self.generic_visit(loop)
+        return self._with_annotations(loop, self.generic_visit(loop))
 
     def visit_LetStmt(self, node: LetStmt) -> Stmt:
         self._new(node.var)
@@ -44,15 +40,55 @@ class _Fresh(StmtExprMutator):
         self._new(node.var)
         return self.generic_visit(node)
 
+    def visit_Reduce(self, node: Reduce) -> PrimExpr:
+        for axis in node.axis:
+            self._new(axis.var)
+        return self.generic_visit(node)
+
     def visit_Allocate(self, node: Allocate | AllocateConst) -> Stmt:
         self._new(node.buffer_var)
         return self.generic_visit(node)
 
     visit_AllocateConst = visit_Allocate
 
+    def visit_BufferRealize(self, node: BufferRealize) -> Stmt:
+        self._new(node.buffer.data)
+        return self.generic_visit(node)
+
+    def visit_DeclBuffer(self, node: DeclBuffer) -> Stmt:
+        copy = self.generic_visit(node.buffer)
+        # a list is another object than the tuple, so that the buffer becomes another one even if nothing of it changed
+        self._buffers[node.buffer] = copy.replace(shape=list(copy.shape)) if copy is node.buffer else copy
+        return self.generic_visit(node)
+
+    def visit_Block(self, block: Block) -> Block:
+        for axis in block.iter_vars:
+            self._new(axis.var)
+        for buffer in block.alloc_buffers:
+            self._new(buffer.data)
+        for match in block.match_buffers:
+            bound = match.buffer.strides, match.buffer.elem_offset
+            for var in (match.buffer.data, *bound[0], bound[1]):
+                if isinstance(var, Var):
+                    self._new(var)
+        return self._with_annotations(block, self.generic_visit(block))
+
+    def _with_annotations(self, before: Any, copy: Any) -> Any:
+        annotations = self.visit_annotations(before.annotations) if before.annotations else before.annotations
+        return copy if annotations is before.annotations else copy.replace(annotations=annotations)
+
+
+def _mentions(buffer: Buffer, var: Var) -> bool:
+    found: list[Any] = []
+    post_order_visit(buffer, lambda node: found.append(node) if node is var else None)
+    return bool(found)
+
 
 def fresh_copy(stmt: Stmt) -> Stmt:
-    """The statement with new variables wherever it defines one (loops, lets, allocations)."""
+    """The statement with new variables and buffers wherever it defines one: in loops, lets, allocations, reductions and blocks.
+
+    Variables of threads stay: they are the same thread's in every copy.
+    """
     return _Fresh().visit(stmt)
 
 

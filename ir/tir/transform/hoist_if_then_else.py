@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from ...module import IRModule
 from ...node import Mutator, post_order_visit
 from ...transform import PassContext
-from ..analysis.faults import may_fault
 from ..expr import BufferLoad, PrimExpr, Var
+from ..faults import may_fault
 from ..function import PrimFunc
 from ..stmt import For, IfThenElse, Stmt
 from .loop_partition import conjunction, split_conjunction

@@ -10,8 +10,8 @@ from ...module import IRModule
 from ...transform import PassContext
 from .. import expr as E
 from ..analysis.contiguous import may_read_the_start
-from ..analysis.faults import may_fault
 from ..expr import BufferLoad, Call, PrimExpr, Select
+from ..faults import may_fault
 from ..function import PrimFunc
 from ..operators import logical_and, logical_not
 from ..stmt_functor import StmtExprMutator

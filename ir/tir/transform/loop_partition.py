@@ -11,8 +11,8 @@ from ...module import IRModule
 from ...node import Mutator, Visitor, post_order_visit
 from ...transform import PassContext
 from .. import expr as E
-from ..analysis.faults import may_fault
 from ..expr import IntImm, PrimExpr, Var
+from ..faults import may_fault
 from ..function import PrimFunc
 from ..operators import const
 from ..stmt import Evaluate, For, ForKind, IfThenElse, LetStmt, Stmt, seq

@@ -7,25 +7,12 @@ from typing import Any
 from ...node import post_order_visit
 from .. import expr as E
 from ..analysis.no_alias import promises_no_alias
+from ..analysis.reads_memory import reads_memory
 from ..buffer import Buffer
 from ..expr import PrimExpr
 from ..function import PrimFunc
 from ..intrinsic.declaration import CallEffectKind, effect_of
 from ..stmt import Block, BufferStore, Stmt
-
-
-def reads_memory(expr: PrimExpr) -> bool:
-    """Whether an expression loads, or calls what is no function of its arguments."""
-    found: list[Any] = []
-
-    def look(node: Any) -> None:
-        if isinstance(node, E.BufferLoad) or (
-            isinstance(node, E.Call) and effect_of(node) > CallEffectKind.PURE
-        ):
-            found.append(node)
-
-    post_order_visit(expr, look)
-    return bool(found)
 
 
 class MemoryFacts:

@@ -42,7 +42,7 @@ class Narrower(StmtExprMutator):
         if not (self._fits(loop.loop_var) and self._fits(loop.extent) and self._fits(last)):
             return self.generic_visit(loop)
         var = self.vars[loop.loop_var] = Var(loop.loop_var.name, self.dtype)
-        start, extent = self._narrow(loop.min), self._narrow(loop.extent)
+        start, extent = (operators.cast(self.dtype, self._narrow(bound)) for bound in (loop.min, loop.extent))
         self.simplifier.bind_range(var, start, extent)
         return For(
             var,
@@ -80,6 +80,8 @@ class Narrower(StmtExprMutator):
         if isinstance(expr, E.BinaryOpExpr):
             a, b = self._try(expr.a), self._try(expr.b)
             return None if a is None or b is None else type(expr)(a, b)
+        if isinstance(expr, E.Cast) and expr.value.dtype == self.dtype:
+            return self.visit(expr.value)  # type: ignore[no-any-return]
         if isinstance(expr, E.Cast) and E.dt.is_index(expr.value.dtype):
             return self._try(expr.value)
         return None

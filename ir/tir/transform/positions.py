@@ -12,6 +12,7 @@ from ... import dtype as dt
 from ...arith.index_arithmetic import IndexArithmetic
 from .. import expr as E
 from ..expr import PrimExpr
+from ..intrinsic.declaration import is_transparent
 from ..stmt import BufferStore, Evaluate, LetStmt, Stmt
 from ..stmt_functor import StmtExprMutator
 
@@ -110,10 +111,9 @@ class PositionedMutator(StmtExprMutator):
         return node if same else E.Select(*parts, node.span)
 
     def visit_Call(self, node: E.Call) -> PrimExpr:
-        name = getattr(node.op, "name", "")
-        if name == "tir.likely":
+        if is_transparent(node):
             return self.generic_visit(node)  # type: ignore[no-any-return]
-        if name == "tir.if_then_else":
+        if getattr(node.op, "name", "") == "tir.if_then_else":
             args = (self.as_number(node.args[0]), *[self.visit(item) for item in node.args[1:]])
         else:
             args = tuple([self.as_data(item) if isinstance(item, PrimExpr) else item for item in node.args])

@@ -8,6 +8,7 @@ from typing import ClassVar
 from ...module import IRModule
 from ...node import Mutator, Visitor, post_order_visit
 from ...transform import PassContext
+from ..analysis.empty_domains import initializes
 from ..expr import BufferLoad, Call, IntImm, PrimExpr, Var
 from ..function import PrimFunc
 from ..intrinsic.declaration import CallEffectKind, effect_of
@@ -79,7 +80,9 @@ class _Remove(Mutator):
 
     def visit_For(self, loop: For) -> Stmt:
         mapped = self.generic_visit(loop)
-        if _nothing(mapped.body) or (isinstance(loop.extent, IntImm) and loop.extent.value <= 0):
+        if _nothing(mapped.body) or (
+            isinstance(loop.extent, IntImm) and loop.extent.value <= 0 and not initializes(loop)
+        ):
             return Evaluate(const(0))
         return mapped
 

@@ -8,8 +8,8 @@ from ... import dtype as dt
 from ...module import IRModule
 from ...node import Mutator
 from ...transform import PassContext
-from ..analysis.faults import may_fault
 from ..expr import PrimExpr, Select
+from ..faults import may_fault
 from ..function import PrimFunc
 from ..intrinsic.control import if_then_else
 from .prim_func_pass import PrimFuncPass

@@ -16,6 +16,8 @@ from ...module import IRModule
 from ...transform import PassContext, PassError
 from .. import expr as E
 from .. import operators
+from ..analysis.empty_domains import AroundReductions, initializes
+from ..analysis.reads_memory import reads_memory
 from ..buffer import Buffer
 from ..expr import IntImm, PrimExpr, Range
 from ..function import PrimFunc
@@ -24,6 +26,7 @@ from ..stmt import (
     AssertStmt,
     AttrStmt,
     Block,
+    BlockRealize,
     BufferStore,
     Evaluate,
     For,
@@ -34,14 +37,14 @@ from ..stmt import (
     seq,
 )
 from ..stmt_functor import StmtExprMutator, substitute
-from .memory_facts import MemoryFacts, reads_memory
+from .memory_facts import MemoryFacts
 from .prim_func_pass import PrimFuncPass
 
 if TYPE_CHECKING:
     from ...arith.analyzer import Analyzer
 
 
-class StatementSimplifier(StmtExprMutator):
+class StatementSimplifier(AroundReductions, StmtExprMutator):
     """Rewrites a statement with an analyzer that knows the statements around."""
 
     def __init__(self, analyzer: Analyzer, func: PrimFunc | None = None) -> None:
@@ -66,11 +69,14 @@ class StatementSimplifier(StmtExprMutator):
         return node.replace(dom=self.visit(node.dom)) if node.dom is not None else node
 
     def visit_For(self, loop: For) -> Stmt:
-        start, extent = self.visit(loop.min), self.visit(loop.extent)
-        if isinstance(extent, IntImm) and extent.value <= 0:
+        is_fixed = self.is_fixed(loop)
+        start, extent = (
+            (loop.min, loop.extent) if is_fixed else (self.visit(loop.min), self.visit(loop.extent))
+        )
+        if isinstance(extent, IntImm) and extent.value <= 0 and not initializes(loop):
             return Evaluate(const(0))
         self.analyzer.bind(loop.loop_var, Range.from_min_extent(start, extent))
-        body = self.visit(loop.body)
+        body = self.below(loop, lambda: self.visit(loop.body))
         if start is loop.min and extent is loop.extent and body is loop.body:
             return loop
         return loop.replace(min=start, extent=extent, body=body)
@@ -88,9 +94,16 @@ class StatementSimplifier(StmtExprMutator):
         body = self.visit(node.body)
         return node if value is node.value and body is node.body else node.replace(value=value, body=body)
 
+    def visit_BlockRealize(self, node: BlockRealize) -> Stmt:
+        mapped = self.generic_visit(node)
+        if not self.is_fixed(node):
+            return mapped  # type: ignore[no-any-return]
+        return mapped.replace(iter_values=node.iter_values, predicate=node.predicate)  # type: ignore[no-any-return]
+
     def visit_IfThenElse(self, node: IfThenElse) -> Stmt:
-        condition = self.visit(node.condition)
-        if not isinstance(condition, IntImm):
+        is_fixed = self.is_fixed(node)
+        condition = node.condition if is_fixed else self.visit(node.condition)
+        if not isinstance(condition, IntImm) and not is_fixed:
             if self.analyzer.can_prove(condition):
                 condition = const(True)
             elif self.analyzer.can_prove(operators.logical_not(condition)):
@@ -121,7 +134,10 @@ class StatementSimplifier(StmtExprMutator):
 
     def visit_LetStmt(self, node: LetStmt) -> Stmt:
         is_index = is_number(node.value.dtype) and self.analyzer.is_index(node.value)
-        value = self.visit(node.value) if is_index else self._data_of_let(node.value)
+        if self.is_fixed(node):
+            value = node.value
+        else:
+            value = self.visit(node.value) if is_index else self._data_of_let(node.value)
         if self._may_inline(value):
             return self.visit(substitute(node.body, {node.var: value}))  # type: ignore[no-any-return]
         if not is_index:

@@ -11,6 +11,7 @@ from ...arith.index_simplifier import IndexSimplifier
 from ...module import IRModule
 from ...transform import PassContext
 from .. import expr as E
+from ..analysis.empty_domains import initializes
 from ..expr import IntImm, PrimExpr
 from ..function import PrimFunc
 from ..operators import const
@@ -90,7 +91,7 @@ class SimplifyMutator(ConstantFolder, PositionedMutator):
     # -- statements ----------------------------------------------------------
     def visit_For(self, loop: For) -> Stmt:
         start, extent = self.visit(loop.min), self.visit(loop.extent)
-        if isinstance(extent, IntImm) and extent.value <= 0:
+        if isinstance(extent, IntImm) and extent.value <= 0 and not initializes(loop):
             return Evaluate(const(0))
         self.simplifier.bind_range(loop.loop_var, start, extent)
         mapped = super().visit_For(loop)
@@ -100,6 +101,7 @@ class SimplifyMutator(ConstantFolder, PositionedMutator):
             and extent.value == 1
             and loop.kind != ForKind.THREAD_BINDING
             and not loop.annotations
+            and not initializes(mapped)
         ):
             low, high = self.simplifier.bounds(loop.loop_var)
             if low == high:  # uses of the variable were replaced by its value already
@@ -107,7 +109,7 @@ class SimplifyMutator(ConstantFolder, PositionedMutator):
         return mapped
 
     def visit_LetStmt(self, node: LetStmt) -> Stmt:
-        value = self._bound(node)
+        value = node.value if self.is_fixed(node) else self._bound(node)
         if isinstance(value, IntImm) and dt.is_index(value.dtype):
             return self.visit(substitute(node.body, {node.var: value}))
         if dt.is_index(value.dtype):

@@ -111,14 +111,11 @@ class _Share(StmtExprMutator):
         return found
 
     def visit_For(self, loop: For) -> Stmt:
+        if self.replaced:
+            return self.generic_visit(loop)  # type: ignore[no-any-return]
+        # Only the body may hold allocations, and what is replaced in it is not known outside of it.
         body = self.visit(loop.body)
-        return (
-            self.generic_visit(loop)
-            if self.replaced
-            else loop
-            if body is loop.body
-            else loop.replace(body=body)
-        )
+        return loop if body is loop.body else loop.replace(body=body)
 
 
 def _elements(node: Allocate) -> int | None:

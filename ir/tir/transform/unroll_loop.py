@@ -7,13 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from ... import dtype as dt
+from ...arith.index_arithmetic import IndexArithmetic
 from ...arith.linear_form import combined, scaled
 from ...module import IRModule
 from ...node import Mutator, Visitor, post_order_visit
 from ...transform import PassContext
 from .. import operators
+from ..analysis.empty_domains import initializes
 from ..buffer import Buffer
-from ..expr import Add, BufferLoad, IntImm, Let, Mul, PrimExpr, Sub, Var
+from ..expr import Add, BufferLoad, Cast, CmpExpr, IntImm, Let, Mul, PrimExpr, Sub, Var
 from ..function import PrimFunc
 from ..stmt import (
     Allocate,
@@ -28,6 +30,7 @@ from ..stmt import (
     Stmt,
     seq,
 )
+from ..stmt_functor import substitute
 from .constant_folder import ConstantFolder
 from .prim_func_pass import PrimFuncPass
 
@@ -84,6 +87,8 @@ class _Unroll(Mutator):
     def visit_For(self, loop: For) -> Stmt:
         body = self.visit(loop.body)
         extent = loop.extent.value if isinstance(loop.extent, IntImm) else None
+        if extent is not None and extent <= 0 and initializes(loop):
+            return loop if body is loop.body else loop.replace(body=body)
         automatic = (
             loop.kind == ForKind.SERIAL
             and extent is not None
@@ -189,6 +194,7 @@ class _Copies(ConstantFolder):
         self._templates: dict[int, _Template] = {}
         self._numbers: dict[tuple[int, int, int], PrimExpr] = {}
         self._kept: list[Any] = []  # whose identities are keys
+        self._is_index = IndexArithmetic()
 
     def visit(self, node: Any) -> Any:
         """A copy; expressions and buffers are made once for the same values of their variables."""
@@ -214,6 +220,10 @@ class _Copies(ConstantFolder):
                 found = node._map_children(self.visit) if copy is None else copy(self, node)
             template.made[key] = found
         return found
+
+    def is_fixed(self, node: Any) -> bool:
+        """Nothing: in a copy a variable is a number, whether or not a reduction over nothing stands there."""
+        return False
 
     def visit_Add(self, node: Add) -> PrimExpr:
         """Sums of an index and a displacement are what most copies consist of."""
@@ -304,13 +314,35 @@ class _Copies(ConstantFolder):
     def visit_Buffer(self, buffer: Buffer) -> Buffer:
         return self.generic_visit(buffer)
 
+    # -- data stays data, also in a copy in which the loads that make it so are gone -----------------------------------
+    def visit_CmpExpr(self, node: CmpExpr) -> PrimExpr:
+        return self._of_the_same_class(node, super().visit_CmpExpr(node))
+
+    def visit_Cast(self, node: Cast) -> PrimExpr:
+        return self._of_the_same_class(node, super().visit_Cast(node))
+
+    def _bound(self, node: Let | LetStmt) -> PrimExpr:
+        """The value of a let, which says of which class its variable is."""
+        if not self._is_index(node.value):
+            self._is_index.mark_data(node.var)
+        return self._of_the_same_class(node.value, self.visit(node.value))
+
+    def _of_the_same_class(self, before: PrimExpr, after: PrimExpr) -> PrimExpr:
+        """What was folded, or what was not where folding would make index arithmetic of data."""
+        if after is before or not self._is_index.changes_meaning(before, after, lambda part: False):
+            return after
+        return substitute(before, dict(self.values))
+
     def visit_Let(self, node: Let) -> PrimExpr:
-        self._define(node.var)
-        return self.generic_visit(node)
+        value = self._bound(node)
+        return Let(node.var, value, self.visit(node.body), node.span)
 
     def visit_LetStmt(self, node: LetStmt) -> Stmt:
-        value = self.visit(node.value)
-        return node.replace(var=self._define(node.var), value=value, body=self.visit(node.body))
+        value = self._bound(node)
+        var = self._define(node.var)
+        if not self._is_index(node.var):
+            self._is_index.mark_data(var)
+        return node.replace(var=var, value=value, body=self.visit(node.body))
 
     def visit_Allocate(self, node: Allocate | AllocateConst) -> Stmt:
         self._define(node.buffer_var)

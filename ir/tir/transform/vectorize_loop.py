@@ -15,9 +15,9 @@ from ...node import Mutator, post_order_visit
 from ...transform import PassContext
 from .. import expr as E
 from .. import operators
-from ..analysis.faults import may_divide_by_zero, may_fault
 from ..buffer import Buffer
 from ..expr import Broadcast, BufferLoad, Call, IntImm, PrimExpr, Ramp, Select, Var
+from ..faults import may_divide_by_zero, may_fault
 from ..function import PrimFunc
 from ..intrinsic.control import if_then_else
 from ..intrinsic.declaration import CallEffectKind, effect_of, find

@@ -8,11 +8,11 @@ from ...error import IRValueError
 from ...te.operation import compute
 from ...te.tensor import Tensor
 from ...tir import op as T
-from ...tir.expr import PrimExpr, Select
-from ...tir.operators import const
+from ...tir.expr import IntImm, PrimExpr, Select
+from ...tir.operators import const, convert
 from ...tir.operators import max as _max
 from .. import tag
-from ..shape import normalize_axis
+from ..shape import normalize_axis, same_extent
 
 
 def relu(x: Tensor) -> Tensor:
@@ -31,14 +31,20 @@ def leaky_relu(x: Tensor, alpha: float) -> Tensor:
 
 
 def prelu(x: Tensor, slope: Tensor, axis: int = 1) -> Tensor:
-    """``x`` where positive, else ``slope[c] * x`` with c the index along ``axis``."""
+    """``x`` where positive, else ``slope[c] * x`` with c the index along ``axis``; one slope serves all."""
     along = normalize_axis(axis, x.ndim)
     if slope.ndim != 1:
         raise IRValueError(f"prelu: the slope must be a vector, {slope.name} has {slope.ndim} dimensions")
 
+    def place(channel: Any) -> PrimExpr:
+        count, zero = slope.shape[0], const(0, slope.shape[0].dtype)
+        if isinstance(count, IntImm) or same_extent(count, x.shape[along]):
+            return zero if isinstance(count, IntImm) and count.value == 1 else convert(channel)
+        return Select(count.equal(1), zero, convert(channel).astype(count.dtype))
+
     def element(*i: Any) -> PrimExpr:
         value = x(*i)
-        return Select(const(0, value.dtype) < value, value, value * slope(i[along]))
+        return Select(const(0, value.dtype) < value, value, value * slope(place(i[along])))
 
     return compute(x.shape, element, tag=tag.BROADCAST)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...error import IRValueError
@@ -82,17 +82,35 @@ def batch_norm(
     return [out, B.multiply(moving_mean, 1), B.multiply(moving_var, 1)]
 
 
-def _moments(data: Tensor, axes: list[int], accumulate: str, name: str) -> tuple[Tensor, Tensor]:
-    """Sums of the elements and of their squares over ``axes``, in one reduction."""
+def _moments(data: Tensor, axes: list[int], accumulate: str, name: str) -> tuple[Tensor, Tensor, Tensor]:
+    """Mean of the elements over ``axes``, and sums of the distances from their mean and of the squares of those.
+
+    The distances would sum to zero if the mean were exact; their sum corrects it. That is the corrected two-pass algorithm of
+    Chan, Golub and LeVeque (Algorithms for computing the sample variance, 1983): the difference between the mean of squares and
+    the square of the mean, in one pass, has no right digit where the mean is far from zero.
+    """
     inner = _reduce_axes(data, axes)
     shape = [extent for axis, extent in enumerate(data.shape) if axis not in axes]
 
-    def element(i: tuple[Any, ...]) -> Any:
-        value = cast(accumulate, data(*_source_indices(data, i, axes, inner, False)))
-        return _pair_sum((value, value * value), inner)
+    def value(i: tuple[Any, ...], over: Any) -> PrimExpr:
+        return cast(accumulate, data(*_source_indices(data, i, axes, over, False)))
 
-    sums = ax_compute(shape, element, f"{name}_red_temp", tag.COMM_REDUCE)
-    return sums  # type: ignore[return-value]
+    total = ax_compute(shape, lambda i: te_sum(value(i, inner), axis=inner), f"{name}_red", tag.COMM_REDUCE)
+    count = _count(data, axes, accumulate)
+    mean = ax_compute(shape, lambda i: total(*i) / count, "mean", tag.INJECTIVE)
+    again = _reduce_axes(data, axes)
+
+    def element(i: tuple[Any, ...]) -> Any:
+        distance = value(i, again) - mean(*i)
+        return _pair_sum((distance, distance * distance), again)
+
+    sums: Any = ax_compute(shape, element, f"{name}_red_temp", tag.COMM_REDUCE)
+    return mean, *sums
+
+
+def _count(data: Tensor, axes: list[int], dtype: str) -> PrimExpr:
+    """The number of elements along ``axes``."""
+    return cast(dtype, convert(product(data.shape[axis] for axis in axes)))
 
 
 def _normalized(
@@ -100,20 +118,25 @@ def _normalized(
     axes: list[int],
     epsilon: float,
     name: str,
-    affine: Any,
-    source: Tensor | None = None,
+    affine: Callable[[PrimExpr, tuple[Any, ...]], PrimExpr],
+    grouped: Tensor | None = None,
+    split: Callable[[tuple[Any, ...]], Sequence[Any]] = tuple,
 ) -> Tensor:
-    """``(x - mean) * rsqrt(var + epsilon)`` over ``axes``, then ``affine(value, indices)``."""
+    """``(x - mean) * rsqrt(var + epsilon)`` over ``axes``, then ``affine(value, indices)``.
+
+    With ``grouped``, the data with one more axis, the axes are its axes, and ``split`` makes its indices of the data's.
+    """
+    source = grouped or data
     accumulate = accumulator(data.dtype)
-    total, squares = _moments(data, axes, accumulate, (source or data).op.name)
-    count = cast(accumulate, convert(product(data.shape[axis] for axis in axes)))
+    mean, distances, squares = _moments(source, axes, accumulate, data.op.name)
+    count = _count(source, axes, accumulate)
 
     def element(i: tuple[Any, ...]) -> PrimExpr:
-        outer = [index for axis, index in enumerate(i) if axis not in axes]
-        mean = total(*outer) / count
-        variance = squares(*outer) / count - mean * mean
-        value = (cast(accumulate, data(*i)) - mean) * T.rsqrt(variance + const(epsilon, accumulate))
-        return cast(data.dtype, affine(value, i))
+        outer = [index for axis, index in enumerate(split(i)) if axis not in axes]
+        error = distances(*outer) / count  # of the mean
+        variance = squares(*outer) / count - error * error
+        centered = cast(accumulate, data(*i)) - mean(*outer) - error
+        return cast(data.dtype, affine(centered * T.rsqrt(variance + const(epsilon, accumulate)), i))
 
     return ax_compute(data.shape, element, name, tag.INJECTIVE)
 
@@ -160,16 +183,19 @@ def group_norm(
     channels = data.shape[channel]
     per_group = channels // num_groups
     shape = [*data.shape[:channel], const(num_groups, channels.dtype), per_group, *data.shape[channel + 1 :]]
-    grouped = reshape(data, shape)
-    reduced = sorted([channel + 1, *[axis + 1 if axis > channel else axis for axis in spatial]])
 
-    scale, shift = (reshape(item, shape[channel : channel + 2]) for item in (gamma, beta))
+    def joined(i: tuple[Any, ...]) -> Sequence[Any]:
+        return [*i[:channel], i[channel] * per_group + i[channel + 1], *i[channel + 2 :]]
+
+    def split(i: tuple[Any, ...]) -> Sequence[Any]:
+        return [*i[:channel], i[channel] // per_group, i[channel] % per_group, *i[channel + 1 :]]
 
     def affine(value: PrimExpr, i: tuple[Any, ...]) -> PrimExpr:
-        inner = i[channel : channel + 2]
-        return value * scale(*inner).astype(value.dtype) + shift(*inner).astype(value.dtype)
+        return value * gamma(i[channel]).astype(value.dtype) + beta(i[channel]).astype(value.dtype)
 
-    return reshape(_normalized(grouped, reduced, epsilon, "T_group_norm", affine, data), data.shape)
+    grouped = ax_compute(shape, lambda i: data(*joined(i)), "grouped", tag.INJECTIVE)
+    reduced = sorted([channel + 1, *[axis + 1 if axis > channel else axis for axis in spatial]])
+    return _normalized(data, reduced, epsilon, "T_group_norm", affine, grouped, split)
 
 
 def rms_norm(data: Tensor, weight: Tensor, axis: Any, epsilon: float = 1e-5) -> Tensor:

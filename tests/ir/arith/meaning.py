@@ -52,6 +52,8 @@ def is_index(e: Any, data: frozenset[Any]) -> bool:
         return e.dtype in INDEX and all(
             is_index(part, data) for part in (e.condition, e.true_value, e.false_value)
         )
+    if isinstance(e, E.Let):
+        return all(part.dtype in INDEX and is_index(part, data) for part in (e.value, e.body))
     if isinstance(e, E.Call):
         return e.op.name in ("tir.if_then_else", "tir.likely") and all(is_index(a, data) for a in e.args)
     return False
@@ -98,8 +100,8 @@ def value_of(e: Any, values: Values, in_data: bool, data: frozenset[Any] = froze
         return np.float32(e.value)
     if isinstance(e, E.Var):
         return values[e]
-    method = _METHODS[type(e)] if type(e) in _METHODS else _METHODS[type(e).__mro__[1]]
-    return method(e, values, in_data, data)
+    kind = next(base for base in type(e).__mro__ if base in _METHODS)
+    return _METHODS[kind](e, values, in_data, data)
 
 
 def _load(e: Any, values: Values, in_data: bool, data: frozenset[Any]) -> Any:

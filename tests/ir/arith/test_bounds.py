@@ -180,3 +180,10 @@ def test_conditions_over_sums_of_floats_are_no_arithmetic_of_integers(dtype: str
     found = analyzer.const_int_bound(tir.min(chosen, 3))
     assert found.min_value <= 0 and found.max_value >= 3
     assert not analyzer.can_prove(chosen <= 3)
+
+
+def test_marked_data_has_the_bounds_of_what_is_marked() -> None:
+    load = tir.BufferLoad(tir.decl_buffer((4,), "int32"), [0])
+    marked = tir.Call("int32", "tir.likely", [load % 8])
+    assert Analyzer().const_int_bound(marked) == ConstIntBound(0, 7)
+    assert Analyzer().modular_set(tir.Call("int32", "tir.likely", [load * 4])) == ModularSet(4, 0)

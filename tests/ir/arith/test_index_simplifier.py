@@ -57,6 +57,24 @@ def test_bounds():
     assert found.truth(tir.GT(I, tir.const(9))) is False
 
 
+def test_quotients_of_quotients_whose_divisors_make_no_number_of_the_type():
+    """Each stays as it is written, and is an atom with bounds of its own."""
+    found = IndexSimplifier()
+    found.bind(I, -(10**9), 10**9)
+    unknown = tir.FloorDiv(tir.FloorDiv(N, tir.const(2**31 - 1)), tir.const(2))
+    assert text(unknown) == "n // 2147483647 // 2"
+    quotient = tir.FloorDiv(tir.FloorDiv(I, tir.const(2**31 - 1)), tir.const(2))
+    assert found.bounds(quotient) == (-1, 0)
+    assert found.truth(tir.LT(quotient, tir.const(1))) is True
+    wide = tir.Var("w", "int64")
+    nested = tir.FloorDiv(tir.FloorDiv(wide, tir.const(2**40, "int64")), tir.const(2**40, "int64"))
+    assert found.truth(tir.LT(nested, tir.const(7, "int64"))) is None
+    remainder = tir.FloorMod(nested, tir.const(6, "int64"))
+    assert found.bounds(remainder) == (0, 5)
+    of_remainder = tir.FloorDiv(tir.FloorMod(quotient, tir.const(2**31 - 1)), tir.const(2**31 - 1))
+    assert found.bounds(of_remainder) == (0, 0)
+
+
 divisors = st.integers(-12, 12).filter(bool)
 expressions = st.recursive(
     st.sampled_from([I, J, N]) | st.integers(-20, 20).map(tir.const),

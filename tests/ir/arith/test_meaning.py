@@ -147,3 +147,13 @@ def _left_by(func: tir.PrimFunc, values: dict[Any, Any]) -> list[list[Any]]:
 @pytest.mark.parametrize("seed", range(3))
 def test_passes_keep_statements(seed: int) -> None:
     assert check_statements(seed, 60) > 100
+
+
+def test_a_let_of_data_makes_data_of_what_it_is_in() -> None:
+    """Its variable need not be used: no rule of ℤ may say that i + 2147483647 is not below i."""
+    i, x, load = NUMBERS["int32"][0], tir.Var("x"), tir.BufferLoad(BUFFERS["int32"], [0])
+    for position in ("data", "condition", "anywhere", "rewrite", "canonical"):
+        comparison = tir.LT(tir.Let(x, load, i + (2**31 - 1)), i)
+        assert not Analyzer().is_index(comparison)
+        found = POSITIONS[position](Analyzer())(comparison)
+        assert value_of(found, {i: 1, BUFFERS["int32"]: [0]}, True) is True, (position, found)

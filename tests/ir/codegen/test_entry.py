@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ir import tir
+from ir import te, tir
 from ir.codegen.build import KernelError, NativeModule, build
 from ir.codegen.llvm.compile import CodegenError
 from ir.codegen.llvm.signature import bind_parameters
@@ -235,3 +235,48 @@ def test_that_memory_does_not_overlap_is_said_only_where_the_function_does() -> 
     assert parameters(build(distinct)).count("noalias") == 2
     with PassContext(config={"tir.noalias": False}):
         assert "noalias" not in parameters(build(distinct))
+
+
+@pytest.mark.meaning("noalias")
+def test_overlapping_arguments_are_refused_where_one_is_written() -> None:
+    a, b = te.placeholder((6,), "float32", name="A"), te.placeholder((6,), "float32", name="B")
+    func = te.create_prim_func([a, b, te.compute((6,), lambda i: a[i] + b[i], "C")])
+    native, memory = build(func)["main"], np.arange(16, dtype="float32")
+    x, y = memory[:6], memory[6:12]
+    native(x, x, y)  # what is only read may be the same
+    np.testing.assert_array_equal(y, 2 * x)
+    for arguments, message in (
+        ((x, y, y), "arguments B and C overlap and C is written"),
+        ((x, y, memory[5:11]), "arguments A and C overlap"),
+    ):
+        with pytest.raises(KernelError, match=message):
+            native(*arguments)
+    with PassContext(config={"tir.noalias": False}):
+        build(func)["main"](x, y, x)
+
+
+@pytest.mark.meaning("noalias")
+def test_interleaved_arguments_are_apart() -> None:
+    @T.prim_func
+    def main(a: T.handle, b: T.handle):
+        T.func_attr({"tir.noalias": True})
+        s, t = T.int32(), T.int32()
+        A = T.match_buffer(a, (4,), strides=[s])
+        B = T.match_buffer(b, (4,), strides=[t])
+        for i in range(4):
+            B[i] = A[i] + T.float32(1)
+
+    memory = np.zeros(8, "float32")
+    build(main)["main"](memory[::2], memory[1::2])
+    np.testing.assert_array_equal(memory, [0, 1] * 4)
+
+
+@pytest.mark.meaning("entry", "noalias")
+def test_a_header_says_what_callers_from_c_must_see_to() -> None:
+    """Pointers say nothing of what they point to: there is nothing to compare at entry."""
+    header = kernel(COPY_STRIDED).header()
+    assert "/*   A: float32 [n, 4], strides [s0, s1] in elements */" in header
+    assert "/*   B: float32 [n, 4], written */" in header
+    assert "in common" not in header and "is not checked" in header
+    apart = build(shifted.with_attr("tir.noalias", True)).header()
+    assert "/*   what is written has no memory in common with the other buffers */" in apart

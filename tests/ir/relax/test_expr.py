@@ -8,6 +8,7 @@ import pytest
 import ir
 from ir import relax as rx
 from ir import tir
+from ir.error import IRValueError
 from ir.relax.expr import is_call_to
 
 T = rx.TensorStructInfo
@@ -45,6 +46,15 @@ def test_const_narrows_64_bits() -> None:
     assert rx.const([1.0, 2.0]).struct_info == T((2,), "float32")
     assert rx.const(np.arange(3), "int64").struct_info == T((3,), "int64")
     assert rx.const(True).struct_info.dtype == "bool"
+
+
+@pytest.mark.parametrize("value", [2**62 + 1, 2**31, -(2**31) - 1, [1, 2**40], 1e300, [0.5, -1e39]])
+def test_const_does_not_lose_what_32_bits_do_not_hold(value: Any) -> None:
+    with pytest.raises(IRValueError, match="does not fit .*32.*dtype='.*64'"):
+        rx.const(value)
+    dtype = np.asarray(value).dtype
+    np.testing.assert_array_equal(rx.const(value, dtype.name).data, np.asarray(value))
+    assert np.isinf(rx.const(np.inf).data) and rx.const(2**31 - 1).data == 2**31 - 1
 
 
 def test_constant_data_cannot_be_changed() -> None:

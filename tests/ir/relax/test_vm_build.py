@@ -16,8 +16,10 @@ import pytest
 import runners
 from ir import relax as rx
 from ir import tir
+from ir.error import IRError
 from ir.relax.struct_info import TensorStructInfo
 from ir.relax.testing import evaluate
+from ir.script import from_source
 from runners.program import ArgumentError, ExecutableError
 
 op = rx.op
@@ -384,3 +386,29 @@ def test_target_of_a_named_processor_is_described(built):
         rx.build(mod, "cuda -arch=sm_80")
     with pytest.raises(IRError, match="there is no system library"):
         rx.build(mod, system_lib=True)
+
+
+@pytest.mark.parametrize(("name", "right"), [("matmul", (2, 4, 5)), ("add", (2, 3, 4))])
+def test_a_broadcast_that_only_a_run_decides_is_refused_with_the_way_out(name, right):
+    """Extents n and 2 may meet where n is 1 or 2: which of them the result has is not known while building."""
+
+    def program(known):
+        text = f"""
+@I.ir_module
+class Module:
+    @R.function
+    def main(a: R.Tensor(("n", 3, 4), "float32"), b: R.Tensor({right}, "float32")):
+        c = {"R.match_cast(a, R.Tensor((2, 3, 4), 'float32'))" if known else "a"}
+        d = R.{name}(c, b)
+        return d
+"""
+        return from_source(text)
+
+    with pytest.raises(IRError, match=rf"relax.{name} .*result is not known .*\(n, 3, 4\).*R.match_cast"):
+        rx.build(program(False), "llvm")
+    machine = runners.VirtualMachine(rx.build(program(True), "llvm"), runners.cpu())
+    a, b = np.ones((2, 3, 4), "float32"), np.ones(right, "float32")
+    expected = a @ b if name == "matmul" else a + b
+    np.testing.assert_array_equal(machine["main"](a, b).numpy(), expected)
+    with pytest.raises(runners.RunnerError, match="must have extent 2 on axis 0"):
+        machine["main"](np.ones((1, 3, 4), "float32"), b)

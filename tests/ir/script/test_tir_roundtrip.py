@@ -46,6 +46,7 @@ from ir.tir import (
     const,
     decl_buffer,
 )
+from ir.tir.stmt_functor import StmtExprMutator
 from ir.type import PointerType, PrimType
 from tests.ir.script.roundtrip import check
 
@@ -498,3 +499,16 @@ def test_repr_is_script() -> None:
         == "A = T.Buffer((16, 16))\nA[0, 0] = T.float32(1)"
     )
     assert repr(PointerType(PrimType("float32"), "shared")) == 'T.handle("float32", "shared")'
+
+
+def test_sequences_hold_no_sequences() -> None:
+    store = [Evaluate(tir.call_extern("int32", name)) for name in "abc"]
+    nested = SeqStmt([SeqStmt(store[:2]), store[2]])
+    assert list(nested.seq) == store
+
+    class Twice(StmtExprMutator):
+        def visit_Evaluate(self, node: Evaluate) -> SeqStmt:
+            return SeqStmt([node, node])
+
+    assert len(Twice().visit(SeqStmt(store)).seq) == 6
+    of_statement(Twice().visit(SeqStmt(store)))

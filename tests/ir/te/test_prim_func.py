@@ -322,3 +322,12 @@ def test_misuse_is_refused():
         te.create_prim_func([a, 3])
     with pytest.raises(IRTypeError, match="'float32'"):
         te.create_prim_func([a, b], "float32")
+
+
+def test_an_extent_computed_from_that_of_a_later_parameter_is_the_same_variable():
+    n, m = te.size_var("n", "int64"), te.size_var("m", "int64")
+    a, b = te.placeholder((n * m, 2), name="a"), te.placeholder((n, 2), name="b")
+    out = te.compute((n * m, 2), lambda i, j: a[i, j] + b[i // m, j])
+    func = te.create_prim_func([a, b, out, m], "int64")
+    first, second = (func.buffer_map[param] for param in func.params[:2])
+    assert any(item is second.shape[0] for item in (first.shape[0].a, first.shape[0].b))

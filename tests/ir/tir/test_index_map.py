@@ -69,3 +69,10 @@ def test_what_lies_before_the_first_element_is_padding() -> None:
     (index,) = inverse.initial_indices
     assert [place for place in range(6) if int(evaluate(padding, {index: place}))] == [0, 1]
     assert [int(value) for value in inverse.map_indices([5])] == [3]
+
+
+def test_shapes_without_elements_have_none_afterwards() -> None:
+    index_map = IndexMap.from_func(lambda i, j, k: [i // 4, j, i % 4, k * 2])
+    assert index_map.map_shape([0, 8, 3]) == [0, 8, 0, 5]
+    assert index_map.map_shape([8, 0, 3]) == [2, 0, 4, 5]
+    assert [int(extent) for extent in index_map.map_shape([8, 3, 0])] == [2, 3, 4, 0]

@@ -92,7 +92,7 @@ def test_wrong_arguments() -> None:
     def main(A: T.Buffer((4,), "float32")):
         A[0] = T.float32(0)
 
-    with pytest.raises(InterpreterError, match="takes 1 arguments, got 2"):
+    with pytest.raises(InterpreterError, match=r"takes 1 arguments \(A\), got 2"):
         run(main, np.zeros(4, "float32"), 1)
     with pytest.raises(InterpreterError, match="is float32, got an array of float64"):
         run(main, np.zeros(4))
@@ -143,3 +143,19 @@ def test_what_a_called_function_returns_has_the_dtype_of_the_call() -> None:
         b = np.zeros(2, "int32")
         execute(b)
         assert b.tolist() == [44, 23]
+
+
+@pytest.mark.meaning("lazy-connective", "vector-lanes")
+@pytest.mark.parametrize(("connective", "decides"), [(tir.And, False), (tir.Or, True)])
+def test_connectives_of_vectors_decide_lane_by_lane(connective: type, decides: bool) -> None:
+    """Lanes that the left side decides keep its answer, and do not divide by their zeros."""
+    a, o = tir.decl_buffer((6,), "int32", "A"), tir.decl_buffer((6,), "bool", "O")
+    lanes = tir.Ramp(tir.const(0), tir.const(1), 6)
+    loaded = tir.BufferLoad(a, [lanes])
+    zero, twelve, three = (tir.Broadcast(tir.const(value), 6) for value in (0, 12, 3))
+    left = tir.EQ(loaded, zero) if decides else tir.NE(loaded, zero)
+    right = tir.EQ(tir.FloorDiv(twelve, loaded), three)
+    func = tir.PrimFunc([a, o], tir.BufferStore(o, connective(left, right), [lanes]))
+    values, found = np.array([0, 4, 1, 0, 12, 4], "int32"), np.zeros(6, "bool")
+    run(func, values, found)
+    np.testing.assert_array_equal(found, [v == 4 or (v == 0 and decides) for v in values])

@@ -604,3 +604,24 @@ def test_a_crop_that_begins_at_the_first_pixel_is_inside(check) -> None:
         [data],
         data,
     )
+
+
+@pytest.mark.meaning("op-reference")
+@pytest.mark.parametrize(("dtype", "mean"), [("float32", 1e3), ("float32", 1e5), ("float64", 1e9)])
+def test_normalization_far_from_zero(dtype, mean):
+    """The variance is a mean of squared distances: squares of the elements themselves have no digit left of it."""
+    x = (np.random.default_rng(0).standard_normal((3, 4, 40)) + mean).astype(dtype)
+
+    def wanted(axes, shape=x.shape):
+        exact = x.astype(np.longdouble).reshape(shape)
+        centered = exact - exact.mean(axes, keepdims=True)
+        return (centered / np.sqrt(exact.var(axes, keepdims=True) + 1e-5)).reshape(x.shape)
+
+    cases = [
+        (lambda a, g, b: topi.nn.layer_norm(a, g, b, [1]), wanted((1,))),
+        (lambda a, g, b: topi.nn.instance_norm(a, g, b, 1, [2]), wanted((2,))),
+        (lambda a, g, b: topi.nn.group_norm(a, g, b, 2, 1, [2]), wanted((2, 3), (3, 2, 2, 40))),
+    ]
+    for operator, expected in cases:
+        (found,) = run_topi(operator, [x, np.ones(4, dtype), np.zeros(4, dtype)])
+        np.testing.assert_allclose(found, expected.astype(dtype), rtol=1e-4, atol=1e-4)

@@ -9,7 +9,9 @@ import pytest
 
 from runners.ndarray import numpy_dtype
 from runners.verify import KINDS, KernelFacts, Param, inputs, make_value
+from runners.verify.domains import Domain
 from runners.verify.inputs import base_values, changed, density, fill, poison
+from runners.verify.rounding import format_of
 
 FACTS = KernelFacts((), 64, 2.0**24, True)
 BY_NAME = {kind.name: kind for kind in KINDS}
@@ -26,7 +28,47 @@ def drawn(kind: str, dtype: str = "float32", facts: KernelFacts = FACTS, number:
 def test_inputs_of_every_dtype_are_reproducible(kind: str, dtype: str) -> None:
     first, second, other = drawn(kind, dtype), drawn(kind, dtype), drawn(kind, dtype, number=1)
     assert first.dtype == numpy_dtype(dtype) and first.tobytes() == second.tobytes()
-    assert first.tobytes() != other.tobytes() and len(np.unique(first.astype("float64"))) > 1
+    assert first.tobytes() != other.tobytes() and len(np.unique(other.astype("float64"))) > 1
+
+
+@pytest.mark.parametrize(
+    ("dtype", "least", "largest"),
+    [("float32", -np.inf, np.inf), ("bfloat16", -np.inf, np.inf), ("int8", -128, 127)],
+)
+def test_the_first_input_is_nothing_but_an_end(dtype: str, least: float, largest: float) -> None:
+    assert set(drawn("nothing but -infinity", dtype).astype("float64")) == {least}
+    assert set(drawn("nothing but infinity", dtype).astype("float64")) == {largest}
+    assert np.isfinite(drawn("nothing but infinity", dtype, number=1).astype("float64")).all()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "float8_e4m3fn"])
+def test_every_exponent_is_there(dtype: str) -> None:
+    numbers = format_of(dtype)
+    values = np.abs(drawn("numbers of every exponent", dtype).astype("float64"))
+    assert values.max() > numbers.largest / 64 and 0 < values[values > 0].min() < numbers.tiny * 64
+    assert np.mean((values > 2.0**-9) & (values < 2.0**9)) > 0.45
+
+
+def test_float64_has_all_its_digits() -> None:
+    for kind in BY_NAME.values():
+        if not kind.exact and kind.end is None:
+            values = drawn(kind.name, "float64")
+            with np.errstate(over="ignore"):
+                assert np.mean(values == values.astype(np.float32)) < 0.5, kind.name
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 20])
+def test_small_inputs_have_special_numbers_too(count: int) -> None:
+    seen = set()
+    for number in range(4):
+        values = base_values(
+            Param("a", "float32", (count,), output=False),
+            BY_NAME["numbers with NaN and infinities"],
+            FACTS,
+            number,
+        )
+        seen |= {str(value) for value in values}
+    assert {"nan", "inf", "-inf", "-0.0"} <= seen
 
 
 def test_small_integers_go_beyond_six_and_are_sparse_where_sums_are_narrow() -> None:
@@ -44,6 +86,17 @@ def test_magnitudes_and_signs() -> None:
     assert (drawn("positive numbers") > 0).all()
 
 
+def test_rows_differ_in_magnitude() -> None:
+    param = Param("a", "float32", (48, 20), output=False)
+    rows = {kind: base_values(param, BY_NAME[kind], FACTS, 0).reshape(48, 20) for kind in BY_NAME}
+    spread = np.abs(rows["numbers of all magnitudes"]).max(axis=1)
+    assert spread[0] > 8 and spread[3] < 0.01 and spread[4] > 8
+    negative = rows["negative numbers"]
+    assert (negative < 0).all() and negative[0].max() < -96 and negative[31].min() > -1.1
+    steps = negative[:31].min(axis=1) / negative[1:32].min(axis=1)
+    assert 1 < np.median(steps) < 1.4
+
+
 def test_special_numbers_are_few() -> None:
     values = drawn("numbers with NaN and infinities")
     assert np.isnan(values).any() and np.isposinf(values).any() and np.isneginf(values).any()
@@ -55,6 +108,22 @@ def test_integers_take_their_whole_range() -> None:
     assert values.min() == -128 and values.max() == 127
     assert drawn("random numbers", "uint8").max() == 255
     assert np.abs(drawn("small integers", "int32")).max() <= 16
+    for dtype in ("int32", "int64", "uint32", "uint64"):
+        ends = np.iinfo(dtype)
+        values = set(drawn("random numbers", dtype).tolist())
+        assert {ends.min, ends.min + 1, ends.max - 1, ends.max, 0, 1} <= values
+        assert all(
+            any(2 ** (bits - 1) <= value < 2**bits for value in values) for bits in range(1, ends.bits - 1)
+        )
+
+
+def test_integers_stay_in_their_domain() -> None:
+    param = Param("a", "int32", (5000,), output=False, domain=Domain(-3, 2**31 - 1, zero=False))
+    for kind in KINDS:
+        values = base_values(param, kind, FACTS, 0)
+        assert values.min() >= -3 and (values != 0).all()
+    only = Param("a", "int32", (50,), output=False, domain=Domain(-5, -1))
+    assert set(base_values(only, BY_NAME["small integers"], FACTS, 0).tolist()) == {-5, -4, -3, -2, -1}
 
 
 def test_large_inputs_repeat_a_drawn_block(monkeypatch: pytest.MonkeyPatch) -> None:

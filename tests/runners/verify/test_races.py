@@ -4,23 +4,31 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ir.script import from_source
-from runners.verify import race_of
+from runners.verify import Iterations, iterations_of
 from tests.programs.nodes import matmul
 
 
-def race(body: str) -> str | None:
+def program(body: str) -> Any:
     lines = "\n".join(f"        {line}" for line in body.strip().splitlines())
-    mod: Any = from_source(f"""
+    return from_source(f"""
 @I.ir_module
 class Module:
     @T.prim_func
     def main(I: T.Buffer((8,), "int32"), A: T.Buffer((8, 6), "float32"), B: T.Buffer((8, 6), "float32"), S: T.Buffer((8,), "float32")):
 {lines}
 """)
-    return race_of(mod)
+
+
+def iterations(body: str) -> Iterations:
+    return iterations_of(program(body))
+
+
+def race(body: str) -> str | None:
+    return iterations(body).met
 
 
 @pytest.mark.parametrize(
@@ -35,6 +43,9 @@ class Module:
         "for i in range(8):\n    for j in T.parallel(6):\n        B[i, j] = A[i, j]",
         "for i in T.parallel(1):\n    for j in range(6):\n        S[0] = S[0] + A[i, j]",
         "for i in T.parallel(2):\n    B[i, T.Ramp(0, 1, 6)] = A[i, T.Ramp(0, 1, 6)]",
+        # neighbours overlap but where the block does not run
+        "for i in T.parallel(3):\n    for j in range(3):\n        with T.block('S'):\n            v = T.axis.spatial(8, i * 2 + j)\n"
+        "            T.where(j < 2)\n            S[v] = A[v, 0]",
     ],
 )
 def test_iterations_that_keep_apart(body: str) -> None:
@@ -61,8 +72,46 @@ def test_iterations_that_meet(body: str, message: str) -> None:
     assert message in (race(body) or "")
 
 
+@pytest.mark.parametrize(
+    ("body", "followed"),
+    [
+        ("for i in T.parallel(8):\n    for j in range(6):\n        B[i, j] = A[i, j]", True),
+        ("for i in T.parallel(8):\n    S[i] = A[I[i], 0]", True),  # what only is read does not matter
+        ("for i in range(8):\n    S[I[i]] = A[i, 0]", True),  # nothing is parallel
+        ("for i in T.parallel(8):\n    S[I[i]] = A[i, 0]", False),
+        ("for i in T.parallel(8):\n    if A[i, 0] > 0.0:\n        S[i] = A[i, 0]", False),
+        ("for i in range(8):\n    for j in T.parallel(6):\n        B[i, j] = A[i, j]", False),
+        ("for i in T.parallel(8):\n    for j in range(I[i]):\n        B[i, j] = A[i, j]", False),
+        (
+            "for i in T.parallel(8):\n    for j in range(7):\n        B[i, j] = 0.0",
+            False,
+        ),  # past the end of a row
+        ("for i in T.parallel(2):\n    B[i, T.Ramp(0, 1, 6)] = A[i, T.Ramp(0, 1, 6)]", False),
+        (
+            "for i in T.parallel(8):\n    with T.block(''):\n        C = T.match_buffer(S[0], (1,))\n        C[0] = A[i, 0]",
+            False,
+        ),
+    ],
+)
+def test_what_is_certain_and_what_is_not(body: str, followed: bool) -> None:
+    assert iterations(body) == Iterations(None, followed)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for i in T.parallel(7):\n    S[i] = A[i, 0]\n    if S[i + 1] > 0.0:\n        B[i, 0] = A[i, 0]",
+        "for i in T.parallel(7):\n    S[i] = A[i, 0]\n    while S[i + 1] > 0.0:\n        B[i, 0] = A[i, 0]",
+        "for i in T.parallel(7):\n    S[i] = A[i, 0]\n    with T.block(''):\n        T.where(S[i + 1] > 0.0)\n        B[i, 0] = A[i, 0]",
+        "for i in T.parallel(7):\n    for j in range(T.Cast('int32', S[i + 1])):\n        S[i] = A[i, 0]",
+    ],
+)
+def test_conditions_and_extents_are_loads_too(body: str) -> None:
+    assert "touch the same element of S" in (race(body) or "")
+
+
 def test_block_variables_stand_for_loops() -> None:
-    assert race_of(matmul()) is None
+    assert iterations_of(matmul()) == Iterations(None, True)
     body = """
 for i, j, k in T.grid(8, 1, 1):
     for l in T.parallel(6):
@@ -103,3 +152,19 @@ def test_large_loops_are_looked_at_in_part(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(races, "_MOST", 8)
     assert race("for i in T.parallel(8):\n    for j in range(6):\n        B[i, j] = A[i, j]") is None
     assert race("for i in T.parallel(8):\n    for j in range(6):\n        B[0, j] = A[i, j]") is not None
+
+
+@pytest.mark.parametrize("guard", ["k == 1", "k == 7", "k > 0"])
+def test_a_race_in_some_turns_of_a_loop_around(guard: str) -> None:
+    body = f"for k in range(8):\n    if {guard}:\n        for i in T.parallel(8):\n            S[k] = S[k] + A[i, 0]"
+    assert "0 and 1 of the parallel loop i" in (race(body) or "")
+
+
+def test_indices_of_data_are_followed_on_the_arrays_of_a_call() -> None:
+    mod = program("for i in T.parallel(8):\n    if I[i] >= 0:\n        S[I[i] // 2] = S[I[i] // 2] + A[i, 0]")
+    rest = [np.zeros((8, 6), np.float32), np.zeros((8, 6), np.float32), np.zeros(8, np.float32)]
+    assert iterations_of(mod) == Iterations(None, False)
+    apart = [np.array([0, 2, 4, 6, -1, 8, 10, 12], np.int32), *rest]
+    assert iterations_of(mod, apart) == Iterations(None, False), "in this call, but not in every one"
+    meets = [np.array([0, 2, 4, 6, -1, -1, 1, 12], np.int32), *rest]
+    assert "iterations 0 and 6 of the parallel loop i" in (iterations_of(mod, meets).met or "")

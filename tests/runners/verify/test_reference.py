@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ir import IRModule
+from ir import IRModule, topi
 from ir.script import from_source
 from runners import RunnerError
 from runners.verify import Reference, compute_reference, entry, facts_of, params_of, reference
 from tests.programs.nodes import matmul, scaled
 
-from .conftest import native, verdict
+from .conftest import native, te_program, verdict
 
 
 @pytest.fixture
@@ -130,3 +130,22 @@ def test_packed_parameters_share_one_place_per_position(product: Reference) -> N
     assert product.room(0, (4, 4), np.dtype("float32")).ctypes.data != first.ctypes.data
     ctypes.memset(second.ctypes.data + second.nbytes, 0, 1)
     assert "beside the packed tensor B" in (verdict(product, right) or "")
+
+
+def test_a_product_of_many_is_not_tried_on_numbers_of_every_exponent(reference_of: Any) -> None:
+    """Half of them first overflows, and vanishes times the other half: no order of a product is wrong."""
+    reduced = {kind: te_program(function, ((24, 9), "float32")) for kind, function in (
+        ("sum", lambda x: topi.sum(x, axis=1)), ("product", lambda x: topi.prod(x, axis=1)),
+    )}  # fmt: skip
+    names = {kind: [case.name for case in reference_of(mod).cases] for kind, mod in reduced.items()}
+    assert "numbers of every exponent" in names["sum"]
+    assert "numbers of every exponent" not in names["product"]
+    assert "numbers of all magnitudes" in names["product"]
+
+
+def test_where_each_case_is_asked_for_once_all_take_the_same_memory(product: Reference) -> None:
+    one, other = (product.prepare(case).arrays[0] for case in product.cases[:2])
+    assert one is not other
+    product.once = True
+    one, other = (product.prepare(case).arrays[0] for case in product.cases[:2])
+    assert one is other

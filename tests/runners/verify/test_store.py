@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from runners.verify import ReferenceStore
 from tests.programs.nodes import matmul
@@ -30,9 +31,29 @@ def test_references_are_shared_through_a_file(tmp_path: Path) -> None:
         for a, b in zip(one.outputs, other.outputs, strict=True):
             np.testing.assert_array_equal(a.low, b.low)
             assert a.plain == b.plain and (a.high is None) == (b.high is None)
-    (tmp_path / f"{key}.npz").write_bytes(b"damaged")
+            assert not a.low.size or not b.low.flags.writeable  # it is the file
+
+
+@pytest.mark.parametrize("end", ["json", "bounds"])
+@pytest.mark.parametrize("damage", [b"", b"{}", b"damaged", None])
+def test_a_damaged_file_is_computed_again(tmp_path: Path, end: str, damage: bytes | None) -> None:
+    mod = matmul(3, 3, 3)
+    calls: list[Any] = []
+
+    def make_run(program: Any) -> Any:
+        calls.append(program)
+        return native(program)
+
+    key = ReferenceStore.key(mod, "cpu")
     ReferenceStore(tmp_path).get(key, mod, make_run)
-    assert len(calls) == 2
+    file = tmp_path / f"{key}.{end}"
+    if damage is None:
+        file.unlink()
+    else:
+        file.write_bytes(damage)
+    for _ in range(2):
+        again = ReferenceStore(tmp_path).get(key, mod, make_run)
+        assert len(calls) == 2 and again.cases
 
 
 def test_old_references_go_before_a_new_one_is_made() -> None:

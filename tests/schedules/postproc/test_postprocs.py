@@ -107,3 +107,30 @@ def test_odd_loops_are_vectorized_too(width: int, vectors: int) -> None:
     assert postproc.apply(sch)
     assert sch.mod.script().count("T.vectorized") == vectors
     assert_same_meaning(func, sch)
+
+
+@pytest.mark.parametrize("shape", [(3, 0), (0, 3)])
+def test_a_reduction_over_no_elements_keeps_its_initialisation(shape: tuple[int, int]) -> None:
+    a = te.placeholder(shape)
+    i, k = te.reduce_axis((0, shape[0]), "i"), te.reduce_axis((0, shape[1]), "k")
+    func = te.create_prim_func([a, te.compute((2,), lambda j: te.sum(a[i, k], axis=[i, k]), name="B")])
+    sch = Schedule(func)
+    before = sch.mod.script()
+    assert RewriteReductionBlock().apply(sch)
+    assert sch.mod.script() == before
+
+
+def test_a_loop_that_is_unrolled_and_vectorized_is_split() -> None:
+    a = te.placeholder((48,))
+    func = te.create_prim_func([a, te.compute((48,), lambda i: a[i] * 2.0, name="B")])
+    sch = Schedule(func, seed=0)
+    sch.annotate(sch.get_block("root"), "meta_schedule.unroll_explicit", 4)
+    sch.annotate(sch.get_loops("B")[0], "meta_schedule.vectorize", 1)
+    rule = RewriteParallelVectorizeUnroll()
+    rule.initialize(TARGET)
+    assert rule.apply(sch)
+    outer, inner = sch.get_loops("B")
+    assert sch.get(inner).extent.value == 16
+    assert "pragma_auto_unroll_max_step" in sch.get(outer).annotations
+    assert_same_meaning(func, sch)
+    assert_replays(sch, func)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -177,3 +178,30 @@ def test_a_consumer_that_pads_is_not_merged_into_what_it_pads() -> None:
     assert_refused(sch, lambda: sch.reverse_compute_inline("C"), "beside it for some iterations")
     sch.compute_inline("B")
     assert_same_meaning(kernels.padded(), sch)
+
+
+def strided(step: int, first: int) -> object:
+    """A consumer that reads every ``step``-th row, from ``first`` on."""
+
+    @T.prim_func
+    def func(A: T.Buffer((17, 8), "int32"), C: T.Buffer((5, 6), "int32")):
+        B = T.alloc_buffer((17, 8), "int32")
+        for i, j in T.grid(17, 8):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] * 2
+        for i, j in T.grid(5, 6):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = B[vi * step + first, vj + 2]
+
+    return func
+
+
+@pytest.mark.parametrize(("step", "first"), [(1, 0), (2, 0), (3, 0), (3, 2)])
+def test_a_consumer_that_skips_elements_is_not_run_for_them(step: int, first: int) -> None:
+    func = strided(step, first)
+    sch = Schedule(func)
+    sch.reverse_compute_inline(sch.get_block("C"))
+    assert_same_meaning(func, sch)
+    assert_replays(sch, func)

@@ -6,6 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from experiments.fuzz.round_trips import round_trip
+from ir import te
+from ir.script import from_source
 from ir.script import tir as T
 from schedules import Schedule, ScheduleError
 from tests.programs import kernels
@@ -319,6 +322,38 @@ def test_add_unit_loop() -> None:
 # ---- loop_partition, merge --------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("inside", ["a view", "an allocation", "a declaration"])
+def test_parts_of_a_loop_have_buffers_of_their_own(inside: str) -> None:
+    """Printed and read, or saved, the program is the same: a buffer that two parts shared became two."""
+    before = from_source(f"""
+@T.prim_func
+def main(A: T.Buffer((6, 8), "float32"), B: T.Buffer((6, 8), "float32")):
+    for i in range(6):
+        with T.block("B"):
+            vi = T.axis.spatial(6, i)
+            T.reads(A[vi, 0:8])
+            T.writes(B[vi, 0:8])
+            {PARTS[inside]}
+            for j in range(8):
+                with T.block("inner"):
+                    vj = T.axis.spatial(8, j)
+                    row[vj] = A[vi, vj] * T.float32(2)
+                    B[vi, vj] = row[vj]
+""")
+    sch = Schedule(before)
+    sch.loop_partition(sch.get_loops("B")[0], [2, None])
+    assert not round_trip(sch.mod)
+    assert_same_meaning(before, sch)
+    assert_replays(sch, before)
+
+
+PARTS = {
+    "a view": "row = T.match_buffer(B[vi, 0:8], (8,), offset_factor=1)",
+    "an allocation": "row = T.alloc_buffer((8,))",
+    "a declaration": "row = T.decl_buffer((8,), data=B.data)",
+}
+
+
 def test_loop_partition() -> None:
     before = kernels.elementwise(8, 4)
 
@@ -467,3 +502,53 @@ def test_split_takes_integers_alone(factor: object) -> None:
     sch = Schedule(matmul)
     with pytest.raises(ScheduleError, match="are integers, integer expressions or None"):
         sch.split(sch.get_loops(next(iter(sch.get_child_blocks(sch.get_block("root")))))[0], [None, factor])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("shape", [(3, 0), (0, 3), (2, 0, 3), (0, 0), (1, 0)])
+def test_empty_loops_are_fused(shape: tuple[int, ...]) -> None:
+    func = te.create_prim_func([a := te.placeholder(shape), te.compute(shape, lambda *i: a(*i), name="B")])
+    sch = Schedule(func)
+    fused = sch.fuse(*sch.get_loops("B"))
+    assert sch.get(fused).extent.value == 0
+    assert_same_meaning(func, sch)
+
+
+@pytest.mark.parametrize(
+    ("read", "legal"), [("B[vi, vj]", True), ("B[vj, vi]", False), ("B[(vi + 5) % 6, vj]", False)]
+)
+def test_reorder_of_loops_around_two_blocks(read: str, legal: bool) -> None:
+    """A reader may find what the parameter held before, if its iteration comes before the one that writes."""
+    func = from_source(
+        f"""@T.prim_func
+def main(A: T.Buffer((6, 6)), B: T.Buffer((6, 6)), C: T.Buffer((6, 6))):
+    for i, j in T.grid(6, 6):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj]
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = {read}
+"""
+    )
+    sch = Schedule(func, error_render_level="none")
+    i, j = sch.get_loops("C")
+    if legal:
+        sch.reorder(j, i)
+    else:
+        assert_refused(sch, lambda: sch.reorder(j, i), "reorder", "may write to B, in block 'B'")
+    assert_same_meaning(func, sch)
+
+
+def test_reorder_of_loops_around_a_statement_that_is_in_no_block() -> None:
+    func = from_source(
+        """@T.prim_func
+def main(A: T.Buffer((4, 4)), B: T.Buffer((4, 4)), C: T.Buffer((1,))):
+    for i, j in T.grid(4, 4):
+        C[0] = A[i, j]
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj]
+"""
+    )
+    sch = Schedule(func, error_render_level="none")
+    assert_refused(sch, lambda: sch.reorder(*sch.get_loops("B")[::-1]), "stores that are in no block")

@@ -10,7 +10,7 @@ from ir.target import Target
 from schedules import Schedule, ScheduleError
 from schedules.postproc import postprocess
 from schedules.space import PostOrderApply
-from tests.schedules.checks import assert_same_meaning
+from tests.schedules.checks import assert_replays, assert_same_meaning
 
 MIXED = """@T.prim_func
 def main(A: T.Buffer((8,)), B: T.Buffer((8,)), C: T.Buffer((8,))):
@@ -167,15 +167,47 @@ def main(A: T.Buffer((7,), "int32"), B: T.Buffer((7,), "int32"), C: T.Buffer((7,
 
 
 @pytest.mark.parametrize("primitive", ["decompose_reduction", "blockize"])
-def test_a_reduction_without_iterations_initialises_nothing(primitive: str) -> None:
-    text = EINSUM.replace("DTYPE", "float32").replace("TERM", "A[vi, vk] * B[vk, vj]")
-    sch = Schedule(from_source(text.replace("T.grid(7, 6, 5)", "T.grid(7, 6, 0)")), error_render_level="none")
-    loop = sch.get_loops("C")[0]
-    with pytest.raises(ScheduleError, match="has no iterations"):
-        if primitive == "blockize":
-            sch.blockize(loop)
-        else:
+@pytest.mark.parametrize("position", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("order", "extents"),
+    [("i, j, k", "7, 6, 0"), ("k, i, j", "0, 7, 6"), ("i, k, j", "7, 0, 6"), ("i, j, k", "7, 0, 5")],
+)
+def test_a_reduction_over_nothing_is_still_initialised(
+    primitive: str, position: int, order: str, extents: str
+) -> None:
+    func = from_source(
+        EINSUM.replace("DTYPE", "float32")
+        .replace("TERM", "A[vi, vk] * B[vk, vj]")
+        .replace("i, j, k in T.grid(7, 6, 5)", f"{order} in T.grid({extents})")
+    )
+    sch = Schedule(func, error_render_level="none")
+    loop = sch.get_loops("C")[position]
+    reduced = order.split(", ").index("k")
+    if primitive == "decompose_reduction" and position > reduced:
+        with pytest.raises(ScheduleError, match="choose an outer loop"):
             sch.decompose_reduction("C", loop)
+        return
+    sch.blockize(loop) if primitive == "blockize" else sch.decompose_reduction("C", loop)
+    assert_same_meaning(func, sch)
+
+
+@pytest.mark.parametrize("primitive", ["decompose_reduction", "blockize"])
+def test_a_loop_that_does_not_run_over_what_is_there_initialises_nothing(primitive: str) -> None:
+    func = from_source(
+        """@T.prim_func
+def main(A: T.Buffer((4, 5)), C: T.Buffer((4,))):
+    for i, k in T.grid(4, 0):
+        with T.block("C"):
+            vi, vk = T.axis.spatial(4, i), T.axis.reduce(5, k)
+            with T.init():
+                C[vi] = T.float32(0)
+            C[vi] = C[vi] + A[vi, vk]
+"""
+    )
+    sch = Schedule(func, error_render_level="none")
+    loop = sch.get_loops("C")[0]
+    with pytest.raises(ScheduleError, match=f"{primitive}: .*'k' has no iterations, but the domain"):
+        sch.blockize(loop) if primitive == "blockize" else sch.decompose_reduction("C", loop)
 
 
 def test_a_copy_of_what_is_read_at_unknown_places() -> None:
@@ -227,3 +259,148 @@ def test_the_init_of_a_blockized_reduction_keeps_its_guards() -> None:
     sch.split(i, [None, 4])
     sch.blockize(sch.get_loops("C")[0])
     assert_same_meaning(func, sch)
+
+
+def test_blockize_after_a_shift_knows_where_its_variables_begin() -> None:
+    """The map shifts the variable's values; a predicate, and no loop, says that they begin at 2."""
+    func = from_source(WINDOW)
+    sch = Schedule(func)
+    sch.transform_block_layout("B", lambda i, j: (i + 2, j))
+    sch.blockize(sch.get_loops("B")[0])
+    assert_same_meaning(func, sch)
+
+
+def test_blockize_of_a_block_that_uses_its_loops_itself() -> None:
+    """What the outer block states is said without the loops inside of it."""
+    func = from_source(
+        """@T.prim_func
+def main(A: T.Buffer((3, 5)), B: T.Buffer((3, 5))):
+    for i, j in T.grid(3, 5):
+        with T.block("B"):
+            T.reads(A[i, j])
+            T.writes(B[i, 0])
+            B[i, 0] = A[i, j]
+"""
+    )
+    sch = Schedule(func)
+    outer = sch.get(sch.blockize(sch.get_loops("B")[0]))
+    assert [str(region) for region in (*outer.reads, *outer.writes)] == ["A[0:3, 0:5]", "B[0:3, 0]"]
+    assert_same_meaning(func, sch)
+    assert_replays(sch, func)
+
+
+@pytest.mark.parametrize("extents", [(0, 5), (5, 0), (0, 0)])
+def test_fused_loops_without_iterations(extents: tuple[int, int]) -> None:
+    func = from_source(WINDOW.replace("T.grid(4, 2)", f"T.grid{extents}"))
+    sch = Schedule(func)
+    sch.fuse(*sch.get_loops("B"))
+    sch.fuse(*sch.get_loops("C"))
+    assert_same_meaning(func, sch)
+
+
+def test_a_consumer_does_not_follow_iterations_that_leave_gaps() -> None:
+    """One iteration of the outer loop computes every other row, of which the consumer would read all between as well."""
+    func = from_source(
+        """@T.prim_func
+def main(A: T.Buffer((8,)), C: T.Buffer((8,))):
+    T.func_attr({"tir.noalias": True})
+    B = T.alloc_buffer((8,))
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            B[vi] = A[vi] + T.float32(1)
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = B[vi] * T.float32(2)
+"""
+    )
+    sch = Schedule(func, error_render_level="none")
+    outer, inner = sch.split(sch.get_loops("B")[0], [4, 2])
+    sch.reorder(inner, outer)
+    with pytest.raises(ScheduleError, match="reverse_compute_at: .*not known to fill a box"):
+        sch.reverse_compute_at("C", inner)
+    sch.reverse_compute_at("C", outer)
+    assert_same_meaning(func, sch)
+
+
+@pytest.mark.parametrize("extent", ["i + 1", "4 - i"])
+def test_blockize_of_a_triangle(extent: str) -> None:
+    """Neither domains of variables nor loops of a block mention what is outside of it."""
+    func = from_source(
+        f"""@T.prim_func
+def main(A: T.Buffer((4, 4)), B: T.Buffer((4, 4))):
+    for i in range(4):
+        for j in range({extent}):
+            with T.block("B"):
+                vi = T.axis.spatial(4, i)
+                vj = T.axis.spatial(4, j)
+                B[vi, vj] = A[vj, vi]
+"""
+    )
+    sch = Schedule(func, debug_mask="all", error_render_level="none")
+    with pytest.raises(ScheduleError, match="blockize: .* which a loop outside of the new block says"):
+        sch.blockize(sch.get_loops("B")[1])
+    sch.blockize(sch.get_loops("B")[0])
+    assert_same_meaning(func, sch)
+
+
+OVERWRITTEN = """@T.prim_func
+def main(A: T.Buffer((6, 8)), B: T.Buffer((6, 8))):
+    T.func_attr({"tir.noalias": True})
+    for i, j in T.grid(6, 8):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj // 2] = A[vi, vj]
+"""
+
+
+@pytest.mark.parametrize("primitive", ["reorder", "transform_block_layout"])
+def test_the_last_value_of_an_element_stays_the_last(primitive: str) -> None:
+    """The program calls vj data-parallel, though two values of it write one element."""
+    func = from_source(OVERWRITTEN)
+    sch = Schedule(func, error_render_level="none")
+    i, j = sch.get_loops("B")
+    outer, inner = sch.split(j, [4, 2])
+    with pytest.raises(ScheduleError, match=f"{primitive}: .*may write to B"):
+        if primitive == "reorder":
+            sch.reorder(inner, outer)
+        else:
+            Schedule(func).transform_block_layout("B", lambda vi, vj: (vi, 7 - vj))
+    sch.reorder(outer, i)
+    assert_same_meaning(func, sch)
+
+
+def test_a_consumer_does_not_follow_a_tile_that_is_cut() -> None:
+    """A tile of two rows, split by three: the third iteration belongs to the next tile."""
+    func = from_source(
+        """@T.prim_func
+def main(A: T.Buffer((8,)), C: T.Buffer((8,))):
+    T.func_attr({"tir.noalias": True})
+    B = T.alloc_buffer((8,))
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            B[vi] = A[vi]
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = B[vi] + T.float32(1)
+"""
+    )
+    sch = Schedule(func, error_render_level="none")
+    _, row = sch.split(sch.get_loops("B")[0], [4, 2])
+    _, part = sch.split(row, [None, 3])
+    with pytest.raises(ScheduleError, match="reverse_compute_at: .*no guard"):
+        sch.reverse_compute_at("C", part)
+
+
+def test_pad_einsum_of_a_reduction_over_nothing() -> None:
+    """It writes nothing, so that there is nothing to copy back."""
+    func = from_source(
+        EINSUM.replace("T.grid(7, 6, 5)", "T.grid(7, 6, 0)")
+        .replace("TERM", "A[vi, vk] * B[vk, vj]")
+        .replace("DTYPE", "float32")
+    )
+    with pytest.raises(ScheduleError, match="has no iterations"):
+        Schedule(func, error_render_level="none").pad_einsum("C", [4, 1, 1])

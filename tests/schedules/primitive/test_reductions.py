@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ir.script import from_source
 from ir.script import tir as T
 from ir.tir import IterVar
 from schedules import Schedule, ScheduleError
@@ -441,3 +442,22 @@ def test_the_init_of_a_decomposed_reduction_has_the_names_of_its_variables() -> 
     init = sch.decompose_reduction("B", i)
     assert [sch.get(loop).loop_var.name for loop in sch.get_loops(init)] == ["i_init"]
     assert [item.var.name for item in sch.get(init).iter_vars] == ["vi"]
+
+
+def test_rfactor_of_a_block_that_reads_a_buffer_in_two_places() -> None:
+    """The region's extent is a difference of both places; it follows the new variables as its begin does."""
+    func = from_source(
+        """@T.prim_func
+def main(A: T.Buffer((6, 6)), C: T.Buffer((6,))):
+    for i, k in T.grid(6, 6):
+        with T.block("C"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                C[vi] = T.float32(0)
+            C[vi] = C[vi] + A[vi, vk] * A[vk, vi]
+"""
+    )
+    sch = Schedule(func, debug_mask="all")
+    sch.rfactor(sch.get_loops("C")[1], 0)
+    assert_same_meaning(func, sch)
+    assert_replays(sch, func)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ir.script import from_source
 from ir.target import Target
 from ir.tir import PrimFunc
 from schedules import Schedule, ScheduleError
@@ -189,3 +190,28 @@ def test_rules_by_name_of_a_target() -> None:
         "ParallelizeVectorizeUnroll",
         "AutoBind",
     ]
+
+
+@pytest.mark.parametrize("req", ["may", "must"])
+def test_a_result_that_cannot_follow_into_a_tile_stays_where_it_is(req: str) -> None:
+    """The consumer runs for a triangle of its domain: within a tile that would be another one."""
+    func = from_source("""@T.prim_func
+def main(A: T.Buffer((16, 16)), B: T.Buffer((16, 16)), D: T.Buffer((16, 16))):
+    C = T.alloc_buffer((16, 16))
+    for i, j, k in T.grid(16, 16, 16):
+        with T.block("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                C[vi, vj] = T.float32(0)
+            C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+    for i, j in T.grid(16, 16):
+        with T.block("D"):
+            T.where(j <= i)
+            vi, vj = T.axis.remap("SS", [i, j])
+            D[vi, vj] = C[vi, vj] * T.float32(2)
+""")
+    rule = MultiLevelTiling("SSRSRS", reuse_write={"req": req, "levels": [1, 2], "scope": "global"})
+    rule.initialize(Target("cpu"))
+    sch = Schedule(func)
+    found = rule.apply(sch, sch.get_block("C"))
+    assert found and all("T.where" in item.mod.script() for item in found)

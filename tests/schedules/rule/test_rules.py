@@ -13,20 +13,25 @@ from ir.tir import TensorIntrin
 from schedules import BlockRV, Schedule, ScheduleError
 from schedules.population import Sketch
 from schedules.population.sketch import SketchSchedule
-from schedules.postproc import postprocess
+from schedules.postproc import DisallowDynamicLoop, postprocess
 from schedules.rule import (
     AddRFactor,
     ApplyCustomRule,
+    AutoBind,
     AutoInline,
+    CrossThreadReduction,
     FunctionRule,
     InlineConstantScalars,
+    MultiLevelTiling,
     MultiLevelTilingWithIntrin,
     ParallelizeVectorizeUnroll,
     PyScheduleRule,
     RandomComputeLocation,
     RegisterTiling,
     ScheduleRule,
+    TransposeTiling,
 )
+from schedules.rule.auto_bind import bind_block
 from schedules.rule.default import default_rules
 from tests.programs.expressions import elementwise, matmul_bias, row_sum
 
@@ -264,3 +269,101 @@ def test_create_and_user_rules() -> None:
     rule, context = Mine(), Context()
     rule.initialize_with_tune_context(context)
     assert rule.seen is context and rule.target is context.target
+
+
+class TestAutoBind:
+    """Its schedules are interpreted: threads run one after the other."""
+
+    def test_a_loop_whose_extent_depends_on_another_stays_inside(self) -> None:
+        @T.prim_func
+        def triangle(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32")):
+            for i in range(8):
+                for j in range(i + 1):
+                    with T.block("B"):
+                        vi = T.axis.spatial(8, i)
+                        vj = T.axis.spatial(8, j)
+                        B[vi, vj] = A[vi, vj]
+
+        rule = AutoBind(4, [2, 4])
+        rule.initialize(Target("nvidia/nvidia-h100"))
+        sch = Schedule(triangle, seed=0)
+        assert rule.apply(sch, sch.get_block("B")) == [sch]
+        tags = [sch.get(loop).thread_binding for loop in sch.get_loops("B")]
+        assert [None if item is None else item.thread_tag for item in tags] == [
+            "blockIdx.x",
+            "threadIdx.x",
+            None,
+        ]
+        assert_same_meaning(triangle, sch)
+
+    @pytest.mark.parametrize("shape", [(3, 0), (0,)])
+    def test_a_kernel_without_elements_has_a_thread(self, shape: tuple[int, ...]) -> None:
+        a = te.placeholder(shape)
+        func = te.create_prim_func([a, te.compute(shape, lambda *i: a(*i), name="B")])
+        for extents in ([2, 4], []):
+            sch = Schedule(func, seed=0)
+            bind_block(sch, sch.get_block("B"), 4, 8, extents)
+            assert [sch.get(loop).extent.value for loop in sch.get_loops("B")][-1] >= 1
+            assert_same_meaning(func, sch)
+
+
+def test_caches_are_not_made_of_what_lies_between_two_reads_of_a_tensor() -> None:
+    a, k = te.placeholder((8, 8)), te.reduce_axis((0, 8), "k")
+    func = te.create_prim_func(
+        [a, te.compute((8, 8), lambda i, j: te.sum(a[i, k] * a[k, j], axis=k), name="B")]
+    )
+    rule = MultiLevelTiling(
+        "SSSRRSRS", ["blockIdx.x", "vthread.x", "threadIdx.x"], reuse_read={"req": "must", "levels": [4]}
+    )
+    rule.initialize(Target("nvidia/nvidia-h100"))
+    (sch,) = rule.apply(start := Schedule(func, seed=0), start.get_block("B"))
+    assert DisallowDynamicLoop().apply(sch)
+    assert_same_meaning(func, sch)
+
+
+def test_a_block_without_variables_is_marked_by_nobody() -> None:
+    @T.prim_func
+    def opaque(A: T.Buffer((8, 16), "float32"), B: T.Buffer((8, 16), "float32")):
+        for i, j in T.grid(8, 16):
+            with T.block("B"):
+                T.reads(A[i, j])
+                T.writes(B[i, j])
+                B[i, j] = A[i, j]
+
+    for rule in (ParallelizeVectorizeUnroll(), RegisterTiling(), TransposeTiling(2)):
+        rule.initialize(TARGET)
+        sch = Schedule(opaque, seed=0)
+        for made in rule.apply(sch, sch.get_block("B")):
+            assert_same_meaning(opaque, made)
+
+
+def test_auto_bind_leaves_iterations_that_depend_on_each_other_to_one_thread() -> None:
+    @T.prim_func
+    def scattered(I: T.Buffer((8,), "int32"), A: T.Buffer((8, 4), "float32"), B: T.Buffer((8, 4), "float32")):
+        for j, i in T.grid(4, 8):
+            with T.block("B"):
+                vj, vi = T.axis.remap("SS", [j, i])
+                T.reads(I[vi], A[vi, vj])
+                T.writes(B[0:8, vj])
+                B[I[vi] % 8, vj] = A[vi, vj]
+
+    rule = AutoBind(4, [1, 2, 4])
+    rule.initialize(Target("nvidia/nvidia-h100"))
+    (sketch,) = rule.apply(start := SketchSchedule(scattered, seed=0), start.get_block("B"))
+    for row in Sketch(sketch).sample(8, np.random.default_rng(0)):
+        sch = Sketch(sketch).materialize(scattered, row)
+        assert [sch.get(loop).thread_binding is None for loop in sch.get_loops("B")] == [False, False, True]
+
+
+@pytest.mark.parametrize(("extents", "shared"), [((1, 1), False), ((1, 3), True), ((2, 2), True)])
+def test_threads_share_reductions_of_more_than_one_element(extents: tuple[int, int], shared: bool) -> None:
+    a = te.placeholder((8, *extents))
+    j, k = te.reduce_axis((0, extents[0]), "j"), te.reduce_axis((0, extents[1]), "k")
+    func = te.create_prim_func([a, te.compute((8,), lambda i: te.sum(a[i, j, k], axis=[j, k]), name="B")])
+    rule = CrossThreadReduction([4])
+    rule.initialize(Target("nvidia/nvidia-h100"))
+    start = Schedule(func, seed=0)
+    found = rule.apply(start, start.get_block("B"))
+    assert len(found) == 1 + shared
+    for sch in found:
+        assert_same_meaning(func, sch)

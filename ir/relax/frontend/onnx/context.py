@@ -248,3 +248,35 @@ class NodeContext:
         if not -rank <= axis < rank:
             raise self.error(f"axis {axis} is out of range for {rank} dimensions")
         return axis % rank
+
+
+def computed_widely(
+    integers: bool = False,
+) -> Callable[[Callable[[NodeContext], Any]], Callable[[NodeContext], Any]]:
+    """Of the converter of a formula with several steps, such as a norm: float16 and bfloat16 are computed in float32 and rounded once.
+
+    Steps that round between would overflow where the result does not. With ``integers``, integers are computed in float64,
+    for formulas that need floats; the result is cut off to the integer.
+    """
+
+    def decorate(convert: Callable[[NodeContext], Any]) -> Callable[[NodeContext], Any]:
+        def converted(ctx: NodeContext) -> Any:
+            dtype = ctx.dtype(ctx.expr(0))
+            if dtype in ("float16", "bfloat16"):
+                wide = "float32"
+            elif integers and not dt.is_float(dtype):
+                wide = "float64"
+            else:
+                return convert(ctx)
+            for index, value in enumerate(ctx.inputs):
+                alike = dt.is_float(dtype) and value is not None and ctx.dtype(ctx.expr(index)) == dtype
+                if index == 0 or alike:
+                    ctx.inputs[index] = ctx.emit(_op.astype(ctx.expr(index), wide))
+            result = convert(ctx)
+            results = result if isinstance(result, list) else [result]
+            narrow = [item if item is None else _op.astype(item, dtype) for item in results]
+            return narrow if isinstance(result, list) else narrow[0]
+
+        return converted
+
+    return decorate

@@ -420,9 +420,16 @@ def _rms_norm(g: GraphWriter, call: Call) -> Value:
 # reductions
 
 
+def _reduces_nothing(call: Call) -> bool:
+    """Whether the list of axes is empty, which in ONNX means all of them, or has no type."""
+    return call.attrs["axis"] is not None and not list(call.attrs["axis"])
+
+
 def _reduction(op_type: str) -> Lowering:
     def lower(g: GraphWriter, call: Call) -> Value:
         axes = call.attrs["axis"]
+        if _reduces_nothing(call):
+            return g.emit("Identity", g.tensor(call, 0))
         chosen = {} if axes is None else {"axes": [int(axis) for axis in axes]}
         return g.emit(op_type, g.tensor(call, 0), keepdims=int(call.attrs["keepdims"]), **chosen)
 
@@ -437,6 +444,8 @@ for _name, _op_type in (("mean", "ReduceMean"), ("max", "ReduceMax"), ("min", "R
 def _sum(g: GraphWriter, call: Call) -> Value:
     """ReduceSum takes its axes as an input since opset 13, before the other reductions do."""
     axes = call.attrs["axis"]
+    if _reduces_nothing(call):
+        return g.emit("Identity", g.tensor(call, 0))
     chosen = [] if axes is None else [g.constant(list(axes), "int64")]
     return g.emit("ReduceSum", g.tensor(call, 0), *chosen, keepdims=int(call.attrs["keepdims"]))
 
@@ -466,7 +475,8 @@ def _permute_dims(g: GraphWriter, call: Call) -> Value:
     axes = call.attrs["axes"]
     ndim = _info(call, 0).ndim
     order = reversed(range(ndim)) if axes is None else (int(axis) % ndim for axis in axes)
-    return g.emit("Transpose", g.tensor(call, 0), perm=list(order))
+    # an empty list has no type, and is no attribute: a number is transposed without
+    return g.emit("Transpose", g.tensor(call, 0), **({"perm": list(order)} if ndim else {}))
 
 
 @_lowering("concat")

@@ -215,6 +215,8 @@ def _range(ctx: NodeContext, arrays: list[Any]) -> Any:
     if _symbolic(*arrays):
         return None
     start, limit, delta = (item.reshape(-1)[0] for item in arrays)
+    if arrays[0].dtype.kind in "iu":
+        return np.array(range(int(start), int(limit), int(delta)), arrays[0].dtype)
     count = max(0, int(np.ceil((float(limit) - float(start)) / float(delta))))
     return (start + np.arange(count) * delta).astype(arrays[0].dtype)
 

@@ -23,6 +23,7 @@ from ir.relax.struct_info import TensorStructInfo, TupleStructInfo
 from ir.tir.expr import PrimExpr, SizeVar
 from ir.tir.expr import Var as TirVar
 
+from .agreement import agree
 from .context import Known, NodeContext, Value, computed_dtype
 from .error import (
     ConversionError,
@@ -209,6 +210,9 @@ def _with_weights_as_inputs(model: Any) -> Any:
                 helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
             )
     return copied
+
+
+_DATA_DEPENDENT = frozenset({"NonZero", "Unique"})
 
 
 class GraphImporter:
@@ -405,7 +409,10 @@ class GraphImporter:
         assert found is not None  # _check_operators has looked
         try:
             folded = fold(context, domain)
-            self._bind(node, name, found(context) if folded is None else folded)
+            if folded is None:
+                agree(context)
+                folded = found(context)
+            self._bind(node, name, folded)
         except ONNXImportError:
             raise
         except (IRError, IndexError, KeyError, TypeError, ValueError) as error:
@@ -453,7 +460,26 @@ class GraphImporter:
                 result = Known(np.asarray(result))
             elif isinstance(result, Expr) and not isinstance(result, Var):
                 result = self.builder.emit(result, _as_identifier(output))
+            if isinstance(result, Var) and isinstance(result.struct_info_, TensorStructInfo):
+                result = self._with_named_extents(node, name, output, result)
             self.values[output] = result
+
+    def _with_named_extents(self, node: Any, name: str, output: str, value: Var) -> Var:
+        """A tensor whose extents depend on data, as Unique's do, with a symbol for each: the run says what they are."""
+        info = value.struct_info_
+        assert isinstance(info, TensorStructInfo)
+        if info.shape_values is not None or info.ndim < 0:
+            return value
+        if node.op_type not in _DATA_DEPENDENT:
+            inputs = ", ".join(_describe(self.values.get(item)) for item in node.input)
+            raise DynamicShapeError(
+                f"ONNX {node.op_type} (node {name!r}) with inputs ({inputs}): the shape of the result is not known before the program"
+                " runs, because it is not known which of these extents are equal; give fixed input shapes through"
+                " shape_dict={'input name': [...]} (--shape on the command line), or give equal extents one name in the model"
+            )
+        base = _as_identifier(output)
+        dims = [SizeVar(f"{base}_dim{axis}", "int64") for axis in range(info.ndim)]
+        return self.builder.match_cast(value, TensorStructInfo(dims, info.dtype), base)
 
     def _fields(self, result: Expr, node: Any) -> list[Expr]:
         bound = self.builder.emit(result)

@@ -18,7 +18,7 @@ from ...expr import Call, Expr
 from ...struct_info import StructInfo, TensorStructInfo
 from ..declaration import MixedPrecisionPolicy, OpPatternKind, call, make, operator
 from ..gradient import of_one_operand
-from ..inference import infer_unary_any, tensor_arg
+from ..inference import infer_unary_any, require_float, tensor_arg
 from ..layout_rule import elementwise
 from ..legalization import topi_function
 from ..memory_effect import view_of
@@ -63,6 +63,11 @@ def _infer_like_second(node: Call, builder: Any) -> StructInfo:
     """A gradient has the struct info of the value that it is of (the second argument)."""
     info = tensor_arg(node, 1)
     return TensorStructInfo(info.shape, info.dtype, info.vdevice, info.ndim)
+
+
+def _infer_float_like_second(node: Call, builder: Any) -> StructInfo:
+    require_float(node, tensor_arg(node, 1))
+    return _infer_like_second(node, builder)
 
 
 def _np_nll_loss_backward(
@@ -116,7 +121,7 @@ def _legalize_nll_loss_backward(bb: Any, node: Call) -> Expr:
 
 @operator(
     "relax.grad.nll_loss_backward",
-    infer=_infer_like_second,
+    infer=_infer_float_like_second,
     legalize=_legalize_nll_loss_backward,
     reference=_np_nll_loss_backward,
     undefined=(IndexError,),
@@ -284,7 +289,7 @@ def _pool_backward(kind: str, reference: Any) -> Any:
     build.__name__ = build.__qualname__ = f"{kind}_pool2d_backward"
     build.__doc__ = f"The gradient of {kind}_pool2d with respect to its data; attributes as there."
     return operator(
-        name, infer=_infer_like_second, legalize=_legalize_pool_backward(kind), reference=reference
+        name, infer=_infer_float_like_second, legalize=_legalize_pool_backward(kind), reference=reference
     )(build)
 
 

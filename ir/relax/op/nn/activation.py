@@ -9,8 +9,11 @@ import numpy as np
 
 from .... import te
 from ....tir.expr import Select
-from ....tir.op import exp, log1p
+from ....tir.op import abs as tir_abs
+from ....tir.op import exp, expm1, log1p
 from ....tir.operators import const
+from ....tir.operators import max as tir_max
+from ....topi.accumulate import accumulator
 from ...expr import Call, Expr, Var
 from ...struct_info import StructInfo
 from ..array import in_float32
@@ -19,8 +22,8 @@ from ..gradient import of_one_operand, scalar
 from ..inference import (
     as_int,
     fail,
-    infer_unary_any,
     infer_unary_arith,
+    infer_unary_number,
     normalize_axis,
     require_float,
     require_ndim,
@@ -45,7 +48,7 @@ def _erf(x: np.ndarray) -> np.ndarray:
 
 @operator(
     "relax.nn.relu",
-    infer=infer_unary_any,
+    infer=infer_unary_number,
     legalize=topi_unary("nn.relu"),
     reference=lambda x: np.maximum(x, 0),
     memory=reuses(0),
@@ -59,7 +62,7 @@ def relu(data: Expr) -> Expr:
 
 @operator(
     "relax.nn.relu6",
-    infer=infer_unary_any,
+    infer=infer_unary_number,
     legalize=lambda bb, node: _legalize_relu6(bb, node),
     reference=lambda x: np.clip(x, 0, 6).astype(x.dtype),  # numpy widens a bfloat16 of rank 0
     **_ELEMENTWISE,
@@ -127,23 +130,27 @@ def prelu(data: Expr, alpha: Expr, axis: int = 1) -> Expr:
 
 def _te_legalize(function: Any, name: str) -> Any:
     def legalize(bb: Any, node: Call) -> Expr:
-        return bb.call_te(function, node.args[0], primfunc_name_hint=name)
+        return bb.call_te(_in_wide(function), node.args[0], primfunc_name_hint=name)
 
     return legalize
+
+
+def _in_wide(function: Any) -> Any:
+    """A function of several steps; of narrow floats it is computed in float32 and rounded once, for its steps cancel or overflow."""
+
+    def te_function(x: Any) -> Any:
+        cast, narrow = topi_function("cast"), x.dtype
+        wide = accumulator(narrow)
+        return function(x) if wide == narrow else cast(function(cast(x, wide)), narrow)
+
+    return te_function
 
 
 def _te_gelu(x: Any) -> Any:
     dtype = x.dtype
     half, scale = const(0.5, dtype), const(0.5**0.5, dtype)
     multiply, add = topi_function("multiply"), topi_function("add")
-    # half-precision erf is computed in float32: the series loses everything otherwise
-    cast = topi_function("cast")
-    inner = multiply(x, scale)
-    erf = (
-        topi_function("erf")(inner)
-        if dtype != "float16"
-        else cast(topi_function("erf")(cast(inner, "float32")), "float16")
-    )
+    erf = topi_function("erf")(multiply(x, scale))
     return multiply(x, add(half, multiply(erf, half)))
 
 
@@ -152,7 +159,8 @@ def _te_gelu_tanh(x: Any) -> Any:
     multiply, add = topi_function("multiply"), topi_function("add")
     cube = multiply(multiply(x, x), multiply(x, const(0.044715, dtype)))
     inner = multiply(const(math.sqrt(2.0 / math.pi), dtype), add(x, cube))
-    return multiply(const(0.5, dtype), multiply(x, add(const(1.0, dtype), topi_function("tanh")(inner))))
+    # Half of x first: twice the greatest number is none.
+    return multiply(multiply(const(0.5, dtype), x), add(const(1.0, dtype), topi_function("tanh")(inner)))
 
 
 def _te_silu(x: Any) -> Any:
@@ -162,10 +170,9 @@ def _te_silu(x: Any) -> Any:
 def _te_selu(x: Any) -> Any:
     dtype = x.dtype
     alpha, scale = const(_SELU_ALPHA, dtype), const(_SELU_SCALE, dtype)
-    zero, one = const(0.0, dtype), const(1.0, dtype)
     return te.compute(
         x.shape,
-        lambda *i: Select(x(*i) > zero, scale * x(*i), scale * alpha * (exp(x(*i)) - one)),
+        lambda *i: Select(x(*i) > const(0.0, dtype), scale * x(*i), scale * alpha * expm1(x(*i))),
         name="compute",
     )
 
@@ -245,7 +252,7 @@ def silu(data: Expr) -> Expr:
     "relax.nn.selu",
     infer=infer_unary_arith,
     legalize=_te_legalize(_te_selu, "selu"),
-    reference=in_float32(lambda x: _SELU_SCALE * np.where(x > 0, x, _SELU_ALPHA * (np.exp(x) - 1))),
+    reference=in_float32(lambda x: _SELU_SCALE * np.where(x > 0, x, _SELU_ALPHA * np.expm1(x))),
     **_ELEMENTWISE,
 )
 def selu(data: Expr) -> Expr:
@@ -258,25 +265,29 @@ def _legalize_softplus(bb: Any, node: Call) -> Expr:
 
     def te_softplus(x: Any) -> Any:
         dtype = x.dtype
-        b, limit = const(beta, dtype), const(threshold, dtype)
-        return te.compute(
-            x.shape,
-            lambda *i: Select(x(*i) * b > limit, x(*i), log1p(exp(x(*i) * b)) / b),
-            name="compute",
-        )
+        b, limit, zero = const(beta, dtype), const(threshold, dtype), const(0.0, dtype)
 
-    return bb.call_te(te_softplus, node.args[0], primfunc_name_hint="softplus")
+        def element(*i: Any) -> Any:
+            # The exponent is negative, so that nothing overflows: log(1 + e^t) = max(t, 0) + log(1 + e^-|t|).
+            t = x(*i) * b
+            return Select(t > limit, x(*i), (tir_max(t, zero) + log1p(exp(zero - tir_abs(t)))) / b)
+
+        return te.compute(x.shape, element, name="compute")
+
+    return bb.call_te(_in_wide(te_softplus), node.args[0], primfunc_name_hint="softplus")
+
+
+def _np_softplus(x: np.ndarray, beta: float, threshold: float) -> np.ndarray:
+    t = x * x.dtype.type(beta)
+    smooth = (np.maximum(t, 0) + np.log1p(np.exp(-np.abs(t)))) / x.dtype.type(beta)
+    return np.where(t > threshold, x, smooth)
 
 
 @operator(
     "relax.nn.softplus",
     infer=infer_unary_arith,
     legalize=_legalize_softplus,
-    reference=in_float32(
-        lambda x, beta, threshold: np.where(
-            x * beta > threshold, x, np.log1p(np.exp(np.minimum(x * beta, 80))) / beta
-        )
-    ),
+    reference=in_float32(_np_softplus),
     **_ELEMENTWISE,
 )
 def softplus(data: Expr, beta: float = 1.0, threshold: float = 20.0) -> Expr:
@@ -297,6 +308,11 @@ def _np_softmax(x: np.ndarray, axis: int) -> np.ndarray:
         x - x.max(axis, keepdims=True, initial=-np.inf)
     )  # over no elements there is nothing to compute
     return e / e.sum(axis, keepdims=True)
+
+
+def _np_log_softmax(x: np.ndarray, axis: int) -> np.ndarray:
+    below = x - x.max(axis, keepdims=True, initial=-np.inf)
+    return below - np.log(np.exp(below).sum(axis, keepdims=True))
 
 
 def _softmax_gradient(var: Var, node: Call, grad: Expr, builder: Any) -> list[Any]:
@@ -333,7 +349,7 @@ def _legalize_log_softmax(bb: Any, node: Call) -> Expr:
     "relax.nn.log_softmax",
     infer=_infer_softmax,
     legalize=_legalize_log_softmax,
-    reference=in_float32(lambda x, axis: np.log(_np_softmax(x, axis))),
+    reference=in_float32(_np_log_softmax),
     gradient=_log_softmax_gradient,
     mixed_precision=NEVER,
     pattern=OpPatternKind.kOutEWiseFusable,

@@ -18,7 +18,7 @@ from ...expr import Call, Expr
 from ...struct_info import StructInfo, TensorStructInfo
 from ...struct_info_lattice import prove_dim_equal
 from ..declaration import MixedPrecisionPolicy, OpPatternKind, call, operator
-from ..inference import as_int, common_dtype, common_vdevice, fail, require_ndim, tensor_arg
+from ..inference import as_int, common_dtype, common_vdevice, fail, require_float, require_ndim, tensor_arg
 
 
 def _infer_attention(node: Call, builder: Any) -> StructInfo:
@@ -27,6 +27,7 @@ def _infer_attention(node: Call, builder: Any) -> StructInfo:
     q, k, v = (tensor_arg(node, index) for index in range(3))
     for name, info in (("query", q), ("key", k), ("value", v)):
         require_ndim(node, info, 4, name)
+        require_float(node, info, name)
     dtype, vdevice = common_dtype(node, [q, k, v]), common_vdevice(node, [q, k, v])
     if q.shape_values is None or k.shape_values is None or v.shape_values is None:
         return TensorStructInfo(None, dtype, vdevice, 4)
@@ -241,6 +242,7 @@ operator("relax.nn.attention_bias", reference=np_attention, **_ATTENTION)(attent
 def _infer_attention_var_len(node: Call, builder: Any) -> StructInfo:
     q, k, v = (tensor_arg(node, index) for index in range(3))
     require_ndim(node, q, 4, "queries")
+    require_float(node, q, "queries")
     dtype, vdevice = common_dtype(node, [q, k, v]), common_vdevice(node, [q, k, v])
     if q.shape_values is None or v.shape_values is None:
         return TensorStructInfo(None, dtype, vdevice, 4)

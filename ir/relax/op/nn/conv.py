@@ -11,6 +11,7 @@ from ....error import IRValueError
 from ....tir.expr import PrimExpr
 from ...expr import Call, Expr, Var
 from ...struct_info import StructInfo, TensorStructInfo
+from ..array import in_out_dtype
 from ..declaration import MixedPrecisionPolicy, OpPatternKind, call, make, operator
 from ..gradient import static_shape
 from ..inference import (
@@ -138,6 +139,7 @@ def in_order(x: np.ndarray, layout: str, wanted: str) -> np.ndarray:
     return x.transpose([layout.index(letter) for letter in wanted])
 
 
+@in_out_dtype
 def np_conv(x: np.ndarray, w: np.ndarray, **attrs: Any) -> np.ndarray:
     """Convolution by the definition, one window at a time."""
     count = len(attrs["strides"])
@@ -161,8 +163,7 @@ def np_conv(x: np.ndarray, w: np.ndarray, **attrs: Any) -> np.ndarray:
             y[(slice(None), slice(g * co, (g + 1) * co), *place)] = np.tensordot(
                 patch, w[g * co : (g + 1) * co], (list(range(1, count + 2)), list(range(1, count + 2)))
             )
-    y = y.transpose([("NC" + axes).index(letter) for letter in attrs["out_layout"]])
-    return y.astype(attrs["out_dtype"]) if attrs["out_dtype"] else y
+    return y.transpose([("NC" + axes).index(letter) for letter in attrs["out_layout"]])
 
 
 def convolution(

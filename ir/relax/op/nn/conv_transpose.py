@@ -14,6 +14,7 @@ from ....tir.operators import const, floordiv, floormod
 from ....topi.accumulate import accumulator, rounded
 from ...expr import Call, Expr
 from ...struct_info import StructInfo
+from ..array import in_out_dtype
 from ..declaration import MixedPrecisionPolicy, OpPatternKind, operator
 from ..inference import as_int, fail, simplify
 from ..layout_rule import Desired, LayoutPlan, Layouts
@@ -87,7 +88,7 @@ def _legalize_conv_transpose(bb: Any, node: Call) -> Expr:
     out_dtype, groups = node.struct_info.dtype, attrs["groups"]
     total = accumulator(out_dtype)
 
-    def te_conv_transpose(data: Any, weight: Any) -> Any:
+    def te_conv_transpose(data: Any, weight: Any, out_shape: list[Any]) -> Any:
         in_per_group = floordiv(data.shape[1], groups)
         out_per_group = weight.shape[1]
         channel = te.reduce_axis((0, in_per_group), name="dc")
@@ -117,9 +118,10 @@ def _legalize_conv_transpose(bb: Any, node: Call) -> Expr:
 
         return rounded(te.compute(out_shape, element, name="conv_transpose"), out_dtype)
 
-    return bb.call_te(te_conv_transpose, *node.args, primfunc_name_hint=f"conv{count}d_transpose")
+    return bb.call_te(te_conv_transpose, *node.args, out_shape, primfunc_name_hint=f"conv{count}d_transpose")
 
 
+@in_out_dtype
 def np_conv_transpose(x: np.ndarray, w: np.ndarray, **attrs: Any) -> np.ndarray:
     """Transposed convolution by scattering every input element through the kernel."""
     count = len(attrs["strides"])

@@ -22,6 +22,7 @@ from ..inference import (
     common_vdevice,
     fail,
     require_dtype,
+    require_float,
     require_ndim,
     tensor_arg,
     tensor_args,
@@ -33,6 +34,7 @@ NEVER = MixedPrecisionPolicy.NEVER
 
 def _infer_cross_entropy(node: Call, builder: Any) -> StructInfo:
     predictions, labels = tensor_args(node, 2)
+    require_float(node, predictions, "predictions")
     dtype = common_dtype(node, [predictions, labels])
     if predictions.ndim != -1 and labels.ndim not in (-1, predictions.ndim):
         raise fail(node, f"predictions have {predictions.ndim} dimensions, labels {labels.ndim}")
@@ -84,6 +86,7 @@ def _infer_nll_loss(node: Call, builder: Any) -> StructInfo:
         raise fail(node, f"expected 2 or 3 arguments, got {len(node.args)}")
     predictions, targets = tensor_arg(node, 0), tensor_arg(node, 1)
     weights = tensor_arg(node, 2) if len(node.args) == 3 else None
+    require_float(node, predictions, "predictions")
     require_dtype(node, targets, dt.is_integral, "integer targets")
     used = [predictions] + ([weights] if weights is not None else [])
     dtype = common_dtype(node, used)

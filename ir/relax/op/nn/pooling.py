@@ -12,7 +12,7 @@ from ...expr import Call, Expr, Var
 from ...struct_info import StructInfo, TensorStructInfo
 from ..array import in_float32
 from ..declaration import Gradient, MixedPrecisionPolicy, OpPatternKind, call, make, operator
-from ..inference import as_int, fail, int64, require_ndim, simplify, tensor_args
+from ..inference import as_int, fail, int64, require_ndim, require_number, simplify, tensor_args
 from ..layout import axes_of, canonical_shape, check_layout, shape_in
 from ..layout_rule import Desired, LayoutPlan, Layouts, is_permuted, stored_letters
 from ..legalization import topi_function
@@ -23,6 +23,7 @@ _SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 
 def _infer_pool(node: Call, builder: Any) -> StructInfo:
     (info,) = tensor_args(node, 1)
+    require_number(node, info)
     attrs, count = node.attrs, len(node.attrs["pool_size"])
     canonical = "NC" + _SPATIAL[count]
     require_ndim(node, info, len(axes_of(attrs["layout"])), "data")
@@ -191,6 +192,7 @@ def _infer_adaptive(count: int) -> Any:
 
     def infer(node: Call, builder: Any) -> StructInfo:
         (info,) = tensor_args(node, 1)
+        require_number(node, info)
         attrs = node.attrs
         require_ndim(node, info, len(axes_of(attrs["layout"])), "data")
         size = attrs.get("output_size")

@@ -52,10 +52,17 @@ def _infer_pad(node: Call, builder: Any) -> StructInfo:
 
 def _np_pad(x: np.ndarray, pad_width: Any, pad_mode: str, pad_value: float) -> np.ndarray:
     pairs = [(pad_width[2 * i], pad_width[2 * i + 1]) for i in range(x.ndim)]
+    if pad_mode == "constant":
+        # What is cut at one end may reach over the elements and into the padding of the other.
+        out = np.full([n + b + a for (b, a), n in zip(pairs, x.shape, strict=True)], pad_value, x.dtype)
+        kept = [
+            (max(b, 0), max(min(n + b, n + b + a), b, 0)) for (b, a), n in zip(pairs, x.shape, strict=True)
+        ]
+        source = tuple(slice(low - b, high - b) for (low, high), (b, _) in zip(kept, pairs, strict=True))
+        out[tuple(slice(*place) for place in kept)] = x[source]
+        return out
     cut = x[tuple(slice(max(-b, 0), n - max(-a, 0)) for (b, a), n in zip(pairs, x.shape, strict=True))]
     pairs = [(max(b, 0), max(a, 0)) for b, a in pairs]
-    if pad_mode == "constant":
-        return np.pad(cut, pairs, constant_values=pad_value)
     return np.pad(cut, pairs, mode=_NUMPY_MODE[pad_mode])  # type: ignore[call-overload]
 
 
@@ -134,7 +141,7 @@ def pad(data: Expr, pad_width: Sequence[Any], pad_mode: str = "constant", pad_va
         data: the tensor.
         pad_width: before and after every axis: flat (before_0, after_0, ...) or pairs; negative numbers cut.
         pad_mode: "constant", "reflect", "replicate" (or "edge"), "circular".
-        pad_value: of constant padding.
+        pad_value: of constant padding; an integer keeps all of its bits.
     """
     flat: list[int] = []
     for item in pad_width:
@@ -143,7 +150,8 @@ def pad(data: Expr, pad_width: Sequence[Any], pad_mode: str = "constant", pad_va
         raise IRValueError(
             f"relax.nn.pad: pad_mode must be one of {', '.join(_NUMPY_MODE)}, got {pad_mode!r}"
         )
-    attrs = {"pad_width": flat, "pad_mode": pad_mode, "pad_value": float(pad_value)}
+    exact = float(pad_value) == pad_value
+    attrs = {"pad_width": flat, "pad_mode": pad_mode, "pad_value": float(pad_value) if exact else pad_value}
     return call("relax.nn.pad", data, attrs=attrs)
 
 

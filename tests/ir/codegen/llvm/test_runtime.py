@@ -171,6 +171,38 @@ def test_workspaces_are_reused_and_aligned() -> None:
     release(large)
 
 
+_SCRATCH = """
+declare ptr @loopsmith_workspace_acquire(i64)
+declare void @loopsmith_workspace_release(ptr)
+define i32 @scratch(ptr %from_runtime, ptr %from_stack, ptr %from_new, i64 %size) {
+  %memory = call ptr @loopsmith_workspace_acquire(i64 %size)
+  call void @llvm.memcpy.p0.p0.i64(ptr %from_runtime, ptr %memory, i64 %size, i1 true)
+  call void @llvm.memset.p0.i64(ptr %memory, i8 1, i64 %size, i1 true)
+  call void @loopsmith_workspace_release(ptr %memory)
+  %again = call ptr @loopsmith_workspace_acquire(i64 %size)
+  call void @llvm.memcpy.p0.p0.i64(ptr %from_new, ptr %again, i64 %size, i1 true)
+  call void @loopsmith_workspace_release(ptr %again)
+  %area = alloca [65536 x i8], align 64
+  call void @llvm.memcpy.p0.p0.i64(ptr %from_stack, ptr %area, i64 65536, i1 true)
+  ret i32 7
+}
+"""
+
+
+@pytest.mark.parametrize("size", [1000, 1000, 10_000_000])  # new memory, used memory, huge pages
+def test_scratch_memory_is_filled_for_a_call_that_asks_for_it(size: int) -> None:
+    runtime()
+    loaded = LoadedObject(emit_object(optimize(_SCRATCH)))
+    outputs = [ctypes.create_string_buffer(n) for n in (size, 65536, size)]
+    pointers = [*(ctypes.addressof(item) for item in outputs), size]
+    assert runtime().call_filled(loaded.address("scratch"), pointers, 0xFB) == 7
+    for output in outputs:
+        assert set(output.raw) == {0xFB}
+    call = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 4)(loaded.address("scratch"))
+    call(*pointers)
+    assert set(outputs[2].raw) == {1}  # what the call left there
+
+
 def test_a_workspace_of_no_bytes_is_no_failure() -> None:
     acquire = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int64)(
         runtime().addresses["loopsmith_workspace_acquire"]

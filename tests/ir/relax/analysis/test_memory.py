@@ -12,6 +12,7 @@ import runners
 from ir import relax as rx
 from ir.relax import transform
 from ir.relax.analysis.memory import Aliases, MemoryAnalysis, is_pure, is_removable
+from ir.relax.expr import is_call_to
 from ir.relax.frontend import nn
 from ir.relax.op.memory_effect import (
     EFFECT,
@@ -26,6 +27,7 @@ from ir.relax.op.memory_effect import (
     writes,
 )
 from ir.relax.testing import evaluate
+from ir.script import from_source
 from ir.script import ir as I
 from ir.script import relax as R
 from ir.script import tir as T
@@ -279,6 +281,100 @@ def test_functions_that_call_each_other() -> None:
     assert aliases.is_written(v["d"]) and not aliases.is_written(v["a"], v["b"], v["x"])
 
 
+class _Counting(MemoryAnalysis):
+    """Counts how many functions are looked into."""
+
+    walks = 0
+
+    def aliases(self, func: Any) -> Aliases:
+        self.walks += 1
+        return super().aliases(func)
+
+
+def _chain(depth: int, last: str) -> tuple[ir.IRModule, list[ir.GlobalVar]]:
+    """Functions f0, f1, ... that return what the next one gives for their argument; the last one calls ``last`` or returns it."""
+    info = rx.TensorStructInfo((4,), "float32")
+    mod = ir.IRModule()
+    variables = [ir.GlobalVar(f"f{number}", rx.FuncStructInfo([info], info)) for number in range(depth)]
+    named = {variable.name_hint: variable for variable in variables}
+    for variable, callee in zip(variables, [*variables[1:], named.get(last)], strict=True):
+        x, y = rx.Var("x", info), rx.Var("y", info)
+        value = x if callee is None else rx.Call(callee, [x], sinfo_args=[info])
+        mod[variable] = rx.Function([x], rx.SeqExpr([rx.BindingBlock([rx.VarBinding(y, value)])], y), info)
+    return mod, variables
+
+
+@pytest.mark.parametrize(("last", "walks"), [("", 40), ("f39", 41), ("f0", 80)])
+def test_a_chain_of_calls_is_looked_into_once(last: str, walks: int) -> None:
+    """Not twice for each function on the way, whose work would double with each call."""
+    mod, variables = _chain(40, last)
+    analysis = _Counting(mod)
+    effect = analysis.effect_of_function(variables[0])
+    assert effect.views == ((View((0,)),) if not last else ()), (
+        "what never returns returns nothing of its argument"
+    )
+    assert analysis.walks <= walks
+
+
+def test_local_functions_are_walked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    walks = []
+    walk = Aliases.__init__
+    monkeypatch.setattr(Aliases, "__init__", lambda *args: (walks.append(1), walk(*args))[1])
+    info = rx.TensorStructInfo((4,), "float32")
+
+    def nested(depth: int) -> rx.Function:
+        x, y, f = rx.Var("x", info), rx.Var("y", info), rx.Var("f", rx.FuncStructInfo([info], info))
+        if depth == 0:
+            return rx.Function([x], rx.SeqExpr([], x), info)
+        bindings = [rx.VarBinding(f, nested(depth - 1)), rx.VarBinding(y, rx.Call(f, [x], sinfo_args=[info]))]
+        return rx.Function([x], rx.SeqExpr([rx.BindingBlock(bindings)], y), info)
+
+    effect = MemoryAnalysis().summary(nested(30))
+    assert effect.views == (View((0,)),) and len(walks) == 31
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        pytest.param({"a": ["b"], "b": ["c", "a swapped"], "c": ["b"]}, id="a circle in a circle"),
+        pytest.param(
+            {"a": ["c", "b swapped"], "b": ["c"], "c": ["a"]}, id="a result that is asked for twice"
+        ),
+    ],
+)
+def test_effects_of_functions_that_call_each_other_are_settled_together(calls: dict[str, list[str]]) -> None:
+    """What follows from an assumption that proves wrong is found again, also where an inner circle has settled on it.
+
+    Each function returns its first parameter or the result of one of its calls, which get its parameters, one of them swapped: so
+    that each of them may return both.
+    """
+    info, boolean = rx.TensorStructInfo((4,), "float32"), rx.PrimStructInfo("bool")
+    variables = {name: ir.GlobalVar(name, rx.FuncStructInfo([info, info], info)) for name in calls}
+    mod = ir.IRModule()
+    for name, callees in calls.items():
+        x, y = rx.Var("x", info), rx.Var("y", info)
+        result, bindings = x, []
+        for number, callee in enumerate(callees):
+            condition, call, joined = (
+                rx.Var("p", boolean),
+                rx.Var(f"r{number}", info),
+                rx.Var(f"j{number}", info),
+            )
+            args = [y, x] if callee.endswith("swapped") else [x, y]
+            bindings += [
+                rx.VarBinding(condition, rx.PrimValue(ir.tir.const(True, "bool"))),
+                rx.VarBinding(call, rx.Call(variables[callee[0]], args, sinfo_args=[info])),
+                rx.VarBinding(joined, rx.If(condition, rx.SeqExpr([], call), rx.SeqExpr([], result))),
+            ]
+            result = joined
+        mod[variables[name]] = rx.Function([x, y], rx.SeqExpr([rx.BindingBlock(bindings)], result), info)
+    for start in calls:
+        analysis = MemoryAnalysis(mod)
+        analysis.effect_of_function(variables[start])
+        for name, variable in variables.items():
+            assert analysis.effect_of_function(variable).views == (View((0,)), View((1,))), (start, name)
+
+
 def test_writes_that_are_seen_are_kept() -> None:
     """A call that overwrites a parameter, or what is read later, is there for that, though nobody uses its result."""
 
@@ -355,6 +451,62 @@ def test_closures_hold_what_they_capture() -> None:
         aliases, v = aliases_of(mod)
         assert aliases.may_alias(v["c"], v["a"])
         assert not aliases.may_alias(v["d"], v["b"])
+
+
+@pytest.mark.parametrize("overwritten", ["captured", "given"])
+def test_closures_write_what_they_capture_or_what_they_are_given(overwritten: str) -> None:
+    mod: Any = from_source(f"""
+@I.ir_module
+class Mod:
+    @T.prim_func(private=True)
+    def ones(a: T.Buffer((4,))):
+        for i in range(4):
+            a[i] = T.float32(1)
+
+    @R.function(private=True)
+    def fill(captured: R.Tensor((4,), "float32"), given: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+        cls = Mod
+        out = R.call_tir_inplace(cls.ones, ({overwritten},), out_sinfo=R.Tensor((4,), "float32"), inplace_indices=[0])
+        return out
+
+    @R.function
+    def main(x: R.Tensor((4,), "float32"), y: R.Tensor((4,), "float32")):
+        cls = Mod
+        captured = R.exp(x)
+        given = R.exp(y)
+        f = R.make_closure(cls.fill, (captured,))
+        z = R.invoke_pure_closure(f, (given,), sinfo_args=(R.Tensor((4,), "float32"),))
+        return (captured, given, z)
+""")
+    aliases, v = aliases_of(mod)
+    (call,) = [
+        binding.value
+        for block in mod["main"].body.blocks
+        for binding in block.bindings
+        if is_call_to(binding.value, "relax.invoke_pure_closure")
+    ]
+    assert aliases.written == aliases.changed_by(call) == aliases.roots(v[overwritten])
+
+
+def test_a_function_that_makes_an_object_makes_another_one_each_time() -> None:
+    @I.ir_module
+    class Mod:
+        @R.function(private=True)
+        def made() -> R.Tensor((4,), "float32"):
+            z = R.builtin.alloc_tensor(R.shape([4]), R.dtype("float32"), R.prim_value(0))
+            return z
+
+        @R.function
+        def main(x: R.Tensor((4,), "float32")):
+            cls = Mod
+            a = cls.made()
+            b = R.exp(x)
+            return (a, b)
+
+    analysis = MemoryAnalysis(Mod)
+    made, computed = (b.value for block in Mod["main"].body.blocks for b in block.bindings)
+    assert analysis.effect_of(made).identity and not analysis.is_repeatable(made)
+    assert analysis.is_repeatable(computed)
 
 
 def test_external_functions() -> None:

@@ -149,6 +149,22 @@ def test_gradient(name: str, build: Callable[..., Any], inputs: list[np.ndarray]
         np.testing.assert_allclose(grad, expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("operator", [R.max, R.min])
+@pytest.mark.parametrize("axis", [None, 1, (0, 2)])
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_equal_extrema_share_the_gradient(operator: Any, axis: Any, keepdims: bool) -> None:
+    """As much flows to the elements as came to the result, whether one of them is the extremum or several."""
+    x = np.array([[[3.0, 1, 3], [0, 0, 0]], [[3, 1, 1], [0, 2, 0]]])
+    params = [rx.Var("x", rx.TensorStructInfo(x.shape, "float64"))]
+    pick = (np.max if operator is R.max else np.min)(x, axis, keepdims=True)
+    came = np.random.default_rng(0).uniform(1, 2, pick.shape)
+    weight = came if keepdims else came.reshape(np.max(x, axis).shape)
+    backward, _ = adjoint(lambda v: operator(v, axis, keepdims), params, weight)
+    (found,) = evaluate(backward, x)
+    hit = x == pick
+    np.testing.assert_allclose(found, hit * came / hit.sum(axis, keepdims=True))
+
+
 def test_nothing_flows_through_comparisons_and_stops() -> None:
     x = rx.Var("x", rx.TensorStructInfo((2,)))
     bb = rx.BlockBuilder()
@@ -206,3 +222,19 @@ def test_gradient_of_the_table(item: Case) -> None:
     grads = evaluate(backward, *inputs) if numbers else []
     found = sum(float((np.asarray(g) * directions[n]).sum()) for n, g in zip(numbers, grads, strict=True))
     np.testing.assert_allclose(found, slope, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+@pytest.mark.parametrize(("axis", "keepdims"), [(1, False), (0, True), (None, False), ([0, 1], True)])
+def test_equal_extrema_share_the_gradient(name: str, axis: Any, keepdims: bool) -> None:
+    """As of torch.amax: elements that are the extremum together do not each get all of it."""
+    torch = pytest.importorskip("torch")
+    x = np.array([[2.0, -1.0, 2.0], [2.0, -1.0, -1.0]])
+    theirs = torch.from_numpy(x).requires_grad_()
+    axes = () if axis is None else axis
+    result = getattr(torch, f"a{name}")(theirs, dim=axes, keepdim=keepdims)
+    weight = np.arange(1.0, 1.0 + result.numel()).reshape(result.shape)
+    (result * torch.from_numpy(weight)).sum().backward()
+    params = [rx.Var("x", rx.TensorStructInfo(x.shape, "float64"))]
+    func, _ = adjoint(lambda item: getattr(R, name)(item, axis, keepdims), params, weight)
+    np.testing.assert_allclose(evaluate(func, x)[0], theirs.grad.numpy())

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from ir import relax as rx
+from ir.conversion import cast_array
 from ir.dtype import to_numpy
-from ir.relax.op.array import cast_array
 from ir.relax.testing import evaluate
 
 from .calls import DATA_DEPENDENT, flat, params_of, reference
@@ -246,3 +246,30 @@ def test_sums_of_narrow_floats(name: str, dtype: str) -> None:
     np.testing.assert_allclose(
         result.astype("float64"), expected.astype("float64"), rtol=1.01 * unit, atol=unit / 64
     )
+
+
+PRODUCTS: dict[str, tuple[Callable[..., Any], tuple[int, ...], tuple[int, ...]]] = {
+    "matmul": (R.matmul, (3, 300), (300, 4)),
+    "nn.conv1d": (R.nn.conv1d, (1, 64, 5), (4, 64, 3)),
+    "nn.conv2d": (R.nn.conv2d, (1, 64, 5, 5), (4, 64, 3, 3)),
+    "nn.conv2d_transpose": (R.nn.conv2d_transpose, (1, 64, 4, 4), (64, 4, 3, 3)),
+    "nn.conv1d_transpose": (R.nn.conv1d_transpose, (1, 64, 4), (64, 4, 3)),
+}
+
+
+@pytest.mark.meaning("reduce-wide")
+@pytest.mark.parametrize("name", PRODUCTS)
+@pytest.mark.parametrize(
+    ("dtype", "out"),
+    [("int8", "int32"), ("uint8", "float32"), ("float16", "float32"), ("float32", "float64")],
+)
+def test_products_are_summed_in_the_dtype_that_they_return(name: str, dtype: str, out: str) -> None:
+    """References summed int8 in int8, or returned it whatever was asked for."""
+    build, *shapes = PRODUCTS[name]
+    arrays = [np.random.default_rng(n).uniform(0, 100, shape).astype(dtype) for n, shape in enumerate(shapes)]
+    item = Case(f"relax.{name}", lambda a, b: build(a, b, out_dtype=out), arrays)
+    compared(item)
+    exact = Case(f"relax.{name}", build, [array.astype("float64") for array in arrays])
+    wide = np.asarray(reference(exact, params_of(exact, False)[0]))
+    found = np.asarray(reference(item, params_of(item, False)[0]))
+    np.testing.assert_allclose(found, wide, rtol=1e-6)

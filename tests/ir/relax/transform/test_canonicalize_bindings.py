@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ir.relax import transform
+from ir.relax.analysis import check_well_formed
 from ir.script import ir as I
 from ir.script import relax as R
 from ir.script import tir as T
@@ -142,3 +143,38 @@ def test_a_name_in_a_branch_is_found():
     after = transform.CanonicalizeBindings()(Before)
     verify(after, Expected)
     assert transform.CanonicalizeBindings()(after) is after
+
+
+def test_fields_and_tuples_of_a_block_are_not_seen_outside(same_numbers):
+    """A field that its dataflow block does not output stays an access of the tuple, and so does a tuple that is put together again."""
+
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor((8,), "float32"), y: R.Tensor((8,), "float32")):
+            with R.dataflow():
+                v = R.add(x, x)
+                inner = (v, y)
+                first = inner[0]
+                t = (first, y)
+                s = R.split(y, 2)
+                a = s[0]
+                b = s[1]
+                R.output(t, a, b)
+
+            @R.function
+            def local(z: R.Tensor((8,), "float32")) -> R.Tensor((8,), "float32"):
+                captured = t[0]
+                q = R.add(captured, z)
+                return q
+
+            w = t[0]
+            again = (a, b)
+            r = local(w)
+            return (w, again, r)
+
+    after = transform.CanonicalizeBindings()(Before)
+    check_well_formed(after)
+    assert "(v, y)" in after.script() and "first" not in after.script()
+    lifted = transform.LambdaLift()
+    same_numbers(lifted(Before), lifted(after), [(8,), (8,)])

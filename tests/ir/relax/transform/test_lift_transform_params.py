@@ -208,3 +208,29 @@ def test_weights_that_tell_extents_are_taken_along():
     weights = evaluate(after, (v,), name="main_transform_params")
     for got, wanted in zip(evaluate(after, x, s, *weights), evaluate(Before, x, s, v), strict=True):
         np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_two_names_of_one_lifted_value(shared):
+    """A value that is lifted under several names is passed once, and all its names mean it."""
+    mod = from_source("""
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((4,), "float32"), w: R.Tensor((4,), "float32")):
+        R.func_attr({"num_input": 1})
+        a = w
+        b = R.exp(w)
+        c = R.exp(a)
+        y = R.add(x, a)
+        z = R.add(y, b)
+        u = R.multiply(z, c)
+        v = R.multiply(u, w)
+        return v
+""")
+    after = transform.LiftTransformParams(shared)(mod)
+    check_well_formed(after)
+    x, w = np.arange(4, dtype="float32"), np.arange(4, dtype="float32") / 4
+    (name,) = [var.name_hint for var in after.functions if var.name_hint != "main"]
+    lifted = evaluate(after, (w,), name=name)
+    np.testing.assert_array_equal(evaluate(after, x, *lifted), evaluate(mod, x, w))

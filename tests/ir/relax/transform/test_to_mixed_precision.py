@@ -170,3 +170,34 @@ def test_inputs_in_low_precision_are_widened_for_what_is_not():
     x, v = (rng.integers(-3, 4, shape).astype("float32") for shape in ((2, 4), (4, 4)))
     for got, wanted in zip(evaluate(after, x, v), evaluate(Before, x, v), strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-2)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int32", "float64", "bool"])
+def test_products_of_other_numbers_stay(dtype):
+    """Only float32 has a low form: a product of integers must not become one of floats."""
+
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor((3, 4), dtype), w: R.Tensor((4, 4), dtype)):
+            with R.dataflow():
+                a = R.matmul(x, w)
+                b = R.maximum(a, x)
+                R.output(b)
+            return b
+
+    verify(transform.ToMixedPrecision()(Before), Before)
+
+
+def test_a_product_that_is_kept_in_another_dtype_stays():
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor((3, 4), "float32"), w: R.Tensor((4, 4), "float32")):
+            with R.dataflow():
+                a = R.matmul(x, w, out_dtype="float64")
+                b = R.add(a, a)
+                R.output(b)
+            return b
+
+    verify(transform.ToMixedPrecision()(Before), Before)

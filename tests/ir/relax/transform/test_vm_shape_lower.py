@@ -129,7 +129,7 @@ def test_failing_checks_say_where():
     assert texts[0] == (
         'ErrorContext(fn=main, loc=param[0], param=x, annotation=R.Tensor((n, m), dtype="float32")) '
     )
-    assert texts[3] == 'ErrorContext(match_cast, struct_info=R.Tensor((m,), dtype="float32")) '
+    assert texts[3] == 'ErrorContext(match_cast, var=b, struct_info=R.Tensor((m,), dtype="float32")) '
     assert texts[4].startswith("ErrorContext(fn=main, loc=return, annotation=")
 
 

@@ -87,3 +87,17 @@ def test_a_bound_is_rounded_as_the_value_is() -> None:
     nearly = const(127.9999, "float64")
     found = float_range(Cast("float16", Min(Cast("float64", X), nearly)), bounds)
     assert found.high == 128.0
+
+
+def test_what_an_expression_shares_is_looked_at_once() -> None:
+    asked: list[PrimExpr] = []
+    value: PrimExpr = Cast("float32", I)
+    for _ in range(12):
+        value = value * f32(0.25) - value
+
+    def counted(expr: PrimExpr) -> tuple[int, int]:
+        asked.append(expr)
+        return bounds(expr)
+
+    found = float_range(value, counted)
+    assert asked == [I] and found.is_finite

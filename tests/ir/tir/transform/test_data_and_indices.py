@@ -187,6 +187,48 @@ def let_of_data() -> Case:
 
 
 @case
+def a_load_by_a_name() -> Case:
+    @T.prim_func
+    def func(A: T.Buffer((3,), "int32"), O: T.Buffer((3,), "int32")):
+        for j in range(3):
+            O[j] = 0
+            with T.LetStmt(A[j]) as x:
+                if x + 1 > x:
+                    O[j] = 1
+
+    return func, [np.array([2**31 - 1, 5, -(2**31)], "int32")], np.array([0, 1, 1], "int32")
+
+
+@case
+def a_load_by_a_name_within_the_condition() -> Case:
+    @T.prim_func
+    def func(A: T.Buffer((3,), "int32"), O: T.Buffer((3,), "int32")):
+        for j in range(3):
+            x = T.int32()
+            O[j] = 0
+            if T.Let(x, where={x: A[j]}) * 3 < 5:
+                O[j] = 1
+
+    return func, [np.array([1 << 30, 1, 2], "int32")], np.array([1, 1, 0], "int32")
+
+
+@case
+def one_expression_as_an_index_and_as_data() -> Case:
+    """The very same object: no number of ℤ where it is added, for nothing is read with it there."""
+    n, o, b = tir.Var("n", "int32"), tir.decl_buffer((1,), "int32", "O"), tir.decl_buffer((4,), "int32", "B")
+    shared = tir.floordiv(n * 4, 4)
+    value = tir.if_then_else(n < 4, b[shared], 0) + shared
+    handles = [tir.Var("b", "handle"), tir.Var("o", "handle")]
+    func = PrimFunc(
+        [n, *handles],
+        tir.BufferStore(o, value, [0]),
+        buffer_map=dict(zip(handles, [b, o])),
+        attrs={"global_symbol": "func"},
+    )
+    return func, [np.int32(1 << 30), np.arange(4, dtype="int32")], np.array([0], "int32")  # type: ignore[list-item]
+
+
+@case
 def floats_at_nan_and_zero() -> Case:
     @T.prim_func
     def func(A: T.Buffer((4,), "float32"), O: T.Buffer((4, 5), "float32")):

@@ -40,3 +40,13 @@ def test_what_does_not_fit_stays():
 def test_other_widths_are_refused():
     with pytest.raises(IRValueError, match="target_bits=16"):
         tir.transform.NarrowDataType(16)(IRModule({"main": wide}))
+
+
+def test_bounds_of_a_loop_have_the_dtype_of_its_variable(apply):
+    @T.prim_func
+    def before(A: T.Buffer((13,), "int32"), n: T.int32):
+        for i in range(T.Cast("int64", n)):
+            A[i] = 1
+
+    loop = apply(tir.transform.NarrowDataType(32), before).body
+    assert (loop.loop_var.dtype, loop.min.dtype, loop.extent.dtype) == ("int32", "int32", "int32")

@@ -1,11 +1,17 @@
 """Simplify with the analyzer: conditions around, assertions, bound values, and the options of the pass."""
 
+from typing import Any
+
+import numpy as np
 import pytest
 
 import ir
 from ir import tir
+from ir.registry import register_func
+from ir.script import from_source
 from ir.script import tir as T
 from ir.tir import PrimFunc
+from ir.tir.interpreter import run
 
 
 def simplified(func: PrimFunc, **options: bool) -> PrimFunc:
@@ -80,3 +86,40 @@ def test_inequalities_are_chained_on_request(chained: bool) -> None:
 
     found = simplified(before, transitively_prove_inequalities=chained).script()
     assert ("if i < k" not in found) is chained
+
+
+def changed_through(body: str, header: str = "") -> PrimFunc:
+    """What a condition said of ``A[0]`` no longer holds behind what changes it: ``B[0]`` stays as it is."""
+    return from_source(f"""
+@T.prim_func
+def main(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+    T.func_attr({{"tir.noalias": True}})
+    with T.block("root"):
+        {header or "T.reads()"}
+        if A[0] > 0:
+            {body}
+            if A[0] > 0:
+                B[0] = 7
+""")
+
+
+@pytest.mark.meaning("load-known", "view")
+@pytest.mark.parametrize(
+    ("body", "header"),
+    [
+        ("A[0] = -1", ""),
+        ("V[0] = -1", "V = T.match_buffer(A[0:4], (4,), 'int32')"),
+        ("T.evaluate(T.call_packed('test.simplify.negate', A.data))", ""),
+    ],
+)
+def test_what_a_condition_said_ends_where_memory_changes(body: str, header: str) -> None:
+    register_func("test.simplify.negate", negate_first, override=True)
+    func = changed_through(body, header)
+    for program in (func, simplified(func)):
+        a, b = np.ones(8, "int32"), np.zeros(8, "int32")
+        run(program, a, b)
+        assert a[0] == -1 and b[0] == 0
+
+
+def negate_first(array: Any) -> None:
+    array[0] = -array[0]

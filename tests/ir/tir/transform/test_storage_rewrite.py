@@ -2,6 +2,7 @@
 
 from ir import tir
 from ir.script import tir as T
+from ir.tir.transform import storage_rewrite
 from ir.transform import PassContext
 
 
@@ -56,3 +57,30 @@ def test_results_stay():
     y = np.zeros_like(x)
     build(after)["chain"](x, y)
     np.testing.assert_array_equal(y, (x + 1) * 2 + 2)
+
+
+def test_a_deep_nest_is_visited_once():
+    """Every loop used to double the work on what it holds."""
+    visits = 0
+
+    class Counting(storage_rewrite._Share):
+        def visit_BufferStore(self, node):
+            nonlocal visits
+            visits += 1
+            return self.generic_visit(node)
+
+    body = chain.body
+    nest, inner = [], body
+    while not isinstance(inner, tir.SeqStmt):
+        nest.append(inner)
+        inner = inner.body
+    stores = []
+    for loop in inner.seq:
+        for depth in range(8):
+            loop = tir.For(tir.Var(f"x{depth}", "int32"), 0, 2, 0, loop)
+        stores.append(loop)
+    body = tir.SeqStmt(stores)
+    for node in reversed(nest):
+        body = node.replace(body=body)
+    Counting().visit(body)
+    assert visits == len(stores)

@@ -1,10 +1,18 @@
 """UnrollLoop: explicit loops, the pragma's limit, and marking instead of copying."""
 
+from functools import partial
+
+import numpy as np
 import pytest
 
-from ir import tir
+from ir import IRModule, tir
+from ir.codegen.build import build
 from ir.node import post_order_visit
+from ir.script import from_source
 from ir.script import tir as T
+from ir.tir import PrimFunc
+from ir.tir.interpreter import run
+from ir.tir.transform import UnrollLoop
 
 
 def loops(func):
@@ -172,3 +180,66 @@ def test_what_is_cast_wraps_first(check):
         A[2] = T.int64(262148)
 
     check(tir.transform.UnrollLoop(), before, after)
+
+
+_DATA = {
+    "a product with zero": "A[i] * j + i * 1000000000 < 0",
+    "a remainder": "(A[i] + j) % (j + 1) + i * 1000000000 < 0",
+    "a quotient of zero": "j // (A[i] + 3) + i * 1000000000 < 0",
+    "a choice": "T.if_then_else(j == 0, i * 1000000000, A[i]) < 0",
+    "a selection": "T.Select(j == 0, i * 1000000000, A[i]) < 0",
+    "a cast": 'T.Cast("int64", A[i] * j + i * 1000000000) < T.int64(0)',
+    "a connective": "(A[i] * j + i * 1000000000 < 0) and i >= j",
+}
+
+
+@pytest.mark.meaning("data-let", "index-condition")
+@pytest.mark.parametrize("condition", _DATA.values(), ids=_DATA)
+def test_data_stays_data_in_a_copy_that_lost_its_loads(condition: str) -> None:
+    func = from_source(
+        "@T.prim_func\n"
+        'def main(A: T.Buffer((4,), "int32"), B: T.Buffer((4, 2), "int32")):\n'
+        "    for i in range(4):\n"
+        "        for j in T.unroll(2):\n"
+        "            B[i, j] = 0\n"
+        f"            if {condition}:\n"
+        "                B[i, j] = 1\n"
+    )
+    _same_results(func)
+
+
+@pytest.mark.meaning("data-let")
+def test_a_let_of_data_stays_data_in_a_copy_that_lost_its_loads() -> None:
+    @T.prim_func
+    def main(A: T.Buffer((4,), "int32"), B: T.Buffer((4, 2), "int32")):
+        for i in range(4):
+            for j in T.unroll(2):
+                with T.LetStmt(A[i] * j + i * 1000000000) as x:
+                    B[i, j] = 0
+                    if x + 1000000000 < 0:
+                        B[i, j] = 1
+
+    _same_results(main)
+
+
+def _same_results(func: PrimFunc) -> None:
+    """The interpreter finds the same numbers in the program and in the copies; native code, too."""
+    module = IRModule({"main": func})
+    results = []
+    for execute in (partial(run, module), partial(run, UnrollLoop()(module)), build(module)["main"]):
+        out = np.full((4, 2), 7, "int32")
+        execute(np.array([5, -1, 2**31 - 1, -7], "int32"), out)
+        results.append(out)
+    np.testing.assert_array_equal(results[1], results[0])
+    np.testing.assert_array_equal(results[2], results[0])
+
+
+def test_a_let_in_an_expression_that_is_copied() -> None:
+    @T.prim_func
+    def main(A: T.Buffer((4,), "int32"), B: T.Buffer((4, 2), "int32")):
+        x = T.int32()
+        for i in range(4):
+            for j in T.unroll(2):
+                B[i, j] = T.Let(x * 2 + j, where={x: A[i] + j})
+
+    _same_results(main)

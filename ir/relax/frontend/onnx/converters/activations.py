@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ir import dtype as dt
 from ir.relax import op as _op
 from ir.relax.expr import Expr, PrimValue
 from ir.tir.operators import const
@@ -88,6 +89,13 @@ def _hard_swish(ctx: NodeContext) -> Expr:
 @converter("Shrink", since=9)
 def _shrink(ctx: NodeContext) -> Expr:
     x, bias, limit = ctx.expr(0), float(ctx.attr("bias", 0.0)), float(ctx.attr("lambd", 0.5))
+    if not dt.is_float(ctx.dtype(x)):
+        # Of integers too, bias and limit are fractions, and -limit is below zero: the result is cut off to the integer.
+        return _op.astype(_shrunk(ctx, ctx.emit(_op.astype(x, "float64")), bias, limit), ctx.dtype(x))
+    return _shrunk(ctx, x, bias, limit)
+
+
+def _shrunk(ctx: NodeContext, x: Expr, bias: float, limit: float) -> Expr:
     above = _op.where(
         _op.greater(x, ctx.scalar(limit, x)), _op.subtract(x, ctx.scalar(bias, x)), ctx.scalar(0, x)
     )

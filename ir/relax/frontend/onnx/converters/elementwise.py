@@ -9,7 +9,7 @@ from ir import dtype as dt
 from ir.relax import op as _op
 from ir.relax.expr import Expr
 
-from ..context import NodeContext, computed_dtype
+from ..context import NodeContext, computed_dtype, computed_widely
 from ..registry import converter
 
 _UNARY = {
@@ -168,11 +168,13 @@ def _max(ctx: NodeContext) -> Expr:
 
 
 @converter("Sum")
+@computed_widely()
 def _sum(ctx: NodeContext) -> Expr:
     return _variadic(ctx, _op.add)
 
 
 @converter("Mean")
+@computed_widely()
 def _mean(ctx: NodeContext) -> Expr:
     total = _variadic(ctx, _op.add)
     return _op.divide(total, ctx.scalar(len(ctx.inputs), total))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from ir.relax import op as _op
 from ir.relax.expr import Expr, PrimValue
+from ir.relax.struct_info import TensorStructInfo
+from ir.tir.expr import SizeVar
 from ir.tir.operators import const
 
 from ..context import NodeContext
@@ -25,6 +27,7 @@ def _gather_elements(ctx: NodeContext) -> Expr:
 
 @converter("GatherND", since=11)
 def _gather_nd(ctx: NodeContext) -> Expr:
+    ctx.static_shape(ctx.expr(1), [-1])  # how many axes an index names is no number of the run
     return _op.gather_nd(ctx.expr(0), ctx.expr(1), int(ctx.attr("batch_dims", 0)))
 
 
@@ -38,6 +41,7 @@ def _scatter_elements(ctx: NodeContext) -> Expr:
 
 @converter("ScatterND", since=11)
 def _scatter_nd(ctx: NodeContext) -> Expr:
+    ctx.static_shape(ctx.expr(1), [-1])
     return _op.scatter_nd(ctx.expr(0), ctx.expr(1), ctx.expr(2), _reduction(ctx))
 
 
@@ -65,7 +69,12 @@ def _one_hot(ctx: NodeContext) -> Expr:
 
 @converter("NonZero", since=9)
 def _non_zero(ctx: NodeContext) -> Expr:
-    return _op.nonzero(ctx.expr(0))
+    x = ctx.expr(0)
+    found = ctx.emit(_op.nonzero(x))
+    if not ctx.rank(x):
+        return found
+    count = SizeVar("count", "int64")  # which the run says
+    return ctx.builder.match_cast(found, TensorStructInfo([ctx.rank(x), count], "int64"))
 
 
 @converter("Unique", since=11)

@@ -9,8 +9,9 @@ import numpy as np
 
 from ir.relax import op as _op
 from ir.relax.expr import Expr, const
+from ir.relax.struct_info import TensorStructInfo
 
-from ..context import Known, NodeContext
+from ..context import Known, NodeContext, computed_widely
 from ..registry import converter
 
 _SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
@@ -87,7 +88,20 @@ def _biased(ctx: NodeContext, out: Expr, spatial: int) -> Expr:
     shape = [1, -1, *[1] * spatial]
     if bias is not None and bias.dtype != object and not getattr(ctx.inputs[2], "is_param", False):
         return _op.add(out, const(bias.reshape(shape), str(bias.dtype)))
-    return _op.add(out, _op.reshape(ctx.expr(2), shape))
+    offset, channels = ctx.emit(ctx.expr(2)), ctx.shape(out)[1]
+    if isinstance(channels, int) and ctx.shape(offset) != [channels]:
+        offset = ctx.builder.match_cast(offset, TensorStructInfo([channels], ctx.dtype(offset)))
+    return _op.add(out, _op.reshape(offset, shape))
+
+
+def _with_kernel(ctx: NodeContext, weight: Expr) -> tuple[Expr, list[int]]:
+    """A weight, and its spatial extents: those of ``kernel_shape`` if the weight's are symbolic, which the run compares."""
+    shape, spatial = ctx.shape(weight), range(2, ctx.rank(weight))
+    given = [int(item) for item in ctx.attr("kernel_shape") or ctx.static_shape(weight, spatial)]
+    if any(not isinstance(dim, int) for dim in shape[2:]):
+        meant = TensorStructInfo([*shape[:2], *given], ctx.dtype(weight))
+        weight = ctx.builder.match_cast(ctx.emit(weight), meant)
+    return weight, given
 
 
 @converter("Conv")
@@ -96,7 +110,7 @@ def _conv(ctx: NodeContext) -> Expr:
     spatial = ctx.rank(x) - 2
     if spatial not in _SPATIAL:
         raise ctx.error(f"convolution over {spatial} axes is not supported; one, two or three are")
-    kernel = [int(item) for item in ctx.attr("kernel_shape") or ctx.static_shape(weight)[2:]]
+    weight, kernel = _with_kernel(ctx, weight)
     strides, pads, dilations = _window(ctx, x, kernel)
     make = {1: _op.nn.conv1d, 2: _op.nn.conv2d, 3: _op.nn.conv3d}[spatial]
     axes = _SPATIAL[spatial]
@@ -120,7 +134,7 @@ def _conv_transpose(ctx: NodeContext) -> Expr:
     makes = {1: _op.nn.conv1d_transpose, 2: _op.nn.conv2d_transpose, 3: _op.nn.conv3d_transpose}
     if spatial not in makes:
         raise ctx.error(f"transposed convolution over {spatial} axes is not supported; one, two or three are")
-    kernel = [int(item) for item in ctx.attr("kernel_shape") or ctx.static_shape(weight)[2:]]
+    weight, kernel = _with_kernel(ctx, weight)
     strides = [int(item) for item in ctx.attr("strides", [1] * spatial)]
     dilations = [int(item) for item in ctx.attr("dilations", [1] * spatial)]
     extra = [int(item) for item in ctx.attr("output_padding", [0] * spatial)]
@@ -227,12 +241,22 @@ def _ceil_ends(
 
 
 @converter("LpPool")
+@computed_widely()
 def _lp_pool(ctx: NodeContext) -> Expr:
     x, p = ctx.expr(0), float(ctx.attr("p", 2))
     powers = ctx.emit(_op.multiply(x, x) if p == 2 else _op.power(_op.abs(x), ctx.scalar(p, x)))
-    # Padding adds nothing to a sum, so it is the mean over whole windows times their size.
-    mean = ctx.emit(_pooled(ctx, "avg", {"count_include_pad": True}, powers))
-    size = math.prod(int(item) for item in ctx.attr("kernel_shape"))
+    kernel = [int(item) for item in ctx.attr("kernel_shape")]
+    strides, pads, dilations = _window(ctx, x, kernel)
+    if ctx.attr("ceil_mode", 0):
+        pads = pads[: len(kernel)] + _ceil_ends(ctx, x, kernel, strides, pads, dilations)
+    # Padding, the model's own and what rounding up adds, brings nothing to a sum: it is the mean over whole windows times their size.
+    widths = [width for pair in zip(pads[: len(kernel)], pads[len(kernel) :], strict=True) for width in pair]
+    if any(widths):
+        powers = ctx.emit(_op.nn.pad(powers, [0, 0, 0, 0, *widths]))
+    mean = ctx.emit(
+        _pool_maker("avg", len(kernel))(powers, pool_size=kernel, strides=strides, dilation=dilations)
+    )
+    size = math.prod(kernel)
     total = ctx.emit(_op.multiply(mean, ctx.scalar(size, x)))
     return _op.sqrt(total) if p == 2 else _op.power(total, ctx.scalar(1.0 / p, x))
 
@@ -250,6 +274,7 @@ def _global_max_pool(ctx: NodeContext) -> Expr:
 
 
 @converter("GlobalLpPool", since=2)
+@computed_widely()
 def _global_lp_pool(ctx: NodeContext) -> Expr:
     x, p = ctx.expr(0), float(ctx.attr("p", 2))
     axes = list(range(2, ctx.rank(x)))

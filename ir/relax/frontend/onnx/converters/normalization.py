@@ -9,7 +9,7 @@ import numpy as np
 from ir.relax import op as _op
 from ir.relax.expr import Expr, const
 
-from ..context import NodeContext
+from ..context import NodeContext, computed_widely
 from ..registry import converter
 
 MICROSOFT = "com.microsoft"
@@ -33,6 +33,7 @@ def _batch_normalization(ctx: NodeContext) -> Any:
 
 
 @converter("InstanceNormalization")
+@computed_widely()
 def _instance_normalization(ctx: NodeContext) -> Expr:
     x = ctx.expr(0)
     rank = ctx.rank(x)
@@ -73,6 +74,8 @@ def _layer_normalization(ctx: NodeContext) -> Any:
     if ctx.n_outputs == 1:
         return normed
     axes = list(range(ctx.axis(int(ctx.attr("axis", -1)), ctx.rank(x)), ctx.rank(x)))
+    if ctx.dtype(x) in ("float16", "bfloat16"):
+        x = ctx.emit(_op.astype(x, "float32"))  # in which the statistics come out, too
     mean = ctx.emit(_op.mean(x, axes, keepdims=True))
     centered = ctx.emit(_op.subtract(x, mean))
     variance = ctx.emit(_op.mean(_op.multiply(centered, centered), axes, keepdims=True))
@@ -154,6 +157,7 @@ def _group_normalization(ctx: NodeContext) -> Expr:
 
 
 @converter("LpNormalization")
+@computed_widely()
 def _lp_normalization(ctx: NodeContext) -> Expr:
     x, axis, p = ctx.expr(0), int(ctx.attr("axis", -1)), int(ctx.attr("p", 2))
     if p == 1:
@@ -165,6 +169,7 @@ def _lp_normalization(ctx: NodeContext) -> Expr:
 
 
 @converter("MeanVarianceNormalization", since=9)
+@computed_widely()
 def _mean_variance_normalization(ctx: NodeContext) -> Expr:
     x = ctx.expr(0)
     axes = [int(axis) for axis in ctx.attr("axes", [0, 2, 3])]
@@ -175,6 +180,7 @@ def _mean_variance_normalization(ctx: NodeContext) -> Expr:
 
 
 @converter("LRN")
+@computed_widely()
 def _lrn(ctx: NodeContext) -> Expr:
     """Local response normalization: divided by a power of the sum of squares over neighbouring channels."""
     x, size = ctx.expr(0), int(ctx.attr("size"))

@@ -7,7 +7,7 @@ from typing import Any
 from ir.relax import op as _op
 from ir.relax.expr import Expr, const
 
-from ..context import NodeContext
+from ..context import NodeContext, computed_widely
 from ..registry import converter
 
 
@@ -55,23 +55,27 @@ def _reduce_l1(ctx: NodeContext) -> Expr:
 
 
 @converter("ReduceSumSquare")
+@computed_widely()
 def _reduce_sum_square(ctx: NodeContext) -> Expr:
     x = ctx.expr(0)
     return _reduce(ctx, _op.sum, ctx.emit(_op.multiply(x, x)))
 
 
 @converter("ReduceL2")
+@computed_widely(integers=True)
 def _reduce_l2(ctx: NodeContext) -> Expr:
     x = ctx.expr(0)
     return _op.sqrt(_reduce(ctx, _op.sum, ctx.emit(_op.multiply(x, x))))
 
 
 @converter("ReduceLogSum")
+@computed_widely(integers=True)
 def _reduce_log_sum(ctx: NodeContext) -> Expr:
     return _op.log(_reduce(ctx, _op.sum, ctx.expr(0)))
 
 
 @converter("ReduceLogSumExp")
+@computed_widely(integers=True)
 def _reduce_log_sum_exp(ctx: NodeContext) -> Expr:
     x, axes = ctx.expr(0), _axes(ctx)
     if axes == []:

@@ -118,6 +118,12 @@ def _resized(
     }
     if not changed:
         return ctx.inputs[0]
+    if any(axis.target == 0 for axis in changed.values()):
+        shape = [axes[number].target if number in axes else dim for number, dim in enumerate(ctx.shape(x))]
+        return _op.zeros(shape, ctx.dtype(x))
+    for number, axis in changed.items():
+        if axis.extent == 0:
+            raise ctx.error(f"axis {number} has no elements to make {axis.target} of")
     if ctx.rank(x) == 4 and set(changed) <= {2, 3} and _relax_can(options, changed):
         return _op.image.resize2d(
             x,
@@ -164,6 +170,10 @@ def _axes(
     if sizes and policy != "stretch":
         choose = min if policy == "not_larger" else max
         everything = ctx.static_shape(x, numbers)
+        if 0 in everything:
+            raise ctx.error(
+                f"{policy} needs the ratio of the sizes {sizes} to the extents {everything}, of which one is 0"
+            )
         ratio = choose(size / extent for size, extent in zip(sizes, everything))
         sizes = [math.floor(ratio * extent + 0.5) for extent in everything]
         ratios, extents = [ratio] * len(numbers), dict(enumerate(everything))

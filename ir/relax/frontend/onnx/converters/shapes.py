@@ -10,10 +10,16 @@ import numpy as np
 from ir.relax import op as _op
 from ir.relax.expr import Expr, ShapeExpr
 from ir.relax.expr import Tuple as RxTuple
+from ir.relax.op.inference import int64, simplify
+from ir.relax.struct_info import TensorStructInfo
 from ir.structural import structural_equal
+from ir.tir import op as T
+from ir.tir.expr import Select
 
 from ..context import Dim, NodeContext, slice_places
 from ..registry import converter
+
+_FAR = (1 << 31) - 1  # a bound that lies behind every axis, or before it
 
 
 @converter("Reshape")
@@ -82,7 +88,16 @@ def _transpose(ctx: NodeContext) -> Expr:
 
 @converter("Squeeze")
 def _squeeze(ctx: NodeContext) -> Expr:
-    return _op.squeeze(ctx.expr(0), ctx.ints_of(1, "axes"))
+    x, axes = ctx.expr(0), ctx.ints_of(1, "axes")
+    shape, rank = ctx.shape(x), ctx.rank(x)
+    if axes is None:
+        axes = [axis for axis, dim in enumerate(ctx.static_shape(x)) if dim == 1]
+    axes = [ctx.axis(axis, rank) for axis in axes]
+    if any(not isinstance(shape[axis], int) for axis in axes):
+        # That the extent is 1, the run has to show.
+        fitting = [1 if axis in axes else dim for axis, dim in enumerate(shape)]
+        x = ctx.builder.match_cast(ctx.emit(x), TensorStructInfo(fitting, ctx.dtype(x)))
+    return _op.squeeze(x, axes)
 
 
 @converter("Unsqueeze")
@@ -142,48 +157,56 @@ def _sliced(
     shape, rank = ctx.shape(x), ctx.rank(x)
     axes = [ctx.axis(axis, rank) for axis in (axes if axes is not None else range(len(starts)))]
     steps = steps or [1] * len(starts)
-    begins: list[Dim] = []
-    limits: list[Dim] = []
-    kept = []
-    for axis, start, end, step in zip(axes, starts, ends, steps):
-        begin, limit = _bounds(start, end, step, shape[axis])
-        if step == 1 and isinstance(begin, int) and begin == 0 and _same(limit, shape[axis]):
+    kept: list[tuple[int, Dim, Dim, int]] = []
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        extent = shape[axis]
+        begin, limit = _bounds(start, end, step, extent)
+        if step == 1 and isinstance(begin, int) and begin == 0 and _same(limit, extent):
             continue  # the whole axis, as exporters write it
-        kept.append(
-            (
-                axis,
-                max(-extent, min(step, extent))
-                if isinstance(extent := shape[axis], int) and extent
-                else step,
-            )
-        )
-        begins.append(begin)
-        limits.append(limit)
+        if isinstance(extent, int) and extent:
+            step = max(-extent, min(step, extent))
+        kept.append((axis, begin, limit, step))
     if not kept:
         return x
-    return _op.strided_slice(
-        x,
-        axes=[axis for axis, _ in kept],
-        begin=begins,
-        end=limits,
-        strides=[step for _, step in kept],
-        # Numbers are within bounds already; of symbolic ends that is assumed, for a result of known shape.
-        assume_inbound=not all(isinstance(dim, int) for dim in (*begins, *limits)),
-    )
+    chosen, begins, limits, strides = (list(column) for column in zip(*kept, strict=True))
+    taken = ctx.emit(_op.strided_slice(x, chosen, begins, limits, strides))
+    return _with_meant_extents(ctx, x, taken, kept)
 
 
 def _bounds(start: Dim, end: Dim, step: int, extent: Dim) -> tuple[Dim, Dim]:
-    """First and last index of a slice, clamped to the extent as ONNX does."""
+    """Bounds with which ``strided_slice``, which counts as numpy does, takes the places that ONNX's Slice takes."""
     if isinstance(start, int) and isinstance(end, int) and isinstance(extent, int):
         places = slice_places(start, end, step, extent)
         if not places:
             return 0, 0
         # A descending slice that includes the first element ends at -1, which must not be taken from the end again.
         return places.start, places.stop if places.stop >= 0 else -extent - 1
-    begin: Dim = start + extent if isinstance(start, int) and start < 0 else start
-    far = isinstance(end, int) and end >= 1 << 30
-    limit: Dim = extent if far else end + extent if isinstance(end, int) and end < 0 else end
-    return begin, limit
+    start, end = (max(-_FAR, min(bound, _FAR)) if isinstance(bound, int) else bound for bound in (start, end))
+    if step < 0 and not (isinstance(start, int) and start >= -1):
+        # numpy takes nothing where a descending slice starts before the first element; ONNX starts at that.
+        if isinstance(start, int):
+            start = T.max(extent + start, int64(0))
+        else:
+            start = T.max(Select(start < 0, start + extent, start), int64(0))
+    return start, extent if step > 0 and isinstance(end, int) and end == _FAR else end
+
+
+def _with_meant_extents(
+    ctx: NodeContext, x: Expr, taken: Expr, kept: list[tuple[int, Dim, Dim, int]]
+) -> Expr:
+    """A slice up to a symbolic bound, such as ``table[:length]``, with the extent ``length`` that the model means.
+
+    Bounds are limited to the axis, so the extent is ``min(length, 1024)`` until it is compared; that they lie within the axis
+    is checked when the program runs.
+    """
+    meant = ctx.shape(taken)
+    for axis, begin, limit, step in kept:
+        counts_on = not isinstance(begin, int) or begin >= 0
+        if step == 1 and counts_on and not isinstance(limit, int) and limit is not ctx.shape(x)[axis]:
+            meant[axis] = simplify(limit - begin)
+    if structural_equal(meant, ctx.shape(taken)):
+        return taken
+    return ctx.builder.match_cast(taken, TensorStructInfo(meant, ctx.dtype(taken)))
 
 
 def _same(a: Dim, b: Dim) -> bool:
@@ -232,17 +255,20 @@ def _padded(ctx: NodeContext, pads: list[int], value: float, axes: list[int] | N
     widths = [0] * (2 * rank)
     for i, axis in enumerate(chosen):
         widths[2 * axis], widths[2 * axis + 1] = pads[i], pads[i + len(chosen)]
-    if any(width < 0 for width in widths):
-        # Negative padding removes elements.
+    modes = {"constant": "constant", "reflect": "reflect", "edge": "replicate", "wrap": "circular"}
+    mode = ctx.attr("mode", "constant")
+    if mode not in modes:
+        raise ctx.error(f"mode {mode!r} is not supported; there are {sorted(modes)}")
+    for axis, extent in enumerate(ctx.shape(x)):
+        if isinstance(extent, int) and extent + widths[2 * axis] + widths[2 * axis + 1] < 0:
+            raise ctx.error(f"pads {pads} remove more than the {extent} elements of axis {axis}")
+    if mode != "constant" and any(width < 0 for width in widths):
+        # Negative padding removes elements; then what is left is repeated.
         shape = ctx.static_shape(x)
         begin = [max(0, -widths[2 * axis]) for axis in range(rank)]
         end = [shape[axis] - max(0, -widths[2 * axis + 1]) for axis in range(rank)]
         x = ctx.emit(_op.strided_slice(x, list(range(rank)), begin, end))
         widths = [max(0, width) for width in widths]
-    modes = {"constant": "constant", "reflect": "reflect", "edge": "replicate", "wrap": "circular"}
-    mode = ctx.attr("mode", "constant")
-    if mode not in modes:
-        raise ctx.error(f"mode {mode!r} is not supported; there are {sorted(modes)}")
     return _op.nn.pad(x, widths, pad_mode=modes[mode], pad_value=value)
 
 

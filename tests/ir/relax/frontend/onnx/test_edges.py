@@ -17,6 +17,8 @@ from onnx import helper, numpy_helper  # noqa: E402
 import runners  # noqa: E402
 from ir import relax  # noqa: E402
 from ir.relax.frontend.onnx import from_onnx  # noqa: E402
+from ir.relax.frontend.onnx.context import slice_places  # noqa: E402
+from ir.relax.frontend.onnx.error import ConversionError, DynamicShapeError  # noqa: E402
 
 NAN, INF = np.nan, np.inf
 I64 = np.int64
@@ -27,11 +29,17 @@ def f32(*values: float) -> np.ndarray:
 
 
 def ran(
-    nodes: list[Any], weights: dict[str, Any] | None = None, opset: int = 18, **inputs: np.ndarray
+    nodes: list[Any],
+    weights: dict[str, Any] | None = None,
+    opset: int = 18,
+    shapes: dict[str, tuple[Any, ...]] | None = None,
+    **inputs: np.ndarray,
 ) -> Any:
-    """The value ``y`` of a model, natively."""
+    """The value ``y`` of a model, natively; ``shapes`` declares inputs with symbolic extents."""
     infos = [
-        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(item.dtype), item.shape)
+        helper.make_tensor_value_info(
+            name, helper.np_dtype_to_tensor_dtype(item.dtype), (shapes or {}).get(name, item.shape)
+        )
         for name, item in inputs.items()
     ]
     constants = [numpy_helper.from_array(np.asarray(item), name) for name, item in (weights or {}).items()]
@@ -363,3 +371,284 @@ def test_nan_through_quantization_is_zero() -> None:
     x = f32(NAN, INF, -INF, 1.25, 0.75)
     np.testing.assert_array_equal(one("QuantizeLinear", x, scale, point), [0, 255, 0, 5, 5])
     np.testing.assert_array_equal(one("Cast", x, to=onnx.TensorProto.INT32), [0, 2**31 - 1, -(2**31), 1, 0])
+
+
+FARTHEST = -(2**63)
+
+
+@pytest.mark.meaning("bounds")
+@pytest.mark.parametrize(
+    ("start", "end", "step"),
+    [
+        (-100, 3, 1), (3, -100, -1), (-1, FARTHEST, -1), (4, FARTHEST, -2), (2**63 - 1, FARTHEST, -1), (-1, -6, -1),
+        (1, 2**63 - 1, 2), (0, 100, 1), (-3, 2**31 - 1, 1), (7, 0, -1), (7, 9, 1), (3, 1, 1), (1, 3, -1), (-100, -100, -1),
+        (-3, -5, -1), (-100, FARTHEST, -1), (FARTHEST, 2**63 - 1, 1), (FARTHEST, FARTHEST, 1), (2, 5, 3), (-4, -1, 2),
+    ],
+)  # fmt: skip
+def test_slices_along_symbolic_extents_stay_within_the_axis(start: int, end: int, step: int) -> None:
+    """Bounds are numbers of int64 at any distance of the axis, whose extent only the run knows."""
+    weights = {name: np.array([value], I64) for name, value in zip("sep", (start, end, step), strict=True)}
+    weights["a"] = np.array([0], I64)
+    node = [helper.make_node("Slice", ["x", "s", "e", "a", "p"], ["y"])]
+    for extent in (0, 1, 2, 5, 8):
+        x = np.arange(extent, dtype=np.float32)
+        found = ran(node, weights, shapes={"x": ("n",)}, x=x)
+        np.testing.assert_array_equal(found, x[list(slice_places(start, end, step, extent))])
+
+
+def test_a_slice_up_to_a_symbolic_bound_is_checked_when_the_program_runs() -> None:
+    """``table[:n] + x`` for an x of n elements, as models with position tables write it."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["n"]),
+        helper.make_node("Slice", ["table", "zero", "n"], ["t"]),
+        helper.make_node("Add", ["t", "x"], ["y"]),
+    ]
+    weights = {"table": np.arange(8, dtype=np.float32), "zero": np.array([0], I64)}
+    for count in (0, 3, 8):
+        found = ran(nodes, weights, shapes={"x": ("n",)}, x=np.ones(count, np.float32))
+        np.testing.assert_array_equal(found, np.arange(count) + 1)
+    with pytest.raises(runners.RunnerError, match="must have extent"):
+        ran(nodes, weights, shapes={"x": ("n",)}, x=np.ones(9, np.float32))
+
+
+@pytest.mark.meaning("reduce-wide")
+def test_formulas_of_float16_do_not_overflow_between_their_steps() -> None:
+    x = np.full((1, 3, 64), 100, np.float16)
+    assert one("ReduceL2", x, np.array([-1], I64), constant=(1,), keepdims=0).tolist() == [[800.0] * 3]
+    ones = np.ones(3, np.float16)
+    unlike = (np.arange(64) * 40 * np.where(np.arange(64) % 2, 1, -1)).astype(np.float16)
+    spread = np.broadcast_to(unlike, (1, 3, 64)).copy()
+    exact = (spread - spread.astype(np.float64).mean(-1, keepdims=True)) / spread.std(-1, dtype=np.float64)[
+        ..., None
+    ]
+    for op, arrays, attrs, expected in (
+        ("LpNormalization", (x,), {"axis": -1}, x / 800),
+        ("LpPool", (x,), {"kernel_shape": [64]}, np.full((1, 3, 1), 800)),
+        ("GlobalLpPool", (x,), {}, np.full((1, 3, 1), 800)),
+        ("InstanceNormalization", (spread, ones, ones - ones), {}, exact),
+        ("MeanVarianceNormalization", (spread,), {"axes": [2]}, exact),
+        ("Mean", (x * 600, x * 600, x * 600), {}, x * 600),
+        ("LRN", (x * 6,), {"size": 3, "alpha": 3.0, "beta": 0.5, "bias": 0.0}, x * 6 / (600 * np.sqrt([[2], [3], [2]]))),
+    ):  # fmt: skip
+        found = one(op, *arrays, **attrs)
+        assert found.dtype == np.float16
+        np.testing.assert_allclose(found.astype(np.float64), expected, rtol=2e-3, atol=1e-3)
+
+
+def test_statistics_of_a_layer_normalization_of_float16() -> None:
+    x = np.array([[-1000, 1000, 3000, 5000]], np.float16)
+    node = helper.make_node("LayerNormalization", ["x", "w"], ["z", "y", "deviation"])
+    mean = ran([node], {"w": np.ones(4, np.float16)}, x=x)
+    assert mean.dtype == np.float32 and mean.tolist() == [[2000.0]]
+
+
+@pytest.mark.parametrize("p", [1, 2])
+def test_a_pool_of_norms_that_rounds_up_has_a_smaller_last_window(p: int) -> None:
+    x = np.arange(1, 6, dtype=np.float32).reshape(1, 1, 5)
+    found = one("LpPool", x, kernel_shape=[2], strides=[2], ceil_mode=1, p=p)
+    np.testing.assert_allclose(found, [[[3, 7, 5] if p == 1 else [5**0.5, 5, 5]]], rtol=1e-6)
+    padded = one("LpPool", x, kernel_shape=[3], strides=[2], pads=[1, 1], ceil_mode=1, p=p)
+    wanted = [3, 9, 9] if p == 1 else [5**0.5, 29**0.5, 41**0.5]
+    np.testing.assert_allclose(padded, [[wanted]], rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_norms_and_logarithms_of_sums_of_integers(dtype: Any) -> None:
+    x = np.array([[3, -4], [5, 12]], dtype)
+    for op, expected in (("ReduceL2", [5, 13]), ("ReduceLogSumExp", [3, 12]), ("ReduceLogSum", [0, 2])):
+        values = abs(x) - 3 if op == "ReduceLogSum" else x  # sums 1 and 11
+        found = one(op, values, np.array([1], I64), constant=(1,), keepdims=0)
+        assert found.dtype == dtype and found.tolist() == expected
+
+
+def test_fractions_shrink_integers_too() -> None:
+    whole = np.array([-3, -2, 0, 0, 0, 2, 3], np.int32)
+    assert one("Shrink", whole, lambd=1.5, bias=0.5).tolist() == [-2, -1, 0, 0, 0, 1, 2]
+    positive = np.array([0, 1, 2, 3, 7, 200], np.uint8)
+    assert one("Shrink", positive, lambd=2.0, bias=1.0).tolist() == [0, 0, 0, 2, 6, 199]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"), [(I64, 2**62 + 1), (I64, -(2**53) - 1), (np.uint64, 2**64 - 1), (np.int8, -7)]
+)
+def test_padding_keeps_all_bits_of_an_integer(dtype: Any, value: int) -> None:
+    x, pads = np.array([1, 2], dtype), np.array([1, 2], I64)
+    found = one("Pad", x, pads, np.asarray(value, dtype), constant=(1, 2))
+    np.testing.assert_array_equal(found, np.array([value, 1, 2, value, value], dtype))
+
+
+@pytest.mark.parametrize("pads", [(2, -1, -1, 0), (-3, 2, 3, -2), (0, -11, 1, 3), (4, 0, -5, 0)])
+def test_padding_may_be_cut_off_again(pads: tuple[int, int, int, int]) -> None:
+    """An extent is what it was, and what is added before and behind, negative or not: also where less is there than is cut."""
+    for rows in (0, 1, 3):
+        x = np.arange(rows * 11, dtype=np.float32).reshape(rows, 11)
+        shape = (rows + pads[0] + pads[2], 11 + pads[1] + pads[3])
+        if min(shape) < 0:
+            with pytest.raises(ConversionError, match="remove more than the 0 elements of axis 0"):
+                one("Pad", x, np.array(pads, I64), constant=(1,))
+            continue
+        expected = np.full(shape, 0, np.float32)
+        for i, j in np.ndindex(*shape):
+            row, column = i - pads[0], j - pads[1]
+            if 0 <= row < rows and 0 <= column < 11:
+                expected[i, j] = x[row, column]
+        np.testing.assert_array_equal(one("Pad", x, np.array(pads, I64), constant=(1,)), expected)
+
+
+def test_ranges_of_great_integers_are_counted_exactly() -> None:
+    bounds = [np.asarray(item, I64) for item in (2**62 + 1, 2**62 + 4, 1)]
+    nodes = [helper.make_node("Range", ["a", "b", "c"], ["r"]), helper.make_node("Add", ["r", "x"], ["y"])]
+    found = ran(nodes, dict(zip("abc", bounds, strict=True)), x=np.zeros(3, I64))
+    np.testing.assert_array_equal(found, [2**62 + 1, 2**62 + 2, 2**62 + 3])
+    down = [np.asarray(item, I64) for item in (2**63 - 1, 2**63 - 6, -2)]
+    found = ran(nodes, dict(zip("abc", down, strict=True)), x=np.zeros(3, I64))
+    np.testing.assert_array_equal(found, [2**63 - 1, 2**63 - 3, 2**63 - 5])
+
+
+@pytest.mark.meaning("empty")
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 2, 3, 1), (2, 0, 4, 1)])
+def test_an_image_may_be_resized_to_nothing(mode: str, shape: tuple[int, ...]) -> None:
+    x, empty = np.ones(shape, np.float32), np.empty(0, np.float32)
+    scales = np.array([*[1] * (len(shape) - 2), 2, 0.5], np.float32)
+    transformation = {"mode": mode, "coordinate_transformation_mode": "asymmetric"}
+    found = one("Resize", x, empty, scales, constant=(1, 2), **transformation)
+    assert found.shape == (*shape[:-2], shape[-2] * 2, 0)
+    with pytest.raises(ConversionError, match=f"axis {len(shape) - 1} has no elements to make 4 of"):
+        sizes = np.array([*shape[:-1], 4], I64)
+        one("Resize", x[..., :0], empty, empty, sizes, constant=(1, 2, 3), **transformation)
+
+
+FOUND = np.array([[1, 0, 2], [0, 3, 0]], np.float32)
+
+
+@pytest.mark.parametrize(
+    ("behind", "expected"),
+    [
+        ([("Cast", ["z"], {"to": 1})], [[0, 0, 1], [0, 2, 1]]),
+        ([("Concat", ["z", "z"], {"axis": 1})], [[0, 0, 1, 0, 0, 1], [0, 2, 1, 0, 2, 1]]),
+        ([("Transpose", ["z"], {}), ("GatherND", ["x", "v0"], {})], [1, 2, 3]),
+        ([("Gather", ["z", "one"], {}), ("Gather", ["x", "v0"], {"axis": 1})], [[1, 2, 0], [0, 0, 3]]),
+        ([("Cast", ["z"], {"to": 1}), ("Transpose", ["v0"], {}), ("MatMul", ["v0", "v1"], {})], [[1, 1], [1, 5]]),
+        ([("ReduceSum", ["z"], {"keepdims": 0})], 4),
+        ([("Shape", ["z"], {}), ("Reshape", ["z", "v0"], {}), ("Neg", ["v1"], {})], [[0, 0, -1], [0, -2, -1]]),
+        ([("Unique", ["z"], {}), ("Add", ["v0", "one"], {})], [1, 2, 3]),
+    ],
+)  # fmt: skip
+def test_nodes_behind_one_whose_extents_depend_on_data(behind: list[Any], expected: Any) -> None:
+    nodes = [helper.make_node("NonZero", ["x"], ["z"])]
+    for number, (op, inputs, attrs) in enumerate(behind):
+        output = "y" if number == len(behind) - 1 else f"v{number}"
+        nodes.append(helper.make_node(op, inputs, [output], **attrs))
+    one_ = np.asarray(1, I64)
+    np.testing.assert_array_equal(ran(nodes, {"one": one_}, x=FOUND), expected)
+    np.testing.assert_array_equal(ran(nodes, {"one": one_}, shapes={"x": ("n", "m")}, x=FOUND), expected)
+
+
+@pytest.mark.meaning("relax-shape")
+@pytest.mark.parametrize(
+    ("op", "constant", "attrs"),
+    [("Add", (5,), {}), ("Mul", (3, 1), {}), ("Where", (3, 5), {}), ("Concat", (2, 5), {"axis": 0}), ("Max", (3, 5), {})],
+)  # fmt: skip
+def test_extents_that_are_equal_only_when_the_program_runs(
+    op: str, constant: tuple[int, ...], attrs: Any
+) -> None:
+    x, c = np.arange(15, dtype=np.float32).reshape(3, 5), np.ones(constant, np.float32)
+    names = ["m", "x", "c"] if op == "Where" else ["x", "c"]
+    nodes = [helper.make_node("Less", ["x", "x"], ["m"]), helper.make_node(op, names, ["y"], **attrs)]
+    expected = {
+        "Add": lambda: x + 1, "Mul": lambda: x, "Where": lambda: c, "Concat": lambda: np.concatenate([x, c]),
+        "Max": lambda: np.maximum(x, c),
+    }[op]()  # fmt: skip
+    shapes = {"x": ("n", "m")}
+    np.testing.assert_array_equal(ran(nodes, {"c": c}, shapes=shapes, x=x), expected)
+    with pytest.raises(runners.RunnerError, match="must have extent"):
+        ran(nodes, {"c": c}, shapes=shapes, x=np.ones((4, 6), np.float32))
+
+
+def test_a_row_that_is_cut_out_is_broadcast() -> None:
+    nodes = [
+        helper.make_node("Slice", ["x", "a", "b"], ["row"]),
+        helper.make_node("Add", ["row", "x"], ["y"]),
+    ]
+    x = np.arange(6, dtype=np.float32).reshape(3, 2)
+    weights = {"a": np.array([-1], I64), "b": np.array([2**63 - 1], I64)}
+    np.testing.assert_array_equal(ran(nodes, weights, shapes={"x": ("n", 2)}, x=x), x[-1:] + x)
+    nodes[1] = helper.make_node("Squeeze", ["row", "zero"], ["y"])
+    weights["zero"] = np.array([0], I64)
+    np.testing.assert_array_equal(ran(nodes, weights, shapes={"x": ("n", 2)}, x=x), x[-1])
+
+
+def test_a_bias_of_unknown_extent_fits_the_channels() -> None:
+    x, w, b = np.ones((1, 2, 4), np.float32), np.ones((2, 3, 1), np.float32), f32(1, 2, 3)
+    for op, weight in (("ConvTranspose", w), ("Conv", w.transpose(1, 0, 2).copy())):
+        found = ran(
+            [helper.make_node(op, ["x", "w", "b"], ["y"])], {"w": weight}, shapes={"b": ("n",)}, x=x, b=b
+        )
+        np.testing.assert_array_equal(found, 2 + b[None, :, None] + np.zeros((1, 3, 4)))
+
+
+def test_what_symbolic_extents_leave_open_names_the_node() -> None:
+    x = np.ones((2, 3), np.float32)
+    w = np.ones((3, 3, 3), np.float32)
+    at = np.zeros((2, 1), I64)
+    cases: list[tuple[Any, dict[str, Any], dict[str, Any]]] = [
+        (helper.make_node("Squeeze", ["x"], ["y"], "S"), {"x": ("n", "m")}, {"x": x}),
+        (helper.make_node("ConvTranspose", ["x", "w"], ["y"], "S"), {"w": (3, 3, "n")}, {"x": w, "w": w}),
+        (helper.make_node("GatherND", ["x", "i"], ["y"], "S"), {"i": (2, "n")}, {"x": x, "i": at}),
+        (helper.make_node("ScatterND", ["x", "i", "x"], ["y"], "S"), {"i": (2, "n")}, {"x": x, "i": at}),
+        (
+            helper.make_node("Gemm", ["x", "i", "c"], ["y"], "S", transB=1),
+            {"c": ("n",)},
+            {"x": x, "i": w[0], "c": x[0]},
+        ),
+    ]
+    for node, shapes, inputs in cases:
+        with pytest.raises(DynamicShapeError, match=rf"{node.op_type} \(node 'S'\).*\bn\b.*shape_dict"):
+            ran([node], shapes=shapes, **inputs)
+
+
+@pytest.mark.parametrize("extent", [1, 3])
+def test_expand_repeats_an_axis_that_turns_out_to_have_one_element(extent: int) -> None:
+    x = np.arange(2 * extent, dtype=np.float32).reshape(2, extent)
+    nodes = [helper.make_node("Expand", ["x", "shape"], ["y"])]
+    found = ran(nodes, {"shape": np.array([2, 2, 3], I64)}, shapes={"x": (2, "n")}, x=x)
+    np.testing.assert_array_equal(found, np.broadcast_to(x, (2, 2, 3)))
+
+
+@pytest.mark.parametrize("dilation", [1, 2])
+def test_a_transposed_convolution_of_an_image_of_unknown_size(dilation: int) -> None:
+    x, w = np.arange(10, dtype=np.float32).reshape(1, 2, 5), f32(1, 2, 3, 4, 5, 6).reshape(2, 1, 3)
+    node = [helper.make_node("ConvTranspose", ["x", "w"], ["y"], dilations=[dilation])]
+    whole = ran(node, {"w": w}, x=x)
+    np.testing.assert_array_equal(ran(node, {"w": w}, shapes={"x": ("b", "c", "n")}, x=x), whole)
+
+
+@pytest.mark.parametrize(
+    "op", ["BatchNormalization", "InstanceNormalization", "QuantizeLinear", "Conv", "ConvTranspose"]
+)
+@pytest.mark.parametrize("symbolic", ["x", "w"])
+def test_weights_whose_extents_only_the_run_knows(op: str, symbolic: str) -> None:
+    """One side of what must be equal is a name: extents of channels, and those of a kernel beside ``kernel_shape``."""
+    x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    w = np.ones((3, 3, 2), np.float32) if op.startswith("Conv") else f32(1, 2, 4)
+    count = {"BatchNormalization": 4, "InstanceNormalization": 2}.get(op, 1)
+    attrs: dict[str, Any] = {"kernel_shape": [2]} if op.startswith("Conv") else {}
+    node = helper.make_node(op, ["x", *["w"] * count], ["y"], **attrs)
+    shapes = {"x": (2, "n", 4)} if symbolic == "x" else {"w": (3, 3, "n") if w.ndim == 3 else ("n",)}
+    whole = ran([node], x=x, w=w)
+    np.testing.assert_array_equal(ran([node], shapes=shapes, x=x, w=w), whole)
+
+
+@pytest.mark.meaning("empty")
+def test_extents_of_zero_that_a_shape_asks_for_are_not_copied() -> None:
+    """That there are no elements is known of neither extent of x until the program runs."""
+    node = helper.make_node("Reshape", ["x", "shape"], ["y"], allowzero=1)
+    for given in ((8, 0), (0, 3)):
+        found = ran(
+            [node],
+            {"shape": np.array([0, 5, 2], I64)},
+            shapes={"x": ("n", "m")},
+            x=np.ones(given, np.float32),
+        )
+        assert found.shape == (0, 5, 2)

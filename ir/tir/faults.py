@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from ... import dtype as dt
-from ...node import Visitor
-from .. import expr as E
-from ..expr import PrimExpr
-from ..intrinsic.declaration import CallEffectKind, effect_of
+from .. import dtype as dt
+from ..node import Visitor
+from . import expr as E
+from .expr import PrimExpr
+from .intrinsic.declaration import CallEffectKind, effect_of
 
 
 def may_divide_by_zero(node: PrimExpr) -> bool:

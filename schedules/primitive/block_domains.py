@@ -1,0 +1,142 @@
+"""Which values of a block's variables touch given boxes of buffers: the indices of its accesses, solved for the variables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ir import tir
+from ir.arith import Analyzer, detect_iter_map, int_set, inverse_affine_iter_map
+
+from ..affine import Polynomial, constant_difference, mentions, polynomial, simplify_polynomial, split_by
+from ..region import Box, union_boxes
+from ..tree import BlockNode
+
+
+def solve_domains(
+    block: BlockNode, regions: tuple[tir.BufferRegion, ...], boxes: Mapping[tir.Buffer, Box]
+) -> dict[Any, tuple[Any, Any]]:
+    """The (min, extent) of each block variable that covers the boxes; variables that no index determines are absent."""
+    domains: dict[Any, tuple[Any, Any]] = {}
+    for region in regions:
+        box = boxes.get(region.buffer)
+        if box is None:
+            continue
+        solutions = [
+            _solve_index(index, low, extent) for index, (low, extent) in zip(region.region, box, strict=True)
+        ]
+        if any(item is None for item in solutions):
+            solutions = _solve_jointly(block, region, box) or solutions
+        for solved in solutions:
+            if solved is None:
+                continue
+            var, low, extent = solved
+            if var not in domains:
+                domains[var] = (low, extent)
+            else:
+                dom = domain_of(block, var)
+                ((low_a, extent_a),) = union_boxes([[domains[var]], [(low, extent)]], [dom.extent])
+                domains[var] = (low_a, extent_a)
+    return domains
+
+
+def domain_of(block: BlockNode, var: tir.Var) -> tir.Range:
+    """The values that a block variable takes."""
+    return next(item.dom for item in block.iter_vars if item.var is var)
+
+
+def _solve_index(index: tir.Range, low: Any, extent: Any) -> tuple[Any, Any, Any] | None:
+    """Solve for the variable where the index is ``var + c``, ``var * c`` or ``var // c``: (variable, min, extent)."""
+    if (
+        isinstance(index.min, tir.FloorDiv)
+        and isinstance(index.min.a, tir.Var)
+        and isinstance(index.min.b, tir.IntImm)
+    ):
+        factor = index.min.b.value
+        return index.min.a, simplify_polynomial(low * factor), simplify_polynomial(extent * factor)
+    poly = polynomial(index.min)
+    variables = [m for m in poly.terms if m]
+    if len(variables) != 1 or len(variables[0]) != 1:
+        return None
+    (var,), factor = variables[0], poly.terms[variables[0]]
+    if not isinstance(var, tir.Var) or factor < 1:
+        return None
+    low = simplify_polynomial(low - poly.terms.get((), 0))
+    if factor == 1:
+        return var, low, extent
+    if not isinstance(extent, tir.IntImm):
+        return None
+    first, last = tir.floordiv(low, factor), tir.floordiv(low + (extent - 1), factor)
+    exact = constant_difference(low, simplify_polynomial(polynomial_quotient(low, factor) * factor))
+    if exact == 0:
+        return (
+            var,
+            polynomial_quotient(low, factor),
+            tir.const((extent.value - 1) // factor + 1, extent.dtype),
+        )
+    if isinstance(low, tir.IntImm):
+        return var, first, last - first + 1
+    # Where the box starts between two multiples, one more of them may lie in it.
+    return var, first, tir.const((extent.value - 1) // factor + 2, extent.dtype)
+
+
+def polynomial_quotient(expr: Any, factor: int) -> Any:
+    """The expression with every coefficient divided by ``factor``, rounding down."""
+    poly = polynomial(expr)
+    return Polynomial({m: c // factor for m, c in poly.terms.items() if c // factor}, poly.dtype).to_expr()
+
+
+def _solve_jointly(block: BlockNode, region: tir.BufferRegion, box: Box) -> list[Any] | None:
+    """Solve a bijective map from block variables to indices, such as ``B[v // 16, v % 16]``, by its inverse."""
+    if not all(is_constant(item.extent, 1) for item in region.region):
+        return None
+    used = [
+        item for item in block.iter_vars if any(mentions(index.min, {item.var}) for index in region.region)
+    ]
+    if not all(isinstance(item.dom.extent, tir.IntImm) for item in used):
+        return None
+    found = detect_iter_map(
+        [item.min for item in region.region], {item.var: item.dom for item in used}, True, "bijective"
+    )
+    if not found.indices:
+        return None
+    points = [tir.Var(f"i{n}", item.min.dtype) for n, item in enumerate(region.region)]
+    inverse = inverse_affine_iter_map(found.indices, points)
+    analyzer = Analyzer()
+    lows = {point: low for point, (low, _) in zip(points, box, strict=True)}
+    spans = {
+        point: int_set.IntervalSet(tir.const(0, point.dtype), extent - 1)
+        for point, (_, extent) in zip(points, box, strict=True)
+    }
+    result = []
+    for item in used:
+        value = inverse.get(item.var)
+        if value is None:
+            return None
+        parts = split_by(polynomial(value), spans)
+        if parts is not None:
+            base = analyzer.simplify(tir.substitute(value, lows))
+            reach: Any = tir.const(1, item.var.dtype)
+            for point, terms in parts[0].items():
+                coefficient = Polynomial(terms, item.var.dtype).constant()
+                if coefficient is None or coefficient < 0:
+                    return None
+                reach = reach + coefficient * spans[point].max_value
+            result.append((item.var, base, simplify_polynomial(reach)))
+            continue
+        domains = {
+            point: int_set.IntervalSet(low, analyzer.simplify(low + extent - 1))
+            for point, (low, extent) in zip(points, box, strict=True)
+        }
+        bounds = analyzer.int_set(value, domains)
+        if bounds.is_everything() or bounds.is_nothing():
+            return None
+        result.append(
+            (item.var, bounds.min_value, analyzer.simplify(bounds.max_value - bounds.min_value + 1))
+        )
+    return result
+
+
+def is_constant(expr: Any, value: int) -> bool:
+    """Whether an expression is this integer."""
+    return isinstance(expr, tir.IntImm) and expr.value == value

@@ -1,0 +1,114 @@
+"""How many scopes a question enters for the sides of choices and connectives, and what is known in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ir import tir
+from ir.arith import Analyzer
+from ir.arith.comparison import Extension
+from ir.arith.constraint_scope import ConstraintScope
+
+V = [tir.Var(f"v{number}") for number in range(42)]
+X = tir.Var("x")
+
+
+@pytest.fixture
+def scopes(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The scopes that are entered."""
+    entered: list[Any] = []
+    enter = ConstraintScope.__enter__
+
+    def counted(scope: ConstraintScope) -> None:
+        entered.append(scope)
+        enter(scope)
+
+    monkeypatch.setattr(ConstraintScope, "__enter__", counted)
+    return entered
+
+
+def shared_choices(depth: int) -> tir.PrimExpr:
+    """Choices between what they share, as negative indices of slices of slices are."""
+    found: tir.PrimExpr = X
+    for bound in V[:depth]:
+        found = tir.Select(bound < X, found, found + bound)
+    return found
+
+
+def connective(node: Any, clause: Callable[[int], tir.PrimExpr], depth: int, right: bool) -> tir.PrimExpr:
+    """Clauses that are joined from the left or from the right."""
+    clauses = [clause(number) for number in range(depth)]
+    found = clauses.pop(-1 if right else 0)
+    for other in reversed(clauses) if right else clauses:
+        found = node(other, found) if right else node(found, other)
+    return found
+
+
+def nested_connectives(depth: int) -> tir.PrimExpr:
+    """``v0 < x and (v1 < x or (v2 < x and ...))``."""
+    found: tir.PrimExpr = X < 5
+    for number in reversed(range(depth)):
+        found = (tir.Or if number % 2 else tir.And)(V[number] < X, found)
+    return found
+
+
+def test_sides_that_choices_share_are_not_visited_for_every_way_to_them(scopes: list[Any]) -> None:
+    Analyzer().simplify(shared_choices(12))
+    assert len(scopes) <= 300
+
+
+@pytest.mark.parametrize("right", [False, True])
+@pytest.mark.parametrize("node", [tir.And, tir.Or])
+@pytest.mark.parametrize(
+    "clause",
+    [
+        lambda k: V[k] < V[k + 1],
+        lambda k: V[k] < 5,
+        lambda k: V[k] + V[k + 1] < V[k + 2],
+        lambda k: tir.Or(V[k] < 3, V[k + 1] > 7),
+    ],
+)
+def test_clauses_are_visited_a_few_times_each(
+    scopes: list[Any], clause: Callable[[int], tir.PrimExpr], node: Any, right: bool
+) -> None:
+    analyzer = Analyzer()
+    analyzer.enabled_extensions = Extension.ApplyConstraintsToBooleanBranches
+    analyzer.simplify(connective(node, clause, 9, right))
+    assert len(scopes) <= 300
+
+
+def test_connectives_in_connectives(scopes: list[Any]) -> None:
+    analyzer = Analyzer()
+    analyzer.enabled_extensions = Extension.ApplyConstraintsToBooleanBranches
+    analyzer.simplify(nested_connectives(12))
+    assert len(scopes) <= 12 * 128
+
+
+def test_the_last_of_many_choices_knows_what_all_say() -> None:
+    found: tir.PrimExpr = tir.Select(X < 25, X, tir.const(-1))
+    for bound in reversed(range(24)):
+        found = tir.Select(tir.EQ(V[bound], X + bound), tir.const(bound), found)
+    inner = tir.Select(X < 25, found, tir.const(0))
+    assert "-1" not in Analyzer().simplify(inner).script()
+
+
+@pytest.mark.parametrize("right", [False, True])
+@pytest.mark.parametrize(
+    ("node", "clauses", "expected"),
+    [
+        (tir.And, [X < 5, V[0] < 3, X < 7], "x < 5 and v0 < 3"),
+        (tir.And, [X < 7, V[0] < 3, X < 5], "v0 < 3 and x < 5"),
+        (tir.Or, [X < 5, V[0] < 3, X < 7], "v0 < 3 or x < 7"),
+        (tir.And, [X < 5, V[0] < 3, X < 5], "x < 5 and v0 < 3"),
+        (tir.And, [X < 5, V[0] < 3, X > 8], "T.bool(False)"),
+        (tir.Or, [X < 5, V[0] < 3, X >= 3], "T.bool(True)"),
+    ],
+)
+def test_clauses_know_all_others(node: Any, clauses: list[tir.PrimExpr], expected: str, right: bool) -> None:
+    analyzer = Analyzer()
+    analyzer.enabled_extensions = Extension.ApplyConstraintsToBooleanBranches
+    simplified = analyzer.simplify(connective(node, lambda number: clauses[number], 3, right))
+    assert simplified.script() == expected

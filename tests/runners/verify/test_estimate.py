@@ -1,0 +1,178 @@
+"""The algebra of errors: whatever operands within their errors make of an operation lies within the error of its result."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ir.script import from_source
+from ir.tir.evaluate import evaluate
+from ir.tir.expr import EQ, LT, Add, Cast, Div, FloatImm, IntImm, Max, Min, Mul, PrimExpr, Select, Sub, Var
+from ir.tir.op import exp, floor
+from runners.verify import compute_reference
+from runners.verify.estimate import NEVER, WIDE, ZERO, Algebra, Estimate, or_zero
+from runners.verify.rounding import growth
+from tests.programs.nodes import matmul
+
+from .conftest import native, verdict
+
+VALUES = [-3.0, -0.25, 0.0, 0.125, 1.0, 40.0]
+ERRORS = [0.0, 0.125, 2.0]
+INSIDE = np.array([-1.0, -0.5, 0.0, 0.3, 1.0])
+"""Where in its interval an operand may lie."""
+
+
+NUMBERS: dict[Any, Any] = {}
+"""Values of the operands, which are variables: numbers of Python would trap where those of IEEE 754 do not."""
+
+
+def number(value: float) -> PrimExpr:
+    variable = Var("number", WIDE)
+    NUMBERS[variable] = np.float64(value)
+    return variable
+
+
+def inexact(value: float, error: float) -> Estimate:
+    return Estimate(number(value), number(error) if error else None)
+
+
+def error_of(make: Callable[[Algebra], Estimate]) -> float:
+    """The error of an estimate as a number, after the names that were given on the way."""
+    algebra = Algebra(EQ(ZERO, number(1.0)))
+    with algebra.scope() as names:
+        found = algebra.error(make(algebra))
+        values = dict(NUMBERS)
+        with np.errstate(all="ignore"):
+            for name, value in names:
+                values[name] = evaluate(value, values)
+            return float(evaluate(or_zero(found), values))
+
+
+def binary(kind: Any) -> tuple[Callable[..., Estimate], Callable[..., Any]]:
+    rule = {Add: "add", Sub: "add", Mul: "multiply", Div: "divide", Min: "extreme", Max: "extreme"}[kind]
+    compute = {
+        Add: np.add,
+        Sub: np.subtract,
+        Mul: np.multiply,
+        Div: np.divide,
+        Min: np.minimum,
+        Max: np.maximum,
+    }
+
+    def make(algebra: Algebra, a: Estimate, b: Estimate) -> Estimate:
+        dtype = () if rule == "extreme" else ("float32",)
+        return getattr(algebra, rule)(kind(a.value, b.value), *dtype, a, b)
+
+    return make, compute[kind]
+
+
+@pytest.mark.parametrize("kind", [Add, Sub, Mul, Div, Min, Max])
+def test_operands_within_their_errors_give_results_within_theirs(kind: Any) -> None:
+    make, compute = binary(kind)
+    for value, other, error, error_other in itertools.product(VALUES, VALUES, ERRORS, ERRORS):
+        a, b = inexact(value, error), inexact(other, error_other)
+        with np.errstate(all="ignore"):
+            bound = error_of(lambda algebra: make(algebra, a, b))
+            results = compute((value + error * INSIDE)[:, None], (other + error_other * INSIDE)[None])
+            apart = np.abs(results - compute(value, other))
+        if np.isfinite(apart).all():
+            assert apart.max() <= bound, (value, error, other, error_other)
+
+
+def test_a_quotient_is_open_where_the_divisor_may_be_zero() -> None:
+    for divisor, error in ((0.125, 0.125), (0.125, 2.0), (-0.25, 2.0)):
+        of_quotient = lambda algebra: algebra.divide(
+            Div(number(1.0), number(divisor)), "float32", inexact(1.0, 0.0), inexact(divisor, error)
+        )
+        assert error_of(of_quotient) == np.inf
+
+
+@pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize("error", ERRORS)
+def test_functions_and_steps_move_as_far_as_their_intervals_reach(value: float, error: float) -> None:
+    of_exp = error_of(lambda algebra: algebra.function(exp, "float32", [inexact(value, error)]))
+    assert np.abs(np.exp(value + error * INSIDE) - np.exp(value)).max() <= of_exp
+    of_floor = error_of(lambda algebra: algebra.step(floor, inexact(value, error)))
+    assert np.abs(np.floor(value + error * INSIDE) - np.floor(value)).max() <= of_floor
+    if error == 0:
+        assert of_floor == 0
+
+
+@pytest.mark.parametrize("kind", [Add, Sub, Mul, Min, Max])
+def test_integers_that_rounded_floats_decide_have_errors(kind: Any) -> None:
+    compute = {Add: np.add, Sub: np.subtract, Mul: np.multiply, Min: np.minimum, Max: np.maximum}[kind]
+    for value, other, error, error_other in itertools.product((-3, 0, 4), (-2, 5), (0, 2), (0, 1)):
+        a, b = IntImm("int32", value), IntImm("int32", other)
+        bound = error_of(
+            lambda algebra: algebra.integer(
+                kind(a, b),
+                Estimate(a, number(error) if error else None),
+                Estimate(b, number(error_other) if error_other else None),
+                kind.__name__,
+            )
+        )
+        steps = np.arange(-error, error + 1), np.arange(-error_other, error_other + 1)
+        apart = np.abs(compute(value + steps[0][:, None], other + steps[1][None]) - compute(value, other))
+        assert apart.max() <= bound
+
+
+def test_a_choice_by_a_condition_that_may_turn_out_either_way_reaches_both_sides() -> None:
+    def choice(algebra: Algebra, apart: float) -> Estimate:
+        condition = algebra.compare(LT(number(apart), ZERO), inexact(apart, 0.125), Estimate(ZERO))
+        return algebra.choose(Select, condition, Estimate(number(1.0)), Estimate(number(7.0)), lazy=False)
+
+    assert error_of(lambda algebra: choice(algebra, 0.1)) >= 6.0
+    assert error_of(lambda algebra: choice(algebra, 0.2)) == 0.0
+
+
+def test_narrowing_adds_a_rounding() -> None:
+    wide = Estimate(Cast(WIDE, FloatImm("float32", 0.1)), whole=NEVER)
+    narrow = error_of(lambda algebra: algebra.cast("bfloat16", wide, "float32"))
+    assert 0.1 * 2.0**-8 <= narrow <= 0.1 * 2.0**-7
+
+
+# ---- whole programs ----------------------------------------------------------------------------------------------
+
+
+def test_a_statement_behind_a_tie_may_run_or_not() -> None:
+    """Two sums that round differently are compared: either side of the condition is right, as long as it is no number of neither."""
+    mod = from_source("""
+@I.ir_module
+class Module:
+    @T.prim_func
+    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+        P = T.alloc_buffer((8,), "float32")
+        Q = T.alloc_buffer((8,), "float32")
+        for i in range(8):
+            P[i] = A[i] * T.float32(0.1)
+            Q[i] = T.float32(0.1) * A[i]
+        for i in range(8):
+            if P[i] < Q[i]:
+                B[i] = T.float32(1)
+            else:
+                B[i] = T.float32(2)
+""")
+    reference = compute_reference(mod, native)
+    reference.cases = [case for case in reference.cases if case.name == "positive numbers"]
+    for side in (1, 2):
+        assert verdict(reference, lambda a, b, side=side: b.fill(side)) is None
+
+
+@pytest.mark.parametrize("rows", [3, 50])
+def test_the_bounds_of_a_product_know_its_terms_alone(rows: int) -> None:
+    """However many elements the product has, each is a sum of as many terms as the reduction has steps."""
+    terms = 64
+    reference = compute_reference(matmul(rows, rows, terms), native)
+    case = next(case for case in reference.cases if case.name == "random numbers")
+    a, b, _ = (array.astype("float64") for array in reference.prepare(case).arrays)
+    (bounds,) = case.outputs
+    assert bounds.high is not None
+    reach = (bounds.high.astype("float64") - bounds.low) / 2
+    mass = np.abs(a) @ np.abs(b)
+    unit = 2.0**-24
+    assert (reach <= 1.1 * (growth(terms, unit) + 1) * unit * mass + 2 * unit * np.abs(a @ b)).all()
+    assert (reach >= 0.5 * unit * np.sqrt(terms) * mass).all()

@@ -1,0 +1,206 @@
+"""Kernels that are wrong on rare inputs only: the ends of a type, every exponent, rows of infinities, long loops, guards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ir.script import from_source
+from runners.native import build_native
+from runners.verify import Reference
+
+from .conftest import verdict
+
+FLOATS = 'A: T.Buffer((N,), "float32"), C: T.Buffer((N,), "float32")'
+INTEGERS = 'A: T.Buffer((N,), "int32"), C: T.Buffer((N,), "int32")'
+
+
+def program(params: str, body: str) -> Any:
+    lines = "\n".join(f"        {line}" for line in body.strip().splitlines())
+    return from_source(f"@I.ir_module\nclass Module:\n    @T.prim_func\n    def main({params}):\n{lines}\n")
+
+
+def elementwise(params: str, count: int, value: str) -> Any:
+    return program(params.replace("N", str(count)), f"for i in range({count}):\n    C[i] = {value}")
+
+
+def row_maximum(
+    columns: int, begin: str, combine: str = "T.max(M[vi], A[vi, vk])", dtype: str = "float32"
+) -> Any:
+    body = f"""
+for i, k in T.grid(4, {columns}):
+    with T.block("M"):
+        vi, vk = T.axis.remap("SR", [i, k])
+        with T.init():
+            M[vi] = {begin}
+        M[vi] = {combine}"""
+    return program(f'A: T.Buffer((4, {columns}), "{dtype}"), M: T.Buffer((4,), "{dtype}")', body)
+
+
+def accepted(reference_of: Callable[[Any], Reference], original: Any, candidate: Any) -> bool:
+    """Whether the check accepts a candidate; it accepts the program itself."""
+    reference = reference_of(original)
+    assert verdict(reference, build_native(original, "llvm")) is None
+    return verdict(reference, build_native(candidate, "llvm")) is None
+
+
+@pytest.mark.parametrize("columns", [5, 300])
+@pytest.mark.parametrize("begin", ["-3.4028234663852886e38", "-1e30", "-300"])
+def test_a_maximum_that_starts_at_a_finite_number(reference_of: Any, columns: int, begin: str) -> None:
+    right = row_maximum(columns, 'T.float32("-inf")')
+    assert not accepted(reference_of, right, row_maximum(columns, f"T.float32({begin})"))
+
+
+def test_a_maximum_of_integers_that_starts_at_a_common_number(reference_of: Any) -> None:
+    right = row_maximum(300, 'T.min_value("int32")', dtype="int32")
+    assert not accepted(reference_of, right, row_maximum(300, "-1000000000", dtype="int32"))
+
+
+def test_a_maximum_that_drops_nan(reference_of: Any) -> None:
+    right = row_maximum(300, 'T.float32("-inf")')
+    drops = "T.if_then_else(A[vi, vk] > M[vi], A[vi, vk], M[vi])"
+    assert not accepted(reference_of, right, row_maximum(300, 'T.float32("-inf")', drops))
+
+
+@pytest.mark.parametrize(
+    ("count", "value", "wrong"),
+    [
+        (
+            1000,
+            "A[i] * T.float32(2)",
+            "T.if_then_else(A[i] > T.float32(100) and A[i] < T.float32(1e30), T.float32(5), A[i] * T.float32(2))",
+        ),
+        (1000, "T.exp(A[i])", "T.exp(T.min(A[i], T.float32(60)))"),
+        (1000, "A[i] * T.float32(1)", "T.if_then_else(T.fabs(A[i]) < T.float32(1e-38), T.float32(0), A[i])"),
+        (
+            20,
+            "T.max(A[i], T.float32(0))",
+            "T.if_then_else(A[i] < T.float32(-1e30), A[i], T.max(A[i], T.float32(0)))",
+        ),
+    ],
+)
+def test_floats_that_are_large_small_or_infinite(
+    reference_of: Any, count: int, value: str, wrong: str
+) -> None:
+    right = elementwise(FLOATS, count, value)
+    assert not accepted(reference_of, right, elementwise(FLOATS, count, wrong))
+
+
+def test_digits_of_float64(reference_of: Any) -> None:
+    params = FLOATS.replace("float32", "float64")
+    right = elementwise(params, 100, "A[i] * T.float64(2)")
+    wrong = elementwise(params, 100, 'T.Cast("float64", T.Cast("float32", A[i])) * T.float64(2)')
+    assert not accepted(reference_of, right, wrong)
+
+
+@pytest.mark.parametrize(
+    ("value", "wrong"),
+    [
+        (
+            "T.if_then_else(A[i] < 0, 0 - A[i], A[i])",
+            'T.if_then_else(A[i] == T.min_value("int32"), 5, T.if_then_else(A[i] < 0, 0 - A[i], A[i]))',
+        ),
+        ("A[i] + 1", 'T.if_then_else(A[i] == T.max_value("int32"), 5, A[i] + 1)'),
+        ("A[i] * 3", 'T.Cast("int32", T.Cast("float32", A[i]) * T.float32(3))'),
+        ("A[i] // 7", "T.if_then_else(A[i] == 0, 1, A[i] // 7)"),
+        ("T.if_then_else(A[i] != 0, 100 // A[i], -1)", "100 // T.max(A[i], 1)"),
+        ("T.if_then_else(A[i] >= 0 and A[i] < 32, T.shift_left(1, A[i]), 0)", "T.shift_left(1, A[i] & 31)"),
+    ],
+)
+def test_integers_at_their_ends_and_behind_guards(reference_of: Any, value: str, wrong: str) -> None:
+    right = elementwise(INTEGERS, 1000, value)
+    assert not accepted(reference_of, right, elementwise(INTEGERS, 1000, wrong))
+
+
+@pytest.mark.parametrize("wrong", ["S[i] + A[i, 0]", "S[i] + T.if_then_else(j < 15, A[i, j], T.float32(0))"])
+def test_loops_that_are_as_long_as_an_input_says(reference_of: Any, wrong: str) -> None:
+    params = 'L: T.Buffer((40,), "int32"), A: T.Buffer((40, 16), "float32"), S: T.Buffer((40,), "float32")'
+    body = "for i in range(40):\n    S[i] = T.float32(0)\n    for j in range(L[i]):\n        S[i] = "
+    assert not accepted(reference_of, program(params, body + "S[i] + A[i, j]"), program(params, body + wrong))
+
+
+def test_ties_of_roundings(reference_of: Any) -> None:
+    right, wrong = (
+        elementwise(FLOATS, 1000, value) for value in ("T.nearbyint(A[i])", "T.floor(A[i] + T.float32(0.5))")
+    )
+    assert not accepted(reference_of, right, wrong)
+
+
+def test_a_sum_into_positions_that_stand_twice(reference_of: Any) -> None:
+    params = 'I: T.Buffer((8,), "int32"), A: T.Buffer((8,), "float32"), H: T.Buffer((100,), "float32")'
+    body = "for i in range(100):\n    H[i] = T.float32(0)\nfor i in range(8):\n    H[I[i]] = "
+    assert not accepted(
+        reference_of, program(params, body + "H[I[i]] + A[i]"), program(params, body + "A[i]")
+    )
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [("j < A[0, i]", "j < T.min(A[0, i], 60)"), ("A[0, i] == j", "T.min(A[0, i], 60) == j")],
+)
+def test_integers_that_are_compared_with_positions(reference_of: Any, right: str, wrong: str) -> None:
+    params = 'A: T.Buffer((1, 64), "int32"), C: T.Buffer((64, 64), "int32")'
+    body = "for i, j in T.grid(64, 64):\n    C[i, j] = T.Cast('int32', {})"
+    assert not accepted(
+        reference_of, program(params, body.format(right)), program(params, body.format(wrong))
+    )
+
+
+def in_place(value: str, dtype: str = "float32", body: str = "for i in range(64):\n    A[i] = ") -> Any:
+    return program(f'A: T.Buffer((64,), "{dtype}"), B: T.Buffer((64,), "{dtype}")', body + value)
+
+
+@pytest.mark.parametrize(
+    ("value", "wrong", "dtype"),
+    [
+        ("T.max(A[i], T.float32(0))", "A[i]", "float32"),
+        ("T.sigmoid(A[i])", "T.tanh(A[i])", "float32"),
+        ("A[i] + B[i]", "A[i] - B[i]", "int32"),
+        ("A[i] + B[i]", "A[i]", "float16"),
+        ("A[i] * T.float32(2) + B[i]", "A[i] * T.float32(3)", "float32"),
+    ],
+)
+def test_what_is_updated_in_place_has_values_to_begin_with(
+    reference_of: Any, value: str, wrong: str, dtype: str
+) -> None:
+    assert not accepted(reference_of, in_place(value, dtype), in_place(wrong, dtype))
+
+
+def test_what_is_reversed_in_place(reference_of: Any) -> None:
+    body = "for i in range(32):\n    A[i] = "
+    assert not accepted(reference_of, in_place("A[63 - i]", body=body), in_place("A[i + 32]", body=body))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_the_rounding_of_what_was_there_is_part_of_a_sum_in_place(reference_of: Any, dtype: str) -> None:
+    right, other = in_place("A[i] + B[i]", dtype), in_place("B[i] + A[i]", dtype)
+    assert accepted(reference_of, right, other)
+    product = """
+for i, k in T.grid(64, 64):
+    with T.block("s"):
+        vi, vk = T.axis.remap("SR", [i, k])
+        A[vi] = A[vi] + {}"""
+    right, other = (
+        in_place("", dtype, product.format(term)) for term in ("B[vk] * B[63 - vk]", "B[63 - vk] * B[vk]")
+    )
+    assert accepted(reference_of, right, other)
+
+
+@pytest.mark.parametrize("kind", ["int32", "int64"])
+def test_few_integers_have_zeros_and_meet(reference_of: Any, kind: str) -> None:
+    params = f'A: T.Buffer((4,), "{kind}"), B: T.Buffer((4,), "{kind}"), C: T.Buffer((4,), "bool"), D: T.Buffer((4,), "bool")'
+    body = "for i in range(4):\n    C[i] = {}\n    D[i] = {}"
+    right = program(params, body.format("A[i] == B[i]", "A[i] != 0"))
+    assert not accepted(reference_of, right, program(params, body.format("False", "A[i] != 0")))
+    assert not accepted(reference_of, right, program(params, body.format("A[i] == B[i]", "True")))
+
+
+def test_tensors_without_elements(reference_of: Any) -> None:
+    for dtype in ("float32", "int32"):
+        mod = program(
+            f'A: T.Buffer((0, 4), "{dtype}"), C: T.Buffer((0, 4), "{dtype}")',
+            f"for i, j in T.grid(0, 4):\n    C[i, j] = T.max(A[i, j], T.{dtype}(0))",
+        )
+        assert accepted(reference_of, mod, mod)

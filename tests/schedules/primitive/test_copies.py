@@ -1,0 +1,395 @@
+"""Primitives that copy buffers: the copy holds what is read of it, and writes back nothing but what was computed.
+
+Each program is one that a random schedule broke (``python -m experiments.fuzz schedules``), made as small as it would go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from ir.script import from_source
+from schedules import Schedule, ScheduleError
+from tests.schedules.checks import assert_refused, assert_replays, assert_same_meaning
+
+Step = Callable[[Schedule], object]
+
+
+def program(
+    body: str, parameters: str = "A: T.Buffer((8, 6)), B: T.Buffer((8, 6)), C: T.Buffer((8, 6))"
+) -> str:
+    lines = ["    " + line for line in body.strip("\n").splitlines()]
+    return f"@T.prim_func\ndef main({parameters}):\n" + "\n".join(lines) + "\n"
+
+
+def schedule(text: str) -> Schedule:
+    return Schedule(from_source(text), error_render_level="none")
+
+
+def check_kept(text: str, step: Step) -> None:
+    sch = schedule(text)
+    step(sch)
+    assert_same_meaning(from_source(text), sch)
+    assert_replays(sch, from_source(text))
+
+
+REVERSED_ROWS = program("""
+for i in range(8):
+    for j in range(6):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] + T.float32(1)
+    for j in range(6):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[7 - vi, vj]
+""")
+
+
+def test_cache_read_copies_what_consumers_read_and_not_only_what_was_written_last() -> None:
+    """Four rows of B are read before they are overwritten."""
+    check_kept(REVERSED_ROWS, lambda sch: sch.cache_read("C", 0, "local"))
+
+
+def test_cache_write_keeps_consumers_that_read_more_on_the_buffer() -> None:
+    sch = schedule(REVERSED_ROWS)
+    assert_refused(sch, lambda: sch.cache_write("B", 0, "local", ["C"]), "cache_write", "reads more of B")
+    check_kept(REVERSED_ROWS, lambda sch: sch.cache_write("B", 0, "local"))
+
+
+BEFORE_AND_BEHIND = program("""
+for i, j in T.grid(8, 6):
+    with T.block("X"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        C[vi, vj] = B[vi, vj]
+for i, j in T.grid(8, 6):
+    with T.block("W"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        B[vi, vj] = A[vi, vj] * T.float32(3)
+for i, j in T.grid(8, 6):
+    with T.block("Y"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        A[vi, vj] = B[vi, vj] + T.float32(1)
+""")
+
+
+@pytest.mark.parametrize("block", ["X", "Y"])
+def test_readers_before_the_writer_read_what_the_buffer_held(block: str) -> None:
+    check_kept(BEFORE_AND_BEHIND, lambda sch: sch.cache_read(block, 0, "local"))
+
+
+@pytest.mark.parametrize("primitive", ["cache_read", "cache_write"])
+def test_readers_before_the_writer_cannot_be_named(primitive: str) -> None:
+    sch = schedule(BEFORE_AND_BEHIND)
+    block = "X" if primitive == "cache_read" else "W"
+    assert_refused(
+        sch, lambda: getattr(sch, primitive)(block, 0, "local", ["X"]), "'X' comes before block 'W'"
+    )
+
+
+def test_the_copy_of_a_region_outside_of_the_buffer_is_empty() -> None:
+    """What ``if_then_else`` does not read is stated nevertheless: columns 6 and 7 of A, which has 6."""
+    text = program(
+        """
+for i, j in T.grid(8, 8):
+    with T.block("B"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        B[vi, vj] = T.if_then_else(vj < 6, A[vi, vj], T.float32(0))
+""",
+        "A: T.Buffer((8, 6)), B: T.Buffer((8, 8))",
+    )
+
+    def step(sch: Schedule) -> None:
+        sch.loop_partition(sch.get_loops("B")[1], [6, None])
+        sch.cache_read("B_j1", 0, "local")
+
+    check_kept(text, step)
+
+
+OVERSTATED = program("""
+with T.block("outer"):
+    T.reads(A[0:8, 0:6])
+    T.writes(B[0:8, 0:6])
+    for i in range(8):
+        with T.block("B"):
+            T.reads(A[0:8, 0:6])
+            T.writes(B[0:8, 0:6])
+            for j in range(6):
+                B[i, j] = A[i, j]
+""")
+
+
+@pytest.mark.parametrize("primitive", ["write_at", "cache_write"])
+def test_what_a_block_states_may_be_more_than_it_stores(primitive: str) -> None:
+    """One iteration would write the rows of all others back, which nobody has computed."""
+    sch = schedule(OVERSTATED)
+    steps: dict[str, Callable[[], object]] = {
+        "write_at": lambda: sch.write_at(sch.get_loops("B")[0], "B", 0, "local"),
+        "cache_write": lambda: sch.cache_write("B", 0, "local"),
+    }
+    assert_refused(sch, steps[primitive], "states that it writes more of B")
+
+
+def test_a_buffer_whose_rows_are_stated_as_one_is_not_private_to_an_iteration() -> None:
+    text = program("""
+P = T.alloc_buffer((8, 6))
+for i in range(8):
+    for j in range(6):
+        with T.block("P"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            T.reads(A[vi, vj])
+            T.writes(P[0:8, vj])
+            P[vi, vj] = A[vi, vj]
+    for j in range(6):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            T.reads(P[0:8, vj])
+            T.writes(C[vi, vj])
+            C[vi, vj] = P[0, vj]
+""")
+    sch = schedule(text)
+    assert_refused(sch, lambda: sch.parallel(sch.get_loops("P")[0]), "may write to P")
+
+
+@pytest.mark.parametrize("body", ["V[j] = A[vi, j]", "if A[vi, j] > T.float32(0): V[j] = A[vi, j]"])
+def test_stores_through_a_view_are_stores(body: str) -> None:
+    text = program(f"""
+for i in range(8):
+    with T.block("B"):
+        vi = T.axis.spatial(8, i)
+        T.reads(A[vi, 0:6])
+        T.writes(B[vi, 0:6])
+        V = T.match_buffer(B[vi, 0:6], (6,), "float32", offset_factor=1)
+        for j in range(3):
+            {body}
+""")
+    sch = schedule(text)
+    assert_refused(sch, lambda: sch.cache_write("B", 0, "local"), "through V, a view of it")
+
+
+TRIANGLES = ["for j in range(i)", "for j in range(6 - i)", "for j in range(i - 1)"]
+
+
+@pytest.mark.parametrize("loop", TRIANGLES)
+@pytest.mark.parametrize("primitive", ["reindex", "cache_write"])
+def test_a_triangle_does_not_fill_its_square(loop: str, primitive: str) -> None:
+    text = program(
+        f"""
+for i in range(6):
+    {loop}:
+        with T.block("B"):
+            vi = T.axis.spatial(6, i)
+            vj = T.axis.spatial(6, j)
+            B[vi, vj] = A[vj, vi] + T.float32(1)
+""",
+        "A: T.Buffer((6, 6)), B: T.Buffer((6, 6))",
+    )
+    sch = schedule(text)
+    with pytest.raises(ScheduleError, match=primitive):
+        sch.reindex("B", ("write", 0)) if primitive == "reindex" else sch.cache_write("B", 0, "local")
+    check_kept(text, lambda sch: sch.reindex_cache_write("B", 0, "local", lambda i, j: (j, i)))
+
+
+def test_reindex_of_a_block_under_a_predicate() -> None:
+    text = program("""
+for i, j in T.grid(8, 6):
+    with T.block("B"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        T.where(j <= i)
+        B[vi, vj] = A[vi, vj]
+""")
+    sch = schedule(text)
+    assert_refused(sch, lambda: sch.reindex("B", ("write", 0)), "runs only where")
+
+
+REDUCTION_OUTSIDE = program(
+    """
+for k in range(6):
+    with T.block("outer"):
+        vk_o = T.axis.opaque(6, k)
+        T.reads(A[0:8, vk_o], B[0:8])
+        T.writes(B[0:8])
+        for i in range(8):
+            with T.block("B"):
+                vi = T.axis.spatial(8, i)
+                vk = T.axis.reduce(6, vk_o)
+                with T.init():
+                    B[vi] = T.float32(0)
+                B[vi] = B[vi] + A[vi, vk]
+""",
+    "A: T.Buffer((8, 6)), B: T.Buffer((8,))",
+)
+
+
+@pytest.mark.parametrize("primitive", ["cache_write", "reindex", "reindex_cache_write", "write_at"])
+def test_a_reduction_that_runs_outside_is_not_begun_anew(primitive: str) -> None:
+    sch = schedule(REDUCTION_OUTSIDE)
+    steps: dict[str, Callable[[], object]] = {
+        "cache_write": lambda: sch.cache_write("B", 0, "local"),
+        "reindex": lambda: sch.reindex("B", ("write", 0)),
+        "reindex_cache_write": lambda: sch.reindex_cache_write("B", 0, "local", lambda i, k: (i,)),
+        "write_at": lambda: sch.write_at(sch.get_loops("B")[0], "B", 0, "local"),
+    }
+    assert_refused(sch, steps[primitive], "the reduction 'vk' of block 'B' is not finished here")
+
+
+EINSUM = """
+for i, j in T.grid({extents}):
+    with T.block("B"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        {store}
+"""
+
+
+@pytest.mark.parametrize(
+    ("store", "extents", "reason"),
+    [
+        ("if A[vi, vj] > T.float32(0): B[vi, vj] = A[vi, vj]", "8, 6", "under a condition"),
+        ("B[0, vj] = A[vi, vj]", "8, 6", "whole buffers are padded"),
+        ("B[vi, vi] = A[vi, 0]", "6, 6", "'vj' does not index B"),
+        ("C[vi, vj] = A[vi, vj] + B[vj, vj]", "8, 6", "part of B only"),
+        ("B[vi, vj] = A[vi, vj]", "5, 6", "a part of its dimension of 8"),
+        ("B[vi, vj] = A[vi, vj]", "8, 5", "part of A only"),
+        ("B[vi, vi] = A[vi, vj]", "6, 6", "'vj' does not index B"),
+    ],
+)
+def test_pad_einsum_takes_blocks_that_fill_their_buffers(store: str, extents: str, reason: str) -> None:
+    sch = schedule(program(EINSUM.format(store=store, extents=extents)))
+    assert_refused(sch, lambda: sch.pad_einsum("B", [1, 4]), "pad_einsum", reason)
+
+
+def test_pad_einsum_inside_of_a_block() -> None:
+    """The rows that the inner block does not compute were copied out as well."""
+    text = program(EINSUM.format(store="B[vi, vj] = A[vi, vj]", extents="8, 6"))
+    sch = schedule(text)
+    sch.blockize(sch.get_loops("B")[1])
+    assert_refused(sch, lambda: sch.pad_einsum("B", [4]), "whole buffers are padded")
+
+
+def test_layouts_of_buffers_without_elements() -> None:
+    """The extent of the copy was the greatest number of the index type."""
+    text = program(
+        """
+for i, j in T.grid(0, 6):
+    with T.block("B"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        B[vi, vj] = A[vi, vj]
+""",
+        "A: T.Buffer((0, 6)), B: T.Buffer((0, 6))",
+    )
+    check_kept(text, lambda sch: sch.reindex_cache_read("B", 0, "local", lambda i, j: (j, i)))
+    check_kept(text, lambda sch: sch.fuse(*sch.get_loops("B")))
+
+
+PART_READ = """
+P = T.alloc_buffer((8, 6))
+for i, j in T.grid(4, 6):
+    with T.block("P"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        P[vi, vj] = A[vi, vj] * T.float32(2)
+for i, j in T.grid({extents}):
+    with T.block("B"):
+        vi = T.axis.spatial(8, i)
+        vj = T.axis.spatial(6, j)
+        B[vi, vj] = {value}
+"""
+OUTSIDE = "T.if_then_else(vi < 4, P[vi, vj], T.float32(0))"
+
+
+@pytest.mark.parametrize(
+    ("extents", "value", "reason"),
+    [("4, 6", "P[vi, vj]", "does not run over all values"), ("8, 6", OUTSIDE, "may write a part only")],
+)
+def test_a_copy_by_the_variables_of_a_block_reads_no_more_than_the_block(
+    extents: str, value: str, reason: str
+) -> None:
+    sch = schedule(program(PART_READ.format(extents=extents, value=value)))
+    assert_refused(sch, lambda: sch.reindex("B", ("read", 0)), "reindex", reason)
+    if value == OUTSIDE:
+        assert_refused(sch, lambda: sch.reindex_cache_read("B", 0, "local", lambda i, j: (j, i)), reason)
+    of_a_parameter = program(PART_READ.format(extents=extents, value=value.replace("P[", "A[")))
+    check_kept(of_a_parameter, lambda sch: sch.reindex("B", ("read", 0)))
+    check_kept(of_a_parameter, lambda sch: sch.reindex_cache_read("B", 0, "local", lambda i, j: (j, i)))
+
+
+def test_a_copy_stays_inside_where_the_block_does() -> None:
+    text = program(PART_READ.format(extents="4, 6", value="A[vi + 4, vj]"))
+    sch = schedule(text)
+    assert_refused(sch, lambda: sch.reindex("B", ("read", 0)), "may lie outside the buffer")
+    check_kept(text, lambda sch: sch.reindex_cache_read("B", 0, "local", lambda i, j: (j, i)))
+
+
+@pytest.mark.parametrize("primitive", ["cache_write", "reindex", "reverse_compute_at"])
+def test_a_guard_of_a_split_loop_does_not_hide_a_predicate(primitive: str) -> None:
+    """Both clauses are about the loop that was split, one of them keeps it inside of its domain."""
+    text = program("""
+for i in range(8):
+    with T.block("B"):
+        vi = T.axis.spatial(8, i)
+        B[vi, 0] = A[vi, 0]
+for i, j in T.grid(8, 6):
+    with T.block("C"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        T.where(j <= i)
+        C[vi, vj] = B[vi, 0]
+""")
+    sch = schedule(text)
+    sch.split(sch.get_loops("C")[1], [None, 4])
+    steps: dict[str, Callable[[], object]] = {
+        "cache_write": lambda: sch.cache_write("C", 0, "local"),
+        "reindex": lambda: sch.reindex("C", ("write", 0)),
+        "reverse_compute_at": lambda: sch.reverse_compute_at("C", sch.get_loops("B")[0]),
+    }
+    assert_refused(sch, steps[primitive], "runs only where")
+
+
+IN_PLACE = """
+P = T.alloc_buffer((8, 6))
+for i, j in T.grid(ROWS, 6):
+    with T.block("P"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        P[vi, vj] = A[vi, vj]
+for i in range(4):
+    with T.block("Q"):
+        vi = T.axis.spatial(4, i)
+        T.reads(P[vi, 0:3])
+        T.writes(P[vi, 0:6])
+        for j in range(6):
+            P[vi, j] = P[vi, j % 3] + T.float32(1)
+for i, j in T.grid(4, 6):
+    with T.block("C"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        C[vi, vj] = P[vi, vj]
+"""
+
+
+def test_cache_inplace_copies_all_that_is_written() -> None:
+    check_kept(program(IN_PLACE.replace("ROWS", "4")), lambda sch: sch.cache_inplace("Q", 0, "local"))
+
+
+def test_cache_inplace_reads_what_was_written() -> None:
+    """The block writes its last columns before anybody did."""
+    sch = schedule(program(IN_PLACE.replace("ROWS, 6", "4, 3")))
+    assert_refused(
+        sch, lambda: sch.cache_inplace("Q", 0, "local"), "no block before block 'Q' is known to fill"
+    )
+
+
+@pytest.mark.parametrize("extents", [(0, 5), (5, 0)])
+def test_copies_of_blocks_that_never_run(extents: tuple[int, int]) -> None:
+    text = program(
+        f"""
+for i, j in T.grid{extents}:
+    with T.block("B"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        B[vi, vj] = A[vi, vj]
+""",
+        f"A: T.Buffer({extents}), B: T.Buffer({extents})",
+    )
+
+    def step(sch: Schedule) -> None:
+        sch.fuse(*sch.get_loops("B"))
+        sch.reindex_cache_read("B", 0, "local", lambda i, j: (i, j))
+
+    check_kept(text, step)

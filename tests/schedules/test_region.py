@@ -1,0 +1,53 @@
+"""Regions: boxes of what is touched while some loops run."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from ir import tir
+from ir.tir.evaluate import evaluate
+from schedules.affine import exact_quotient
+from schedules.random_variable import DecisionVar
+from schedules.region import relax_index
+
+A, B, C = (DecisionVar(name) for name in "abc")
+
+
+def value(expr: Any, given: dict[Any, int]) -> int:
+    return int(evaluate(tir.convert(expr), given))
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        lambda f: f // (A * B),
+        lambda f: f % A,
+        lambda f: f % (A * B) // B * C + f % B,
+        lambda f: f // A * 3 + 5,
+        lambda f: 7 - f % (B * C),
+    ],
+)
+def test_the_digits_of_a_fused_loop_have_the_box_that_numbers_give(index: Any) -> None:
+    fused = tir.Var("fused", "int32")
+    found = relax_index(index(fused), {fused: A * B * C})
+    assert found is not None
+    for a, b, c in itertools.product([1, 2, 5], [1, 3], [1, 4]):
+        given = {A: a, B: b, C: c}
+        touched = [value(index(fused), {**given, fused: i}) for i in range(a * b * c)]
+        low, extent = (value(item, given) for item in found)
+        assert low == min(touched) and low + extent == max(touched) + 1
+
+
+def test_digits_that_do_not_divide_are_not_bounded_by_mistake() -> None:
+    fused = tir.Var("fused", "int32")
+    found = relax_index(fused // A, {fused: B * 3})
+    assert found is None or str(found[1]) != "3"
+
+
+def test_quotients_of_products() -> None:
+    assert str(exact_quotient(A * B * 6, B * 2)) == str(A * 3)
+    assert exact_quotient(A * 3, B) is None and exact_quotient(A * 3, A * 2) is None
+    assert exact_quotient(A + B, A) is None
