@@ -6,26 +6,44 @@
     python -m experiments.fuzz reduce tir --seeds 17 --wrap            a smaller program that fails alike, and what breaks it
 
 A seed always means the same program (with the same options of its kind). Failures that are likely one defect are one group: each
-new group is a line that begins with its seed, and the end is a count of the verdicts and a table of the groups. The exit code is 1 if
-anything failed. "invalid" is a program that the interpreter refuses or that races: a defect of the generator or of the interpreter, rare,
-and not counted as a failure. Everything runs in child processes: one that dies or takes a minute is a failure, and the rest goes
-on. Use one process per core, with seeds of their own.
+new group is a line that begins with its seed, and the end, also after Ctrl-C, is a count of the verdicts and a table of the groups.
+The exit code is 1 if anything failed, 130 after Ctrl-C. "invalid" is a program that the interpreter refuses or that races: a defect
+of the generator or of the interpreter, rare, and no failure unless it is a fifth of all. Everything runs in child processes: one that
+dies or takes a minute is a failure, and the rest goes on. Use one process per core, with seeds of their own.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 
 from .campaign import Campaign
 from .children import judged_apart
 from .kind import KINDS, Kind
 
+_INTERRUPTED = 130
+"""The exit code of what Ctrl-C ended, as shells have it."""
+
 
 def seed_range(text: str) -> range:
-    """``17`` or ``0:200``, the end excluded."""
-    first, _, end = text.partition(":")
-    return range(int(first), int(end) if end else int(first) + 1)
+    """``17`` or ``0:200``, the end excluded.
+
+    Raises:
+        argparse.ArgumentTypeError: it is neither, or holds no seed: a run that judges nothing would pass.
+    """
+    found = re.fullmatch(r"(\d+)(?::(\d+))?", text)
+    if found is None:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no seed, such as 17, and no range of seeds, such as 0:200"
+        )
+    first = int(found[1])
+    seeds = range(first, first + 1 if found[2] is None else int(found[2]))
+    if not seeds:
+        raise argparse.ArgumentTypeError(
+            f"{text} holds no seed: the end, which is excluded, must be above {first}"
+        )
+    return seeds
 
 
 def parser() -> argparse.ArgumentParser:
@@ -39,7 +57,11 @@ def parser() -> argparse.ArgumentParser:
     )
     commands = command.add_subparsers(required=True, metavar="KIND")
     _add_kinds(commands, reduce=False)
-    reduce = commands.add_parser("reduce", help="make a failing program of a kind smaller")
+    reduce = commands.add_parser(
+        "reduce",
+        help="make a failing program of a kind smaller",
+        description="Print a smaller program that fails as that of a seed does, and what breaks it.",
+    )
     _add_kinds(reduce.add_subparsers(required=True, metavar="KIND"), reduce=True)
     return command
 
@@ -47,10 +69,17 @@ def parser() -> argparse.ArgumentParser:
 def _add_kinds(commands: argparse._SubParsersAction[argparse.ArgumentParser], reduce: bool) -> None:
     for name in KINDS.names():
         kind = KINDS[name]()
+        if reduce and not kind.has_reducer:
+            continue
         line_of_help = (type(kind).__doc__ or "").partition("\n")[0]
         command = commands.add_parser(name, help=line_of_help, description=line_of_help)
         command.add_argument(
-            "--seeds", type=seed_range, default=range(100), metavar="FIRST[:END]", help="default: 0:100"
+            "--seeds",
+            type=seed_range,
+            default=range(100),
+            required=reduce,
+            metavar="FIRST[:END]",
+            help="those that fail" if reduce else "END is excluded (default: 0:100)",
         )
         if not reduce:
             command.add_argument("--show", action="store_true", help="print the programs and run nothing")
@@ -73,14 +102,14 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     kind: Kind = options.kind
     if options.reduce:
-        try:
-            return int(any([reduce_seed(kind, seed, options) for seed in options.seeds]))
-        except NotImplementedError:
-            sys.exit("programs of this kind cannot be made smaller yet")
+        return int(any([reduce_seed(kind, seed, options) for seed in options.seeds]))
     if options.show:
         print("\n".join(kind.show(seed, options) for seed in options.seeds))
         return 0
-    return int(Campaign(kind, options, options.seconds).run(options.seeds))
+    try:
+        return int(Campaign(kind, options, options.seconds).run(options.seeds))
+    except KeyboardInterrupt:
+        return _INTERRUPTED
 
 
 if __name__ == "__main__":

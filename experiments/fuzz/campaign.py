@@ -15,6 +15,8 @@ from .verdict import Verdict
 
 _SECONDS_BETWEEN_REPORTS = 10.0
 _BLAME_SECONDS = 60
+_MOST_INVALID, _FEWEST = 0.2, 20
+"""A larger share of invalid programs is a failure too, from so many programs on: an interpreter that refuses everything finds nothing."""
 _LINES = 6
 """Of a failure's message: some carry whole programs."""
 
@@ -32,17 +34,24 @@ class Campaign:
     """The seeds of each signature, in the order in which they failed."""
 
     def run(self, seeds: Sequence[int]) -> bool:
-        """Judges seeds, prints a line for each new kind of failure, and in the end a table; whether something failed."""
+        """Judges seeds, prints a line for each new kind of failure, and in the end a table; whether somebody should look."""
         start = reported = time.monotonic()
-        for done, (seed, verdict) in enumerate(self._judged(seeds), 1):
-            self._enter(seed, verdict)
-            if self.seconds is not None and time.monotonic() - start > self.seconds:
-                break
-            if time.monotonic() - reported > _SECONDS_BETWEEN_REPORTS:
-                reported = time.monotonic()
-                print(self._progress(done, len(seeds), reported - start), file=sys.stderr, flush=True)
-        self._report(time.monotonic() - start)
-        return bool(self.groups)
+        try:
+            for done, (seed, verdict) in enumerate(self._judged(seeds), 1):
+                self._enter(seed, verdict)
+                if self.seconds is not None and time.monotonic() - start > self.seconds:
+                    break
+                if time.monotonic() - reported > _SECONDS_BETWEEN_REPORTS:
+                    reported = time.monotonic()
+                    print(self._progress(done, len(seeds), reported - start), file=sys.stderr, flush=True)
+        finally:  # what is known is told, also when Ctrl-C ends it
+            self._report(time.monotonic() - start)
+        return bool(self.groups) or self._judges_too_little
+
+    @property
+    def _judges_too_little(self) -> bool:
+        done = sum(self.counts.values())
+        return done >= _FEWEST and self.counts["invalid"] > _MOST_INVALID * done
 
     def _judged(self, seeds: Sequence[int]) -> Iterator[tuple[int, Verdict]]:
         """Verdicts of seeds; where one of a batch fails, each that does is judged again, alone."""
@@ -95,3 +104,5 @@ class Campaign:
         print(f"{counts}; {seconds:.0f} s, {sum(self.counts.values()) / max(seconds, 1e-9):.1f}/s")
         for signature, seeds in sorted(self.groups.items(), key=lambda item: -len(item[1])):
             print(f"  {len(seeds)} times, from seed {min(seeds)}: {signature}")
+        if self._judges_too_little:
+            print("  so many invalid programs are a defect of the generator or of the interpreter")

@@ -45,6 +45,11 @@ class Kind(ABC):
     seconds: ClassVar[int] = 60
     """How long a batch may take."""
 
+    @property
+    def has_reducer(self) -> bool:
+        """Whether programs of the kind can be made smaller."""
+        return type(self).reduced is not Kind.reduced
+
     def add_options(self, command: argparse.ArgumentParser) -> None:
         """Adds what the kind can be told beside the seeds."""
 

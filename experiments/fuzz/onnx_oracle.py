@@ -6,13 +6,16 @@ Runtimes differ where the standard says little (NaN in extremes, the sign of zer
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 import runners
 from ir import relax
-from ir.relax.frontend.onnx import ONNXImportError, from_onnx
+from ir.relax.frontend.onnx import ONNXExportError, ONNXImportError, from_onnx, to_onnx
+from ir.relax.testing import evaluate
 
 from .onnx_models import RandomModel, Value
 from .verdict import Verdict, crash
@@ -50,16 +53,61 @@ def judge_model(made: RandomModel) -> Verdict:
     return Verdict("ok")
 
 
+def judge_export(made: RandomModel) -> Verdict:
+    """Imports a model, exports the module, and imports that: the module means what both ONNX models mean, to whoever runs them."""
+    if not made.outputs:
+        return Verdict("ok", "no node was found")
+    try:
+        module = from_onnx(made.model)
+        wanted = _evaluated(module, made)
+    except Exception:  # the kind ``onnx`` finds what goes wrong up to here
+        return Verdict("invalid", "the model is not imported")
+    try:
+        exported = to_onnx(module)
+    except ONNXExportError as error:
+        return Verdict("ok", f"is not exported: {str(error).splitlines()[0]}")
+    except Exception as error:  # any error is a verdict
+        return crash("export", error)
+    again = replace(
+        made,
+        model=exported,
+        inputs=dict(zip([item.name for item in exported.graph.input], made.inputs.values(), strict=True)),
+    )
+    try:
+        found = {"imported again": _evaluated(from_onnx(exported), again)}
+    except Exception as error:  # any error is a verdict
+        return crash("import", error)
+    opinions = [wanted, *_opinions(made)]
+    runtime = _opinion(_runtime, again)
+    if runtime is not None:
+        found["in ONNX Runtime"] = runtime
+    for where, results in found.items():
+        for number, (value, result) in enumerate(zip(made.outputs, results, strict=True)):
+            wrong = _difference(value, result, [opinion[number] for opinion in opinions])
+            if wrong:
+                producer = next(node.op_type for node in made.model.graph.node if value.name in node.output)
+                return Verdict("wrong", f"output {value.name} {where}: {wrong}", f"{where}, at {producer}")
+    return Verdict("ok")
+
+
+def _evaluated(module: Any, made: RandomModel) -> list[np.ndarray]:
+    found = evaluate(module, *made.inputs.values())
+    return [np.asarray(item) for item in (found if isinstance(found, tuple | list) else [found])]
+
+
 def _opinions(made: RandomModel) -> list[list[np.ndarray]]:
-    found = []
-    for run in (_runtime, _reference):
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                found.append([np.asarray(item) for item in run(made)])
-        except Exception:  # a model that one of them does not take is the other's
-            continue
-    return found
+    found = [_opinion(run, made) for run in (_runtime, _reference)]
+    return [opinion for opinion in found if opinion is not None]
+
+
+def _opinion(run: Callable[[RandomModel], list[Any]], made: RandomModel) -> list[np.ndarray] | None:
+    """The outputs of a model; None where this runtime does not take it."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return [np.asarray(item) for item in run(made)]
+    except Exception:  # a model that one of them does not take is the other's
+        return None
 
 
 def _runtime(made: RandomModel) -> list[Any]:

@@ -167,7 +167,7 @@ def meaning(text: str, arguments: Sequence[Any]) -> Meaning | Verdict:
     try:
         expected = interpreted(func, arguments)
         backwards = interpreted(func, arguments, Backwards)
-    except (interpreter.InterpreterError, ZeroDivisionError) as error:
+    except interpreter.InterpreterError as error:
         return Verdict("invalid", f"{type(error).__name__}: {error}")
     if not expected.agrees(backwards):
         return Verdict("invalid", "the order of iterations matters")

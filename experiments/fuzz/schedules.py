@@ -135,7 +135,7 @@ def judge_trace(
         expected = interpreted(program.func, program.arguments)
         if not interpreted(program.func, program.arguments, Backwards).agrees(expected):
             return Verdict("invalid", "a race, or memory that is not initialized")
-    except (interpreter.InterpreterError, ZeroDivisionError) as error:
+    except interpreter.InterpreterError as error:
         return Verdict("invalid", f"{type(error).__name__}: {error}")
     try:
         replayed = Schedule(program.func, error_render_level="none")

@@ -92,7 +92,9 @@ def literal(value: int, dtype: str) -> Value:
         return Value(f"T.bool({bool(value)})", "bool", 0, 1)
     if dtype in FLOATS:
         return Value(f"T.{dtype}({float(value)})", dtype, value, value)
-    if dtype == "int32" and value > -(2**31):
+    if (
+        dtype == "int32" and abs(value) < 2**15
+    ):  # Python computes with plain numbers, and of great ones makes an int64
         return Value(f"({value})" if value < 0 else str(value), dtype, value, value)
     return Value(f'T.const({value}, "{dtype}")', dtype, value, value)
 

@@ -12,7 +12,9 @@ _VARYING = re.compile(r"0x[0-9a-f]+|[-+.\de]*\d|'[^']*'|\"[^\"]*\"|\([^()]*\)|\[
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came of a program: "ok", "invalid" (the generator's mistake, or the interpreter's), or what went wrong."""
+    """What came of a program: "ok", "invalid" (the generator's mistake, or the interpreter's), "none" (there is no such program), or what
+    went wrong.
+    """
 
     kind: str
     detail: str = ""
@@ -22,7 +24,7 @@ class Verdict:
     @property
     def failed(self) -> bool:
         """Whether somebody should look."""
-        return self.kind not in ("ok", "invalid")
+        return self.kind not in ("ok", "invalid", "none")
 
     @property
     def signature(self) -> str:

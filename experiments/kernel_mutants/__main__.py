@@ -10,7 +10,7 @@ all kinds of inputs, guarded memory, timed calls, several numbers of threads. On
 against the unchanged program; where all outputs have the same values on all inputs the change means nothing, and it is
 counted as equivalent; where floats differ by 4 units in the last place at most (a sum in another order, a softmax shifted
 by another row's maximum), as same to rounding. The exit code is 1 if more than a hundredth of the mutants is accepted, or
-a right candidate is refused.
+a right candidate is refused, or none was made.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def run_mutants(options: argparse.Namespace) -> int:
     print(
         f"{len(items)} mutants, {total} that mean something: {refused} refused, {refused / max(total, 1):.2%}"
     )
-    return int(len(accepted) > total / 100)
+    return int(len(accepted) > total / 100 or not total)
 
 
 def difference(item: Item) -> str:
@@ -187,7 +187,20 @@ def run_candidates(options: argparse.Namespace) -> int:
         )
         if accepted == before:
             break
-    return int(failed > 0)
+    return int(failed > 0 or accepted == 0)
+
+
+def kernel_names(text: str) -> list[str]:
+    """Names with commas between.
+
+    Raises:
+        argparse.ArgumentTypeError: there is no such kernel.
+    """
+    chosen = text.split(",")
+    for name in chosen:
+        if name not in names():
+            raise argparse.ArgumentTypeError(f"no kernel {name!r}; there are: {', '.join(names())}")
+    return chosen
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -198,14 +211,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     command.add_argument("what", choices=["mutants", "candidates"])
+    command.add_argument("--kernels", type=kernel_names, help="names, with commas between; default: all")
     command.add_argument(
-        "--kernels", type=lambda text: text.split(","), help="names, with commas between; default: all"
+        "--each", type=int, default=2, help="mutants: places of each kind in each kernel (default: 2)"
     )
-    command.add_argument("--each", type=int, default=2, help="places of each kind in each kernel")
-    command.add_argument("--number", type=int, default=500, help="right candidates to check")
-    command.add_argument("--seed", type=int, default=0)
-    command.add_argument("--show", action="store_true", help="print accepted mutants as differences")
-    command.add_argument("--verbose", action="store_true", help="print every verdict")
+    command.add_argument(
+        "--number", type=int, default=500, help="candidates: right ones to check (default: 500)"
+    )
+    command.add_argument("--seed", type=int, default=0, help="of places and schedules (default: 0)")
+    command.add_argument("--show", action="store_true", help="mutants: print accepted ones as differences")
+    command.add_argument("--verbose", action="store_true", help="mutants: print every verdict")
     command.add_argument(
         "--go-on", action="store_true", help="candidates: do not stop at the first that is refused"
     )

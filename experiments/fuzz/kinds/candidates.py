@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from typing import ClassVar
 
-from ..candidates import DESCRIBED, candidates_of, judge_candidate_trace, judge_candidates, space_of
+from ..candidates import (
+    ROWS,
+    candidates_of,
+    judge_candidate,
+    judge_candidates,
+    judge_trace,
+    space_of,
+    target_names,
+)
+from ..candidates.spaces import DESCRIBED
 from ..children import judged_alone
 from ..kind import KINDS, Kind
-from ..oracle import TARGETS, usable_targets
+from ..oracle import TARGETS
 from ..schedules import trace_text
 from ..schedules_reduce import TraceJson, without
 from ..verdict import Verdict
@@ -15,7 +26,10 @@ from ..verdict import Verdict
 
 @KINDS.register("candidates")
 class Candidates(Kind):
-    """random rows of design spaces: a candidate is a program that computes what its kernel does"""
+    """random rows of design spaces, for CPUs and GPUs: a candidate is a program that computes what its kernel does"""
+
+    batch: ClassVar[int] = ROWS
+    seconds: ClassVar[int] = 120
 
     def add_options(self, command: argparse.ArgumentParser) -> None:
         command.add_argument(
@@ -25,37 +39,50 @@ class Candidates(Kind):
         )
 
     def _target(self, seed: int, options: argparse.Namespace) -> str:
-        targets = [*usable_targets(), *DESCRIBED]
-        return options.target or targets[seed % len(targets)]
+        targets = target_names()
+        return options.target or targets[seed // ROWS % len(targets)]
 
     def show(self, seed: int, options: argparse.Namespace) -> str:
-        space = space_of(seed, self._target(seed, options))
-        parts = [f"# {space.workload.name} for {space.target}", space.func.script()]
-        for candidate in candidates_of(space, seed):
-            parts += [f"# candidate {candidate.position}, accepted: {candidate.accepted}"]
-            parts += [trace_text(candidate.trace), candidate.scheduled.mod["main"].script()]
-        return "\n".join(parts)
+        number, position = divmod(seed, ROWS)
+        space = space_of(number, self._target(seed, options))
+        parts = [f"# {space.program.name} for {space.target}, {space.name}", space.func.script()]
+        candidate = candidates_of(space, number, [position])[position]
+        if isinstance(candidate, Verdict):
+            return "\n".join([*parts, f"# {candidate}"])
+        script = candidate.scheduled.mod["main"].script()
+        return "\n".join([*parts, f"# accepted: {candidate.accepted}", trace_text(candidate.trace), script])
 
     def judge(self, seed: int, options: argparse.Namespace) -> Verdict:
-        return judge_candidates(seed, self._target(seed, options))
+        return judge_candidate(seed, self._target(seed, options))
+
+    def judge_together(self, seeds: Sequence[int], options: argparse.Namespace) -> list[Verdict]:
+        """Seeds of one space together."""
+        groups: dict[int, list[int]] = {}
+        for seed in seeds:
+            groups.setdefault(seed // ROWS, []).append(seed)
+        return [
+            verdict
+            for group in groups.values()
+            for verdict in judge_candidates(group, self._target(group[0], options))
+        ]
 
     def reduced(self, seed: int, options: argparse.Namespace, verdict: Verdict) -> str:
         """The kernel, and a failing trace with as few instructions as fail alike."""
-        space = space_of(seed, self._target(seed, options))
-        arguments = space.workload.arguments(seed, special=seed % 4 == 0)
+        number, position = divmod(seed, ROWS)
+        space = space_of(number, self._target(seed, options))
 
         def fails(trace: TraceJson) -> bool:
-            found = judged_alone(lambda: judge_candidate_trace(space, trace, arguments))
+            found = judged_alone(lambda: judge_trace(space, trace))
             return (found.kind, found.place) == (verdict.kind, verdict.place)
 
-        for candidate in candidates_of(space, seed):
-            trace = candidate.trace
-            if not fails(trace):
-                continue
-            position = len(trace[0]) - 1
-            while position >= 0:
-                smaller = without(trace, position, 1)
-                trace = smaller if fails(smaller) else trace
-                position = min(position - 1, len(trace[0]) - 1)
-            return f"# {space.workload.name} for {space.target}\n{space.func.script()}\n# by:\n{trace_text(trace)}"
-        return f"# {space.workload.name} for {space.target}\n{space.func.script()}"
+        head = f"# {space.program.name} for {space.target}, {space.name}\n{space.func.script()}"
+        candidate = candidates_of(space, number, [position])[position]
+        if isinstance(candidate, Verdict) or not fails(candidate.trace):
+            return head
+        trace = candidate.trace
+        position = len(trace[0]) - 1
+        while position >= 0:
+            smaller = without(trace, position, 1)
+            trace = smaller if fails(smaller) else trace
+            position = min(position - 1, len(trace[0]) - 1)
+        return f"{head}\n# by:\n{trace_text(trace)}"

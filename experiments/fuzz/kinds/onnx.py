@@ -29,3 +29,14 @@ class Onnx(Kind):
         from ..onnx_oracle import judge_model
 
         return judge_model(random_model(seed, options.size))
+
+
+@KINDS.register("onnx-export")
+class OnnxExport(Onnx):
+    """random ONNX models imported, exported and imported again: the same numbers, also in ONNX Runtime"""
+
+    def judge(self, seed: int, options: argparse.Namespace) -> Verdict:
+        from ..onnx_models import random_model
+        from ..onnx_oracle import judge_export
+
+        return judge_export(random_model(seed, options.size))

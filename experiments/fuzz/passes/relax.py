@@ -20,6 +20,7 @@ from ir.transform import Pass, PassContext, module_pass
 
 from ..relax.arguments import symbol_value
 from ..relax.oracle import Meaning, Outcome, evaluated, flattened
+from .outside import alter_kernels, decompose_for_training, rewrite_cuda_graph, run_codegen, update_vdevice
 
 Maker = Callable[[random.Random, Meaning], Pass]
 """From a source of randomness and the program to a pass."""
@@ -90,6 +91,9 @@ ON_OPERATORS: list[Maker] = [
     _bind_params,
     _bind_symbols,
     _by_pattern,
+    lambda generator, program: run_codegen(generator),
+    lambda generator, program: update_vdevice(),
+    lambda generator, program: decompose_for_training(),
 ]  # fmt: skip
 """Passes over operators."""
 
@@ -101,6 +105,7 @@ ON_KERNELS: list[Maker] = [
         "InlinePrivateFunctions",
     ),
     lambda generator, program: T.FuseOps(generator.choice([-1, 0, 1, 2])),
+    lambda generator, program: alter_kernels(),
 ]  # fmt: skip
 """Passes over calls of kernels."""
 
@@ -132,7 +137,11 @@ def _drawn(generator: random.Random, program: Meaning, makers: list[Maker], most
 
 def _lowering(generator: random.Random) -> list[Pass]:
     """The lowering, where memory is planned in one of the ways there are, or not at all."""
-    plan = generator.choice([[], [T.StaticPlanBlockMemory()], [T.StaticPlanBlockMemory(arena=True)]])
+    planned: Pass = T.StaticPlanBlockMemory()
+    plans: list[list[Pass]] = [
+        [], [planned], [T.StaticPlanBlockMemory(arena=True)], [planned, rewrite_cuda_graph()]
+    ]  # fmt: skip
+    plan = generator.choice(plans)
     passes: list[Pass] = []
     for item in lowering_passes():
         passes += plan if item.info.name == "StaticPlanBlockMemory" else [item]

@@ -1,4 +1,4 @@
-"""Kernels that programs call: elementwise ones, with and without another shape, in place, and with two outputs."""
+"""Kernels that programs call: elementwise ones, with and without another shape, with symbolic strides, in place, and with two outputs."""
 
 from __future__ import annotations
 
@@ -20,6 +20,16 @@ def kernel(A: T.Buffer({shape}, "{dtype}"), B: T.Buffer({shape}, "{dtype}"), C: 
         with T.block("C"):
             {axes} = T.axis.remap("{kinds}", [{loops}])
             C[{axes}] = A[{axes}] * T.{dtype}(2) + B[{axes}]
+"""
+_STRIDED = """@T.prim_func(private=True)
+def kernel(a: T.handle, b: T.handle):
+    {symbols}, begin = {declarations}, T.int64()
+    A = T.match_buffer(a, {shape}, "{dtype}", strides=[{strides}], elem_offset=begin)
+    B = T.match_buffer(b, {symbolic}, "{dtype}")
+    for {loops} in T.grid({extents}):
+        with T.block("B"):
+            {axes} = T.axis.remap("{kinds}", [{loops}])
+            B[{axes}] = A[{axes}] + A[{axes}]
 """
 _IN_PLACE = """@T.prim_func(private=True)
 def kernel(A: T.Buffer({shape}, "{dtype}"), B: T.Buffer({shape}, "{dtype}")):
@@ -68,6 +78,10 @@ def _kernel(scope: Scope, template: str, value: Value) -> Any:
         kept=", ".join(axes[:-1]),
         kinds="S" * rank,
         reducing="S" * (rank - 1) + "R",
+        symbols=", ".join(f"n{axis}, s{axis}" for axis in range(rank)),
+        declarations=", ".join(["T.int64()"] * 2 * rank),
+        strides=", ".join(f"s{axis}" for axis in range(rank)),
+        symbolic=f"({', '.join(f'n{axis}' for axis in range(rank))},)",
     )
     text = text.replace("for i0, in T.grid(", "for i0 in T.serial(").replace("[i0,]", "[i0]")
     if rank == 1:
@@ -82,6 +96,12 @@ def elementwise(scope: Scope) -> Any:
     value = _operand(scope)
     other = scope.like(value.dims, value.dtype)
     return R.call_tir(_kernel(scope, _ELEMENTWISE, value), [value.var, other.var], value.info)
+
+
+def strided(scope: Scope) -> Any:
+    """A kernel whose strides, offset and extents of the result are symbols that the operands tell."""
+    value = _operand(scope)
+    return R.call_tir(_kernel(scope, _STRIDED, value), [value.var], value.info)
 
 
 def two_outputs(scope: Scope) -> Any:
@@ -109,5 +129,5 @@ def in_place(scope: Scope) -> None:
     scope.forget_overwritten()
 
 
-CALLS = [elementwise, elementwise, two_outputs]
+CALLS = [elementwise, elementwise, two_outputs, strided]
 """Calls that are values; :func:`in_place` changes the scope as well."""

@@ -153,10 +153,47 @@ def _along_axes() -> list[Opinion]:
             "nn.log_softmax", lambda x, a: R.nn.log_softmax(x, a), lambda t, x, a: t.log_softmax(x, a), floats
         ),
         both("flip", lambda x, a: R.flip(x, a), lambda t, x, a: t.flip(x, [a]), _ALL),
+        both("cumprod", lambda x, a: R.cumprod(x, a), lambda t, x, a: t.cumprod(x, a, dtype=x.dtype), _ALL),
+        both("std", lambda x, a: R.std(x, a), lambda t, x, a: t.std(x, a, correction=0), floats),
+        both("repeat", lambda x, a: R.repeat(x, 3, a), lambda t, x, a: t.repeat_interleave(x, 3, a), _ALL),
+        both("expand_dims", lambda x, a: R.expand_dims(x, a), lambda t, x, a: t.unsqueeze(x, a), _ALL),
+        both(
+            "permute_dims",
+            lambda x, a: R.permute_dims(x, [*range(a, x.struct_info.ndim), *range(a)]),
+            lambda t, x, a: t.permute(x, [*range(a, x.dim()), *range(a)]),
+            _ALL,
+        ),
+        both("concat", lambda x, a: R.concat([x, R.negative(x)], a), lambda t, x, a: t.cat([x, -x], a), _ALL),
+        both("stack", lambda x, a: R.stack([x, x], a), lambda t, x, a: t.stack([x, x], a), _ALL),
+        both("nn.layer_norm", _normalized, lambda t, x, a: t.layer_norm(x, x.shape[-1:]), floats),
     ]
 
 
-OPINIONS = [*_elementwise(), *_activations(), *_along_axes()]
+def _normalized(x: Any, axis: int) -> Any:
+    """Along the last axis, whatever axis was drawn."""
+    info = rx.TensorStructInfo(x.struct_info.shape_values[-1:], x.struct_info.dtype)
+    ones = R.ones(rx.ShapeExpr(info.shape_values), info.dtype)
+    return R.nn.layer_norm(x, ones, R.zeros(rx.ShapeExpr(info.shape_values), info.dtype), [-1], 1e-5)
+
+
+def _triangles() -> list[Opinion]:
+    """What stays of a matrix on one side of a diagonal."""
+
+    def theirs(name: str) -> Callable[..., Any]:
+        def call(generator: random.Random, x: Any) -> Any:
+            import torch
+
+            return getattr(torch, name)(x, generator.randint(-3, 3))
+
+        return call
+
+    return [
+        Opinion("tril", lambda generator, x: R.tril(x, generator.randint(-3, 3)), theirs("tril"), 1, _ALL, 2),
+        Opinion("triu", lambda generator, x: R.triu(x, generator.randint(-3, 3)), theirs("triu"), 1, _ALL, 2),
+    ]
+
+
+OPINIONS = [*_elementwise(), *_activations(), *_along_axes(), *_triangles()]
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ program is not called wrong, and a program of small integers has to be right to 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,7 +94,9 @@ class Noisy(Evaluator):
         if not isinstance(value, np.ndarray) or str(value.dtype) not in _UNITS:
             return value
         wide = value.astype("float64")
-        noise = self._random.choice([-1.0, 1.0], wide.shape) * _UNITS[str(value.dtype)]
+        # Of many magnitudes: steps of one size would cancel, and a result of many roundings seem exact.
+        sizes = self._random.uniform(0.5, 1.5, wide.shape)
+        noise = self._random.choice([-1.0, 1.0], wide.shape) * sizes * _UNITS[str(value.dtype)]
         with np.errstate(all="ignore"):
             whole = (wide == np.round(wide)) & (np.abs(wide) < 2.0 ** _EXACT_BITS[str(value.dtype)])
             still = ~np.isfinite(wide) | (whole if inside is None else False)
@@ -108,14 +110,20 @@ def _magnitude(values: Sequence[Any]) -> float:
     return max((float(np.abs(item[np.isfinite(item)]).max(initial=0.0)) for item in arrays), default=0.0)
 
 
-def evaluated(mod: IRModule, given: Sequence[Any], noise: int | None = None) -> Outcome:
-    """What ``main`` of a module does; with noise of a seed if one is given."""
+Run = Callable[[Evaluator, list[Any]], Any]
+"""How a module is called: from an evaluator of it and the arguments of the program to the result."""
+
+
+def evaluated(
+    mod: IRModule, given: Sequence[Any], noise: int | None = None, run: Run | None = None
+) -> Outcome:
+    """What ``main`` of a module does, or another way to call it; with noise of a seed if one is given."""
     evaluator = Evaluator(mod) if noise is None else Noisy(mod, noise)
     values = [received(_copied(value)) for value in given]
     if isinstance(evaluator, Noisy):
         values = [evaluator.moved(value) for value in values]
     with recorded() as events:
-        result = returned(evaluator.invoke(mod["main"], values))
+        result = returned(evaluator.invoke(mod["main"], values) if run is None else run(evaluator, values))
     return _outcome(result, events, values)
 
 

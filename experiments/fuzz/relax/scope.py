@@ -220,8 +220,7 @@ class Scope:
         self.function.blocks[-1].append(binding)
         self.evaluator.frame.values[binding.var.vid] = data
         value = Value(binding.var, data)
-        # Some operators do nothing at times, and their references return the operand.
-        if fresh and value.is_tensor and _makes_memory(binding.value) and data.flags.owndata:
+        if fresh and value.is_tensor and _makes_memory(binding.value):
             self.function.overwritable.add(binding.var)
         self.function.values.append(value)
         return value
@@ -249,11 +248,10 @@ class Scope:
         return normalized
 
     def computed(self, expr: Any) -> Any:
-        """The value of an expression; what the operator leaves undefined is rejected."""
+        """The value of an expression; what the operator's declaration leaves undefined is rejected, anything else is a failure."""
         self.evaluator.mod = self.builder.get()
-        undefined: tuple[type[Exception], ...] = (IndexError, TypeError, NotImplementedError)
-        if isinstance(expr, rx.Call) and isinstance(expr.op, ir.Op):
-            undefined += OPERATORS[expr.op.name].undefined
+        is_operator = isinstance(expr, rx.Call) and isinstance(expr.op, ir.Op)
+        undefined = OPERATORS[expr.op.name].undefined if is_operator else ()
         try:
             with recorded(), np.errstate(all="ignore"):
                 return self.evaluator.expr(expr)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import signal
 from collections.abc import Sequence
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -52,6 +54,24 @@ def campaign(kind: Kind, capsys: pytest.CaptureFixture[str]) -> tuple[Campaign, 
     return found, capsys.readouterr().out.splitlines()
 
 
+class Refused(Numbers):
+    """numbers, every n-th of which is no program"""
+
+    def judge(self, seed: int, options: argparse.Namespace) -> Verdict:
+        return Verdict("ok" if seed % options.every else "invalid")
+
+
+@pytest.mark.parametrize(
+    ("every", "seeds", "fails"), [(1, 40, True), (4, 40, True), (8, 40, False), (1, 5, False)]
+)
+def test_a_campaign_that_judges_too_little_fails(
+    every: int, seeds: int, fails: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An interpreter that refuses everything would find nothing."""
+    assert Campaign(Refused(), argparse.Namespace(every=every)).run(range(seeds)) is fails
+    assert ("so many invalid programs" in capsys.readouterr().out) is fails
+
+
 def test_failures_are_grouped_by_what_they_have_in_common(capsys: pytest.CaptureFixture[str]) -> None:
     found, lines = campaign(Numbers(), capsys)
     assert found.groups == {
@@ -66,6 +86,26 @@ def test_failures_are_grouped_by_what_they_have_in_common(capsys: pytest.Capture
     ]
     assert lines[3].startswith("35 ok, 4 wrong, 1 died of SIGKILL; ")
     assert "  2 times, from seed 13: wrong | odd tens | at _" in lines
+
+
+class Interrupted(Campaign):
+    """A campaign that somebody ends after its fourth verdict."""
+
+    def _enter(self, seed: int, verdict: Verdict) -> None:
+        super()._enter(seed, verdict)
+        if seed == 3:
+            raise KeyboardInterrupt
+
+
+def test_ctrl_c_ends_with_what_is_known(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(KINDS._found, "numbers", Numbers)
+    monkeypatch.setattr(command, "Campaign", Interrupted)
+    assert command.main(["numbers", "--seeds", "0:40"]) == 130
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "3 wrong (even tens) at 3" and lines[1].startswith("3 ok, 1 wrong; ")
+    assert lines[2:] == ["  1 times, from seed 3: wrong | even tens | at _"]
 
 
 def test_a_batch_that_fails_is_split(capsys: pytest.CaptureFixture[str]) -> None:
@@ -103,8 +143,41 @@ def test_every_kind_has_a_line_of_help_and_shows_its_programs(
     assert shown[0] == shown[1] and shown[0].strip()
 
 
-def test_a_kind_without_a_reducer_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(KINDS._found, "numbers", Numbers)
-    with pytest.raises(SystemExit, match="cannot be made smaller"):
-        command.main(["reduce", "numbers", "--seeds", "3"])
-    assert command.main(["reduce", "numbers", "--seeds", "4"]) == 0
+def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """What the command says of a command line that it refuses."""
+    with pytest.raises(SystemExit) as caught:
+        command.main(arguments)
+    assert caught.value.code == 2
+    return capsys.readouterr().err
+
+
+def test_kinds_without_a_reducer_are_not_offered(capsys: pytest.CaptureFixture[str]) -> None:
+    said = refused(["reduce", "tir-passes", "--seeds", "3"], capsys)
+    assert "invalid choice: 'tir-passes'" in said and "'schedules', 'tir')" in said
+
+
+def test_what_is_made_smaller_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """A hundred seeds, most of which pass, are not what anybody wants reduced."""
+    assert "required: --seeds" in refused(["reduce", "tir"], capsys)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x", "'x' is no seed, such as 17, and no range of seeds, such as 0:200"),
+        ("3:", "'3:' is no seed"),
+        ("-3", "'-3' is no seed"),
+        ("5:3", "5:3 holds no seed: the end, which is excluded, must be above 5"),
+        ("1:1", "1:1 holds no seed"),
+    ],
+)
+def test_seeds_that_are_none_are_refused(text: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Above all those that hold none: a run that judges nothing would pass."""
+    assert message in refused(["tir", f"--seeds={text}"], capsys)
+
+
+def test_the_page_has_every_kind() -> None:
+    page = (Path(__file__).resolve().parents[3] / "experiments" / "README.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
+    told = {name for row in rows for name in re.findall(r"`([\w-]+)`", row)}
+    assert set(KINDS.names()) <= told

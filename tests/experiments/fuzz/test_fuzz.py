@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 
@@ -10,12 +11,14 @@ import numpy as np
 import pytest
 
 from experiments.fuzz import __main__ as command
+from experiments.fuzz import oracle
 from experiments.fuzz.blame import first_wrong_pass
 from experiments.fuzz.children import judged_alone, judged_apart
 from experiments.fuzz.kind import KINDS
-from experiments.fuzz.oracle import Guarded, interpreted, judge_native, judge_text, usable_targets
+from experiments.fuzz.oracle import Guarded, Outcome, interpreted, judge_native, judge_text, usable_targets
 from experiments.fuzz.reduce import reduced
 from experiments.fuzz.schedules import scheduled_kernel
+from experiments.fuzz.statements import TRACE
 from experiments.fuzz.tir_programs import tir_program
 from experiments.fuzz.verdict import Verdict
 from ir.pass_context import PassContext
@@ -70,13 +73,22 @@ def test_a_seed_is_a_schedule() -> None:
 @pytest.mark.parametrize("kind", KINDS.names())
 def test_some_seeds_pass(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main([kind, "--seeds", "0:4"]) == 0
-    assert capsys.readouterr().out.startswith("4 ok; ")
+    verdicts = capsys.readouterr().out.partition(";")[0]
+    assert re.fullmatch(r"(\d none, )?[1-4] ok", verdicts), verdicts
 
 
 def test_a_race_is_invalid() -> None:
     text, arguments = copied("i // 2")
     verdict = judge_text(text, arguments, [])
     assert verdict.kind == "invalid" and "[parallel]" in verdict.detail
+
+
+def test_calls_in_an_order_that_is_not_said_are_invalid() -> None:
+    text, arguments = copied("i")
+    text = text.replace("        B[i]", f"        T.evaluate(T.call_packed('{TRACE}', i))\n        B[i]")
+    assert judge_text(text, arguments, []) == Verdict("invalid", "the order of iterations matters")
+    serial = text.replace("T.parallel(8)", "range(8)")
+    assert judge_text(serial, arguments, usable_targets()[-1:]) == Verdict("ok")
 
 
 def test_uninitialized_memory_is_invalid() -> None:
@@ -98,6 +110,29 @@ def test_other_results_are_wrong() -> None:
     expected = interpreted(from_source(right), arguments)
     assert judge_native(from_source(right), arguments, expected, target) == Verdict("ok")
     assert judge_native(from_source(wrong), arguments, expected, target) == Verdict("wrong", target)
+
+
+def test_a_store_beside_an_array_is_a_verdict() -> None:
+    target = usable_targets()[-1]
+    func, (given, untouched) = from_source(copied("i + 1")[0]), copied("i")[1]
+    expected = Outcome([given, np.array([0, *given[:-1]], "int32")], [])  # right, but for one more store
+    assert judge_native(func, [given, untouched], expected, target).kind == "wrote beside an array"
+
+
+def test_calls_that_are_not_made_are_a_verdict() -> None:
+    target = usable_targets()[-1]
+    text, arguments = copied("i")
+    expected = Outcome(interpreted(from_source(text), arguments).arguments, [3])
+    assert judge_native(from_source(text), arguments, expected, target) == Verdict("other calls", target)
+
+
+def test_a_mistake_of_the_interpreter_is_no_invalid_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    def mistaken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(oracle, "interpreted", mistaken)
+    with pytest.raises(ZeroDivisionError):
+        judge_text(*copied("i"), [])
 
 
 def test_guards_see_stores_beside_an_array() -> None:

@@ -15,7 +15,7 @@ from experiments.fuzz import onnx_oracle  # noqa: E402
 from experiments.fuzz.children import judged_apart  # noqa: E402
 from experiments.fuzz.kind import KINDS  # noqa: E402
 from experiments.fuzz.onnx_models import Value, numbers, random_model  # noqa: E402
-from ir.relax.frontend.onnx import supported_operators  # noqa: E402
+from ir.relax.frontend.onnx import exporter, supported_operators  # noqa: E402
 
 OPTIONS = argparse.Namespace(size=5)
 
@@ -80,3 +80,14 @@ def test_models_for_a_minute_are_right() -> None:
 def test_what_a_seed_stands_for_is_shown() -> None:
     text = KINDS["onnx"]().show(3, OPTIONS)
     assert "random (" in text and "# x0 =" in text
+
+
+def test_an_operator_that_the_exporter_mistakes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    kind, options = KINDS["onnx-export"](), argparse.Namespace(size=2)
+    seeds = range(200)
+    assert not [seed for seed in seeds if kind.judge(seed, options).failed]
+    for name in ("add", "multiply", "maximum", "where", "sum", "max"):
+        monkeypatch.setitem(
+            exporter._LOWERINGS, f"relax.{name}", lambda g, call: g.emit("Neg", g.tensor(call, 0))
+        )
+    assert any(verdict.kind == "wrong" for verdict in (kind.judge(seed, options) for seed in seeds))

@@ -27,6 +27,7 @@ from ir.op import Op
 from ir.relax import PyExprMutator
 from ir.relax import transform as T
 from ir.relax.op import OPERATORS
+from ir.relax.testing import EvaluationError
 from ir.script import from_source
 from ir.transform import PassContext, module_pass
 
@@ -292,6 +293,82 @@ def test_noise_is_another_in_every_run_and_none_on_integers() -> None:
     first, second = (evaluated(found.mod, found.given, run).arrays for run in (1, 2))
     assert (first[0] != second[0]).any()
     np.testing.assert_array_equal(first[1], second[1])
+
+
+def test_steps_of_noise_do_not_cancel() -> None:
+    """A scalar behind two roundings must not seem exact: with steps of one size, half of all runs would leave it where it is."""
+    text = program("return R.negative(any_0)", 'any_0: R.Tensor((), "float32")')
+    found = meant(text)
+    unmoved = sum(
+        evaluated(found.mod, found.given, run).arrays[0] == found.expected.arrays[0] for run in range(60)
+    )
+    assert unmoved < 12
+
+
+def test_interfaces_are_called_as_passes_promise() -> None:
+    """Weights that are bundled in another order are found, and so is an output that nobody hands out."""
+    from experiments.fuzz.passes.interfaces import SameThroughInterface, with_weights
+
+    text = program(
+        "a = R.subtract(any_0, any_1)\nreturn R.divide(a, positive_2)",
+        ", ".join(f'{name}: R.Tensor((3,), "float32")' for name in ("any_0", "any_1", "positive_2")),
+    )
+    found = meant(text)
+    mod = next(
+        made
+        for made in (with_weights(found.mod, seed) for seed in range(99))
+        if made["main"].attrs["num_input"] == 0
+    )
+
+    def after(*passes: Any) -> str:
+        check, left, said = SameThroughInterface(found, mod), mod, ""
+        for item in passes:
+            left = item(left)
+            said = said or check(left, item.info.name)
+        return said
+
+    assert after(T.LiftTransformParams(), T.BundleModelParams(), T.LazySetOutput()) == ""
+    assert after(T.LazyGetInput(), T.LazySetOutput()) == ""
+    turned = module_pass(
+        lambda item, context: T.BundleModelParams()(_turned(item)), opt_level=0, name="BundleModelParams"
+    )
+    assert "result 0" in after(turned)
+    silent = module_pass(lambda item, context: item, opt_level=0, name="LazySetOutput")
+    with pytest.raises(EvaluationError, match="takes 3 arguments, got 4"):
+        after(silent)
+
+
+def test_gradients_are_compared_with_slopes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gradient of twice the slope is found; kinks are left out, and are rare."""
+    from experiments.fuzz.passes.gradients import SameSlope
+    from experiments.fuzz.relax.differentiable import Differentiable, differentiable
+
+    def said(program: Differentiable, check: SameSlope) -> str:
+        params = program.mod["main"].params  # type: ignore[attr-defined]
+        gradient = T.Gradient("main", [params[number] for number in program.wanted])
+        return check(gradient(program.mod), "Gradient")
+
+    kinks = 0
+    for seed in range(8):
+        program = differentiable(seed, 9)
+        check = SameSlope(program, seed)
+        assert said(program, check) == ""
+        kinks += check.kinks
+    assert kinks <= 2
+    right = Op.get("relax.sum").get_attr("FPrimalGradient")
+    wrong = lambda *args: [rx.op.add(item, item) for item in right(*args)]
+    monkeypatch.setitem(Op._attributes["FPrimalGradient"], "relax.sum", wrong)
+    programs = [(differentiable(seed, 9), seed) for seed in range(8)]
+    found = [said(program, SameSlope(program, seed)) for program, seed in programs]
+    assert sum("its gradient gives" in item for item in found) >= 5
+
+
+def _turned(mod: IRModule) -> IRModule:
+    """The first two parameters change places."""
+    main = mod["main"]
+    first, second, *others = main.params  # type: ignore[attr-defined]
+    new = rx.Function([second, first, *others], main.body, main.ret_struct_info, True, main.attrs)  # type: ignore[attr-defined]
+    return mod.replace(functions={mod.get_global_var("main"): new})
 
 
 # -- opinions from outside --------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Random schedules and candidates: what they are drawn from, that bugs planted in primitives are found, and that failures become small."""
+"""Random schedules: what they are drawn from, that bugs planted in primitives are found, and that failures become small."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from experiments.fuzz import __main__ as command
-from experiments.fuzz.candidates import candidates_of, judge_candidates, space_of
 from experiments.fuzz.kernels_te import FAMILIES, Sizes
 from experiments.fuzz.schedules import Program, judge_schedule, judge_trace, scheduled_kernel
 from experiments.fuzz.schedules_reduce import reduced_schedule, without
-from experiments.fuzz.schedules_steps import RefusalError
+from experiments.fuzz.schedules_steps import RefusalError, WiderStep
+from ir import structural_equal
 from ir.script import from_source
 from schedules import Schedule, ScheduleError
-from schedules.primitive import for_kind, loops, reduction
+from schedules.primitive import for_kind, loops
 
 OVERLAPPING = """@T.prim_func
 def main(A: T.Buffer((8, 6)), B: T.Buffer((8, 6)), C: T.Buffer((8, 6))):
@@ -65,15 +65,8 @@ def test_every_family_makes_kernels(name: str) -> None:
         assert FAMILIES[name](sizes) is not None and len(sizes.inputs) == len(sizes.bounds) > 0
 
 
-def test_some_schedules_and_candidates_pass(capsys: pytest.CaptureFixture[str]) -> None:
+def test_some_schedules_pass(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["schedules", "--seeds", "100:110"]) == 0
-    assert command.main(["candidates", "--seeds", "0:4", "--target", "cpu"]) == 0
-    assert command.main(["candidates", "--seeds", "4:8", "--target", "sapphire rapids"]) == 0
-
-
-def test_a_seed_is_a_candidate() -> None:
-    first, second = (candidates_of(space_of(5, "x86-64-v3"), 5) for _ in range(2))
-    assert [item.trace for item in first] == [item.trace for item in second] != []
 
 
 # -- bugs planted in primitives ----------------------------------------------------
@@ -81,7 +74,7 @@ def test_a_loop_made_parallel_without_proof_is_a_race(monkeypatch: pytest.Monkey
     case = program(OVERLAPPING)
     with pytest.raises(ScheduleError):
         trace_of(case, lambda sch: sch.parallel(sch.get_loops("B")[0]))
-    monkeypatch.setattr(for_kind, "why_iterations_conflict", lambda loop, blocks: None)
+    monkeypatch.setattr(for_kind, "why_iterations_conflict", lambda *given, **named: None)
     trace = trace_of(case, lambda sch: sch.parallel(sch.get_loops("B")[0]))
     assert judge_trace(case, trace, []).kind == "the schedule has a race"
 
@@ -100,18 +93,6 @@ def test_a_forgotten_predicate_is_found(monkeypatch: pytest.MonkeyPatch) -> None
     }
 
 
-def test_an_init_that_is_forgotten_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = reduction._init_nest
-
-    def forgets(block: Any, inner: Any) -> Any:
-        nest, made = right(block, inner)
-        made.body.leaf = reduction.tir.Evaluate(reduction.tir.const(0))
-        return nest, made
-
-    monkeypatch.setattr(reduction, "_init_nest", forgets)
-    assert found(lambda seed: judge_candidates(seed, "cpu"), range(12)) & {"wrong", "other features"}
-
-
 def test_a_refusal_that_leaves_something_behind_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     right = for_kind.require_loop_can_run_in_any_order
 
@@ -127,9 +108,37 @@ def test_a_refusal_that_leaves_something_behind_is_found(monkeypatch: pytest.Mon
             scheduled_kernel(seed)
 
 
+class Tiled(WiderStep):
+    def actions(self) -> dict[str, Any]:
+        return dict.fromkeys(super().actions(), self.tiled)
+
+
+@pytest.mark.parametrize("refused_at", ["reorder", "split"])
+def test_a_step_of_several_primitives_keeps_those_before_the_one_that_is_refused(refused_at: str) -> None:
+    axis = "T.axis.scan" if refused_at == "reorder" else "T.axis.spatial"
+    sch = Schedule(
+        from_source(f"""
+@T.prim_func
+def main(A: T.Buffer((8, 6))):
+    for i, j in T.grid(8, 6):
+        with T.block("A"):
+            vi, vj = T.axis.spatial(8, i), {axis}(6, j)
+            A[vi, vj] = T.float32(1)
+"""),
+        error_render_level="none",
+    )
+    if refused_at == "split":
+        sch.annotate(sch.get_loops("A")[1], "note", 1)
+    before = sch.mod
+    Tiled(sch, random.Random(0)).run()
+    assert len(sch.get_loops("A")) == {"reorder": 4, "split": 3}[refused_at]
+    assert not structural_equal(sch.mod, before)
+    Tiled(sch, random.Random(0)).run_counted(Counter())
+
+
 # -- the reducer -------------------------------------------------------------------
 def test_a_failing_schedule_becomes_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(for_kind, "why_iterations_conflict", lambda loop, blocks: None)
+    monkeypatch.setattr(for_kind, "why_iterations_conflict", lambda *given, **named: None)
     case = program(OVERLAPPING)
     trace = trace_of(
         case,

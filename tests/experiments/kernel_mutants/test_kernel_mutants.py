@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from experiments.kernel_mutants import __main__ as command
 from experiments.kernel_mutants.__main__ import difference, items_of, main, mutant_of
 from experiments.kernel_mutants.candidates import random_candidates
 from experiments.kernel_mutants.kernels import module_of, names
@@ -70,6 +71,23 @@ class Module:
 def test_candidates_are_different() -> None:
     made = list(random_candidates(module_of("GMM"), 3, 1))
     assert len(made) == 3 and not structural_equal(made[0], made[1])
+
+
+def test_no_candidate_is_no_success(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "random_candidates", lambda *_: iter(()))
+    assert main(["candidates", "--kernels", "relu", "--number", "5"]) == 1
+
+
+def test_no_mutant_is_no_success(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "items_of", lambda *_: [])
+    assert main(["mutants", "--kernels", "relu"]) == 1
+
+
+@pytest.mark.parametrize("what", ["mutants", "candidates"])
+def test_a_kernel_that_is_none_is_refused(what: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([what, "--kernels", "relu,foo"])
+    assert "no kernel 'foo'; there are: " in capsys.readouterr().err
 
 
 def test_wrong_kernels_are_refused(capfd: Any) -> None:
