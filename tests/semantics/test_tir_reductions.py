@@ -41,6 +41,18 @@ def test_floats_are_within_the_error_of_some_order() -> None:
         assert np.all(np.abs(out - a.astype("float64").sum(1)) <= bound), name
 
 
+@pytest.mark.meaning("reduce-order")
+@pytest.mark.parametrize("length", [4, 13, 64])
+def test_no_factor_is_taken_out_of_a_sum(length: int) -> None:
+    a, w = te.placeholder((3, length), "float32", name="A"), te.placeholder((2,), "float32", name="W")
+    k = te.reduce_axis((0, length), name="k")
+    func = te.create_prim_func([a, w, te.compute((3, 2), lambda i, j: te.sum(a[i, k] * w[j], axis=k), name="C")])
+    values = np.ones((3, length), "float32")
+    values[:, 0], values[1, 1], values[2, 1] = 2, -1, 0
+    expected = np.array([[np.inf, length + 1], [np.nan, length - 1], [np.nan, length]], "float32")
+    holds(func, [values, np.array([np.inf, 1], "float32"), np.zeros((3, 2), "float32")], {2: expected})
+
+
 _IDENTITIES = [
     (te.max, "float32", -np.inf), (te.min, "float32", np.inf), (te.max, "float16", -np.inf), (te.min, "float64", np.inf),
     (te.max, "int8", -128), (te.min, "int8", 127), (te.max, "int32", -(2**31)), (te.min, "int64", 2**63 - 1),

@@ -139,12 +139,15 @@ def _extreme(emitter: FunctionEmitter, kind: type, x: Value, y: Value) -> Value:
 
 
 def _reduction_arithmetic(emitter: FunctionEmitter, kind: type, x: Value, y: Value) -> Value:
-    """One step of a reduction, in any order: LLVM may keep several partial results and combine them at the end."""
+    """One step of a reduction, in any order: LLVM may keep several partial results and combine them at the end.
+
+    Signs of zeros are kept although their order is free: told otherwise, LLVM takes common factors out of sums.
+    """
     b = emitter.b
     if kind is E.Add:
-        return b.binary("fadd reassoc nsz contract", x, y)
+        return b.binary("fadd reassoc contract", x, y)
     if kind is E.Mul:
-        return b.binary("fmul reassoc nsz contract", x, y)
+        return b.binary("fmul reassoc contract", x, y)
     return _extreme(emitter, kind, x, y)
 
 
