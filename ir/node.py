@@ -272,7 +272,7 @@ class Node(metaclass=NodeMeta):
     is_compound: ClassVar[bool] = False
     """Expressions made of others, which programs share; see :class:`Visitor`."""
     compared_by_content: ClassVar[bool] = False
-    """Whether variables that nothing defines are equal when their fields are (buffers declared by their first use)."""
+    """Whether variables that nothing defines are equal when their fields are: buffers declared by their first use, of one memory."""
     __slots__ = ("__weakref__",)
 
     if TYPE_CHECKING:

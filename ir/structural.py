@@ -1,7 +1,8 @@
 """Structural equality and hashing of programs: equal up to the names of the variables that they define.
 
 Both walk the declared fields of nodes. A variable met where it is defined is paired with its counterpart; a free
-variable equals only itself, unless ``map_free_vars`` asks to pair those too. Hashes are stable across processes.
+variable equals only itself, unless ``map_free_vars`` asks to pair those too; a free buffer equals those that say the same of the
+same memory. Hashes are stable across processes.
 
 A variable is one variable wherever it stands, and pairs with one other: two loops over one variable equal two loops over one
 variable, not two loops over two (``ConvertSSA`` makes the first the second). Which objects a program shares makes no difference.
@@ -129,6 +130,8 @@ class _Equality:
                 lambda: _fail(path, a, b),
             )
             return
+        # What a buffer holds is defined where the buffer is, and mentioned where it is mentioned.
+        defines_fields = defining or self._map_free or not a.is_variable
         for name, defines in plan:
             x, y = getattr(a, name), getattr(b, name)
             kind = x.__class__
@@ -138,7 +141,7 @@ class _Equality:
                     continue
             elif x is y and x is None:
                 continue
-            self.check(x, y, (path, name), defining or defines)
+            self.check(x, y, (path, name), defining or (defines and defines_fields))
         self._equal[found] = (a, b)  # kept, so that no other node takes their identities
 
     def _pair_skipped(self) -> None:

@@ -127,12 +127,27 @@ def test_shared_and_repeated_statements_are_equal() -> None:
     assert ir.structural_hash(tir.SeqStmt([store, store])) == ir.structural_hash(tir.SeqStmt([store, again]))
 
 
-def test_buffers_declared_by_use_compare_by_content() -> None:
-    """A buffer that a program reads without defining it equals another of the same shape, dtype and place."""
+def test_free_buffers_in_other_memory_differ() -> None:
+    """Loads of two arrays are two values, however alike the arrays are."""
     one, two = decl_buffer((4,), "float32", "one"), decl_buffer((4,), "float32", "two")
-    assert ir.structural_equal(one[x], two[x])
-    assert not ir.structural_equal(one[x], decl_buffer((5,), "float32", "one")[x])
+    assert not ir.structural_equal(one[x], two[x])
     assert not ir.structural_equal(one[x] + two[x], one[x] + one[x])
+    assert ir.structural_equal(one[x] + two[x], two[x] + one[x], map_free_vars=True)
+    assert not ir.structural_equal(one[x] + two[x], one[x] + one[x], map_free_vars=True)
+    assert not ir.structural_equal(one[x], decl_buffer((5,), "float32", "one")[x], map_free_vars=True)
+
+
+def test_buffers_declared_by_use_compare_by_content() -> None:
+    """Buffers that nothing defines are equal when they say the same of one memory."""
+    one = decl_buffer((4,), "float32", "one")
+    same, other = one.replace(name="same"), one.replace(dtype="int32")
+    assert ir.structural_equal(one[x], same[x])
+    assert not ir.structural_equal(one[x], other[x])
+    allocations = []
+    for buffer in (one, decl_buffer((4,), "float32", "two")):
+        use = tir.BufferStore(buffer, 0.0, [0])
+        allocations.append(tir.Allocate(buffer.data, "float32", [4], tir.const(True, "bool"), use))
+    assert ir.structural_equal(*allocations)
 
 
 def _squares(levels: int, shared: bool) -> tir.PrimExpr:

@@ -166,6 +166,30 @@ def test_rfactor_of_an_argmax() -> None:
     np.testing.assert_array_equal(largest, values.max(axis=1))
 
 
+def test_rfactor_of_two_sums_keeps_them_apart() -> None:
+    """Their arrays are alike in everything but their place."""
+
+    @T.prim_func
+    def moments(
+        A: T.Buffer((6, 10), "int32"), total: T.Buffer((6,), "int32"), squares: T.Buffer((6,), "int32")
+    ):
+        for i, k in T.grid(6, 10):
+            with T.block("moments"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    total[vi] = 0
+                    squares[vi] = 0
+                t: T.int32 = total[vi] + A[vi, vk]
+                s: T.int32 = squares[vi] + A[vi, vk] * A[vi, vk]
+                total[vi] = t
+                squares[vi] = s
+
+    sch = Schedule(moments)
+    sch.rfactor(sch.get_loops("moments")[1], 0)
+    assert_same_meaning(moments, sch)
+    assert_replays(sch, moments)
+
+
 def test_rfactor_refusals() -> None:
     sch = Schedule(rowsum)
     i, k = sch.get_loops("B")
