@@ -84,7 +84,9 @@ class RegisterTiling(MultiLevelTiling):
 
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         node = node_of(sch, block)
-        if not has_data_reuse(node) or not stands_alone(node):
+        # The tile's epilogue takes whole tiles: a block that runs for a part of its domain (a triangle) fills none.
+        runs_everywhere = isinstance(node.predicate, tir.IntImm)
+        if not runs_everywhere or not has_data_reuse(node) or not stands_alone(node):
             return [sch]
         vector_var = self._vector_axis(node)
         packs = self._packable(sch, node, vector_var) if self.pack_operands else []

@@ -46,7 +46,9 @@ def test_floats_are_within_the_error_of_some_order() -> None:
 def test_no_factor_is_taken_out_of_a_sum(length: int) -> None:
     a, w = te.placeholder((3, length), "float32", name="A"), te.placeholder((2,), "float32", name="W")
     k = te.reduce_axis((0, length), name="k")
-    func = te.create_prim_func([a, w, te.compute((3, 2), lambda i, j: te.sum(a[i, k] * w[j], axis=k), name="C")])
+    func = te.create_prim_func(
+        [a, w, te.compute((3, 2), lambda i, j: te.sum(a[i, k] * w[j], axis=k), name="C")]
+    )
     values = np.ones((3, length), "float32")
     values[:, 0], values[1, 1], values[2, 1] = 2, -1, 0
     expected = np.array([[np.inf, length + 1], [np.nan, length - 1], [np.nan, length]], "float32")

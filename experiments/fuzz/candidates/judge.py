@@ -103,14 +103,17 @@ def _made(space: Space, sketch: Sketch, row: np.ndarray) -> Candidate:
 
 
 def _difference(skeleton: Skeleton, expected: Skeleton) -> str:
-    """What is different between a row's skeleton and that of its program; empty where nothing is."""
+    """What is different between a row's skeleton and that of its program; empty where nothing is.
+
+    In the arrays a loop may be longer: what a tile reads is bounded while its factors are symbols, and known in the program.
+    """
     if len(skeleton.nests) != len(expected.nests):
         return f"nests: {len(skeleton.nests)} in the arrays, {len(expected.nests)} in the program"
     for nest, other in zip(skeleton.nests, expected.nests, strict=True):
         extents, wanted = (
             [int(np.broadcast_to(loop.extent, 1)[0]) for loop in item.loops] for item in (nest, other)
         )
-        if extents != wanted:
+        if len(extents) != len(wanted) or any(a < b for a, b in zip(extents, wanted, strict=True)):
             return f"extents: {extents} in the arrays, {wanted} in the program"
     return ""
 

@@ -117,3 +117,22 @@ def main(A: T.Buffer((24, 24), "float32"), D: T.Buffer((24, 24), "float32")):
     )
     array = integers(24, 24)
     assert check_candidates(func, [array], array @ array + array) >= 3
+
+
+def test_a_sum_over_a_triangle() -> None:
+    """Its block runs for a part of its domain, so that no tile of it is whole."""
+    func = from_source(
+        """@T.prim_func
+def main(A: T.Buffer((6, 24), "float32"), B: T.Buffer((6, 24), "float32")):
+    for i, j, k in T.grid(6, 24, 24):
+        with T.block("B"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            T.where(k <= j)
+            with T.init():
+                B[vi, vj] = T.float32(0)
+            B[vi, vj] = B[vi, vj] + A[vi, vk]
+"""
+    )
+    assert isinstance(func, PrimFunc)
+    array = integers(6, 24)
+    check_candidates(func, [array], np.cumsum(array, axis=1))
