@@ -11,7 +11,8 @@ Instructions::
     ["kernel", dst, symbol, [what, ...]]     what a C function gets, in order:
         ["buffer", register]  ["number", operand, dtype]  ["extent", register, axis, dtype]
         ["stride", register, axis, dtype]  (in elements, of a dense array)  ["result", dtype]
-    ["packed", dst, name, [operands]]        a function of :mod:`runners.builtins`, or a registered one
+    ["packed", dst, name, [operands], result]   a function of :mod:`runners.builtins`, or a registered one
+        whose result is described as parameters are; the description may be left out
     ["tuple", dst, [operands]]       ["get", dst, register, index]
     ["if", dst, cond, code, register, code, register]
     ["call", dst, function, [operands]]      ["closure", dst, function, [operands]]
@@ -114,7 +115,7 @@ def _refuse_read_only(value: Any, param: dict[str, Any], name: str) -> None:
 
 
 def _readable(value: Any) -> Any:
-    """An argument as kernels can read it."""
+    """A value from outside as kernels can read it: dense arrays, also where numpy has a view of another order."""
     if isinstance(value, np.ndarray):
         flags = value.flags
         if flags.c_contiguous and flags.aligned:
@@ -125,6 +126,47 @@ def _readable(value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(_readable(item) for item in value)
     return value
+
+
+def _fits(value: Any, described: Mapping[str, Any]) -> bool:
+    """Whether a result of Python is as kernels will read it; extents that the program does not know are any."""
+    fields = described.get("fields")
+    if fields:  # an empty tuple is what calls that write into their arguments have, whatever they return
+        is_tuple = isinstance(value, tuple) and len(value) == len(fields)
+        return is_tuple and all(_fits(item, field) for item, field in zip(value, fields, strict=True))
+    if "shape" not in described:
+        return True  # no array
+    if not isinstance(value, np.ndarray):
+        return False
+    shape, dtype = described["shape"], described["dtype"]
+    return (not dtype or value.dtype == numpy_dtype(dtype)) and (
+        shape is None
+        or (
+            len(shape) == value.ndim
+            and all(
+                isinstance(dim, str) or dim == extent for dim, extent in zip(shape, value.shape, strict=True)
+            )
+        )
+    )
+
+
+def _spelled(described: Mapping[str, Any]) -> str:
+    if "fields" in described:
+        return f"({', '.join(_spelled(field) for field in described['fields'])})"
+    if "shape" not in described:
+        return f"a value of kind {described['kind']}"
+    shape = (
+        "any shape" if described["shape"] is None else f"shape [{', '.join(map(str, described['shape']))}]"
+    )
+    return f"a {described['dtype'] or 'any'} tensor of {shape}"
+
+
+def _spelled_value(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return _spelled({"shape": value.shape, "dtype": str(value.dtype)})
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_spelled_value, value))})"
+    return f"a {type(value).__name__}"
 
 
 def packed_function(name: str) -> Callable[..., Any]:
@@ -313,17 +355,24 @@ class Interpreter:
 
         return run if returned is None else compute
 
-    def _compile_packed(self, dst: int, name: str, operands: list[Any]) -> Step:
+    def _compile_packed(
+        self, dst: int, name: str, operands: list[Any], described: Mapping[str, Any] | None = None
+    ) -> Step:
         count, prepare = PREPARED.get(name, (len(operands), None))
         literals = [_literal(item[0]) for item in operands[count:] if not isinstance(item, int)]
         function = prepare(*literals) if prepare is not None else BUILTINS.get(name)
         fetch = _operands(operands[:count])
 
         def run(registers: Registers) -> None:
-            registers[dst] = function(*fetch(registers))  # type: ignore[misc]
+            registers[dst] = _readable(function(*fetch(registers)))  # type: ignore[misc]
 
         def run_registered(registers: Registers) -> None:
-            registers[dst] = unwrap(packed_function(name)(*[wrap(value) for value in fetch(registers)]))
+            value = unwrap(packed_function(name)(*[wrap(value) for value in fetch(registers)]))
+            if described is not None and not _fits(value, described):
+                raise ExecutableError(
+                    f"the model says that {name!r} gives {_spelled(described)}; it gave {_spelled_value(value)}"
+                )
+            registers[dst] = _readable(value)
 
         return run_registered if function is None else run
 

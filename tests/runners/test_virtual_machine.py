@@ -90,6 +90,57 @@ def test_functions_of_python():
     ir.remove_global_func("test.vm.negate")
 
 
+def test_python_may_return_arrays_of_any_order():
+    """Kernels read dense arrays; numpy's views of another order, also in tuples, are made such."""
+
+    @I.ir_module
+    class Module:
+        @R.function(pure=False)
+        def main(x: R.Tensor((2, 3), "float32")):
+            y = R.call_packed("test.vm.turned", x, sinfo_args=R.Tensor((3, 2), "float32"))
+            both = R.call_packed(
+                "test.vm.pair", x, sinfo_args=R.Tuple(R.Tensor((3, 2), "float32"), R.Tensor((2,), "float32"))
+            )
+            z = R.add(y, both[0])
+            return (R.exp(y), z, R.add(both[1], both[1]))
+
+    ir.register_func("test.vm.turned", lambda x: runners.array(x.numpy()).data.T, override=True)
+    ir.register_func("test.vm.pair", lambda x: (x.numpy().T, x.numpy()[:, 1]), override=True)
+    x = np.arange(6, dtype="float32").reshape(2, 3)
+    e, z, w = (item.numpy() for item in _vm(Module)["main"](x))
+    np.testing.assert_allclose(e, np.exp(x.T), rtol=1e-6)
+    np.testing.assert_array_equal(z, 2 * x.T)
+    np.testing.assert_array_equal(w, 2 * x[:, 1])
+    ir.remove_global_func("test.vm.turned")
+    ir.remove_global_func("test.vm.pair")
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (np.ones(2, "float32"), r"a float32 tensor of shape \[2\]"),
+        (np.ones(3), r"a float64 tensor of shape \[3\]"),
+        (2.5, "it gave a float"),
+        ((np.ones(3, "float32"),), r"it gave \(a float32 tensor of shape \[3\]\)"),
+    ],
+)
+def test_what_python_returns_is_what_the_model_says(value, message):
+    """Kernels would read other memory than there is."""
+
+    @I.ir_module
+    class Module:
+        @R.function(pure=False)
+        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+            y = R.call_packed("test.vm.given", x, sinfo_args=R.Tensor((3,), "float32"))
+            return R.add(y, y)
+
+    ir.register_func("test.vm.given", lambda x: value, override=True)
+    said = r"says that 'test.vm.given' gives a float32 tensor of shape \[3\]; .*"
+    with pytest.raises(ExecutableError, match=said + message):
+        _vm(Module)["main"](np.ones(3, "float32"))
+    ir.remove_global_func("test.vm.given")
+
+
 def test_match_cast_binds_and_checks():
     @I.ir_module
     class Module:

@@ -181,7 +181,7 @@ class _Compiler:
             else:
                 self._emit("call", dst, op.name_hint, self._operands(call.args))
         elif isinstance(op, ExternFunc):
-            self._external(dst, op.global_symbol, call.args)
+            self._external(dst, op.global_symbol, call.args, call.struct_info_)
         elif isinstance(op, Var):
             self._emit("invoke", dst, self._operand(op), self._operands(call.args))
         else:
@@ -205,13 +205,15 @@ class _Compiler:
         else:
             raise BytecodeError(f"{self._name}: operator {name} is not lowered{_why_not_lowered(call)}")
 
-    def _external(self, dst: int, name: str, args: Any) -> None:
+    def _external(self, dst: int, name: str, args: Any, info: StructInfo | None = None) -> None:
         if name == "vm.builtin.make_closure":
             self._emit("closure", dst, args[0].name_hint, self._operands(args[1:]))
         elif name == "vm.builtin.invoke_closure":
             self._emit("invoke", dst, self._operand(args[0]), self._operands(args[1:]))
-        else:
+        elif info is None:
             self._emit("packed", dst, name, self._operands(args))
+        else:
+            self._emit("packed", dst, name, self._operands(args), _described(info, (), ()))
 
     def _kernel(self, dst: int, var: Any, args: Any) -> None:
         """A kernel call in the order of its C signature: parameters, symbols that buffers imply, the result's place."""
