@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ir import tir
@@ -148,7 +148,26 @@ def _required_boxes(
                 bound = bind_region(region.region, values)
                 box = relax_loops(bound, _loops_below(block, loop, buffer, across_threads), buffer.shape)
                 found.setdefault(buffer, []).append(box)
-    return {buffer: union_boxes(boxes, buffer.shape) for buffer, boxes in found.items()}
+    units = _units([*loops_around(loop), loop])
+    return {
+        buffer: union_boxes(_without(units, boxes) if len(boxes) > 1 else boxes, buffer.shape)
+        for buffer, boxes in found.items()
+    }
+
+
+def _units(around: Sequence[LoopNode]) -> dict[tir.Var, tir.PrimExpr]:
+    """The variables of loops of one iteration, and their values."""
+    return {item.var: item.min for item in around if is_constant(item.extent, 1)}
+
+
+def _without(units: Mapping[tir.Var, tir.PrimExpr], boxes: list[Box]) -> list[Box]:
+    """Boxes that can be compared although only some of them mention loops of one iteration."""
+    if not units:
+        return boxes
+    return [
+        [(simplify_polynomial(substitute(low, units)), substitute(extent, units)) for low, extent in box]
+        for box in boxes
+    ]
 
 
 def _rebuild_nest(
@@ -159,7 +178,7 @@ def _rebuild_nest(
 ) -> TreeNode:
     """New loops ``ax*`` around the (detached) block that iterate the given domains, clipped by predicates."""
     around = [*loops_around(loop), loop]
-    units = {item.var: item.min for item in around if is_constant(item.extent, 1)}
+    units = _units(around)
     loops: list[tuple[Any, Any]] = []
     values: list[Any] = []
     conditions: list[Any] = []
