@@ -105,6 +105,10 @@ def access_regions(block: BlockNode, init: tir.Stmt | None) -> tuple[Regions, Re
     if init is not None:
         found.visit(init)
     found.walk(block.body)
+    for view in reversed(block.match_buffers):
+        for table in (found.reads, found.writes):
+            if table.pop(view.buffer, None):
+                found.add_region(table, view.source)
     if init is not None:
         for buffer in found.writes:
             found.reads.pop(buffer, None)

@@ -215,7 +215,9 @@ def _transform_layout(
         if (loops := element_loops(item, buffer)) is not None
     ]
     for block_node in all_blocks(top)[::-1]:
-        simplify = IndexSimplifier(block_node).index if new_shape is None else None
+        # Blocks that will run over the new layout keep the variables of their indices, those of one value too.
+        is_plain = new_shape is None and all(block_node is not item for item, _ in by_element)
+        simplify = IndexSimplifier(block_node).index if is_plain else None
         mapper = _MapAccesses(buffer, new, index_map, simplify)
         for node in _own_leaves(block_node):
             node.leaf = mapper.visit(node.leaf)

@@ -205,3 +205,30 @@ def test_a_consumer_that_skips_elements_is_not_run_for_them(step: int, first: in
     sch.reverse_compute_inline(sch.get_block("C"))
     assert_same_meaning(func, sch)
     assert_replays(sch, func)
+
+
+def test_inlining_into_a_block_that_stores_through_a_view() -> None:
+    """What the block says that it writes is what the view is of."""
+
+    @T.prim_func
+    def program(A: T.Buffer((2, 6), "float32"), C: T.Buffer((2, 6), "float32")):
+        B = T.alloc_buffer((2, 6), "float32")
+        for i, j in T.grid(2, 6):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] + T.float32(1)
+        for i in range(2):
+            with T.block("C"):
+                vi = T.axis.spatial(2, i)
+                T.reads(B[vi, 0:6])
+                T.writes(C[vi, 0:6])
+                row = T.match_buffer(C[vi, 0:6], (6,), "float32", offset_factor=0)
+                for j in range(6):
+                    row[j] = B[vi, 5 - j]
+
+    sch = Schedule(program)
+    sch.compute_inline("B")
+    (written,) = sch.get(sch.get_block("C")).writes
+    assert written.buffer.name == "C" and [item.extent for item in written.region] == [1, 6]
+    assert_same_meaning(program, sch)
+    assert_refused(sch, lambda: sch.cache_write("C", 0, "global"), "row, a view of it")

@@ -20,6 +20,15 @@ from ..checks import assert_program, assert_refused, assert_replays, assert_same
 chain = kernels.chain(8, 8)
 
 
+def test_transform_layout_that_moves_the_only_row() -> None:
+    """The index of an axis of one element is a number; the block that stores it runs over the new layout all the same."""
+    program = kernels.chain(1, 3)
+    sch = Schedule(program)
+    sch.transform_layout("B", ("write", 0), lambda i, j: (i + 4, j), pad_value=0.0)
+    assert_same_meaning(program, sch)
+    assert_replays(sch, program)
+
+
 def test_transform_layout_of_an_intermediate() -> None:
     @T.prim_func
     def expected(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float32")):

@@ -160,8 +160,10 @@ def np_conv(x: np.ndarray, w: np.ndarray, **attrs: Any) -> np.ndarray:
         )
         for g in range(groups):
             patch = x[(slice(None), slice(g * ci, (g + 1) * ci), *index)]
-            y[(slice(None), slice(g * co, (g + 1) * co), *place)] = np.tensordot(
-                patch, w[g * co : (g + 1) * co], (list(range(1, count + 2)), list(range(1, count + 2)))
+            filters = w[g * co : (g + 1) * co].reshape(co, -1)
+            # not np.dot, which leaves out products with a zero, of NaN too, where one factor is a single number
+            y[(slice(None), slice(g * co, (g + 1) * co), *place)] = np.matmul(
+                patch.reshape(len(x), filters.shape[1]), filters.T
             )
     return y.transpose([("NC" + axes).index(letter) for letter in attrs["out_layout"]])
 

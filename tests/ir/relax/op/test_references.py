@@ -160,6 +160,13 @@ def test_extents_of_zero(number: int) -> None:
     compared(Case(f"relax.{name}", build, [np.ones(shape, "float32") for shape in shapes]))
 
 
+def test_a_convolution_of_single_numbers_multiplies_its_padding() -> None:
+    """Zero times NaN or infinity is NaN, however few factors there are."""
+    weight = np.array([1, np.nan, np.inf], "float32").reshape(3, 1, 1, 1)
+    inputs = [np.ones((1, 1, 1, 1), "float32"), weight]
+    compared(Case("relax.nn.conv2d", lambda x, w: R.nn.conv2d(x, w, padding=1), inputs))
+
+
 @pytest.mark.parametrize("narrow", ["float16", "bfloat16"])
 def test_arrays_are_cast_as_numbers_are(narrow: str) -> None:
     floats = np.array([np.nan, np.inf, -np.inf, 3e9, -3e9, 300.7, -1.5, 2.0**63, -(2.0**64)])
