@@ -338,9 +338,13 @@ def _is_box(indices: Sequence[Any], running: Mapping[Any, Any]) -> bool:
             ),
         )
     fixed = [substitute(index, outer) for index in indices]
-    found = detect_iter_map(fixed, inner, True, "surjective").indices
-    steps = [item.args[0].scale for item in found if item.args]
-    return bool(found) and all(isinstance(step, tir.IntImm) and step.value in (1, -1) for step in steps)
+    found = detect_iter_map(fixed, inner, True, "surjective")
+    steps = [item.args[0].scale for item in found.indices if item.args]
+    return (
+        bool(found.indices)
+        and not found.is_padded
+        and all(isinstance(step, tir.IntImm) and step.value in (1, -1) for step in steps)
+    )
 
 
 def _fills_interval(index: Any, running: Mapping[Any, Any], seen: set[Any]) -> bool:

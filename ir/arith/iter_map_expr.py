@@ -9,7 +9,7 @@ from typing import Any
 from ..error import IRValueError
 from ..node import Node, derived, field
 from ..tir import expr as E
-from ..tir.expr import PrimExpr
+from ..tir.expr import IntImm, PrimExpr
 from . import build
 from .analyzer import Analyzer
 
@@ -70,6 +70,12 @@ class IterMapResult:
         self.indices = tuple(indices)
         self.errors = tuple(errors)
         self.padding_predicate = padding_predicate
+
+    @property
+    def is_padded(self) -> bool:
+        """Whether an index may have no iteration behind it."""
+        nowhere = self.padding_predicate.__class__ is IntImm and not self.padding_predicate.value  # type: ignore[attr-defined]
+        return not nowhere
 
     def __repr__(self) -> str:
         return f"IterMapResult(indices={list(self.indices)}, errors={list(self.errors)})"

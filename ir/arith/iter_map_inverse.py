@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..tir import expr as E
 from ..tir import operators
-from ..tir.expr import IntImm, PrimExpr, Range
+from ..tir.expr import PrimExpr, Range
 from ..tir.index_map import IndexMap
 from ..tir.stmt_functor import substitute
 from . import build
@@ -145,7 +145,7 @@ def invert_index_map(
             value = domains[var].min
         finals.append(analyzer.simplify(operators.cast(var.dtype, value)))
     predicate: Any = build.boolean(False)
-    if not (result.padding_predicate.__class__ is IntImm and not result.padding_predicate.value):  # type: ignore[attr-defined]
+    if result.is_padded:
         replaced = substitute(result.padding_predicate, dict(zip(variables, finals)))
         predicate = analyzer.simplify(replaced)
     return IndexMap(outputs, finals), predicate

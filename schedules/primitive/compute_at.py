@@ -291,7 +291,7 @@ def _compute_at(block: BlockNode, loop: LoopNode, preserve_unit_loops: bool, ind
     _require_below(loop, consumers, primitive, f"consumer {{}} of block {block.name!r}")
     _require_inputs_stay(block, loop, primitive)
     boxes = _required_boxes(consumers, loop, written_buffers(block), writes=False)
-    domains = solve_domains(block, block.writes, boxes)
+    domains = solve_domains(block, block.writes, boxes, reaching=True)
     branches = _children_under(loop)
     first = next(i for i, child in enumerate(branches) if any(is_ancestor(child, item) for item in consumers))
     producers = producers_of(block)

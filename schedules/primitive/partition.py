@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ir import tir
+from ir.tir.analysis.empty_domains import may_be_empty
 from ir.tir.stmt_functor import substitute
 from ir.tir.transform.fresh_copy import fresh_copy
 
@@ -100,6 +101,21 @@ class PartitionPrimitives(PrimitiveFamily):
         return self._new(merged)
 
 
+def _require_begun_inside(block: BlockNode, loop: LoopNode) -> None:
+    """The parts of a loop are blocks of their own, whose loops outside run no ``init`` where they have no iterations."""
+    if block.init is None:
+        return
+    for reduced, value in zip(block.iter_vars, block.iter_values, strict=True):
+        for outer in loops_around(loop):
+            require(
+                reduced.iter_type != tir.IterVar.CommReduce
+                or not mentions(value, {outer.var})
+                or not may_be_empty(outer.extent),
+                "loop_partition",
+                f"loop {outer.var.name!r} outside may have no iterations, where block {block.name!r} initialises only",
+            )
+
+
 def _extents_of_parts(loop: LoopNode, factors: Sequence[Any]) -> list[int]:
     """The extents with the open one filled in, when the loop can be cut."""
     primitive = "loop_partition"
@@ -127,6 +143,7 @@ def _extents_of_parts(loop: LoopNode, factors: Sequence[Any]) -> list[int]:
                 primitive,
                 f"loop {name!r} runs the reduction {reduced.var.name!r} of block {item.name!r}; decompose it first",
             )
+        _require_begun_inside(item, loop)
     sizes = [None if item is None else int(getattr(tir.convert(item), "value", 0)) for item in factors]
     require(
         all(item is None or item > 0 for item in sizes),

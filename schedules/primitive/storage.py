@@ -94,7 +94,7 @@ class StoragePrimitives(PrimitiveFamily):
         """Keep groups of a buffer's axes apart when it is flattened: [1] keeps the first axis as a dimension of its own.
 
         Raises:
-            ScheduleError: the separators are not ascending positions among the axes.
+            ScheduleError: the separators are not ascending positions among the axes, or the buffer is a view.
         """
         assert isinstance(buffer, tuple) and axis_separators is not None
         node, (kind, position), separators = self._block(block), buffer, list(axis_separators)
@@ -112,6 +112,11 @@ class StoragePrimitives(PrimitiveFamily):
         if scope is not None:
             scope.change(alloc_buffers=tuple(new if item is old else item for item in scope.alloc_buffers))
         function_buffers = self._buffer_maps[self._function_of(node)]
+        require(
+            scope is not None or any(item is old for item in function_buffers.values()),
+            "set_axis_separator",
+            f"buffer {old.name} is neither allocated in a block around {node.name!r} nor a parameter",
+        )
         for param, item in list(function_buffers.items()):
             if item is old:
                 function_buffers[param] = new

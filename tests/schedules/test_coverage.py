@@ -39,6 +39,7 @@ PARTIAL = [
         stored("vi, vj", "pass", "B[PLACE] = 1.0").replace("T.grid(8, 6)", "T.grid(8, 0)"),
         "without iterations",
     ),
+    (stored("vj // 4, vj % 4"), "not known to fill a box"),  # six elements in two rows of four
 ]
 STEPS = {
     "cache_write": lambda sch: sch.cache_write("B", 0, "global"),

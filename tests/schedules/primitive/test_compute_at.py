@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ir import IRModule
+from ir.codegen.build import build
 from ir.script import tir as T
+from ir.target import Target
 from schedules import Schedule
 from tests.programs import kernels
 
-from ..checks import assert_program, assert_refused, assert_replays, assert_same_meaning
+from ..checks import (
+    arrays_for,
+    assert_program,
+    assert_refused,
+    assert_replays,
+    assert_same_meaning,
+    main_of,
+    outputs_of,
+)
 
 chain = kernels.chain()
 
@@ -384,3 +396,32 @@ def test_iterations_that_produce_nothing_have_no_consumer() -> None:
     sch.reverse_compute_at("C", outer)
     assert "T.where(i_0 < 1)" in sch.mod.script()[sch.mod.script().index('T.block("C")') :]
     assert_same_meaning(program, sch)
+
+
+def test_a_producer_of_overlapping_rows() -> None:
+    """The last rows are those of the last value of its variable: no value of its own begins there."""
+
+    @T.prim_func
+    def program(A: T.Buffer((9,), "float32"), C: T.Buffer((7, 3), "float32")):
+        B = T.alloc_buffer((9,), "float32")
+        for i in range(7):
+            with T.block("B"):
+                vi = T.axis.spatial(7, i)
+                T.reads(A[vi : vi + 3])
+                T.writes(B[vi : vi + 3])
+                for j in range(3):
+                    B[vi + j] = A[vi + j] * T.float32(2)
+        for i, k in T.grid(7, 3):
+            with T.block("C"):
+                vi, vk = T.axis.remap("SS", [i, k])
+                C[vi, vk] = B[vi + vk]
+
+    sch = Schedule(program)
+    sch.compute_at("B", sch.get_loops("C")[1])
+    assert_same_meaning(program, sch)
+    arrays = arrays_for(program)
+    expected = outputs_of(program, arrays)
+    build(IRModule({"main": main_of(sch)}), Target("llvm"))["program"](
+        *arrays
+    )  # keeps the rows of one iteration only
+    np.testing.assert_array_equal(arrays[-1], expected[-1])

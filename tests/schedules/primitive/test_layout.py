@@ -400,3 +400,23 @@ def test_a_shifted_layout_has_padding_in_front() -> None:
     sch = Schedule(from_source(SHIFTED))
     with pytest.raises(ScheduleError, match="leaves gaps"):
         sch.transform_layout("B", ("write", 0), lambda i: (i + 2,))
+
+
+def test_views_have_no_separators_of_their_own() -> None:
+    @T.prim_func
+    def program(A: T.Buffer((3, 8), "float32"), C: T.Buffer((3, 8), "float32")):
+        for i in range(3):
+            with T.block("C"):
+                vi = T.axis.spatial(3, i)
+                T.reads(A[vi, 0:8])
+                T.writes(C[vi, 0:8])
+                row = T.match_buffer(C[vi, 0:8], (8,), "float32", offset_factor=0)
+                for j in range(8):
+                    with T.block("D"):
+                        vj = T.axis.spatial(8, j)
+                        row[vj] = A[vi, vj]
+
+    sch = Schedule(program)
+    assert_refused(
+        sch, lambda: sch.set_axis_separator("D", ("write", 0), [1]), "buffer row is neither allocated"
+    )

@@ -354,6 +354,23 @@ PARTS = {
 }
 
 
+def test_parts_of_a_loop_inside_of_a_reduction_over_nothing() -> None:
+    """The block begins in each iteration of the loops outside; a part would never run."""
+
+    @T.prim_func
+    def program(B: T.Buffer((4,), "float32")):
+        for k, i in T.grid(0, 4):
+            with T.block("B"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    B[vi] = T.float32(3)
+                B[vi] = B[vi] + T.float32(1)
+
+    sch = Schedule(program)
+    inner = sch.get_loops("B")[1]
+    assert_refused(sch, lambda: sch.loop_partition(inner, [2, None]), "loop_partition", "'k' outside")
+
+
 def test_loop_partition() -> None:
     before = kernels.elementwise(8, 4)
 
