@@ -278,6 +278,19 @@ def test_a_let_of_data_makes_data_of_what_it_is_in() -> None:
     holds(main, [np.arange(4, dtype="int32"), np.zeros(4, "int32")], {1: [0, 0, 0, 1]})
 
 
+@pytest.mark.meaning("data-let")
+def test_lets_of_one_variable_beside_each_other() -> None:
+    """Also where a choice is computed on both sides, whose condition binds the variable that an index binds."""
+    choice = script(
+        {"A": ((4,), "int32"), "B": ((4,), "int32")},
+        "for i in range(4):",
+        "    x = T.int32()",
+        "    B[i] = T.if_then_else(T.Let(x < 2, where={x: i}), A[T.Let(A[x] - 4, where={x: 1})], A[i] * 2)",
+    )
+    a = np.array([5, 6, 7, 8], "int32")
+    holds(choice, [a, np.zeros(4, "int32")], {1: [7, 7, 14, 16]})
+
+
 @pytest.mark.meaning("data-let", "condition-once")
 def test_a_let_is_computed_once() -> None:
     main = script(

@@ -14,7 +14,7 @@ from ..expr import BufferLoad, Call, PrimExpr, Select
 from ..faults import may_fault
 from ..function import PrimFunc
 from ..operators import logical_and, logical_not
-from ..stmt_functor import StmtExprMutator
+from ..stmt_functor import StmtExprMutator, post_order_visit
 from .prim_func_pass import PrimFuncPass
 
 #: Nodes of both sides at most: about what a branch that is predicted wrongly costs.
@@ -40,7 +40,7 @@ def _is_cheap(side: PrimExpr) -> bool:
             cheap = (
                 node.predicate is None
                 and may_read_the_start(node)
-                and not any(may_fault(index, loads=False) for index in node.indices)
+                and not any(may_fault(index, loads=False) or _binds(index) for index in node.indices)
             )
         elif isinstance(node, _INNER) and not isinstance(node, E.DIVISIONS):
             node._visit_children(check)
@@ -51,6 +51,18 @@ def _is_cheap(side: PrimExpr) -> bool:
     return cheap
 
 
+def _binds(expr: PrimExpr) -> bool:
+    """Whether variables are bound in an expression: a condition that moves into it, or is repeated, might mean others."""
+    found = False
+
+    def look(node: Any) -> None:
+        nonlocal found
+        found = found or isinstance(node, E.Let)
+
+    post_order_visit(expr, look)
+    return found
+
+
 class _Convert(StmtExprMutator):
     def __init__(self) -> None:
         super().__init__()
@@ -59,7 +71,11 @@ class _Convert(StmtExprMutator):
     def visit_Call(self, call: Call) -> PrimExpr:
         if getattr(call.op, "name", "") != "tir.if_then_else" or dt.lanes(call.args[0].dtype) > 1:
             return self.generic_visit(call)
-        if may_fault(call.args[0], loads=False) or not all(_is_cheap(side) for side in call.args[1:]):
+        if (
+            may_fault(call.args[0], loads=False)
+            or _binds(call.args[0])
+            or not all(_is_cheap(side) for side in call.args[1:])
+        ):
             return self.generic_visit(call)  # the condition will stand at every load
         condition = self.visit(call.args[0])
         yes = self._under(condition, call.args[1])
