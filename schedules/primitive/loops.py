@@ -290,13 +290,16 @@ def _require_identity_kept(chain: list[LoopNode]) -> None:
 
 
 def _digits_of(fused: tir.Var, chain: list[LoopNode]) -> dict[Any, Any]:
-    """The loop variables as digits of the fused one; the outermost is the slowest. Those of an empty loop have no value: any will do."""
+    """The loop variables as digits of the fused one; the outermost is the slowest.
+
+    Those of an empty loop have no value: any will do, but reductions that the loop feeds must still be fed by it.
+    """
     values: dict[Any, Any] = {}
     below: Any = tir.const(1, fused.dtype)
     for position in range(len(chain) - 1, -1, -1):
         loop = chain[position]
         if isinstance(loop.extent, tir.IntImm) and loop.extent.value <= 1:
-            values[loop.var] = tir.const(0, fused.dtype)
+            values[loop.var] = tir.const(0, fused.dtype) if loop.extent.value == 1 else fused
             continue
         is_first = all(
             isinstance(item.extent, tir.IntImm) and item.extent.value == 1 for item in chain[:position]
