@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ir.target import Target
+from ir.tir.analysis.written_params import written_params
 from ir.tir.function import PrimFunc
 from schedules.population import Sketch
 from schedules.postproc import Postproc
@@ -76,8 +77,14 @@ def space_of(seed: int, target: str) -> Space:
     is_gpu = target == "gpu"
     program = program_of(generator, seed, min(generator.choice(_WORK), _FEW if is_gpu else _WORK[-1]))
     func = program.func
-    if generator.random() < 0.3 and not program.pitches and len(func.params) > 1:
-        func = func.with_attr("layout_free_buffers", [min(1, len(func.params) - 2)])
+    weight = min(1, len(func.params) - 2)
+    if (
+        generator.random() < 0.3
+        and not program.pitches
+        and weight >= 0
+        and weight not in written_params(func)
+    ):
+        func = func.with_attr("layout_free_buffers", [weight])
     name, rules, postprocs = (_gpu_space if is_gpu else _cpu_space)(generator)
     space = PostOrderApply(sch_rules=rules, postprocs=postprocs)
     chosen = _target(target)

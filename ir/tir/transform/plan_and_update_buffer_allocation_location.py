@@ -11,12 +11,13 @@ from ...node import Mutator, Visitor, post_order_visit
 from ...transform import PassContext
 from .. import expr as E
 from ..analysis.block_access_region import get_block_read_write_region
+from ..analysis.carried_values import CarriedValues, carries
 from ..analysis.reads_memory import reads_memory
 from ..buffer import Buffer
 from ..expr import IterVar, Var
 from ..function import PrimFunc
 from ..operators import const
-from ..stmt import Block, BlockRealize, BufferRegion, For, MatchBufferRegion, Stmt
+from ..stmt import Block, BlockRealize, BufferRegion, For, MatchBufferRegion, Stmt, While
 from .prim_func_pass import PrimFuncPass
 
 
@@ -33,10 +34,20 @@ class _FindScopes(Visitor):
         self.order: dict[Var, None] = {}
         self._loop_of: dict[Var, int] = {}  # depth in the path of the loop that defines a variable
         self._ceiling: dict[Var, int] = {}  # inside the current block: deepest scope allowed for a buffer
+        self.allocated: dict[int, set[Var]] = {}  # by the identity of the block that allocates
+        self.repeated: dict[
+            Var, int
+        ] = {}  # depth of the outermost while loop with an access, below the allocation
+        self._whiles: list[int] = []
+        self._depth: dict[Var, int] = {}  # in the path, of the block that allocates
 
     def _access(self, data: Var) -> None:
         if data not in self.buffers:
             return
+        if self._whiles:
+            depth = next((n for n in self._whiles if n > self._depth[data]), None)
+            if depth is not None:
+                self.repeated[data] = min(depth, self.repeated.get(data, depth))
         path = self.path[: self._ceiling.get(data, len(self.path))]
         known = self.common.get(data)
         if known is None:
@@ -57,6 +68,11 @@ class _FindScopes(Visitor):
         self.path.append(loop)
         self.visit(loop.body)
         self.path.pop()
+
+    def visit_While(self, loop: While) -> None:
+        self._whiles.append(len(self.path))
+        self.generic_visit(loop)
+        self._whiles.pop()
 
     def visit_BlockRealize(self, realize: BlockRealize) -> None:
         # What a reduction block writes lives across its reduction loops, so it belongs outside of them.
@@ -91,6 +107,8 @@ class _FindScopes(Visitor):
     def visit_Block(self, block: Block) -> None:
         for buffer in block.alloc_buffers:
             self.buffers[buffer.data] = buffer
+            self._depth[buffer.data] = len(self.path)
+        self.allocated[id(block)] = {buffer.data for buffer in block.alloc_buffers}
         self.path.append(block)
         for match in block.match_buffers:
             self._access(match.source.buffer.data)
@@ -174,11 +192,35 @@ def _renumbered(
     return {**others, "buffer_dim_align": moved} if moved else others
 
 
+def _outside_of_what_carries(func: PrimFunc, finder: _FindScopes) -> dict[Var, list[Any]]:
+    """The paths down to the scopes of buffers, cut before loops whose iterations may read what earlier ones wrote."""
+    starts = {
+        data: next(n for n, node in enumerate(path) if data in finder.allocated.get(id(node), ()))
+        for data, path in finder.common.items()
+    }
+    moving = {
+        data: finder.buffers[data]
+        for data, path in finder.common.items()
+        if any(carries(node) for node in path[starts[data] + 1 :]) or data in finder.repeated
+    }
+    if not moving:
+        return finder.common
+    carried = CarriedValues(moving)
+    carried.visit(func.body)
+    paths = dict(finder.common)
+    for data in carried.found:
+        path, start = paths[data], starts[data]
+        end = next((n for n in range(start + 1, len(path)) if carries(path[n])), len(path))
+        paths[data] = path[: min(end, finder.repeated.get(data, end))]
+    return paths
+
+
 @dataclass(frozen=True)
 class PlanAndUpdateBufferAllocationLocation(PrimFuncPass):
     """Move the allocation of each buffer to the innermost loop or block that contains all accesses to it.
 
-    A buffer that a reduction writes stays outside of the reduction's loops.
+    A buffer that a reduction writes stays outside of the reduction's loops, and one in which an iteration of a loop may read what an
+    earlier one wrote outside of that loop.
 
     Before::
 
@@ -210,8 +252,9 @@ class PlanAndUpdateBufferAllocationLocation(PrimFuncPass):
         if not finder.buffers:
             return func
         at: dict[int, list[Buffer]] = {}
+        paths = _outside_of_what_carries(func, finder)
         for data in finder.order:
-            path = finder.common[data]
+            path = paths[data]
             # A path is never empty for a function with a root block: that block allocates.
             at.setdefault(id(path[-1]), []).append(finder.buffers[data])
         return func.replace(body=_Place(at, finder.buffers).visit(func.body))

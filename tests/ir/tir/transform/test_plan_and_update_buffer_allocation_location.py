@@ -1,7 +1,14 @@
 """PlanAndUpdateBufferAllocationLocation: buffers move inwards, but not into the reduction that fills them."""
 
+import numpy as np
+import pytest
+
 from ir import tir
+from ir.codegen.build import build
+from ir.script import from_source
 from ir.script import tir as T
+from ir.target import Target
+from ir.tir import interpreter
 from ir.tir.lower import lower
 from tests.programs import kernels
 
@@ -261,3 +268,126 @@ def test_where_memory_decides_the_one_iteration_it_is_not_asked_again(apply):
         lambda node: found.append(node) if isinstance(node, tir.Block) and node.alloc_buffers else None,
     )
     assert [str(region) for region in found[0].reads] == ["A[i]"]
+
+
+def place_of(func, name="B"):
+    """The kinds of statements around the allocation of a buffer, the outermost first."""
+    found = []
+
+    def look(node, path):
+        if isinstance(node, tir.Block) and any(item.name == name for item in node.alloc_buffers):
+            found.append(path)
+        inside = [*path, node.loop_var.name] if isinstance(node, tir.For) else path
+        if isinstance(node, tir.BlockRealize):
+            look(node.block, path)
+        for child in getattr(node, "seq", ()) or [getattr(node, "body", None)]:
+            if child is not None:
+                look(child, inside)
+
+    look(func.body, [])
+    (place,) = found
+    return place
+
+
+CARRIED = {
+    "a sum of what came before": """
+        for i in range(16):
+            with T.block("B"):
+                vi = T.axis.spatial(16, i)
+                B[vi] = T.if_then_else(vi > 0, B[vi - 1], T.float32(0)) + A[vi]
+                C[vi] = B[vi]
+""",
+    "the row before": """
+        for i in range(16):
+            with T.block("B"):
+                vi = T.axis.spatial(16, i)
+                B[vi] = A[vi]
+            with T.block("C"):
+                vi = T.axis.spatial(16, i)
+                C[vi] = B[T.max(vi - 1, 0)]
+""",
+    "a ring": """
+        for i in range(16):
+            with T.block("B"):
+                vi = T.axis.spatial(16, i)
+                B[vi % 3] = A[vi]
+            with T.block("C"):
+                vi = T.axis.spatial(16, i)
+                C[vi] = T.if_then_else(vi > 1, B[(vi + 2) % 3], T.float32(0))
+""",
+    "what only the first iteration writes": """
+        for i in range(16):
+            with T.block("B"):
+                vi = T.axis.spatial(16, i)
+                T.where(i < 1)
+                B[0] = A[vi]
+            with T.block("C"):
+                vi = T.axis.spatial(16, i)
+                C[vi] = B[0]
+""",
+    "statements without blocks": """
+        for i in range(16):
+            B[i] = A[i]
+            C[i] = B[i // 2]
+""",
+    "one side of a choice": """
+        for i in range(16):
+            if i % 4 == 0:
+                B[0] = A[i]
+            C[i] = B[0]
+""",
+    "a while loop": """
+        B[0] = T.float32(0)
+        while B[0] < T.float32(20):
+            for i in range(16):
+                B[0] = B[0] + T.float32(1)
+                C[i] = B[0]
+""",
+}
+
+
+@pytest.mark.parametrize("case", CARRIED)
+@pytest.mark.meaning("alloc-fresh")
+def test_what_an_iteration_leaves_to_later_ones_lives_outside_of_the_loop(apply, case):
+    body = CARRIED[case].replace("\n        ", "\n    ")
+    before = from_source(
+        f"""@T.prim_func
+def main(A: T.Buffer((16,), "float32"), C: T.Buffer((16,), "float32")):
+    T.func_attr({{"tir.noalias": True}})
+    B = T.alloc_buffer((16,))
+{body}"""
+    )
+    assert place_of(apply(tir.transform.PlanAndUpdateBufferAllocationLocation(), before)) == []
+    a = np.arange(16, dtype="float32")
+    expected, found = np.zeros(16, "float32"), np.zeros(16, "float32")
+    interpreter.run(before, a, expected)
+    build(before, Target("llvm"))["main"](a, found)
+    np.testing.assert_array_equal(found, expected)
+
+
+WITHIN = {
+    "the same element": ("B[vi, vj] = A[vi, vj]", "B[vi, vj]", 8),
+    "a window of what was written": ("B[vi, vj] = A[vi, vj]", "B[vi, vj // 2]", 8),
+    "fused indices": ("B[(vi * 8 + vj) // 16, (vi * 8 + vj) % 16] = A[vi, vj]", "B[(vi * 8 + vj) // 16, (vi * 8 + vj) % 16]", 8),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WITHIN)
+def test_what_an_iteration_writes_and_reads_lives_in_it(apply, case):
+    store, load, extent = WITHIN[case]
+    before = from_source(
+        f"""@T.prim_func
+def main(A: T.Buffer((16, 8), "float32"), C: T.Buffer((16, 8), "float32")):
+    B = T.alloc_buffer((16, 16))
+    for i in range(16):
+        for j in range({extent}):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                {store}
+        for j in range({extent}):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = {load}
+"""
+    )
+    assert place_of(apply(tir.transform.PlanAndUpdateBufferAllocationLocation(), before)) == ["i"]
