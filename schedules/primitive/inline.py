@@ -45,15 +45,16 @@ def _single_store(block: BlockNode, primitive: str) -> tir.BufferStore:
 class _InlineLoads(StmtExprMutator):
     """Replaces loads of a buffer by the expression that its producer stored, with the producer's variables solved."""
 
-    def __init__(self, store: tir.BufferStore) -> None:
+    def __init__(self, store: tir.BufferStore, block: BlockNode) -> None:
         super().__init__()
         self._store = store
+        self._units = {item.var: item.dom.min for item in block.iter_vars if _is_unit(block, item.var)}
 
     def visit_BufferLoad(self, load: tir.BufferLoad) -> Any:
         mapped = self.generic_visit(load)
         if load.buffer is not self._store.buffer:
             return mapped
-        values = {}
+        values = dict(self._units)  # of variables that no index has
         for var, index in zip(self._store.indices, mapped.indices, strict=True):
             if isinstance(var, tir.Var):
                 values[var] = index
@@ -109,7 +110,7 @@ def inline_into_consumers(block: BlockNode) -> None:
         )
     _require_plain_loads(consumers, store.buffer, primitive)
     _require_inputs_unchanged(block, consumers, primitive)
-    inliner = _InlineLoads(store)
+    inliner = _InlineLoads(store, block)
     for consumer in consumers:
         _rewrite_body(consumer, inliner)
     detach(block)

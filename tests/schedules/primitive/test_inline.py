@@ -232,3 +232,24 @@ def test_inlining_into_a_block_that_stores_through_a_view() -> None:
     assert written.buffer.name == "C" and [item.extent for item in written.region] == [1, 6]
     assert_same_meaning(program, sch)
     assert_refused(sch, lambda: sch.cache_write("C", 0, "global"), "row, a view of it")
+
+
+def test_inlining_what_no_index_of_the_result_says() -> None:
+    """A variable of one value may be left out of the indices; its value is what the consumer gets."""
+
+    @T.prim_func
+    def program(A: T.Buffer((1, 6), "float32"), C: T.Buffer((6,), "float32")):
+        B = T.alloc_buffer((6,), "float32")
+        for i, j in T.grid(1, 6):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vj] = A[vi, vj] + T.Cast("float32", vi)
+        for j in range(6):
+            with T.block("C"):
+                vj = T.axis.spatial(6, j)
+                C[vj] = B[vj]
+
+    sch = Schedule(program)
+    sch.compute_inline("B")
+    assert_same_meaning(program, sch)
+    assert_replays(sch, program)
