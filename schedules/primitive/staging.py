@@ -24,7 +24,7 @@ from ..bounds import clipped
 from ..coverage import why_not_begun, why_not_covered
 from ..declaration import PrimitiveFamily, primitive
 from ..random_variable import BlockRV, LoopRV
-from ..region import Box, bind_region, contains, relax_region, union_boxes
+from ..region import Box, bind_region, contains, relax_loops, relax_region, union_boxes
 from ..tree import (
     BlockNode,
     LeafNode,
@@ -427,6 +427,8 @@ def _stage_at(
             primitive,
             f"under loop {loop.var.name!r} more of {buffer.name} is read than block {first.name!r} has written then",
         )
+    if not is_write and any(item is buffer for item in scope.alloc_buffers):
+        _require_filled_for(loop, block, buffer, boxes[buffer])
     cache = similar_buffer(buffer, storage_scope)
     name = fresh_block_name(block, cache_name(buffer, storage_scope))
     source, target = (cache, buffer) if is_write else (buffer, cache)
@@ -441,6 +443,28 @@ def _stage_at(
         insert_beside(touching[0], copy, before=True)
     scope.change(alloc_buffers=(*scope.alloc_buffers, cache))
     return copy
+
+
+def _require_filled_for(loop: LoopNode, block: BlockNode, buffer: tir.Buffer, box: Box) -> None:
+    """A copy in each iteration of a loop takes what no reader may read as well: a block before it must have written all of that."""
+    scope = scope_of(block)
+    assert scope is not None
+    around = [*loops_around(loop), loop]
+    ranges = [tir.Range.from_min_extent(low, extent) for low, extent in box]
+    for writer in producers_of(block):
+        shared = sum(one is other for one, other in zip(around, loops_around(writer), strict=False))
+        place: TreeNode = around[shared - 1] if shared else scope
+        reach = relax_loops(ranges, around[shared:], buffer.shape)
+        for region in writer.writes:
+            if region.buffer is not buffer or why_not_covered(writer, buffer, place) is not None:
+                continue
+            if contains(relaxed_below(writer, region, place), reach):
+                return
+    require(
+        False,
+        "read_at",
+        f"no block before loop {loop.var.name!r} is known to fill what an iteration copies of {buffer.name}",
+    )
 
 
 _FAR = 1 << 30

@@ -429,6 +429,29 @@ def test_random_caching_keeps_the_meaning(data: st.DataObject) -> None:
     assert_same_meaning(program, sch)
 
 
+def test_read_at_takes_nothing_that_nobody_wrote() -> None:
+    """A tile that reaches beyond the rows of its block would be copied whole."""
+
+    @T.prim_func
+    def program(A: T.Buffer((3, 4), "float32"), C: T.Buffer((3, 4), "float32")):
+        B = T.alloc_buffer((8, 4), "float32")
+        for i, j in T.grid(3, 4):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi + 1, vj] = A[vi, vj]
+        for i, j in T.grid(3, 4):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = B[vi + 1, vj]
+
+    sch = Schedule(program)
+    outer, _ = sch.split(sch.get_loops("C")[0], [None, 2])
+    assert_refused(sch, lambda: sch.read_at(outer, "C", 0, "global"), "read_at", "fill")
+    row = Schedule(program)
+    row.read_at(row.get_loops("C")[0], "C", 0, "global")
+    assert_same_meaning(program, row)
+
+
 def test_cache_index_of_a_part() -> None:
     """The values of a variable that starts at two are kept from zero on."""
     program = kernels.padded()
