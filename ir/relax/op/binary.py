@@ -117,6 +117,12 @@ def _np_divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return a / b
 
 
+def _np_power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Of arrays without repeated elements: for an exponent 0.5 that it repeats, numpy takes the square root, which -inf has not."""
+    wide = [np.array(item) for item in np.broadcast_arrays(a, b)]
+    return np.asarray(np.power(wide[0], wide[1]))
+
+
 add = _binary(
     "add",
     "add",
@@ -175,7 +181,7 @@ multiply = _binary(
 power = _binary(
     "power",
     "power",
-    np.power,
+    _np_power,
     "x1 to the power of x2.",
     _infer_numbers,
     gradient=of_two_operands(

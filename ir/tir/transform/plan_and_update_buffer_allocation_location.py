@@ -195,7 +195,10 @@ def _renumbered(
 def _outside_of_what_carries(func: PrimFunc, finder: _FindScopes) -> dict[Var, list[Any]]:
     """The paths down to the scopes of buffers, cut before loops whose iterations may read what earlier ones wrote."""
     starts = {
-        data: next(n for n, node in enumerate(path) if data in finder.allocated.get(id(node), ()))
+        # a buffer may be allocated inside of the reduction that fills it, and stay outside of that
+        data: next(
+            (n for n, node in enumerate(path) if data in finder.allocated.get(id(node), ())), len(path)
+        )
         for data, path in finder.common.items()
     }
     moving = {

@@ -160,6 +160,13 @@ def test_extents_of_zero(number: int) -> None:
     compared(Case(f"relax.{name}", build, [np.ones(shape, "float32") for shape in shapes]))
 
 
+def test_a_power_of_infinity_with_one_exponent() -> None:
+    inputs = [np.full((2, 3), -np.inf, "float32"), np.array([[0.5]], "float32")]
+    item = Case("relax.power", R.power, inputs)
+    compared(item)
+    assert (reference(item, params_of(item, False)[0]) == np.inf).all()
+
+
 def test_a_convolution_of_single_numbers_multiplies_its_padding() -> None:
     """Zero times NaN or infinity is NaN, however few factors there are."""
     weight = np.array([1, np.nan, np.inf], "float32").reshape(3, 1, 1, 1)
