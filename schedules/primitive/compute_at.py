@@ -26,7 +26,7 @@ from ..argument import Argument, Block, Loop
 from ..bounds import clause_beyond, guards, inside, is_open, tiles_at_most
 from ..coverage import why_not_contiguous, why_not_covered
 from ..declaration import PrimitiveFamily, primitive
-from ..dependence import require_own_elements
+from ..dependence import require_own_elements, why_iterations_conflict
 from ..error import ScheduleError
 from ..random_variable import BlockRV, LoopRV
 from ..region import Box, bind_region, lies_inside, relax_loops, relax_region, union_boxes
@@ -256,6 +256,7 @@ def _check_move(block: BlockNode, loop: LoopNode, primitive: str) -> None:
     require_blocks_only(block, primitive)
     _require_only_guards(block, primitive)
     require_own_elements(block, loops_around(block), primitive)
+    _require_partable(block, loop, primitive)
     outer = {item.var for item in loops_around(block)}
     if not block.iter_vars and outer:
         require(
@@ -263,6 +264,18 @@ def _check_move(block: BlockNode, loop: LoopNode, primitive: str) -> None:
             primitive,
             f"block {block.name!r} has no iteration variables and uses the loops around it; it cannot leave them",
         )
+
+
+def _require_partable(block: BlockNode, place: LoopNode, primitive: str) -> None:
+    """A block that leaves a loop reads what all iterations of the others in it wrote: none may write what another iteration reads."""
+    left = [item for item in loops_around(block) if item is not place and not is_ancestor(item, place)]
+    if not left:
+        return
+    for other in producers_of(block):
+        for loop in left:
+            if is_ancestor(loop, other):
+                reason = why_iterations_conflict(loop, [other, block], between_blocks=True)
+                require(reason is None, primitive, f"{reason}")
 
 
 def _require_only_guards(block: BlockNode, primitive: str) -> None:

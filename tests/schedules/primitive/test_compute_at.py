@@ -425,3 +425,23 @@ def test_a_producer_of_overlapping_rows() -> None:
         *arrays
     )  # keeps the rows of one iteration only
     np.testing.assert_array_equal(arrays[-1], expected[-1])
+
+
+def test_a_block_stays_in_a_loop_that_writes_what_other_iterations_read() -> None:
+    """The first rows of C are what B held before, the last ones what the loop wrote."""
+
+    @T.prim_func
+    def program(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+        for i in range(8):
+            with T.block("B"):
+                vi = T.axis.spatial(8, i)
+                B[vi] = A[vi]
+            with T.block("C"):
+                vi = T.axis.spatial(8, i)
+                C[vi] = B[7 - vi]
+
+    sch = Schedule(program)
+    sch.cache_write("C", 0, "global")
+    assert_same_meaning(program, sch)
+    place = sch.get_loops("C_global")[0]
+    assert_refused(sch, lambda: sch.compute_at("C", place), "compute_at", "'B'")
