@@ -12,11 +12,12 @@ from ...op import Op
 from ...transform import ModulePass, PassContext
 from ..analysis.binding import free_vars
 from ..bind import bind, copy_with_new_vars
-from ..expr import Call, Id, Tuple, Var
+from ..expr import Call, Id, ShapeExpr, Tuple, Var
 from ..expr_functor import ExprMutator
 from ..expr_substitution import ExprSubstitution
 from ..function import Function
 from ..struct_info import FuncStructInfo, ObjectStructInfo
+from ..symbolic_vars import free_symbolic_vars
 from .grouping import NameTable
 
 
@@ -45,6 +46,13 @@ class _Lifter(ExprMutator):
         name = self._names_free.fresh(f"{self._prefix}_{var.name_hint}")
         params = [Var(item.name_hint, item.struct_info_) for item in captured]
         values: dict[Var, Any] = dict(zip(captured, params, strict=True))
+        given: list[Any] = [*captured]
+        extents = free_symbolic_vars(Function([*params, *func.params], func.body, func.ret_struct_info))
+        if extents:
+            # extents of the function around it that nothing else tells: n of a parameter of n - 1 elements
+            shape = ShapeExpr(extents)
+            params.append(Var("extents", shape.struct_info_))
+            given.append(shape)
         info = FuncStructInfo(
             [*[p.struct_info_ for p in params], *[p.struct_info_ for p in func.params]],
             func.ret_struct_info,
@@ -58,17 +66,17 @@ class _Lifter(ExprMutator):
             lifted = _SelfCaller(var, target, params).visit_expr(lifted)
         inside = {
             param.vid: self._closures[item.vid]
-            for item, param in zip(captured, params, strict=True)
+            for item, param in zip(captured, params, strict=False)
             if item.vid in self._closures
         }
         inner = _Lifter(self._names_free, name, inside)
         self.lifted[target] = copy_with_new_vars(inner.visit_expr(lifted))
         self.lifted.update(inner.lifted)
-        if not captured:
+        if not given:
             self.set_var_remap(var.vid, target)
             return
         closure = Call(
-            Op.get("relax.make_closure"), (target, Tuple(captured)), None, None, None, ObjectStructInfo()
+            Op.get("relax.make_closure"), (target, Tuple(given)), None, None, None, ObjectStructInfo()
         )
         own = FuncStructInfo([p.struct_info_ for p in func.params], func.ret_struct_info, func.is_pure)
         self._closures[self.reemit_binding(binding, closure).vid] = own

@@ -12,6 +12,7 @@ from ir.relax.analysis import well_formed
 from ir.relax.testing import evaluate
 from ir.script import ir as I
 from ir.script import relax as R
+from ir.script import tir as T
 
 
 def test_lambda_lift_runs(same_numbers):
@@ -34,6 +35,30 @@ def test_lambda_lift_runs(same_numbers):
         "relax.invoke_pure_closure",
     ]
     same_numbers(Before, after, [(8,), (8,)])
+
+
+def test_extents_that_no_argument_tells_are_handed_on():
+    """Of a parameter of n - 1 elements nobody can tell n."""
+
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor(("n",), "float32")) -> R.Tensor(("n - 1",), "float32"):
+            n = T.int64()
+
+            @R.function
+            def inner(z: R.Tensor((n - 1,), "float32")) -> R.Tensor((n - 1,), "float32"):
+                return R.add(z, R.full((n - 1,), R.const(2.0, "float32"), "float32"))
+
+            a: R.Tensor((n - 1,), "float32") = R.strided_slice(x, [0], [1], [n])
+            r: R.Tensor((n - 1,), "float32") = inner(a)
+            return r
+
+    after = transform.LambdaLift()(Before)
+    assert well_formed(after)
+    x = np.arange(4, dtype="float32")
+    machine = runners.VirtualMachine(relax.build(after, "llvm"), runners.cpu())
+    np.testing.assert_array_equal(machine["main"](x).numpy(), x[1:] + 2)
 
 
 def test_closures_with_effects_keep_them(capsys):
