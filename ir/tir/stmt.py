@@ -228,15 +228,16 @@ class Block(Stmt, type_key="tir.Block"):
     match_buffers: tuple[MatchBufferRegion, ...] = field(default=(), defines=False)
     annotations: dict[str, Any] = field(default=None, convert=_annotations, kind="leaf")
 
+    # What a block reads and writes may be of memory that is declared in its body.
     _compare_order: ClassVar[tuple[str, ...]] = (
         "iter_vars",
         "alloc_buffers",
         "match_buffers",
         "annotations",
-        "reads",
-        "writes",
         "init",
         "body",
+        "reads",
+        "writes",
     )
 
 
