@@ -44,8 +44,8 @@ class IterFusion:
         """Sums that were made marks, so that equal sums share one."""
         self._bounded: list[tuple[IterSumExpr, IterMark]] = []
         """Those of them that a predicate bounds."""
-        self._offsets: dict[int, Any] = {}
-        """Where a fused mark that a predicate bounds from below begins, by the mark's identity."""
+        self._offsets: dict[int, tuple[IterMark, Any]] = {}
+        """Where a fused mark that a predicate bounds from below begins, by the identity of the mark, which must stay its own."""
         for var, domain in input_iters.items():
             low, extent = domain.min, domain.extent
             if extent.dtype != var.dtype:
@@ -135,7 +135,7 @@ class IterFusion:
         if ahead is not None and id(mark) not in self._offsets:
             if not self.divides(base_scale, ahead):
                 return None
-            self._offsets[id(mark)] = self.simplify(build.floordiv(ahead, base_scale))
+            self._offsets[id(mark)] = mark, self.simplify(build.floordiv(ahead, base_scale))
         return split_of(mark, scale=base_scale)
 
     def _with_bounded(self, args: Sequence[IterSplitExpr]) -> tuple[Sequence[IterSplitExpr], Any]:
@@ -167,7 +167,7 @@ class IterFusion:
             else:
                 offset = self._offsets.get(id(mark))
                 if rest and offset is not None:
-                    start = build.mul(offset, ratio)
+                    start = build.mul(offset[1], ratio)
                     ahead = self.simplify(start if ahead is None else build.add(ahead, start))
                 args = [split_of(mark, scale=ratio), *rest]
         return args, ahead
@@ -254,7 +254,7 @@ class IterFusion:
         if not build.is_const(joined.lower_factor, 1) or not self.equal(joined.extent, mark.extent):
             return False
         # A fused mark that is bounded already begins at its offset; an iterator's split begins at zero.
-        start = self._offsets.get(id(mark), build.const(0, expr.dtype))
+        start = self._start_of(mark)
         # What the predicate says of the sum, the mark says of its distance from the start.
         low = start if low is None else self.simplify(low)
         end = self.simplify(build.add(start, mark.extent))
@@ -276,7 +276,7 @@ class IterFusion:
         shifted = IterSumExpr(source.args, self.simplify(build.sub(source.base, build.sub(low, start))))
         limited = IterMark(shifted, extent)
         if not build.is_const(low, 0):
-            self._offsets[id(limited)] = low
+            self._offsets[id(limited)] = limited, low
         self._fused = [(total, limited if known is mark else known) for total, known in self._fused]
         self._bounded = [(total, known) for total, known in self._bounded if known is not mark]
         self._bounded.append((next(total for total, known in self._fused if known is limited), limited))
@@ -288,7 +288,11 @@ class IterFusion:
 
     def offset_of(self, split: IterSplitExpr) -> Any:
         """The value at which a split of a bounded mark begins; zero for others."""
-        return self._offsets.get(id(split.source), build.const(0, split.dtype))
+        return self._start_of(split.source)
+
+    def _start_of(self, mark: IterMark) -> Any:
+        found = self._offsets.get(id(mark))
+        return build.const(0, mark.source.dtype) if found is None else found[1]
 
     def normalized(self, total: IterSumExpr) -> IterSumExpr:
         """The sum with its terms fused into one where they continue one another, in the order of falling scales."""

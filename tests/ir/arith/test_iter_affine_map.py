@@ -349,3 +349,22 @@ def test_divided_bindings_keep_their_values(case: tuple[list[Any], dict[Var, Ran
             np.broadcast_to(evaluate(first * mark.extent + second, values), len(points)),
             np.broadcast_to(evaluate(index, values), len(points)),
         )
+
+
+def test_bounds_of_several_fused_iterators_stay_apart() -> None:
+    """What one of them begins at is added to no index of another, whatever memory their marks had."""
+    a, b, c, d, e = (Var(name, "int32") for name in "abcde")
+    extents = {a: 19, b: 1, c: 5, d: 2, e: 2}
+    iters = {var: Range(0, extent) for var, extent in extents.items()}
+    fused = c * 2 + (d * 2 + e)
+    condition = tir.And(tir.And(a >= 2, a < 17), tir.And(fused >= 2, fused < 9))
+    indices = [a - 2 + b, c * 2 + d * 2 + e - 2]
+    points = list(itertools.product(*map(range, extents.values())))
+    values = {var: np.array([point[i] for point in points]) for i, var in enumerate(iters)}
+    holds = np.broadcast_to(evaluate(condition, values), len(points)).astype(bool)
+    for _ in range(20):
+        found = detect_iter_map(indices, iters, condition, "surjective", simplify_trivial_iterators=False)
+        for index, total in zip(indices, found.indices, strict=True):
+            again = np.broadcast_to(evaluate(normalize_iter_map_to_expr(total), values), len(points))
+            wanted = np.broadcast_to(evaluate(index, values), len(points))
+            np.testing.assert_array_equal(again[holds], wanted[holds])
