@@ -101,6 +101,8 @@ def _reversed(func: PrimFunc) -> PrimFunc | None:
     try:
         (block,) = schedule.get_child_blocks(schedule.get_block("root"))
         made = schedule.get(block)
+        if len({region.buffer for region in (*made.reads, *made.writes)}) != len(buffers):
+            return None  # of nothing a block reads nothing: a buffer that it does not name keeps its axes
         for kind, regions in (("read", made.reads), ("write", made.writes)):
             for number, region in enumerate(regions):
                 schedule.transform_layout(block, (kind, number), _reverse(len(region.buffer.shape)))
