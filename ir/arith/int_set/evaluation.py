@@ -36,7 +36,8 @@ class _Evaluator:
 
     def __init__(self, analyzer: Analyzer, domains: Mapping[Any, IntervalSet]) -> None:
         self._analyzer, self._domains = analyzer, domains
-        self._memo: dict[int, IntervalSet] = {}
+        self._memo: dict[int, tuple[Any, IntervalSet]] = {}
+        """By identity of the expression, which is kept: that of one made on the way would be another's."""
         self._depth = 0
 
     def __call__(self, expr: Any) -> IntervalSet:
@@ -46,9 +47,9 @@ class _Evaluator:
         found = self._memo.get(id(expr))
         if found is None:
             method = _TABLE.get(cls)
-            found = self._opaque(expr) if method is None else method(self, expr)
-            self._memo[id(expr)] = found
-        return found
+            result = self._opaque(expr) if method is None else method(self, expr)
+            found = self._memo[id(expr)] = expr, result
+        return found[1]
 
     def _opaque(self, expr: Any) -> IntervalSet:
         """Unchanged where no variable of the domain occurs, else anything its constant bounds allow."""

@@ -71,6 +71,8 @@ class _Guards:
     """Keys of the clauses whose worst case depends on outer variables too."""
     worst_cases: dict[tuple[object, ...], PrimExpr] = field(default_factory=dict)
     """The conditions under which all those clauses hold, by key; tiles of several statements share them."""
+    kept: list[Linear] = field(default_factory=list)
+    """What the keys are of: they name atoms by identity, which must stay those atoms' own."""
     tiles: dict[tuple[object, ...], list[_TileGuard]] = field(default_factory=dict)
     """Guards of tiles that this loop numbers, by the tile: those of its statements are decided together."""
 
@@ -286,6 +288,7 @@ class _FindGuards(Visitor):
                 rest[self.var] = coefficient
             dtype = clause.a.dtype  # type: ignore[attr-defined]
             worst_case = Linear(rest, worst)
+            self.guards.kept += [distance, worst_case]
             self.guards.symbolic.add(distance.key())
             self.guards.worst_cases.setdefault(
                 worst_case.key(), E.GE(self.simplifier.build(worst_case, dtype), const(0, dtype))

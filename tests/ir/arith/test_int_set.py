@@ -189,3 +189,17 @@ def _random_index(random: Random, variables: list[Var]) -> tir.PrimExpr:
     if random.random() < 0.5:
         index = variables[0] * random.choice((1, 2, 4)) + variables[-1]
     return random.choice((lambda e: e, lambda e: e // 2, lambda e: e % 4, lambda e: e - 1))(index)
+
+
+@pytest.mark.parametrize(
+    ("index", "last"),
+    [
+        (lambda i, j: tir.max(tir.shift_right(i, 1), tir.shift_right(j, 2)), 249),
+        (lambda i, j: tir.shift_right(i, 1) + tir.shift_right(j, 2), 256),
+        (lambda i, j: tir.shift_left(i, 1) + tir.shift_left(j, 2), 4026),
+    ],
+)
+def test_shifts_of_several_variables_stay_apart(index: Any, last: int) -> None:
+    """Each is a quotient or product that is made on the way; none is taken for another."""
+    domains = {x: int_set.from_range(Range(0, 16)), y: int_set.from_range(Range(0, 1000))}
+    assert same(int_set.eval_set(index(x, y), domains), 0, last)
