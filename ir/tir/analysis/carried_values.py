@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ...arith import Analyzer
-from ...arith.analyzer import constraints
-from ...arith.int_set import estimate_region_lower_bound, eval_region
+from ...arith.analyzer import Analyzer, constraints
+from ...arith.int_set.region_bounds import estimate_region_lower_bound, eval_region
 from ...node import Visitor, post_order_visit
 from ...structural import structural_equal
 from .. import expr as E
