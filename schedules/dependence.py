@@ -135,17 +135,7 @@ def require_own_elements(block: BlockNode, loops: Sequence[LoopNode], primitive:
         loops: those around it whose order changes; what feeds reductions only may.
         primitive: its name, for the error.
     """
-    written = written_buffers(block)
-    needed = {
-        item.var
-        for item in block.iter_vars
-        if item.iter_type == IterVar.DataPar and constant_difference(item.dom.extent, 1) != 0
-    }
-    if (
-        block.iter_vars
-        and not written & read_buffers(block)
-        and all(needed <= _determined(region) for region in block.writes)
-    ):
+    if writes_one_value(block):
         return
     for loop in loops:
         feeds = {
@@ -157,6 +147,20 @@ def require_own_elements(block: BlockNode, loops: Sequence[LoopNode], primitive:
             continue
         reason = why_iterations_conflict(loop, [block])
         require(reason is None, primitive, f"{reason}")
+
+
+def writes_one_value(block: BlockNode) -> bool:
+    """Whether the place of an element tells which instance of a block writes it: written again, it gets the same value."""
+    needed = {
+        item.var
+        for item in block.iter_vars
+        if item.iter_type == IterVar.DataPar and constant_difference(item.dom.extent, 1) != 0
+    }
+    return (
+        bool(block.iter_vars)
+        and not written_buffers(block) & read_buffers(block)
+        and all(needed <= _determined(region) for region in block.writes)
+    )
 
 
 def _determined(region: tir.BufferRegion) -> set[Any]:

@@ -26,7 +26,7 @@ from ..argument import Argument, Block, Loop
 from ..bounds import clause_beyond, guards, inside, is_open, tiles_at_most
 from ..coverage import why_not_contiguous, why_not_covered
 from ..declaration import PrimitiveFamily, primitive
-from ..dependence import require_own_elements, why_iterations_conflict
+from ..dependence import require_own_elements, why_iterations_conflict, writes_one_value
 from ..error import ScheduleError
 from ..random_variable import BlockRV, LoopRV
 from ..region import Box, bind_region, lies_inside, relax_loops, relax_region, union_boxes
@@ -267,11 +267,19 @@ def _check_move(block: BlockNode, loop: LoopNode, primitive: str) -> None:
 
 
 def _require_partable(block: BlockNode, place: LoopNode, primitive: str) -> None:
-    """A block that leaves a loop reads what all iterations of the others in it wrote: none may write what another iteration reads."""
+    """A block that leaves a loop reads what all iterations of the others in it wrote: none may write what another iteration reads.
+
+    Intermediates are read where they were written before, and may be written again if that changes nothing.
+    """
     left = [item for item in loops_around(block) if item is not place and not is_ancestor(item, place)]
-    if not left:
+    scope = scope_of(block)
+    if not left or scope is None:
         return
     for other in producers_of(block):
+        if writes_one_value(other) and written_buffers(other) & read_buffers(block) <= set(
+            scope.alloc_buffers
+        ):
+            continue
         for loop in left:
             if is_ancestor(loop, other):
                 reason = why_iterations_conflict(loop, [other, block], between_blocks=True)
