@@ -24,7 +24,7 @@ from ..bounds import clipped
 from ..coverage import why_not_begun, why_not_covered
 from ..declaration import PrimitiveFamily, primitive
 from ..random_variable import BlockRV, LoopRV
-from ..region import Box, bind_region, contains, relax_loops, relax_region, union_boxes
+from ..region import Box, bind_region, contains, relax_loops, union_boxes
 from ..tree import (
     BlockNode,
     LeafNode,
@@ -174,9 +174,9 @@ def _cache_inplace(block: BlockNode, buffer_index: int, storage_scope: str) -> l
         node = node.parent
         if any(mentions(index, {node.var}) for index in indices):
             top = node
-    inner = {loop.var: loop.extent for loop in _loops_from(block, top)}
+    inner = _loops_from(block, top)
     box = union_boxes(
-        [relax_region(bind_region(item.region, values), inner, buffer.shape) for item in regions],
+        [relax_loops(bind_region(item.region, values), inner, buffer.shape) for item in regions],
         buffer.shape,
     )
     for other in blocks_below(top):

@@ -429,6 +429,22 @@ def test_random_caching_keeps_the_meaning(data: st.DataObject) -> None:
     assert_same_meaning(program, sch)
 
 
+def test_cache_inplace_of_a_part() -> None:
+    """Its loop begins at one: what the block writes lies further on than what it reads."""
+
+    @T.prim_func
+    def program(A: T.Buffer((2,), "float32"), B: T.Buffer((3,), "float32")):
+        for i in range(2):
+            with T.block("B"):
+                vi = T.axis.spatial(2, i)
+                B[vi + 1] = B[vi] + A[vi]
+
+    sch = Schedule(program)
+    sch.loop_partition(sch.get_loops("B")[0], [1, None])
+    sch.cache_inplace("B_i1", 0, "global")
+    assert_same_meaning(program, sch)
+
+
 def test_read_at_takes_nothing_that_nobody_wrote() -> None:
     """A tile that reaches beyond the rows of its block would be copied whole."""
 
