@@ -32,7 +32,7 @@ from ..expr import (
 )
 from ..function import Function
 from ..function_signature import SignatureChange, change_signatures, reference_to
-from ..struct_info import TupleStructInfo
+from ..struct_info import ObjectStructInfo, StructInfo, TensorStructInfo, TupleStructInfo
 from ..symbolic_vars import definable_tir_vars_in_struct_info, tir_vars_in
 from .eliminate_common_subexpr import expression_key
 
@@ -60,7 +60,8 @@ def _weights(func: Function) -> tuple[Var, ...]:
 
 def _split(func: Function, mod: IRModule, only: Callable[[Var], bool] = lambda var: True) -> _Split:
     """The function split by what depends on weights alone, and of that by what ``only`` accepts."""
-    known: set[Var] = set(_weights(func))
+    weights = _weights(func)
+    known = set(weights) - _of_untold_extents(weights)
     candidates = set(computable_at_compile_time(func, mod)) | known
     lifted: list[Binding] = []
     rest: list[Any] = []
@@ -74,8 +75,14 @@ def _split(func: Function, mod: IRModule, only: Callable[[Var], bool] = lambda v
                 lifted.append(binding)
             else:
                 rest += [value, binding.var.struct_info]
-    crossing = _used_of(known, [*rest, func.body.body])
+    crossing = _used_of(known.union(weights), [*rest, func.body.body])
     return _Split(lifted, [*crossing, *_telling_extents(func, crossing, [*rest, func.ret_struct_info])])
+
+
+def _of_untold_extents(weights: Sequence[Var]) -> set[Var]:
+    """The weights with extents that no weight tells, such as n + 4 where only an input has n: nothing that needs them is lifted."""
+    told = {symbol for var in weights for symbol in definable_tir_vars_in_struct_info(var.struct_info)}
+    return {var for var in weights if not told.issuperset(tir_vars_in(var.struct_info))}
 
 
 def _used_of(known: set[Var], values: Sequence[Any]) -> list[Var]:
@@ -107,14 +114,21 @@ def _telling_extents(func: Function, crossing: Sequence[Var], rest: Sequence[Any
     return found
 
 
+def _of_any_shape(info: StructInfo) -> StructInfo:
+    if not isinstance(info, TensorStructInfo):
+        return ObjectStructInfo()
+    return TensorStructInfo(None, info.dtype, info.vdevice, info.ndim)
+
+
 def _transform_function(params: Sequence[Var], split: _Split) -> Function:
     """The function from original weights to what the model uses of them."""
-    info = TupleStructInfo([param.struct_info for param in params])
-    bundle = Var("params", info)
+    untold = _of_untold_extents(params)
+    infos = [_of_any_shape(param.struct_info) if param in untold else param.struct_info for param in params]
+    bundle = Var("params", TupleStructInfo(infos))
     values: dict[Any, Any] = {}
     bindings: list[Binding] = []
-    for index, param in enumerate(params):
-        part = DataflowVar(param.name_hint, param.struct_info_)
+    for index, (param, info) in enumerate(zip(params, infos, strict=True)):
+        part = DataflowVar(param.name_hint, info)
         bindings.append(VarBinding(part, TupleGetItem(bundle, index)))
         values[param] = part
     for binding in split.lifted:

@@ -35,6 +35,38 @@ def test_lift_transform_params_keeps_the_numbers():
     np.testing.assert_allclose(result, x @ (w.T * w.T) + b, rtol=1e-5, atol=1e-5)
 
 
+def test_a_weight_with_extents_that_only_an_input_tells_is_handed_on():
+    """Of n + 1 elements alone nobody can tell n: what is computed from them stays where n is known."""
+
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(
+            x: R.Tensor(("n",), "float32"), w: R.Tensor(("n + 1",), "float32"), b: R.Tensor((2,), "float32")
+        ) -> R.Tensor(("n + 1",), "float32"):
+            n = T.int64()
+            R.func_attr({"num_input": 1})
+            with R.dataflow():
+                twice: R.Tensor((n + 1,), "float32") = R.add(w, w)
+                shift = R.sum(b, keepdims=True)
+                longer: R.Tensor((n + 1,), "float32") = R.concat((x, shift))
+                gv: R.Tensor((n + 1,), "float32") = R.add(longer, twice)
+                R.output(gv)
+            return gv
+
+    after = transform.LiftTransformParams()(Before)
+    check_well_formed(after)
+    assert [b.value.op.name for b in after["main"].body.blocks[0].bindings] == [
+        "relax.add",
+        "relax.concat",
+        "relax.add",
+    ]
+    vm = runners.VirtualMachine(relax.build(after, "llvm"), runners.cpu())
+    x, w, b = np.arange(3, dtype="float32"), np.arange(4, dtype="float32"), np.array([5, 6], "float32")
+    result = vm["main"](x, *vm["main_transform_params"]((w, b))).numpy()
+    np.testing.assert_array_equal(result, np.concatenate([x, [11]]) + 2 * w)
+
+
 def test_lift_transform_params_shared():
     both = ir.IRModule(
         {
