@@ -23,12 +23,16 @@ from ..stmt_functor import substitute
 _IN_ORDER = (S.ForKind.SERIAL, S.ForKind.UNROLLED)
 
 
+class _Branch:
+    """A statement that may be passed over: a side of a choice, an ``init``. Each is itself only."""
+
+
 @dataclass(frozen=True)
 class _Store:
     """A region that is written, in terms of the loops around it."""
 
-    path: tuple[S.Stmt, ...]
-    """Loops, and statements that may pass over what is in them, the outermost first."""
+    path: tuple[S.For | S.While | _Branch, ...]
+    """What is around it, the outermost first."""
     region: tuple[E.Range, ...]
     clauses: tuple[E.PrimExpr, ...]
     """Conditions under which it is written, apart from the guards of its block's variables."""
@@ -56,7 +60,7 @@ class CarriedValues(Visitor):
         self.found: set[E.Var] = set()
         """Data pointers of buffers that may carry values from one iteration of some loop to another."""
         self._buffers = buffers
-        self._path: list[S.Stmt] = []
+        self._path: list[S.For | S.While | _Branch] = []
         self._values: dict[E.Var, E.PrimExpr] = {}
         self._stores: dict[E.Var, list[_Store]] = {}
 
@@ -70,8 +74,7 @@ class CarriedValues(Visitor):
         self.visit(node.condition)
         for case in (node.then_case, node.else_case):
             if case is not None:
-                # each side stands for itself: what one writes is not there on the other
-                self._inside(case, case)
+                self._inside(_Branch(), case)  # what one side writes is not there on the other
 
     def visit_While(self, loop: S.While) -> None:
         self._path.append(loop)
@@ -79,7 +82,7 @@ class CarriedValues(Visitor):
         self.visit(loop.body)
         self._path.pop()
 
-    def _inside(self, node: S.Stmt, body: S.Stmt) -> None:
+    def _inside(self, node: S.For | _Branch, body: S.Stmt) -> None:
         self._path.append(node)
         self.visit(body)
         self._path.pop()
@@ -95,7 +98,7 @@ class CarriedValues(Visitor):
             self._stated(realize, values)
         else:
             if block.init is not None:
-                self._inside(block.init, block.init)
+                self._inside(_Branch(), block.init)
             self.visit(block.body)
 
     # -- what ----------------------------------------------------------------------

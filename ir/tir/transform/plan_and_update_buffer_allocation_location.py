@@ -34,18 +34,17 @@ class _FindScopes(Visitor):
         self.order: dict[Var, None] = {}
         self._loop_of: dict[Var, int] = {}  # depth in the path of the loop that defines a variable
         self._ceiling: dict[Var, int] = {}  # inside the current block: deepest scope allowed for a buffer
-        self.allocated: dict[int, set[Var]] = {}  # by the identity of the block that allocates
+        self.depth: dict[Var, int] = {}  # in the path, of the block that allocates
         self.repeated: dict[
             Var, int
-        ] = {}  # depth of the outermost while loop with an access, below the allocation
+        ] = {}  # of the first scope in a while loop below that block, where there is one
         self._whiles: list[int] = []
-        self._depth: dict[Var, int] = {}  # in the path, of the block that allocates
 
     def _access(self, data: Var) -> None:
         if data not in self.buffers:
             return
         if self._whiles:
-            depth = next((n for n in self._whiles if n > self._depth[data]), None)
+            depth = next((n for n in self._whiles if n > self.depth[data]), None)
             if depth is not None:
                 self.repeated[data] = min(depth, self.repeated.get(data, depth))
         path = self.path[: self._ceiling.get(data, len(self.path))]
@@ -107,8 +106,7 @@ class _FindScopes(Visitor):
     def visit_Block(self, block: Block) -> None:
         for buffer in block.alloc_buffers:
             self.buffers[buffer.data] = buffer
-            self._depth[buffer.data] = len(self.path)
-        self.allocated[id(block)] = {buffer.data for buffer in block.alloc_buffers}
+            self.depth[buffer.data] = len(self.path)
         self.path.append(block)
         for match in block.match_buffers:
             self._access(match.source.buffer.data)
@@ -194,17 +192,10 @@ def _renumbered(
 
 def _outside_of_what_carries(func: PrimFunc, finder: _FindScopes) -> dict[Var, list[Any]]:
     """The paths down to the scopes of buffers, cut before loops whose iterations may read what earlier ones wrote."""
-    starts = {
-        # a buffer may be allocated inside of the reduction that fills it, and stay outside of that
-        data: next(
-            (n for n, node in enumerate(path) if data in finder.allocated.get(id(node), ())), len(path)
-        )
-        for data, path in finder.common.items()
-    }
     moving = {
         data: finder.buffers[data]
         for data, path in finder.common.items()
-        if any(carries(node) for node in path[starts[data] + 1 :]) or data in finder.repeated
+        if any(carries(node) for node in path[finder.depth[data] + 1 :]) or data in finder.repeated
     }
     if not moving:
         return finder.common
@@ -212,8 +203,8 @@ def _outside_of_what_carries(func: PrimFunc, finder: _FindScopes) -> dict[Var, l
     carried.visit(func.body)
     paths = dict(finder.common)
     for data in carried.found:
-        path, start = paths[data], starts[data]
-        end = next((n for n in range(start + 1, len(path)) if carries(path[n])), len(path))
+        path = paths[data]
+        end = next((n for n in range(finder.depth[data] + 1, len(path)) if carries(path[n])), len(path))
         paths[data] = path[: min(end, finder.repeated.get(data, end))]
     return paths
 

@@ -271,7 +271,7 @@ def test_where_memory_decides_the_one_iteration_it_is_not_asked_again(apply):
 
 
 def place_of(func, name="B"):
-    """The kinds of statements around the allocation of a buffer, the outermost first."""
+    """The variables of the loops around the allocation of a buffer, the outermost first."""
     found = []
 
     def look(node, path):
@@ -335,6 +335,13 @@ CARRIED = {
             if i % 4 == 0:
                 B[0] = A[i]
             C[i] = B[0]
+""",
+    "a loop on one side of a choice": """
+        for i in range(16):
+            if i % 4 == 0:
+                for j in range(2):
+                    B[j] = A[i]
+            C[i] = B[1]
 """,
     "a while loop": """
         B[0] = T.float32(0)
