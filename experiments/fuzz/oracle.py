@@ -162,9 +162,7 @@ def meaning(text: str, arguments: Sequence[Any]) -> Meaning | Verdict:
     """What a program computes, or why that is not defined."""
     try:
         func = from_source(text)
-    except (
-        Exception
-    ) as error:  # the generator writes valid text: whatever else the parser raises is a finding
+    except Exception as error:  # the generator writes valid text: any other error is a finding
         if str(error).startswith(("error: division by zero", "error: remainder by zero")):
             return Verdict("invalid", "a divisor that is folded to zero, under a condition that is false")
         return Verdict("parse", f"{type(error).__name__}: {error}")
