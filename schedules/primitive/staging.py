@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ir import structural_equal, tir
@@ -186,7 +187,7 @@ def _cache_inplace(block: BlockNode, buffer_index: int, storage_scope: str) -> l
             f"block {other.name!r} in the same nest as block {block.name!r} accesses {buffer.name}, too",
         )
     if any(item is buffer for item in scope.alloc_buffers):
-        _require_filled(block, buffer, box, primitive)
+        _require_filled(block, buffer, box, loops_around(top), primitive)
     cache = similar_buffer(buffer, storage_scope)
     name = fresh_block_name(block, cache_name(buffer, storage_scope))
     before, read_block = copy_block(buffer, cache, box, name, loops_around(top))
@@ -198,16 +199,29 @@ def _cache_inplace(block: BlockNode, buffer_index: int, storage_scope: str) -> l
     return [read_block, write_block]
 
 
-def _require_filled(block: BlockNode, buffer: tir.Buffer, box: Box, primitive: str) -> None:
-    """The copy takes a box along of which the block may read a part only: a block before it must have written all of that."""
+def _require_filled(
+    block: BlockNode, buffer: tir.Buffer, box: Box, around: Sequence[LoopNode], primitive: str
+) -> None:
+    """The copy takes a box along of which the block may read a part only: a block before it must have written all of that.
+
+    Args:
+        block: reads the copy.
+        buffer: what is copied.
+        box: what one copy takes, in terms of the loops around it.
+        around: those loops; of the ones that a writer is in too, one iteration must fill it.
+        primitive: its name, for the error.
+    """
     scope = scope_of(block)
     assert scope is not None
+    ranges = [tir.Range.from_min_extent(low, extent) for low, extent in box]
     for writer in producers_of(block):
+        shared = sum(one is other for one, other in zip(around, loops_around(writer), strict=False))
+        place: TreeNode = around[shared - 1] if shared else scope
+        reach = relax_loops(ranges, around[shared:], buffer.shape)
         for region in writer.writes:
-            if region.buffer is not buffer or why_not_covered(writer, buffer, scope) is not None:
+            if region.buffer is not buffer or why_not_covered(writer, buffer, place) is not None:
                 continue
-            written = relaxed_below(writer, region, scope)
-            if contains(written, box):
+            if contains(relaxed_below(writer, region, place), reach):
                 return
     require(
         False,
@@ -428,7 +442,7 @@ def _stage_at(
             f"under loop {loop.var.name!r} more of {buffer.name} is read than block {first.name!r} has written then",
         )
     if not is_write and any(item is buffer for item in scope.alloc_buffers):
-        _require_filled_for(loop, block, buffer, boxes[buffer])
+        _require_filled(block, buffer, boxes[buffer], [*loops_around(loop), loop], primitive)
     cache = similar_buffer(buffer, storage_scope)
     name = fresh_block_name(block, cache_name(buffer, storage_scope))
     source, target = (cache, buffer) if is_write else (buffer, cache)
@@ -443,28 +457,6 @@ def _stage_at(
         insert_beside(touching[0], copy, before=True)
     scope.change(alloc_buffers=(*scope.alloc_buffers, cache))
     return copy
-
-
-def _require_filled_for(loop: LoopNode, block: BlockNode, buffer: tir.Buffer, box: Box) -> None:
-    """A copy in each iteration of a loop takes what no reader may read as well: a block before it must have written all of that."""
-    scope = scope_of(block)
-    assert scope is not None
-    around = [*loops_around(loop), loop]
-    ranges = [tir.Range.from_min_extent(low, extent) for low, extent in box]
-    for writer in producers_of(block):
-        shared = sum(one is other for one, other in zip(around, loops_around(writer), strict=False))
-        place: TreeNode = around[shared - 1] if shared else scope
-        reach = relax_loops(ranges, around[shared:], buffer.shape)
-        for region in writer.writes:
-            if region.buffer is not buffer or why_not_covered(writer, buffer, place) is not None:
-                continue
-            if contains(relaxed_below(writer, region, place), reach):
-                return
-    require(
-        False,
-        "read_at",
-        f"no block before loop {loop.var.name!r} is known to fill what an iteration copies of {buffer.name}",
-    )
 
 
 _FAR = 1 << 30
