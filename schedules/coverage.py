@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ir import tir
-from ir.arith import detect_iter_map
+from ir.arith import Analyzer, detect_iter_map
 from ir.node import Visitor
 from ir.tir.stmt_functor import substitute
 
@@ -170,20 +170,26 @@ def why_not_whole(block: BlockNode, variables: Sequence[tir.IterVar]) -> str | N
     clause = _no_guard(block, points, shape)
     if clause is not None:
         return f"block {block.name!r} runs only where {clause}"
+    return why_not_over_all_values(block, variables)
+
+
+def why_not_over_all_values(block: BlockNode, variables: Sequence[tir.IterVar]) -> str | None:
+    """The same as far as loops decide it: whatever the block's predicate says is left to the caller."""
+    bound = dict(zip([item.var for item in block.iter_vars], block.iter_values, strict=True))
+    values = [bound[item.var] for item in variables]
     running = {loop.var: loop.range() for loop in loops_around(block)}
     if any(_is_empty(item) for item in running.values()):
         return f"block {block.name!r} has a loop without iterations around it"
     if any(is_open(item.extent) for item in running.values()):
         return None  # tiles with open decisions split loops that ran over the variables' domains
-    bound = dict(zip([item.var for item in block.iter_vars], block.iter_values, strict=True))
-    values = [bound[var] for var in points]
     if not _is_box(values, {var: item.extent for var, item in running.items()}):
         return f"block {block.name!r} does not run over all values of its variables"
     for item, value in zip(variables, values, strict=True):
         point = [tir.Range.from_min_extent(value, tir.const(1, item.var.dtype))]
         ((low, extent),) = relax_domains(point, running, [item.dom.extent])
-        beyond = constant_difference(low + extent, item.dom.min + item.dom.extent)
-        if constant_difference(low, item.dom.min) != 0 or beyond is None or beyond < 0:
+        end = item.dom.min + item.dom.extent
+        reaches = constant_difference(low, item.dom.min) == 0 and Analyzer().can_prove(low + extent >= end)
+        if not reaches:
             return f"block {block.name!r} does not run over all values of its variable {item.var.name!r}"
     return None
 

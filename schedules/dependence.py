@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from ir import structural_equal, tir
-from ir.arith import Analyzer
+from ir.arith import Analyzer, detect_iter_map
 from ir.tir import IterVar
 from ir.tir.evaluate import evaluate
 
-from .affine import Polynomial, constant_difference, mentions, polynomial, split_by
+from .affine import Polynomial, constant_difference, exact_quotient, mentions, polynomial, split_by
 from .analysis import is_affine, leaves_beside_blocks, read_buffers, require, written_buffers
 from .bounds import is_open
 from .coverage import why_not_begun, why_not_covered
@@ -151,16 +151,37 @@ def require_own_elements(block: BlockNode, loops: Sequence[LoopNode], primitive:
 
 def writes_one_value(block: BlockNode) -> bool:
     """Whether the place of an element tells which instance of a block writes it: written again, it gets the same value."""
+    return (
+        bool(block.iter_vars)
+        and not written_buffers(block) & read_buffers(block)
+        and has_elements_of_its_own(block)
+    )
+
+
+def has_elements_of_its_own(block: BlockNode) -> bool:
+    """Whether the place of an element tells the data-parallel variables of the instances that write it."""
     needed = {
         item.var
         for item in block.iter_vars
         if item.iter_type == IterVar.DataPar and constant_difference(item.dom.extent, 1) != 0
     }
-    return (
-        bool(block.iter_vars)
-        and not written_buffers(block) & read_buffers(block)
-        and all(needed <= _determined(region) for region in block.writes)
+    return all(
+        needed <= _determined(region) or _tells_apart(region, block, needed) for region in block.writes
     )
+
+
+def runs_each_instance_once(block: BlockNode, loops: Sequence[LoopNode]) -> bool:
+    """Whether no two iterations of some loops around a block, those outside of them standing still, run the same instance of it."""
+    if is_affine(block) and _runs_once(block):
+        return True
+    around = loops_around(block)
+    for loop in loops:
+        position = next(i for i, item in enumerate(around) if item is loop)
+        values = [tir.Range.from_min_extent(value, 1) for value in block.iter_values]
+        access = Access(values, around[position + 1 :], block.predicate)
+        if not never_meet(access, access, loop, around[:position]):
+            return False
+    return True
 
 
 def _determined(region: tir.BufferRegion) -> set[Any]:
@@ -170,6 +191,8 @@ def _determined(region: tir.BufferRegion) -> set[Any]:
     remainders: list[tuple[Any, Any]] = []
     for item in region.region:
         index = item.min
+        if constant_difference(item.extent, 1) != 0:
+            continue
         if isinstance(index, tir.Var):
             found.add(index)
         elif isinstance(index, tir.FloorDiv):
@@ -180,6 +203,27 @@ def _determined(region: tir.BufferRegion) -> set[Any]:
         if any(value is other and structural_equal(base, digit) for other, digit in remainders):
             found.add(value)
     return found
+
+
+def _tells_apart(region: tir.BufferRegion, block: BlockNode, variables: set[Any]) -> bool:
+    """Whether two values of some variables of a block never give places that meet, its other variables standing still."""
+    moving: list[tir.PrimExpr] = []
+    for item in region.region:
+        steps = [exact_quotient(term, item.extent) for term in _moving_terms(item.min, variables)]
+        if any(step is None for step in steps):
+            return False
+        moving.append(sum(steps, tir.const(0, item.min.dtype)))
+    domains = {item.var: item.dom for item in block.iter_vars if item.var in variables}
+    return bool(detect_iter_map(moving, domains, True, "bijective").indices)
+
+
+def _moving_terms(index: Any, variables: set[Any]) -> list[tir.PrimExpr]:
+    """The terms of an index in which some variables are."""
+    return [
+        Polynomial({monomial: factor}, index.dtype).to_expr()
+        for monomial, factor in polynomial(index).terms.items()
+        if any(mentions(atom, variables) for atom in monomial)
+    ]
 
 
 def _stores_something(leaf: LeafNode) -> bool:
@@ -383,10 +427,7 @@ def _standing_part(index: Any, var: tir.Var) -> tir.PrimExpr:
 
 def _moving_part(index: Any, var: tir.Var) -> tir.PrimExpr | None:
     """The terms of an index that a variable is in, beside no other one; None where they cannot be told apart."""
-    terms = polynomial(index).terms
-    moving = Polynomial(
-        {m: c for m, c in terms.items() if any(mentions(atom, {var}) for atom in m)}, index.dtype
-    ).to_expr()
+    moving = sum(_moving_terms(index, {var}), tir.const(0, index.dtype))
     found: set[Any] = set()
     tir.post_order_visit(moving, lambda node: found.add(node) if isinstance(node, tir.Var) else None)
     return moving if found <= {var} else None

@@ -9,7 +9,6 @@ from ir import tir
 from ir.arith import Analyzer, detect_iter_map, int_set, inverse_affine_iter_map
 
 from ..affine import Polynomial, constant_difference, mentions, polynomial, simplify_polynomial, split_by
-from ..bounds import is_open
 from ..region import Box, union_boxes
 from ..tree import BlockNode
 
@@ -18,7 +17,6 @@ def solve_domains(
     block: BlockNode,
     regions: tuple[tir.BufferRegion, ...],
     boxes: Mapping[tir.Buffer, Box],
-    reaching: bool = False,
 ) -> dict[Any, tuple[Any, Any]]:
     """The (min, extent) of each block variable that covers the boxes; variables that no index determines are absent.
 
@@ -26,20 +24,14 @@ def solve_domains(
         block: whose variables they are.
         regions: what the block accesses.
         boxes: what is to be covered, by buffer.
-        reaching: regions of several elements count from the first that reaches into a box, not from the first that begins in it.
     """
     domains: dict[Any, tuple[Any, Any]] = {}
     for region in regions:
         box = boxes.get(region.buffer)
         if box is None:
             continue
-        spans = [
-            _reaching(index, low, extent) if reaching else (low, extent)
-            for index, (low, extent) in zip(region.region, box, strict=True)
-        ]
         solutions = [
-            None if span is None else _solve_index(index, *span)
-            for index, span in zip(region.region, spans, strict=True)
+            _solve_index(index, low, extent) for index, (low, extent) in zip(region.region, box, strict=True)
         ]
         if any(item is None for item in solutions):
             solutions = _solve_jointly(block, region, box) or solutions
@@ -59,21 +51,6 @@ def solve_domains(
 def domain_of(block: BlockNode, var: tir.Var) -> tir.Range:
     """The values that a block variable takes."""
     return next(item.dom for item in block.iter_vars if item.var is var)
-
-
-def _reaching(index: tir.Range, low: Any, extent: Any) -> tuple[Any, Any] | None:
-    """Where the regions of a block begin that reach into a box, as (min, extent): overlapping ones begin before it.
-
-    None where it is not known how many do. Regions of open extents are tiles, which do not overlap.
-    """
-    steps = [term for monomial, term in polynomial(index.min).terms.items() if monomial]
-    step = steps[0] if len(steps) == 1 else 1
-    overlap = constant_difference(index.extent, max(step, 1))
-    if overlap is None and not is_open(index.extent):
-        return None
-    if overlap is None or overlap <= 0:
-        return low, extent
-    return simplify_polynomial(low - overlap), simplify_polynomial(extent + overlap)
 
 
 def _solve_index(index: tir.Range, low: Any, extent: Any) -> tuple[Any, Any, Any] | None:

@@ -24,7 +24,7 @@ from ..analysis import (
 )
 from ..argument import Argument, Block, Loop
 from ..bounds import clause_beyond, guards, inside, is_open, tiles_at_most
-from ..coverage import why_not_contiguous, why_not_covered
+from ..coverage import why_not_contiguous, why_not_covered, why_not_whole
 from ..declaration import PrimitiveFamily, primitive
 from ..dependence import require_own_elements, why_iterations_conflict, writes_one_value
 from ..error import ScheduleError
@@ -256,6 +256,8 @@ def _check_move(block: BlockNode, loop: LoopNode, primitive: str) -> None:
     require_blocks_only(block, primitive)
     _require_only_guards(block, primitive)
     require_own_elements(block, loops_around(block), primitive)
+    reason = why_not_whole(block, block.iter_vars)
+    require(reason is None, primitive, f"{reason}; its new loops would run over all")
     _require_partable(block, loop, primitive)
     outer = {item.var for item in loops_around(block)}
     if not block.iter_vars and outer:
@@ -312,7 +314,7 @@ def _compute_at(block: BlockNode, loop: LoopNode, preserve_unit_loops: bool, ind
     _require_below(loop, consumers, primitive, f"consumer {{}} of block {block.name!r}")
     _require_inputs_stay(block, loop, primitive)
     boxes = _required_boxes(consumers, loop, written_buffers(block), writes=False)
-    domains = solve_domains(block, block.writes, boxes, reaching=True)
+    domains = solve_domains(block, block.writes, boxes)
     branches = _children_under(loop)
     first = next(i for i, child in enumerate(branches) if any(is_ancestor(child, item) for item in consumers))
     producers = producers_of(block)

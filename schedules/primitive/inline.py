@@ -24,6 +24,7 @@ from ..analysis import (
     written_buffers,
 )
 from ..argument import Block
+from ..coverage import why_not_over_all_values
 from ..declaration import PrimitiveFamily, primitive
 from ..error import ScheduleError
 from ..random_variable import BlockRV
@@ -280,6 +281,8 @@ def inline_into_producer(block: BlockNode) -> None:
     )
     _require_plain_loads([block], source.buffer, primitive)
     _require_not_overwritten(block, producer)
+    reason = why_not_over_all_values(block, block.iter_vars)
+    require(reason is None, primitive, f"{reason}, but its producer would store all of them")
     values = _solve_consumer(block, store, source)
     guard = _consumer_guard(block, producer, source, values)
     body = substitute(_ReplaceLoads(source).visit(store), values)

@@ -13,6 +13,7 @@ from ..affine import mentions
 from ..analysis import read_buffers, require, require_blocks_only, why_not_reduction
 from ..argument import Block, Loop
 from ..declaration import PrimitiveFamily, primitive
+from ..dependence import has_elements_of_its_own, runs_each_instance_once
 from ..random_variable import BlockRV, LoopRV
 from ..tree import BlockNode, LoopNode, TreeNode, insert_beside, loops_around, tree_of
 
@@ -87,7 +88,24 @@ def _loops_of_init(block: BlockNode, loop: LoopNode) -> list[LoopNode]:
             f"loop {item_loop.var.name!r} repeats block {block.name!r} without feeding its variables; initialised once, the updates"
             " would add up",
         )
+    _require_each_instance_once(block, loops[position:])
     return loops[position:]
+
+
+def _require_each_instance_once(block: BlockNode, moved: Sequence[LoopNode]) -> None:
+    """Refuse loops that run an instance again, or two that sum into one element: each would begin its sum anew, updates add up."""
+    names = ", ".join(repr(item.var.name) for item in moved)
+    require(
+        runs_each_instance_once(block, moved),
+        "decompose_reduction",
+        f"the iterations of {names} run instances of block {block.name!r} more than once; initialised once, the updates would"
+        " add up",
+    )
+    require(
+        has_elements_of_its_own(block),
+        "decompose_reduction",
+        f"several instances of block {block.name!r} may sum into one element; initialised once, all of them would add up",
+    )
 
 
 def require_empty_domains(block: BlockNode, loops: Sequence[LoopNode], primitive: str) -> None:

@@ -127,6 +127,13 @@ def _block_of(loop: LoopNode) -> BlockNode:
         "rfactor",
         f"loop {loop.var.name!r} is not used by block {block.name!r}",
     )
+    for around in loops_around(block):
+        require(
+            not mentions(around.extent, {other.var for other in loops_around(block)}),
+            "rfactor",
+            f"loop {around.var.name!r} runs over {around.extent}, which another loop says: there is no number of parts, or of their"
+            " elements",
+        )
     _require_parts_begin(block, loop)
     return block
 

@@ -15,13 +15,11 @@ from schedules import Schedule
 from tests.programs import kernels
 
 from ..checks import (
-    arrays_for,
     assert_program,
     assert_refused,
     assert_replays,
     assert_same_meaning,
     main_of,
-    outputs_of,
 )
 
 chain = kernels.chain()
@@ -398,33 +396,79 @@ def test_iterations_that_produce_nothing_have_no_consumer() -> None:
     assert_same_meaning(program, sch)
 
 
-def test_a_producer_of_overlapping_rows() -> None:
-    """The last rows are those of the last value of its variable: no value of its own begins there."""
+def test_a_producer_of_overlapping_rows_stays() -> None:
+    """An element has the value of the last instance that writes it, which one iteration of the consumer's loop does not know."""
 
     @T.prim_func
-    def program(A: T.Buffer((9,), "float32"), C: T.Buffer((7, 3), "float32")):
-        B = T.alloc_buffer((9,), "float32")
+    def program(A: T.Buffer((9,), "int32"), C: T.Buffer((7, 3), "int32")):
+        B = T.alloc_buffer((9,), "int32")
         for i in range(7):
             with T.block("B"):
                 vi = T.axis.spatial(7, i)
                 T.reads(A[vi : vi + 3])
                 T.writes(B[vi : vi + 3])
                 for j in range(3):
-                    B[vi + j] = A[vi + j] * T.float32(2)
+                    B[vi + j] = A[vi + j] * vi
         for i, k in T.grid(7, 3):
             with T.block("C"):
                 vi, vk = T.axis.remap("SS", [i, k])
                 C[vi, vk] = B[vi + vk]
 
     sch = Schedule(program)
-    sch.compute_at("B", sch.get_loops("C")[1])
-    assert_same_meaning(program, sch)
-    arrays = arrays_for(program)
-    expected = outputs_of(program, arrays)
-    build(IRModule({"main": main_of(sch)}), Target("llvm"))["program"](
-        *arrays
-    )  # keeps the rows of one iteration only
-    np.testing.assert_array_equal(arrays[-1], expected[-1])
+    assert_refused(sch, lambda: sch.compute_at("B", sch.get_loops("C")[1]), "'B' writes in another")
+
+
+@T.prim_func
+def triangle(A: T.Buffer((6, 6), "int32"), B: T.Buffer((6, 6), "int32")):
+    """B is written above its diagonal only, which the loops say and the domains of its block do not."""
+    P = T.alloc_buffer((6, 6), "int32")
+    for i, j in T.grid(6, 6):
+        with T.block("P"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            P[vi, vj] = A[vi, vj] * 2
+    for i in range(6):
+        for j in range(6 - i):
+            with T.block("B"):
+                vi = T.axis.spatial(6, i)
+                vj = T.axis.spatial(6, i + j)
+                B[vi, vj] = P[vi, vj] + 1
+
+
+def test_a_block_that_runs_for_a_part_of_its_domain_gets_no_new_loops() -> None:
+    """They would run over all of it: the lower half of B would be written too."""
+    sch = Schedule(triangle)
+    words = ("'B' does not run over all values of its variables",)
+    assert_refused(sch, lambda: sch.reverse_compute_at("B", sch.get_loops("P")[0]), *words)
+    assert_refused(sch, lambda: sch.reverse_compute_inline("B"), *words)
+    sch.compute_at("P", sch.get_loops("B")[1])
+    assert_same_meaning(triangle, sch)
+
+
+def test_moving_what_was_split_over_a_symbolic_extent() -> None:
+    """A split that covers its loop runs over all values, whatever the extent."""
+
+    @T.prim_func
+    def program(a: T.handle, b: T.handle):
+        n = T.int32()
+        A = T.match_buffer(a, (n, 8), "int32")
+        B = T.match_buffer(b, (n, 8), "int32")
+        P = T.alloc_buffer((n, 8), "int32")
+        for i, j in T.grid(n, 8):
+            with T.block("P"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                P[vi, vj] = A[vi, vj] * 2
+        for i, j in T.grid(n, 8):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = P[vi, vj] + 1
+
+    sch = Schedule(program)
+    outer, _ = sch.split(sch.get_loops("B")[0], [None, 4])
+    sch.compute_at("P", outer)
+    sch.compute_at("P", sch.get_loops("B")[1])
+    a, b = np.arange(56, dtype="int32").reshape(7, 8), np.zeros((7, 8), "int32")
+    build(IRModule({"main": main_of(sch)}), Target("llvm"))["program"](a, b)
+    np.testing.assert_array_equal(b, a * 2 + 1)
 
 
 def test_a_block_stays_in_a_loop_that_writes_what_other_iterations_read() -> None:

@@ -485,3 +485,61 @@ def main(A: T.Buffer((6, 6)), C: T.Buffer((6,))):
     sch.rfactor(sch.get_loops("C")[1], 0)
     assert_same_meaning(func, sch)
     assert_replays(sch, func)
+
+
+def test_instances_that_run_again_keep_their_init() -> None:
+    """Each iteration of j begins the sums that it needs anew; begun before all of them, they would add up."""
+
+    @T.prim_func
+    def program(A: T.Buffer((12,), "int32"), B: T.Buffer((12,), "int32")):
+        P = T.alloc_buffer((12,), "int32")
+        for j, k in T.grid(12, 1):
+            with T.block("P"):
+                vj, vk = T.axis.remap("SR", [j, k])
+                with T.init():
+                    P[vj] = 0
+                P[vj] = P[vj] + A[vj + vk]
+        for j in range(12):
+            with T.block("B"):
+                vj = T.axis.spatial(12, j)
+                B[vj] = P[vj] + P[11 - vj]
+
+    sch = Schedule(program)
+    sch.compute_at("P", sch.get_loops("B")[0], preserve_unit_loops=True)
+    outer, inner = sch.get_loops("P")[:2]
+    assert_refused(sch, lambda: sch.decompose_reduction("P", outer), "'P' more than once", "'j'")
+    sch.decompose_reduction("P", inner)
+    assert_same_meaning(program, sch)
+
+
+def test_instances_that_sum_into_one_element_keep_their_init() -> None:
+    """The second of two begins again what the first one summed."""
+
+    @T.prim_func
+    def program(A: T.Buffer((6, 4), "int32"), C: T.Buffer((3,), "int32")):
+        for i, k in T.grid(6, 4):
+            with T.block("C"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    C[vi // 2] = 0
+                C[vi // 2] = C[vi // 2] + A[vi, vk]
+
+    sch = Schedule(program)
+    i, _ = sch.get_loops("C")
+    assert_refused(sch, lambda: sch.decompose_reduction("C", i), "'C' may sum into one element")
+
+
+def test_parts_that_another_loop_counts_are_not_factored_out() -> None:
+    @T.prim_func
+    def program(A: T.Buffer((6, 6), "int32"), C: T.Buffer((6,), "int32")):
+        for i in range(6):
+            for k in range(i + 1):
+                with T.block("C"):
+                    vi = T.axis.spatial(6, i)
+                    vk = T.axis.reduce(6, k)
+                    with T.init():
+                        C[vi] = 0
+                    C[vi] = C[vi] + A[vi, vk]
+
+    sch = Schedule(program)
+    assert_refused(sch, lambda: sch.rfactor(sch.get_loops("C")[1], 0), "loop 'k' runs over i + 1")
