@@ -209,10 +209,13 @@ def _tells_apart(region: tir.BufferRegion, block: BlockNode, variables: set[Any]
     """Whether two values of some variables of a block never give places that meet, its other variables standing still."""
     moving: list[tir.PrimExpr] = []
     for item in region.region:
-        steps = [exact_quotient(term, item.extent) for term in _moving_terms(item.min, variables)]
-        if any(step is None for step in steps):
-            return False
-        moving.append(sum(steps, tir.const(0, item.min.dtype)))
+        total = tir.const(0, item.min.dtype)
+        for term in _moving_terms(item.min, variables):
+            step = exact_quotient(term, item.extent)
+            if step is None:
+                return False
+            total = total + step
+        moving.append(total)
     domains = {item.var: item.dom for item in block.iter_vars if item.var in variables}
     return bool(detect_iter_map(moving, domains, True, "bijective").indices)
 

@@ -17,7 +17,7 @@ from ir.tir import interpreter
 from ir.tir.function import PrimFunc
 
 from .statements import TRACE
-from .verdict import Verdict, crash
+from .verdict import Verdict, crash, is_folded_divisor
 
 TARGETS = {
     "x86-64": "llvm -mcpu=x86-64",
@@ -163,8 +163,8 @@ def meaning(text: str, arguments: Sequence[Any]) -> Meaning | Verdict:
     try:
         func = from_source(text)
     except Exception as error:  # the generator writes valid text: any other error is a finding
-        if str(error).startswith(("error: division by zero", "error: remainder by zero")):
-            return Verdict("invalid", "a divisor that is folded to zero, under a condition that is false")
+        if is_folded_divisor(error):
+            return Verdict("invalid", str(error))
         return Verdict("parse", f"{type(error).__name__}: {error}")
     try:
         expected = interpreted(func, arguments)

@@ -27,7 +27,7 @@ from .kernels_te import workload
 from .oracle import Backwards, Guarded, Outcome, interpreted, run_native
 from .schedules_steps import RefusalError, take_steps
 from .tir_programs import tir_program
-from .verdict import Verdict, crash
+from .verdict import Verdict, crash, is_folded_divisor
 
 _SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0])
 
@@ -115,7 +115,9 @@ def judge_schedule(seed: int, targets: Sequence[str]) -> Verdict:
         found = scheduled_kernel(seed)
     except RefusalError as error:
         return Verdict("a refusal changes the program", str(error), str(error).partition(" ")[0])
-    except Exception as error:  # refusals are handled where steps are taken: what gets here is a finding
+    except Exception as error:  # refusals are handled where steps are taken: any other error is a finding
+        if is_folded_divisor(error):
+            return Verdict("invalid", str(error))
         return crash("schedule", error)
     return judge_trace(found.program, found.trace, targets, found.scheduled)
 

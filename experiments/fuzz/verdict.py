@@ -38,6 +38,11 @@ class Verdict:
         return " ".join(part for part in (self.kind, self.place and f"({self.place})", self.detail) if part)
 
 
+def is_folded_divisor(error: Exception) -> bool:
+    """Whether the parser refuses a program for a divisor that it folds to zero, under a condition that is false: no finding."""
+    return str(error).startswith(("error: division by zero", "error: remainder by zero"))
+
+
 def crash(where: str, error: BaseException) -> Verdict:
     """An exception that should not have been raised; its place is the line that raised it."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
