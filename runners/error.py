@@ -21,6 +21,10 @@ class DeviceError(RunnerError, ValueError):
     """A device does not exist, or its library is not installed."""
 
 
+class ProgramError(RunnerError, ValueError):
+    """A program that was to be the reference of its candidates is itself wrong."""
+
+
 class RunnerTypeError(RunnerError, TypeError):
     """An argument is of the wrong kind or dtype, or cannot be written to."""
 

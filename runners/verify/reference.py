@@ -12,6 +12,7 @@ import numpy as np
 
 from ir import dtype as dt
 
+from ..error import ProgramError
 from ..ndarray import numpy_dtype
 from .compare import Bounds, bounds_of
 from .expressions import Unanalysable
@@ -220,7 +221,11 @@ def kinds_for(facts: KernelFacts) -> tuple[Kind, ...]:
 
 
 def compute_reference(mod: Any, make_run: MakeRun, facts: KernelFacts | None = None) -> Reference:
-    """Run the unscheduled program in float64 on all kinds of inputs."""
+    """Run the unscheduled program in float64 on all kinds of inputs.
+
+    Raises:
+        ProgramError: it writes beside its outputs.
+    """
     facts = facts or facts_of(mod)
     try:
         shadow = shadow_of(mod)
@@ -244,21 +249,41 @@ def _in_float64(shadow: ShadowProgram, make_run: MakeRun, facts: KernelFacts) ->
     for number, kind in enumerate(kinds_for(facts)):
         arguments.prepare(facts, kind, number)
         given = arguments.arrays
-        values: list[Array] = []
+        rooms: list[Guarded] = []
         errors: list[Array | None] = []
         passed = [given[position] for position in shadow.inputs]
         for position, has_error, dtype in zip(shadow.outputs, shadow.errors, shadow.wide):
-            values.append(given[position].astype(numpy_dtype(dtype)))
+            room = Guarded(facts.params[position].shape, dtype)
+            room.arm(number)
+            np.copyto(room.array, given[position], casting="unsafe")
+            rooms.append(room)
             errors.append(np.zeros(facts.params[position].shape) if has_error else None)
-            passed += [item for item in (values[-1], errors[-1]) if item is not None]
+            passed += [item for item in (room.array, errors[-1]) if item is not None]
         begin = time.perf_counter()
         run([*passed, np.array([1.0 if kind.exact else 0.0])])
         took = time.perf_counter() - begin
+        _require_in_bounds(arguments, kind, [facts.params[item] for item in shadow.outputs], rooms)
         bounds = [
-            bounds_of(value, error, facts.params[position].dtype)
-            for position, value, error in zip(shadow.outputs, values, errors)
+            bounds_of(room.array, error, facts.params[position].dtype)
+            for position, room, error in zip(shadow.outputs, rooms, errors)
         ]
         yield Case(kind, number, bounds), took
+
+
+def _require_in_bounds(
+    arguments: Arguments, kind: Kind, wide: Sequence[Param] = (), rooms: Sequence[Guarded] = ()
+) -> None:
+    """Refuse a program that writes where it should not, before any candidate is blamed for that; ``rooms`` are its wide outputs."""
+    wrong = arguments.spoiled()
+    for param, room in zip(wide, rooms):
+        breach = room.breach()
+        if breach is not None:
+            wrong = f"memory beside tensor {param.name} was written to, {breach}"
+    if wrong is not None:
+        raise ProgramError(
+            f"the program itself is wrong, before any schedule: on {kind.name}, {wrong}; run by the interpreter, it names the"
+            " statement"
+        )
 
 
 def _as_written(mod: Any, make_run: MakeRun, facts: KernelFacts) -> Iterator[tuple[Case, float]]:
@@ -270,6 +295,7 @@ def _as_written(mod: Any, make_run: MakeRun, facts: KernelFacts) -> Iterator[tup
         begin = time.perf_counter()
         run(arguments.arrays)
         took = time.perf_counter() - begin
+        _require_in_bounds(arguments, kind)
         bounds = []
         for param, value in zip(facts.params, arguments.arrays):
             if not param.output:

@@ -11,6 +11,7 @@ import pytest
 from ir import IRModule, topi
 from ir.script import from_source
 from runners import RunnerError
+from runners.error import ProgramError
 from runners.verify import Reference, compute_reference, entry, facts_of, params_of, reference
 from tests.programs.nodes import matmul, scaled
 
@@ -149,3 +150,18 @@ def test_where_each_case_is_asked_for_once_all_take_the_same_memory(product: Ref
     product.once = True
     one, other = (product.prepare(case).arrays[0] for case in product.cases[:2])
     assert one is other
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_a_program_that_writes_beside_its_outputs_is_itself_wrong(dtype: str) -> None:
+    mod = from_source(f"""
+@I.ir_module
+class Module:
+    @T.prim_func
+    def main(A: T.Buffer((4, 8), "{dtype}"), B: T.Buffer((4, 8), "{dtype}")):
+        for i in range(4):
+            for j in range(9):
+                B[i, j] = A[i, T.min(j, 7)]
+""")
+    with pytest.raises(ProgramError, match="program itself is wrong.*beside tensor B"):
+        compute_reference(mod, native)
