@@ -187,19 +187,14 @@ def _part(loop: LoopNode, position: int, start: int, extent: int, base: str) -> 
         tir.IterVar(part.range(), item.var, item.iter_type) if value is var else item
         for item, value in zip(block.iter_vars, block.iter_values, strict=True)
     )
-    plain = {
-        item.var: item.dom
-        for item, value in zip(iter_vars, block.iter_values, strict=True)
-        if isinstance(value, tir.Var)
-    }
-    # It may say that it reads more than it does, but what it says that it writes others take for written.
+    # Outside of these loops others take for read and written what it says: the copies of a part are made for them.
     below = {item.var for item in loops_around(block) if item is part or is_ancestor(part, item)}
     own = {
         item.var: item.dom for item, value in zip(iter_vars, block.iter_values, strict=True) if value in below
     }
     block.change(
         iter_vars=iter_vars,
-        reads=tuple(_covered(region, plain) for region in block.reads),
+        reads=tuple(_covered(region, own) for region in block.reads),
         writes=tuple(_covered(region, own) for region in block.writes),
     )
     return part
