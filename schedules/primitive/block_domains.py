@@ -18,7 +18,7 @@ def solve_domains(
     regions: tuple[tir.BufferRegion, ...],
     boxes: Mapping[tir.Buffer, Box],
 ) -> dict[Any, tuple[Any, Any]]:
-    """The (min, extent) of each block variable that covers the boxes; variables that no index determines are absent.
+    """The (min, extent) of each block variable that covers the boxes; variables that some access does not determine are absent.
 
     Args:
         block: whose variables they are.
@@ -26,6 +26,7 @@ def solve_domains(
         boxes: what is to be covered, by buffer.
     """
     domains: dict[Any, tuple[Any, Any]] = {}
+    unsolved: set[Any] = set()
     for region in regions:
         box = boxes.get(region.buffer)
         if box is None:
@@ -35,6 +36,12 @@ def solve_domains(
         ]
         if any(item is None for item in solutions):
             solutions = _solve_jointly(block, region, box) or solutions
+        known = {solved[0] for solved in solutions if solved is not None}
+        unsolved |= {
+            item.var
+            for item in block.iter_vars
+            if item.var not in known and any(mentions(index.min, {item.var}) for index in region.region)
+        }
         for solved in solutions:
             if solved is None:
                 continue
@@ -45,7 +52,7 @@ def solve_domains(
                 dom = domain_of(block, var)
                 ((low_a, extent_a),) = union_boxes([[domains[var]], [(low, extent)]], [dom.extent])
                 domains[var] = (low_a, extent_a)
-    return domains
+    return {var: domain for var, domain in domains.items() if var not in unsolved}
 
 
 def domain_of(block: BlockNode, var: tir.Var) -> tir.Range:

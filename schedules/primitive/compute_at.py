@@ -26,8 +26,9 @@ from ..argument import Argument, Block, Loop
 from ..bounds import clause_beyond, guards, inside, is_open, tiles_at_most
 from ..coverage import why_not_contiguous, why_not_covered, why_not_whole
 from ..declaration import PrimitiveFamily, primitive
-from ..dependence import require_own_elements, why_iterations_conflict, writes_one_value
+from ..dependence import has_elements_of_its_own, require_own_elements
 from ..error import ScheduleError
+from ..order import require_order_kept
 from ..random_variable import BlockRV, LoopRV
 from ..region import Box, bind_region, lies_inside, relax_loops, relax_region, union_boxes
 from ..state import INLINE, ComputeLocation
@@ -182,13 +183,16 @@ def _rebuild_nest(
     loops: list[tuple[Any, Any]] = []
     values: list[Any] = []
     conditions: list[Any] = []
+    standing = {other.var for other in around}
+    _require_no_more_instances(block, domains, standing)
     analyzer = Analyzer()
     for other in around:
         analyzer.bind(other.var, other.range())
-    for item in block.iter_vars:
-        low, extent, bounded = _window(
-            item, *domains.get(item.var, (item.dom.min, item.dom.extent)), units, around
-        )
+    for item, before in zip(block.iter_vars, block.iter_values, strict=True):
+        whole = item.dom.min, item.dom.extent
+        if _stands_still(before, standing):
+            whole = before, tir.const(1, item.dom.extent.dtype)
+        low, extent, bounded = _window(item, *domains.get(item.var, whole), units, around)
         if not polynomial(low).is_polynomial():
             low = analyzer.simplify(low)
         if is_constant(extent, 1) and not preserve_unit_loops:
@@ -209,6 +213,27 @@ def _rebuild_nest(
     for var, extent in reversed(loops):
         node = LoopNode(var, extent, node)
     return node
+
+
+def _require_no_more_instances(
+    block: BlockNode, domains: Mapping[Any, tuple[Any, Any]], standing: set[tir.Var]
+) -> None:
+    """Instances that loops around the new place say, beside others, are no longer told apart: each must have elements of its own."""
+    for item, value in zip(block.iter_vars, block.iter_values, strict=True):
+        if item.var not in domains and mentions(value, standing) and not _stands_still(value, standing):
+            require(
+                has_elements_of_its_own(block),
+                "compute_at",
+                f"block {block.name!r} would run for more values of {item.var.name!r} than the loops around it say, and write"
+                " the same elements",
+            )
+
+
+def _stands_still(value: tir.PrimExpr, loops: set[tir.Var]) -> bool:
+    """Whether loops that stay around a block say the value of one of its variables."""
+    found: set[Any] = set()
+    tir.post_order_visit(value, lambda node: found.add(node) if isinstance(node, tir.Var) else None)
+    return bool(found) and found <= loops
 
 
 def _window(
@@ -258,7 +283,7 @@ def _check_move(block: BlockNode, loop: LoopNode, primitive: str) -> None:
     require_own_elements(block, loops_around(block), primitive)
     reason = why_not_whole(block, block.iter_vars)
     require(reason is None, primitive, f"{reason}; its new loops would run over all")
-    _require_partable(block, loop, primitive)
+    require_order_kept(block, loop, primitive)
     outer = {item.var for item in loops_around(block)}
     if not block.iter_vars and outer:
         require(
@@ -266,26 +291,6 @@ def _check_move(block: BlockNode, loop: LoopNode, primitive: str) -> None:
             primitive,
             f"block {block.name!r} has no iteration variables and uses the loops around it; it cannot leave them",
         )
-
-
-def _require_partable(block: BlockNode, place: LoopNode, primitive: str) -> None:
-    """A block that leaves a loop reads what all iterations of the others in it wrote: none may write what another iteration reads.
-
-    Intermediates are read where they were written before, and may be written again if that changes nothing.
-    """
-    left = [item for item in loops_around(block) if item is not place and not is_ancestor(item, place)]
-    scope = scope_of(block)
-    if not left or scope is None:
-        return
-    for other in producers_of(block):
-        if writes_one_value(other) and written_buffers(other) & read_buffers(block) <= set(
-            scope.alloc_buffers
-        ):
-            continue
-        for loop in left:
-            if is_ancestor(loop, other):
-                reason = why_iterations_conflict(loop, [other, block], between_blocks=True)
-                require(reason is None, primitive, f"{reason}")
 
 
 def _require_only_guards(block: BlockNode, primitive: str) -> None:
@@ -312,7 +317,6 @@ def _compute_at(block: BlockNode, loop: LoopNode, preserve_unit_loops: bool, ind
     consumers = consumers_of(block)
     require(consumers, primitive, f"block {block.name!r} has no consumer")
     _require_below(loop, consumers, primitive, f"consumer {{}} of block {block.name!r}")
-    _require_inputs_stay(block, loop, primitive)
     boxes = _required_boxes(consumers, loop, written_buffers(block), writes=False)
     domains = solve_domains(block, block.writes, boxes)
     branches = _children_under(loop)
@@ -336,21 +340,6 @@ def _require_below(loop: LoopNode, blocks: list[BlockNode], primitive: str, what
             primitive,
             f"{what.format(repr(item.name))} is not under loop {loop.var.name!r}",
         )
-
-
-def _require_inputs_stay(block: BlockNode, loop: LoopNode, primitive: str) -> None:
-    """Nothing between the old place of a block and its new one may overwrite what it reads."""
-    reads = read_buffers(block) - written_buffers(block)
-    behind = False
-    for other in scope_children(block):
-        if other is block:
-            behind = True
-        elif behind and written_buffers(other) & reads:
-            raise ScheduleError(
-                f"{primitive}: block {other.name!r} overwrites what block {block.name!r} reads, so that it cannot move behind it"
-            )
-        if is_ancestor(loop, other):
-            return
 
 
 def _position(index: int, first: int, last: int, primitive: str) -> int:

@@ -26,7 +26,9 @@ from ..analysis import (
 from ..argument import Block
 from ..coverage import why_not_over_all_values
 from ..declaration import PrimitiveFamily, primitive
+from ..dependence import writes_one_value
 from ..error import ScheduleError
+from ..order import require_order_kept
 from ..random_variable import BlockRV
 from ..region import lies_inside
 from ..tree import BlockNode, LeafNode, detach, loops_around, scope_of, walk
@@ -110,7 +112,8 @@ def inline_into_consumers(block: BlockNode) -> None:
             f"consumer {item.name!r} of block {block.name!r} writes its buffer {store.buffer.name} too",
         )
     _require_plain_loads(consumers, store.buffer, primitive)
-    _require_inputs_unchanged(block, consumers, primitive)
+    for item in consumers:
+        require_order_kept(block, item, primitive)
     inliner = _InlineLoads(store, block)
     for consumer in consumers:
         _rewrite_body(consumer, inliner)
@@ -177,23 +180,6 @@ def _require_plain_loads(blocks: list[BlockNode], buffer: tir.Buffer, primitive:
                         primitive,
                         f"block {node.name!r} has a view of buffer {buffer.name}",
                     )
-
-
-def _require_inputs_unchanged(block: BlockNode, consumers: list[BlockNode], primitive: str) -> None:
-    """Nothing between a producer and its last consumer may overwrite what the producer reads."""
-    reads = read_buffers(block)
-    behind = False
-    for other in scope_children(block):
-        if other is block:
-            behind = True
-        elif behind:
-            require(
-                not written_buffers(other) & reads,
-                primitive,
-                f"block {other.name!r} overwrites what block {block.name!r} reads",
-            )
-        if other is consumers[-1]:
-            return
 
 
 def _require_plain_indices(block: BlockNode, store: tir.BufferStore) -> None:
@@ -280,10 +266,11 @@ def inline_into_producer(block: BlockNode) -> None:
         not others, primitive, f"{others[0].name if others else ''!r} reads the producer's buffer as well"
     )
     _require_plain_loads([block], source.buffer, primitive)
-    _require_not_overwritten(block, producer)
+    require_order_kept(block, producer, primitive, but=producer)
     reason = why_not_over_all_values(block, block.iter_vars)
     require(reason is None, primitive, f"{reason}, but its producer would store all of them")
     values = _solve_consumer(block, store, source)
+    _require_own_reads(producer, substitute(store, values), primitive)
     guard = _consumer_guard(block, producer, source, values)
     body = substitute(_ReplaceLoads(source).visit(store), values)
     simplify = _Simplifier(producer)
@@ -300,22 +287,26 @@ def inline_into_producer(block: BlockNode) -> None:
     _drop_buffer(scope, source.buffer)
 
 
-def _require_not_overwritten(block: BlockNode, producer: BlockNode) -> None:
-    """Moving the consumer's reads and write to its producer must not cross blocks that they conflict with."""
-    between = False
-    touched = read_buffers(block) | written_buffers(block)
-    for other in scope_children(block):
-        if other is producer:
-            between = True
-        elif other is block:
-            return
-        elif between:
-            conflict = (written_buffers(other) & touched) | (read_buffers(other) & written_buffers(block))
-            require(
-                not conflict,
-                "reverse_compute_inline",
-                f"block {other.name!r} lies between and accesses the same buffers as block {block.name!r}",
-            )
+def _require_own_reads(producer: BlockNode, store: tir.BufferStore, primitive: str) -> None:
+    """A producer that reads what will be stored along with it may read the very element only: others would be new too early."""
+
+    def visit(node: Any) -> None:
+        if isinstance(node, tir.BufferLoad) and node.buffer is store.buffer:
+            for read, written in zip(node.indices, store.indices, strict=True):
+                require(
+                    constant_difference(read, written) == 0,
+                    primitive,
+                    f"producer {producer.name!r} reads {store.buffer.name} at {read}, of which elements would be overwritten too early",
+                )
+
+    if store.buffer in read_buffers(producer):
+        require(
+            writes_one_value(producer),
+            primitive,
+            f"producer {producer.name!r} reads {store.buffer.name} more than once for one element",
+        )
+        assert isinstance(producer.body, LeafNode)
+        tir.post_order_visit(producer.body.leaf, visit)
 
 
 class _Simplifier(StmtExprMutator):
