@@ -60,7 +60,12 @@ class _Touch:
 
 
 def why_iterations_conflict(
-    loop: LoopNode, blocks: Sequence[BlockNode], between_blocks: bool = False, *, as_threads: bool = False
+    loop: LoopNode,
+    blocks: Sequence[BlockNode],
+    between_blocks: bool = False,
+    *,
+    as_threads: bool = False,
+    is_left: bool = False,
 ) -> str | None:
     """The reason why two iterations of a loop may touch the same element, one of them writing it; or None where that is ruled out.
 
@@ -70,6 +75,7 @@ def why_iterations_conflict(
         between_blocks: whether only conflicts of different blocks count, where instances of one may run in any order.
         as_threads: iterations are threads of one block: they share a reduction that the loop runs over, and hand over between blocks
             what lies in shared memory.
+        is_left: some of the blocks leave the loop, so that what an iteration keeps to itself counts as well.
     """
     if (isinstance(loop.extent, tir.IntImm) and loop.extent.value <= 1) or is_open(loop.extent):
         return None
@@ -86,7 +92,7 @@ def why_iterations_conflict(
             for one, other in pairs
             if not linear_never_meet(one.access, other.access, loop, outer)
         ]
-        if not pairs or _is_private(buffer, loop, touches):
+        if not pairs or (not is_left and _is_private(buffer, loop, touches)):
             continue
         if any(
             buffer in written_buffers(item) and _is_open_and_numbers(item, blocks, loop) for item in blocks

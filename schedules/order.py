@@ -51,7 +51,7 @@ def require_order_kept(
         first, last = (other, block) if is_before else (block, other)
         lasting = handed <= fresh and all(keeps_its_values(first, loop) for loop in shared)
         if crossed - fresh or (shared and (crossed or not lasting)):
-            _require_iterations_apart(shared, first, last, primitive)
+            _require_iterations_apart(shared, around, [first, last], primitive)
         if crossed - fresh:
             joined = [loop for loop in around if is_ancestor(loop, other) and not _is_in(loop, shared)]
             beside = index < under[0] if is_before else index > under[-1]
@@ -82,10 +82,10 @@ def _keeps_its_values(block: BlockNode, loop: LoopNode, seen: Sequence[BlockNode
 
 
 def _require_iterations_apart(
-    loops: Sequence[LoopNode], first: BlockNode, last: BlockNode, primitive: str
+    loops: Sequence[LoopNode], kept: Sequence[LoopNode], blocks: Sequence[BlockNode], primitive: str
 ) -> None:
     for loop in loops:
-        reason = why_iterations_conflict(loop, [first, last], between_blocks=True)
+        reason = why_iterations_conflict(loop, blocks, between_blocks=True, is_left=not _is_in(loop, kept))
         require(reason is None, primitive, f"{reason}")
 
 
