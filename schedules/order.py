@@ -13,7 +13,8 @@ from ir import tir
 
 from .analysis import read_buffers, require, scope_children, written_buffers
 from .dependence import why_iterations_conflict, writes_one_value
-from .tree import BlockNode, LoopNode, TreeNode, is_ancestor, loops_around, scope_of
+from .surroundings import loads_around, nodes_around, why_not_only_loops
+from .tree import BlockNode, LoopNode, TreeNode, WrapNode, is_ancestor, loops_around, scope_of
 
 
 def require_order_kept(
@@ -32,14 +33,25 @@ def require_order_kept(
     order = scope_children(block)
     # Nobody can have read before it was written what one block writes and the scope allocates.
     fresh = {
-        buffer for buffer in scope.alloc_buffers if sum(buffer in written_buffers(item) for item in order) == 1
+        buffer
+        for buffer in scope.alloc_buffers
+        if sum(buffer in written_buffers(item) for item in order) == 1
     }
     reads, writes = read_buffers(block), written_buffers(block)
     position = _index(order, block)
     under = [n for n, item in enumerate(order) if item is place or is_ancestor(place, item)]
     around = [item for item in (*loops_around(place), place) if isinstance(item, LoopNode)]
+    _require_same_conditions(block, place, primitive)
     for index, other in enumerate(order):
-        if other is block or other is but:
+        if other is block:
+            continue
+        asked = {item.load.buffer for item in loads_around(other)} & writes
+        require(
+            not asked,
+            primitive,
+            f"whether block {other.name!r} runs depends on {_names(asked)}, which block {block.name!r} writes",
+        )
+        if other is but:
             continue
         overwritten = written_buffers(other) & (reads | writes)
         needed = read_buffers(other) & writes
@@ -61,6 +73,18 @@ def require_order_kept(
                 f"block {other.name!r} accesses {_names(crossed - fresh)}, which block {block.name!r} would then"
                 f" {'overwrite too early' if is_before else 'access too late'}",
             )
+
+
+def _require_same_conditions(block: BlockNode, place: TreeNode, primitive: str) -> None:
+    """Nothing but loops may stand around a block that moves, and no statement that repeats others around its new place."""
+    reason = why_not_only_loops(block)
+    require(reason is None, primitive, f"{reason}")
+    for node in nodes_around(place):
+        require(
+            not (isinstance(node, WrapNode) and isinstance(node.template, tir.While)),
+            primitive,
+            f"block {block.name!r} would be repeated by a while loop",
+        )
 
 
 def keeps_its_values(block: BlockNode, loop: LoopNode) -> bool:

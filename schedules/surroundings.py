@@ -25,10 +25,10 @@ class LoadAround(NamedTuple):
     load: tir.BufferLoad
 
 
-def nodes_around(block: BlockNode) -> Iterator[TreeNode]:
-    """The block itself and the nodes between it and its scope, innermost first."""
-    node: TreeNode | None = block
-    while node is not None and (node is block or not isinstance(node, BlockNode)):
+def nodes_around(place: TreeNode) -> Iterator[TreeNode]:
+    """A block or a loop itself and the nodes between it and its scope, innermost first."""
+    node: TreeNode | None = place
+    while node is not None and (node is place or not isinstance(node, BlockNode)):
         yield node
         node = node.parent
 
@@ -55,6 +55,19 @@ def loads_around(block: BlockNode) -> list[LoadAround]:
         for expr in evaluated_by(node)
         for load in _loads_in(expr)
     ]
+
+
+def why_not_only_loops(block: BlockNode) -> str | None:
+    """The reason why more than loops decides whether, and for which values of its variables, a block runs; or None.
+
+    Primitives that make new loops around a block make them of its domains: conditions and loads would be lost.
+    """
+    for node in nodes_around(block):
+        if isinstance(node, WrapNode):
+            return f"block {block.name!r} is below a statement {type(node.template).__name__}, which decides whether it runs"
+        if any(_loads_in(expr) for expr in evaluated_by(node)):
+            return f"block {block.name!r} runs where data says, in a predicate, a binding or the bounds of a loop"
+    return None
 
 
 def _loads_in(expr: tir.PrimExpr) -> list[tir.BufferLoad]:

@@ -32,11 +32,13 @@ from ..order import require_order_kept
 from ..random_variable import BlockRV, LoopRV
 from ..region import Box, bind_region, lies_inside, relax_loops, relax_region, union_boxes
 from ..state import INLINE, ComputeLocation
+from ..surroundings import nodes_around
 from ..tree import (
     BlockNode,
     LoopNode,
     SeqNode,
     TreeNode,
+    WrapNode,
     blocks_below,
     detach,
     insert_beside,
@@ -372,6 +374,7 @@ def _reverse_compute_at(block: BlockNode, loop: LoopNode, preserve_unit_loops: b
             primitive,
             f"consumer {item.name!r} of block {block.name!r} comes before loop {loop.var.name!r}",
         )
+    _require_unconditional(loop, block)
     _require_reduction_whole(block, loop)
     produced: set[tir.Buffer] = set().union(*[written_buffers(item) for item in producers])
     boxes = _required_boxes(producers, loop, produced, writes=True, across_threads=False)
@@ -398,6 +401,16 @@ def _reverse_compute_at(block: BlockNode, loop: LoopNode, preserve_unit_loops: b
     nest = _rebuild_nest(block, loop, domains, preserve_unit_loops)
     _skip_where_nothing_is_produced(block, loop, domains)
     insert_beside(anchor, nest, before=position == 0)
+
+
+def _require_unconditional(loop: LoopNode, block: BlockNode) -> None:
+    """A consumer that goes under a condition would not run where that does not hold."""
+    for node in nodes_around(loop):
+        require(
+            not isinstance(node, WrapNode),
+            "reverse_compute_at",
+            f"loop {loop.var.name!r} is below a condition, under which block {block.name!r} would not always run",
+        )
 
 
 def _skip_where_nothing_is_produced(

@@ -31,6 +31,7 @@ from ..error import ScheduleError
 from ..order import require_order_kept
 from ..random_variable import BlockRV
 from ..region import lies_inside
+from ..surroundings import why_not_only_loops
 from ..tree import BlockNode, LeafNode, detach, loops_around, scope_of, walk
 
 
@@ -254,6 +255,8 @@ def inline_into_producer(block: BlockNode) -> None:
     reason = why_not_complete(producer)
     require(reason is None, primitive, f"producer {producer.name!r} is not complete: {reason}")
     source = _single_store(producer, primitive)
+    reason = why_not_only_loops(producer)
+    require(reason is None, primitive, f"{reason}")
     require(
         not is_output_block(producer),
         primitive,

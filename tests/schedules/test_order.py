@@ -1,0 +1,200 @@
+"""Blocks that move stay on their side of whatever touches the same memory, and under the conditions that they run under."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from ir.script import from_source
+from schedules import Schedule
+
+from .checks import assert_refused, assert_same_meaning
+
+_HEADER = """
+@T.prim_func
+def main(A: T.Buffer((4, 4), "int32"), B: T.Buffer((4, 4), "int32"), C: T.Buffer((4, 4), "int32")):
+    P = T.alloc_buffer((4, 4), "int32")
+"""
+
+
+def nest(name: str, statement: str, depth: int = 1, loops: str = "i, j in T.grid(4, 4)") -> str:
+    """Two loops around a block of two variables."""
+    text = f"""for {loops}:
+    with T.block("{name}"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        {statement}
+"""
+    return "".join("    " * depth + line + "\n" for line in text.splitlines())
+
+
+def rows(*blocks: tuple[str, str]) -> str:
+    """One loop around nests over columns."""
+    return "    for i in range(4):\n" + "".join(
+        nest(name, statement, 2, "j in range(4)") for name, statement in blocks
+    )
+
+
+IN_PLACE = nest("P", "P[vi, vj] = A[vj, vi] * 2") + nest("C", "A[vi, vj] = P[vi, vj] + 1")
+"""A transpose through an intermediate into what it was made of."""
+ELEMENTWISE = nest("P", "P[vi, vj] = A[vi, vj] * 2") + nest("C", "A[vi, vj] = P[vi, vj] + 1")
+OVERWRITTEN = (
+    nest("P", "P[vi, vj] = A[vi, vj] * 2")
+    + nest("D", "A[vj, vi] = 5")
+    + nest("C", "C[vi, vj] = P[vi, vj] + A[vi, vj]")
+)
+READ_BETWEEN = (
+    nest("P", "P[vi, vj] = A[vi, vj] * 2")
+    + nest("D", "B[vi, vj] = C[vi, vj]")
+    + nest("C", "C[vi, vj] = P[vi, vj]")
+)
+OTHER_ROWS = rows(("B", "B[vi, vj] = A[vi, vj] + 1"), ("C", "C[vi, vj] = B[3 - vi, vj]"))
+"""The first rows of C are what B held before."""
+LATER_ROWS = nest("P", "P[vi, vj] = A[3 - vi, vj]") + rows(
+    ("C", "C[vi, vj] = P[vi, vj]"), ("D", "A[vi, vj] = 0")
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "step", "words"),
+    [
+        (IN_PLACE, lambda s: s.reverse_compute_at("C", s.get_loops("P")[0]), "overwrite too early"),
+        (IN_PLACE, lambda s: s.reverse_compute_inline("C"), "overwritten too early"),
+        (IN_PLACE, lambda s: s.compute_at("P", s.get_loops("C")[0]), "access too late"),
+        (IN_PLACE, lambda s: s.compute_inline("P"), "access too late"),
+        (OVERWRITTEN, lambda s: s.compute_at("P", s.get_loops("C")[0]), "block 'D' accesses A"),
+        (OVERWRITTEN, lambda s: s.compute_inline("P"), "block 'D' accesses A"),
+        (OVERWRITTEN, lambda s: s.reverse_compute_at("P", s.get_loops("C")[0]), "block 'D' accesses A"),
+        (READ_BETWEEN, lambda s: s.reverse_compute_at("C", s.get_loops("P")[0]), "block 'D' accesses C"),
+        (READ_BETWEEN, lambda s: s.reverse_compute_inline("C"), "block 'D' accesses C"),
+        (OTHER_ROWS, lambda s: s.reverse_compute_at("B", s.get_loops("C")[1]), "in another"),
+        (LATER_ROWS, lambda s: s.compute_at("P", s.get_loops("C")[0]), "block 'D' accesses A"),
+        (LATER_ROWS, lambda s: s.compute_inline("P"), "block 'D' accesses A"),
+    ],
+)
+def test_a_block_crosses_nothing_that_touches_its_memory(
+    body: str, step: Callable[[Schedule], None], words: str
+) -> None:
+    sch = Schedule(from_source(_HEADER + body))
+    assert_refused(sch, lambda: step(sch), words)
+
+
+@pytest.mark.parametrize(
+    ("body", "step"),
+    [
+        (ELEMENTWISE, lambda s: s.reverse_compute_inline("C")),
+        (READ_BETWEEN, lambda s: s.reverse_compute_at("D", s.get_loops("P")[0])),
+    ],
+)
+def test_what_nothing_stands_in_the_way_of_moves(body: str, step: Callable[[Schedule], None]) -> None:
+    program = from_source(_HEADER + body)
+    sch = Schedule(program)
+    try:
+        step(sch)
+    except Exception as error:
+        pytest.fail(f"refused: {error}")
+    assert_same_meaning(program, sch)
+
+
+def test_what_an_iteration_keeps_to_itself_does_not_leave_it() -> None:
+    """S is another number in each iteration of k; behind the loop it is the last one."""
+    program = from_source("""
+@T.prim_func
+def main(A: T.Buffer((4,), "int32"), C: T.Buffer((4,), "int32")):
+    B = T.alloc_buffer((4,), "int32")
+    Q = T.alloc_buffer((1,), "int32")
+    S = T.alloc_buffer((1,), "int32")
+    for k in range(4):
+        with T.block("Q"):
+            vk = T.axis.spatial(4, k)
+            Q[0] = A[vk]
+        with T.block("S"):
+            vz = T.axis.spatial(1, 0)
+            S[vz] = Q[vz]
+        with T.block("B"):
+            vk = T.axis.spatial(4, k)
+            B[vk] = S[0]
+    for j in range(4):
+        with T.block("C"):
+            vj = T.axis.spatial(4, j)
+            C[vj] = B[vj]
+""")
+    sch = Schedule(program)
+    assert_refused(sch, lambda: sch.compute_at("B", sch.get_loops("C")[0]), "loop 'k' may write to S")
+    assert_refused(sch, lambda: sch.compute_inline("B"), "loop 'k' may write to S")
+    sch.reverse_compute_at("C", sch.get_loops("B")[0])
+    assert_same_meaning(program, sch)
+
+
+def test_variables_that_shared_loops_say_keep_their_values() -> None:
+    """S is the sum of one row; its index does not say of which, the loop around does."""
+    program = from_source("""
+@T.prim_func
+def main(A: T.Buffer((4, 4), "int32"), C: T.Buffer((4, 4), "int32")):
+    S = T.alloc_buffer((1,), "int32")
+    for i in range(4):
+        for k in range(4):
+            with T.block("S"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    S[0] = 0
+                S[0] = S[0] + A[vi, vk]
+        for j in range(4):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = S[0] + vj
+""")
+    sch = Schedule(program)
+    sch.compute_at("S", sch.get_loops("C")[1])
+    assert_same_meaning(program, sch)
+
+
+def test_a_producer_of_two_outputs_computes_all_that_either_needs() -> None:
+    program = from_source("""
+@T.prim_func
+def main(A: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
+    M = T.alloc_buffer((8,), "int32")
+    S = T.alloc_buffer((8,), "int32")
+    for i in range(8):
+        with T.block("W"):
+            vi = T.axis.spatial(8, i)
+            M[vi] = A[vi]
+            S[7 - vi] = A[vi] * 2
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = M[vi] + S[vi]
+""")
+    sch = Schedule(program)
+    sch.compute_at("W", sch.get_loops("C")[0])
+    assert_same_meaning(program, sch)
+
+
+_CONDITION = """
+@T.prim_func
+def main(A: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
+    B = T.alloc_buffer((8,), "int32")
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            B[vi] = A[vi] * 2
+    for i in range(8):
+        if {condition}:
+            with T.block("C"):
+                vi = T.axis.spatial(8, i)
+                C[vi] = {value}
+"""
+
+
+def test_a_block_below_a_condition_stays_there() -> None:
+    sch = Schedule(from_source(_CONDITION.format(condition="i < 4", value="B[vi]")))
+    words = ("'C' is below a statement IfThenElse",)
+    assert_refused(sch, lambda: sch.reverse_compute_at("C", sch.get_loops("B")[0]), *words)
+    assert_refused(sch, lambda: sch.reverse_compute_inline("C"), *words)
+
+
+def test_what_a_condition_reads_is_there_before_it() -> None:
+    sch = Schedule(from_source(_CONDITION.format(condition="B[7 - i] > 0", value="B[vi]")))
+    words = ("whether block 'C' runs depends on B",)
+    assert_refused(sch, lambda: sch.compute_at("B", sch.get_loops("C")[0]), *words)
+    assert_refused(sch, lambda: sch.compute_inline("B"), *words)
