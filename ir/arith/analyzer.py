@@ -228,6 +228,10 @@ class Analyzer(PolynomialProofs):
         """Whether data that may wrap has become index arithmetic (see :meth:`.IndexArithmetic.changes_meaning`)."""
         return self._is_index.changes_meaning(before, after, self._data._bounds.exact)
 
+    def is_exact(self, expr: Any) -> bool:
+        """Whether no operation of an integer expression can wrap, down to its atoms: as data it is the number of ℤ that it is as an index."""
+        return bool(self._data._bounds.exact(expr))
+
     def mark_data(self, var: E.Var) -> None:
         """Say that a variable holds data: a let has bound it to what is no index arithmetic."""
         self._is_index.mark_data(var)

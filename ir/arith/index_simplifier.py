@@ -139,7 +139,8 @@ class IndexSimplifier:
 
     def _bounds_of_cast(self, cast: E.Cast) -> tuple[int, int]:
         value = cast.value
-        low, high = self.bounds_of_value(value)
+        # What becomes another type than an index's is data, whatever it is made of.
+        low, high = self.bounds_of_value(value) if dt.is_index(cast.dtype) else self._data_bounds(value)[0]
         smallest, largest = _range(value.dtype)
         if dt.is_uint(value.dtype) and min(high, largest) >= INF:
             return _range(cast.dtype)  # the upper half of uint64 is negative as int64

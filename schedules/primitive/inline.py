@@ -46,23 +46,66 @@ def _single_store(block: BlockNode, primitive: str) -> tir.BufferStore:
     return block.body.leaf  # type: ignore[attr-defined,no-any-return]
 
 
-class _InlineLoads(StmtExprMutator):
+class _Substitution(StmtExprMutator):
+    """Puts what a producer stored in place of the loads of its buffer, as data.
+
+    What a buffer holds wraps, index arithmetic does not (rules ``[data-wrap]`` and ``[index-atom]`` of ``docs/semantics.md``): a value
+    that may wrap is marked by a cast there and back wherever it would become index arithmetic.
+    """
+
+    def __init__(self, store: tir.BufferStore, producer: BlockNode) -> None:
+        super().__init__()
+        self._store = store
+        analyzer = Analyzer()
+        for item in producer.iter_vars:
+            analyzer.bind(item.var, item.dom)
+        loaded = tir.BufferLoad(store.buffer, store.indices)
+        self._wraps = analyzer.changes_meaning(loaded, store.value)
+        self._wraps_as_index = self._wraps or not analyzer.is_exact(store.value)
+        self._is_index = False
+
+    def value_at(self, indices: tuple[tir.PrimExpr, ...]) -> tir.PrimExpr:
+        """What the producer stored at some indices."""
+        return self._store.value
+
+    def visit_BufferLoad(self, load: tir.BufferLoad) -> Any:
+        indices = self._indices(load)
+        if load.buffer is not self._store.buffer:
+            predicate = None if load.predicate is None else self.visit(load.predicate)
+            return load.replace(indices=indices, predicate=predicate)
+        value = self.value_at(indices)
+        return _as_data(value) if (self._wraps_as_index if self._is_index else self._wraps) else value
+
+    def visit_BufferStore(self, store: tir.BufferStore) -> Any:
+        predicate = None if store.predicate is None else self.visit(store.predicate)
+        return store.replace(value=self.visit(store.value), indices=self._indices(store), predicate=predicate)
+
+    def _indices(self, access: tir.BufferLoad | tir.BufferStore) -> tuple[tir.PrimExpr, ...]:
+        outside, self._is_index = self._is_index, True
+        found = tuple(self.visit(item) for item in access.indices)
+        self._is_index = outside
+        return found
+
+
+def _as_data(value: tir.PrimExpr) -> tir.PrimExpr:
+    other = "uint8" if value.dtype == "bool" else f"u{value.dtype}"
+    return tir.Cast(value.dtype, tir.Cast(other, value))
+
+
+class _InlineLoads(_Substitution):
     """Replaces loads of a buffer by the expression that its producer stored, with the producer's variables solved."""
 
     def __init__(self, store: tir.BufferStore, block: BlockNode) -> None:
-        super().__init__()
-        self._store = store
+        super().__init__(store, block)
         self._units = {item.var: item.dom.min for item in block.iter_vars if _is_unit(block, item.var)}
 
-    def visit_BufferLoad(self, load: tir.BufferLoad) -> Any:
-        mapped = self.generic_visit(load)
-        if load.buffer is not self._store.buffer:
-            return mapped
+    def value_at(self, indices: tuple[tir.PrimExpr, ...]) -> tir.PrimExpr:
         values = dict(self._units)  # of variables that no index has
-        for var, index in zip(self._store.indices, mapped.indices, strict=True):
+        for var, index in zip(self._store.indices, indices, strict=True):
             if isinstance(var, tir.Var):
                 values[var] = index
-        return _SimplifyIndices().visit(substitute(self._store.value, values))
+        found: tir.PrimExpr = _SimplifyIndices().visit(substitute(self._store.value, values))
+        return found
 
 
 class _SimplifyIndices(StmtExprMutator):
@@ -71,7 +114,7 @@ class _SimplifyIndices(StmtExprMutator):
     def visit_BufferLoad(self, load: tir.BufferLoad) -> Any:
         mapped = self.generic_visit(load)
         indices = tuple(simplify_polynomial(index) for index in mapped.indices)
-        return tir.BufferLoad(mapped.buffer, indices, mapped.predicate)
+        return mapped.replace(indices=indices)
 
 
 class InlinePrimitives(PrimitiveFamily):
@@ -153,7 +196,7 @@ def _inlinable(block: BlockNode, primitive: str) -> tuple[tir.BufferStore, Block
 
 
 def _require_plain_loads(blocks: list[BlockNode], buffer: tir.Buffer, primitive: str) -> None:
-    """The buffer may be used by loads only: no pointers to it, no views of it."""
+    """The buffer may be used by loads of single elements only: no pointers to it, no views of it, no loads of some lanes."""
 
     def visit(node: Any) -> bool:
         if node is buffer.data:
@@ -166,6 +209,12 @@ def _require_plain_loads(blocks: list[BlockNode], buffer: tir.Buffer, primitive:
                 not loads,
                 primitive,
                 f"block {name!r} takes the address of an element of buffer {buffer.name}",
+            )
+        if isinstance(node, tir.BufferLoad) and node.buffer is buffer:
+            require(
+                node.predicate is None,
+                primitive,
+                f"block {name!r} loads lanes of buffer {buffer.name} under a condition",
             )
         return not isinstance(node, tir.Buffer)
 
@@ -275,7 +324,7 @@ def inline_into_producer(block: BlockNode) -> None:
     values = _solve_consumer(block, store, source)
     _require_own_reads(producer, substitute(store, values), primitive)
     guard = _consumer_guard(block, producer, source, values)
-    body = substitute(_ReplaceLoads(source).visit(store), values)
+    body = substitute(_Substitution(source, producer).visit(store), values)
     simplify = _Simplifier(producer)
     body = simplify.visit(body)
     stored = tir.BufferStore(body.buffer, body.value, tuple(simplify.index(index) for index in body.indices))
@@ -331,17 +380,6 @@ class _Simplifier(StmtExprMutator):
         return tir.BufferLoad(
             mapped.buffer, tuple(self.index(item) for item in mapped.indices), mapped.predicate
         )
-
-
-class _ReplaceLoads(StmtExprMutator):
-    """Every load of the producer's buffer is the value that it stored."""
-
-    def __init__(self, source: tir.BufferStore) -> None:
-        super().__init__()
-        self._source = source
-
-    def visit_BufferLoad(self, load: tir.BufferLoad) -> Any:
-        return self._source.value if load.buffer is self._source.buffer else self.generic_visit(load)
 
 
 def _solve_consumer(block: BlockNode, store: tir.BufferStore, source: tir.BufferStore) -> Mapping[Any, Any]:

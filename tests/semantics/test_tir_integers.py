@@ -367,6 +367,19 @@ def test_casts_of_index_arithmetic() -> None:
     refused(narrow, [np.zeros(4, "int32")], "index-cast")
 
 
+@pytest.mark.meaning("index-cast")
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint32", "uint64"])
+def test_a_cast_to_what_is_no_index_casts_data(dtype: str) -> None:
+    """Index variables that are cast to another type wrap before: the condition is one on what wrapped."""
+    main = script(
+        {"O": ((16,), "int32")},
+        "for i in range(16):",
+        f'    O[i] = T.if_then_else(T.Cast("int32", T.Cast("{dtype}", i * 1000000000)) < 0, 1, 2)',
+    )
+    wrapped = (np.arange(16) * 1000000000).astype("int32").astype(dtype).astype("int32")
+    holds(main, [np.zeros(16, "int32")], {0: np.where(wrapped < 0, 1, 2)})
+
+
 @pytest.mark.meaning("index-mark")
 def test_a_marked_number_is_what_it_marks() -> None:
     def main(operand: str) -> tir.PrimFunc:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ir.script import from_source
 from ir.script import tir as T
 from schedules import Schedule
 from tests.programs import kernels
@@ -253,3 +254,62 @@ def test_inlining_what_no_index_of_the_result_says() -> None:
     sch.compute_inline("B")
     assert_same_meaning(program, sch)
     assert_replays(sch, program)
+
+
+@pytest.mark.parametrize("use", ["T.if_then_else(B[vi] < 0, 1, 2)", "A[T.max(B[vi] // 1000000000, 0)]"])
+def test_what_wraps_in_a_buffer_wraps_inlined(use: str) -> None:
+    """As an index or in a condition the stored expression would be one of numbers that do not wrap."""
+    program = from_source(f"""
+@T.prim_func
+def main(A: T.Buffer((16,), "int32"), C: T.Buffer((16,), "int32")):
+    B = T.alloc_buffer((16,), "int32")
+    for i in range(16):
+        with T.block("B"):
+            vi = T.axis.spatial(16, i)
+            B[vi] = vi * 1000000000
+    for i in range(16):
+        with T.block("C"):
+            vi = T.axis.spatial(16, i)
+            C[vi] = {use}
+""")
+    for step in (lambda sch: sch.compute_inline("B"), lambda sch: sch.reverse_compute_inline("C")):
+        sch = Schedule(program)
+        step(sch)
+        assert_same_meaning(program, sch)
+
+
+def test_an_index_that_cannot_wrap_is_inlined_as_it_is() -> None:
+    program = from_source("""
+@T.prim_func
+def main(A: T.Buffer((16,), "int32"), C: T.Buffer((8,), "int32")):
+    B = T.alloc_buffer((8,), "int32")
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            B[vi] = vi * 2
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = A[B[vi] + 1]
+""")
+    sch = Schedule(program)
+    sch.compute_inline("B")
+    assert "A[vi * 2 + 1]" in sch.mod.script()
+
+
+def test_loads_of_some_lanes_are_not_inlined() -> None:
+    program = from_source("""
+@T.prim_func
+def main(A: T.Buffer((16,), "int32"), C: T.Buffer((16,), "int32")):
+    B = T.alloc_buffer((16,), "int32")
+    for i in range(16):
+        with T.block("B"):
+            vi = T.axis.spatial(16, i)
+            B[vi] = A[vi] + 1
+    for i in range(16):
+        with T.block("C"):
+            vi = T.axis.spatial(16, i)
+            C[vi] = B.vload([vi], predicate=A[vi] > 0)
+""")
+    sch = Schedule(program)
+    assert_refused(sch, lambda: sch.compute_inline("B"), "lanes of buffer B")
