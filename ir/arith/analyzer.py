@@ -229,7 +229,7 @@ class Analyzer(PolynomialProofs):
         return self._is_index.changes_meaning(before, after, self._data._bounds.exact)
 
     def is_exact(self, expr: Any) -> bool:
-        """Whether no operation of an integer expression can wrap, down to its atoms: as data it is the number of ℤ that it is as an index."""
+        """Whether no operation of an integer expression can wrap, down to its atoms: data is then the number of ℤ that an index is."""
         return bool(self._data._bounds.exact(expr))
 
     def mark_data(self, var: E.Var) -> None:
