@@ -178,6 +178,8 @@ def _build_result(outcome: Outcome, artifact: Artifact) -> BuilderResult:
 
 def failure_kind(outcome: Outcome, *, in_build: bool) -> ResultKind:
     """The kind of a call that did not return."""
+    if is_of_program(outcome):
+        return ResultKind.PROGRAM_ERROR
     if outcome.kind == "timeout":
         return ResultKind.BUILD_TIMEOUT if outcome.phase in ("build", "schedule") else ResultKind.RUN_TIMEOUT
     if outcome.error == "MemoryError" or (outcome.kind == "died" and outcome.error == "SIGKILL"):
@@ -192,4 +194,12 @@ def failure_kind(outcome: Outcome, *, in_build: bool) -> ResultKind:
 def message_of(outcome: Outcome) -> str:
     """One message for a person from a call that did not return."""
     text = f"{outcome.error}: {outcome.message}" if outcome.kind == "raised" else outcome.message
+    if is_of_program(outcome):
+        return f"the program itself fails, before any schedule: {text}; ir.tir.interpreter.run says what is undefined in it, and where"
     return f"{text}\n{outcome.traceback[-3000:]}" if outcome.traceback else text
+
+
+def is_of_program(outcome: Outcome) -> bool:
+    """Whether a call ended because of the program that is tuned, not of a candidate."""
+    is_lost = outcome.error == "MemoryError" or (outcome.kind == "died" and outcome.error == "SIGKILL")
+    return outcome.error == "ProgramError" or (outcome.phase == candidate.REFERENCE_PHASE and not is_lost)

@@ -47,6 +47,7 @@ from .worker import phase
 Build = Callable[[Any, Any], Callable[..., Any]]
 Room = Callable[[int, list[int], Any], Array]
 
+REFERENCE_PHASE = "running the unscheduled program"
 _REFERENCE_SECONDS = 300.0
 """The unscheduled program is slow, and it is the user's own: it gets much more time than a candidate."""
 _HOPELESS = 3.0
@@ -290,7 +291,7 @@ def _reference(key: str, mod: Any, target: Any, f_build: Build | None) -> Refere
     if known is None:
         if mod is None:
             raise Forgotten(f"reference {key}")
-        phase("running the unscheduled program", _REFERENCE_SECONDS)
+        phase(REFERENCE_PHASE, _REFERENCE_SECONDS)
         known = _REFERENCES.get(key, mod, lambda program: _reference_run(program, target, f_build))
     return known
 
@@ -303,7 +304,7 @@ def _reference_run(mod: Any, target: Any, f_build: Build | None) -> Callable[[li
     kernel = _build(in_fast_order(mod), target, f_build, _REFERENCE_SECONDS)
 
     def run(arguments: list[Array]) -> object:
-        phase("running the unscheduled program", _REFERENCE_SECONDS)
+        phase(REFERENCE_PHASE, _REFERENCE_SECONDS)
         return kernel.call(*arguments)
 
     return run

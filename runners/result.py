@@ -20,3 +20,5 @@ class ResultKind(StrEnum):
     """Running raised an error, as for arguments that do not fit."""
     OUT_OF_MEMORY = "out_of_memory"
     WRONG_RESULT = "wrong_result"
+    PROGRAM_ERROR = "program_error"
+    """The program itself, before any schedule, is wrong or ended its process: no candidate of it can be judged."""

@@ -16,7 +16,7 @@ from ..error import ProgramError
 from ..ndarray import numpy_dtype
 from .compare import Bounds, bounds_of
 from .expressions import Unanalysable
-from .facts import KernelFacts, Param, facts_of
+from .facts import KernelFacts, Param, entry, facts_of
 from .guards import Guarded
 from .inputs import KINDS, Kind, base_values, changed, fill, poison
 from .rounding import format_of, growth
@@ -33,6 +33,8 @@ _BOUND_BYTES = 256 << 20
 """Bounds of outputs may take this much; beyond it only the first kinds of inputs are used."""
 _SLOW_SECS = 10.0
 """A reference that takes longer than this is not computed for the later kinds."""
+_INTERPRETED_TERMS = 1 << 13
+"""Programs of as many elements, or terms of sums, take the interpreter some hundredths of a second."""
 _ESSENTIAL = 3
 _FEW_TERMS = 64
 """Sums of more numbers of every exponent are hardly ever finite."""
@@ -224,9 +226,10 @@ def compute_reference(mod: Any, make_run: MakeRun, facts: KernelFacts | None = N
     """Run the unscheduled program in float64 on all kinds of inputs.
 
     Raises:
-        ProgramError: it writes beside its outputs.
+        ProgramError: it writes beside its outputs, or is undefined in another way that the interpreter found.
     """
     facts = facts or facts_of(mod)
+    require_defined(mod, facts)
     try:
         shadow = shadow_of(mod)
     except Unanalysable:
@@ -270,6 +273,24 @@ def _in_float64(shadow: ShadowProgram, make_run: MakeRun, facts: KernelFacts) ->
         yield Case(kind, number, bounds), took
 
 
+def require_defined(mod: Any, facts: KernelFacts) -> None:
+    """Let the interpreter run a small program, which refuses what ``docs/semantics.md`` leaves undefined; it is slow, and asked once."""
+    elements = sum(math.prod(item.shape) for item in facts.params if item.output)
+    if elements * max(facts.terms, 1) > _INTERPRETED_TERMS:
+        return
+    from ir.tir import interpreter  # machines that only run what was built do not have the compiler
+
+    arguments = Arguments(facts.params)
+    kind = kinds_for(facts)[0]
+    arguments.prepare(facts, kind, 0)
+    try:
+        interpreter.Interpreter(mod).call(entry(mod), arguments.arrays)
+    except interpreter.UndefinedError as error:
+        raise ProgramError(f"on {kind.name}, it is undefined: {error}") from error
+    except interpreter.InterpreterError:
+        return  # it uses what only native code has
+
+
 def _require_in_bounds(
     arguments: Arguments, kind: Kind, wide: Sequence[Param] = (), rooms: Sequence[Guarded] = ()
 ) -> None:
@@ -280,10 +301,7 @@ def _require_in_bounds(
         if breach is not None:
             wrong = f"memory beside tensor {param.name} was written to, {breach}"
     if wrong is not None:
-        raise ProgramError(
-            f"the program itself is wrong, before any schedule: on {kind.name}, {wrong}; run by the interpreter, it names the"
-            " statement"
-        )
+        raise ProgramError(f"on {kind.name}, {wrong}")
 
 
 def _as_written(mod: Any, make_run: MakeRun, facts: KernelFacts) -> Iterator[tuple[Case, float]]:

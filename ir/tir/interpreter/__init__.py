@@ -8,7 +8,7 @@ A function is translated once into Python closures (as in Feeley and Lapalme, "U
 1987), of statements by :mod:`.statements`, of expressions by :mod:`.expressions`, which then run over a dictionary of variables.
 """
 
-from .error import InterpreterError
+from .error import InterpreterError, UndefinedError
 from .machine import Interpreter, run
 
-__all__ = ["Interpreter", "InterpreterError", "run"]
+__all__ = ["Interpreter", "InterpreterError", "UndefinedError", "run"]
