@@ -10,6 +10,7 @@ from rich.table import Table
 
 from ..compare.contestants import Source, contestant_of_library, contestants
 from ..compare.reference import flatten
+from ..compare.survival import require_survives
 from ..compare.turns import Contestant, take_turns
 from ..console import Fitted
 from .console import out
@@ -38,6 +39,7 @@ def bench(
     """
     names = [item.strip() for item in compare.split(",") if item.strip()]
     ours, arrays = contestant_of_library(library, threads)
+    require_survives(ours.call)
     source = Source(onnx or library.with_suffix(".onnx"), zoo)
     wanted = flatten(ours.call()) if names else None
     entries: list[Contestant] = [ours, *contestants(names, source, arrays, threads, wanted)]

@@ -12,6 +12,7 @@ import typer
 import runners
 
 from ..compare.reference import TOLERANCE, flatten, onnx_session, relative_error, run_session
+from ..compare.survival import require_survives
 from ..error import TunerError
 from ..model import random_array
 from .console import check_writable, out
@@ -39,7 +40,9 @@ def run(
     specs = executable.signature("main")["params"]
     arrays = _arrays(specs, inputs, seed)
     machine = runners.VirtualMachine(executable, runners.cpu())
-    result = machine["main"](*arrays.values())
+    main = machine["main"]
+    require_survives(lambda: main(*arrays.values()))
+    result = main(*arrays.values())
     found = flatten(result)
     for number, value in enumerate(found):
         out.print(

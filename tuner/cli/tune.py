@@ -12,6 +12,7 @@ from ir.target import Target
 
 from ..compare.builds import compare_builds
 from ..compare.reference import TOLERANCE
+from ..compare.survival import EndsProcessError
 from ..error import TunerError
 from ..model import Model, load_model
 from ..progress import progress_display
@@ -93,8 +94,12 @@ def tune(
 
 
 def _show(model: Model, target: Target, store: object) -> None:
-    with out.status("building with the best records and comparing"):
-        outcome = compare_builds(model, target, store)
+    try:
+        with out.status("building with the best records and comparing"):
+            outcome = compare_builds(model, target, store)
+    except EndsProcessError as problem:  # what was tuned is in the database all the same
+        out.print(f"not compared: {problem}")
+        return
     for line in outcome.lines:
         out.print(line)
     if not outcome.is_accurate:

@@ -17,6 +17,7 @@ from ..compile import compile_relax
 from ..model import exported
 from .contestants import onnx_contestant
 from .reference import TOLERANCE, flatten, relative_error, require_onnxruntime
+from .survival import require_survives
 from .turns import Contestant, take_turns
 
 _PLAIN_RATIO, _PLAIN_SECONDS = 150, 60.0
@@ -53,6 +54,8 @@ def compare_builds(model: Any, target: Any, store: Any) -> Comparison:
     def enter_build(name: str, database: Any, **options: Any) -> None:
         executable = compile_relax(model.mod, target, model.params, database, **options)
         main = runners.VirtualMachine(executable, runners.cpu())["main"]
+        if not entries:
+            require_survives(lambda: main(*arrays))
         enter(name, lambda: main(*arrays))
 
     notes, error = [], None
