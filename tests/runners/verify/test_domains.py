@@ -186,3 +186,5 @@ def test_a_single_index_is_at_either_end() -> None:
 def test_indices_may_pass_through_floats() -> None:
     floor = "T.Cast('int32', T.floor(T.Cast('float32', I[i]) * T.float32(0.5)))"
     assert domain(kernel(f"for i in range(6):\n    O[i] = A[{floor}]")) == Domain(0, 19, index=True)
+    away = floor.replace("floor", "round")  # half of -1 is rounded to -1, as kernels do
+    assert domain(kernel(f"for i in range(6):\n    O[i] = A[{away}]")) == Domain(0, 18, index=True)
