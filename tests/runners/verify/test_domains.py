@@ -46,6 +46,7 @@ def domain(mod: Any) -> Domain | None:
             20,
         ),
         ("for i in range(6):\n    if I[i] >= 0:\n        O[i] = A[I[i] % 10]", -20, 20),
+        ("for i in range(6):\n    if I[i] < 0 or I[i] > 7 or A[I[i]] > 0:\n        O[i] = 1", -20, 20),
         ("for i in range(6):\n    O[i] = A[I[I[i]]]", 0, 5),
         ("for i, j in T.grid(6, 3):\n    O[i] = A[I[i] + i - j + 2]", 0, 2),
     ],

@@ -259,6 +259,17 @@ def test_pad_einsum_takes_blocks_that_fill_their_buffers(store: str, extents: st
     assert_refused(sch, lambda: sch.pad_einsum("B", [1, 4]), "pad_einsum", reason)
 
 
+def test_pad_einsum_does_not_take_the_diagonal_for_the_whole_buffer() -> None:
+    text = program("""
+for i in range(6):
+    with T.block("B"):
+        vi = T.axis.spatial(6, i)
+        B[vi, vi] = A[0, vi]
+""").replace("(8, 6)", "(6, 6)")
+    sch = schedule(text)
+    assert_refused(sch, lambda: sch.pad_einsum("B", [4]), "a part of its dimension")
+
+
 def test_pad_einsum_inside_of_a_block() -> None:
     """The rows that the inner block does not compute were copied out as well."""
     text = program(EINSUM.format(store="B[vi, vj] = A[vi, vj]", extents="8, 6"))
