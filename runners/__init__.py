@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .executable import Executable, load_module
     from .final import final_choice
     from .local import LocalRunner
-    from .measure import MeasureRequest, MeasureResult, measure_candidates
+    from .measure import MeasureRequest, MeasureResult, finished_results, measure_candidates
     from .pool import Outcome, WorkerPool, shared_pool
     from .replay import ReplayBuilder, ReplayRunner
     from .runner import Runner, RunnerFuture, RunnerInput, RunnerResult
@@ -44,6 +44,7 @@ _LAZY = {
     "MeasureRequest": "measure",
     "MeasureResult": "measure",
     "measure_candidates": "measure",
+    "finished_results": "measure",
     "final_choice": "final",
     "WorkerPool": "pool",
     "Outcome": "pool",
@@ -82,6 +83,7 @@ __all__ = [
     "MeasureRequest",
     "MeasureResult",
     "measure_candidates",
+    "finished_results",
     "final_choice",
     # processes
     "WorkerPool",

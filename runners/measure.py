@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,13 +47,14 @@ class MeasureResult:
 
 def measure_candidates(
     requests: Iterable[MeasureRequest], builder: Builder, runner: Runner
-) -> Iterator[tuple[int, MeasureResult]]:
+) -> Generator[tuple[int, MeasureResult], None, None]:
     """Yield (position, result) as results come: failed builds first, then the measured ones in order, but for those that
     are faster than the best time of their request: they wait until the fastest of them has passed the rest of the check.
 
-    The best time of a workload is updated on the way, so that hopeless candidates of the same batch are cut. Candidates
-    that were not reached when the caller stops are simply not measured. Making the requests may take time: the first are
-    built meanwhile.
+    The best time of a workload is updated on the way, so that hopeless candidates of the same batch are cut. What a time cut
+    that waits for its check waits too, and is measured again if that check fails. Candidates that were not reached when
+    the caller stops are simply not measured; on a KeyboardInterrupt, also one that :func:`finished_results` throws, what waits is
+    checked and comes before the exception does. Making the requests may take time: the first are built meanwhile.
     """
     made: list[MeasureRequest] = []
 
@@ -65,41 +67,99 @@ def measure_candidates(
     for position, result in enumerate(built):
         if result.artifact is None:
             yield position, MeasureResult(result.kind, None, result.error_msg, build_secs=result.build_secs)
-    best: dict[int, float] = {}
-    waiting: dict[int, list[tuple[int, RunnerResult]]] = {}
-    for position, (request, result) in enumerate(zip(made, built, strict=True)):
-        if result.artifact is None:
-            continue
-        known = [secs for secs in (request.best_secs, best.get(id(request.reference))) if secs is not None]
+    batch = _Batch(made, built, runner)
+    left = [position for position, result in enumerate(built) if result.artifact is not None]
+    try:
+        while left:
+            for position in left:
+                yield from batch.measured(position)
+            left = yield from batch.settled()
+    except KeyboardInterrupt:
+        yield from batch.settled()
+        raise
+
+
+def finished_results(
+    results: Generator[tuple[int, MeasureResult], None, None], stop: KeyboardInterrupt
+) -> Iterator[tuple[int, MeasureResult]]:
+    """What :func:`measure_candidates` has measured and not yielded yet when Ctrl-C comes."""
+    with suppress(KeyboardInterrupt):
+        yield results.throw(stop)
+        yield from results
+
+
+class _Batch:
+    """The best times of a batch's workloads, and the results that wait until the check of a faster one has ended.
+
+    Workloads are told apart by the identity of their reference.
+    """
+
+    def __init__(
+        self, requests: Sequence[MeasureRequest], built: Sequence[BuilderResult], runner: Runner
+    ) -> None:
+        self._requests, self._built, self._runner = requests, built, runner
+        self._best: dict[int, float] = {}
+        self._rivals: dict[int, list[tuple[int, RunnerResult]]] = {}
+        self._behind: dict[int, list[tuple[int, RunnerResult, float]]] = {}
+        """What the time of a rival has cut, with that time."""
+
+    def measured(self, position: int) -> Iterator[tuple[int, MeasureResult]]:
+        """Measure a candidate; nothing comes where the result has to wait."""
+        request = self._requests[position]
+        workload, best = id(request.reference), self._best_secs(request)
+        hoped = min([best, *[_mean(run) for _, run in self._rivals.get(workload, ())]])
         item = RunnerInput(
-            result.artifact,
+            self._built[position].artifact,
             request.device_type,
             request.args_info,
             reference=request.reference,
-            best_secs=min(known, default=None),
+            best_secs=None if hoped == math.inf else hoped,
             confirm_later=True,
         )
-        (future,) = runner.run([item])
+        (future,) = self._runner.run([item])
         run = future.result()
-        if run.run_secs and request.reference is not None:
-            best[id(request.reference)] = min(_mean(run), best.get(id(request.reference), math.inf))
-        if run.confirm is not None and (request.best_secs is None or _mean(run) < request.best_secs):
-            waiting.setdefault(id(request.reference), []).append((position, run))
+        if (run.cut or run.kind is ResultKind.RUN_TIMEOUT) and hoped < best:
+            self._behind.setdefault(workload, []).append((position, run, hoped))
+        elif run.confirm is not None and _mean(run) < best:
+            self._rivals.setdefault(workload, []).append((position, run))
         else:
-            yield position, _measured(run, result)
-    for rivals in waiting.values():
-        for position, run in _confirmed(rivals):
-            yield position, _measured(run, built[position])
+            if run.run_secs and request.reference is not None:
+                self._best[workload] = min(_mean(run), best)
+            yield self._result(position, run)
 
+    def settled(self) -> Generator[tuple[int, MeasureResult], None, list[int]]:
+        """What has waited. The fastest goes through the rest of the check; if it fails, the next one. Slower ones need not.
 
-def _confirmed(rivals: list[tuple[int, RunnerResult]]) -> Iterator[tuple[int, RunnerResult]]:
-    """The fastest once it has passed the rest of the check; if it does not, the next one. Slower ones need not."""
-    found = False
-    for position, run in sorted(rivals, key=lambda item: _mean(item[1])):
-        if not found and run.confirm is not None:
-            run = run.confirm()
-            found = run.kind is ResultKind.OK
-        yield position, run
+        Returns:
+            The candidates that a time has cut which did not stand.
+        """
+        again: list[int] = []
+        for workload, rivals in self._rivals.items():
+            rivals.sort(key=lambda item: _mean(item[1]))
+            while rivals:
+                position, run = rivals[0]
+                if run.confirm is not None and _mean(run) < self._best_secs(self._requests[position]):
+                    run = run.confirm()
+                    if run.kind is ResultKind.OK:
+                        self._best[workload] = _mean(run)
+                del rivals[0]
+                yield self._result(position, run)
+            behind = self._behind.get(workload, [])
+            while behind:
+                position, run, hoped = behind.pop(0)
+                if self._best_secs(self._requests[position]) <= hoped:
+                    yield self._result(position, run)
+                else:
+                    again.append(position)
+        return again
+
+    def _best_secs(self, request: MeasureRequest) -> float:
+        """The best time of candidates that need no further check."""
+        known = math.inf if request.best_secs is None else request.best_secs
+        return min(known, self._best.get(id(request.reference), math.inf))
+
+    def _result(self, position: int, run: RunnerResult) -> tuple[int, MeasureResult]:
+        return position, _measured(run, self._built[position])
 
 
 def _mean(run: RunnerResult) -> float:

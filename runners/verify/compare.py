@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ir import dtype as dt
+
 from ..ndarray import numpy_dtype
 
 Array = np.ndarray[Any, Any]
@@ -74,7 +76,7 @@ def comparable(dtype: str) -> np.dtype[Any]:
     kind = numpy_dtype(dtype)
     if kind.kind in "iub" or dtype in ("float32", "float64"):
         return kind
-    return np.dtype(np.float32 if "float" in dtype else np.int64)
+    return np.dtype(np.float32 if dt.is_float(dtype) else np.int64)
 
 
 def bounds_of(value: Array, error: Array | None, dtype: str) -> Bounds:

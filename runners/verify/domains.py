@@ -18,6 +18,7 @@ import numpy as np
 from ir import dtype as dt
 from ir.structural import structural_hash
 from ir.tir.expr import BufferLoad, Var
+from ir.tir.intrinsic.declaration import INTRINSICS
 
 from .arrays import ArrayEvaluator, Unknown
 from .obligations import Obligation, Scope, Survey, loaded, survey_of
@@ -30,13 +31,6 @@ _MOST = 1 << 18
 """Larger indices are not tried: a table of more rows is covered up to here."""
 _CORNERS = 4
 """Of so many loops all combinations of ends are tried; of more, all at their begin and all at their end."""
-_ROUNDINGS: Mapping[str, Callable[[Array], Array]] = {
-    "tir.floor": np.floor,
-    "tir.ceil": np.ceil,
-    "tir.trunc": np.trunc,
-    "tir.round": np.rint,
-    "tir.nearbyint": np.rint,
-}
 _COMBINATIONS = 20_000
 """So many values of several loads are tried together."""
 
@@ -297,8 +291,11 @@ class _Within(ArrayEvaluator):
         return np.nan_to_num(np.trunc(value)).astype(np.int64) if value.dtype.kind == "f" else value
 
     def _call(self, node: Any) -> Any:
-        rounding = _ROUNDINGS.get(getattr(node.op, "name", ""))
-        return super()._call(node) if rounding is None else rounding(self(node.args[0]))
+        record = INTRINSICS.get(getattr(node.op, "name", ""))
+        if record is None or not record.rounds:
+            return super()._call(node)
+        assert record.meaning is not None
+        return record.meaning(self(node.args[0]))
 
     def load(self, node: Any) -> Any:
         """An element of an input, or of a buffer that is stored to in one place."""

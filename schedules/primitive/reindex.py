@@ -17,6 +17,7 @@ from ..argument import AnyBuffer, Argument, Block, BufferIndex, Map
 from ..bounds import guards
 from ..coverage import why_not_begun, why_not_covered, why_not_unconditional, why_not_whole
 from ..declaration import PrimitiveFamily, primitive
+from ..early import is_conditional, may_be_idle, may_be_undefined
 from ..error import ScheduleError
 from ..random_variable import BlockRV
 from ..state import ScheduleState
@@ -131,6 +132,10 @@ def _reindex(block: BlockNode, buffer_index: int, is_write: bool) -> BlockNode:
         is_given = allocating_scope(block, buffer) is None
         require(is_given, primitive, f"{reason}; the copy would read elements that nobody wrote")
         _require_in_bounds(block, buffer, indices, primitive)
+    scope = scope_of(block)
+    assert scope is not None
+    if reason is not None or is_conditional(block, scope) or may_be_idle(block, scope, used):
+        _require_defined(block, buffer, indices, primitive)
     index_map = IndexMap([item.var for item in block.iter_vars], [item.var for item in used])
     shape = [_end(item) for item in used]
     cache = tir.decl_buffer(
@@ -196,9 +201,17 @@ def _reindex_cache(
     predicate: Any = tir.const(True)
     gone = [loop for loop in around if loop.var not in fresh]
     kept = conjuncts_without(block.predicate, gone)
+    scope = scope_of(block)
+    assert scope is not None
     if len(kept) < len(conjuncts(block.predicate)):  # a guard of several loops, of which some are gone
         for item in used:
             kept += guards(bound[item.var], None, None, item.dom, needed)
+    if (
+        len(kept) < len(conjuncts(block.predicate))
+        or is_conditional(block, scope)
+        or may_be_idle(block, scope, used)
+    ):
+        _require_defined(block, buffer, indices, primitive)
     for condition in kept:
         predicate = tir.operators.logical_and(predicate, substitute(condition, fresh))
     copied = {item.var: tir.Var(item.var.name, item.var.dtype) for item in used}
@@ -269,7 +282,9 @@ def _only_access(
         primitive,
         f"block {block.name!r} accesses {buffer.name} by the loops around it and not by its variables",
     )
-    if _is_conditional(block):
+    scope = scope_of(block)
+    assert scope is not None
+    if is_conditional(block, scope) or not isinstance(block.predicate, tir.IntImm):
         _require_in_bounds(block, buffer, found[0], primitive)
         if not is_write:
             _require_written(block, buffer, primitive)
@@ -280,8 +295,6 @@ def _only_access(
             primitive,
             f"buffer {buffer.name} is written by {len(writers)} blocks of the scope, not by one",
         )
-        scope = scope_of(block)
-        assert scope is not None
         reason = why_not_begun(block, buffer, scope)
         require(
             reason is None, primitive, f"{reason}; a new buffer does not hold what {buffer.name} held before"
@@ -297,34 +310,36 @@ def _only_access(
     return buffer, found[0]
 
 
-def _is_conditional(block: BlockNode) -> bool:
-    """Whether a block does not access all that its variables index, but under conditions."""
-    assert isinstance(block.body, LeafNode)
-    found: list[Any] = []
-
-    def visit(node: Any) -> None:
-        if isinstance(node, tir.IfThenElse | tir.Select) or (
-            isinstance(node, tir.Call) and node.op.name == "tir.if_then_else"
-        ):
-            found.append(node)
-
-    tir.post_order_visit(block.body.leaf, visit)
-    return bool(found) or not isinstance(block.predicate, tir.IntImm)
-
-
 def _require_in_bounds(
     block: BlockNode, buffer: tir.Buffer, indices: tuple[Any, ...], primitive: str
 ) -> None:
     """The copy runs over all values of the block's variables, without the conditions around the access."""
-    analyzer = Analyzer()
-    for item in block.iter_vars:
-        analyzer.bind(item.var, item.dom)
+    analyzer = knowing_domains(block)
     for index, dim in zip(indices, buffer.shape, strict=True):
         require(
             analyzer.can_prove(index >= 0) and analyzer.can_prove(index < dim),
             primitive,
             f"index {index} of {buffer.name} may lie outside the buffer where block {block.name!r} does not use it",
         )
+
+
+def _require_defined(block: BlockNode, buffer: tir.Buffer, indices: tuple[Any, ...], primitive: str) -> None:
+    """The copy evaluates the indices for all values of the block's variables."""
+    analyzer = knowing_domains(block)
+    for index in indices:
+        require(
+            not may_be_undefined(index, analyzer),
+            primitive,
+            f"index {index} of {buffer.name} may be undefined where block {block.name!r} does not use it",
+        )
+
+
+def knowing_domains(block: BlockNode) -> Analyzer:
+    """An analyzer that knows the domains of a block's variables."""
+    analyzer = Analyzer()
+    for item in block.iter_vars:
+        analyzer.bind(item.var, item.dom)
+    return analyzer
 
 
 def _require_written(block: BlockNode, buffer: tir.Buffer, primitive: str) -> None:

@@ -22,8 +22,9 @@ from ..analysis import (
 )
 from ..argument import Argument, Block, BufferIndex, Loop
 from ..bounds import clipped
-from ..coverage import why_not_begun, why_not_covered
+from ..coverage import why_not_begun, why_not_covered, why_not_whole
 from ..declaration import PrimitiveFamily, primitive
+from ..early import is_conditional, may_be_idle, may_be_undefined
 from ..random_variable import BlockRV, LoopRV
 from ..region import Box, bind_region, contains, relax_loops, union_boxes
 from ..tree import (
@@ -51,6 +52,7 @@ from .caching import (
     similar_buffer,
 )
 from .compute_at import _required_boxes
+from .reindex import knowing_domains
 
 
 class StagingPrimitives(PrimitiveFamily):
@@ -81,7 +83,7 @@ class StagingPrimitives(PrimitiveFamily):
         """Compute the indices that a block needs into buffers first; returns the computing blocks.
 
         ``B[i] = A[i // 4]`` becomes ``index_var_0[i] = i // 4; B[i] = A[index_var_0[i]]``. ``cse_thresh`` 0 takes every index that is
-        computed; above 0 only parts of indices that occur that often.
+        computed; above 0 only parts of indices that occur that often. What may be undefined where the block does not evaluate it stays.
 
         Raises:
             ScheduleError: the block has loops or blocks inside.
@@ -253,7 +255,9 @@ def _cache_index(block: BlockNode, storage_scope: str, cse_thresh: int) -> list[
     require(isinstance(block.body, LeafNode), primitive, f"block {block.name!r} has loops or blocks inside")
     require(cse_thresh >= 0, primitive, f"cse_thresh must not be negative, got {cse_thresh}")
     assert scope is not None and isinstance(block.body, LeafNode)
-    chosen = _computed_indices(block, cse_thresh)
+    chosen = [
+        expr for expr in _computed_indices(block, cse_thresh) if _may_be_computed_first(block, scope, expr)
+    ]
     blocks: list[BlockNode] = []
     top: TreeNode = block
     while top.parent is not scope and not (isinstance(top.parent, SeqNode) and top.parent.parent is scope):
@@ -299,6 +303,18 @@ def _cache_index(block: BlockNode, storage_scope: str, cse_thresh: int) -> list[
             extra.append(tir.BufferRegion(load.buffer, ranges))
         block.change(reads=(*block.reads, *extra))
     return blocks
+
+
+def _may_be_computed_first(block: BlockNode, scope: BlockNode, expr: tir.PrimExpr) -> bool:
+    """Whether an index may be computed for all values of the block's variables, also where the block does not use it."""
+    if not may_be_undefined(expr, knowing_domains(block)):
+        return True
+    used = [item for item in block.iter_vars if mentions(expr, {item.var})]
+    return not (
+        is_conditional(block, scope)
+        or may_be_idle(block, scope, used)
+        or why_not_whole(block, used) is not None
+    )
 
 
 def _from_zero(var: tir.Var, dom: tir.Range) -> tir.PrimExpr:
@@ -421,6 +437,7 @@ def _stage_at(
     users = writers + readers if is_write else readers
     boxes = _required_boxes(writers if is_write else readers, loop, {buffer}, writes=is_write)
     around_copy = [*loops_around(loop), loop]
+    _require_defined(boxes[buffer], users, loop, buffer, primitive)
     for _, extent in boxes[buffer]:
         require(
             not mentions(extent, {item.var for item in around_copy}),
@@ -457,6 +474,26 @@ def _stage_at(
         insert_beside(touching[0], copy, before=True)
     scope.change(alloc_buffers=(*scope.alloc_buffers, cache))
     return copy
+
+
+def _require_defined(
+    box: Box, users: Sequence[BlockNode], loop: LoopNode, buffer: tir.Buffer, primitive: str
+) -> None:
+    """The copy evaluates where its box lies in every iteration of the loop, without the conditions of the blocks that use it."""
+    analyzer = Analyzer()
+    for item in [*loops_around(loop), loop]:
+        analyzer.bind(item.var, item.range())
+    for expr in (part for dimension in box for part in dimension):
+        if not may_be_undefined(expr, analyzer):
+            continue
+        for block in users:
+            require(
+                isinstance(block.predicate, tir.IntImm)
+                and not is_conditional(block, loop)
+                and not may_be_idle(block, loop),
+                primitive,
+                f"{expr}, where {buffer.name} is accessed, may be undefined where block {block.name!r} does not use it",
+            )
 
 
 _FAR = 1 << 30

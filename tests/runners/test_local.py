@@ -32,6 +32,7 @@ from runners import (
     WorkerPool,
     candidate,
     final_choice,
+    finished_results,
     measure_candidates,
 )
 from runners.builder import BuilderResult
@@ -448,10 +449,11 @@ def test_the_mean_of_the_best_candidate_is_the_mark_for_the_next() -> None:
 @pytest.mark.parametrize(
     ("known", "passes", "asked", "order"),
     [
-        (None, "abc", "b", "debac"),  # what was cut and what was wrong does not wait
-        (None, "ac", "ba", "debac"),
-        (None, "", "bac", "debac"),
-        (2.5, "abc", "b", "cdeba"),
+        # What was wrong does not wait; what was cut does, for the one that has cut it.
+        (None, "abc", "b", "ebacd"),
+        (None, "ac", "ba", "ebacd"),
+        (None, "", "bac", "ebacd"),
+        (2.5, "abc", "b", "cebad"),
         (0.5, "abc", "", "abcde"),
     ],
 )
@@ -488,6 +490,69 @@ def test_of_a_batch_the_fastest_is_checked_in_full(
     wrong = {"abcde"[position] for position, result in results if not result.ok}
     assert wrong == {*asked, "e"} - set(passes)
     assert "".join("abcde"[position] for position, _ in results) == order
+
+
+class _Batch:
+    """Builder and runner of named candidates, which are cut where they take ten times the best time.
+
+    ``kinds`` says what the rest of the check finds; Ctrl-C comes when the candidate ``stop_at`` is measured.
+    """
+
+    def __init__(self, times: dict[str, float], kinds: dict[str, ResultKind], stop_at: str = "") -> None:
+        self.times, self.kinds, self.stop_at = times, kinds, stop_at
+        self.marks: list[tuple[str, float | None]] = []
+
+    def submit(self, inputs: Any) -> list[Any]:
+        return [Done(BuilderResult(item.mod, None)) for item in inputs]
+
+    def run(self, items: Any) -> list[Any]:
+        name, best = items[0].artifact, items[0].best_secs
+        if name == self.stop_at:
+            raise KeyboardInterrupt
+        self.marks.append((name, best))
+        secs = self.times[name]
+        cut = best is not None and secs > 10 * best
+        confirm = None if cut else partial(self.confirm, name)
+        return [Done(RunnerResult([secs], None, verified=True, cut=cut, confirm=confirm))]
+
+    def confirm(self, name: str) -> RunnerResult:
+        kind = self.kinds.get(name, ResultKind.OK)
+        if kind is ResultKind.OK:
+            return RunnerResult([self.times[name]], None, verified=True)
+        return RunnerResult(None, "a race", kind)
+
+    def requests(self, known: float | None = None) -> list[MeasureRequest]:
+        reference = matmul()
+        return [MeasureRequest(name, "cpu", reference, known) for name in self.times]
+
+
+@pytest.mark.parametrize("wrong", ["a", ""])
+def test_a_time_that_fails_its_check_cuts_nobody(wrong: str) -> None:
+    """What the wrong one had cut is measured again, against the best of those that passed."""
+    batch = _Batch({"a": 1.0, "b": 30.0, "c": 25.0}, dict.fromkeys(wrong, ResultKind.WRONG_RESULT))
+    results = dict(measure_candidates(batch.requests(), batch, batch))  # type: ignore[arg-type]
+    assert [results[position].cut for position in range(3)] == [False, not wrong, not wrong]
+    assert results[0].ok == (not wrong)
+    first = [("a", None), ("b", 1.0), ("c", 1.0)]
+    assert batch.marks == first + ([("b", None), ("c", 30.0)] if wrong else [])
+
+
+@pytest.mark.parametrize("while_measuring", [True, False])
+def test_ctrl_c_does_not_lose_what_waits_for_its_check(while_measuring: bool) -> None:
+    """Whether it comes while a candidate is measured, or where the results are used: the fastest is checked before it counts."""
+    times = {"a": 2.0, "b": 1.0, "c": 6.0, "d": 1.0}
+    batch = _Batch(times, {"b": ResultKind.WRONG_RESULT}, stop_at="d" if while_measuring else "")
+    results = measure_candidates(batch.requests(known=5.0), batch, batch)  # type: ignore[arg-type]
+    found = []
+    try:
+        for position, result in results:
+            found.append((position, result.kind))
+            if not while_measuring:
+                raise KeyboardInterrupt
+        pytest.fail("it was lost")
+    except KeyboardInterrupt as stop:
+        found += [(position, result.kind) for position, result in finished_results(results, stop)]
+    assert found == [(2, ResultKind.OK), (1, ResultKind.WRONG_RESULT), (0, ResultKind.OK)]
 
 
 def test_who_asks_for_it_confirms_later(builder: LocalBuilder, runner: LocalRunner) -> None:

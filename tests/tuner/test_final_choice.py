@@ -171,6 +171,24 @@ def test_who_is_the_best_in_the_end_has_passed_the_whole_check() -> None:
     assert {len(contest) for contest in runner.contests[3:]} == {1}
 
 
+def test_one_failure_does_not_lift_the_bound_on_contests() -> None:
+    """Failures are passed over, however many there are; those that pass count."""
+    times = {f"t{index}": 1.0 + 0.001 * index for index in range(60)}
+    store = MemoryDatabase()
+    workload = _filled(store, list(times.values()))
+    runner = _Runner(
+        lambda traces: [WRONG if _name(trace) == "t0" else times[_name(trace)] + 1.0 for trace in traces]
+    )
+    _settle(store, workload, runner)
+    assert len(runner.contests) == 1 + 3 + 12
+    store = MemoryDatabase()
+    workload = _filled(store, list(times.values()))
+    runner = _Runner(
+        lambda traces: [times["t59"] if _name(trace) == "t59" else WRONG for trace in traces],
+    )
+    assert _settle(store, workload, runner) == ("changed", times["t59"])
+
+
 def test_what_checking_rivals_takes_is_counted() -> None:
     class Checking(_Runner):
         def final_choice(self, artifacts: Sequence[Any], reference: Any = None) -> list[RunnerResult] | None:

@@ -11,13 +11,14 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from dataclasses import replace
 from types import FrameType
 from typing import Any
 
 import pytest
 
 from database import MemoryDatabase
-from runners import MeasureResult, ReplayBuilder, ReplayRunner
+from runners import MeasureResult, ReplayBuilder, ReplayRunner, RunnerResult
 from runners.builder import answer
 from runners.pool import Outcome
 from tests.programs.expressions import matmul
@@ -122,9 +123,10 @@ class _LosesCtrlC(MeasureCallback):
             _lose_ctrl_c()
 
 
-def _tune(store: Any, *callbacks: MeasureCallback) -> None:
+def _tune(store: Any, *callbacks: MeasureCallback, runner: ReplayRunner | None = None) -> None:
     tune_tir(
-        matmul(16), "cpu", None, 12, database=store, builder=ReplayBuilder(), runner=ReplayRunner(lambda _: 1e-3),
+        matmul(16), "cpu", None, 12, database=store, builder=ReplayBuilder(),
+        runner=runner or ReplayRunner(lambda _: 1e-3),
         cost_model="random", measure_callbacks=callbacks, num_trials_per_iter=4,
     )  # fmt: skip
 
@@ -135,6 +137,24 @@ def test_a_search_ends_at_the_trial_in_which_ctrl_c_was_lost(at: int) -> None:
     with pytest.raises(KeyboardInterrupt):
         _tune(store, _LosesCtrlC(at))
     assert len(store) == at
+
+
+def test_what_waits_for_its_check_is_recorded_when_a_search_ends() -> None:
+    """Two trials are measured, and wait for each other; Ctrl-C comes in the third."""
+    trials = 0
+
+    def secs(artifact: object) -> RunnerResult:
+        nonlocal trials
+        trials += 1
+        if trials == 3:
+            raise KeyboardInterrupt
+        result = RunnerResult([1e-3], None, verified=True)
+        return replace(result, confirm=lambda: result)
+
+    store = MemoryDatabase()
+    with pytest.raises(KeyboardInterrupt):
+        _tune(store, runner=ReplayRunner(secs))
+    assert len(store) == 2
 
 
 def test_an_interrupted_callback_of_a_future_is_not_logged_away(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,15 @@ from typing import Any, ClassVar
 from cost_models import CostModel
 from database import Database, TuningRecord, by_speed
 from ir.kinds import Kinds
-from runners import Builder, MeasureRequest, MeasureResult, ResultKind, Runner, measure_candidates
+from runners import (
+    Builder,
+    MeasureRequest,
+    MeasureResult,
+    ResultKind,
+    Runner,
+    finished_results,
+    measure_candidates,
+)
 from schedules import ScheduleError
 
 from ..callback.base import MeasureCallback
@@ -184,7 +192,8 @@ class TaskScheduler(TuningRun, ABC):
         first = list(islice(requests, 1))
         self.times.search += time.monotonic() - searching
         measuring = time.monotonic()
-        for index, result in measure_candidates(chain(first, requests), self._builder, self._runner):
+
+        def keep(index: int, result: MeasureResult) -> None:
             results[positions[index]] = result
             self.times.check += result.check_secs
             committing = time.monotonic()
@@ -192,7 +201,16 @@ class TaskScheduler(TuningRun, ABC):
             self.times.commit += time.monotonic() - committing
             for callback in self._callbacks:
                 callback.trial(self, task, result)
-            self._interrupts.check()
+
+        measured = measure_candidates(chain(first, requests), self._builder, self._runner)
+        try:
+            for index, result in measured:
+                keep(index, result)
+                self._interrupts.check()
+        except KeyboardInterrupt as stop:
+            for index, result in finished_results(measured, stop):
+                keep(index, result)
+            raise
         self.times.measure += time.monotonic() - measuring
         return [result if result is not None else _illegal("it was not measured") for result in results]
 

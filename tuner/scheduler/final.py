@@ -21,7 +21,8 @@ _CONTESTS = 3
 """Measured again, the best may fall behind a candidate that took no part, which then challenges the winner."""
 _ALONE = 12
 """After those contests, so many more go through the check and are measured alone: nobody should stay the best who has passed the
-first part of the check only. Where the whole machine has become slower that could be all of them."""
+first part of the check only. Where the whole machine has become slower that could be all of them. Contests in which one failed
+are not counted."""
 
 
 def settle(
@@ -36,7 +37,8 @@ def settle(
     """Let the fastest checked candidates of a workload compete, and commit their new times, which supersede the old.
 
     The old records stay: whoever is killed in between has lost nothing. When one turns out to be wrong, or does not run any
-    more, those behind it are checked in full until the fastest that is left has passed. What checking takes is added to ``times``.
+    more, those behind it are checked in full; a contest in which one failed counts for nothing. What checking takes is added
+    to ``times``.
 
     Returns:
         "confirmed" or "changed" and the best candidate's time, infinite when all have failed; None where there were no
@@ -45,7 +47,7 @@ def settle(
     before = _fastest(database, workload, target)
     settled: dict[str, TuningRecord] = {}
     contests, failed = 0, False
-    while failed or contests < _CONTESTS + _ALONE:
+    while contests < _CONTESTS + _ALONE:
         ranked = _fastest(database, workload, target)
         if not ranked or ranked[0].trace_key in settled:
             break
@@ -62,7 +64,9 @@ def settle(
         results = _contest(rivals, workload, builder, runner)
         if results is None:
             break
-        contests += 1
+        passed = [bool(result.run_secs) for result in results]
+        contests += all(passed)
+        failed |= not all(passed)
         for rival, result in zip(rivals, results):
             again = rival.measured_again(
                 result.run_secs,
@@ -75,8 +79,6 @@ def settle(
             settled.pop(rival.trace_key, None)
             if again.is_valid():
                 settled[rival.trace_key] = again
-            else:
-                failed = True
             if times is not None:
                 times.check += result.check_secs
     if not settled and not failed:

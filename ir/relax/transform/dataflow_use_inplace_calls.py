@@ -60,7 +60,7 @@ class _Inplace(ExprMutator):
     def _operand_to_overwrite(self, call: Call) -> int | None:
         for (number,) in sorted(self._memory.effect_of(call).reuses, reverse=True):
             arg = call.args[number]
-            if not isinstance(arg, Var) or not self._is_free(arg):
+            if not isinstance(arg, Var) or not self._is_free(arg) or self._has_other_name(arg, call):
                 continue
             a, b = arg.struct_info_, call.struct_info_
             if isinstance(a, TensorStructInfo) and a == b and a.shape_values is not None:
@@ -80,6 +80,10 @@ class _Inplace(ExprMutator):
                 var in self._own and self._last.get(var, -1) <= self._position for var in aliases.sharing(arg)
             )
         )
+
+    def _has_other_name(self, arg: Var, call: Call) -> bool:
+        """Whether another argument may be of the same memory: which of its elements lie where is unknown."""
+        return any(other is not arg and self._aliases.may_alias(other, arg) for other in call.args)
 
     def _inplace(self, legal: Any, operand: Any) -> Call | None:
         """``call_tir`` of a kernel as ``call_tir_inplace`` of one that writes into its operand."""

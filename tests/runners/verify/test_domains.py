@@ -46,6 +46,7 @@ def domain(mod: Any) -> Domain | None:
             20,
         ),
         ("for i in range(6):\n    if I[i] >= 0:\n        O[i] = A[I[i] % 10]", -20, 20),
+        ("for i in range(6):\n    if I[i] < 0 or I[i] > 7 or A[I[i]] > 0:\n        O[i] = 1", -20, 20),
         ("for i in range(6):\n    O[i] = A[I[I[i]]]", 0, 5),
         ("for i, j in T.grid(6, 3):\n    O[i] = A[I[i] + i - j + 2]", 0, 2),
     ],
@@ -186,3 +187,5 @@ def test_a_single_index_is_at_either_end() -> None:
 def test_indices_may_pass_through_floats() -> None:
     floor = "T.Cast('int32', T.floor(T.Cast('float32', I[i]) * T.float32(0.5)))"
     assert domain(kernel(f"for i in range(6):\n    O[i] = A[{floor}]")) == Domain(0, 19, index=True)
+    away = floor.replace("floor", "round")  # half of -1 is rounded to -1, as kernels do
+    assert domain(kernel(f"for i in range(6):\n    O[i] = A[{away}]")) == Domain(0, 18, index=True)

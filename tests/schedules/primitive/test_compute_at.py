@@ -233,6 +233,27 @@ def test_reverse_compute_at_waits_for_every_column_that_is_read() -> None:
     assert_same_meaning(program, sch)
 
 
+def test_reverse_compute_at_keeps_reductions_whole() -> None:
+    """Under a loop of the rows a sum over all rows would begin again, or go on before its init, with every row."""
+
+    @T.prim_func
+    def program(A: T.Buffer((16, 4), "int32"), C: T.Buffer((4,), "int32")):
+        B = T.alloc_buffer((16, 4), "int32")
+        for i, j in T.grid(16, 4):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] * 2
+        for j, i in T.grid(4, 16):
+            with T.block("C"):
+                vj, vi = T.axis.remap("SR", [j, i])
+                with T.init():
+                    C[vj] = 0
+                C[vj] = C[vj] + B[vi, vj]
+
+    sch = Schedule(program)
+    assert_refused(sch, lambda: sch.reverse_compute_at("C", sch.get_loops("B")[0]), "'C'", "reduces over")
+
+
 def test_reverse_compute_at_of_a_block_without_producers() -> None:
     sch = Schedule(chain)
     sch.reverse_compute_at("B", sch.get_loops("C")[0])

@@ -259,6 +259,17 @@ def test_pad_einsum_takes_blocks_that_fill_their_buffers(store: str, extents: st
     assert_refused(sch, lambda: sch.pad_einsum("B", [1, 4]), "pad_einsum", reason)
 
 
+def test_pad_einsum_does_not_take_the_diagonal_for_the_whole_buffer() -> None:
+    text = program("""
+for i in range(6):
+    with T.block("B"):
+        vi = T.axis.spatial(6, i)
+        B[vi, vi] = A[0, vi]
+""").replace("(8, 6)", "(6, 6)")
+    sch = schedule(text)
+    assert_refused(sch, lambda: sch.pad_einsum("B", [4]), "a part of its dimension")
+
+
 def test_pad_einsum_inside_of_a_block() -> None:
     """The rows that the inner block does not compute were copied out as well."""
     text = program(EINSUM.format(store="B[vi, vj] = A[vi, vj]", extents="8, 6"))
@@ -393,3 +404,75 @@ for i, j in T.grid{extents}:
         sch.reindex_cache_read("B", 0, "local", lambda i, j: (i, j))
 
     check_kept(text, step)
+
+
+# What a guard keeps from being evaluated. ``{index}`` is undefined where the guard does not hold.
+GUARDS = {
+    "predicate": "T.where(i > 0)\n        C[vi] = A[{index}]",
+    "choice": "C[vi] = T.if_then_else(vi > 0, A[{index}], 0)",
+    "and": "C[vi] = T.Cast('int32', vi > 0 and A[{index}] > 3)",
+    "condition": "if vi > 0:\n            C[vi] = A[{index}]",
+}
+INDICES = ["12 // vi", "15 % vi", "T.shift_right(15, vi - 1)", "T.min(T.max(I[vi - 1], 0), 15)"]
+EARLY: dict[str, Step] = {
+    "cache_index": lambda sch: sch.cache_index("C", "global", 0),
+    "cache_index of parts": lambda sch: sch.cache_index("C", "global", 1),
+    "reindex": lambda sch: sch.reindex("C", "A"),
+    "reindex_cache_read": lambda sch: sch.reindex_cache_read("C", "A", "global", lambda i: i),
+    "read_at": lambda sch: sch.read_at(sch.get_loops("C")[-1], "C", "A", "global"),
+}
+ARRAYS = "A: T.Buffer((16,), 'int32'), I: T.Buffer((16,), 'int32'), C: T.Buffer((16,), 'int32')"
+
+
+def guarded(body: str, above: str = "for i in range(16):", value: str = "i") -> str:
+    lines = f'{above}\n    with T.block("C"):\n        vi = T.axis.spatial(16, {value})\n        {body}'
+    return program(lines, ARRAYS)
+
+
+def check_refused_or_kept(text: str, step: Step) -> None:
+    try:
+        check_kept(text, step)
+    except ScheduleError:
+        sch = schedule(text)
+        assert_refused(sch, lambda: step(sch))
+
+
+@pytest.mark.meaning("early")
+@pytest.mark.parametrize("step", EARLY)
+@pytest.mark.parametrize("index", INDICES)
+@pytest.mark.parametrize("guard", GUARDS)
+def test_what_a_guard_keeps_from_being_evaluated_stays_behind_it(guard: str, index: str, step: str) -> None:
+    check_refused_or_kept(guarded(GUARDS[guard].format(index=index)), EARLY[step])
+
+
+@pytest.mark.meaning("early")
+@pytest.mark.parametrize("step", ["cache_index", "reindex", "reindex_cache_read"])
+@pytest.mark.parametrize(
+    "above", ["for i in range(16):\n  if i > 0:", "for i in range(16):\n for j in range(I[15] - I[15]):"]
+)
+def test_conditions_and_loops_around_a_block_guard_it_too(above: str, step: str) -> None:
+    check_refused_or_kept(guarded("C[vi] = A[12 // vi]", above), EARLY[step])
+
+
+DEFINED = [
+    guarded("C[vi] = T.if_then_else(vi < 9, A[12 // (vi + 1)], 0)"),
+    guarded("C[vi] = A[12 // vi]", "for i in range(15):", "i + 1").replace("spatial(16", "spatial((1, 16)"),
+]
+
+
+@pytest.mark.parametrize("step", EARLY)
+@pytest.mark.parametrize("text", DEFINED)
+def test_what_is_defined_for_all_values_of_the_variables_is_evaluated_early(text: str, step: str) -> None:
+    check_kept(text, EARLY[step])
+    sch = schedule(text)
+    EARLY[step](sch)
+    before, after = (str(mod).count("] = ") for mod in (schedule(text).mod.script(), sch.mod.script()))
+    assert after > before
+
+
+@pytest.mark.meaning("early")
+def test_write_at_does_not_evaluate_where_a_guarded_block_stores() -> None:
+    check_refused_or_kept(
+        guarded("T.where(i > 0)\n        C[15 // vi] = A[vi]"),
+        lambda sch: sch.write_at(sch.get_loops("C")[0], "C", 0, "global"),
+    )

@@ -123,6 +123,32 @@ def test_extents_that_surely_differ_are_refused_without_numbers() -> None:
         check_well_formed(program("grown", given="(m, m)", made="(m, m)"))
 
 
+@pytest.mark.meaning("relax-call-tir")
+def test_strides_of_no_elements_do_not_matter() -> None:
+    """A tensor of two rows without columns fits a buffer whose rows lie eight elements apart."""
+    mod = from_source("""
+@I.ir_module
+class Module:
+    @T.prim_func(private=True)
+    def kernel(a: T.handle, B: T.Buffer((4,), "float32")):
+        n = T.int64()
+        A = T.match_buffer(a, (2, n), "float32", strides=[8, 1])
+        for i in range(4):
+            B[i] = T.Cast("float32", n)
+
+    @R.function
+    def main(x: R.Tensor((2, 0), "float32")):
+        cls = Module
+        with R.dataflow():
+            y = R.call_tir(cls.kernel, (x,), out_sinfo=R.Tensor((4,), "float32"))
+            R.output(y)
+        return y
+""")
+    check_well_formed(mod)
+    with pytest.raises(WellFormedError, match="a stride of 8"):
+        check_well_formed(from_source(mod.script().replace("(2, 0)", "(2, 3)"), check_well_formed=False))
+
+
 def test_the_stride_along_an_axis_of_one_element_does_not_matter() -> None:
     given = X[:1].copy()
     mod = program("row", given="(1, 6)", made="(1, 6)", more="strides=[100, 1]")

@@ -158,3 +158,26 @@ class Module:
     assert (
         "R.call_tir_inplace" in text and 'second: R.Tensor((4,), dtype="float32") = R.add(first, p)' in text
     )
+
+
+@pytest.mark.meaning("noalias")
+def test_what_another_argument_may_be_a_view_of_is_not_overwritten(same_numbers):
+    """The kernel says that its parameters are different memory; twice the same variable is told apart."""
+    mod = from_source("""
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((4, 4), "float32")):
+        with R.dataflow():
+            a = R.exp(x)
+            flat = R.reshape(a, R.shape([16]))
+            b = R.reshape(flat, R.shape([4, 4]))
+            y = R.add(a, b)
+            gv = R.add(y, y)
+            R.output(gv)
+        return gv
+""")
+    after = transform.DataflowUseInplaceCalls()(mod)
+    names = [binding.value.op.name for binding in after["main"].body.blocks[0].bindings]
+    assert names == ["relax.exp", "relax.reshape", "relax.reshape", "relax.add", "relax.call_tir_inplace"]
+    same_numbers(mod, after, [(4, 4)])
