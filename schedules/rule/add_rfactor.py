@@ -49,12 +49,8 @@ class AddRFactor(ScheduleRule):
             or has_data_reuse(node)
         ):
             return [sch]
-        factored = sch.copy()
-        try:
-            self._factor(factored, block)
-        except ScheduleError:
-            return [sch]  # not a reduction that rfactor knows
-        return [factored]
+        self._factor(sch, block)
+        return [sch]
 
     def _factor(self, sch: Schedule, block: BlockRV) -> None:
         node = node_of(sch, block)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from ir import tir
 
@@ -11,7 +12,7 @@ from ..error import ScheduleError
 from ..random_variable import BlockRV, LoopRV
 from ..schedule import Schedule
 from ..tree import BlockNode, LoopNode, loops_around
-from .base import ScheduleRule
+from .base import ScheduleRule, unless_refused
 from .block_facts import elementwise_prefix, has_data_reuse, node_of, reduce_vars
 
 
@@ -36,12 +37,7 @@ class CrossThreadReduction(ScheduleRule):
         node = node_of(sch, block)
         if not self._fits(node):
             return [sch]
-        shared = sch.copy()
-        try:
-            self._share(shared, block)
-        except ScheduleError:
-            return [sch]  # the reduction cannot move to its reader
-        return [sch, shared]
+        return [sch, *unless_refused(sch, partial(self._share, block=block))]
 
     def _fits(self, node: BlockNode) -> bool:
         loops = loops_around(node)
@@ -54,7 +50,7 @@ class CrossThreadReduction(ScheduleRule):
             and any(_extent(loops[i]) > 1 for i in _reduction_loops(node))  # else there is nothing to share
         )
 
-    def _share(self, sch: Schedule, block: BlockRV) -> None:
+    def _share(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         node = node_of(sch, block)
         reader = None
         if not is_output_block(node):
@@ -75,6 +71,7 @@ class CrossThreadReduction(ScheduleRule):
         fused = self._fused_reduction(sch, block)
         _outer, threads = sch.split(fused, [None, lanes])
         sch.bind(threads, "threadIdx.x")
+        return [sch]
 
     def _fused_reduction(self, sch: Schedule, block: BlockRV) -> LoopRV:
         """The reduction loops as one, inside of all others."""

@@ -19,6 +19,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -33,6 +35,7 @@ from ..population.sketch import SketchSchedule
 from ..random_variable import BlockRV, ExprRV, LoopRV
 from ..schedule import Schedule
 from ..tree import BlockNode, loops_around
+from .base import unless_refused
 from .block_facts import (
     PREPROC_ANNOTATION,
     contiguous_var,
@@ -93,11 +96,20 @@ class RegisterTiling(MultiLevelTiling):
         constant = [index for index, is_constant in packs if is_constant]
         runtime = [index for index, is_constant in packs if not is_constant]
         variants = [constant] + ([constant + runtime] if runtime else [])
-        return [
-            self._tile(sch.copy(), block, vector_var, pack, set(constant), padding)
-            for padding in self._paddings(node, vector_var)
-            for pack in variants
-        ]
+        found: list[Schedule] = []
+        for padding, pack in product(self._paddings(node, vector_var), variants):
+            found += unless_refused(
+                sch,
+                partial(
+                    self._tile,
+                    block=block,
+                    vector_var=vector_var,
+                    packs=pack,
+                    constants=set(constant),
+                    padding=padding,
+                ),
+            )
+        return found or [sch]
 
     def _lanes(self, node: BlockNode) -> int:
         return int(max(1, self.target.vector_bits // dt.bits(node.writes[0].buffer.dtype)))
@@ -164,7 +176,7 @@ class RegisterTiling(MultiLevelTiling):
         packs: Sequence[int],
         constants: set[int],
         padding: dict[Any, int],
-    ) -> Schedule:
+    ) -> list[Schedule]:
         node = node_of(sch, block)
         epilogue = self._stage_output(sch, block)
         pad_loops(sch, block, padding)
@@ -186,7 +198,7 @@ class RegisterTiling(MultiLevelTiling):
         if vector_tile is not None:
             for buffer, is_constant in packed_buffers:
                 self._pack(sch, block, buffer, vector_var, vector_tile[1], is_constant, vector_var in padding)
-        return sch
+        return [sch]
 
     def _stage_output(self, sch: Schedule, block: BlockRV) -> BlockRV:
         """Let the block accumulate in a local buffer; returns the block that writes the tile out."""
