@@ -13,7 +13,7 @@ from ..random_variable import BlockRV, LoopRV
 from ..schedule import Schedule
 from ..tree import BlockNode, LoopNode, loops_around
 from .base import ScheduleRule, unless_refused
-from .block_facts import elementwise_prefix, has_data_reuse, node_of, reduce_vars
+from .block_facts import elementwise_prefix, has_data_reuse, node_of, reduce_vars, reduction_loops
 
 
 class CrossThreadReduction(ScheduleRule):
@@ -47,7 +47,7 @@ class CrossThreadReduction(ScheduleRule):
             and bool(loops)
             and all(loop.thread_binding is None for loop in loops)
             and all(isinstance(loop.extent, tir.IntImm) for loop in loops)
-            and any(_extent(loops[i]) > 1 for i in _reduction_loops(node))  # else there is nothing to share
+            and any(_extent(loops[i]) > 1 for i in reduction_loops(node))  # else there is nothing to share
         )
 
     def _share(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
@@ -76,7 +76,7 @@ class CrossThreadReduction(ScheduleRule):
     def _fused_reduction(self, sch: Schedule, block: BlockRV) -> LoopRV:
         """The reduction loops as one, inside of all others."""
         node = node_of(sch, block)
-        positions = _reduction_loops(node)
+        positions = reduction_loops(node)
         loops = sch.get_loops(block)
         reduced = [loops[i] for i in positions]
         around = {i for i in range(len(loops)) if i not in positions}
@@ -88,12 +88,3 @@ class CrossThreadReduction(ScheduleRule):
 def _extent(loop: LoopNode) -> int:
     assert isinstance(loop.extent, tir.IntImm)
     return loop.extent.value
-
-
-def _reduction_loops(node: BlockNode) -> list[int]:
-    """Positions of the loops that the reduction variables are bound to."""
-    reductions = set(reduce_vars(node))
-    bound = {
-        value for item, value in zip(node.iter_vars, node.iter_values, strict=True) if item.var in reductions
-    }
-    return [i for i, loop in enumerate(loops_around(node)) if loop.var in bound]

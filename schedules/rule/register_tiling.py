@@ -344,10 +344,13 @@ class RegisterTiling(MultiLevelTiling):
         position = next(
             i for i, item in enumerate(node.reads) if item.buffer is node_of(sch, copy).writes[0].buffer
         )
-        index_map = panel_map(len(region.region), vector_dim, factor, _dtype_of(region))
+
+        def panels(around: BlockNode) -> IndexMap:
+            return panel_map(len(region.region), vector_dim, factor, around.iter_vars[0].var.dtype)
+
         # Behind a padded axis' end the last panel has anything in it: the kernel masks it.
-        sch.transform_layout(block, ("read", position), index_map, assume_injective_transform=is_padded)
-        sch.transform_block_layout(copy, index_map)
+        sch.transform_layout(block, ("read", position), panels(node), assume_injective_transform=is_padded)
+        sch.transform_block_layout(copy, panels(node_of(sch, copy)))
         if is_constant:
             sch.annotate(copy, PREPROC_ANNOTATION, 1)
             return
@@ -367,10 +370,6 @@ def panel_map(ndim: int, dim: int, width: Any, dtype: str) -> IndexMap:
     restored: list[Any] = list(back[1:-1])
     restored.insert(dim, back[0] * width + back[-1])
     return IndexMap(initial, final, IndexMap(back, restored))
-
-
-def _dtype_of(region: tir.BufferRegion) -> str:
-    return region.region[0].min.dtype
 
 
 def _levels(structure: str, tiles: dict[str, list[list[LoopRV]]]) -> list[list[list[LoopRV]]]:
