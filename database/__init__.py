@@ -18,7 +18,7 @@ from .jsonl import FORMAT_VERSION, count_records, export_records, import_records
 from .memory import MemoryDatabase
 from .nearest import Difference, NearestRecord
 from .opening import open_database, open_for_writing
-from .record import Session, TuningRecord, by_speed, standing
+from .record import Session, TuningRecord, by_speed, key_of_trace, standing
 from .schedule_fn import ScheduleFnDatabase
 from .target_key import target_differences, target_fields, target_key
 from .union import OrderedUnionDatabase, UnionDatabase
@@ -45,6 +45,7 @@ __all__ = [
     "has_static_arguments",
     "TuningRecord",
     "Session",
+    "key_of_trace",
     "standing",
     "by_speed",
     "ArgInfo",

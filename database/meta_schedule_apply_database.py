@@ -21,7 +21,8 @@ from schedules.population import flops_of
 from .base import Database
 from .error import DatabaseError
 from .opening import open_database
-from .workload import entry_function, has_static_arguments, kernel_module
+from .record import TuningRecord
+from .workload import Workload, entry_function, has_static_arguments, kernel_module
 
 _LOG = logging.getLogger(__name__)
 
@@ -150,16 +151,30 @@ class MetaScheduleApplyDatabase(ModulePass):
             record = store.query_tuning_record(kernel, target, name)
             if record is not None:
                 return _main(record.schedule().mod), "record", f"{record.mean_secs * 1e3:.4f} ms"
+            failed = store.get_records(Workload(kernel), target)
+            if failed:
+                # A default schedule is a candidate like those, and nobody has checked it.
+                reason = f"no candidate ran and was right: {_why(failed[-1])}"
+                self._warn(name, reason)
+                return main, "unscheduled", reason
             nearest = store.nearest_record(kernel, target)
             reason = nearest.explain() if nearest is not None else "the database has no record"
-        if self.enable_warning:
-            _LOG.warning("no record for kernel %s: %s", name, reason)
+        self._warn(name, reason)
         if self.fallback is None:
             return main, "unscheduled", reason
         try:
             return _main(self.fallback(kernel, target).mod), "default", reason
         except ScheduleError as error:
             return main, "unscheduled", f"{reason}; no default schedule either: {error}"
+
+    def _warn(self, name: str, reason: str) -> None:
+        if self.enable_warning:
+            _LOG.warning("no record for kernel %s: %s", name, reason)
+
+
+def _why(failed: TuningRecord) -> str:
+    message = (failed.failure_message or "").partition("\n")[0]
+    return f"{failed.failure_kind}: {message}" if message else str(failed.failure_kind)
 
 
 def _main(mod: IRModule) -> PrimFunc:

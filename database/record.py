@@ -168,7 +168,7 @@ class TuningRecord:
     @property
     def trace_key(self) -> str:
         """A text that is equal for equal traces."""
-        return json.dumps(self.trace_json, sort_keys=True)
+        return key_of_trace(self.trace_json)
 
     def measured_again(
         self,
@@ -275,6 +275,11 @@ class TuningRecord:
     def __repr__(self) -> str:
         outcome = f"{self.mean_secs * 1e6:.3f} us" if self.is_valid() else self.failure_kind or "no time"
         return f"TuningRecord({self.workload.summary.name}, {outcome}, target={self.target}, verified={self.verified})"
+
+
+def key_of_trace(trace_json: Any) -> str:
+    """A text that is equal for equal traces, which are given in their JSON form."""
+    return json.dumps(trace_json, sort_keys=True)
 
 
 def standing(records: Sequence[TuningRecord]) -> list[TuningRecord]:

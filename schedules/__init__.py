@@ -1,6 +1,6 @@
 """Schedules: primitives that transform programs, traces that record them, and the design spaces that searches explore."""
 
-from .error import ScheduleError, TraceError
+from .error import RuleError, ScheduleError, TraceError
 from .instruction import Instruction, InstructionKind
 from .random_variable import BlockRV, ExprRV, LoopRV
 from .schedule import Schedule

@@ -9,5 +9,9 @@ class ScheduleError(IRError, ValueError):
     """A schedule primitive cannot be applied: the message names the primitive, the block or loop, and the reason."""
 
 
+class RuleError(IRError, TypeError):
+    """A rule or a schedule function of the user's returned no schedule: a mistake in it, and no step that is illegal."""
+
+
 class TraceError(ScheduleError):
     """A trace cannot be read or replayed."""

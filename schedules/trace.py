@@ -148,7 +148,7 @@ class Trace:
         Trace.from_json(json_obj).apply_to_schedule(sch, remove_postproc=False)
 
     def as_python(self, remove_postproc: bool = False) -> list[str]:
-        """One line of Python per instruction, which runs on a schedule called ``sch``."""
+        """One line of Python per instruction, which runs on a schedule called ``sch`` and with the script dialect as ``T``."""
         return python_lines(self._kept(remove_postproc), self.decisions)
 
     def __str__(self) -> str:

@@ -91,12 +91,16 @@ class Progress(MeasureCallback):
                 f"measured the fastest again, in turns: {choices['confirmed']} choices confirmed, {choices['changed']} changed"
             )
         for task in task_scheduler.tasks:
-            if task.trials and task.best_secs == float("inf"):
+            found = task.best_secs < float("inf")
+            if task.trials and (not found or task.choice == "last resort"):
                 reasons = "; ".join(
                     f"{kind}: {text.splitlines()[0] if text else ''}"
                     for kind, text in task.last_errors.items()
                 )
-                self.console.print(f"{task.context.task_name}: all {task.trials} trials failed: {reasons}")
+                kept = "; kept a program that needs no search" if found else ""
+                self.console.print(
+                    f"{task.context.task_name}: all {task.trials} trials failed: {reasons}{kept}"
+                )
 
 
 class LiveProgress(Progress):

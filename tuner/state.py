@@ -29,7 +29,9 @@ class TaskState:
     last_errors: dict[str, str] = field(default_factory=dict)
     finished: bool = False
     choice: str | None = None
-    """"confirmed" or "changed" when the fastest candidates were measured again in turns."""
+    """"confirmed" or "changed" when the fastest candidates were measured again in turns; "last resort" when all trials failed and a
+    program that needs no search is right.
+    """
 
     @property
     def gflops(self) -> float:

@@ -48,9 +48,12 @@ def default_schedule(mod: IRModule | PrimFunc, target: Target, rank: Rank | None
         for position in np.argsort(costs, kind="stable")[:3]:
             candidates.append((float(costs[position]), number, rows[position]))
     for _cost, number, row in sorted(candidates, key=lambda item: (item[0], item[1])):
-        sch = sketches[number].materialize(mod, row)
-        if postprocess(sch, target):
-            return sch
+        try:
+            sch = sketches[number].materialize(mod, row)
+            if postprocess(sch, target):
+                return sch
+        except ScheduleError:
+            continue  # numbers of which a primitive finds that they are illegal; the next ones may be legal
     raise ScheduleError(
         f"default schedule: none of the {len(sketches)} structures of the design space applies"
     )

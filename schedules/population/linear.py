@@ -1,7 +1,8 @@
 """How far an index moves per step of each loop, for all candidates at once.
 
 Indices are affine in the loop variables with coefficients that are decisions, so one walk over the expression gives all steps.
-Where a division, remainder or minimum of loop variables remains, the expression is probed instead.
+Where a division, remainder or minimum of loop variables remains, the expression is probed instead. What depends on data has no
+value here: see :func:`is_arithmetic`.
 """
 
 from __future__ import annotations
@@ -12,24 +13,29 @@ from typing import Any
 import numpy as np
 
 from ir import tir
+from ir.node import Visitor
 from ir.tir.evaluate import Evaluator, evaluate
+from ir.tir.intrinsic.declaration import find
+
+from ..affine import mentions
+from ..random_variable import DecisionVar
 
 Steps = dict[Any, Any]
 """Loop variable to the distance per step: an int or int64 [N]."""
 
 
 class Values:
-    """Values of variables with all loops at zero, and what follows from them: the indices of a nest share most terms."""
+    """Values of variables where all loops begin, and what follows from them: the indices of a nest share most terms."""
 
-    def __init__(self, zeros: Mapping[Any, Any], extents: Mapping[Any, Any]) -> None:
+    def __init__(self, begins: Mapping[Any, Any], extents: Mapping[Any, Any]) -> None:
         """
         Args:
-            zeros: values of all variables, with loop variables at zero.
+            begins: values of all variables, with loop variables where their loops begin.
             extents: loop extents, for probing.
         """
-        self.zeros = zeros
+        self.begins = begins
         self.extents = extents
-        self.of = Evaluator(zeros).visit
+        self.of = Evaluator(begins).visit
         self.steps: dict[int, Steps] = {}
 
 
@@ -46,7 +52,7 @@ class IndexSteps:
         self._loops = loops
         self._used: dict[int, frozenset[Any]] = {}
         self.used = self._collect(index)
-        self.is_gather = has_load(index)
+        self.is_gather = not is_arithmetic(index, loops)
 
     def _collect(self, node: Any) -> frozenset[Any]:
         """Loop variables below a node, remembered for every node that evaluation asks about."""
@@ -63,7 +69,7 @@ class IndexSteps:
     def evaluate(self, values: Values) -> Steps:
         """Steps of the loops that move the index."""
         if self.is_gather:
-            # The region of a gather is the whole dimension: any loop behind the index may move it.
+            # Data may be anything: any loop behind the index may move it.
             return dict.fromkeys(self.used, 1)
         return self._steps(self.index, values)
 
@@ -99,18 +105,59 @@ class IndexSteps:
         base = np.asarray(values.of(node), dtype=np.int64)
         result: Steps = {}
         for var in self._loops_in(node):
+            begin = values.begins[var]
             last = np.maximum(np.asarray(values.extents[var]) - 1, 1)
-            first = np.asarray(evaluate(node, {**values.zeros, var: np.minimum(last, 1)})) - base
-            whole = np.asarray(evaluate(node, {**values.zeros, var: last})) - base
+            first = np.asarray(evaluate(node, {**values.begins, var: begin + np.minimum(last, 1)})) - base
+            whole = np.asarray(evaluate(node, {**values.begins, var: begin + last})) - base
             mean = np.sign(whole) * -(-np.abs(whole) // last)
             result[var] = np.where(np.abs(mean) > np.abs(first), mean, first)
         return result
 
 
-def has_load(expr: Any) -> bool:
-    """Whether an index reads a buffer, so that it is no arithmetic."""
-    found: list[Any] = []
-    tir.post_order_visit(
-        expr, lambda node: found.append(node) if isinstance(node, tir.BufferLoad | tir.ProducerLoad) else None
-    )
-    return bool(found)
+def is_arithmetic(expr: Any, loops: frozenset[Any]) -> bool:
+    """Whether an expression has a value for every candidate and iteration: it reads nothing, and divides by no loop variable."""
+    return bool(_Arithmetic(loops).visit(expr))
+
+
+class _Arithmetic(Visitor):
+    """Decisions, loops and numbers, under operators that can be evaluated anywhere."""
+
+    def __init__(self, loops: frozenset[Any]) -> None:
+        super().__init__()
+        self._loops = loops
+
+    def visit_Var(self, node: tir.Var) -> bool:
+        return node in self._loops or isinstance(node, DecisionVar)
+
+    def visit_IntImm(self, node: tir.IntImm | tir.FloatImm) -> bool:
+        return True
+
+    visit_FloatImm = visit_IntImm
+
+    def _operands(self, node: Any) -> bool:
+        return bool(self.visit(node.a) and self.visit(node.b))
+
+    visit_BinaryOpExpr = visit_CmpExpr = visit_LogicalExpr = _operands
+
+    def _division(self, node: Any) -> bool:
+        """A divisor of loops may be zero where a guard keeps the program from it; one of decisions is none."""
+        is_zero = isinstance(node.b, tir.IntImm) and node.b.value == 0
+        return self._operands(node) and not is_zero and not mentions(node.b, self._loops)
+
+    visit_FloorDiv = visit_FloorMod = visit_Div = visit_Mod = _division
+
+    def visit_Not(self, node: tir.Not) -> bool:
+        return bool(self.visit(node.a))
+
+    def visit_Select(self, node: tir.Select) -> bool:
+        return all(map(self.visit, (node.condition, node.true_value, node.false_value)))
+
+    def visit_Cast(self, node: tir.Cast) -> bool:
+        return bool(self.visit(node.value))
+
+    def visit_Call(self, node: tir.Call) -> bool:
+        record = find(node)
+        return record is not None and record.meaning is not None and all(map(self.visit, node.args))
+
+    def generic_visit(self, node: Any) -> bool:
+        return False

@@ -8,7 +8,7 @@ materialized program is the case N = 1, with the same code). Features, validity 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,11 +20,15 @@ from ir.tir import ForKind, IterVar
 from ir.tir.evaluate import evaluate
 from ir.tir.stmt_functor import substitute
 
+from ..affine import mentions
 from ..tree import BlockNode, LeafNode, LoopNode, TreeNode, tree_of
-from .linear import IndexSteps, Values, has_load
+from .linear import IndexSteps, Values, is_arithmetic
 
 PREPROC_ANNOTATION = "meta_schedule.layout_rewrite_preproc"
 """On blocks that pack constant weights: they run once, when the model is compiled."""
+
+_TYPICAL_EXTENT = 16
+"""Iterations of a loop whose extent is data, as far as anybody can say."""
 
 MARKS = ("parallel", "vectorize", "unroll", "bind")
 
@@ -101,7 +105,7 @@ class _Operations(Visitor):
         super().__init__()
         self.counts: dict[str, int] = {}
         self.accesses: list[tuple[tir.Buffer, tuple[Any, ...], bool]] = []
-        self.inner: list[tuple[Any, Any]] = []
+        self.inner: list[tir.For] = []
 
     def _count(self, name: str, amount: int = 1) -> None:
         self.counts[name] = self.counts.get(name, 0) + amount
@@ -127,7 +131,7 @@ class _Operations(Visitor):
         self.accesses.append((store.buffer, store.indices, True))
 
     def visit_For(self, loop: tir.For) -> None:
-        self.inner.append((loop.loop_var, loop.extent))
+        self.inner.append(loop)
         self.visit(loop.body)
 
     def _arithmetic(self, node: Any) -> None:
@@ -182,8 +186,8 @@ class Extraction:
         self, node: TreeNode, loops: list[_SymbolicLoop], values: Mapping[Any, Any], block: BlockNode | None
     ) -> None:
         if isinstance(node, LoopNode):
-            extent = substitute(node.extent, values) if values else node.extent
-            loop = _SymbolicLoop(node.var, extent, _mark_of(node), id(node))
+            begin, extent = (substitute(item, values) if values else item for item in (node.min, node.extent))
+            loop = _SymbolicLoop(node.var, begin, extent, _mark_of(node), id(node))
             self._walk(node.body, [*loops, loop], values, block)
         elif isinstance(node, BlockNode):
             bound = {
@@ -205,7 +209,13 @@ class Extraction:
         operations.visit(leaf.leaf)
         if not operations.accesses:
             return
-        all_loops = [*loops, *[_SymbolicLoop(var, extent, "", id(leaf)) for var, extent in operations.inner]]
+        inner = [
+            _SymbolicLoop(
+                item.loop_var, substitute(item.min, values), substitute(item.extent, values), "", id(leaf)
+            )
+            for item in operations.inner
+        ]
+        all_loops = [*loops, *inner]
         reduce_values = [values[item.var] for item in block.iter_vars if item.iter_type == IterVar.CommReduce]
         accesses = []
         for buffer, indices, is_write in operations.accesses:
@@ -231,9 +241,23 @@ class Extraction:
 @dataclass
 class _SymbolicLoop:
     var: Any
+    begin: Any
     extent: Any
     mark: str
     key: int
+    follows_others: bool = False
+    """Whether the extent depends on other loops."""
+
+    def known(self, loops: frozenset[Any]) -> _SymbolicLoop:
+        """The same loop with numbers for what is data."""
+        extent = _known(self.extent, loops, _TYPICAL_EXTENT)
+        begin = _known(self.begin, loops, 0)
+        return replace(self, begin=begin, extent=extent, follows_others=mentions(extent, loops))
+
+
+def _known(expr: Any, loops: frozenset[Any], otherwise: int) -> Any:
+    """An expression, and a number in its place where it depends on data."""
+    return expr if is_arithmetic(expr, loops) else tir.const(otherwise)
 
 
 class _SymbolicNest:
@@ -249,22 +273,31 @@ class _SymbolicNest:
         reduce_values: list[Any],
         is_preprocessing: bool,
     ) -> None:
-        self._name, self._loops, self._operations = name, loops, operations
+        self._name, self._operations = name, operations
         self._is_reduction, self._is_preprocessing = is_reduction, is_preprocessing
         variables = frozenset(loop.var for loop in loops)
+        self._loops = [loop.known(variables) for loop in loops]
         self._reductions = [IndexSteps(value, variables) for value in reduce_values]
         self._accesses = [
             (number, buffer, [IndexSteps(index, variables) for index in indices], is_write)
             for number, buffer, indices, is_write in accesses
         ]
+        self._shapes = {
+            number: [_known(extent, frozenset(), 1) for extent in buffer.shape]
+            for number, buffer, _, _ in accesses
+        }
 
     def evaluate(self, values: Mapping[Any, np.ndarray], size: int) -> Nest:
-        zeros: dict[Any, Any] = {**values, **{loop.var: 0 for loop in self._loops}}
-        # An extent that depends on outer loops (a tile at the border) counts as that of their first iterations.
         extents: dict[Any, Any] = {}
-        known = Values(zeros, extents)
+        known = Values(self._begins(values), extents)
+        lasts: dict[Any, Any] = dict(values)
         for loop in self._loops:
-            extents[loop.var] = _array(known.of(loop.extent), size)
+            extent = np.maximum(known.of(loop.extent), 0)
+            if loop.follows_others:
+                # A tile at the border is smaller than the first one, a row of a triangle longer.
+                extent = np.maximum(extent, evaluate(loop.extent, lasts))
+            extents[loop.var] = _array(extent, size)
+            lasts[loop.var] = known.begins[loop.var] + np.maximum(extent - 1, 0)
         feeding: set[Any] = set()
         for index in self._reductions:
             feeding |= {var for var, step in index.evaluate(known).items() if np.any(np.asarray(step) != 0)}
@@ -276,7 +309,7 @@ class _SymbolicNest:
         shapes: dict[int, list[np.ndarray]] = {}
         for number, buffer, indices, is_write in self._accesses:
             if number not in shapes:
-                shapes[number] = [_shape_of(extent, values, size) for extent in buffer.shape]
+                shapes[number] = [_array(evaluate(item, values), size) for item in self._shapes[number]]
             access = self._access(number, buffer, indices, is_write, shapes[number], known, size)
             key = (number, is_write, access.reach.tobytes())
             if key in merged:
@@ -291,6 +324,13 @@ class _SymbolicNest:
             self._is_reduction,
             self._is_preprocessing,
         )
+
+    def _begins(self, values: Mapping[Any, Any]) -> dict[Any, Any]:
+        """The values of decisions, and of loop variables where their loops begin, all of them for the first time."""
+        begins = dict(values)
+        for loop in self._loops:
+            begins[loop.var] = evaluate(loop.begin, begins)
+        return begins
 
     def _access(
         self,
@@ -318,11 +358,6 @@ class _SymbolicNest:
         )
 
 
-def _shape_of(extent: Any, values: Mapping[Any, Any], size: int) -> np.ndarray:
-    """A buffer's extent; one where it is read from memory."""
-    return _array(1 if has_load(extent) else evaluate(extent, values), size)
-
-
 def _array(value: Any, size: int) -> np.ndarray:
     return np.broadcast_to(np.asarray(value, dtype=np.int64), (size,))
 
@@ -342,7 +377,10 @@ def _mark_of(loop: LoopNode) -> str:
 
 
 def flops_of(func: tir.PrimFunc) -> float:
-    """Floating-point operations of one run of an unscheduled kernel with static shapes: multiply-adds count twice."""
+    """Floating-point operations of one run of an unscheduled kernel with static shapes: multiply-adds count twice.
+
+    An estimate where extents of loops depend on other loops or on data.
+    """
     skeleton = Extraction(tree_of(func.body)).evaluate({}, 1)
     total = 0.0
     for nest in skeleton.nests:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ir import tir
 
 from ..affine import mentions
+from ..error import ScheduleError
 from ..random_variable import LoopRV
 from ..rule.block_facts import reduce_vars
 from ..schedule import Schedule
@@ -15,7 +16,8 @@ from .base import Postproc
 class RewriteReductionBlock(Postproc):
     """Initialise before the outermost reduction loop.
 
-    A reduction that threads share keeps its initialisation inside, and so does one without elements, which does not initialise.
+    A reduction that threads share keeps its initialisation inside, and so do one without elements, which does not initialise, and
+    one that cannot be initialised once for all of its elements.
     """
 
     def apply(self, sch: Schedule) -> bool:
@@ -28,7 +30,10 @@ class RewriteReductionBlock(Postproc):
             if position is not None:
                 rv = sch.get_block(block.name)
                 loop: LoopRV = sch.get_loops(rv)[position]
-                sch.decompose_reduction(rv, loop)
+                try:
+                    sch.decompose_reduction(rv, loop)
+                except ScheduleError:
+                    continue  # it initialises at the first of its instances, wherever that is
         return True
 
 

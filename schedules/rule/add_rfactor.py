@@ -13,7 +13,7 @@ from ..random_variable import BlockRV, LoopRV
 from ..schedule import Schedule
 from ..tree import loops_around
 from .base import ScheduleRule
-from .block_facts import has_data_reuse, is_leaf_block, is_scheduled, node_of, reduce_vars
+from .block_facts import has_data_reuse, is_leaf_block, is_scheduled, node_of, reduce_vars, reduction_loops
 
 
 class AddRFactor(ScheduleRule):
@@ -34,6 +34,10 @@ class AddRFactor(ScheduleRule):
         node = node_of(sch, block)
         if why_not_reduction(node) is not None or not is_leaf_block(node) or is_scheduled(node):
             return [sch]
+        loops = loops_around(node)
+        shared = [loops[i].extent for i in reduction_loops(node)]
+        if not shared or not all(isinstance(extent, tir.IntImm) for extent in shared):
+            return [sch]
         outputs, reduced = 1, 1
         reductions = set(reduce_vars(node))
         for item in node.iter_vars:
@@ -49,22 +53,13 @@ class AddRFactor(ScheduleRule):
             or has_data_reuse(node)
         ):
             return [sch]
-        factored = sch.copy()
-        try:
-            self._factor(factored, block)
-        except ScheduleError:
-            return [sch]  # not a reduction that rfactor knows
-        return [factored]
+        self._factor(sch, block)
+        return [sch]
 
     def _factor(self, sch: Schedule, block: BlockRV) -> None:
         node = node_of(sch, block)
-        bound = {value: item.iter_type for item, value in zip(node.iter_vars, node.iter_values, strict=True)}
         loops = sch.get_loops(block)
-        reduction = [
-            loop
-            for loop, item in zip(loops, loops_around(node), strict=True)
-            if bound.get(item.var) == tir.IterVar.CommReduce
-        ]
+        reduction = [loops[i] for i in reduction_loops(node)]
         spatial = [loop for loop in loops if loop not in reduction]
         sch.reorder(*spatial, *reduction)
         # The widest reduction loop is shared out; fusing would hide its contiguity from the vectorizer.

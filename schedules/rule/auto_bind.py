@@ -55,11 +55,15 @@ def bind_block(
     max_threads_per_block: int,
     thread_extents: Sequence[int] = (),
 ) -> None:
-    """Bind the outer loops of a block that is bound to no thread yet; the threads are sampled where there are candidates."""
+    """Bind the outer loops of a block that is bound to no thread yet; the threads are sampled where there are candidates.
+
+    A nest in which some block must run in order is left as it is.
+    """
     node = node_of(sch, block)
-    if why_not_complete(node) is not None and why_not_reduction(node) is not None:
-        return
     nodes = loops_around(node)
+    nest = blocks_below(nodes[0]) if nodes else [node]
+    if any(why_not_complete(item) is not None and why_not_reduction(item) is not None for item in nest):
+        return
     if any(loop.thread_binding is not None for loop in nodes):
         return
     count = _parallel_prefix(nodes)
@@ -79,14 +83,15 @@ def bind_block(
 
 
 def _parallel_prefix(loops: Sequence[LoopNode]) -> int:
-    """How many loops from the outside in are data-parallel, nested directly, and of extents that depend on none of them.
+    """How many loops from the outside in are data-parallel, nested directly, begin at 0, and of extents that depend on none of them.
 
     Where no iterations of each conflict, none of the fused loop do, however it is split.
     """
     count = 0
     outer: set[tir.Var] = set()
     for loop in loops:
-        if not is_data_parallel(loop) or mentions(loop.extent, outer) or mentions(loop.min, outer):
+        begins_at_zero = isinstance(loop.min, tir.IntImm) and loop.min.value == 0
+        if not is_data_parallel(loop) or not begins_at_zero or mentions(loop.extent, outer):
             break
         if why_iterations_conflict(loop, blocks_below(loop)) is not None:
             break

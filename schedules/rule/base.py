@@ -3,16 +3,36 @@
 from __future__ import annotations
 
 import copy
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 from ir.kinds import Kinds
 from ir.target import Target
 
-from ..error import ScheduleError
+from ..error import RuleError, ScheduleError
 from ..random_variable import BlockRV
 from ..schedule import Schedule
+
+_LOG = logging.getLogger(__name__)
+
+
+class _Copyable(Protocol):
+    def copy(self) -> Self: ...
+
+
+S = TypeVar("S", bound=_Copyable)
+T = TypeVar("T")
+
+
+def unless_refused(state: S, offer: Callable[[S], list[T]]) -> list[T]:
+    """What is offered of a copy of a schedule (or of what holds one); nothing where a primitive refuses a step."""
+    try:
+        return offer(state.copy())
+    except ScheduleError as refusal:
+        _LOG.debug("does not apply here: %s", refusal)
+        return []
 
 
 class ScheduleRule(ABC):
@@ -20,7 +40,8 @@ class ScheduleRule(ABC):
 
     Rules run on schedules with open decisions (sketches) and on ordinary ones alike; they only use a schedule's methods.
     Contract: ``apply`` may change and return the schedule that it is given, returns at least one schedule, and returns the
-    schedule unchanged where the rule does not fit the block.
+    schedule unchanged where the rule does not fit the block. A primitive that refuses a step says so too: ``apply`` need not
+    ask before what primitives ask.
     """
 
     defaults: ClassVar[Kinds[Callable[[], list[ScheduleRule]]]] = Kinds(
@@ -35,6 +56,23 @@ class ScheduleRule(ABC):
     @abstractmethod
     def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         """The schedules that the rule offers for a block."""
+
+    def offers(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
+        """What ``apply`` makes of a block, and the schedule as it was where a primitive refuses a step of it.
+
+        Raises:
+            RuleError: ``apply`` returns no list of schedules.
+        """
+        return unless_refused(sch, lambda tried: self._applied(tried, block)) or [sch]
+
+    def _applied(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
+        made = self.apply(sch, block)
+        if isinstance(made, list | tuple) and all(isinstance(item, Schedule) for item in made):
+            return list(made)
+        raise RuleError(
+            f"rule {type(self).__name__}: apply returns a list of schedules, got {type(made).__name__};"
+            " return [sch] where the rule does not fit"
+        )
 
     def initialize_with_tune_context(self, context: Any) -> None:
         """Learn the target of a tuning context."""

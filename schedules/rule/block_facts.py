@@ -38,6 +38,17 @@ def reduce_vars(block: BlockNode) -> list[Any]:
     return [item.var for item in block.iter_vars if item.iter_type == IterVar.CommReduce]
 
 
+def reduction_loops(block: BlockNode) -> list[int]:
+    """Positions of the loops that reduction variables are bound to directly."""
+    reductions = set(reduce_vars(block))
+    bound = {
+        value
+        for item, value in zip(block.iter_vars, block.iter_values, strict=True)
+        if item.var in reductions
+    }
+    return [i for i, loop in enumerate(loops_around(block)) if loop.var in bound]
+
+
 def is_leaf_block(block: BlockNode) -> bool:
     """Whether the body is a single store (no nested blocks or loops)."""
     return isinstance(block.body, LeafNode) and isinstance(block.body.leaf, tir.BufferStore)

@@ -6,11 +6,10 @@ from ir import tir
 
 from ..affine import mentions
 from ..analysis import consumers_of, is_output_block, why_not_complete, why_not_reduction
-from ..error import ScheduleError
 from ..random_variable import BlockRV
 from ..schedule import Schedule
 from ..tree import BlockNode, LoopNode, loops_around
-from .base import ScheduleRule
+from .base import ScheduleRule, unless_refused
 from .block_facts import PREPROC_ANNOTATION, is_scheduled, node_of
 
 
@@ -37,36 +36,31 @@ class RandomComputeLocation(ScheduleRule):
         depth = _free_depth(node, consumers, common)
         alternatives: list[Schedule] = []
         if depth > 0:
-            moved = self._moved(sch, block, depth - 1)
-            if moved is not None:
-                alternatives.append(moved)
+            alternatives += _moved(sch, block, depth - 1)
         tiled = [i for i, loop in enumerate(common) if "meta_schedule.parallel" in loop.annotations]
         if tiled and why_not_complete(node) is None:
             # Under the last core-level loop, and one cache level further in.
             for position in {tiled[-1], min(len(common) - 1, tiled[-1] + len(tiled))}:
                 if position + 1 != depth and len(alternatives) < self.max_alternatives - 1:
-                    moved = self._moved(sch, block, position)
-                    if moved is not None:
-                        alternatives.append(moved)
+                    alternatives += _moved(sch, block, position)
         if depth == 0 or depth < len(common) or not alternatives:
             alternatives.append(sch)
         return alternatives[: self.max_alternatives]
 
-    def _moved(self, sch: Schedule, block: BlockRV, position: int) -> Schedule | None:
-        """A copy with the block computed at the consumer loop of that position, or None where that is illegal."""
-        copy = sch.copy()
-        try:
-            consumer = copy.get_consumers(block)[0]
-            loop = copy.get_loops(consumer)[position]
-            copy.compute_at(block, loop, preserve_unit_loops=True)
-        except ScheduleError:
-            return None  # not legal there; the other locations remain
+
+def _moved(sch: Schedule, block: BlockRV, position: int) -> list[Schedule]:
+    """A copy with the block computed at the consumer loop of that position; none where that is illegal."""
+
+    def move(copy: Schedule) -> list[Schedule]:
+        consumer = copy.get_consumers(block)[0]
+        loop = copy.get_loops(consumer)[position]
+        copy.compute_at(block, loop, preserve_unit_loops=True)
         node = node_of(copy, block)
-        loops = copy.get_loops(block)
-        nodes = loops_around(node)
-        if nodes[-1].var.name.startswith("ax") and why_not_complete(node) is None:
-            copy.annotate(loops[-1], "meta_schedule.vectorize", 1)
-        return copy
+        if loops_around(node)[-1].var.name.startswith("ax") and why_not_complete(node) is None:
+            copy.annotate(copy.get_loops(block)[-1], "meta_schedule.vectorize", 1)
+        return [copy]
+
+    return unless_refused(sch, move)
 
 
 def _common_loops(consumers: list[BlockNode]) -> list[LoopNode]:

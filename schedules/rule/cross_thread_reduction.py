@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from ir import tir
 
@@ -11,8 +12,8 @@ from ..error import ScheduleError
 from ..random_variable import BlockRV, LoopRV
 from ..schedule import Schedule
 from ..tree import BlockNode, LoopNode, loops_around
-from .base import ScheduleRule
-from .block_facts import elementwise_prefix, has_data_reuse, node_of, reduce_vars
+from .base import ScheduleRule, unless_refused
+from .block_facts import elementwise_prefix, has_data_reuse, node_of, reduce_vars, reduction_loops
 
 
 class CrossThreadReduction(ScheduleRule):
@@ -36,12 +37,7 @@ class CrossThreadReduction(ScheduleRule):
         node = node_of(sch, block)
         if not self._fits(node):
             return [sch]
-        shared = sch.copy()
-        try:
-            self._share(shared, block)
-        except ScheduleError:
-            return [sch]  # the reduction cannot move to its reader
-        return [sch, shared]
+        return [sch, *unless_refused(sch, partial(self._share, block=block))]
 
     def _fits(self, node: BlockNode) -> bool:
         loops = loops_around(node)
@@ -51,10 +47,10 @@ class CrossThreadReduction(ScheduleRule):
             and bool(loops)
             and all(loop.thread_binding is None for loop in loops)
             and all(isinstance(loop.extent, tir.IntImm) for loop in loops)
-            and any(_extent(loops[i]) > 1 for i in _reduction_loops(node))  # else there is nothing to share
+            and any(_extent(loops[i]) > 1 for i in reduction_loops(node))  # else there is nothing to share
         )
 
-    def _share(self, sch: Schedule, block: BlockRV) -> None:
+    def _share(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
         node = node_of(sch, block)
         reader = None
         if not is_output_block(node):
@@ -75,11 +71,12 @@ class CrossThreadReduction(ScheduleRule):
         fused = self._fused_reduction(sch, block)
         _outer, threads = sch.split(fused, [None, lanes])
         sch.bind(threads, "threadIdx.x")
+        return [sch]
 
     def _fused_reduction(self, sch: Schedule, block: BlockRV) -> LoopRV:
         """The reduction loops as one, inside of all others."""
         node = node_of(sch, block)
-        positions = _reduction_loops(node)
+        positions = reduction_loops(node)
         loops = sch.get_loops(block)
         reduced = [loops[i] for i in positions]
         around = {i for i in range(len(loops)) if i not in positions}
@@ -91,12 +88,3 @@ class CrossThreadReduction(ScheduleRule):
 def _extent(loop: LoopNode) -> int:
     assert isinstance(loop.extent, tir.IntImm)
     return loop.extent.value
-
-
-def _reduction_loops(node: BlockNode) -> list[int]:
-    """Positions of the loops that the reduction variables are bound to."""
-    reductions = set(reduce_vars(node))
-    bound = {
-        value for item, value in zip(node.iter_vars, node.iter_values, strict=True) if item.var in reductions
-    }
-    return [i for i, loop in enumerate(loops_around(node)) if loop.var in bound]

@@ -7,7 +7,7 @@ from typing import Any
 
 from ir.registry import get_global_func
 
-from ..error import ScheduleError
+from ..error import RuleError
 from ..random_variable import BlockRV
 from ..schedule import Schedule
 from .base import ScheduleRule
@@ -62,5 +62,5 @@ def as_schedules(result: Any, given: Schedule, name: str) -> list[Schedule]:
     """What a user's function returned as a list; None stands for the schedule that it was given."""
     found = [given] if result is None else list(result) if isinstance(result, list | tuple) else [result]
     if not found or not all(isinstance(item, Schedule) for item in found):
-        raise ScheduleError(f"{name} must return a Schedule, a list of them, or None, got {result!r}")
+        raise RuleError(f"{name} must return a Schedule, a list of them, or None, got {result!r}")
     return found

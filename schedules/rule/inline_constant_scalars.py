@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ..error import ScheduleError
 from ..random_variable import BlockRV
 from ..schedule import Schedule
 from .base import ScheduleRule
@@ -19,8 +18,5 @@ class InlineConstantScalars(ScheduleRule):
         )
         if node.reads or not single:
             return [sch]
-        try:
-            sch.compute_inline(block)
-        except ScheduleError:
-            return [sch]  # an output, or used by its pointer: it stays a block
+        sch.compute_inline(block)
         return [sch]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from ir import dtype as dt
@@ -22,7 +23,7 @@ from ..error import ScheduleError
 from ..random_variable import BlockRV, LoopRV
 from ..schedule import Schedule
 from ..tree import BlockNode, LoopNode, loops_around, scope_of
-from .base import ScheduleRule
+from .base import ScheduleRule, unless_refused
 from .block_facts import has_data_reuse, is_injective, node_of, reads_elementwise
 
 TILING_STRUCTURE = "meta_schedule.tiling_structure"
@@ -198,25 +199,23 @@ class MultiLevelTiling(ScheduleRule):
         if reuse.req == "may" and elementwise:
             # The consumer's buffer is the copy of the tile that a cache would be.
             for level in reuse.levels:
-                moved = state.copy()
-                (consumer,) = moved.sch.get_consumers(moved.block)
-                if self._follows_into_tile(moved, consumer, level):
-                    found.append(moved)
+                found += unless_refused(state, partial(self._followed, level=level))
             return [*found, state]
         for level in reuse.levels:
-            cached = state.copy()
-            copy = cached.sch.cache_write(cached.block, 0, reuse.scope)
-            if self._follows_into_tile(cached, copy, level):
-                found.append(cached)
+            found += unless_refused(state, partial(self._written_out, level=level))
         return [*found, state] if reuse.req == "may" or not found else found
 
-    def _follows_into_tile(self, state: TiledBlock, consumer: BlockRV, level: int) -> bool:
-        """Move a consumer into the tile of a level; False where it cannot follow: one that runs for a triangle of its domain, say."""
-        try:
-            state.sch.reverse_compute_at(consumer, self._place(state, level), preserve_unit_loops=True)
-        except ScheduleError:
-            return False
-        return True
+    def _followed(self, state: TiledBlock, level: int) -> list[TiledBlock]:
+        """The block's only consumer in the tile of a level; it cannot follow where it runs for a triangle of its domain, say."""
+        (consumer,) = state.sch.get_consumers(state.block)
+        state.sch.reverse_compute_at(consumer, self._place(state, level), preserve_unit_loops=True)
+        return [state]
+
+    def _written_out(self, state: TiledBlock, level: int) -> list[TiledBlock]:
+        """The block with a cache of its result that is written out in the tile of a level."""
+        copy = state.sch.cache_write(state.block, 0, self.reuse_write.scope)
+        state.sch.reverse_compute_at(copy, self._place(state, level), preserve_unit_loops=True)
+        return [state]
 
     def _cache_operands(self, state: TiledBlock) -> TiledBlock:
         reuse = self.reuse_read

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ir import tir
@@ -10,6 +11,7 @@ from ir import tir
 from ..error import ScheduleError
 from ..random_variable import BlockRV, LoopRV
 from ..schedule import Schedule
+from .base import unless_refused
 from .block_facts import node_of, reduce_vars
 from .multi_level_tiling import TILING_STRUCTURE, MultiLevelTiling, ReuseType, TiledBlock, stands_alone
 from .tensorize import AUTO_TENSORIZE_INIT, blockize_for
@@ -63,17 +65,13 @@ class MultiLevelTilingTensorCore(MultiLevelTiling):
             return [sch]
         found: list[Schedule] = []
         for group in self.intrin_groups:
-            tiled = sch.copy()
-            try:
-                unit = blockize_for(tiled, block, group["compute"])
-                if unit is None:
-                    continue
-                found += self._tile_group(tiled, unit, group)
-            except ScheduleError:
-                continue  # this group's fragments do not fit the block
+            found += unless_refused(sch, partial(self._tile_group, block=block, group=group))
         return found or [sch]
 
-    def _tile_group(self, sch: Schedule, unit: BlockRV, group: Mapping[str, str]) -> list[Schedule]:
+    def _tile_group(self, sch: Schedule, block: BlockRV, group: Mapping[str, str]) -> list[Schedule]:
+        unit = blockize_for(sch, block, group["compute"])
+        if unit is None:
+            return []
         sch.annotate(unit, TILING_STRUCTURE, self.structure)
         sch.annotate(unit, AUTO_TENSORIZE_INIT, group["init"])
         sch.annotate(unit, WARP_EXECUTION, 1)

@@ -19,6 +19,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -33,6 +35,7 @@ from ..population.sketch import SketchSchedule
 from ..random_variable import BlockRV, ExprRV, LoopRV
 from ..schedule import Schedule
 from ..tree import BlockNode, loops_around
+from .base import unless_refused
 from .block_facts import (
     PREPROC_ANNOTATION,
     contiguous_var,
@@ -93,11 +96,20 @@ class RegisterTiling(MultiLevelTiling):
         constant = [index for index, is_constant in packs if is_constant]
         runtime = [index for index, is_constant in packs if not is_constant]
         variants = [constant] + ([constant + runtime] if runtime else [])
-        return [
-            self._tile(sch.copy(), block, vector_var, pack, set(constant), padding)
-            for padding in self._paddings(node, vector_var)
-            for pack in variants
-        ]
+        found: list[Schedule] = []
+        for padding, pack in product(self._paddings(node, vector_var), variants):
+            found += unless_refused(
+                sch,
+                partial(
+                    self._tile,
+                    block=block,
+                    vector_var=vector_var,
+                    packs=pack,
+                    constants=set(constant),
+                    padding=padding,
+                ),
+            )
+        return found or [sch]
 
     def _lanes(self, node: BlockNode) -> int:
         return int(max(1, self.target.vector_bits // dt.bits(node.writes[0].buffer.dtype)))
@@ -164,7 +176,7 @@ class RegisterTiling(MultiLevelTiling):
         packs: Sequence[int],
         constants: set[int],
         padding: dict[Any, int],
-    ) -> Schedule:
+    ) -> list[Schedule]:
         node = node_of(sch, block)
         epilogue = self._stage_output(sch, block)
         pad_loops(sch, block, padding)
@@ -186,7 +198,7 @@ class RegisterTiling(MultiLevelTiling):
         if vector_tile is not None:
             for buffer, is_constant in packed_buffers:
                 self._pack(sch, block, buffer, vector_var, vector_tile[1], is_constant, vector_var in padding)
-        return sch
+        return [sch]
 
     def _stage_output(self, sch: Schedule, block: BlockRV) -> BlockRV:
         """Let the block accumulate in a local buffer; returns the block that writes the tile out."""
@@ -332,10 +344,13 @@ class RegisterTiling(MultiLevelTiling):
         position = next(
             i for i, item in enumerate(node.reads) if item.buffer is node_of(sch, copy).writes[0].buffer
         )
-        index_map = panel_map(len(region.region), vector_dim, factor, _dtype_of(region))
+
+        def panels(around: BlockNode) -> IndexMap:
+            return panel_map(len(region.region), vector_dim, factor, around.iter_vars[0].var.dtype)
+
         # Behind a padded axis' end the last panel has anything in it: the kernel masks it.
-        sch.transform_layout(block, ("read", position), index_map, assume_injective_transform=is_padded)
-        sch.transform_block_layout(copy, index_map)
+        sch.transform_layout(block, ("read", position), panels(node), assume_injective_transform=is_padded)
+        sch.transform_block_layout(copy, panels(node_of(sch, copy)))
         if is_constant:
             sch.annotate(copy, PREPROC_ANNOTATION, 1)
             return
@@ -355,10 +370,6 @@ def panel_map(ndim: int, dim: int, width: Any, dtype: str) -> IndexMap:
     restored: list[Any] = list(back[1:-1])
     restored.insert(dim, back[0] * width + back[-1])
     return IndexMap(initial, final, IndexMap(back, restored))
-
-
-def _dtype_of(region: tir.BufferRegion) -> str:
-    return region.region[0].min.dtype
 
 
 def _levels(structure: str, tiles: dict[str, list[list[LoopRV]]]) -> list[list[list[LoopRV]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ir import tir
@@ -11,6 +12,7 @@ from ..error import ScheduleError
 from ..random_variable import BlockRV, LoopRV
 from ..schedule import Schedule
 from ..tree import loops_around
+from .base import unless_refused
 from .block_facts import node_of, reduce_vars
 from .multi_level_tiling import TILING_STRUCTURE, MultiLevelTiling, ReuseType, TiledBlock, stands_alone
 
@@ -57,15 +59,16 @@ class MultiLevelTilingWithIntrin(MultiLevelTiling):
             return [sch]
         if self.filter_fn is not None and not self.filter_fn(sch, block):
             return [sch]
-        tiled = sch.copy()
-        unit = blockize_for(tiled, block, self.intrin_name) if reduce_vars(node_of(sch, block)) else None
-        if unit is None:
+        if not reduce_vars(node_of(sch, block)):
             return [sch]
-        tiled.annotate(unit, TILING_STRUCTURE, self.structure)
-        try:
-            return [*[state.sch for state in self._states(TiledBlock(tiled, unit))], sch]
-        except ScheduleError:
-            return [sch]  # the loops cannot be brought into the intrinsic's order
+        return [*unless_refused(sch, partial(self._tiled, block=block)), sch]
+
+    def _tiled(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
+        unit = blockize_for(sch, block, self.intrin_name)
+        if unit is None:
+            return []
+        sch.annotate(unit, TILING_STRUCTURE, self.structure)
+        return [state.sch for state in self._states(TiledBlock(sch, unit))]
 
 
 def blockize_for(sch: Schedule, block: BlockRV, intrin_name: str) -> BlockRV | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from ir import tir
 
 from ..affine import mentions
-from ..error import ScheduleError
 from ..random_variable import BlockRV
 from ..schedule import Schedule
 from ..tree import BlockNode, LoopNode, loops_around
@@ -41,21 +40,17 @@ class TransposeTiling(ScheduleRule):
         exchanged = _exchanged_loops(node)
         if exchanged is None or any(_extent(loops[i]) < 2 * self.tile for i in exchanged):
             return [sch]
-        copy = sch.copy()
         outer, inner = [], []
-        try:
-            for position, rv in enumerate(copy.get_loops(block)):
-                if position in exchanged:
-                    one, two = copy.split(rv, [None, self._factor(_extent(loops[position]))])
-                    outer.append(one)
-                    inner.append(two)
-                else:
-                    outer.append(rv)
-            # the axis that is contiguous in the result becomes the vector
-            copy.reorder(*outer, *(inner if exchanged[0] < exchanged[1] else reversed(inner)))
-        except ScheduleError:
-            return [sch]  # several blocks share these loops
-        return [copy]
+        for position, rv in enumerate(sch.get_loops(block)):
+            if position in exchanged:
+                one, two = sch.split(rv, [None, self._factor(_extent(loops[position]))])
+                outer.append(one)
+                inner.append(two)
+            else:
+                outer.append(rv)
+        # the axis that is contiguous in the result becomes the vector
+        sch.reorder(*outer, *(inner if exchanged[0] < exchanged[1] else reversed(inner)))
+        return [sch]
 
     def _factor(self, extent: int) -> int:
         divisors = range(self.tile, self.tile // 2 - 1, -1)

@@ -92,20 +92,9 @@ def _apply_everywhere(
         grown: list[Schedule] = []
         for state in states:
             block = _find(state, name)
-            grown += [state] if block is None else _applied(rule, state, block)
+            grown += [state] if block is None else rule.offers(state, block)
         states = grown
     return states
-
-
-def _applied(rule: ScheduleRule, sch: Schedule, block: BlockRV) -> list[Schedule]:
-    """What a rule makes of a block."""
-    made = rule.apply(sch, block)
-    if isinstance(made, list | tuple) and all(isinstance(item, Schedule) for item in made):
-        return list(made)
-    raise ScheduleError(
-        f"rule {type(rule).__name__}: apply returns a list of schedules, got {type(made).__name__};"
-        " return [sch] where the rule does not fit"
-    )
 
 
 def _find(sch: Schedule, name: str) -> BlockRV | None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from ir import IRModule, assert_structural_equal
+from ir.script import tir as T
 from ir.tir import PrimFunc
 from ir.tir.interpreter import Interpreter
 from schedules import Schedule, ScheduleError, Trace
@@ -39,7 +40,7 @@ def assert_replays(sch: Schedule, original: PrimFunc) -> None:
     assert again.trace.as_json() == sch.trace.as_json()
     assert again.trace.as_python() == sch.trace.as_python()
     from_text = Schedule(original)
-    exec("\n".join(sch.trace.as_python()), {"sch": from_text})
+    exec("\n".join(sch.trace.as_python()), {"sch": from_text, "T": T})
     assert_structural_equal(from_text.mod, sch.mod)
 
 

@@ -38,7 +38,7 @@ class RuleContract:
         func = PROGRAMS[name]()
         for block in self.blocks(func):
             sch = Schedule(func, seed=0, error_render_level="none")
-            found = self.ready().apply(sch, sch.get_block(block))
+            found = self.ready().offers(sch, sch.get_block(block))
             assert found and all(isinstance(item, Schedule) for item in found)
             for item in found[:2]:
                 assert_replays(item, func)
@@ -50,7 +50,7 @@ class RuleContract:
         func = PROGRAMS[name]()
         for block in self.blocks(func):
             start = SketchSchedule(func, seed=0)
-            for item in self.ready().apply(start, start.get_block(block)):
+            for item in self.ready().offers(start, start.get_block(block)):
                 assert isinstance(item, SketchSchedule)
                 sketch = Sketch(item)
                 rows = sketch.sample(2, np.random.default_rng(0))
@@ -75,7 +75,7 @@ class RuleContract:
         sch = Schedule(func, seed=0, error_render_level="none")
         loop = sch.get_loops("C")[0]
         sch.annotate(loop, "meta_schedule.parallel", 1)
-        found = self.ready().apply(sch, sch.get_block("C"))
+        found = self.ready().offers(sch, sch.get_block("C"))
         assert found
         for item in found:
             assert_replays(item, func)

@@ -30,6 +30,7 @@ from ..program import ScheduledProgram
 from ..search.base import MeasureCandidate, SearchStrategy
 from ..state import TaskState, TimeShares, TuningRun
 from .final import settle
+from .last_resort import last_resorts
 
 _LEAST_SHARE = 0.01
 """Share of a task in the model's time from which its final choice is worth a second."""
@@ -82,6 +83,9 @@ class TaskScheduler(TuningRun, ABC):
     ) -> None:
         """Tune until the trials or the seconds are used up, all spaces are exhausted, or Ctrl-C.
 
+        Where every trial of a task failed, a program that needs no search is kept if it is right: the schedule of builds without
+        records, or the kernel as it was given.
+
         Each result is committed to the database as soon as it is there; what may be the best of a batch, once the fastest has
         passed the whole check. Without Ctrl-C the fastest candidates of each
         task that got trials are measured again in turns at the end. ``measure_callbacks`` are told of this run beside
@@ -106,6 +110,7 @@ class TaskScheduler(TuningRun, ABC):
                     callback.start(self)
                 self._loop(max_trials_global, max_seconds, begin)
                 self._settle()
+                self._take_last_resorts()
         except KeyboardInterrupt:
             self.interrupted = True
             raise
@@ -183,6 +188,30 @@ class TaskScheduler(TuningRun, ABC):
                     task.choice, task.best_secs = found
         self.times.measure += time.monotonic() - begin
 
+    def _take_last_resorts(self) -> None:
+        """Leave no task that had its turn without a program while there is one that is right."""
+        for task in self.tasks:
+            if task.best_secs < float("inf") or not (task.trials or task.finished):
+                continue
+            tried = self._database.get_records(task.workload, task.context.target)
+            for candidate in last_resorts(task.context, tried):
+                self._interrupts.check()
+                if self._take(task, candidate):
+                    break
+
+    def _take(self, task: TaskState, candidate: MeasureCandidate) -> bool:
+        """Keep a candidate outside of the budget, if it runs and is right."""
+        measuring = time.monotonic()
+        requests = self._requests(task, [candidate], [None], [])
+        found = [
+            result for _, result in measure_candidates(requests, self._builder, self._runner) if result.ok
+        ]
+        self.times.measure += time.monotonic() - measuring
+        for result in found:
+            task.best_secs, task.choice = _mean(result), "last resort"
+            self._record(task, candidate, result)
+        return bool(found)
+
     def _measure(self, task: TaskState, candidates: Sequence[MeasureCandidate]) -> list[MeasureResult]:
         """Build and measure a batch, committing each result when it comes."""
         searching = time.monotonic()
@@ -249,6 +278,9 @@ class TaskScheduler(TuningRun, ABC):
         else:
             task.failures[str(result.kind)] += 1
             task.last_errors[str(result.kind)] = result.error_msg or ""
+        self._record(task, candidate, result)
+
+    def _record(self, task: TaskState, candidate: MeasureCandidate, result: MeasureResult) -> None:
         schedule = candidate._schedule
         trace = schedule.trace if schedule is not None else candidate.sketch.trace_of(candidate.row)
         self._database.commit_tuning_record(

@@ -7,8 +7,9 @@ import pytest
 
 from ir import tir
 from schedules.population.linear import IndexSteps, Values
+from schedules.random_variable import DecisionVar
 
-I, J, D = tir.Var("i", "int32"), tir.Var("j", "int32"), tir.Var("d", "int32")
+I, J, D = tir.Var("i", "int32"), tir.Var("j", "int32"), DecisionVar("d")
 LOOPS = frozenset({I, J})
 VALUES = {I: 0, J: 0, D: np.array([2, 3, 8])}
 EXTENTS = {I: np.array([4, 4, 4]), J: np.array([2, 3, 8])}

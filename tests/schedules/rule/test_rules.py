@@ -10,7 +10,7 @@ from ir.registry import remove_global_func
 from ir.script import tir as T
 from ir.target import Target
 from ir.tir import TensorIntrin
-from schedules import BlockRV, Schedule, ScheduleError
+from schedules import BlockRV, RuleError, Schedule, ScheduleError
 from schedules.population import Sketch
 from schedules.population.sketch import SketchSchedule
 from schedules.postproc import DisallowDynamicLoop, postprocess
@@ -210,7 +210,7 @@ class TestFunctionRule(RuleContract):
     def test_refuses_other_results(self) -> None:
         rule = FunctionRule(lambda sch, block: 3)
         sch = Schedule(elementwise())
-        with pytest.raises(ScheduleError, match="must return a Schedule"):
+        with pytest.raises(RuleError, match="must return a Schedule"):
             rule.apply(sch, sch.get_block("C"))
 
 

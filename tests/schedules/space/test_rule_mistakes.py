@@ -9,7 +9,7 @@ import pytest
 
 from ir import te
 from ir.target import Target
-from schedules import ScheduleError
+from schedules import RuleError, ScheduleError
 from schedules.rule import ScheduleRule
 from schedules.space import PostOrderApply
 
@@ -28,7 +28,7 @@ class Forgets(ScheduleRule):
 def test_what_is_no_list_of_schedules_is_an_error_that_names_the_rule(made: Any, shown: str) -> None:
     a = te.placeholder((8,), name="A")
     func = te.create_prim_func([a, te.compute((8,), lambda i: a[i] + 1.0, name="B")])
-    with pytest.raises(ScheduleError, match=f"rule Forgets: apply returns a list of schedules, got {shown}"):
+    with pytest.raises(RuleError, match=f"rule Forgets: apply returns a list of schedules, got {shown}"):
         PostOrderApply(sch_rules=[Forgets(made)]).generate_design_space(func, Target("cpu"))
 
 
