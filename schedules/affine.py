@@ -160,3 +160,14 @@ def split_by(
         else:
             rest[monomial] = factor
     return coefficients, rest
+
+
+def coefficient_of(index: Any, var: tir.Var) -> int | None:
+    """The constant that a variable is multiplied by in an index; None where it is none."""
+    parts = split_by(polynomial(index), {var: 1})
+    if parts is None:
+        return None
+    terms = parts[0].get(var, {})
+    if not terms:
+        return 0
+    return terms.get(()) if set(terms) == {()} else None

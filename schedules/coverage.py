@@ -204,14 +204,17 @@ def why_not_begun(block: BlockNode, buffer: tir.Buffer, place: TreeNode) -> str 
         return None
     around = loops_around(block)
     standing = {loop.var: loop.min for loop in around if constant_difference(loop.extent, 1) == 0}
-    below = {loop.var for loop in _loops_below(block, place)}
+    below = _loops_below(block, place)
+    first = {loop.var: loop.min for loop in below if only_reduces(loop, block)}
     for item, value in zip(block.iter_vars, block.iter_values, strict=True):
-        value = substitute(value, standing)
-        if item.iter_type != tir.IterVar.CommReduce or constant_difference(value, item.dom.min) == 0:
+        if item.iter_type != tir.IterVar.CommReduce:
             continue
-        used = _variables(value)
-        outside = [var for var in used if var not in below and not isinstance(var, DecisionVar)]
-        if outside or not used:
+        at_first = substitute(value, standing | first)
+        if constant_difference(at_first, item.dom.min) == 0:
+            continue
+        # Loops that feed other variables, too, run through their digits.
+        used = [var for var in _variables(at_first) if not isinstance(var, DecisionVar)]
+        if not used or any(not any(var is loop.var for loop in below) for var in used):
             return f"the reduction {item.var.name!r} of block {block.name!r} is not finished here: it is bound to {value}"
     return None
 
@@ -284,6 +287,16 @@ def _is_harmless(node: TreeNode) -> bool:
     return template is None or not isinstance(template, tir.IfThenElse | tir.While)
 
 
+def is_conditional_below(block: BlockNode, place: TreeNode) -> bool:
+    """Whether a condition lies between a block and a place around it."""
+    node = block.parent
+    while node is not None and node is not place:
+        if not _is_harmless(node):
+            return True
+        node = node.parent
+    return False
+
+
 def _no_guard(block: BlockNode, indices: Sequence[Any], shape: Sequence[Any]) -> tir.PrimExpr | None:
     """A clause of a block's predicate that does more than to keep its variables in their domains, or None.
 
@@ -302,7 +315,7 @@ def _no_guard(block: BlockNode, indices: Sequence[Any], shape: Sequence[Any]) ->
             if mentions(index, {item.var})
         ):
             kept.append(inside(value, item.dom))
-    first = {loop.var: loop.min for loop in around if _only_reduces(loop, block)}
+    first = {loop.var: loop.min for loop in around if only_reduces(loop, block)}
     return clause_beyond(block.predicate, kept, around, first)
 
 
@@ -313,7 +326,7 @@ def _is_whole(index: Any, domains: Mapping[Any, tir.Range], dim: Any) -> bool:
     return constant_difference(low, 0) == 0 and constant_difference(extent, dim) == 0
 
 
-def _only_reduces(loop: LoopNode, block: BlockNode) -> bool:
+def only_reduces(loop: LoopNode, block: BlockNode) -> bool:
     """Whether a loop feeds reduction variables of a block and no others."""
     kinds = {
         item.iter_type

@@ -9,54 +9,30 @@ reads from it is the iteration's own.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from ir import structural_equal, tir
-from ir.arith import Analyzer, detect_iter_map
+from ir.arith import detect_iter_map
 from ir.tir import IterVar
 from ir.tir.evaluate import evaluate
 
-from .affine import Polynomial, constant_difference, exact_quotient, mentions, polynomial, split_by
-from .analysis import is_affine, leaves_beside_blocks, read_buffers, require, written_buffers
+from .affine import Polynomial, coefficient_of, constant_difference, exact_quotient, mentions, polynomial
+from .analysis import is_affine, leaves_beside_blocks, read_buffers, require, scope_children, written_buffers
 from .bounds import is_open
-from .coverage import why_not_begun, why_not_covered
 from .disjoint import Access, linear_never_meet, never_meet
-from .region import Box, bind_region, relax_loops
-from .tree import (
-    BlockNode,
-    LeafNode,
-    LoopNode,
-    blocks_below,
-    child_blocks,
-    is_ancestor,
-    loops_around,
-    scope_of,
-)
+from .private_memory import is_private
+from .region import Box
+from .surroundings import loads_around
+from .touches import Iteration, Touch, buffers_read_elsewhere, is_steady, memory_written_by
+from .tree import BlockNode, LeafNode, LoopNode, loops_around
 
 _MOST_PAIRS = 1024
 """Iterations of which every pair is compared."""
 _MOST_TILES = 1 << 20
 """Iterations of which the tiles are counted."""
-
-
-class _Touch:
-    """What one block touches of a buffer in one iteration of the loop."""
-
-    def __init__(self, block: BlockNode, is_write: bool, region: tir.BufferRegion, loop: LoopNode) -> None:
-        self.block, self.is_write = block, is_write
-        values = dict(zip([item.var for item in block.iter_vars], block.iter_values, strict=True))
-        inner = [item for item in loops_around(block) if item is not loop and is_ancestor(loop, item)]
-        self.access = Access(bind_region(region.region, values), inner, block.predicate)
-        self._shape = region.buffer.shape
-
-    @cached_property
-    def box(self) -> Box:
-        """A box around it."""
-        return relax_loops(self.access.region, self.access.inner, self._shape)
 
 
 def why_iterations_conflict(
@@ -71,44 +47,57 @@ def why_iterations_conflict(
 
     Args:
         loop: the loop; of one with open decisions nothing is said.
-        blocks: those below it that count.
+        blocks: those below it that count, with the loads around them.
         between_blocks: whether only conflicts of different blocks count, where instances of one may run in any order.
         as_threads: iterations are threads of one block: they share a reduction that the loop runs over, and hand over between blocks
             what lies in shared memory.
         is_left: some of the blocks leave the loop, so that what an iteration keeps to itself counts as well.
     """
+    found = conflicts_of_iterations(loop, blocks, between_blocks, as_threads=as_threads, is_left=is_left)
+    return next(found, None)
+
+
+def conflicts_of_iterations(
+    loop: LoopNode,
+    blocks: Sequence[BlockNode],
+    between_blocks: bool = False,
+    *,
+    as_threads: bool = False,
+    is_left: bool = False,
+) -> Iterator[str]:
+    """All the reasons of :func:`why_iterations_conflict`, one for each write and other access that may meet."""
     if (isinstance(loop.extent, tir.IntImm) and loop.extent.value <= 1) or is_open(loop.extent):
-        return None
+        return
     if any(_stores_something(leaf) for leaf in leaves_beside_blocks(loop)):
-        return f"loop {loop.var.name!r} holds stores that are in no block"
-    outer = loops_around(loop)
+        yield f"loop {loop.var.name!r} holds stores that are in no block"
+    iteration = Iteration(loop)
     for buffer in dict.fromkeys(region.buffer for block in blocks for region in block.writes):
-        touches = [item for block in blocks for item in _touches(block, buffer, loop)]
+        touches = [item for block in blocks for item in iteration.touches(block, buffer)]
         pairs = [pair for pair in _pairs(touches) if not (as_threads and _threads_agree(*pair, buffer, loop))]
         if between_blocks:
-            pairs = [(one, other) for one, other in pairs if one.block is not other.block]
+            pairs = [pair for pair in pairs if not _are_of_one_block(*pair)]
         pairs = [
             (one, other)
             for one, other in pairs
-            if not linear_never_meet(one.access, other.access, loop, outer)
+            if not linear_never_meet(one.access, other.access, loop, iteration.outer)
         ]
-        if not pairs or (not is_left and _is_private(buffer, loop, touches)):
+        if not pairs or (not is_left and is_private(buffer, iteration, touches)):
             continue
         if any(
             buffer in written_buffers(item) and _is_open_and_numbers(item, blocks, loop) for item in blocks
         ):
             continue
         for one, other in pairs:
-            if not _are_disjoint(one, other, loop, outer):
+            if not _are_disjoint(one, other, loop, iteration.outer):
                 kind = "writes" if other.is_write else "reads"
-                return (
+                where = "block" if other.is_stated else "a condition or an index around block"
+                yield (
                     f"one iteration of loop {loop.var.name!r} may write to {buffer.name}, in block {one.block.name!r}, what"
-                    f" block {other.block.name!r} {kind} in another"
+                    f" {where} {other.block.name!r} {kind} in another"
                 )
-    return None
 
 
-def _pairs(touches: Sequence[_Touch]) -> list[tuple[_Touch, _Touch]]:
+def _pairs(touches: Sequence[Touch]) -> list[tuple[Touch, Touch]]:
     """Each write with every other access and with itself."""
     return [
         (one, other)
@@ -119,9 +108,14 @@ def _pairs(touches: Sequence[_Touch]) -> list[tuple[_Touch, _Touch]]:
     ]
 
 
-def _threads_agree(one: _Touch, other: _Touch, buffer: tir.Buffer, loop: LoopNode) -> bool:
+def _are_of_one_block(one: Touch, other: Touch) -> bool:
+    """Whether accesses are those of one block: a load around it is not, which runs before and decides of its instances."""
+    return one.block is other.block and one.is_stated and other.is_stated
+
+
+def _threads_agree(one: Touch, other: Touch, buffer: tir.Buffer, loop: LoopNode) -> bool:
     """Whether threads that meet there are ordered by a barrier, or share a reduction."""
-    if one.block is not other.block:
+    if not _are_of_one_block(one, other):
         return buffer.scope().startswith("shared") or _is_reduced_over(one.block, loop)
     return _is_reduced_over(one.block, loop)
 
@@ -159,9 +153,15 @@ def writes_one_value(block: BlockNode) -> bool:
     """Whether the place of an element tells which instance of a block writes it: written again, it gets the same value."""
     return (
         bool(block.iter_vars)
-        and not written_buffers(block) & read_buffers(block)
+        and not written_buffers(block) & _loaded_buffers(block)
         and has_elements_of_its_own(block)
     )
+
+
+def _loaded_buffers(block: BlockNode) -> set[tir.Buffer]:
+    """What a block reads, and what loads around it do."""
+    around = {item.load.buffer for item in loads_around(block)}
+    return read_buffers(block) | buffers_read_elsewhere(block) | around
 
 
 def has_elements_of_its_own(block: BlockNode) -> bool:
@@ -171,8 +171,10 @@ def has_elements_of_its_own(block: BlockNode) -> bool:
         for item in block.iter_vars
         if item.iter_type == IterVar.DataPar and constant_difference(item.dom.extent, 1) != 0
     }
+    changing = memory_written_by(scope_children(block))
     return all(
-        needed <= _determined(region) or _tells_apart(region, block, needed) for region in block.writes
+        needed <= _determined(region, block, changing) or _tells_apart(region, block, needed, changing)
+        for region in block.writes
     )
 
 
@@ -190,8 +192,11 @@ def runs_each_instance_once(block: BlockNode, loops: Sequence[LoopNode]) -> bool
     return True
 
 
-def _determined(region: tir.BufferRegion) -> set[Any]:
-    """The variables whose values the place of an element tells: indices themselves, and those of which two indices are both digits."""
+def _determined(region: tir.BufferRegion, block: BlockNode, changing: set[tir.Var]) -> set[Any]:
+    """The variables whose values the place of an element tells: indices themselves, and those of which two indices are both digits to one
+    base, which is the same for all instances.
+    """
+    variables = {item.var for item in block.iter_vars}
     found: set[Any] = set()
     quotients: list[tuple[Any, Any]] = []
     remainders: list[tuple[Any, Any]] = []
@@ -201,28 +206,38 @@ def _determined(region: tir.BufferRegion) -> set[Any]:
             continue
         if isinstance(index, tir.Var):
             found.add(index)
-        elif isinstance(index, tir.FloorDiv):
-            quotients.append((index.a, index.b))
-        elif isinstance(index, tir.FloorMod):
-            remainders.append((index.a, index.b))
+        elif isinstance(index, tir.FloorDiv | tir.FloorMod) and is_steady(index.b, changing, variables):
+            (quotients if isinstance(index, tir.FloorDiv) else remainders).append((index.a, index.b))
     for value, base in quotients:
         if any(value is other and structural_equal(base, digit) for other, digit in remainders):
             found.add(value)
     return found
 
 
-def _tells_apart(region: tir.BufferRegion, block: BlockNode, variables: set[Any]) -> bool:
-    """Whether two values of some variables of a block never give places that meet, its other variables standing still."""
+def _tells_apart(
+    region: tir.BufferRegion, block: BlockNode, needed: set[Any], changing: set[tir.Var]
+) -> bool:
+    """Whether two instances of a block that differ in some variables never write places that meet.
+
+    Other variables of the block that stand in an index must be told, too.
+    """
+    steady = [
+        item for item in region.region if is_steady(item.min, changing) and is_steady(item.extent, changing)
+    ]
+    domains = {
+        item.var: item.dom
+        for item in block.iter_vars
+        if item.var in needed or any(mentions(part.min, {item.var}) for part in steady)
+    }
     moving: list[tir.PrimExpr] = []
-    for item in region.region:
+    for item in steady:
         total = tir.const(0, item.min.dtype)
-        for term in _moving_terms(item.min, variables):
+        for term in _moving_terms(item.min, set(domains)):
             step = exact_quotient(term, item.extent)
             if step is None:
                 return False
             total = total + step
         moving.append(total)
-    domains = {item.var: item.dom for item in block.iter_vars if item.var in variables}
     return bool(detect_iter_map(moving, domains, True, "bijective").indices)
 
 
@@ -256,10 +271,10 @@ def _is_open_and_numbers(block: BlockNode, blocks: Sequence[BlockNode], loop: Lo
     ):
         return False
     written = written_buffers(block)
-    if written & read_buffers(block):
+    if written & _loaded_buffers(block):
         return False
     if any(
-        written & (read_buffers(other) | written_buffers(other)) for other in blocks if other is not block
+        written & (_loaded_buffers(other) | written_buffers(other)) for other in blocks if other is not block
     ):
         return False
     needed = {
@@ -301,58 +316,7 @@ def _runs_once(block: BlockNode) -> bool:
     return int(np.count_nonzero(holds)) <= instances
 
 
-def _touches(block: BlockNode, buffer: tir.Buffer, loop: LoopNode) -> list[_Touch]:
-    """What a block touches of a buffer in one iteration of the loop."""
-    return [
-        _Touch(block, is_write, region, loop)
-        for regions, is_write in ((block.reads, False), (block.writes, True))
-        for region in regions
-        if region.buffer is buffer
-    ]
-
-
-def _is_private(buffer: tir.Buffer, loop: LoopNode, accesses: Sequence[_Touch]) -> bool:
-    """Whether an iteration writes all that it reads of a buffer before, and nobody reads that after the loop."""
-    scope = scope_of(loop)
-    if scope is None or not any(item is buffer for item in scope.alloc_buffers):
-        return False
-    for other in child_blocks(scope):
-        if not is_ancestor(loop, other) and buffer in read_buffers(other) | written_buffers(other):
-            return False
-    writer = next(
-        (block for block in blocks_below(loop) if any(block is item.block for item in accesses)), None
-    )
-    written = next((item for item in accesses if item.block is writer and item.is_write), None)
-    if writer is None or written is None:
-        return False
-    if why_not_begun(writer, buffer, loop) is not None:
-        return False
-    analyzer = Analyzer()
-    for around in [*loops_around(loop), loop]:
-        analyzer.bind(around.var, around.range())
-    return why_not_covered(writer, buffer, loop) is None and all(
-        _contains(mine, other, dim, analyzer)
-        for item in accesses
-        for mine, other, dim in zip(written.box, item.box, buffer.shape, strict=True)
-    )
-
-
-def _contains(outer: tuple[Any, Any], inner: tuple[Any, Any], dim: Any, analyzer: Analyzer) -> bool:
-    """Whether one (min, extent) contains that part of another which lies in a dimension."""
-    below = constant_difference(inner[0], outer[0])
-    above = constant_difference(outer[0] + outer[1], inner[0] + inner[1])
-    starts = (
-        (below is not None and below >= 0)
-        or constant_difference(outer[0], 0) == 0
-        or structural_equal(outer[0], inner[0])
-    )
-    ends = (above is not None and above >= 0) or constant_difference(outer[0] + outer[1], dim) == 0
-    return (starts or analyzer.can_prove(outer[0] <= inner[0])) and (
-        ends or analyzer.can_prove(inner[0] + inner[1] <= outer[0] + outer[1])
-    )
-
-
-def _are_disjoint(first: _Touch, second: _Touch, loop: LoopNode, outer: Sequence[LoopNode]) -> bool:
+def _are_disjoint(first: Touch, second: Touch, loop: LoopNode, outer: Sequence[LoopNode]) -> bool:
     """Whether what two different iterations touch never meets."""
     if any(_steps_apart(a, b, loop.var) for a, b in zip(first.box, second.box, strict=True)):
         return True
@@ -362,8 +326,8 @@ def _are_disjoint(first: _Touch, second: _Touch, loop: LoopNode, outer: Sequence
 
 def _steps_apart(first: tuple[Any, Any], second: tuple[Any, Any], var: tir.Var) -> bool:
     """Whether in a dimension the loop goes on by as much as both boxes reach together."""
-    coefficient = _coefficient(first[0], var)
-    if coefficient is None or coefficient == 0 or _coefficient(second[0], var) != coefficient:
+    coefficient = coefficient_of(first[0], var)
+    if coefficient is None or coefficient == 0 or coefficient_of(second[0], var) != coefficient:
         return False
     if mentions(first[1], {var}) or mentions(second[1], {var}):
         return False
@@ -375,17 +339,6 @@ def _steps_apart(first: tuple[Any, Any], second: tuple[Any, Any], var: tir.Var) 
         return False
     reach = max(sizes[0], offset + sizes[1]) - min(0, offset)
     return abs(coefficient) >= reach
-
-
-def _coefficient(index: Any, var: tir.Var) -> int | None:
-    """The constant that a variable is multiplied by in an index; None where it is none."""
-    parts = split_by(polynomial(index), {var: 1})
-    if parts is None:
-        return None
-    terms = parts[0].get(var, {})
-    if not terms:
-        return 0
-    return terms.get(()) if set(terms) == {()} else None
 
 
 def _boxes_apart(first: Box, second: Box, loop: LoopNode) -> bool:

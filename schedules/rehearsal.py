@@ -1,18 +1,19 @@
 """Steps that change what runs inside of a loop whose iterations already run at once: tried on a copy of the schedule first.
 
-A primitive that moves a block, or copies what it touches, is legal by the serial order; whether the iterations of a parallel or
-vectorized loop around it still leave each other alone is seen best in the program that the step makes.
+A primitive that moves a block, or copies what it touches, is legal by the serial order; whether the iterations of a parallel,
+vectorized or thread-bound loop around it still leave each other alone is seen best in the program that the step makes.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from ir.tir import ForKind
 
-from .analysis import require
-from .dependence import why_iterations_conflict
+from .dependence import conflicts_of_iterations
+from .error import ScheduleError
 from .state import ScheduleState
 from .tree import LoopNode, TreeNode, blocks_below, loops_around, walk
 
@@ -39,19 +40,29 @@ def require_no_new_conflict(
     trial = sch.copy()
     before = _conflicts(trial)
     step(trial)
-    for var, reason in _conflicts(trial).items():
-        require(reason is None or before.get(var) == reason, primitive, f"{reason}")
+    for var, reasons in _conflicts(trial).items():
+        for reason in reasons - before.get(var, Counter()):
+            raise ScheduleError(f"{primitive}: {reason}")
 
 
 def _is_concurrent(node: TreeNode) -> bool:
-    return isinstance(node, LoopNode) and node.kind in (ForKind.PARALLEL, ForKind.VECTORIZED)
+    return isinstance(node, LoopNode) and node.kind in _CONCURRENT
 
 
-def _conflicts(sch: ScheduleState) -> dict[Any, str | None]:
-    """Why the iterations of each loop that runs at once may conflict, by its variable; None where they do not."""
+_CONCURRENT = (ForKind.PARALLEL, ForKind.VECTORIZED, ForKind.THREAD_BINDING)
+
+
+def _conflicts(sch: ScheduleState) -> dict[Any, Counter[str]]:
+    """Why the iterations of each loop that runs at once may conflict, by its variable: how often for each reason."""
     return {
-        node.var: why_iterations_conflict(node, blocks_below(node))
+        node.var: Counter(
+            conflicts_of_iterations(node, blocks_below(node), as_threads=_are_threads_of_one_block(node))
+        )
         for root in sch._roots.values()
         for node in walk(root)
         if isinstance(node, LoopNode) and _is_concurrent(node)
     }
+
+
+def _are_threads_of_one_block(loop: LoopNode) -> bool:
+    return loop.thread_binding is not None and not loop.thread_binding.thread_tag.startswith("blockIdx")

@@ -18,11 +18,11 @@ from .checks import main_of, outputs_of
 from .random_steps import Step
 
 
-def function(attributes: str, *stores: str) -> PrimFunc:
+def function(attributes: str, *stores: str, dtype: str = "int32") -> PrimFunc:
     """A function of two arrays of eight elements with a loop for each store."""
     lines = [
         "@T.prim_func",
-        'def main(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):',
+        f'def main(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "{dtype}")):',
         f"    T.func_attr({{{attributes}}})",
     ]
     for number, store in enumerate(stores):
@@ -62,6 +62,46 @@ def test_a_scheduled_function_says_that_its_parameters_are_different_memory() ->
 )
 def test_one_that_denies_it_is_not_scheduled_where_it_matters(stores: tuple[str, ...]) -> None:
     func = function('"tir.noalias": False', *stores)
+    with pytest.raises(ScheduleError, match="its parameters may be one array"):
+        Schedule(func, error_render_level="none").get_block("S0")
+
+
+VIEWED = """@T.prim_func
+def main(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+    T.func_attr({"tir.noalias": False})
+    for i in range(7):
+        with T.block("S0"):
+            vi = T.axis.spatial(7, i)
+            T.reads(A[vi])
+            T.writes(B[vi + OFFSET])
+            V = T.match_buffer(A[vi], (1,), "int32", offset_factor=1)
+            STORE
+"""
+
+
+@pytest.mark.meaning("schedule-noalias")
+def test_views_are_what_they_are_of() -> None:
+    right = VIEWED.replace("STORE", "B[vi + OFFSET] = V[0]").replace("OFFSET", "0")
+    sch = Schedule(from_source(right))
+    sch.split(sch.get_loops("S0")[0], [None, 2])
+    for store in ("B[vi + OFFSET] = V[0]", "T.evaluate(T.call_extern('int32', 'f', B.data, V[0]))"):
+        text = VIEWED.replace("STORE", store).replace("OFFSET", "1")
+        with pytest.raises(ScheduleError, match="its parameters may be one array"):
+            Schedule(from_source(text), error_render_level="none").get_block("S0")
+
+
+@pytest.mark.meaning("schedule-noalias")
+@pytest.mark.parametrize(
+    "stores",
+    [
+        ("B[0] = vi", "B[1] = A[0]"),  # the first element is read by another block
+        ("B[vi // 2] = A[vi // 2] + vi",),
+        ("B[vi] = T.Cast('int8', A[vi])",),  # other bytes
+    ],
+)
+def test_one_place_is_one_element_of_one_instance(stores: tuple[str, ...]) -> None:
+    dtype = "int8" if "Cast" in stores[0] else "int32"
+    func = function('"tir.noalias": False', *stores, dtype=dtype)
     with pytest.raises(ScheduleError, match="its parameters may be one array"):
         Schedule(func, error_render_level="none").get_block("S0")
 

@@ -128,3 +128,20 @@ for i in range(6):
 """
     with pytest.raises(ScheduleError, match="not known to fill a box"):
         schedule(body).cache_write("B", 0, "global")
+
+
+@pytest.mark.parametrize("bound", ["3", "r + 1", "3 - r"])
+def test_a_reduction_that_does_not_begin_with_its_init_goes_on_with_what_was_there(bound: str) -> None:
+    sch = schedule(
+        f"""
+for i, j, r in T.grid(8, 6, 3):
+    with T.block("B"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        vr = T.axis.reduce(4, {bound})
+        with T.init():
+            B[vi, vj] = 0.0
+        B[vi, vj] = B[vi, vj] + A[vi, vr]
+"""
+    )
+    with pytest.raises(ScheduleError, match="is not finished here"):
+        sch.cache_write("B", 0, "local")

@@ -346,3 +346,154 @@ def main(A: T.Buffer((2,)), B: T.Buffer((2,))):
     sch = Schedule(func, error_render_level="none")
     with pytest.raises(ScheduleError, match="may write to B"):
         sch.parallel(sch.get_loops("B")[0])
+
+
+# -- what is around blocks ---------------------------------------------------------
+AROUND = {
+    "condition": "if B[i, 0] > 0.0:\n    BLOCK",
+    "predicate": "BLOCK\n    T.where(B[i, 0] > 0.0)",
+    "bound": "for k in range(T.Cast('int32', B[i, 0])):\n    BLOCK",
+    "let": "x: T.int32 = T.Cast('int32', B[i, 0])\nBLOCK\n    vx = T.axis.spatial(8, x)",
+    "binding": "BLOCK\n    vx = T.axis.spatial(8, T.Cast('int32', B[i, 0]))",
+    "while": "while B[i, 0] > 0.0:\n    BLOCK",
+}
+
+
+def surrounded(around: str, stored: str) -> Schedule:
+    """A block that stores to B, and what is around it loads from B."""
+    indent = "    " if "\n    BLOCK" in around else ""
+    before, after = around.split("BLOCK")
+    block = [
+        "with T.block('B'):",
+        f"{indent}    vi = T.axis.spatial(7, i)",
+        f"{indent}    vj = T.axis.spatial(6, j)",
+    ]
+    lines = [
+        before + "\n".join(block) + after,
+        f"{indent}    T.reads()\n{indent}    T.writes(B[{stored}, vj])",
+    ]
+    lines.append(f"{indent}    B[{stored}, vj] = T.float32(1)")
+    body = ["    " * 2 + line for text in lines for line in text.splitlines()]
+    return schedule("\n".join(["for i in range(7):", "    for j in range(6):", *body]))
+
+
+@both
+@pytest.mark.parametrize("around", list(AROUND))
+def test_what_is_around_a_block_reads_too(primitive: str, around: str) -> None:
+    sch = surrounded(AROUND[around], "vi + 1")
+    with pytest.raises(ScheduleError, match="what a condition or an index around block 'B' reads in another"):
+        run(sch, "B", 0, primitive)
+    run(surrounded(AROUND[around], "vi"), "B", 0, primitive)
+
+
+def test_instances_that_decide_of_each_other_keep_their_order() -> None:
+    """Whether an instance runs depends on what the one before it has written."""
+    sch = surrounded(AROUND["predicate"], "vi + 1")
+    with pytest.raises(ScheduleError, match="reorder: one iteration of loop"):
+        sch.reorder(*sch.get_loops("B")[::-1])
+
+
+@both
+@pytest.mark.parametrize("let", ["", "x: T.int32 = K[0]\n"])
+def test_an_index_that_the_loop_changes_may_be_any(primitive: str, let: str) -> None:
+    """All iterations write the last row."""
+    lines = """
+for i in range(8):
+    with T.block("K"):
+        vi = T.axis.spatial(8, i)
+        K[0] = 7 - vi
+    LETwith T.block("B"):
+        vi = T.axis.spatial(8, i)
+        vk = T.axis.spatial(8, PLACE)
+        T.writes(B[vi + vk, 0])
+        B[vi + vk, 0] = A[vi, 0]
+"""
+    text = lines.replace("LET", let.replace("\n", "\n    ")).replace("PLACE", "x" if let else "K[0]")
+    sch = schedule(text, "K = T.alloc_buffer((1,), 'int32')\n")
+    with pytest.raises(ScheduleError, match="may write to B, in block 'B', what block 'B' writes"):
+        run(sch, "B", 0, primitive)
+
+
+@both
+def test_an_index_that_nothing_changes_is_the_same_for_all_iterations(primitive: str) -> None:
+    run(schedule(stored("vi * 2 // 2 + I[0] % 2 - I[0] % 2, vj + I[1] % 2")), "B", 0, primitive)
+
+
+@both
+def test_threads_of_a_launch_are_several(primitive: str) -> None:
+    sch = schedule(
+        """
+for i in range(4):
+    with T.launch_thread("threadIdx.x", 4) as tx:
+        with T.block("B"):
+            vi = T.axis.spatial(4, i)
+            vj = T.axis.spatial(4, tx)
+            B[vi + vj, 0] = A[vi, vj]
+"""
+    )
+    with pytest.raises(ScheduleError, match="may write to B"):
+        run(sch, "B", 0, primitive)
+
+
+@both
+def test_a_reduction_that_reads_its_neighbour(primitive: str) -> None:
+    sch = schedule(
+        """
+for i, k in T.grid(8, 6):
+    with T.block("B"):
+        vi, vk = T.axis.remap("SR", [i, k])
+        with T.init():
+            B[vi, 0] = 0.0
+        B[vi, 0] = B[vi, 0] + A[vi, vk] + B[T.max(vi - 1, 0), 0]
+"""
+    )
+    with pytest.raises(ScheduleError, match="may write to B, in block 'B', what block 'B' reads"):
+        run(sch, "B", 0, primitive)
+
+
+@both
+@pytest.mark.parametrize("repeats", [1, 100_000])
+def test_remainders_by_two_numbers_do_not_number_iterations(primitive: str, repeats: int) -> None:
+    """``v % 4 + v % 3`` is 2 for both 2 and 9; 100,000 iterations are not counted."""
+    sch = schedule(
+        f"""
+for k in range({repeats}):
+    for i in range(12):
+        with T.block("B"):
+            vi = T.axis.spatial(12, i)
+            vk = T.axis.spatial({repeats}, k)
+            B[vi % 4 + vi % 3, 0] = A[vi % 8, 0] + T.Cast("float32", vk)
+"""
+    )
+    with pytest.raises(ScheduleError, match="may write to B"):
+        run(sch, "B", 1, primitive)
+
+
+@pytest.mark.parametrize(
+    ("place", "is_own"),
+    [
+        ("v // 6, v % 6", True),
+        ("v // 6, v % 3", False),
+        ("v // 6 + I[0] % 2, v % 6", True),
+        ("v // (w + 1), v % (w + 1)", False),
+    ],
+)
+def test_digits_that_tell_an_instance(place: str, is_own: bool) -> None:
+    """Two indices are both digits of a number only to one base, which all instances have."""
+    repeats = 2 if "w" in place else 1
+    sch = schedule(
+        f"""
+for i, j, k in T.grid(6, 4, {repeats}):
+    with T.block("B"):
+        v = T.axis.spatial(24, i * 4 + j)
+        w = T.axis.spatial({repeats}, k)
+        T.writes(B[{place}])
+        B[{place}] = A[v // 6, v % 6]
+"""
+    )
+    outer, inner, _ = sch.get_loops("B")
+    if is_own:
+        sch.reorder(inner, outer)
+    else:
+        with pytest.raises(ScheduleError, match="reorder: one iteration of loop"):
+            sch.reorder(inner, outer)

@@ -32,6 +32,22 @@ def test_a_block_that_every_iteration_would_repeat_does_not_go_where_they_run_at
     assert_same_meaning(from_source(UNRELATED.replace("KIND", "serial")), serial)
 
 
+@pytest.mark.parametrize("axis", ["blockIdx.x", "threadIdx.x"])
+def test_threads_run_at_once_too(axis: str) -> None:
+    sch = Schedule(from_source(UNRELATED.replace("KIND", "serial")), error_render_level="none")
+    loop = sch.get_loops("B")[0]
+    sch.bind(loop, axis)
+    assert_refused(sch, lambda: sch.reverse_compute_at("D", loop), "reverse_compute_at", "may write to D")
+
+
+def test_a_conflict_that_the_program_has_excuses_no_other() -> None:
+    """Its writer claims that I is a permutation, and nothing of D."""
+    text = UNRELATED.replace("KIND", "parallel").replace("def main(", "def main(J: T.Buffer((4,), 'int32'), ")
+    sch = Schedule(from_source(text.replace("B[vi]", "B[J[vi]]")), error_render_level="none")
+    loop = sch.get_loops("B")[0]
+    assert_refused(sch, lambda: sch.reverse_compute_at("D", loop), "reverse_compute_at", "may write to D")
+
+
 PRIVATE = """@T.prim_func
 def main(A: T.Buffer((8, 4)), C: T.Buffer((8, 4))):
     T.func_attr({"tir.noalias": True})

@@ -1,0 +1,153 @@
+"""Whether a buffer is an iteration's own: it fills all that it reads of it before, in program order, and nobody else touches it.
+
+What is read must have been written by one block behind which the read stands in a sequence: in each iteration of the loops around both,
+whatever conditions there are around both of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ir import structural_equal, tir
+from ir.arith import Analyzer
+
+from .affine import coefficient_of, constant_difference, mentions
+from .analysis import read_buffers, written_buffers
+from .bounds import is_open
+from .coverage import is_conditional_below, only_reduces, why_not_begun, why_not_covered
+from .region import relax_index
+from .surroundings import evaluated_by, loads_in
+from .touches import Iteration, Touch
+from .tree import BlockNode, LeafNode, LoopNode, SeqNode, TreeNode, loops_around, scope_of
+
+
+def is_private(buffer: tir.Buffer, iteration: Iteration, touches: Sequence[Touch]) -> bool:
+    """Whether each iteration of a loop may have a buffer for itself.
+
+    Args:
+        buffer: what blocks below the loop touch.
+        iteration: of the loop.
+        touches: all that they touch of it in an iteration.
+    """
+    scope = scope_of(iteration.loop)
+    if scope is None or not any(item is buffer for item in scope.alloc_buffers):
+        return False
+    if _is_touched_beside(buffer, iteration.loop, scope):
+        return False
+    writes = [item for item in touches if item.is_write]
+    if any(
+        item.block.init is not None and why_not_begun(item.block, buffer, iteration.loop) is not None
+        for item in writes
+    ):
+        return False
+    return all(any(_fills(one, item, buffer) for one in writes) for item in touches if not item.is_write)
+
+
+def _is_touched_beside(buffer: tir.Buffer, loop: LoopNode, scope: BlockNode) -> bool:
+    """Whether anything in a scope touches a buffer outside of the iterations of a loop."""
+    pending = scope.children()
+    while pending:
+        node = pending.pop()
+        if any(load.buffer is buffer for expr in evaluated_by(node) for load in loads_in(expr)):
+            return True
+        if isinstance(node, LeafNode) and _mentions(node.leaf, buffer):
+            return True
+        if isinstance(node, BlockNode):
+            if buffer in read_buffers(node) | written_buffers(node):
+                return True
+        elif node is not loop:
+            pending += node.children()
+    return False
+
+
+def _mentions(leaf: tir.Stmt, buffer: tir.Buffer) -> bool:
+    found: list[Any] = []
+    tir.post_order_visit(
+        leaf,
+        lambda node: (
+            found.append(node) if node is buffer.data or getattr(node, "buffer", None) is buffer else None
+        ),
+    )
+    return bool(found)
+
+
+def _fills(writer: Touch, reader: Touch, buffer: tir.Buffer) -> bool:
+    """Whether a block has written all that is read, in the same iteration of all loops that are around both."""
+    place = _sequence_of_both(writer.node, reader.node)
+    if place is None or not writer.is_exact or is_conditional_below(writer.block, place):
+        return False
+    loops = writer.loops_below(place)
+    if not all(_surely_runs(loop, writer, loops) for loop in loops):
+        return False
+    if why_not_begun(writer.block, buffer, place) is not None:
+        return False
+    if why_not_covered(writer.block, buffer, place) is not None:
+        return False
+    analyzer = Analyzer()
+    for around in loops_around(place):
+        analyzer.bind(around.var, around.range())
+    return all(
+        _contains(mine, other, dim, analyzer)
+        for mine, other, dim in zip(
+            writer.box_below(place), reader.box_below(place), buffer.shape, strict=True
+        )
+    )
+
+
+def _sequence_of_both(first: TreeNode, second: TreeNode) -> SeqNode | None:
+    """The innermost sequence in which the one node comes before the other; None where neither waits for the other."""
+    path: dict[int, TreeNode] = {}
+    below = first
+    while below.parent is not None:
+        path[id(below.parent)] = below
+        below = below.parent
+    child, above = second, second.parent
+    while above is not None and id(above) not in path:
+        child, above = above, above.parent
+    if not isinstance(above, SeqNode) or id(second) in path:
+        return None
+    return above if above.index(path[id(above)]) < above.index(child) else None
+
+
+def _surely_runs(loop: LoopNode, writer: Touch, loops: Sequence[LoopNode]) -> bool:
+    """Whether a loop around a writer has an iteration, or where it has none the box of what is written is empty, too.
+
+    A reduction over nothing is its init.
+    """
+    if isinstance(loop.extent, tir.IntImm):
+        return loop.extent.value > 0
+    if is_open(loop.extent) or (writer.block.init is not None and only_reduces(loop, writer.block)):
+        return True
+    others = {item.var: item.extent for item in loops if item is not loop}
+    if any(_steps_over(item, loop, others) for item in writer.access.region):
+        return True
+    analyzer = Analyzer()
+    for around in loops_around(loop):
+        analyzer.bind(around.var, around.range())
+    return analyzer.can_prove(loop.extent > 0)
+
+
+def _steps_over(item: tir.Range, loop: LoopNode, others: Mapping[tir.Var, tir.PrimExpr]) -> bool:
+    """Whether a loop goes on, in a dimension, by no less than what other loops reach: its box is as long as the loop is."""
+    step = coefficient_of(item.min, loop.var)
+    found = relax_index(item.min, others)
+    if not step or found is None or mentions(loop.extent, others):
+        return False
+    size = constant_difference(found[1] + item.extent, 1)
+    return size is not None and size <= abs(step)
+
+
+def _contains(outer: tuple[Any, Any], inner: tuple[Any, Any], dim: Any, analyzer: Analyzer) -> bool:
+    """Whether one (min, extent) contains that part of another which lies in a dimension."""
+    below = constant_difference(inner[0], outer[0])
+    above = constant_difference(outer[0] + outer[1], inner[0] + inner[1])
+    starts = (
+        (below is not None and below >= 0)
+        or constant_difference(outer[0], 0) == 0
+        or structural_equal(outer[0], inner[0])
+    )
+    ends = (above is not None and above >= 0) or constant_difference(outer[0] + outer[1], dim) == 0
+    return (starts or analyzer.can_prove(outer[0] <= inner[0])) and (
+        ends or analyzer.can_prove(inner[0] + inner[1] <= outer[0] + outer[1])
+    )
