@@ -53,11 +53,12 @@ def loads_around(block: BlockNode) -> list[LoadAround]:
         LoadAround(node, load)
         for node in nodes_around(block)
         for expr in evaluated_by(node)
-        for load in _loads_in(expr)
+        for load in loads_in(expr)
     ]
 
 
-def _loads_in(expr: tir.PrimExpr) -> list[tir.BufferLoad]:
+def loads_in(expr: tir.PrimExpr | tir.Range) -> list[tir.BufferLoad]:
+    """The loads in an expression, innermost first."""
     if isinstance(expr, tir.IntImm | tir.Var):
         return []
     found: list[Any] = []
