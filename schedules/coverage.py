@@ -110,17 +110,44 @@ def why_not_covered(
     """
     stores = _stores_in(block, buffer)
     reason = why_not_unconditional(block, buffer) or why_conditional(block, place)
-    if reason is not None or not stores:
-        return reason  # without a store the block calls something that fills what the block states
+    if reason is not None:
+        return reason
     if sum(len(found) for _, found in stores) > 1:
         return f"block {block.name!r} stores to {buffer.name} in several places"
-    ((leaf, (store,)),) = stores
-    for node in _nodes_from(leaf, block):
-        if isinstance(node, BlockNode):
-            clause = _no_guard(node, store.indices, buffer.shape)
+    if stores:
+        ((leaf, (store,)),) = stores
+        nodes = list(_nodes_from(leaf, block))
+    else:  # it calls something that fills what it states
+        stated = region or _stated(block, buffer)
+        if stated is None:
+            return f"block {block.name!r} does not say what it writes of {buffer.name}"
+        store, nodes = _store_of_all(stated), [block]
+    indices, running = store.indices, dict(store.loops)
+    for node in nodes:
+        if isinstance(node, LoopNode):
+            running[node.var] = node.range()
+        elif isinstance(node, BlockNode):
+            clause = _no_guard(node, indices, buffer.shape, running)
             if clause is not None:
                 return f"block {node.name!r} runs only where {clause}"
-    return _why_no_box(block, buffer, place, region, leaf, store)
+            values = dict(zip([item.var for item in node.iter_vars], node.iter_values, strict=True))
+            indices = tuple(substitute(index, values) for index in indices)
+    return _why_no_box(block, buffer, place, region, nodes, store)
+
+
+def _stated(block: BlockNode, buffer: tir.Buffer) -> tir.BufferRegion | None:
+    """What a block says that it writes of a buffer."""
+    return next((item for item in block.writes if item.buffer is buffer), None)
+
+
+def _store_of_all(region: tir.BufferRegion) -> _Store:
+    """The store of an element of a region under loops over all its elements."""
+    loops, indices = [], []
+    for item in region.region:
+        lane = tir.Var("lane", item.min.dtype)
+        loops.append((lane, tir.Range.from_min_extent(tir.const(0, lane.dtype), item.extent)))
+        indices.append(item.min + lane)
+    return _Store(region.buffer, tuple(indices), tuple(loops), False)
 
 
 def why_not_contiguous(block: BlockNode, buffer: tir.Buffer, place: TreeNode) -> str | None:
@@ -135,7 +162,7 @@ def why_not_contiguous(block: BlockNode, buffer: tir.Buffer, place: TreeNode) ->
                 return (
                     f"block {block.name!r} stores to {buffer.name} through {store.buffer.name}, a view of it"
                 )
-            reason = _why_no_box(block, buffer, place, None, leaf, store)
+            reason = _why_no_box(block, buffer, place, None, list(_nodes_from(leaf, block)), store)
             if reason is not None:
                 return reason
     return None
@@ -156,12 +183,15 @@ def _why_no_box(
     buffer: tir.Buffer,
     place: TreeNode,
     region: tir.BufferRegion | None,
-    leaf: LeafNode,
+    nodes: Sequence[TreeNode],
     store: _Store,
 ) -> str | None:
-    """The reason why a store may not reach all of the box that a block is taken to write, while the loops below ``place`` run."""
+    """The reason why a store may not reach all of the box that a block is taken to write, while the loops below ``place`` run.
+
+    ``nodes`` are those around the store, innermost first, up to the block.
+    """
     indices, running, is_stated = store.indices, dict(store.loops), True
-    for node in _nodes_from(leaf, block):
+    for node in nodes:
         if isinstance(node, LoopNode):
             running[node.var] = node.range()
         elif isinstance(node, BlockNode):
@@ -240,7 +270,7 @@ def why_not_whole(block: BlockNode, variables: Sequence[tir.IterVar]) -> str | N
     """
     points = [item.var for item in variables]
     shape = [simplify_polynomial(item.dom.min + item.dom.extent) for item in variables]
-    clause = _no_guard(block, points, shape)
+    clause = _no_guard(block, points, shape, {})
     if clause is not None:
         return f"block {block.name!r} runs only where {clause}"
     return why_not_over_all_values(block, variables)
@@ -352,8 +382,7 @@ def _is_stated(
     running: Mapping[Any, tir.Range],
 ) -> bool:
     """Whether a region, or what a block states, is what a store in it reaches while the loops inside of the block run."""
-    if region is None:
-        region = next((item for item in block.writes if item.buffer is buffer), None)
+    region = region or _stated(block, buffer)
     if region is None:
         return False
     points = [tir.Range.from_min_extent(index, tir.const(1, index.dtype)) for index in indices]
@@ -397,18 +426,23 @@ def _is_harmless(node: TreeNode) -> bool:
     return template is None or not isinstance(template, tir.IfThenElse | tir.While)
 
 
-def _no_guard(block: BlockNode, indices: Sequence[Any], shape: Sequence[Any]) -> tir.PrimExpr | None:
+def _no_guard(
+    block: BlockNode,
+    indices: Sequence[Any],
+    shape: Sequence[Any],
+    running: Mapping[Any, tir.Range],
+) -> tir.PrimExpr | None:
     """A clause of a block's predicate that does more than to keep its variables in their domains, or None.
 
-    A copy is cut at the ends of the ``shape`` that is indexed, so that a variable's domain must reach these. Of a reduction it is
-    enough that the first iteration happens.
+    A copy is cut at the ends of the ``shape`` that is indexed, so that a variable's domain must reach these, while loops inside of the
+    block are ``running``. Of a reduction it is enough that the first iteration happens.
     """
     if isinstance(block.predicate, tir.IntImm):
         return None
     around = loops_around(block)
     kept: list[tir.PrimExpr] = []
     for item, value in zip(block.iter_vars, block.iter_values, strict=True):
-        domains = {other.var: other.dom for other in block.iter_vars}
+        domains = {**running, **{other.var: other.dom for other in block.iter_vars}}
         if item.iter_type == tir.IterVar.CommReduce or all(
             _is_whole(index, domains, dim)
             for index, dim in zip(indices, shape, strict=True)

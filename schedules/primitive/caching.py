@@ -341,12 +341,11 @@ def _behind(
 
 def reads_within(box: Box, consumers: Sequence[BlockNode], buffer: tir.Buffer, place: TreeNode) -> bool:
     """Whether consumers, while the loops below a place run, read nothing outside of a box."""
-    return _is_steady(box, place) and all(
-        contains(box, relaxed_below(item, region, place))
-        for item in consumers
-        for region in item.reads
-        if region.buffer is buffer
-    )
+    for item in consumers:
+        reads = [region for region in item.reads if region.buffer is buffer]
+        if not reads or not all(contains(box, relaxed_below(item, region, place)) for region in reads):
+            return False
+    return _is_steady(box, place)
 
 
 def _is_steady(box: Box, place: TreeNode) -> bool:
