@@ -202,7 +202,8 @@ def _why_no_box(
     running |= {loop.var: loop.range() for loop in _loops_below(block, place)}
     if any(_is_empty(item) for item in running.values()):
         return f"block {block.name!r} has a loop without iterations around it"
-    moving = _why_moving((*indices, *running.values()), block, place)
+    ends = [end for item in running.values() for end in (item.min, item.extent)]
+    moving = _why_moving((*indices, *ends), block, place)
     if moving is not None:
         return moving
     if any(is_open(item.extent) for item in running.values()):
@@ -226,7 +227,7 @@ def why_conditional(block: BlockNode, place: TreeNode | None = None) -> str | No
     return None
 
 
-def _why_moving(exprs: Sequence[tir.PrimExpr | tir.Range], block: BlockNode, place: TreeNode) -> str | None:
+def _why_moving(exprs: Sequence[tir.PrimExpr], block: BlockNode, place: TreeNode) -> str | None:
     """The reason why expressions over the loops around a block may have other values elsewhere below ``place``: they load what is written
     there, or use a name for a value that ends before.
     """
@@ -240,7 +241,7 @@ def _why_moving(exprs: Sequence[tir.PrimExpr | tir.Range], block: BlockNode, pla
     return None
 
 
-def changing_load(exprs: Iterable[tir.PrimExpr | tir.Range], place: TreeNode) -> tir.BufferLoad | None:
+def changing_load(exprs: Iterable[tir.PrimExpr], place: TreeNode) -> tir.BufferLoad | None:
     """A load in some expressions of what is written below a place, or None: the expressions have one value there, wherever they stand."""
     loads = [load for expr in exprs for load in loads_in(expr)]
     written = _written_below(place) if loads else set()
@@ -311,17 +312,15 @@ def why_not_begun(block: BlockNode, buffer: tir.Buffer, place: TreeNode) -> str 
     around = loops_around(block)
     standing = {loop.var: loop.min for loop in around if constant_difference(loop.extent, 1) == 0}
     below = {loop.var for loop in _loops_below(block, place)}
-    first = {loop.var: loop.min for loop in around if loop.var in below and _only_reduces(loop, block)}
+    first = {loop.var: loop.min for loop in around if loop.var in below and only_reduces(loop, block)}
     for item, value in zip(block.iter_vars, block.iter_values, strict=True):
         value = substitute(value, standing)
         if item.iter_type != tir.IterVar.CommReduce or constant_difference(value, item.dom.min) == 0:
             continue
         used = _variables(value)
         outside = [var for var in used if var not in below and not isinstance(var, DecisionVar)]
-        if outside or not used:
+        if outside or not used or not _begins(value, item.dom.min, first, block):
             return f"the reduction {item.var.name!r} of block {block.name!r} is not finished here: it is bound to {value}"
-        if not _begins(value, item.dom.min, first, block):
-            return f"the reduction {item.var.name!r} of block {block.name!r} does not begin with its init: it is bound to {value}"
     return _why_not_first(block, place, first)
 
 
@@ -449,7 +448,7 @@ def _no_guard(
             if mentions(index, {item.var})
         ):
             kept.append(inside(value, item.dom))
-    first = {loop.var: loop.min for loop in around if _only_reduces(loop, block)}
+    first = {loop.var: loop.min for loop in around if only_reduces(loop, block)}
     return clause_beyond(block.predicate, kept, around, first)
 
 
@@ -460,7 +459,7 @@ def _is_whole(index: Any, domains: Mapping[Any, tir.Range], dim: Any) -> bool:
     return constant_difference(low, 0) == 0 and constant_difference(extent, dim) == 0
 
 
-def _only_reduces(loop: LoopNode, block: BlockNode) -> bool:
+def only_reduces(loop: LoopNode, block: BlockNode) -> bool:
     """Whether a loop feeds reduction variables of a block and no others."""
     kinds = {
         item.iter_type

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ir import tir
+from ir.tir.stmt_functor import substitute
 
 from .tree import BlockNode, LoopNode, TreeNode, WrapNode
 
@@ -23,6 +24,16 @@ class LoadAround(NamedTuple):
 
     node: TreeNode
     load: tir.BufferLoad
+
+    @property
+    def region(self) -> list[tir.Range]:
+        """The elements that it loads."""
+        return [
+            tir.Range.from_min_extent(index.base, tir.const(index.lanes, index.base.dtype))
+            if isinstance(index, tir.Ramp)
+            else tir.Range.from_min_extent(index, tir.const(1, index.dtype))
+            for index in self.load.indices
+        ]
 
 
 def nodes_around(block: BlockNode) -> Iterator[TreeNode]:
@@ -57,8 +68,26 @@ def loads_around(block: BlockNode) -> list[LoadAround]:
     ]
 
 
-def loads_in(expr: tir.PrimExpr | tir.Range) -> list[tir.BufferLoad]:
-    """The loads in an expression, innermost first."""
+def names_around(node: TreeNode, place: TreeNode) -> dict[tir.Var, tir.PrimExpr | None]:
+    """What nodes between a node and a place around it give names to: the value of a let, None for a thread that runs beside others."""
+    found: list[tuple[tir.Var, tir.PrimExpr | None]] = []
+    current = node.parent
+    while current is not None and current is not place:
+        template = getattr(current, "template", None)
+        if isinstance(template, tir.LetStmt):
+            found.append((template.var, template.value))
+        elif isinstance(template, tir.AttrStmt) and isinstance(template.node, tir.IterVar):
+            found.append((template.node.var, None))
+        current = current.parent
+    names: dict[tir.Var, tir.PrimExpr | None] = {}
+    for var, value in reversed(found):
+        known = {name: given for name, given in names.items() if given is not None}
+        names[var] = substitute(value, known) if known and value is not None else value
+    return names
+
+
+def loads_in(expr: tir.PrimExpr) -> list[tir.BufferLoad]:
+    """The loads in an expression."""
     if isinstance(expr, tir.IntImm | tir.Var):
         return []
     found: list[Any] = []

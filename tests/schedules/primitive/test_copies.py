@@ -549,7 +549,7 @@ def main(A: T.Buffer((8, 8), "int32"), C: T.Buffer((8,), "int32")):
         ),
         error_render_level="none",
     )
-    assert_refused(sch, lambda: sch.cache_write("C", 0, "local"), " its init", "no values to start from")
+    assert_refused(sch, lambda: sch.cache_write("C", 0, "local"), "no values to start from")
 
 
 VECTORS = """@T.prim_func
