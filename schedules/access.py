@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from ir import tir
+from ir.dtype import lanes
 from ir.node import Visitor
 from ir.tir.stmt_functor import substitute
 
 from .region import Box, bind_region, relax_region, union_boxes
-from .tree import BlockNode, LeafNode, LoopNode, SeqNode, TreeNode, WrapNode
+from .surroundings import evaluated_by
+from .tree import BlockNode, LeafNode, LoopNode, SeqNode, TreeNode, WrapNode, walk
 
 Regions = tuple[tir.BufferRegion, ...]
 
 
 class _Accesses(Visitor):
-    """Collects the boxes that statements and expressions touch, relaxed over loops and lets inside them."""
+    """Collects the boxes that statements and expressions touch, relaxed over loops inside them, with what lets inside stand for."""
 
     remembers: ClassVar[bool] = True
 
@@ -29,25 +31,21 @@ class _Accesses(Visitor):
 
     def visit_BufferLoad(self, load: tir.BufferLoad) -> None:
         self._add(self.reads, load.buffer, load.indices)
-        for index in load.indices:
-            self.visit(index)
+        for item in (*load.indices, load.predicate):
+            if item is not None:
+                self.visit(item)
 
     def visit_BufferStore(self, store: tir.BufferStore) -> None:
-        for index in store.indices:
-            self.visit(index)
+        for item in (*store.indices, store.predicate):
+            if item is not None:
+                self.visit(item)
         self.visit(store.value)
         self._add(self.writes, store.buffer, store.indices)
 
     def _add(self, table: dict[tir.Buffer, list[Box]], buffer: tir.Buffer, indices: Any) -> None:
-        if buffer in self._local:
-            return
-        region = []
-        for index in indices:
-            if isinstance(index, tir.Ramp):
-                region.append(tir.Range.from_min_extent(index.base, tir.const(index.lanes, index.base.dtype)))
-            else:
-                region.append(tir.Range.from_min_extent(index, tir.const(1, index.dtype)))
-        self.add_region(table, tir.BufferRegion(buffer, region))
+        if buffer not in self._local:
+            region = [_touched(index, dim) for index, dim in zip(indices, buffer.shape, strict=True)]
+            self.add_region(table, tir.BufferRegion(buffer, region))
 
     def add_region(self, table: dict[tir.Buffer, list[Box]], region: tir.BufferRegion) -> None:
         """Add a region under the loops that run here."""
@@ -58,7 +56,22 @@ class _Accesses(Visitor):
             box = relax_region(ranges, self._running, region.buffer.shape)
             table.setdefault(region.buffer, []).append(box)
 
+    def visit_LetStmt(self, let: tir.LetStmt) -> None:
+        self.visit(let.value)
+        self._starts[let.var] = substitute(let.value, self._starts)
+        self.visit(let.body)
+        del self._starts[let.var]
+
+    def visit_Let(self, let: tir.Let) -> None:
+        self.visit(let.value)
+        self._starts[let.var] = substitute(let.value, self._starts)
+        with self.forgetting():  # what is shared with another scope touches other elements there
+            self.visit(let.body)
+        del self._starts[let.var]
+
     def visit_For(self, loop: tir.For) -> None:
+        self.visit(loop.min)
+        self.visit(loop.extent)
         self._enter(loop.loop_var, loop.min, loop.extent)
         self.visit(loop.body)
         self._leave(loop.loop_var)
@@ -74,6 +87,8 @@ class _Accesses(Visitor):
 
     def walk(self, node: TreeNode) -> None:
         """Collect from a loop tree."""
+        for expr in evaluated_by(node):
+            self.visit(expr)
         if isinstance(node, LoopNode):
             self._enter(node.var, node.min, node.extent)
             self.walk(node.body)
@@ -81,11 +96,6 @@ class _Accesses(Visitor):
         elif isinstance(node, LeafNode):
             self.visit(node.leaf)
         elif isinstance(node, SeqNode | WrapNode):
-            if isinstance(node, WrapNode):
-                for item in type(node.template)._fields:
-                    value = getattr(node.template, item.name)
-                    if isinstance(value, tir.PrimExpr) and item.name not in node.bodies:
-                        self.visit(value)
             for child in node.children():
                 self.walk(child)
         elif isinstance(node, BlockNode):
@@ -96,6 +106,18 @@ class _Accesses(Visitor):
                         self.add_region(
                             table, tir.BufferRegion(region.buffer, bind_region(region.region, values))
                         )
+
+
+def _touched(index: tir.PrimExpr, dim: tir.PrimExpr) -> tir.Range:
+    """What an index reaches of a dimension: of a vector the elements from the first to the last lane."""
+    if lanes(index.dtype) == 1:
+        return tir.Range.from_min_extent(index, tir.const(1, index.dtype))
+    if isinstance(index, tir.Ramp) and isinstance(index.stride, tir.IntImm):
+        reach = index.stride.value * (index.lanes - 1)
+        return tir.Range.from_min_extent(
+            index.base + min(reach, 0), tir.const(abs(reach) + 1, index.base.dtype)
+        )
+    return tir.Range.from_min_extent(tir.const(0, dim.dtype), dim)
 
 
 def access_regions(block: BlockNode, init: tir.Stmt | None) -> tuple[Regions, Regions]:
@@ -123,3 +145,57 @@ def _as_regions(table: dict[tir.Buffer, list[Box]]) -> Regions:
             tir.BufferRegion(buffer, [tir.Range.from_min_extent(low, extent) for low, extent in box])
         )
     return tuple(regions)
+
+
+class _OtherUses(Visitor):
+    """Finds uses of a buffer other than by its loads and stores (of single elements)."""
+
+    def __init__(self, buffer: tir.Buffer, allows_vectors: bool) -> None:
+        super().__init__()
+        self._buffer, self._allows_vectors = buffer, allows_vectors
+        self.found: str | None = None
+
+    def visit_BufferLoad(self, load: tir.BufferLoad) -> None:
+        self._access(load)
+
+    def visit_BufferStore(self, store: tir.BufferStore) -> None:
+        self.visit(store.value)
+        self._access(store)
+
+    def _access(self, node: tir.BufferLoad | tir.BufferStore) -> None:
+        if node.buffer.data is self._buffer.data:
+            if node.buffer is not self._buffer:
+                self.found = f"as {node.buffer.name}"
+            elif not self._allows_vectors and any(lanes(index.dtype) != 1 for index in node.indices):
+                self.found = "by vectors"
+        for item in (*node.indices, node.predicate):
+            if item is not None:
+                self.visit(item)
+
+    def visit_Var(self, var: tir.Var) -> None:
+        if var is self._buffer.data:
+            self.found = "by its pointer"
+
+
+def why_not_elementwise(block: BlockNode, buffer: tir.Buffer) -> str | None:
+    """The reason why something in a block does not touch a buffer by loads and stores of single elements, or None."""
+    return why_not_loads_and_stores(block, buffer, allows_vectors=False)
+
+
+def why_not_loads_and_stores(
+    block: BlockNode, buffer: tir.Buffer, *, allows_vectors: bool = True
+) -> str | None:
+    """The reason why something in a block touches a buffer otherwise than by loads and stores of it: by views, by its pointer, or None."""
+    uses = _OtherUses(buffer, allows_vectors)
+    for node in walk(block):
+        if isinstance(node, LeafNode):
+            uses.visit(node.leaf)
+        elif isinstance(node, BlockNode):
+            if node.init is not None:
+                uses.visit(node.init)
+            if any(item.source.buffer is buffer for item in node.match_buffers):
+                uses.found = "by a view"
+        if node is not block:
+            for expr in evaluated_by(node):
+                uses.visit(expr)
+    return None if uses.found is None else f"buffer {buffer.name} is accessed {uses.found}"

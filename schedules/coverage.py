@@ -6,8 +6,9 @@ in every iteration that a copy of the box has.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 from ir import tir
@@ -16,16 +17,20 @@ from ir.node import Visitor
 from ir.tir.stmt_functor import substitute
 
 from .affine import constant_difference, mentions, polynomial, simplify_polynomial
-from .analysis import read_buffers
+from .analysis import is_affine, read_buffers
 from .bounds import clause_beyond, inside, is_open
 from .random_variable import DecisionVar
 from .region import relax_domains
+from .surroundings import evaluated_by, loads_in, nodes_around
 from .tree import BlockNode, LeafNode, LoopNode, TreeNode, is_ancestor, loops_around, scope_of, walk
 
 
 @dataclass(frozen=True)
 class _Store:
-    """Where a statement stores, which loops run around it inside of its leaf, and whether it is under a condition there."""
+    """Where a statement stores, which loops run around it inside of its leaf, and whether it is under a condition there.
+
+    A vector ``Ramp(base, stride, lanes)`` counts as a loop over its lanes.
+    """
 
     buffer: tir.Buffer
     indices: tuple[tir.PrimExpr, ...]
@@ -41,17 +46,25 @@ class _Stores(Visitor):
         self.found: list[_Store] = []
         self._memory = {buffer.data for buffer in buffers}
         self._loops: list[tuple[tir.Var, tir.Range]] = []
+        self._lets: dict[Any, Any] = {}
         self._conditions = 0
 
     def visit_BufferStore(self, store: tir.BufferStore) -> None:
         if store.buffer.data in self._memory:
             is_conditional = bool(self._conditions) or store.predicate is not None
-            self.found.append(_Store(store.buffer, tuple(store.indices), tuple(self._loops), is_conditional))
+            running = list(self._loops)
+            indices = tuple(_over_lanes(substitute(item, self._lets), running) for item in store.indices)
+            self.found.append(_Store(store.buffer, indices, tuple(running), is_conditional))
 
     def visit_For(self, loop: tir.For) -> None:
-        self._loops.append((loop.loop_var, tir.Range.from_min_extent(loop.min, loop.extent)))
+        bounds = tir.Range.from_min_extent(loop.min, loop.extent)
+        self._loops.append((loop.loop_var, substitute(bounds, self._lets)))
         self.visit(loop.body)
         self._loops.pop()
+
+    def visit_LetStmt(self, let: tir.LetStmt) -> None:
+        self._lets[let.var] = substitute(let.value, self._lets)
+        self.visit(let.body)
 
     def visit_IfThenElse(self, node: tir.IfThenElse) -> None:
         self._conditions += 1
@@ -59,6 +72,16 @@ class _Stores(Visitor):
         self._conditions -= 1
 
     visit_While = visit_IfThenElse  # type: ignore[assignment]
+
+
+def _over_lanes(index: tir.PrimExpr, running: list[tuple[tir.Var, tir.Range]]) -> tir.PrimExpr:
+    """An index of a vector as that of one element, with a loop over the lanes among those that run."""
+    if not isinstance(index, tir.Ramp):
+        return index
+    dtype = index.base.dtype
+    lane = tir.Var("lane", dtype)
+    running.append((lane, tir.Range.from_min_extent(tir.const(0, dtype), tir.const(index.lanes, dtype))))
+    return index.base + index.stride * lane
 
 
 def why_not_unconditional(block: BlockNode, buffer: tir.Buffer) -> str | None:
@@ -86,18 +109,45 @@ def why_not_covered(
         region: what the block is taken to write; what it states, if that is not given.
     """
     stores = _stores_in(block, buffer)
-    reason = why_not_unconditional(block, buffer)
-    if reason is not None or not stores:
-        return reason  # without a store the block calls something that fills what the block states
+    reason = why_not_unconditional(block, buffer) or why_conditional(block, place)
+    if reason is not None:
+        return reason
     if sum(len(found) for _, found in stores) > 1:
         return f"block {block.name!r} stores to {buffer.name} in several places"
-    ((leaf, (store,)),) = stores
-    for node in _nodes_from(leaf, block):
-        if isinstance(node, BlockNode):
-            clause = _no_guard(node, store.indices, buffer.shape)
+    if stores:
+        ((leaf, (store,)),) = stores
+        nodes = list(_nodes_from(leaf, block))
+    else:  # it calls something that fills what it states
+        stated = region or _stated(block, buffer)
+        if stated is None:
+            return f"block {block.name!r} does not say what it writes of {buffer.name}"
+        store, nodes = _store_of_all(stated), [block]
+    indices, running = store.indices, dict(store.loops)
+    for node in nodes:
+        if isinstance(node, LoopNode):
+            running[node.var] = node.range()
+        elif isinstance(node, BlockNode):
+            clause = _no_guard(node, indices, buffer.shape, running)
             if clause is not None:
                 return f"block {node.name!r} runs only where {clause}"
-    return _why_no_box(block, buffer, place, region, leaf, store)
+            values = dict(zip([item.var for item in node.iter_vars], node.iter_values, strict=True))
+            indices = tuple(substitute(index, values) for index in indices)
+    return _why_no_box(block, buffer, place, region, nodes, store)
+
+
+def _stated(block: BlockNode, buffer: tir.Buffer) -> tir.BufferRegion | None:
+    """What a block says that it writes of a buffer."""
+    return next((item for item in block.writes if item.buffer is buffer), None)
+
+
+def _store_of_all(region: tir.BufferRegion) -> _Store:
+    """The store of an element of a region under loops over all its elements."""
+    loops, indices = [], []
+    for item in region.region:
+        lane = tir.Var("lane", item.min.dtype)
+        loops.append((lane, tir.Range.from_min_extent(tir.const(0, lane.dtype), item.extent)))
+        indices.append(item.min + lane)
+    return _Store(region.buffer, tuple(indices), tuple(loops), False)
 
 
 def why_not_contiguous(block: BlockNode, buffer: tir.Buffer, place: TreeNode) -> str | None:
@@ -112,7 +162,7 @@ def why_not_contiguous(block: BlockNode, buffer: tir.Buffer, place: TreeNode) ->
                 return (
                     f"block {block.name!r} stores to {buffer.name} through {store.buffer.name}, a view of it"
                 )
-            reason = _why_no_box(block, buffer, place, None, leaf, store)
+            reason = _why_no_box(block, buffer, place, None, list(_nodes_from(leaf, block)), store)
             if reason is not None:
                 return reason
     return None
@@ -133,12 +183,15 @@ def _why_no_box(
     buffer: tir.Buffer,
     place: TreeNode,
     region: tir.BufferRegion | None,
-    leaf: LeafNode,
+    nodes: Sequence[TreeNode],
     store: _Store,
 ) -> str | None:
-    """The reason why a store may not reach all of the box that a block is taken to write, while the loops below ``place`` run."""
+    """The reason why a store may not reach all of the box that a block is taken to write, while the loops below ``place`` run.
+
+    ``nodes`` are those around the store, innermost first, up to the block.
+    """
     indices, running, is_stated = store.indices, dict(store.loops), True
-    for node in _nodes_from(leaf, block):
+    for node in nodes:
         if isinstance(node, LoopNode):
             running[node.var] = node.range()
         elif isinstance(node, BlockNode):
@@ -149,6 +202,10 @@ def _why_no_box(
     running |= {loop.var: loop.range() for loop in _loops_below(block, place)}
     if any(_is_empty(item) for item in running.values()):
         return f"block {block.name!r} has a loop without iterations around it"
+    ends = [end for item in running.values() for end in (item.min, item.extent)]
+    moving = _why_moving((*indices, *ends), block, place)
+    if moving is not None:
+        return moving
     if any(is_open(item.extent) for item in running.values()):
         # Tiles with open decisions split loops that ran over the variables' domains.
         indices, running = store.indices, {item.var: item.dom for item in block.iter_vars}
@@ -160,6 +217,53 @@ def _why_no_box(
     return None
 
 
+def why_conditional(block: BlockNode, place: TreeNode | None = None) -> str | None:
+    """The reason why a block may not run in all iterations of the loops below a place (all in its scope), its predicate aside; or None."""
+    for node in nodes_around(block):
+        if node is place:
+            break
+        if not _is_harmless(node):
+            return f"block {block.name!r} runs under a condition"
+    return None
+
+
+def _why_moving(exprs: Sequence[tir.PrimExpr], block: BlockNode, place: TreeNode) -> str | None:
+    """The reason why expressions over the loops around a block may have other values elsewhere below ``place``: they load what is written
+    there, or use a name for a value that ends before.
+    """
+    for node in takewhile(lambda node: node is not place, nodes_around(block)):
+        template = getattr(node, "template", None)
+        if isinstance(template, tir.LetStmt) and any(mentions(expr, {template.var}) for expr in exprs):
+            return f"block {block.name!r} depends on {template.var.name}, a name that is known only around it"
+    load = changing_load(exprs, place)
+    if load is not None:
+        return f"block {block.name!r} stores where {load.buffer.name} says, which changes meanwhile"
+    return None
+
+
+def changing_load(exprs: Iterable[tir.PrimExpr], place: TreeNode) -> tir.BufferLoad | None:
+    """A load in some expressions of what is written below a place, or None: the expressions have one value there, wherever they stand."""
+    loads = [load for expr in exprs for load in loads_in(expr)]
+    written = _written_below(place) if loads else set()
+    return next((load for load in loads if load.buffer.data in written), None)
+
+
+def _written_below(place: TreeNode) -> set[tir.Var]:
+    """The pointers of the buffers that are written below a place."""
+    found: set[tir.Var] = set()
+
+    def visit(item: Any) -> None:
+        if isinstance(item, tir.BufferStore):
+            found.add(item.buffer.data)
+
+    for node in walk(place):
+        if isinstance(node, BlockNode):
+            found.update(region.buffer.data for region in node.writes)
+        elif isinstance(node, LeafNode):
+            tir.post_order_visit(node.leaf, visit)
+    return found
+
+
 def why_not_whole(block: BlockNode, variables: Sequence[tir.IterVar]) -> str | None:
     """The reason why a block may not run for every combination of the values that some of its variables are said to take.
 
@@ -167,7 +271,7 @@ def why_not_whole(block: BlockNode, variables: Sequence[tir.IterVar]) -> str | N
     """
     points = [item.var for item in variables]
     shape = [simplify_polynomial(item.dom.min + item.dom.extent) for item in variables]
-    clause = _no_guard(block, points, shape)
+    clause = _no_guard(block, points, shape, {})
     if clause is not None:
         return f"block {block.name!r} runs only where {clause}"
     return why_not_over_all_values(block, variables)
@@ -175,6 +279,9 @@ def why_not_whole(block: BlockNode, variables: Sequence[tir.IterVar]) -> str | N
 
 def why_not_over_all_values(block: BlockNode, variables: Sequence[tir.IterVar]) -> str | None:
     """The same as far as loops decide it: whatever the block's predicate says is left to the caller."""
+    conditional = why_conditional(block)
+    if conditional is not None:
+        return conditional
     bound = dict(zip([item.var for item in block.iter_vars], block.iter_values, strict=True))
     values = [bound[item.var] for item in variables]
     running = {loop.var: loop.range() for loop in loops_around(block)}
@@ -204,19 +311,51 @@ def why_not_begun(block: BlockNode, buffer: tir.Buffer, place: TreeNode) -> str 
         return None
     around = loops_around(block)
     standing = {loop.var: loop.min for loop in around if constant_difference(loop.extent, 1) == 0}
-    below = _loops_below(block, place)
-    first = {loop.var: loop.min for loop in below if only_reduces(loop, block)}
+    below = {loop.var for loop in _loops_below(block, place)}
+    first = {loop.var: loop.min for loop in around if loop.var in below and only_reduces(loop, block)}
     for item, value in zip(block.iter_vars, block.iter_values, strict=True):
-        if item.iter_type != tir.IterVar.CommReduce:
+        value = substitute(value, standing)
+        if item.iter_type != tir.IterVar.CommReduce or constant_difference(value, item.dom.min) == 0:
             continue
-        at_first = substitute(value, standing | first)
-        if constant_difference(at_first, item.dom.min) == 0:
-            continue
-        # Loops that feed other variables, too, run through their digits.
-        used = [var for var in _variables(at_first) if not isinstance(var, DecisionVar)]
-        if not used or any(not any(var is loop.var for loop in below) for var in used):
+        used = _variables(value)
+        outside = [var for var in used if var not in below and not isinstance(var, DecisionVar)]
+        if outside or not used or not _begins(value, item.dom.min, first, block):
             return f"the reduction {item.var.name!r} of block {block.name!r} is not finished here: it is bound to {value}"
-    return None
+    return _why_not_first(block, place, first)
+
+
+def _begins(value: tir.PrimExpr, begin: tir.PrimExpr, first: Mapping[Any, Any], block: BlockNode) -> bool:
+    """Whether a reduction variable's value is its least in the first iterations of the loops that only feed reductions.
+
+    A loop that feeds other variables too, in a bijection, goes through the reduction in the same order for each of their values.
+    """
+    start = substitute(value, first)
+    fused = {loop.var: loop.min for loop in loops_around(block) if mentions(start, {loop.var})}
+    if fused and is_affine(block):
+        start = substitute(start, fused)
+    return constant_difference(start, begin) == 0 or Analyzer().can_prove_equal(start, begin)
+
+
+def _why_not_first(block: BlockNode, place: TreeNode, first: Mapping[Any, Any]) -> str | None:
+    """The reason why a block that runs in a later iteration of loops may not run in the ``first`` one, or None."""
+    for node in takewhile(lambda node: node is not place, nodes_around(block)):
+        exprs = [] if _is_harmless(node) else evaluated_by(node)
+        if any(mentions(expr, first) for expr in exprs) or changing_load(exprs, place) is not None:
+            return f"block {block.name!r} runs under a condition, which may leave out its init"
+    kept = [inside(value, item.dom) for item, value in zip(block.iter_vars, block.iter_values, strict=True)]
+    pending = [block.predicate]
+    while pending:
+        clause = pending.pop()
+        if isinstance(clause, tir.And):
+            pending += [clause.a, clause.b]
+        elif not mentions(clause, first):
+            kept.append(clause)
+    beyond = clause_beyond(block.predicate, kept, loops_around(block), first)
+    return (
+        None
+        if beyond is None
+        else f"block {block.name!r} runs only where {beyond}, which may leave out its init"
+    )
 
 
 def _variables(expr: Any) -> set[Any]:
@@ -242,8 +381,7 @@ def _is_stated(
     running: Mapping[Any, tir.Range],
 ) -> bool:
     """Whether a region, or what a block states, is what a store in it reaches while the loops inside of the block run."""
-    if region is None:
-        region = next((item for item in block.writes if item.buffer is buffer), None)
+    region = region or _stated(block, buffer)
     if region is None:
         return False
     points = [tir.Range.from_min_extent(index, tir.const(1, index.dtype)) for index in indices]
@@ -297,18 +435,23 @@ def is_conditional_below(block: BlockNode, place: TreeNode) -> bool:
     return False
 
 
-def _no_guard(block: BlockNode, indices: Sequence[Any], shape: Sequence[Any]) -> tir.PrimExpr | None:
+def _no_guard(
+    block: BlockNode,
+    indices: Sequence[Any],
+    shape: Sequence[Any],
+    running: Mapping[Any, tir.Range],
+) -> tir.PrimExpr | None:
     """A clause of a block's predicate that does more than to keep its variables in their domains, or None.
 
-    A copy is cut at the ends of the ``shape`` that is indexed, so that a variable's domain must reach these. Of a reduction it is
-    enough that the first iteration happens.
+    A copy is cut at the ends of the ``shape`` that is indexed, so that a variable's domain must reach these, while loops inside of the
+    block are ``running``. Of a reduction it is enough that the first iteration happens.
     """
     if isinstance(block.predicate, tir.IntImm):
         return None
     around = loops_around(block)
     kept: list[tir.PrimExpr] = []
     for item, value in zip(block.iter_vars, block.iter_values, strict=True):
-        domains = {other.var: other.dom for other in block.iter_vars}
+        domains = {**running, **{other.var: other.dom for other in block.iter_vars}}
         if item.iter_type == tir.IterVar.CommReduce or all(
             _is_whole(index, domains, dim)
             for index, dim in zip(indices, shape, strict=True)
@@ -343,6 +486,8 @@ def _is_box(indices: Sequence[Any], running: Mapping[Any, Any]) -> bool:
     seen: set[Any] = set()
     if all(_fills_interval(index, running, seen) for index in indices):
         return True
+    if any(loads_in(index) for index in indices):
+        return False
     inner = {
         var: tir.Range.from_min_extent(tir.const(0, var.dtype), extent) for var, extent in running.items()
     }

@@ -14,10 +14,12 @@ from ..affine import constant_difference
 from ..analysis import read_buffers, require, require_blocks_only, scope_children, written_buffers
 from ..argument import Argument, Block, Blocks, BufferIndex
 from ..bounds import clipped, guards
-from ..coverage import why_not_begun, why_not_covered
+from ..coverage import changing_load, why_not_begun, why_not_covered
 from ..declaration import PrimitiveFamily, primitive
 from ..random_variable import BlockRV
 from ..region import Box, bind_region, contains, relax_loops
+from ..rewriting import rewrite_inside
+from ..surroundings import evaluated_by, loads_in
 from ..tree import (
     BlockNode,
     LeafNode,
@@ -30,7 +32,6 @@ from ..tree import (
     is_ancestor,
     loops_around,
     scope_of,
-    walk,
 )
 from .window import access_window, copy_window, has_window
 
@@ -94,35 +95,10 @@ class CachingPrimitives(PrimitiveFamily):
         return self._new(_cache_write(self._block(block), write_buffer_index, storage_scope, consumers))
 
 
-def replace_buffer(node: TreeNode, old: tir.Buffer, new: tir.Buffer) -> None:
-    """Make every block of a subtree access ``new`` where it accessed ``old`` (same shape): loads, stores, regions."""
-    for item in list(walk(node)):
-        if isinstance(item, LeafNode):
-            leaf = substitute(item.leaf, {old: new, old.data: new.data})
-            if leaf is not item.leaf:
-                item.leaf = leaf
-                item.touch()
-        elif isinstance(item, BlockNode):
-            reads = tuple(_renamed(region, old, new) for region in item.reads)
-            writes = tuple(_renamed(region, old, new) for region in item.writes)
-            init = None if item.init is None else substitute(item.init, {old: new, old.data: new.data})
-            views = tuple(
-                match
-                if match.source.buffer is not old
-                else match.replace(source=_renamed(match.source, old, new))
-                for match in item.match_buffers
-            )
-            found, before = (*reads, *writes, *views), (*item.reads, *item.writes, *item.match_buffers)
-            if init is not item.init or any(a is not b for a, b in zip(found, before, strict=True)):
-                item.change(reads=reads, writes=writes, init=init, match_buffers=views)
-
-
-def _renamed(region: tir.BufferRegion, old: tir.Buffer, new: tir.Buffer) -> tir.BufferRegion:
-    """The region of ``new`` instead of ``old``, also where its bounds are read from them."""
-    ranges = [substitute(item, {old: new}) for item in region.region]
-    if region.buffer is not old and all(a is b for a, b in zip(ranges, region.region, strict=True)):
-        return region
-    return tir.BufferRegion(new if region.buffer is old else region.buffer, ranges)
+def replace_buffer(block: BlockNode, old: tir.Buffer, new: tir.Buffer) -> None:
+    """Make a block and all in it access ``new`` where it accessed ``old`` (same shape): statements, conditions, bounds, regions, views."""
+    names = {old: new, old.data: new.data}
+    rewrite_inside(block, lambda item: substitute(item, names))
 
 
 _STORAGE_SCOPES = ("global", "shared", "warp", "local", "texture", "wmma", "m16n8k8", "amx", "metal")
@@ -173,18 +149,61 @@ def insertion_point(
     return scope, None
 
 
-def _loops_at(child: TreeNode | None) -> list[LoopNode]:
-    """The loops around an insertion point."""
-    return [] if child is None else loops_around(child)
+def write_back_point(
+    scope: BlockNode, writer: BlockNode, readers: Sequence[TreeNode]
+) -> tuple[TreeNode, TreeNode, bool]:
+    """Where a copy goes back of what a writer makes, so that every reader finds it: (place below which the loops have run, node to
+    insert beside, whether before it).
+
+    That is in the innermost sequence, or loop, around the writer in which there is a reader that runs behind it, be it in the next
+    iteration of a loop around both; without such readers it is the end of the scope.
+
+    Args:
+        scope: of the writer.
+        writer: makes the values.
+        readers: blocks, and nodes that read before what is in them runs.
+    """
+    child: TreeNode = writer
+    while child is not scope:
+        parent = child.parent
+        assert parent is not None
+        met = [item for item in readers if item is child or _meet_at(parent, child, item)]
+        behind = parent.nodes[parent.index(child) + 1 :] if isinstance(parent, SeqNode) else []
+        for later in behind:
+            if any(is_ancestor(later, item) for item in met):
+                return parent, later, True
+        if met and _repeats(parent, scope):
+            return parent, child, False
+        child = parent
+    return scope, scope.body.nodes[-1] if isinstance(scope.body, SeqNode) else scope.body, False
 
 
-def _insert_at(scope: BlockNode, child: TreeNode | None, nest: TreeNode) -> None:
-    """Insert before a child of a sequence, or at the end of the scope."""
-    if child is not None:
-        insert_beside(child, nest, before=True)
-        return
-    body = scope.body
-    insert_beside(body.nodes[-1] if isinstance(body, SeqNode) else body, nest, before=False)
+def _meet_at(parent: TreeNode, child: TreeNode, other: TreeNode) -> bool:
+    """Whether a node lies below another one, but not below one of its children."""
+    return other is not parent and is_ancestor(parent, other) and not is_ancestor(child, other)
+
+
+def _repeats(node: TreeNode, scope: BlockNode) -> bool:
+    """Whether a node, in one run of a scope, may run several times, or runs what is in it several times."""
+    current: TreeNode | None = node
+    while current is not None and current is not scope:
+        if isinstance(current, LoopNode) or isinstance(getattr(current, "template", None), tir.While):
+            return True
+        current = current.parent
+    return False
+
+
+def _nodes_that_load(scope: BlockNode, buffer: tir.Buffer) -> list[TreeNode]:
+    """The nodes of a scope that load a buffer before what is in them runs: in bounds, bindings, predicates, conditions."""
+    found: list[TreeNode] = []
+    pending = [scope.body]
+    while pending:
+        node = pending.pop()
+        if any(load.buffer is buffer for expr in evaluated_by(node) for load in loads_in(expr)):
+            found.append(node)
+        if not isinstance(node, BlockNode):
+            pending += node.children()
+    return found
 
 
 def copy_block(
@@ -281,6 +300,11 @@ def _cache_read(
     if writers:
         (writer,) = writers
         place, child = insertion_point(scope, writer, consumers)
+        require(
+            child is not None,
+            "cache_read",
+            f"no consumer of {buffer.name} runs behind block {writer.name!r} wherever that runs",
+        )
         region = next((item for item in writer.writes if item.buffer is buffer), None)
         box = _declared_box(scope, buffer) if region is None else relaxed_below(writer, region, place)
         if any(item is buffer for item in scope.alloc_buffers):
@@ -291,7 +315,8 @@ def _cache_read(
     else:
         child = _first_child(scope)
         box = _declared_box(scope, buffer)
-    return _stage(scope, child, buffer, storage_scope, box, consumers, False)
+    assert child is not None
+    return _stage(scope, child, True, buffer, storage_scope, box, consumers, False)
 
 
 def _behind(
@@ -316,26 +341,31 @@ def _behind(
 
 def reads_within(box: Box, consumers: Sequence[BlockNode], buffer: tir.Buffer, place: TreeNode) -> bool:
     """Whether consumers, while the loops below a place run, read nothing outside of a box."""
-    return all(
-        contains(box, relaxed_below(item, region, place))
-        for item in consumers
-        for region in item.reads
-        if region.buffer is buffer
-    )
+    for item in consumers:
+        reads = [region for region in item.reads if region.buffer is buffer]
+        if not reads or not all(contains(box, relaxed_below(item, region, place)) for region in reads):
+            return False
+    return _is_steady(box, place)
+
+
+def _is_steady(box: Box, place: TreeNode) -> bool:
+    """Whether a box is one place all the time, because nothing below ``place`` writes what its bounds are loaded from."""
+    return changing_load([item for bounds in box for item in bounds], place) is None
 
 
 def _stage(
     scope: BlockNode,
-    child: TreeNode | None,
+    anchor: TreeNode,
+    before: bool,
     buffer: tir.Buffer,
     storage_scope: str,
     box: Box,
     users: Sequence[BlockNode],
     is_write: bool,
 ) -> BlockNode:
-    """Insert the block that copies a box between a buffer and its copy, and let the users access the copy."""
+    """Insert beside a node the block that copies a box between a buffer and its copy, and let the users access the copy."""
     name = fresh_block_name(scope, cache_name(buffer, storage_scope))
-    if has_window(scope, child, buffer, box, users):
+    if has_window(scope, anchor, buffer, box, users):
         lows = [low for low, _ in box]
         cache = tir.decl_buffer(
             [size for _, size in box],
@@ -349,10 +379,10 @@ def _stage(
     else:
         cache = similar_buffer(buffer, storage_scope)
         source, target = (cache, buffer) if is_write else (buffer, cache)
-        nest, copy = copy_block(source, target, box, name, _loops_at(child))
+        nest, copy = copy_block(source, target, box, name, loops_around(anchor))
         for item in users:
             replace_buffer(item, buffer, cache)
-    _insert_at(scope, child, nest)
+    insert_beside(anchor, nest, before)
     scope.change(alloc_buffers=(*scope.alloc_buffers, cache))
     return copy
 
@@ -360,8 +390,9 @@ def _stage(
 def _declared_box(scope: BlockNode, buffer: tir.Buffer) -> Box:
     """What a scope says that it reads of an input; the whole buffer when it says nothing."""
     for region in scope.reads:
-        if region.buffer is buffer:
-            return [(item.min, item.extent) for item in region.region]
+        box: Box = [(item.min, item.extent) for item in region.region]
+        if region.buffer is buffer and _is_steady(box, scope):
+            return box
     return [(tir.const(0, dim.dtype), dim) for dim in buffer.shape]
 
 
@@ -440,12 +471,12 @@ def _cache_write(
             f"block {block.name!r} writes the buffer; it is no consumer of it",
         )
     _behind(block, chosen, chosen, buffer, "cache_write")
-    readers = [
+    readers: list[TreeNode] = [
         item
         for item in scope_children(block)
         if item is not block and buffer in read_buffers(item) and not any(item is other for other in chosen)
     ]
-    place, child = insertion_point(scope, block, readers)
+    place, anchor, before = write_back_point(scope, block, [*readers, *_nodes_that_load(scope, buffer)])
     if not any(item is buffer for item in scope.alloc_buffers):
         for consumer in chosen:
             together, _ = insertion_point(scope, block, [consumer])
@@ -457,4 +488,4 @@ def _cache_write(
             )
     _require_covered(block, buffer, place, "cache_write", region)
     box = relaxed_below(block, region, place)
-    return _stage(scope, child, buffer, storage_scope, box, [block, *chosen], True)
+    return _stage(scope, anchor, before, buffer, storage_scope, box, [block, *chosen], True)

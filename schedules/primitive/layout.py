@@ -11,23 +11,22 @@ from ir.error import IRError
 from ir.tir import IndexMap
 from ir.tir.stmt_functor import StmtExprMutator, substitute
 
-from ..access import access_regions
+from ..access import access_regions, why_not_elementwise
 from ..affine import polynomial, simplify_polynomial
 from ..analysis import require, written_buffers
 from ..argument import AnyBuffer, Block, Flag, Map
 from ..declaration import PrimitiveFamily, primitive
 from ..error import ScheduleError
 from ..random_variable import BlockRV
+from ..rewriting import rewrite_block, rewrite_inside
 from ..state import ScheduleState
 from ..tree import (
     BlockNode,
     LeafNode,
-    LoopNode,
-    TreeNode,
     all_blocks,
     child_blocks,
+    root_of,
     scope_of,
-    walk,
 )
 from .layout_padding import (
     Padding,
@@ -130,13 +129,15 @@ class _MapAccesses(StmtExprMutator):
 
     def visit_BufferLoad(self, load: tir.BufferLoad) -> Any:
         mapped = self.generic_visit(load)
-        return tir.BufferLoad(self._new, self.indices(mapped.indices)) if load.buffer is self._old else mapped
+        if load.buffer is not self._old:
+            return mapped
+        return tir.BufferLoad(self._new, self.indices(mapped.indices), mapped.predicate)
 
     def visit_BufferStore(self, store: tir.BufferStore) -> Any:
         mapped = self.generic_visit(store)
         if store.buffer is not self._old:
             return mapped
-        return tir.BufferStore(self._new, mapped.value, self.indices(mapped.indices))
+        return tir.BufferStore(self._new, mapped.value, self.indices(mapped.indices), mapped.predicate)
 
     def region(self, region: tir.BufferRegion) -> tir.BufferRegion:
         """The box of the mapped region: exact for points, else the whole buffer."""
@@ -192,6 +193,10 @@ def _transform_layout(
     )
     scope = allocating_scope(block, buffer)
     padding = None if gaps is None else Padding(new, index_map, gaps[0], gaps[1], pad_value)
+    top = root_of(block) if scope is None else scope
+    assert isinstance(top, BlockNode)
+    reason = why_not_elementwise(top, buffer)
+    require(reason is None, "transform_layout", f"{reason}; a map of indices says nothing of that")
     if scope is None:
         require(
             any(item is buffer for item in function_buffers.values()),
@@ -201,13 +206,8 @@ def _transform_layout(
         for param, item in list(function_buffers.items()):
             if item is buffer:
                 function_buffers[param] = new
-        top: TreeNode = block
-        while top.parent is not None:
-            top = top.parent
     else:
         scope.change(alloc_buffers=tuple(new if item is buffer else item for item in scope.alloc_buffers))
-        top = scope
-    assert isinstance(top, BlockNode)
     writers = [item for item in child_blocks(top) if buffer in written_buffers(item)]
     by_element = [
         (item, loops)
@@ -219,13 +219,7 @@ def _transform_layout(
         is_plain = new_shape is None and all(block_node is not item for item, _ in by_element)
         simplify = IndexSimplifier(block_node).index if is_plain else None
         mapper = _MapAccesses(buffer, new, index_map, simplify)
-        for node in _own_leaves(block_node):
-            node.leaf = mapper.visit(node.leaf)
-        block_node.change(
-            reads=tuple(mapper.region(item) for item in block_node.reads),
-            writes=tuple(mapper.region(item) for item in block_node.writes),
-            init=None if block_node.init is None else mapper.visit(block_node.init),
-        )
+        rewrite_block(block_node, mapper.visit, mapper.region)
         if block_node is not top and not isinstance(block_node.body, LeafNode):
             _tighten_regions(block_node, new)
     if padding is not None:
@@ -248,19 +242,6 @@ def _tighten_regions(block: BlockNode, buffer: tir.Buffer) -> None:
             block.change(
                 **{name: tuple(inside[buffer] if region.buffer is buffer else region for region in stated)}
             )
-
-
-def _own_leaves(block: BlockNode) -> list[LeafNode]:
-    """The leaves in a block that are not inside another block of it."""
-    found: list[LeafNode] = []
-    stack: list[TreeNode] = [block.body]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, LeafNode):
-            found.append(node)
-        elif not isinstance(node, BlockNode):
-            stack.extend(node.children())
-    return found
 
 
 def injective_inverse(
@@ -370,21 +351,4 @@ def substitute_block(block: BlockNode, values: Mapping[Any, Any]) -> None:
             ],
         )
 
-    for node in list(walk(block)):
-        if isinstance(node, LeafNode):
-            node.leaf = simplify.visit(substitute(node.leaf, values))
-        elif isinstance(node, LoopNode):
-            node.min, node.extent = substitute(node.min, values), substitute(node.extent, values)
-            node.touch()
-        elif isinstance(node, BlockNode):
-            inner = node is not block
-            node.change(
-                reads=tuple(mapped(region) for region in node.reads),
-                writes=tuple(mapped(region) for region in node.writes),
-                init=None if node.init is None else simplify.visit(substitute(node.init, values)),
-                iter_values=tuple(substitute(item, values) for item in node.iter_values)
-                if inner
-                else node.iter_values,
-                predicate=substitute(node.predicate, values) if inner else node.predicate,
-                match_buffers=tuple(substitute(item, values) for item in node.match_buffers),
-            )
+    rewrite_inside(block, lambda item: simplify.visit(substitute(item, values)), mapped)

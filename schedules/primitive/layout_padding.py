@@ -135,7 +135,7 @@ def element_loops(block: BlockNode, buffer: tir.Buffer) -> list[LoopNode] | None
     for stmt in (block.init, block.body.leaf):
         if stmt is None:
             continue
-        if not isinstance(stmt, tir.BufferStore):
+        if not isinstance(stmt, tir.BufferStore) or stmt.predicate is not None:
             return None
         stores.append(stmt)
     indices = stores[-1].indices

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 from ir import tir
@@ -13,12 +14,20 @@ from ir.tir.stmt_functor import StmtExprMutator, substitute
 
 from ..access import access_regions
 from ..affine import constant_difference, mentions, polynomial, simplify_polynomial
-from ..analysis import require, require_blocks_only, require_complete_or_reduction, why_not_complete
+from ..analysis import (
+    require,
+    require_blocks_only,
+    require_complete_or_reduction,
+    why_not_complete,
+    written_buffers,
+)
 from ..argument import Block, Integers, Loop
 from ..coverage import why_not_unconditional
 from ..declaration import PrimitiveFamily, primitive
+from ..dependence import require_own_elements
 from ..error import ScheduleError
 from ..random_variable import BlockRV, LoopRV
+from ..surroundings import loads_around, nodes_around
 from ..tree import (
     BlockNode,
     LeafNode,
@@ -26,6 +35,7 @@ from ..tree import (
     TreeNode,
     blocks_below,
     insert_beside,
+    is_ancestor,
     loops_around,
     scope_of,
 )
@@ -178,8 +188,7 @@ def _require_einsum(block: BlockNode, sizes: dict[Any, Any], primitive: str) -> 
             )
     around = loops_around(block)
     require(
-        isinstance(block.predicate, tir.IntImm)
-        and all(item.min.value == 0 for item in around if isinstance(item.min, tir.IntImm)),
+        isinstance(block.predicate, tir.IntImm) and all(_is_constant(item.min, 0) for item in around),
         primitive,
         f"block {block.name!r} has a predicate, or loops that do not start at 0",
     )
@@ -353,6 +362,9 @@ def _decompose_padding(block: BlockNode, loop: LoopNode) -> BlockNode:
         primitive,
         f"loop {loop.var.name!r} holds other blocks than {block.name!r} as well",
     )
+    position = next(i for i, item in enumerate(loops) if item is loop)
+    moved = loops[position:]
+    _require_fillable(block, moved, primitive)
     store = block.body.leaf if isinstance(block.body, LeafNode) else None
     require(
         isinstance(store, tir.BufferStore),
@@ -360,6 +372,7 @@ def _decompose_padding(block: BlockNode, loop: LoopNode) -> BlockNode:
         f"the body of block {block.name!r} is not a single store",
     )
     assert isinstance(store, tir.BufferStore)
+    require(store.predicate is None, primitive, f"block {block.name!r} stores under a predicate")
     call = store.value
     is_padding = isinstance(call, tir.Call) and getattr(call.op, "name", "") == "tir.if_then_else"
     require(
@@ -373,8 +386,6 @@ def _decompose_padding(block: BlockNode, loop: LoopNode) -> BlockNode:
         f"block {block.name!r} pads with {constant}, which is no constant",
     )
     bounds = _inside_of(block, condition, primitive)
-    position = next(i for i, item in enumerate(loops) if item is loop)
-    moved = loops[position:]
     units = {item.var: item.min for item in loops[:position] if _is_constant(item.extent, 1)}
     block.change(iter_values=tuple(substitute(value, units) for value in block.iter_values))
     fill_nest, fill_block = _fill_nest(block, moved, store, constant)
@@ -417,6 +428,28 @@ def _decompose_padding(block: BlockNode, loop: LoopNode) -> BlockNode:
     return fill_block
 
 
+def _require_fillable(block: BlockNode, loops: Sequence[LoopNode], primitive: str) -> None:
+    """Constants are stored by loops of their own, ahead: only where the block stores as well, and once for each element."""
+    outermost = loops[0]
+    require(
+        all(
+            isinstance(node, LoopNode)
+            for node in takewhile(lambda node: node is not outermost, nodes_around(block))
+            if node is not block
+        ),
+        primitive,
+        f"a condition or another statement lies between loop {outermost.var.name!r} and block {block.name!r}",
+    )
+    writes = written_buffers(block)
+    for node, load in loads_around(block):
+        require(
+            not is_ancestor(outermost, node) or load.buffer not in writes,
+            primitive,
+            f"where block {block.name!r} runs depends on {load.buffer.name}, which it writes",
+        )
+    require_own_elements(block, loops, primitive)
+
+
 def _spans(loop: LoopNode, item: IterVar) -> bool:
     return constant_difference(loop.extent, item.dom.extent) == 0
 
@@ -430,7 +463,7 @@ def _simplified(stmt: Any, analyzer: Analyzer) -> Any:
             indices = [
                 item if isinstance(item, tir.Var) else analyzer.simplify(item) for item in mapped.indices
             ]
-            return tir.BufferLoad(mapped.buffer, indices)
+            return tir.BufferLoad(mapped.buffer, indices, mapped.predicate)
 
     return Simplify().visit(stmt)
 

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ir import tir
 from ir.tir import IterVar
 from ir.tir.stmt_functor import StmtExprMutator
 
+from ..access import why_not_elementwise
 from ..affine import constant_difference, mentions, polynomial
-from ..analysis import consumers_of, is_output_block, require, require_complete_or_reduction
+from ..analysis import (
+    consumers_of,
+    is_output_block,
+    read_buffers,
+    require,
+    require_complete_or_reduction,
+    scope_children,
+    written_buffers,
+)
 from ..argument import Block, BufferIndex
+from ..coverage import why_conditional, why_not_covered
 from ..declaration import PrimitiveFamily, primitive
+from ..dependence import writes_one_value
 from ..error import ScheduleError
 from ..random_variable import BlockRV
-from ..tree import BlockNode, LeafNode, LoopNode, is_ancestor, loops_around, scope_of, walk
-from .caching import relaxed_below
+from ..rewriting import rewrite_inside
+from ..surroundings import loads_around
+from ..tree import BlockNode, LoopNode, blocks_below, is_ancestor, loops_around, scope_of
+from .caching import reads_within, relaxed_below
 
 
 class RollingBufferPrimitives(PrimitiveFamily):
@@ -56,6 +70,7 @@ def _rolling_buffer(block: BlockNode, write_buffer_index: int) -> None:
     require(shared, primitive, f"block {block.name!r} is not computed inside a loop of its consumers")
     box = relaxed_below(block, region, shared[-1])
     rolling = _rolling_dimensions(shared, box, block)
+    _require_kept(block, region, rolling[0][1], shared[-1], consumers)
     dim, _, window, _ = rolling[0]
     inner = [item for item in loops if not any(item is other for other in shared)]
     conditions = [
@@ -68,25 +83,55 @@ def _rolling_buffer(block: BlockNode, write_buffer_index: int) -> None:
         shape, buffer.dtype, buffer.name, scope="" if buffer.scope() == "global" else buffer.scope()
     )
     ring = _Ring(buffer, new, dim, window)
-    for node in walk(scope):
-        if isinstance(node, LeafNode):
-            leaf = ring.visit(node.leaf)
-            if leaf is not node.leaf:
-                node.leaf = leaf
-                node.touch()
-        elif isinstance(node, BlockNode) and any(
-            item.buffer is buffer for item in (*node.reads, *node.writes)
-        ):
-            node.change(
-                reads=tuple(ring.region(item) for item in node.reads),
-                writes=tuple(ring.region(item) for item in node.writes),
-                init=None if node.init is None else ring.visit(node.init),
-            )
+    rewrite_inside(scope, ring.visit, ring.region)
     for condition in conditions:
         block.change(predicate=tir.operators.logical_and(block.predicate, condition))
     scope.change(alloc_buffers=tuple(new if item is buffer else item for item in scope.alloc_buffers))
     for item in (block, *consumers):
         _mark_opaque(item, rolling[0][1])
+
+
+def _require_kept(
+    block: BlockNode,
+    region: tir.BufferRegion,
+    outermost: LoopNode,
+    innermost: LoopNode,
+    consumers: Sequence[BlockNode],
+) -> None:
+    """The steps before must have made, and left in the window, all that a step finds there: the same values that it would make."""
+    primitive, buffer, scope = "rolling_buffer", region.buffer, scope_of(block)
+    assert scope is not None
+    for reason in (
+        why_not_elementwise(scope, buffer),
+        why_conditional(block),
+        why_not_covered(block, buffer, innermost),
+        _why_other_values(block, outermost),
+    ):
+        require(reason is None, primitive, f"{reason}; the window would not hold what the steps before left")
+    around = [load.buffer for item in scope_children(block) for _, load in loads_around(item)]
+    others = [
+        item.name for item in scope_children(block) if buffer in read_buffers(item) and item not in consumers
+    ]
+    require(
+        buffer not in around
+        and not others
+        and reads_within(relaxed_below(block, region, innermost), consumers, buffer, innermost),
+        primitive,
+        f"more of {buffer.name} is read than block {block.name!r} makes for a step of loop {innermost.var.name!r}",
+    )
+
+
+def _why_other_values(block: BlockNode, loop: LoopNode) -> str | None:
+    """The reason why an element may get another value in another iteration of a loop, from what blocks there make; or None."""
+    makers = [block]
+    for maker in makers:
+        if not writes_one_value(maker):
+            return f"block {maker.name!r} may write several values to an element"
+        needed = read_buffers(maker)
+        makers += [
+            item for item in blocks_below(loop) if written_buffers(item) & needed and item not in makers
+        ]
+    return None
 
 
 def _rolling_dimensions(
@@ -167,15 +212,15 @@ class _Ring(StmtExprMutator):
 
     def visit_BufferLoad(self, load: tir.BufferLoad) -> Any:
         mapped = self.generic_visit(load)
-        return (
-            tir.BufferLoad(self._new, self._indices(mapped.indices)) if load.buffer is self._old else mapped
-        )
+        if load.buffer is not self._old:
+            return mapped
+        return tir.BufferLoad(self._new, self._indices(mapped.indices), mapped.predicate)
 
     def visit_BufferStore(self, store: tir.BufferStore) -> Any:
         mapped = self.generic_visit(store)
         if store.buffer is not self._old:
             return mapped
-        return tir.BufferStore(self._new, mapped.value, self._indices(mapped.indices))
+        return tir.BufferStore(self._new, mapped.value, self._indices(mapped.indices), mapped.predicate)
 
     def region(self, region: tir.BufferRegion) -> tir.BufferRegion:
         """The region in the ring; wider than one element it may wrap, and becomes the whole ring."""

@@ -10,7 +10,7 @@ from ..analysis import require
 from ..argument import AnyBuffer, Argument, Block, BufferIndex, Integers
 from ..declaration import PrimitiveFamily, primitive
 from ..random_variable import BlockRV
-from ..tree import TreeNode
+from ..tree import BlockNode, root_of
 from .caching import cache_name, replace_buffer, require_storage_scope
 from .layout import allocating_scope, buffer_of
 
@@ -106,9 +106,8 @@ class StoragePrimitives(PrimitiveFamily):
         )
         scope = allocating_scope(node, old)
         new = old.replace(axis_separators=tuple(tir.const(item) for item in separators))
-        top: TreeNode = node
-        while top.parent is not None:
-            top = top.parent
+        top = root_of(node)
+        assert isinstance(top, BlockNode)
         if scope is not None:
             scope.change(alloc_buffers=tuple(new if item is old else item for item in scope.alloc_buffers))
         function_buffers = self._buffer_maps[self._function_of(node)]

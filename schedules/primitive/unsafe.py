@@ -6,16 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ir import tir
+from ir.dtype import lanes, with_lanes
 from ir.tir import IndexMap
 from ir.tir.stmt_functor import StmtExprMutator
 
+from ..access import why_not_loads_and_stores
 from ..affine import simplify_polynomial
 from ..analysis import require
 from ..argument import Argument, Block, BufferIndex, Integers, Show
 from ..declaration import PrimitiveFamily, primitive
 from ..random_variable import BlockRV
+from ..rewriting import rewrite_inside
 from ..state import ScheduleState
-from ..tree import BlockNode, LeafNode, walk
 from .caching import replace_buffer
 from .layout import allocating_scope, buffer_of, map_indices
 
@@ -67,6 +69,8 @@ class UnsafePrimitives(PrimitiveFamily):
         assert scope is not None
         if buffer.dtype == dtype:
             return
+        reason = why_not_loads_and_stores(scope, buffer)
+        require(reason is None, method, f"{reason}; there is no place for a cast")
         new = tir.decl_buffer(
             buffer.shape,
             dtype,
@@ -75,14 +79,7 @@ class UnsafePrimitives(PrimitiveFamily):
             scope="" if buffer.scope() == "global" else buffer.scope(),
         )
         cast = _Cast(buffer, new)
-        for item in list(walk(scope)):
-            if isinstance(item, LeafNode):
-                leaf = cast.visit(item.leaf)
-                if leaf is not item.leaf:
-                    item.leaf = leaf
-                    item.touch()
-            elif isinstance(item, BlockNode) and item.init is not None:
-                item.change(init=cast.visit(item.init))
+        rewrite_inside(scope, cast.visit, lambda region: region)
         replace_buffer(scope, buffer, new)
         scope.change(alloc_buffers=tuple(new if item is buffer else item for item in scope.alloc_buffers))
 
@@ -168,10 +165,11 @@ class _Cast(StmtExprMutator):
         mapped = self.generic_visit(load)
         if load.buffer is not self._old:
             return mapped
-        return tir.Cast(self._old.dtype, tir.BufferLoad(self._new, mapped.indices))
+        return tir.Cast(mapped.dtype, tir.BufferLoad(self._new, mapped.indices, mapped.predicate))
 
     def visit_BufferStore(self, store: tir.BufferStore) -> Any:
         mapped = self.generic_visit(store)
         if store.buffer is not self._old:
             return mapped
-        return tir.BufferStore(self._new, tir.Cast(self._new.dtype, mapped.value), mapped.indices)
+        value = tir.Cast(with_lanes(self._new.dtype, lanes(mapped.value.dtype)), mapped.value)
+        return tir.BufferStore(self._new, value, mapped.indices, mapped.predicate)

@@ -7,13 +7,14 @@ from typing import Any
 
 from ir import tir
 from ir.arith import Analyzer
-from ir.node import Visitor
 from ir.tir import IterVar
 from ir.tir.stmt_functor import StmtExprMutator
 
+from ..access import why_not_elementwise
 from ..affine import constant_difference, simplify_polynomial
 from ..region import Box, bind_region, relax_loops
-from ..tree import BlockNode, LeafNode, LoopNode, SeqNode, TreeNode, loops_around, scope_of, walk
+from ..rewriting import rewrite_inside
+from ..tree import BlockNode, LeafNode, LoopNode, SeqNode, TreeNode, loops_around, scope_of
 
 
 def has_window(
@@ -22,7 +23,7 @@ def has_window(
     """Whether a copy at ``child`` of a scope can be of the box alone.
 
     So it is for a box of constant size that lies in the buffer, directly in a block other than a function's root, whose users
-    access nothing else of the buffer, and by loads and stores only.
+    access nothing else of the buffer, and by loads and stores of single elements only.
     """
     if scope_of(scope) is None or (child is not None and not _is_directly_in(scope, child)):
         return False
@@ -36,7 +37,7 @@ def has_window(
             return False
         if not (analyzer.can_prove(low >= 0) and analyzer.can_prove(low + size <= dim)):
             return False
-    if any(_points_into(user, buffer) for user in users):
+    if any(why_not_elementwise(user, buffer) is not None for user in users):
         return False
     for user in users:
         values = dict(zip([item.var for item in user.iter_vars], user.iter_values, strict=True))
@@ -52,36 +53,6 @@ def has_window(
 
 def _is_directly_in(scope: BlockNode, child: TreeNode) -> bool:
     return child.parent is scope or (isinstance(child.parent, SeqNode) and child.parent.parent is scope)
-
-
-class _Pointers(Visitor):
-    """Finds uses of a buffer's pointer other than by loads and stores."""
-
-    def __init__(self, buffer: tir.Buffer) -> None:
-        super().__init__()
-        self._data = buffer.data
-        self.found = False
-
-    def visit_BufferLoad(self, load: tir.BufferLoad) -> None:
-        for index in load.indices:
-            self.visit(index)
-
-    def visit_BufferStore(self, store: tir.BufferStore) -> None:
-        for item in (*store.indices, store.value):
-            self.visit(item)
-
-    def visit_Var(self, var: tir.Var) -> None:
-        self.found = self.found or var is self._data
-
-
-def _points_into(user: BlockNode, buffer: tir.Buffer) -> bool:
-    pointers = _Pointers(buffer)
-    for node in walk(user):
-        if isinstance(node, LeafNode):
-            pointers.visit(node.leaf)
-        elif isinstance(node, BlockNode) and any(item.source.buffer is buffer for item in node.match_buffers):
-            return True
-    return pointers.found
 
 
 class _Shift(StmtExprMutator):
@@ -124,16 +95,7 @@ class _Shift(StmtExprMutator):
 def access_window(user: BlockNode, buffer: tir.Buffer, window: tir.Buffer, lows: Sequence[Any]) -> None:
     """Let a block and those inside of it access the window, which starts at ``lows`` of the buffer."""
     shift = _Shift(buffer, window, lows)
-    for node in list(walk(user)):
-        if isinstance(node, LeafNode):
-            node.leaf = shift.visit(node.leaf)
-            node.touch()
-        elif isinstance(node, BlockNode):
-            node.change(
-                reads=tuple(shift.region(item) for item in node.reads),
-                writes=tuple(shift.region(item) for item in node.writes),
-                init=None if node.init is None else shift.visit(node.init),
-            )
+    rewrite_inside(user, shift.visit, shift.region)
 
 
 def copy_window(

@@ -145,3 +145,27 @@ for i, j, r in T.grid(8, 6, 3):
     )
     with pytest.raises(ScheduleError, match="is not finished here"):
         sch.cache_write("B", 0, "local")
+FILLED = """
+for i in range(2):
+    with T.block("B"):
+        vi = T.axis.spatial(2, i)
+        T.where(WHERE)
+        T.reads()
+        T.writes(B[vi * 8:vi * 8 + ROWS, 0:6])
+        T.evaluate(T.call_extern("int32", "fill", T.tvm_access_ptr(T.type_annotation("float32"), B.data, vi * 48, 48, 2)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("where", "rows", "reason"),
+    [("True", 8, None), ("True", 5, "not known to fill a box"), ("i > 0", 8, "runs only where")],
+)
+def test_a_call_fills_what_its_block_states_where_that_runs(
+    where: str, rows: int, reason: str | None
+) -> None:
+    sch = schedule(FILLED.replace("WHERE", where).replace("ROWS", str(rows)))
+    if reason is None:
+        sch.cache_write("B", 0, "global")
+    else:
+        with pytest.raises(ScheduleError, match=reason):
+            sch.cache_write("B", 0, "global")

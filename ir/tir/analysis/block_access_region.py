@@ -161,14 +161,14 @@ class _Detector(Visitor):
 
     def visit_BufferLoad(self, load: E.BufferLoad) -> None:
         self._access(self.reads, load.buffer, [(index, None) for index in load.indices])
-        for index in load.indices:
-            self.visit(index)
+        for item in load.indices if load.predicate is None else (*load.indices, load.predicate):
+            self.visit(item)
 
     def visit_BufferStore(self, store: S.BufferStore) -> None:
         self._access(self.writes, store.buffer, [(index, None) for index in store.indices])
         self.visit(store.value)
-        for index in store.indices:
-            self.visit(index)
+        for item in store.indices if store.predicate is None else (*store.indices, store.predicate):
+            self.visit(item)
 
     def visit_BufferRealize(self, stmt: S.BufferRealize) -> None:
         self._begun.add(stmt.buffer.data)
@@ -190,7 +190,7 @@ class _Detector(Visitor):
 
     def visit_BlockRealize(self, realize: S.BlockRealize) -> None:
         """An inner block accesses what it declares, for the values of its iteration variables."""
-        for value in realize.iter_values:
+        for value in (*realize.iter_values, realize.predicate):
             self.visit(value)
         values = {
             iv.var: value for iv, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)

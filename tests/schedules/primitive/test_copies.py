@@ -476,3 +476,220 @@ def test_write_at_does_not_evaluate_where_a_guarded_block_stores() -> None:
         guarded("T.where(i > 0)\n        C[15 // vi] = A[vi]"),
         lambda sch: sch.write_at(sch.get_loops("C")[0], "C", 0, "global"),
     )
+MASKED = """@T.prim_func
+def main(A: T.Buffer((8,), "int32"), I: T.Buffer((8,), "int32"), C: T.Buffer((16,), "int32")):
+    B = T.alloc_buffer((8,), "int32")
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            B[vi] = A[vi] * 2
+    for i in range(8):
+        AROUND
+            with T.block("C"):
+                vi = T.axis.spatial(8, BINDING)
+                C[vi] = A[vi] + 1
+"""
+SURROUNDINGS = [
+    ("if B[7 - i] > 0:", "i"),
+    ("for j in range(B[7 - i] % 3):", "i"),
+    ("for j in range(1):", "B[7 - i] % 8"),
+]
+"""What stands around a block and loads B, of which the block says nothing."""
+
+
+@pytest.mark.parametrize(("around", "binding"), SURROUNDINGS)
+@pytest.mark.parametrize("primitive", ["cache_write", "set_scope", "unsafe_set_dtype", "transform_layout"])
+def test_what_stands_around_a_block_reads(around: str, binding: str, primitive: str) -> None:
+    """Conditions, bounds and bindings read the buffer that is copied or changed."""
+    program = from_source(MASKED.replace("AROUND", around).replace("BINDING", binding))
+    sch = Schedule(program)
+    if primitive == "cache_write":
+        sch.cache_write("B", 0, "local")
+    elif primitive == "set_scope":
+        sch.set_scope("B", 0, "local")
+    elif primitive == "unsafe_set_dtype":
+        sch.unsafe_set_dtype("B", 0, "int64")
+    else:
+        sch.transform_layout("B", ("write", 0), lambda i: (7 - i,))
+    assert_same_meaning(program, sch)
+    assert_replays(sch, program)
+
+
+CONDITIONAL = """@T.prim_func
+def main(A: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
+    B = T.alloc_buffer((8,), "int32")
+    for i in range(8):
+        if i > 0:
+            with T.block("B"):
+                vi = T.axis.spatial(8, i)
+                B[vi] = A[vi] * 2
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = T.if_then_else(vi > 0, B[vi], 0)
+"""
+
+
+@pytest.mark.parametrize("primitive", ["cache_write", "cache_read"])
+def test_a_block_under_a_condition_does_not_fill_what_is_copied(primitive: str) -> None:
+    sch = Schedule(from_source(CONDITIONAL), error_render_level="none")
+    step = {
+        "cache_write": lambda: sch.cache_write("B", 0, "local"),
+        "cache_read": lambda: sch.cache_read("C", 0, "local"),
+    }
+    assert_refused(sch, step[primitive], "block 'B' runs under a condition")
+
+
+def test_a_copy_under_the_same_condition() -> None:
+    """Where the copy stands under the condition as well, that is no reason."""
+    text = (
+        CONDITIONAL.split("    for i in range(8):\n        with")[0].replace('"B"', '"P"')
+        + """            with T.block("C"):
+                vi = T.axis.spatial(8, i)
+                C[vi] = B[vi] + 1
+"""
+    )
+    program = from_source(text)
+    sch = Schedule(program)
+    sch.cache_write("P", 0, "local")
+    assert_same_meaning(program, sch)
+
+
+@pytest.mark.parametrize("reader", ["A[i] > 0 and C[7 - i] > 0", None])
+def test_a_copy_goes_back_before_the_next_iteration_reads(reader: str | None) -> None:
+    """A reader ahead of the writer, in a block or around one, finds in a later iteration what the writer made in an earlier one."""
+    program = from_source(
+        f"""@T.prim_func
+def main(A: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32"), D: T.Buffer((8,), "int32")):
+    for i in range(8):
+        with T.block("X"):
+            vi = T.axis.spatial(8, i)
+            {"D[vi] = C[7 - vi]" if reader is None else f"T.where({reader})"}
+            {"" if reader is None else "D[vi] = 1"}
+        with T.block("W"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = A[vi] * 2
+"""
+    )
+    sch = Schedule(program)
+    sch.cache_write("W", 0, "local")
+    for seed in range(5):
+        assert_same_meaning(program, sch, seed)
+
+
+def test_the_place_that_is_copied_does_not_change_meanwhile() -> None:
+    """A box whose bounds are loaded is copied only where nobody writes those."""
+    program = from_source(
+        """@T.prim_func
+def main(A: T.Buffer((16,), "int32"), J: T.Buffer((8,), "int32"), C: T.Buffer((16,), "int32")):
+    I = T.alloc_buffer((1,), "int32")
+    for i in range(8):
+        with T.block("I"):
+            vi = T.axis.spatial(8, i)
+            I[0] = J[vi] % 8
+        for j in range(4):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[I[0] + vj] = A[I[0] + vj]
+"""
+    )
+    sch = Schedule(program, error_render_level="none")
+    assert_refused(
+        sch, lambda: sch.cache_write("C", 0, "local"), "stores where I says, which changes meanwhile"
+    )
+    sch.cache_read("C", "A", "local")
+    assert_same_meaning(program, sch)
+
+
+def test_blocks_that_are_bound_to_data_fill_no_box() -> None:
+    program = MASKED.replace("AROUND", "for j in range(1):").replace("BINDING", "I[i] % 8")
+    sch = Schedule(from_source(program), error_render_level="none")
+    assert_refused(sch, lambda: sch.cache_write("C", 0, "local"), "is not known to fill a box")
+
+
+@pytest.mark.parametrize(
+    ("binding", "where"),
+    [("7 - k", "True"), ("k", "k > 0"), ("T.bitwise_xor(k, 1)", "True"), ("(k + i) % 8", "True")],
+)
+def test_a_reduction_that_does_not_begin_with_its_init_goes_on_with_the_buffer(
+    binding: str, where: str
+) -> None:
+    sch = Schedule(
+        from_source(
+            f"""@T.prim_func
+def main(A: T.Buffer((8, 8), "int32"), C: T.Buffer((8,), "int32")):
+    for i, k in T.grid(8, 8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            vk = T.axis.reduce(8, {binding})
+            T.where({where})
+            with T.init():
+                C[vi] = 0
+            C[vi] = C[vi] + A[vi, vk]
+"""
+        ),
+        error_render_level="none",
+    )
+    assert_refused(sch, lambda: sch.cache_write("C", 0, "local"), "no values to start from")
+
+
+VECTORS = """@T.prim_func
+def main(A: T.Buffer((32,), "int32"), C: T.Buffer((32,), "int32")):
+    B = T.alloc_buffer((32,), "int32")
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            B[T.Ramp(vi, 8, 4)] = A[T.Ramp(vi * 4, 1, 4)]
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[T.Ramp(vi * 4, 1, 4)] = B[T.Ramp(vi, 8, 4)]
+"""
+
+
+@pytest.mark.parametrize("primitive", ["cache_write B", "cache_write C", "cache_read A", "unsafe_set_dtype"])
+def test_blocks_that_access_vectors_are_copied(primitive: str) -> None:
+    program = from_source(VECTORS)
+    sch = Schedule(program)
+    if primitive == "unsafe_set_dtype":
+        sch.unsafe_set_dtype("B", 0, "int64")
+    elif primitive == "cache_read A":
+        sch.cache_read("B", 0, "local")
+    else:
+        sch.cache_write(primitive[-1], 0, "local")
+    assert_same_meaning(program, sch)
+
+
+PREDICATED = """@T.prim_func
+def main(A: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
+    B = T.alloc_buffer((8,), "int32")
+    for i in range(8):
+        with T.block("F"):
+            vi = T.axis.spatial(8, i)
+            B[vi] = 7
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            T.reads(A[vi])
+            T.writes(B[vi])
+            B.vstore([vi], A.vload([vi], predicate=vi < 5) + 1, predicate=vi % 3 != 0)
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            T.reads(B[vi])
+            T.writes(C[vi])
+            C.vstore([vi], B.vload([vi], predicate=vi > 2) * 2, predicate=vi % 2 != 0)
+"""
+
+
+@pytest.mark.parametrize("primitive", ["transform_layout", "unsafe_set_dtype", "set_scope"])
+def test_predicates_of_loads_and_stores_stay(primitive: str) -> None:
+    program = from_source(PREDICATED)
+    sch = Schedule(program)
+    if primitive == "transform_layout":
+        sch.transform_layout("B", ("write", 0), lambda i: (7 - i,))
+    elif primitive == "unsafe_set_dtype":
+        sch.unsafe_set_dtype("B", 0, "int64")
+    else:
+        sch.set_scope("B", 0, "local")
+    assert_same_meaning(program, sch)

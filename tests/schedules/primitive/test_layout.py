@@ -420,3 +420,80 @@ def test_views_have_no_separators_of_their_own() -> None:
     assert_refused(
         sch, lambda: sch.set_axis_separator("D", ("write", 0), [1]), "buffer row is neither allocated"
     )
+
+
+def test_vectors_views_and_pointers_have_no_other_layout() -> None:
+    """A map of indices says what becomes of an access to one element, and of nothing else."""
+    text = """@T.prim_func
+def main(A: T.Buffer((4, 8), "int32"), C: T.Buffer((4, 8), "int32")):
+    B = T.alloc_buffer((4, 8), "int32")
+    for i in range(4):
+        with T.block("B"):
+            vi = T.axis.spatial(4, i)
+            T.reads(A[vi, 0:8])
+            T.writes(B[vi, 0:8])
+            BODY
+    for i, j in T.grid(4, 8):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[vi, vj]
+"""
+    bodies = {
+        "B[vi, T.Ramp(0, 1, 8)] = A[vi, T.Ramp(0, 1, 8)]": "by vectors",
+        "row = T.match_buffer(B[vi, 0:8], (8,), 'int32')\n            row[0] = 1": "by a view",
+        "T.evaluate(T.call_extern('int32', 'fill', B.data))": "by its pointer",
+    }
+    for body, reason in bodies.items():
+        sch = Schedule(from_source(text.replace("BODY", body)), error_render_level="none")
+        assert_refused(
+            sch,
+            lambda sch=sch: sch.transform_layout("B", ("write", 0), lambda i, j: (j, i)),
+            f"buffer B is accessed {reason}",
+        )
+    sch = Schedule(from_source(text.replace("BODY", list(bodies)[1])), error_render_level="none")
+    assert_refused(sch, lambda: sch.unsafe_set_dtype("B", 0, "int64"), "buffer B is accessed by a view")
+
+
+def test_conditions_around_inner_blocks_change_with_the_variables_of_the_block() -> None:
+    program = from_source(
+        """@T.prim_func
+def main(A: T.Buffer((8, 4), "int32"), C: T.Buffer((8, 4), "int32")):
+    for i, j in T.grid(8, 1):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            T.reads(A[vi, 0:4])
+            T.writes(C[vi, 0:4])
+            if vi < 3:
+                for k in range(4):
+                    with T.block("D"):
+                        vk = T.axis.spatial(4, k)
+                        C[vi, vk] = A[vi, vk]
+"""
+    )
+    sch = Schedule(program)
+    sch.transform_block_layout("C", lambda i, j: (7 - i,))
+    assert_same_meaning(program, sch)
+
+
+def test_padding_is_not_stored_by_a_store_under_a_predicate() -> None:
+    """Such a store leaves elements as they are, and the padding is stored behind it."""
+    program = from_source(
+        """@T.prim_func
+def main(A: T.Buffer((6,), "int32"), C: T.Buffer((6,), "int32")):
+    B = T.alloc_buffer((6,), "int32")
+    for i in range(6):
+        with T.block("B"):
+            vi = T.axis.spatial(6, i)
+            T.reads(A[vi])
+            T.writes(B[vi])
+            B.vstore([vi], A[vi], predicate=vi < 4)
+    for i in range(4):
+        with T.block("C"):
+            vi = T.axis.spatial(4, i)
+            C[vi] = B[vi]
+"""
+    )
+    sch = Schedule(program)
+    sch.transform_layout("B", ("write", 0), lambda i: (i // 4, i % 4), pad_value=0)
+    assert_same_meaning(program, sch)
+    assert "predicate=" in sch.mod["main"].script()

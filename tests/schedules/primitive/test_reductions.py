@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -543,3 +544,86 @@ def test_parts_that_another_loop_counts_are_not_factored_out() -> None:
 
     sch = Schedule(program)
     assert_refused(sch, lambda: sch.rfactor(sch.get_loops("C")[1], 0), "loop 'k' runs over i + 1")
+
+
+PADDED = """@T.prim_func
+def main(A: T.Buffer((8, 4), "int32"), B: T.Buffer((8, 4), "int32")):
+    for i, j in T.grid(8, 4):
+        AROUND
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                T.where(WHERE)
+                STORE
+"""
+INSIDE = "T.if_then_else(vj < 2, A[vi, vj], 0)"
+
+
+@pytest.mark.parametrize(
+    ("around", "where", "store", "reason"),
+    [
+        ("if A[i, j] > 0:", "True", f"B[vi, vj] = {INSIDE}", "a condition or another statement lies between"),
+        ("for u in range(1):", "B[i, j] > 0", f"B[vi, vj] = {INSIDE}", "where block 'B' runs depends on B"),
+        ("for u in range(1):", "True", f"B[vi, 0] = {INSIDE}", "may write to B"),
+        (
+            "for u in range(1):",
+            "True",
+            f"B.vstore([vi, vj], {INSIDE}, predicate=vi > 2)",
+            "under a predicate",
+        ),
+    ],
+)
+def test_padding_is_filled_where_the_block_stores(around: str, where: str, store: str, reason: str) -> None:
+    """The constants are stored ahead of all that is inside, by loops without the conditions around the block."""
+    text = PADDED.replace("AROUND", around).replace("WHERE", where).replace("STORE", store)
+    sch = Schedule(from_source(text), error_render_level="none")
+    assert_refused(sch, lambda: sch.decompose_padding("B", sch.get_loops("B")[0]), reason)
+
+
+ROLLING = """@T.prim_func
+def main(A: T.Buffer((4, 10), "int32"), C: T.Buffer((4, 8), "int32")):
+    B = T.alloc_buffer((10,), "int32")
+    for r, i in T.grid(4, 8):
+        for k in range(3):
+            with T.block("B"):
+                vi = T.axis.spatial(10, i + k)
+                B[vi] = A[0, vi] * 2
+        with T.block("C"):
+            vr, vi = T.axis.remap("SS", [r, i])
+            T.where(A[r, i] < 3)
+            C[vr, vi] = B[vi] + B[vi + 1] + B[vi + 2]
+"""
+INPUT_CHANGES = """        with T.block("A"):
+            vr, vi = T.axis.remap("SS", [r, i])
+            A[0, vi + 1] = A[0, vi + 1] + vr
+"""
+ROWS = (
+    ROLLING.replace("r, i in T.grid(4, 8)", "i, r in T.grid(8, 4)")
+    .replace("vi = T.axis.spatial(10, i + k)", "vi = T.axis.spatial(10, i + k); vr = T.axis.spatial(4, r)")
+    .replace("A[0, vi]", "A[vr, vi]")
+)
+
+
+def test_a_rolling_buffer_holds_what_the_steps_before_left() -> None:
+    program = from_source(ROLLING)
+    sch = Schedule(program)
+    sch.rolling_buffer("B", 0)
+    assert_same_meaning(program, sch)
+    assert_replays(sch, program)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (ROWS, "may write several values"),
+        (ROLLING + INPUT_CHANGES, "may write several values"),
+        (ROLLING.replace("= B[vi] +", "= B[0] +"), "more of B is read"),
+        (ROLLING.replace("A[r, i] < 3", "B[0] < 3"), "more of B is read"),
+        (
+            ROLLING.replace("B[vi + 2]", "T.vectorlow('int32', B[T.Ramp(vi, 1, 2)])"),
+            "buffer B is accessed by vectors",
+        ),
+    ],
+)
+def test_a_rolling_buffer_is_refused_where_a_step_would_find_other_values(text: str, reason: str) -> None:
+    sch = Schedule(from_source(text), error_render_level="none")
+    assert_refused(sch, lambda: sch.rolling_buffer("B", 0), reason)

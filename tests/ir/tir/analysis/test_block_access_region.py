@@ -130,3 +130,18 @@ def test_known_variables_are_their_values_in_what_is_no_sum():
     )
     _, writes, _ = get_block_access_region(block, known={once: tir.const(3)})
     assert "once" not in str(writes[0])
+
+
+def test_predicates_read() -> None:
+    """What the predicate of an inner block, of a load or of a store loads is read."""
+    element = BufferRegion(B, [Range.from_min_extent(0, 1)])
+    mask = BufferLoad(I32, [0]) > 0
+    store = BufferStore(B, BufferLoad(A, [0]), [0])
+    bodies = [
+        BlockRealize([], mask, Block([], [], [element], "inner", store)),
+        BufferStore(B, tir.const(0.0, "float32"), [0], mask),
+        BufferStore(B, BufferLoad(A, [0], mask), [0]),
+    ]
+    for body in bodies:
+        reads, _, _ = get_block_access_region(Block([], [], [], "outer", body), {})
+        assert I32 in {region.buffer for region in reads}
