@@ -112,8 +112,9 @@ def _binary(name: str, topi: str, reference: Any, doc: str, infer: Any = infer_a
 
 
 def _np_divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    if np.issubdtype(np.asarray(a).dtype, np.integer):
-        return np.asarray(truncated_quotient(a, b)).astype(np.asarray(a).dtype)
+    dtype = np.asarray(a).dtype
+    if dt.is_integral(dt.from_numpy(dtype)):
+        return np.asarray(truncated_quotient(a, b)).astype(dtype)
     return a / b
 
 

@@ -110,6 +110,18 @@ def test_one_row_of_integers_at_the_ends_of_their_range(dtype: str) -> None:
     compared(Case("relax.topk", lambda x: R.topk(x, 3, 1), [rows]))
 
 
+@pytest.mark.parametrize("dtype", ["int4", "uint4"])
+def test_four_bit_integers(dtype: str) -> None:
+    """numpy widens its own integers only, and takes those of ml_dtypes for no integers."""
+    row = np.array([7, -8, 1, 3, -1]).astype(to_numpy(dtype))
+    for name in "sum prod mean variance std cumsum sort argsort".split():
+        compared(Case(f"relax.{name}", getattr(R, name), [row]))
+    compared(Case("relax.sort", lambda x: R.sort(x, 0, True), [row]))
+    divisors = np.array([2, 3, 4, -2, 5]).astype(to_numpy(dtype))
+    for name in ("divide", "floor_divide", "floor_mod"):
+        compared(Case(f"relax.{name}", getattr(R, name), [row, divisors]))
+
+
 INDEXED: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (lambda x, i: R.take(x, i, 1), ([[-1, 0], [3, -4]],)),
     (lambda x, i: R.take(x, i, 1, "wrap"), ([[-1, 9], [3, -8]],)),
