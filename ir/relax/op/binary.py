@@ -124,6 +124,15 @@ def _np_power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.asarray(np.power(wide[0], wide[1]))
 
 
+def _power_gradient(x: Expr, y: Expr, z: Expr, g: Expr) -> tuple[Expr, Expr]:
+    """As of torch: what is constant has no slope, neither a base to the power of 0, nor 0 to a power that is not negative."""
+    zero = scalar(0.0, x)
+    by_base = make.multiply(make.multiply(g, y), make.power(x, make.subtract(y, scalar(1.0, y))))
+    by_exponent = make.multiply(make.multiply(g, z), make.log(x))
+    is_constant = make.logical_and(make.equal(x, zero), make.greater_equal(y, zero))
+    return make.where(make.equal(y, zero), zero, by_base), make.where(is_constant, zero, by_exponent)
+
+
 add = _binary(
     "add",
     "add",
@@ -185,12 +194,7 @@ power = _binary(
     _np_power,
     "x1 to the power of x2.",
     _infer_numbers,
-    gradient=of_two_operands(
-        lambda x, y, z, g: (
-            make.multiply(make.multiply(g, y), make.power(x, make.subtract(y, scalar(1.0, y)))),
-            make.multiply(make.multiply(g, z), make.log(x)),
-        )
-    ),
+    gradient=of_two_operands(_power_gradient),
 )
 subtract = _binary(
     "subtract",

@@ -17,7 +17,7 @@ from ..expr import Call, Expr, PrimValue, Tuple, Var
 from ..struct_info import StructInfo, TensorStructInfo, TupleStructInfo, as_dim
 from .array import in_float32
 from .declaration import Gradient, MixedPrecisionPolicy, OpPatternKind, call, make, operator
-from .gradient import scalar, shape_argument, tensor_info
+from .gradient import in_wider_dtype, scalar, shape_argument, tensor_info
 from .index import take
 from .inference import (
     as_int,
@@ -375,7 +375,7 @@ def _scan(name: str, reference: Any, identity: int, doc: str, gradient: Gradient
 
 
 cumprod = _scan("cumprod", np.cumprod, 1, "Cumulative product.")
-cumsum = _scan("cumsum", np.cumsum, 0, "Cumulative sum.", _cumsum_gradient)
+cumsum = _scan("cumsum", np.cumsum, 0, "Cumulative sum.", in_wider_dtype(_cumsum_gradient))
 
 
 def _infer_median(node: Call, builder: Any) -> StructInfo:
