@@ -12,6 +12,7 @@ from ..tir import op as T
 from ..tir.expr import FloatImm, IntImm, Select
 from ..tir.operators import cast, const, convert, div, floordiv
 from . import tag
+from .indexing import with_extent
 from .shape import as_int, ax_compute, index_dtype, normalize_axis, product, simplify
 
 
@@ -70,8 +71,8 @@ def one_hot(indices: Tensor, on_value: Any, off_value: Any, depth: int, axis: in
     on, off = cast(dtype, convert(on_value)), cast(dtype, convert(off_value))
 
     def element(i: tuple[Any, ...]) -> Any:
-        where = indices(*i[:along], *i[along + 1 :])
-        return Select(where.equal(i[along].astype(where.dtype)), on, off)
+        where, position = with_extent(indices(*i[:along], *i[along + 1 :]), i[along])
+        return Select(where.equal(position), on, off)
 
     return ax_compute(shape, element, "T_one_hot", tag.INJECTIVE)
 

@@ -21,15 +21,23 @@ from .shape import as_int, ax_compute, normalize_axis, product, unravel_index
 _MODES = ("clip", "wrap", "fast", "nan")
 
 
-def _bounded(index: PrimExpr, extent: PrimExpr, mode: str) -> PrimExpr:
+def with_extent(index: PrimExpr, extent: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
+    """An index, and an extent or a position below one, in a dtype that holds both: narrow indices know only small extents."""
+    bits, needed = dt.bits(index.dtype), dt.bits(extent.dtype)
+    if not dt.is_int(index.dtype) and needed <= bits < 64:
+        wide = "int64"
+    else:
+        wide = index.dtype if bits >= needed else extent.dtype
+    return cast(wide, index), cast(wide, extent)
+
+
+def in_range(index: PrimExpr, extent: PrimExpr, mode: str) -> PrimExpr:
     """An index made to fit ``extent``; "fast" trusts it, apart from counting negatives from the end, and "nan" has it checked."""
     if mode == "clip":
-        index = (
-            cast(extent.dtype, index) if index.dtype != extent.dtype and extent.dtype == "int64" else index
-        )
-        return _min(_max(const(0, index.dtype), index), cast(index.dtype, extent) - 1)
+        wide, size = with_extent(index, extent)
+        return _min(_max(const(0, wide.dtype), wide), size - 1)
     if mode == "wrap":
-        return floormod(index, cast(index.dtype, extent))
+        return floormod(*with_extent(index, extent))
     return from_end(index, extent) if mode == "fast" else index
 
 
@@ -37,8 +45,8 @@ def from_end(index: PrimExpr, extent: PrimExpr) -> PrimExpr:
     """An index, where a negative one counts from the end."""
     if not dt.is_int(index.dtype) or (isinstance(index, IntImm) and index.value >= 0):
         return index
-    wide = index if dt.bits(index.dtype) >= dt.bits(extent.dtype) else cast(extent.dtype, index)
-    return Select(index < 0, wide + cast(wide.dtype, extent), wide)
+    wide, size = with_extent(index, extent)
+    return Select(index < 0, wide + size, wide)
 
 
 def take(a: Tensor, indices: Any, axis: int | None = None, batch_dims: int = 0, mode: str = "clip") -> Tensor:
@@ -56,7 +64,7 @@ def take(a: Tensor, indices: Any, axis: int | None = None, batch_dims: int = 0, 
 
         def flat(i: tuple[Any, ...]) -> PrimExpr:
             index = indices(*i)
-            return _nan_outside(a(*unravel_index(_bounded(index, total, mode), a.shape)), index, total, mode)
+            return _nan_outside(a(*unravel_index(in_range(index, total, mode), a.shape)), index, total, mode)
 
         return ax_compute(indices.shape, flat, "T_take", tag.INJECTIVE)
     along = normalize_axis(axis, a.ndim)
@@ -66,7 +74,7 @@ def take(a: Tensor, indices: Any, axis: int | None = None, batch_dims: int = 0, 
 
     def element(i: tuple[Any, ...]) -> PrimExpr:
         index = indices(*i[:batch], *i[along : along + count])
-        value = a(*i[:along], _bounded(index, a.shape[along], mode), *i[along + count :])
+        value = a(*i[:along], in_range(index, a.shape[along], mode), *i[along + count :])
         return _nan_outside(value, index, a.shape[along], mode)
 
     return ax_compute(shape, element, "T_take", tag.INJECTIVE)
@@ -76,12 +84,12 @@ def _take_scalar(a: Tensor, index: Any, axis: int | None, mode: str) -> Tensor:
     along = normalize_axis(0 if axis is None else axis, a.ndim)
     position = convert(index)
     shape = [*a.shape[:along], *a.shape[along + 1 :]]
-    return ax_compute(
-        shape,
-        lambda i: a(*i[:along], _bounded(position, a.shape[along], mode), *i[along:]),
-        "T_take",
-        tag.INJECTIVE,
-    )
+
+    def element(i: tuple[Any, ...]) -> PrimExpr:
+        value = a(*i[:along], in_range(position, a.shape[along], mode), *i[along:])
+        return _nan_outside(value, position, a.shape[along], mode)
+
+    return ax_compute(shape, element, "T_take", tag.INJECTIVE)
 
 
 def _nan_outside(value: PrimExpr, index: PrimExpr, extent: PrimExpr, mode: str) -> PrimExpr:
@@ -187,10 +195,10 @@ def unravel_index_of(x: Tensor, shape: Tensor | Sequence[Any]) -> Tensor:
 
 
 def embed(table: Tensor, indices: Tensor) -> Tensor:
-    """Rows of ``table`` at ``indices``."""
+    """Rows of ``table`` at ``indices``; negative ones count from the end."""
     return compute(
         (*indices.shape, *table.shape[1:]),
-        lambda *i: table(indices(*i[: indices.ndim]), *i[indices.ndim :]),
+        lambda *i: table(from_end(indices(*i[: indices.ndim]), table.shape[0]), *i[indices.ndim :]),
         name="T_embed",
         tag=tag.INJECTIVE,
     )

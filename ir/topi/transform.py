@@ -17,6 +17,7 @@ from ..tir.operators import min as _min
 from . import tag
 from .broadcast import broadcast_indices, broadcast_shape
 from .creation import arange
+from .indexing import from_end
 from .layout import bijective_layout
 from .math import full
 from .scatter import scatter_elements
@@ -589,13 +590,19 @@ def invert_permutation(data: Tensor) -> Tensor:
 
 
 def adv_index(data: Tensor, indices: Sequence[Tensor]) -> Tensor:
-    """``data[indices]`` with numpy's integer-array indexing on the first axes; the index tensors broadcast."""
+    """``data[indices]`` with numpy's integer-array indexing on the first axes; the index tensors broadcast.
+
+    Negative indices count from the end.
+    """
     shape = broadcast_shape(*[item.shape for item in indices])
     rest = data.shape[len(indices) :]
 
     def element(*i: Any) -> PrimExpr:
         outer = i[: len(shape)]
-        found = [item(*broadcast_indices(outer, item.shape, shape)) for item in indices]
+        found = [
+            from_end(item(*broadcast_indices(outer, item.shape, shape)), data.shape[axis])
+            for axis, item in enumerate(indices)
+        ]
         return data(*found, *i[len(shape) :])
 
     return compute((*shape, *rest), element, name="advanced_index", tag=tag.INJECTIVE)

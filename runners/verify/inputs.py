@@ -263,9 +263,11 @@ def make_value(param: Param, rng: np.random.Generator) -> Array:
 
 def poison(value: Array, which: int) -> None:
     """Fill an output before a call with what no result is: in one case NaN, in the other a large number."""
-    if value.dtype.kind in "iu":
-        value[...] = np.iinfo(value.dtype).max - 1 - 73 * which
-    elif value.dtype.kind == "b":
+    dtype = dt.from_numpy(value.dtype)
+    if dt.is_bool(dtype):
         value[...] = which == 0
+    elif dt.is_integral(dtype):
+        low, high = dt.integer_range(dtype)
+        value[...] = max(low, high - 1 - 73 * which)
     else:
-        value[...] = np.nan if which == 0 else 0.75 * min(format_of(value.dtype.name).largest, 1e30)
+        value[...] = np.nan if which == 0 else 0.75 * min(format_of(dtype).largest, 1e30)

@@ -48,7 +48,11 @@ def in_out_dtype(reference: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_narrow(item: Any) -> bool:
-    return isinstance(item, np.ndarray | np.generic) and item.dtype.kind in "fV" and item.dtype.itemsize < 4
+    return (
+        isinstance(item, np.ndarray | np.generic)
+        and item.dtype.itemsize < 4
+        and dt.is_float(dt.from_numpy(item.dtype))
+    )
 
 
 def _widened(item: Any) -> Any:

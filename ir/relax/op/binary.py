@@ -112,8 +112,9 @@ def _binary(name: str, topi: str, reference: Any, doc: str, infer: Any = infer_a
 
 
 def _np_divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    if np.issubdtype(np.asarray(a).dtype, np.integer):
-        return np.asarray(truncated_quotient(a, b)).astype(np.asarray(a).dtype)
+    dtype = np.asarray(a).dtype
+    if dt.is_integral(dt.from_numpy(dtype)):
+        return np.asarray(truncated_quotient(a, b)).astype(dtype)
     return a / b
 
 
@@ -121,6 +122,15 @@ def _np_power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Of arrays without repeated elements: for an exponent 0.5 that it repeats, numpy takes the square root, which -inf has not."""
     wide = [np.array(item) for item in np.broadcast_arrays(a, b)]
     return np.asarray(np.power(wide[0], wide[1]))
+
+
+def _power_gradient(x: Expr, y: Expr, z: Expr, g: Expr) -> tuple[Expr, Expr]:
+    """As of torch: what is constant has no slope, neither a base to the power of 0, nor 0 to a power that is not negative."""
+    zero = scalar(0.0, x)
+    by_base = make.multiply(make.multiply(g, y), make.power(x, make.subtract(y, scalar(1.0, y))))
+    by_exponent = make.multiply(make.multiply(g, z), make.log(x))
+    is_constant = make.logical_and(make.equal(x, zero), make.greater_equal(y, zero))
+    return make.where(make.equal(y, zero), zero, by_base), make.where(is_constant, zero, by_exponent)
 
 
 add = _binary(
@@ -184,12 +194,7 @@ power = _binary(
     _np_power,
     "x1 to the power of x2.",
     _infer_numbers,
-    gradient=of_two_operands(
-        lambda x, y, z, g: (
-            make.multiply(make.multiply(g, y), make.power(x, make.subtract(y, scalar(1.0, y)))),
-            make.multiply(make.multiply(g, z), make.log(x)),
-        )
-    ),
+    gradient=of_two_operands(_power_gradient),
 )
 subtract = _binary(
     "subtract",

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ... import dtype as dt
 from ...error import IRValueError
 from ..expr import Call, Expr, Var, const
 from ..struct_info import TensorStructInfo
@@ -54,6 +55,31 @@ def fitted(builder: Any, grad: Expr, target: Expr) -> Expr:
     if shape is not None and can_prove_shape_equal(shape, shape_argument(target)):
         return grad
     return make.collapse_sum_to(grad, shape_argument(target))  # type: ignore[no-any-return]
+
+
+def in_wider_dtype(gradient: Gradient) -> Gradient:
+    """The gradient of an operator with an ``out_dtype``: computed in the wider of the operands' dtype and the result's.
+
+    Nothing flows to operands that are no floats.
+    """
+
+    def computed(var: Var, node: Call, grad: Expr, builder: Any) -> list[Any]:
+        dtypes = [tensor_info(item).dtype for item in (*node.args, grad)]
+        wide = max(dtypes, key=lambda dtype: (dt.is_float(dtype), dt.bits(dtype)))
+        *args, result = [
+            item if dtype == wide else builder.emit(make.astype(item, wide))
+            for item, dtype in zip((*node.args, grad), dtypes, strict=True)
+        ]
+        found = gradient(var, node.with_args(args), result, builder)
+        return [_back(builder, value, dtype, wide) for value, dtype in zip(found, dtypes[:-1], strict=True)]
+
+    return computed
+
+
+def _back(builder: Any, value: Expr | None, dtype: str, wide: str) -> Expr | None:
+    if value is None or not dt.is_float(dtype):
+        return None
+    return value if dtype == wide else make.astype(builder.normalize(value), dtype)  # type: ignore[no-any-return]
 
 
 def of_one_operand(function: Callable[[Expr, Expr, Expr], Expr]) -> Gradient:

@@ -86,7 +86,10 @@ def _take_gradient(var: Expr, node: Call, grad: Expr, builder: Any) -> list[Any]
     x, indices = node.args
     if isinstance(indices, PrimValue):
         raise IRValueError("the gradient of relax.take needs a tensor of indices")
-    return [make.grad.take_backward(grad, x, indices, node.attrs.get("axis")), None]
+    return [
+        make.grad.take_backward(grad, x, indices, node.attrs.get("axis"), node.attrs.get("mode", "fast")),
+        None,
+    ]
 
 
 def _np_take(x: np.ndarray, indices: Any, axis: int | None, mode: str) -> np.ndarray:

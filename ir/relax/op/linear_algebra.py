@@ -16,7 +16,7 @@ from ..struct_info import StructInfo, TensorStructInfo, as_dim
 from .array import in_float32, in_out_dtype
 from .binary import add
 from .declaration import MixedPrecisionPolicy, OpPatternKind, call, make, operator
-from .gradient import fitted, tensor_info
+from .gradient import fitted, in_wider_dtype, tensor_info
 from .inference import (
     as_int,
     broadcast_dims,
@@ -137,7 +137,7 @@ def _matmul_gradient(var: Var, node: Call, grad: Expr, builder: Any) -> list[Any
     "relax.matmul",
     infer=_infer_matmul,
     legalize=_legalize_matmul,
-    gradient=_matmul_gradient,
+    gradient=in_wider_dtype(_matmul_gradient),
     reference=in_out_dtype(np.matmul),
     mixed_precision=MixedPrecisionPolicy.ALWAYS,
     infer_mixed_precision=lambda node, out_dtype: _matmul(node.args[0], node.args[1], out_dtype),

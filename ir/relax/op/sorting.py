@@ -34,7 +34,7 @@ def _infer_argsort(node: Call, builder: Any) -> StructInfo:
 def _order(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:
     if not descending:
         return np.argsort(x, axis, kind="stable")
-    if x.dtype.kind in "iub":
+    if dt.is_integral(dt.from_numpy(x.dtype)):
         return np.argsort(np.bitwise_not(x), axis, kind="stable")
     return np.lexsort((-x, ~np.isnan(x)), axis)  # NaN is the greatest
 

@@ -17,7 +17,7 @@ from ..expr import Call, Expr, PrimValue, Tuple, Var
 from ..struct_info import StructInfo, TensorStructInfo, TupleStructInfo, as_dim
 from .array import in_float32
 from .declaration import Gradient, MixedPrecisionPolicy, OpPatternKind, call, make, operator
-from .gradient import scalar, shape_argument, tensor_info
+from .gradient import in_wider_dtype, scalar, shape_argument, tensor_info
 from .index import take
 from .inference import (
     as_int,
@@ -177,6 +177,12 @@ def _as_dim(value: Any) -> PrimExpr:
     return as_dim(value)
 
 
+_OF_INTEGERS = """
+
+    Of integers it is computed in float64 and has the dtype of ``x``: rounded towards zero, ``mean([1, 2])`` is 1.
+    Over no elements it is the 0 that NaN becomes. Cast ``x`` to a float to keep the fraction."""
+
+
 def _in_wide(te_function: Any) -> Any:
     """A statistic of floats: of narrow ones it is computed in float32, of integers in float64, and then cast back once."""
 
@@ -221,10 +227,12 @@ def _te_legalize(te_function: Any, name: str) -> Any:
 
 
 def _typed(function: Any) -> Any:
-    """numpy's reductions widen small integers; the operators keep the dtype."""
+    """numpy's reductions widen the small integers that it has itself; the operators keep the dtype."""
 
     def typed(x: np.ndarray, **options: Any) -> np.ndarray:
-        return cast_array(np.asarray(function(x, **options)), dt.from_numpy(x.dtype))
+        dtype = dt.from_numpy(x.dtype)
+        wide = x.astype("int64") if dt.is_integral(dtype) and dt.bits(dtype) in (2, 4) else x
+        return cast_array(np.asarray(function(wide, **options)), dtype)
 
     return in_float32(typed)
 
@@ -250,7 +258,7 @@ mean = _reduction(
     "mean",
     _te_legalize(te_mean, "mean"),
     _typed(np.mean),
-    "The arithmetic mean.",
+    f"The arithmetic mean.{_OF_INTEGERS}",
     gradient=_mean_gradient,
     infer=_infer_statistic,
 )
@@ -269,7 +277,7 @@ std = _reduction(
     "std",
     _te_legalize(te_std, "std"),
     _typed(np.std),
-    "The standard deviation (of the population).",
+    f"The standard deviation (of the population).{_OF_INTEGERS}",
     infer=_infer_statistic,
 )
 sum = _reduction(
@@ -283,7 +291,7 @@ variance = _reduction(
     "variance",
     _te_legalize(te_variance, "variance"),
     _typed(np.var),
-    "The variance (of the population).",
+    f"The variance (of the population).{_OF_INTEGERS}",
     gradient=_variance_gradient,
     infer=_infer_statistic,
 )
@@ -367,7 +375,7 @@ def _scan(name: str, reference: Any, identity: int, doc: str, gradient: Gradient
 
 
 cumprod = _scan("cumprod", np.cumprod, 1, "Cumulative product.")
-cumsum = _scan("cumsum", np.cumsum, 0, "Cumulative sum.", _cumsum_gradient)
+cumsum = _scan("cumsum", np.cumsum, 0, "Cumulative sum.", in_wider_dtype(_cumsum_gradient))
 
 
 def _infer_median(node: Call, builder: Any) -> StructInfo:

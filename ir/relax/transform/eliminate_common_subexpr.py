@@ -8,7 +8,7 @@ from typing import Any
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...op import Op
-from ...structural import structural_hash
+from ...structural import array_key, structural_hash
 from ...transform import PassContext
 from ..analysis.memory import Aliases, MemoryAnalysis
 from ..expr import (
@@ -61,7 +61,7 @@ def expression_key(expr: Expr) -> Any:
         return id(expr)
     if isinstance(expr, Constant):
         if expr.data.size <= 16:
-            return ("constant", expr.data.dtype.str, expr.data.shape, expr.data.tobytes())
+            return ("constant", array_key(expr.data))
         return ("constant", id(expr.data))
     if isinstance(expr, GlobalVar):
         return ("global", expr.name_hint)

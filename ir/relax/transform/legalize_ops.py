@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ... import dtype as dt
 from ...expr import GlobalVar
 from ...module import IRModule
 from ...op import Op
-from ...structural import structural_hash
+from ...structural import array_key, structural_hash
 from ...tir.expr import FloatImm, IntImm
 from ...transform import ModulePass, PassContext
 from ..block_builder import BlockBuilder
@@ -132,7 +133,7 @@ def _call_key(call: Call) -> tuple[Any, list[Expr]]:
         if isinstance(arg, PrimValue):
             return ("value", arg.value.dtype, _numbers((arg.value,)))
         if isinstance(arg, Constant) and arg.data.size <= 1:
-            return ("constant", arg.data.dtype.str, arg.data.shape, arg.data.tobytes())
+            return ("constant", array_key(arg.data))
         if (
             not isinstance(arg, Var | Constant)
             or not isinstance(info, TensorStructInfo)
@@ -146,7 +147,9 @@ def _call_key(call: Call) -> tuple[Any, list[Expr]]:
     try:
         parts = tuple(part(arg) for arg in call.args)
         # The contents of an array of indices may become part of the kernel (take, gather, slices).
-        if any(isinstance(leaf, Constant) and leaf.data.dtype.kind in "iu" for leaf in leaves):
+        if any(
+            isinstance(leaf, Constant) and dt.is_integral(dt.from_numpy(leaf.data.dtype)) for leaf in leaves
+        ):
             return None, []
         attrs = structural_hash(call.attrs) if call.attrs else None
     except _Unremembered:

@@ -189,6 +189,23 @@ def test_take_modes(check):
     check(lambda a, i: topi.take(a, i, 1, mode="nan"), [M, outside], wanted)
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "uint64"])
+def test_narrow_indices_of_long_axes(check, dtype):
+    """Also -1, where the dtype has it."""
+    rows = np.arange(600, dtype="float32").reshape(300, 2)
+    indices = np.array([3, 100, -1 if dtype.startswith("i") else 200], dtype)
+    wide = indices.astype("int64")
+    check(lambda a, i: topi.take(a, i, 0, mode="wrap"), [rows, indices], rows[wide % 300])
+    check(lambda a, i: topi.take(a, i, 0, mode="clip"), [rows, indices], rows[np.maximum(wide, 0)])
+    for operator in (
+        topi.embed,
+        lambda a, i: topi.adv_index(a, [i]),
+        lambda a, i: topi.take(a, i, 0, mode="fast"),
+    ):
+        check(operator, [rows, indices], rows[wide])
+    check(lambda i: topi.one_hot(i, 1.0, 0.0, 300, 0, "float32"), [indices], np.arange(300)[:, None] == wide)
+
+
 def test_gather(check):
     indices = RNG.integers(0, 3, (2, 2, 4)).astype("int64")
     check(lambda a, i: topi.gather(a, 1, i), [X, indices], np.take_along_axis(X, indices, 1))

@@ -144,7 +144,9 @@ def test_a_write_to_an_input_is_noticed_by_its_bits(where: int) -> None:
     assert changed(flat, base) == where
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float8_e4m3fn", "int8", "bool"])
+@pytest.mark.parametrize(
+    "dtype", ["float32", "float16", "bfloat16", "float8_e4m3fn", "int8", "int4", "uint4", "bool"]
+)
 def test_outputs_hold_two_different_things_before_calls(dtype: str) -> None:
     first, second = np.zeros(3, numpy_dtype(dtype)), np.zeros(3, numpy_dtype(dtype))
     poison(first, 0)

@@ -14,6 +14,7 @@ from ....tir.op import if_then_else, max_identity, max_value
 from ....tir.op import max as tir_max
 from ....tir.op import min as tir_min
 from ....tir.operators import const, floordiv, floormod
+from ....topi.indexing import in_range, with_extent
 from ...expr import Call, Expr
 from ...struct_info import StructInfo, TensorStructInfo
 from ..declaration import MixedPrecisionPolicy, OpPatternKind, call, make, operator
@@ -111,8 +112,8 @@ def _legalize_nll_loss_backward(bb: Any, node: Call) -> Expr:
             scale = grad(*place) if reduction == "none" else grad()
             if total is not None:
                 scale = scale / total()
-            hit = targets(*place) == label.astype(targets.dtype)
-            return if_then_else(hit, -share(*place) * scale, zero)
+            target, position = with_extent(targets(*place), label)
+            return if_then_else(target.equal(position), -share(*place) * scale, zero)
 
         return te.compute(predictions.shape, element, name="pred_grad")
 
@@ -156,9 +157,23 @@ def _windows(x: np.ndarray, attrs: dict[str, Any]) -> Any:
         yield place, taps, len(padded[0]) * len(padded[1])
 
 
+def _in_nchw(backward: Any) -> Any:
+    """A reference for the layout NCHW as one for any."""
+
+    def moved(grad: np.ndarray, x: np.ndarray, **attrs: Any) -> np.ndarray:
+        layout, out_layout = attrs["layout"], attrs["out_layout"]
+        grad = grad.transpose([out_layout.index(letter) for letter in "NCHW"])
+        found = backward(grad, x.transpose([layout.index(letter) for letter in "NCHW"]), **attrs)
+        return np.asarray(found.transpose(["NCHW".index(letter) for letter in layout]))
+
+    return moved
+
+
 def _np_max_pool_backward(grad: np.ndarray, x: np.ndarray, **attrs: Any) -> np.ndarray:
     out = np.zeros_like(x)
     for (i, j), (rows, columns), _ in _windows(x, attrs):
+        if not rows or not columns:
+            continue  # a window of padding
         patch = x[:, :, rows][:, :, :, columns]
         best = patch.reshape(*x.shape[:2], -1).argmax(-1)
         for n, c in np.ndindex(*x.shape[:2]):
@@ -179,24 +194,34 @@ def _np_avg_pool_backward(grad: np.ndarray, x: np.ndarray, **attrs: Any) -> np.n
 
 def _legalize_pool_backward(kind: str) -> Any:
     def legalize(bb: Any, node: Call) -> Expr:
-        attrs = node.attrs
-        if attrs["layout"] != "NCHW" or attrs["out_layout"] != "NCHW" or set(attrs["dilation"]) != {1}:
-            return node
-        te_function = _te_pool_backward(kind, attrs)
+        layout, out_layout = node.attrs["layout"], node.attrs["out_layout"]
+        backward = _te_pool_backward(kind, node.attrs)
+
+        def te_function(grad: Any, data: Any) -> Any:
+            moved = [_permuted(item, name, "NCHW") for item, name in ((grad, out_layout), (data, layout))]
+            return _permuted(backward(*moved), "NCHW", layout)
+
         return bb.call_te(te_function, *node.args, primfunc_name_hint=f"{kind}_pool2d_backward")
 
     return legalize
 
 
+def _permuted(tensor: Any, layout: str, wanted: str) -> Any:
+    """The tensor with its axes in another order, which letters name."""
+    return (
+        tensor if layout == wanted else topi_function("transpose")(tensor, [layout.index(c) for c in wanted])
+    )
+
+
 def _te_pool_backward(kind: str, attrs: Any) -> Any:
     """Every element of the data sums the gradients of the windows that it is in (or, for max, is the first largest of)."""
-    size, steps, pads = attrs["pool_size"], attrs["strides"], attrs["padding"]
+    size, steps, pads, apart = attrs["pool_size"], attrs["strides"], attrs["padding"], attrs["dilation"]
 
     def window_of(grad: Any, h: Any, w: Any, taps: list[Any]) -> tuple[Any, list[Any]]:
         """The window in which element (h, w) has the place ``taps``, and when there is one."""
         inside, index = [], []
         for axis, (place, tap) in enumerate(zip((h, w), taps, strict=True)):
-            shifted = place + pads[axis] - tap
+            shifted = place + pads[axis] - tap * apart[axis]
             number = floordiv(shifted, steps[axis])
             inside += [shifted >= 0, floormod(shifted, steps[axis]) == 0, number < grad.shape[2 + axis]]
             index.append(number)
@@ -210,9 +235,9 @@ def _te_pool_backward(kind: str, attrs: Any) -> Any:
             for i in range(2):
                 first = index[i] * steps[i] - pads[i]
                 limit = data.shape[2 + i] + (pads[i + 2] if attrs["count_include_pad"] else 0)
-                last = tir_min(first + size[i], limit)
-                start = first if attrs["count_include_pad"] else tir_max(first, const(0, first.dtype))
-                total = total * (last - start).astype("int64")
+                end = tir_min(floordiv(limit - first + (apart[i] - 1), apart[i]), const(size[i], first.dtype))
+                ahead = tir_max(floordiv(apart[i] - 1 - first, apart[i]), const(0, first.dtype))
+                total = total * (end if attrs["count_include_pad"] else end - ahead).astype("int64")
             return total.astype(grad.dtype)
 
         def element(n: Any, c: Any, h: Any, w: Any) -> Any:
@@ -226,7 +251,8 @@ def _te_pool_backward(kind: str, attrs: Any) -> Any:
         height, width = data.shape[2], data.shape[3]
 
         def tapped(i: Any, j: Any, taps: list[Any]) -> tuple[Any, Any, Any]:
-            y, x = i * steps[0] - pads[0] + taps[0], j * steps[1] - pads[1] + taps[1]
+            y = i * steps[0] - pads[0] + taps[0] * apart[0]
+            x = j * steps[1] - pads[1] + taps[1] * apart[1]
             return tir_all(y >= 0, y < height, x >= 0, x < width), y, x
 
         outer = [te.reduce_axis((0, size[i]), name=f"p{i}") for i in range(2)]
@@ -289,7 +315,10 @@ def _pool_backward(kind: str, reference: Any) -> Any:
     build.__name__ = build.__qualname__ = f"{kind}_pool2d_backward"
     build.__doc__ = f"The gradient of {kind}_pool2d with respect to its data; attributes as there."
     return operator(
-        name, infer=_infer_float_like_second, legalize=_legalize_pool_backward(kind), reference=reference
+        name,
+        infer=_infer_float_like_second,
+        legalize=_legalize_pool_backward(kind),
+        reference=_in_nchw(reference),
     )(build)
 
 
@@ -297,17 +326,26 @@ max_pool2d_backward = _pool_backward("max", _np_max_pool_backward)
 avg_pool2d_backward = _pool_backward("avg", _np_avg_pool_backward)
 
 
-def _np_take_backward(grad: np.ndarray, x: np.ndarray, indices: np.ndarray, axis: int | None) -> np.ndarray:
+def _np_take_backward(
+    grad: np.ndarray, x: np.ndarray, indices: np.ndarray, axis: int | None, mode: str
+) -> np.ndarray:
+    """What a take whose indices are in range, in one of the four ways, hands back to the rows that it read."""
     out = np.zeros_like(x)
     place = 0 if axis is None else axis % x.ndim
-    index: tuple[Any, ...] = (*[slice(None)] * place, indices)
-    np.add.at(out, index, grad)
+    extent, rows = x.shape[place], np.moveaxis(out, place, 0)
+    for where in np.ndindex(*indices.shape):
+        index, part = int(indices[where]), grad[(*[slice(None)] * place, *where)]
+        if mode == "nan" and not 0 <= index < extent:
+            continue
+        if mode == "clip":
+            index = min(max(index, 0), extent - 1)
+        rows[index % extent if mode == "wrap" else index] += part
     return out
 
 
 def _legalize_take_backward(bb: Any, node: Call) -> Expr:
     """Every element of the result sums the gradients of the takes that read it."""
-    axis = node.attrs.get("axis")
+    axis, mode = node.attrs.get("axis"), node.attrs["mode"]
 
     def te_take_backward(grad: Any, x: Any, indices: Any) -> Any:
         place = 0 if axis is None else axis % len(x.shape)
@@ -315,7 +353,8 @@ def _legalize_take_backward(bb: Any, node: Call) -> Expr:
         taps = [te.reduce_axis((0, extent), name=f"k{i}") for i, extent in enumerate(indices.shape)]
 
         def element(*i: Any) -> Any:
-            hit = indices(*taps) == i[place].astype(indices.dtype)
+            row, position = with_extent(in_range(indices(*taps), x.shape[place], mode), i[place])
+            hit = row.equal(position)
             value = grad(*i[:place], *taps, *i[place + 1 :])
             if not count:
                 return if_then_else(hit, value, const(0, x.dtype))
@@ -333,15 +372,12 @@ def _legalize_take_backward(bb: Any, node: Call) -> Expr:
     reference=_np_take_backward,
     undefined=(IndexError,),
 )
-def take_backward(output_grad: Expr, x: Expr, indices: Expr, axis: int | None = None) -> Expr:
-    """The gradient of take with respect to ``x``."""
-    return call(
-        "relax.grad.take_backward",
-        output_grad,
-        x,
-        indices,
-        attrs={"axis": None if axis is None else int(axis)},
-    )
+def take_backward(
+    output_grad: Expr, x: Expr, indices: Expr, axis: int | None = None, mode: str = "fast"
+) -> Expr:
+    """The gradient of take with respect to ``x``; attributes as there."""
+    attrs = {"axis": None if axis is None else int(axis), "mode": mode}
+    return call("relax.grad.take_backward", output_grad, x, indices, attrs=attrs)
 
 
 __all__ = [

@@ -13,7 +13,7 @@ from ...expr import Call, Expr, Var
 from ...struct_info import StructInfo, TensorStructInfo
 from ..array import in_out_dtype
 from ..declaration import MixedPrecisionPolicy, OpPatternKind, call, make, operator
-from ..gradient import static_shape
+from ..gradient import in_wider_dtype, static_shape
 from ..inference import (
     as_int,
     common_dtype,
@@ -300,7 +300,9 @@ def _conv2d_gradient(var: Var, node: Call, grad: Expr, builder: Any) -> list[Any
     return [to_data, make.permute_dims(cut, [1, 0, 2, 3])]
 
 
-@operator("relax.nn.conv2d", gradient=_conv2d_gradient, preferred_layouts=channels_last(2), **_CONV)
+@operator(
+    "relax.nn.conv2d", gradient=in_wider_dtype(_conv2d_gradient), preferred_layouts=channels_last(2), **_CONV
+)
 def conv2d(
     data: Expr,
     weight: Expr,

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 import ir
+import runners
 from ir import relax as rx
 from ir.relax.op import OPERATORS
 from ir.relax.testing import evaluate
+from ir.relax.transform import Gradient
 
 from .cases import CASES as OPERATOR_CASES
 from .cases import Case
@@ -174,6 +176,119 @@ def test_nothing_flows_through_comparisons_and_stops() -> None:
         stopped = bb.normalize(R.grad.no_grad(x))
         (zero,) = stopped.op.get_attr("FPrimalGradient")(x, stopped, x, bb)
     assert zero.op.name == "relax.zeros_like"
+
+
+def native_gradients(build: Callable[..., Any], *inputs: np.ndarray) -> list[np.ndarray]:
+    """The gradients of the sum of a result by its float inputs, compiled; they agree with the evaluator's."""
+    params = [
+        rx.Var(f"x{i}", rx.TensorStructInfo(x.shape, ir.dtype.from_numpy(x.dtype)))
+        for i, x in enumerate(inputs)
+    ]
+    bb = rx.BlockBuilder()
+    with bb.function("main", params):
+        with bb.dataflow():
+            out = bb.emit_output(R.sum(bb.emit(R.astype(bb.emit(build(*params)), "float32"))))
+        bb.emit_func_output(out)
+    moving = [param for param in params if ir.dtype.is_float(param.struct_info.dtype)]
+    mod = Gradient("main", require_grads=moving)(bb.finalize())
+    found = runners.VirtualMachine(rx.build(mod, "llvm"))["main_adjoint"](*inputs)[1]
+    wanted = evaluate(mod, *inputs, name="main_adjoint")[1]
+    for item, expected in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(item.numpy(), expected, rtol=1e-3)
+    return [item.numpy() for item in found]
+
+
+@pytest.mark.parametrize(
+    ("mode", "rows", "indices", "read"),
+    [
+        ("fast", 4, np.array([1, -1]), [1, 3]),
+        ("wrap", 4, np.array([[1, -1], [9, 9]]), [1, 3, 1, 1]),
+        ("clip", 4, np.array([1, 9, -2]), [1, 3, 0]),
+        ("nan", 4, np.array([1, 9, -1, 2]), [1, 2]),
+        ("fast", 300, np.array([0, 5], "uint8"), [0, 5]),
+        ("wrap", 300, np.array([200, 3], "uint8"), [200, 3]),
+        ("clip", 300, np.array([100, -3], "int8"), [100, 0]),
+    ],
+)
+def test_gradient_of_take_flows_to_the_rows_that_were_read(
+    mode: str, rows: int, indices: np.ndarray, read: list[int]
+) -> None:
+    """In every mode, from either end, and where the indices' dtype has not so many numbers as there are rows."""
+    x = np.ones((2, rows), "float32")
+    (found,) = native_gradients(lambda x, i: R.take(x, i, 1, mode), x, indices)
+    expected = np.zeros_like(x)
+    np.add.at(expected, (slice(None), read), 1)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_gradient_of_nll_loss_knows_more_classes_than_its_targets_have_numbers() -> None:
+    targets = np.array([0, 5], "uint8")
+    (found,) = native_gradients(
+        lambda x, t: N.nll_loss(x, t, reduction="sum"), np.ones((2, 300), "float32"), targets
+    )
+    np.testing.assert_array_equal(np.argwhere(found), [[0, 0], [1, 5]])
+
+
+def test_gradient_of_power_at_zero() -> None:
+    """As torch's: no slope where the value is constant."""
+    torch = pytest.importorskip("torch")
+    x = np.array([0, 0, 2, 0, 3, -2], "float32")
+    y = np.array([2, 1, 3, 0, 0, 3], "float32")
+    theirs = [torch.tensor(item, requires_grad=True) for item in (x, y)]
+    (theirs[0] ** theirs[1]).sum().backward()
+    for item, expected in zip(native_gradients(R.power, x, y), theirs, strict=True):
+        np.testing.assert_allclose(item, expected.grad.numpy(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("options", [{}, {"dilation": (2, 3)}, {"dilation": 2, "ceil_mode": True}], ids=str)
+def test_gradient_of_max_pool2d_with_dilation(layout: str, options: dict[str, Any]) -> None:
+    torch = pytest.importorskip("torch")
+    x = np.random.default_rng(0).permutation(2 * 3 * 9 * 10).reshape(2, 3, 9, 10).astype("float32")
+    theirs = torch.tensor(x, requires_grad=True)
+    torch.nn.functional.max_pool2d(theirs, 3, 2, 1, **options).sum().backward()
+    given = x if layout == "NCHW" else np.ascontiguousarray(x.transpose(0, 2, 3, 1))
+    (found,) = native_gradients(lambda x: N.max_pool2d(x, 3, 2, 1, layout=layout, **options), given)
+    expected = theirs.grad.numpy()
+    np.testing.assert_array_equal(found, expected if layout == "NCHW" else expected.transpose(0, 2, 3, 1))
+
+
+@pytest.mark.parametrize("include", [False, True])
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("dilation", [1, 2, (1, 3)])
+def test_gradient_of_avg_pool2d_with_dilation(dilation: Any, layout: str, include: bool) -> None:
+    """Against the slope of the pooling itself, which is linear."""
+    rng = np.random.default_rng(0)
+    x, step = rng.standard_normal((2, 2, 7, 8))
+    if layout == "NHWC":
+        x, step = x.transpose(1, 2, 0), step.transpose(1, 2, 0)
+    x, step = x[None].astype("float32"), step[None].astype("float32")
+
+    def pooled(x: Any) -> Any:
+        return N.avg_pool2d(x, 3, 2, 1, dilation, count_include_pad=include, layout=layout)
+
+    param = rx.Var("x", rx.TensorStructInfo(x.shape))
+    func = scalar_function(lambda x: R.sum(pooled(x)), [param], None)
+    slope = np.asarray(evaluate(func, x + step)) - np.asarray(evaluate(func, x))
+    (found,) = native_gradients(pooled, x)
+    np.testing.assert_allclose((found * step).sum(), slope, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "build, shapes",
+    [
+        (lambda x, y: R.matmul(x, y, out_dtype="float32"), [(2, 3), (3, 4)]),
+        (lambda x, y: N.conv2d(x, y, out_dtype="float32"), [(1, 2, 4, 4), (3, 2, 3, 3)]),
+        (lambda x: R.cumsum(x, 0, "float32"), [(3,)]),
+    ],
+    ids=["matmul", "conv2d", "cumsum"],
+)
+def test_gradients_of_narrow_operands_of_a_wider_result_have_their_dtype(build: Any, shapes: Any) -> None:
+    inputs = [np.ones(shape, "float16") for shape in shapes]
+    wide = native_gradients(build, *[item.astype("float32") for item in inputs])
+    for item, expected in zip(native_gradients(build, *inputs), wide, strict=True):
+        assert item.dtype == np.float16
+        np.testing.assert_array_equal(item, expected.astype("float16"))
 
 
 STOPS = {"relax.grad.no_grad"}

@@ -16,6 +16,7 @@ from ir import relax as rx
 from ir.conversion import cast_array
 from ir.dtype import to_numpy
 from ir.relax.testing import evaluate
+from ir.tir import FloatImm
 
 from .calls import DATA_DEPENDENT, flat, params_of, reference
 from .cases import CASES, Case
@@ -110,6 +111,18 @@ def test_one_row_of_integers_at_the_ends_of_their_range(dtype: str) -> None:
     compared(Case("relax.topk", lambda x: R.topk(x, 3, 1), [rows]))
 
 
+@pytest.mark.parametrize("dtype", ["int4", "uint4"])
+def test_four_bit_integers(dtype: str) -> None:
+    """numpy widens its own integers only, and takes those of ml_dtypes for no integers."""
+    row = np.array([7, -8, 1, 3, -1]).astype(to_numpy(dtype))
+    for name in "sum prod mean variance std cumsum sort argsort".split():
+        compared(Case(f"relax.{name}", getattr(R, name), [row]))
+    compared(Case("relax.sort", lambda x: R.sort(x, 0, True), [row]))
+    divisors = np.array([2, 3, 4, -2, 5]).astype(to_numpy(dtype))
+    for name in ("divide", "floor_divide", "floor_mod"):
+        compared(Case(f"relax.{name}", getattr(R, name), [row, divisors]))
+
+
 INDEXED: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (lambda x, i: R.take(x, i, 1), ([[-1, 0], [3, -4]],)),
     (lambda x, i: R.take(x, i, 1, "wrap"), ([[-1, 9], [3, -8]],)),
@@ -117,6 +130,7 @@ INDEXED: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (lambda x, i: R.take(x, i, 1, "nan"), ([[-1, 9], [3, -8]],)),
     (lambda x, i: R.gather_elements(x, i, 1), ([[-1, 0], [3, -4], [1, 1]],)),
     (R.gather_nd, ([[-1, -1], [0, -4]],)),
+    (lambda x, i, j: R.index_tensor(x, [i, j]), ([[-1], [0]], [-4, 3])),
     (
         lambda x, i: R.scatter_elements(x, i, R.take(x, i, 1), 1) if False else R.gather_nd(x, i),
         ([[-3], [2]],),
@@ -130,6 +144,33 @@ def test_negative_indices(number: int, dtype: str) -> None:
     build, arrays = INDEXED[number]
     x = np.arange(12, dtype="float32").reshape(3, 4)
     compared(Case("relax.index", build, [x, *[np.array(item, dtype) for item in arrays]]))
+
+
+PLACED: list[tuple[Callable[..., Any], bool]] = [
+    *[
+        (lambda x, i, mode=mode: R.take(x, i, 0, mode), mode == "fast")
+        for mode in ("fast", "wrap", "clip", "nan")
+    ],
+    (lambda x, i: R.gather_elements(x, i, 0), True),
+    (lambda x, i: R.index_tensor(x, [i]), True),
+    (lambda x, i: R.scatter_elements(x, i, R.zeros(i.struct_info.shape, "float32"), 0), True),
+    (lambda x, i: R.one_hot(i, _prim(1.0), _prim(0.0), x.struct_info.shape[0].value), False),
+]
+"""Operators on indices, and whether the indices must be in range."""
+
+
+def _prim(value: float) -> rx.PrimValue:
+    return rx.PrimValue(FloatImm("float32", value))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint32"])
+@pytest.mark.parametrize("number", range(len(PLACED)))
+def test_indices_of_a_dtype_with_fewer_numbers_than_the_axis_has_elements(number: int, dtype: str) -> None:
+    build, inside = PLACED[number]
+    x = np.arange(300, dtype="float32")
+    indices = np.array([3, 100, -1] if dtype.startswith("i") else [3, 200, 255], dtype)
+    outside = [] if inside or dtype in ("int8", "uint8") else [np.iinfo(dtype).max]
+    compared(Case("relax.index", build, [x, np.array([*indices, *outside], dtype)]))
 
 
 EMPTY: list[tuple[str, Callable[..., Any], list[tuple[int, ...]]]] = [

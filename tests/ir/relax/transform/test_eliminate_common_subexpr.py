@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ir import dtype as dt
 from ir import relax, tir
 from ir.relax import transform
 from ir.relax.analysis import check_well_formed
@@ -127,6 +128,34 @@ def test_zeros_of_two_signs_are_two(same_numbers):
         after = step(before)
         assert [item.tobytes() for item in evaluate(after, given)] == expected
         same_numbers(before, after, [given])
+
+
+@pytest.mark.meaning("relax-zero")
+@pytest.mark.parametrize("one, other", [("int4", "uint4"), ("float8_e4m3fn", "float8_e4m3fnuz")])
+def test_constants_of_equal_bytes_and_different_narrow_dtypes_are_two(one, other):
+    """Also for LegalizeOps, and for LiftTransformParams, which merges by the same keys."""
+    raw = np.array([0x0A, 0x05], "uint8")
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorStructInfo((2,), "bool"))
+    expected = []
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            parts = []
+            for dtype in (one, other):
+                data = raw.view(dt.to_numpy(dtype))
+                parts.append(builder.emit(relax.op.astype(relax.const(data, dtype), "float32")))
+                small = builder.emit(
+                    relax.op.where(x, relax.const(data[0], dtype), relax.const(data[1], dtype))
+                )
+                parts.append(builder.emit(relax.op.astype(small, "float32")))
+                expected += [data.astype("float32")] * 2
+            out = builder.emit_output(relax.Tuple(parts))
+        builder.emit_func_output(out)
+    before = builder.finalize()
+    for step in (transform.EliminateCommonSubexpr(), transform.LegalizeOps(), relax.get_pipeline("zero")):
+        found = VirtualMachine(relax.build(step(before), "llvm"))["main"](np.array([True, False]))
+        for item, wanted in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(item.numpy(), wanted)
 
 
 def test_an_output_that_equals_a_variable_of_its_block_keeps_its_name(same_numbers):
