@@ -274,8 +274,6 @@ class CarriedValues(Visitor):
             min(len(store.path), len(path)),
         )
         begin = max((n + 1 for n, step in enumerate(path) if id(step.node) in asked), default=0)
-        if shared < begin:
-            return
         yield shared
         used = _variables(store.region)
         for depth in range(begin, shared):
