@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial, reduce
+from itertools import takewhile
 from typing import Any, ClassVar
 
 from .. import dtype as dt
@@ -126,8 +127,10 @@ class RewriteSimplifier:
         for index in reversed(range(len(clauses))):
             if self._parent._branching.is_spent:
                 break
-            # a and b: b matters only where a holds; a or b: only where a fails. The other way round a may be why b is defined.
-            others = clauses[:index] + [other for other in clauses[index + 1 :] if not may_fault(other)]
+            # a and b: b matters only where a holds; a or b: only where a fails. The other way round a may be why b is defined, or
+            # what stands between them.
+            early = list(takewhile(lambda clause: not may_fault(clause), clauses[index:]))
+            others = clauses[:index] + early[1:]
             facts = others if e.__class__ is E.And else [self.negate(other) for other in others]
             clauses[index] = self._parent._branching.visit(self.visit, clauses[index], *facts)
         return reduce(partial(self._either, e.__class__), clauses)

@@ -199,7 +199,7 @@ def _outside_of_what_carries(func: PrimFunc, finder: _FindScopes) -> dict[Var, l
     }
     if not moving:
         return finder.common
-    carried = CarriedValues(moving)
+    carried = CarriedValues(moving, {data: finder.common[data] for data in moving})
     carried.visit(func.body)
     paths = dict(finder.common)
     for data in carried.found:

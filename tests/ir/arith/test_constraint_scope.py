@@ -14,6 +14,8 @@ from ir.arith.constraint_scope import ConstraintScope
 
 V = [tir.Var(f"v{number}") for number in range(42)]
 X = tir.Var("x")
+LOADED = tir.decl_buffer((4,), "int32", "A")[X]
+CHOICE = tir.if_then_else(X < 3, LOADED, 0)
 
 
 @pytest.fixture
@@ -108,6 +110,31 @@ def test_the_last_of_many_choices_knows_what_all_say() -> None:
     ],
 )
 def test_clauses_know_all_others(node: Any, clauses: list[tir.PrimExpr], expected: str, right: bool) -> None:
+    analyzer = Analyzer()
+    analyzer.enabled_extensions = Extension.ApplyConstraintsToBooleanBranches
+    simplified = analyzer.simplify(connective(node, lambda number: clauses[number], 3, right))
+    assert simplified.script() == expected
+
+
+@pytest.mark.meaning("div-guard")
+@pytest.mark.parametrize("right", [False, True])
+@pytest.mark.parametrize(
+    ("node", "clauses", "expected"),
+    [
+        (tir.And, [X < 4, LOADED > 0, X < 3], "x < 4 and 0 < A[x] and x < 3"),
+        (tir.And, [V[0] > 0, X // V[0] > 3, V[0] > 2], "0 < v0 and 3 < x // v0 and 2 < v0"),
+        (tir.Or, [X >= 4, LOADED > 0, X >= 3], "4 <= x or 0 < A[x] or 3 <= x"),
+        (
+            tir.And,
+            [V[0] > 0, V[0] > tir.max(X // V[0], 5), X < 3],
+            "0 < v0 and x // v0 < v0 and 5 < v0 and x < 3",
+        ),
+        (tir.And, [CHOICE > 0, X < 3, V[0] < 2], "0 < T.if_then_else(x < 3, A[x], 0) and x < 3 and v0 < 2"),
+    ],
+)
+def test_what_stands_behind_a_clause_that_may_fault_is_not_known_before_it(
+    node: Any, clauses: list[tir.PrimExpr], expected: str, right: bool
+) -> None:
     analyzer = Analyzer()
     analyzer.enabled_extensions = Extension.ApplyConstraintsToBooleanBranches
     simplified = analyzer.simplify(connective(node, lambda number: clauses[number], 3, right))

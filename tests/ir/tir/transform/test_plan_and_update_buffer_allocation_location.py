@@ -1,9 +1,11 @@
 """PlanAndUpdateBufferAllocationLocation: buffers move inwards, but not into the reduction that fills them."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
-from ir import tir
+from ir import IRModule, tir
 from ir.codegen.build import build
 from ir.script import from_source
 from ir.script import tir as T
@@ -398,3 +400,399 @@ def main(A: T.Buffer((16, 8), "float32"), C: T.Buffer((16, 8), "float32")):
 """
     )
     assert place_of(apply(tir.transform.PlanAndUpdateBufferAllocationLocation(), before)) == ["i"]
+
+
+UNSURE = {
+    "a write that is only stated": """
+        for i in range(16):
+            with T.block("B"):
+                vi = T.axis.spatial(16, i)
+                if A[vi] > 0:
+                    B[0] = A[vi]
+            with T.block("C"):
+                vi = T.axis.spatial(16, i)
+                C[vi] = B[0]
+""",
+    "a sum that begins once": """
+        for i in range(16):
+            if i == 0:
+                B[0] = 0
+            for k in range(2):
+                with T.block("B"):
+                    vi, vk = T.axis.remap("SR", [i, k])
+                    B[0] = B[0] + A[vi]
+            with T.block("C"):
+                vi = T.axis.spatial(16, i)
+                C[vi] = B[0]
+""",
+    "a sum that begins in the first iteration of both loops": """
+        for i in range(16):
+            for k in range(2):
+                if i == 0 and k == 0:
+                    B[0] = 0
+                B[0] = B[0] + A[i]
+            C[i] = B[0]
+""",
+    "a loop over nothing": """
+        for i in range(16):
+            if i == 0:
+                B[0] = 7
+            for k in range(n):
+                B[0] = E[k]
+            C[i] = B[0]
+""",
+    "a loop that ever fewer iterations are left of": """
+        for i in range(16):
+            for k in range(3 - i):
+                B[0] = A[i] + k
+            C[i] = B[0]
+""",
+    "a loop as long as memory says": """
+        for i in range(16):
+            for k in range(T.max(A[i], 0) % 3):
+                B[0] = i + k
+            C[i] = B[0]
+""",
+    "loops as long as memory said at two times": """
+        for i in range(16):
+            J[0] = T.max(1 - i, 0)
+            for k in range(J[0]):
+                B[k] = A[i]
+            J[0] = 1
+            for k in range(J[0]):
+                C[i] = B[k]
+""",
+    "other parts of the same indices": """
+        for i in range(16):
+            if i == 0:
+                for k in range(16):
+                    B[k] = k
+            for k in range(2):
+                B[k * k] = A[k] + i
+            for k in range(4):
+                C[i] = B[k * k]
+""",
+    "the predicate of a block around blocks": """
+        for i in range(16):
+            with T.block("outer"):
+                vi = T.axis.spatial(16, i)
+                T.where(i % 4 == 0)
+                for k in range(2):
+                    with T.block("B"):
+                        vk = T.axis.spatial(2, k)
+                        B[0] = A[vi] + vk
+            with T.block("C"):
+                vi = T.axis.spatial(16, i)
+                C[vi] = B[0]
+""",
+    "the predicate of a block without variables": """
+        for i in range(16):
+            with T.block("B"):
+                T.where(i % 4 == 0)
+                B[0] = A[i]
+            with T.block("C"):
+                vi = T.axis.spatial(16, i)
+                C[vi] = B[0]
+""",
+    "a predicate that holds in the domain, but not in the buffer": """
+        for i in range(4):
+            if i == 0:
+                for k in range(16):
+                    B[k] = k
+            for k in range(4):
+                with T.block("B"):
+                    v = T.axis.spatial(14, i * 4 + k)
+                    T.where(i * 4 + k < 14)
+                    B[v] = A[v]
+            for k in range(4):
+                with T.block("C"):
+                    v = T.axis.spatial(16, i * 4 + k)
+                    C[v] = B[v]
+""",
+    "an index that changes in memory": """
+        for i in range(16):
+            J[0] = i
+            B[J[0]] = i * 3
+            J[0] = T.max(i - 1, 0)
+            C[i] = B[J[0]]
+""",
+    "a binding that changes in memory": """
+        for i in range(16):
+            J[0] = i
+            with T.block("B"):
+                v = T.axis.spatial(16, J[0])
+                B[v] = v * 3
+            J[0] = T.max(i - 1, 0)
+            with T.block("C"):
+                v = T.axis.spatial(16, J[0])
+                w = T.axis.spatial(16, i)
+                C[w] = B[v]
+""",
+    "a let that changes in memory": """
+        for i in range(16):
+            J[0] = i
+            with T.LetStmt(J[0]) as x:
+                B[x] = i * 3
+            J[0] = T.max(i - 1, 0)
+            with T.LetStmt(J[0]) as y:
+                C[i] = B[y]
+""",
+    "lanes that are apart": """
+        for i in range(16):
+            if i == 0:
+                for k in range(16):
+                    B[k] = k
+            B[T.ramp(0, 2, 4)] = T.broadcast(A[i], 4)
+            C[i] = B[3]
+""",
+    "a read in the predicate of a load": """
+        for i in range(16):
+            if i == 0:
+                B[0] = 1
+            C[i] = A.vload(i, predicate=B[0] > 0)
+            B[0] = A[i]
+""",
+    "a loop over nothing that says nothing of the index": """
+        for i in range(16):
+            if i == 0:
+                for f in range(16):
+                    B[f] = f
+            for k, j in T.grid(n, 4):
+                B[j] = E[k]
+            C[i] = B[3]
+""",
+    "what the first of some iterations did not know": """
+        for i in range(16):
+            if i == 0:
+                for f in range(16):
+                    B[f] = f
+            for k in range(2):
+                J[0] = k
+                with T.LetStmt(J[0]) as x:
+                    if k == 0:
+                        B[x] = A[i]
+                    C[i] = B[x]
+""",
+    "what the first of some iterations was too short for": """
+        for i in range(16):
+            if i == 0:
+                for f in range(16):
+                    B[f] = f
+            for k in range(2):
+                for j in range(k + 1):
+                    if k == 0:
+                        B[j] = A[i]
+                    C[i] = B[j]
+""",
+    "the half of a square": """
+        for i in range(16):
+            if i == 0:
+                for f in range(16):
+                    B[f] = f
+            for k in range(2):
+                for j in range(k + 1):
+                    B[k * 2 + j] = A[i]
+            for k, j in T.grid(2, 2):
+                C[i] = B[k + j]
+""",
+    "lanes that are masked": """
+        for i in range(16):
+            if i == 0:
+                for f in range(16):
+                    B[f] = f
+            B.vstore([T.ramp(0, 1, 4)], T.broadcast(A[i], 4), predicate=T.ramp(i, 1, 4) < T.broadcast(8, 4))
+            C[i] = B[3]
+""",
+    "a turn of a while loop": """
+        J[0] = 0
+        while J[0] < 16:
+            with T.block("turn"):
+                if J[0] == 0:
+                    B[0] = 5
+                C[J[0]] = B[0]
+                B[0] = A[J[0]]
+                J[0] = J[0] + 1
+""",
+    "a declared view": """
+        b = T.decl_buffer((4, 4), "int32", data=B.data)
+        for i in range(16):
+            B[i] = A[i]
+            C[i] = b[0, i % 2]
+""",
+    "a view that nobody declares": """
+        b = T.Buffer((4, 4), "int32", data=B.data)
+        for i in range(16):
+            B[0] = A[i]
+            B[i] = A[i]
+            C[i] = b[0, i % 4 // 2]
+""",
+    "a part of a matched region": """
+        for i in range(16):
+            if i == 0:
+                for k in range(16):
+                    B[k] = k
+            with T.block("B"):
+                T.reads(A[i])
+                T.writes(B[4:8])
+                V = T.match_buffer(B[4:8], (4,), "int32", offset_factor=1)
+                V[0] = A[i]
+            C[i] = B[5]
+""",
+}
+
+
+@pytest.mark.parametrize("case", UNSURE)
+@pytest.mark.meaning("alloc-fresh")
+def test_what_is_not_surely_written_before_it_is_read_lives_outside_of_the_loop(apply, case):
+    body = UNSURE[case].replace("\n        ", "\n    ")
+    before = from_source(
+        f"""@T.prim_func
+def main(A: T.Buffer((16,), "int32"), e: T.handle, J: T.Buffer((1,), "int32"), C: T.Buffer((16,), "int32")):
+    T.func_attr({{"tir.noalias": True}})
+    n = T.int32()
+    E = T.match_buffer(e, (n,), "int32")
+    B = T.alloc_buffer((16,), "int32")
+{body}"""
+    )
+    after = apply(tir.transform.PlanAndUpdateBufferAllocationLocation(), before, same_results=False)
+    assert place_of(after) == []
+    a = np.array([5, -1, -2, 7, -1, -1, -3, 9, *[-1] * 8], "int32")
+    results = []
+    for run in (partial(interpreter.run, before), partial(interpreter.run, after), build(before)["main"]):
+        c = np.zeros(16, "int32")
+        run(a, np.zeros(0, "int32"), np.zeros(1, "int32"), c)
+        results.append(c)
+    np.testing.assert_array_equal(results[1], results[0])
+    np.testing.assert_array_equal(results[2], results[0])
+
+
+@pytest.mark.parametrize("pointer", ["B.data", "T.address_of(B[1])"])
+def test_of_a_pointer_that_is_passed_on_nothing_is_known(pointer):
+    before = from_source(
+        f"""@T.prim_func
+def main(A: T.Buffer((16,), "int32"), C: T.Buffer((16,), "int32")):
+    B = T.alloc_buffer((4,), "int32")
+    for i in range(16):
+        B[1] = A[i]
+        T.evaluate(T.call_extern("int32", "look", T.address_of(C[i]), {pointer}))
+"""
+    )
+    after = tir.transform.PlanAndUpdateBufferAllocationLocation()(IRModule({"main": before}))["main"]
+    assert place_of(after) == []
+
+
+SURE = {
+    "a sum over the iterations of several loops": """
+        for i in range(16):
+            for k0, j, k1 in T.grid(2, 4, 2):
+                with T.block("B"):
+                    vj = T.axis.spatial(4, j)
+                    vk = T.axis.reduce(4, k0 * 2 + k1)
+                    with T.init():
+                        B[vj] = 0
+                    B[vj] = B[vj] + A[vk]
+            C[i] = B[3]
+""",
+    "a sum over nothing": """
+        for i in range(16):
+            for k, j in T.grid(n, 4):
+                with T.block("B"):
+                    vj = T.axis.spatial(4, j)
+                    vk = T.axis.reduce(n, k)
+                    with T.init():
+                        B[vj] = 0
+                    B[vj] = B[vj] + E[vk]
+            C[i] = B[3]
+""",
+    "loops over the same elements, or none": """
+        for i in range(16):
+            for k in range(n):
+                B[k] = E[k]
+            for k in range(n):
+                C[i] = B[k]
+""",
+    "a loop over nothing that asks for nothing": """
+        for i in range(16):
+            for k in range(n):
+                B[k] = E[k]
+            for k, j in T.grid(n // 4, 4):
+                C[i] = B[k * 4 + j]
+""",
+    "a predicate that holds in all of the buffer": """
+        for i in range(6):
+            for k in range(3):
+                with T.block("B"):
+                    v = T.axis.spatial(16, i * 3 + k)
+                    T.where(i * 3 + k < 16)
+                    B[v] = A[v]
+            for k in range(3):
+                with T.block("C"):
+                    v = T.axis.spatial(16, i * 3 + k)
+                    T.where(i * 3 + k < 16)
+                    C[v] = B[v]
+""",
+    "equal predicates": """
+        for i in range(6):
+            for k in range(3):
+                with T.block("B"):
+                    v = T.axis.spatial(14, i * 3 + k)
+                    T.where(i * 3 + k < 14)
+                    B[v] = A[v]
+            for k in range(3):
+                with T.block("C"):
+                    v = T.axis.spatial(14, i * 3 + k)
+                    T.where(i * 3 + k < 14)
+                    C[v] = B[v]
+""",
+    "elements that memory chooses of all": """
+        for i in range(16):
+            for k in range(16):
+                B[k] = A[k] + i
+            C[i] = B[T.max(A[i], 0)]
+""",
+    "a matched region": """
+        for i in range(16):
+            with T.block("B"):
+                T.reads(A[i])
+                T.writes(B[4:8])
+                V = T.match_buffer(B[4:8], (4,), "int32", offset_factor=1)
+                for k in range(4):
+                    V[k] = A[i] + k
+            with T.block("C"):
+                T.reads(B[5:7])
+                T.writes(C[i])
+                V = T.match_buffer(B[5:7], (2,), "int32", offset_factor=1)
+                C[i] = V[1]
+""",
+    "a let of indices": """
+        for i in range(16):
+            with T.LetStmt(i // 2) as x:
+                B[x] = A[i]
+            C[i] = B[i // 2]
+""",
+}
+
+
+@pytest.mark.parametrize("case", SURE)
+def test_what_is_surely_written_before_it_is_read_lives_in_the_loop(apply, case):
+    body = SURE[case].replace("\n        ", "\n    ")
+    before = from_source(
+        f"""@T.prim_func
+def main(A: T.Buffer((16,), "int32"), e: T.handle, C: T.Buffer((16,), "int32")):
+    T.func_attr({{"tir.noalias": True}})
+    n = T.int32()
+    E = T.match_buffer(e, (n,), "int32")
+    B = T.alloc_buffer((16,), "int32")
+{body}"""
+    )
+    lowered = tir.transform.LowerInitBlock()(IRModule({"main": before}))["main"]
+    after = apply(tir.transform.PlanAndUpdateBufferAllocationLocation(), lowered, same_results=False)
+    assert place_of(after) == ["i"]
+    a = np.array([5, -1, -2, 7, -1, -1, -3, 9, *[-1] * 8], "int32")
+    for extent in (0, 7):
+        results = []
+        for func in (before, after):
+            c = np.zeros(16, "int32")
+            interpreter.run(func, a, np.arange(extent, dtype="int32"), c)
+            results.append(c)
+        np.testing.assert_array_equal(results[1], results[0])

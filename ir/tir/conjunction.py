@@ -1,0 +1,32 @@
+"""Conditions as the clauses that ``and`` joins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import reduce
+from typing import Any
+
+from .expr import And, IntImm, PrimExpr
+from .intrinsic.declaration import is_transparent
+
+
+def conjuncts(condition: Any) -> list[PrimExpr]:
+    """The clauses of a condition, in order: all of them hold where it does. Marks such as ``likely`` are looked through, what is
+    always true is left out.
+
+    >>> from ir.tir import Var, likely
+    >>> i = Var("i")
+    >>> [str(clause) for clause in conjuncts(likely(And(i < 4, i > 0)))]
+    ['i < 4', 'i > 0']
+    """
+    if condition.__class__ is And:
+        return conjuncts(condition.a) + conjuncts(condition.b)
+    if is_transparent(condition):
+        return conjuncts(condition.args[0])
+    return [] if condition.__class__ is IntImm and condition.value else [condition]
+
+
+def conjunction(clauses: Iterable[PrimExpr]) -> PrimExpr | None:
+    """The clauses joined by ``and``; None for no clause."""
+    joined = list(clauses)
+    return reduce(And, joined) if joined else None
