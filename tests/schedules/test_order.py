@@ -188,9 +188,8 @@ def main(A: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
 
 def test_a_block_below_a_condition_stays_there() -> None:
     sch = Schedule(from_source(_CONDITION.format(condition="i < 4", value="B[vi]")))
-    words = ("'C' is below a statement IfThenElse",)
-    assert_refused(sch, lambda: sch.reverse_compute_at("C", sch.get_loops("B")[0]), *words)
-    assert_refused(sch, lambda: sch.reverse_compute_inline("C"), *words)
+    assert_refused(sch, lambda: sch.reverse_compute_at("C", sch.get_loops("B")[0]), "'C'", "condition")
+    assert_refused(sch, lambda: sch.reverse_compute_inline("C"), "'C'", "IfThenElse")
 
 
 def test_what_a_condition_reads_is_there_before_it() -> None:
