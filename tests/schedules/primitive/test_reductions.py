@@ -543,3 +543,21 @@ def test_parts_that_another_loop_counts_are_not_factored_out() -> None:
 
     sch = Schedule(program)
     assert_refused(sch, lambda: sch.rfactor(sch.get_loops("C")[1], 0), "loop 'k' runs over i + 1")
+
+
+def test_rfactor_counts_parts_from_0() -> None:
+    """Wherever its loop begins: the partial results have as many elements as it has iterations."""
+    func = from_source("""@T.prim_func
+def main(A: T.Buffer((4, 24), "int32"), C: T.Buffer((4,), "int32")):
+    for i in range(4):
+        for k in range(16, 24):
+            with T.block("C"):
+                vi, vk = T.axis.spatial(4, i), T.axis.reduce((16, 24), k)
+                with T.init():
+                    C[vi] = 0
+                C[vi] = C[vi] + A[vi, vk]
+""")
+    sch = Schedule(func)
+    sch.rfactor(sch.get_loops("C")[1], 0)
+    assert_same_meaning(func, sch)
+    assert_replays(sch, func)
