@@ -164,12 +164,17 @@ def _loaded_buffers(block: BlockNode) -> set[tir.Buffer]:
     return read_buffers(block) | buffers_read_elsewhere(block) | around
 
 
-def has_elements_of_its_own(block: BlockNode) -> bool:
-    """Whether the place of an element tells the data-parallel variables of the instances that write it."""
+def has_elements_of_its_own(block: BlockNode, loops: Sequence[LoopNode] | None = None) -> bool:
+    """Whether the place of an element tells the data-parallel variables of the instances that write it, of those alone that some loops
+    feed if these are given.
+    """
+    running = None if loops is None else {loop.var for loop in loops}
     needed = {
         item.var
-        for item in block.iter_vars
-        if item.iter_type == IterVar.DataPar and constant_difference(item.dom.extent, 1) != 0
+        for item, value in zip(block.iter_vars, block.iter_values, strict=True)
+        if item.iter_type == IterVar.DataPar
+        and constant_difference(item.dom.extent, 1) != 0
+        and (running is None or mentions(value, running))
     }
     changing = memory_written_by(scope_children(block))
     return all(
@@ -179,15 +184,14 @@ def has_elements_of_its_own(block: BlockNode) -> bool:
 
 
 def runs_each_instance_once(block: BlockNode, loops: Sequence[LoopNode]) -> bool:
-    """Whether no two iterations of some loops around a block, those outside of them standing still, run the same instance of it."""
+    """Whether no two iterations of some loops around a block, the others standing still, run the same instance of it."""
     if is_affine(block) and _runs_once(block):
         return True
-    around = loops_around(block)
-    for loop in loops:
-        position = next(i for i, item in enumerate(around) if item is loop)
-        values = [tir.Range.from_min_extent(value, 1) for value in block.iter_values]
-        access = Access(values, around[position + 1 :], block.predicate)
-        if not never_meet(access, access, loop, around[:position]):
+    values = [tir.Range.from_min_extent(value, 1) for value in block.iter_values]
+    others = [item for item in loops_around(block) if not any(item is loop for loop in loops)]
+    for position, loop in enumerate(loops):
+        access = Access(values, loops[position + 1 :], block.predicate)
+        if not never_meet(access, access, loop, [*others, *loops[:position]]):
             return False
     return True
 

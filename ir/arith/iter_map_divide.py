@@ -172,16 +172,23 @@ class _Divider:
                 IterSplitExpr(i.source, i.lower_factor, i.extent, simplify(build.mul(i.scale, inner_extent)))
                 for i in outer_part.args
             ]
-        scaled = [
-            IterSplitExpr(i.source, i.lower_factor, i.extent, simplify(build.floordiv(i.scale, inner_extent)))
-            for i in outer_sum
-        ]
+        scaled = []
+        for item in outer_sum:
+            steps = self._exact_quotient(item.scale, inner_extent)
+            if steps is None:
+                return None  # windows that overlap
+            scaled.append(IterSplitExpr(item.source, item.lower_factor, item.extent, steps))
         outer_extent = simplify(build.floordiv(mark.extent, inner_extent))
         if not self._analyzer.can_prove_equal(build.mul(outer_extent, inner_extent), mark.extent):
             return None
         if not build.is_const(split.scale, 1):
             return None
         return (IterSumExpr(scaled, zero), outer_extent), (IterSumExpr(inner_sum, zero), inner_extent)
+
+    def _exact_quotient(self, x: Any, y: Any) -> Any:
+        """``x / y``, None where y is not known to divide x."""
+        quotient = self._analyzer.simplify(build.floordiv(x, y))
+        return quotient if self._analyzer.can_prove_equal(build.mul(quotient, y), x) else None
 
     def _divide_piece(
         self, split: IterSplitExpr
@@ -196,18 +203,15 @@ class _Divider:
         def at_most(x: Any, y: Any) -> bool:
             return self._analyzer.can_prove(build.le(x, y))
 
-        def exact(x: Any, y: Any) -> Any:
-            """``x / y``, None where y does not divide x."""
-            quotient = simplify(build.floordiv(x, y))
-            return quotient if self._analyzer.can_prove_equal(build.mul(quotient, y), x) else None
-
         for item in mark.source.args:
             reach = simplify(build.mul(item.scale, item.extent))
             if at_most(top, item.scale) or at_most(reach, low):
                 continue  # above the piece, or below it
             start = item.scale if at_most(low, item.scale) else low
             end = reach if at_most(reach, top) else top
-            inner, scale, extent = exact(start, item.scale), exact(start, low), exact(end, start)
+            inner, scale, extent = (
+                self._exact_quotient(*pair) for pair in ((start, item.scale), (start, low), (end, start))
+            )
             if inner is None or scale is None or extent is None:
                 return None
             terms.append(

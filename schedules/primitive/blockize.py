@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ir import tir
-from ir.arith import Analyzer, normalize_iter_map_to_expr, subspace_divide
+from ir import structural_equal, tir
+from ir.arith import Analyzer, ConstIntBound, normalize_iter_map_to_expr, subspace_divide
 from ir.tir import IterVar
 from ir.tir.stmt_functor import substitute
 
@@ -15,6 +15,7 @@ from ..analysis import require
 from ..argument import Argument, Input
 from ..declaration import PrimitiveFamily, primitive
 from ..random_variable import BlockRV, LoopRV
+from ..reduction_order import loops_of_sums, predicate_at_begin, why_not_begun_once, why_not_run
 from ..region import bind_region, relax_domains, union_boxes
 from ..state import ScheduleState
 from ..tree import (
@@ -31,7 +32,7 @@ from ..tree import (
     scope_of,
     walk,
 )
-from .reduction import conjuncts_without, require_empty_domains
+from .reduction import conjuncts
 
 
 class _Target(Input):
@@ -52,7 +53,8 @@ class BlockizePrimitives(PrimitiveFamily):
         B[vi_o * 16 + i_1]``.
 
         Raises:
-            ScheduleError: the loop holds several blocks, or bindings cannot be divided at the loop.
+            ScheduleError: the loop holds several blocks, bindings cannot be divided at the loop, a reduction does not begin each element
+                once and first, or blocks that are joined run under different predicates.
         """
         if isinstance(target, LoopRV):
             return self._new(blockize_loop(self._loop(target), preserve_unit_iters))
@@ -125,7 +127,8 @@ class Division:
             (inner, var_i, self.inner_vars, self.inner_values),
         ):
             value = normalize_iter_map_to_expr(part.source)
-            low = max(0, self._analyzer.const_int_bound(value).min_value)  # a window need not begin at 0
+            low = self._analyzer.const_int_bound(value).min_value  # a window need not begin at 0
+            low = 0 if low == ConstIntBound.NEG_INF else low
             domain = tir.Range.from_min_extent(tir.const(low, dtype), part.extent)
             if mentions(part.extent, self._loops):
                 require(
@@ -158,7 +161,7 @@ def blockize_loop(loop: LoopNode, preserve_unit_iters: bool = True) -> BlockNode
     inner = [item for item in loops_around(block) if is_ancestor(loop, item)]
     _require_plain(loop, block, primitive)
     if block.init is not None:
-        require_empty_domains(block, inner, primitive)
+        _require_begun_once(block, inner, primitive)
     division = Division(block, inner, primitive, preserve_unit_iters)
     outer_reads, outer_writes = _outer_regions([block], [division])
     init = None if block.init is None else _init_nest(block, inner, division)
@@ -176,6 +179,14 @@ def blockize_loop(loop: LoopNode, preserve_unit_iters: bool = True) -> BlockNode
     _make_inner(block, division)
     outer.set_body(loop)
     return outer
+
+
+def _require_begun_once(block: BlockNode, inner: Sequence[LoopNode], primitive: str) -> None:
+    """The new block initialises all of its elements where its own reductions begin; so must have done the instances in it."""
+    around = loops_around(block)
+    running = max(loops_of_sums(block, around), inner, key=len)
+    for reason in (why_not_begun_once(block, running), why_not_run(block, inner)):
+        require(reason is None, primitive, f"{reason}")
 
 
 def _require_plain(top: TreeNode, block: BlockNode, primitive: str) -> None:
@@ -273,9 +284,8 @@ def _init_nest(block: BlockNode, inner: Sequence[LoopNode], division: Division) 
         return substitute(substitute(node, division.values), block_vars)
 
     predicate: Any = tir.const(True)
-    for clause in conjuncts_without(
-        division.inner_predicate, [item for item in inner if item.var not in loop_vars]
-    ):
+    gone = [item for item in inner if item.var not in loop_vars]
+    for clause in predicate_at_begin(block, conjuncts(division.inner_predicate), gone, "blockize"):
         predicate = tir.operators.logical_and(predicate, substitute(clause, loop_vars))
     init_block = tir.Block(
         [IterVar(item.dom, block_vars[item.var], item.iter_type) for item, _ in spatial],
@@ -316,6 +326,12 @@ def _blockize_blocks(blocks: Sequence[BlockNode], preserve_unit_iters: bool) -> 
         divisions.append(Division(block, inner, primitive, preserve_unit_iters))
     first = divisions[0]
     for block, division in zip(blocks[1:], divisions[1:], strict=True):
+        require(
+            structural_equal(division.outer_predicate, first.outer_predicate),
+            primitive,
+            f"block {block.name!r} runs where {division.outer_predicate}, block {blocks[0].name!r} where {first.outer_predicate}: no one"
+            " predicate says when both do",
+        )
         _share_outer_variables(first, division, block, primitive)
     for block in blocks:
         require(

@@ -32,7 +32,7 @@ from ..order import require_order_kept
 from ..random_variable import BlockRV, LoopRV
 from ..region import Box, bind_region, lies_inside, relax_loops, relax_region, union_boxes
 from ..state import INLINE, ComputeLocation
-from ..surroundings import nodes_around
+from ..surroundings import loads_in, nodes_around
 from ..tree import (
     BlockNode,
     LoopNode,
@@ -320,7 +320,7 @@ def _compute_at(block: BlockNode, loop: LoopNode, preserve_unit_loops: bool, ind
     require(consumers, primitive, f"block {block.name!r} has no consumer")
     _require_below(loop, consumers, primitive, f"consumer {{}} of block {block.name!r}")
     boxes = _required_boxes(consumers, loop, written_buffers(block), writes=False)
-    domains = solve_domains(block, block.writes, boxes)
+    domains = _said_by_standing_data(solve_domains(block, block.writes, boxes), block, loop)
     branches = _children_under(loop)
     first = next(i for i, child in enumerate(branches) if any(is_ancestor(child, item) for item in consumers))
     producers = producers_of(block)
@@ -332,6 +332,18 @@ def _compute_at(block: BlockNode, loop: LoopNode, preserve_unit_loops: bool, ind
     anchor = branches[_position(index, earliest, first, primitive)]
     detach(block)
     insert_beside(anchor, _rebuild_nest(block, loop, domains, preserve_unit_loops), before=True)
+
+
+def _said_by_standing_data(
+    domains: Mapping[Any, tuple[Any, Any]], block: BlockNode, loop: LoopNode
+) -> dict[Any, tuple[Any, Any]]:
+    """The domains but for those that data says which changes under the loop: where the block will be, it may be another."""
+    changing = set().union(*[written_buffers(item) for item in scope_children(block) if is_ancestor(loop, item)])
+    return {
+        var: domain
+        for var, domain in domains.items()
+        if not any(load.buffer in changing for part in domain for load in loads_in(part))
+    }
 
 
 def _require_below(loop: LoopNode, blocks: list[BlockNode], primitive: str, what: str) -> None:
@@ -378,7 +390,7 @@ def _reverse_compute_at(block: BlockNode, loop: LoopNode, preserve_unit_loops: b
     _require_reduction_whole(block, loop)
     produced: set[tir.Buffer] = set().union(*[written_buffers(item) for item in producers])
     boxes = _required_boxes(producers, loop, produced, writes=True, across_threads=False)
-    domains = solve_domains(block, block.reads, boxes)
+    domains = _said_by_standing_data(solve_domains(block, block.reads, boxes), block, loop)
     _require_all_read(block, domains, boxes)
     _require_only_finished_reads(block, domains, boxes, [*loops_around(loop), loop])
     branches = _children_under(loop)

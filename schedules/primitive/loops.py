@@ -10,6 +10,7 @@ from ir import tir
 from ir.arith import Analyzer
 from ir.dtype import is_int, is_uint
 from ir.tir.analysis.empty_domains import may_be_empty
+from ir.tir.faults import may_fault
 
 from ..affine import mentions, polynomial
 from ..analysis import is_affine, leaves_beside_blocks, loop_chain, require
@@ -17,7 +18,9 @@ from ..argument import BlockOrLoop, Factors, Flag, Loop, Loops
 from ..declaration import PrimitiveFamily, primitive
 from ..dependence import require_own_elements, why_iterations_conflict
 from ..random_variable import BlockRV, DecisionVar, ExprRV, LoopRV
+from ..reduction_order import loops_of_sums, why_not_begun_once
 from ..simplify import simplify_bindings
+from ..surroundings import evaluated_by
 from ..tree import (
     BlockNode,
     LeafNode,
@@ -51,7 +54,8 @@ class LoopPrimitives(PrimitiveFamily):
         do not divide the extent add a predicate (unless ``disable_predication``).
 
         Raises:
-            ScheduleError: the loop does not start at 0, has annotations, or the factors are too small or more than one is None.
+            ScheduleError: the loop does not start at 0, has annotations, the factors are too small or more than one is None, or they do not
+                divide the extent of a loop that loops below read data for.
         """
         node = self._loop(loop)
         values = [self._value(item) for item in factors]
@@ -68,7 +72,10 @@ class LoopPrimitives(PrimitiveFamily):
             condition = value < node.extent
             _require_in_blocks(body, node)
             for block in blocks_below(body):
-                block.change(predicate=tir.operators.logical_and(block.predicate, condition))
+                first, last = block.predicate, condition
+                if may_fault(first):  # past the end it has no value
+                    first, last = last, first
+                block.change(predicate=tir.operators.logical_and(first, last))
         placeholder = LeafNode(tir.Evaluate(tir.const(0)))
         replace_node(node, placeholder)
         inner: TreeNode = body
@@ -117,7 +124,8 @@ class LoopPrimitives(PrimitiveFamily):
         ``for i: for j: for k: S`` reordered by (k, i) becomes ``for k: for j: for i: S``.
 
         Raises:
-            ScheduleError: the loops are not on one chain, or a block below must run in order.
+            ScheduleError: the loops are not on one chain, or a block below must run in order: what it does in iterations depends on each
+                other, or the init of a reduction would not come once to each element, before its updates.
         """
         chosen = [self._loop(item) for item in ordered_loops]
         if not chosen:
@@ -136,6 +144,7 @@ class LoopPrimitives(PrimitiveFamily):
         _require_blocks_apart(chain[moved[0] : moved[-1] + 1], innermost)
         for block in blocks_below(innermost):
             require_own_elements(block, chain[moved[0] : moved[-1] + 1], "reorder")
+            _require_begun_once(block, chain, order)
         top_parent = chain[0].parent
         assert top_parent is not None
         body = innermost.body
@@ -174,7 +183,7 @@ def _require_plain_loop(loop: LoopNode, primitive: str) -> None:
 
 
 def _require_in_blocks(body: TreeNode, loop: LoopNode) -> None:
-    """Only blocks have predicates: statements beside them would run in the iterations past the end."""
+    """Only blocks have predicates: statements beside them, and the bounds of loops, are evaluated in the iterations past the end, too."""
     pending = [body]
     while pending:
         node = pending.pop()
@@ -186,6 +195,13 @@ def _require_in_blocks(body: TreeNode, loop: LoopNode) -> None:
             f"the factors do not divide the extent {loop.extent} of loop {loop.var.name!r}, and not everything under it is in a"
             " block, which could get a predicate",
         )
+        for bound in evaluated_by(node):
+            require(
+                not mentions(bound, {loop.var}) or not may_fault(bound),
+                "split",
+                f"the factors do not divide the extent {loop.extent} of loop {loop.var.name!r}, and a loop below runs over {bound}, which"
+                " has no value past the end",
+            )
         pending += node.children()
 
 
@@ -331,6 +347,20 @@ def _require_blocks_apart(moved: list[LoopNode], innermost: LoopNode) -> None:
     for loop in moved:
         reason = why_iterations_conflict(loop, blocks, between_blocks=True)
         require(reason is None, "reorder", f"{reason}")
+
+
+def _require_begun_once(block: BlockNode, chain: list[LoopNode], order: list[LoopNode]) -> None:
+    """Where the order changes in which an element is reduced, its init must have come once and first, and still do."""
+    if block.init is None:
+        return
+    before = loops_around(block)
+    start = next(position for position, loop in enumerate(before) if loop is chain[0])
+    after = [*before[:start], *order, *before[start + len(order) :]]
+    sums = [loops_of_sums(block, nest) for nest in (before, after)]
+    if len(sums[0]) == len(sums[1]) and all(a is b for a, b in zip(*sums, strict=True)):
+        return
+    reason = why_not_begun_once(block, *sums)
+    require(reason is None, "reorder", f"{reason}")
 
 
 def _require_independent_bindings(block: BlockNode) -> None:

@@ -12,12 +12,14 @@ from ir.tir.transform.fresh_copy import fresh_copy
 
 from ..access import access_regions
 from ..affine import constant_difference, mentions
-from ..analysis import read_buffers, require, written_buffers
+from ..analysis import leaves_beside_blocks, read_buffers, require, require_one_name, written_buffers
 from ..argument import Factors, Flag, Loop, Loops
 from ..declaration import PrimitiveFamily, primitive
+from ..disjoint import Access, never_meet
 from ..error import ScheduleError
 from ..random_variable import ExprRV, LoopRV
 from ..region import Box, bind_region, relax_loops, union_boxes
+from ..surroundings import loads_around
 from ..tree import (
     BlockNode,
     LeafNode,
@@ -78,7 +80,7 @@ class PartitionPrimitives(PrimitiveFamily):
         ``for i: B[i] = A[i]`` followed by ``for i: C[i] = B[i]`` becomes ``for i_m: B[i_m] = A[i_m]; C[i_m] = B[i_m]``.
 
         Raises:
-            ScheduleError: the extents differ, other statements lie between, or an iteration needs what a later one computes.
+            ScheduleError: the extents differ, other statements lie between, or an iteration needs what another one computes.
         """
         chains = _mergeable_chains([self._loop(item) for item in loops_to_merge])
         variables = [tir.Var(f"{loop.var.name}_m", loop.var.dtype) for loop in chains[0]]
@@ -248,6 +250,7 @@ def _mergeable_chains(loops: Sequence[LoopNode]) -> list[list[LoopNode]]:
                 primitive,
                 f"loops {chain[level].var.name!r} and {chains[0][level].var.name!r} around them have different extents",
             )
+    _require_stated(chains)
     for position, chain in enumerate(chains):
         for later in chains[position + 1 :]:
             _require_no_crossing(chain, later)
@@ -302,6 +305,7 @@ def _require_no_crossing(chain: Sequence[LoopNode], later: Sequence[LoopNode]) -
             for buffer, box in _boxes(later, same, True).items():
                 used[buffer] = union_boxes([used[buffer], box], buffer.shape) if buffer in used else box
         for buffer in written.keys() & used.keys():
+            _require_part_of_its_own(buffer, written[buffer], chain)
             for (low, extent), (used_low, used_extent) in zip(written[buffer], used[buffer], strict=True):
                 below = constant_difference(used_low, low)
                 above = constant_difference(low + extent, used_low + used_extent)
@@ -312,12 +316,49 @@ def _require_no_crossing(chain: Sequence[LoopNode], later: Sequence[LoopNode]) -
                     )
 
 
+def _require_part_of_its_own(buffer: tir.Buffer, box: Box, chain: Sequence[LoopNode]) -> None:
+    """What a merged iteration writes no other may write: the later nest saw what the last one left, and now sees what its own one did."""
+    region = [tir.Range.from_min_extent(low, extent) for low, extent in box]
+    outer = loops_around(chain[0])
+    for position, loop in enumerate(chain):
+        part = Access(region, chain[position + 1 :], tir.const(True))
+        require(
+            _runs_once(loop) or never_meet(part, part, loop, [*outer, *chain[:position]]),
+            "merge",
+            f"iterations of loop {loop.var.name!r} may write the same part of buffer {buffer.name}, which both nests touch",
+        )
+
+
+def _require_stated(chains: Sequence[Sequence[LoopNode]]) -> None:
+    """Only what blocks state is compared: nothing else may touch memory, by another name or in a condition that another nest decides."""
+    blocks = [blocks_below(chain[0]) for chain in chains]
+    everything = [block for group in blocks for block in group]
+    require_one_name(everything, everything, "merge")
+    for chain, group in zip(chains, blocks, strict=True):
+        require(
+            not leaves_beside_blocks(chain[0]),
+            "merge",
+            f"loop {chain[0].var.name!r} holds statements that are in no block",
+        )
+        others = [block for block in everything if not any(block is own for own in group)]
+        written = set().union(*map(written_buffers, others))
+        for block in group:
+            for item in loads_around(block):
+                require(
+                    item.load.buffer not in written,
+                    "merge",
+                    f"whether block {block.name!r} runs depends on {item.load.buffer.name}, which another of the nests writes",
+                )
+
+
+def _runs_once(loop: LoopNode) -> bool:
+    return isinstance(loop.extent, tir.IntImm) and loop.extent.value == 1
+
+
 def _require_finished(chain: Sequence[LoopNode], later: Sequence[LoopNode]) -> None:
     """What the later nest uses must be complete after one merged iteration: no reduction may run over the merged loops."""
     used = set().union(*[read_buffers(item) | written_buffers(item) for item in blocks_below(later[-1])])
-    merged = {
-        loop.var for loop in chain if not (isinstance(loop.extent, tir.IntImm) and loop.extent.value == 1)
-    }
+    merged = {loop.var for loop in chain if not _runs_once(loop)}
     for block in blocks_below(chain[-1]):
         if not written_buffers(block) & used:
             continue

@@ -13,8 +13,8 @@ from ..affine import mentions
 from ..analysis import read_buffers, require, require_blocks_only, why_not_reduction
 from ..argument import Block, Loop
 from ..declaration import PrimitiveFamily, primitive
-from ..dependence import has_elements_of_its_own, runs_each_instance_once
 from ..random_variable import BlockRV, LoopRV
+from ..reduction_order import predicate_at_begin, why_not_begun_once, why_not_run
 from ..tree import BlockNode, LoopNode, TreeNode, insert_beside, loops_around, tree_of
 
 
@@ -79,59 +79,14 @@ def _loops_of_init(block: BlockNode, loop: LoopNode) -> list[LoopNode]:
                 "decompose_reduction",
                 f"reduction {item.var.name!r} also runs outside loop {loop.var.name!r}; choose an outer loop",
             )
-    require_empty_domains(block, loops[position:], "decompose_reduction")
-    for item_loop in loops[position:]:
-        used = any(mentions(value, {item_loop.var}) for value in block.iter_values)
-        require(
-            used or (isinstance(item_loop.extent, tir.IntImm) and item_loop.extent.value == 1),
-            "decompose_reduction",
-            f"loop {item_loop.var.name!r} repeats block {block.name!r} without feeding its variables; initialised once, the updates"
-            " would add up",
-        )
-    _require_each_instance_once(block, loops[position:])
+    require_begun_once(block, loops[position:], "decompose_reduction")
     return loops[position:]
 
 
-def _require_each_instance_once(block: BlockNode, moved: Sequence[LoopNode]) -> None:
-    """Refuse loops that run an instance again, or two that sum into one element: each would begin its sum anew, updates add up."""
-    names = ", ".join(repr(item.var.name) for item in moved)
-    require(
-        runs_each_instance_once(block, moved),
-        "decompose_reduction",
-        f"the iterations of {names} run instances of block {block.name!r} more than once; initialised once, the updates would"
-        " add up",
-    )
-    require(
-        has_elements_of_its_own(block),
-        "decompose_reduction",
-        f"several instances of block {block.name!r} may sum into one element; initialised once, all of them would add up",
-    )
-
-
-def require_empty_domains(block: BlockNode, loops: Sequence[LoopNode], primitive: str) -> None:
-    """Refuse loops without iterations over a domain that has some: they do nothing, where over an empty domain ``init`` runs.
-
-    That is rule ``[reduce-empty]`` of ``docs/semantics.md``.
-    """
-    reduced = [item for item in block.iter_vars if item.iter_type == IterVar.CommReduce]
-    if any(_is_zero(item.dom.extent) for item in reduced):
-        return
-    values = [
-        value
-        for item, value in zip(block.iter_vars, block.iter_values, strict=True)
-        if item.iter_type == IterVar.CommReduce
-    ]
-    for loop in loops:
-        require(
-            not _is_zero(loop.extent) or not any(mentions(value, {loop.var}) for value in values),
-            primitive,
-            f"loop {loop.var.name!r} has no iterations, but the domain of the reduction has some, so that block {block.name!r}"
-            " initialises nothing",
-        )
-
-
-def _is_zero(extent: tir.PrimExpr) -> bool:
-    return isinstance(extent, tir.IntImm) and extent.value <= 0
+def require_begun_once(block: BlockNode, loops: Sequence[LoopNode], primitive: str) -> None:
+    """Refuse to initialise before some loops around a block, the innermost ones, what it does not begin in them once and first."""
+    for reason in (why_not_begun_once(block, loops), why_not_run(block, loops)):
+        require(reason is None, primitive, f"{reason}")
 
 
 def _init_nest(block: BlockNode, inner_loops: list[LoopNode]) -> tuple[TreeNode, BlockNode]:
@@ -147,9 +102,8 @@ def _init_nest(block: BlockNode, inner_loops: list[LoopNode]) -> tuple[TreeNode,
     }
     block_vars: dict[Any, Any] = {item.var: tir.Var(item.var.name, item.var.dtype) for item, _ in spatial}
     predicate: Any = tir.const(True)
-    for condition in conjuncts_without(
-        block.predicate, [item for item in inner_loops if item.var not in loop_vars]
-    ):
+    gone = [item for item in inner_loops if item.var not in loop_vars]
+    for condition in predicate_at_begin(block, conjuncts(block.predicate), gone, "decompose_reduction"):
         predicate = tir.operators.logical_and(predicate, substitute(condition, loop_vars))
     assert block.init is not None
     init_block = BlockNode(

@@ -14,12 +14,14 @@ from ir.arith import Analyzer
 from ir.tir import IterVar
 from ir.tir.stmt_functor import StmtExprMutator, substitute
 
-from ..affine import mentions, simplify_polynomial
+from ..affine import constant_difference, mentions, simplify_polynomial
 from ..analysis import require, require_blocks_only, why_not_reduction
 from ..argument import Argument, Loop
 from ..declaration import PrimitiveFamily, primitive
 from ..error import ScheduleError
 from ..random_variable import BlockRV, LoopRV
+from ..reduction_order import loops_of_sums, predicate_at_begin
+from ..surroundings import why_not_only_loops
 from ..tree import (
     BlockNode,
     LeafNode,
@@ -32,7 +34,7 @@ from ..tree import (
     replace_node,
     scope_of,
 )
-from .reduction import conjuncts, conjuncts_without
+from .reduction import conjuncts, require_begun_once
 
 
 @dataclass
@@ -59,7 +61,8 @@ class RFactorPrimitives(PrimitiveFamily):
         ``factor_axis`` says where the new dimension of the partial results is.
 
         Raises:
-            ScheduleError: the loop does not only run the reduction of one block, or the axis is out of range.
+            ScheduleError: the loop does not only run the reduction of one block, that block does not begin each element once and first,
+                more than loops decides whether it runs, or the axis is out of range.
         """
         node = self._loop(loop)
         block = _block_of(node)
@@ -100,6 +103,8 @@ def _block_of(loop: LoopNode) -> BlockNode:
     block = blocks[0]
     reason = why_not_reduction(block)
     require(reason is None, "rfactor", f"block {block.name!r} is not a reduction block: {reason}")
+    reason = why_not_only_loops(block)
+    require(reason is None, "rfactor", f"{reason}")
     for around in loops_around(block):
         require(
             not isinstance(around.body, SeqNode),
@@ -128,12 +133,14 @@ def _block_of(loop: LoopNode) -> BlockNode:
         f"loop {loop.var.name!r} is not used by block {block.name!r}",
     )
     for around in loops_around(block):
+        others = {other.var for other in loops_around(block)}
         require(
-            not mentions(around.extent, {other.var for other in loops_around(block)}),
+            not mentions(around.extent, others) and not mentions(around.min, others),
             "rfactor",
-            f"loop {around.var.name!r} runs over {around.extent}, which another loop says: there is no number of parts, or of their"
-            " elements",
+            f"loop {around.var.name!r} runs over {around.extent} from {around.min}, which another loop says: there is no number of parts,"
+            " or of their elements",
         )
+    require_begun_once(block, loops_of_sums(block, loops_around(block)), "rfactor")
     _require_parts_begin(block, loop)
     return block
 
@@ -387,6 +394,24 @@ def _partial_buffer(buffer: tir.Buffer, extent: tir.PrimExpr, axis: int) -> tir.
     )
 
 
+def _parts_of(loop: LoopNode, kind: int) -> IterVar:
+    """The variable that counts the parts from 0, wherever the loop begins."""
+    return IterVar(
+        tir.Range.from_min_extent(tir.const(0, loop.var.dtype), loop.extent),
+        tir.Var(f"v{loop.var.name}", loop.var.dtype),
+        kind,
+    )
+
+
+def _part_in(loop: LoopNode, var: tir.PrimExpr) -> tir.PrimExpr:
+    """The number of the part that an iteration computes."""
+    return var if _begins_at_zero(loop) else var - loop.min
+
+
+def _begins_at_zero(loop: LoopNode) -> bool:
+    return constant_difference(loop.min, 0) == 0
+
+
 def _partial_block(
     block: BlockNode, loop: LoopNode, axis: int, partial: list[tir.Buffer], reduction: Reduction
 ) -> BlockNode:
@@ -395,11 +420,12 @@ def _partial_block(
     Where nothing is left to reduce it stores what each iteration contributes.
     """
     buffers = dict(zip(reduction.outputs, partial, strict=True))
-    factor_var = tir.Var(f"v{loop.var.name}", loop.var.dtype)
-    iter_vars = [IterVar(loop.range(), factor_var, IterVar.DataPar)]
-    values: list[Any] = [loop.var]
+    parts = _parts_of(loop, IterVar.DataPar)
+    factor_var = parts.var
+    iter_vars = [parts]
+    values: list[Any] = [_part_in(loop, loop.var)]
     renamed: dict[Any, Any] = {}
-    reduce_vars: dict[Any, Any] = {loop.var: factor_var}
+    reduce_vars: dict[Any, Any] = {loop.var: factor_var if _begins_at_zero(loop) else loop.min + factor_var}
     around = {item.var: item for item in loops_around(block)}
     for item, value in zip(block.iter_vars, block.iter_values, strict=True):
         if item.iter_type == IterVar.DataPar or not mentions(value, {loop.var}):
@@ -481,7 +507,8 @@ def _final_block(
         if item is loop or any(mentions(value, {item.var}) for _, value in spatial)
     ]
     loop_vars: dict[Any, Any] = {item.var: tir.Var(item.var.name, item.var.dtype) for item in needed}
-    reduce_var = tir.Var(f"v{loop.var.name}", loop.var.dtype)
+    parts = _parts_of(loop, IterVar.CommReduce)
+    reduce_var = parts.var
     block_vars: dict[Any, Any] = {item.var: tir.Var(item.var.name, item.var.dtype) for item, _ in spatial}
     indices = [substitute(index, block_vars) for index in reduction.indices]
     rf_indices = [*indices[:axis], reduce_var, *indices[axis:]]
@@ -489,7 +516,7 @@ def _final_block(
     values = reduction.combine(there, [tir.BufferLoad(buffer, rf_indices) for buffer in partial])
     predicate: Any = tir.const(True)
     gone = [item for item in loops_around(block) if item.var not in loop_vars]
-    for condition in conjuncts_without(block.predicate, gone):
+    for condition in predicate_at_begin(block, conjuncts(block.predicate), gone, "rfactor"):
         if not mentions(condition, {loop.var}):
             predicate = tir.operators.logical_and(predicate, substitute(condition, loop_vars))
 
@@ -500,10 +527,13 @@ def _final_block(
     final = BlockNode(
         block.name,
         (
-            IterVar(loop.range(), reduce_var, IterVar.CommReduce),
+            parts,
             *[IterVar(item.dom, block_vars[item.var], item.iter_type) for item, _ in spatial],
         ),
-        (loop_vars[loop.var], *[substitute(item_value, loop_vars) for _, item_value in spatial]),
+        (
+            _part_in(loop, loop_vars[loop.var]),
+            *[substitute(item_value, loop_vars) for _, item_value in spatial],
+        ),
         tuple(tir.BufferRegion(buffer, point(rf_indices)) for buffer in partial),
         tuple(tir.BufferRegion(buffer, point(indices)) for buffer in reduction.outputs),
         LeafNode(_store_all(reduction.outputs, values, indices)),

@@ -240,10 +240,19 @@ class _Matcher:
 
     def _match_BufferLoad(self, desc: tir.BufferLoad, node: tir.BufferLoad) -> None:
         self._access(desc.buffer, desc.indices, node.buffer, node.indices)
+        self._lanes(desc, node)
 
     def _match_BufferStore(self, desc: tir.BufferStore, node: tir.BufferStore) -> None:
         self._access(desc.buffer, desc.indices, node.buffer, node.indices)
         self.match(desc.value, node.value)
+        self._lanes(desc, node)
+
+    def _lanes(self, desc: Any, node: Any) -> None:
+        """The predicates of two accesses, which say what lanes of a vector they touch."""
+        if (desc.predicate is None) != (node.predicate is None):
+            raise self._fail(f"only one of {_text(node)} and the described access is under a predicate")
+        if desc.predicate is not None:
+            self.match(desc.predicate, node.predicate)
 
     def _access(self, expected: tir.Buffer, desc_indices: Any, buffer: tir.Buffer, indices: Any) -> None:
         if expected.dtype != buffer.dtype:

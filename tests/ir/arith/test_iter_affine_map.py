@@ -368,3 +368,17 @@ def test_bounds_of_several_fused_iterators_stay_apart() -> None:
             again = np.broadcast_to(evaluate(normalize_iter_map_to_expr(total), values), len(points))
             wanted = np.broadcast_to(evaluate(index, values), len(points))
             np.testing.assert_array_equal(again[holds], wanted[holds])
+
+
+@pytest.mark.parametrize(("step", "extent", "window"), [(2, 9, 4), (3, 9, 4), (4, 9, 4)])
+def test_windows_that_overlap_are_not_divided(step: int, extent: int, window: int) -> None:
+    """What is divided is put together again: an outer part times the extent of the inner one, and the inner one."""
+    i, ax = Var("i", "int32"), Var("ax", "int32")
+    iters = {i: Range(0, extent), ax: Range(0, window)}
+    divided = subspace_divide([i * step + ax], iters, [ax])
+    if step < window:
+        assert not divided
+        return
+    outer, inner = divided[0]
+    again = normalize_iter_map_to_expr(outer.source) * inner.extent + normalize_iter_map_to_expr(inner.source)
+    assert Analyzer().can_prove_equal(again, i * step + ax)

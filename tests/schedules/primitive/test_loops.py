@@ -10,6 +10,7 @@ from experiments.fuzz.round_trips import round_trip
 from ir import te
 from ir.script import from_source
 from ir.script import tir as T
+from ir.tir import PrimFunc
 from schedules import Schedule, ScheduleError
 from tests.programs import kernels
 
@@ -469,6 +470,93 @@ def test_merge() -> None:
     assert_program(sch, expected)
     assert_same_meaning(two_nests, sch)
     assert_replays(sch, two_nests)
+
+
+def hand_over(part: str) -> PrimFunc:
+    """Two nests, the second of which reads an element that each iteration of the first one writes."""
+    return from_source(f"""@T.prim_func
+def main(A: T.Buffer((8,)), C: T.Buffer((8,))):
+    B = T.alloc_buffer((8,))
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            B[{part}] = A[vi]
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = B[{part}]
+""")
+
+
+@pytest.mark.parametrize("part", ["0", "vi // 2"])
+def test_merged_iterations_hand_over_what_is_their_own(part: str) -> None:
+    """The second nest read what the last iteration of the first one left there."""
+    sch = Schedule(hand_over(part))
+    loops = [sch.get_loops(name)[0] for name in "BC"]
+    assert_refused(sch, lambda: sch.merge(*loops), "merge", "may write the same part of buffer B")
+
+
+@pytest.mark.parametrize("part", ["vi", "7 - vi"])
+def test_merged_iterations_may_hand_over_any_part(part: str) -> None:
+    func = hand_over(part)
+    sch = Schedule(func)
+    sch.merge(*[sch.get_loops(name)[0] for name in "BC"])
+    assert_same_meaning(func, sch)
+
+
+def test_merged_nests_decide_nothing_for_each_other() -> None:
+    """A predicate that loads what another nest writes must see all of it written."""
+    func = from_source("""@T.prim_func
+def main(A: T.Buffer((8,)), C: T.Buffer((8,))):
+    B = T.alloc_buffer((8,))
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            B[vi] = A[vi]
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            T.where(B[7 - i] > T.float32(0))
+            C[vi] = A[vi]
+""")
+    sch = Schedule(func)
+    loops = [sch.get_loops(name)[0] for name in "BC"]
+    assert_refused(sch, lambda: sch.merge(*loops), "merge", "'C' runs depends on B")
+
+
+def test_bounds_that_load_are_not_read_past_the_end() -> None:
+    """The guard of an uneven split is on blocks, and the rows of a sparse matrix end with their pointers."""
+    func = from_source("""@T.prim_func
+def main(A: T.Buffer((8,)), I: T.Buffer((9,), "int32"), C: T.Buffer((8,))):
+    for i in range(8):
+        for k in range(I[i + 1] - I[i]):
+            with T.block("C"):
+                vi, vk = T.axis.spatial(8, i), T.axis.reduce(8, k)
+                T.reads(A[0:8], I[0:9])
+                T.writes(C[vi])
+                with T.init():
+                    C[vi] = T.float32(0)
+                C[vi] = C[vi] + A[I[vi] + vk]
+""")
+    sch = Schedule(func)
+    rows = sch.get_loops("C")[0]
+    assert_refused(sch, lambda: sch.split(rows, [None, 3]), "split", "which has no value past the end")
+    sch.split(rows, [None, 4])
+
+
+def test_the_guard_of_a_split_comes_before_what_it_guards() -> None:
+    """A predicate that loads has no value past the end of its loop."""
+    func = from_source("""@T.prim_func
+def main(A: T.Buffer((8,)), C: T.Buffer((8,))):
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            T.where(A[i] > T.float32(0))
+            C[vi] = A[vi]
+""")
+    sch = Schedule(func)
+    sch.split(sch.get_loops("C")[0], [None, 3])
+    assert_same_meaning(func, sch)
 
 
 # ---- random sequences -------------------------------------------------------------------------------------------

@@ -627,3 +627,19 @@ def test_a_rolling_buffer_holds_what_the_steps_before_left() -> None:
 def test_a_rolling_buffer_is_refused_where_a_step_would_find_other_values(text: str, reason: str) -> None:
     sch = Schedule(from_source(text), error_render_level="none")
     assert_refused(sch, lambda: sch.rolling_buffer("B", 0), reason)
+def test_rfactor_counts_parts_from_0() -> None:
+    """Wherever its loop begins: the partial results have as many elements as it has iterations."""
+    func = from_source("""@T.prim_func
+def main(A: T.Buffer((4, 24), "int32"), C: T.Buffer((4,), "int32")):
+    for i in range(4):
+        for k in range(16, 24):
+            with T.block("C"):
+                vi, vk = T.axis.spatial(4, i), T.axis.reduce((16, 24), k)
+                with T.init():
+                    C[vi] = 0
+                C[vi] = C[vi] + A[vi, vk]
+""")
+    sch = Schedule(func)
+    sch.rfactor(sch.get_loops("C")[1], 0)
+    assert_same_meaning(func, sch)
+    assert_replays(sch, func)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ir.script import from_source
 from ir.script import tir as T
 from ir.tir import TensorIntrin
 from schedules import Schedule, ScheduleError
@@ -230,3 +231,84 @@ def test_random_blockizing_keeps_the_meaning(data: st.DataObject) -> None:
         assert sch.mod.script() == before
     assert_same_meaning(program, sch)
     assert_replays(sch, program)
+
+
+@pytest.mark.parametrize("guards", [("vi < 6", ""), ("", "vi < 6")])
+def test_blocks_with_predicates_of_their_own_are_not_joined(guards: tuple[str, str]) -> None:
+    """One block of both runs where one predicate holds."""
+    first, second = (
+        f"T.where({guard.replace('vi', 'i')})" if guard else "T.reads(A[vi])" for guard in guards
+    )
+    func = from_source(f"""@T.prim_func
+def main(A: T.Buffer((8,)), B: T.Buffer((8,)), C: T.Buffer((8,))):
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            {first}
+            B[vi] = A[vi]
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            {second}
+            C[vi] = A[vi]
+""")
+    sch = Schedule(func)
+    blocks = [sch.get_block(name) for name in "BC"]
+    assert_refused(sch, lambda: sch.blockize(blocks), "blockize", "i < 6")
+
+
+def test_overlapping_windows_are_no_tiles() -> None:
+    """A variable of windows that overlap is no outer number times the window's extent."""
+    func = from_source("""@T.prim_func
+def main(A: T.Buffer((22,)), C: T.Buffer((9,))):
+    B = T.alloc_buffer((22,))
+    for i in range(22):
+        with T.block("B"):
+            vi = T.axis.spatial(22, i)
+            B[vi] = A[vi] * T.float32(2)
+    for i, k in T.grid(9, 4):
+        with T.block("C"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                C[vi] = T.float32(0)
+            C[vi] = C[vi] + B[vi * 2 + vk + 2]
+""")
+    sch = Schedule(func)
+    sch.compute_at("B", sch.get_loops("C")[0])
+    window = sch.get_loops("B")[-1]
+    assert_refused(sch, lambda: sch.blockize(window), "blockize", "cannot be divided")
+
+
+def test_blockize_below_zero() -> None:
+    """The domain of a variable that a block takes over begins where its values do."""
+    func = from_source("""@T.prim_func
+def main(A: T.Buffer((8, 8)), B: T.Buffer((8, 8))):
+    for i, j in T.grid(8, 8):
+        with T.block("B"):
+            vi = T.axis.spatial((-4, 4), i - 4)
+            vj = T.axis.spatial((-4, 4), j - 4)
+            B[vi + 4, vj + 4] = A[3 - vi, vj + 4]
+""")
+    sch = Schedule(func)
+    sch.blockize(sch.get_loops("B")[1])
+    assert_same_meaning(func, sch)
+
+
+def test_an_intrinsic_touches_the_lanes_that_it_describes() -> None:
+    """An access under a predicate is not one of all lanes."""
+    text = """@T.prim_func
+def main(a: T.handle, b: T.handle) -> None:
+    A = T.match_buffer(a, (4,), "float32", offset_factor=1)
+    B = T.match_buffer(b, (4,), "float32", offset_factor=1)
+    with T.block("root"):
+        T.reads(A[0:4])
+        T.writes(B[0:4])
+        B[T.ramp(0, 1, 4)] = A[T.ramp(0, 1, 4)]
+"""
+    masked = text.replace(
+        "B[T.ramp(0, 1, 4)] = A[T.ramp(0, 1, 4)]",
+        "B.vstore([T.ramp(0, 1, 4)], A[T.ramp(0, 1, 4)], predicate=T.get_active_lane_mask('uint1x4', 0, 2))",
+    )
+    copy = from_source(text)
+    TensorIntrin.register("test.copy4", copy, copy, override=True)
+    sch = Schedule(from_source(masked.replace('"root"', '"B"')))
+    assert_refused(sch, lambda: sch.tensorize("B", "test.copy4"), "tensorize", "under a predicate")

@@ -1,0 +1,197 @@
+"""Orders of reductions: each element is begun once and first, before and after, or the step is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from ir.script import from_source
+from ir.tir import PrimFunc
+from schedules import Schedule, ScheduleError
+from tests.programs import kernels
+
+from .checks import assert_refused, assert_same_meaning
+
+
+def reduction(
+    binding: str, loops: str = "i, k in T.grid(4, 8)", row: str = "i", domain: str = "8", guard: str = ""
+) -> PrimFunc:
+    """Row sums of 8 columns, bound as given."""
+    return from_source(f"""@T.prim_func
+def main(A: T.Buffer((8, 16), "int32"), C: T.Buffer((8,), "int32")):
+    for {loops}:
+        with T.block("C"):
+            vi = T.axis.spatial(8, {row})
+            vk = T.axis.reduce({domain}, {binding})
+            T.where({guard or "T.bool(True)"})
+            with T.init():
+                C[vi] = 0
+            C[vi] = C[vi] + A[vi, vk]
+""")
+
+
+STEPS = {
+    "decompose_reduction": lambda sch: sch.decompose_reduction("C", sch.get_loops("C")[1]),
+    "rfactor": lambda sch: sch.rfactor(sch.get_loops("C")[1], 0),
+    "blockize": lambda sch: sch.blockize(sch.get_loops("C")[1]),
+    "reorder": lambda sch: sch.reorder(*sch.get_loops("C")[::-1]),
+}
+
+
+@pytest.mark.parametrize("primitive", STEPS)
+@pytest.mark.parametrize(
+    ("func", "reason"),
+    [
+        (reduction("k // 2", "i, k in T.grid(4, 16)"), "more than once|not an affine map"),
+        (reduction("k % 4", domain="4"), "more than once|not an affine map"),
+        (reduction("7 - k"), "does not begin at 0|not an affine map"),
+        (reduction("k + 2", "i, k in T.grid(4, 6)"), "does not begin at 0"),
+        (reduction("k", guard="k > 0"), "the predicate|lies outside the predicate"),
+        (reduction("k", guard="i < k"), "the predicate|lies outside the predicate"),
+    ],
+    ids=["twice", "again", "backwards", "from 2", "masked", "triangle"],
+)
+def test_an_init_that_is_not_once_and_first_stays_where_it_is(
+    primitive: str, func: PrimFunc, reason: str
+) -> None:
+    sch = Schedule(func, error_render_level="none")
+    with pytest.raises(ScheduleError, match=f"{primitive}: .*({reason})"):
+        STEPS[primitive](sch)
+    assert sch.mod["main"].script() == Schedule(func).mod["main"].script()
+
+
+@pytest.mark.parametrize("factor", [3, 5, 6])
+def test_elements_that_loops_count_up_keep_their_order(factor: int) -> None:
+    """A fused loop over rows and columns, split where no row ends: in another order rows do not begin with their first column."""
+    func = kernels.row_sum(4, 8)
+    sch = Schedule(func)
+    fused = sch.fuse(*sch.get_loops("B"))
+    outer, inner = sch.split(fused, [None, factor])
+    assert_refused(sch, lambda: sch.reorder(inner, outer), "reorder", "its init is not first")
+    sch.decompose_reduction("B", outer)
+    assert_same_meaning(func, sch)
+
+
+@pytest.mark.parametrize("factor", [2, 4, 8, 16])
+def test_digits_of_rows_and_columns_may_run_in_any_order(factor: int) -> None:
+    func = kernels.row_sum(4, 8)
+    sch = Schedule(func)
+    outer, inner = sch.split(sch.fuse(*sch.get_loops("B")), [None, factor])
+    sch.reorder(inner, outer)
+    sch.decompose_reduction("B", inner)
+    assert_same_meaning(func, sch)
+
+
+def test_a_loop_that_repeats_a_reduction_stays_outside() -> None:
+    func = reduction("k", "r, i, k in T.grid(2, 8, 8)")
+    sch = Schedule(func)
+    r, i, k = sch.get_loops("C")
+    assert_refused(sch, lambda: sch.reorder(i, k, r), "reorder", "'r' repeats block 'C'")
+    sch.reorder(i, r, k)
+    assert_same_meaning(func, sch)
+
+
+def test_overlapping_windows_are_summed_up_one_by_one() -> None:
+    """What two iterations compute is begun in each of them, but not where their reduction runs outside."""
+    func = reduction("k", "i, a, k in T.grid(3, 4, 8)", row="i * 2 + a")
+    sch = Schedule(func)
+    i, a, k = sch.get_loops("C")
+    assert_refused(sch, lambda: sch.reorder(k, i, a), "reorder", "not an affine map")
+    assert_refused(sch, lambda: sch.decompose_reduction("C", i), "decompose_reduction", "more than once")
+    sch.decompose_reduction("C", a)
+    assert_same_meaning(func, sch)
+
+
+def test_symbolic_instances_run_once() -> None:
+    """A quotient of a loop of unknown extent runs each instance again."""
+    func = from_source("""@T.prim_func
+def main(a: T.handle, C: T.Buffer((4,), "int32")):
+    n = T.int32()
+    A = T.match_buffer(a, (4, n), "int32")
+    for i, k in T.grid(4, n * 2):
+        with T.block("C"):
+            vi = T.axis.spatial(4, i)
+            vk = T.axis.reduce(n, k // 2)
+            with T.init():
+                C[vi] = 0
+            C[vi] = C[vi] + A[vi, vk]
+""")
+    sch = Schedule(func)
+    assert_refused(
+        sch,
+        lambda: sch.decompose_reduction("C", sch.get_loops("C")[1]),
+        "decompose_reduction",
+        "more than once",
+    )
+
+
+@pytest.mark.parametrize("primitive", ["decompose_reduction", "blockize"])
+def test_rows_without_columns_are_not_initialised(primitive: str) -> None:
+    """Rule ``[reduce-empty]``: a loop that does not run over a domain that is not empty does nothing."""
+    func = from_source("""@T.prim_func
+def main(A: T.Buffer((8, 8), "int32"), C: T.Buffer((8,), "int32")):
+    for i in range(8):
+        for k in range(i):
+            with T.block("C"):
+                vi, vk = T.axis.spatial(8, i), T.axis.reduce(8, k)
+                with T.init():
+                    C[vi] = 0
+                C[vi] = C[vi] + A[vi, vk]
+""")
+    sch = Schedule(func)
+    assert_refused(sch, lambda: STEPS[primitive](sch), primitive, "'k' may have no iterations")
+
+
+@pytest.mark.parametrize("condition", ["k > 0", "k < 2", "A[i, k] > 0"])
+@pytest.mark.parametrize("primitive", STEPS)
+def test_an_init_below_a_condition_stays_there(primitive: str, condition: str) -> None:
+    func = from_source(f"""@T.prim_func
+def main(A: T.Buffer((4, 4), "int32"), C: T.Buffer((4,), "int32")):
+    for i, k in T.grid(4, 4):
+        if {condition}:
+            with T.block("C"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    C[vi] = 0
+                C[vi] = C[vi] + A[vi, vk]
+""")
+    sch = Schedule(func)
+    assert_refused(
+        sch,
+        lambda: STEPS[primitive](sch),
+        primitive,
+        "condition" if primitive == "blockize" else "IfThenElse",
+    )
+
+
+def test_sums_in_one_element_are_begun_one_by_one() -> None:
+    """A scratch element that each row begins anew is no sum of all of them."""
+    func = from_source("""@T.prim_func
+def main(A: T.Buffer((4, 8), "int32"), C: T.Buffer((4,), "int32")):
+    S = T.alloc_buffer((1,), "int32")
+    for i in range(4):
+        for k in range(8):
+            with T.block("S"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    S[0] = 0
+                S[0] = S[0] + A[vi, vk]
+        with T.block("C"):
+            vi = T.axis.spatial(4, i)
+            C[vi] = S[0]
+""")
+    sch = Schedule(func)
+    i, k = sch.get_loops("S")
+    assert_refused(
+        sch, lambda: sch.decompose_reduction("S", i), "decompose_reduction", "sum into one element"
+    )
+    sch.decompose_reduction("S", k)
+    assert_same_meaning(func, sch)
+
+
+def test_the_init_keeps_what_its_predicate_says_at_the_begin() -> None:
+    """A clause over both kinds of variables guards the init, too: as it is where the reduction begins."""
+    func = reduction("k", "i, k in T.grid(8, 8)", guard="i + k < 6")
+    for step in ("decompose_reduction", "reorder"):
+        sch = Schedule(func)
+        STEPS[step](sch)
+        assert_same_meaning(func, sch)
