@@ -338,7 +338,9 @@ def _said_by_standing_data(
     domains: Mapping[Any, tuple[Any, Any]], block: BlockNode, loop: LoopNode
 ) -> dict[Any, tuple[Any, Any]]:
     """The domains but for those that data says which changes under the loop: where the block will be, it may be another."""
-    changing = set().union(*[written_buffers(item) for item in scope_children(block) if is_ancestor(loop, item)])
+    changing = set().union(
+        *[written_buffers(item) for item in scope_children(block) if is_ancestor(loop, item)]
+    )
     return {
         var: domain
         for var, domain in domains.items()

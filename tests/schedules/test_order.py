@@ -197,3 +197,27 @@ def test_what_a_condition_reads_is_there_before_it() -> None:
     words = ("whether block 'C' runs depends on B",)
     assert_refused(sch, lambda: sch.compute_at("B", sch.get_loops("C")[0]), *words)
     assert_refused(sch, lambda: sch.compute_inline("B"), *words)
+
+
+def test_where_data_says_what_is_needed_it_is_asked_only_when_it_stands_still() -> None:
+    """Before I is written the part of B that an iteration reads is not known: all of it is computed."""
+    program = from_source("""
+@T.prim_func
+def main(A: T.Buffer((16,), "int32"), J: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
+    B = T.alloc_buffer((16,), "int32")
+    I = T.alloc_buffer((1,), "int32")
+    for i in range(16):
+        with T.block("B"):
+            vi = T.axis.spatial(16, i)
+            B[vi] = A[vi] * 2
+    for i in range(8):
+        with T.block("I"):
+            vi = T.axis.spatial(8, i)
+            I[0] = T.max(T.min(J[vi], 8), 0)
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = B[I[0] + vi]
+""")
+    sch = Schedule(program)
+    sch.compute_at("B", sch.get_loops("C")[0], index=-2)
+    assert_same_meaning(program, sch)

@@ -476,6 +476,8 @@ def test_write_at_does_not_evaluate_where_a_guarded_block_stores() -> None:
         guarded("T.where(i > 0)\n        C[15 // vi] = A[vi]"),
         lambda sch: sch.write_at(sch.get_loops("C")[0], "C", 0, "global"),
     )
+
+
 MASKED = """@T.prim_func
 def main(A: T.Buffer((8,), "int32"), I: T.Buffer((8,), "int32"), C: T.Buffer((16,), "int32")):
     B = T.alloc_buffer((8,), "int32")

@@ -627,6 +627,8 @@ def test_a_rolling_buffer_holds_what_the_steps_before_left() -> None:
 def test_a_rolling_buffer_is_refused_where_a_step_would_find_other_values(text: str, reason: str) -> None:
     sch = Schedule(from_source(text), error_render_level="none")
     assert_refused(sch, lambda: sch.rolling_buffer("B", 0), reason)
+
+
 def test_rfactor_counts_parts_from_0() -> None:
     """Wherever its loop begins: the partial results have as many elements as it has iterations."""
     func = from_source("""@T.prim_func
