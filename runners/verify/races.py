@@ -3,6 +3,7 @@
 A race shows in a call only when threads meet in it, which small loops seldom do. So the elements that each iteration touches are
 counted: for every parallel loop, every access to memory from outside of it is evaluated for all values of the variables that
 stand in its index, and the first iteration that stores to an element owns it. Indices of data are followed on the arrays of a call.
+Of memory that an iteration has for itself it must have written what it reads: see :mod:`~runners.verify.own_memory`.
 """
 
 from __future__ import annotations
@@ -10,37 +11,26 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ir import IRModule
 from ir.node import post_order_visit
-from ir.tir.expr import BufferLoad, IntImm, Ramp, Var
-from ir.tir.stmt import (
-    AssertStmt,
-    Block,
-    BlockRealize,
-    BufferStore,
-    Evaluate,
-    For,
-    ForKind,
-    IfThenElse,
-    LetStmt,
-    While,
-)
-from ir.tir.stmt_functor import substitute
+from ir.tir.expr import IntImm
+from ir.tir.stmt import Block, BufferStore, Evaluate, For, ForKind
 from ir.tir.transform.plan_and_update_buffer_allocation_location import (
     PlanAndUpdateBufferAllocationLocation,
 )
 
-from .arrays import ArrayEvaluator, Unknown
+from . import accesses
+from .accesses import Access, Accesses, Layout, Place, children, touched, variables_in
+from .arrays import Unknown
 from .facts import entry
+from .own_memory import read_before_written
 
 Array = np.ndarray[Any, Any]
-_MOST = 1 << 21
-"""Elements of one access that are looked at; of more, the first, second and last values of each variable within."""
 _ASKED = 3
 """Of so many loops around, of which conditions ask, several turns are looked at."""
 
@@ -50,30 +40,10 @@ class Iterations:
     """What is known of the iterations of a program's parallel loops."""
 
     met: str | None
-    """Which two of them touch the same element, in one sentence; None when none do, as far as that is known."""
+    """Which two of them touch the same element, or what one reads that it has not written, in one sentence; None when nothing is
+    found, as far as that is known."""
     followed: bool
     """Every element that they share memory with was looked at: that none meet is certain."""
-
-
-@dataclass(slots=True)
-class _Access:
-    """One load or store inside of a parallel loop."""
-
-    buffer: Any
-    indices: tuple[Any, ...]
-    stores: bool
-    conditions: tuple[Any, ...]
-    extents: Mapping[Any, tuple[int, int]]
-    """Begin and extent of the loops within the parallel one."""
-
-
-@dataclass(slots=True)
-class _Place:
-    """Where a walk is: loops around, values of block variables and names, conditions."""
-
-    extents: dict[Any, tuple[int, int]] = field(default_factory=dict)
-    values: dict[Any, Any] = field(default_factory=dict)
-    conditions: tuple[Any, ...] = ()
 
 
 def iterations_of(mod: IRModule, arguments: Sequence[Array] | None = None) -> Iterations:
@@ -88,8 +58,8 @@ def iterations_of(mod: IRModule, arguments: Sequence[Array] | None = None) -> It
     """
     func = entry(PlanAndUpdateBufferAllocationLocation()(mod))
     body = func.body
-    loops: list[tuple[For, _Place]] = []
-    _find(body, _Place(), loops)
+    loops: list[tuple[For, Place]] = []
+    _find(body, Place(), loops)
     followed = not loops or (_is_plain(body) and arguments is None)
     given = {} if arguments is None else _read_only(func, arguments)
     for loop, place in loops:
@@ -129,84 +99,48 @@ def _is_plain(body: Any) -> bool:
     return plain
 
 
-def _find(node: Any, place: _Place, loops: list[tuple[For, _Place]]) -> None:
+def _find(node: Any, place: Place, loops: list[tuple[For, Place]]) -> None:
     """All parallel loops, with the block variables around them."""
     if isinstance(node, For) and node.kind == ForKind.PARALLEL:
         loops.append((node, place))
-    for child, inner in _children(node, place):
+    for child, inner in children(node, place):
         _find(child, inner, loops)
 
 
-def _children(node: Any, place: _Place) -> Iterator[tuple[Any, _Place]]:
-    """The statements in a statement, and where they stand."""
-    if isinstance(node, For):
-        begin, extent = (getattr(item, "value", None) for item in (node.min, node.extent))
-        inner = _Place(dict(place.extents), place.values, place.conditions)
-        if begin is not None and extent is not None:
-            inner.extents[node.loop_var] = (begin, extent)
-        yield node.body, inner
-    elif isinstance(node, BlockRealize):
-        values = dict(place.values)
-        for axis, value in zip(node.block.iter_vars, node.iter_values):
-            values[axis.var] = substitute(value, place.values)
-        predicate = substitute(node.predicate, place.values)
-        inner = _Place(place.extents, values, (*place.conditions, predicate))
-        yield node.block, inner
-    elif isinstance(node, Block):
-        for part in (node.init, node.body):
-            if part is not None:
-                yield part, place
-    elif isinstance(node, IfThenElse):
-        condition = substitute(node.condition, place.values)
-        yield node.then_case, _Place(place.extents, place.values, (*place.conditions, condition))
-        if node.else_case is not None:
-            yield node.else_case, _Place(place.extents, place.values, (*place.conditions, ~condition))
-    elif isinstance(node, LetStmt):
-        values = {**place.values, node.var: substitute(node.value, place.values)}
-        yield node.body, _Place(place.extents, values, place.conditions)
-    elif not isinstance(node, BufferStore):
-        below: list[Any] = []
-        node._visit_children(below.append)
-        for child in below:
-            if hasattr(child, "span") and not hasattr(child, "dtype"):
-                yield child, place
-
-
-def _race_in(loop: For, place: _Place, given: Mapping[Any, Array]) -> Iterations:
+def _race_in(loop: For, place: Place, given: Mapping[Any, Array]) -> Iterations:
     extent = getattr(loop.extent, "value", None)
     if extent is None:
         return Iterations(None, False)
     if extent < 2:
         return Iterations(None, True)
-    own: set[Any] = set()
-    accesses: list[_Access] = []
-    inside = _Place({}, place.values, place.conditions)
-    _collect(loop.body, inside, accesses, own)
-    written = {item.buffer.data for item in accesses if item.stores} - own
-    shared = [item for item in accesses if item.buffer.data in written]
+    inside = Place({}, place.values, place.conditions)
+    under = Accesses()
+    under.collect(loop.body, inside)
+    written = {item.buffer.data for item in under.found if item.stores} - under.own
+    shared = [item for item in under.found if item.buffer.data in written]
     shared.sort(key=lambda access: not access.stores)
-    followed = True
-    for around in _turns_around(shared, place):
+    own = [item for item in under.found if item.buffer.data in under.own]
+    followed = not any(item.buffer.data in under.escaping for item in own)
+    own = [item for item in own if item.buffer.data not in under.escaping]
+    for around in _turns_around([*shared, *own], place):
         found = _meeting(shared, loop, extent, around, given)
         if found.met is not None:
             return found
-        followed = followed and found.followed
+        read, all_of_them = read_before_written(own, loop, extent, around, given)
+        if read is not None:
+            return Iterations(read, False)
+        followed = followed and found.followed and all_of_them
     return Iterations(None, followed)
 
 
-def _turns_around(shared: Sequence[_Access], place: _Place) -> Iterator[dict[Any, int]]:
+def _turns_around(found: Sequence[Access], place: Place) -> Iterator[dict[Any, int]]:
     """Values of the loops around that conditions ask for: the first, second and last of each.
 
     In one turn of those all iterations of the parallel loop run; where only indices name them, any turn will do.
     """
-    asked: list[Any] = []
-
-    def visit(node: Any) -> None:
-        if isinstance(node, Var) and node in place.extents and node not in asked:
-            asked.append(node)
-
-    for condition in dict.fromkeys(condition for item in shared for condition in item.conditions):
-        post_order_visit(condition, visit)
+    conditions = dict.fromkeys(condition for item in found for condition in item.conditions)
+    used = variables_in(list(conditions))
+    asked = [variable for variable in place.extents if variable in used]
     ends: list[list[int]] = []
     for variable in asked[:_ASKED]:
         begin, extent = place.extents[variable]
@@ -218,25 +152,33 @@ def _turns_around(shared: Sequence[_Access], place: _Place) -> Iterator[dict[Any
 
 
 def _meeting(
-    shared: Sequence[_Access], loop: For, extent: int, around: Mapping[Any, int], given: Mapping[Any, Array]
+    shared: Sequence[Access], loop: For, extent: int, around: Mapping[Any, int], given: Mapping[Any, Array]
 ) -> Iterations:
     """Two iterations that touch one element in one turn of the loops around, of which one stores to it."""
     owners: dict[Any, Array] = {}
+    buffers: dict[Any, list[Any]] = {}
+    for item in shared:
+        buffers.setdefault(item.buffer.data, []).append(item.buffer)
+    layouts = {data: Layout.of(names) for data, names in buffers.items()}
     followed = True
     for item in shared:
+        data = item.buffer.data
         try:
-            flat, iteration, all_of_them = _touched(item, loop, extent, around, given)
+            cells, iteration, all_of_them = _elements(item, layouts[data], loop, extent, around, given)
         except Unknown:
             followed = False
             continue
         followed = followed and all_of_them
-        size = math.prod(int(getattr(length, "value", 1)) for length in item.buffer.shape)
-        owner = owners.setdefault(item.buffer.data, np.full(size, -1, np.int32))
+        owner = owners.get(data, np.zeros(0, np.int32))
+        missing = int(cells.max(initial=-1)) + 1 - len(owner)
+        if missing > 0:
+            owner = np.concatenate([owner, np.full(missing, -1, np.int32)])
+        owners[data] = owner
         if item.stores:
-            free = owner[flat] < 0
+            free = owner[cells] < 0
             # Of several iterations the last one written stays: the first.
-            owner[flat[free][::-1]] = iteration[free][::-1]
-        other = owner[flat]
+            owner[cells[free][::-1]] = iteration[free][::-1]
+        other = owner[cells]
         met = (other >= 0) & (other != iteration)
         if met.any():
             at = int(np.argmax(met))
@@ -249,109 +191,36 @@ def _meeting(
     return Iterations(None, followed)
 
 
-def _collect(node: Any, place: _Place, accesses: list[_Access], own: set[Any]) -> None:
-    """All accesses under a node; ``own`` gets what is allocated there, which every iteration has for itself, and views, which
-    are of other memory each time."""
-    if isinstance(node, Block):
-        own.update(buffer.data for buffer in node.alloc_buffers)
-        own.update(match.buffer.data for match in node.match_buffers)
-    if isinstance(node, BufferStore):
-        _note(node.buffer, node.indices, True, place, accesses)
-    for expr in _expressions(node):
-        _collect_loads(expr, place, accesses)
-    for child, inner in _children(node, place):
-        _collect(child, inner, accesses, own)
-
-
-def _expressions(node: Any) -> tuple[Any, ...]:
-    """The expressions that a statement evaluates itself."""
-    if isinstance(node, BufferStore):
-        return (node.value, *node.indices)
-    if isinstance(node, BlockRealize):
-        return (node.predicate, *node.iter_values)
-    if isinstance(node, For):
-        return (node.min, node.extent)
-    if isinstance(node, IfThenElse | While | AssertStmt):
-        return (node.condition,)
-    return (node.value,) if isinstance(node, LetStmt | Evaluate) else ()
-
-
-def _collect_loads(expr: Any, place: _Place, accesses: list[_Access]) -> None:
-    post_order_visit(
-        expr,
-        lambda item: (
-            _note(item.buffer, item.indices, False, place, accesses) if isinstance(item, BufferLoad) else None
-        ),
-    )
-
-
-def _note(buffer: Any, indices: Sequence[Any], stores: bool, place: _Place, accesses: list[_Access]) -> None:
-    given = tuple(substitute(index, place.values) for index in indices)
-    accesses.append(_Access(buffer, given, stores, place.conditions, place.extents))
-
-
-def _touched(
-    item: _Access, loop: For, extent: int, around: Mapping[Any, int], given: Mapping[Any, Array]
+def _elements(
+    item: Access,
+    layout: Layout,
+    loop: For,
+    extent: int,
+    around: Mapping[Any, int],
+    given: Mapping[Any, Array],
 ) -> tuple[Array, Array, bool]:
-    """The elements of an access, flattened, the iterations that touch them, and whether these are all, whatever the rest is."""
-    indices = [_first_lane(index) for index in item.indices]
-    used: set[Any] = set()
-    for index in [*indices, *item.conditions]:
-        post_order_visit(index, lambda node: used.add(node) if isinstance(node, Var) else None)
+    """The cells of an access, the iterations that touch them, and whether these are all, whatever the rest is."""
+    used = variables_in(item.indices, item.conditions)
     within = [variable for variable in item.extents if variable in used]
     ranges = {variable: np.arange(*_span(item.extents[variable])) for variable in within}
     iterations = np.arange(extent)
-    # What neither this loop nor one within it binds is taken for zero, and so are the other lanes of a vector.
-    everything = used <= {loop.loop_var, *within} and not any(isinstance(i, Ramp) for i in item.indices)
-    if extent * math.prod(values.size for values in ranges.values()) > _MOST:
-        everything = False
+    is_all = True
+    if extent * math.prod(values.size for values in ranges.values()) > accesses.MOST:
+        is_all = False
         ranges = {
             variable: np.unique(values[[0, min(1, values.size - 1), -1]])
             for variable, values in ranges.items()
         }
-        iterations = iterations[: max(2, _MOST // math.prod(values.size for values in ranges.values()))]
-    grid = np.meshgrid(iterations, *ranges.values(), indexing="ij", sparse=True)
-    variables: dict[Any, Any] = {**dict.fromkeys(used, 0), **around}
-    begin = int(getattr(loop.min, "value", 0))
-    variables[loop.loop_var] = grid[0] + begin
-    variables.update(zip(ranges, grid[1:]))
-    evaluate = _OnArguments(variables, given)
-    shape = np.broadcast_shapes(*(axis.shape for axis in grid))
-    legal = np.ones(shape, np.bool_)
-    for condition in item.conditions:  # where it is over data that is not known, the access is not followed
-        legal &= np.broadcast_to(np.asarray(evaluate(condition), np.bool_), shape)
-    flat = np.zeros(shape, np.int64)
-    for index, length in zip(indices, item.buffer.shape):
-        size = int(getattr(length, "value", 1))
-        value = np.broadcast_to(evaluate(index), shape)
-        within_extent = (value >= 0) & (value < size)
-        # Beyond an extent lies another row, or nothing: the calls tell.
-        everything = everything and bool(within_extent[legal].all())
-        legal &= within_extent
-        flat = flat * size + value
-    return flat[legal], np.broadcast_to(grid[0], shape)[legal].astype(np.int32), everything
-
-
-class _OnArguments(ArrayEvaluator):
-    """Evaluates with the arrays of a call."""
-
-    def __init__(self, variables: Mapping[Any, Any], given: Mapping[Any, Array]) -> None:
-        super().__init__(variables)
-        self._given = given
-
-    def load(self, node: Any) -> Any:
-        """The elements of an array that is only read."""
-        array = self._given.get(node.buffer.data)
-        if array is None or array.dtype.kind not in "iub" or array.ndim != len(node.indices):
-            raise Unknown
-        indices = [
-            np.clip(self(index), 0, max(size - 1, 0)) for index, size in zip(node.indices, array.shape)
+        iterations = iterations[
+            : max(2, accesses.MOST // math.prod(values.size for values in ranges.values()))
         ]
-        return array[tuple(indices)].astype(np.int64) if array.size else np.int64(0)
-
-
-def _first_lane(index: Any) -> Any:
-    return index.base if isinstance(index, Ramp) else index
+    begin = int(getattr(loop.min, "value", 0))
+    found = touched(
+        item, layout, {loop.loop_var: iterations + begin, **ranges}, around, given, item.conditions
+    )
+    iteration = (found.values[loop.loop_var] - begin).astype(np.int32)
+    cells = found.cells
+    return cells.ravel(), np.repeat(iteration, cells.shape[1]), is_all and found.is_all
 
 
 def _span(begin_and_extent: tuple[int, int]) -> tuple[int, int]:

@@ -147,9 +147,9 @@ for j in range(6):
 
 
 def test_large_loops_are_looked_at_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    from runners.verify import races
+    from runners.verify import accesses
 
-    monkeypatch.setattr(races, "_MOST", 8)
+    monkeypatch.setattr(accesses, "MOST", 8)
     assert race("for i in T.parallel(8):\n    for j in range(6):\n        B[i, j] = A[i, j]") is None
     assert race("for i in T.parallel(8):\n    for j in range(6):\n        B[0, j] = A[i, j]") is not None
 
@@ -168,3 +168,92 @@ def test_indices_of_data_are_followed_on_the_arrays_of_a_call() -> None:
     assert iterations_of(mod, apart) == Iterations(None, False), "in this call, but not in every one"
     meets = [np.array([0, 2, 4, 6, -1, -1, 1, 12], np.int32), *rest]
     assert "iterations 0 and 6 of the parallel loop i" in (iterations_of(mod, meets).met or "")
+
+
+def test_an_index_that_the_program_writes_is_not_the_callers() -> None:
+    body = "for i in range(8):\n    I[i] = i\nfor i in T.parallel(8):\n    S[I[i]] = A[i, 0]"
+    arrays = [np.zeros(8, np.int32), np.zeros((8, 6), np.float32), np.zeros((8, 6), np.float32)]
+    assert iterations_of(program(body), [*arrays, np.zeros(8, np.float32)]) == Iterations(None, False)
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "met"),
+    [
+        ("(4, 12), 'float32'", "N[i, 0] = A[i, 0]\n    B[i * 2, 1] = A[i, 1]", None),
+        (
+            "(4, 12), 'float32'",
+            "N[i, 0] = A[i, 0]\n    B[i * 2 + 2, 0] = A[i, 1]",
+            "of B",
+        ),  # the row of the next
+        (
+            "(60,), 'float32'",
+            "N[i + 50] = A[i, 0]\n    N[i] = A[i, 1]",
+            None,
+        ),  # more elements than the parameter has
+        ("(192,), 'int8'", "N[i * 24] = T.int8(1)\n    B[i, 0] = A[i, 0]", None),
+        ("(192,), 'int8'", "N[i * 24 + 26] = T.int8(1)\n    B[i, 0] = A[i, 0]", "of B"),  # a byte of the next
+        ("(192,), 'int8', strides=(2,)", "N[i * 12 + 13] = T.int8(1)\n    B[i, 0] = A[i, 0]", "of B"),
+        ("(24,), 'float32', elem_offset=6", "N[i * 6] = A[i, 0]\n    B[i, 0] = A[i, 0]", "of B"),
+    ],
+)
+def test_two_buffers_of_one_pointer(name: str, body: str, met: str | None) -> None:
+    found = iterations(f"N = T.decl_buffer({name}, data=B.data)\nfor i in T.parallel(4):\n    {body}")
+    if met is None:
+        assert found == Iterations(None, True)
+    else:
+        assert f"the same element {met}" in (found.met or "")
+
+
+OWN = """
+C = T.alloc_buffer((8,), "float32")
+for i in T.parallel(8):
+    BODY
+"""
+FILLED = [
+    "for j in range(6):\n        C[j] = A[i, j]\n    for j in range(6):\n        B[i, j] = C[5 - j]",
+    "for j in range(6):\n        C[j] = A[i, j]\n        B[i, j] = C[j] + T.if_then_else(j > 0, C[j - 1], 0.0)",
+    "for j in range(6):\n        if j == 0:\n            C[0] = 0.0\n        C[0] = C[0] + A[i, j]\n    S[i] = C[0]",
+    "if i < 4:\n        C[0] = A[i, 0]\n    if i < 3:\n        S[i] = C[0]",
+    "for j, k in T.grid(6, 6):\n        with T.block('C'):\n            vi = T.axis.spatial(8, i)\n"
+    "            vj, vk = T.axis.remap('SR', [j, k])\n            with T.init():\n                C[vj] = 0.0\n"
+    "            C[vj] = C[vj] + A[vi, vk]\n    for j in range(6):\n        B[i, j] = C[j]",
+    "for k, j in T.grid(6, 6):\n        with T.block('C'):\n            vi = T.axis.spatial(8, i)\n"
+    "            vj, vk = T.axis.remap('SR', [j, k])\n            with T.init():\n                C[vj] = 0.0\n"
+    "            C[vj] = C[vj] + A[vi, vk]\n    for j in range(6):\n        B[i, j] = C[j]",
+]
+UNFILLED = [
+    "for j in range(6):\n        B[i, j] = T.if_then_else(i > 0, C[j], 0.0)\n        C[j] = A[i, j]",
+    "for j in range(6):\n        C[j] = A[i, j]\n        B[i, j] = T.if_then_else(i > 0 and j < 5, C[j + 1], 0.0)",
+    "if i % 2 == 0:\n        C[0] = A[i, 0]\n    S[i] = C[0]",
+    "for j in range(5):\n        C[j] = A[i, j]\n    for j in range(6):\n        B[i, j] = C[j]",
+    "for j in range(1, 6):\n        if j == 0:\n            C[0] = 0.0\n        C[0] = C[0] + A[i, j]\n    S[i] = C[0]",
+    "for j, k in T.grid(6, 5):\n        with T.block('C'):\n            vi = T.axis.spatial(8, i)\n"
+    "            vj = T.axis.spatial(6, j)\n            vk = T.axis.reduce(6, k + 1)\n            with T.init():\n"
+    "                C[vj] = 0.0\n            C[vj] = C[vj] + A[vi, vk]\n    for j in range(6):\n        B[i, j] = C[j]",
+]
+
+
+@pytest.mark.meaning("parallel-local")
+@pytest.mark.parametrize("body", FILLED)
+def test_an_iteration_fills_what_it_has_for_itself(body: str) -> None:
+    assert iterations(OWN.replace("BODY", body)) == Iterations(None, True)
+
+
+@pytest.mark.meaning("parallel-local")
+@pytest.mark.parametrize("body", UNFILLED)
+def test_what_another_iteration_would_have_written_is_found(body: str) -> None:
+    """Lowering gives each iteration a buffer of its own, so that no element has two owners: it is one that nobody wrote."""
+    assert "reads an element of C before it writes it" in (race(OWN.replace("BODY", body)) or "")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if A[i, 0] > 0.0:\n        C[0] = A[i, 0]\n    S[i] = C[0]",
+        "C[T.Ramp(0, 1, 6)] = A[i, T.Ramp(0, 1, 6)]\n    S[i] = C[3]",
+        "for j in range(I[i]):\n        C[j] = A[i, j]\n    S[i] = C[0]",
+        "T.evaluate(T.call_extern('int32', 'fill', C.data))\n    S[i] = C[0]",
+    ],
+)
+def test_what_data_or_a_call_decides_is_not_certain(body: str) -> None:
+    assert iterations(OWN.replace("BODY", body)) == Iterations(None, False)

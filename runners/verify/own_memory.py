@@ -1,0 +1,197 @@
+"""Whether an iteration of a parallel loop writes what it reads of the memory that it has for itself.
+
+Lowering gives every iteration its own copy of a buffer that only iterations use (``[parallel-local]``). What an iteration reads there
+and has not written before was another one's, or nobody's. Each instance of a load and of a store has a number by program order, and a load
+is right where a store of the same iteration to its element has a smaller one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ir.tir.expr import Ramp
+from ir.tir.stmt import For
+
+from . import accesses
+from .accesses import Access, Layout, touched, variables_in
+from .arrays import Unknown
+
+Array = np.ndarray[Any, Any]
+_CELL_BITS = 32
+"""An element is known by its iteration, in the upper bits, and its cell."""
+
+
+def read_before_written(
+    own: Sequence[Access],
+    loop: For,
+    extent: int,
+    around: Mapping[Any, int],
+    given: Mapping[Any, Array],
+) -> tuple[str | None, bool]:
+    """(what an iteration reads before it writes that, in one sentence; whether all loads were looked at).
+
+    Args:
+        own: the accesses to memory of an iteration, in program order.
+        loop, extent: the parallel loop.
+        around: values of variables of loops around it.
+        given: the arrays of a call that the program only reads.
+    """
+    groups: dict[Any, list[Access]] = {}
+    for item in own:
+        groups.setdefault(item.buffer.data, []).append(item)
+    followed = True
+    for group in groups.values():
+        if all(item.stores for item in group):
+            continue
+        try:
+            memory = _Memory(group, loop, extent, around, given)
+            message = memory.wrong()
+        except Unknown:
+            followed = False
+            continue
+        if message is not None:
+            return message, False
+        followed = followed and memory.is_followed
+    return None, followed
+
+
+class _Memory:
+    """The accesses to one piece of memory.
+
+    Attributes:
+        is_followed: all instances of its accesses are looked at.
+    """
+
+    def __init__(
+        self,
+        group: Sequence[Access],
+        loop: For,
+        extent: int,
+        around: Mapping[Any, int],
+        given: Mapping[Any, Array],
+    ) -> None:
+        self._group, self._loop = group, loop
+        self._around, self._given = around, given
+        self._layout = Layout.of([item.buffer for item in group])
+        self._weights = _weights(group)
+        used = set().union(*[_used(item) for item in group])
+        within = {variable for item in group for variable in item.extents}
+        if not used <= {loop.loop_var, *within, *around}:
+            raise Unknown  # loops around in indices, extents that are no numbers, data
+        begin = int(getattr(loop.min, "value", 0))
+        iterations = np.arange(begin, begin + (extent if loop.loop_var in used else 1))
+        self.is_followed = not used & around.keys()
+        if any(len(iterations) * _count(item, _used(item)) > accesses.MOST for item in group):
+            iterations = np.unique(iterations[[0, min(1, len(iterations) - 1), -1]])
+            self.is_followed = False
+        self._iterations, self._begin = iterations, begin
+
+    def wrong(self) -> str | None:
+        """Which element is read before it is written, in one sentence.
+
+        Raises:
+            Unknown: some access is over data that is not known, or has too many elements.
+        """
+        loads = [self._instances(item, _used(item)) for item in self._group if not item.stores]
+        stores = [item for item in self._group if item.stores]
+        # An init in the first iteration of loops that only it asks for is enough, where there is one.
+        for loops_of in (_placed, _used):
+            written = _Written([self._instances(item, loops_of(item)) for item in stores])
+            early = [
+                place for keys, times in loads if (place := written.first_missing(keys, times)) is not None
+            ]
+            if not early:
+                return None
+        iteration = (early[0] >> _CELL_BITS) - self._begin
+        name = self._group[0].buffer.name
+        return (
+            f"iteration {iteration} of the parallel loop {self._loop.loop_var.name} reads an element of {name}"
+            " before it writes it"
+        )
+
+    def _instances(self, item: Access, running: set[Any]) -> tuple[Array, Array]:
+        """(iterations and cells, numbers by program order) of the instances of an access, while loops run that are asked for and the others
+        are at their begin.
+        """
+        if any(isinstance(index, Ramp) for index in item.indices) or any(
+            extent <= 0 for _, extent in item.extents.values()
+        ):
+            raise Unknown
+        ranges = {
+            variable: np.arange(begin, begin + extent)
+            for variable, (begin, extent) in item.extents.items()
+            if variable in running
+        }
+        if len(self._iterations) * math.prod(len(values) for values in ranges.values()) > accesses.MOST:
+            raise Unknown
+        known = {**{variable: begin for variable, (begin, _) in item.extents.items()}, **self._around}
+        ranges = {self._loop.loop_var: self._iterations, **ranges}
+        found = touched(item, self._layout, ranges, known, self._given, (*item.conditions, *item.begins))
+        times = np.zeros(len(found.cells), np.int64)
+        for step, weight in zip(item.path, self._weights):
+            if isinstance(step, int):
+                times += step * weight
+            elif step in found.values:
+                times += (found.values[step] - item.extents[step][0]) * weight
+        keys = (found.values[self._loop.loop_var][:, None] << _CELL_BITS) + found.cells
+        return keys.ravel(), np.repeat(times, found.cells.shape[1])
+
+
+class _Written:
+    """When elements are written first."""
+
+    def __init__(self, instances: Sequence[tuple[Array, Array]]) -> None:
+        nothing = np.zeros(0, np.int64)
+        keys = np.concatenate([nothing, *[item for item, _ in instances]])
+        times = np.concatenate([nothing, *[item for _, item in instances]])
+        order = np.lexsort((times, keys))
+        self._keys, first = np.unique(keys[order], return_index=True)
+        self._times = times[order][first]
+
+    def first_missing(self, keys: Array, times: Array) -> int | None:
+        """The first of some elements that is not written before a time."""
+        at = np.searchsorted(self._keys, keys)
+        inside = at < len(self._keys)
+        known = np.zeros(len(keys), np.bool_)
+        known[inside] = (self._keys[at[inside]] == keys[inside]) & (self._times[at[inside]] < times[inside])
+        return None if known.all() else int(keys[np.argmin(known)])
+
+
+def _used(item: Access) -> set[Any]:
+    """The variables that say where, and whether, an access happens."""
+    return variables_in(item.indices, item.conditions, item.begins)
+
+
+def _placed(item: Access) -> set[Any]:
+    """The same but for those of which only an init asks whether they begin."""
+    return variables_in(item.indices, item.conditions)
+
+
+def _count(item: Access, running: set[Any]) -> int:
+    return math.prod(max(extent, 1) for variable, (_, extent) in item.extents.items() if variable in running)
+
+
+def _weights(group: Sequence[Access]) -> list[int]:
+    """What a step at each depth of the paths counts in program order.
+
+    Raises:
+        Unknown: loops without a known extent, or more steps than 64 bits number.
+    """
+    depth = max(len(item.path) for item in group)
+    most = [0] * depth
+    for item in group:
+        for position, step in enumerate(item.path):
+            if not isinstance(step, int) and step not in item.extents:
+                raise Unknown
+            last = step if isinstance(step, int) else item.extents[step][1] - 1
+            most[position] = max(most[position], last)
+    weights = [1] * depth
+    for position in reversed(range(depth - 1)):
+        weights[position] = weights[position + 1] * (most[position + 1] + 1)
+    if weights[0] * (most[0] + 1) >= 1 << 62:
+        raise Unknown
+    return weights
