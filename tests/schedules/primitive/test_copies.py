@@ -611,7 +611,13 @@ def test_blocks_that_are_bound_to_data_fill_no_box() -> None:
 
 @pytest.mark.parametrize(
     ("binding", "where"),
-    [("7 - k", "True"), ("k", "k > 0"), ("T.bitwise_xor(k, 1)", "True"), ("(k + i) % 8", "True")],
+    [
+        ("3", "True"),
+        ("7 - k", "True"),
+        ("k", "k > 0"),
+        ("T.bitwise_xor(k, 1)", "True"),
+        ("(k + i) % 8", "True"),
+    ],
 )
 def test_a_reduction_that_does_not_begin_with_its_init_goes_on_with_the_buffer(
     binding: str, where: str
@@ -695,3 +701,19 @@ def test_predicates_of_loads_and_stores_stay(primitive: str) -> None:
     else:
         sch.set_scope("B", 0, "local")
     assert_same_meaning(program, sch)
+
+
+def test_pad_einsum_does_not_copy_a_diagonal_back() -> None:
+    """A variable that indexes two dimensions fills neither of them."""
+    sch = schedule(
+        program(
+            """
+for i in range(6):
+    with T.block("B"):
+        vi = T.axis.spatial(6, i)
+        B[vi, vi] = A[vi] * 2
+""",
+            'A: T.Buffer((6,), "int32"), B: T.Buffer((6, 6), "int32")',
+        )
+    )
+    assert_refused(sch, lambda: sch.pad_einsum("B", [4]), "whole buffers are padded")
