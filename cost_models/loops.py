@@ -117,7 +117,8 @@ def _loops_of(nest: Nest, size: int, chain: list[int], opens: bool, shared: set[
     count = len(kept)
     extents = np.empty((count, size))
     for row, position in enumerate(kept):
-        extents[row] = nest.loops[position].extent
+        # A loop without iterations counts as one: what follows are ratios.
+        extents[row] = np.maximum(nest.loops[position].extent, 1)
     inner = np.ones((count + 1, size))
     outer = np.ones((count + 1, size))
     for level in range(count):

@@ -13,7 +13,7 @@ import numpy as np
 
 from ir import dtype as dt
 from ir.script import from_source
-from ir.tir import PrimFunc
+from ir.tir import IntImm, PrimFunc
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,9 @@ class Irregular:
         numpy_dtype = dt.to_numpy(buffer.dtype)
         if buffer.name in self.given:
             return np.array(self.given[buffer.name], dtype=numpy_dtype)
-        shape = [getattr(extent, "value", self.given.get("extent")) for extent in buffer.shape]
+        shape = [
+            extent.value if isinstance(extent, IntImm) else self.given["extent"] for extent in buffer.shape
+        ]
         low = 0 if buffer.dtype.startswith("uint") else -4
         values = generator.integers(low, 5, size=shape)
         return values > 0 if buffer.dtype == "bool" else values.astype(numpy_dtype)

@@ -1,0 +1,115 @@
+"""No kernel is left without a program: odd ones are tuned, and where all trials fail what needs no search is kept."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from database import Database, has_static_arguments
+from database.meta_schedule_apply_database import ApplyReport, MetaScheduleApplyDatabase
+from ir import IRModule, structural_equal
+from ir.target import Target
+from ir.tir import PrimFunc
+from ir.tir.interpreter import Interpreter
+from runners import ReplayBuilder, ReplayRunner, ResultKind
+from tests.programs.expressions import matmul
+from tests.programs.irregular import IRREGULAR
+from tests.schedules.checks import main_of
+from tuner import tune_tir
+from tuner.progress import PlainProgress
+
+TARGET = Target("cpu")
+
+
+def _tuned(func: PrimFunc, answer: Callable[[Any], Any], **options: Any) -> Database:
+    return tune_tir(
+        func,
+        TARGET,
+        None,
+        3,
+        builder=ReplayBuilder(),
+        runner=ReplayRunner(answer),
+        cost_model="prior",
+        **options,
+    )
+
+
+def _only(func: PrimFunc) -> Callable[[Any], Any]:
+    """Times that call every program wrong but the one that was given."""
+    return lambda mod: 1e-3 if _is_the_same(mod, func) else ResultKind.WRONG_RESULT
+
+
+def _is_the_same(mod: IRModule, func: PrimFunc) -> bool:
+    """Whether a function has the loops that were given."""
+    return structural_equal(main_of(mod).replace(attrs=None), func.replace(attrs=None))
+
+
+def _build(database: Database, func: PrimFunc) -> tuple[IRModule, ApplyReport]:
+    report = ApplyReport()
+    with TARGET:
+        mod = MetaScheduleApplyDatabase(database=database, report=report)(IRModule({"main": func}))
+    return mod, report
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, item in IRREGULAR.items() if has_static_arguments(item.func())]
+)
+def test_every_program_can_be_tuned(name: str) -> None:
+    """Whatever its loops, a search ends with a record of a program that a build applies."""
+    func = IRREGULAR[name].func()
+    database = _tuned(func, lambda _: 1e-3)
+    assert any(record.is_valid() for record in database.get_all_tuning_records())
+    _, report = _build(database, func)
+    assert [kernel.source for kernel in report.kernels] == ["record"]
+
+
+def test_a_kernel_with_an_extent_that_is_data_is_measured_and_right() -> None:
+    program = IRREGULAR["data extent of an update"]
+    database = tune_tir(program.func(), TARGET, None, 2, cost_model="random")
+    records = database.get_all_tuning_records()
+    assert any(record.is_valid() and record.verified for record in records)
+    mod, _ = _build(database, program.func())
+    arrays, expected = program.arrays(), program.arrays()
+    Interpreter(mod).call(main_of(mod), arrays)
+    expected[2] = np.array([expected[0][:count].sum() for count in expected[1]], "float32")
+    np.testing.assert_array_equal(arrays[2], expected[2])
+
+
+def test_where_all_trials_are_wrong_the_kernel_is_kept_as_it_was_given() -> None:
+    """The record is the fastest that the check let pass; a build takes it and no unchecked default schedule."""
+    func, shown = matmul(16), io.StringIO()
+    display = PlainProgress(3, None, Console(file=shown, width=200))
+    database = _tuned(func, _only(func), measure_callbacks=[display])
+    valid = [record for record in database.get_all_tuning_records() if record.is_valid()]
+    assert len(database) == 4 and len(valid) == 1 and valid[0].verified
+    mod, report = _build(database, func)
+    assert _is_the_same(mod, func)
+    assert [kernel.source for kernel in report.kernels] == ["record"]
+    assert (
+        "all 3 trials failed: wrong_result: recorded as wrong_result; kept a program that needs no search"
+        in (shown.getvalue())
+    )
+
+
+def test_what_is_kept_is_no_trial_of_the_next_session() -> None:
+    func = matmul(16)
+    database = _tuned(func, _only(func))
+    _tuned(func, _only(func), database=database)
+    assert len(database) == 4
+
+
+def test_where_nothing_is_right_a_build_leaves_the_kernel_as_it_is_and_says_so() -> None:
+    """The default schedule is a candidate like those that failed."""
+    func = matmul(16)
+    database = _tuned(func, lambda _: ResultKind.WRONG_RESULT)
+    assert len(database) == 3
+    mod, report = _build(database, func)
+    assert _is_the_same(mod, func)
+    assert [(kernel.source, kernel.reason) for kernel in report.kernels] == [
+        ("unscheduled", "no candidate ran and was right: wrong_result: recorded as wrong_result")
+    ]
