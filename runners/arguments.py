@@ -37,8 +37,8 @@ def number_as(value: Any, dtype: str, subject: str) -> np.ndarray[Any, Any]:
                 fits = exact == value and int(found) == exact
     except (TypeError, ValueError, OverflowError):
         fits = False
-    if not fits or isinstance(value, str | bytes) or getattr(value, "shape", ()):
-        shown = f"an array of shape {list(value.shape)}" if getattr(value, "shape", ()) else repr(value)
+    if not fits or isinstance(value, str | bytes) or np.shape(value):
+        shown = f"an array of shape {list(np.shape(value))}" if np.shape(value) else repr(value)
         raise ArgumentError(f"{subject} must be a number of {dtype}, got {shown}")
     return found
 
