@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .arguments import number_as
 from .ndarray import numpy_dtype
 from .program import ArgumentError, ExecutableError
 
@@ -70,8 +71,7 @@ def _check_tuple_info(value: Any, size: int, context: str = "") -> tuple[()]:
 
 
 def _check_prim_value_info(value: Any, dtype: str, context: str = "") -> tuple[()]:
-    if not isinstance(value, int | float | np.generic):
-        raise ArgumentError(f"{_what(context)} must be a {dtype} number, got {type(value).__name__}")
+    number_as(value, dtype, _what(context))
     return ()
 
 
@@ -114,7 +114,7 @@ def _shape_matcher(size: int, *codes_and_context: Any) -> Callable[[Any, Any], t
 
 def _prim_value_matcher(code: int, number: int, context: str = "") -> Callable[[Any, Any], tuple[()]]:
     match = _shape_matcher(1, code, number, context)
-    return lambda value, heap: match((int(value),), heap)
+    return lambda value, heap: match((int(number_as(value, "int64", _what(context))),), heap)
 
 
 def _shape_maker(size: int, *codes: int) -> Callable[[Any], tuple[int, ...]]:

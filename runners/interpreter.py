@@ -29,9 +29,10 @@ from typing import Any
 
 import numpy as np
 
+from .arguments import as_numpy, number_as
 from .builtins import BUILTINS, PREPARED
 from .executable import Executable
-from .ndarray import NDArray, address_of, aligned_bytes, aligned_empty, numpy_dtype
+from .ndarray import NDArray, address_of, aligned_bytes, aligned_empty, from_dlpack, numpy_dtype
 from .program import ArgumentError, ExecutableError
 
 Registers = list[Any]
@@ -67,8 +68,8 @@ def unwrap(value: Any) -> Any:
         return value.data
     if isinstance(value, tuple | list):
         return tuple(unwrap(item) for item in value)
-    if hasattr(value, "__dlpack__"):
-        return np.from_dlpack(value.detach() if hasattr(value, "detach") else value)
+    if hasattr(value, "__dlpack__") and not isinstance(value, np.generic):
+        return from_dlpack(value).data
     return value
 
 
@@ -105,13 +106,22 @@ def refuse_read_only(array: np.ndarray[Any, Any], name: str) -> None:
         )
 
 
-def _refuse_read_only(value: Any, param: dict[str, Any], name: str) -> None:
-    """As :func:`refuse_read_only`, for those arrays in an argument that the function overwrites."""
-    if param.get("written") and isinstance(value, np.ndarray):
-        refuse_read_only(value, name)
-    for index, field in enumerate(param.get("fields", ())):
-        if isinstance(value, tuple) and index < len(value):
-            _refuse_read_only(value[index], field, f"{name}[{index}]")
+def _received(value: Any, param: dict[str, Any], name: str) -> Any:
+    """An argument as instructions work on it: arrays that can be read, and written where the function does; numbers as declared."""
+    fields = param.get("fields")
+    if fields is not None and isinstance(value, tuple | list) and len(value) == len(fields):
+        return tuple(
+            _received(item, field, f"{name}[{index}]")
+            for index, (item, field) in enumerate(zip(value, fields, strict=True))
+        )
+    if param.get("kind") == "prim":
+        return number_as(unwrap(value), param["dtype"], f"argument {name}").item()
+    if "shape" not in param:
+        return _readable(unwrap(value))
+    array = as_numpy(value, name, param["dtype"] or None)
+    if param.get("written"):
+        refuse_read_only(array, name)
+    return _readable(array)
 
 
 def _readable(value: Any) -> Any:
@@ -134,6 +144,8 @@ def _fits(value: Any, described: Mapping[str, Any]) -> bool:
     if fields:  # an empty tuple is what calls that write into their arguments have, whatever they return
         is_tuple = isinstance(value, tuple) and len(value) == len(fields)
         return is_tuple and all(_fits(item, field) for item, field in zip(value, fields, strict=True))
+    if described.get("kind") == "prim":
+        return _is_number(value, described["dtype"])
     if "shape" not in described:
         return True  # no array
     if not isinstance(value, np.ndarray):
@@ -150,9 +162,19 @@ def _fits(value: Any, described: Mapping[str, Any]) -> bool:
     )
 
 
+def _is_number(value: Any, dtype: str) -> bool:
+    try:
+        number_as(value, dtype, "a result")
+    except ArgumentError:
+        return False
+    return True
+
+
 def _spelled(described: Mapping[str, Any]) -> str:
     if "fields" in described:
         return f"({', '.join(_spelled(field) for field in described['fields'])})"
+    if described.get("kind") == "prim":
+        return f"a number of {described['dtype']}"
     if "shape" not in described:
         return f"a value of kind {described['kind']}"
     shape = (
@@ -225,17 +247,13 @@ class Interpreter:
             raise ArgumentError(
                 f"function {self.name} takes {len(params)} arguments ({names}), got {len(args)}"
             )
-        values = []
-        for value, param in zip(args, params, strict=True):
-            raw = unwrap(value)
-            if isinstance(raw, np.ndarray):
-                if raw.ndim == 0 and param.get("kind") == "prim":
-                    raw = raw.item()
-            elif isinstance(raw, int | float | np.generic) and param.get("dtype") and "shape" in param:
-                raw = np.asarray(raw, numpy_dtype(param["dtype"]))
-            _refuse_read_only(raw, param, param["name"])
-            values.append(_readable(raw))
-        return wrap(self.run(*values), given_arrays(args))
+        return wrap(self.run(*self._received(args)), given_arrays(args))
+
+    def _received(self, args: Sequence[Any]) -> list[Any]:
+        return [
+            _received(value, param, param["name"])
+            for value, param in zip(args, self.entry["params"], strict=True)
+        ]
 
     def run(self, *values: Any) -> Any:
         """Call on raw values (numpy arrays, tuples, numbers)."""
@@ -248,7 +266,7 @@ class Interpreter:
     def profile(self, *args: Any) -> str:
         """Run once and return a table of times by instruction, slowest first."""
         registers: Registers = [None] * self.entry["n_registers"]
-        registers[: len(args)] = [_readable(unwrap(arg)) for arg in args]
+        registers[: len(args)] = self._received(args)
         rows = []
         for step, label in zip(self._steps, self._labels, strict=True):
             begin = time.perf_counter()

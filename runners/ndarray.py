@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .device import Device, cpu
+from .dlpack import exported, imported
 from .error import DeviceError, RunnerError, RunnerTypeError
 
 ALIGNMENT = 64
@@ -39,7 +40,7 @@ def numpy_dtype(dtype: Any) -> np.dtype[Any]:
     return found
 
 
-_OF_ML_DTYPES = ("bfloat", "float8", "float4", "int4", "uint4", "int2", "uint2")
+_OF_ML_DTYPES = ("bfloat", "float8", "float6_", "float4_", "int4", "uint4", "int2", "uint2")
 _NUMBERS = "float32 int32 bool float64 float16 bfloat16 int64 int16 int8 uint64 uint32 uint16 uint8".split()
 _BYTE = np.dtype(np.uint8)
 
@@ -78,6 +79,7 @@ class NDArray:
     """An array on a device.
 
     On the processor it wraps a numpy array without copying it; ``numpy()`` copies, ``np.asarray(x)`` and ``from_dlpack`` share.
+    What is read-only, as constants of a model are, is copied for DLPack: not all who take an array through it know of that.
     """
 
     __slots__ = ("_data", "device")
@@ -173,7 +175,9 @@ class NDArray:
         return np.array(self._data, dtype, copy=copy)
 
     def __dlpack__(self, **options: Any) -> Any:
-        return self._data.__dlpack__(**options)
+        if self.device.device_type != Device.kDLCPU:
+            return self._data.__dlpack__(**options)
+        return exported(self._data, **options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (self.device.device_type, self.device.device_id)
@@ -241,15 +245,20 @@ def from_dlpack(value: Any) -> NDArray:
     """An array that shares memory with any object that speaks DLPack (numpy, torch, jax, cupy, ...).
 
     Raises:
-        RunnerError: the object does not, or its device is not supported.
+        RunnerError: the object does not, or its device or dtype is not supported.
     """
     if not hasattr(value, "__dlpack__") or not hasattr(value, "__dlpack_device__"):
         raise RunnerError(
             f"{type(value).__name__} does not speak DLPack; expected __dlpack__ and __dlpack_device__"
         )
+    if hasattr(value, "detach"):  # torch refuses to share a tensor that records gradients
+        value = value.detach()
     kind, number = value.__dlpack_device__()
     if int(kind) == Device.kDLCPU:
-        return NDArray(np.from_dlpack(value), cpu())
+        try:
+            return NDArray(imported(value), cpu())
+        except (RuntimeError, BufferError) as error:
+            raise RunnerError(f"{type(value).__name__} cannot be shared through DLPack: {error}") from error
     if int(kind) == Device.kDLCUDA:
         import cupy
 

@@ -16,42 +16,16 @@ from typing import Any
 
 import numpy as np
 
+from .arguments import as_numpy, number_as
 from .device import Device, cpu
 from .executable import Executable
 from .interpreter import Interpreter, given_arrays, refuse_read_only, wrap
-from .ndarray import NDArray, address_of, aligned_empty, from_dlpack, maker, numpy_dtype
+from .ndarray import address_of, aligned_empty, maker, numpy_dtype
 from .program import ArgumentError, ExecutableError
 
 _NATIVE_TYPE = ctypes.CFUNCTYPE(
     ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
 )
-
-
-def as_numpy(value: Any, name: str, dtype: str | None = None) -> np.ndarray[Any, Any]:
-    """The numpy array that shares memory with an argument: numpy, NDArray, anything with DLPack, numbers.
-
-    Raises:
-        ArgumentError: it is none of them, or lives on another device.
-    """
-    if isinstance(value, np.ndarray):
-        return value
-    if isinstance(value, NDArray):
-        if value.device.device_type != Device.kDLCPU:
-            raise ArgumentError(
-                f"argument {name} is on {value.device}, the model runs on the processor; copy it with .copyto(cpu())"
-            )
-        data: np.ndarray[Any, Any] = value.data
-        return data
-    if isinstance(value, int | float | bool | np.generic):
-        return np.asarray(value, numpy_dtype(dtype) if dtype else None)
-    if hasattr(value, "__dlpack__"):
-        if hasattr(value, "detach"):  # torch refuses to share a tensor that records gradients
-            value = value.detach()
-        shared: np.ndarray[Any, Any] = from_dlpack(value).data
-        return shared
-    raise ArgumentError(
-        f"argument {name} must be an array (numpy, NDArray or DLPack), got {type(value).__name__}"
-    )
 
 
 def _mismatch(name: str, spec: dict[str, Any], array: np.ndarray[Any, Any]) -> ArgumentError:
@@ -209,10 +183,13 @@ class NativeFunction:
     ) -> None:
         if "fields" not in param:
             if "shape_value" in param:
-                if [int(item) for item in value] != param["shape_value"]:
+                wanted = param["shape_value"]
+                if not isinstance(value, Sequence):
                     raise ArgumentError(
-                        f"argument {name} must be the shape {param['shape_value']}, got {list(value)}"
+                        f"argument {name} must be the shape {wanted}, got {type(value).__name__}"
                     )
+                if [int(number_as(item, "int64", f"argument {name}: an extent")) for item in value] != wanted:
+                    raise ArgumentError(f"argument {name} must be the shape {wanted}, got {list(value)}")
                 return
             flat.append(as_numpy(value, name, param.get("dtype")))
             return

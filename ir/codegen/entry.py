@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtype as dt
+from ..conversion import round_float
 from ..error import IRError
 from .llvm.extent import Extent, evaluate, text_of
 from .llvm.signature import UNTYPED, Parameter, Signature
@@ -79,7 +81,7 @@ def _number(kernel: str, item: Parameter, value: Any) -> int | float:
         fits = (
             not isinstance(value, str | bytes)
             and not getattr(value, "shape", ())
-            and (is_float or number == value)
+            and (_is_held(number, item.dtype) if is_float else number == value)
         )
     except (TypeError, ValueError, OverflowError):
         fits = False
@@ -87,6 +89,11 @@ def _number(kernel: str, item: Parameter, value: Any) -> int | float:
         shown = f"an array of shape {value.shape}" if isinstance(value, np.ndarray) else repr(value)
         raise KernelError(f"{kernel}: argument {item.name} must be {item.dtype}, got {shown}")
     return number if is_float else _checked(kernel, item, int(number))
+
+
+def _is_held(number: float, dtype: str) -> bool:
+    """Whether a float stays finite in a dtype, if it is."""
+    return not math.isfinite(number) or math.isfinite(round_float(number, dtype))
 
 
 def _checked(kernel: str, item: Parameter, number: int) -> int:
@@ -109,7 +116,10 @@ class _Array:
     def __init__(self, kernel: str, item: Parameter, value: Any) -> None:
         self.item = item
         self.where = f"{kernel}: argument {item.name}"
-        array = _as_array(value)
+        try:
+            array = _as_array(value)
+        except (RuntimeError, BufferError) as error:
+            raise KernelError(f"{self.where} cannot be shared through DLPack: {error}") from error
         if array is None:
             raise KernelError(f"{self.where} must be an array, got {type(value).__name__}")
         self.array = array

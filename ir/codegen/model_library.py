@@ -117,7 +117,7 @@ def _weights_object(
         with file.open("wb") as out:
             for value, offset in zip(constants, offsets, strict=True):
                 out.write(b"\0" * (offset - out.tell()))
-                out.write(np.ascontiguousarray(value).data if value.nbytes else b"")
+                out.write(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
             out.write(b"\0" * (size - out.tell()))
         directives = [
             ".section .rodata.loopsmith,\\22a\\22,@progbits",

@@ -69,6 +69,33 @@ def test_dlpack_shares_memory_both_ways() -> None:
         from_dlpack(3)
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn", "float8_e5m2", "bool", "float16"])
+def test_dlpack_of_numbers_that_numpy_lacks(dtype: str) -> None:
+    torch = pytest.importorskip("torch")
+    tensor = torch.tensor([[0, 1], [0.5, 2]]).to(getattr(torch, dtype))
+    shared = from_dlpack(tensor)
+    assert shared.dtype == dtype and shared.data.flags.writeable and shared.ptr == tensor.data_ptr()
+    np.testing.assert_array_equal(shared.numpy().astype("float32"), tensor.float().numpy())
+    back = torch.from_dlpack(shared)
+    assert back.dtype == tensor.dtype and back.data_ptr() == tensor.data_ptr()
+
+
+def test_dlpack_of_what_numpy_cannot_hold_is_refused() -> None:
+    torch = pytest.importorskip("torch")
+
+    class Unknown:
+        def __dlpack__(self, **options: object) -> object:
+            raise BufferError("no")
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (1, 0)
+
+    with pytest.raises(RunnerError, match="Unknown cannot be shared through DLPack: no"):
+        from_dlpack(Unknown())
+    with pytest.raises(BufferError):
+        torch.from_dlpack(array([1, 2], dtype="int4"))
+
+
 def test_pickle() -> None:
     a = array(np.arange(3, dtype=np.float32))
     b = pickle.loads(pickle.dumps(a))

@@ -7,7 +7,7 @@ import pytest
 
 import ir
 import runners
-from ir import relax
+from ir import relax, tir
 from ir.script import ir as I
 from ir.script import relax as R
 from ir.script import tir as T
@@ -284,6 +284,73 @@ def test_arguments_share_their_memory():
         as_numpy("text", "x")
 
 
+@pytest.mark.meaning("entry")
+@pytest.mark.parametrize("size", [2, "n"], ids=["native", "bytecode"])
+@pytest.mark.parametrize(
+    "dtype, value",
+    [
+        ("int32", 3.7), ("int8", np.int64(300)), ("uint8", np.int8(-1)), ("int8", 300), ("int32", float("nan")),
+        ("uint64", 1 << 64), ("bool", 2), ("float16", 70000), ("float32", 1e300), ("float32", 1j), ("int4", 8),
+    ],
+)  # fmt: skip
+def test_numbers_fit_the_dtype_that_is_declared(size, dtype, value):
+    n = tir.Var("n", "int64") if size == "n" else size
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorStructInfo((), dtype))
+    y = relax.Var("y", relax.TensorStructInfo((n,), "float32"))
+    with builder.function("main", [x, y]):
+        with builder.dataflow():
+            out = builder.emit_output(relax.op.astype(x, "float64"))
+        builder.emit_func_output(out)
+    main = _vm(builder.finalize())["main"]
+    with pytest.raises(ArgumentError, match="argument x must be"):
+        main(value, np.zeros(2, "float32"))
+    for fitting in (1, 1.0, True, np.float32(1), np.int64(1)):
+        assert main(fitting, np.zeros(2, "float32")).numpy() == 1
+
+
+@pytest.mark.meaning("entry")
+def test_numbers_of_functions_fit_their_dtype():
+    """As arguments, in tuples, and from Python."""
+
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(p: R.Prim(value="n")) -> R.Tensor(("n",), "float32"):
+            n = T.int64()
+            return R.full(R.shape([n]), R.const(1, "float32"), "float32")
+
+        @R.function
+        def pair(x: R.Tuple(R.Prim("int32"), R.Tensor((), "int8"))) -> R.Tensor((), "int8"):
+            return x[1]
+
+    main = _vm(Module)["main"]
+    for value in (3, 3.0, np.int64(3), np.array(3)):
+        assert main(value).shape == (3,)
+    for value in (3.7, np.array(3.7), "3", np.ones(1), 1 << 63):
+        with pytest.raises(ArgumentError, match="argument p must be a number of int64, got"):
+            main(value)
+    pair = _vm(Module)["pair"]
+    assert pair((1, 5)).numpy() == 5
+    with pytest.raises(ArgumentError, match=r"argument x\[0\] must be a number of int32"):
+        pair((1.5, 5))
+    with pytest.raises(ArgumentError, match=r"argument x\[1\] must be a number of int8"):
+        pair((1, 500))
+
+
+def test_a_tensor_of_bfloat16_from_torch_is_an_argument():
+    torch = pytest.importorskip("torch")
+    for n in (3, tir.Var("n", "int64")):
+        builder = relax.BlockBuilder()
+        x = relax.Var("x", relax.TensorStructInfo((n,), "bfloat16"))
+        with builder.function("main", [x]):
+            with builder.dataflow():
+                out = builder.emit_output(relax.op.add(x, x))
+            builder.emit_func_output(out)
+        found = _vm(builder.finalize())["main"](torch.ones(3, dtype=torch.bfloat16, requires_grad=True))
+        assert torch.equal(torch.from_dlpack(found), torch.full((3,), 2, dtype=torch.bfloat16))
+
+
 @pytest.mark.parametrize(("every", "pauses"), [(1, [3, 4, 5, 6]), (2, [4, 6]), (3, [5])])
 def test_timing_cools_down_after_so_many_repeats(monkeypatch, every, pauses):
     calls, slept = [], []
@@ -310,7 +377,7 @@ def test_wrong_number_of_arguments_and_kinds():
     vm = _vm(Module)
     with pytest.raises(ArgumentError, match=r"takes 2 arguments \(x, y\), got 1"):
         vm["main"](np.ones(2, "float32"))
-    with pytest.raises(ArgumentError, match="argument y must be a float32 tensor"):
+    with pytest.raises(ArgumentError, match="argument y must be an array .* got str"):
         vm["main"](np.ones(2, "float32"), "text")
 
 

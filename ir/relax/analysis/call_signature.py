@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ...error import IRError
+from ...tir.analysis.written_params import stored_params
 from ...tir.function import PrimFunc
 from ..bind import bound_struct_info
 from ..expr import Call, ShapeExpr, Tuple, is_call_to
@@ -82,12 +83,14 @@ def _in_destination_style(call: Call, kernel: PrimFunc, name: str) -> Iterator[s
     out = call.sinfo_args[0]
     outputs = list(out.fields) if isinstance(out, TupleStructInfo) else [out]
     inputs = list(given.fields)
+    overwritten: list[int] = []
     if is_call_to(call, "relax.call_tir_inplace"):
         indices = [int(getattr(index, "value", index)) for index in call.attrs["inplace_indices"]]
         for number, (index, output) in enumerate(zip(indices, outputs, strict=False)):
             if 0 <= index < len(inputs) and _contradicts(output, inputs[index]):
                 yield f"output {number} of the call of {name} is {output} in place of {inputs[index]}"
         outputs = [output for output, index in zip(outputs, indices, strict=False) if index < 0]
+        overwritten = [index for index in indices if index >= 0]
     scalars = call.args[2] if len(call.args) > 2 else None
     n_scalars = _number_of_scalars(scalars)
     if n_scalars is None:
@@ -99,6 +102,11 @@ def _in_destination_style(call: Call, kernel: PrimFunc, name: str) -> Iterator[s
             + (f" and {n_scalars} scalars" if n_scalars else "")
         )
         return
+    for number in stored_params(kernel):
+        if number < len(inputs) and number not in overwritten:
+            param = kernel.params[number]
+            written = kernel.buffer_map[param].name if param in kernel.buffer_map else param.name
+            yield f"{name} writes {written}, argument {number} of the call; use call_tir_inplace, which says so"
     numbers = scalars.values if isinstance(scalars, ShapeExpr) else None
     yield from _buffers(tensors, kernel.params[: len(tensors)], kernel, name, numbers)
 

@@ -277,6 +277,8 @@ def _described(info: StructInfo, path: Path, written: Container[Path]) -> dict[s
     if isinstance(info, TupleStructInfo):
         fields = enumerate(info.fields)
         return {"fields": [_described(field, (*path, index), written) for index, field in fields]}
+    if isinstance(info, PrimStructInfo):
+        return {"kind": "prim", "dtype": info.dtype}
     return {"kind": type(info).__name__.removesuffix("StructInfo").lower()}
 
 

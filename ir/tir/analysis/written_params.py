@@ -64,6 +64,7 @@ def written_params(func: PrimFunc) -> tuple[int, ...]:
     return tuple(written)
 
 
+@remembered
 def stored_params(func: PrimFunc) -> tuple[int, ...]:
     """The numbers of the parameters that the function certainly has stores to, whatever its calls do besides.
 

@@ -16,6 +16,7 @@ import pytest
 import runners
 from ir import relax as rx
 from ir import tir
+from ir.dtype import to_numpy
 from ir.error import IRError
 from ir.relax.struct_info import TensorStructInfo
 from ir.relax.testing import evaluate
@@ -324,6 +325,40 @@ def test_results_that_are_inputs_constants_and_views():
     np.testing.assert_array_equal(constant, c)
     np.testing.assert_array_equal(double, 2 * data)
     np.testing.assert_array_equal(flat, 2 * data.reshape(-1))
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn", "int4", "uint4"])
+def test_constants_of_every_dtype_are_exported(tmp_path, dtype):
+    values = (np.arange(10) % 5).astype(to_numpy(dtype))
+    builder = rx.BlockBuilder()
+    x = rx.Var("x", TensorStructInfo((10,), dtype))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            out = builder.emit_output(
+                rx.Tuple([builder.emit(op.maximum(x, rx.Constant(values))), rx.Constant(values[0])])
+            )
+        builder.emit_func_output(out)
+    path = rx.build(builder.finalize(), "llvm").export_library(tmp_path / "model.so")
+    found, first = runners.VirtualMachine(runners.load_module(path))["main"](np.ones(10, values.dtype))
+    np.testing.assert_array_equal(found.numpy().astype(int), np.maximum(np.arange(10) % 5, 1))
+    assert first.numpy() == values[0]
+
+
+def test_a_returned_constant_is_not_written_through_dlpack():
+    torch = pytest.importorskip("torch")
+    builder = rx.BlockBuilder()
+    x = rx.Var("x", TensorStructInfo((3,)))
+    constant = rx.const(np.zeros(3, "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            out = builder.emit_output(rx.Tuple([constant, builder.emit(op.add(x, constant))]))
+        builder.emit_func_output(out)
+    main = runners.VirtualMachine(rx.build(builder.finalize(), "llvm"))["main"]
+    ones = np.ones(3, "float32")
+    torch.from_dlpack(main(ones)[0]).fill_(5)
+    np.testing.assert_array_equal(main(ones)[1].numpy(), ones)
+    with pytest.raises(BufferError, match="read-only"):
+        main(ones)[0].__dlpack__(copy=False)
 
 
 def test_params_are_bound_and_tuple_arguments_taken():

@@ -9,6 +9,7 @@ import pytest
 from ir import IRModule, relax, tir
 from ir.relax.analysis import check_well_formed, well_formed
 from ir.relax.analysis.well_formed import WellFormedError
+from ir.script import from_source
 from ir.script import ir as I
 from ir.script import relax as R
 from ir.script import tir as T
@@ -167,6 +168,34 @@ def test_symbolic_extents_of_kernels() -> None:
     n = tir.Var("n", "int64")
     good = kernel_call("scale", 1, relax.TupleStructInfo([info(n * 2, 4), VECTOR]))
     assert well_formed(calling([info(n, 4)], good))
+
+
+@pytest.mark.meaning("relax-call-tir")
+def test_what_a_kernel_overwrites_is_named_by_its_call() -> None:
+    """The caller's array would be overwritten by what counts as pure."""
+    kernel = from_source(
+        """@T.prim_func(private=True)
+def bump(A: T.Buffer((4,), "float32"), W: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
+    for i in range(4):
+        with T.block("b"):
+            vi = T.axis.remap("S", [i])
+            A[vi] = A[vi] + W[vi]
+            B[vi] = A[vi]"""
+    )
+    both = relax.TupleStructInfo([VECTOR, VECTOR])
+    problem = "bump writes A, argument 0 of the call; use call_tir_inplace"
+    for call, expected in (
+        (kernel_call("bump", 2, VECTOR), problem),
+        (kernel_call("bump", 2, both, inplace_indices=[1, -1]), problem),
+        (kernel_call("bump", 2, both, inplace_indices=[0, -1]), None),
+    ):
+        var = relax.GlobalVar("bump")
+        mod = calling([VECTOR, VECTOR], lambda get, *args: call(lambda name: var, *args))
+        mod[var] = kernel
+        if expected is None:
+            check_well_formed(mod)
+        else:
+            assert expected in problem_of(mod)
 
 
 def test_references_that_are_stale() -> None:
