@@ -145,6 +145,8 @@ for i, j, r in T.grid(8, 6, 3):
     )
     with pytest.raises(ScheduleError, match="is not finished here"):
         sch.cache_write("B", 0, "local")
+
+
 FILLED = """
 for i in range(2):
     with T.block("B"):
