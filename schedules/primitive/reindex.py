@@ -28,7 +28,7 @@ from ..early import is_conditional, may_be_idle, may_be_undefined
 from ..error import ScheduleError
 from ..random_variable import BlockRV
 from ..state import ScheduleState
-from ..surroundings import loads_around
+from ..surroundings import loads_around, names_around
 from ..tree import (
     BlockNode,
     LeafNode,
@@ -468,12 +468,19 @@ def _stage(
         )
         require(not asked, "reindex", f"whether block {other.name!r} runs depends on {buffer.name}")
     ends = [end for _, extent, low in loops for end in (low, extent)]
-    changing = changing_source([*indices, *values, *ends, block.predicate], top)
+    exprs = [*indices, *values, *ends, block.predicate]
+    changing = changing_source(exprs, top)
     require(
         changing is None,
         "reindex",
         f"where block {block.name!r} accesses {buffer.name} depends on {changing and changing.name}, which changes meanwhile",
     )
+    for var in names_around(block, scope):
+        require(
+            not any(mentions(expr, {var}) for expr in exprs),
+            "reindex",
+            f"block {block.name!r} depends on {var.name}, a name that is known only around it",
+        )
     redirect = _Redirect(buffer, cache, staged)
     body = block.body
     assert isinstance(body, LeafNode)

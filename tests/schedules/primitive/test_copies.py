@@ -793,3 +793,17 @@ def test_reindex_of_what_a_nest_is_asked_for() -> None:
     text = CHANGING.replace("X[vi] = J[7 - vi] % 8", "T.where(C[7 - i] > 0)\n            X[vi] = 1")
     sch = Schedule(from_source(text.replace("A[X[vi]]", "A[vi]")), error_render_level="none")
     assert_refused(sch, lambda: sch.reindex("C", ("write", 0)), "whether block 'X' runs depends on C")
+
+
+@pytest.mark.parametrize("primitive", ["cache_write", "reindex_cache_read", "reindex_cache_write"])
+def test_a_name_around_a_block_is_not_known_where_the_copy_is(primitive: str) -> None:
+    text = MASKED.replace("AROUND", "for j in range(1):\n            x: T.int32 = 7 - i").replace(
+        "BINDING", "x"
+    )
+    sch = Schedule(from_source(text), error_render_level="none")
+    steps: dict[str, Callable[[], object]] = {
+        "cache_write": lambda: sch.cache_write("C", 0, "local"),
+        "reindex_cache_read": lambda: sch.reindex_cache_read("C", 0, "local", lambda i: (i,)),
+        "reindex_cache_write": lambda: sch.reindex_cache_write("C", 0, "local", lambda i: (i,)),
+    }
+    assert_refused(sch, steps[primitive], "depends on x, a name that is known only around it")
