@@ -235,17 +235,19 @@ def _why_moving(exprs: Sequence[tir.PrimExpr], block: BlockNode, place: TreeNode
         template = getattr(node, "template", None)
         if isinstance(template, tir.LetStmt) and any(mentions(expr, {template.var}) for expr in exprs):
             return f"block {block.name!r} depends on {template.var.name}, a name that is known only around it"
-    load = changing_load(exprs, place)
-    if load is not None:
-        return f"block {block.name!r} stores where {load.buffer.name} says, which changes meanwhile"
+    source = changing_source(exprs, place)
+    if source is not None:
+        return f"block {block.name!r} stores where {source.name} says, which changes meanwhile"
     return None
 
 
-def changing_load(exprs: Iterable[tir.PrimExpr], place: TreeNode) -> tir.BufferLoad | None:
-    """A load in some expressions of what is written below a place, or None: the expressions have one value there, wherever they stand."""
-    loads = [load for expr in exprs for load in loads_in(expr)]
-    written = _written_below(place) if loads else set()
-    return next((load for load in loads if load.buffer.data in written), None)
+def changing_source(exprs: Iterable[tir.PrimExpr], place: TreeNode) -> tir.Buffer | None:
+    """A buffer that some expressions load from and that is written below a place; without one they have one value there, wherever they
+    stand.
+    """
+    loaded = [load.buffer for expr in exprs for load in loads_in(expr)]
+    written = _written_below(place) if loaded else set()
+    return next((buffer for buffer in loaded if buffer.data in written), None)
 
 
 def _written_below(place: TreeNode) -> set[tir.Var]:
@@ -340,7 +342,7 @@ def _why_not_first(block: BlockNode, place: TreeNode, first: Mapping[Any, Any]) 
     """The reason why a block that runs in a later iteration of loops may not run in the ``first`` one, or None."""
     for node in takewhile(lambda node: node is not place, nodes_around(block)):
         exprs = [] if _is_harmless(node) else evaluated_by(node)
-        if any(mentions(expr, first) for expr in exprs) or changing_load(exprs, place) is not None:
+        if any(mentions(expr, first) for expr in exprs) or changing_source(exprs, place) is not None:
             return f"block {block.name!r} runs under a condition, which may leave out its init"
     kept = [inside(value, item.dom) for item, value in zip(block.iter_vars, block.iter_values, strict=True)]
     pending = [block.predicate]

@@ -14,7 +14,7 @@ from ..affine import constant_difference
 from ..analysis import read_buffers, require, require_blocks_only, scope_children, written_buffers
 from ..argument import Argument, Block, Blocks, BufferIndex
 from ..bounds import clipped, guards
-from ..coverage import changing_load, why_not_begun, why_not_covered
+from ..coverage import changing_source, why_not_begun, why_not_covered
 from ..declaration import PrimitiveFamily, primitive
 from ..random_variable import BlockRV
 from ..region import Box, bind_region, contains, relax_loops
@@ -350,7 +350,7 @@ def reads_within(box: Box, consumers: Sequence[BlockNode], buffer: tir.Buffer, p
 
 def _is_steady(box: Box, place: TreeNode) -> bool:
     """Whether a box is one place all the time, because nothing below ``place`` writes what its bounds are loaded from."""
-    return changing_load([item for bounds in box for item in bounds], place) is None
+    return changing_source([item for bounds in box for item in bounds], place) is None
 
 
 def _stage(

@@ -10,7 +10,6 @@ from ir import tir
 from ir.arith import Analyzer
 from ir.dtype import is_float
 from ir.tir import IterVar
-from ir.tir.intrinsic.declaration import is_transparent
 from ir.tir.stmt_functor import StmtExprMutator, substitute
 
 from ..access import access_regions
@@ -483,7 +482,11 @@ def _inside_of(block: BlockNode, condition: Any, primitive: str) -> dict[Any, tu
         assert isinstance(item.dom.extent, tir.IntImm)
         bounds[item.var] = (0, item.dom.extent.value)
     for part in conjuncts(condition):
-        part = part.args[0] if isinstance(part, tir.Call) and is_transparent(part) else part
+        part = (
+            part.args[0]
+            if isinstance(part, tir.Call) and getattr(part.op, "name", "") == "tir.likely"
+            else part
+        )
         require(
             isinstance(part, tir.LT | tir.LE | tir.GT | tir.GE),
             primitive,

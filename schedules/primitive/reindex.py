@@ -10,17 +10,25 @@ from ir.arith import Analyzer, detect_iter_map
 from ir.tir import IndexMap, IterVar
 from ir.tir.stmt_functor import StmtExprMutator, substitute
 
-from ..access import access_regions
+from ..access import access_regions, why_not_elementwise
 from ..affine import constant_difference, mentions, simplify_polynomial
 from ..analysis import read_buffers, require, require_blocks_only, scope_children, written_buffers
 from ..argument import AnyBuffer, Argument, Block, BufferIndex, Map
 from ..bounds import guards
-from ..coverage import why_not_begun, why_not_covered, why_not_unconditional, why_not_whole
+from ..coverage import (
+    changing_source,
+    why_conditional,
+    why_not_begun,
+    why_not_covered,
+    why_not_unconditional,
+    why_not_whole,
+)
 from ..declaration import PrimitiveFamily, primitive
 from ..early import is_conditional, may_be_idle, may_be_undefined
 from ..error import ScheduleError
 from ..random_variable import BlockRV
 from ..state import ScheduleState
+from ..surroundings import loads_around, names_around
 from ..tree import (
     BlockNode,
     LeafNode,
@@ -29,6 +37,7 @@ from ..tree import (
     blocks_below,
     fresh_block_name,
     insert_beside,
+    is_ancestor,
     loops_around,
     scope_of,
 )
@@ -117,7 +126,7 @@ class ReindexPrimitives(PrimitiveFamily):
 def _reindex(block: BlockNode, buffer_index: int, is_write: bool) -> BlockNode:
     primitive = "reindex"
     buffer, indices = _only_access(block, buffer_index, is_write, primitive)
-    used = _used_vars(block, indices)
+    used = _used_vars(block, indices, primitive)
     for item in block.iter_vars:
         if is_write and item.iter_type == IterVar.CommReduce:
             require(
@@ -170,7 +179,7 @@ def _reindex_cache(
         f"the index map takes {len(index_map.initial_indices)} indices, block {block.name!r} has {len(block.iter_vars)}"
         " iteration variables",
     )
-    used = _used_vars(block, indices)
+    used = _used_vars(block, indices, primitive)
     finals = map_indices(index_map, [item.var for item in block.iter_vars])
     other = {item.var for item in block.iter_vars} - {item.var for item in used}
     for final in finals:
@@ -261,10 +270,17 @@ def _only_access(
     buffer = regions[buffer_index].buffer
     require(isinstance(block.body, LeafNode), primitive, f"block {block.name!r} has loops or blocks inside")
     assert isinstance(block.body, LeafNode)
+    reason = why_not_elementwise(block, buffer)
+    require(reason is None, primitive, f"{reason}; the copy is made of elements")
     found: list[tuple[Any, ...]] = []
 
     def visit(node: Any) -> None:
         if isinstance(node, tir.BufferLoad | tir.BufferStore) and node.buffer is buffer:
+            require(
+                node.predicate is None,
+                primitive,
+                f"block {block.name!r} accesses {buffer.name} under a predicate, without which the copy would",
+            )
             if not any(all(_same(a, b) for a, b in zip(node.indices, item, strict=True)) for item in found):
                 found.append(node.indices)
 
@@ -299,7 +315,7 @@ def _only_access(
         require(
             reason is None, primitive, f"{reason}; a new buffer does not hold what {buffer.name} held before"
         )
-        reason = why_not_unconditional(block, buffer)
+        reason = why_not_unconditional(block, buffer) or why_conditional(block)
         require(reason is None, primitive, f"{reason}; the copy would write back elements that nobody wrote")
     else:
         require(
@@ -369,8 +385,16 @@ def _same(a: Any, b: Any) -> bool:
     return structural_equal(a, b)
 
 
-def _used_vars(block: BlockNode, indices: tuple[Any, ...]) -> list[IterVar]:
-    return [item for item in block.iter_vars if any(mentions(index, {item.var}) for index in indices)]
+def _used_vars(block: BlockNode, indices: tuple[Any, ...], primitive: str) -> list[IterVar]:
+    """The variables in the indices of an access, which become indices of the copy."""
+    used = [item for item in block.iter_vars if any(mentions(index, {item.var}) for index in indices)]
+    for item in used:
+        require(
+            Analyzer().can_prove(item.dom.min >= 0),
+            primitive,
+            f"variable {item.var.name!r} of block {block.name!r} starts at {item.dom.min}; indices of a copy count from zero",
+        )
+    return used
 
 
 class _Redirect(StmtExprMutator):
@@ -438,6 +462,24 @@ def _stage(
             "reindex",
             f"block {other.name!r} in the same nest as block {block.name!r} {'reads' if is_write else 'writes'} {buffer.name};"
             " the copy would come too late or too early",
+        )
+        asked = is_write and any(
+            load.buffer is buffer and is_ancestor(top, node) for node, load in loads_around(other)
+        )
+        require(not asked, "reindex", f"whether block {other.name!r} runs depends on {buffer.name}")
+    ends = [end for _, extent, low in loops for end in (low, extent)]
+    exprs = [*indices, *values, *ends, block.predicate]
+    changing = changing_source(exprs, top)
+    require(
+        changing is None,
+        "reindex",
+        f"where block {block.name!r} accesses {buffer.name} depends on {changing and changing.name}, which changes meanwhile",
+    )
+    for var in names_around(block, scope):
+        require(
+            not any(mentions(expr, {var}) for expr in exprs),
+            "reindex",
+            f"block {block.name!r} depends on {var.name}, a name that is known only around it",
         )
     redirect = _Redirect(buffer, cache, staged)
     body = block.body

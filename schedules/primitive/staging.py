@@ -22,11 +22,12 @@ from ..analysis import (
 )
 from ..argument import Argument, Block, BufferIndex, Loop
 from ..bounds import clipped
-from ..coverage import why_not_begun, why_not_covered, why_not_whole
+from ..coverage import changing_source, why_not_begun, why_not_covered, why_not_whole
 from ..declaration import PrimitiveFamily, primitive
 from ..early import is_conditional, may_be_idle, may_be_undefined
 from ..random_variable import BlockRV, LoopRV
 from ..region import Box, bind_region, contains, relax_loops, union_boxes
+from ..surroundings import loads_around
 from ..tree import (
     BlockNode,
     LeafNode,
@@ -436,6 +437,12 @@ def _stage_at(
         )
     users = writers + readers if is_write else readers
     boxes = _required_boxes(writers if is_write else readers, loop, {buffer}, writes=is_write)
+    changing = changing_source([end for dimension in boxes[buffer] for end in dimension], loop)
+    require(
+        changing is None,
+        primitive,
+        f"what is accessed of {buffer.name} depends on {changing and changing.name}, which changes under loop {loop.var.name!r}",
+    )
     around_copy = [*loops_around(loop), loop]
     _require_defined(boxes[buffer], users, loop, buffer, primitive)
     for _, extent in boxes[buffer]:
@@ -445,6 +452,13 @@ def _stage_at(
             f"how much of {buffer.name} one iteration of loop {loop.var.name!r} {kind} changes from one to the next: {extent}",
         )
     if is_write:
+        early = [item for item in readers if below.index(item) < below.index(first)]
+        early += [item for item in below if _depends_on(item, buffer, loop)]
+        require(
+            not early,
+            primitive,
+            f"block {early[0].name if early else ''!r} reads {buffer.name}, or depends on it, before that is copied back",
+        )
         ((_, own),) = _required_boxes([first], loop, {buffer}, writes=True).items()
         for (low, size), (first_low, first_size) in zip(boxes[buffer], own, strict=True):
             require(
@@ -474,6 +488,14 @@ def _stage_at(
         insert_beside(touching[0], copy, before=True)
     scope.change(alloc_buffers=(*scope.alloc_buffers, cache))
     return copy
+
+
+def _depends_on(block: BlockNode, buffer: tir.Buffer, loop: LoopNode) -> bool:
+    """Whether a buffer says, under a loop, if and for which values of its variables a block runs."""
+    return any(
+        load.buffer is buffer and node is not loop and is_ancestor(loop, node)
+        for node, load in loads_around(block)
+    )
 
 
 def _require_defined(

@@ -717,3 +717,93 @@ for i in range(6):
         )
     )
     assert_refused(sch, lambda: sch.pad_einsum("B", [4]), "whole buffers are padded")
+
+
+@pytest.mark.parametrize("primitive", ["reindex", "reindex_cache_write", "reindex_cache_read"])
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [(VECTORS, "is accessed by vectors"), (PREDICATED.replace('"F"', '"C0"'), "under a predicate")],
+)
+def test_copies_by_the_variables_of_a_block_are_made_of_elements(
+    primitive: str, text: str, reason: str
+) -> None:
+    sch = Schedule(from_source(text), error_render_level="none")
+    steps: dict[str, Callable[[], object]] = {
+        "reindex": lambda: sch.reindex("C", ("read", 0)),
+        "reindex_cache_read": lambda: sch.reindex_cache_read("C", 0, "local", lambda i: (i,)),
+        "reindex_cache_write": lambda: sch.reindex_cache_write("C", 0, "local", lambda i: (i,)),
+    }
+    assert_refused(sch, steps[primitive], reason)
+
+
+SHIFTED = program("""
+for i, j in T.grid(8, 6):
+    with T.block("B"):
+        vi = T.axis.spatial((-4, 4), i - 4)
+        vj = T.axis.spatial(6, j)
+        B[vi + 4, vj] = A[3 - vi, vj]
+""")
+
+
+def test_variables_below_zero_index_no_copy() -> None:
+    reason = "indices of a copy count from zero"
+    for is_write in (False, True):
+        sch = schedule(SHIFTED)
+        assert_refused(sch, lambda sch=sch: sch.reindex("B", ("write" if is_write else "read", 0)), reason)
+        cached = sch.reindex_cache_write if is_write else sch.reindex_cache_read
+        assert_refused(sch, lambda cached=cached: cached("B", 0, "local", lambda i, j: (j, i)), reason)
+
+
+CHANGING = """@T.prim_func
+def main(A: T.Buffer((8,), "int32"), J: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
+    X = T.alloc_buffer((8,), "int32")
+    for i in range(8):
+        with T.block("X"):
+            vi = T.axis.spatial(8, i)
+            X[vi] = J[7 - vi] % 8
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = A[X[vi]] + 1
+"""
+
+
+def test_a_copy_is_not_made_before_its_indices() -> None:
+    sch = Schedule(from_source(CHANGING), error_render_level="none")
+    assert_refused(sch, lambda: sch.reindex("C", ("read", 0)), "depends on X, which changes meanwhile")
+    loop = sch.get_loops("C")[0]
+    assert_refused(sch, lambda: sch.read_at(loop, "C", 0, "local"), "depends on X, which changes")
+
+
+@pytest.mark.parametrize("reads", ["J[vi] = A[vi]", "T.where(A[i] > 0)\n            J[vi] = 1"])
+def test_write_at_leaves_no_reader_behind(reads: str) -> None:
+    """What reads ahead of the writer, in a block or around one, finds what the buffer held before."""
+    text = CHANGING.replace("X[vi] = J[7 - vi] % 8", reads).replace(
+        "C[vi] = A[X[vi]] + 1", "A[vi] = C[vi] + 1"
+    )
+    sch = Schedule(from_source(text), error_render_level="none")
+    loop = sch.get_loops("C")[0]
+    assert_refused(
+        sch,
+        lambda: sch.write_at(loop, "C", 0, "local"),
+        "reads A, or depends on it, before that is copied back",
+    )
+
+
+def test_reindex_of_what_a_nest_is_asked_for() -> None:
+    text = CHANGING.replace("X[vi] = J[7 - vi] % 8", "T.where(C[7 - i] > 0)\n            X[vi] = 1")
+    sch = Schedule(from_source(text.replace("A[X[vi]]", "A[vi]")), error_render_level="none")
+    assert_refused(sch, lambda: sch.reindex("C", ("write", 0)), "whether block 'X' runs depends on C")
+
+
+@pytest.mark.parametrize("primitive", ["cache_write", "reindex_cache_read", "reindex_cache_write"])
+def test_a_name_around_a_block_is_not_known_where_the_copy_is(primitive: str) -> None:
+    text = MASKED.replace("AROUND", "for j in range(1):\n            x: T.int32 = 7 - i").replace(
+        "BINDING", "x"
+    )
+    sch = Schedule(from_source(text), error_render_level="none")
+    steps: dict[str, Callable[[], object]] = {
+        "cache_write": lambda: sch.cache_write("C", 0, "local"),
+        "reindex_cache_read": lambda: sch.reindex_cache_read("C", 0, "local", lambda i: (i,)),
+        "reindex_cache_write": lambda: sch.reindex_cache_write("C", 0, "local", lambda i: (i,)),
+    }
+    assert_refused(sch, steps[primitive], "depends on x, a name that is known only around it")
