@@ -10,6 +10,7 @@ from ir.arith import Analyzer
 from ir.tir import IterVar
 from ir.tir.stmt_functor import StmtExprMutator, substitute
 
+from ..access import access_regions
 from ..affine import constant_difference, mentions, polynomial, simplify_polynomial
 from ..analysis import (
     producers_of,
@@ -199,7 +200,27 @@ def _cache_inplace(block: BlockNode, buffer_index: int, storage_scope: str) -> l
     insert_beside(top, before, before=True)
     insert_beside(top, after, before=False)
     scope.change(alloc_buffers=(*scope.alloc_buffers, cache))
+    _state_copied(scope, buffer)
     return [read_block, write_block]
+
+
+def _state_copied(scope: BlockNode | None, buffer: tir.Buffer) -> None:
+    """The blocks around copies of a box read and write all of it, also what the block in between only read or only wrote."""
+    while scope is not None and (scope.reads or scope.writes) and buffer not in scope.alloc_buffers:
+        reads, writes = access_regions(scope, scope.init)
+        scope.change(
+            reads=_with_regions_of(buffer, scope.reads, reads),
+            writes=_with_regions_of(buffer, scope.writes, writes),
+        )
+        scope = scope_of(scope)
+
+
+def _with_regions_of(
+    buffer: tir.Buffer, stated: Sequence[tir.BufferRegion], found: Sequence[tir.BufferRegion]
+) -> tuple[tir.BufferRegion, ...]:
+    """Stated regions, but of one buffer those that were found."""
+    new = [item for item in found if item.buffer is buffer]
+    return (*(item for item in stated if item.buffer is not buffer), *new)
 
 
 def _require_filled(

@@ -119,7 +119,7 @@ VIEWED = """@T.prim_func
 def main(A: T.Buffer((8,)), C: T.Buffer((8,))):
     with T.block("outer"):
         T.reads(A[0:8], C[0:8])
-        T.writes(C[0:8])
+        T.writes(C[0:8], A[0:8])
         V = T.match_buffer(C[1:8], (7,), "float32", offset_factor=1)
         for i in range(7):
             with T.block("C"):

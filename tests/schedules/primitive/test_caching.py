@@ -443,6 +443,16 @@ def test_cache_inplace_of_a_part() -> None:
     sch.loop_partition(sch.get_loops("B")[0], [1, None])
     sch.cache_inplace("B_i1", 0, "global")
     assert_same_meaning(program, sch)
+    # The copies read and write B[1:3], and so do the blocks around them.
+    for name in ("B_i1_partition", "B_i_common"):
+        block = sch.get(sch.get_block(name))
+        for stated in (block.reads, block.writes):
+            ((low, extent),) = [
+                (item.region[0].min.value, item.region[0].extent.value)
+                for item in stated
+                if item.buffer.name == "B"
+            ]
+            assert low <= 1 and low + extent == 3
 
 
 def test_read_at_takes_nothing_that_nobody_wrote() -> None:

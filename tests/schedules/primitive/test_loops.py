@@ -332,7 +332,7 @@ def main(A: T.Buffer((6, 8), "float32"), B: T.Buffer((6, 8), "float32")):
     for i in range(6):
         with T.block("B"):
             vi = T.axis.spatial(6, i)
-            T.reads(A[vi, 0:8])
+            T.reads(A[vi, 0:8], B[vi, 0:8])
             T.writes(B[vi, 0:8])
             {PARTS[inside]}
             for j in range(8):
