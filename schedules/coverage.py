@@ -499,7 +499,7 @@ def _is_box(indices: Sequence[Any], running: Mapping[Any, Any]) -> bool:
             index,
             lambda node: (
                 outer.setdefault(node, tir.const(0, node.dtype))
-                if isinstance(node, tir.Var) and node not in running
+                if isinstance(node, tir.Var) and node.dtype != "handle" and node not in running
                 else None
             ),
         )
