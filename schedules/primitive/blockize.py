@@ -10,6 +10,7 @@ from ir.arith import Analyzer, ConstIntBound, normalize_iter_map_to_expr, subspa
 from ir.tir import IterVar
 from ir.tir.stmt_functor import substitute
 
+from ..access import access_regions
 from ..affine import mentions
 from ..analysis import require
 from ..argument import Argument, Input
@@ -30,6 +31,7 @@ from ..tree import (
     replace_node,
     rewrite_expressions,
     scope_of,
+    tree_of,
     walk,
 )
 from .reduction import conjuncts
@@ -287,15 +289,17 @@ def _init_nest(block: BlockNode, inner: Sequence[LoopNode], division: Division) 
     gone = [item for item in inner if item.var not in loop_vars]
     for clause in predicate_at_begin(block, conjuncts(division.inner_predicate), gone, "blockize"):
         predicate = tir.operators.logical_and(predicate, substitute(clause, loop_vars))
+    init = inside(block.init)
+    reads, _ = access_regions(BlockNode("init", (), (), (), (), tree_of(init)), None)
     init_block = tir.Block(
         [IterVar(item.dom, block_vars[item.var], item.iter_type) for item, _ in spatial],
-        [],
+        list(reads),
         [
             tir.BufferRegion(region.buffer, [inside(item) for item in region.region])
             for region in block.writes
         ],
         f"{block.name}_init",
-        inside(block.init),
+        init,
     )
     stmt: tir.Stmt = tir.BlockRealize(
         [substitute(value, loop_vars) for _, value in spatial], predicate, init_block

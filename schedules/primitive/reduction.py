@@ -9,13 +9,25 @@ from ir import tir
 from ir.tir import IterVar
 from ir.tir.stmt_functor import substitute
 
+from ..access import access_regions
 from ..affine import mentions
-from ..analysis import read_buffers, require, require_blocks_only, why_not_reduction
+from ..analysis import read_buffers, require, require_blocks_only, why_not_reduction, written_buffers
 from ..argument import Block, Loop
 from ..declaration import PrimitiveFamily, primitive
+from ..dependence import why_iterations_conflict
 from ..random_variable import BlockRV, LoopRV
 from ..reduction_order import predicate_at_begin, why_not_begun_once, why_not_run
-from ..tree import BlockNode, LoopNode, TreeNode, insert_beside, loops_around, tree_of
+from ..surroundings import loads_around
+from ..tree import (
+    BlockNode,
+    LoopNode,
+    TreeNode,
+    blocks_below,
+    insert_beside,
+    is_ancestor,
+    loops_around,
+    tree_of,
+)
 
 
 class ReductionPrimitives(PrimitiveFamily):
@@ -28,7 +40,8 @@ class ReductionPrimitives(PrimitiveFamily):
         ``for i: for k: (init: C[i] = 0) C[i] += A[i, k]`` at loop k becomes ``for i: C[i] = 0; for k: C[i] += A[i, k]``.
 
         Raises:
-            ScheduleError: the block is no reduction with an init, the loop is not around it, or a reduction also runs outside.
+            ScheduleError: the block is no reduction with an init, the loop is not around it, a reduction also runs outside, an element is
+                not begun once and first, or another block in the loop would see the init.
         """
         node, before = self._block(block), self._loop(loop)
         moved = _loops_of_init(node, before)
@@ -80,7 +93,50 @@ def _loops_of_init(block: BlockNode, loop: LoopNode) -> list[LoopNode]:
                 f"reduction {item.var.name!r} also runs outside loop {loop.var.name!r}; choose an outer loop",
             )
     require_begun_once(block, loops[position:], "decompose_reduction")
+    _require_unseen(block, loops[position:])
     return loops[position:]
+
+
+def _require_unseen(block: BlockNode, moved: Sequence[LoopNode]) -> None:
+    """Refuse to initialise in front of others in the loops what they read, or with what they write: each must see what it saw, older
+    values or finished ones.
+    """
+    name, before = block.name, True
+    written, loaded = written_buffers(block), _loaded_by(block.init)
+    for other in blocks_below(moved[0]):
+        require(
+            not loaded & written_buffers(other),
+            "decompose_reduction",
+            f"the init of block {name!r} reads what block {other.name!r} writes in loop {moved[0].var.name!r}",
+        )
+        if other is block:
+            before = False
+            continue
+        if not written & (read_buffers(other) | {item.load.buffer for item in loads_around(other)}):
+            continue
+        require(
+            not before,
+            "decompose_reduction",
+            f"block {other.name!r} reads what block {name!r} would then have initialised, before loop {moved[0].var.name!r}",
+        )
+        spatial = [
+            value
+            for item, value in zip(block.iter_vars, block.iter_values, strict=True)
+            if item.iter_type == IterVar.DataPar
+        ]
+        for loop in moved:  # the reduction begins in the first iteration of those that feed it alone
+            if is_ancestor(loop, other) and any(mentions(value, {loop.var}) for value in spatial):
+                reason = why_iterations_conflict(loop, [block, other], between_blocks=True, is_left=True)
+                require(reason is None, "decompose_reduction", f"{reason}")
+
+
+def _loaded_by(stmt: tir.Stmt | None) -> set[tir.Buffer]:
+    found: set[tir.Buffer] = set()
+    if stmt is not None:
+        tir.post_order_visit(
+            stmt, lambda node: found.add(node.buffer) if isinstance(node, tir.BufferLoad) else None
+        )
+    return found
 
 
 def require_begun_once(block: BlockNode, loops: Sequence[LoopNode], primitive: str) -> None:
@@ -119,6 +175,7 @@ def _init_nest(block: BlockNode, inner_loops: list[LoopNode]) -> tuple[TreeNode,
         predicate,
         annotations=block.annotations,
     )
+    init_block.change(reads=access_regions(init_block, None)[0])
     node: TreeNode = init_block
     for item in reversed(needed):
         low, extent = substitute(item.min, loop_vars), substitute(item.extent, loop_vars)

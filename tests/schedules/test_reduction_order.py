@@ -195,3 +195,86 @@ def test_the_init_keeps_what_its_predicate_says_at_the_begin() -> None:
         sch = Schedule(func)
         STEPS[step](sch)
         assert_same_meaning(func, sch)
+
+
+NEIGHBOURS = """@T.prim_func
+def main(A: T.Buffer((8, 4), "int32"), C: T.Buffer((8,), "int32"), D: T.Buffer((8,), "int32")):
+    for i in range(8):
+        with T.block("before"):
+            vi = T.axis.spatial(8, i)
+            D[vi] = BEFORE
+        for k in range(4):
+            with T.block("C"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    C[vi] = INIT
+                C[vi] = C[vi] + A[vi, vk]
+        with T.block("after"):
+            vi = T.axis.spatial(8, i)
+            D[vi] = D[vi] + AFTER
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "init", "after", "reason"),
+    [
+        ("A[vi, 0]", "0", "C[vi]", None),
+        ("C[vi]", "0", "A[vi, 0]", "'before' reads what"),
+        ("C[7 - vi]", "0", "A[vi, 0]", "'before' reads what"),
+        ("A[vi, 0]", "0", "C[7 - vi]", "what block 'after' reads in another"),
+        ("A[vi, 0]", "D[vi]", "A[vi, 0]", "the init of block 'C' reads what block 'before' writes"),
+        ("A[vi, 0]", "C[7 - vi]", "A[vi, 0]", "the init of block 'C' reads what block 'C' writes"),
+    ],
+)
+def test_no_neighbour_sees_the_init(before: str, init: str, after: str, reason: str | None) -> None:
+    """Other blocks of the loop read older values before the reduction, and finished ones behind it."""
+    text = NEIGHBOURS.replace("BEFORE", before).replace("INIT", init).replace("AFTER", after)
+    func = from_source(text)
+    sch = Schedule(func)
+    i = sch.get_loops("C")[0]
+    if reason is not None:
+        assert_refused(sch, lambda: sch.decompose_reduction("C", i), "decompose_reduction", reason)
+        return
+    sch.decompose_reduction("C", i)
+    assert_same_meaning(func, sch)
+
+
+def test_partial_sums_are_seen_behind_the_init() -> None:
+    """A block that looks at each partial sum comes behind the first one, which is initialised."""
+    func = from_source("""@T.prim_func
+def main(A: T.Buffer((4, 8), "int32"), C: T.Buffer((4,), "int32"), D: T.Buffer((4, 8), "int32")):
+    for i, k in T.grid(4, 8):
+        with T.block("C"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                C[vi] = 0
+            C[vi] = C[vi] + A[vi, vk]
+        with T.block("D"):
+            vi, vk = T.axis.remap("SS", [i, k])
+            D[vi, vk] = C[vi]
+""")
+    for position in (0, 1):
+        sch = Schedule(func)
+        sch.decompose_reduction("C", sch.get_loops("C")[position])
+        assert_same_meaning(func, sch)
+
+
+def test_an_init_block_states_what_it_loads() -> None:
+    """So that other primitives see that it reads a bias."""
+    func = from_source("""@T.prim_func
+def main(A: T.Buffer((8, 4), "int32"), B: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
+    for i, k in T.grid(8, 4):
+        with T.block("C"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                C[vi] = B[vi]
+            C[vi] = C[vi] + A[vi, vk]
+""")
+    for blockized in (False, True):
+        sch = Schedule(func)
+        if blockized:
+            sch.blockize(sch.get_loops("C")[0])
+            init = sch.get(sch.get_block("C_o")).init.body.block
+        else:
+            init = sch.get(sch.decompose_reduction("C", sch.get_loops("C")[0]))
+        assert [region.buffer.name for region in init.reads] == ["B"]

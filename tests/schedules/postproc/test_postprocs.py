@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ir import te
+from ir.script import from_source
 from schedules import Schedule, ScheduleError
 from schedules.postproc import (
     DisallowDynamicLoop,
@@ -114,6 +115,24 @@ def test_a_reduction_over_no_elements_keeps_its_initialisation(shape: tuple[int,
     a = te.placeholder(shape)
     i, k = te.reduce_axis((0, shape[0]), "i"), te.reduce_axis((0, shape[1]), "k")
     func = te.create_prim_func([a, te.compute((2,), lambda j: te.sum(a[i, k], axis=[i, k]), name="B")])
+    sch = Schedule(func)
+    before = sch.mod.script()
+    assert RewriteReductionBlock().apply(sch)
+    assert sch.mod.script() == before
+
+
+def test_a_reduction_over_rows_that_may_be_empty_keeps_its_init() -> None:
+    """Rows without elements are not initialised, and other candidates than none are left."""
+    func = from_source("""@T.prim_func
+def main(A: T.Buffer((8, 8)), C: T.Buffer((8,))):
+    for i in range(8):
+        for k in range(i):
+            with T.block("C"):
+                vi, vk = T.axis.spatial(8, i), T.axis.reduce(8, k)
+                with T.init():
+                    C[vi] = T.float32(0)
+                C[vi] = C[vi] + A[vi, vk]
+""")
     sch = Schedule(func)
     before = sch.mod.script()
     assert RewriteReductionBlock().apply(sch)
