@@ -17,7 +17,7 @@ PARALLEL, VECTORIZE, UNROLL = "meta_schedule.parallel", "meta_schedule.vectorize
 
 
 class ParallelizeMarked(Postproc):
-    """Fuse each chain of loops marked parallel and run it on the cores."""
+    """Fuse each chain of loops marked parallel and run it on the cores; one whose iterations may conflict stays serial."""
 
     def apply(self, sch: Schedule) -> bool:
         func = sch.func_working_on
@@ -39,7 +39,7 @@ class ParallelizeMarked(Postproc):
             try:
                 sch.parallel(sch.fuse(*chain) if len(chain) > 1 else chain[0])
             except ScheduleError:
-                return False  # iterations that are not known to be independent are not for the cores
+                continue  # iterations that are not known to be independent are not for the cores
         return True
 
 

@@ -18,7 +18,7 @@ is compiled, others when the kernel runs.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product
 from typing import Any
@@ -98,16 +98,17 @@ class RegisterTiling(MultiLevelTiling):
         variants = [constant] + ([constant + runtime] if runtime else [])
         found: list[Schedule] = []
         for padding, pack in product(self._paddings(node, vector_var), variants):
-            found += unless_refused(
-                sch,
-                partial(
-                    self._tile,
-                    block=block,
-                    vector_var=vector_var,
-                    packs=pack,
-                    constants=set(constant),
-                    padding=padding,
-                ),
+            tile = partial(
+                self._tile,
+                block=block,
+                vector_var=vector_var,
+                packs=pack,
+                constants=set(constant),
+                padding=padding,
+            )
+            staged = partial(tile, stage=_stage_in_cache)
+            found += unless_refused(sch, partial(tile, stage=_stage_for_consumer)) or unless_refused(
+                sch, staged
             )
         return found or [sch]
 
@@ -176,9 +177,10 @@ class RegisterTiling(MultiLevelTiling):
         packs: Sequence[int],
         constants: set[int],
         padding: dict[Any, int],
+        stage: Callable[[Schedule, BlockRV], BlockRV],
     ) -> list[Schedule]:
         node = node_of(sch, block)
-        epilogue = self._stage_output(sch, block)
+        epilogue = stage(sch, block)
         pad_loops(sch, block, padding)
         packed_buffers = [(node.reads[index].buffer, index in constants) for index in packs]
         tiles, vector_tile = self._split_loops(sch, block, vector_var)
@@ -199,16 +201,6 @@ class RegisterTiling(MultiLevelTiling):
             for buffer, is_constant in packed_buffers:
                 self._pack(sch, block, buffer, vector_var, vector_tile[1], is_constant, vector_var in padding)
         return [sch]
-
-    def _stage_output(self, sch: Schedule, block: BlockRV) -> BlockRV:
-        """Let the block accumulate in a local buffer; returns the block that writes the tile out."""
-        node = node_of(sch, block)
-        consumer = None if is_output_block(node) else elementwise_consumer(node)
-        if consumer is None:
-            return sch.cache_write(block, 0, "local")
-        (epilogue,) = sch.get_consumers(block)
-        sch.set_scope(block, 0, "local")
-        return epilogue
 
     def _split_loops(
         self, sch: Schedule, block: BlockRV, vector_var: Any
@@ -359,6 +351,21 @@ class RegisterTiling(MultiLevelTiling):
             sch.annotate(loop, "meta_schedule.parallel", 1)
             break
         sch.annotate(loops[-1], "meta_schedule.vectorize", 1)
+
+
+def _stage_for_consumer(sch: Schedule, block: BlockRV) -> BlockRV:
+    """Let a block accumulate in a local buffer, and the elementwise block behind it write the tile out."""
+    node = node_of(sch, block)
+    if is_output_block(node) or elementwise_consumer(node) is None:
+        raise ScheduleError(f"rule: no elementwise block takes the results of {node.name!r}")
+    (epilogue,) = sch.get_consumers(block)
+    sch.set_scope(block, 0, "local")
+    return epilogue
+
+
+def _stage_in_cache(sch: Schedule, block: BlockRV) -> BlockRV:
+    """Let a block accumulate in a local buffer, and a copy write the tile out."""
+    return sch.cache_write(block, 0, "local")
 
 
 def panel_map(ndim: int, dim: int, width: Any, dtype: str) -> IndexMap:

@@ -432,6 +432,23 @@ IRREGULAR: dict[str, Irregular] = {
             C[vi, vj] = C[vi, vj] + A[vi, vk] * W[vk, vj]
 """,
     ),
+    "product of which a part is taken on": Irregular(
+        f"{AA}, {_matrix('W')}, {CC}",
+        """
+    B = T.alloc_buffer((8, 8), "float32")
+    for i, j, k in T.grid(8, 8, 8):
+        with T.block("B"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                B[vi, vj] = T.float32(0)
+            B[vi, vj] = B[vi, vj] + A[vi, vk] * W[vk, vj]
+    for i, j in T.grid(8, 8):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            T.where(j <= i)
+            C[vi, vj] = B[vi, vj] + 1.0
+""",
+    ),
     "let around a block": Irregular(
         f"{A}, {I}, {C}",
         """

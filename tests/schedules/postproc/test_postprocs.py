@@ -18,6 +18,7 @@ from schedules.postproc import (
 )
 from tests.programs import kernels
 from tests.programs.expressions import elementwise, matmul_bias
+from tests.programs.irregular import IRREGULAR
 
 from ..checks import assert_replays, assert_same_meaning
 from ..rule_contract import TARGET
@@ -153,3 +154,22 @@ def test_a_loop_that_is_unrolled_and_vectorized_is_split() -> None:
     assert "pragma_auto_unroll_max_step" in sch.get(outer).annotations
     assert_same_meaning(func, sch)
     assert_replays(sch, func)
+
+
+def test_a_sum_that_cannot_be_initialised_once_keeps_its_initialisation() -> None:
+    """A scratch sum that every row begins anew is left as it is, and so is the candidate."""
+    func = IRREGULAR["scratch of every row"].func()
+    sch = Schedule(func)
+    assert postprocess(sch, TARGET)
+    assert "T.init()" in sch.mod.script()
+    assert_same_meaning(func, sch)
+
+
+def test_a_marked_loop_whose_iterations_may_conflict_stays_serial() -> None:
+    """What a rule marks too hopefully costs time and not the candidate."""
+    func = IRREGULAR["running sums"].func()
+    sch = Schedule(func)
+    sch.annotate(sch.get_loops("C")[0], "meta_schedule.parallel", 1)
+    assert postprocess(sch, TARGET)
+    assert "T.parallel" not in sch.mod.script()
+    assert_same_meaning(func, sch)

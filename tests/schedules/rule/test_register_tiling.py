@@ -16,6 +16,7 @@ from schedules import Schedule, Trace
 from schedules.layout_rewrite import split_module
 from schedules.postproc import postprocess
 from schedules.space import PostOrderApply
+from tests.programs.irregular import IRREGULAR
 
 TARGET = Target("llvm -mcpu=skylake-avx512 -num-cores 2")
 
@@ -136,3 +137,11 @@ def main(A: T.Buffer((6, 24), "float32"), B: T.Buffer((6, 24), "float32")):
     assert isinstance(func, PrimFunc)
     array = integers(6, 24)
     check_candidates(func, [array], np.cumsum(array, axis=1))
+
+
+def test_where_the_consumer_cannot_follow_a_tile_a_copy_writes_it_out() -> None:
+    """An epilogue that runs for a triangle takes no whole tiles: the product is tiled without it."""
+    func = IRREGULAR["product of which a part is taken on"].func()
+    for sketch in PostOrderApply().generate_sketches(func, TARGET):
+        steps = [inst.kind.name for inst in sketch.trace.insts]
+        assert "CacheWrite" in steps and "SamplePerfectTile" in steps

@@ -9,7 +9,7 @@ import pytest
 
 from ir import te
 from ir.target import Target
-from schedules import RuleError, ScheduleError
+from schedules import BlockRV, RuleError, Schedule, ScheduleError
 from schedules.rule import ScheduleRule
 from schedules.space import PostOrderApply
 
@@ -37,3 +37,25 @@ def test_a_class_and_a_single_rule_are_refused() -> None:
         PostOrderApply(sch_rules=[Forgets])
     with pytest.raises(ScheduleError, match=r"sch_rules is a list of rules, got .*; write \[rule\]"):
         PostOrderApply(sch_rules=Forgets())  # type: ignore[arg-type]
+
+
+class SplitsTooMuch(ScheduleRule):
+    """Changes the block before a primitive refuses a step."""
+
+    def apply(self, sch: Schedule, block: BlockRV) -> list[Schedule]:
+        outer, _inner = sch.split(sch.get_loops(block)[0], [None, 4])
+        sch.reorder(outer, outer)
+        return [sch]
+
+
+def test_where_a_primitive_refuses_a_step_nothing_that_the_rule_did_counts(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The block is left as it was, and the refusal is there to read for whoever wonders."""
+    a = te.placeholder((8,), name="A")
+    func = te.create_prim_func([a, te.compute((8,), lambda i: a[i] + 1.0, name="B")])
+    with caplog.at_level("DEBUG", "schedules.rule"):
+        (sch,) = PostOrderApply(sch_rules=[SplitsTooMuch()]).generate_design_space(func, Target("cpu"))
+    assert sch.mod["main"] is func and sch.trace is not None
+    assert all(inst.kind.is_pure for inst in sch.trace.insts)
+    assert "does not apply here: reorder: " in caplog.text
