@@ -24,6 +24,7 @@ from ..expr import (
     DataflowVar,
     Expr,
     If,
+    MatchCast,
     SeqExpr,
     Tuple,
     TupleGetItem,
@@ -39,6 +40,7 @@ from .function_pass import rewrite_functions
 
 LOW = "float16"
 HIGH = "float32"
+LOW_TENSOR = TensorStructInfo(dtype=LOW)
 
 
 def _policy(call: Call) -> MixedPrecisionPolicy:
@@ -137,19 +139,40 @@ class _Caster(ExprMutator):
         elif isinstance(value, Call):
             self._bind_call(binding, super().visit_call_(value), _policy(value))
         elif isinstance(value, Var | Tuple | TupleGetItem) and not isinstance(binding.var, DataflowVar):
-            self.reemit_binding(binding, self._restored(binding.var, self.visit_expr(value)))
+            found = self.visit_expr(value)
+            if isinstance(found, TupleGetItem):
+                found = self.builder_.emit(found)
+            self.reemit_binding(binding, self._restored(found, binding.var.struct_info_))
         else:
             super().visit_var_binding_(binding)
 
-    def _restored(self, var: Var, value: Expr) -> Expr:
-        """An output of the block in its original precision."""
-        if isinstance(value, TupleGetItem):
-            value = self.builder_.emit(value)
-        dtype = _dtype_of(var.struct_info_)
-        return self.cast(value, dtype) if dtype else value
+    def visit_match_cast_(self, binding: Any) -> None:
+        """What is said of a value is said in its original precision."""
+        value = self._restored(self.visit_expr(binding.value), binding.value.struct_info_)
+        if value is not binding.value:
+            binding = MatchCast(binding.var, value, binding.struct_info, binding.span)
+        super().visit_match_cast_(binding)
+
+    def _restored(self, value: Expr, info: StructInfo | None) -> Expr:
+        """A value in its original precision, each tensor of it in its own."""
+        if isinstance(info, TensorStructInfo):
+            return self.cast(value, info.dtype) if _is_float(info) else value
+        if not isinstance(info, TupleStructInfo):
+            return value
+        if isinstance(value, Tuple):
+            return self._restored_fields(value, value.fields, info)
+        now = value.struct_info_
+        if not isinstance(now, TupleStructInfo) or not _changes(now, info):
+            return value
+        fields = [self.builder_.emit(TupleGetItem(value, index)) for index in range(len(info.fields))]
+        return self._restored_fields(value, fields, info)
+
+    def _restored_fields(self, value: Expr, fields: Sequence[Expr], info: TupleStructInfo) -> Expr:
+        found = [self._restored(field, item) for field, item in zip(fields, info.fields, strict=True)]
+        return value if all(a is b for a, b in zip(found, fields, strict=True)) else Tuple(found)
 
     def _bind_call(self, binding: VarBinding, call: Call, policy: MixedPrecisionPolicy) -> None:
-        args = call.args
+        args, original = call.args, binding.value.args  # type: ignore[attr-defined]
         if policy == MixedPrecisionPolicy.ALWAYS:
             low = tuple(self.cast(arg, LOW) for arg in args)
             plain = call.with_args(low)
@@ -157,7 +180,9 @@ class _Caster(ExprMutator):
         elif policy == MixedPrecisionPolicy.FOLLOW and self._all_low(args):
             result = call.with_args(tuple(self.cast(arg, LOW) for arg in args))
         else:
-            result = call.with_args(tuple(self.cast(arg, HIGH) for arg in args))
+            result = call.with_args(
+                [self._restored(arg, old.struct_info_) for arg, old in zip(args, original, strict=True)]
+            )
         self._finish(binding, result, policy)
 
     def _all_low(self, args: Sequence[Expr]) -> bool:
@@ -172,30 +197,24 @@ class _Caster(ExprMutator):
         var = binding.var
         result = self.builder_.normalize(result)
         info = result.struct_info_
-        if isinstance(info, TupleStructInfo) and not isinstance(var, DataflowVar):
-            self.reemit_binding(
-                binding, self.cast(self.builder_.emit(result), _dtype_of(var.struct_info_) or HIGH)
-            )
-            return
-        if _is_float(info) and _is_float(var.struct_info_):
-            if not isinstance(var, DataflowVar):
-                wanted = _dtype_of(var.struct_info_)
-            else:
-                wanted = LOW if policy == MixedPrecisionPolicy.ALWAYS else None
-            if wanted and info.dtype != wanted:  # type: ignore[union-attr]
-                result = op.astype(self.builder_.emit(result), wanted)
+        wanted: StructInfo | None = None
+        if not isinstance(var, DataflowVar):
+            wanted = var.struct_info_
+        elif policy == MixedPrecisionPolicy.ALWAYS:
+            wanted = LOW_TENSOR
+        if _changes(info, wanted):
+            value = self.builder_.emit(result)
+            result = op.astype(value, wanted.dtype) if _is_float(wanted) else self._restored(value, wanted)  # type: ignore[union-attr]
         bound = self.reemit_binding(binding, result)
         if var in self._wanted_low and isinstance(var, DataflowVar):
             self.cast(bound, LOW)
 
 
-def _dtype_of(info: StructInfo | None) -> str | None:
-    if isinstance(info, TensorStructInfo):
-        return info.dtype if info.dtype in (LOW, HIGH) else None
-    if isinstance(info, TupleStructInfo):
-        found = {_dtype_of(field) for field in info.fields} - {None}
-        return found.pop() if len(found) == 1 else None
-    return None
+def _changes(now: StructInfo | None, wanted: StructInfo | None) -> bool:
+    """Whether a value holds a tensor of floats in another precision than is wanted."""
+    if isinstance(now, TupleStructInfo) and isinstance(wanted, TupleStructInfo):
+        return any(map(_changes, now.fields, wanted.fields))
+    return _is_float(now) and _is_float(wanted) and now.dtype != wanted.dtype  # type: ignore[union-attr]
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from ir.relax.analysis import check_well_formed
 from ir.relax.testing import evaluate
 from ir.script import ir as I
 from ir.script import relax as R
+from ir.script import tir as T
 from tests.programs.graphs import conv, network
 
 from .conftest import verify
@@ -170,6 +171,53 @@ def test_inputs_in_low_precision_are_widened_for_what_is_not():
     x, v = (rng.integers(-3, 4, shape).astype("float32") for shape in ((2, 4), (4, 4)))
     for got, wanted in zip(evaluate(after, x, v), evaluate(Before, x, v), strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-2)
+
+
+def test_what_takes_no_other_precision_gets_the_one_that_it_had(same_numbers):
+    """Kernels, functions and casts of half floats; results have the dtypes that they had, each its own."""
+
+    @I.ir_module
+    class Before:
+        @T.prim_func(private=True)
+        def inc(A: T.Buffer((2, 4), "float16"), B: T.Buffer((2, 4), "float16")):
+            for i, j in T.grid(2, 4):
+                with T.block("b"):
+                    v, u = T.axis.remap("SS", [i, j])
+                    B[v, u] = A[v, u] + T.float16(1)
+
+        @R.function(private=True)
+        def f(h: R.Tensor((2, 4), "float16"), x: R.Tensor((2, 4), "float32")) -> R.Tuple(
+            R.Tensor((2, 4), "float32"), R.Tensor((2, 4), "float16")
+        ):
+            with R.dataflow():
+                e = R.exp(h)
+                t = (x, e)
+                R.output(t)
+            return t
+
+        @R.function
+        def main(
+            x: R.Tensor((2, 3), "float32"), w: R.Tensor((3, 4), "float32"), h: R.Tensor((2, 4), "float16")
+        ) -> R.Tuple(R.Tensor((2, 4), "float32"), R.Tensor((2, 4), "float16"), R.Tensor((2, 4), "float32")):
+            cls = Before
+            with R.dataflow():
+                a = R.matmul(x, w)
+                up = R.call_tir(cls.inc, (h,), out_sinfo=R.Tensor((2, 4), "float16"))
+                pair = (a, up)
+                first = pair[0]
+                same = R.match_cast(first, R.Tensor((2, 4), "float32"))
+                both = cls.f(up, same)
+                low = both[1]
+                gv = (a, low, same)
+                R.output(gv)
+            return gv
+
+    after = transform.ToMixedPrecision()(Before)
+    check_well_formed(after)
+    assert str(after["main"].ret_struct_info) == str(Before["main"].ret_struct_info)
+    rng = np.random.default_rng(0)
+    x, w = (rng.integers(-3, 4, shape).astype("float32") for shape in ((2, 3), (3, 4)))
+    same_numbers(Before, after, [x, w, rng.integers(-1, 2, (2, 4)).astype("float16")])
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int32", "float64", "bool"])
