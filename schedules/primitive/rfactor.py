@@ -12,6 +12,7 @@ from typing import Any
 from ir import structural_equal, tir
 from ir.arith import Analyzer
 from ir.tir import IterVar
+from ir.tir.conjunction import conjuncts
 from ir.tir.stmt_functor import StmtExprMutator, substitute
 
 from ..affine import mentions, simplify_polynomial
@@ -32,7 +33,7 @@ from ..tree import (
     replace_node,
     scope_of,
 )
-from .reduction import conjuncts, conjuncts_without
+from .reduction import conjuncts_without
 
 
 @dataclass

@@ -543,3 +543,19 @@ def test_parts_that_another_loop_counts_are_not_factored_out() -> None:
 
     sch = Schedule(program)
     assert_refused(sch, lambda: sch.rfactor(sch.get_loops("C")[1], 0), "loop 'k' runs over i + 1")
+
+
+def test_the_init_of_a_decomposed_reduction_keeps_the_clauses_inside_of_a_mark() -> None:
+    @T.prim_func
+    def marked(A: T.Buffer((4, 8), "int32"), C: T.Buffer((4,), "int32")):
+        for i, k in T.grid(4, 8):
+            with T.block("C"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                T.where(T.likely(k < 100 and i < 2))
+                with T.init():
+                    C[vi] = 5
+                C[vi] = C[vi] + A[vi, vk]
+
+    sch = Schedule(marked)
+    sch.decompose_reduction("C", sch.get_loops("C")[1])
+    assert_same_meaning(marked, main_of(sch))
